@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Reasons of exited containers that decisions depend on.
+const (
+	ReasonOOMKilled = "OOMKilled"
+	ReasonCompleted = "Completed"
+	ReasonError     = "Error"
+)
+
+// Verdict is what a probe says of one container instance.
+type Verdict uint8
+
+// The verdicts. VerdictNone: no result yet.
+const (
+	VerdictNone Verdict = iota
+	VerdictSuccess
+	VerdictFailure
+)
+
+// Probes answers for container instances that have the probe in their spec.
+type Probes interface {
+	Liveness(id ContainerID) Verdict
+	Startup(id ContainerID) Verdict
+}
+
+// PlanInput is everything Plan looks at. Plan writes to none of it.
+type PlanInput struct {
+	Pod    *v1.Pod
+	Status *PodStatus // nil = nothing was ever made for the pod
+	// Probes are the latest results. Defaults to success for everything.
+	Probes Probes
+	// RestartAll asks for all containers to be restarted in place; see
+	// RestartAllTriggered.
+	RestartAll bool
+	// Hash is the part of a container whose change restarts it. Defaults to
+	// HashCompat.
+	Hash func(*v1.Container) string
+}
+
+// Actions is a plan: what to do, in which order, and why. The zero value means
+// that nothing is to be done.
+type Actions struct {
+	// KillPod: stop every running container (sidecars last) and every sandbox.
+	// Then Kill is empty, and Start happens only if CreateSandbox.
+	KillPod bool
+	// CreateSandbox: make a new sandbox with number Attempt, after KillPod.
+	// The records of init containers are removed first, since init starts over.
+	CreateSandbox bool
+	Attempt       uint32
+	// Sandbox is the sandbox this plan was made for: the current one, or the
+	// one that is replaced. Empty if there was none or, as in the kubelet, if
+	// it is replaced because the network mode changed.
+	Sandbox SandboxID
+	// Cause says in words why the pod is killed or its sandbox (re)created.
+	Cause string
+
+	Kill  []Kill  // in this order, before anything starts
+	Start []Start // init and sidecars in spec order, then regular, then ephemeral
+}
+
+// KillReason is why one container is killed; it decides the grace period.
+type KillReason string
+
+// The reasons, with the kubelet's words where it has one.
+const (
+	KillStartupProbe    KillReason = "StartupProbe"
+	KillLivenessProbe   KillReason = "LivenessProbe"
+	KillUnknownState    KillReason = "Unknown"
+	KillSpecChanged     KillReason = "SpecChanged"
+	KillRestartAll      KillReason = "RestartAllContainers"
+	KillFailedPostStart KillReason = "FailedPostStartHook"
+	KillPodTerminating  KillReason = "PodTerminating"
+)
+
+// Kill stops one container instance.
+type Kill struct {
+	ID      ContainerID
+	Name    string
+	Reason  KillReason
+	Message string // for people: what was found, and whether it will be restarted
+	// Remove also removes the instance's record, keeping its logs (RestartAll).
+	// An exited instance is then only removed.
+	Remove bool
+}
+
+// Start starts one container.
+type Start struct {
+	Ref   Ref
+	Name  string
+	Cause string // for people: "first start", "exited with code 1", …
+}
+
+// Empty reports whether the plan does nothing.
+func (a *Actions) Empty() bool {
+	return !a.KillPod && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0
+}
+
+// String prints the plan, one action a line, for logs, diffs and golden files.
+func (a *Actions) String() string {
+	var b strings.Builder
+	if a.KillPod {
+		fmt.Fprintf(&b, "kill pod: %s\n", a.Cause)
+	}
+	if a.CreateSandbox {
+		fmt.Fprintf(&b, "create sandbox %d: %s\n", a.Attempt, a.Cause)
+	}
+	for _, k := range a.Kill {
+		verb := "kill"
+		if k.Remove {
+			verb = "remove"
+		}
+		fmt.Fprintf(&b, "%s %s (%s): %s\n", verb, k.Name, k.ID.ID, k.Message)
+	}
+	for _, s := range a.Start {
+		fmt.Fprintf(&b, "start %s[%d] %s: %s\n", s.Ref.Group, s.Ref.Index, s.Name, s.Cause)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
