@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Why a step failed. The texts are the API's waiting reasons, so that a status
+// can show them as they are (v1.ContainerStateWaiting.Reason).
+var (
+	ErrCrashLoopBackOff      = errors.New("CrashLoopBackOff")
+	ErrCreateContainerConfig = errors.New("CreateContainerConfigError")
+	ErrCreateContainer       = errors.New("CreateContainerError")
+	ErrRunContainer          = errors.New("RunContainerError")
+	ErrPostStartHook         = errors.New("PostStartHookError")
+	ErrKillContainer         = errors.New("KillContainerError")
+	ErrRemoveContainer       = errors.New("RemoveContainerError")
+	ErrConfigPodSandbox      = errors.New("ConfigPodSandboxError")
+	ErrCreatePodSandbox      = errors.New("CreatePodSandboxError")
+	ErrKillPodSandbox        = errors.New("KillPodSandboxError")
+)
+
+// StepAction is what a step tried, in the kubelet's words.
+type StepAction string
+
+// The actions of SyncPod and KillPod.
+const (
+	StartContainer   StepAction = "StartContainer"
+	KillContainer    StepAction = "KillContainer"
+	RemoveContainer  StepAction = "RemoveContainer"
+	CreatePodSandbox StepAction = "CreatePodSandbox"
+	KillPodSandbox   StepAction = "KillPodSandbox"
+)
+
+// StepError is the failure of one step. errors.Is finds both its reason, one of
+// the Err variables above, and its cause.
+type StepError struct {
+	Action StepAction
+	Target string // container name, sandbox ID, or namespace/name of the pod
+	Reason error
+	Cause  error
+	// RetryAt is set where trying again before then is pointless.
+	RetryAt time.Time
+}
+
+func (e *StepError) Error() string {
+	return fmt.Sprintf("%s %s: %v: %v", e.Action, e.Target, e.Reason, e.Cause)
+}
+
+// Unwrap returns the reason and the cause.
+func (e *StepError) Unwrap() []error { return []error{e.Reason, e.Cause} }
+
+// Step is one thing that SyncPod or KillPod did.
+type Step struct {
+	Action StepAction
+	Target string
+	Err    *StepError // nil = done
+}
+
+// Result is what came of SyncPod or KillPod.
+type Result struct {
+	Actions Actions // what was planned; zero for KillPod
+	// Steps are what was done, in the plan's order where that is serial.
+	Steps []Step
+	// Status is the pod as read after the last step, or as given if there was
+	// nothing to do. It is nil if it could not be read.
+	Status *PodStatus
+
+	err error // what ended the call early, or made Status unreadable
+}
+
+// Err joins everything that failed; nil if nothing did. It is ctx's cause if
+// ctx ended: then steps that were under way are not counted as failures.
+func (r *Result) Err() error {
+	errs := make([]error, 0, len(r.Steps)+1)
+	for i := range r.Steps {
+		if e := r.Steps[i].Err; e != nil {
+			errs = append(errs, e)
+		}
+	}
+	if r.err != nil {
+		errs = append(errs, r.err)
+	}
+	return errors.Join(errs...)
+}
+
+// RetryAt returns the earliest time at which one of the failed steps may be
+// tried again, if waiting is all that failed: any other failure makes it false,
+// since that one's retry is the caller's to decide.
+func (r *Result) RetryAt() (time.Time, bool) {
+	var at time.Time
+	if r.err != nil {
+		return at, false
+	}
+	for i := range r.Steps {
+		e := r.Steps[i].Err
+		switch {
+		case e == nil:
+		case e.RetryAt.IsZero():
+			return time.Time{}, false
+		case at.IsZero() || e.RetryAt.Before(at):
+			at = e.RetryAt
+		}
+	}
+	return at, !at.IsZero()
+}
+
+// Changed reports whether any step took effect.
+func (r *Result) Changed() bool {
+	for i := range r.Steps {
+		if r.Steps[i].Err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// StartFailures remembers, for one pod, why containers could not be started: a
+// container's last failed start until one succeeds. It feeds the waiting
+// reasons of the pod's status. The zero value is ready; it has no lock.
+type StartFailures map[string]v1.ContainerStateWaiting
+
+// Apply notes the outcome of every start among steps.
+func (f *StartFailures) Apply(steps []Step) {
+	for i := range steps {
+		s := &steps[i]
+		switch {
+		case s.Action != StartContainer:
+		case s.Err == nil:
+			delete(*f, s.Target)
+		default:
+			if *f == nil {
+				*f = StartFailures{}
+			}
+			(*f)[s.Target] = v1.ContainerStateWaiting{Reason: s.Err.Reason.Error(), Message: s.Err.Cause.Error()}
+		}
+	}
+}
