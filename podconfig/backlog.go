@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podconfig
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// backlog holds what a consumer has yet to hear, shortened to what it needs to hear. Per pod of a source it holds at
+// most a removal and, after it, one other operation.
+//
+// Invariant: an entry keeps the place of the first update that went into it, so that the REMOVE of a pod comes before
+// the ADD of its name-sake. Only the mark of a source moves back, for it stands for all that was said before it.
+type backlog struct {
+	entries ordered[uint64, *entry]
+	places  map[podKey]place
+	marks   map[string]uint64
+	// arrivals numbers the entries from 1.
+	arrivals uint64
+}
+
+type podKey struct {
+	source string
+	uid    types.UID
+}
+
+// place tells where a pod's entries are; 0 is nowhere. Invariant: if both are there, live is an ADD.
+type place struct{ removal, live uint64 }
+
+// entry is one operation on one pod, or, without pod, the mark of a source: "ready", and maybe synced.
+type entry struct {
+	op     Op
+	source string
+	pod    *v1.Pod
+	ready  bool
+	synced bool
+}
+
+func newBacklog() *backlog {
+	return &backlog{places: make(map[podKey]place), marks: make(map[string]uint64)}
+}
+
+// coalesce returns what is left of a pending operation on a pod and a later one of the same pod; 0 is nothing. The
+// content is always that of the later one. ADD after anything but REMOVE is not what a Store says; since the consumer
+// knows the pod, it is an UPDATE.
+func coalesce(pending, next Op) Op {
+	switch {
+	case pending == OpAdd && next == OpRemove:
+		return 0
+	case next == OpRemove:
+		return OpRemove
+	case pending == OpAdd:
+		return OpAdd
+	case next == OpAdd:
+		return OpUpdate
+	case next == OpReconcile:
+		return pending
+	}
+	return next
+}
+
+func (b *backlog) push(u Update) {
+	for _, p := range u.Pods {
+		b.pushPod(u.Source, u.Op, p)
+	}
+	if empty := u.Op == OpAdd && len(u.Pods) == 0; empty || u.Synced {
+		b.mark(entry{op: OpAdd, source: u.Source, ready: empty, synced: u.Synced})
+	}
+}
+
+func (b *backlog) pushPod(source string, op Op, p *v1.Pod) {
+	key := podKey{source: source, uid: p.UID}
+	at := b.places[key]
+	switch {
+	case at.live != 0:
+		b.merge(key, at, op, p)
+	case at.removal == 0:
+		n := b.append(&entry{op: op, source: source, pod: p})
+		if op == OpRemove {
+			at.removal = n
+		} else {
+			at.live = n
+		}
+		b.places[key] = at
+	case op != OpRemove:
+		// What follows a REMOVE is new to the consumer, whatever it is called.
+		at.live = b.append(&entry{op: OpAdd, source: source, pod: p})
+		b.places[key] = at
+	}
+}
+
+// merge takes a further operation into the live entry of a pod.
+func (b *backlog) merge(key podKey, at place, op Op, p *v1.Pod) {
+	e, _ := b.entries.get(at.live)
+	switch left := coalesce(e.op, op); left {
+	case 0:
+		b.entries.remove(at.live)
+		at.live = 0
+	case OpRemove:
+		e.op, e.pod = left, p
+		at = place{removal: at.live}
+	default:
+		e.op, e.pod = left, p
+	}
+	b.settle(key, at)
+}
+
+func (b *backlog) settle(key podKey, at place) {
+	if at == (place{}) {
+		delete(b.places, key)
+		return
+	}
+	b.places[key] = at
+}
+
+func (b *backlog) mark(m entry) {
+	if n, ok := b.marks[m.source]; ok {
+		earlier, _ := b.entries.get(n)
+		m.ready = m.ready || earlier.ready
+		m.synced = m.synced || earlier.synced
+		b.entries.remove(n)
+	}
+	b.marks[m.source] = b.append(&m)
+}
+
+func (b *backlog) append(e *entry) uint64 {
+	b.arrivals++
+	b.entries.set(b.arrivals, e)
+	return b.arrivals
+}
+
+// pop takes out the longest run of entries of one source and operation from the front. A mark right behind it goes
+// along, unless it was an update of its own.
+func (b *backlog) pop() (Update, bool) {
+	_, first, ok := b.entries.front()
+	if !ok {
+		return Update{}, false
+	}
+	u := Update{Op: first.op, Source: first.source}
+	for n, e := range b.entries.all() {
+		switch {
+		case e.source != u.Source:
+			return u, true
+		case e.pod == nil && e.ready && e != first:
+			return u, true
+		case e.pod == nil:
+			b.entries.remove(n)
+			delete(b.marks, e.source)
+			u.Synced = e.synced
+			return u, true
+		case e.op != u.Op:
+			return u, true
+		}
+		b.entries.remove(n)
+		b.forget(podKey{source: e.source, uid: e.pod.UID}, n)
+		u.Pods = append(u.Pods, e.pod)
+	}
+	return u, true
+}
+
+// forget takes the entry with this number out of the places of its pod.
+func (b *backlog) forget(key podKey, n uint64) {
+	at := b.places[key]
+	if at.removal == n {
+		at.removal = 0
+	}
+	if at.live == n {
+		at.live = 0
+	}
+	b.settle(key, at)
+}
