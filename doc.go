@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package keelson is a tour, not code: the kubelet taken apart into packages
+// that a program imports one by one and wires itself. This package holds only
+// this text and the tests that keep the house in order.
+//
+// # Who it is for
+//
+//   - The author of a node agent for the edge: run pods from a folder, with no
+//     cluster, no container engine and no root. Start at examples/nodeagent.
+//   - Someone who tests node logic: drive real node code in virtual time,
+//     inject faults, assert on outcomes. Start at runtime/fake.
+//   - A scheduler researcher: many nodes with real node behaviour in one
+//     process. Start at podworkers and runtime/fake.
+//
+// # The packages
+//
+// What exists today:
+//
+//	podconfig              what should run: many sources, one ordered stream of pod changes
+//	podconfig/manifest     bytes to a pod: decode, default, validate, identify
+//	podconfig/file         static pods from a file or a folder
+//	podworkers             when it runs: one state machine per pod UID
+//	runtime                making it run: Plan, which is pure, and Manager over a small Runtime interface
+//	runtime/podstatus      pure: a spec and what was observed, to the pod's status
+//	runtime/process        backend: one OS process per container
+//	runtime/fake           backend: in memory, scripted, with faults and a journal
+//	runtime/runtimetest    the conformance suite that every backend passes
+//	examples/nodeagent     the reference assembly: a node agent, every package wired
+//
+// What comes next, in the same shape:
+//
+//	prober                 is it healthy: liveness, readiness and startup of container instances
+//	volumemanager          what it mounts: desired state of world to actual state of world
+//	imagegc                what may be deleted: thresholds, age, order
+//	statusmanager          what the cluster sees: merge, order, patch
+//
+// and, as sub-packages that bring their own weight: podconfig/apiserver,
+// podconfig/mirror and podconfig/url, runtime/cri, statusmanager/apiserver.
+//
+// # Arrows
+//
+// The packages of the first column, up to the first slash, are the seven parts.
+// They do not import one another. What passes between them is a *v1.Pod, a
+// v1.PodStatus, a types.UID, a container ID, or a small struct of the package
+// that takes it; the few lines of glue are the caller's, and examples/nodeagent
+// shows them:
+//
+//	folder ──> podconfig.Store ──> loop ──> podworkers ──> syncer ──> runtime.Manager ──> backend
+//	                                ▲                        │              │
+//	                                └── pods that changed ───┼──────────────┘
+//	                                                         └──> podstatus ──> status
+//
+// A part itself imports the standard library, k8s.io/api, k8s.io/apimachinery
+// and zap, and compiles at most 80 packages outside the standard library.
+// Whatever is heavier lives in a sub-package that nobody is forced to compile.
+// The tests beside this file read the import graph and fail on a broken arrow.
+//
+// # One shape
+//
+// New(Options) validates and starts nothing. Run(ctx) blocks until ctx ends and
+// every goroutine it began has ended. The body of each loop is exported as a
+// step, so that a caller, a test or a simulator can drive a part without Run.
+// Time is package time: everything runs under testing/synctest. Nothing is
+// process-global, so many agents live in one process. Nothing logs unless it is
+// given a *zap.Logger, and nothing panics on bad input or exits the process.
+//
+// # Versions
+//
+// Minor versions follow Kubernetes: v0.37.x is built on, and follows the
+// behaviour described by, k8s.io v0.37. Breaking changes come only with a new
+// minor. Where a package differs from the kubelet on purpose, its documentation
+// says so.
+package keelson
