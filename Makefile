@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+GO ?= go
+# A go.work of yours is for development; what is checked here is each module as
+# its users get it.
+export GOWORK := off
+
+# What a program that links grpc needs, so that the linker can drop unused code.
+TAGS := grpcnotrace
+# Version stamping fails where git does not work; then build without it.
+VCS  := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
+
+CROSS   := linux/arm64 linux/arm darwin/arm64
+FUZZ    ?= 5
+COUNT   ?= 1
+BENCH   ?= .
+OUT     ?= bench.out
+MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {} \; | sort)
+
+# The slow and the telling come last: the end of the log is what the tests said.
+STEPS := fmt tidy vet lint arrows examples cross fuzz race
+
+.PHONY: help test $(STEPS) unit build bench benchstat clean cc
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## everything a change must pass, and what CI runs: the steps below in turn
+	@$(GO) version
+	@for step in $(STEPS); do \
+		printf '\n==> make %s\n' "$$step"; \
+		$(MAKE) "$$step" || { printf '\nmake %s failed\n' "$$step" >&2; exit 1; }; \
+	done
+	@printf '\nall passed: $(STEPS)\n'
+
+fmt: ## every file is gofmt's
+	@files=$$(find . -name '*.go' -not -path '*/testdata/*' -print0 | xargs -0 gofmt -l); \
+	if [ -n "$$files" ]; then printf 'not formatted, run gofmt -w on:\n%s\n' "$$files" >&2; exit 1; fi
+
+tidy: ## every go.mod and go.sum says just what is needed
+	@for dir in $(MODULES); do echo "$$dir/go.mod"; $(GO) -C "$$dir" mod tidy -diff; done
+
+vet: ## go vet
+	$(GO) vet -tags $(TAGS) ./...
+
+lint: ## staticcheck, with the checks of staticcheck.conf
+	$(GO) tool -modfile=tools/go.mod staticcheck -tags $(TAGS) ./...
+
+arrows: ## the import graph, the source rules, the code in README.md
+	$(GO) test -vet=off -count=1 -timeout=10m .
+
+examples: ## every example program links
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -buildvcs=false -o "$$dir/" ./examples/...; ls "$$dir"
+
+cross: ## everything compiles for other systems, without cgo
+	@for target in $(CROSS); do echo "$$target"; \
+		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -tags $(TAGS) -buildvcs=false ./...; \
+	done
+
+fuzz: ## every fuzz target for FUZZ seconds (5)
+	@GO=$(GO) tools/fuzz.sh $(FUZZ)
+
+race: cc ## all tests under the race detector
+	CGO_ENABLED=1 $(GO) test -race -vet=off -count=1 -timeout=10m ./...
+
+unit: ## all tests without the race detector; needs no C compiler
+	$(GO) test -vet=off -timeout=10m ./...
+
+cc:
+	@cc=$$($(GO) env CC); \
+	if ! printf '#include <stdlib.h>\n' | "$$cc" -E - >/dev/null 2>&1; then \
+		echo "The race detector needs cgo, and so a C compiler with the C library's headers" >&2; \
+		echo "(on Debian: gcc and libc6-dev); '$$cc' does not work. 'make unit' runs the tests without it." >&2; \
+		exit 1; \
+	fi
+
+build: ## bin/nodeagent: one static file
+	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -buildvcs=$(VCS) -o bin/nodeagent ./examples/nodeagent
+
+bench: ## all benchmarks beside their goals and references; COUNT=1 BENCH=. OUT=bench.out
+	@GO=$(GO) tools/bench.sh '$(BENCH)' $(COUNT) $(OUT)
+
+benchstat: ## compare two outputs of make bench: OLD=a.out NEW=b.out
+	$(GO) tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
+
+clean: ## what was built here
+	rm -rf bin bench.out
