@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+)
+
+// EventRecorder receives events. client-go's recorder fits as it is. It is
+// called without locks held and must not block.
+type EventRecorder interface {
+	Event(object apiruntime.Object, eventType, reason, message string)
+}
+
+// Event reasons of this package, with the kubelet's words.
+const (
+	EventCreated                = "Created"
+	EventStarted                = "Started"
+	EventFailed                 = "Failed"
+	EventKilling                = "Killing"
+	EventBackOff                = "BackOff"
+	EventSandboxChanged         = "SandboxChanged"
+	EventFailedCreatePodSandBox = "FailedCreatePodSandBox"
+	EventFailedPostStartHook    = "FailedPostStartHook"
+	EventFailedPreStopHook      = "FailedPreStopHook"
+)
+
+// podEvent reports about the pod as a whole.
+func (m *Manager) podEvent(pod *v1.Pod, eventType, reason, message string) {
+	if m.events == nil {
+		return
+	}
+	m.events.Event(objectReference(pod), eventType, reason, message)
+}
+
+// containerEvent reports about one container: the object is a reference to the
+// pod whose field path names the container. A container that is not in the pod
+// gets no event.
+func (m *Manager) containerEvent(pod *v1.Pod, name, eventType, reason, message string) {
+	if m.events == nil {
+		return
+	}
+	ref, ok := Find(pod, name)
+	if !ok {
+		return
+	}
+	object := objectReference(pod)
+	object.FieldPath = fmt.Sprintf("spec.%s{%s}", ref.Group, name)
+	m.events.Event(object, eventType, reason, message)
+}
+
+func objectReference(pod *v1.Pod) *v1.ObjectReference {
+	return &v1.ObjectReference{
+		APIVersion:      "v1",
+		Kind:            "Pod",
+		Namespace:       pod.Namespace,
+		Name:            pod.Name,
+		UID:             pod.UID,
+		ResourceVersion: pod.ResourceVersion,
+	}
+}

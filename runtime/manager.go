@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"go.uber.org/zap"
+)
+
+// Options configure a Manager.
+type Options struct {
+	// Runtime does the work. Required.
+	Runtime Runtime
+	// Generator says what a pod means on this node. Required.
+	Generator Generator
+
+	// Events receives events about pods. Defaults to none.
+	Events EventRecorder
+	// Hooks runs postStart and preStop handlers. Defaults to NewHooks(Runtime).
+	Hooks HookRunner
+	// Hash is the part of a container whose change restarts it. Defaults to
+	// HashCompat: name and image, as in the kubelet.
+	Hash func(*v1.Container) string
+	// Backoff is the crash-loop policy. Defaults to the kubelet's.
+	Backoff Backoff
+	// MaxConcurrentStarts bounds, over all pods, how many sandboxes and
+	// containers are being made at once; kills never wait for it, nor do hooks
+	// count. Defaults to GOMAXPROCS, at least 2: on a small node that is faster
+	// for everyone than all at once.
+	MaxConcurrentStarts int
+	// KeepExited is how many ended instances of a container stay recorded beside
+	// the newest one, for lastState and logs. Defaults to 1, which is the least.
+	KeepExited int
+	// Logger receives what nobody else is told. Defaults to none.
+	Logger *zap.Logger
+}
+
+// Manager carries out plans. It is safe for concurrent use by different pods;
+// calls for one pod are the caller's to keep apart (package podworkers does).
+// It starts no goroutine that outlives a call.
+type Manager struct {
+	rt         Runtime
+	gen        Generator
+	events     EventRecorder
+	hooks      HookRunner
+	hash       func(*v1.Container) string
+	backoff    Backoff
+	keepExited int
+	log        *zap.Logger
+	slots      chan struct{} // one token per start under way
+
+	mu struct {
+		sync.Mutex
+		// removed holds, per pod and container name, the newest instance whose
+		// record this manager removed while the pod lives on, so that restart
+		// counts and back-off go on. Entries go when a new instance exists.
+		removed map[types.UID]map[string]ContainerStatus
+	}
+}
+
+// New validates opts and returns a Manager. It calls nothing.
+func New(opts Options) (*Manager, error) {
+	switch {
+	case opts.Runtime == nil:
+		return nil, errors.New("runtime: Options.Runtime is required")
+	case opts.Generator == nil:
+		return nil, errors.New("runtime: Options.Generator is required")
+	case opts.MaxConcurrentStarts < 0:
+		return nil, fmt.Errorf("runtime: Options.MaxConcurrentStarts is %d: want 0 or more", opts.MaxConcurrentStarts)
+	case opts.KeepExited < 0:
+		return nil, fmt.Errorf("runtime: Options.KeepExited is %d: want 0 or more", opts.KeepExited)
+	case opts.Backoff.Initial < 0 || opts.Backoff.Max < 0 || opts.Backoff.Reset < 0:
+		return nil, errors.New("runtime: Options.Backoff has a negative duration")
+	}
+	m := &Manager{
+		rt:         opts.Runtime,
+		gen:        opts.Generator,
+		events:     opts.Events,
+		hooks:      opts.Hooks,
+		hash:       opts.Hash,
+		backoff:    opts.Backoff.withDefaults(),
+		keepExited: max(opts.KeepExited, 1),
+		log:        opts.Logger,
+	}
+	if m.hooks == nil {
+		m.hooks = NewHooks(opts.Runtime)
+	}
+	if m.hash == nil {
+		m.hash = HashCompat
+	}
+	if m.log == nil {
+		m.log = zap.NewNop()
+	}
+	starts := opts.MaxConcurrentStarts
+	if starts == 0 {
+		starts = max(goruntime.GOMAXPROCS(0), 2)
+	}
+	m.slots = make(chan struct{}, starts)
+	m.mu.removed = make(map[types.UID]map[string]ContainerStatus)
+	return m, nil
+}
+
+// acquire waits for a start slot. The returned func gives it back.
+func (m *Manager) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case m.slots <- struct{}{}:
+		return func() { <-m.slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// RemovePod removes every record of a pod that is over: containers, then
+// sandboxes, and what this manager remembers of it. Logs stay. It refuses, with
+// an error naming a container, while anything of the pod may be running.
+func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
+	status, err := m.rt.PodStatus(ctx, uid)
+	if err != nil {
+		return fmt.Errorf("remove pod %s: read its status: %w", uid, err)
+	}
+	if running := status.Running(); len(running) > 0 {
+		return fmt.Errorf("remove pod %s: container %s is %s", uid, running[0].Name, running[0].State)
+	}
+	var errs []error
+	for i := range status.Containers {
+		if err := gone(m.rt.RemoveContainer(ctx, status.Containers[i].ID)); err != nil {
+			errs = append(errs, fmt.Errorf("remove pod %s: container %s: %w", uid, status.Containers[i].Name, err))
+		}
+	}
+	for i := range status.Sandboxes {
+		if err := gone(m.rt.RemoveSandbox(ctx, status.Sandboxes[i].ID)); err != nil {
+			errs = append(errs, fmt.Errorf("remove pod %s: sandbox %s: %w", uid, status.Sandboxes[i].ID, err))
+		}
+	}
+	m.mu.Lock()
+	delete(m.mu.removed, uid)
+	m.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+// remember keeps what a removed record knew, unless something newer is known.
+func (m *Manager) remember(uid types.UID, c ContainerStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	byName := m.mu.removed[uid]
+	if byName == nil {
+		byName = make(map[string]ContainerStatus)
+		m.mu.removed[uid] = byName
+	}
+	if old, ok := byName[c.Name]; !ok || !c.CreatedAt.Before(old.CreatedAt) {
+		byName[c.Name] = c
+	}
+}
+
+// recall returns what remember kept, or nil.
+func (m *Manager) recall(uid types.UID, name string) *ContainerStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, ok := m.mu.removed[uid][name]; ok {
+		return &c
+	}
+	return nil
+}
+
+// forget drops what remember kept of one container.
+func (m *Manager) forget(uid types.UID, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	byName := m.mu.removed[uid]
+	delete(byName, name)
+	if len(byName) == 0 {
+		delete(m.mu.removed, uid)
+	}
+}
+
+// gone treats ErrNotFound as success: what is to be stopped or removed is.
+func gone(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// podName is how messages name a pod.
+func podName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// steps collects what one goroutine of a call did.
+type steps struct{ list []Step }
+
+func (s *steps) done(action StepAction, target string) {
+	s.list = append(s.list, Step{Action: action, Target: target})
+}
+
+// fail notes a failure, unless ctx has ended: then whatever went wrong is the
+// interruption's doing. It reports whether the failure counts.
+func (s *steps) fail(ctx context.Context, e *StepError) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	s.list = append(s.list, Step{Action: e.Action, Target: e.Target, Err: e})
+	return true
+}
+
+func (s *steps) failed() bool {
+	for i := range s.list {
+		if s.list[i].Err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// left is how much of a budget is left after start, never negative.
+func left(start time.Time, budget time.Duration) time.Duration {
+	return max(budget-time.Since(start), 0)
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+)
+
+// start makes and starts one container, unless its back-off says to wait.
+func (p *pass) start(ctx context.Context, u *unit) {
+	container := u.start.Ref.Container(p.pod)
+	previous := p.previous(u)
+	hash := p.m.hash(container)
+	restart := p.m.backoff.Next(previous, hash)
+	if restart.At.After(time.Now()) {
+		p.backOff(ctx, u, restart)
+		return
+	}
+	count := p.restartCount(previous, container.Name)
+	if previous != nil && previous.State == StateCreated && p.instance(previous.ID) != nil {
+		// It never ran: its successor takes its place and its number.
+		if err := gone(p.m.rt.RemoveContainer(ctx, previous.ID)); err != nil {
+			u.fail(ctx, &StepError{Action: RemoveContainer, Target: container.Name, Reason: ErrRemoveContainer, Cause: err})
+			return
+		}
+	}
+	id, ok := p.launch(ctx, u, container, ContainerInput{
+		RestartCount: count,
+		Hash:         hash,
+		RestartDelay: restart.Delay,
+		PodIPs:       p.ips,
+	})
+	if !ok {
+		return
+	}
+	p.m.forget(p.pod.UID, container.Name)
+	if !p.postStart(ctx, u, container, id) {
+		return
+	}
+	u.done(StartContainer, container.Name)
+	p.prune(ctx, container.Name)
+}
+
+// previous is the newest instance of the unit's container: what was just
+// killed, what is recorded, or what is remembered of a removed one.
+func (p *pass) previous(u *unit) *ContainerStatus {
+	latest := p.status.Latest(u.start.Name)
+	switch {
+	case latest == nil || p.actions.CreateSandbox && u.start.Ref.Group == GroupInit:
+		return p.m.recall(p.pod.UID, u.start.Name)
+	case latest.State == StateRunning || latest.State == StateUnknown:
+		killed := ended(*latest)
+		return &killed
+	default:
+		return latest
+	}
+}
+
+// ended is what c looks like once it was stopped, just now.
+func ended(c ContainerStatus) ContainerStatus {
+	if c.State != StateExited && c.State != StateCreated {
+		c.State, c.FinishedAt = StateExited, time.Now()
+	}
+	return c
+}
+
+// restartCount numbers the next instance. One whose predecessor never ran takes
+// over its number: nothing was restarted.
+func (p *pass) restartCount(previous *ContainerStatus, name string) int32 {
+	switch counter, ok := p.m.gen.(RestartCounter); {
+	case previous != nil && previous.State == StateCreated:
+		return previous.RestartCount
+	case previous != nil:
+		return previous.RestartCount + 1
+	case ok:
+		return counter.NextRestartCount(p.pod, name)
+	default:
+		return 0
+	}
+}
+
+func (p *pass) backOff(ctx context.Context, u *unit, r Restart) {
+	cause := fmt.Errorf("back-off %s restarting failed container=%s pod=%s_%s(%s), next try at %s",
+		r.Wait, u.start.Name, p.pod.Name, p.pod.Namespace, p.pod.UID, r.At.UTC().Format(time.RFC3339))
+	e := &StepError{Action: StartContainer, Target: u.start.Name, Reason: ErrCrashLoopBackOff, Cause: cause, RetryAt: r.At}
+	if u.fail(ctx, e) {
+		p.m.containerEvent(p.pod, u.start.Name, v1.EventTypeWarning, EventBackOff, cause.Error())
+	}
+}
+
+// launch generates, creates and starts. It gives up between any two steps once
+// ctx has ended, so that a pod deleted meanwhile is not started (#125050).
+func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, in ContainerInput) (id ContainerID, ok bool) {
+	refuse := func(reason, cause error) (ContainerID, bool) {
+		e := &StepError{Action: StartContainer, Target: c.Name, Reason: reason, Cause: cause}
+		if u.fail(ctx, e) {
+			p.m.containerEvent(p.pod, c.Name, v1.EventTypeWarning, EventFailed, fmt.Sprintf("Error: %v", cause))
+		}
+		return ContainerID{}, false
+	}
+	spec, cleanup, err := p.m.gen.Container(ctx, p.pod, u.start.Ref, in)
+	if cleanup != nil {
+		defer cleanup()
+	}
+	if err != nil {
+		return refuse(ErrCreateContainerConfig, err)
+	}
+	release, err := p.m.acquire(ctx)
+	if err != nil {
+		return ContainerID{}, false
+	}
+	defer release()
+	if id, err = p.m.rt.CreateContainer(ctx, p.sandbox, spec); err != nil {
+		return refuse(ErrCreateContainer, err)
+	}
+	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, EventCreated, "Created container "+c.Name)
+	if ctx.Err() != nil {
+		return ContainerID{}, false
+	}
+	if err = p.m.rt.StartContainer(ctx, id); err != nil {
+		return refuse(ErrRunContainer, err)
+	}
+	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, EventStarted, "Started container "+c.Name)
+	return id, true
+}
+
+// postStart runs the hook; a container whose hook fails is killed.
+func (p *pass) postStart(ctx context.Context, u *unit, c *v1.Container, id ContainerID) bool {
+	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
+		return true
+	}
+	call := HookCall{Pod: p.pod, Container: c, ID: id, PodIPs: p.ips, Handler: c.Lifecycle.PostStart}
+	err := p.m.hooks.RunHook(ctx, call)
+	if err == nil {
+		return true
+	}
+	e := &StepError{Action: StartContainer, Target: c.Name, Reason: ErrPostStartHook, Cause: err}
+	if !u.fail(ctx, e) {
+		return false
+	}
+	p.m.containerEvent(p.pod, c.Name, v1.EventTypeWarning, EventFailedPostStartHook, "PostStartHook failed")
+	k := kill{
+		pod: p.pod, container: c, instance: &ContainerStatus{ID: id, Name: c.Name, State: StateRunning},
+		reason: KillFailedPostStart, message: "FailedPostStartHook",
+	}
+	p.m.killContainer(ctx, k, &u.steps)
+	return false
+}
+
+// prune removes older ended instances of a container that was just started. The
+// newest ended one stays: it is what lastState shows, and nobody may have been
+// told of it yet (#104107).
+func (p *pass) prune(ctx context.Context, name string) {
+	kept := 0
+	for i := range p.status.Containers {
+		c := &p.status.Containers[i]
+		if c.Name != name || c.State == StateCreated {
+			continue
+		}
+		if kept++; kept <= p.m.keepExited || c.State != StateExited {
+			continue
+		}
+		if err := gone(p.m.rt.RemoveContainer(ctx, c.ID)); err != nil && ctx.Err() == nil {
+			p.m.log.Warn("could not remove an ended container",
+				zap.String("pod", podName(p.pod)), zap.String("container", name), zap.Stringer("containerID", c.ID), zap.Error(err))
+		}
+	}
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+)
+
+// SyncRequest asks for one pod to be brought in line with its spec.
+type SyncRequest struct {
+	Pod *v1.Pod // never written
+	// Status is what the caller last saw of the pod, if it is sure that nothing
+	// changed since. Defaults to reading it.
+	Status *PodStatus
+	// Probes are the latest results. Defaults to success for everything.
+	Probes Probes
+	// RestartAll: see PlanInput.
+	RestartAll bool
+}
+
+// SyncPod plans and carries out one pass: kill what must go, make the sandbox,
+// start what may start. Containers are independent of each other: a slow start
+// or hook delays neither its siblings' starts nor their kills; only init
+// containers start in order. It does not wait for containers to end: the caller
+// syncs again when something changed.
+//
+// It returns when everything it began has ended. When ctx ends it returns as
+// soon as the backend lets it, leaving only state that the next pass picks up;
+// Result.Err is then ctx's cause.
+func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
+	status := req.Status
+	if status == nil {
+		var err error
+		if status, err = m.rt.PodStatus(ctx, req.Pod.UID); err != nil {
+			return Result{err: fmt.Errorf("pod %s: read its status: %w", podName(req.Pod), err)}
+		}
+	}
+	actions := Plan(PlanInput{
+		Pod:        req.Pod,
+		Status:     status,
+		Probes:     req.Probes,
+		RestartAll: req.RestartAll,
+		Hash:       m.hash,
+	})
+	if actions.Empty() {
+		return Result{Actions: actions, Status: status}
+	}
+	p := &pass{m: m, pod: req.Pod, status: status, actions: actions, sandbox: actions.Sandbox}
+	p.run(ctx)
+	return m.result(ctx, actions, p.list, status, req.Pod)
+}
+
+// result reads the pod again if a step was taken. A pass that was interrupted
+// is an error even if every step that it got to went well.
+func (m *Manager) result(ctx context.Context, a Actions, done []Step, status *PodStatus, pod *v1.Pod) Result {
+	r := Result{Actions: a, Steps: done, Status: status}
+	if ctx.Err() != nil {
+		r.err, r.Status = context.Cause(ctx), nil
+		return r
+	}
+	if len(done) == 0 {
+		return r
+	}
+	fresh, err := m.rt.PodStatus(ctx, pod.UID)
+	if err != nil {
+		r.err = fmt.Errorf("pod %s: read its status: %w", podName(pod), err)
+	}
+	r.Status = fresh
+	return r
+}
+
+// pass is one SyncPod under way.
+type pass struct {
+	steps
+	m       *Manager
+	pod     *v1.Pod
+	status  *PodStatus
+	actions Actions
+	sandbox SandboxID
+	ips     []string
+}
+
+func (p *pass) run(ctx context.Context) {
+	if p.actions.KillPod && !p.killPod(ctx) {
+		return
+	}
+	if p.actions.CreateSandbox && !p.createSandbox(ctx) {
+		return
+	}
+	if !p.actions.CreateSandbox {
+		if cur := p.status.Current(); cur != nil {
+			p.ips = cur.IPs
+		}
+	}
+	p.runUnits(ctx)
+}
+
+// killPod stops everything and, where a new sandbox follows, removes the
+// records of init containers: init starts over, and what an older sandbox's
+// init containers did must not count (kubernetes#137710). False ends the pass.
+func (p *pass) killPod(ctx context.Context) bool {
+	if p.actions.CreateSandbox && p.actions.Sandbox != "" {
+		p.m.podEvent(p.pod, v1.EventTypeNormal, EventSandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
+	}
+	p.list = append(p.list, p.m.killAll(ctx, p.pod, p.status, nil)...)
+	if p.failed() || ctx.Err() != nil {
+		return false
+	}
+	if !p.actions.CreateSandbox {
+		return true
+	}
+	for i := range p.status.Containers {
+		c := &p.status.Containers[i]
+		if ref, ok := Find(p.pod, c.Name); !ok || ref.Group != GroupInit {
+			continue
+		}
+		if !p.remove(ctx, c) {
+			return false
+		}
+		kept := *c
+		kept.Annotations = nil // a new sandbox owes no crash-loop delay
+		p.m.remember(p.pod.UID, kept)
+	}
+	return true
+}
+
+// remove takes one instance's record away. False ends the pass.
+func (p *pass) remove(ctx context.Context, c *ContainerStatus) bool {
+	if err := gone(p.m.rt.RemoveContainer(ctx, c.ID)); err != nil {
+		p.fail(ctx, &StepError{Action: RemoveContainer, Target: c.Name, Reason: ErrRemoveContainer, Cause: err})
+		return false
+	}
+	p.done(RemoveContainer, c.Name)
+	return true
+}
+
+// createSandbox makes the sandbox and learns the pod's addresses. False ends
+// the pass.
+func (p *pass) createSandbox(ctx context.Context) bool {
+	refuse := func(reason, cause error) bool {
+		e := &StepError{Action: CreatePodSandbox, Target: podName(p.pod), Reason: reason, Cause: cause}
+		if p.fail(ctx, e) {
+			p.m.podEvent(p.pod, v1.EventTypeWarning, EventFailedCreatePodSandBox, "Failed to create pod sandbox: "+cause.Error())
+		}
+		return false
+	}
+	spec, err := p.m.gen.Sandbox(ctx, p.pod, p.actions.Attempt)
+	if err != nil {
+		return refuse(ErrConfigPodSandbox, err)
+	}
+	release, err := p.m.acquire(ctx)
+	if err != nil {
+		return false
+	}
+	p.sandbox, err = p.m.rt.RunSandbox(ctx, spec)
+	release()
+	if err != nil {
+		return refuse(ErrCreatePodSandbox, err)
+	}
+	p.done(CreatePodSandbox, podName(p.pod))
+	if p.pod.Spec.HostNetwork || len(p.actions.Start) == 0 {
+		return ctx.Err() == nil
+	}
+	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
+	if err != nil {
+		return refuse(ErrCreatePodSandbox, fmt.Errorf("read the addresses of the new sandbox: %w", err))
+	}
+	if cur := status.Current(); cur != nil && cur.ID == p.sandbox {
+		p.ips = cur.IPs
+	}
+	return ctx.Err() == nil
+}
+
+// unit is what happens to one container in a pass, in one goroutine: at most a
+// kill, then at most a start.
+type unit struct {
+	steps
+	kill  *Kill
+	start *Start
+}
+
+// runUnits carries out the plan's kills and starts. Init containers go one
+// after the other in one goroutine; everything else is on its own. Removals
+// (RestartAll) come last and in order, so that the instance that asked for the
+// restart is still there if the pass is cut short.
+func (p *pass) runUnits(ctx context.Context) {
+	units, initial := p.units()
+	var wg sync.WaitGroup
+	if len(initial) > 0 {
+		wg.Go(func() {
+			for _, u := range initial {
+				p.runUnit(ctx, u)
+				if u.failed() && !p.mayFollow(u) {
+					return
+				}
+			}
+		})
+	}
+	for _, u := range units {
+		wg.Go(func() { p.runUnit(ctx, u) })
+	}
+	wg.Wait()
+	for _, u := range append(initial, units...) {
+		p.list = append(p.list, u.list...)
+	}
+	if !p.failed() && ctx.Err() == nil {
+		p.removeKilled(ctx)
+	}
+}
+
+// mayFollow: what comes after a sidecar that could not be started is tried all
+// the same; a plain init container is waited for.
+func (p *pass) mayFollow(u *unit) bool {
+	return u.start == nil || IsSidecar(u.start.Ref.Container(p.pod))
+}
+
+func (p *pass) units() (units, initial []*unit) {
+	byName := make(map[string]*unit, len(p.actions.Start)+len(p.actions.Kill))
+	for i := range p.actions.Kill {
+		k := &p.actions.Kill[i]
+		// Older instances of a name (RestartAll) are units of their own.
+		u := &unit{kill: k}
+		units = append(units, u)
+		byName[k.Name] = u
+	}
+	for i := range p.actions.Start {
+		s := &p.actions.Start[i]
+		u := byName[s.Name]
+		if u == nil {
+			u = &unit{}
+			units = append(units, u)
+		}
+		u.start = s
+	}
+	var rest []*unit
+	for _, u := range units {
+		if u.start != nil && u.start.Ref.Group == GroupInit {
+			initial = append(initial, u)
+		} else {
+			rest = append(rest, u)
+		}
+	}
+	return rest, initial
+}
+
+func (p *pass) runUnit(ctx context.Context, u *unit) {
+	if u.kill != nil {
+		c := p.instance(u.kill.ID)
+		if c == nil || c.State == StateExited || c.State == StateCreated {
+			c = nil // nothing to stop: a removal follows
+		}
+		if c != nil && !p.killUnit(ctx, u, c) {
+			return
+		}
+	}
+	if u.start != nil && ctx.Err() == nil {
+		p.start(ctx, u)
+	}
+}
+
+func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
+	pod, container := p.pod, p.containerOf(c)
+	if container == nil {
+		pod, container = RestorePod(p.status, c)
+	}
+	k := kill{pod: pod, container: container, instance: c, reason: u.kill.Reason, message: u.kill.Message}
+	if u.kill.Reason == KillRestartAll {
+		zero := MinGracePeriod
+		k.override, k.skipHook = &zero, true
+	}
+	return p.m.killContainer(ctx, k, &u.steps)
+}
+
+func (p *pass) instance(id ContainerID) *ContainerStatus {
+	for i := range p.status.Containers {
+		if p.status.Containers[i].ID == id {
+			return &p.status.Containers[i]
+		}
+	}
+	return nil
+}
+
+func (p *pass) containerOf(c *ContainerStatus) *v1.Container {
+	if ref, ok := Find(p.pod, c.Name); ok {
+		return ref.Container(p.pod)
+	}
+	return nil
+}
+
+func (p *pass) removeKilled(ctx context.Context) {
+	for i := range p.actions.Kill {
+		k := &p.actions.Kill[i]
+		if !k.Remove {
+			continue
+		}
+		c := p.instance(k.ID)
+		if c == nil {
+			continue
+		}
+		if !p.remove(ctx, c) {
+			return
+		}
+		p.m.remember(p.pod.UID, ended(*c))
+		p.m.log.Debug("removed a container to restart it with its pod", zap.String("pod", podName(p.pod)), zap.String("container", k.Name))
+	}
+}

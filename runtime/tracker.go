@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"go.uber.org/zap"
+)
+
+// ErrRunning says that Run was called twice.
+var ErrRunning = errors.New("already running or ended")
+
+// TrackerOptions configure a Tracker.
+type TrackerOptions struct {
+	// Runtime is asked, and watched if it is a Watcher. Required.
+	Runtime Runtime
+	// RelistInterval is how long after one listing the next begins. Defaults to
+	// 1 min for a Watcher, where it is only a safety net, else to 1 s.
+	RelistInterval time.Duration
+	// Logger tells when listing or watching fails and when it works again.
+	// Defaults to none.
+	Logger *zap.Logger
+}
+
+// Tracker finds out which pods changed by themselves. It does the job of the
+// kubelet's PLEG, but what it hands out is a set of dirty pods, not a queue of
+// events: nothing can overflow or get lost, and a pod that changes faster than
+// it is looked at is simply looked at again.
+//
+// It is safe for concurrent use.
+type Tracker struct {
+	rt       Runtime
+	interval time.Duration
+	log      *zap.Logger
+	signal   chan struct{} // capacity 1: the dirty set is not empty
+
+	mu struct {
+		sync.Mutex
+		dirty    []types.UID // in the order in which they became dirty
+		isDirty  map[types.UID]bool
+		seen     map[types.UID][]instanceState // as of the last listing
+		pods     []*PodStatus                  // the last listing
+		listedAt time.Time
+		ran      bool
+	}
+}
+
+// instanceState is what has to change for a pod to be dirty after a listing.
+type instanceState struct {
+	id    string
+	state State
+}
+
+// NewTracker validates opts. It calls nothing.
+func NewTracker(opts TrackerOptions) (*Tracker, error) {
+	switch {
+	case opts.Runtime == nil:
+		return nil, errors.New("runtime: TrackerOptions.Runtime is required")
+	case opts.RelistInterval < 0:
+		return nil, fmt.Errorf("runtime: TrackerOptions.RelistInterval is %s: want 0 or more", opts.RelistInterval)
+	}
+	t := &Tracker{rt: opts.Runtime, interval: opts.RelistInterval, log: opts.Logger, signal: make(chan struct{}, 1)}
+	if t.interval == 0 {
+		t.interval = time.Second
+		if _, ok := opts.Runtime.(Watcher); ok {
+			t.interval = time.Minute
+		}
+	}
+	if t.log == nil {
+		t.log = zap.NewNop()
+	}
+	t.mu.isDirty = make(map[types.UID]bool)
+	t.mu.seen = make(map[types.UID][]instanceState)
+	return t, nil
+}
+
+// Run lists at once and then every interval, and watches in between if the
+// runtime can. It blocks until ctx ends and everything it started has ended,
+// and returns nil then.
+func (t *Tracker) Run(ctx context.Context) error {
+	t.mu.Lock()
+	ran := t.mu.ran
+	t.mu.ran = true
+	t.mu.Unlock()
+	if ran {
+		return fmt.Errorf("runtime: Tracker.Run: %w", ErrRunning)
+	}
+	var wg sync.WaitGroup
+	if w, ok := t.rt.(Watcher); ok {
+		wg.Go(func() { t.watch(ctx, w) })
+	}
+	t.relistForever(ctx)
+	wg.Wait()
+	return nil
+}
+
+func (t *Tracker) relistForever(ctx context.Context) {
+	failing := false
+	for delay := time.Duration(0); ; {
+		if !sleep(ctx, delay) {
+			return
+		}
+		err := t.Relist(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			t.log.Error("cannot list pods from the runtime", zap.Error(err))
+		case err == nil && failing:
+			t.log.Info("the runtime lists pods again")
+		}
+		failing = err != nil
+		delay = t.interval
+		if failing {
+			delay = min(t.interval, maxWatchBackoff)
+		}
+	}
+}
+
+// The pause before a broken watch is tried again doubles between these.
+const (
+	minWatchBackoff = 100 * time.Millisecond
+	maxWatchBackoff = 5 * time.Second
+)
+
+// watch follows the runtime's hints. A watch begins with a hint for every pod
+// that exists, so nothing falls between two of them.
+func (t *Tracker) watch(ctx context.Context, w Watcher) {
+	delay := minWatchBackoff
+	for ctx.Err() == nil {
+		began := time.Now()
+		for uid, err := range w.Watch(ctx) {
+			if err != nil {
+				t.log.Warn("watching the runtime ended, trying again", zap.Error(err))
+				break
+			}
+			t.Mark(uid)
+		}
+		if time.Since(began) > maxWatchBackoff {
+			delay = minWatchBackoff
+		}
+		if !sleep(ctx, delay) {
+			return
+		}
+		delay = min(2*delay, maxWatchBackoff)
+	}
+}
+
+// Relist lists once and marks the pods whose sandboxes or containers changed
+// state, came or went since the last listing. On an error nothing changes.
+func (t *Tracker) Relist(ctx context.Context) error {
+	at := time.Now()
+	pods, err := t.rt.List(ctx, ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	seen := make(map[types.UID][]instanceState, len(pods))
+	for _, p := range pods {
+		seen[p.UID] = instanceStates(p)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range pods {
+		if !slices.Equal(t.mu.seen[p.UID], seen[p.UID]) {
+			t.mark(p.UID)
+		}
+	}
+	for _, p := range t.mu.pods {
+		if _, ok := seen[p.UID]; !ok {
+			t.mark(p.UID)
+		}
+	}
+	t.mu.seen, t.mu.pods, t.mu.listedAt = seen, pods, at
+	return nil
+}
+
+func instanceStates(p *PodStatus) []instanceState {
+	states := make([]instanceState, 0, len(p.Sandboxes)+len(p.Containers))
+	for i := range p.Sandboxes {
+		state := StateExited
+		if p.Sandboxes[i].Ready {
+			state = StateRunning
+		}
+		states = append(states, instanceState{string(p.Sandboxes[i].ID), state})
+	}
+	for i := range p.Containers {
+		states = append(states, instanceState{p.Containers[i].ID.ID, p.Containers[i].State})
+	}
+	return states
+}
+
+// Mark makes a pod dirty.
+func (t *Tracker) Mark(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mark(uid)
+}
+
+func (t *Tracker) mark(uid types.UID) {
+	if t.mu.isDirty[uid] {
+		return
+	}
+	t.mu.isDirty[uid] = true
+	t.mu.dirty = append(t.mu.dirty, uid)
+	select {
+	case t.signal <- struct{}{}:
+	default:
+	}
+}
+
+// Dirty receives a value when Take has something to return.
+func (t *Tracker) Dirty() <-chan struct{} { return t.signal }
+
+// Take returns the dirty pods, first marked first, and makes them clean.
+func (t *Tracker) Take() []types.UID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	uids := t.mu.dirty
+	t.mu.dirty = nil
+	clear(t.mu.isDirty)
+	return uids
+}
+
+// Pods returns the last listing and when it began; the zero time if there was
+// none yet. The statuses are shared and must not be written.
+func (t *Tracker) Pods() (pods []*PodStatus, listedAt time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.mu.pods), t.mu.listedAt
+}
+
+// sleep waits for d; false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
