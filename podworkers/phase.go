@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podworkers
+
+// phase is where a record stands. It only ever moves forward; the way back is to be forgotten.
+type phase uint8
+
+const (
+	// phaseWaiting: recorded, but another pod holds its exclusive key. No call.
+	phaseWaiting phase = iota
+	// phaseSyncing: SyncPod.
+	phaseSyncing
+	// phaseStopping: termination was requested while a SyncPod call was in flight, which has yet to return.
+	phaseStopping
+	// phaseTerminating: SyncTerminatingPod or SyncTerminatingOrphan. SyncPod never runs again.
+	phaseTerminating
+	// phaseTerminated: no container runs; SyncTerminatedPod.
+	phaseTerminated
+	// phaseFinished: nothing left to do. The record stays as a tombstone that keeps the UID from running again.
+	phaseFinished
+)
+
+// event is what moves a record on.
+type event uint8
+
+const (
+	// eventStart: the pod may start; it has its exclusive key or needs none.
+	eventStart event = iota
+	// eventStop: termination requested, no SyncPod call in flight. A pod that never started has nothing to stop.
+	eventStop
+	// eventStopInFlight: termination requested, a SyncPod call in flight.
+	eventStopInFlight
+	// eventStopSeen: termination requested of a pod that the container runtime knows to exist.
+	eventStopSeen
+	// eventReturned: the SyncPod call that was in flight when termination was requested has returned.
+	eventReturned
+	// eventCompleted: SyncPod reported that the pod has run its course.
+	eventCompleted
+	// eventStopped: SyncTerminatingPod returned nil.
+	eventStopped
+	// eventSkipped: the pod was over before it was first seen, and nothing of it runs.
+	eventSkipped
+	// eventCleaned: SyncTerminatedPod returned nil.
+	eventCleaned
+)
+
+// next is the transition function: it returns the phase after e, which is p itself where e has no meaning.
+func (p phase) next(e event) phase {
+	switch {
+	case p == phaseWaiting && e == eventStart:
+		return phaseSyncing
+	case p == phaseWaiting && e == eventStop:
+		return phaseFinished
+	case p == phaseWaiting && e == eventStopSeen:
+		return phaseTerminating
+	case p == phaseWaiting && e == eventSkipped:
+		return phaseTerminated
+	case p == phaseSyncing && e == eventStopInFlight:
+		return phaseStopping
+	case p == phaseSyncing && (e == eventStop || e == eventStopSeen || e == eventCompleted):
+		return phaseTerminating
+	case p == phaseStopping && e == eventReturned:
+		return phaseTerminating
+	case p == phaseTerminating && e == eventStopped:
+		return phaseTerminated
+	case p == phaseTerminated && e == eventCleaned:
+		return phaseFinished
+	}
+	return p
+}
+
+// state returns what the rest of the world sees of p.
+func (p phase) state() State {
+	switch p {
+	case phaseWaiting, phaseSyncing:
+		return StateSync
+	case phaseStopping, phaseTerminating:
+		return StateTerminating
+	}
+	return StateTerminated
+}
+
+// callKind is a method of the syncer.
+type callKind uint8
+
+const (
+	callNone callKind = iota
+	callSyncPod
+	callTerminatingPod
+	callTerminatingOrphan
+	callTerminatedPod
+)
+
+// String returns the name of the method.
+func (k callKind) String() string {
+	switch k {
+	case callSyncPod:
+		return "SyncPod"
+	case callTerminatingPod:
+		return "SyncTerminatingPod"
+	case callTerminatingOrphan:
+		return "SyncTerminatingOrphan"
+	case callTerminatedPod:
+		return "SyncTerminatedPod"
+	}
+	return "none"
+}
+
+// state returns the state in which the method is called.
+func (k callKind) state() State {
+	switch k {
+	case callTerminatingPod, callTerminatingOrphan:
+		return StateTerminating
+	case callTerminatedPod:
+		return StateTerminated
+	}
+	return StateSync
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podworkers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// ErrAlreadyRun is returned by the second Run of a Workers.
+var ErrAlreadyRun = errors.New("podworkers: Run was called before")
+
+// Run lets the workers act until ctx ends, beginning with what was recorded before. ctx is the parent of the context
+// of every call. When it ends, updates are refused, calls cancelled, and Run returns nil as soon as every call has
+// returned. It may be called once; a second call returns ErrAlreadyRun.
+func (w *Workers) Run(ctx context.Context) error {
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	w.close()
+	w.pending.Wait()
+	return nil
+}
+
+// open begins every call that is due.
+func (w *Workers) open(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.life != lifeNew {
+		return ErrAlreadyRun
+	}
+	w.mu.life = lifeRunning
+	w.mu.drive = func(e *entry) { w.drive(ctx, e) }
+	for _, e := range w.mu.entries {
+		w.dispatch(e)
+	}
+	return nil
+}
+
+// close refuses everything from now on and disarms the timers.
+func (w *Workers) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.life = lifeStopped
+	w.mu.drive = nil
+	for _, e := range w.mu.entries {
+		w.disarm(e)
+	}
+	close(w.stopped)
+}
+
+// dispatch begins the call of e that is due, if there is one and nobody is at it. The lock is held.
+func (w *Workers) dispatch(e *entry) {
+	if e.driven || w.mu.drive == nil || !e.due() {
+		return
+	}
+	w.disarm(e)
+	e.driven = true
+	drive := w.mu.drive
+	w.pending.Go(func() { drive(e) })
+}
+
+// drive does the calls of e until none is due. It owns the calls of e; only one runs per entry.
+func (w *Workers) drive(ctx context.Context, e *entry) {
+	for {
+		callCtx, cancel := context.WithCancelCause(ctx)
+		c, ok := w.begin(e, cancel)
+		if !ok {
+			cancel(nil)
+			return
+		}
+		ev := w.call(callCtx, c)
+		ev.Interrupted = callCtx.Err() != nil
+		cancel(nil)
+		w.settle(e, ev)
+		w.report(c, ev)
+	}
+}
+
+// begin takes the call that is due; if there is none it parks e until its timer or an update.
+func (w *Workers) begin(e *entry, cancel context.CancelCauseFunc) (call, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.drive == nil || e.forgotten || !e.due() {
+		e.driven = false
+		w.arm(e)
+		return call{}, false
+	}
+	e.cancel = cancel
+	return e.begin(), true
+}
+
+// call calls the syncer and returns how it went.
+func (w *Workers) call(ctx context.Context, c call) SyncEvent {
+	ev := SyncEvent{
+		UID: c.uid, Pod: c.request.Pod, State: c.kind.state(),
+		Type: c.request.Type, Attempt: c.request.Attempt, Received: c.received, Started: time.Now(),
+	}
+	switch c.kind {
+	case callSyncPod:
+		ev.Terminal, ev.Err = w.syncer.SyncPod(ctx, c.request)
+	case callTerminatingPod:
+		ev.Err = w.syncer.SyncTerminatingPod(ctx, c.terminating())
+	case callTerminatingOrphan:
+		ev.Err = w.orphans.SyncTerminatingOrphan(ctx, *c.orphan, c.grace)
+	case callTerminatedPod:
+		ev.Err = w.syncer.SyncTerminatedPod(ctx, c.request)
+	}
+	ev.Ended = time.Now()
+	return ev
+}
+
+// settle folds the end of a call into the record of e.
+func (w *Workers) settle(e *entry, ev SyncEvent) {
+	failures := ev.Attempt
+	if ev.Err != nil {
+		failures++
+	}
+	delay, spread := w.retry.after(ev.Err, failures, ev.Ended)
+	if spread == spreadJitter && delay >= 0 {
+		delay = max(w.options.Jitter(delay), 0)
+	}
+	res := result{terminal: ev.Terminal, err: ev.Err, interrupted: ev.Interrupted, delay: delay}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.cancel = nil
+	if e.settle(res, ev.Ended) == fateForget {
+		w.forget(e)
+		return
+	}
+	w.react(e)
+}
+
+// report tells the hook and the log of a finished call.
+func (w *Workers) report(c call, ev SyncEvent) {
+	if w.options.OnSync != nil {
+		w.options.OnSync(ev)
+	}
+	if ev.Err == nil || ev.Interrupted {
+		return
+	}
+	var name string
+	if c.orphan != nil {
+		name = c.orphan.Namespace + "/" + c.orphan.Name
+	} else {
+		name = ev.Pod.Namespace + "/" + ev.Pod.Name
+	}
+	w.options.Logger.Warn("Pod sync failed", zap.String("pod", name), zap.String("podUID", string(ev.UID)),
+		zap.Stringer("call", c.kind), zap.Int("attempt", ev.Attempt), zap.Error(ev.Err))
+}
+
+// arm sets the timer of e for its planned call. The lock is held, and the timer not armed.
+func (w *Workers) arm(e *entry) {
+	if w.mu.drive == nil || e.forgotten || e.retryAt.IsZero() {
+		return
+	}
+	e.armed = true
+	w.pending.Add(1)
+	delay := time.Until(e.retryAt)
+	if e.timer == nil {
+		e.timer = time.AfterFunc(delay, func() { w.wake(e) })
+		return
+	}
+	e.timer.Reset(delay)
+}
+
+// disarm stops the timer of e. The lock is held. A timer that has fired already is harmless: it finds no planned
+// call, or one that is not due yet, and is still waited for.
+func (w *Workers) disarm(e *entry) {
+	if !e.armed {
+		return
+	}
+	e.armed = false
+	if e.timer.Stop() {
+		w.pending.Done()
+	}
+}
+
+// wake runs in the goroutine of e's timer and does the planned call there.
+func (w *Workers) wake(e *entry) {
+	defer w.pending.Done()
+	w.mu.Lock()
+	drive := w.mu.drive
+	if drive == nil || e.driven || !e.wake(time.Now()) {
+		w.mu.Unlock()
+		return
+	}
+	w.disarm(e)
+	e.driven = true
+	w.mu.Unlock()
+	drive(e)
+}
