@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// fieldRef returns the field of the pod that ref names, as the kubelet does for
+// an environment variable. A label or annotation that is not there is "".
+func (s *envSources) fieldRef(ref *v1.ObjectFieldSelector) (string, error) {
+	if ref.APIVersion != "" && ref.APIVersion != "v1" {
+		return "", fmt.Errorf("unsupported apiVersion %q", ref.APIVersion)
+	}
+	if field, key, ok := cutSubscript(ref.FieldPath); ok {
+		return s.metadataKey(field, key)
+	}
+	switch ref.FieldPath {
+	case "metadata.name":
+		return s.pod.Name, nil
+	case "metadata.namespace":
+		return s.pod.Namespace, nil
+	case "metadata.uid":
+		return string(s.pod.UID), nil
+	case "metadata.labels", "metadata.annotations":
+		return "", fmt.Errorf("%s as a whole is for volumes only; name one key: %[1]s['key']", ref.FieldPath)
+	case "spec.nodeName", "spec.host":
+		return s.pod.Spec.NodeName, nil
+	case "spec.serviceAccountName":
+		return s.pod.Spec.ServiceAccountName, nil
+	case "status.hostIP", "status.hostIPs":
+		if len(s.hostIPs) == 0 {
+			return "", fmt.Errorf("%s: the addresses of this node are not known", ref.FieldPath)
+		}
+		return oneOrAll(ref.FieldPath, s.hostIPs), nil
+	case "status.podIP", "status.podIPs":
+		ips := s.podIPs
+		if len(ips) == 0 && s.pod.Spec.HostNetwork {
+			ips = s.hostIPs
+		}
+		return oneOrAll(ref.FieldPath, orderPodIPs(ips, s.hostIPs)), nil
+	}
+	return "", fmt.Errorf("unsupported fieldPath %q", ref.FieldPath)
+}
+
+// cutSubscript splits "field['key']".
+func cutSubscript(path string) (field, key string, ok bool) {
+	rest, ok := strings.CutSuffix(path, "']")
+	if !ok {
+		return "", "", false
+	}
+	field, key, ok = strings.Cut(rest, "['")
+	return field, key, ok && field != ""
+}
+
+func (s *envSources) metadataKey(field, key string) (string, error) {
+	var from map[string]string
+	qualified := key
+	switch field {
+	case "metadata.labels":
+		from = s.pod.Labels
+	case "metadata.annotations":
+		// Annotation keys are qualified names regardless of case.
+		from, qualified = s.pod.Annotations, strings.ToLower(key)
+	default:
+		return "", fmt.Errorf("unsupported fieldPath \"%s['…']\"", field)
+	}
+	if bad := validation.IsQualifiedName(qualified); len(bad) > 0 {
+		return "", fmt.Errorf("invalid key %q of %s: %s", key, field, bad[0])
+	}
+	return from[key], nil
+}
+
+// oneOrAll gives a plural field all addresses, comma-separated, and a singular
+// one the first.
+func oneOrAll(path string, ips []string) string {
+	if strings.HasSuffix(path, "s") {
+		return strings.Join(ips, ",")
+	}
+	if len(ips) == 0 {
+		return ""
+	}
+	return ips[0]
+}
+
+// orderPodIPs returns a pod's addresses as its status shows them: the first of
+// the node's primary family, then the first of the other, each in its canonical
+// form. Without a known node address the pod's own first one is primary.
+func orderPodIPs(podIPs, hostIPs []string) []string {
+	addrs := parseAddrs(podIPs)
+	if len(addrs) == 0 {
+		return nil
+	}
+	primary := addrs[0]
+	if hosts := parseAddrs(hostIPs); len(hosts) > 0 {
+		primary = hosts[0]
+	}
+	var first, second []string
+	for _, a := range addrs {
+		if a.Is4() == primary.Is4() {
+			first = append(first, a.String())
+		} else {
+			second = append(second, a.String())
+		}
+	}
+	return append(first[:min(1, len(first))], second[:min(1, len(second))]...)
+}
+
+// parseAddrs leaves out what is no address.
+func parseAddrs(ips []string) []netip.Addr {
+	var out []netip.Addr
+	for _, ip := range ips {
+		if a, err := netip.ParseAddr(ip); err == nil {
+			out = append(out, a.Unmap())
+		}
+	}
+	return out
+}
+
+// resourceFieldRef returns an amount of the resources of this container or of
+// the one ref names, in units of its divisor, rounded up.
+//
+// A limit that is not set (or zero) is the pod's, if that has one, else what
+// the node can give at most. The kubelet knows only the latter, which promises
+// a container more than its pod may use. Huge pages have no such default: what
+// is not asked for is not given.
+func (s *envSources) resourceFieldRef(ref *v1.ResourceFieldSelector) (string, error) {
+	container := s.container
+	if ref.ContainerName != "" {
+		at, ok := Find(s.pod, ref.ContainerName)
+		if !ok {
+			return "", fmt.Errorf("the pod has no container %q", ref.ContainerName)
+		}
+		container = at.Container(s.pod)
+	}
+	kind, name, _ := strings.Cut(ref.Resource, ".")
+	if !isDownwardResource(name) {
+		return "", fmt.Errorf("unsupported resource %q", ref.Resource)
+	}
+	var amount resource.Quantity
+	switch kind {
+	case "requests":
+		amount = container.Resources.Requests[v1.ResourceName(name)]
+	case "limits":
+		var ok bool
+		if amount, ok = s.limit(container, v1.ResourceName(name)); !ok {
+			return "", fmt.Errorf("%s is not set, and what this node can allocate of it is not known", ref.Resource)
+		}
+	default:
+		return "", fmt.Errorf("unsupported resource %q", ref.Resource)
+	}
+	return divideUp(amount, ref.Divisor)
+}
+
+func isDownwardResource(name string) bool {
+	switch v1.ResourceName(name) {
+	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
+		return true
+	}
+	return isHugePages(name)
+}
+
+func isHugePages(name string) bool {
+	return strings.HasPrefix(name, v1.ResourceHugePagesPrefix)
+}
+
+// limit returns the limit that holds for a container; false if nobody knows.
+func (s *envSources) limit(c *v1.Container, name v1.ResourceName) (resource.Quantity, bool) {
+	if q := c.Resources.Limits[name]; !q.IsZero() {
+		return q, true
+	}
+	if pod := s.pod.Spec.Resources; pod != nil {
+		if q := pod.Limits[name]; !q.IsZero() {
+			return q, true
+		}
+	}
+	if isHugePages(string(name)) {
+		return resource.Quantity{}, true
+	}
+	q, ok := s.allocatable[name]
+	return q, ok
+}
+
+// divideUp returns amount / divisor, rounded up to a whole number; a zero
+// divisor is 1. It is exact at any size, where the kubelet goes through float64.
+func divideUp(amount, divisor resource.Quantity) (string, error) {
+	if divisor.IsZero() {
+		divisor = *resource.NewQuantity(1, resource.DecimalSI)
+	}
+	if divisor.Sign() < 0 {
+		return "", errors.New("the divisor is negative")
+	}
+	ratio := new(big.Rat).Quo(exact(amount), exact(divisor))
+	up := new(big.Int).Sub(ratio.Denom(), big.NewInt(1))
+	up.Add(up, ratio.Num())
+	return up.Div(up, ratio.Denom()).String(), nil
+}
+
+// exact returns q as a fraction. q is a copy: AsDec changes its receiver.
+func exact(q resource.Quantity) *big.Rat {
+	dec := q.AsDec()
+	scale := int64(dec.Scale()) // the value is unscaled / 10^scale
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(max(scale, -scale)), nil)
+	r := new(big.Rat).SetInt(dec.UnscaledBig())
+	if scale < 0 {
+		return r.Mul(r, new(big.Rat).SetInt(power))
+	}
+	return r.Quo(r, new(big.Rat).SetInt(power))
+}
