@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// podIdentity is the part of the labels that sandboxes and containers share.
+func podIdentity(pod *v1.Pod) map[string]string {
+	return map[string]string{
+		LabelPodName:      pod.Name,
+		LabelPodNamespace: pod.Namespace,
+		LabelPodUID:       string(pod.UID),
+	}
+}
+
+// containerLabels says whose container it is.
+func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
+	labels := podIdentity(pod)
+	labels[LabelContainerName] = c.Name
+	return labels
+}
+
+// containerAnnotations is what RestorePod and the back-off read again. Errors
+// begin with the field's path below the container.
+func containerAnnotations(pod *v1.Pod, c *v1.Container, in ContainerInput) (map[string]string, error) {
+	out := map[string]string{
+		AnnotationHash:                   in.Hash,
+		AnnotationRestartCount:           strconv.FormatInt(int64(in.RestartCount), 10),
+		AnnotationTerminationMessagePath: c.TerminationMessagePath,
+		AnnotationTerminationPolicy:      string(c.TerminationMessagePolicy),
+		AnnotationRestartDelay:           in.RestartDelay.String(),
+	}
+	if n := pod.DeletionGracePeriodSeconds; n != nil {
+		out[AnnotationDeletionGrace] = strconv.FormatInt(*n, 10)
+	}
+	if n := pod.Spec.TerminationGracePeriodSeconds; n != nil {
+		out[AnnotationTerminationGrace] = strconv.FormatInt(*n, 10)
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		text, err := json.Marshal(c.Lifecycle.PreStop)
+		if err != nil {
+			return nil, fmt.Errorf("lifecycle.preStop: %w", err)
+		}
+		out[AnnotationPreStopHandler] = string(text)
+	}
+	if len(c.Ports) > 0 {
+		text, err := json.Marshal(c.Ports)
+		if err != nil {
+			return nil, fmt.Errorf("ports: %w", err)
+		}
+		out[AnnotationPorts] = string(text)
+	}
+	return out, nil
+}
+
+// RestorePod rebuilds, from what was written when container c was made, as much
+// of its pod as is needed to kill it: the names, both grace periods, the preStop
+// hook, the ports and where the termination message is. It is for a container
+// whose pod's spec is gone.
+//
+// What is missing or cannot be read is the zero value, so a damaged record never
+// keeps a container from being killed. The pod has the container as its only
+// one, and the second result points to it. Both are the caller's.
+func RestorePod(st *PodStatus, c *ContainerStatus) (*v1.Pod, *v1.Container) {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			UID:                        st.UID,
+			Namespace:                  st.Namespace,
+			Name:                       st.Name,
+			DeletionGracePeriodSeconds: readSeconds(c.Annotations[AnnotationDeletionGrace]),
+		},
+		Spec: v1.PodSpec{
+			TerminationGracePeriodSeconds: readSeconds(c.Annotations[AnnotationTerminationGrace]),
+			Containers: []v1.Container{{
+				Name:                     c.Name,
+				TerminationMessagePath:   c.Annotations[AnnotationTerminationMessagePath],
+				TerminationMessagePolicy: v1.TerminationMessagePolicy(c.Annotations[AnnotationTerminationPolicy]),
+			}},
+		},
+	}
+	container := &pod.Spec.Containers[0]
+	var preStop *v1.LifecycleHandler
+	if json.Unmarshal([]byte(c.Annotations[AnnotationPreStopHandler]), &preStop) == nil && preStop != nil {
+		container.Lifecycle = &v1.Lifecycle{PreStop: preStop}
+	}
+	var ports []v1.ContainerPort
+	if json.Unmarshal([]byte(c.Annotations[AnnotationPorts]), &ports) == nil {
+		container.Ports = ports
+	}
+	return pod, container
+}
+
+// readSeconds is nil for what is no number of seconds.
+func readSeconds(s string) *int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return nil
+	}
+	return &n
+}

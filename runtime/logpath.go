@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// maxFileName is the longest name of a file or directory, in bytes.
+const maxFileName = 255
+
+// podLogDir returns <root>/<namespace>_<name>_<uid>. Names that would leave
+// root or be ambiguous in that form are errors.
+func podLogDir(root string, pod *v1.Pod) (string, error) {
+	for _, part := range []struct{ field, value, forbidden string }{
+		{"metadata.namespace", pod.Namespace, "_"},
+		{"metadata.name", pod.Name, "_"},
+		{"metadata.uid", string(pod.UID), ""}, // the last part may have underscores
+	} {
+		if err := checkPathElement(part.value); err != nil {
+			return "", fmt.Errorf("%s: %w", part.field, err)
+		}
+		if strings.ContainsAny(part.value, part.forbidden) {
+			return "", fmt.Errorf("%s: %q has an underscore", part.field, part.value)
+		}
+	}
+	dir := pod.Namespace + "_" + pod.Name + "_" + string(pod.UID)
+	if len(dir) > maxFileName {
+		return "", fmt.Errorf("metadata: namespace, name and uid have %d bytes together, one directory's name takes %d", len(dir)-2, maxFileName-2)
+	}
+	return filepath.Join(root, dir), nil
+}
+
+// containerLogDir returns the directory for the logs of a container below that
+// of its pod.
+func containerLogDir(podDir, container string) (string, error) {
+	if err := checkPathElement(container); err != nil {
+		return "", fmt.Errorf("name: %w", err)
+	}
+	if len(container) > maxFileName {
+		return "", fmt.Errorf("name: has %d bytes, a directory's name takes %d", len(container), maxFileName)
+	}
+	return filepath.Join(podDir, container), nil
+}
+
+// checkPathElement refuses what is not exactly one element of a path, on any
+// system.
+func checkPathElement(s string) error {
+	switch {
+	case s == "":
+		return errors.New("is empty")
+	case s == "." || s == "..":
+		return fmt.Errorf("%q is no file name", s)
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '/' || r == '\\' }):
+		return fmt.Errorf("%q is no file name", s)
+	}
+	return nil
+}
+
+// nextRestartCount is one more than the highest restart count that a log file
+// in dir, rotated or not, is named after. It is 0 if there is none or dir
+// cannot be read.
+func nextRestartCount(dir string) int32 {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	next := int32(0)
+	for _, e := range entries {
+		if n, ok := restartCountOfLog(e.Name()); ok && !e.IsDir() {
+			next = max(next, n+1)
+		}
+	}
+	return next
+}
+
+// restartCountOfLog reads <count>.log or <count>.log.<anything>. Counts that
+// leave no room for a next one are not counts.
+func restartCountOfLog(file string) (int32, bool) {
+	digits, rest, ok := strings.Cut(file, ".")
+	if !ok || (rest != "log" && !strings.HasPrefix(rest, "log.")) {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil || n == math.MaxInt32 {
+		return 0, false
+	}
+	return int32(n), true
+}
