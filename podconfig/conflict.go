@@ -12,11 +12,11 @@ import (
 // conflicts finds among the ledgers other than l the pods that those just added to l get in the way of.
 func conflicts(l *ledger, ledgers iter.Seq2[string, *ledger], added []*v1.Pod) []rejection {
 	var found []rejection
-	for _, other := range ledgers {
-		if other == l {
-			continue
-		}
-		for _, p := range added {
+	for _, p := range added {
+		for _, other := range ledgers {
+			if other == l {
+				continue
+			}
 			if err := conflict(p, other); err != nil {
 				found = append(found, rejection{pod: p, err: err})
 			}

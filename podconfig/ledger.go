@@ -124,14 +124,14 @@ func (l *ledger) take(in *v1.Pod, kind ChangeKind, now time.Time, o *outcome) {
 	p := succeed(r.pod, in, c)
 	l.put(p, version)
 	switch {
-	case c.meta != different && c.spec != different && c.status != different:
-		// Nobody needs to know.
-	case c.meta != different && c.spec != different:
+	case c.meta == different || c.spec:
+		if p.DeletionTimestamp != nil {
+			o.deleted = append(o.deleted, p)
+		} else {
+			o.updated = append(o.updated, p)
+		}
+	case c.status:
 		o.reconciled = append(o.reconciled, p)
-	case p.DeletionTimestamp != nil:
-		o.deleted = append(o.deleted, p)
-	default:
-		o.updated = append(o.updated, p)
 	}
 }
 
@@ -168,10 +168,10 @@ func succeed(stored, in *v1.Pod, c comparison) *v1.Pod {
 			p.Annotations[key] = value
 		}
 	}
-	if c.spec != identical {
+	if c.spec {
 		in.Spec.DeepCopyInto(&p.Spec)
 	}
-	if c.status != identical {
+	if c.status {
 		in.Status.DeepCopyInto(&p.Status)
 	}
 	return p
