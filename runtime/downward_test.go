@@ -21,7 +21,7 @@ func fieldSources() *envSources {
 	pod := &v1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = "ns", "web", "u-1"
 	pod.Labels = map[string]string{"app": "web", "example.com/tier": "front"}
-	pod.Annotations = map[string]string{"Note": "hi", "example.com/x": "y"}
+	pod.Annotations = map[string]string{"Note": "hi", "example.com/x": "y", "Example.COM/X": "z"}
 	pod.Spec.NodeName, pod.Spec.ServiceAccountName = "node-1", "robot"
 	return &envSources{pod: pod, container: &v1.Container{}, hostIPs: []string{"10.0.0.1", "fd00::1"}, podIPs: []string{"fd00::7", "10.1.0.7"}}
 }
@@ -36,6 +36,7 @@ func TestFieldRef(t *testing.T) {
 		{path: "metadata.labels['missing']", want: ""},
 		{path: "metadata.annotations['Note']", want: "hi"},
 		{path: "metadata.annotations['example.com/x']", want: "y"},
+		{path: "metadata.annotations['Example.COM/X']", want: "z"},
 		{path: "spec.nodeName", want: "node-1"},
 		{path: "spec.host", want: "node-1"},
 		{path: "spec.serviceAccountName", want: "robot"},
@@ -52,6 +53,7 @@ func TestFieldRef(t *testing.T) {
 		{path: "metadata.name['x']", err: `unsupported fieldPath "metadata.name['…']"`},
 		{path: "metadata.labels['']", err: `invalid key "" of metadata.labels`},
 		{path: "metadata.labels['a b']", err: `invalid key "a b" of metadata.labels`},
+		{path: "metadata.labels['Example.COM/X']", err: `invalid key "Example.COM/X" of metadata.labels`},
 		{path: "metadata.labels['app'", err: `unsupported fieldPath "metadata.labels['app'"`},
 		{path: "metadata.labels[app]", err: `unsupported fieldPath "metadata.labels[app]"`},
 		{path: "['app']", err: `unsupported fieldPath "['app']"`},
@@ -235,7 +237,7 @@ func FuzzFieldRef(f *testing.F) {
 	for _, s := range []string{"metadata.name", "metadata.labels['app']", "metadata.annotations['a/b']", "status.podIPs", "['", "metadata.labels['']['']"} {
 		f.Add(s)
 	}
-	known := []string{"", "web", "ns", "u-1", "front", "hi", "y", "node-1", "robot", "10.0.0.1", "10.0.0.1,fd00::1", "10.1.0.7", "10.1.0.7,fd00::7"}
+	known := []string{"", "web", "ns", "u-1", "front", "hi", "y", "z", "node-1", "robot", "10.0.0.1", "10.0.0.1,fd00::1", "10.1.0.7", "10.1.0.7,fd00::7"}
 	f.Fuzz(func(t *testing.T, path string) {
 		got, err := fieldSources().fieldRef(&v1.ObjectFieldSelector{FieldPath: path})
 		if err != nil {

@@ -132,7 +132,7 @@ func TestNextRestartCountLooksNowhereElse(t *testing.T) {
 
 // The rule as the kubelet writes it down.
 func FuzzRestartCountOfLog(f *testing.F) {
-	for _, s := range []string{"0.log", "12.log.gz", "1.log.", "1.log", "00.log", "-1.log", "1.logx", ".log", "1..log"} {
+	for _, s := range []string{"0.log", "12.log.gz", "1.log.", "1.log", "00.log", "-1.log", "1.logx", ".log", "1..log", "2147483646.log", "2147483647.log", "2147483648.log"} {
 		f.Add(s)
 	}
 	rule := regexp.MustCompile(`^(\d+)\.log((?s)\..*)?$`)
