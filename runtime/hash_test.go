@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// FuzzHashCompat compares with the definition: encoding/json and hash/fnv.
+func FuzzHashCompat(f *testing.F) {
+	for _, s := range []string{"", "nginx:1.29", `a"b\c`, "<&>", "tab\t", "ümlaut", "\xff", "\u2028", "\x7f"} {
+		f.Add("name", s)
+		f.Add(s, "image")
+	}
+	f.Fuzz(func(t *testing.T, name, image string) {
+		text, err := json.Marshal(struct {
+			Name  string `json:"name"`
+			Image string `json:"image"`
+		}{name, image})
+		require.NoError(t, err)
+		h := fnv.New32a()
+		_, _ = h.Write(text)
+		assert.Equal(t, strconv.FormatUint(uint64(h.Sum32()), 16), runtime.HashCompat(&v1.Container{Name: name, Image: image}))
+	})
+}
+
+func TestHashes(t *testing.T) {
+	base := v1.Container{
+		Name: "a", Image: "image",
+		Env:       []v1.EnvVar{{Name: "K", Value: "v"}},
+		Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}},
+	}
+	for _, c := range []struct {
+		name         string
+		change       func(*v1.Container)
+		compat, spec bool // whether the hash changes
+	}{
+		{"nothing", func(*v1.Container) {}, false, false},
+		{"name", func(c *v1.Container) { c.Name = "b" }, true, true},
+		{"image", func(c *v1.Container) { c.Image = "image:2" }, true, true},
+		{"name and image swapped", func(c *v1.Container) { c.Name, c.Image = c.Image, c.Name }, true, true},
+		{"env (Q3)", func(c *v1.Container) { c.Env[0].Value = "w" }, false, true},
+		{"command (Q3)", func(c *v1.Container) { c.Command = []string{"sh"} }, false, true},
+		{"limits", func(c *v1.Container) { c.Resources.Limits["cpu"] = resource.MustParse("2") }, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			changed := base.DeepCopy()
+			c.change(changed)
+			assert.Equal(t, c.compat, runtime.HashCompat(&base) != runtime.HashCompat(changed), "HashCompat")
+			assert.Equal(t, c.spec, runtime.HashSpec(&base) != runtime.HashSpec(changed), "HashSpec")
+		})
+	}
+	for range 100 {
+		require.Equal(t, runtime.HashSpec(&base), runtime.HashSpec(base.DeepCopy()), "maps have one order")
+	}
+	assert.Equal(t, "b9a9e149", runtime.HashCompat(&base), "what is on record must stay readable for later versions")
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// model is a node on which everything that is asked for works at once, and on
+// which nothing happens by itself.
+type model struct {
+	pod    *v1.Pod
+	status *runtime.PodStatus // the model's own
+	made   int                // containers so far
+}
+
+// apply does what a plan says, in the order that Actions documents.
+func (m *model) apply(a runtime.Actions) {
+	if a.KillPod {
+		for i := range m.status.Containers {
+			m.stop(&m.status.Containers[i])
+		}
+		for i := range m.status.Sandboxes {
+			m.status.Sandboxes[i].Ready = false
+		}
+	}
+	if a.CreateSandbox {
+		m.status.Containers = slices.DeleteFunc(m.status.Containers, func(c runtime.ContainerStatus) bool {
+			ref, ok := runtime.Find(m.pod, c.Name)
+			return ok && ref.Group == runtime.GroupInit
+		})
+		m.status.Sandboxes = slices.Insert(m.status.Sandboxes, 0, runtime.SandboxStatus{
+			ID:      runtime.SandboxID("new-" + strconv.Itoa(len(m.status.Sandboxes))),
+			Attempt: a.Attempt, Ready: true, HostNetwork: m.pod.Spec.HostNetwork,
+			NetworkKnown: true, IPs: []string{"10.0.0.1"},
+		})
+	}
+	for _, k := range a.Kill {
+		m.kill(k)
+	}
+	for _, s := range a.Start {
+		c := s.Ref.Container(m.pod)
+		m.made++
+		m.status.Containers = slices.Insert(m.status.Containers, 0, runtime.ContainerStatus{
+			ID:   runtime.ContainerID{Runtime: "new", ID: strconv.Itoa(m.made)},
+			Name: c.Name, Sandbox: m.status.Sandboxes[0].ID, State: runtime.StateRunning, Hash: runtime.HashCompat(c),
+		})
+	}
+}
+
+func (m *model) kill(k runtime.Kill) {
+	i := slices.IndexFunc(m.status.Containers, func(c runtime.ContainerStatus) bool { return c.ID == k.ID })
+	m.stop(&m.status.Containers[i])
+	if k.Remove {
+		m.status.Containers = slices.Delete(m.status.Containers, i, i+1)
+	}
+}
+
+func (m *model) stop(c *runtime.ContainerStatus) {
+	if c.State == runtime.StateRunning || c.State == runtime.StateUnknown {
+		c.State, c.ExitCode, c.Reason = runtime.StateExited, 137, runtime.ReasonError
+	}
+}
+
+// pass lets time pass until every plain init container that runs has completed,
+// and reports whether there was any. One whose completion restarts the whole pod
+// runs on: with it no pod ever comes to rest.
+func (m *model) pass() (changed bool) {
+	for i := range m.pod.Spec.InitContainers {
+		c := &m.pod.Spec.InitContainers[i]
+		st := m.status.Active(c.Name)
+		if runtime.IsSidecar(c) || st == nil || st.State != runtime.StateRunning {
+			continue
+		}
+		st.State, st.Reason = runtime.StateExited, runtime.ReasonCompleted
+		if runtime.RestartAllTriggered(m.pod, m.status) {
+			st.State, st.Reason = runtime.StateRunning, ""
+			continue
+		}
+		changed = true
+	}
+	return changed
+}
+
+// initialized is the definition: every init container but the sidecars has
+// completed in the current sandbox and the sidecars have been started. Since
+// init goes in order, the last one says it all; and once a regular container
+// was made it has been true.
+func (m *model) initialized(probes runtime.Probes) bool {
+	list := m.pod.Spec.InitContainers
+	for i := range m.pod.Spec.Containers {
+		if m.status.Active(m.pod.Spec.Containers[i].Name) != nil {
+			return true
+		}
+	}
+	if len(list) == 0 {
+		return true
+	}
+	last := &list[len(list)-1]
+	st := m.status.Active(last.Name)
+	switch {
+	case st == nil:
+		// A sidecar's record may be missing if it is the last one; then init is
+		// not known to be complete.
+		return false
+	case runtime.IsSidecar(last):
+		return st.State == runtime.StateRunning &&
+			(last.StartupProbe == nil || probes.Startup(st.ID) == runtime.VerdictSuccess)
+	default:
+		return st.State == runtime.StateExited && !st.Failed()
+	}
+}
+
+// over reports whether nothing of the pod runs and no sandbox is left.
+func (m *model) over() bool {
+	return len(m.status.Running()) == 0 &&
+		!slices.ContainsFunc(m.status.Sandboxes, func(s runtime.SandboxStatus) bool { return s.Ready })
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// naivePlan is a second implementation of the tables, for TestPlanProperty to
+// compare with and for BenchmarkPlan10Containers to be measured against. It
+// looks everything up in maps first and decides about each init container by
+// itself, in closed form, where Plan walks backwards with state. It gives no
+// causes.
+func naivePlan(in runtime.PlanInput) naiveActions {
+	n := newNaive(in)
+	switch {
+	case in.Pod.DeletionTimestamp != nil:
+		return naiveActions{}
+	case in.RestartAll && len(n.instances) > 0:
+		return n.restartAll()
+	case n.sandboxChanged():
+		return n.replaceSandbox()
+	default:
+		return n.converge()
+	}
+}
+
+type naiveActions struct {
+	killPod, createSandbox bool
+	kill                   []runtime.ContainerID
+	start                  []runtime.Ref
+}
+
+type naive struct {
+	runtime.PlanInput
+	latest, active map[string]runtime.ContainerStatus
+	instances      []runtime.ContainerStatus // of init and regular containers
+	hashes         map[string]string
+}
+
+func newNaive(in runtime.PlanInput) *naive {
+	n := &naive{PlanInput: in, hashes: map[string]string{}}
+	n.latest, n.active = map[string]runtime.ContainerStatus{}, map[string]runtime.ContainerStatus{}
+	for _, c := range append(append([]v1.Container{}, in.Pod.Spec.InitContainers...), in.Pod.Spec.Containers...) {
+		n.hashes[c.Name] = runtime.HashCompat(&c)
+	}
+	if in.Status == nil {
+		return n
+	}
+	for _, c := range in.Status.Containers {
+		if _, ok := n.latest[c.Name]; !ok {
+			n.latest[c.Name] = c
+		}
+		if _, ok := n.active[c.Name]; !ok && in.Status.Sandboxes != nil &&
+			in.Status.Sandboxes[0].Ready && c.Sandbox == in.Status.Sandboxes[0].ID {
+			n.active[c.Name] = c
+		}
+		if _, ok := n.hashes[c.Name]; ok {
+			n.instances = append(n.instances, c)
+		}
+	}
+	return n
+}
+
+func (n *naive) sandboxChanged() bool {
+	if n.Status == nil || len(n.Status.Sandboxes) == 0 {
+		return true
+	}
+	ready := map[bool]int{}
+	for _, s := range n.Status.Sandboxes {
+		ready[s.Ready]++
+	}
+	s := n.Status.Sandboxes[0]
+	wrongNetwork := s.HostNetwork != n.Pod.Spec.HostNetwork
+	noIP := !n.Pod.Spec.HostNetwork && s.NetworkKnown && len(s.IPs) == 0
+	return ready[true] != 1 || !s.Ready || wrongNetwork || noIP
+}
+
+func (n *naive) killPod() naiveActions {
+	if n.Status == nil {
+		return naiveActions{}
+	}
+	for _, s := range n.Status.Sandboxes {
+		if s.Ready {
+			return naiveActions{killPod: true}
+		}
+	}
+	return naiveActions{killPod: len(n.Status.Running()) > 0}
+}
+
+// again is whether a container that does not run, or will have been killed, is
+// to run.
+func (n *naive) again(c v1.Container) bool {
+	st, made := n.latest[c.Name]
+	policy := string(n.Pod.Spec.RestartPolicy)
+	if c.RestartPolicy != nil {
+		policy = string(*c.RestartPolicy)
+	}
+	if made && st.State == runtime.StateRunning {
+		return policy != "Never"
+	}
+	return !made || runtime.ShouldRestart(n.Pod, &c, &st)
+}
+
+func (n *naive) replaceSandbox() naiveActions {
+	var due, own int
+	out := naiveActions{killPod: true, createSandbox: true}
+	for i, c := range n.Pod.Spec.Containers {
+		if n.again(c) {
+			due++
+			if c.RestartPolicy != nil {
+				own++
+			}
+			out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
+		}
+	}
+	first := n.Status == nil || len(n.Status.Sandboxes) == 0 || len(n.Status.Containers) == 0
+	if due == 0 || n.Pod.Spec.RestartPolicy == v1.RestartPolicyNever && !first && own == 0 {
+		return n.killPod()
+	}
+	for _, c := range n.Pod.Spec.InitContainers {
+		if st, made := n.latest[c.Name]; made && n.initFailed(c, st) {
+			return n.killPod()
+		}
+	}
+	if len(n.Pod.Spec.InitContainers) > 0 {
+		out.start = []runtime.Ref{{Group: runtime.GroupInit, Index: 0}}
+	}
+	return out
+}
+
+// initFailed is whether a plain init container failed for good.
+func (n *naive) initFailed(c v1.Container, st runtime.ContainerStatus) bool {
+	if runtime.IsSidecar(&c) || !st.Failed() {
+		return false
+	}
+	if st.State == runtime.StateUnknown {
+		if c.RestartPolicy != nil {
+			return *c.RestartPolicy == v1.ContainerRestartPolicyNever
+		}
+		return n.Pod.Spec.RestartPolicy == v1.RestartPolicyNever
+	}
+	return !runtime.ShouldRestart(n.Pod, &c, &st)
+}
+
+func (n *naive) restartAll() naiveActions {
+	var out naiveActions
+	if n.sandboxChanged() {
+		return naiveActions{killPod: true, createSandbox: true}
+	}
+	var victims, triggers []runtime.ContainerID
+	for _, list := range [][]v1.Container{n.Pod.Spec.Containers, n.Pod.Spec.InitContainers} {
+		for _, c := range list {
+			for i := range n.instances {
+				st := n.instances[len(n.instances)-1-i]
+				alone := &runtime.PodStatus{
+					Sandboxes:  []runtime.SandboxStatus{{ID: st.Sandbox, Ready: true}},
+					Containers: []runtime.ContainerStatus{st},
+				}
+				switch {
+				case st.Name != c.Name:
+				case runtime.RestartAllTriggered(n.Pod, alone):
+					triggers = append(triggers, st.ID)
+				default:
+					victims = append(victims, st.ID)
+				}
+			}
+		}
+	}
+	out.kill = append(victims, triggers...)
+	return out
+}
+
+func (n *naive) converge() naiveActions {
+	out, initialized, failed := n.init()
+	if failed {
+		return n.killPod()
+	}
+	if initialized {
+		kept, before := 0, len(out.start)
+		for i, c := range n.Pod.Spec.Containers {
+			st, made := n.latest[c.Name]
+			running := made && st.State == runtime.StateRunning
+			changed := running && st.Hash != n.hashes[c.Name]
+			bad := running && (n.says(c.LivenessProbe, st, runtime.Probes.Liveness) == runtime.VerdictFailure ||
+				n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictFailure)
+			if running && !changed && !bad {
+				kept++
+				continue
+			}
+			if changed || n.again(c) {
+				out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
+			}
+			if running || made && st.State == runtime.StateUnknown {
+				out.kill = append(out.kill, st.ID)
+			}
+		}
+		if kept == 0 && before == len(out.start) {
+			return n.killPod()
+		}
+	}
+	for _, st := range n.instances {
+		goesBy := n.latest[st.Name]
+		if slices.ContainsFunc(n.Pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == st.Name }) {
+			goesBy = n.active[st.Name]
+		}
+		if (st.State == runtime.StateRunning || st.State == runtime.StateUnknown) && st.ID != goesBy.ID {
+			out.kill = append(out.kill, st.ID)
+		}
+	}
+	for i, c := range n.Pod.Spec.EphemeralContainers {
+		if _, made := n.latest[c.Name]; !made {
+			out.start = append(out.start, runtime.Ref{Group: runtime.GroupEphemeral, Index: i})
+		}
+	}
+	return out
+}
+
+func (n *naive) says(probe *v1.Probe, st runtime.ContainerStatus, ask func(runtime.Probes, runtime.ContainerID) runtime.Verdict) runtime.Verdict {
+	if probe == nil || n.Probes == nil {
+		return runtime.VerdictSuccess
+	}
+	return ask(n.Probes, st.ID)
+}
+
+// init: the furthest init container that was made decides; sidecars before it,
+// or all of them once a regular container was made, are kept up.
+func (n *naive) init() (out naiveActions, initialized, failed bool) {
+	list := n.Pod.Spec.InitContainers
+	furthest := -1
+	for i, c := range list {
+		if _, made := n.active[c.Name]; made {
+			furthest = i
+		}
+	}
+	regular := false
+	for _, c := range n.Pod.Spec.Containers {
+		_, made := n.active[c.Name]
+		regular = regular || made
+	}
+	if regular {
+		furthest = len(list)
+	}
+	starts := make([]bool, len(list)+1)
+	if furthest < 0 {
+		starts[0] = true
+	}
+	for i, c := range list {
+		st, made := n.active[c.Name]
+		up := made && st.State == runtime.StateRunning
+		startup := n.says(c.StartupProbe, st, runtime.Probes.Startup)
+		liveness := n.says(c.LivenessProbe, st, runtime.Probes.Liveness)
+		switch {
+		case i > furthest || !runtime.IsSidecar(&c) && i != furthest:
+		case runtime.IsSidecar(&c):
+			replace := up && (startup == runtime.VerdictFailure || startup == runtime.VerdictSuccess &&
+				(st.Hash != n.hashes[c.Name] || liveness == runtime.VerdictFailure))
+			if replace || made && st.State == runtime.StateUnknown {
+				out.kill = append(out.kill, st.ID)
+			}
+			starts[i] = starts[i] || !up || replace
+			starts[i+1] = starts[i+1] || i == furthest && up && startup == runtime.VerdictSuccess
+		case n.initFailed(c, st):
+			return out, false, true
+		case st.State == runtime.StateExited && !st.Failed():
+			starts[i+1] = true
+		case !up:
+			starts[i] = true
+			if st.State == runtime.StateUnknown {
+				out.kill = append(out.kill, st.ID)
+			}
+		}
+	}
+	for i := range list {
+		if starts[i] {
+			out.start = append(out.start, runtime.Ref{Group: runtime.GroupInit, Index: i})
+		}
+	}
+	return out, regular || starts[len(list)], false
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import v1 "k8s.io/api/core/v1"
+
+// planRegular plans the regular containers of an initialized pod and returns
+// how many are kept as they run and how many are started.
+func (p *planner) planRegular() (kept, started int) {
+	before := len(p.out.Start)
+	for i := range p.pod.Spec.Containers {
+		ref, c := Ref{GroupRegular, i}, &p.pod.Spec.Containers[i]
+		st := p.status.Latest(c.Name)
+		switch {
+		case st != nil && st.State == StateRunning:
+			if p.keepRunning(ref, c, st) {
+				kept++
+			}
+		case !ShouldRestart(p.pod, c, st):
+		case st != nil && st.State == StateUnknown:
+			p.restart(ref, st, KillUnknownState, causeUnknown)
+		default:
+			p.start(ref, startCause(st))
+		}
+	}
+	return kept, len(p.out.Start) - before
+}
+
+// keepRunning reports whether a running container is left as it is. A changed
+// spec replaces it whatever the restart policy, since the old one is not what is
+// wanted; a failed probe restarts it unless the policy is Never. Restart rules
+// are not asked: there is no exit code yet.
+func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) bool {
+	var reason KillReason
+	var found string
+	switch {
+	case st.Hash != p.hash(c):
+		p.restart(ref, st, KillSpecChanged, causeSpecChanged)
+		return false
+	case p.liveness(c, st.ID) == VerdictFailure:
+		reason, found = KillLivenessProbe, causeLiveness
+	case p.startup(c, st.ID) == VerdictFailure:
+		reason, found = KillStartupProbe, causeStartup
+	default:
+		return true
+	}
+	if restartsAfterKill(p.pod, c) {
+		p.restart(ref, st, reason, found)
+	} else {
+		p.kill(st, reason, found)
+	}
+	return false
+}
