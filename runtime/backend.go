@@ -89,9 +89,10 @@ type ListOptions struct {
 // may have changed by itself (a container exited). It is never the only source
 // of truth, may repeat itself and may leave out what the caller itself did.
 type Watcher interface {
-	// Watch yields until ctx ends (then it just stops) or the stream breaks
-	// (then it yields one error and stops). Changes after Watch was entered are
-	// not missed while the stream lasts. One caller at a time.
+	// Watch begins with a hint for every pod that exists, so that nothing falls
+	// between a listing and it. Then it yields until ctx ends (it just stops) or
+	// the stream breaks (it yields one error and stops). Changes after the first
+	// hints are not missed while the stream lasts. One caller at a time.
 	Watch(ctx context.Context) iter.Seq2[types.UID, error]
 }
 
