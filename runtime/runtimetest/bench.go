@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimetest
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// longGrace is a grace period no case ever waits out.
+const longGrace = 10 * time.Minute
+
+// bench is what a case works with: the subject, and short ways to ask it.
+type bench struct {
+	testing.TB
+	h  Harness
+	s  *Subject
+	rt runtime.Runtime
+
+	mu   sync.Mutex
+	pods []*testPod
+}
+
+// testPod is a pod of a case.
+type testPod struct {
+	*v1.Pod
+	logs string
+}
+
+// pod makes a pod with these containers, under a UID nobody else has.
+func (b *bench) pod(containers ...string) *testPod {
+	var r [16]byte
+	_, _ = rand.Read(r[:]) // never fails
+	uid := types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", r[:4], r[4:6], r[6:8], r[8:10], r[10:]))
+	pod := &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: "runtimetest", Name: fmt.Sprintf("pod-%x", r[:4])},
+		Spec:       v1.PodSpec{RestartPolicy: v1.RestartPolicyNever},
+	}
+	for _, name := range containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, Image: "runtimetest"})
+	}
+	if b.h.Pod != nil {
+		b.h.Pod(pod)
+	}
+	p := &testPod{Pod: pod, logs: filepath.Join(b.s.Logs, fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, uid))}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pods = append(b.pods, p)
+	return p
+}
+
+func (p *testPod) sandboxSpec(attempt uint32) runtime.SandboxSpec {
+	return runtime.SandboxSpec{
+		UID: p.UID, Namespace: p.Namespace, Name: p.Name, Attempt: attempt,
+		Hostname: p.Name, HostNetwork: p.Spec.HostNetwork, LogDirectory: p.logs,
+		Labels:      map[string]string{"app": "runtimetest"},
+		Annotations: map[string]string{"suite": "runtimetest"},
+		Pod:         p.Pod,
+	}
+}
+
+// spec is a container's spec before a case changes it.
+func (b *bench) spec(p *testPod, name string, restart int32, behave Behaviour) runtime.ContainerSpec {
+	spec := runtime.ContainerSpec{
+		Name: name, RestartCount: restart, Hash: "h-" + name, Image: "runtimetest",
+		Env:         []runtime.EnvVar{{Name: "PATH", Value: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}},
+		LogPath:     filepath.Join(p.logs, name, fmt.Sprintf("%d.log", restart)),
+		Labels:      map[string]string{"container": name},
+		Annotations: map[string]string{"runtimetest/name": name},
+		Pod:         p.Pod,
+	}
+	if ref, ok := runtime.Find(p.Pod, name); ok {
+		spec.Container = ref.Container(p.Pod)
+	}
+	if b.s.Container != nil {
+		b.s.Container(behave, &spec)
+	} else {
+		spec.Command = Shell(behave)
+	}
+	return spec
+}
+
+func (b *bench) sandbox(p *testPod, attempt uint32) runtime.SandboxID {
+	b.Helper()
+	id, err := b.rt.RunSandbox(b.Context(), p.sandboxSpec(attempt))
+	require.NoError(b, err, ruleRunSandbox)
+	require.NotEmpty(b, id, ruleSandboxMet)
+	return id
+}
+
+func (b *bench) create(p *testPod, sandbox runtime.SandboxID, name string, restart int32, behave Behaviour) runtime.ContainerID {
+	b.Helper()
+	return b.createSpec(sandbox, b.spec(p, name, restart, behave))
+}
+
+func (b *bench) createSpec(sandbox runtime.SandboxID, spec runtime.ContainerSpec) runtime.ContainerID {
+	b.Helper()
+	id, err := b.rt.CreateContainer(b.Context(), sandbox, spec)
+	require.NoError(b, err, "CreateContainer in a ready sandbox must work")
+	require.Equal(b, b.rt.Name(), id.Runtime, ruleName)
+	require.NotEmpty(b, id.ID, ruleID)
+	return id
+}
+
+func (b *bench) start(id runtime.ContainerID) {
+	b.Helper()
+	require.NoError(b, b.rt.StartContainer(b.Context(), id), ruleStart)
+}
+
+// run makes and starts a container and waits until it says "ready".
+func (b *bench) run(p *testPod, sandbox runtime.SandboxID, name string, restart int32, behave Behaviour) runtime.ContainerID {
+	b.Helper()
+	behave.Print = append(slices.Clone(behave.Print), "ready")
+	spec := b.spec(p, name, restart, behave)
+	id := b.createSpec(sandbox, spec)
+	b.start(id)
+	b.awaitLine(spec.LogPath, "ready")
+	return id
+}
+
+// status is PodStatus, checked for what every status must keep.
+func (b *bench) status(p *testPod) *runtime.PodStatus {
+	b.Helper()
+	before := time.Now()
+	st, err := b.rt.PodStatus(b.Context(), p.UID)
+	require.NoError(b, err, rulePodStatus)
+	require.NotNil(b, st, rulePodStatus)
+	require.Equal(b, p.UID, st.UID, rulePodStatus)
+	// The wall clock may be set back while the test runs; by less than this.
+	require.False(b, st.ObservedAt.Before(before.Add(-time.Second)) || st.ObservedAt.After(time.Now()),
+		"%s: %v, asked at %v", ruleObserved, st.ObservedAt, before)
+	b.checkStatus(st)
+	return st
+}
+
+// checkStatus checks the rules every full status keeps at every moment.
+func (b *bench) checkStatus(st *runtime.PodStatus) {
+	b.Helper()
+	require.True(b, slices.IsSortedFunc(st.Sandboxes, func(x, y runtime.SandboxStatus) int {
+		return cmp.Or(y.CreatedAt.Compare(x.CreatedAt), cmp.Compare(y.ID, x.ID))
+	}), "%s: sandboxes %+v", ruleOrder, st.Sandboxes)
+	require.True(b, slices.IsSortedFunc(st.Containers, func(x, y runtime.ContainerStatus) int {
+		return cmp.Or(y.CreatedAt.Compare(x.CreatedAt), cmp.Compare(y.ID.ID, x.ID.ID))
+	}), "%s: containers %+v", ruleOrder, st.Containers)
+	for _, c := range st.Containers {
+		require.Equal(b, b.rt.Name(), c.ID.Runtime, ruleName)
+		require.False(b, c.CreatedAt.IsZero(), "%s: %+v", ruleTimes, c)
+		switch c.State {
+		case runtime.StateCreated:
+			require.True(b, c.StartedAt.IsZero() && c.FinishedAt.IsZero(), "%s: %+v", ruleTimes, c)
+		case runtime.StateRunning:
+			require.True(b, c.FinishedAt.IsZero(), "%s: %+v", ruleTimes, c)
+			require.False(b, c.StartedAt.Before(c.CreatedAt), "%s: %+v", ruleTimes, c)
+		case runtime.StateExited:
+			require.False(b, c.FinishedAt.IsZero(), "%s: %+v", ruleTimes, c)
+			// One that was stopped before it was started has no StartedAt.
+			require.False(b, c.FinishedAt.Before(c.StartedAt), "%s: %+v", ruleTimes, c)
+		}
+	}
+}
+
+// container finds one instance in the pod's status; nil if it has no record.
+func (b *bench) container(p *testPod, id runtime.ContainerID) *runtime.ContainerStatus {
+	b.Helper()
+	st := b.status(p)
+	i := slices.IndexFunc(st.Containers, func(c runtime.ContainerStatus) bool { return c.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &st.Containers[i]
+}
+
+// mustState checks the state of an instance now, and returns its status.
+func (b *bench) mustState(p *testPod, id runtime.ContainerID, want runtime.State, r rule) *runtime.ContainerStatus {
+	b.Helper()
+	c := b.container(p, id)
+	require.NotNil(b, c, "%s: container %s has no record", r, id)
+	require.Equal(b, want.String(), c.State.String(), "%s: %+v", r, *c)
+	return c
+}
+
+// awaitExit waits until an instance has exited by itself.
+func (b *bench) awaitExit(p *testPod, id runtime.ContainerID) *runtime.ContainerStatus {
+	b.Helper()
+	var c *runtime.ContainerStatus
+	b.await("the exit of "+id.String(), func() bool {
+		c = b.container(p, id)
+		require.NotNil(b, c, "%s: container %s has no record any more", ruleDurable, id)
+		return c.State == runtime.StateExited
+	})
+	return c
+}
+
+// await asks again and again until done says so. Real backends have nothing
+// better to wait on that every one of them offers.
+func (b *bench) await(what string, done func() bool) {
+	b.Helper()
+	deadline := time.Now().Add(b.h.Patience)
+	for !done() {
+		require.True(b, time.Now().Before(deadline), "waited %v for %s", b.h.Patience, what)
+		time.Sleep(b.h.Unit / 10)
+	}
+}
+
+// list is List narrowed to the pods of this case, checked for order.
+func (b *bench) list(opts runtime.ListOptions) map[types.UID]*runtime.PodStatus {
+	b.Helper()
+	pods, err := b.rt.List(b.Context(), opts)
+	require.NoError(b, err, ruleList)
+	mine := map[types.UID]*runtime.PodStatus{}
+	for _, st := range pods {
+		require.NotNil(b, st, ruleList)
+		if slices.ContainsFunc(b.ownPods(), func(p *testPod) bool { return p.UID == st.UID }) {
+			require.NotContains(b, mine, st.UID, "%s: one entry per pod", ruleList)
+			mine[st.UID] = st
+		}
+	}
+	return mine
+}
+
+func (b *bench) ownPods() []*testPod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.pods)
+}
+
+// reopen goes on with a new value over the same state.
+func (b *bench) reopen(meanwhile func()) {
+	b.Helper()
+	if b.s.Reopen == nil {
+		b.Skip("the harness cannot reopen")
+	}
+	b.rt = b.s.Reopen(b, meanwhile)
+	require.NotNil(b, b.rt, "Subject.Reopen must return a runtime")
+}
+
+// gone reports whether err is what Stop and Remove may say of what is gone.
+func gone(err error) bool { return err == nil || errors.Is(err, runtime.ErrNotFound) }
+
+// cleanUp removes everything the case made from List's data alone, as an agent
+// does for pods whose spec it never saw.
+func (b *bench) cleanUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*b.h.Patience)
+	defer cancel()
+	for _, p := range b.ownPods() {
+		st, err := b.rt.PodStatus(ctx, p.UID)
+		if err != nil {
+			b.Errorf("clean-up: %s: %v", rulePodStatus, err)
+			continue
+		}
+		for _, c := range st.Containers {
+			if err := b.rt.RemoveContainer(ctx, c.ID); !gone(err) {
+				b.Errorf("clean-up: %s: %v", ruleRemove, err)
+			}
+		}
+		for _, s := range st.Sandboxes {
+			if err := b.rt.RemoveSandbox(ctx, s.ID); !gone(err) {
+				b.Errorf("clean-up: %s: %v", ruleRemove, err)
+			}
+		}
+		st, err = b.rt.PodStatus(ctx, p.UID)
+		if err != nil || len(st.Containers)+len(st.Sandboxes) > 0 {
+			b.Errorf("clean-up: %s: left %+v, %v", ruleRemove, st, err)
+		}
+	}
+}
