@@ -44,7 +44,8 @@ func contains(t *testing.T, want, got any, path string) {
 	t.Helper()
 	switch want := want.(type) {
 	case map[string]any:
-		m, _ := got.(map[string]any)
+		m, ok := got.(map[string]any)
+		assert.True(t, ok, path)
 		for key, w := range want {
 			contains(t, w, m[key], path+"."+key)
 		}

@@ -121,9 +121,9 @@ func validateDNS(r *report, spec *v1.PodSpec, p *field.Path) {
 		validateIP(r, p.Child("nameservers").Index(i), server)
 	}
 	for i, search := range dns.Searches {
-		name := strings.ReplaceAll(strings.TrimSuffix(search, "."), "_", "-")
 		if search != "." {
-			r.faults(p.Child("searches").Index(i), search, validation.IsDNS1123Subdomain(name))
+			r.faults(p.Child("searches").Index(i), search,
+				validation.IsDNS1123SubdomainWithUnderscore(strings.TrimSuffix(search, ".")))
 		}
 	}
 	for i, option := range dns.Options {
