@@ -15,8 +15,8 @@ import (
 
 // same tells whether two API objects mean the same: nil is empty, 1000m is 1, and a time is the same in every zone.
 //
-// Its answer is that of equality.Semantic.DeepEqual, which takes ten times as long on a pod, and as long again in
-// garbage: it guards against cycles, which an API object cannot have.
+// Its answer is that of equality.Semantic.DeepEqual, which on a typical pod takes eight times as long and leaves 29 KB of
+// garbage behind (reflect.DeepEqual: three times and 11 KB). Both guard against cycles, which an API object cannot have.
 func same[T any](a, b *T) bool {
 	return sameValue(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }

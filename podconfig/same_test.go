@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podconfig
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPropertySameIsSemanticEquality compares random pods with slightly edited copies of themselves.
+func TestPropertySameIsSemanticEquality(t *testing.T) {
+	const rounds = 4_000
+	seed := rand.Uint64()
+	// The flag belongs to the other property tests of this folder.
+	if text := flag.Lookup("replay-seed").Value.String(); text != "0" {
+		var err error
+		seed, err = strconv.ParseUint(text, 0, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("replay with -replay-seed %d", seed)
+	f := filler{rand.New(rand.NewPCG(seed, 0))}
+	equal := 0
+	for range rounds {
+		var a v1.Pod
+		f.fill(reflect.ValueOf(&a).Elem())
+		b := a.DeepCopy()
+		for range f.IntN(3) {
+			f.edit(reflect.ValueOf(b).Elem())
+		}
+		want := equality.Semantic.DeepEqual(&a, b)
+		require.Equal(t, want, same(&a, b), "%#v\n%#v", a, b)
+		require.Equal(t, want, same(b, &a))
+		if want {
+			equal++
+		}
+	}
+	require.Greater(t, equal, rounds/10, "the test must know both answers")
+	require.Less(t, equal, rounds*9/10)
+}
+
+// TestSameKnowsEveryTypeOfAPod fails when a new Kubernetes brings a type that sameValue would leave to its slow path or
+// could not read.
+func TestSameKnowsEveryTypeOfAPod(t *testing.T) {
+	seen := map[reflect.Type]bool{quantityType: true, timeType: true, microTimeType: true}
+	var visit func(reflect.Type, string)
+	visit = func(typ reflect.Type, path string) {
+		if seen[typ] {
+			return
+		}
+		seen[typ] = true
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice:
+			visit(typ.Elem(), path)
+		case reflect.Map:
+			visit(typ.Key(), path)
+			visit(typ.Elem(), path)
+		case reflect.Struct:
+			for i := range typ.NumField() {
+				field := typ.Field(i)
+				require.True(t, field.IsExported(), "%s.%s", path, field.Name)
+				visit(field.Type, path+"."+field.Name)
+			}
+		case reflect.Interface, reflect.Func, reflect.Chan, reflect.Array, reflect.Float32, reflect.Float64, reflect.Complex128:
+			require.Fail(t, "unknown kind", "%s: %s", path, typ)
+		}
+	}
+	visit(reflect.TypeFor[v1.Pod](), "Pod")
+}
+
+func TestSame(t *testing.T) {
+	require.True(t, same(&v1.PodSpec{}, &v1.PodSpec{Containers: []v1.Container{}, NodeSelector: map[string]string{}}))
+	require.False(t, same(&v1.PodSpec{}, &v1.PodSpec{SecurityContext: &v1.PodSecurityContext{}}), "a pointer is not empty")
+	require.False(t, same(&v1.PodSpec{NodeSelector: map[string]string{"a": ""}}, &v1.PodSpec{NodeSelector: map[string]string{"b": ""}}))
+	amount := func(q string) *v1.PodSpec {
+		return &v1.PodSpec{Overhead: v1.ResourceList{"cpu": resource.MustParse(q)}}
+	}
+	require.True(t, same(amount("1000m"), amount("1")))
+	require.False(t, same(amount("1000m"), amount("1001m")))
+	require.False(t, same(amount("1"), &v1.PodSpec{Overhead: v1.ResourceList{"memory": resource.MustParse("1")}}))
+	at := metav1.Unix(1_700_000_000, 0)
+	started := func(at metav1.Time) *v1.PodStatus { return &v1.PodStatus{StartTime: &at} }
+	require.True(t, same(started(at), started(metav1.Time{Time: at.In(time.FixedZone("z", 3600))})))
+	require.False(t, same(started(at), started(metav1.Time{Time: at.Add(time.Nanosecond)})))
+}
+
+// filler writes random values into API objects, of few kinds so that equals are common.
+type filler struct{ *rand.Rand }
+
+func (f filler) fill(v reflect.Value) {
+	switch v.Interface().(type) {
+	case resource.Quantity:
+		v.Set(reflect.ValueOf(resource.MustParse([]string{"0", "1", "1000m", "1001m", "1Gi", "1024Mi", "1e30"}[f.IntN(7)])))
+		return
+	case metav1.Time:
+		v.Set(reflect.ValueOf(metav1.Time{Time: f.time()}))
+		return
+	case metav1.MicroTime:
+		v.Set(reflect.ValueOf(metav1.MicroTime{Time: f.time()}))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString([]string{"", "a", "b"}[f.IntN(3)])
+	case reflect.Bool:
+		v.SetBool(f.IntN(2) == 0)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(f.IntN(3)))
+	case reflect.Uint8:
+		v.SetUint(f.Uint64N(3))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f.fill(v.Field(i))
+		}
+	default:
+		f.fillReference(v)
+	}
+}
+
+func (f filler) fillReference(v reflect.Value) {
+	v.SetZero()
+	switch v.Kind() {
+	case reflect.Pointer:
+		if f.IntN(4) == 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			f.fill(v.Elem())
+		}
+	case reflect.Slice:
+		// -1 is nil, 0 is empty: the same.
+		if n := f.IntN(3) - 1; n >= 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+			for i := range n {
+				f.fill(v.Index(i))
+			}
+		}
+	case reflect.Map:
+		if n := f.IntN(3) - 1; n >= 0 {
+			v.Set(reflect.MakeMap(v.Type()))
+			for range n {
+				key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+				f.fill(key)
+				f.fill(value)
+				v.SetMapIndex(key, value)
+			}
+		}
+	default:
+		panic(fmt.Sprint("unknown kind ", v.Type()))
+	}
+}
+
+func (f filler) time() time.Time {
+	at := time.Unix(1_700_000_000, int64(f.IntN(2)))
+	if f.IntN(2) == 0 {
+		return at.UTC()
+	}
+	return at.In(time.FixedZone("elsewhere", 5400))
+}
+
+// edit rewrites one part somewhere inside v.
+func (f filler) edit(v reflect.Value) {
+	for {
+		switch {
+		case v.Type() == quantityType, v.Type() == timeType, v.Type() == microTimeType:
+		case v.Kind() == reflect.Struct:
+			v = v.Field(f.IntN(v.NumField()))
+			continue
+		case v.Kind() == reflect.Pointer && !v.IsNil() && f.IntN(8) > 0:
+			v = v.Elem()
+			continue
+		case v.Kind() == reflect.Slice && v.Len() > 0 && f.IntN(8) > 0:
+			v = v.Index(f.IntN(v.Len()))
+			continue
+		}
+		f.fill(v)
+		return
+	}
+}
