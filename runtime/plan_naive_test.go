@@ -3,8 +3,6 @@
 package runtime_test
 
 import (
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -37,25 +35,28 @@ type naiveActions struct {
 
 type naive struct {
 	runtime.PlanInput
-	latest, active map[string]runtime.ContainerStatus
-	instances      []runtime.ContainerStatus // of init and regular containers
+	latest, active map[string]*runtime.ContainerStatus
+	instances      []*runtime.ContainerStatus // of init and regular containers
 	hashes         map[string]string
 }
 
 func newNaive(in runtime.PlanInput) *naive {
 	n := &naive{PlanInput: in, hashes: map[string]string{}}
-	n.latest, n.active = map[string]runtime.ContainerStatus{}, map[string]runtime.ContainerStatus{}
-	for _, c := range append(append([]v1.Container{}, in.Pod.Spec.InitContainers...), in.Pod.Spec.Containers...) {
-		n.hashes[c.Name] = runtime.HashCompat(&c)
+	n.latest, n.active = map[string]*runtime.ContainerStatus{}, map[string]*runtime.ContainerStatus{}
+	for _, list := range [][]v1.Container{in.Pod.Spec.InitContainers, in.Pod.Spec.Containers} {
+		for i := range list {
+			n.hashes[list[i].Name] = runtime.HashCompat(&list[i])
+		}
 	}
 	if in.Status == nil {
 		return n
 	}
-	for _, c := range in.Status.Containers {
-		if _, ok := n.latest[c.Name]; !ok {
+	for i := range in.Status.Containers {
+		c := &in.Status.Containers[i]
+		if n.latest[c.Name] == nil {
 			n.latest[c.Name] = c
 		}
-		if _, ok := n.active[c.Name]; !ok && in.Status.Sandboxes != nil &&
+		if n.active[c.Name] == nil && in.Status.Sandboxes != nil &&
 			in.Status.Sandboxes[0].Ready && c.Sandbox == in.Status.Sandboxes[0].ID {
 			n.active[c.Name] = c
 		}
@@ -94,22 +95,23 @@ func (n *naive) killPod() naiveActions {
 
 // again is whether a container that does not run, or will have been killed, is
 // to run.
-func (n *naive) again(c v1.Container) bool {
-	st, made := n.latest[c.Name]
+func (n *naive) again(c *v1.Container) bool {
+	st := n.latest[c.Name]
 	policy := string(n.Pod.Spec.RestartPolicy)
 	if c.RestartPolicy != nil {
 		policy = string(*c.RestartPolicy)
 	}
-	if made && st.State == runtime.StateRunning {
+	if st != nil && st.State == runtime.StateRunning {
 		return policy != "Never"
 	}
-	return !made || runtime.ShouldRestart(n.Pod, &c, &st)
+	return runtime.ShouldRestart(n.Pod, c, st)
 }
 
 func (n *naive) replaceSandbox() naiveActions {
 	var due, own int
 	out := naiveActions{killPod: true, createSandbox: true}
-	for i, c := range n.Pod.Spec.Containers {
+	for i := range n.Pod.Spec.Containers {
+		c := &n.Pod.Spec.Containers[i]
 		if n.again(c) {
 			due++
 			if c.RestartPolicy != nil {
@@ -122,8 +124,9 @@ func (n *naive) replaceSandbox() naiveActions {
 	if due == 0 || n.Pod.Spec.RestartPolicy == v1.RestartPolicyNever && !first && own == 0 {
 		return n.killPod()
 	}
-	for _, c := range n.Pod.Spec.InitContainers {
-		if st, made := n.latest[c.Name]; made && n.initFailed(c, st) {
+	for i := range n.Pod.Spec.InitContainers {
+		c := &n.Pod.Spec.InitContainers[i]
+		if st := n.latest[c.Name]; st != nil && n.initFailed(c, st) {
 			return n.killPod()
 		}
 	}
@@ -134,8 +137,8 @@ func (n *naive) replaceSandbox() naiveActions {
 }
 
 // initFailed is whether a plain init container failed for good.
-func (n *naive) initFailed(c v1.Container, st runtime.ContainerStatus) bool {
-	if runtime.IsSidecar(&c) || !st.Failed() {
+func (n *naive) initFailed(c *v1.Container, st *runtime.ContainerStatus) bool {
+	if runtime.IsSidecar(c) || !st.Failed() {
 		return false
 	}
 	if st.State == runtime.StateUnknown {
@@ -144,7 +147,7 @@ func (n *naive) initFailed(c v1.Container, st runtime.ContainerStatus) bool {
 		}
 		return n.Pod.Spec.RestartPolicy == v1.RestartPolicyNever
 	}
-	return !runtime.ShouldRestart(n.Pod, &c, &st)
+	return !runtime.ShouldRestart(n.Pod, c, st)
 }
 
 func (n *naive) restartAll() naiveActions {
@@ -154,15 +157,15 @@ func (n *naive) restartAll() naiveActions {
 	}
 	var victims, triggers []runtime.ContainerID
 	for _, list := range [][]v1.Container{n.Pod.Spec.Containers, n.Pod.Spec.InitContainers} {
-		for _, c := range list {
+		for k := range list {
 			for i := range n.instances {
 				st := n.instances[len(n.instances)-1-i]
 				alone := &runtime.PodStatus{
 					Sandboxes:  []runtime.SandboxStatus{{ID: st.Sandbox, Ready: true}},
-					Containers: []runtime.ContainerStatus{st},
+					Containers: []runtime.ContainerStatus{*st},
 				}
 				switch {
-				case st.Name != c.Name:
+				case st.Name != list[k].Name:
 				case runtime.RestartAllTriggered(n.Pod, alone):
 					triggers = append(triggers, st.ID)
 				default:
@@ -182,9 +185,10 @@ func (n *naive) converge() naiveActions {
 	}
 	if initialized {
 		kept, before := 0, len(out.start)
-		for i, c := range n.Pod.Spec.Containers {
-			st, made := n.latest[c.Name]
-			running := made && st.State == runtime.StateRunning
+		for i := range n.Pod.Spec.Containers {
+			c := &n.Pod.Spec.Containers[i]
+			st := n.latest[c.Name]
+			running := st != nil && st.State == runtime.StateRunning
 			changed := running && st.Hash != n.hashes[c.Name]
 			bad := running && (n.says(c.LivenessProbe, st, runtime.Probes.Liveness) == runtime.VerdictFailure ||
 				n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictFailure)
@@ -195,7 +199,7 @@ func (n *naive) converge() naiveActions {
 			if changed || n.again(c) {
 				out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
 			}
-			if running || made && st.State == runtime.StateUnknown {
+			if running || st != nil && st.State == runtime.StateUnknown {
 				out.kill = append(out.kill, st.ID)
 			}
 		}
@@ -205,23 +209,23 @@ func (n *naive) converge() naiveActions {
 	}
 	for _, st := range n.instances {
 		goesBy := n.latest[st.Name]
-		if slices.ContainsFunc(n.Pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == st.Name }) {
+		if ref, _ := runtime.Find(n.Pod, st.Name); ref.Group == runtime.GroupInit {
 			goesBy = n.active[st.Name]
 		}
-		if (st.State == runtime.StateRunning || st.State == runtime.StateUnknown) && st.ID != goesBy.ID {
+		if (st.State == runtime.StateRunning || st.State == runtime.StateUnknown) && st != goesBy {
 			out.kill = append(out.kill, st.ID)
 		}
 	}
-	for i, c := range n.Pod.Spec.EphemeralContainers {
-		if _, made := n.latest[c.Name]; !made {
+	for i := range n.Pod.Spec.EphemeralContainers {
+		if n.latest[n.Pod.Spec.EphemeralContainers[i].Name] == nil {
 			out.start = append(out.start, runtime.Ref{Group: runtime.GroupEphemeral, Index: i})
 		}
 	}
 	return out
 }
 
-func (n *naive) says(probe *v1.Probe, st runtime.ContainerStatus, ask func(runtime.Probes, runtime.ContainerID) runtime.Verdict) runtime.Verdict {
-	if probe == nil || n.Probes == nil {
+func (n *naive) says(probe *v1.Probe, st *runtime.ContainerStatus, ask func(runtime.Probes, runtime.ContainerID) runtime.Verdict) runtime.Verdict {
+	if probe == nil || n.Probes == nil || st == nil {
 		return runtime.VerdictSuccess
 	}
 	return ask(n.Probes, st.ID)
@@ -232,15 +236,14 @@ func (n *naive) says(probe *v1.Probe, st runtime.ContainerStatus, ask func(runti
 func (n *naive) init() (out naiveActions, initialized, failed bool) {
 	list := n.Pod.Spec.InitContainers
 	furthest := -1
-	for i, c := range list {
-		if _, made := n.active[c.Name]; made {
+	for i := range list {
+		if n.active[list[i].Name] != nil {
 			furthest = i
 		}
 	}
 	regular := false
-	for _, c := range n.Pod.Spec.Containers {
-		_, made := n.active[c.Name]
-		regular = regular || made
+	for i := range n.Pod.Spec.Containers {
+		regular = regular || n.active[n.Pod.Spec.Containers[i].Name] != nil
 	}
 	if regular {
 		furthest = len(list)
@@ -249,17 +252,18 @@ func (n *naive) init() (out naiveActions, initialized, failed bool) {
 	if furthest < 0 {
 		starts[0] = true
 	}
-	for i, c := range list {
-		st, made := n.active[c.Name]
-		up := made && st.State == runtime.StateRunning
+	for i := range list {
+		c := &list[i]
+		st := n.active[c.Name]
+		up := st != nil && st.State == runtime.StateRunning
 		startup := n.says(c.StartupProbe, st, runtime.Probes.Startup)
 		liveness := n.says(c.LivenessProbe, st, runtime.Probes.Liveness)
 		switch {
-		case i > furthest || !runtime.IsSidecar(&c) && i != furthest:
-		case runtime.IsSidecar(&c):
+		case i > furthest || !runtime.IsSidecar(c) && i != furthest:
+		case runtime.IsSidecar(c):
 			replace := up && (startup == runtime.VerdictFailure || startup == runtime.VerdictSuccess &&
 				(st.Hash != n.hashes[c.Name] || liveness == runtime.VerdictFailure))
-			if replace || made && st.State == runtime.StateUnknown {
+			if replace || st != nil && st.State == runtime.StateUnknown {
 				out.kill = append(out.kill, st.ID)
 			}
 			starts[i] = starts[i] || !up || replace

@@ -43,7 +43,7 @@ func TestPlanProperty(t *testing.T) {
 			for n := range randomPods / planShards {
 				r := randomRun{probes: d.verdicts(), pod: d.pod()}
 				status := d.status(r.pod)
-				if err := r.check(status, n%8 == 0); err != nil {
+				if err := r.check(status, n%32 == 0); err != nil {
 					t.Errorf("shard %d, pod %d: %v\n%s\nfirst seen: %s\nlast seen: %s",
 						shard, n, err, describePod(r.pod), describe(status, r.probes), describe(r.model.status, r.probes))
 					return
@@ -65,10 +65,9 @@ type randomRun struct {
 // repeatable and leaves its input alone is looked at where thorough is set,
 // since it costs more than all the rest.
 func (r *randomRun) check(status *runtime.PodStatus, thorough bool) error {
-	r.model = model{pod: r.pod, status: &runtime.PodStatus{UID: r.pod.UID}}
-	if status != nil {
-		r.model.status.Sandboxes = slices.Clone(status.Sandboxes)
-		r.model.status.Containers = slices.Clone(status.Containers)
+	r.model = model{pod: r.pod, status: copyOf(status)}
+	if status == nil {
+		r.model.status = &runtime.PodStatus{UID: r.pod.UID}
 	}
 	if thorough {
 		if err := r.isPure(status); err != nil {
@@ -102,28 +101,42 @@ func (r *randomRun) input() runtime.PlanInput {
 func (r *randomRun) isPure(status *runtime.PodStatus) error {
 	in := r.input()
 	in.Status = status
-	pod, before := r.pod.DeepCopy(), fmt.Sprintf("%+v", status)
+	pod, before := r.pod.DeepCopy(), copyOf(status)
 	first, second := runtime.Plan(in), runtime.Plan(in)
 	if !reflect.DeepEqual(first, second) {
 		return fmt.Errorf("two plans for one input:\n%s\n%s", first.String(), second.String())
 	}
-	if !reflect.DeepEqual(pod, r.pod) || before != fmt.Sprintf("%+v", status) {
+	if !reflect.DeepEqual(pod, r.pod) || !reflect.DeepEqual(before, status) {
 		return fmt.Errorf("the input was written to by:\n%s", first.String())
 	}
 	return nil
 }
 
+func copyOf(st *runtime.PodStatus) *runtime.PodStatus {
+	if st == nil {
+		return nil
+	}
+	out := *st
+	out.Sandboxes, out.Containers = slices.Clone(st.Sandboxes), slices.Clone(st.Containers)
+	for i := range out.Sandboxes {
+		out.Sandboxes[i].IPs = slices.Clone(out.Sandboxes[i].IPs)
+	}
+	return &out
+}
+
 // settle plans and acts, with no time passing, until there is nothing to do.
 func (r *randomRun) settle() error {
 	limit := len(r.pod.Spec.InitContainers) + 5
-	for range limit {
+	for step := range limit {
 		in := r.input()
 		plan := runtime.Plan(in)
 		if err := r.keepsRules(in, plan); err != nil {
 			return fmt.Errorf("%w in\n%s", err, plan.String())
 		}
-		if err := agrees(plan, naivePlan(in)); err != nil {
-			return fmt.Errorf("%w in\n%s", err, plan.String())
+		if step < 2 { // the later ones are much the same, and it costs more than Plan
+			if err := agrees(plan, naivePlan(in)); err != nil {
+				return fmt.Errorf("%w in\n%s", err, plan.String())
+			}
 		}
 		if plan.Empty() {
 			return nil

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// A plan is made from what is wanted and what was seen, and nothing else; so it
+// can be printed, compared and made again from a record.
+func ExamplePlan() {
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		RestartPolicy: v1.RestartPolicyOnFailure,
+		Containers:    []v1.Container{{Name: "job", Image: "job:1"}, {Name: "web", Image: "web:2"}, {Name: "log", Image: "log:1"}},
+	}}
+	status := &runtime.PodStatus{
+		Sandboxes: []runtime.SandboxStatus{{ID: "s", Ready: true}},
+		Containers: []runtime.ContainerStatus{
+			{ID: runtime.ContainerID{Runtime: "fake", ID: "w0"}, Name: "web", Sandbox: "s", State: runtime.StateRunning,
+				Hash: runtime.HashCompat(&v1.Container{Name: "web", Image: "web:1"})},
+			{ID: runtime.ContainerID{Runtime: "fake", ID: "j0"}, Name: "job", Sandbox: "s", State: runtime.StateExited, ExitCode: 3},
+		},
+	}
+	plan := runtime.Plan(runtime.PlanInput{Pod: pod, Status: status})
+	fmt.Print(plan.String())
+
+	plan = runtime.Plan(runtime.PlanInput{Pod: pod, Status: nil})
+	fmt.Print("--\n", plan.String())
+	// Output:
+	// kill web (w0): spec changed, will be restarted
+	// start containers[0] job: exited with code 3
+	// start containers[1] web: spec changed
+	// start containers[2] log: first start
+	// --
+	// kill pod: the pod has no sandbox
+	// create sandbox 0: the pod has no sandbox
+	// start containers[0] job: first start
+	// start containers[1] web: first start
+	// start containers[2] log: first start
+}
