@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"path"
+	goruntime "runtime"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// CheckPod refuses a pod with fields that a plain OS process cannot honour, with
+// one *runtime.UnsupportedError that lists them all. With Options.Lenient only
+// a container without a command is refused: there is no image to ask for one.
+func (r *Runtime) CheckPod(pod *v1.Pod) error {
+	c := newCheck()
+	if r.lenient {
+		c.commands(pod)
+	} else {
+		c.pod(pod)
+	}
+	if len(c.fields) > 0 {
+		return &runtime.UnsupportedError{Runtime: Name, Fields: c.fields}
+	}
+	return nil
+}
+
+// Why fields are refused.
+const (
+	whyCommand  = "required: there is no image whose command could be run"
+	whyIsolated = "processes are not isolated"
+	whyRights   = "processes have the agent's rights"
+	whyHost     = "processes see the host's files"
+	whyNetwork  = "processes use the host's network"
+	whyCgroup   = "there is no cgroup to limit"
+	whyLink     = "mounts are links"
+	whyStdin    = "there is no standard input"
+)
+
+// check collects what cannot be honoured. Pure but for newCheck.
+type check struct {
+	uid, gid int64
+	goos     string
+	volumes  []v1.Volume // of the pod
+	fields   []string
+}
+
+// newCheck returns a check for the user this process runs as.
+func newCheck() *check {
+	return &check{uid: int64(os.Getuid()), gid: int64(os.Getgid()), goos: goruntime.GOOS}
+}
+
+// refuse adds a field if it asks for something that is not there.
+func (c *check) refuse(asked bool, field, why string) {
+	if asked {
+		c.fields = append(c.fields, field+" ("+why+")")
+	}
+}
+
+// pod lists every field of a pod that cannot be honoured, in the pod's order.
+func (c *check) pod(pod *v1.Pod) []string {
+	spec := &pod.Spec
+	c.volumes = spec.Volumes
+	eachContainer(pod, c.container)
+	if spec.SecurityContext != nil {
+		c.podSecurity("spec.securityContext", spec.SecurityContext)
+	}
+	c.refuse(spec.DNSPolicy == v1.DNSNone, "spec.dnsPolicy", whyNetwork)
+	c.refuse(spec.Subdomain != "", "spec.subdomain", whyNetwork)
+	c.refuse(len(spec.HostAliases) > 0, "spec.hostAliases", whyNetwork)
+	c.refuse(spec.DNSConfig != nil, "spec.dnsConfig", whyNetwork)
+	c.refuse(spec.RuntimeClassName != nil, "spec.runtimeClassName", "there is only one way to run")
+	c.refuse(len(spec.Overhead) > 0, "spec.overhead", whyCgroup)
+	c.refuse(isTrue(spec.SetHostnameAsFQDN), "spec.setHostnameAsFQDN", whyNetwork)
+	c.refuse(spec.OS != nil && string(spec.OS.Name) != c.goos, "spec.os", "this is "+c.goos)
+	c.refuse(spec.HostUsers != nil && !*spec.HostUsers, "spec.hostUsers", whyIsolated)
+	c.refuse(len(spec.ResourceClaims) > 0, "spec.resourceClaims", "devices are not handed out")
+	if spec.Resources != nil {
+		c.resources("spec.resources", spec.Resources)
+	}
+	return c.fields
+}
+
+// commands lists only what no leniency can make up for.
+func (c *check) commands(pod *v1.Pod) {
+	eachContainer(pod, func(at string, ct *v1.Container) {
+		c.refuse(len(ct.Command) == 0, at+".command", whyCommand)
+	})
+}
+
+// eachContainer visits every container of the pod, with its field path.
+func eachContainer(pod *v1.Pod, visit func(at string, c *v1.Container)) {
+	for _, g := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
+		for i := 0; ; i++ {
+			c := runtime.Ref{Group: g, Index: i}.Container(pod)
+			if c == nil {
+				break
+			}
+			visit(fmt.Sprintf("spec.%s[%d]", g, i), c)
+		}
+	}
+}
+
+func (c *check) container(at string, ct *v1.Container) {
+	c.refuse(len(ct.Command) == 0, at+".command", whyCommand)
+	for i := range ct.Ports {
+		p := &ct.Ports[i]
+		field := fmt.Sprintf("%s.ports[%d]", at, i)
+		c.refuse(p.HostPort != 0 && p.HostPort != p.ContainerPort, field+".hostPort", whyNetwork)
+		c.refuse(p.HostIP != "" && p.HostIP != "0.0.0.0" && p.HostIP != "::", field+".hostIP", whyNetwork)
+	}
+	c.resources(at+".resources", &ct.Resources)
+	for i := range ct.VolumeMounts {
+		c.volumeMount(fmt.Sprintf("%s.volumeMounts[%d]", at, i), ct.VolumeMounts, i)
+	}
+	c.refuse(len(ct.VolumeDevices) > 0, at+".volumeDevices", whyHost)
+	if ct.Lifecycle != nil && ct.Lifecycle.StopSignal != nil {
+		_, ok := signalNumber(*ct.Lifecycle.StopSignal)
+		c.refuse(!ok, at+".lifecycle.stopSignal", "no such signal here")
+	}
+	hidden := ct.TerminationMessagePath != "" && messagePath(ct, func(p string) bool {
+		return slices.ContainsFunc(ct.VolumeMounts, func(m v1.VolumeMount) bool {
+			return within(p, path.Clean("/"+m.MountPath))
+		})
+	}) == ""
+	c.refuse(hidden, at+".terminationMessagePath", "in a mount it is not read")
+	if ct.SecurityContext != nil {
+		c.security(at+".securityContext", ct.SecurityContext)
+	}
+	c.refuse(ct.Stdin, at+".stdin", whyStdin)
+	c.refuse(ct.TTY, at+".tty", whyStdin)
+}
+
+// volumeMount checks one mount.
+func (c *check) volumeMount(field string, all []v1.VolumeMount, i int) {
+	m := &all[i]
+	at := path.Clean("/" + m.MountPath)
+	c.refuse(m.ReadOnly && !c.generated(m.Name), field+".readOnly", whyLink)
+	c.refuse(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled, field+".recursiveReadOnly", whyLink)
+	c.refuse(at == "/", field+".mountPath", "there is no root to replace")
+	for j := range all {
+		other := path.Clean("/" + all[j].MountPath)
+		if j != i && other != "/" && within(at, other) && (at != other || j < i) {
+			c.refuse(true, field+".mountPath", "inside another mount")
+			break
+		}
+	}
+	c.refuse(m.SubPath != "", field+".subPath", whyLink)
+	c.refuse(m.MountPropagation != nil && *m.MountPropagation != v1.MountPropagationNone, field+".mountPropagation", whyLink)
+	c.refuse(m.SubPathExpr != "", field+".subPathExpr", whyLink)
+	c.refuse(len(m.BindMountOptions) > 0, field+".bindMountOptions", whyLink)
+}
+
+// generated reports whether the agent makes the volume's content for this pod
+// only. A read-only mount of it passes: nobody else is harmed by a write, and
+// service account tokens are always mounted so.
+func (c *check) generated(volume string) bool {
+	i := slices.IndexFunc(c.volumes, func(v v1.Volume) bool { return v.Name == volume })
+	if i < 0 {
+		return false
+	}
+	v := &c.volumes[i]
+	return v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil
+}
+
+// resources checks limits; requests are for the scheduler.
+func (c *check) resources(field string, r *v1.ResourceRequirements) {
+	c.refuse(len(r.Limits) > 0, field+".limits", whyCgroup)
+	c.refuse(len(r.Claims) > 0, field+".claims", "devices are not handed out")
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process"
+	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+	"github.com/keelson-dev/keelson/runtime/runtimetest"
+)
+
+func TestConformance(t *testing.T) {
+	privileged := true
+	runtimetest.Run(t, runtimetest.Harness{
+		Open: func(tb testing.TB) *runtimetest.Subject {
+			dir := tb.TempDir()
+			root := filepath.Join(dir, "state")
+			open := func(tb testing.TB) runtime.Runtime {
+				rt, err := process.New(process.Options{Root: root})
+				require.NoError(tb, err)
+				return rt
+			}
+			return &runtimetest.Subject{
+				Runtime: open(tb),
+				Reopen:  func(tb testing.TB, meanwhile func()) runtime.Runtime { meanwhile(); return open(tb) },
+				Reboot:  func(tb testing.TB) runtime.Runtime { powerCut(tb, root); return open(tb) },
+				Logs:    filepath.Join(dir, "logs"),
+			}
+		},
+		Unit: 50 * time.Millisecond,
+		// The backend wants a command in the pod; what runs is the spec's.
+		Pod: func(pod *v1.Pod) {
+			for i := range pod.Spec.Containers {
+				pod.Spec.Containers[i].Command = []string{"as the spec says"}
+			}
+		},
+		Refused: &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "runtimetest", Name: "refused", UID: "refused"},
+			Spec: v1.PodSpec{Containers: []v1.Container{{
+				Name: "main", Command: []string{"true"}, SecurityContext: &v1.SecurityContext{Privileged: &privileged},
+			}}},
+		},
+	})
+}
+
+// powerCut does to a state folder what a restart of the machine does: every
+// process is gone without having written a word, and the boot has another ID.
+func powerCut(tb testing.TB, root string) {
+	tb.Helper()
+	require.NoError(tb, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != record.SandboxFile && d.Name() != record.ProcessFile {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if d.Name() == record.ProcessFile {
+			killWithoutAWord(tb, filepath.Dir(path), raw)
+		}
+		boot, err := proc.BootID()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(strings.ReplaceAll(string(raw), boot, "an-earlier-boot")), 0o600)
+	}))
+}
+
+func killWithoutAWord(tb testing.TB, dir string, raw []byte) {
+	tb.Helper()
+	if _, err := os.Stat(filepath.Join(dir, record.ExitFile)); err == nil {
+		return
+	}
+	var p record.Process
+	require.NoError(tb, json.Unmarshal(raw, &p))
+	_ = p.Shim.Signal(9)
+	require.NoError(tb, proc.KillAll(tb.Context(), func(q proc.Info) bool {
+		return q.SID == p.Main.PID || q.Ref == p.Shim
+	}))
+}

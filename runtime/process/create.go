@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+)
+
+// CreateContainer makes a container's folder: its record, and the working
+// folder with the mounts as links.
+func (r *Runtime) CreateContainer(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
+	if err := ctx.Err(); err != nil {
+		return runtime.ContainerID{}, err
+	}
+	if spec.Pod != nil {
+		if err := r.CheckPod(spec.Pod); err != nil {
+			return runtime.ContainerID{}, err
+		}
+	}
+	s, err := r.openSandbox(id)
+	if err != nil {
+		return runtime.ContainerID{}, fmt.Errorf("sandbox %s: %w", id, err)
+	}
+	defer s.close()
+	key, err := r.create(s, spec)
+	if err != nil {
+		return runtime.ContainerID{}, fmt.Errorf("container %s in sandbox %s: %w", spec.Name, id, err)
+	}
+	return key.id(), nil
+}
+
+func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, error) {
+	if err := checkName(spec.Name); err != nil {
+		return containerKey{}, fmt.Errorf("name: %w", err)
+	}
+	if spec.RestartCount < 0 {
+		return containerKey{}, fmt.Errorf("restart count %d is negative", spec.RestartCount)
+	}
+	if err := s.usable(); err != nil {
+		return containerKey{}, err
+	}
+	key := containerKey{sandbox: s.key, name: spec.Name, restart: spec.RestartCount, salt: newSalt()}
+	hostname := s.rec.Hostname
+	if hostname == "" {
+		hostname, _ = os.Hostname() // empty is what it is then
+	}
+	work := filepath.Join(r.root, key.dir(), record.WorkDir)
+	rec, err := compose(spec, surroundings{id: key.id().ID, work: work, hostname: hostname, path: os.Getenv("PATH")})
+	if err != nil {
+		return containerKey{}, err
+	}
+	rec.CreatedAt = after(time.Now(), r.newestContainer(s))
+	if rec.LogPath != "" {
+		if err := os.MkdirAll(filepath.Dir(rec.LogPath), 0o755); err != nil {
+			return containerKey{}, fmt.Errorf("log directory: %w", err)
+		}
+	}
+	return key, place(s.dir, key.base(), func(dir *os.Root) error { return furnish(dir, rec) })
+}
+
+// newestContainer returns when the pod's newest container was made.
+func (r *Runtime) newestContainer(s *sandbox) time.Time {
+	var newest time.Time
+	sandboxes, _ := r.sandboxes(s.key.uid) // what cannot be read has no time
+	for _, sk := range sandboxes {
+		other, err := r.openSandbox(sk.id())
+		if err != nil {
+			continue
+		}
+		keys, _ := other.containers()
+		for _, key := range keys {
+			spec, err := record.Read[record.Spec](other.dir, filepath.Join(key.base(), record.SpecFile))
+			if err == nil && spec.CreatedAt.After(newest) {
+				newest = spec.CreatedAt
+			}
+		}
+		other.close()
+	}
+	return newest
+}
+
+// furnish fills a container's folder.
+func furnish(dir *os.Root, rec record.Spec) error {
+	if err := record.Write(dir, record.SpecFile, rec); err != nil {
+		return err
+	}
+	lock, err := dir.OpenFile(record.LockFile, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := lock.Close(); err != nil {
+		return err
+	}
+	if err := dir.Mkdir(record.WorkDir, 0o700); err != nil {
+		return err
+	}
+	work, err := dir.OpenRoot(record.WorkDir)
+	if err != nil {
+		return err
+	}
+	defer work.Close()
+	for _, m := range rec.Mounts {
+		rel := strings.TrimPrefix(m.ContainerPath, "/")
+		if err := work.MkdirAll(filepath.Dir(rel), 0o700); err != nil {
+			return fmt.Errorf("mount at %s: %w", m.ContainerPath, err)
+		}
+		if err := work.Symlink(m.HostPath, rel); err != nil {
+			return fmt.Errorf("mount at %s: %w", m.ContainerPath, err)
+		}
+	}
+	if rec.MessagePath == "" {
+		return nil
+	}
+	if err := work.MkdirAll(filepath.Dir(rec.MessagePath), 0o700); err != nil {
+		return fmt.Errorf("termination message: %w", err)
+	}
+	f, err := work.OpenFile(rec.MessagePath, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("termination message: %w", err)
+	}
+	return f.Close()
+}
+
+// RemoveContainer stops the container at once and removes its folder. The log
+// stays.
+func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
+	if err := r.StopContainer(ctx, id, 0); err != nil {
+		return err
+	}
+	key, _ := parseContainerID(id)
+	dir, err := r.openDir(key.sandbox.dir())
+	if err == nil {
+		err = notFound(errors.Join(discard(dir, key.base()), dir.Close()))
+	}
+	if err != nil {
+		return fmt.Errorf("remove container %s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lookpath finds the program of a command in the environment the
+// command will have, not in that of the caller.
+package lookpath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Find returns the path of a program: name itself, within dir if it is
+// relative, when it has a slash; else the first executable file of that name in
+// the PATH of env. The error names the program and nothing of env.
+func Find(name, dir string, env []string) (string, error) {
+	if name == "" {
+		return "", errors.New("the command is empty")
+	}
+	if strings.Contains(name, "/") {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		return path, check(name, path)
+	}
+	found := error(fs.ErrNotExist)
+	for _, d := range filepath.SplitList(variable(env, "PATH")) {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(dir, d)
+		}
+		path := filepath.Join(d, name)
+		err := check(name, path)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			found = err
+		}
+	}
+	if errors.Is(found, fs.ErrNotExist) {
+		return "", fmt.Errorf("command %q: not found in PATH", name)
+	}
+	return "", found
+}
+
+// check reports whether path is a file that may be executed.
+func check(name, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("command %q: %w", name, fs.ErrNotExist)
+	case err != nil:
+		return fmt.Errorf("command %q: %w", name, errors.Unwrap(err))
+	case info.IsDir():
+		return fmt.Errorf("command %q: is a directory", name)
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return fmt.Errorf("command %q: %w", name, err)
+	}
+	return nil
+}
+
+// variable returns the last value of a variable, as a program would see it.
+func variable(env []string, name string) string {
+	value := ""
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/keelson-dev/keelson/runtime/process"
+	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+)
+
+// TestMain makes the test binary its own shim and, for the crash tests, an agent
+// to be killed. In the end nothing of any test may be left running.
+func TestMain(m *testing.M) {
+	process.Main()
+	miniAgent()
+	code := m.Run()
+	if left := leftovers(); len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "processes left behind:\n%s\n", strings.Join(left, "\n"))
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leftovers describes every process that carries the mark of a container, and
+// every shim, of this run of the tests.
+func leftovers() []string {
+	all, err := proc.All()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var left []string
+	for _, p := range all {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+		ours := strings.Contains(string(environ), record.IDEnv+"="+testUID) ||
+			strings.HasPrefix(string(cmdline), record.ShimName+"\x00") && strings.Contains(string(cmdline), testUID)
+		if ours && !p.Zombie {
+			left = append(left, fmt.Sprintf("%d %q", p.PID, cmdline))
+		}
+	}
+	return left
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+)
+
+// RunSandbox makes a sandbox: a folder with a record. Nothing runs in it yet,
+// so it is ready until it is stopped or the machine restarts.
+func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if err := checkName(string(spec.UID)); err != nil {
+		return "", fmt.Errorf("pod UID: %w", err)
+	}
+	if spec.LogDirectory != "" && !filepath.IsAbs(spec.LogDirectory) {
+		return "", fmt.Errorf("log directory: %q is not absolute", spec.LogDirectory)
+	}
+	if err := r.admit(spec); err != nil {
+		return "", err
+	}
+	boot, err := proc.BootID()
+	if err != nil {
+		return "", fmt.Errorf("boot ID: %w", err)
+	}
+	if spec.LogDirectory != "" {
+		if err := os.MkdirAll(spec.LogDirectory, 0o755); err != nil {
+			return "", fmt.Errorf("log directory: %w", err)
+		}
+	}
+	key := sandboxKey{uid: spec.UID, attempt: spec.Attempt, salt: newSalt()}
+	rec := record.Sandbox{
+		UID: string(spec.UID), Namespace: spec.Namespace, Name: spec.Name,
+		Hostname: spec.Hostname, HostNetwork: spec.HostNetwork, BootID: boot,
+		CreatedAt: after(time.Now(), r.newestSandbox(spec.UID)),
+	}
+	if err := r.placeSandbox(key, rec); err != nil {
+		return "", fmt.Errorf("sandbox of pod %s: %w", spec.UID, err)
+	}
+	return key.id(), nil
+}
+
+// admit refuses a pod that cannot be honoured, or logs what is ignored.
+func (r *Runtime) admit(spec runtime.SandboxSpec) error {
+	if spec.Pod == nil {
+		return nil
+	}
+	if r.lenient {
+		if fields := newCheck().pod(spec.Pod); len(fields) > 0 {
+			r.log.Warn("Fields are ignored", zap.String("pod", spec.Namespace+"/"+spec.Name),
+				zap.String("podUID", string(spec.UID)), zap.Strings("fields", fields))
+		}
+	}
+	return r.CheckPod(spec.Pod)
+}
+
+func (r *Runtime) placeSandbox(key sandboxKey, rec record.Sandbox) error {
+	r.pods.Lock()
+	defer r.pods.Unlock()
+	root, err := r.makeRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(string(key.uid), 0o700); err != nil {
+		return err
+	}
+	pod, err := root.OpenRoot(string(key.uid))
+	if err != nil {
+		return err
+	}
+	defer pod.Close()
+	return place(pod, filepath.Base(key.dir()), func(dir *os.Root) error {
+		return record.Write(dir, record.SandboxFile, rec)
+	})
+}
+
+// newestSandbox returns when the pod's newest sandbox was made.
+func (r *Runtime) newestSandbox(uid types.UID) time.Time {
+	var newest time.Time
+	keys, _ := r.sandboxes(uid) // what cannot be read has no time
+	for _, key := range keys {
+		if s, err := r.openSandbox(key.id()); err == nil {
+			if s.rec.CreatedAt.After(newest) {
+				newest = s.rec.CreatedAt
+			}
+			s.close()
+		}
+	}
+	return newest
+}
+
+// after returns now, or just after last if the clock was set back since:
+// "newest first" must be the order in which things were made.
+func after(now, last time.Time) time.Time {
+	if now.After(last) {
+		return now
+	}
+	return last.Add(time.Nanosecond)
+}
+
+// StopSandbox kills what runs in the sandbox and makes it not ready. Containers
+// that were never started stay created, and can never be started any more.
+func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := r.openSandbox(id)
+	if err != nil {
+		return fmt.Errorf("sandbox %s: %w", id, err)
+	}
+	defer s.close()
+	if err := r.stopSandbox(ctx, s); err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	}
+	return nil
+}
+
+func (r *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
+	stopped, err := s.stopped()
+	if err != nil {
+		return err
+	}
+	if !stopped {
+		// First the mark, then the containers: a start that misses the mark holds
+		// its container's lock by now, and is seen below.
+		if err := record.Write(s.dir, record.StoppedFile, record.Stopped{StoppedAt: time.Now()}); err != nil {
+			return err
+		}
+	}
+	keys, err := s.containers()
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(keys))
+	var wg sync.WaitGroup
+	for i, key := range keys {
+		wg.Go(func() {
+			in, err := s.open(r, key)
+			if err == nil {
+				defer in.close()
+				_, err = r.halt(ctx, in, 0)
+			}
+			if err != nil && !errors.Is(err, runtime.ErrNotFound) {
+				errs[i] = fmt.Errorf("container %s: %w", key.name, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// RemoveSandbox stops the sandbox and removes it with its containers.
+func (r *Runtime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error {
+	if err := r.StopSandbox(ctx, id); err != nil {
+		return err
+	}
+	key, _ := parseSandboxID(id)
+	if err := r.discardSandbox(key); err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return nil
+}
+
+func (r *Runtime) discardSandbox(key sandboxKey) error {
+	r.pods.Lock()
+	defer r.pods.Unlock()
+	root, err := r.openRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	pod, err := root.OpenRoot(string(key.uid))
+	if err != nil {
+		return notFound(err)
+	}
+	defer pod.Close()
+	if err := discard(pod, filepath.Base(key.dir())); err != nil {
+		return notFound(err)
+	}
+	names, err := subfolders(pod)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, ".") {
+			return nil // another sandbox
+		}
+	}
+	// What a crash left half made or half removed goes with the last sandbox.
+	return root.RemoveAll(string(key.uid))
+}

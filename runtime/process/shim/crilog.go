@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// maxLine is the longest text of one log entry in bytes; a longer line becomes
+// several, all but the last tagged P. It is what container engines use.
+const maxLine = 16 << 10
+
+// drainTime bounds the wait for output after everything that could write was
+// killed; only a process that cannot be killed holds a pipe that long.
+const drainTime = 2 * time.Second
+
+// criLog copies a container's output to its log in the CRI's format:
+// "<RFC3339Nano> <stdout|stderr> <P|F> <text>\n".
+type criLog struct {
+	copies sync.WaitGroup
+	mu     struct {
+		sync.Mutex
+		out  io.Writer
+		torn bool // the last write failed halfway: a line is not complete
+		last []byte
+	}
+	keep int // bytes of raw output to keep in mu.last
+}
+
+// newCRILog returns a log that writes to out and keeps the last bytes of the
+// output for tail.
+func newCRILog(out io.Writer, keep int) *criLog {
+	l := &criLog{keep: keep}
+	l.mu.out = out
+	return l
+}
+
+// copy copies one stream until its end, on a goroutine that wait waits for.
+func (l *criLog) copy(stream string, from *os.File) {
+	l.copies.Go(func() {
+		defer from.Close()
+		e := entries{stream: stream}
+		buf := make([]byte, maxLine)
+		for {
+			n, err := from.Read(buf)
+			if n > 0 {
+				e.add(time.Now(), buf[:n])
+				l.write(buf[:n], e.take())
+			}
+			if err != nil {
+				e.end(time.Now())
+				l.write(nil, e.take())
+				return
+			}
+		}
+	})
+}
+
+// write appends whole entries with one write, so that the streams do not mix
+// within a line. Output that cannot be written (a full disk) is lost: the
+// container must not block, and there is nobody to tell.
+func (l *criLog) write(raw, lines []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keep > 0 {
+		l.mu.last = append(l.mu.last, raw...)
+		l.mu.last = l.mu.last[max(0, len(l.mu.last)-l.keep):]
+	}
+	if len(lines) == 0 {
+		return
+	}
+	if l.mu.torn {
+		if _, err := l.mu.out.Write([]byte{'\n'}); err != nil {
+			return
+		}
+		l.mu.torn = false
+	}
+	n, err := l.mu.out.Write(lines)
+	l.mu.torn = err != nil && n > 0 && lines[n-1] != '\n'
+}
+
+// wait returns when both streams have ended and are written.
+func (l *criLog) wait() {
+	done := make(chan struct{})
+	go func() { l.copies.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(drainTime):
+	}
+}
+
+// tail returns the end of the raw output of both streams.
+func (l *criLog) tail() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.mu.last)
+}
+
+// entries turns the output of one stream into log entries. Pure.
+type entries struct {
+	stream string
+	part   []byte // of a line that is not complete, at most maxLine
+	open   bool   // the last entry was tagged P
+	out    []byte
+}
+
+// add takes more output.
+func (e *entries) add(now time.Time, data []byte) {
+	for len(data) > 0 {
+		line, rest, whole := bytes.Cut(data, []byte{'\n'})
+		data = rest
+		for len(line) > 0 {
+			n := min(len(line), maxLine-len(e.part))
+			e.part = append(e.part, line[:n]...)
+			line = line[n:]
+			if len(e.part) == maxLine && (len(line) > 0 || !whole) {
+				e.entry(now, 'P')
+			}
+		}
+		if whole {
+			e.entry(now, 'F')
+		}
+	}
+}
+
+// end completes a line that has no end.
+func (e *entries) end(now time.Time) {
+	if len(e.part) > 0 || e.open {
+		e.entry(now, 'F')
+	}
+}
+
+func (e *entries) entry(now time.Time, tag byte) {
+	e.out = now.UTC().AppendFormat(e.out, time.RFC3339Nano)
+	e.out = append(e.out, ' ')
+	e.out = append(e.out, e.stream...)
+	e.out = append(e.out, ' ', tag, ' ')
+	e.out = append(e.out, e.part...)
+	e.out = append(e.out, '\n')
+	e.part, e.open = e.part[:0], tag == 'P'
+}
+
+// take returns the entries so far. They are valid until the next add or end.
+func (e *entries) take() []byte {
+	out := e.out
+	e.out = e.out[:0]
+	return out
+}

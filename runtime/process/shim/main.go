@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+)
+
+// Main returns at once unless this process was started to be a shim. Then it
+// runs the shim and ends the process. It comes first in main.
+func Main() {
+	if len(os.Args) != 2 || os.Args[0] != record.ShimName || os.Getenv(record.ShimEnv) != "1" {
+		return
+	}
+	// One thread does everything that depends on which thread does it; it is
+	// never unlocked, so it lives as long as the process.
+	goruntime.LockOSThread()
+	debug.SetGCPercent(20)
+	hideDescriptors()
+	if err := run(); err != nil {
+		// Stderr is a file in the container's folder.
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// hideDescriptors keeps everything this process inherited from the container:
+// the lock, the status pipe, and whatever the agent left open by mistake.
+func hideDescriptors() {
+	unix.CloseOnExec(record.LockFD)
+	unix.CloseOnExec(record.StatusFD)
+	hideOthers(record.StatusFD + 1)
+}
+
+// run is the life of a shim. The error is for shim.log; the agent was told by
+// then, or finds out by what is missing on disk.
+func run() error {
+	dir, err := os.OpenRoot(".")
+	if err != nil {
+		return tell(record.Started{Error: err.Error()})
+	}
+	defer dir.Close()
+	s := &shim{dir: dir}
+	pid, err := s.start()
+	if err != nil {
+		return tell(record.Started{Error: err.Error()})
+	}
+	// If the agent is gone by now it cannot be told; the next one finds the records.
+	_ = tell(record.Started{PID: pid})
+	debug.FreeOSMemory() // what starting needed is needed no more
+	return s.finish(s.supervise())
+}
+
+// tell sends one message to who started this shim.
+func tell(m record.Started) error {
+	f := os.NewFile(record.StatusFD, "status")
+	if f == nil {
+		return fmt.Errorf("no status descriptor; %s", m.Error)
+	}
+	defer f.Close()
+	return json.NewEncoder(f).Encode(m)
+}

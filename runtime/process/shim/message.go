@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+)
+
+// The kubelet's limits of a termination message: of the file, and of the log
+// that stands in for it.
+const (
+	maxMessage    = 4096
+	maxTail       = 2048
+	maxTailLines  = 80
+	openNoWaiting = os.O_RDONLY | unix.O_NONBLOCK // a fifo must not hold us up
+)
+
+// message is the container's termination message: what it wrote to its file, or
+// the end of its log if it failed and asked for that; and before it what went
+// wrong with its end.
+func (s *shim) message(code int32, leftErr error) string {
+	text := s.messageFile()
+	if text == "" && code != 0 && s.spec.FallbackToLogs {
+		text = lastLines(s.log.tail(), maxTailLines)
+	}
+	if leftErr != nil {
+		text = strings.TrimSuffix(leftErr.Error()+": "+text, ": ")
+	}
+	return clip(strings.ToValidUTF8(text, "\uFFFD"), maxMessage)
+}
+
+// messageFile returns the end of the termination message file. It is opened
+// within the working folder: a link that leads out of it is not followed.
+func (s *shim) messageFile() string {
+	if s.spec.MessagePath == "" {
+		return ""
+	}
+	work, err := s.dir.OpenRoot(record.WorkDir)
+	if err != nil {
+		return ""
+	}
+	defer work.Close()
+	f, err := work.OpenFile(s.spec.MessagePath, openNoWaiting, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-maxMessage), maxMessage))
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// lastLines returns the last n lines of text.
+func lastLines(text string, n int) string {
+	at := len(strings.TrimSuffix(text, "\n"))
+	for range n {
+		if at = strings.LastIndexByte(text[:at], '\n'); at < 0 {
+			return text
+		}
+	}
+	return text[at+1:]
+}
+
+// clip returns the last n bytes of text, whole characters only.
+func clip(text string, n int) string {
+	if len(text) > n {
+		text = strings.ToValidUTF8(text[len(text)-n:], "")
+	}
+	return text
+}
