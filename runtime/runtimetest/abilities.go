@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
 
 func watchCases() []testCase {
 	return []testCase{
+		{"WatchBeginsWithEveryPod", watchBeginsWithEveryPod},
 		{"WatchHintsAtAnExit", watchHintsAtAnExit},
 		{"WatchEndsWithItsContext", watchEndsWithItsContext},
 	}
@@ -45,6 +47,28 @@ func (b *bench) watcher() runtime.Watcher {
 		b.Skip("the backend is no runtime.Watcher")
 	}
 	return w
+}
+
+func watchBeginsWithEveryPod(b *bench) {
+	busy, idle, empty := b.pod("main"), b.pod("main"), b.pod("main")
+	b.run(busy, b.sandbox(busy, 0), "main", 0, Behaviour{})
+	sb := b.sandbox(idle, 0)
+	b.create(idle, sb, "main", 0, Behaviour{})
+	require.NoError(b, b.rt.StopSandbox(b.Context(), sb), ruleSandStop)
+	b.sandbox(empty, 0)
+	for range 2 { // by the value that made them, and by one that finds them
+		missing := map[types.UID]bool{busy.UID: true, idle.UID: true, empty.UID: true}
+		ctx, cancel := context.WithTimeout(b.Context(), b.h.Patience)
+		for uid, err := range b.watcher().Watch(ctx) {
+			require.NoError(b, err, ruleWatchAll)
+			if delete(missing, uid); len(missing) == 0 {
+				break
+			}
+		}
+		cancel()
+		require.Empty(b, missing, ruleWatchAll)
+		b.reopen(func() {})
+	}
 }
 
 func watchHintsAtAnExit(b *bench) {

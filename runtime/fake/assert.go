@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Overlap is two instances of one container of one pod that ran at once.
+type Overlap struct {
+	UID            types.UID
+	Namespace, Pod string
+	Container      string
+	Older, Newer   string        // the container IDs
+	At             time.Duration // when the newer one started, since the World was made
+}
+
+func (o Overlap) String() string {
+	return fmt.Sprintf("%s/%s/%s: %s started at %v while %s was running", o.Namespace, o.Pod, o.Container, o.Newer, o.At, o.Older)
+}
+
+const keptOverlaps = 100
+
+// overlap writes down that newer starts while older runs. World.mu is held.
+func (w *World) overlap(older, newer *container) {
+	if len(w.mu.overlaps) == keptOverlaps {
+		return
+	}
+	w.mu.overlaps = append(w.mu.overlaps, Overlap{
+		UID: newer.pod.uid, Namespace: newer.pod.namespace, Pod: newer.pod.name, Container: newer.spec.Name,
+		Older: older.id, Newer: newer.id, At: time.Since(w.born),
+	})
+}
+
+// NoOverlap returns nil if there were never two running instances of a
+// container of this name in one pod, from the World's beginning and whatever
+// the journal holds. The empty name stands for every container. The error lists
+// the first hundred overlaps.
+func (w *World) NoOverlap(name string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var errs []error
+	for _, o := range w.mu.overlaps {
+		if name == "" || o.Container == name {
+			errs = append(errs, errors.New(o.String()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Count is how many entries of the journal on picks. Entries that the journal
+// has dropped are not counted: see Total.
+func (w *World) Count(on Target) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for e := range w.mu.journal.all() {
+		if on.matches(e.Call) {
+			n++
+		}
+	}
+	return n
+}
+
+// Before returns nil if the first entry that first picks came before the first
+// one that second picks. It is an error, too, if there is no such entry, or if
+// the journal has dropped entries and cannot tell.
+func (w *World) Before(first, second Target) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.mu.journal.dropped; n > 0 {
+		return fmt.Errorf("the journal has dropped %d entries: cannot tell whether %s came before %s", n, first, second)
+	}
+	i, sawFirst, sawSecond := 0, -1, -1
+	for e := range w.mu.journal.all() {
+		if sawFirst < 0 && first.matches(e.Call) {
+			sawFirst = i
+		}
+		if sawSecond < 0 && second.matches(e.Call) {
+			sawSecond = i
+		}
+		i++
+	}
+	switch {
+	case sawFirst < 0:
+		return fmt.Errorf("%s never happened", first)
+	case sawSecond < 0:
+		return fmt.Errorf("%s never happened", second)
+	case sawFirst >= sawSecond:
+		return fmt.Errorf("%s (entry %d) did not come before %s (entry %d)", first, sawFirst, second, sawSecond)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"time"
+)
+
+// flight is one call on its way.
+type flight struct {
+	entry *Entry // guarded by World.mu
+	fault *Injected
+}
+
+// do carries one call: it is written down, delayed, perhaps struck by a fault,
+// and acted upon. act is called with no lock held and may wait.
+func (r *Runtime) do(ctx context.Context, call Call, id, detail string, act func(*flight) error) error {
+	f := r.begin(call, id, detail)
+	err := ctx.Err()
+	if err == nil && r.opts.Latency != nil {
+		err = pause(ctx, r.opts.Latency(call))
+	}
+	if err == nil {
+		var goOn bool
+		if goOn, err = f.fault.before(ctx); goOn {
+			err = f.fault.after(ctx, act(&f))
+		}
+	}
+	r.end(f.entry, err)
+	return err
+}
+
+func (w *World) begin(call Call, id, detail string) flight {
+	e := &Entry{Call: call, ID: id, Detail: detail, UnderWay: true}
+	w.mu.Lock()
+	e.At = time.Since(w.born)
+	w.mu.journal.add(e)
+	w.mu.Unlock()
+	return flight{entry: e, fault: w.strike(call)}
+}
+
+func (w *World) end(e *Entry, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.UnderWay = false
+	e.Took = time.Since(w.born) - e.At
+	e.Err = err
+}
+
+// before is what the fault does before the call; false: the call is over.
+func (in *Injected) before(ctx context.Context) (goOn bool, err error) {
+	if in == nil {
+		return true, nil
+	}
+	if err := pause(ctx, in.f.Latency); err != nil {
+		return false, err
+	}
+	switch {
+	case in.f.DoneButReplyLost:
+		return true, nil
+	case in.f.HangUntilCtx:
+		<-ctx.Done()
+		return false, ctx.Err()
+	default:
+		return in.f.Err == nil, in.f.Err
+	}
+}
+
+// after is what the fault makes of the call's own result.
+func (in *Injected) after(ctx context.Context, err error) error {
+	switch {
+	case in == nil || !in.f.DoneButReplyLost:
+		return err
+	case in.f.HangUntilCtx:
+		<-ctx.Done()
+		return ctx.Err()
+	case in.f.Err != nil:
+		return in.f.Err
+	default:
+		return ErrReplyLost
+	}
+}
+
+// pause waits for d, or fails with ctx's error.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

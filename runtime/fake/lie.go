@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Lie is how List and PodStatus can be wrong.
+type Lie uint8
+
+// The lies.
+const (
+	// Omit leaves out the pods that the fault's target picks.
+	Omit Lie = iota + 1
+	// Stale reports them as they were when the fault was injected, but with the
+	// present as ObservedAt.
+	Stale
+	// DuplicateSandbox reports a second ready sandbox of each of them, newer
+	// than all others.
+	DuplicateSandbox
+)
+
+func (in *Injected) lies() bool { return in != nil && in.f.Lie != 0 }
+
+// about reports whether the fault lies about this pod.
+func (in *Injected) about(st *runtime.PodStatus) bool {
+	return Target{UID: in.f.On.UID, Pod: in.f.On.Pod}.matches(Call{UID: st.UID, Pod: st.Name})
+}
+
+// distort makes a lie of the truth, which it may change. World.mu is held.
+func (in *Injected) distort(truth []*runtime.PodStatus) []*runtime.PodStatus {
+	switch in.f.Lie {
+	case Omit:
+		return slices.DeleteFunc(truth, in.about)
+	case Stale:
+		truth = slices.DeleteFunc(truth, in.about)
+		for _, st := range in.stale {
+			truth = append(truth, copyStatus(st))
+		}
+	case DuplicateSandbox:
+		for _, st := range truth {
+			if in.about(st) && len(st.Sandboxes) > 0 {
+				st.Sandboxes = slices.Insert(st.Sandboxes, 0, double(st.Sandboxes[0]))
+			}
+		}
+	}
+	return truth
+}
+
+// double is a sandbox that is not there.
+func double(s runtime.SandboxStatus) runtime.SandboxStatus {
+	s.ID += "-double"
+	s.Ready = true
+	s.CreatedAt = s.CreatedAt.Add(time.Nanosecond)
+	s.IPs = slices.Clone(s.IPs)
+	return s
+}
+
+// copyStatus copies a status that this package made.
+func copyStatus(st *runtime.PodStatus) *runtime.PodStatus {
+	c := *st
+	c.Sandboxes = slices.Clone(st.Sandboxes)
+	for i := range c.Sandboxes {
+		c.Sandboxes[i].IPs = slices.Clone(c.Sandboxes[i].IPs)
+	}
+	c.Containers = slices.Clone(st.Containers)
+	for i := range c.Containers {
+		c.Containers[i].Annotations = maps.Clone(c.Containers[i].Annotations)
+	}
+	return &c
+}

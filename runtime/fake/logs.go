@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A longer line is cut into pieces of this many bytes, as containerd does.
+const logPiece = 16 << 10
+
+func (w *World) makeLogDirectory(dir string) error {
+	if !w.opts.WriteLogs || dir == "" {
+		return nil
+	}
+	return os.MkdirAll(dir, 0o755)
+}
+
+// writeLog writes what a container prints to its log file, if that is wanted.
+func (w *World) writeLog(path string, log []string, output []Line) error {
+	if !w.opts.WriteLogs || path == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(formatLog(time.Now(), joinOutput(log, output))); err != nil {
+		_ = f.Close() // the write's error says more
+		return err
+	}
+	return f.Close()
+}
+
+// formatLog puts lines into the CRI's format.
+func formatLog(at time.Time, lines []Line) []byte {
+	var b bytes.Buffer
+	stamp := at.UTC().Format(time.RFC3339Nano)
+	for _, l := range lines {
+		stream := " stdout "
+		if l.Stderr {
+			stream = " stderr "
+		}
+		for text := l.Text; ; {
+			piece, tag := text, "F "
+			if len(text) > logPiece {
+				piece, tag = text[:logPiece], "P "
+			}
+			text = text[len(piece):]
+			b.WriteString(stamp + stream + tag + piece + "\n")
+			if tag == "F " {
+				break
+			}
+		}
+	}
+	return b.Bytes()
+}
+
+func joinOutput(log []string, output []Line) []Line {
+	lines := make([]Line, 0, len(log)+len(output))
+	for _, text := range log {
+		lines = append(lines, Line{Text: text})
+	}
+	return append(lines, output...)
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var errWatched = errors.New("the backend has a watcher already")
+
+// stream is one Watch under way. It is guarded by World.mu, but for wake.
+type stream struct {
+	dirty []types.UID // in the order of their first hint
+	wake  chan struct{}
+	err   error // the stream broke
+}
+
+// Watch implements runtime.Watcher. It hints at what happened by itself, never
+// at what a call did, and at a pod only once however much happened to it since
+// the last hint was taken. It runs in the caller's goroutine.
+func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
+	return func(yield func(types.UID, error) bool) {
+		if !r.watching.CompareAndSwap(false, true) {
+			yield("", errWatched)
+			return
+		}
+		defer r.watching.Store(false)
+		enough := false // the caller left its loop and must not be called again
+		err := r.do(ctx, Call{Op: OpWatch}, "", "", func(*flight) error {
+			s := r.openStream()
+			defer r.closeStream(s)
+			return r.drain(ctx, s, func(uid types.UID) bool {
+				enough = !yield(uid, nil)
+				return !enough
+			})
+		})
+		if err != nil && !enough && ctx.Err() == nil {
+			yield("", err)
+		}
+	}
+}
+
+// drain yields hints until the caller or ctx has enough (nil) or the stream
+// breaks.
+func (r *Runtime) drain(ctx context.Context, s *stream, yield func(types.UID) bool) error {
+	for ctx.Err() == nil {
+		uid, ok, err := r.nextHint(s)
+		switch {
+		case err != nil:
+			return err
+		case ok:
+			if !yield(uid) {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		}
+	}
+	return nil
+}
+
+func (w *World) openStream() *stream {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &stream{wake: make(chan struct{}, 1), dirty: make([]types.UID, 0, len(w.mu.order))}
+	for _, p := range w.mu.order {
+		s.dirty = append(s.dirty, p.uid)
+	}
+	w.mu.streams = append(w.mu.streams, s)
+	return s
+}
+
+func (w *World) closeStream(s *stream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.streams = slices.DeleteFunc(w.mu.streams, func(other *stream) bool { return other == s })
+}
+
+func (w *World) nextHint(s *stream) (uid types.UID, ok bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.err != nil || len(s.dirty) == 0 {
+		return "", false, s.err
+	}
+	uid = s.dirty[0]
+	s.dirty = slices.Delete(s.dirty, 0, 1)
+	return uid, true, nil
+}
+
+// hint tells every stream about a pod. World.mu is held.
+func (w *World) hint(uid types.UID) {
+	for _, s := range w.mu.streams {
+		if !slices.Contains(s.dirty, uid) {
+			s.dirty = append(s.dirty, uid)
+		}
+		s.poke()
+	}
+}
+
+// BreakWatch breaks every stream of Watch that is under way: it yields err and
+// stops. nil stands for an error that says so.
+func (w *World) BreakWatch(err error) {
+	if err == nil {
+		err = errors.New("the stream of changes broke")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.breakStreams(err)
+}
+
+func (w *World) breakStreams(err error) {
+	for _, s := range w.mu.streams {
+		s.err = err
+		s.poke()
+	}
+}
+
+func (s *stream) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

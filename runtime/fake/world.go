@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// World is a machine with its sandboxes and containers: what a backend's
+// records and processes are. It goes on when a Runtime over it is dropped. Its
+// methods are safe for concurrent use.
+type World struct {
+	opts   WorldOptions // complete, never written
+	born   time.Time
+	server *Script
+
+	mu struct {
+		sync.Mutex
+		seq        uint64 // of pods, sandboxes and containers; makes IDs
+		pods       map[types.UID]*pod
+		order      []*pod // the same, in the order of their making
+		sandboxes  map[runtime.SandboxID]*sandbox
+		containers map[string]*container
+		ips        uint64
+
+		scripts  []scripted
+		faults   []*Injected
+		journal  journal
+		overlaps []Overlap
+		streams  []*stream
+	}
+}
+
+// NewWorld makes an empty World; its time begins now. An error names the bad
+// field of opts.
+func NewWorld(opts WorldOptions) (*World, error) {
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	w := &World{opts: opts, born: time.Now(), server: &Script{}}
+	w.mu.pods = map[types.UID]*pod{}
+	w.mu.sandboxes = map[runtime.SandboxID]*sandbox{}
+	w.mu.containers = map[string]*container{}
+	w.mu.journal.limit = opts.JournalLimit
+	return w, nil
+}
+
+// Close ends the world: no container exits by itself any more. Records stay.
+// Only programs in real time need it, to be rid of timers.
+func (w *World) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.mu.containers {
+		c.disarm()
+	}
+}
+
+// pod is everything made for one UID. It exists while it has any record.
+type pod struct {
+	seq             uint64
+	uid             types.UID
+	namespace, name string
+	sandboxes       []*sandbox   // oldest first
+	containers      []*container // oldest first
+}
+
+type sandbox struct {
+	id          runtime.SandboxID
+	pod         *pod
+	attempt     uint32
+	ready       bool
+	hostNetwork bool
+	ip          string
+	created     time.Time
+}
+
+// container is one instance. Its spec is cut down when it has exited.
+type container struct {
+	id      string
+	pod     *pod
+	sandbox *sandbox
+	spec    runtime.ContainerSpec
+	script  *Script // nil until started
+	output  []Line  // what Script.Output made
+
+	state                    runtime.State // the truth; never unknown
+	lost                     bool          // reported as unknown
+	terminating              bool          // got SIGTERM
+	code                     int32
+	reason, message          string
+	created, started, exited time.Time
+	timer                    *time.Timer // to the exit it is heading for
+	exitAt                   time.Time   // when that is; zero: never
+	exitCode                 int32       // and how
+	exitReason               string
+	done                     chan struct{} // closed at the exit; made by the first who waits
+	execs                    []*context.CancelFunc
+}
+
+func (w *World) nextID(kind string) string {
+	w.mu.seq++
+	return fmt.Sprintf("%s-%08d", kind, w.mu.seq)
+}
+
+// podFor finds or makes the record of a pod.
+func (w *World) podFor(uid types.UID, namespace, name string) *pod {
+	p := w.mu.pods[uid]
+	if p == nil {
+		w.mu.seq++
+		p = &pod{seq: w.mu.seq, uid: uid, namespace: namespace, name: name}
+		w.mu.pods[uid] = p
+		w.mu.order = append(w.mu.order, p)
+	}
+	return p
+}
+
+// forget drops the record of a pod that has no other records.
+func (w *World) forget(p *pod) {
+	if len(p.sandboxes)+len(p.containers) > 0 || w.mu.pods[p.uid] != p {
+		return
+	}
+	delete(w.mu.pods, p.uid)
+	if i, ok := slices.BinarySearchFunc(w.mu.order, p.seq, func(p *pod, seq uint64) int { return cmp.Compare(p.seq, seq) }); ok {
+		w.mu.order = slices.Delete(w.mu.order, i, i+1)
+	}
+}
+
+func (w *World) dropContainer(c *container) {
+	delete(w.mu.containers, c.id)
+	c.pod.containers = slices.DeleteFunc(c.pod.containers, func(other *container) bool { return other == c })
+	w.forget(c.pod)
+}
+
+func (w *World) dropSandbox(s *sandbox) {
+	for _, c := range slices.Clone(s.pod.containers) {
+		if c.sandbox == s {
+			w.dropContainer(c)
+		}
+	}
+	delete(w.mu.sandboxes, s.id)
+	s.pod.sandboxes = slices.DeleteFunc(s.pod.sandboxes, func(other *sandbox) bool { return other == s })
+	w.forget(s.pod)
+}
+
+// nextIP hands out the addresses of the prefix in turn, without the first.
+func (w *World) nextIP() string {
+	bits := w.opts.PodIPs.Addr().BitLen() - w.opts.PodIPs.Bits()
+	size := uint64(1) << min(bits, 32)
+	n := uint64(0)
+	if size > 1 {
+		n = w.mu.ips%(size-1) + 1
+	}
+	w.mu.ips++
+	raw := w.opts.PodIPs.Addr().AsSlice()
+	for i := len(raw) - 1; i >= 0 && n > 0; i-- {
+		n += uint64(raw[i])
+		raw[i] = byte(n)
+		n >>= 8
+	}
+	return ipString(raw)
+}
+
+func (c *container) call(op Op) Call {
+	return Call{
+		Op: op, UID: c.pod.uid, Namespace: c.pod.namespace, Pod: c.pod.name,
+		Container: c.spec.Name, Image: c.spec.Image,
+	}
+}
+
+func (s *sandbox) call(op Op) Call {
+	return Call{Op: op, UID: s.pod.uid, Namespace: s.pod.namespace, Pod: s.pod.name}
+}
