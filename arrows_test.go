@@ -248,6 +248,9 @@ func checkLibrary(g graph, p *node, rel string, tests []string, report func(stri
 			}
 		}
 	}
+	if below(rel, "internal") {
+		return // what it compiles counts for those who import it
+	}
 	for _, heavy := range slices.Sorted(maps.Keys(homes)) {
 		if slices.ContainsFunc(homes[heavy], func(home string) bool { return atHome(rel, home) }) {
 			continue
@@ -345,6 +348,9 @@ func TestBrokenArrowsAreSeen(t *testing.T) {
 			"runtime/fake -> examples/nodeagent"},
 		{"client-go in a sub-package's back", of(at("runtime/fake", "k8s.io/kubectl/x"), lib("k8s.io/kubectl/x", "k8s.io/client-go/rest")),
 			"k8s.io/client-go is kept out of runtime/fake: runtime/fake -> k8s.io/kubectl/x -> k8s.io/client-go/rest"},
+		{"grpc in internal", of(at("internal/x", "google.golang.org/grpc")), ""},
+		{"grpc by way of internal", of(at("internal/x", "google.golang.org/grpc"), at("runtime/process", module+"/internal/x")),
+			"google.golang.org/grpc is kept out of runtime/process: runtime/process -> internal/x"},
 		{"fsnotify away from home", of(at("podconfig/url", "github.com/fsnotify/fsnotify")),
 			"github.com/fsnotify/fsnotify is kept out of podconfig/url"},
 		{"prometheus", of(at("runtime/cri", "github.com/prometheus/client_golang/prometheus")),

@@ -14,6 +14,8 @@ cd "$(dirname "$0")/.."
 each=${1:-5} total=${2:-180}
 go=${GO:-go}
 
+packages=$("$go" list -f '{{.ImportPath}} {{.Dir}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}' ./...)
+
 targets=()
 while read -r pkg dir files; do
 	for file in $files; do
@@ -21,7 +23,7 @@ while read -r pkg dir files; do
 			targets+=("$pkg $name")
 		done < <(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$dir/$file")
 	done
-done < <("$go" list -f '{{.ImportPath}} {{.Dir}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}' ./...)
+done <<<"$packages"
 
 if ((${#targets[@]} == 0)); then
 	echo "no fuzz targets"
@@ -38,7 +40,8 @@ for target in "${targets[@]}"; do
 	read -r pkg name <<<"$target"
 	printf '%-60s' "${pkg##*/keelson/} $name"
 	if "$go" test -vet=off -run='^$' -fuzz="^$name\$" -fuzztime="${each}s" -timeout=10m "$pkg" >"$log" 2>&1; then
-		sed -n 's/^fuzz: elapsed: .* execs: \([0-9]*\) .*/\1/p' "$log" | tail -n 1 | sed 's/$/ inputs/'
+		inputs=$(sed -n 's/^fuzz: elapsed: .* execs: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
+		echo "${inputs:-0} inputs"
 	elif grep -q 'context deadline exceeded' "$log" && ! grep -q 'Failing input written' "$log"; then
 		# The go command reports the end of -fuzztime as a failure when it
 		# comes at a bad moment; nothing was found.
