@@ -75,6 +75,7 @@ func TestMergeOneSource(t *testing.T) {
 		{"first of a name wins", []said{snapshot("ADD[a/1]+", a, pod("a", "9")), snapshot("REMOVE[a/1] ADD[a/9]", pod("a", "9"), a)}},
 		{"a rejected pod claims nothing", []said{upsert("ADD[a/1 b/2]", a, pod("b", "1"), b)}},
 		{"nil and nameless UIDs do not fail the others", []said{snapshot("ADD[b/2]+", nil, pod("a", ""), b)}},
+		{"a bad pod alone", []said{upsert("", nil), upsert("", pod("a", "")), snapshot("ADD[]+", nil)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStore(t, podconfig.StoreOptions{})

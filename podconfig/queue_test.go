@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,6 +72,7 @@ func TestQueueCoalesces(t *testing.T) {
 		{"synced goes along", updates{synced(update(opAdd, a, b)), update(opAdd, a2)}, "ADD[a/1 b/2]+ ADD[a/9]"},
 		{"synced survives its pods", updates{synced(update(opAdd, a)), update(opRemove, a)}, "ADD[]+"},
 		{"synced is never early", updates{update(opAdd), synced(update(opReconcile, a))}, "RECONCILE[a/1] ADD[]+"},
+		{"synced survives another mark", updates{synced(update(opAdd)), update(opAdd)}, "ADD[]+"},
 		{"synced with a removal", updates{update(opUpdate, a), synced(update(opRemove, a))}, "REMOVE[a/1]+"},
 		{"empty others say nothing", updates{update(opUpdate), update(opRemove)}, ""},
 	} {
@@ -144,30 +145,33 @@ func TestQueueAll(t *testing.T) {
 
 // TestQueueSeveralConsumers: none of them sleeps while there is something to do.
 func TestQueueSeveralConsumers(t *testing.T) {
+	const consumers, rounds = 3, 100
 	synctest.Test(t, func(t *testing.T) {
 		q := podconfig.NewQueue()
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		var mu sync.Mutex
-		seen, release := 0, make(chan struct{})
-		for range 3 {
+		var seen atomic.Int32
+		release := make(chan struct{})
+		for range consumers {
 			wg.Go(func() {
 				for range q.All(ctx) {
-					mu.Lock()
-					seen++
-					mu.Unlock()
+					seen.Add(1)
 					<-release
 				}
 			})
 		}
-		synctest.Wait()
-		for i := range 3 {
-			// Another source each, so that they are not told at once.
-			require.NoError(t, q.Push(ctx, from(fmt.Sprint(i), update(opAdd, pod("a", types.UID(fmt.Sprint(i)))))))
+		for range rounds {
+			synctest.Wait()
+			for i := range consumers {
+				// Another source each, so that they are not told at once.
+				require.NoError(t, q.Push(ctx, from(fmt.Sprint(i), update(opUpdate, pod("a", "1")))))
+			}
+			synctest.Wait()
+			require.EqualValues(t, consumers, seen.Swap(0))
+			for range consumers {
+				release <- struct{}{}
+			}
 		}
-		synctest.Wait()
-		require.Equal(t, 3, seen)
-		close(release)
 		cancel()
 		wg.Wait()
 	})

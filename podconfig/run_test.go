@@ -208,6 +208,61 @@ func TestSubmitAfterTheEnd(t *testing.T) {
 	})
 }
 
+// The pods of a change are in use until it is merged, so a source must not get them back before, whatever its context says.
+func TestSubmitWaitsForTheMergeThatBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release, returned := make(chan struct{}), false
+		slow := func(context.Context, podconfig.Update) error {
+			<-release
+			return nil
+		}
+		hasty := podconfig.SourceFunc("file", func(ctx context.Context, out podconfig.Sink) error {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			assert.NoError(t, out.Submit(short, podconfig.Snapshot(pod("a", "1"))))
+			returned = true
+			<-ctx.Done()
+			return nil
+		})
+		stop := start(t, newStore(t, podconfig.StoreOptions{}), slow, hasty)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.False(t, returned)
+		close(release)
+		synctest.Wait()
+		require.True(t, returned)
+		require.NoError(t, stop())
+	})
+}
+
+// A source that waits for its turn gives up with its context.
+func TestSubmitGivesUpWaitingForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		slow := func(context.Context, podconfig.Update) error {
+			<-release
+			return nil
+		}
+		var got error
+		hasty := podconfig.SourceFunc("file", func(ctx context.Context, out podconfig.Sink) error {
+			time.Sleep(time.Second)
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			got = out.Submit(short, podconfig.Snapshot())
+			<-ctx.Done()
+			return nil
+		})
+		store := newStore(t, podconfig.StoreOptions{})
+		stop := start(t, store, slow, chatter("api", 1), hasty)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		close(release)
+		require.NoError(t, stop())
+		require.ErrorIs(t, got, context.DeadlineExceeded)
+		require.False(t, store.Seen("file"))
+	})
+}
+
 // The kubelet's source blocks for good if its context ends before the merging goroutine's first turn, and the goroutine
 // leaks if it ends later. In a bubble either fails the test.
 func TestUpstreamCancelLeaksOrBlocksTheSource(t *testing.T) {
