@@ -100,12 +100,12 @@ type Start struct {
 }
 
 // Empty reports whether the plan does nothing.
-func (a *Actions) Empty() bool {
+func (a Actions) Empty() bool {
 	return !a.KillPod && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0
 }
 
 // String prints the plan, one action a line, for logs, diffs and golden files.
-func (a *Actions) String() string {
+func (a Actions) String() string {
 	var b strings.Builder
 	if a.KillPod {
 		fmt.Fprintf(&b, "kill pod: %s\n", a.Cause)

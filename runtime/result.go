@@ -76,7 +76,7 @@ type Result struct {
 
 // Err joins everything that failed; nil if nothing did. It is ctx's cause if
 // ctx ended: then steps that were under way are not counted as failures.
-func (r *Result) Err() error {
+func (r Result) Err() error {
 	errs := make([]error, 0, len(r.Steps)+1)
 	for i := range r.Steps {
 		if e := r.Steps[i].Err; e != nil {
@@ -92,7 +92,7 @@ func (r *Result) Err() error {
 // RetryAt returns the earliest time at which one of the failed steps may be
 // tried again, if waiting is all that failed: any other failure makes it false,
 // since that one's retry is the caller's to decide.
-func (r *Result) RetryAt() (time.Time, bool) {
+func (r Result) RetryAt() (time.Time, bool) {
 	var at time.Time
 	if r.err != nil {
 		return at, false
@@ -111,7 +111,7 @@ func (r *Result) RetryAt() (time.Time, bool) {
 }
 
 // Changed reports whether any step took effect.
-func (r *Result) Changed() bool {
+func (r Result) Changed() bool {
 	for i := range r.Steps {
 		if r.Steps[i].Err == nil {
 			return true

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// crashes replays a container that ends ran after each start, and returns when
+// it was started, relative to the first time.
+func crashes(t *testing.T, b Backoff, ran time.Duration, horizon time.Duration) []time.Duration {
+	t.Helper()
+	starts := []time.Duration{0}
+	instance := &ContainerStatus{Hash: "h", CreatedAt: epoch, StartedAt: epoch}
+	for {
+		instance.State = StateExited
+		instance.FinishedAt = instance.StartedAt.Add(ran)
+		next := b.Next(instance, "h")
+		at := instance.FinishedAt
+		if next.At.After(at) {
+			at = next.At
+		}
+		if at.Sub(epoch) > horizon {
+			return starts
+		}
+		starts = append(starts, at.Sub(epoch))
+		instance = &ContainerStatus{
+			Hash: "h", CreatedAt: at, StartedAt: at,
+			Annotations: map[string]string{AnnotationRestartDelay: next.Delay.String()},
+		}
+	}
+}
+
+func TestBackoffDoublesFromTheSecondRestartToTheMaximum(t *testing.T) {
+	starts := crashes(t, Backoff{}, time.Second, 45*time.Minute)
+	var waits []time.Duration
+	for i := 1; i < len(starts); i++ {
+		waits = append(waits, starts[i]-starts[i-1]-time.Second)
+	}
+	require.Greater(t, len(waits), 8)
+	assert.Equal(t, []time.Duration{0, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second,
+		160 * time.Second, 300 * time.Second, 300 * time.Second}, waits[:8])
+}
+
+func TestBackoffResetsAfterTenMinutesOfHealth(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lived time.Duration
+		want  time.Duration // until the restart
+		carry time.Duration // for the one after
+	}{
+		"exactly ten minutes is not more": {10 * time.Minute, 160 * time.Second, 300 * time.Second},
+		"a moment more":                   {10*time.Minute + time.Nanosecond, 0, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &ContainerStatus{
+				State: StateExited, Hash: "h", CreatedAt: epoch, StartedAt: epoch, FinishedAt: epoch.Add(tc.lived),
+				Annotations: map[string]string{AnnotationRestartDelay: "2m40s"},
+			}
+			next := Backoff{}.Next(c, "h")
+			at := c.FinishedAt
+			if !next.At.IsZero() {
+				at = next.At
+			}
+			assert.Equal(t, tc.want, at.Sub(c.FinishedAt))
+			assert.Equal(t, tc.carry, next.Delay)
+		})
+	}
+}
+
+func TestBackoffOfOtherInstances(t *testing.T) {
+	exited := ContainerStatus{
+		State: StateExited, Hash: "old", CreatedAt: epoch, StartedAt: epoch, FinishedAt: epoch.Add(time.Second),
+		Annotations: map[string]string{AnnotationRestartDelay: "40s"},
+	}
+	assert.Zero(t, Backoff{}.Next(nil, "h"), "a first start waits for nothing")
+	assert.Zero(t, Backoff{}.Next(&exited, "new"), "a changed spec starts afresh")
+
+	unreadable := exited
+	unreadable.Annotations = map[string]string{AnnotationRestartDelay: "soon"}
+	assert.Equal(t, Restart{Delay: 10 * time.Second}, Backoff{}.Next(&unreadable, "old"))
+
+	shorter := Backoff{Max: 5 * time.Second}.Next(&exited, "old")
+	assert.Equal(t, exited.FinishedAt.Add(5*time.Second), shorter.At, "a lowered maximum holds at once")
+}
+
+// In the kubelet a container whose start fails is tried every 10 s for ever,
+// and each try counts as a restart (contract, quirk Q2).
+func TestUpstreamQ2FailedStartsBackOffToo(t *testing.T) {
+	created := ContainerStatus{
+		State: StateCreated, Hash: "h", CreatedAt: epoch,
+		Annotations: map[string]string{AnnotationRestartDelay: "20s"},
+	}
+	next := Backoff{}.Next(&created, "h")
+	assert.Equal(t, epoch.Add(20*time.Second), next.At)
+	assert.Equal(t, 40*time.Second, next.Delay)
+}

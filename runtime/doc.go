@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package runtime makes pods run: it decides what a pod needs next (Plan), does
+// it on whatever runs containers (Manager over a Runtime), and finds out what
+// changed by itself (Tracker). It is the kubelet's generic runtime manager and
+// PLEG as a library.
+//
+//	rt, err := process.New(process.Options{Root: "/var/lib/gw/process"})
+//	gen, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{LogRoot: "/var/lib/gw/logs"})
+//	m, err := runtime.New(runtime.Options{Runtime: rt, Generator: gen, Logger: log})
+//	tracker, err := runtime.NewTracker(runtime.TrackerOptions{Runtime: rt})
+//	go tracker.Run(ctx)
+//
+//	result := m.SyncPod(ctx, runtime.SyncRequest{Pod: pod})
+//	status := podstatus.Generate(...)         // result.Status as the API's status
+//	at, ok := result.RetryAt()                // CrashLoopBackOff: when to come back
+//
+//	<-tracker.Dirty()
+//	for _, uid := range tracker.Take() { ... } // sync these again
+//
+// # The caller's duties
+//
+//  1. Call SyncPod and KillPod for one pod from one goroutine at a time (package
+//     podworkers does).
+//  2. Call SyncPod again when the tracker says so, at RetryAt, and once in a while.
+//  3. Never call SyncPod again for a pod after KillPod was called for it.
+//  4. Call RemovePod when a pod that is over has left the configuration.
+//  5. Have the program's main call process.Main if it uses that backend.
+//
+// # Who owns which goroutine
+//
+// SyncPod and KillPod use goroutines for the containers of one pod and end them
+// before they return. Tracker.Run owns one that watches. Backends have none
+// outside a call.
+//
+// # A container's life
+//
+//	         CreateContainer        StartContainer
+//	(nothing) ------------> created ------------> running
+//	    ^                      |                     |  exits, or StopContainer
+//	    |   RemoveContainer    v                     v
+//	    +------------------ (record) <----------- exited
+//
+// A restart is a new instance with the next restart count; instances of one
+// container never overlap.
+//
+// # Differences from the kubelet
+//
+//   - Plan is pure and its actions are ordered lists with a cause each; the
+//     kubelet's planner calls hooks and kills in map order. Where Plan itself
+//     decides differently, the function that does says so.
+//   - Containers of a pod start side by side, with a bound over all pods, and no
+//     hook holds up a sibling (#37805, #81450). SyncPod's context is honoured
+//     throughout (#113606), and a pod is not started once it has ended (#125050).
+//   - Crash-loop back-off is a function of what was observed, with the delay
+//     written on each instance: it survives the agent, needs no clean-up, holds
+//     for starts that fail and for RestartAllContainers, and is not owed by a new
+//     sandbox. A changed spec starts afresh.
+//   - A container that never ran does not count as restarted.
+//   - The least grace period is 1 s instead of 2 s, so a pod that asks for one
+//     second gets one. A container whose stop fails releases the sidecars that
+//     wait for it.
+//   - A failed removal of init records ends the pass (#137710).
+//   - SyncPod and KillPod return the pod as read after their last step, so nothing
+//     waits for a listing (#45278). The tracker hands over a set of dirty pods,
+//     not a queue of events that overflows (#72709).
+//   - Ended instances are pruned where their successor starts, not by a deleter
+//     with a bounded queue; the newest ended one always stays (#104107).
+//
+// # Differences from the proposed API
+//
+//   - New takes Options (DESIGN §3) instead of functional options. KillPod takes a
+//     request, so that a pod without a spec is a case of it and not a nil.
+//   - Err and RetryAt are told apart: RetryAt answers only if waiting is all that
+//     failed.
+//   - Start failures (the kubelet's reason cache) are StartFailures, a value of
+//     the caller's.
+//
+// Not there yet: image pulls, in-place resize, HTTP hooks, garbage collection
+// and reading of logs, and the backend for CRI runtimes.
+package runtime

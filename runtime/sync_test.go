@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// One container's slow start blocks no sibling (kubernetes#37805, #81450).
+func TestUpstream37805ASlowStartBlocksNoSibling(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("slow", "quick"))
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpStartContainer, Container: "slow"}, Latency: time.Minute})
+		done := make(chan struct{})
+		go func() { defer close(done); n.sync(pod) }()
+		time.Sleep(time.Second)
+		status, err := n.rt.PodStatus(n.Context(), pod.UID)
+		require.NoError(n, err)
+		require.Equal(n, runtime.StateRunning, status.Active("quick").State)
+		require.Equal(n, runtime.StateCreated, status.Active("slow").State)
+		<-done
+	})
+}
+
+// A hook that waits for a sibling does not keep the sibling from starting
+// (kubernetes#37805).
+func TestUpstream37805AHookMayWaitForASibling(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("first", "second"))
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 30}}}
+		began := time.Now()
+		require.NoError(n, n.sync(pod).Err())
+		require.Equal(n, 30*time.Second, time.Since(began), "the pass waits for the hook")
+		status, err := n.rt.PodStatus(n.Context(), pod.UID)
+		require.NoError(n, err)
+		require.Less(n, status.Active("second").StartedAt.Sub(began), time.Second, "and the sibling does not")
+	})
+}
+
+// A failed purge of init records ends the pass: they would count as done in the
+// new sandbox (kubernetes#137710).
+func TestUpstream137710AFailedPurgeEndsThePass(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(initial("i"), regular("a"))
+		n.world.Script(fake.Target{Container: "i"}, fake.Exit(fake.AtOnce, 0))
+		n.mustSync(pod)
+		n.world.Reboot()
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveContainer, Container: "i"}, Times: 1, Err: errors.New("busy")})
+		r := n.sync(pod)
+		require.ErrorIs(n, r.Err(), runtime.ErrRemoveContainer)
+		require.Equal(n, 1, n.world.Total(fake.OpRunSandbox), "no new sandbox yet")
+		status := n.mustSync(pod)
+		require.Equal(n, runtime.StateRunning, status.Active("a").State)
+		require.Equal(n, 2, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "i"}), "init ran again")
+		require.EqualValues(n, 1, status.Latest("i").RestartCount, "the count goes on although the record is gone")
+	})
+}
+
+func TestAPlainInitContainerThatCannotStartHoldsTheRest(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(sidecar("s"), initial("i"), regular("a"))
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpCreateContainer, Container: "s"}, Times: 1, Err: errors.New("no")})
+		require.ErrorIs(n, n.sync(pod).Err(), runtime.ErrCreateContainer)
+		require.Zero(n, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "a"}))
+	})
+}
+
+func TestAConfigErrorHasItsOwnReasonAndStopsNothingElse(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("bad", "good"))
+		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "X", ValueFrom: &v1.EnvVarSource{
+			SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "s"}, Key: "k"},
+		}}}
+		r := n.sync(pod)
+		require.ErrorIs(n, r.Err(), runtime.ErrCreateContainerConfig)
+		require.Equal(n, runtime.StateRunning, r.Status.Active("good").State)
+		var failures runtime.StartFailures
+		failures.Apply(r.Steps)
+		require.Equal(n, "CreateContainerConfigError", failures["bad"].Reason)
+		require.NotContains(n, failures, "good")
+		_, waiting := r.RetryAt()
+		require.False(n, waiting, "when to retry a real failure is the caller's to decide")
+	})
+}
+
+func TestConcurrentStartsAreBoundedOverAllPods(t *testing.T) {
+	inBubble(t, func(n *node) {
+		n.restart(runtime.Options{MaxConcurrentStarts: 2})
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpStartContainer}, Latency: time.Second})
+		began := time.Now()
+		done := make(chan struct{})
+		for _, uid := range []string{"p1", "p2", "p3"} {
+			go func() {
+				pod := newPod(regular("a", "b"))
+				pod.UID, pod.Name = types.UID(uid), uid
+				n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod})
+				done <- struct{}{}
+			}()
+		}
+		for range 3 {
+			<-done
+		}
+		require.Equal(n, 3*time.Second, time.Since(began), "six starts of a second each, two at a time")
+	})
+}
+
+// RestartAllContainers: the sandbox stays, logs and counts go on, and the loop
+// is throttled, which the kubelet's is not (contract 2.6).
+func TestRestartAllGoesOnCountingAndBacksOff(t *testing.T) {
+	inBubble(t, func(n *node) {
+		never := v1.ContainerRestartPolicyNever
+		pod := newPod(regular("watcher", "worker"))
+		pod.Spec.Containers[0].RestartPolicy = &never
+		pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{
+			Action: v1.ContainerRestartRuleActionRestartAllContainers,
+			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
+				Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
+			},
+		}}
+		n.world.Script(fake.Target{Container: "watcher"}, fake.Exit(time.Second, 42))
+		sandboxes := func() int { return n.world.Total(fake.OpRunSandbox) }
+		for round := range 3 {
+			r := n.sync(pod)
+			if at, ok := r.RetryAt(); ok {
+				require.NotZero(n, round, "the first start waits for nothing")
+				time.Sleep(time.Until(at))
+				r = n.sync(pod)
+			}
+			require.NoError(n, r.Err())
+			require.EqualValues(n, round, r.Status.Latest("watcher").RestartCount)
+			require.EqualValues(n, round, r.Status.Latest("worker").RestartCount)
+			n.pass(time.Second)
+			status, err := n.rt.PodStatus(n.Context(), pod.UID)
+			require.NoError(n, err)
+			require.True(n, runtime.RestartAllTriggered(pod, status))
+			r = n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, RestartAll: true})
+			require.NoError(n, r.Err())
+			require.Empty(n, r.Status.Containers, "all instances are gone")
+		}
+		require.Equal(n, 1, sandboxes())
+		_, waiting := n.sync(pod).RetryAt()
+		require.True(n, waiting, "the third round waits")
+	})
+}
+
+func TestALostReplyMakesNoSecondInstance(t *testing.T) {
+	for _, op := range []fake.Op{fake.OpRunSandbox, fake.OpCreateContainer, fake.OpStartContainer} {
+		t.Run(string(op), func(t *testing.T) {
+			inBubble(t, func(n *node) {
+				pod := newPod()
+				n.inject(fake.Fault{On: fake.Target{Op: op}, Times: 1, DoneButReplyLost: true})
+				require.Error(n, n.sync(pod).Err())
+				synctest.Wait()
+				status := n.mustSync(pod)
+				require.Len(n, status.Running(), 1)
+				require.NoError(n, n.world.NoOverlap("c"))
+			})
+		})
+	}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// listOnly hides every ability but the seam itself.
+type listOnly struct{ runtime.Runtime }
+
+// track runs a tracker over rt until the bubble's test ends.
+func (n *node) track(rt runtime.Runtime) *runtime.Tracker {
+	n.Helper()
+	tracker, err := runtime.NewTracker(runtime.TrackerOptions{Runtime: rt})
+	require.NoError(n, err)
+	ctx, cancel := context.WithCancel(n.Context())
+	done := make(chan error, 1)
+	go func() { done <- tracker.Run(ctx) }()
+	n.Cleanup(func() {
+		cancel()
+		require.NoError(n, <-done)
+		require.ErrorIs(n, tracker.Run(context.Background()), runtime.ErrRunning)
+	})
+	synctest.Wait()
+	return tracker
+}
+
+func TestTrackerHearsOfAnExitAtOnce(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod()
+		n.world.Script(fake.Target{Container: "c"}, fake.Exit(30*time.Second, 1))
+		n.mustSync(pod)
+		tracker := n.track(n.rt)
+		<-tracker.Dirty()
+		require.Equal(n, []types.UID{pod.UID}, tracker.Take(), "every pod that exists, to begin with")
+		<-tracker.Dirty()
+		require.Equal(n, []types.UID{pod.UID}, tracker.Take())
+		status, err := n.rt.PodStatus(n.Context(), pod.UID)
+		require.NoError(n, err)
+		require.Equal(n, time.Now(), status.Latest("c").FinishedAt, "no time passed since")
+	})
+}
+
+func TestTrackerWithoutEventsRelists(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod()
+		n.world.Script(fake.Target{Container: "c"}, fake.Exit(90*time.Second, 1))
+		n.mustSync(pod)
+		tracker := n.track(listOnly{n.rt})
+		<-tracker.Dirty()
+		tracker.Take()
+		<-tracker.Dirty()
+		require.Equal(n, []types.UID{pod.UID}, tracker.Take())
+		status, err := n.rt.PodStatus(n.Context(), pod.UID)
+		require.NoError(n, err)
+		require.LessOrEqual(n, time.Since(status.Latest("c").FinishedAt), time.Second)
+	})
+}
+
+// The kubelet's event channel drops what does not fit, and what was dropped is
+// not found again before the next resync (kubernetes#72709).
+func TestUpstream72709NothingOverflows(t *testing.T) {
+	inBubble(t, func(n *node) {
+		tracker := n.track(n.rt)
+		var want []types.UID
+		for i := range 5000 {
+			uid := types.UID(fmt.Sprint("uid-", i))
+			tracker.Mark(uid)
+			tracker.Mark(uid)
+			want = append(want, uid)
+		}
+		require.Equal(n, want, tracker.Take())
+		require.Empty(n, tracker.Take())
+	})
+}
+
+func TestTrackerMarksPodsThatAreGone(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod()
+		n.mustSync(pod)
+		tracker := n.track(listOnly{n.rt})
+		tracker.Take()
+		n.kill(pod)
+		require.NoError(n, n.manager.RemovePod(n.Context(), pod.UID))
+		require.NoError(n, tracker.Relist(n.Context()))
+		require.Equal(n, []types.UID{pod.UID}, tracker.Take())
+		require.NoError(n, tracker.Relist(n.Context()))
+		require.Empty(n, tracker.Take(), "once")
+		listed, at := tracker.Pods()
+		require.Empty(n, listed)
+		require.Equal(n, time.Now(), at)
+	})
+}
+
+func TestTrackerSurvivesAFailingRuntime(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod()
+		n.mustSync(pod)
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpList}, Err: errors.New("down"), For: time.Minute})
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpWatch}, Err: errors.New("down"), For: time.Minute})
+		tracker := n.track(n.rt)
+		require.Empty(n, tracker.Take())
+		n.pass(70 * time.Second)
+		require.Equal(n, []types.UID{pod.UID}, tracker.Take())
+		_, at := tracker.Pods()
+		require.NotZero(n, at)
+	})
+}
