@@ -90,6 +90,10 @@ func (q *Queue) All(ctx context.Context) iter.Seq[Update] {
 	}
 }
 
+// Ready receives a value when Pop may have something to return, for a consumer that waits for other things as well. It
+// then calls Pop until that returns false. The channel is the one that All waits on, so use one or the other.
+func (q *Queue) Ready() <-chan struct{} { return q.wake }
+
 func (q *Queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
