@@ -89,7 +89,7 @@
 //     Consumed(Update). With "any update will do" a delta before, or a REMOVE within, the first snapshot opened the gate.
 //   - Change has the accessors Kind, Pods and UIDs, so that others can implement Merger and Sink.
 //   - Store.Register returns an error for a name that is empty. Queue.Push returns one for an update that is malformed.
-//   - Queue.Pop is the step inside Queue.All.
+//   - Queue.Pop is the step inside Queue.All; with Queue.Ready it serves a loop that waits for other things as well.
 //   - resourceVersion saves a comparison in snapshots of SourceAPI only: a manifest that was made with kubectl get -o
 //     yaml carries one, too, and keeps it when it is edited.
 //   - Comparison is one pass of our own that answers as equality.Semantic does, instead of reflect and then that.

@@ -143,6 +143,20 @@ func TestQueueAll(t *testing.T) {
 	})
 }
 
+// TestQueueReady: one value may stand for several updates, but there is never an update without a value to come.
+func TestQueueReady(t *testing.T) {
+	q := podconfig.NewQueue()
+	for range 3 {
+		for i := range 3 {
+			require.NoError(t, q.Push(t.Context(), from(fmt.Sprint(i), update(opUpdate, pod("a", "1")))))
+		}
+		require.Len(t, q.Ready(), 1)
+		<-q.Ready()
+		require.Len(t, drain(q), 3)
+		require.Empty(t, q.Ready())
+	}
+}
+
 // TestQueueSeveralConsumers: none of them sleeps while there is something to do.
 func TestQueueSeveralConsumers(t *testing.T) {
 	const consumers, rounds = 3, 100

@@ -29,8 +29,6 @@ func sameValue(a, b reflect.Value) bool {
 		return a.Bool() == b.Bool()
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return a.Int() == b.Int()
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return a.Uint() == b.Uint()
 	case reflect.Pointer:
 		if a.IsNil() || b.IsNil() {
 			return a.IsNil() && b.IsNil()
@@ -61,7 +59,7 @@ func sameSlice(a, b reflect.Value) bool {
 	return true
 }
 
-// sameMap knows the two kinds of map that pods consist of; a map fits into an interface without being copied.
+// sameMap knows the two types of map that are in a pod; a map fits into an interface without being copied.
 func sameMap(a, b reflect.Value) bool {
 	if a.Len() != b.Len() {
 		return false
@@ -72,25 +70,22 @@ func sameMap(a, b reflect.Value) bool {
 	case v1.ResourceList:
 		return maps.EqualFunc(x, b.Interface().(v1.ResourceList), func(p, q resource.Quantity) bool { return p.Cmp(q) == 0 })
 	}
-	for i := a.MapRange(); i.Next(); {
-		other := b.MapIndex(i.Key())
-		if !other.IsValid() || !sameValue(i.Value(), other) {
-			return false
-		}
-	}
-	return true
+	return equality.Semantic.DeepEqual(a.Interface(), b.Interface())
 }
 
 var (
-	quantityType  = reflect.TypeFor[resource.Quantity]()
-	timeType      = reflect.TypeFor[metav1.Time]()
-	microTimeType = reflect.TypeFor[metav1.MicroTime]()
+	quantityType = reflect.TypeFor[resource.Quantity]()
+	timeType     = reflect.TypeFor[metav1.Time]()
 )
 
 func sameStruct(a, b reflect.Value) bool {
 	switch a.Type() {
-	case quantityType, timeType, microTimeType:
-		return sameScalar(a, b)
+	case quantityType:
+		x := a.Interface().(resource.Quantity)
+		return x.Cmp(b.Interface().(resource.Quantity)) == 0
+	case timeType:
+		x, y := a.Interface().(metav1.Time), b.Interface().(metav1.Time)
+		return x.Equal(&y)
 	}
 	for i := range a.NumField() {
 		if !sameValue(a.Field(i), b.Field(i)) {
@@ -98,19 +93,4 @@ func sameStruct(a, b reflect.Value) bool {
 		}
 	}
 	return true
-}
-
-// sameScalar compares the structs that are one value.
-func sameScalar(a, b reflect.Value) bool {
-	switch x := a.Interface().(type) {
-	case resource.Quantity:
-		return x.Cmp(b.Interface().(resource.Quantity)) == 0
-	case metav1.Time:
-		y := b.Interface().(metav1.Time)
-		return x.Equal(&y)
-	case metav1.MicroTime:
-		y := b.Interface().(metav1.MicroTime)
-		return x.Equal(&y)
-	}
-	return false
 }

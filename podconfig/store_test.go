@@ -97,6 +97,8 @@ func TestStorePodsAndGet(t *testing.T) {
 	require.False(t, ok)
 	_, ok = s.Get("api", "1")
 	require.False(t, ok)
+	_, ok = s.Get("unknown", "1")
+	require.False(t, ok)
 	for range s.Pods() {
 		break
 	}
