@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerdtest
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"text/template"
+)
+
+// layout is where the things of one instance are, and what they are called.
+type layout struct {
+	dir     string
+	slot    int
+	Network string // of CNI, and the name of the bridge
+	Subnet  string
+	CNIDir  string // of the plugins' binaries
+
+	Snapshotter string
+	Pause       string
+}
+
+// newLayout returns the layout of the instance that has slot, which is less than
+// maxSlots, and lives in dir.
+func newLayout(dir string, slot int) layout {
+	return layout{
+		dir: dir, slot: slot, Pause: PauseImage, Snapshotter: "overlayfs",
+		Network: bridgeName(slot), Subnet: fmt.Sprintf("10.88.%d.0/24", slot),
+	}
+}
+
+// bridgeName is the bridge's name and the network's: at most 15 bytes.
+func bridgeName(slot int) string { return fmt.Sprintf("keelson%d", slot) }
+
+// The methods below are what the templates use, too.
+
+func (l layout) Root() string   { return filepath.Join(l.dir, "root") }
+func (l layout) State() string  { return filepath.Join(l.dir, "state") }
+func (l layout) Opt() string    { return filepath.Join(l.dir, "opt") }
+func (l layout) Socket() string { return filepath.Join(l.dir, "containerd.sock") }
+func (l layout) CNIConf() string {
+	return filepath.Join(l.dir, "cni")
+}
+func (l layout) CNIData() string  { return filepath.Join(l.dir, "cni-data") }
+func (l layout) RuncRoot() string { return filepath.Join(l.dir, "runc") }
+func (l layout) tmp() string      { return filepath.Join(l.dir, "tmp") }
+func (l layout) config() string   { return filepath.Join(l.dir, "config.toml") }
+func (l layout) log() string      { return filepath.Join(l.dir, "containerd.log") }
+
+// bundles is where the runtime plugin keeps one folder per container and
+// sandbox, named by its ID.
+func (l layout) bundles() string {
+	return filepath.Join(l.State(), "io.containerd.runtime.v2.task", namespace)
+}
+
+// namespace is where containerd's CRI plugin puts everything.
+const namespace = "k8s.io"
+
+// unused are plugins that cost time at start or reach outside our folders; not
+// every containerd knows all of them.
+const unused = `disabled_plugins = [
+	"io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
+	"io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.zfs",
+	"io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"
+]
+`
+
+// A negative oom_score_adj is refused where CAP_SYS_RESOURCE is missing, as in
+// most containers, and runc dies of it without saying so: hence
+// restrict_oom_score_adj.
+const configHead = `root = {{printf "%q" .Root}}
+state = {{printf "%q" .State}}
+` + unused + `
+[grpc]
+  address = {{printf "%q" .Socket}}
+[plugins."io.containerd.internal.v1.opt"]
+  path = {{printf "%q" .Opt}}
+`
+
+const configV2 = "version = 2\n" + configHead + `
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = {{printf "%q" .Pause}}
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = {{printf "%q" .CNIDir}}
+    conf_dir = {{printf "%q" .CNIConf}}
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = {{printf "%q" .Snapshotter}}
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        Root = {{printf "%q" .RuncRoot}}
+`
+
+const configV3 = "version = 3\n" + configHead + `
+[plugins.'io.containerd.nri.v1.nri']
+  disable = true
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = {{printf "%q" .Snapshotter}}
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = {{printf "%q" .Pause}}
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = [{{printf "%q" .CNIDir}}]
+    conf_dir = {{printf "%q" .CNIConf}}
+  [plugins.'io.containerd.cri.v1.runtime'.containerd]
+    default_runtime_name = "runc"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+        Root = {{printf "%q" .RuncRoot}}
+`
+
+// networkConfig is the pod network. Pods reach one another and the host; what
+// would need iptables, a way out, is left off.
+const networkConfig = `{
+  "cniVersion": "0.4.0",
+  "name": {{printf "%q" .Network}},
+  "plugins": [
+    {
+      "type": "bridge",
+      "bridge": {{printf "%q" .Network}},
+      "isGateway": true,
+      "ipam": {
+        "type": "host-local",
+        "dataDir": {{printf "%q" .CNIData}},
+        "ranges": [[{"subnet": {{printf "%q" .Subnet}}}]],
+        "routes": [{"dst": "0.0.0.0/0"}]
+      }
+    },
+    {"type": "loopback"}
+  ]
+}
+`
+
+// configFor returns containerd's configuration for l, in the format that v
+// reads.
+func configFor(l layout, v version) ([]byte, error) {
+	if v.major >= 2 {
+		return render(configV3, l)
+	}
+	return render(configV2, l)
+}
+
+func render(text string, l layout) ([]byte, error) {
+	t, err := template.New("").Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, l)
+	return out.Bytes(), err
+}

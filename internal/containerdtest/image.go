@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerdtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// The images that every instance has from the start. Both hold a busybox with
+// all its commands in /bin; the second sleeps.
+const (
+	BusyboxImage = "localhost/busybox:1"
+	PauseImage   = "localhost/pause:1"
+)
+
+// Image is what a test has built, without a registry: busybox, and what is said
+// here. The zero value of a field is the format's.
+type Image struct {
+	// Name is the image's reference with its tag. It needs a host in front,
+	// localhost/app:1, or it is taken for one of docker.io.
+	Name       string
+	Entrypoint []string
+	Cmd        []string
+	Env        []string // NAME=value
+	User       string   // uid, name, uid:gid
+	WorkingDir string
+	StopSignal string
+	Labels     map[string]string
+	// Files are further regular files of mode 0644, by absolute path. They make
+	// the image's content, and so its ID, another one.
+	Files map[string]string
+}
+
+// users are there so that images may name a user.
+var userFiles = map[string]string{
+	"/etc/passwd": "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+	"/etc/group":  "root:x:0:\nnogroup:x:65534:\n",
+}
+
+// writeArchive writes images as one file that ctr images import reads.
+func writeArchive(w io.Writer, busybox string, images ...Image) error {
+	type entry struct {
+		Config   string
+		RepoTags []string
+		Layers   []string
+	}
+	var manifest []entry
+	files := map[string][]byte{}
+	for _, image := range images {
+		layer, err := image.layer(busybox)
+		if err != nil {
+			return err
+		}
+		config, err := image.config(layer)
+		if err != nil {
+			return err
+		}
+		e := entry{digest(config) + ".json", []string{image.Name}, []string{digest(layer) + ".tar"}}
+		files[e.Config], files[e.Layers[0]] = config, layer
+		manifest = append(manifest, e)
+	}
+	text, err := json.Marshal(manifest)
+	if err != nil {
+		return err
+	}
+	files["manifest.json"] = text
+	out := tar.NewWriter(w)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := addFile(out, name, 0o644, files[name]); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// config returns the image's configuration, of which layer is the only one.
+func (i Image) config(layer []byte) ([]byte, error) {
+	type process struct {
+		Entrypoint []string          `json:",omitempty"`
+		Cmd        []string          `json:",omitempty"`
+		Env        []string          `json:",omitempty"`
+		User       string            `json:",omitempty"`
+		WorkingDir string            `json:",omitempty"`
+		StopSignal string            `json:",omitempty"`
+		Labels     map[string]string `json:",omitempty"`
+	}
+	type rootfs struct {
+		Type    string   `json:"type"`
+		DiffIDs []string `json:"diff_ids"`
+	}
+	env := i.Env
+	if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
+		env = append([]string{"PATH=/bin"}, env...)
+	}
+	return json.Marshal(struct {
+		Architecture string  `json:"architecture"`
+		OS           string  `json:"os"`
+		Config       process `json:"config"`
+		RootFS       rootfs  `json:"rootfs"`
+	}{
+		runtime.GOARCH, "linux",
+		process{i.Entrypoint, i.Cmd, env, i.User, i.WorkingDir, i.StopSignal, i.Labels},
+		rootfs{"layers", []string{"sha256:" + digest(layer)}},
+	})
+}
+
+// layer returns the file system of the image: the same bytes for the same
+// files.
+func (i Image) layer(busybox string) ([]byte, error) {
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		return nil, err
+	}
+	commands, err := exec.Command(busybox, "--list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --list: %w", busybox, err)
+	}
+	var layer bytes.Buffer
+	out := tar.NewWriter(&layer)
+	for _, dir := range []string{"bin/", "dev/", "etc/", "proc/", "root/", "sys/", "tmp/", "var/"} {
+		mode := int64(0o755)
+		if dir == "tmp/" {
+			mode = 0o1777
+		}
+		if err := out.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: mode}); err != nil {
+			return nil, err
+		}
+	}
+	if err := addFile(out, "bin/busybox", 0o755, program); err != nil {
+		return nil, err
+	}
+	for name := range strings.FieldsSeq(string(commands)) {
+		if name == "busybox" {
+			continue
+		}
+		if err := out.WriteHeader(&tar.Header{Name: "bin/" + name, Linkname: "busybox", Typeflag: tar.TypeSymlink, Mode: 0o777}); err != nil {
+			return nil, err
+		}
+	}
+	files := maps.Clone(userFiles)
+	maps.Copy(files, i.Files)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := addFile(out, strings.TrimPrefix(path.Clean(name), "/"), 0o644, []byte(files[name])); err != nil {
+			return nil, err
+		}
+	}
+	if err := out.Close(); err != nil {
+		return nil, err
+	}
+	return layer.Bytes(), nil
+}
+
+func addFile(out *tar.Writer, name string, mode int64, content []byte) error {
+	header := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: mode, Size: int64(len(content))}
+	if err := out.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := out.Write(content)
+	return err
+}
+
+// digest is the SHA-256 of content in hexadecimal.
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}

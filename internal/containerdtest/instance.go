@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerdtest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	folderPrefix = "keelson-ctd-"
+	// startTimeout is generous: a start takes a second where nobody else works.
+	startTimeout = 90 * time.Second
+	// maxSocket is the longest path of a unix socket, its end mark included.
+	maxSocket = 108
+)
+
+// Options are what an instance can be told. The zero value is good.
+type Options struct {
+	// Dir is the folder with containerd, containerd-shim-runc-v2 and ctr.
+	// Defaults to $KEELSON_CONTAINERD_DIR; what is not there is taken from PATH.
+	Dir string
+	// Images are imported at the start, beside BusyboxImage and PauseImage.
+	Images []Image
+}
+
+// Instance is a running containerd. Its methods may be called at any time and
+// from several goroutines; those that start and end it wait for one another.
+type Instance struct {
+	// Socket is the absolute path of the CRI socket.
+	Socket string
+	// Version is containerd's, as in "1.6.20" or "2.4.2".
+	Version string
+	// HasEvents reports whether the runtime offers GetContainerEvents, and
+	// RuntimeConfig: containerd 2 does, containerd 1.6 does not.
+	HasEvents bool
+	// Subnet is where pods that are not on the host's network get addresses.
+	Subnet string
+	// Runtime and Images are clients of the instance's own, for what a test wants
+	// to know or do behind the back of what it tests. They outlive restarts.
+	Runtime runtimeapi.RuntimeServiceClient
+	Images  runtimeapi.ImageServiceClient
+
+	layout   layout
+	binaries binaries
+	slot     *slot
+	conn     *grpc.ClientConn
+
+	mu struct {
+		sync.Mutex
+		cmd     *exec.Cmd     // nil while none runs
+		exited  chan struct{} // closed when cmd has ended
+		stopped bool
+	}
+}
+
+// Start starts an instance for one test and removes it when that ends. If the
+// test has failed, the end of containerd's log becomes part of its output.
+func Start(t testing.TB, opts Options) *Instance {
+	t.Helper()
+	i, err := New(t.Context(), opts)
+	failOrSkip(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of containerd's log:\n%s", i.LogTail())
+		}
+		if err := i.Stop(); err != nil {
+			t.Errorf("stop containerd: %v", err)
+		}
+	})
+	return i
+}
+
+// failOrSkip ends t if there was an error: as skipped if containerd is
+// unavailable and may be.
+func failOrSkip(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrUnavailable) && os.Getenv(RequireVariable) != "1":
+		t.Skip(err)
+	default:
+		t.Fatalf("start containerd: %v", err)
+	}
+}
+
+// New starts an instance that the caller has to Stop, and waits until the CRI
+// answers and the network is ready. An error that is [ErrUnavailable] says that
+// this machine cannot run one; after any error nothing is left behind. ctx is
+// for the start only.
+func New(ctx context.Context, opts Options) (*Instance, error) {
+	b, err := findBinaries(cmp.Or(opts.Dir, os.Getenv(DirVariable)))
+	if err != nil {
+		return nil, err
+	}
+	s, err := takeSlot(slotsDir)
+	if err != nil {
+		return nil, err
+	}
+	i, err := newInstance(b, s)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, startTimeout)
+		defer cancel()
+		err = i.begin(ctx, opts.Images)
+	}
+	if err != nil {
+		return nil, errors.Join(err, i.Stop())
+	}
+	return i, nil
+}
+
+// newInstance prepares the folder and the files in it. The instance it returns
+// has to be stopped even if there was an error.
+func newInstance(b binaries, s *slot) (*Instance, error) {
+	i := &Instance{Version: b.version.text, HasEvents: b.version.hasEvents(), binaries: b, slot: s}
+	dir, err := os.MkdirTemp("", folderPrefix)
+	if err != nil {
+		return i, err
+	}
+	if len(newLayout(dir, s.number).Socket())+len(".ttrpc") >= maxSocket {
+		if err := os.Remove(dir); err != nil {
+			return i, err
+		}
+		if dir, err = os.MkdirTemp("/tmp", folderPrefix); err != nil {
+			return i, err
+		}
+	}
+	i.layout = newLayout(dir, s.number)
+	i.layout.CNIDir = b.cniDir
+	i.Socket, i.Subnet = i.layout.Socket(), i.layout.Subnet
+	if err := s.own(dir); err != nil {
+		return i, errors.Join(err, os.Remove(dir))
+	}
+	if onOverlay(dir) {
+		i.layout.Snapshotter = "native" // overlayfs does not stack on itself
+	}
+	config, err := configFor(i.layout, b.version)
+	if err != nil {
+		return i, err
+	}
+	network, err := render(networkConfig, i.layout)
+	if err != nil {
+		return i, err
+	}
+	if err := os.MkdirAll(i.layout.CNIConf(), 0o700); err != nil {
+		return i, err
+	}
+	if err := os.MkdirAll(i.layout.tmp(), 0o700); err != nil {
+		return i, err
+	}
+	return i, errors.Join(
+		os.WriteFile(i.layout.config(), config, 0o600),
+		os.WriteFile(filepath.Join(i.layout.CNIConf(), "10-keelson.conflist"), network, 0o600),
+	)
+}
+
+// begin starts containerd for the first time and gives it its images.
+func (i *Instance) begin(ctx context.Context, images []Image) error {
+	conn, err := dial(i.Socket)
+	if err != nil {
+		return err
+	}
+	i.conn = conn
+	i.Runtime, i.Images = runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)
+	if err := i.Restart(ctx); err != nil {
+		return err
+	}
+	own := []Image{
+		{Name: BusyboxImage, Cmd: []string{"sh"}},
+		{Name: PauseImage, Entrypoint: []string{"sleep", "2147483647"}},
+	}
+	return i.Import(ctx, append(own, images...)...)
+}
+
+// Endpoint is Socket as a URL: unix:///….
+func (i *Instance) Endpoint() string { return "unix://" + i.Socket }
+
+// PID is the process ID of containerd, for signals such as SIGSTOP, or 0 while it
+// does not run.
+func (i *Instance) PID() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.cmd == nil {
+		return 0
+	}
+	return i.mu.cmd.Process.Pid
+}
+
+// Kill ends containerd as a crash would, and returns when it is gone. Its
+// containers and their shims live on, and Restart finds them.
+func (i *Instance) Kill() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.killLocked()
+}
+
+func (i *Instance) killLocked() error {
+	if i.mu.cmd == nil {
+		return nil
+	}
+	if err := i.mu.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-i.mu.exited
+	i.mu.cmd = nil
+	return nil
+}
+
+// Restart kills containerd if it runs, starts it over the same folders, and
+// waits until the CRI answers and the network is ready.
+func (i *Instance) Restart(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.stopped {
+		return errors.New("the instance has been stopped")
+	}
+	if err := i.killLocked(); err != nil {
+		return err
+	}
+	if err := i.launchLocked(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done, exited := make(chan struct{}), i.mu.exited
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		select {
+		case <-exited:
+			cancel(errors.New("containerd has ended"))
+		case <-done:
+		}
+	})
+	err := waitReady(ctx, i.Runtime)
+	close(done)
+	watcher.Wait()
+	if err != nil {
+		return fmt.Errorf("wait for containerd %s: %w\n%s", i.Version, cmp.Or(context.Cause(ctx), err), i.LogTail())
+	}
+	return nil
+}
+
+// launchLocked starts the process, without waiting for it to be of use. Its
+// environment has nothing of ours that could change what it does.
+func (i *Instance) launchLocked() error {
+	log, err := os.OpenFile(i.layout.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(i.binaries.containerd, "--config", i.layout.config(), "--log-level", "info")
+	cmd.Env = []string{"PATH=" + i.binaries.path, "TMPDIR=" + i.layout.tmp()}
+	cmd.Stdout, cmd.Stderr = log, log
+	// The interrupt of a terminal is for the test, which still needs containerd.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // it ends by a signal
+	}()
+	i.mu.cmd, i.mu.exited = cmd, exited
+	return nil
+}
+
+// Stop ends containerd and all its containers at once, and removes their mounts,
+// cgroups and network, and the folders. A second Stop does nothing.
+func (i *Instance) Stop() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.stopped {
+		return nil
+	}
+	i.mu.stopped = true
+	errs := []error{i.killLocked()}
+	if i.conn != nil {
+		errs = append(errs, i.conn.Close())
+	}
+	// A slot that could not be cleaned up is tried again by the next to start.
+	return errors.Join(append(errs, i.slot.cleanUp(), i.slot.release())...)
+}
+
+// LogTail is the last part of what containerd logged.
+func (i *Instance) LogTail() string {
+	const lines = 60
+	text, err := os.ReadFile(i.layout.log())
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.SplitAfter(string(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "")
+}
+
+// Import adds images to those of containerd, and returns when the CRI has them.
+func (i *Instance) Import(ctx context.Context, images ...Image) error {
+	file, err := os.CreateTemp(i.layout.tmp(), "import-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	if err := errors.Join(writeArchive(file, i.binaries.busybox, images...), file.Close()); err != nil {
+		return err
+	}
+	if _, err := i.Ctr(ctx, "images", "import", "--snapshotter", i.layout.Snapshotter, file.Name()); err != nil {
+		return err
+	}
+	for _, image := range images {
+		if err := waitImage(ctx, i.Images, image.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ctr runs the ctr command of containerd in the CRI's namespace, and returns
+// what it printed.
+func (i *Instance) Ctr(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, i.binaries.ctr, append([]string{"--address", i.Socket, "--namespace", namespace}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return out, fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, nil
+}

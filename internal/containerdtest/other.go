@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package containerdtest
+
+// PIDs are the processes of an instance; there are none here.
+type PIDs struct{ Containerd, Shims, Containers []int }
+
+// PIDs returns nothing: there is no instance but on Linux.
+func (i *Instance) PIDs() PIDs { return PIDs{} }
+
+func removeInstance(layout) error { return nil }
+
+func onOverlay(string) bool { return false }

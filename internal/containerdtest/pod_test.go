@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerdtest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/internal/containerdtest"
+)
+
+var containerd containerdtest.Shared
+
+func TestMain(m *testing.M) { os.Exit(containerd.Main(m)) }
+
+// pod is a sandbox with one container, made by the bare CRI calls.
+type pod struct {
+	instance           *containerdtest.Instance
+	sandbox, container string
+	config             *runtimeapi.PodSandboxConfig
+}
+
+func sandboxConfig(name, logs string, network runtimeapi.NamespaceMode) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Uid: name, Namespace: "default"},
+		LogDirectory: logs,
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Network: network},
+			},
+		},
+	}
+}
+
+// startPod makes the calls that start a pod: three of them.
+func startPod(ctx context.Context, i *containerdtest.Instance, config *runtimeapi.PodSandboxConfig, command ...string) (*pod, error) {
+	p := &pod{instance: i, config: config}
+	sandbox, err := i.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+	if err != nil {
+		return nil, err
+	}
+	p.sandbox = sandbox.GetPodSandboxId()
+	container, err := i.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: p.sandbox, SandboxConfig: config,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+			Image:    &runtimeapi.ImageSpec{Image: containerdtest.BusyboxImage},
+			Command:  command,
+			LogPath:  "main.log",
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: config.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+			}},
+		},
+	})
+	if err != nil {
+		return p, err
+	}
+	p.container = container.GetContainerId()
+	_, err = i.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: p.container})
+	return p, err
+}
+
+func (p *pod) remove(ctx context.Context) error {
+	if _, err := p.instance.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.sandbox}); err != nil {
+		return err
+	}
+	_, err := p.instance.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
+	return err
+}
+
+func (p *pod) exec(t *testing.T, command ...string) string {
+	t.Helper()
+	out, err := p.instance.Runtime.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: p.container, Cmd: command, Timeout: 10})
+	require.NoError(t, err)
+	require.Zero(t, out.GetExitCode(), "%s", out.GetStderr())
+	return strings.TrimSpace(string(out.GetStdout()))
+}
+
+func (p *pod) state(t *testing.T) runtimeapi.ContainerState {
+	t.Helper()
+	status, err := p.instance.Runtime.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: p.container})
+	require.NoError(t, err)
+	return status.GetStatus().GetState()
+}
+
+// TestPod runs a pod through its life with each kind of network.
+func TestPod(t *testing.T) {
+	instance := containerd.Get(t)
+	for _, network := range []runtimeapi.NamespaceMode{runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_POD} {
+		t.Run(network.String(), func(t *testing.T) {
+			logs := t.TempDir()
+			p, err := startPod(t.Context(), instance, sandboxConfig("life-"+strings.ToLower(network.String()), logs, network),
+				"sh", "-c", "echo hello; exec sleep 1000")
+			require.NoError(t, err)
+
+			host, err := os.Readlink("/proc/self/ns/net")
+			require.NoError(t, err)
+			inside := p.exec(t, "readlink", "/proc/self/ns/net")
+			status, err := instance.Runtime.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.sandbox})
+			require.NoError(t, err)
+			ip := status.GetStatus().GetNetwork().GetIp()
+			if network == runtimeapi.NamespaceMode_NODE {
+				assert.Equal(t, host, inside)
+				assert.Empty(t, ip)
+			} else {
+				assert.NotEqual(t, host, inside)
+				assert.Contains(t, p.exec(t, "ip", "addr"), ip)
+				assert.True(t, strings.HasPrefix(ip, strings.TrimSuffix(instance.Subnet, "0/24")), "%s in %s", ip, instance.Subnet)
+				p.exec(t, "ping", "-c", "1", "-W", "5", strings.TrimSuffix(instance.Subnet, "0/24")+"1")
+			}
+			text, err := os.ReadFile(filepath.Join(logs, "main.log"))
+			require.NoError(t, err)
+			assert.Contains(t, string(text), "stdout F hello")
+
+			_, err = instance.Runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: p.container})
+			require.NoError(t, err)
+			assert.Equal(t, runtimeapi.ContainerState_CONTAINER_EXITED, p.state(t))
+			_, err = instance.Runtime.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: p.container})
+			require.NoError(t, err)
+			require.NoError(t, p.remove(t.Context()))
+		})
+	}
+}
+
+// TestRestart checks that pods live through a crash of containerd and are its
+// own again afterwards.
+func TestRestart(t *testing.T) {
+	instance := containerd.Get(t)
+	p, err := startPod(t.Context(), instance, sandboxConfig("restart", t.TempDir(), runtimeapi.NamespaceMode_POD), "sleep", "1000")
+	require.NoError(t, err)
+	before := instance.PIDs()
+	assert.Len(t, before.Containers, 2, "the pause and the container")
+	assert.Len(t, before.Shims, 1)
+	assert.Equal(t, []int{instance.PID()}, before.Containerd)
+
+	require.NoError(t, instance.Kill())
+	assert.Zero(t, instance.PID())
+	down := instance.PIDs()
+	assert.Empty(t, down.Containerd)
+	assert.Equal(t, before.Shims, down.Shims)
+	assert.Equal(t, before.Containers, down.Containers)
+
+	start := time.Now()
+	require.NoError(t, instance.Restart(t.Context()))
+	t.Logf("restart of containerd %s: %v", instance.Version, time.Since(start))
+	assert.Equal(t, runtimeapi.ContainerState_CONTAINER_RUNNING, p.state(t))
+	assert.Equal(t, before.Containers, instance.PIDs().Containers)
+	require.NoError(t, p.remove(t.Context()))
+}
+
+// TestEvents checks that HasEvents says whether the runtime offers them.
+func TestEvents(t *testing.T) {
+	instance := containerd.Get(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream, err := instance.Runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
+	require.NoError(t, err)
+	_, configErr := instance.Runtime.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{})
+	if !instance.HasEvents {
+		_, err = stream.Recv()
+		assert.ErrorContains(t, err, "Unimplemented")
+		assert.ErrorContains(t, configErr, "Unimplemented")
+		return
+	}
+	require.NoError(t, configErr)
+	p, err := startPod(t.Context(), instance, sandboxConfig("events", t.TempDir(), runtimeapi.NamespaceMode_NODE), "sleep", "1000")
+	require.NoError(t, err)
+	for {
+		event, err := stream.Recv()
+		require.NoError(t, err)
+		if event.GetContainerId() == p.container && event.GetContainerEventType() == runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT {
+			break
+		}
+	}
+	require.NoError(t, p.remove(t.Context()))
+}
+
+// TestImport checks that an image says what runs in it.
+func TestImport(t *testing.T) {
+	instance := containerd.Get(t)
+	image := containerdtest.Image{
+		Name: "localhost/greeter:7", Entrypoint: []string{"sh", "-c", "cat /srv/greeting; echo $WHO; id -u; pwd"},
+		Env: []string{"WHO=world"}, User: "65534", WorkingDir: "/tmp", Files: map[string]string{"/srv/greeting": "hello\n"},
+	}
+	require.NoError(t, instance.Import(t.Context(), image))
+	status, err := instance.Images.ImageStatus(t.Context(), &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image.Name}})
+	require.NoError(t, err)
+	assert.Equal(t, int64(65534), status.GetImage().GetUid().GetValue())
+	out, err := instance.Ctr(t.Context(), "images", "list", "-q")
+	require.NoError(t, err)
+	assert.Contains(t, string(out), image.Name)
+	_, err = instance.Ctr(t.Context(), "images", "nonsense", "--x")
+	assert.Error(t, err)
+	out, err = instance.Ctr(t.Context(), "run", "--rm", "--snapshotter", "overlayfs", image.Name, fmt.Sprint("greeter-", os.Getpid()))
+	require.NoError(t, err)
+	assert.Equal(t, "hello\nworld\n65534\n/tmp\n", string(out))
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerdtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+)
+
+// Shared is one instance for all tests of a package, started when the first of
+// them asks for it:
+//
+//	var containerd containerdtest.Shared
+//
+//	func TestMain(m *testing.M) { os.Exit(containerd.Main(m)) }
+//
+//	func TestPods(t *testing.T) {
+//		instance := containerd.Get(t)
+//
+// The zero value is ready. Tests that share an instance tell their pods apart by
+// namespace or UID, and remove them.
+type Shared struct {
+	// Options are for the start.
+	Options Options
+
+	once     sync.Once
+	instance *Instance
+	err      error
+}
+
+// Main runs the tests, stops the instance if one was started, and returns the
+// exit code.
+func (s *Shared) Main(m *testing.M) int {
+	code := m.Run()
+	if s.instance == nil {
+		return code
+	}
+	if code != 0 {
+		fmt.Fprintf(os.Stderr, "the end of containerd's log:\n%s\n", s.instance.LogTail())
+	}
+	if err := s.instance.Stop(); err != nil {
+		fmt.Fprintf(os.Stderr, "stop containerd: %v\n", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Get returns the instance. It skips t, or fails it, as [Start] would.
+func (s *Shared) Get(t testing.TB) *Instance {
+	t.Helper()
+	s.once.Do(func() { s.instance, s.err = New(context.Background(), s.Options) })
+	failOrSkip(t, s.err)
+	return s.instance
+}
