@@ -31,7 +31,8 @@ func dial(socket string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// waitReady returns when the runtime and its network are ready.
+// waitReady returns when the runtime and its network are ready. Other conditions
+// are not about readiness: containerd 2 has one about deprecated configuration.
 func waitReady(ctx context.Context, runtime runtimeapi.RuntimeServiceClient) error {
 	return retry(ctx, func() error {
 		status, err := runtime.Status(ctx, &runtimeapi.StatusRequest{})
@@ -39,7 +40,8 @@ func waitReady(ctx context.Context, runtime runtimeapi.RuntimeServiceClient) err
 			return err
 		}
 		for _, c := range status.GetStatus().GetConditions() {
-			if !c.GetStatus() {
+			ready := c.GetType() == runtimeapi.RuntimeReady || c.GetType() == runtimeapi.NetworkReady
+			if ready && !c.GetStatus() {
 				return fmt.Errorf("not %s: %s: %s", c.GetType(), c.GetReason(), c.GetMessage())
 			}
 		}

@@ -249,7 +249,7 @@ func (i *Instance) Restart(ctx context.Context) error {
 	close(done)
 	watcher.Wait()
 	if err != nil {
-		return fmt.Errorf("wait for containerd %s: %w\n%s", i.Version, cmp.Or(context.Cause(ctx), err), i.LogTail())
+		return fmt.Errorf("wait for containerd %s: %w\n%s", i.Version, err, i.LogTail())
 	}
 	return nil
 }
