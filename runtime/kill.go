@@ -48,7 +48,9 @@ func (m *Manager) KillPod(ctx context.Context, req KillRequest) Result {
 	if req.Pod == nil {
 		pod.Namespace, pod.Name = status.Namespace, status.Name
 	}
-	return m.result(ctx, Actions{}, m.killAll(ctx, pod, status, req.Grace), status, pod)
+	r := Result{Status: status, Steps: m.killAll(ctx, pod, status, req.Grace)}
+	m.observe(ctx, &r, podName(pod), pod.UID, len(r.Steps) > 0)
+	return r
 }
 
 // killAll kills the running containers, then stops the ready sandboxes, also

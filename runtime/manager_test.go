@@ -66,7 +66,7 @@ func (n *node) mustSync(pod *v1.Pod) *runtime.PodStatus {
 	for range 20 {
 		r := n.sync(pod)
 		require.NoError(n, r.Err())
-		if r.Actions.Empty() {
+		if len(r.Plans) == 0 {
 			return r.Status
 		}
 		n.pass(time.Millisecond)
@@ -207,7 +207,7 @@ func TestInitContainersRunInOrderBeforeRegularOnes(t *testing.T) {
 			require.NoError(n, n.world.Before(
 				fake.Target{Op: fake.OpStartContainer, Container: order[0]}, fake.Target{Op: fake.OpStartContainer, Container: order[1]}))
 		}
-		require.True(n, n.sync(pod).Actions.Empty())
+		require.True(n, len(n.sync(pod).Plans) == 0)
 	})
 }
 

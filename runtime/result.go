@@ -64,11 +64,11 @@ type Step struct {
 
 // Result is what came of SyncPod or KillPod.
 type Result struct {
-	Actions Actions // what was planned; zero for KillPod
-	// Steps are what was done, in the plan's order where that is serial.
+	Plans []Actions // what was planned, one after the other; none by KillPod
+	// Steps are what was done, in the plans' order.
 	Steps []Step
-	// Status is the pod as read after the last step, or as given if there was
-	// nothing to do. It is nil if it could not be read.
+	// Status is the pod as read after the last step, or as it was at first if
+	// there was nothing to do. It is nil if it could not be read.
 	Status *PodStatus
 
 	err error // what ended the call early, or made Status unreadable

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
 )
@@ -24,58 +25,69 @@ type SyncRequest struct {
 	RestartAll bool
 }
 
-// SyncPod plans and carries out one pass: kill what must go, make the sandbox,
-// start what may start. Containers are independent of each other: a slow start
-// or hook delays neither its siblings' starts nor their kills; only init
-// containers start in order. It does not wait for containers to end: the caller
-// syncs again when something changed.
+// maxPasses bounds one SyncPod. A pod needs about one pass for each sidecar; what
+// is left after that is left to the next call.
+const maxPasses = 16
+
+// SyncPod plans and carries out: kill what must go, make the sandbox, start what
+// may start; and again, with what it then observes, as long as that leads to
+// something new: a sidecar that runs lets its successor start. Containers are
+// independent of each other: a slow start or hook delays neither its siblings'
+// starts nor their kills; only init containers start in order. It does not wait
+// for containers to end: the caller syncs again when something changed.
 //
 // It returns when everything it began has ended. When ctx ends it returns as
-// soon as the backend lets it, leaving only state that the next pass picks up;
+// soon as the backend lets it, leaving only state that the next call picks up;
 // Result.Err is then ctx's cause.
 func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
-	status := req.Status
-	if status == nil {
-		var err error
-		if status, err = m.rt.PodStatus(ctx, req.Pod.UID); err != nil {
-			return Result{err: fmt.Errorf("pod %s: read its status: %w", podName(req.Pod), err)}
+	r := Result{Status: req.Status}
+	if r.Status == nil {
+		if r.Status, r.err = m.rt.PodStatus(ctx, req.Pod.UID); r.err != nil {
+			return Result{err: fmt.Errorf("pod %s: read its status: %w", podName(req.Pod), r.err)}
 		}
 	}
-	actions := Plan(PlanInput{
-		Pod:        req.Pod,
-		Status:     status,
-		Probes:     req.Probes,
-		RestartAll: req.RestartAll,
-		Hash:       m.hash,
-	})
-	if actions.Empty() {
-		return Result{Actions: actions, Status: status}
+	for range maxPasses {
+		actions := Plan(PlanInput{
+			Pod:        req.Pod,
+			Status:     r.Status,
+			Probes:     req.Probes,
+			RestartAll: req.RestartAll,
+			Hash:       m.hash,
+		})
+		if actions.Empty() {
+			break
+		}
+		req.RestartAll = false // it has been planned: what starts from now on stays
+		p := &pass{m: m, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox}
+		p.run(ctx)
+		r.Plans = append(r.Plans, actions)
+		r.Steps = append(r.Steps, p.list...)
+		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, len(p.list) > 0)
+		if r.err != nil || p.failed() || len(p.list) == 0 {
+			break
+		}
 	}
-	p := &pass{m: m, pod: req.Pod, status: status, actions: actions, sandbox: actions.Sandbox}
-	p.run(ctx)
-	return m.result(ctx, actions, p.list, status, req.Pod)
-}
-
-// result reads the pod again if a step was taken. A pass that was interrupted
-// is an error even if every step that it got to went well.
-func (m *Manager) result(ctx context.Context, a Actions, done []Step, status *PodStatus, pod *v1.Pod) Result {
-	r := Result{Actions: a, Steps: done, Status: status}
-	if ctx.Err() != nil {
-		r.err, r.Status = context.Cause(ctx), nil
-		return r
-	}
-	if len(done) == 0 {
-		return r
-	}
-	fresh, err := m.rt.PodStatus(ctx, pod.UID)
-	if err != nil {
-		r.err = fmt.Errorf("pod %s: read its status: %w", podName(pod), err)
-	}
-	r.Status = fresh
 	return r
 }
 
-// pass is one SyncPod under way.
+// observe reads the pod again if a step was taken. A call that was interrupted
+// is an error even if every step that it got to went well.
+func (m *Manager) observe(ctx context.Context, r *Result, name string, uid types.UID, changed bool) {
+	if ctx.Err() != nil {
+		r.err, r.Status = context.Cause(ctx), nil
+		return
+	}
+	if !changed {
+		return
+	}
+	status, err := m.rt.PodStatus(ctx, uid)
+	if err != nil {
+		r.err = fmt.Errorf("pod %s: read its status: %w", name, err)
+	}
+	r.Status = status
+}
+
+// pass is one plan being carried out.
 type pass struct {
 	steps
 	m       *Manager

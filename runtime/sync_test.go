@@ -128,28 +128,30 @@ func TestRestartAllGoesOnCountingAndBacksOff(t *testing.T) {
 			},
 		}}
 		n.world.Script(fake.Target{Container: "watcher"}, fake.Exit(time.Second, 42))
-		sandboxes := func() int { return n.world.Total(fake.OpRunSandbox) }
-		for round := range 3 {
-			r := n.sync(pod)
-			if at, ok := r.RetryAt(); ok {
-				require.NotZero(n, round, "the first start waits for nothing")
-				time.Sleep(time.Until(at))
-				r = n.sync(pod)
-			}
+		syncAll := func() runtime.Result {
+			status, err := n.rt.PodStatus(n.Context(), pod.UID)
+			require.NoError(n, err)
+			return n.manager.SyncPod(n.Context(), runtime.SyncRequest{
+				Pod: pod, Status: status, RestartAll: runtime.RestartAllTriggered(pod, status),
+			})
+		}
+		require.NoError(n, syncAll().Err())
+		n.pass(time.Second)
+		require.NoError(n, syncAll().Err(), "the first restart is at once")
+		for round := 2; round <= 4; round++ {
+			n.pass(time.Second) // the watcher ends with 42
+			r := syncAll()
+			require.Empty(n, r.Status.Containers, "all instances are gone")
+			at, waiting := r.RetryAt()
+			require.True(n, waiting, "and their successors wait")
+			require.Equal(n, time.Duration(10<<(round-2))*time.Second, time.Until(at).Round(time.Second))
+			time.Sleep(time.Until(at))
+			r = syncAll()
 			require.NoError(n, r.Err())
 			require.EqualValues(n, round, r.Status.Latest("watcher").RestartCount)
 			require.EqualValues(n, round, r.Status.Latest("worker").RestartCount)
-			n.pass(time.Second)
-			status, err := n.rt.PodStatus(n.Context(), pod.UID)
-			require.NoError(n, err)
-			require.True(n, runtime.RestartAllTriggered(pod, status))
-			r = n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, RestartAll: true})
-			require.NoError(n, r.Err())
-			require.Empty(n, r.Status.Containers, "all instances are gone")
 		}
-		require.Equal(n, 1, sandboxes())
-		_, waiting := n.sync(pod).RetryAt()
-		require.True(n, waiting, "the third round waits")
+		require.Equal(n, 1, n.world.Total(fake.OpRunSandbox), "the sandbox stays")
 	})
 }
 
