@@ -3,7 +3,7 @@
 // Package podconfig says what should run: it merges what many sources say about pods into one ordered stream of changes.
 //
 // A source is anything that knows pods: a folder of manifests, a URL, an API server, a message bus. A Store remembers
-// what each source holds and tells what a change of a source means, in the kubelet's six words and order. A Queue
+// what each source holds and tells what a change of a source means, in the kubelet's five words and their order. A Queue
 // carries that to a consumer of any speed, and Readiness tells the consumer when it knows enough to kill what no source
 // has. The smallest wiring:
 //
@@ -76,6 +76,7 @@
 //   - Queue coalesces instead of blocking every source after 50 updates.
 //   - Readiness is per source, and opens when the last update of the first snapshot has been handled, not the first.
 //   - Observed is called once per added pod, of every source, not for each pod of each snapshot.
+//   - A restarted agent may seed the store with what it knew (StoreOptions.Seed); the kubelet adds every pod anew.
 //   - Everything ends with its context.
 //
 // The operations and their order, the empty ADD, the local annotations, the format of the first-seen time, and the

@@ -21,7 +21,7 @@ import (
 
 // TestPropertySameIsSemanticEquality compares random pods with slightly edited copies of themselves.
 func TestPropertySameIsSemanticEquality(t *testing.T) {
-	const rounds = 4_000
+	const rounds = 2_000
 	seed := rand.Uint64()
 	// The flag belongs to the other property tests of this folder.
 	if text := flag.Lookup("replay-seed").Value.String(); text != "0" {
