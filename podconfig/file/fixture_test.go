@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package file_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podconfig/file"
+	"github.com/keelson-dev/keelson/podconfig/manifest"
+)
+
+// pod is a manifest.
+func pod(name, image string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  containers:\n  - name: main\n    image: %s\n", name, image)
+}
+
+// fixture is a folder and a source of it, driven step by step in virtual time.
+type fixture struct {
+	*testing.T
+	dir      string
+	source   *file.Source
+	problems []string // "path: reason" or "path ok", paths relative to dir
+}
+
+func newFixture(t *testing.T, edit ...func(*file.Config)) *fixture {
+	f := &fixture{T: t, dir: filepath.Join(t.TempDir(), "pods")}
+	require.NoError(t, os.Mkdir(f.dir, 0o755))
+	f.source = f.newSource(edit...)
+	return f
+}
+
+func (f *fixture) newSource(edit ...func(*file.Config)) *file.Source {
+	c := file.Config{Path: f.dir, Decoder: &manifest.Decoder{NodeName: "n", Strict: true}, Problem: func(path string, err error) {
+		require.True(f, strings.HasPrefix(path, f.dir))
+		text := path + " ok"
+		if err != nil {
+			text = err.Error()
+			require.True(f, strings.HasPrefix(text, path+": "), text)
+		}
+		require.NotContains(f, text, "\n")
+		f.problems = append(f.problems, strings.ReplaceAll(strings.ReplaceAll(text, f.dir+"/", ""), f.dir, "."))
+	}}
+	for _, e := range edit {
+		e(&c)
+	}
+	s, err := file.New(c)
+	require.NoError(f, err)
+	return s
+}
+
+func (f *fixture) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *fixture) write(name, text string) {
+	require.NoError(f, os.WriteFile(f.path(name), []byte(text), 0o644))
+}
+
+func (f *fixture) remove(name string) { require.NoError(f, os.RemoveAll(f.path(name))) }
+
+func (f *fixture) rename(from, to string) { require.NoError(f, os.Rename(f.path(from), f.path(to))) }
+
+func (f *fixture) scan() file.Result {
+	r, err := f.source.Scan(f.Context())
+	require.NoError(f, err)
+	return r
+}
+
+// settle scans until nothing is left to look at again, letting the time pass, and returns what runs.
+func (f *fixture) settle() []string {
+	for range 200 {
+		r := f.scan()
+		if r.Recheck.IsZero() {
+			return images(r.Pods)
+		}
+		require.True(f, r.Recheck.After(time.Now()))
+		time.Sleep(time.Until(r.Recheck))
+	}
+	require.Fail(f, "does not settle")
+	return nil
+}
+
+// told returns the problems reported since the last call.
+func (f *fixture) told() []string {
+	p := f.problems
+	f.problems = nil
+	return p
+}
+
+// images names pods as name=image, without the node's suffix.
+func images(pods []*v1.Pod) []string {
+	out := []string{}
+	for _, p := range pods {
+		out = append(out, strings.TrimSuffix(p.Name, "-n")+"="+p.Spec.Containers[0].Image)
+	}
+	return out
+}
+
+func uids(pods []*v1.Pod) []types.UID {
+	out := []types.UID{}
+	for _, p := range pods {
+		out = append(out, p.UID)
+	}
+	return out
+}
+
+// bubble runs a test in virtual time.
+func bubble(t *testing.T, test func(*testing.T)) { synctest.Test(t, test) }
+
+// snapshot is what a sink was given and when, counted from the start of the test.
+type snapshot struct {
+	at   time.Duration
+	pods []string
+}
+
+// sink records snapshots.
+type sink struct {
+	start time.Time
+	got   []snapshot
+	err   error
+}
+
+func (s *sink) Submit(_ context.Context, c podconfig.Change) error {
+	s.got = append(s.got, snapshot{at: time.Since(s.start), pods: images(c.Pods())})
+	return s.err
+}
+
+func (s *sink) take() []snapshot {
+	got := slices.Clone(s.got)
+	s.got = nil
+	return got
+}
+
+// hinter is a file.Hinter whose hints come from the test.
+type hinter struct {
+	calls  int
+	fail   error
+	hints  chan struct{} // of the watch that is alive
+	ended  int           // watches that have ended
+	broken chan struct{}
+	onArm  func()
+}
+
+func (h *hinter) Hints(ctx context.Context, _ string) (<-chan struct{}, error) {
+	h.calls++
+	if h.fail != nil {
+		return nil, h.fail
+	}
+	if h.onArm != nil {
+		h.onArm()
+	}
+	hints, broken := make(chan struct{}, 1), make(chan struct{})
+	h.hints, h.broken = hints, broken
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-broken:
+		}
+		h.ended++
+		close(hints)
+	}()
+	return hints, nil
+}
+
+func (h *hinter) hint() {
+	select {
+	case h.hints <- struct{}{}:
+	default:
+	}
+}
+
+// running is a fixture whose source runs.
+type running struct {
+	*fixture
+	*sink
+	*hinter
+	stop func() error
+}
+
+// run starts the source within a bubble and lets it come to rest. The test must call stop.
+func run(f *fixture, edit ...func(*file.Config)) *running {
+	r := &running{fixture: f, sink: &sink{start: time.Now()}, hinter: &hinter{}}
+	f.source = f.newSource(append([]func(*file.Config){func(c *file.Config) { c.Hinter = r.hinter }}, edit...)...)
+	return r.start()
+}
+
+func (r *running) start() *running {
+	ctx, cancel := context.WithCancel(r.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.source.Run(ctx, r.sink) }()
+	r.stop = func() error {
+		cancel()
+		return <-done
+	}
+	synctest.Wait()
+	return r
+}
+
+// change does something to the files and hints at it.
+func (r *running) change(do func()) {
+	do()
+	r.hint()
+	synctest.Wait()
+}
+
+func (r *running) wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package file
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+// Run hands a snapshot of all pods to out at first and whenever they change, until ctx ends; then it returns nil. An
+// error of out ends it, too. The watch is armed before the first scan, so that no change falls between.
+func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
+	if !s.started.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	l := &loop{source: s, out: out, pace: pace{debounce: s.debounce, period: s.period}}
+	defer l.disarm()
+	l.rearm(ctx)
+	err := l.scan(ctx)
+	for err == nil && ctx.Err() == nil {
+		err = l.turn(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// loop is the state of one Run.
+type loop struct {
+	source *Source
+	out    podconfig.Sink
+	pace   pace
+	hints  <-chan struct{}
+	cancel context.CancelFunc // of the watch
+}
+
+// turn waits for what comes first, a hint or the next step, and does it.
+func (l *loop) turn(ctx context.Context) error {
+	do, at := l.pace.next()
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case _, open := <-l.hints:
+		now := time.Now()
+		l.pace.hint(now)
+		if !open {
+			l.disarm()
+			l.pace.watchEnded(now)
+		}
+		return nil
+	case <-timer.C:
+	}
+	switch do {
+	case stepGlance:
+		return l.glance(ctx)
+	case stepArm:
+		l.rearm(ctx)
+		l.pace.hint(time.Now()) // what changed while there was no watch
+		return nil
+	}
+	return l.scan(ctx)
+}
+
+func (l *loop) scan(ctx context.Context) error {
+	r, err := l.source.Scan(ctx)
+	if err != nil {
+		return err
+	}
+	l.pace.afterScan(time.Now(), r.Recheck)
+	return l.submit(ctx, r)
+}
+
+func (l *loop) glance(ctx context.Context) error {
+	r, err := l.source.Glance(ctx)
+	if err != nil {
+		return err
+	}
+	l.pace.afterGlance(r.Recheck)
+	return l.submit(ctx, r)
+}
+
+func (l *loop) submit(ctx context.Context, r Result) error {
+	if !r.Changed || !r.Ready {
+		return nil
+	}
+	if err := l.out.Submit(ctx, podconfig.Snapshot(r.Pods...)); err != nil {
+		return fmt.Errorf("file source: submit: %w", err)
+	}
+	return nil
+}
+
+func (l *loop) rearm(ctx context.Context) {
+	if l.source.hinter == nil {
+		return
+	}
+	watchCtx, cancel := context.WithCancel(ctx)
+	hints, err := l.source.hinter.Hints(watchCtx, l.source.path)
+	watch := subject{path: l.source.path, watch: true}
+	if err != nil {
+		cancel()
+		l.pace.armFailed(time.Now())
+		l.source.report.set(watch, fmt.Errorf("cannot watch for changes, looking every %v instead: %w", l.source.period, err))
+		return
+	}
+	l.hints, l.cancel = hints, cancel
+	l.pace.armed()
+	l.source.report.set(watch, nil)
+}
+
+// disarm ends the watch and waits until it has ended.
+func (l *loop) disarm() {
+	if l.hints == nil {
+		return
+	}
+	l.cancel()
+	for range l.hints {
+	}
+	l.hints, l.cancel = nil, nil
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package file
+
+import (
+	"crypto/sha256"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// entry is what is known about one file.
+type entry struct {
+	// stamp is that of the content last read; trusted means that an equal stamp proves equal content.
+	stamp   stamp
+	trusted bool
+	// sum and decodeErr are of the content last read.
+	sum       [sha256.Size]byte
+	decodeErr error
+	// err is why the file does not give the pod that it should: decodeErr, or why it could not be read.
+	err error
+	// pod is that of the last good content, nil if there has been none.
+	pod *v1.Pod
+	// missingSince is when the file was first found to be gone; zero if it is there.
+	missingSince time.Time
+	// busySince is since when the file is as it is now, with somebody writing to it; zero if nobody is.
+	busySince time.Time
+	busyStamp stamp
+}
+
+// table is the files of one source by path. It is plain data: times come in as values, nothing is read here.
+type table map[string]*entry
+
+// waits are the times that pass before something that may be an accident counts.
+type waits struct {
+	// file is for how long a file, and folder for how long the folder, must have been missing.
+	file, folder time.Duration
+	// writer is for how long a file that is open for writing must have stayed as it is.
+	writer time.Duration
+}
+
+// markMissing notes which files are gone, forgets those that have been for long enough, and returns when to look again
+// for the others; zero for never.
+func (t table) markMissing(present []string, now time.Time, after time.Duration) (again time.Time) {
+	for _, path := range present {
+		if e := t[path]; e != nil {
+			e.missingSince = time.Time{}
+		}
+	}
+	for path, e := range t {
+		if _, found := slices.BinarySearch(present, path); found {
+			continue
+		}
+		if e.missingSince.IsZero() {
+			e.missingSince = now
+		}
+		if end := e.missingSince.Add(after); now.Before(end) {
+			again = earliest(again, end)
+		} else {
+			delete(t, path)
+		}
+	}
+	return again
+}
+
+// earliest returns the earlier time; the zero time is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// writing tells whether to leave a file alone because somebody is writing to it: as long as it goes on changing, and for
+// patience after. Some programs never close the files they wrote.
+func (e *entry) writing(s stamp, now time.Time, patience time.Duration) bool {
+	if e.busySince.IsZero() || e.busyStamp != s {
+		e.busySince, e.busyStamp = now, s
+	}
+	return now.Sub(e.busySince) < patience
+}
+
+func podName(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
+
+// choose returns the pods to run in the order of their files, and what is wrong with which file. Of files with pods of
+// one name the first counts; a file that has just gone missing still does.
+func (t table) choose(invalid invalidPolicy) ([]*v1.Pod, map[string]error) {
+	pods := []*v1.Pod{}
+	problems := map[string]error{}
+	winners := map[string]string{}
+	for _, path := range slices.Sorted(maps.Keys(t)) {
+		e := t[path]
+		if e.err != nil {
+			problems[path] = e.err
+		}
+		if e.pod == nil || e.err != nil && invalid == dropInvalid {
+			continue
+		}
+		name := podName(e.pod)
+		if winner, taken := winners[name]; taken {
+			if e.err == nil && t[winner].missingSince.IsZero() { // else it is about to win
+				problems[path] = &DuplicateError{Pod: name, Winner: winner}
+			}
+			continue
+		}
+		winners[name] = path
+		pods = append(pods, e.pod)
+	}
+	return pods, problems
+}
+
+// names returns the names that any file's pod has.
+func (t table) names() map[string]bool {
+	names := map[string]bool{}
+	for _, e := range t {
+		if e.pod != nil {
+			names[podName(e.pod)] = true
+		}
+	}
+	return names
+}
+
+// invalidPolicy is what becomes of the last good pod of a file that is bad now.
+type invalidPolicy uint8
+
+const (
+	keepLastGood invalidPolicy = iota
+	dropInvalid
+)
