@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// errHelp says that --help was asked for and answered.
+var errHelp = errors.New("help")
+
+// flags are the command line. Names are the kubelet's where the meaning is.
+type flags struct {
+	manifests string // file or folder
+	endpoint  string
+	root      string
+	node      string
+	address   string
+	port      int
+	keepPods  bool
+	lenient   bool
+	verbosity int
+}
+
+const usage = `Usage: nodeagent [PATH] [flags]
+
+Runs the pods whose manifests are in PATH, a folder or a file, and keeps them
+running. Add, edit or remove a manifest and the pods follow. Ctrl-C stops them.
+
+Flags:
+`
+
+func parseFlags(args []string) (flags, error) {
+	var f flags
+	set := pflag.NewFlagSet("nodeagent", pflag.ContinueOnError)
+	set.SortFlags = false
+	set.StringVar(&f.manifests, "pod-manifest-path", "", "folder or file with pod manifests; same as PATH")
+	set.StringVar(&f.endpoint, "container-runtime-endpoint", "process", "what runs the containers: \"process\" runs each as a plain process")
+	set.StringVar(&f.root, "root-dir", "", "folder for logs, volumes and records (default "+defaultRoot()+")")
+	set.StringVar(&f.node, "hostname-override", "", "name of this node (default: the host's name)")
+	set.StringVar(&f.address, "address", "127.0.0.1", "address to serve /healthz and /pods on; /pods shows environments, so think before you open it")
+	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz and /pods on; 0 = do not serve")
+	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over")
+	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
+	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
+	set.Usage = func() { fmt.Fprint(os.Stderr, usage, set.FlagUsages()) }
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return f, errHelp
+		}
+		return f, fmt.Errorf("%w (see --help)", err)
+	}
+	return f, f.complete(set.Args())
+}
+
+// complete fills in defaults and checks what can be checked.
+func (f *flags) complete(args []string) error {
+	switch {
+	case len(args) > 1:
+		return fmt.Errorf("one PATH at most, got %d: %s (see --help)", len(args), strings.Join(args, " "))
+	case len(args) == 1 && f.manifests != "" && f.manifests != args[0]:
+		return fmt.Errorf("PATH is %s and --pod-manifest-path is %s: give one of them", args[0], f.manifests)
+	case len(args) == 1:
+		f.manifests = args[0]
+	case f.manifests == "":
+		return errors.New("which manifests? Give a folder or file, e.g. examples/manifests (see --help)")
+	}
+	if f.endpoint != "process" {
+		return fmt.Errorf("--container-runtime-endpoint %q: only \"process\" is there yet", f.endpoint)
+	}
+	if f.port < 0 || f.port > 65535 {
+		return fmt.Errorf("--read-only-port %d: want 0 to 65535", f.port)
+	}
+	if _, err := os.Stat(f.manifests); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist", f.manifests)
+	} else if err != nil {
+		return err
+	}
+	if f.root == "" {
+		f.root = defaultRoot()
+	}
+	var err error
+	if f.root, err = filepath.Abs(f.root); err != nil {
+		return fmt.Errorf("--root-dir: %w", err)
+	}
+	if f.manifests, err = filepath.Abs(f.manifests); err != nil {
+		return fmt.Errorf("PATH: %w", err)
+	}
+	if f.node == "" {
+		if f.node, err = os.Hostname(); err != nil {
+			return fmt.Errorf("name of this node: %w (set --hostname-override)", err)
+		}
+	}
+	f.node = strings.ToLower(f.node)
+	return nil
+}
+
+// defaultRoot is a place that the user may write to and that outlives a reboot.
+func defaultRoot() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/keelson"
+	}
+	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "keelson")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "state", "keelson")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("keelson-%d", os.Getuid()))
+}

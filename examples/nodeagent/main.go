@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command nodeagent runs Kubernetes pods from a folder of manifests: every
+// container a process of its own, no cluster, no container engine, no root.
+//
+//	go run ./examples/nodeagent examples/manifests
+//
+// The agent itself is package nodeagent below; this file only reads flags and
+// picks a runtime.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/runtime/process"
+)
+
+func main() {
+	process.Main() // this program is also the shim that each container runs under
+	flags, err := parseFlags(os.Args[1:])
+	switch {
+	case errors.Is(err, errHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "nodeagent:", err)
+		os.Exit(2)
+	}
+	if err := run(flags); err != nil {
+		fmt.Fprintln(os.Stderr, "nodeagent:", err)
+		os.Exit(1)
+	}
+}
+
+// run owns everything that lives as long as the agent.
+func run(f flags) error {
+	// The first signal ends the agent in its own time, a second one at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	unlock, err := lockRoot(f.root)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	out, err := newOutput(f)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	agent, err := newAgent(f, out)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(f)
+	if err != nil {
+		return err
+	}
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	serving, stopServing := context.WithCancel(context.Background())
+	defer stopServing()
+	if listener != nil {
+		wg.Go(func() { serve(serving, listener, agent.Handler()) })
+	}
+	wg.Go(func() { out.show(serving, agent) })
+	out.started(f)
+	context.AfterFunc(ctx, func() { out.stopping(f) })
+	return agent.Run(ctx)
+}
+
+func newAgent(f flags, out *output) (*nodeagent.Agent, error) {
+	source, err := newSource(f, out.log)
+	if err != nil {
+		return nil, err
+	}
+	rt, err := newRuntime(f, out.log)
+	if err != nil {
+		return nil, err
+	}
+	opts := nodeagent.Options{
+		NodeName: f.node,
+		Root:     f.root,
+		Runtime:  rt,
+		Sources:  source,
+		HostIPs:  hostIPs(),
+		Logger:   out.log,
+	}
+	if f.keepPods {
+		opts.OnShutdown = nodeagent.KeepPods
+	}
+	return nodeagent.New(opts)
+}
+
+func listen(f flags) (net.Listener, error) {
+	if f.port == 0 {
+		return nil, nil
+	}
+	address := net.JoinHostPort(f.address, strconv.Itoa(f.port))
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serve /healthz and /pods: %w (choose another --read-only-port, or 0 for none)", err)
+	}
+	return l, nil
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	server.Serve(l)
+}
+
+// hostIPs are the node's addresses that are neither loopback nor link-local.
+func hostIPs() []string {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var ips []string
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			ips = append(ips, n.IP.String())
+		}
+	}
+	return ips
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeagent
+
+import (
+	"errors"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// reasonUnsupported is the status reason of a pod that this node cannot run.
+const reasonUnsupported = "UnsupportedPodSpec"
+
+// admit refuses a pod that could never run here. Everything that stands in the
+// way is listed at once.
+func (a *Agent) admit(pod *v1.Pod) error {
+	var fields []string
+	if checker, ok := a.runtime.(runtime.Checker); ok {
+		err := checker.CheckPod(pod)
+		if unsupported, ok := errors.AsType[*runtime.UnsupportedError](err); ok {
+			fields = append(fields, unsupported.Fields...)
+		} else if err != nil {
+			return err
+		}
+	}
+	fields = append(fields, a.volumes.check(pod)...)
+	if len(fields) == 0 {
+		return nil
+	}
+	return &runtime.UnsupportedError{Runtime: a.runtime.Name(), Fields: fields}
+}
+
+// reject ends a pod that was refused: it is Failed, as in the kubelet, until its
+// manifest changes.
+func (a *Agent) reject(pod *v1.Pod, why error) {
+	a.pods.reject(pod.UID)
+	status := a.statuses.get(pod)
+	status.Phase = v1.PodFailed
+	status.Reason = reasonUnsupported
+	status.Message = "Pod was rejected: " + why.Error()
+	a.statuses.set(pod, status)
+	a.log.Warn("pod rejected", podField(pod), zap.Error(why))
+}
+
+// warnUnwatched says which parts of a pod are accepted but not acted on yet.
+func (a *Agent) warnUnwatched(pod *v1.Pod) {
+	var names []string
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil {
+			names = append(names, c.Name)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) > 0 {
+		a.log.Warn("probes are not run yet: running containers count as started and ready",
+			podField(pod), zap.String("containers", strings.Join(names, ",")))
+	}
+}

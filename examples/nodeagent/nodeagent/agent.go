@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podworkers"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// ErrStopped is the cause of the context that pod calls see when the agent ends.
+var ErrStopped = errors.New("the agent is stopping")
+
+// Agent is a node agent. Its parts know nothing of each other; this file is
+// where they meet, loop.go is the order in which things happen, and syncer.go
+// what happens to one pod.
+type Agent struct {
+	opts    Options
+	log     *zap.Logger
+	runtime runtime.Runtime
+
+	pods     *pods     // what should run
+	statuses *statuses // what is
+	volumes  volumes
+
+	store     *podconfig.Store // sources -> one ordered stream
+	queue     *podconfig.Queue
+	readiness *podconfig.Readiness
+	workers   *podworkers.Workers // when a pod is worked on
+	manager   *runtime.Manager    // making it run
+	tracker   *runtime.Tracker    // what changed by itself
+	collector *collector          // what is left of pods that are gone
+
+	housekeeping chan struct{} // capacity 1: look for leftovers now
+	pings        chan struct{} // received by the loop, for /healthz
+	ran          atomic.Bool
+}
+
+// New validates opts and wires the parts. It starts nothing and touches no disk.
+func New(opts Options) (*Agent, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	if opts.Logger == nil {
+		opts.Logger = zap.NewNop()
+	}
+	if opts.HousekeepingInterval == 0 {
+		opts.HousekeepingInterval = 30 * time.Second
+	}
+	if opts.Events == nil {
+		opts.Events = logEvents{opts.Logger}
+	}
+	a := &Agent{
+		opts:         opts,
+		log:          opts.Logger,
+		runtime:      opts.Runtime,
+		pods:         newPods(),
+		statuses:     newStatuses(opts.Status),
+		volumes:      volumes{root: filepath.Join(opts.Root, "pods")},
+		queue:        podconfig.NewQueue(),
+		housekeeping: make(chan struct{}, 1),
+		pings:        make(chan struct{}),
+	}
+	if err := a.wire(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *Agent) wire() error {
+	logs := filepath.Join(a.opts.Root, "logs")
+	names := make([]string, 0, len(a.opts.Sources))
+	for _, s := range a.opts.Sources {
+		names = append(names, s.Name())
+	}
+	a.readiness = podconfig.NewReadiness(names...)
+
+	generator, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{
+		LogRoot:     logs,
+		HostIPs:     a.opts.HostIPs,
+		Allocatable: a.opts.Allocatable,
+		Volumes:     a.volumes.mounts,
+	})
+	if err != nil {
+		return err
+	}
+	if a.store, err = podconfig.NewStore(podconfig.StoreOptions{Logger: a.log, Rejected: a.configRejected}); err != nil {
+		return err
+	}
+	if a.manager, err = runtime.New(runtime.Options{
+		Runtime:             a.runtime,
+		Generator:           generator,
+		Events:              a.opts.Events,
+		Backoff:             a.opts.Backoff,
+		MaxConcurrentStarts: a.opts.MaxConcurrentStarts,
+		Logger:              a.log,
+	}); err != nil {
+		return err
+	}
+	if a.tracker, err = runtime.NewTracker(runtime.TrackerOptions{Runtime: a.runtime, Logger: a.log}); err != nil {
+		return err
+	}
+	a.collector = newCollector(a.manager, a.volumes, logs)
+	a.workers, err = podworkers.New(podworkers.Options{
+		Syncer: newSyncer(a),
+		OnSync: func(e podworkers.SyncEvent) { a.synced(e) },
+	})
+	return err
+}
+
+// Run blocks until ctx ends or a source fails, deals with the pods as
+// Options.OnShutdown says, and returns when every call and goroutine has ended.
+// It can be called once. A source's failure leaves the pods running.
+func (a *Agent) Run(ctx context.Context) error {
+	if a.ran.Swap(true) {
+		return errors.New("nodeagent: Run was called before")
+	}
+	// Pod calls outlive ctx: a pod is stopped after it.
+	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	config, stopConfig := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	var workersErr, trackerErr, sourceErr error
+	wg.Go(func() { workersErr = a.workers.Run(work) })
+	wg.Go(func() { trackerErr = a.tracker.Run(work) })
+	wg.Go(func() {
+		sourceErr = podconfig.Run(config, a.store, a.queue.Push, a.opts.Sources...)
+		stopConfig(sourceErr)
+	})
+	a.loop(config)
+	if ctx.Err() != nil && a.opts.OnShutdown == StopPods {
+		a.stopPods(work)
+	}
+	stopConfig(ErrStopped)
+	stopWork(ErrStopped)
+	wg.Wait()
+	a.collector.wait()
+	if err := errors.Join(sourceErr, workersErr, trackerErr); err != nil {
+		return fmt.Errorf("nodeagent: %w", err)
+	}
+	return nil
+}
+
+// configRejected is told about pods that the store could not take.
+func (a *Agent) configRejected(r podconfig.Rejection) {
+	a.log.Warn("pod not accepted from its source", zap.String("source", r.Source), podField(r.Pod), zap.Error(r.Err))
+}
+
+// podField names a pod in the log, "namespace/name".
+func podField(pod *v1.Pod) zap.Field {
+	return zap.String("pod", pod.Namespace+"/"+pod.Name)
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeagent is the reference assembly: a real node agent made of
+// keelson's packages, in few files that are meant to be read, used as they are,
+// or copied and changed.
+//
+//	agent, err := nodeagent.New(nodeagent.Options{
+//		NodeName: "gw-17",
+//		Root:     "/var/lib/gw",
+//		Runtime:  rt,                           // process, fake, or your own
+//		Sources:  []podconfig.Source{folder, bus},
+//		Logger:   log,
+//	})
+//	go http.ListenAndServe("127.0.0.1:10255", agent.Handler())
+//	err = agent.Run(ctx)
+//
+// # Reading order
+//
+//	agent.go         the parts, and how they are put together
+//	loop.go          the one goroutine that decides, and in which order
+//	syncer.go        what happens to one pod: run, stop, give back
+//	status.go        what the world is told about it
+//	housekeeping.go  what is done about leftovers
+//	admission.go     what is refused
+//	volumes.go       emptyDir and hostPath, until package volumemanager is there
+//	server.go        /healthz and /pods
+//
+// # Goroutines
+//
+// Run owns all of them: the loop, the workers' (one per pod call under way), the
+// tracker's two, one per source, and the collector's while something is being
+// removed. All have ended when Run returns. The whole agent runs in a
+// testing/synctest bubble; see package nodetest beside this one.
+//
+// # Differences from the kubelet
+//
+//   - A pod that the runtime cannot honour is refused as a whole, with one
+//     message that lists every field, instead of failing container by container.
+//   - There is no sync tick: workers wake themselves, and the tracker hands over
+//     a set of dirty pods that cannot overflow.
+//   - A pod that left its source is stopped although another source is silent.
+//   - The end of the agent can stop its pods (StopPods), because on the process
+//     runtime there may be nobody else to do so.
+//   - Not there yet: probes, API server, volumes beyond emptyDir and hostPath,
+//     image collection, node status, admission by resources, active deadlines.
+package nodeagent

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeagent
+
+import (
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"go.uber.org/zap"
+)
+
+// logEvents writes events as structured log lines.
+type logEvents struct{ log *zap.Logger }
+
+// Event fits runtime.EventRecorder.
+func (e logEvents) Event(object apiruntime.Object, eventType, reason, message string) {
+	ref, ok := object.(*v1.ObjectReference)
+	if !ok {
+		return
+	}
+	e.log.Info("event",
+		zap.String("pod", ref.Namespace+"/"+ref.Name),
+		zap.String("field", ref.FieldPath),
+		zap.String("type", eventType),
+		zap.String("reason", reason),
+		zap.String("message", message))
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Options configure an Agent.
+type Options struct {
+	// NodeName is this node's name, a DNS-1123 subdomain. Required.
+	NodeName string
+	// Root is the absolute path of the folder for what pods leave on disk: logs
+	// in Root/logs, volumes in Root/pods. Nothing else may write there.
+	// Required.
+	Root string
+	// Runtime runs the containers. Required.
+	Runtime runtime.Runtime
+	// Sources say which pods should run. At least one is required.
+	Sources []podconfig.Source
+
+	// HostIPs are the node's addresses, primary first. Defaults to none.
+	HostIPs []string
+	// Allocatable is what the node has, for resourceFieldRef without a limit.
+	// Defaults to unknown.
+	Allocatable v1.ResourceList
+	// OnShutdown says what becomes of the pods when Run's context ends.
+	// Defaults to StopPods.
+	OnShutdown ShutdownPolicy
+	// Backoff is the crash-loop policy. Defaults to the kubelet's.
+	Backoff runtime.Backoff
+	// MaxConcurrentStarts: see runtime.Options. Defaults to one per core.
+	MaxConcurrentStarts int
+	// HousekeepingInterval is how often to look for leftovers when nothing
+	// asked for it earlier. Defaults to 30 s.
+	HousekeepingInterval time.Duration
+	// Status is told every change of a pod's status, in order per pod. It must
+	// not block. Defaults to nobody.
+	Status func(pod *v1.Pod, status v1.PodStatus)
+	// Events receives events about pods. Defaults to the log.
+	Events runtime.EventRecorder
+	// Logger receives the agent's log. Defaults to none.
+	Logger *zap.Logger
+}
+
+// ShutdownPolicy says what becomes of the pods when the agent ends.
+type ShutdownPolicy uint8
+
+const (
+	// StopPods stops every pod, with its grace period, before Run returns.
+	StopPods ShutdownPolicy = iota
+	// KeepPods leaves them to the next agent on the same Root and Runtime.
+	KeepPods
+)
+
+func (o Options) validate() error {
+	switch {
+	case o.NodeName == "":
+		return errors.New("nodeagent: Options.NodeName is required")
+	case len(validation.IsDNS1123Subdomain(o.NodeName)) > 0:
+		return fmt.Errorf("nodeagent: Options.NodeName %q: %s", o.NodeName, validation.IsDNS1123Subdomain(o.NodeName)[0])
+	case o.Root == "":
+		return errors.New("nodeagent: Options.Root is required")
+	case !filepath.IsAbs(o.Root):
+		return fmt.Errorf("nodeagent: Options.Root %q: want an absolute path", o.Root)
+	case o.Runtime == nil:
+		return errors.New("nodeagent: Options.Runtime is required")
+	case len(o.Sources) == 0:
+		return errors.New("nodeagent: Options.Sources: at least one is required")
+	case o.OnShutdown > KeepPods:
+		return fmt.Errorf("nodeagent: Options.OnShutdown %d is unknown", o.OnShutdown)
+	case o.HousekeepingInterval < 0:
+		return fmt.Errorf("nodeagent: Options.HousekeepingInterval is %s: want 0 or more", o.HousekeepingInterval)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeagent
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/podworkers"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// stopPods ends every pod at once, each within its own grace period: those that
+// are wanted, those that are ending anyway, and those that only the runtime
+// knows. It returns when nothing runs any more.
+func (a *Agent) stopPods(ctx context.Context) {
+	a.log.Info("stopping the pods")
+	var wg sync.WaitGroup
+	for _, pod := range a.pods.all() {
+		if !a.pods.isRejected(pod.UID) {
+			wg.Go(func() { a.stopPod(ctx, pod) })
+		}
+	}
+	for uid, info := range a.workers.All() {
+		if info.Orphan {
+			wg.Go(func() {
+				select {
+				case <-a.workers.Terminated(uid):
+				case <-ctx.Done():
+				}
+			})
+		}
+	}
+	wg.Wait()
+	// What is left belongs to nobody: the sources never got to say anything.
+	left, err := a.runtime.List(ctx, runtime.ListOptions{RunningOnly: true})
+	if err != nil {
+		a.log.Error("cannot look for pods that still run", zap.Error(err))
+		return
+	}
+	for _, status := range left {
+		wg.Go(func() {
+			r := a.manager.KillPod(ctx, runtime.KillRequest{UID: status.UID})
+			if err := r.Err(); err != nil {
+				a.log.Error("could not stop a pod", zap.String("podUID", string(status.UID)), zap.Error(err))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (a *Agent) stopPod(ctx context.Context, pod *v1.Pod) {
+	if err := a.workers.KillPod(ctx, pod, podworkers.KillOptions{}); err != nil {
+		a.log.Error("could not stop a pod", podField(pod), zap.Error(err))
+	}
+}

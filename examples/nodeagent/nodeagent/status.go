@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeagent
+
+import (
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
+)
+
+// publish computes a pod's status from what was observed and lets the world
+// know. apply, if any, has the last word on how a pod ends. It reports whether
+// the pod has run its course.
+func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, apply func(*v1.PodStatus)) (over bool) {
+	previous := s.agent.statuses.get(pod)
+	status := podstatus.Generate(podstatus.Input{
+		Pod:           pod,
+		Observed:      observed,
+		Previous:      &previous,
+		Now:           time.Now(),
+		Stage:         stage,
+		StartFailures: s.startFailures(pod.UID),
+		HostIPs:       s.agent.opts.HostIPs,
+	})
+	if apply != nil {
+		apply(&status)
+	}
+	s.agent.statuses.set(pod, status)
+	return status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed
+}
+
+// note remembers which containers could not be started, and why.
+func (s *syncer) note(uid types.UID, steps []runtime.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.mu.failures[uid]
+	f.Apply(steps)
+	if len(f) == 0 {
+		delete(s.mu.failures, uid)
+		return
+	}
+	s.mu.failures[uid] = f
+}
+
+func (s *syncer) startFailures(uid types.UID) runtime.StartFailures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.mu.failures[uid])
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeagent
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// statuses holds the latest status of every pod that the agent knows.
+type statuses struct {
+	told    func(pod *v1.Pod, status v1.PodStatus) // may be nil; called in order per pod
+	changed chan struct{}                          // capacity 1: something changed
+
+	mu struct {
+		sync.RWMutex
+		byUID map[types.UID]*v1.Pod // the pod with its live status; never written once stored
+	}
+}
+
+func newStatuses(told func(*v1.Pod, v1.PodStatus)) *statuses {
+	s := &statuses{told: told, changed: make(chan struct{}, 1)}
+	s.mu.byUID = make(map[types.UID]*v1.Pod)
+	return s
+}
+
+// set publishes a status. Calls for one pod come from its worker, one at a time.
+func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
+	shallow := *pod
+	shallow.Status = status
+	s.mu.Lock()
+	old := s.mu.byUID[pod.UID]
+	same := old != nil && reflect.DeepEqual(old.Status, status)
+	if !same || old.ResourceVersion != pod.ResourceVersion {
+		s.mu.byUID[pod.UID] = &shallow
+	}
+	s.mu.Unlock()
+	if same {
+		return
+	}
+	s.signal()
+	if s.told != nil {
+		s.told(pod, status)
+	}
+}
+
+// get returns the last status published for a pod, else the one it came with.
+func (s *statuses) get(pod *v1.Pod) v1.PodStatus {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if known, ok := s.mu.byUID[pod.UID]; ok {
+		return known.Status
+	}
+	return pod.Status
+}
+
+// keep drops every pod for which keep says no.
+func (s *statuses) keep(keep func(types.UID) bool) {
+	s.mu.Lock()
+	before := len(s.mu.byUID)
+	maps.DeleteFunc(s.mu.byUID, func(uid types.UID, _ *v1.Pod) bool { return !keep(uid) })
+	after := len(s.mu.byUID)
+	s.mu.Unlock()
+	if before != after {
+		s.signal()
+	}
+}
+
+// all returns the known pods with their live status, sorted; shared, read-only.
+func (s *statuses) all() []*v1.Pod {
+	s.mu.RLock()
+	all := slices.Collect(maps.Values(s.mu.byUID))
+	s.mu.RUnlock()
+	slices.SortFunc(all, comparePods)
+	return all
+}
+
+func (s *statuses) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}

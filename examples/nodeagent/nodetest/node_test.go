@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// starts returns when the named container was started, since the node began.
+func starts(n *nodetest.Node, name string) []time.Duration {
+	var at []time.Duration
+	for _, e := range n.World.Journal().Of(fake.Target{Op: fake.OpStartContainer, Container: name}) {
+		at = append(at, e.At)
+	}
+	return at
+}
+
+// A pod that crashes every 30 s, for an hour.
+func TestCrashLoopRestartsAtTheContractsTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "c"}, fake.Exit(30*time.Second, 1))
+		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		time.Sleep(time.Hour)
+		node.Settle()
+
+		// Runs for 30 s; then waits 0, 10, 20, 40, 80, 160, 300, 300 … s.
+		want := []time.Duration{0, 30, 70, 120, 190, 300, 490, 820, 1150, 1480, 1810, 2140, 2470, 2800, 3130, 3460}
+		for i := range want {
+			want[i] *= time.Second
+		}
+		require.Equal(t, want, starts(node, "c"))
+		require.NoError(t, node.World.NoOverlap("c"))
+
+		status := node.Status("web")
+		require.Equal(t, v1.PodRunning, status.Phase)
+		require.EqualValues(t, 15, status.ContainerStatuses[0].RestartCount)
+		waiting := status.ContainerStatuses[0].State.Waiting
+		require.NotNil(t, waiting)
+		require.Equal(t, "CrashLoopBackOff", waiting.Reason)
+		require.Contains(t, waiting.Message, "next try at ")
+		require.EqualValues(t, 1, status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode)
+	})
+}
+
+// The same loop, with the agent replaced every minute: nothing is forgotten.
+func TestCrashLoopGoesOnAcrossAgentRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "c"}, fake.Exit(30*time.Second, 1))
+		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		time.Sleep(5 * time.Second)
+		for range 15 {
+			time.Sleep(time.Minute)
+			node.RestartAgent()
+		}
+		require.Equal(t, []time.Duration{0, 30e9, 70e9, 120e9, 190e9, 300e9, 490e9, 820e9}, starts(node, "c"))
+		require.EqualValues(t, 7, node.Status("web").ContainerStatuses[0].RestartCount)
+		require.NoError(t, node.World.NoOverlap("c"))
+	})
+}
+
+func TestTenMinutesOfHealthResetTheBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		quick, healthy := fake.Exit(time.Second, 1), fake.Exit(10*time.Minute+time.Second, 1)
+		node.World.Script(fake.Target{Container: "c"}, quick, quick, quick, healthy, quick)
+		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		time.Sleep(time.Hour)
+		node.Settle()
+		at := starts(node, "c")
+		require.Equal(t, []time.Duration{0, 1e9, 12e9, 33e9, 634e9, 645e9}, at[:6], "at once after ten good minutes, then 10 s again")
+	})
+}
+
+func TestPhasesFollowTheRestartPolicy(t *testing.T) {
+	for _, tc := range []struct {
+		policy v1.RestartPolicy
+		code   int32
+		phase  v1.PodPhase
+		runs   int
+	}{
+		{v1.RestartPolicyNever, 0, v1.PodSucceeded, 1},
+		{v1.RestartPolicyNever, 3, v1.PodFailed, 1},
+		{v1.RestartPolicyOnFailure, 0, v1.PodSucceeded, 1},
+		{v1.RestartPolicyOnFailure, 3, v1.PodRunning, 4},
+		{v1.RestartPolicyAlways, 0, v1.PodRunning, 4},
+	} {
+		t.Run(string(tc.policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				node := nodetest.New(t, nodetest.Options{})
+				node.World.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, tc.code))
+				node.Apply(nodetest.Pod("p", nodetest.Container("c"), nodetest.RestartPolicy(tc.policy)))
+				time.Sleep(time.Minute)
+				node.Settle()
+				require.Equal(t, tc.phase, node.Status("p").Phase)
+				require.Len(t, starts(node, "c"), tc.runs)
+				node.RestartAgent()
+				time.Sleep(time.Second)
+				node.Settle()
+				require.Equal(t, tc.phase, node.Status("p").Phase, "a new agent sees the same")
+				require.Len(t, starts(node, "c"), tc.runs, "and what is over stays over")
+			})
+		})
+	}
+}
+
+func TestRemovedPodIsStoppedAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 3 * time.Second})
+		pod := nodetest.Pod("p", nodetest.Container("c"))
+		node.Apply(pod)
+		require.Equal(t, v1.PodRunning, node.Status("p").Phase)
+		began := time.Now()
+		node.Apply()
+		time.Sleep(4 * time.Second)
+		node.Settle()
+		require.Empty(t, node.Agent.Pods())
+		ended := node.Last(pod.UID).ContainerStatuses[0].State.Terminated.FinishedAt.Time
+		require.Equal(t, 3*time.Second, ended.Sub(began), "no tick delays it")
+		rt, err := fake.New(fake.Options{World: node.World})
+		require.NoError(t, err)
+		left, err := rt.List(t.Context(), runtime.ListOptions{})
+		require.NoError(t, err)
+		require.Empty(t, left)
+	})
+}
+
+// A pod that is removed and comes back with the same UID while it ends is
+// started again once it has ended (kubernetes#104648).
+func TestUpstream104648APodThatComesBackWhileItEndsIsStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 5 * time.Second})
+		pod := nodetest.Pod("p", nodetest.Container("c"))
+		node.Apply(pod)
+		node.Apply()
+		time.Sleep(time.Second)
+		node.Apply(pod)
+		time.Sleep(10 * time.Second)
+		node.Settle()
+		require.Equal(t, []time.Duration{0, 5 * time.Second}, starts(node, "c"))
+		require.Equal(t, v1.PodRunning, node.Status("p").Phase)
+		require.NoError(t, node.World.NoOverlap("c"))
+	})
+}
+
+// What the runtime still runs although nobody wants it is stopped, but not
+// before the sources have spoken.
+func TestOrphansOfAnEarlierAgentAreStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.Apply(nodetest.Pod("old", nodetest.Container("c")), nodetest.Pod("kept", nodetest.Container("k")))
+		node.Shutdown()
+		node.Apply(nodetest.Pod("kept", nodetest.Container("k")))
+		node.RestartAgent()
+		time.Sleep(5 * time.Second)
+		node.Settle()
+		require.Len(t, node.Agent.Pods(), 1)
+		require.Equal(t, 1, node.World.Count(fake.Target{Op: fake.OpExited, Container: "c"}))
+		require.Zero(t, node.World.Count(fake.Target{Op: fake.OpExited, Container: "k"}))
+	})
+}
+
+func TestShutdownStopsEveryPodWithItsGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopPods := func(o *nodeagent.Options) { o.OnShutdown = nodeagent.StopPods }
+		node := nodetest.New(t, nodetest.Options{Agent: stopPods})
+		node.World.Script(fake.Target{Container: "slow"}, fake.Script{TermAfter: 20 * time.Second})
+		node.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
+		node.Apply(nodetest.Pod("a", nodetest.Container("slow")), nodetest.Pod("b", nodetest.Container("deaf")),
+			nodetest.Pod("c", nodetest.Sidecar("s"), nodetest.Container("m")))
+		began := time.Now()
+		node.Shutdown()
+		require.Equal(t, 30*time.Second, time.Since(began))
+		require.Equal(t, 4, node.World.Count(fake.Target{Op: fake.OpExited}))
+		require.NoError(t, node.World.Before(fake.Target{Op: fake.OpExited, Container: "m"}, fake.Target{Op: fake.OpExited, Container: "s"}))
+	})
+}
+
+func TestRebootRunsInitAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "i"}, fake.Exit(time.Second, 0))
+		node.Apply(nodetest.Pod("p", nodetest.InitContainer("i"), nodetest.Sidecar("s"), nodetest.Container("c")))
+		time.Sleep(10 * time.Second)
+		node.Settle()
+		require.Equal(t, v1.PodRunning, node.Status("p").Phase)
+		node.Shutdown()
+		node.World.Reboot()
+		node.RestartAgent()
+		require.Equal(t, v1.PodPending, node.Status("p").Phase, "kubernetes#126650: not Running before init is done again")
+		time.Sleep(10 * time.Second)
+		node.Settle()
+		require.Equal(t, v1.PodRunning, node.Status("p").Phase)
+		require.Len(t, starts(node, "i"), 2)
+		require.Len(t, starts(node, "c"), 2)
+	})
+}
+
+func TestAPodThatCannotRunHereIsFailedWithAllReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		pod := nodetest.Pod("p", nodetest.Container("c"))
+		pod.Spec.Volumes = []v1.Volume{
+			{Name: "a", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}},
+			{Name: "b", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
+		}
+		node.Apply(pod, nodetest.Pod("fine", nodetest.Container("d")))
+		status := node.Status("p")
+		require.Equal(t, v1.PodFailed, status.Phase)
+		require.Contains(t, status.Message, "spec.volumes[0]")
+		require.Contains(t, status.Message, "spec.volumes[1].emptyDir.medium")
+		require.Empty(t, starts(node, "c"))
+		require.Equal(t, v1.PodRunning, node.Status("fine").Phase)
+	})
+}

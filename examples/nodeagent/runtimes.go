@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podconfig/file"
+	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
+	"github.com/keelson-dev/keelson/podconfig/manifest"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process"
+)
+
+// newSource reads the manifests. What is wrong with one is one line of the log,
+// and so is that it is right again.
+func newSource(f flags, log *zap.Logger) ([]podconfig.Source, error) {
+	source, err := file.New(file.Config{
+		Path:    f.manifests,
+		Decoder: &manifest.Decoder{NodeName: types.NodeName(f.node), Strict: true},
+		Hinter:  fsnotify.Hinter{},
+		Problem: func(path string, err error) {
+			if err == nil {
+				log.Info("manifest is fine again", zap.String("file", path))
+				return
+			}
+			log.Warn("manifest not used", zap.String("file", path), zap.Error(err))
+		},
+		Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []podconfig.Source{source}, nil
+}
+
+func newRuntime(f flags, log *zap.Logger) (runtime.Runtime, error) {
+	return process.New(process.Options{
+		Root:    filepath.Join(f.root, "process"),
+		HostIPs: hostIPs(),
+		Lenient: f.lenient,
+		Logger:  log,
+	})
+}
+
+// lockRoot makes the root folder and sees to it that one agent uses it: two
+// would start every pod twice.
+func lockRoot(root string) (unlock func(), err error) {
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("--root-dir: %w", err)
+	}
+	path := filepath.Join(root, "lock")
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("--root-dir: %w", err)
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		lock.Close()
+		return nil, fmt.Errorf("another node agent uses %s; stop it or choose another --root-dir", root)
+	}
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { lock.Close() }, nil
+}
