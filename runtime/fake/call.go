@@ -3,6 +3,8 @@
 package fake
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -74,16 +76,19 @@ func (t Target) matches(c Call) bool {
 
 // String names what t picks, for messages.
 func (t Target) String() string {
-	s := string(t.Op)
+	var parts []string
+	if t.Op != "" {
+		parts = append(parts, string(t.Op))
+	}
 	for _, part := range []struct{ key, value string }{
 		{"uid", string(t.UID)}, {"pod", t.Pod}, {"container", t.Container}, {"image", t.Image},
 	} {
 		if part.value != "" {
-			s += " " + part.key + "=" + part.value
+			parts = append(parts, part.key+"="+part.value)
 		}
 	}
-	if s == "" {
+	if len(parts) == 0 {
 		return "anything"
 	}
-	return s
+	return strings.Join(parts, " ")
 }

@@ -41,9 +41,9 @@
 //
 // # A container's life
 //
-//	            StartContainer           ExitAfter, StopContainer, Kill, …
-//	 created ──────────────────> running ─────────────────────────────────> exited
-//	    └──────────── StopContainer (code 137, never startable) ──────────────^
+//	           StartContainer           ExitAfter, StopContainer, Kill, …
+//	created ──────────────────> running ─────────────────────────────────> exited
+//	   └──────────── StopContainer (code 137, never startable) ──────────────^
 //
 // LoseTrack makes a running one StateUnknown to whoever asks; it runs on.
 //

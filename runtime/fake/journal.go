@@ -25,10 +25,17 @@ type Entry struct {
 	Err error
 }
 
-// String is What after the time, in seconds.
-func (e Entry) String() string { return fmt.Sprintf("%11.3fs %s", e.At.Seconds(), e.What()) }
+// String is What, with the time before it, in seconds, and what the call took
+// behind it.
+func (e Entry) String() string {
+	s := fmt.Sprintf("%11.3fs %s", e.At.Seconds(), e.What())
+	if e.Took > 0 {
+		s += fmt.Sprintf(" (%v)", e.Took)
+	}
+	return s
+}
 
-// What prints the entry without its time, on one line.
+// What prints the entry without any time, on one line.
 func (e Entry) What() string {
 	var b strings.Builder
 	b.WriteString(string(e.Op))
@@ -55,9 +62,6 @@ func (e Entry) What() string {
 		b.WriteString(": " + strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 	case e.Op[0] >= 'A' && e.Op[0] <= 'Z':
 		b.WriteString(": ok")
-	}
-	if e.Took > 0 {
-		fmt.Fprintf(&b, " (%v)", e.Took)
 	}
 	return b.String()
 }

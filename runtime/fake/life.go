@@ -31,7 +31,7 @@ func (w *World) run(c *container) {
 // head makes c exit after d, unless it is on its way to an earlier exit.
 func (w *World) head(c *container, d time.Duration, code int32, reason string) {
 	at := time.Now().Add(d)
-	if c.timer != nil && !at.Before(c.exitAt) {
+	if w.mu.closed || c.timer != nil && !at.Before(c.exitAt) {
 		return
 	}
 	c.disarm()
@@ -116,7 +116,7 @@ func (w *World) stopSandbox(s *sandbox) {
 	s.ready = false
 }
 
-// newest returns the newest running instance of a container.
+// newestRunning returns the newest running instance of a container.
 func (p *pod) newestRunning(name string) *container {
 	for _, c := range slices.Backward(p.containers) {
 		if c.spec.Name == name && c.state == runtime.StateRunning {

@@ -15,9 +15,17 @@ var errWatched = errors.New("the backend has a watcher already")
 
 // stream is one Watch under way. It is guarded by World.mu, but for wake.
 type stream struct {
-	dirty []types.UID // in the order of their first hint
+	dirty []types.UID            // in the order of their first hint
+	known map[types.UID]struct{} // the same
 	wake  chan struct{}
 	err   error // the stream broke
+}
+
+func (s *stream) add(uid types.UID) {
+	if _, ok := s.known[uid]; !ok {
+		s.known[uid] = struct{}{}
+		s.dirty = append(s.dirty, uid)
+	}
 }
 
 // Watch implements runtime.Watcher. It hints at what happened by itself, never
@@ -70,9 +78,9 @@ func (r *Runtime) drain(ctx context.Context, s *stream, yield func(types.UID) bo
 func (w *World) openStream() *stream {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := &stream{wake: make(chan struct{}, 1), dirty: make([]types.UID, 0, len(w.mu.order))}
+	s := &stream{wake: make(chan struct{}, 1), known: map[types.UID]struct{}{}}
 	for _, p := range w.mu.order {
-		s.dirty = append(s.dirty, p.uid)
+		s.add(p.uid)
 	}
 	w.mu.streams = append(w.mu.streams, s)
 	return s
@@ -91,16 +99,15 @@ func (w *World) nextHint(s *stream) (uid types.UID, ok bool, err error) {
 		return "", false, s.err
 	}
 	uid = s.dirty[0]
-	s.dirty = slices.Delete(s.dirty, 0, 1)
+	s.dirty = s.dirty[1:]
+	delete(s.known, uid)
 	return uid, true, nil
 }
 
 // hint tells every stream about a pod. World.mu is held.
 func (w *World) hint(uid types.UID) {
 	for _, s := range w.mu.streams {
-		if !slices.Contains(s.dirty, uid) {
-			s.dirty = append(s.dirty, uid)
-		}
+		s.add(uid)
 		s.poke()
 	}
 }

@@ -31,6 +31,7 @@ type World struct {
 		sandboxes  map[runtime.SandboxID]*sandbox
 		containers map[string]*container
 		ips        uint64
+		closed     bool
 
 		scripts  []scripted
 		faults   []*Injected
@@ -59,6 +60,7 @@ func NewWorld(opts WorldOptions) (*World, error) {
 func (w *World) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.mu.closed = true
 	for _, c := range w.mu.containers {
 		c.disarm()
 	}
