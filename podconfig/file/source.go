@@ -48,7 +48,9 @@ type Hinter interface {
 type HinterFunc func(ctx context.Context, path string) (<-chan struct{}, error)
 
 // Hints calls f.
-func (f HinterFunc) Hints(ctx context.Context, path string) (<-chan struct{}, error) { return f(ctx, path) }
+func (f HinterFunc) Hints(ctx context.Context, path string) (<-chan struct{}, error) {
+	return f(ctx, path)
+}
 
 // Config of a Source.
 type Config struct {

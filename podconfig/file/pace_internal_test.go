@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package file
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
+
+func newPace() *pace {
+	p := &pace{debounce: DefaultDebounce, period: DefaultPeriod}
+	p.afterScan(epoch, time.Time{})
+	return p
+}
+
+func TestPace(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(p *pace)
+		step step
+		at   int // milliseconds
+	}{
+		{"idle", func(*pace) {}, stepScan, 20_000},
+		{"recheck", func(p *pace) { p.afterScan(at(5), at(70)) }, stepScan, 70},
+		{"hint", func(p *pace) { p.hint(at(50)) }, stepGlance, 60},
+		{"hints push the glance", func(p *pace) { p.hint(at(50)); p.hint(at(55)) }, stepGlance, 65},
+		{"scan after glance", func(p *pace) { p.hint(at(50)); p.afterGlance(time.Time{}) }, stepScan, 150},
+		{"hint after glance", func(p *pace) { p.hint(at(50)); p.afterGlance(time.Time{}); p.hint(at(100)) }, stepGlance, 110},
+		{"two glances", func(p *pace) {
+			p.hint(at(50))
+			p.afterGlance(time.Time{})
+			p.hint(at(100))
+			p.afterGlance(time.Time{})
+		}, stepScan, 200},
+		{"recheck waits for the quiet", func(p *pace) { p.hint(at(50)); p.afterGlance(at(70)) }, stepScan, 150},
+		{"stream", func(p *pace) {
+			for i := range 100 {
+				p.hint(at(50 + 10*i))
+				p.afterGlance(time.Time{})
+			}
+		}, stepScan, 1050},
+		{"scan ends the burst", func(p *pace) { p.hint(at(50)); p.afterScan(at(150), time.Time{}) }, stepScan, 20_150},
+		{"watch ended", func(p *pace) { p.watchEnded(at(10)) }, stepArm, 110},
+		{"arming failed", func(p *pace) { p.armFailed(at(0)) }, stepArm, 1000},
+		{"arming failed thrice", func(p *pace) { p.armFailed(at(0)); p.armFailed(at(0)); p.armFailed(at(0)) }, stepArm, 4000},
+		{"armed", func(p *pace) { p.armFailed(at(0)); p.armed() }, stepScan, 20_000},
+		{"delays begin anew", func(p *pace) { p.armFailed(at(0)); p.armFailed(at(0)); p.armed(); p.armFailed(at(0)) }, stepArm, 1000},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPace()
+			tt.do(p)
+			do, due := p.next()
+			assert.Equal(t, tt.step, do)
+			assert.Equal(t, at(tt.at), due)
+		})
+	}
+}
+
+func TestArmDelayIsBounded(t *testing.T) {
+	p := newPace()
+	for range 100 {
+		p.armFailed(epoch)
+		assert.LessOrEqual(t, p.arm.Sub(epoch), DefaultPeriod)
+	}
+	p.period = time.Millisecond
+	p.armFailed(epoch)
+	assert.Equal(t, time.Second, p.arm.Sub(epoch))
+}
+
+// Whatever the hints, a scan begins within ten debounces of the first that none has answered, never within the debounce
+// of a hint unless that forces it, and within every period.
+func TestPaceKeepsItsBounds(t *testing.T) {
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		p, now, lastScan := newPace(), epoch, epoch
+		var unanswered, lastHint time.Time
+		for range 100 {
+			do, due := p.next()
+			if hint := now.Add(time.Duration(rng.Int64N(int64(1+rng.IntN(300)) * int64(time.Millisecond)))); hint.Before(due) {
+				now = hint
+				p.hint(now)
+				lastHint = now
+				unanswered = earliest(unanswered, now)
+				continue
+			}
+			require.False(t, due.After(lastScan.Add(p.period)))
+			now = due
+			if do == stepGlance {
+				require.Equal(t, lastHint.Add(p.debounce/10), now)
+				p.afterGlance(now.Add(time.Duration(rng.IntN(200)) * time.Millisecond))
+				continue
+			}
+			require.Equal(t, stepScan, do)
+			if !unanswered.IsZero() {
+				most := unanswered.Add(10 * p.debounce)
+				require.False(t, now.After(most))
+				require.True(t, now.Equal(most) || !now.Before(lastHint.Add(p.debounce)) || now.Equal(lastScan.Add(p.period)))
+			}
+			unanswered, lastScan = time.Time{}, now
+			p.afterScan(now, time.Time{})
+		}
+	}
+}
