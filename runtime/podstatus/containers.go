@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podstatus
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Reasons of waiting and terminated containers that Generate gives itself.
+const (
+	ReasonContainerCreating  = "ContainerCreating"
+	ReasonPodInitializing    = "PodInitializing"
+	ReasonStatusUnknown      = "ContainerStatusUnknown"
+	ReasonRestartingAll      = "RestartingAllContainers"
+	exitCodeUnknown          = 137
+	messageLost              = "The container could not be located. It used to be Running"
+	messageRemoved           = "The container was removed because all containers of the pod are restarted in place"
+	messageInitRecordMissing = "The record of this init container is gone; since the pod is initialized it is taken as completed"
+)
+
+// place is one container of the spec with all that is known of it.
+type place struct {
+	ref     runtime.Ref
+	spec    *v1.Container
+	sidecar bool
+	newest  *runtime.ContainerStatus // nil = no record
+	old     *v1.ContainerStatus      // nil = not in the previous status
+}
+
+func (p *place) plainInit() bool { return p.ref.Group == runtime.GroupInit && !p.sidecar }
+
+// containerStatuses has one status for every container of the group: init in
+// spec order, the others by name.
+func (g *generator) containerStatuses(group runtime.Group) []v1.ContainerStatus {
+	var out []v1.ContainerStatus
+	for i := 0; ; i++ {
+		p, ok := g.place(runtime.Ref{Group: group, Index: i})
+		if !ok {
+			break
+		}
+		var status v1.ContainerStatus
+		if p.newest == nil {
+			status = g.withoutRecord(p)
+		} else {
+			status = g.fromRecord(p)
+		}
+		g.applyStartFailure(p, &status)
+		g.applyProbes(p, &status)
+		out = append(out, status)
+	}
+	if group != runtime.GroupInit {
+		slices.SortStableFunc(out, func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return out
+}
+
+func (g *generator) place(ref runtime.Ref) (*place, bool) {
+	spec := ref.Container(g.Pod)
+	if spec == nil {
+		return nil, false
+	}
+	p := &place{ref: ref, spec: spec, newest: g.Observed.Latest(spec.Name)}
+	list := g.previous.ContainerStatuses
+	switch ref.Group {
+	case runtime.GroupInit:
+		p.sidecar = runtime.IsSidecar(spec)
+		list = g.previous.InitContainerStatuses
+	case runtime.GroupEphemeral:
+		list = g.previous.EphemeralContainerStatuses
+	}
+	p.old = find(list, spec.Name)
+	return p, true
+}
+
+func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// fromRecord is the status of a container of which the runtime has a record.
+func (g *generator) fromRecord(p *place) v1.ContainerStatus {
+	in := p.newest
+	status := v1.ContainerStatus{
+		Name:         p.spec.Name,
+		Image:        cmp.Or(in.Image, p.spec.Image),
+		ImageID:      cmp.Or(in.ImageRef, in.ImageID),
+		ContainerID:  in.ID.String(),
+		RestartCount: restartCount(in, p.old),
+		User:         in.User.DeepCopy(),
+	}
+	status.LastTerminationState.Terminated = g.lastTermination(p)
+	switch in.State {
+	case runtime.StateRunning:
+		status.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(in.StartedAt)}
+	case runtime.StateExited:
+		status.State.Terminated = terminated(in)
+	case runtime.StateUnknown:
+		switch {
+		case p.old != nil && p.old.State.Running != nil:
+			status.State.Terminated = lost(in.ID.String())
+			status.RestartCount = max(status.RestartCount, p.old.RestartCount+1)
+		case p.old != nil && countedAhead(p.old) && p.old.ContainerID == in.ID.String():
+			status.State.Terminated = lost(in.ID.String())
+		default:
+			status.State.Waiting = &v1.ContainerStateWaiting{}
+		}
+	default:
+		status.State.Waiting = &v1.ContainerStateWaiting{}
+	}
+	setResources(p.spec, in, &status)
+	return status
+}
+
+// terminated is the API form of an exited instance.
+func terminated(in *runtime.ContainerStatus) *v1.ContainerStateTerminated {
+	reason := in.Reason
+	switch {
+	case reason != "":
+	case in.ExitCode == 0:
+		reason = runtime.ReasonCompleted
+	default:
+		reason = runtime.ReasonError
+	}
+	return &v1.ContainerStateTerminated{
+		ExitCode:    in.ExitCode,
+		Reason:      reason,
+		Message:     in.Message,
+		StartedAt:   metav1.NewTime(in.StartedAt),
+		FinishedAt:  metav1.NewTime(in.FinishedAt),
+		ContainerID: in.ID.String(),
+	}
+}
+
+// lost is the end of an instance that was running and of which nothing else is
+// known.
+func lost(id string) *v1.ContainerStateTerminated {
+	return &v1.ContainerStateTerminated{
+		ExitCode: exitCodeUnknown, Reason: ReasonStatusUnknown, Message: messageLost, ContainerID: id,
+	}
+}
+
+// applyStartFailure shows why a container that should run is not started. How
+// its last instance ended moves to lastState. Without a failure the end stays
+// visible: the container will be started any moment.
+func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
+	failure, failed := g.StartFailures[p.spec.Name]
+	if !failed || failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) {
+		return
+	}
+	ended := status.State.Terminated
+	switch {
+	case p.plainInit() && (g.initialized || g.initPast(p.ref.Index) || ended != nil && !failedInit(ended)):
+		return // it is complete, or init has come past it
+	case p.ref.Group == runtime.GroupEphemeral && ended != nil:
+		return // it is never restarted
+	case ended != nil:
+		status.LastTerminationState = v1.ContainerState{Terminated: ended}
+	}
+	status.State = v1.ContainerState{Waiting: &failure}
+}
+
+// failedInit reports whether an init container ended badly, as
+// runtime.ContainerStatus.Failed does.
+func failedInit(t *v1.ContainerStateTerminated) bool {
+	return t.ExitCode != 0 || t.Reason == runtime.ReasonOOMKilled
+}
+
+// applyProbes sets Started and Ready. They belong to the instance: what was true
+// of an earlier one is not carried over. A plain init container is ready when it
+// is complete; an ephemeral one never is.
+func (g *generator) applyProbes(p *place, status *v1.ContainerStatus) {
+	status.Ready, status.Started = false, nil
+	if p.ref.Group == runtime.GroupEphemeral {
+		return
+	}
+	started := status.State.Running != nil && p.newest != nil &&
+		(p.spec.StartupProbe == nil || g.Started == nil || g.Started(p.newest.ID))
+	status.Started = &started
+	if p.plainInit() {
+		status.Ready = status.State.Terminated != nil && !failedInit(status.State.Terminated)
+		return
+	}
+	status.Ready = started && (p.spec.ReadinessProbe == nil || g.Ready == nil || g.Ready(p.newest.ID))
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podstatus
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// This file is about what the runtime has forgotten and the previous status
+// still knows: restart counts, last terminations, containers without a record.
+
+// withoutRecord is the status of a container of which the runtime has no record:
+// it was not made yet, or its record is gone.
+func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
+	status := v1.ContainerStatus{Name: p.spec.Name, Image: p.spec.Image}
+	status.State.Waiting = &v1.ContainerStateWaiting{Reason: ReasonContainerCreating}
+	if len(g.Pod.Spec.InitContainers) > 0 {
+		status.State.Waiting.Reason = ReasonPodInitializing
+	}
+	old := p.old
+	if old == nil {
+		old = &v1.ContainerStatus{}
+	}
+	if waitsAfterEnd(old) { // still about the instance that ended
+		waiting := status.State
+		status = *old.DeepCopy()
+		status.State = waiting
+	}
+	status.RestartCount = old.RestartCount
+	status.LastTerminationState = *old.LastTerminationState.DeepCopy()
+	ended := old.State.Terminated
+	switch {
+	case g.resetting && p.ref.Group != runtime.GroupEphemeral && (ended != nil || old.State.Running != nil || old.ContainerID != ""):
+		status.RestartCount++
+		status.ContainerID, status.ImageID = "", ""
+		status.LastTerminationState.Terminated = &v1.ContainerStateTerminated{
+			ExitCode: exitCodeUnknown, Reason: ReasonRestartingAll, Message: messageRemoved, ContainerID: old.ContainerID,
+		}
+	case ended != nil && g.runsAgain(p):
+		status.LastTerminationState.Terminated = ended.DeepCopy()
+	case ended != nil:
+		return *old.DeepCopy()
+	case p.plainInit() && g.initialized && !g.resetting:
+		status.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			Reason: runtime.ReasonCompleted, Message: messageInitRecordMissing, ContainerID: old.ContainerID,
+		}}
+		status.ContainerID, status.ImageID = old.ContainerID, old.ImageID
+	case old.State.Running != nil && status.LastTerminationState.Terminated == nil:
+		status.LastTerminationState.Terminated = lost(old.ContainerID)
+		if g.mayStart() {
+			status.RestartCount++
+		}
+	}
+	return status
+}
+
+// waitsAfterEnd reports whether old shows a waiting container under the ID of
+// the instance whose end has become its last state.
+func waitsAfterEnd(old *v1.ContainerStatus) bool {
+	last := old.LastTerminationState.Terminated
+	return old.State.Waiting != nil && old.ContainerID != "" && last != nil && last.ContainerID == old.ContainerID
+}
+
+// runsAgain reports whether plain init container p, which is complete by the
+// previous status, is to run again since the sandbox it ran in is gone.
+func (g *generator) runsAgain(p *place) bool {
+	if !g.starting || !p.plainInit() {
+		return false
+	}
+	return !g.initPast(p.ref.Index)
+}
+
+// initPast reports whether an init container after number i was made in the
+// current sandbox, so that i must be complete.
+func (g *generator) initPast(i int) bool {
+	for j := i + 1; j < len(g.Pod.Spec.InitContainers); j++ {
+		if g.Observed.Active(g.Pod.Spec.InitContainers[j].Name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// restartCount is what the record says, unless the previous status knows of
+// more: records and log files may have been lost, and the count never goes back.
+func restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
+	switch {
+	case old == nil || in.RestartCount > old.RestartCount:
+		return in.RestartCount
+	case old.ContainerID == in.ID.String(), old.ContainerID == "", countedAhead(old), !isNewer(in, old):
+		return old.RestartCount
+	default: // a restart that the record does not know to be one
+		return old.RestartCount + 1
+	}
+}
+
+// countedAhead reports whether old, whose instance was lost sight of, already
+// counts the restart that follows.
+func countedAhead(old *v1.ContainerStatus) bool {
+	t := old.State.Terminated
+	if t == nil && old.State.Waiting != nil {
+		t = old.LastTerminationState.Terminated
+	}
+	return t != nil && t.Reason == ReasonStatusUnknown && t.ContainerID == old.ContainerID
+}
+
+// isNewer reports whether in was made after the instance that old tells of had
+// started. It is false for an observation that is behind the previous one.
+func isNewer(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
+	var began time.Time
+	switch {
+	case old.State.Running != nil:
+		began = old.State.Running.StartedAt.Time
+	case old.State.Terminated != nil:
+		began = old.State.Terminated.StartedAt.Time
+	}
+	return !in.CreatedAt.Before(began)
+}
+
+// lastTermination is how the instance before the newest one ended: by its own
+// record, else by the previous status. An older instance that never ran is
+// skipped.
+func (g *generator) lastTermination(p *place) *v1.ContainerStateTerminated {
+	if before := g.lastExited(p.newest); before != nil {
+		return terminated(before)
+	}
+	old, id := p.old, p.newest.ID.String()
+	if old == nil {
+		return nil
+	}
+	last := old.LastTerminationState.Terminated
+	if old.ContainerID != id && isNewer(p.newest, old) {
+		switch {
+		case old.State.Terminated != nil:
+			last = old.State.Terminated
+		case old.State.Running != nil:
+			last = lost(old.ContainerID)
+		}
+	}
+	if last == nil || last.ContainerID == id {
+		return nil // there was none, or it is this one's own, shown while it waited
+	}
+	return last.DeepCopy()
+}
+
+// lastExited returns the newest exited instance of in's container but in.
+func (g *generator) lastExited(in *runtime.ContainerStatus) *runtime.ContainerStatus {
+	for i := range g.Observed.Containers {
+		c := &g.Observed.Containers[i]
+		if c != in && c.Name == in.Name && c.State == runtime.StateExited {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podstatus
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	v1 "k8s.io/api/core/v1"
+)
+
+// story generates a status after each observation, with the one before as the
+// previous one, and returns what became of container a each time.
+func story(t *testing.T, pod *v1.Pod, observations ...[]string) []string {
+	t.Helper()
+	var out []string
+	var previous *v1.PodStatus
+	for _, lines := range observations {
+		st := Generate(Input{Pod: pod, Observed: seen(t, lines...), Previous: previous, Now: noon})
+		again := Generate(Input{Pod: pod, Observed: seen(t, lines...), Previous: &st, Now: noon.AddDate(0, 0, 1)})
+		assertSame(t, st, again, fmt.Sprintf("generating again for %v", lines))
+		out = append(out, show(statusOf(&st, "a")))
+		previous = &st
+	}
+	return out
+}
+
+type obs = []string
+
+// TestForgottenRecords: what the runtime has forgotten the previous status knows.
+func TestForgottenRecords(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy v1.RestartPolicy
+		pod    []string
+		seen   []obs
+		want   []string // of container a
+	}{
+		{"a terminated one stays as it is", onFailure, []string{"main a"},
+			[]obs{{"sandbox s", "a exited 0 #2"}, {"sandbox s"}},
+			[]string{"terminated Completed 0 a-0 #2", "terminated Completed 0 a-0 #2"}},
+		{"a running one is lost", always, []string{"main a"},
+			[]obs{{"sandbox s", "a running #2"}, {"sandbox s"}},
+			[]string{"running #2", "waiting ContainerCreating #3, last terminated ContainerStatusUnknown 137 a-0"}},
+		{"a running one is lost, init before it", always, []string{"init i", "main a"},
+			[]obs{{"sandbox s", "a running #2"}, {"sandbox s"}},
+			[]string{"running #2", "waiting PodInitializing #3, last terminated ContainerStatusUnknown 137 a-0"}},
+		{"a running one is lost in a deleted pod: no restart follows", always, []string{"main a", "deleted"},
+			[]obs{{"sandbox s", "a running #2"}, {"sandbox s"}},
+			[]string{"running #2", "waiting ContainerCreating #2, last terminated ContainerStatusUnknown 137 a-0"}},
+		{"a running one with a last state is lost", always, []string{"main a"},
+			[]obs{{"sandbox s", "a running #2", "a exited 5"}, {"sandbox s"}},
+			[]string{"running #2, last terminated Error 5 a-0", "waiting ContainerCreating #2, last terminated Error 5 a-0"}},
+		{"a waiting one keeps its count and last state", always, []string{"main a"},
+			[]obs{{"sandbox s", "a created #2", "a exited 5 #1"}, {"sandbox s"}},
+			[]string{"waiting #2, last terminated Error 5 a-0", "waiting ContainerCreating #2, last terminated Error 5 a-0"}},
+		{"the lost one is replaced: it was counted", always, []string{"main a"},
+			[]obs{{"sandbox s", "a running #2"}, {"sandbox s"}, {"sandbox s", "a running #0 =1"}},
+			[]string{"running #2", "waiting ContainerCreating #3, last terminated ContainerStatusUnknown 137 a-0",
+				"running #3, last terminated ContainerStatusUnknown 137 a-0"}},
+		{"unknown after running", always, []string{"main a"},
+			[]obs{{"sandbox s", "a running #2"}, {"sandbox s", "a unknown #2"}, {"sandbox s", "a running #3", "a exited 137 #2"}},
+			[]string{"running #2", "terminated ContainerStatusUnknown 137 a-0 #3", "running #3, last terminated Error 137 a-0"}},
+		{"unknown, then its record is gone", always, []string{"main a"},
+			[]obs{{"sandbox s", "a running #2"}, {"sandbox s", "a unknown #2"}, {"sandbox s"}},
+			[]string{"running #2", "terminated ContainerStatusUnknown 137 a-0 #3", "terminated ContainerStatusUnknown 137 a-0 #3"}},
+		{"an init container of an initialized pod has completed", always, []string{"init a", "main b"},
+			[]obs{{"sandbox s", "a running"}, {"sandbox s", "b running"}},
+			[]string{"running", "terminated Completed 0 a-0"}},
+		{"a sidecar of an initialized pod has not", always, []string{"side a", "main b"},
+			[]obs{{"sandbox s", "b running"}}, []string{"waiting PodInitializing"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.want, story(t, podOf(t, c.policy, c.pod...), c.seen...))
+		})
+	}
+}
+
+// TestRestartCountGoesOn: the records start from 0 again, the status does not.
+func TestRestartCountGoesOn(t *testing.T) {
+	failed := func(count int32) *v1.PodStatus {
+		st := generate(podOf(t, always, "main a"), seen(t, "pad exited", "pad exited", "a exited 1"))
+		st.ContainerStatuses[0].RestartCount = count
+		st.ContainerStatuses[0].ContainerID = "test://old"
+		st.ContainerStatuses[0].State.Terminated.ContainerID = "test://old"
+		return &st
+	}
+	running := failed(5)
+	running.ContainerStatuses[0].State = v1.ContainerState{
+		Running: &v1.ContainerStateRunning{StartedAt: running.ContainerStatuses[0].State.Terminated.StartedAt},
+	}
+	for _, c := range []struct {
+		name     string
+		previous *v1.PodStatus
+		seen     []string
+		want     string
+	}{
+		{"5 failed, a new one with 0", failed(5), []string{"a running #0"}, "running #6, last terminated Error 1 old"},
+		{"5 failed, a new one with 5", failed(5), []string{"a running #5"}, "running #6, last terminated Error 1 old"},
+		{"5 failed, a new one with 6", failed(5), []string{"a running #6"}, "running #6, last terminated Error 1 old"},
+		{"5 failed, a new one with 9", failed(5), []string{"a running #9"}, "running #9, last terminated Error 1 old"},
+		{"5 running, a new one with 0", running, []string{"a running #0"}, "running #6, last terminated ContainerStatusUnknown 137 old"},
+		{"5 failed, an observation from before that", failed(5),
+			[]string{"pad exited", "pad exited", "pad exited", "pad exited", "pad exited", "a running #3"}, "running #5"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := Generate(Input{Pod: podOf(t, always, "main a"), Observed: seen(t, c.seen...), Previous: c.previous, Now: noon})
+			assert.Equal(t, c.want, show(statusOf(&out, "a")))
+		})
+	}
+}
+
+// TestRestartAllInPlace follows a pod of which all containers are restarted.
+func TestRestartAllInPlace(t *testing.T) {
+	pod := podOf(t, never, "init i", "main a", "main b policy=Never rule=RestartAllContainers/In/42")
+	var previous *v1.PodStatus
+	for _, step := range []struct {
+		name       string
+		seen       obs
+		a, b, i    string
+		restarting v1.ConditionStatus
+		phase      v1.PodPhase
+	}{
+		{"all is well", obs{"sandbox s", "b running", "a running", "i exited 0"},
+			"running", "running", "terminated Completed 0 i-0", v1.ConditionFalse, v1.PodRunning},
+		{"b asks for it", obs{"sandbox s", "b exited 42", "a running", "i exited 0"},
+			"running", "terminated Error 42 b-0", "terminated Completed 0 i-0", v1.ConditionTrue, v1.PodRunning},
+		{"a is removed", obs{"sandbox s", "b exited 42", "i exited 0"},
+			"waiting PodInitializing #1, last terminated RestartingAllContainers 137 a-0", "terminated Error 42 b-0",
+			"terminated Completed 0 i-0", v1.ConditionTrue, v1.PodRunning},
+		{"i is removed", obs{"sandbox s", "b exited 42"},
+			"waiting PodInitializing #1, last terminated RestartingAllContainers 137 a-0", "terminated Error 42 b-0",
+			"waiting PodInitializing #1, last terminated RestartingAllContainers 137 i-0", v1.ConditionTrue, v1.PodRunning},
+		{"b is removed, the last", obs{"sandbox s"},
+			"waiting PodInitializing #1, last terminated RestartingAllContainers 137 a-0",
+			"waiting PodInitializing #1, last terminated RestartingAllContainers 137 b-0",
+			"waiting PodInitializing #1, last terminated RestartingAllContainers 137 i-0", v1.ConditionFalse, v1.PodPending},
+		{"init runs again", obs{"sandbox s", "i running #1 =1"},
+			"waiting PodInitializing #1, last terminated RestartingAllContainers 137 a-0",
+			"waiting PodInitializing #1, last terminated RestartingAllContainers 137 b-0",
+			"running #1, last terminated RestartingAllContainers 137 i-0", v1.ConditionFalse, v1.PodPending},
+		{"all is well again", obs{"sandbox s", "b running #1 =1", "a running #1 =1", "i exited 0 #1 =1"},
+			"running #1, last terminated RestartingAllContainers 137 a-0",
+			"running #1, last terminated RestartingAllContainers 137 b-0",
+			"terminated Completed 0 i-1 #1, last terminated RestartingAllContainers 137 i-0", v1.ConditionFalse, v1.PodRunning},
+	} {
+		observed := seen(t, step.seen...)
+		st := Generate(Input{Pod: pod, Observed: observed, Previous: previous, Now: noon})
+		assertSame(t, st, Generate(Input{Pod: pod, Observed: observed, Previous: &st, Now: noon}), step.name)
+		assert.Equal(t, [3]string{step.a, step.b, step.i},
+			[3]string{show(statusOf(&st, "a")), show(statusOf(&st, "b")), show(statusOf(&st, "i"))}, step.name)
+		assert.Equal(t, step.restarting, condition(st.Conditions, v1.AllContainersRestarting).Status, step.name)
+		assert.Equal(t, step.phase, st.Phase, step.name)
+		assert.True(t, isTrue(st.Conditions, v1.PodInitialized), "it stays initialized: %s", step.name)
+		previous = &st
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podstatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// annotationSource is where the pod came from; "api" is an API server.
+const annotationSource = "kubernetes.io/config.source"
+
+// tally counts the containers of a pod by what they mean for its phase.
+type tally struct {
+	initPending, initOver     int // not complete; failed and not restarted
+	sidecarPending            int
+	running, waiting, unknown int
+	stopped, succeeded, final int // final: stopped and not restarted
+}
+
+// phase sums up the containers; the first rule that applies decides.
+func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
+	n := g.tally(status)
+	ended := n.running == 0 && n.stopped > 0 && n.unknown == 0
+	switch {
+	case n.initOver > 0:
+		return v1.PodFailed
+	case n.initPending > 0, n.sidecarPending > 0 && !g.initialized:
+		return v1.PodPending
+	case n.waiting > 0:
+		return v1.PodPending
+	case n.running > 0 && n.unknown == 0:
+		return v1.PodRunning
+	case ended && g.Stage == StageTerminated && !isStatic(g.Pod):
+		if n.stopped == n.succeeded {
+			return v1.PodSucceeded
+		}
+		return v1.PodFailed
+	case ended && n.final < n.stopped && g.starting:
+		// Its sandbox is gone, and init comes first (#126650, #127793).
+		return v1.PodPending
+	case ended && n.final < n.stopped:
+		return v1.PodRunning
+	case ended && n.stopped == n.succeeded:
+		return v1.PodSucceeded
+	case ended:
+		return v1.PodFailed
+	default:
+		return v1.PodPending
+	}
+}
+
+func (g *generator) tally(status *v1.PodStatus) tally {
+	var n tally
+	for i := range g.Pod.Spec.InitContainers {
+		c := &g.Pod.Spec.InitContainers[i]
+		s := find(status.InitContainerStatuses, c.Name)
+		if runtime.IsSidecar(c) {
+			n.sidecar(s)
+		} else {
+			g.countInit(&n, c, s)
+		}
+	}
+	for i := range g.Pod.Spec.Containers {
+		c := &g.Pod.Spec.Containers[i]
+		g.countRegular(&n, c, find(status.ContainerStatuses, c.Name))
+	}
+	return n
+}
+
+// countInit counts an init container that runs to completion.
+func (g *generator) countInit(n *tally, c *v1.Container, s *v1.ContainerStatus) {
+	ended := lastEnd(s)
+	switch {
+	case ended == nil:
+		n.initPending++
+	case failedInit(ended) && !g.restarts(c, ended):
+		n.initOver++
+	}
+}
+
+// sidecar counts a sidecar. How it ended never matters.
+func (n *tally) sidecar(s *v1.ContainerStatus) {
+	switch {
+	case s == nil:
+		n.unknown++
+	case s.State.Running != nil:
+		n.running++
+		if s.Started == nil || !*s.Started {
+			n.sidecarPending++
+		}
+	case lastEnd(s) != nil:
+	case s.State.Waiting != nil:
+		n.sidecarPending++
+		n.waiting++
+	default:
+		n.sidecarPending++
+		n.unknown++
+	}
+}
+
+func (g *generator) countRegular(n *tally, c *v1.Container, s *v1.ContainerStatus) {
+	ended := lastEnd(s)
+	switch {
+	case s == nil:
+		n.unknown++
+	case s.State.Running != nil:
+		n.running++
+	case ended != nil:
+		n.stopped++
+		if !g.restarts(c, ended) {
+			n.final++
+		}
+		if s.State.Terminated != nil && ended.ExitCode == 0 {
+			n.succeeded++
+		}
+	case s.State.Waiting != nil:
+		n.waiting++
+	default:
+		n.unknown++
+	}
+}
+
+// lastEnd is how a container that does not run ended; nil if it runs or never
+// ran.
+func lastEnd(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
+	switch {
+	case s == nil:
+		return nil
+	case s.State.Terminated != nil:
+		return s.State.Terminated
+	case s.State.Waiting != nil:
+		return s.LastTerminationState.Terminated
+	default:
+		return nil
+	}
+}
+
+// restarts reports whether a container that ended so is restarted, whether or
+// not the pod is being deleted: what is stopped by a deletion did not end by
+// itself. What was removed to be restarted is.
+func (g *generator) restarts(c *v1.Container, ended *v1.ContainerStateTerminated) bool {
+	return ended.Reason == ReasonRestartingAll ||
+		runtime.RestartsAfterExit(g.Pod, c, ended.ExitCode, ended.Reason)
+}
+
+// isStatic reports whether the pod comes from this node's own configuration. Its
+// phase does not become terminal by being stopped: it may come back.
+func isStatic(pod *v1.Pod) bool {
+	source, ok := pod.Annotations[annotationSource]
+	return ok && source != "api"
+}
