@@ -3,7 +3,6 @@
 package containerdtest
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,10 +65,7 @@ func killAll(l layout) error {
 }
 
 // mount is a line of /proc/self/mountinfo.
-type mount struct {
-	point, fsType string
-	root          string // the part of the file system that is seen
-}
+type mount struct{ point, fsType string }
 
 // parseMounts reads the format of /proc/self/mountinfo; lines that make no sense
 // are left out.
@@ -82,7 +78,7 @@ func parseMounts(text string) []mount {
 		if len(f) < 6 || len(g) < 1 {
 			continue
 		}
-		mounts = append(mounts, mount{unescape.Replace(f[4]), g[0], unescape.Replace(f[3])})
+		mounts = append(mounts, mount{unescape.Replace(f[4]), g[0]})
 	}
 	return mounts
 }
@@ -120,7 +116,7 @@ func removeSockets(l layout) error {
 	var errs []error
 	for _, id := range containerIDs(l) {
 		for _, path := range []string{filepath.Join(l.Socket(), namespace, id), filepath.Join(l.Socket(), namespace, id, "debug")} {
-			err := os.Remove(filepath.Join(shimSockets, fmt.Sprintf("%x", sha256.Sum256([]byte(path)))))
+			err := os.Remove(filepath.Join(shimSockets, digest([]byte(path))))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

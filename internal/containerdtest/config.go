@@ -4,58 +4,8 @@ package containerdtest
 
 import (
 	"bytes"
-	"fmt"
-	"path/filepath"
 	"text/template"
 )
-
-// layout is where the things of one instance are, and what they are called.
-type layout struct {
-	dir     string
-	slot    int
-	Network string // of CNI, and the name of the bridge
-	Subnet  string
-	CNIDir  string // of the plugins' binaries
-
-	Snapshotter string
-	Pause       string
-}
-
-// newLayout returns the layout of the instance that has slot, which is less than
-// maxSlots, and lives in dir.
-func newLayout(dir string, slot int) layout {
-	return layout{
-		dir: dir, slot: slot, Pause: PauseImage, Snapshotter: "overlayfs",
-		Network: bridgeName(slot), Subnet: fmt.Sprintf("10.88.%d.0/24", slot),
-	}
-}
-
-// bridgeName is the bridge's name and the network's: at most 15 bytes.
-func bridgeName(slot int) string { return fmt.Sprintf("keelson%d", slot) }
-
-// The methods below are what the templates use, too.
-
-func (l layout) Root() string   { return filepath.Join(l.dir, "root") }
-func (l layout) State() string  { return filepath.Join(l.dir, "state") }
-func (l layout) Opt() string    { return filepath.Join(l.dir, "opt") }
-func (l layout) Socket() string { return filepath.Join(l.dir, "containerd.sock") }
-func (l layout) CNIConf() string {
-	return filepath.Join(l.dir, "cni")
-}
-func (l layout) CNIData() string  { return filepath.Join(l.dir, "cni-data") }
-func (l layout) RuncRoot() string { return filepath.Join(l.dir, "runc") }
-func (l layout) tmp() string      { return filepath.Join(l.dir, "tmp") }
-func (l layout) config() string   { return filepath.Join(l.dir, "config.toml") }
-func (l layout) log() string      { return filepath.Join(l.dir, "containerd.log") }
-
-// bundles is where the runtime plugin keeps one folder per container and
-// sandbox, named by its ID.
-func (l layout) bundles() string {
-	return filepath.Join(l.State(), "io.containerd.runtime.v2.task", namespace)
-}
-
-// namespace is where containerd's CRI plugin puts everything.
-const namespace = "k8s.io"
 
 // unused are plugins that cost time at start or reach outside our folders; not
 // every containerd knows all of them.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,13 +20,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-const (
-	folderPrefix = "keelson-ctd-"
-	// startTimeout is generous: a start takes a second where nobody else works.
-	startTimeout = 90 * time.Second
-	// maxSocket is the longest path of a unix socket, its end mark included.
-	maxSocket = 108
-)
+// startTimeout is generous: a start takes a second where nobody else works.
+const startTimeout = 90 * time.Second
 
 // Options are what an instance can be told. The zero value is good.
 type Options struct {
@@ -113,8 +107,6 @@ func New(ctx context.Context, opts Options) (*Instance, error) {
 	}
 	i, err := newInstance(b, s)
 	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, startTimeout)
-		defer cancel()
 		err = i.begin(ctx, opts.Images)
 	}
 	if err != nil {
@@ -123,53 +115,30 @@ func New(ctx context.Context, opts Options) (*Instance, error) {
 	return i, nil
 }
 
-// newInstance prepares the folder and the files in it. The instance it returns
-// has to be stopped even if there was an error.
+// newInstance prepares the folder of an instance. The instance has to be stopped
+// even if there was an error.
 func newInstance(b binaries, s *slot) (*Instance, error) {
 	i := &Instance{Version: b.version.text, HasEvents: b.version.hasEvents(), binaries: b, slot: s}
-	dir, err := os.MkdirTemp("", folderPrefix)
+	dir, err := makeFolder()
 	if err != nil {
 		return i, err
 	}
-	if len(newLayout(dir, s.number).Socket())+len(".ttrpc") >= maxSocket {
-		if err := os.Remove(dir); err != nil {
-			return i, err
-		}
-		if dir, err = os.MkdirTemp("/tmp", folderPrefix); err != nil {
-			return i, err
-		}
-	}
-	i.layout = newLayout(dir, s.number)
-	i.layout.CNIDir = b.cniDir
-	i.Socket, i.Subnet = i.layout.Socket(), i.layout.Subnet
 	if err := s.own(dir); err != nil {
 		return i, errors.Join(err, os.Remove(dir))
 	}
+	i.layout = newLayout(dir, s.number)
+	i.layout.CNIDir = b.cniDir
 	if onOverlay(dir) {
 		i.layout.Snapshotter = "native" // overlayfs does not stack on itself
 	}
-	config, err := configFor(i.layout, b.version)
-	if err != nil {
-		return i, err
-	}
-	network, err := render(networkConfig, i.layout)
-	if err != nil {
-		return i, err
-	}
-	if err := os.MkdirAll(i.layout.CNIConf(), 0o700); err != nil {
-		return i, err
-	}
-	if err := os.MkdirAll(i.layout.tmp(), 0o700); err != nil {
-		return i, err
-	}
-	return i, errors.Join(
-		os.WriteFile(i.layout.config(), config, 0o600),
-		os.WriteFile(filepath.Join(i.layout.CNIConf(), "10-keelson.conflist"), network, 0o600),
-	)
+	i.Socket, i.Subnet = i.layout.Socket(), i.layout.Subnet
+	return i, i.layout.write(b.version)
 }
 
 // begin starts containerd for the first time and gives it its images.
 func (i *Instance) begin(ctx context.Context, images []Image) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	conn, err := dial(i.Socket)
 	if err != nil {
 		return err
@@ -221,7 +190,7 @@ func (i *Instance) killLocked() error {
 }
 
 // Restart kills containerd if it runs, starts it over the same folders, and
-// waits until the CRI answers and the network is ready.
+// waits until the CRI answers and the network is ready, for 90 seconds at most.
 func (i *Instance) Restart(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -234,6 +203,8 @@ func (i *Instance) Restart(ctx context.Context) error {
 	if err := i.launchLocked(); err != nil {
 		return err
 	}
+	ctx, timeout := context.WithTimeout(ctx, startTimeout)
+	defer timeout()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done, exited := make(chan struct{}), i.mu.exited

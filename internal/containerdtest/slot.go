@@ -28,10 +28,12 @@ type slot struct {
 	file   *os.File
 }
 
+func slotFile(dir string, number int) string { return filepath.Join(dir, strconv.Itoa(number)) }
+
 // lockSlot takes slot number below dir. It returns nil and no error if another
 // process, or another instance of this one, has it.
 func lockSlot(dir string, number int) (*slot, error) {
-	f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(number)), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(slotFile(dir, number), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -46,34 +48,37 @@ func lockSlot(dir string, number int) (*slot, error) {
 }
 
 // takeSlot cleans up what dead processes left in any slot below dir, and takes
-// the first free one.
+// the first free one. A slot that cannot be cleaned up is left to others.
 func takeSlot(dir string) (*slot, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		number, err := strconv.Atoi(e.Name())
-		if err != nil || number < 0 || number >= maxSlots {
-			continue
+	var taken *slot
+	var errs []error
+	for number := range maxSlots {
+		if _, err := os.Stat(slotFile(dir, number)); taken != nil && err != nil {
+			continue // never used
 		}
 		s, err := lockSlot(dir, number)
-		if err != nil || s == nil {
+		if err == nil && s == nil {
+			continue // in use
+		}
+		if err == nil {
+			err = s.cleanUp()
+		}
+		if err == nil && taken == nil {
+			taken = s
 			continue
 		}
-		if err := errors.Join(s.cleanUp(), s.release()); err != nil {
-			return nil, fmt.Errorf("clean up after a dead process: %w", err)
+		if s != nil {
+			err = errors.Join(err, s.release())
 		}
+		errs = append(errs, err)
 	}
-	for number := range maxSlots {
-		if s, err := lockSlot(dir, number); err != nil || s != nil {
-			return s, err
-		}
+	if taken == nil {
+		return nil, errors.Join(append(errs, fmt.Errorf("all %d slots in %s are taken", maxSlots, dir))...)
 	}
-	return nil, fmt.Errorf("all of %d slots in %s are taken", maxSlots, dir)
+	return taken, nil
 }
 
 // own says that folder belongs to the slot.

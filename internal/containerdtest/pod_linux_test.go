@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package containerdtest_test
+package containerdtest
 
 import (
 	"context"
@@ -14,17 +14,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-var containerd containerdtest.Shared
+var containerd Shared
 
 func TestMain(m *testing.M) { os.Exit(containerd.Main(m)) }
 
 // pod is a sandbox with one container, made by the bare CRI calls.
 type pod struct {
-	instance           *containerdtest.Instance
+	instance           *Instance
 	sandbox, container string
 	config             *runtimeapi.PodSandboxConfig
 }
@@ -41,32 +39,43 @@ func sandboxConfig(name, logs string, network runtimeapi.NamespaceMode) *runtime
 	}
 }
 
-// startPod makes the calls that start a pod: three of them.
-func startPod(ctx context.Context, i *containerdtest.Instance, config *runtimeapi.PodSandboxConfig, command ...string) (*pod, error) {
+// startPod makes the calls that start a pod: three of them. The container gets
+// what it lacks to run.
+func startPod(ctx context.Context, i *Instance, config *runtimeapi.PodSandboxConfig, container *runtimeapi.ContainerConfig) (*pod, error) {
 	p := &pod{instance: i, config: config}
 	sandbox, err := i.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		return nil, err
 	}
 	p.sandbox = sandbox.GetPodSandboxId()
-	container, err := i.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
-		PodSandboxId: p.sandbox, SandboxConfig: config,
-		Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
-			Image:    &runtimeapi.ImageSpec{Image: containerdtest.BusyboxImage},
-			Command:  command,
-			LogPath:  "main.log",
-			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
-				NamespaceOptions: config.GetLinux().GetSecurityContext().GetNamespaceOptions(),
-			}},
-		},
+	return p, p.startContainer(ctx, container)
+}
+
+func (p *pod) startContainer(ctx context.Context, config *runtimeapi.ContainerConfig) error {
+	if config.Metadata == nil {
+		config.Metadata = &runtimeapi.ContainerMetadata{Name: "main"}
+	}
+	if config.Image == nil {
+		config.Image = &runtimeapi.ImageSpec{Image: BusyboxImage}
+	}
+	config.LogPath = config.Metadata.Name + ".log"
+	config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+		NamespaceOptions: p.config.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+	}}
+	container, err := p.instance.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId: p.sandbox, SandboxConfig: p.config, Config: config,
 	})
 	if err != nil {
-		return p, err
+		return err
 	}
 	p.container = container.GetContainerId()
-	_, err = i.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: p.container})
-	return p, err
+	_, err = p.instance.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: p.container})
+	return err
+}
+
+// command is a container that runs busybox.
+func command(args ...string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{Command: args}
 }
 
 func (p *pod) remove(ctx context.Context) error {
@@ -99,7 +108,7 @@ func TestPod(t *testing.T) {
 		t.Run(network.String(), func(t *testing.T) {
 			logs := t.TempDir()
 			p, err := startPod(t.Context(), instance, sandboxConfig("life-"+strings.ToLower(network.String()), logs, network),
-				"sh", "-c", "echo hello; exec sleep 1000")
+				command("sh", "-c", "echo hello; exec sleep 1000"))
 			require.NoError(t, err)
 
 			host, err := os.Readlink("/proc/self/ns/net")
@@ -135,7 +144,7 @@ func TestPod(t *testing.T) {
 // own again afterwards.
 func TestRestart(t *testing.T) {
 	instance := containerd.Get(t)
-	p, err := startPod(t.Context(), instance, sandboxConfig("restart", t.TempDir(), runtimeapi.NamespaceMode_POD), "sleep", "1000")
+	p, err := startPod(t.Context(), instance, sandboxConfig("restart", t.TempDir(), runtimeapi.NamespaceMode_POD), command("sleep", "1000"))
 	require.NoError(t, err)
 	before := instance.PIDs()
 	assert.Len(t, before.Containers, 2, "the pause and the container")
@@ -172,7 +181,7 @@ func TestEvents(t *testing.T) {
 		return
 	}
 	require.NoError(t, configErr)
-	p, err := startPod(t.Context(), instance, sandboxConfig("events", t.TempDir(), runtimeapi.NamespaceMode_NODE), "sleep", "1000")
+	p, err := startPod(t.Context(), instance, sandboxConfig("events", t.TempDir(), runtimeapi.NamespaceMode_NODE), command("sleep", "1000"))
 	require.NoError(t, err)
 	for {
 		event, err := stream.Recv()
@@ -187,7 +196,7 @@ func TestEvents(t *testing.T) {
 // TestImport checks that an image says what runs in it.
 func TestImport(t *testing.T) {
 	instance := containerd.Get(t)
-	image := containerdtest.Image{
+	image := Image{
 		Name: "localhost/greeter:7", Entrypoint: []string{"sh", "-c", "cat /srv/greeting; echo $WHO; id -u; pwd"},
 		Env: []string{"WHO=world"}, User: "65534", WorkingDir: "/tmp", Files: map[string]string{"/srv/greeting": "hello\n"},
 	}
@@ -200,7 +209,24 @@ func TestImport(t *testing.T) {
 	assert.Contains(t, string(out), image.Name)
 	_, err = instance.Ctr(t.Context(), "images", "nonsense", "--x")
 	assert.Error(t, err)
-	out, err = instance.Ctr(t.Context(), "run", "--rm", "--snapshotter", "overlayfs", image.Name, fmt.Sprint("greeter-", os.Getpid()))
+
+	logs := t.TempDir()
+	p, err := startPod(t.Context(), instance, sandboxConfig("import", logs, runtimeapi.NamespaceMode_NODE),
+		&runtimeapi.ContainerConfig{Image: &runtimeapi.ImageSpec{Image: image.Name}})
 	require.NoError(t, err)
-	assert.Equal(t, "hello\nworld\n65534\n/tmp\n", string(out))
+	defer func() { assert.NoError(t, p.remove(t.Context())) }()
+	require.NoError(t, retry(t.Context(), func() error {
+		if state := p.state(t); state != runtimeapi.ContainerState_CONTAINER_EXITED {
+			return fmt.Errorf("the container is %s", state)
+		}
+		return nil
+	}))
+	text, err := os.ReadFile(filepath.Join(logs, "main.log"))
+	require.NoError(t, err)
+	var said []string
+	for line := range strings.Lines(string(text)) {
+		_, word, _ := strings.Cut(strings.TrimSpace(line), " stdout F ")
+		said = append(said, word)
+	}
+	assert.Equal(t, []string{"hello", "world", "65534", "/tmp"}, said)
 }

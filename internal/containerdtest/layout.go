@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerdtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+const (
+	folderPrefix = "keelson-ctd-"
+	// maxSocket is the longest path of a unix socket, its end mark included.
+	maxSocket = 108
+	// namespace is where containerd's CRI plugin puts everything.
+	namespace = "k8s.io"
+)
+
+// layout is where the things of one instance are, and what they are called.
+type layout struct {
+	dir     string
+	Network string // of CNI, and the name of the bridge: at most 15 bytes
+	Subnet  string
+	CNIDir  string // of the plugins' binaries
+
+	Snapshotter string
+	Pause       string
+}
+
+// newLayout returns the layout of the instance that has slot, which is less than
+// maxSlots, and lives in dir.
+func newLayout(dir string, slot int) layout {
+	return layout{
+		dir: dir, Pause: PauseImage, Snapshotter: "overlayfs",
+		Network: fmt.Sprintf("keelson%d", slot), Subnet: fmt.Sprintf("10.88.%d.0/24", slot),
+	}
+}
+
+// The methods below are what the templates use, too.
+
+func (l layout) Root() string     { return filepath.Join(l.dir, "root") }
+func (l layout) State() string    { return filepath.Join(l.dir, "state") }
+func (l layout) Opt() string      { return filepath.Join(l.dir, "opt") }
+func (l layout) Socket() string   { return filepath.Join(l.dir, "containerd.sock") }
+func (l layout) CNIConf() string  { return filepath.Join(l.dir, "cni") }
+func (l layout) CNIData() string  { return filepath.Join(l.dir, "cni-data") }
+func (l layout) RuncRoot() string { return filepath.Join(l.dir, "runc") }
+func (l layout) tmp() string      { return filepath.Join(l.dir, "tmp") }
+func (l layout) config() string   { return filepath.Join(l.dir, "config.toml") }
+func (l layout) log() string      { return filepath.Join(l.dir, "containerd.log") }
+
+// bundles is where the runtime plugin keeps one folder per container and
+// sandbox, named by its ID.
+func (l layout) bundles() string {
+	return filepath.Join(l.State(), "io.containerd.runtime.v2.task", namespace)
+}
+
+// makeFolder makes the folder of an instance: one with a path short enough for
+// sockets, and that users of user namespaces can pass on the way to their root
+// file systems.
+func makeFolder() (string, error) {
+	dir, err := os.MkdirTemp("", folderPrefix)
+	if err == nil && len(layout{dir: dir}.Socket())+len(".ttrpc") >= maxSocket {
+		if err := os.Remove(dir); err != nil {
+			return "", err
+		}
+		dir, err = os.MkdirTemp("/tmp", folderPrefix)
+	}
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o711)
+}
+
+// write writes what containerd of version v reads.
+func (l layout) write(v version) error {
+	config, err := configFor(l, v)
+	if err != nil {
+		return err
+	}
+	network, err := render(networkConfig, l)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.Mkdir(l.tmp(), 0o700), os.Mkdir(l.CNIConf(), 0o700),
+		os.WriteFile(l.config(), config, 0o600),
+		os.WriteFile(filepath.Join(l.CNIConf(), "10-keelson.conflist"), network, 0o600),
+	)
+}
