@@ -22,7 +22,7 @@ import (
 var statusSeed = flag.Uint64("status-seed", 0, "seed of TestGenerateProperty; 0 takes a new one")
 
 const (
-	randomLives  = 10_000 // pods, each observed several times
+	randomLives  = 5_000 // pods, each observed several times
 	observations = 5
 	shards       = 4
 )
@@ -59,12 +59,15 @@ func (d dice) live() error {
 	for range observations {
 		in.Now = in.Now.Add(time.Minute)
 		d.next(&in)
-		pod := in.Pod.DeepCopy()
+		var before *v1.Pod
+		if d.oneIn(8) {
+			before = in.Pod.DeepCopy()
+		}
 		out := Generate(in)
 		if err := check(in, out); err != nil {
 			return fmt.Errorf("%w\nstage %d, observed %s", err, in.Stage, instances(in.Observed))
 		}
-		if !reflect.DeepEqual(pod, in.Pod) {
+		if before != nil && !reflect.DeepEqual(before, in.Pod) {
 			return fmt.Errorf("the pod was written to")
 		}
 		again := in
