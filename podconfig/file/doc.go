@@ -33,15 +33,15 @@
 //
 // # What happens to the pod of a file
 //
-//	              complete and valid                  valid, other content
-//	   (no file) ────────────────────> pod of the file ──────────────────> pod of the new content
-//	                                     │        ▲
-//	        invalid, unreadable, open    │        │ valid again,
-//	        for writing, folder          ▼        │ or back in time
-//	        unreadable, just gone     the last good pod
-//	                                     │
-//	                                     ▼ file gone for the debounce, folder gone for ten times that
-//	                                  (no pod)
+//	           complete and valid                  valid, other content
+//	(no file) ────────────────────> pod of the file ──────────────────> pod of the new content
+//	                                  │        ▲
+//	     invalid, unreadable, open    │        │ valid again,
+//	     for writing, folder          ▼        │ or back in time
+//	     unreadable, just gone     the last good pod
+//	                                  │
+//	                                  ▼ file gone for the debounce, folder gone for ten times that
+//	                               (no pod)
 //
 // A file that was renamed is another file, so its pod ends and one with another UID begins, in one snapshot; unless the
 // manifest holds a uid: then the pod goes on and is updated. Removing a file whose last content was bad ends the pod of

@@ -57,7 +57,7 @@ func Example() {
 	look()
 	// Output:
 	// pod: web-edge-17 localhost/web:1
-	// problem: web.yaml not valid YAML: line 4: did not find expected node content
+	// problem: web.yaml not valid YAML: line 4: did not find expected ',' or '}'
 	// pod: web-edge-17 localhost/web:1
 	// recovered: web.yaml
 	// pod: web-edge-17 localhost/web:1

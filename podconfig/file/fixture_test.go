@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +31,10 @@ func pod(name, image string) string {
 // fixture is a folder and a source of it, driven step by step in virtual time.
 type fixture struct {
 	*testing.T
-	dir      string
-	source   *file.Source
+	dir    string
+	source *file.Source
+
+	mu       sync.Mutex
 	problems []string // "path: reason" or "path ok", paths relative to dir
 }
 
@@ -51,6 +54,8 @@ func (f *fixture) newSource(edit ...func(*file.Config)) *file.Source {
 			require.True(f, strings.HasPrefix(text, path+": "), text)
 		}
 		require.NotContains(f, text, "\n")
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.problems = append(f.problems, strings.ReplaceAll(strings.ReplaceAll(text, f.dir+"/", ""), f.dir, "."))
 	}}
 	for _, e := range edit {
@@ -93,6 +98,8 @@ func (f *fixture) settle() []string {
 
 // told returns the problems reported since the last call.
 func (f *fixture) told() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	p := f.problems
 	f.problems = nil
 	return p
@@ -127,16 +134,22 @@ type snapshot struct {
 // sink records snapshots.
 type sink struct {
 	start time.Time
-	got   []snapshot
 	err   error
+
+	mu  sync.Mutex
+	got []snapshot
 }
 
 func (s *sink) Submit(_ context.Context, c podconfig.Change) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.got = append(s.got, snapshot{at: time.Since(s.start), pods: images(c.Pods())})
 	return s.err
 }
 
 func (s *sink) take() []snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	got := slices.Clone(s.got)
 	s.got = nil
 	return got
@@ -144,15 +157,19 @@ func (s *sink) take() []snapshot {
 
 // hinter is a file.Hinter whose hints come from the test.
 type hinter struct {
-	calls  int
+	onArm func()
+
+	mu     sync.Mutex
 	fail   error
-	hints  chan struct{} // of the watch that is alive
+	calls  int
 	ended  int           // watches that have ended
+	hints  chan struct{} // of the last watch
 	broken chan struct{}
-	onArm  func()
 }
 
 func (h *hinter) Hints(ctx context.Context, _ string) (<-chan struct{}, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.calls++
 	if h.fail != nil {
 		return nil, h.fail
@@ -167,6 +184,8 @@ func (h *hinter) Hints(ctx context.Context, _ string) (<-chan struct{}, error) {
 		case <-ctx.Done():
 		case <-broken:
 		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		h.ended++
 		close(hints)
 	}()
@@ -174,10 +193,32 @@ func (h *hinter) Hints(ctx context.Context, _ string) (<-chan struct{}, error) {
 }
 
 func (h *hinter) hint() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	select {
 	case h.hints <- struct{}{}:
 	default:
 	}
+}
+
+// failWith makes arming fail, or work again.
+func (h *hinter) failWith(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fail = err
+}
+
+// endWatch ends the last watch from its side.
+func (h *hinter) endWatch() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.broken)
+}
+
+func (h *hinter) counts() (calls, ended int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.calls, h.ended
 }
 
 // running is a fixture whose source runs.

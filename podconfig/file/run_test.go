@@ -22,6 +22,9 @@ import (
 
 const ms = time.Millisecond
 
+func calls(r *running) int { n, _ := r.counts(); return n }
+func ended(r *running) int { _, n := r.counts(); return n }
+
 func TestRunTellsTheFirstSnapshotAtOnce(t *testing.T) {
 	for _, manifests := range []int{0, 2} {
 		bubble(t, func(t *testing.T) {
@@ -36,7 +39,7 @@ func TestRunTellsTheFirstSnapshotAtOnce(t *testing.T) {
 			r.wait(time.Hour)
 			assert.Empty(t, r.take(), "nothing changed, nothing is said")
 			require.NoError(t, r.stop())
-			assert.Equal(t, 1, r.ended, "Run waits for the watch to end")
+			assert.Equal(t, 1, ended(r), "Run waits for the watch to end")
 			assert.ErrorIs(t, r.source.Run(t.Context(), r.sink), file.ErrRunning)
 		})
 	}
@@ -103,7 +106,7 @@ func TestRemovalIsNoticedSoon(t *testing.T) {
 func TestPollingAloneFindsEverything(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := run(newFixture(t), func(c *file.Config) { c.Hinter = nil })
-		assert.Zero(t, r.calls)
+		assert.Zero(t, calls(r))
 		r.take()
 		r.wait(time.Second)
 		r.write("a.yaml", pod("a", "i"))
@@ -134,28 +137,28 @@ func TestWatchThatEndsIsArmedAgainAndNothingIsMissed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := run(newFixture(t))
 		r.take()
-		require.Equal(t, 1, r.calls)
-		close(r.broken)
+		require.Equal(t, 1, calls(r))
+		r.endWatch()
 		r.wait(99 * ms)
-		assert.Equal(t, 1, r.calls)
+		assert.Equal(t, 1, calls(r))
 		r.write("a.yaml", pod("a", "i")) // nobody watches
 		r.wait(time.Second)
-		assert.Equal(t, 2, r.calls)
+		assert.Equal(t, 2, calls(r))
 		assert.Equal(t, []snapshot{{100 * ms, []string{"a=i"}}}, r.take())
 
-		r.fail = errors.New("no more watches")
-		close(r.broken)
+		r.failWith(errors.New("no more watches"))
+		r.endWatch()
 		r.wait(10 * time.Second)
-		assert.Equal(t, 2+4, r.calls, "after 0.1, 1.1, 3.1 and 7.1 seconds")
+		assert.Equal(t, 2+4, calls(r), "after 0.1, 1.1, 3.1 and 7.1 seconds")
 		assert.Equal(t, []string{".: cannot watch for changes, looking every 20s instead: no more watches"}, r.told())
 		r.write("b.yaml", pod("b", "i"))
 		r.wait(20 * time.Second)
 		assert.Equal(t, []string{"a=i", "b=i"}, r.take()[0].pods)
-		r.fail = nil
+		r.failWith(nil)
 		r.wait(20 * time.Second)
 		assert.Equal(t, []string{". ok"}, r.told())
 		require.NoError(t, r.stop())
-		assert.Equal(t, 3, r.ended)
+		assert.Equal(t, 3, ended(r))
 	})
 }
 
@@ -165,7 +168,7 @@ func TestSinkThatFailsEndsRun(t *testing.T) {
 		r := &running{fixture: f, sink: &sink{err: podconfig.ErrStopped}, hinter: &hinter{}}
 		f.source = f.newSource(func(c *file.Config) { c.Hinter = r.hinter })
 		assert.ErrorIs(t, f.source.Run(t.Context(), r.sink), podconfig.ErrStopped)
-		assert.Equal(t, 1, r.ended)
+		assert.Equal(t, 1, ended(r))
 	})
 }
 

@@ -26,7 +26,7 @@ func TestErrorsHoldNoSecretValues(t *testing.T) {
 		"hush", `"hush\0hush"`, `"hush\r\nhush"`, "[hush]", "{hush: hush}", "!!int hush", "!!binary hush=", "*hush", "'hush",
 		`"hush`, "hush: hush: hush", "`hush`", "!<tag> hush", "{hush", "!!float hush", "!!timestamp hush", "!!null hush",
 	}
-	faults := []string{"", "image: 5", "image: a\n    image: b", "x: y", "ports: [{}]", "\tbad", "name: ''"}
+	faults := []string{"", "image: 5", "image: b", "x: y", "ports: [{}]", "\tbad"}
 	tried := 0
 	for i, place := range places {
 		for _, value := range values {

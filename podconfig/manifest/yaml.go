@@ -115,7 +115,7 @@ func countMarks(data []byte) int {
 		case ',', '[', '{':
 			n++
 		case '-', ':', '?':
-			if i+1 == len(data) || bytes.IndexByte([]byte(" \t\r\n"), data[i+1]) >= 0 {
+			if i+1 == len(data) || data[i+1] <= ' ' {
 				n++
 			}
 		}

@@ -116,7 +116,7 @@ func (n *node) shell(command string, args ...string) {
 // TestHabits edits the file of a running pod in the ways people and programs do.
 func TestHabits(t *testing.T) {
 	vim := func(n *node, set string) {
-		n.shell("vim", "-u", "NONE", "-N", "-es", "-c", "set "+set, "-c", "%s/old/new/", "-c", "wq", "a.yaml")
+		n.shell("vim", "-u", "NONE", "-N", "-es", "-c", "set backupskip= "+set, "-c", "%s/old/new/", "-c", "wq", "a.yaml")
 	}
 	withBackup := []string{"vim with backup", "sed -i.bak"}
 	habits := map[string]func(n *node){
