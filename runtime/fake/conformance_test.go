@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -99,38 +98,14 @@ func (a *acts) script(b runtimetest.Behaviour) fake.Script {
 	return s
 }
 
-// prints is what a behaviour prints, as runtimetest.Shell has it.
 func prints(b runtimetest.Behaviour, spec runtime.ContainerSpec) []fake.Line {
+	stdout, stderr := b.Output(spec)
 	var out []fake.Line
-	say := func(text string) { out = append(out, fake.Line{Text: text}) }
-	for _, text := range b.Print {
-		say(text)
+	for _, text := range stdout {
+		out = append(out, fake.Line{Text: text})
 	}
-	for _, text := range b.PrintErr {
+	for _, text := range stderr {
 		out = append(out, fake.Line{Stderr: true, Text: text})
-	}
-	for _, name := range b.PrintEnv {
-		value := ""
-		for _, e := range spec.Env {
-			if e.Name == name {
-				value = e.Value
-			}
-		}
-		say(name + "=" + value)
-	}
-	if b.PrintDir {
-		say("dir=" + spec.WorkingDir)
-	}
-	if b.PrintArgs {
-		for _, arg := range spec.Args {
-			say("arg=" + arg)
-		}
-	}
-	if b.PrintLong > 0 {
-		say(strings.Repeat("x", b.PrintLong))
-	}
-	if b.PrintTail != "" {
-		say(b.PrintTail)
 	}
 	return out
 }
@@ -146,17 +121,17 @@ func (a *acts) exec(ctx context.Context, spec runtime.ContainerSpec, cmd []strin
 	if b.CannotStart {
 		return fake.ExecResult{Err: errors.New("no such program")}
 	}
-	var res fake.ExecResult
-	for _, l := range prints(b, spec) {
-		if l.Stderr {
-			res.Stderr = append(res.Stderr, l.Text+"\n"...)
-		} else {
-			res.Stdout = append(res.Stdout, l.Text+"\n"...)
-		}
-	}
 	if b.ExitAfter == 0 {
 		<-ctx.Done()
 	}
-	res.ExitCode = int(b.ExitCode)
-	return res
+	stdout, stderr := b.Output(spec)
+	return fake.ExecResult{Stdout: text(stdout), Stderr: text(stderr), ExitCode: int(b.ExitCode)}
+}
+
+func text(lines []string) []byte {
+	var b []byte
+	for _, l := range lines {
+		b = append(append(b, l...), '\n')
+	}
+	return b
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/runtime"
 )
 
 // AtOnce as Behaviour.ExitAfter makes a container exit as soon as it has
@@ -41,8 +43,9 @@ type Behaviour struct {
 	TermAfter  time.Duration
 	TermCode   int32
 
-	// Spawn also starts a child process that ignores SIGTERM, holds stdout open
-	// and lives until it is killed.
+	// Spawn also starts a child process that ignores SIGTERM and lives until it is
+	// killed. Ten times a second it prints "beat" to stdout. (Output leaves that
+	// out: a backend without processes has no children to forget.)
 	Spawn bool
 }
 
@@ -61,7 +64,7 @@ func Shell(b Behaviour) []string {
 		fmt.Fprintf(&s, "trap \"trap '' TERM; kill \\$! 2>/dev/null; sleep %s; exit %d\" TERM\n", seconds(b.TermAfter), b.TermCode)
 	}
 	if b.Spawn {
-		s.WriteString("( trap '' TERM; while :; do sleep 1; done ) &\n")
+		s.WriteString("( trap '' TERM; while :; do echo beat; sleep 0.1; done ) &\n")
 	}
 	for _, line := range b.Print {
 		fmt.Fprintf(&s, "printf '%%s\\n' %s\n", quote(line))
@@ -99,3 +102,34 @@ func Shell(b Behaviour) []string {
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Output is what b prints in a container (or a command of Exec beside one) made
+// from spec: whole lines, without their newlines, and PrintTail as the last line
+// of stdout. For harnesses whose backend runs no commands.
+func (b Behaviour) Output(spec runtime.ContainerSpec) (stdout, stderr []string) {
+	stdout = append(stdout, b.Print...)
+	for _, name := range b.PrintEnv {
+		value := ""
+		for _, e := range spec.Env {
+			if e.Name == name {
+				value = e.Value
+			}
+		}
+		stdout = append(stdout, name+"="+value)
+	}
+	if b.PrintDir {
+		stdout = append(stdout, "dir="+spec.WorkingDir)
+	}
+	if b.PrintArgs {
+		for _, arg := range spec.Args {
+			stdout = append(stdout, "arg="+arg)
+		}
+	}
+	if b.PrintLong > 0 {
+		stdout = append(stdout, strings.Repeat("x", b.PrintLong))
+	}
+	if b.PrintTail != "" {
+		stdout = append(stdout, b.PrintTail)
+	}
+	return stdout, b.PrintErr
+}

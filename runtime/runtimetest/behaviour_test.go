@@ -60,9 +60,11 @@ func TestShellOnSIGTERM(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, c.Start())
 			defer func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }() // what Spawn left
-			line, err := bufio.NewReader(out).ReadString('\n')
-			require.NoError(t, err)
-			require.Equal(t, "ready\n", line)
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && lines.Text() != "ready" {
+				require.Equal(t, "beat", lines.Text())
+			}
+			require.Equal(t, "ready", lines.Text())
 			require.NoError(t, syscall.Kill(tt.group*c.Process.Pid, syscall.SIGTERM))
 			err = c.Wait()
 			assert.Equal(t, tt.want, c.ProcessState.ExitCode(), "%v", err)

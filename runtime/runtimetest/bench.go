@@ -53,7 +53,9 @@ func (b *bench) pod(containers ...string) *testPod {
 		Spec:       v1.PodSpec{RestartPolicy: v1.RestartPolicyNever},
 	}
 	for _, name := range containers {
-		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: name, Image: "runtimetest"})
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
+			Name: name, Image: "runtimetest", Command: []string{"what runs is ContainerSpec.Command"},
+		})
 	}
 	if b.h.Pod != nil {
 		b.h.Pod(pod)
@@ -112,7 +114,7 @@ func (b *bench) create(p *testPod, sandbox runtime.SandboxID, name string, resta
 func (b *bench) createSpec(sandbox runtime.SandboxID, spec runtime.ContainerSpec) runtime.ContainerID {
 	b.Helper()
 	id, err := b.rt.CreateContainer(b.Context(), sandbox, spec)
-	require.NoError(b, err, "CreateContainer in a ready sandbox must work")
+	require.NoError(b, err, impliedCreate)
 	require.Equal(b, b.rt.Name(), id.Runtime, ruleName)
 	require.NotEmpty(b, id.ID, ruleID)
 	return id
@@ -199,7 +201,7 @@ func (b *bench) mustState(p *testPod, id runtime.ContainerID, want runtime.State
 func (b *bench) awaitExit(p *testPod, id runtime.ContainerID) *runtime.ContainerStatus {
 	b.Helper()
 	var c *runtime.ContainerStatus
-	b.await("the exit of "+id.String(), func() bool {
+	b.await(ruleDurable, "the exit of "+id.String(), func() bool {
 		c = b.container(p, id)
 		require.NotNil(b, c, "%s: container %s has no record any more", ruleDurable, id)
 		return c.State == runtime.StateExited
@@ -209,11 +211,11 @@ func (b *bench) awaitExit(p *testPod, id runtime.ContainerID) *runtime.Container
 
 // await asks again and again until done says so. Real backends have nothing
 // better to wait on that every one of them offers.
-func (b *bench) await(what string, done func() bool) {
+func (b *bench) await(r rule, what string, done func() bool) {
 	b.Helper()
 	deadline := time.Now().Add(b.h.Patience)
 	for !done() {
-		require.True(b, time.Now().Before(deadline), "waited %v for %s", b.h.Patience, what)
+		require.True(b, time.Now().Before(deadline), "%s: waited %v for %s", r, b.h.Patience, what)
 		time.Sleep(b.h.Unit / 10)
 	}
 }

@@ -101,8 +101,9 @@ func concurrentPods(b *bench) {
 			return errors.Join(b.rt.StopSandbox(ctx, sb), b.rt.RemoveSandbox(ctx, sb))
 		})
 	}
-	require.NoError(b, together(fs...), ruleConcurrent)
-	require.NoError(b, end(), "%s: a List meanwhile failed", ruleConcurrent)
+	failed, listFailed := together(fs...), end()
+	require.NoError(b, failed, ruleConcurrent)
+	require.NoError(b, listFailed, "%s: a List meanwhile failed", ruleConcurrent)
 	require.Empty(b, b.list(runtime.ListOptions{}), ruleList)
 }
 
@@ -117,8 +118,9 @@ func concurrentContainersOfOnePod(b *bench) {
 		spec := b.spec(p, name, 0, Behaviour{})
 		fs = append(fs, func() error { return b.life(b.Context(), sb, spec) })
 	}
-	require.NoError(b, together(fs...), ruleConcurrent)
-	require.NoError(b, end(), "%s: a List meanwhile failed", ruleConcurrent)
+	failed, listFailed := together(fs...), end()
+	require.NoError(b, failed, ruleConcurrent)
+	require.NoError(b, listFailed, "%s: a List meanwhile failed", ruleConcurrent)
 	b.mustState(p, stays, runtime.StateRunning, ruleConcurrent)
 	require.Len(b, b.status(p).Containers, 1, ruleConcurrent)
 }

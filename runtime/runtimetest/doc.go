@@ -39,8 +39,8 @@
 // case it removes everything the case made, from List's data alone, and fails
 // if anything is left.
 //
-// Each failure message begins with the sentence of the seam (the comment of
-// runtime.Runtime and its neighbours) that is broken.
+// Each failure message says which sentence of the seam (the comments of
+// runtime.Runtime and its neighbours) is broken, or what the seam implies.
 //
 // # What is not checked
 //

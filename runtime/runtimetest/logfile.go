@@ -89,7 +89,7 @@ func output(lines []logLine, stream string) []string {
 // awaitLine waits until stdout has this line.
 func (b *bench) awaitLine(path, line string) {
 	b.Helper()
-	b.await(fmt.Sprintf("the line %q in the log (%s)", line, ruleLog), func() bool {
+	b.await(ruleLog, fmt.Sprintf("the line %q in the log", line), func() bool {
 		return slices.Contains(output(b.readLog(path), "stdout"), line)
 	})
 }

@@ -31,7 +31,7 @@ func (b *bench) printed(p *testPod, sb runtime.SandboxID, spec runtime.Container
 	b.start(id)
 	b.awaitExit(p, id)
 	// The exit may be known a moment before the last line is in the file.
-	b.await("a last line in the log ("+string(ruleLog)+")", func() bool {
+	b.await(ruleLog, "a last line in the log", func() bool {
 		return slices.Contains(output(b.readLog(spec.LogPath), "stdout"), "end")
 	})
 	return b.readLog(spec.LogPath)
@@ -93,7 +93,7 @@ func logOfLongLines(b *bench) {
 		Print: []string{"before"}, PrintLong: long, PrintTail: "end", ExitAfter: AtOnce,
 	}))
 	got := output(lines, "stdout")
-	require.Len(b, got, 3, "%s: the pieces of a long line are joined by P", ruleLog)
+	require.True(b, len(got) == 3, "%s: %d lines instead of 3; the pieces of a long line are joined by P", ruleLog, len(got))
 	require.Equal(b, "before", got[0], ruleLog)
 	require.True(b, got[1] == strings.Repeat("x", long), "%s: %d of %d bytes of a long line", ruleLog, len(got[1]), long)
 	require.True(b, slices.ContainsFunc(lines, func(l logLine) bool { return l.partial }), "%s: a line of %d bytes is cut into P entries", ruleLog, long)
@@ -128,6 +128,6 @@ func noLogPath(b *bench) {
 	id := b.createSpec(sb, spec)
 	b.start(id)
 	c := b.awaitExit(p, id)
-	require.EqualValues(b, 2, c.ExitCode, "an empty LogPath means no log, and no other difference")
+	require.EqualValues(b, 2, c.ExitCode, impliedNoLog)
 	require.Empty(b, c.LogPath, ruleLog)
 }

@@ -27,18 +27,18 @@ func reboot(b *bench) {
 
 	st := b.status(p)
 	for _, s := range st.Sandboxes {
-		require.False(b, s.Ready, ruleReboot)
+		require.False(b, s.Ready, impliedReboot)
 	}
-	require.Contains(b, []runtime.State{runtime.StateExited, runtime.StateUnknown}, b.container(p, ran).State, ruleReboot)
-	require.EqualValues(b, 8, b.mustState(p, done, runtime.StateExited, ruleReboot).ExitCode, ruleDurable)
-	require.Contains(b, []runtime.State{runtime.StateCreated, runtime.StateExited}, b.container(p, made).State, ruleReboot)
+	require.Contains(b, []runtime.State{runtime.StateExited, runtime.StateUnknown}, b.container(p, ran).State, impliedReboot)
+	require.EqualValues(b, 8, b.mustState(p, done, runtime.StateExited, impliedReboot).ExitCode, ruleDurable)
+	require.Contains(b, []runtime.State{runtime.StateCreated, runtime.StateExited}, b.container(p, made).State, impliedReboot)
 	require.NoError(b, b.rt.StopContainer(b.Context(), ran, 0), ruleStop)
 	b.mustState(p, ran, runtime.StateExited, ruleStop)
 
 	next := b.sandbox(p, st.Sandboxes[0].Attempt+1)
 	id := b.run(p, next, "main", 1, Behaviour{})
 	st = b.status(p)
-	require.Equal(b, next, st.Current().ID, ruleReboot)
-	require.Equal(b, id, st.Active("main").ID, ruleReboot)
-	require.Nil(b, st.Active("done"), "what ran before the reboot is never active")
+	require.Equal(b, next, st.Current().ID, impliedReboot)
+	require.Equal(b, id, st.Active("main").ID, impliedReboot)
+	require.Nil(b, st.Active("done"), impliedReboot)
 }

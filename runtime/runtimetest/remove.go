@@ -28,7 +28,7 @@ func removeStopsFirst(b *bench) {
 	require.NoError(b, b.rt.RemoveContainer(b.Context(), id), ruleRemove)
 	require.Less(b, time.Since(begin), b.h.Patience, ruleRemove)
 	require.Nil(b, b.container(p, id), "%s: the record is still there", ruleRemove)
-	b.mustState(p, other, runtime.StateRunning, ruleRemove)
+	b.mustState(p, other, runtime.StateRunning, impliedApart)
 }
 
 func removeTwice(b *bench) {
@@ -47,6 +47,10 @@ func removeTwice(b *bench) {
 		require.True(b, gone(err), "%s: %s of what is removed: %v", ruleIdempotent, what, err)
 	}
 	require.NotContains(b, b.list(runtime.ListOptions{}), p.UID, ruleList)
+
+	again := b.sandbox(p, 0)
+	require.NotEqual(b, sb, again, ruleSandboxMet)
+	require.NotEqual(b, id, b.create(p, again, "main", 0, Behaviour{}), ruleID)
 }
 
 func removeKeepsLogs(b *bench) {

@@ -47,5 +47,20 @@ const (
 	ruleExecCtx    rule = "when ctx ends Exec's command and what it started are killed"
 	ruleExecCut    rule = "Exec cuts each stream at 16 KiB and discards the rest"
 	ruleCheck      rule = "a refusal by CheckPod is an *UnsupportedError that lists every field; RunSandbox and CreateContainer return the same error"
-	ruleReboot     rule = "after a reboot no sandbox is ready and nothing runs: what ran is exited or unknown"
+	ruleSecret     rule = "EnvVar: values may be secrets, they go into no log, event or error"
+	ruleLogDir     rule = "SandboxSpec.LogDirectory: the backend makes it"
+)
+
+// What the seam implies without saying it.
+const (
+	impliedCreate  rule = "(implied) a container can be created in a ready sandbox"
+	impliedNoStart rule = "(implied) a program that does not exist is a failed start, not an exit"
+	impliedIdle    rule = "(implied) a sandbox stays ready until it is stopped or the machine reboots"
+	impliedStopped rule = "(implied) nothing starts in a sandbox that is not ready"
+	impliedApart   rule = "(implied) removing one thing leaves all others alone"
+	impliedIP      rule = "(implied) a ready sandbox whose network is known has an IP"
+	impliedNoLog   rule = "(implied) without a LogPath there is no log, and no other difference"
+	impliedAlone   rule = "(implied) when an instance is exited nothing that it started runs any more"
+	impliedPlain   rule = "(implied) a pod of plain containers is refused by nobody"
+	impliedReboot  rule = "(implied) after a reboot no sandbox is ready and nothing runs: what ran is exited or unknown"
 )

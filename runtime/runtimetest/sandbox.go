@@ -34,8 +34,9 @@ func sandboxIsReady(b *bench) {
 	require.Equal(b, p.Spec.HostNetwork, got.HostNetwork, ruleSandboxMet)
 	require.False(b, got.CreatedAt.Before(before.Add(-time.Second)) || got.CreatedAt.After(time.Now().Add(time.Second)), ruleTimes)
 	if got.NetworkKnown {
-		require.NotEmpty(b, got.IPs, "a ready sandbox with a known network has an IP")
+		require.NotEmpty(b, got.IPs, impliedIP)
 	}
+	require.DirExists(b, p.logs, ruleLogDir)
 }
 
 func sandboxStopKillsAtOnce(b *bench) {
@@ -58,8 +59,8 @@ func sandboxStopKillsAtOnce(b *bench) {
 		require.EqualValues(b, 137, b.mustState(p, id, runtime.StateExited, ruleSandStop).ExitCode, ruleSandStop)
 	}
 	require.EqualValues(b, 6, b.mustState(p, done, runtime.StateExited, ruleState).ExitCode, ruleExit)
-	require.Error(b, b.rt.StartContainer(b.Context(), made), "nothing starts in a stopped sandbox")
-	require.NotEqual(b, runtime.StateRunning, b.container(p, made).State, "nothing starts in a stopped sandbox")
+	require.Error(b, b.rt.StartContainer(b.Context(), made), impliedStopped)
+	require.NotEqual(b, runtime.StateRunning, b.container(p, made).State, impliedStopped)
 }
 
 func sandboxStopTwice(b *bench) {
@@ -91,7 +92,7 @@ func sandboxAttempts(b *bench) {
 	b.mustState(p, old, runtime.StateExited, ruleSandStop)
 
 	require.NoError(b, b.rt.RemoveSandbox(b.Context(), first), ruleRemove)
-	b.mustState(p, id, runtime.StateRunning, "removing an old sandbox leaves the new one alone")
+	b.mustState(p, id, runtime.StateRunning, impliedApart)
 	require.Nil(b, b.container(p, old), ruleRemoveSand)
 }
 
@@ -109,7 +110,7 @@ func sandboxRemoveTakesItsRecords(b *bench) {
 	require.Empty(b, st.Sandboxes, ruleRemove)
 	require.Empty(b, st.Containers, ruleRemoveSand)
 	require.NotContains(b, b.list(runtime.ListOptions{}), p.UID, ruleList)
-	b.mustState(q, neighbour, runtime.StateRunning, ruleRemove)
+	b.mustState(q, neighbour, runtime.StateRunning, impliedApart)
 }
 
 func sandboxOutlivesItsContainers(b *bench) {
@@ -117,8 +118,8 @@ func sandboxOutlivesItsContainers(b *bench) {
 	sb := b.sandbox(p, 0)
 	id := b.run(p, sb, "main", 0, Behaviour{ExitAfter: AtOnce})
 	b.awaitExit(p, id)
-	require.NotNil(b, b.status(p).Current(), "a sandbox stays ready until it is stopped")
+	require.NotNil(b, b.status(p).Current(), impliedIdle)
 	require.NoError(b, b.rt.RemoveContainer(b.Context(), id), ruleRemove)
-	require.NotNil(b, b.status(p).Current(), "a sandbox stays ready until it is stopped")
+	require.NotNil(b, b.status(p).Current(), impliedIdle)
 	b.run(p, sb, "main", 1, Behaviour{})
 }

@@ -24,6 +24,7 @@ func stopCases() []testCase {
 		{"CancelledStartNeverHappensAfterStop", cancelledStartNeverHappensAfterStop},
 		{"CancelledStopIsResumable", cancelledStopIsResumable},
 		{"StopSeesOwnExit", stopSeesOwnExit},
+		{"NothingOutlivesItsContainer", nothingOutlivesItsContainer},
 	}
 }
 
@@ -160,4 +161,33 @@ func stopSeesOwnExit(b *bench) {
 	id := b.run(p, sb, "main", 0, Behaviour{IgnoreTerm: true, ExitAfter: 5 * b.h.Unit, ExitCode: 11})
 	require.NoError(b, b.rt.StopContainer(b.Context(), id, longGrace), ruleStop)
 	require.EqualValues(b, 11, b.mustState(p, id, runtime.StateExited, ruleStop).ExitCode, ruleExit)
+}
+
+// nothingOutlivesItsContainer ends containers in every way while a child of
+// theirs goes on printing, and looks whether their logs still grow.
+func nothingOutlivesItsContainer(b *bench) {
+	p, q := b.pod("exits", "politely", "killed"), b.pod("main")
+	sb, other := b.sandbox(p, 0), b.sandbox(q, 0)
+	exits := b.run(p, sb, "exits", 0, Behaviour{Spawn: true, ExitAfter: 3 * b.h.Unit})
+	politely := b.run(p, sb, "politely", 0, Behaviour{Spawn: true})
+	killed := b.run(p, sb, "killed", 0, Behaviour{Spawn: true, IgnoreTerm: true})
+	inSandbox := b.run(q, other, "main", 0, Behaviour{Spawn: true})
+	require.NoError(b, b.rt.StopContainer(b.Context(), politely, longGrace), ruleStop)
+	require.NoError(b, b.rt.StopContainer(b.Context(), killed, 0), ruleStop)
+	require.NoError(b, b.rt.StopSandbox(b.Context(), other), ruleSandStop)
+	b.awaitExit(p, exits)
+
+	paths := map[runtime.ContainerID]string{inSandbox: b.container(q, inSandbox).LogPath}
+	for _, id := range []runtime.ContainerID{exits, politely, killed} {
+		paths[id] = b.container(p, id).LogPath
+	}
+	time.Sleep(2 * b.h.Unit) // what was printed in time may be written a moment later
+	lines := map[runtime.ContainerID]int{}
+	for id, path := range paths {
+		lines[id] = len(b.readLog(path))
+	}
+	time.Sleep(3*b.h.Unit + 300*time.Millisecond)
+	for id, path := range paths {
+		require.Len(b, b.readLog(path), lines[id], "%s: %s", impliedAlone, path)
+	}
 }
