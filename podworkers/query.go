@@ -43,19 +43,24 @@ func (w *Workers) All() iter.Seq2[types.UID, WorkerInfo] {
 	}
 }
 
-// snapshotEntry is what All yields, with what it is ordered by.
+// snapshotEntry is one pod of a snapshot, with what All orders it by.
 type snapshotEntry struct {
 	arrival uint64
 	uid     types.UID
 	info    WorkerInfo
 }
 
+// snapshotOf returns the snapshot of e. The lock is held.
+func (w *Workers) snapshotOf(e *entry) snapshotEntry {
+	return snapshotEntry{arrival: e.arrival, uid: e.uid, info: w.info(e)}
+}
+
 // snapshot returns every pod in the order of arrival. The sorting is done without the lock.
 func (w *Workers) snapshot() []snapshotEntry {
 	w.mu.Lock()
 	all := make([]snapshotEntry, 0, len(w.mu.entries))
-	for uid, e := range w.mu.entries {
-		all = append(all, snapshotEntry{arrival: e.arrival, uid: uid, info: w.info(e)})
+	for _, e := range w.mu.entries {
+		all = append(all, w.snapshotOf(e))
 	}
 	w.mu.Unlock()
 	slices.SortFunc(all, func(a, b snapshotEntry) int { return cmp.Compare(a.arrival, b.arrival) })

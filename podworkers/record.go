@@ -141,9 +141,7 @@ func (r *record) begin() call {
 			Type: r.updateType, Pod: r.pod, MirrorPod: r.mirror, Attempt: r.attempt, LastSync: r.lastSync,
 		},
 		orphan: r.orphan, grace: r.grace, evicted: r.evicted,
-		// The full slice expression keeps later appends away from what this call reads.
-		status:   r.status[:len(r.status):len(r.status)],
-		received: r.received,
+		status: r.status, received: r.received,
 	}
 	r.call = c.kind
 	r.unread, r.retryAt = false, time.Time{}

@@ -68,7 +68,7 @@ func (w *Workers) dispatch(e *entry) {
 func (w *Workers) drive(ctx context.Context, e *entry) {
 	for {
 		callCtx, cancel := context.WithCancelCause(ctx)
-		c, ok := w.begin(e, cancel)
+		c, ok := w.begin(callCtx, e, cancel)
 		if !ok {
 			cancel(nil)
 			return
@@ -81,11 +81,11 @@ func (w *Workers) drive(ctx context.Context, e *entry) {
 	}
 }
 
-// begin takes the call that is due; if there is none it parks e until its timer or an update.
-func (w *Workers) begin(e *entry, cancel context.CancelCauseFunc) (call, bool) {
+// begin takes the call that is due; if there is none, or Run is to end, it parks e until its timer or an update.
+func (w *Workers) begin(ctx context.Context, e *entry, cancel context.CancelCauseFunc) (call, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.mu.drive == nil || e.forgotten || !e.due() {
+	if ctx.Err() != nil || e.forgotten || !e.due() {
 		e.driven = false
 		w.arm(e)
 		return call{}, false
@@ -155,7 +155,7 @@ func (w *Workers) report(c call, ev SyncEvent) {
 
 // arm sets the timer of e for its planned call. The lock is held, and the timer not armed.
 func (w *Workers) arm(e *entry) {
-	if w.mu.drive == nil || e.forgotten || e.retryAt.IsZero() {
+	if w.mu.drive == nil || e.retryAt.IsZero() {
 		return
 	}
 	e.armed = true
@@ -169,7 +169,7 @@ func (w *Workers) arm(e *entry) {
 }
 
 // disarm stops the timer of e. The lock is held. A timer that has fired already is harmless: it finds no planned
-// call, or one that is not due yet, and is still waited for.
+// call, or one that is not due yet; Run still waits for it.
 func (w *Workers) disarm(e *entry) {
 	if !e.armed {
 		return

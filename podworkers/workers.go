@@ -175,20 +175,24 @@ func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]WorkerInfo {
 			uids[pod.UID] = struct{}{}
 		}
 	}
-	known, interrupts := w.syncKnown(uids)
+	left, interrupts := w.syncKnown(uids)
 	for _, interrupt := range interrupts {
 		interrupt()
+	}
+	known := make(map[types.UID]WorkerInfo, len(left))
+	for _, e := range left {
+		known[e.uid] = e.info
 	}
 	return known
 }
 
-func (w *Workers) syncKnown(desired map[types.UID]struct{}) (map[types.UID]WorkerInfo, []func()) {
+// syncKnown is SyncKnownPods under the lock: it returns what is left and the calls to be cancelled.
+func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntry, interrupts []func()) {
 	now := time.Now()
-	var interrupts []func()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.synced = true
-	known := make(map[types.UID]WorkerInfo, len(w.mu.entries))
+	left = make([]snapshotEntry, 0, len(w.mu.entries))
 	for uid, e := range w.mu.entries {
 		_, ok := desired[uid]
 		fate, cause := e.known(ok, now)
@@ -200,13 +204,13 @@ func (w *Workers) syncKnown(desired map[types.UID]struct{}) (map[types.UID]Worke
 			interrupts = append(interrupts, e.interrupter(cause))
 		}
 		w.react(e)
-		known[uid] = w.info(e)
+		left = append(left, w.snapshotOf(e))
 	}
 	for uid, done := range w.mu.unknown {
 		close(done)
 		delete(w.mu.unknown, uid)
 	}
-	return known, interrupts
+	return left, interrupts
 }
 
 // update validates and applies u, cancels the call in flight if it has become pointless, and returns the entry.
@@ -305,13 +309,12 @@ func (w *Workers) react(e *entry) {
 	w.dispatch(e)
 }
 
-// forget drops e. The lock is held.
+// forget drops e. The lock is held. Invariant: only an entry without a planned call is forgotten, so no timer is armed.
 func (w *Workers) forget(e *entry) {
 	e.forgotten = true
 	delete(w.mu.entries, e.uid)
 	e.closeDone()
 	w.leaveKey(e)
-	w.disarm(e)
 }
 
 // leaveKey gives up e's exclusive key, or its place in the queue, and starts the pod that gets the key. The lock is
