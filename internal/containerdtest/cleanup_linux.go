@@ -29,15 +29,13 @@ func removeInstance(l layout) error {
 	if err := killAll(l); err != nil {
 		return err
 	}
-	errs := []error{
-		removeSockets(l), removeCgroups(l), removeBridge(l.Network),
-		removeMatching(filepath.Join(cniResults, l.Network+"-*")),
+	// The folder goes last: what else there is to remove is known from it. And
+	// behind a mount may be files of others: no removal before all are gone.
+	err := errors.Join(removeSockets(l), removeResults(l), removeCgroups(l), removeBridge(l.Network), unmountBelow(l.dir))
+	if err != nil {
+		return err
 	}
-	// Behind a mount may be files of others: no removal before all are gone.
-	if err := unmountBelow(l.dir); err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
+	return os.RemoveAll(l.dir)
 }
 
 // killAll kills the processes of the instance until there are none: one may have
@@ -224,15 +222,22 @@ func removeBridge(name string) error {
 	return nil
 }
 
-func removeMatching(pattern string) error {
-	files, err := filepath.Glob(pattern)
-	if err != nil {
-		return err
+// removeResults removes what libcni remembers of sandboxes that were not stopped:
+// of their network, and of the loopback that containerd adds.
+func removeResults(l layout) error {
+	patterns := []string{l.Network + "-*"}
+	for _, id := range containerIDs(l) {
+		patterns = append(patterns, "*-"+id+"-*")
 	}
-	for _, f := range files {
-		err = errors.Join(err, os.RemoveAll(f))
+	var errs []error
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join(cniResults, pattern))
+		errs = append(errs, err)
+		for _, f := range files {
+			errs = append(errs, os.Remove(f))
+		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // onOverlay reports whether dir is on an overlay file system, as all of a

@@ -67,7 +67,8 @@ const configV3 = "version = 3\n" + configHead + `
 `
 
 // networkConfig is the pod network. Pods reach one another and the host; what
-// would need iptables, a way out, is left off.
+// would need iptables, a way out, is left off. The loopback plugin is run for
+// every pod by containerd itself.
 const networkConfig = `{
   "cniVersion": "0.4.0",
   "name": {{printf "%q" .Network}},
@@ -82,8 +83,7 @@ const networkConfig = `{
         "ranges": [[{"subnet": {{printf "%q" .Subnet}}}]],
         "routes": [{"dst": "0.0.0.0/0"}]
       }
-    },
-    {"type": "loopback"}
+    }
   ]
 }
 `

@@ -123,6 +123,7 @@ func TestPod(t *testing.T) {
 			} else {
 				assert.NotEqual(t, host, inside)
 				assert.Contains(t, p.exec(t, "ip", "addr"), ip)
+				p.exec(t, "ping", "-c", "1", "-W", "5", "127.0.0.1")
 				assert.True(t, strings.HasPrefix(ip, strings.TrimSuffix(instance.Subnet, "0/24")), "%s in %s", ip, instance.Subnet)
 				p.exec(t, "ping", "-c", "1", "-W", "5", strings.TrimSuffix(instance.Subnet, "0/24")+"1")
 			}
