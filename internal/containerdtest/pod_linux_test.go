@@ -216,7 +216,9 @@ func TestImport(t *testing.T) {
 		&runtimeapi.ContainerConfig{Image: &runtimeapi.ImageSpec{Image: image.Name}})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, p.remove(t.Context())) }()
-	require.NoError(t, retry(t.Context(), func() error {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	require.NoError(t, retry(ctx, func() error {
 		if state := p.state(t); state != runtimeapi.ContainerState_CONTAINER_EXITED {
 			return fmt.Errorf("the container is %s", state)
 		}
