@@ -112,3 +112,26 @@ type Execer interface {
 	// ctx ended.
 	Exec(ctx context.Context, id ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error)
 }
+
+// Images is an optional ability of a Runtime: to keep images and to pull them.
+// A backend without it is never asked about images.
+type Images interface {
+	// ImageID returns the ID of an image that is here, "" if it is not. image is
+	// a normalized reference: it has a tag or a digest.
+	ImageID(ctx context.Context, image string) (id string, err error)
+	// PullImage fetches an image, for as long as ctx allows, and returns its ID.
+	// auth is nil for an anonymous pull. An error that wraps
+	// ErrRegistryUnavailable or ErrSignatureValidationFailed becomes that reason.
+	PullImage(ctx context.Context, image string, auth *ImageAuth) (id string, err error)
+}
+
+// ImageAuth is what a registry wants to see. It prints as nothing.
+type ImageAuth struct {
+	Username, Password, Auth, ServerAddress, IdentityToken, RegistryToken string
+}
+
+// String keeps credentials out of logs and errors.
+func (ImageAuth) String() string { return "(credentials)" }
+
+// GoString does so for %#v.
+func (ImageAuth) GoString() string { return "(credentials)" }

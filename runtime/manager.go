@@ -37,6 +37,11 @@ type Options struct {
 	// count. Defaults to GOMAXPROCS, at least 2: on a small node that is faster
 	// for everyone than all at once.
 	MaxConcurrentStarts int
+	// Keyring finds credentials for pulling images. Defaults to none.
+	Keyring Keyring
+	// MaxParallelPulls bounds, over all pods, how many images are pulled at
+	// once. Defaults to 4.
+	MaxParallelPulls int
 	// KeepExited is how many ended instances of a container stay recorded beside
 	// the newest one, for lastState and logs. Defaults to 1, which is the least.
 	KeepExited int
@@ -57,6 +62,7 @@ type Manager struct {
 	keepExited int
 	log        *zap.Logger
 	slots      chan struct{} // one token per start under way
+	images     *imageKeeper  // nil if the runtime knows no images
 
 	mu struct {
 		sync.Mutex
@@ -76,6 +82,8 @@ func New(opts Options) (*Manager, error) {
 		return nil, errors.New("runtime: Options.Generator is required")
 	case opts.MaxConcurrentStarts < 0:
 		return nil, fmt.Errorf("runtime: Options.MaxConcurrentStarts is %d: want 0 or more", opts.MaxConcurrentStarts)
+	case opts.MaxParallelPulls < 0:
+		return nil, fmt.Errorf("runtime: Options.MaxParallelPulls is %d: want 0 or more", opts.MaxParallelPulls)
 	case opts.KeepExited < 0:
 		return nil, fmt.Errorf("runtime: Options.KeepExited is %d: want 0 or more", opts.KeepExited)
 	case opts.Backoff.Initial < 0 || opts.Backoff.Max < 0 || opts.Backoff.Reset < 0:
@@ -99,6 +107,13 @@ func New(opts Options) (*Manager, error) {
 	}
 	if m.log == nil {
 		m.log = zap.NewNop()
+	}
+	if images, ok := opts.Runtime.(Images); ok {
+		pulls := opts.MaxParallelPulls
+		if pulls == 0 {
+			pulls = 4
+		}
+		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(pulls), backoff: newPullBackoff()}
 	}
 	starts := opts.MaxConcurrentStarts
 	if starts == 0 {
@@ -144,6 +159,9 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	m.mu.Lock()
 	delete(m.mu.removed, uid)
 	m.mu.Unlock()
+	if m.images != nil {
+		m.images.forget(uid)
+	}
 	return errors.Join(errs...)
 }
 

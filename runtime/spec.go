@@ -31,6 +31,7 @@ type ContainerSpec struct {
 	RestartCount int32
 	Hash         string
 	Image        string
+	ImageID      string // what Images returned for it; empty if the backend is no Images
 
 	Command, Args []string // $(VAR) expanded
 	Env           []EnvVar // in order, no duplicates

@@ -22,6 +22,10 @@ func (p *pass) start(ctx context.Context, u *unit) {
 		p.backOff(ctx, u, restart)
 		return
 	}
+	imageID, ok := p.ensureImage(ctx, u, container)
+	if !ok {
+		return
+	}
 	count := p.restartCount(previous, container.Name)
 	if previous != nil && previous.State == StateCreated && p.instance(previous.ID) != nil {
 		// It never ran: its successor takes its place and its number.
@@ -30,7 +34,7 @@ func (p *pass) start(ctx context.Context, u *unit) {
 			return
 		}
 	}
-	id, ok := p.launch(ctx, u, container, ContainerInput{
+	id, ok := p.launch(ctx, u, container, imageID, ContainerInput{
 		RestartCount: count,
 		Hash:         hash,
 		RestartDelay: restart.Delay,
@@ -94,9 +98,24 @@ func (p *pass) backOff(ctx context.Context, u *unit, r Restart) {
 	}
 }
 
+// ensureImage makes the container's image present, if the runtime has images.
+func (p *pass) ensureImage(ctx context.Context, u *unit, c *v1.Container) (id string, ok bool) {
+	if p.m.images == nil {
+		return "", true
+	}
+	id, failure := p.m.images.ensure(ctx, p.pod, c)
+	if failure == nil {
+		return id, true
+	}
+	u.fail(ctx, &StepError{
+		Action: StartContainer, Target: c.Name, Reason: failure.reason, Cause: failure.cause, RetryAt: failure.retryAt,
+	})
+	return "", false
+}
+
 // launch generates, creates and starts. It gives up between any two steps once
 // ctx has ended, so that a pod deleted meanwhile is not started (#125050).
-func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, in ContainerInput) (id ContainerID, ok bool) {
+func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID string, in ContainerInput) (id ContainerID, ok bool) {
 	refuse := func(reason, cause error) (ContainerID, bool) {
 		e := &StepError{Action: StartContainer, Target: c.Name, Reason: reason, Cause: cause}
 		if u.fail(ctx, e) {
@@ -111,6 +130,7 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, in Containe
 	if err != nil {
 		return refuse(ErrCreateContainerConfig, err)
 	}
+	spec.ImageID = imageID
 	release, err := p.m.acquire(ctx)
 	if err != nil {
 		return ContainerID{}, false

@@ -102,8 +102,14 @@ func (p *pass) run(ctx context.Context) {
 	if p.actions.KillPod && !p.killPod(ctx) {
 		return
 	}
-	if p.actions.CreateSandbox && !p.createSandbox(ctx) {
-		return
+	if p.actions.CreateSandbox {
+		if p.m.images != nil {
+			wait := p.m.images.prefetch(ctx, p.pod, p.actions.Start)
+			defer wait()
+		}
+		if !p.createSandbox(ctx) {
+			return
+		}
 	}
 	if !p.actions.CreateSandbox {
 		if cur := p.status.Current(); cur != nil {

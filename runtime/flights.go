@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// flight is what makes two pulls the same.
+type flight struct {
+	image string
+	auth  ImageAuth
+}
+
+// flights share concurrent pulls of one image and bound how many different ones
+// are under way. A pull goes on as long as one of those who want it does.
+type flights struct {
+	slots chan struct{}
+
+	mu struct {
+		sync.Mutex
+		byKey map[flight]*inFlight
+	}
+}
+
+type inFlight struct {
+	cancel  context.CancelFunc
+	waiters int // guarded by flights.mu
+	done    chan struct{}
+	id      string // these two are written before done is closed
+	err     error
+}
+
+func newFlights(limit int) *flights {
+	f := &flights{slots: make(chan struct{}, limit)}
+	f.mu.byKey = make(map[flight]*inFlight)
+	return f
+}
+
+// errNobodyWaits is how a pull ends that everybody gave up.
+var errNobodyWaits = errors.New("nobody waits for the image any more")
+
+// do runs pull, or joins one for the same key, and waits for its end or for
+// ctx's. The goroutine that pulls ends no later than the last caller's return.
+func (f *flights) do(ctx context.Context, key flight, pull func(context.Context) (string, error)) (string, error) {
+	p := f.board(ctx, key, pull)
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	p.waiters--
+	last := p.waiters == 0
+	if last && f.mu.byKey[key] == p {
+		delete(f.mu.byKey, key)
+	}
+	f.mu.Unlock()
+	if last {
+		p.cancel()
+		<-p.done
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return p.id, p.err
+}
+
+func (f *flights) board(ctx context.Context, key flight, pull func(context.Context) (string, error)) *inFlight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.mu.byKey[key]; p != nil {
+		p.waiters++
+		return p
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := &inFlight{cancel: cancel, waiters: 1, done: make(chan struct{})}
+	f.mu.byKey[key] = p
+	go func() {
+		defer close(p.done)
+		select {
+		case f.slots <- struct{}{}:
+			defer func() { <-f.slots }()
+			p.id, p.err = pull(own)
+		case <-own.Done():
+			p.err = errNobodyWaits
+		}
+		f.mu.Lock()
+		if f.mu.byKey[key] == p {
+			delete(f.mu.byKey, key) // whoever comes later pulls anew
+		}
+		f.mu.Unlock()
+	}()
+	return p
+}
+
+// The kubelet's delays between failed pulls of one image for one pod.
+const (
+	pullBackoffInitial = 10 * time.Second
+	pullBackoffMax     = 300 * time.Second
+)
+
+// pullBackoff remembers failed pulls by pod and image.
+type pullBackoff struct {
+	mu struct {
+		sync.Mutex
+		byPod map[types.UID]map[string]pullFailure
+	}
+}
+
+type pullFailure struct {
+	at    time.Time
+	delay time.Duration
+	err   error
+}
+
+func newPullBackoff() *pullBackoff {
+	b := &pullBackoff{}
+	b.mu.byPod = make(map[types.UID]map[string]pullFailure)
+	return b
+}
+
+// wait returns when the image may be tried again and how it failed last; the
+// zero time means now.
+func (b *pullBackoff) wait(uid types.UID, image string, now time.Time) (time.Time, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f, ok := b.mu.byPod[uid][image]
+	if at := f.at.Add(f.delay); ok && at.After(now) {
+		return at, f.err
+	}
+	return time.Time{}, nil
+}
+
+// failed doubles the delay, unless the last failure is long ago.
+func (b *pullBackoff) failed(uid types.UID, image string, err error, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	images := b.mu.byPod[uid]
+	if images == nil {
+		images = make(map[string]pullFailure)
+		b.mu.byPod[uid] = images
+	}
+	last, ok := images[image]
+	next := pullFailure{at: now, delay: pullBackoffInitial, err: err}
+	if ok && now.Sub(last.at) <= 2*pullBackoffMax {
+		next.delay = min(2*last.delay, pullBackoffMax)
+	}
+	images[image] = next
+}
+
+func (b *pullBackoff) succeeded(uid types.UID, image string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.mu.byPod[uid], image)
+}
+
+func (b *pullBackoff) forget(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.mu.byPod, uid)
+}

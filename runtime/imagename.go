@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// The grammar of image references, as registries have it: an optional
+// registry[:port], lower-case path components, an optional tag and digest.
+var (
+	imageComponent = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
+	imageHost      = `(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?`
+	imageTag       = `[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}`
+	imageDigest    = `[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}`
+
+	imageReference = regexp.MustCompile(`^((?:` + imageHost + `/)?` + imageComponent + `(?:/` + imageComponent + `)*)(?::(` + imageTag + `))?(?:@(` + imageDigest + `))?$`)
+	bareImageID    = regexp.MustCompile(`^[a-f0-9]{64}$`)
+)
+
+// NormalizeImage checks an image reference and adds ":latest" if it has neither
+// tag nor digest. Nothing else is expanded; in particular no registry is
+// assumed. The error says what is wrong with it.
+func NormalizeImage(image string) (string, error) {
+	switch {
+	case image == "":
+		return "", fmt.Errorf("the image has no name")
+	case strings.Contains(image, "://"):
+		return "", fmt.Errorf("image %q: a reference has no scheme", image)
+	case bareImageID.MatchString(image):
+		return "", fmt.Errorf("image %q: an ID is no reference", image)
+	}
+	parts := imageReference.FindStringSubmatch(image)
+	switch {
+	case parts == nil && imageReference.MatchString(strings.ToLower(image)):
+		return "", fmt.Errorf("image %q: names are in lower case", image)
+	case parts == nil:
+		return "", fmt.Errorf("image %q: want [registry/]name[:tag][@digest]", image)
+	case len(parts[1]) > 255:
+		return "", fmt.Errorf("image %q: the name is longer than 255 characters", image)
+	case parts[2] == "" && parts[3] == "":
+		return image + ":latest", nil
+	}
+	return image, nil
+}
