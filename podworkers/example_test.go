@@ -60,15 +60,15 @@ func Example() {
 	if err := workers.KillPod(ctx, pod, podworkers.KillOptions{GracePeriodSeconds: &grace}); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println("may have running containers:", workers.CouldHaveRunningContainers(pod.UID))
 	<-finished
+	fmt.Println("may have running containers:", workers.CouldHaveRunningContainers(pod.UID))
 
 	cancel()
 	fmt.Println("Run:", <-ended)
-	// Unordered output:
+	// Output:
 	// start web
 	// stop web within 5 s
-	// may have running containers: false
 	// clean up after web
+	// may have running containers: false
 	// Run: <nil>
 }
