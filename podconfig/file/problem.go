@@ -62,8 +62,10 @@ type reporter struct {
 
 func (r *reporter) set(s subject, err error) {
 	if err == nil {
-		if _, ok := r.told[s]; ok {
-			delete(r.told, s)
+		_, was := r.told[s]
+		delete(r.told, s)
+		// The other problem that a path may have is not over by that.
+		if _, other := r.told[subject{path: s.path, watch: !s.watch}]; was && !other {
 			r.tell(s.path, nil)
 		}
 		return

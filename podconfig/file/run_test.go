@@ -146,19 +146,24 @@ func TestWatchThatEndsIsArmedAgainAndNothingIsMissed(t *testing.T) {
 		assert.Equal(t, 2, calls(r))
 		assert.Equal(t, []snapshot{{100 * ms, []string{"a=i"}}}, r.take())
 
+		r.onArm = func() { r.write("c.yaml", pod("c", "i")) } // after the scan, before the watch
+		r.endWatch()
+		r.wait(time.Second)
+		assert.Equal(t, []string{"a=i", "c=i"}, r.take()[0].pods)
+		r.onArm = nil
 		r.failWith(errors.New("no more watches"))
 		r.endWatch()
 		r.wait(10 * time.Second)
-		assert.Equal(t, 2+4, calls(r), "after 0.1, 1.1, 3.1 and 7.1 seconds")
+		assert.Equal(t, 3+4, calls(r), "after 0.1, 1.1, 3.1 and 7.1 seconds")
 		assert.Equal(t, []string{".: cannot watch for changes, looking every 20s instead: no more watches"}, r.told())
 		r.write("b.yaml", pod("b", "i"))
 		r.wait(20 * time.Second)
-		assert.Equal(t, []string{"a=i", "b=i"}, r.take()[0].pods)
+		assert.Equal(t, []string{"a=i", "b=i", "c=i"}, r.take()[0].pods)
 		r.failWith(nil)
 		r.wait(20 * time.Second)
 		assert.Equal(t, []string{". ok"}, r.told())
 		require.NoError(t, r.stop())
-		assert.Equal(t, 3, ended(r))
+		assert.Equal(t, 4, ended(r))
 	})
 }
 
@@ -232,6 +237,26 @@ func TestEditorsNeverEndAPod(t *testing.T) {
 			})
 		})
 	}
+}
+
+// emacs and others leave a copy beside the file for a moment, under a name that comes first.
+func TestCopyThatComesFirstMustStayForTheDebounce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.write("a.yaml", pod("a", "i"))
+		r := run(f)
+		r.take()
+		r.change(func() { r.write("#a.yaml#", pod("a", "i")) })
+		r.wait(90 * ms)
+		r.change(func() { r.remove("#a.yaml#") })
+		r.wait(time.Second)
+		assert.Empty(t, r.take())
+		assert.Empty(t, r.told())
+		r.change(func() { r.write("#a.yaml#", pod("a", "i")) })
+		r.wait(time.Second)
+		assert.Len(t, r.take(), 1, "the first name counts")
+		require.NoError(t, r.stop())
+	})
 }
 
 // The kubelet's event handler opens a FIFO like any file, and hangs until somebody writes to it.

@@ -27,6 +27,8 @@ func TestValidateContainers(t *testing.T) {
 				"spec.containers[0].ports[3].hostPort: Invalid value: -1", "spec.containers[0].ports[3].hostIP: Invalid", "spec.containers[0].ports[3].protocol: Unsupported"}},
 		{"host ports", "{containers: [{name: a, image: i, ports: [{containerPort: 1, hostPort: 5}]}, {name: b, image: i, ports: [{containerPort: 2, hostPort: 5}, {containerPort: 2, hostPort: 5, protocol: UDP}]}]}",
 			[]string{`spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//5"`}},
+		{"host ports of a sidecar", "{initContainers: [{name: i, image: i, ports: [{containerPort: 1, hostPort: 5}]}, {name: s, image: i, restartPolicy: Always, ports: [{containerPort: 1, hostPort: 5}]}], containers: [{name: a, image: i, ports: [{containerPort: 1, hostPort: 5}]}]}",
+			[]string{`spec.containers[0].ports[0].hostPort: Duplicate value: "TCP//5"`}},
 		{"host network", "{hostNetwork: true, containers: [{name: a, image: i, ports: [{containerPort: 1, hostPort: 5}]}]}",
 			[]string{"spec.containers[0].ports[0].hostPort: Invalid value: 5: must match containerPort"}},
 		{"restart policy", "{initContainers: [{name: a, image: i, restartPolicy: Odd}], containers: [{name: b, image: i, restartPolicy: OnFailure}]}",
