@@ -196,14 +196,21 @@ func (r *Runtime) sandboxes(uid types.UID) ([]sandboxKey, error) {
 	return keys, err
 }
 
-// subfolders returns the names of the folders in dir.
+// subfolders returns the names of the folders in dir; none if dir was removed
+// since it was opened.
 func subfolders(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(-1)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	var names []string
 	for _, e := range entries {
 		if e.IsDir() {

@@ -3,9 +3,12 @@
 package process_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +21,8 @@ import (
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process"
+	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
 // testUID begins the UID of every pod of the tests but the conformance suite's,
@@ -175,6 +180,28 @@ func (e *env) awaitLog(pod *v1.Pod, line string) {
 	e.until("the log says "+line, func() bool {
 		return strings.Contains("\n"+e.log(pod, 0), "\n"+line+"\n")
 	})
+}
+
+func (e *env) background() context.Context { return context.WithoutCancel(e.Context()) }
+
+// processes returns what carries the mark of a container.
+func (e *env) processes(id runtime.ContainerID) []proc.Info {
+	e.Helper()
+	all, err := proc.All()
+	require.NoError(e, err)
+	return slices.DeleteFunc(all, func(p proc.Info) bool {
+		return p.Zombie || !proc.HasEnv(p.PID, record.IDEnv+"="+id.ID)
+	})
+}
+
+// process returns pid.json of a container.
+func (e *env) process(id runtime.ContainerID) record.Process {
+	e.Helper()
+	raw, err := os.ReadFile(filepath.Join(e.folder(id), record.ProcessFile))
+	require.NoError(e, err)
+	var p record.Process
+	require.NoError(e, json.Unmarshal(raw, &p))
+	return p
 }
 
 // folder is where the state of a container is.

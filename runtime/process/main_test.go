@@ -18,6 +18,8 @@ import (
 func TestMain(m *testing.M) {
 	process.Main()
 	miniAgent()
+	// Built with -race every shim would sleep for a second at its end.
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	code := m.Run()
 	if left := leftovers(); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes left behind:\n%s\n", strings.Join(left, "\n"))

@@ -24,7 +24,7 @@ const (
 
 // observation is what became of one container, and the records that say so.
 type observation struct {
-	verdict verdict // created, running, exited or unknown
+	verdict verdict // below verdictSettling
 	spec    record.Spec
 	process record.Process
 	exit    record.Exit
@@ -35,37 +35,79 @@ type observation struct {
 // ends what a dead shim left behind. The error is ctx's, or
 // runtime.ErrNotFound for a container that is being removed.
 func (r *Runtime) observe(ctx context.Context, in *instance) (observation, error) {
-	deadline := time.Now().Add(settleTime)
+	deadline := r.settleBy(in.path)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		o, f, err := r.look(in)
-		if err == nil {
-			o.verdict = judge(f)
-			if o.verdict >= verdictLost {
-				err = r.conclude(ctx, in)
-			}
-		}
-		switch {
-		case ctx.Err() != nil:
-			return o, ctx.Err()
-		case errors.Is(err, runtime.ErrNotFound):
+		o, err := r.observeNow(ctx, in)
+		if err != nil {
 			return o, err
-		case err != nil && !errors.Is(err, record.ErrLocked):
-			r.report(in.path, err)
-			o.verdict, o.err = verdictUnknown, err
+		}
+		if o.verdict != verdictSettling {
+			r.settled(in.path)
 			return o, nil
-		case err == nil && o.verdict < verdictSettling:
-			if o.verdict == verdictExited {
-				o.process.Shim.Reap()
-			}
-			return o, nil
-		case time.Now().After(deadline):
+		}
+		if !time.Now().Before(deadline) {
+			r.unsettled(in.path)
 			o.verdict, o.err = verdictUnknown, errors.New("its start does not settle")
 			return o, nil
-		case err == nil && o.verdict > verdictSettling:
-			continue // concluded; look again
 		}
-		_ = proc.Pause(ctx, wait)
+		if !proc.Pause(ctx, wait) {
+			return o, ctx.Err()
+		}
 	}
+}
+
+// observeNow is observe without waiting: the verdict may be settling.
+func (r *Runtime) observeNow(ctx context.Context, in *instance) (observation, error) {
+	o, f, err := r.look(in)
+	if err == nil {
+		o.verdict = judge(f)
+	}
+	if err == nil && o.verdict > verdictSettling {
+		if err = r.conclude(ctx, in); err == nil {
+			if o, f, err = r.look(in); err == nil {
+				o.verdict = min(judge(f), verdictSettling)
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, runtime.ErrNotFound):
+		return o, err
+	case errors.Is(err, record.ErrLocked):
+		o.verdict = verdictSettling
+	case err != nil && ctx.Err() != nil:
+		return o, ctx.Err()
+	case err != nil:
+		r.report(in.path, err)
+		o.verdict, o.err = verdictUnknown, err
+	case o.verdict == verdictUnknown:
+		o.err = errors.New("its record is broken")
+	case o.verdict == verdictExited:
+		o.process.Shim.Reap()
+	}
+	return o, nil
+}
+
+// settleBy returns until when a container may be waited for to settle: not at
+// all if it did not the last time, or one hung start would slow every List.
+func (r *Runtime) settleBy(path string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.stuck[path] {
+		return time.Time{}
+	}
+	return time.Now().Add(settleTime)
+}
+
+func (r *Runtime) settled(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.stuck, path)
+}
+
+func (r *Runtime) unsettled(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.stuck[path] = true
 }
 
 // look gathers the facts. See facts for the order.
@@ -79,9 +121,12 @@ func (r *Runtime) look(in *instance) (o observation, f facts, err error) {
 	if o.process, f.process, err = read[record.Process](r, in, record.ProcessFile); err != nil {
 		return o, f, err
 	}
+	if f.rebooted = in.boot.before(o.process); f.rebooted {
+		// A process of this boot may well have the same number and start time.
+		o.process.Shim, o.process.Main = proc.Ref{}, proc.Ref{}
+	}
 	f.started = o.process.Main.PID > 0
 	f.shim = o.process.Shim.Alive()
-	f.rebooted = in.boot.before(o.process)
 	var spec presence
 	if o.spec, spec, err = read[record.Spec](r, in, record.SpecFile); spec != present {
 		o.spec = in.bareSpec()
@@ -143,6 +188,9 @@ func (r *Runtime) conclude(ctx context.Context, in *instance) error {
 		exit.Message = "the machine was restarted while the container ran"
 	case verdictForgotten:
 		exit.Message = "the record of how the container ended cannot be read"
+		if err := in.dir.RemoveAll(record.ExitFile); err != nil {
+			return err
+		}
 	default:
 		return nil // it was concluded meanwhile
 	}

@@ -77,6 +77,7 @@ type Runtime struct {
 	mu struct {
 		sync.Mutex
 		reported map[string]bool // broken records that were logged
+		stuck    map[string]bool // containers whose start did not settle
 		watch    *proc.Set       // of the Watch under way; nil if there is none
 	}
 }
@@ -111,7 +112,7 @@ func New(opts Options) (*Runtime, error) {
 	if r.log == nil {
 		r.log = zap.NewNop()
 	}
-	r.mu.reported = map[string]bool{}
+	r.mu.reported, r.mu.stuck = map[string]bool{}, map[string]bool{}
 	return r, nil
 }
 

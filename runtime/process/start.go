@@ -121,8 +121,7 @@ func (r *Runtime) startShim(in *instance, lock, say *os.File) (*os.Process, erro
 	defer shimLog.Close()
 	p, err := os.StartProcess(path, []string{record.ShimName, in.path}, &os.ProcAttr{
 		Dir: in.path,
-		// One thread at a time is plenty, and a small stack of Go threads.
-		Env: []string{record.ShimEnv + "=1", "GOMAXPROCS=1"},
+		Env: shimEnvironment(),
 		// In the order of record.LockFD and record.StatusFD.
 		Files: []*os.File{null, null, shimLog, lock, say},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
@@ -131,6 +130,18 @@ func (r *Runtime) startShim(in *instance, lock, say *os.File) (*os.Process, erro
 		return nil, fmt.Errorf("start the shim: %w", err)
 	}
 	return p, nil
+}
+
+// shimEnvironment is the whole environment of a shim: its mark, that one thread
+// is plenty, and what builds with -race and -cover are told by.
+func shimEnvironment() []string {
+	env := []string{record.ShimEnv + "=1", "GOMAXPROCS=1"}
+	for _, name := range []string{"GORACE", "GOCOVERDIR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
 }
 
 // selfExecutable returns a path that executes this program, even if its file

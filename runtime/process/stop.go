@@ -124,11 +124,12 @@ func awaitEnd(ctx context.Context, shim proc.Ref) error {
 		return err
 	}
 	defer h.Close()
-	if err := h.Wait(ctx); err != nil {
-		return err
+	ending, cancel := context.WithTimeout(ctx, killTime)
+	defer cancel()
+	if err := h.Wait(ending); err == nil {
+		shim.Reap()
 	}
-	shim.Reap()
-	return nil
+	return ctx.Err()
 }
 
 // retire makes a container that was never started exited, so that no start that

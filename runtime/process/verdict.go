@@ -31,6 +31,8 @@ const (
 	verdictCreated verdict = iota
 	verdictRunning
 	verdictExited
+	// verdictUnknown: it may run.
+	verdictUnknown
 	// verdictSettling: it will be another verdict in a moment.
 	verdictSettling
 	// verdictLost: the shim died without a word. Whatever is left must be killed,
@@ -40,9 +42,6 @@ const (
 	verdictRebooted
 	// verdictForgotten: it has exited, but how cannot be read any more.
 	verdictForgotten
-	// verdictUnknown: it may run. judge never says so; it is what is left when
-	// nothing settles.
-	verdictUnknown
 )
 
 // judge says what became of a container. Invariant: it says created only if no
@@ -61,6 +60,8 @@ func judge(f facts) verdict {
 	case f.shim && f.started && f.exit == absent:
 		// With or without the lock: the lock file may have been removed.
 		return verdictRunning
+	case f.locked && f.process == corrupt:
+		return verdictUnknown // there is a shim, and it cannot say more
 	case f.locked || f.shim:
 		return verdictSettling
 	case ran:

@@ -91,7 +91,7 @@ func (r Ref) Signal(sig unix.Signal) error {
 // readable, until it says yes or ctx ends.
 func waitReadable(ctx context.Context, f *os.File, ready func(fd int) (bool, error)) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 	if err := f.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -115,7 +115,7 @@ func waitReadable(ctx context.Context, f *os.File, ready func(fd int) (bool, err
 	case err == nil:
 		return readyErr
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return ctx.Err()
 	default:
 		return err
 	}

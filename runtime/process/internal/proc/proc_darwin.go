@@ -75,7 +75,7 @@ func (h *Handle) Close() {}
 func (h *Handle) Wait(ctx context.Context) error {
 	for h.ref.Alive() {
 		if !Pause(ctx, pollInterval) {
-			return context.Cause(ctx)
+			return ctx.Err()
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ func (s *Set) Wait(ctx context.Context) ([]string, error) {
 			return keys, nil
 		}
 		if !Pause(ctx, pollInterval) {
-			return nil, context.Cause(ctx)
+			return nil, ctx.Err()
 		}
 	}
 }

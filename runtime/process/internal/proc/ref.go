@@ -92,7 +92,7 @@ func KillAll(ctx context.Context, mine func(Info) bool) error {
 			return fmt.Errorf("%d processes cannot be killed: %w", left, lastErr)
 		}
 		if !Pause(ctx, wait) {
-			return fmt.Errorf("%d processes left: %w", left, context.Cause(ctx))
+			return fmt.Errorf("%d processes left: %w", left, ctx.Err())
 		}
 	}
 }

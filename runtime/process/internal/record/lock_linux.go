@@ -15,7 +15,7 @@ import (
 // description: it is held until the last duplicate, in whatever process, is
 // closed, and the kernel closes them for a process that is killed.
 func TryLock(dir *os.Root) (*os.File, error) {
-	f, err := dir.OpenFile(LockFile, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := dir.OpenFile(LockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func TryLock(dir *os.Root) (*os.File, error) {
 // Locked reports whether somebody holds the lock, without ever holding it. A
 // missing lock file is not held.
 func Locked(dir *os.Root) (bool, error) {
-	f, err := dir.Open(LockFile)
+	f, err := dir.OpenFile(LockFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if os.IsNotExist(err) {
 		return false, nil
 	}
