@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // errHelp says that --help was asked for and answered.
@@ -99,6 +100,9 @@ func (f *flags) complete(args []string) error {
 		}
 	}
 	f.node = strings.ToLower(f.node)
+	if wrong := validation.IsDNS1123Subdomain(f.node); len(wrong) > 0 {
+		return fmt.Errorf("--hostname-override %q is no node name: %s", f.node, wrong[0])
+	}
 	return nil
 }
 

@@ -81,7 +81,6 @@ func (o *output) stopping(f flags) {
 	if f.keepPods {
 		notice = "leaving; the pods keep running"
 	}
-	o.log.Info(notice)
 	o.mu.Lock()
 	o.mu.notice = notice
 	o.mu.Unlock()

@@ -32,6 +32,9 @@ func newSource(f flags, log *zap.Logger) ([]podconfig.Source, error) {
 				log.Info("manifest is fine again", zap.String("file", path))
 				return
 			}
+			if named, ok := errors.AsType[*file.FileError](err); ok {
+				err = named.Err // the path is in a field of its own
+			}
 			log.Warn("manifest not used", zap.String("file", path), zap.Error(err))
 		},
 		Logger: log,

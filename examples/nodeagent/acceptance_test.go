@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+const forever = "while true; do sleep 1; done"
+
+func TestTheExamplesRunAndNothingIsLeft(t *testing.T) {
+	s := newStation(t)
+	examples, err := filepath.Glob("../manifests/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, examples, 4)
+	for _, path := range examples {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		s.write(filepath.Base(path), string(data))
+	}
+	s.start()
+	for name, phase := range map[string]v1.PodPhase{
+		"clock-n": v1.PodRunning, "greeter-n": v1.PodRunning, "job-n": v1.PodSucceeded, "moody-n": v1.PodRunning,
+	} {
+		s.waitPhase(name, phase)
+	}
+	require.EqualValues(t, 1, s.pods()["job-n"].Status.ContainerStatuses[0].RestartCount, "the job needs two tries")
+	mains := s.processes()
+	require.GreaterOrEqual(t, len(mains), 4)
+	s.interrupt()
+	s.eventually("no process is left", func() bool { return len(s.processes()) == 0 })
+	greeting, err := filepath.Glob(filepath.Join(s.root, "logs", "default_greeter-n_*", "greeter", "0.log"))
+	require.NoError(t, err)
+	require.Len(t, greeting, 1)
+	text, err := os.ReadFile(greeting[0])
+	require.NoError(t, err)
+	require.Contains(t, string(text), " stdout F Hello, world\n", "logs stay, in the CRI's format")
+}
+
+// processes returns every process that has the station's root in its
+// environment or working directory: containers and their shims.
+func (s *station) processes() []string {
+	s.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*/cwd")
+	require.NoError(s, err)
+	var found []string
+	for _, e := range entries {
+		if target, err := os.Readlink(e); err == nil && strings.HasPrefix(target, s.root) {
+			found = append(found, filepath.Base(filepath.Dir(e)))
+		}
+	}
+	return found
+}
+
+func TestEditingAndRemovingManifests(t *testing.T) {
+	s := newStation(t)
+	s.start()
+	manifest, pids := s.service("web", "trap 'echo bye; exit 0' TERM; while true; do sleep 0.1; done")
+	s.write("web.yaml", manifest)
+	first := s.waitStarts(pids, 1)[0]
+	s.waitPhase("web-n", v1.PodRunning)
+	uid := s.pods()["web-n"].UID
+
+	t.Log("an edit stops the old pod gracefully, then starts the new one")
+	s.write("web.yaml", strings.Replace(manifest, "bye", "good night", 1))
+	second := s.waitStarts(pids, 2)[1]
+	require.False(t, alive(first))
+	s.waitPhase("web-n", v1.PodRunning)
+	require.NotEqual(t, uid, s.pods()["web-n"].UID)
+
+	t.Log("a removal ends it")
+	s.remove("web.yaml")
+	s.eventually("the pod is gone", func() bool { return len(s.pods()) == 0 && !alive(second) })
+	s.eventually("its records and logs are gone", func() bool {
+		left, _ := filepath.Glob(filepath.Join(s.root, "*", "*web*"))
+		return len(left) == 0 && len(s.processes()) == 0
+	})
+	require.Len(t, s.started(pids), 2)
+}
+
+// Whatever an editor does, a healthy pod goes on, unless its manifest's content
+// really is another.
+func TestEditorsNeverKillAHealthyPod(t *testing.T) {
+	s := newStation(t)
+	s.start()
+	manifest, pids := s.service("web", forever)
+	s.write("web.yaml", manifest)
+	pid := s.waitStarts(pids, 1)[0]
+	path := filepath.Join(s.manifests, "web.yaml")
+	shell := func(script string) {
+		out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	habits := map[string]func(){
+		"sed -i that changes nothing": func() { shell("sed -i s/nothing/nothing/ " + path) },
+		"mv over it":                  func() { shell(fmt.Sprintf("cp %s %s/.new && mv %s/.new %s", path, s.manifests, s.manifests, path)) },
+		"half-written, then whole": func() {
+			s.write("web.yaml", manifest[:len(manifest)/2])
+			time.Sleep(400 * time.Millisecond)
+			s.write("web.yaml", manifest)
+		},
+		"empty for a while": func() {
+			s.write("web.yaml", "")
+			time.Sleep(400 * time.Millisecond)
+			s.write("web.yaml", manifest)
+		},
+		"backup beside it, as vim's": func() {
+			shell(fmt.Sprintf("cp %s %s~; mv %s %s.bak && cp %s.bak %s; rm %s.bak %s~", path, path, path, path, path, path, path, path))
+		},
+		"chmod away and back": func() { shell(fmt.Sprintf("chmod 000 %s; sleep 0.3; chmod 644 %s", path, path)) },
+	}
+	if vim, err := exec.LookPath("vim"); err == nil {
+		habits["vim :wq"] = func() { shell(vim + " -es -u NONE -c 'set backup writebackup' -c wq " + path) }
+	}
+	for name, habit := range habits {
+		habit()
+		time.Sleep(500 * time.Millisecond)
+		require.True(t, alive(pid), name)
+		require.Equal(t, []int{pid}, s.started(pids), name)
+	}
+	s.waitPhase("web-n", v1.PodRunning)
+}
+
+func TestKilledContainerRestartsAtOnceThenBacksOff(t *testing.T) {
+	s := newStation(t)
+	s.start()
+	manifest, pids := s.service("web", forever)
+	s.write("web.yaml", manifest)
+	first := s.waitStarts(pids, 1)[0]
+	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	second := s.waitStarts(pids, 2)[1]
+	s.waitPhase("web-n", v1.PodRunning)
+	require.NoError(t, syscall.Kill(second, syscall.SIGKILL))
+
+	var waiting *v1.ContainerStateWaiting
+	s.eventually("CrashLoopBackOff is shown", func() bool {
+		st := s.pods()["web-n"].Status
+		if len(st.ContainerStatuses) != 1 {
+			return false
+		}
+		waiting = st.ContainerStatuses[0].State.Waiting
+		return waiting != nil && waiting.Reason == "CrashLoopBackOff"
+	})
+	_, text, ok := strings.Cut(waiting.Message, "next try at ")
+	require.True(t, ok, waiting.Message)
+	at, err := time.Parse(time.RFC3339, text)
+	require.NoError(t, err)
+	status := s.pods()["web-n"].Status.ContainerStatuses[0]
+	require.EqualValues(t, 137, status.LastTerminationState.Terminated.ExitCode)
+	ended := status.LastTerminationState.Terminated.FinishedAt.Time
+	require.WithinDuration(t, ended.Add(10*time.Second), at, time.Second)
+	s.waitStarts(pids, 3)
+	require.EqualValues(t, 2, s.waitPhase("web-n", v1.PodRunning).Status.ContainerStatuses[0].RestartCount)
+}
+
+// The agent is killed ten times, at random moments of starts too. What runs goes
+// on, what ended is reported with its true code, nothing runs twice.
+func TestKill9OfTheAgentTenTimes(t *testing.T) {
+	s := newStation(t)
+	steady, steadyPIDs := s.service("steady", forever)
+	s.write("steady.yaml", steady)
+	s.start()
+	pid := s.waitStarts(steadyPIDs, 1)[0]
+	crashed, crashedPIDs := s.service("crashed", forever)
+	s.write("crashed.yaml", crashed)
+	first := s.waitStarts(crashedPIDs, 1)[0]
+	s.waitPhase("crashed-n", v1.PodRunning)
+
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var late []string
+	for round := range 10 {
+		name := fmt.Sprintf("late%d", round)
+		manifest, pids := s.service(name, forever)
+		s.write(name+".yaml", manifest)
+		late = append(late, pids)
+		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+		s.kill()
+		if round == 0 {
+			require.NoError(t, syscall.Kill(first, syscall.SIGTERM))
+			s.eventually("it is dead", func() bool { return !alive(first) })
+		}
+		require.True(t, alive(pid), "round %d: what runs goes on without an agent", round)
+		s.start()
+	}
+	for round, pids := range late {
+		s.waitPhase(fmt.Sprintf("late%d-n", round), v1.PodRunning)
+		require.Len(t, s.started(pids), 1, "round %d: started exactly once", round)
+		require.True(t, alive(s.started(pids)[0]))
+	}
+	require.Equal(t, []int{pid}, s.started(steadyPIDs), "never restarted")
+	require.Zero(t, s.waitPhase("steady-n", v1.PodRunning).Status.ContainerStatuses[0].RestartCount)
+	require.Len(t, s.waitStarts(crashedPIDs, 2), 2)
+	restarted := s.waitPhase("crashed-n", v1.PodRunning).Status.ContainerStatuses[0]
+	require.EqualValues(t, 1, restarted.RestartCount)
+	require.EqualValues(t, 143, restarted.LastTerminationState.Terminated.ExitCode, "its true exit code")
+}
+
+func TestKeepPodsLeavesThemToTheNextAgent(t *testing.T) {
+	s := newStation(t)
+	manifest, pids := s.service("web", forever)
+	s.write("web.yaml", manifest)
+	s.start("--keep-pods")
+	pid := s.waitStarts(pids, 1)[0]
+	s.waitPhase("web-n", v1.PodRunning)
+	s.interrupt()
+	require.True(t, alive(pid))
+	s.start()
+	s.waitPhase("web-n", v1.PodRunning)
+	require.Equal(t, []int{pid}, s.started(pids))
+	s.interrupt()
+	require.False(t, alive(pid))
+}
+
+// Each bad file gets one line that names it and says why; a good one beside it
+// is not disturbed.
+func TestBadInput(t *testing.T) {
+	s := newStation(t)
+	good, pids := s.service("good", forever)
+	s.write("good.yaml", good)
+	s.start()
+	pid := s.waitStarts(pids, 1)[0]
+	bad := map[string]struct {
+		make func(path string) error
+		why  string
+	}{
+		"a-unknown-field.yaml": {writer(strings.Replace(good, "spec:", "spek:", 1)), `spek`},
+		"b-wrong-type.yaml":    {writer(strings.Replace(good, "terminationGracePeriodSeconds: 2", "terminationGracePeriodSeconds: soon", 1)), "terminationGracePeriodSeconds"},
+		"c-two-documents.yaml": {writer(good + "---\n" + good), "document"},
+		"h-duplicate.yaml":     {writer(good), "good.yaml"},
+		"d-large.yaml":         {writer(good + "# " + strings.Repeat("x", 10<<20)), "too large"},
+		"e-folder.yaml":        {func(p string) error { return os.Mkdir(p, 0o755) }, "directory"},
+		"f-fifo.yaml":          {func(p string) error { return syscall.Mkfifo(p, 0o644) }, "named pipe"},
+		"g-loop.yaml":          {func(p string) error { return os.Symlink(filepath.Base(p), p) }, "symbolic links"},
+		"i-climbing.yaml":      {writer(strings.Replace(good, "name: good", "name: ../../good", 1)), "metadata.name"},
+		"j-binary.yaml":        {writer("\x7fELF\x02\x01\x01\x00\x00\xff\xfe"), "text"},
+	}
+	for name, b := range bad {
+		require.NoError(t, b.make(filepath.Join(s.manifests, name)), name)
+	}
+	for name, b := range bad {
+		s.eventually(name+" is named in the log", func() bool { return len(s.log.about("manifest not used", "/"+name+`"`)) > 0 })
+		lines := s.log.about("manifest not used", "/"+name+`"`)
+		require.Len(t, lines, 1, name)
+		require.Contains(t, lines[0], b.why, name)
+		require.Less(t, len(lines[0]), 600, name)
+	}
+	time.Sleep(time.Second)
+	require.Equal(t, []int{pid}, s.started(pids))
+	require.True(t, alive(pid))
+	require.Len(t, s.pods(), 1)
+	require.NotContains(t, s.log.String(), pids, "what a manifest says is not repeated in the log")
+}
+
+func writer(content string) func(string) error {
+	return func(path string) error { return os.WriteFile(path, []byte(content), 0o644) }
+}
+
+func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
+	s := newStation(t)
+	run := func(args ...string) (string, error) {
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), asAgent+"=1")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for want, args := range map[string][]string{
+		"which manifests?":        {},
+		"does not exist":          {filepath.Join(s.dir, "nothing")},
+		"unknown flag: --nope":    {"--nope"},
+		"one PATH at most":        {"a", "b"},
+		"--read-only-port 70000":  {s.manifests, "--read-only-port", "70000"},
+		"only \"process\"":        {s.manifests, "--container-runtime-endpoint", "docker"},
+		"--hostname-override":     {s.manifests, "--root-dir", s.root, "--hostname-override", "not_a_name"},
+		"PATH is a and --pod-man": {"a", "--pod-manifest-path", "b"},
+	} {
+		out, err := run(args...)
+		require.Error(t, err, want)
+		require.Contains(t, out, want)
+		require.Equal(t, 1, strings.Count(out, "\n"), "one line: %s", out)
+	}
+	out, err := run("--help")
+	require.NoError(t, err)
+	for _, flag := range []string{"--pod-manifest-path", "--container-runtime-endpoint", "--root-dir", "--hostname-override", "--address", "--read-only-port", "--keep-pods", "-v, --v"} {
+		require.Contains(t, out, flag)
+	}
+
+	s.start()
+	out, err = run(s.manifests, "--root-dir", s.root, "--read-only-port", "0")
+	require.Error(t, err)
+	require.Contains(t, out, "another node agent uses "+s.root)
+	out, err = run(s.manifests, "--root-dir", s.root+"2", "--read-only-port", fmt.Sprint(s.port))
+	require.Error(t, err)
+	require.Contains(t, out, "address already in use")
+}
