@@ -59,6 +59,8 @@
 //   - A second sandbox with the same attempt, or container with the same name
 //     and restart count, is not refused, as it would be by a CRI runtime.
 //   - Time that passes while the machine reboots.
+//   - An order among what several goroutines or timers do at the same instant of
+//     virtual time (but an exit due at the end of a grace period beats the kill).
 //   - Stops are never slower than SIGKILL: the fake has no process that cannot
 //     be killed (use Fault.HangUntilCtx).
 //

@@ -71,5 +71,5 @@ func (w *World) leave(c *container, cancel *context.CancelFunc) {
 
 // ready is what ReadyAfter says. World.mu is held.
 func (c *container) ready() bool {
-	return c.state == runtime.StateRunning && c.script.ReadyAfter < Never && time.Since(c.started) >= c.script.ReadyAfter
+	return c.state == runtime.StateRunning && time.Since(c.started) >= c.script.ReadyAfter
 }

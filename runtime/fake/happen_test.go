@@ -86,6 +86,7 @@ func TestUpstream104107LoseRecordsTakesTheExitCode(t *testing.T) {
 		require.ErrorIs(t, n.LoseRecords("v", "job"), runtime.ErrNotFound)
 		// What ran dies with its record; nothing runs that nobody knows of.
 		require.NoError(t, n.LoseRecords("u", "web"))
+		assert.Equal(t, 1, n.Count(fake.Target{Op: fake.OpExited, Container: "web"}))
 		n.run(sb, "web", 0)
 		require.NoError(t, n.NoOverlap(""))
 	})

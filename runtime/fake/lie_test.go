@@ -72,6 +72,7 @@ func TestFlappingListIsStale(t *testing.T) {
 func TestFlappingListDuplicatesASandbox(t *testing.T) {
 	inBubble(t, fake.WorldOptions{}, func(t *testing.T, n *node) {
 		real := n.sandbox("u", 3)
+		n.sandbox("v", 0)
 		n.inject(fake.Fault{On: fake.Target{UID: "u"}, Lie: fake.DuplicateSandbox, Times: 2})
 		for _, st := range []*runtime.PodStatus{n.status("u"), n.listed(runtime.ListOptions{RunningOnly: true})["u"]} {
 			require.Len(t, st.Sandboxes, 2)
@@ -80,6 +81,10 @@ func TestFlappingListDuplicatesASandbox(t *testing.T) {
 			assert.True(t, st.Sandboxes[0].CreatedAt.After(st.Sandboxes[1].CreatedAt))
 			assert.NotEqual(t, real, st.Sandboxes[0].ID)
 		}
-		assert.Len(t, n.status("u").Sandboxes, 1)
+		assert.Len(t, n.status("u").Sandboxes, 1, "struck twice, and no more")
+
+		n.inject(fake.Fault{On: fake.Target{UID: "u"}, Lie: fake.DuplicateSandbox})
+		assert.Len(t, n.listed(runtime.ListOptions{})["u"].Sandboxes, 2)
+		assert.Len(t, n.listed(runtime.ListOptions{})["v"].Sandboxes, 1, "the lie is about one pod")
 	})
 }

@@ -99,9 +99,16 @@ func (w *World) exit(c *container, code int32, reason string) {
 	w.event(c.call(OpExited), c.id, exitDetail(code, reason))
 }
 
-// kill is SIGKILL, for whatever still runs.
+// kill is SIGKILL, for whatever still runs. An exit that is due at this very
+// moment comes first, so that the result does not depend on whose timer fires
+// first.
 func (w *World) kill(c *container) {
-	if c.state == runtime.StateRunning {
+	switch {
+	case c.state != runtime.StateRunning:
+	case c.timer != nil && !time.Now().Before(c.exitAt):
+		w.exit(c, c.exitCode, c.exitReason)
+		w.hint(c.pod.uid)
+	default:
 		w.exit(c, sigkilled, "")
 	}
 }

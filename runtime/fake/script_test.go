@@ -74,6 +74,7 @@ func TestStop(t *testing.T) {
 		{"good server", fake.Script{TermCode: 143}, 30 * time.Second, 0, 143},
 		{"unhurried", fake.Script{TermAfter: 10 * time.Second}, 30 * time.Second, 10 * time.Second, 0},
 		{"too slow", fake.Script{TermAfter: 40 * time.Second}, 30 * time.Second, 30 * time.Second, 137},
+		{"just in time", fake.Script{TermAfter: 30 * time.Second, TermCode: 3}, 30 * time.Second, 30 * time.Second, 3},
 		{"deaf", fake.Script{TermAfter: fake.Never}, 30 * time.Second, 30 * time.Second, 137},
 		{"deaf, but ends meanwhile", fake.Script{TermAfter: fake.Never, ExitAfter: 5 * time.Second, ExitCode: 9}, 30 * time.Second, 5 * time.Second, 9},
 		{"its own exit comes first", fake.Script{TermAfter: 20 * time.Second, TermCode: 1, ExitAfter: 5 * time.Second, ExitCode: 9}, 30 * time.Second, 5 * time.Second, 9},

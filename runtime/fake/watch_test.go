@@ -79,6 +79,25 @@ func TestWatchHintsAtWhatHappensByItself(t *testing.T) {
 	})
 }
 
+func TestWatchBeginsWithPodsThatExist(t *testing.T) {
+	inBubble(t, fake.WorldOptions{}, func(t *testing.T, n *node) {
+		var sandboxes []runtime.SandboxID
+		for _, uid := range []types.UID{"a", "b", "c", "d"} {
+			sandboxes = append(sandboxes, n.sandbox(uid, 0))
+			n.run(sandboxes[len(sandboxes)-1], "web", 0)
+		}
+		require.NoError(t, n.RemoveSandbox(t.Context(), sandboxes[1]))
+		require.NoError(t, n.LoseRecords("c", "web"))
+		require.NoError(t, n.RemoveSandbox(t.Context(), sandboxes[2]))
+		n.sandbox("b", 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		hints, end := watch(ctx, n)
+		assert.Equal(t, []types.UID{"a", "d", "b"}, hints())
+		cancel()
+		require.NoError(t, end())
+	})
+}
+
 func TestWatchHintsOnceAtManyChanges(t *testing.T) {
 	inBubble(t, fake.WorldOptions{}, func(t *testing.T, n *node) {
 		n.Script(fake.Target{}, fake.Exit(time.Second, 0))
