@@ -25,10 +25,10 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt tidy vet lint arrows examples cross fuzz race
 
-.PHONY: help test $(STEPS) unit build bench benchstat clean cc
+.PHONY: help test $(STEPS) unit build e2e bench benchstat clean cc
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## everything a change must pass, and what CI runs: the steps below in turn
 	@$(GO) version
@@ -82,6 +82,11 @@ cc:
 
 build: ## bin/nodeagent: one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -buildvcs=$(VCS) -o bin/nodeagent ./examples/nodeagent
+
+e2e: ## the tests on a container runtime, with containerd 2 (as root, on Linux; a cold build takes minutes)
+	@dir=$$(e2e/containerd.sh); \
+	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 \
+		$(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=20m ./internal/containerdtest/... ./runtime/cri/... ./examples/nodeagent/...
 
 bench: ## all benchmarks beside their goals and references; COUNT=1 BENCH=. OUT=bench.out
 	@GO=$(GO) tools/bench.sh '$(BENCH)' $(COUNT) $(OUT)
