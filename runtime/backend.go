@@ -65,8 +65,9 @@ type Runtime interface {
 	// RemoveSandbox also removes the records of its containers.
 	RemoveSandbox(ctx context.Context, id SandboxID) error
 	CreateContainer(ctx context.Context, sandbox SandboxID, spec ContainerSpec) (ContainerID, error)
-	// StartContainer starts a created container. When it fails the container
-	// stays created. Starting one that is not created is an error.
+	// StartContainer starts a created container. When it fails nothing runs, and
+	// the container stays created, or is exited where the backend's own rules say
+	// so. Starting one that is not created is an error.
 	StartContainer(ctx context.Context, id ContainerID) error
 	StopContainer(ctx context.Context, id ContainerID, grace time.Duration) error
 	RemoveContainer(ctx context.Context, id ContainerID) error

@@ -154,8 +154,14 @@ func (s *Source) take(path string, e *entry, c content, now time.Time) {
 	sum := sha256.Sum256(c.data)
 	if e.sum != sum {
 		pod, err := s.decoder.Pod(c.data, manifest.Origin{Kind: manifest.OriginFile, Location: path})
-		if err == nil {
-			e.pod = pod
+		switch {
+		case err == nil && e.halfWritten(c.data):
+			err = errHalfWritten
+		case err == nil:
+			e.pod, e.good = pod, nil
+			if len(c.data) <= goodLimit {
+				e.good = c.data
+			}
 		}
 		e.sum, e.decodeErr = sum, err
 	}

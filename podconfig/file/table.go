@@ -3,7 +3,9 @@
 package file
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -21,8 +23,9 @@ type entry struct {
 	decodeErr error
 	// err is why the file does not give the pod that it should: decodeErr, or why it could not be read.
 	err error
-	// pod is that of the last good content, nil if there has been none.
-	pod *v1.Pod
+	// pod is that of the last good content, nil if there has been none; good is that content, nil if it is large.
+	pod  *v1.Pod
+	good []byte
 	// missingSince is when the file was first found to be gone; zero if it is there.
 	missingSince time.Time
 	// busySince is since when the file is as it is now, with somebody writing to it; zero if nobody is.
@@ -80,6 +83,19 @@ func (e *entry) writing(s stamp, now time.Time, patience time.Duration) bool {
 		e.busySince, e.busyStamp = now, s
 	}
 	return now.Sub(e.busySince) < patience
+}
+
+// errHalfWritten tells that a file ends in the middle of a line of what it held before.
+var errHalfWritten = errors.New("half-written: it is the beginning of what it was, cut off within a line")
+
+// goodLimit is how large a manifest may be for its content to be kept, in bytes.
+const goodLimit = 64 << 10
+
+// halfWritten tells whether data is a truncated copy of the last good content. A manifest cut off within a line is often
+// still a valid one, of another pod; cut off between lines it may be what somebody wants.
+func (e *entry) halfWritten(data []byte) bool {
+	return len(data) < len(e.good) && bytes.HasPrefix(e.good, data) &&
+		!bytes.HasSuffix(data, []byte("\n")) && e.good[len(data)] != '\n' && e.good[len(data)] != '\r'
 }
 
 func podName(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
