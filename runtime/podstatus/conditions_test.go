@@ -114,6 +114,15 @@ func TestConditionsOfUnknownStatuses(t *testing.T) {
 	assert.Equal(t, ReasonContainersNotInitialized, got.Reason, "completed only if all are known")
 }
 
+// TestInitializedPastAContainer: an init container whose record is gone is
+// complete if a later one was made.
+func TestInitializedPastAContainer(t *testing.T) {
+	pod := podOf(t, always, "init i", "init j", "main a")
+	previous := generate(pod, seen(t, "sandbox s", "i exited 0"))
+	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "j running"), Previous: &previous, Now: noon})
+	assert.Equal(t, "False ContainersNotInitialized containers with incomplete status: [j]", showCondition(condition(out.Conditions, v1.PodInitialized)))
+}
+
 func TestReadinessGates(t *testing.T) {
 	for _, c := range []struct {
 		name   string

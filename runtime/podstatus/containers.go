@@ -164,6 +164,8 @@ func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 		return // it is complete, or init has come past it
 	case p.ref.Group == runtime.GroupEphemeral && ended != nil:
 		return // it is never restarted
+	case p.newest == nil && ended != nil && !runtime.RestartsAfterExit(g.Pod, p.spec, ended.ExitCode, ended.Reason):
+		return // its record is gone, but how it ended is known
 	case ended != nil:
 		status.LastTerminationState = v1.ContainerState{Terminated: ended}
 	}

@@ -102,6 +102,8 @@ func TestStartFailures(t *testing.T) {
 		{"init, complete", always, []string{"init a", "main b"}, []string{"a exited 0"}, "terminated Completed 0 a-0"},
 		{"init, out of memory with code 0 is no success", always, []string{"init a", "main b"}, []string{"a exited 0 OOMKilled"},
 			"waiting CrashLoopBackOff, last terminated OOMKilled 0 a-0"},
+		{"init, failed, but init has come past it", always, []string{"init a", "init j", "main b"}, []string{"sandbox s", "j running", "a exited 1"},
+			"terminated Error 1 a-0"},
 		{"init, record gone, pod initialized", always, []string{"init a", "main b"}, []string{"sandbox s", "b running"}, "terminated Completed 0"},
 		{"sidecar, exit 0 is no success", never, []string{"side a", "main b"}, []string{"a exited 0"},
 			"waiting CrashLoopBackOff, last terminated Completed 0 a-0"},
@@ -128,6 +130,18 @@ func TestStartFailures(t *testing.T) {
 			assert.NotContains(t, show(statusOf(&out, "a")), "CrashLoopBackOff", "nothing starts while terminating")
 		})
 	}
+}
+
+// TestEndIsShownOnce: an end that was the last state while its container waited
+// is not its own predecessor afterwards.
+func TestEndIsShownOnce(t *testing.T) {
+	in := Input{Pod: podOf(t, always, "main a"), Observed: seen(t, "a exited 1 #3"), StartFailures: crashing("a"), Now: noon}
+	waiting := Generate(in)
+	require.Equal(t, "waiting CrashLoopBackOff #3, last terminated Error 1 a-0", show(statusOf(&waiting, "a")))
+
+	in.Previous, in.StartFailures = &waiting, nil
+	out := Generate(in)
+	assert.Equal(t, "terminated Error 1 a-0 #3", show(statusOf(&out, "a")))
 }
 
 // TestStartedAndReady: both are of the running instance, and the prober is asked

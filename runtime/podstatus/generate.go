@@ -109,8 +109,7 @@ func newGenerator(in Input) *generator {
 	g.initialized = made || len(spec.InitContainers) == 0
 	g.starting = !g.initialized && due && g.mayStart()
 	g.triggered = g.mayStart() && runtime.RestartAllTriggered(in.Pod, in.Observed)
-	g.resetting = g.triggered || g.mayStart() && !made && in.Observed.Current() != nil &&
-		isTrue(g.previous.Conditions, v1.AllContainersRestarting)
+	g.resetting = g.triggered || g.mayStart() && !made && isTrue(g.previous.Conditions, v1.AllContainersRestarting)
 	return g
 }
 

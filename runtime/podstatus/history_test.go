@@ -62,18 +62,46 @@ func TestForgottenRecords(t *testing.T) {
 		{"unknown after running", always, []string{"main a"},
 			[]obs{{"sandbox s", "a running #2"}, {"sandbox s", "a unknown #2"}, {"sandbox s", "a running #3", "a exited 137 #2"}},
 			[]string{"running #2", "terminated ContainerStatusUnknown 137 a-0 #3", "running #3, last terminated Error 137 a-0"}},
+		{"unknown after another one ran", always, []string{"main a"},
+			[]obs{{"sandbox s", "pad exited", "a running #2"}, {"sandbox s", "a unknown #7 =1"}},
+			[]string{"running #2", "terminated ContainerStatusUnknown 137 a-1 #7, last terminated ContainerStatusUnknown 137 a-0"}},
 		{"unknown, then its record is gone", always, []string{"main a"},
 			[]obs{{"sandbox s", "a running #2"}, {"sandbox s", "a unknown #2"}, {"sandbox s"}},
 			[]string{"running #2", "terminated ContainerStatusUnknown 137 a-0 #3", "terminated ContainerStatusUnknown 137 a-0 #3"}},
 		{"an init container of an initialized pod has completed", always, []string{"init a", "main b"},
 			[]obs{{"sandbox s", "a running"}, {"sandbox s", "b running"}},
 			[]string{"running", "terminated Completed 0 a-0"}},
+		{"an init container that init has come past stays complete", always, []string{"init a", "init j", "main b"},
+			[]obs{{"sandbox s", "a exited 0"}, {"sandbox s", "j running"}},
+			[]string{"terminated Completed 0 a-0", "terminated Completed 0 a-0"}},
+		{"an init container that will run again waits", always, []string{"init i", "init a", "main b"},
+			[]obs{{"sandbox s", "b running", "a exited 0", "i exited 0"}, {"sandbox t", "sandbox s dead", "i running =1", "b exited 255 @s"}},
+			[]string{"terminated Completed 0 a-0", "waiting PodInitializing, last terminated Completed 0 a-0"}},
 		{"a sidecar of an initialized pod has not", always, []string{"side a", "main b"},
 			[]obs{{"sandbox s", "b running"}}, []string{"waiting PodInitializing"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			assert.Equal(t, c.want, story(t, podOf(t, c.policy, c.pod...), c.seen...))
 		})
+	}
+}
+
+// TestForgottenEndWithStartFailure: if only the previous status knows how a
+// container ended, that decides whether a failed start is worth showing.
+func TestForgottenEndWithStartFailure(t *testing.T) {
+	for policy, want := range map[v1.RestartPolicy]string{
+		always:    "waiting CrashLoopBackOff, last terminated Completed 0 a-0",
+		onFailure: "terminated Completed 0 a-0",
+	} {
+		pod := podOf(t, policy, "main a")
+		previous := generate(pod, seen(t, "sandbox s", "a exited 0"))
+		in := Input{Pod: pod, Observed: seen(t, "sandbox s"), Previous: &previous, StartFailures: crashing("a"), Now: noon}
+		out := Generate(in)
+		assert.Equal(t, want, show(statusOf(&out, "a")))
+		assert.Equal(t, "test://a-0", out.ContainerStatuses[0].ContainerID)
+
+		in.Previous = &out
+		assertSame(t, out, Generate(in), "once more")
 	}
 }
 

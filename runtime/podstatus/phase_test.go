@@ -132,3 +132,12 @@ func TestPhaseOfIncompleteStatuses(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitingAfterSuccessIsNoSuccess: a container that was to run again when the
+// pod was stopped has not succeeded.
+func TestWaitingAfterSuccessIsNoSuccess(t *testing.T) {
+	waits := v1.ContainerStatus{Name: "a", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}}
+	waits.LastTerminationState.Terminated = &v1.ContainerStateTerminated{}
+	g := newGenerator(Input{Pod: podOf(t, always, "main a"), Stage: StageTerminated})
+	assert.Equal(t, failed, g.phase(&v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{waits}}))
+}
