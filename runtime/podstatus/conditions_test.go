@@ -123,6 +123,18 @@ func TestInitializedPastAContainer(t *testing.T) {
 	assert.Equal(t, "False ContainersNotInitialized containers with incomplete status: [j]", showCondition(condition(out.Conditions, v1.PodInitialized)))
 }
 
+// TestInitializedStaysWhileRestartIsDue: a sidecar whose exit restarts all
+// containers does not take initialization back.
+func TestInitializedStaysWhileRestartIsDue(t *testing.T) {
+	pod := podOf(t, always, "side s rule=RestartAllContainers/In/42", "main a")
+	previous := generate(pod, seen(t, "sandbox s", "s running"))
+	require.True(t, isTrue(previous.Conditions, v1.PodInitialized))
+	for code, want := range map[string]bool{"42": true, "41": false} {
+		out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "s exited "+code), Previous: &previous, Now: noon})
+		assert.Equal(t, want, isTrue(out.Conditions, v1.PodInitialized), code)
+	}
+}
+
 func TestReadinessGates(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -23,8 +23,7 @@ func (g *generator) qosClass() v1.PodQOSClass {
 // memory. A pod that sets any of them for itself as a whole is judged by that
 // (KEP-2837), any other by all its regular and init containers: Guaranteed if
 // each has limits for both and requests that equal them (an unset request is the
-// limit), BestEffort if none has anything, Burstable otherwise. Quantities of
-// zero count as unset.
+// limit), BestEffort if none has anything but zeros, Burstable otherwise.
 func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	if r := pod.Spec.Resources; r != nil && usesAny(r) {
 		if isGuaranteed(r) {
@@ -66,7 +65,7 @@ func isGuaranteed(r *v1.ResourceRequirements) bool {
 	for _, name := range computeResources {
 		limit := r.Limits[name]
 		request, set := r.Requests[name]
-		if limit.Sign() <= 0 || set && request.Sign() > 0 && request.Cmp(limit) != 0 {
+		if limit.Sign() <= 0 || set && request.Cmp(limit) != 0 {
 			return false
 		}
 	}

@@ -39,6 +39,7 @@ func TestQOSClass(t *testing.T) {
 		{"requests equal limits", nil, []v1.ResourceRequirements{full, full}, nil, v1.PodQOSGuaranteed},
 		{"equal in another notation", nil, []v1.ResourceRequirements{needs("cpu=1000m memory=1024Mi", "cpu=1 memory=1Gi")}, nil, v1.PodQOSGuaranteed},
 		{"limits only", nil, []v1.ResourceRequirements{needs("", "cpu=1 memory=1Gi")}, nil, v1.PodQOSGuaranteed},
+		{"a request of zero is not unset", nil, []v1.ResourceRequirements{needs("cpu=0 memory=1Gi", "cpu=1 memory=1Gi")}, nil, v1.PodQOSBurstable},
 		{"requests below limits", nil, []v1.ResourceRequirements{needs("cpu=1 memory=1Gi", "cpu=2 memory=1Gi")}, nil, v1.PodQOSBurstable},
 		{"no memory limit", nil, []v1.ResourceRequirements{needs("cpu=1", "cpu=1")}, nil, v1.PodQOSBurstable},
 		{"requests only", nil, []v1.ResourceRequirements{needs("cpu=1 memory=1Gi", "")}, nil, v1.PodQOSBurstable},
