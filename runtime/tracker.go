@@ -25,6 +25,9 @@ type TrackerOptions struct {
 	// RelistInterval is how long after one listing the next begins. Defaults to
 	// 1 min for a Watcher, where it is only a safety net, else to 1 s.
 	RelistInterval time.Duration
+	// UnhealthyAfter is how long no listing may have succeeded before Health is
+	// an error. Defaults to 3 min, at least twice RelistInterval.
+	UnhealthyAfter time.Duration
 	// Logger tells when listing or watching fails and when it works again.
 	// Defaults to none.
 	Logger *zap.Logger
@@ -39,6 +42,7 @@ type TrackerOptions struct {
 type Tracker struct {
 	rt       Runtime
 	interval time.Duration
+	patience time.Duration
 	log      *zap.Logger
 	signal   chan struct{} // capacity 1: the dirty set is not empty
 
@@ -49,6 +53,8 @@ type Tracker struct {
 		seen     map[types.UID][]instanceState // as of the last listing
 		pods     []*PodStatus                  // the last listing
 		listedAt time.Time
+		began    time.Time // of Run
+		lastErr  error     // of the last listing
 		ran      bool
 	}
 }
@@ -66,13 +72,21 @@ func NewTracker(opts TrackerOptions) (*Tracker, error) {
 		return nil, errors.New("runtime: TrackerOptions.Runtime is required")
 	case opts.RelistInterval < 0:
 		return nil, fmt.Errorf("runtime: TrackerOptions.RelistInterval is %s: want 0 or more", opts.RelistInterval)
+	case opts.UnhealthyAfter < 0:
+		return nil, fmt.Errorf("runtime: TrackerOptions.UnhealthyAfter is %s: want 0 or more", opts.UnhealthyAfter)
 	}
-	t := &Tracker{rt: opts.Runtime, interval: opts.RelistInterval, log: opts.Logger, signal: make(chan struct{}, 1)}
+	t := &Tracker{
+		rt: opts.Runtime, interval: opts.RelistInterval, patience: opts.UnhealthyAfter, log: opts.Logger,
+		signal: make(chan struct{}, 1),
+	}
 	if t.interval == 0 {
 		t.interval = time.Second
 		if _, ok := opts.Runtime.(Watcher); ok {
 			t.interval = time.Minute
 		}
+	}
+	if t.patience == 0 {
+		t.patience = max(3*time.Minute, 2*t.interval)
 	}
 	if t.log == nil {
 		t.log = zap.NewNop()
@@ -89,6 +103,9 @@ func (t *Tracker) Run(ctx context.Context) error {
 	t.mu.Lock()
 	ran := t.mu.ran
 	t.mu.ran = true
+	if !ran {
+		t.mu.began = time.Now()
+	}
 	t.mu.Unlock()
 	if ran {
 		return fmt.Errorf("runtime: Tracker.Run: %w", ErrRunning)
@@ -160,6 +177,9 @@ func (t *Tracker) Relist(ctx context.Context) error {
 	at := time.Now()
 	pods, err := t.rt.List(ctx, ListOptions{})
 	if err != nil {
+		t.mu.Lock()
+		t.mu.lastErr = err
+		t.mu.Unlock()
 		return fmt.Errorf("list pods: %w", err)
 	}
 	seen := make(map[types.UID][]instanceState, len(pods))
@@ -178,8 +198,31 @@ func (t *Tracker) Relist(ctx context.Context) error {
 			t.mark(p.UID)
 		}
 	}
-	t.mu.seen, t.mu.pods, t.mu.listedAt = seen, pods, at
+	t.mu.seen, t.mu.pods, t.mu.listedAt, t.mu.lastErr = seen, pods, at, nil
 	return nil
+}
+
+// ErrRuntimeDown says that the runtime has not listed its pods for too long.
+var ErrRuntimeDown = errors.New("the container runtime is down")
+
+// Health is nil while the runtime answers: while the last listing that succeeded
+// began less than UnhealthyAfter ago, or Run did. Else it wraps ErrRuntimeDown
+// and the last error. It is a value to be read; the tracker itself goes on.
+func (t *Tracker) Health() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.mu.listedAt
+	if t.mu.began.After(last) {
+		last = t.mu.began
+	}
+	silent := time.Since(last)
+	switch {
+	case last.IsZero() || silent < t.patience:
+		return nil
+	case t.mu.lastErr != nil:
+		return fmt.Errorf("%w: no listing for %s: %w", ErrRuntimeDown, silent.Round(time.Second), t.mu.lastErr)
+	}
+	return fmt.Errorf("%w: a listing does not return for %s", ErrRuntimeDown, silent.Round(time.Second))
 }
 
 func instanceStates(p *PodStatus) []instanceState {

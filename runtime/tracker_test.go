@@ -118,3 +118,22 @@ func TestTrackerSurvivesAFailingRuntime(t *testing.T) {
 		require.NotZero(n, at)
 	})
 }
+
+func TestTrackerSaysWhenTheRuntimeIsDown(t *testing.T) {
+	inBubble(t, func(n *node) {
+		tracker := n.track(n.rt)
+		require.NoError(n, tracker.Health())
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpList}, Err: errors.New("no such socket"), For: 10 * time.Minute})
+		n.pass(2 * time.Minute)
+		require.NoError(n, tracker.Health(), "not at once")
+		n.pass(2 * time.Minute)
+		require.ErrorIs(n, tracker.Health(), runtime.ErrRuntimeDown)
+		require.ErrorContains(n, tracker.Health(), "no such socket")
+		n.pass(10 * time.Minute)
+		require.NoError(n, tracker.Health())
+
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpList}, HangUntilCtx: true})
+		n.pass(10 * time.Minute)
+		require.ErrorContains(n, tracker.Health(), "does not return")
+	})
+}

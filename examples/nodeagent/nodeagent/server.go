@@ -17,7 +17,8 @@ import (
 const healthTimeout = 2 * time.Second
 
 // Handler serves what the kubelet's read-only port does: /healthz, which asks
-// the loop itself, and /pods, a v1.PodList with live statuses.
+// the loop itself and whether the runtime answers, and /pods, a v1.PodList with
+// live statuses.
 //
 // The pods are shown as they are, environment included: bind it to loopback.
 func (a *Agent) Handler() http.Handler {
@@ -28,6 +29,10 @@ func (a *Agent) Handler() http.Handler {
 }
 
 func (a *Agent) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if err := a.tracker.Health(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
 	defer cancel()
 	select {
