@@ -44,7 +44,7 @@ func TestPlanProperty(t *testing.T) {
 			for n := range randomPods / planShards {
 				r := randomRun{probes: d.verdicts(), pod: d.pod()}
 				status := d.status(r.pod)
-				if err := r.check(status, n%32 == 0); err != nil {
+				if err := r.check(status, n%64 == 0); err != nil {
 					t.Errorf("shard %d, pod %d: %v\n%s\nfirst seen: %s\nlast seen: %s",
 						shard, n, err, describePod(r.pod), describe(status, r.probes), describe(r.model.status, r.probes))
 					return
@@ -131,7 +131,7 @@ func (r *randomRun) settle() error {
 		if err := r.keepsRules(in, plan); err != nil {
 			return fmt.Errorf("%w in\n%s", err, plan.String())
 		}
-		if step < 2 { // the later ones are much the same, and it costs more than Plan
+		if step == 0 { // the later ones are much the same, and it costs more than Plan
 			if err := agrees(plan, naivePlan(in)); err != nil {
 				return fmt.Errorf("%w in\n%s", err, plan.String())
 			}

@@ -22,7 +22,7 @@ import (
 var statusSeed = flag.Uint64("status-seed", 0, "seed of TestGenerateProperty; 0 takes a new one")
 
 const (
-	randomLives  = 5_000 // pods, each observed several times
+	randomLives  = 3_000 // pods, each observed several times
 	observations = 5
 	shards       = 4
 )
