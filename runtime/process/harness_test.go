@@ -31,19 +31,19 @@ var testUID = "test-" + strconv.Itoa(os.Getpid()) + "-"
 
 // env is one backend over one state, with short ways to use it.
 type env struct {
-	*testing.T
+	testing.TB
 	rt   *process.Runtime
 	root string
 	logs string
 	n    int
 }
 
-func newEnv(t *testing.T) *env {
-	t.Helper()
-	dir := t.TempDir()
-	e := &env{T: t, root: filepath.Join(dir, "state"), logs: filepath.Join(dir, "logs")}
+func newEnv(tb testing.TB) *env {
+	tb.Helper()
+	dir := tb.TempDir()
+	e := &env{TB: tb, root: filepath.Join(dir, "state"), logs: filepath.Join(dir, "logs")}
 	e.rt = e.open(process.Options{})
-	t.Cleanup(e.removeAll)
+	tb.Cleanup(e.removeAll)
 	return e
 }
 

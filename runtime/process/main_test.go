@@ -3,11 +3,13 @@
 package process_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process"
 	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
@@ -16,6 +18,10 @@ import (
 // TestMain makes the test binary its own shim and, for the crash tests, an agent
 // to be killed. In the end nothing of any test may be left running.
 func TestMain(m *testing.M) {
+	if root := os.Getenv(forgetfulEnv); root != "" {
+		forgetful(root)
+		return
+	}
 	process.Main()
 	miniAgent()
 	// Built with -race every shim would sleep for a second at its end.
@@ -26,6 +32,17 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// forgetfulEnv makes the test binary a program that does not call process.Main.
+const forgetfulEnv = "PROCESS_TEST_FORGETFUL"
+
+func forgetful(root string) {
+	rt, err := process.New(process.Options{Root: root})
+	if err == nil {
+		err = rt.StartContainer(context.Background(), runtime.ContainerID{})
+	}
+	fmt.Println(err)
 }
 
 // leftovers describes every process that carries the mark of a container, and
