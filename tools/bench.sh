@@ -24,12 +24,14 @@ echo "machine: ${cpu:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cpus, ${memory:
 
 awk -v cpus="$(getconf _NPROCESSORS_ONLN)" '
 function trim(s) { gsub(/^[ `]+|[ `]+$/, "", s); return s }
-function people(v, unit) {
-	if (unit != "ns/op") return v + 0 " " unit
-	if (v < 1e3) return v + 0 " ns"
-	if (v < 1e6) return sprintf("%.3g µs", v / 1e3)
-	if (v < 1e9) return sprintf("%.3g ms", v / 1e6)
-	return sprintf("%.3g s", v / 1e9)
+function people(v, unit,   ns) {
+	if (unit == "ns/op" || unit ~ /-ns$/) ns = v
+	else if (unit ~ /-µs$/) ns = v * 1e3
+	else return sprintf("%.6g %s", v, unit)
+	if (ns < 1e3) return sprintf("%.3g ns", ns)
+	if (ns < 1e6) return sprintf("%.3g us", ns / 1e3)
+	if (ns < 1e9) return sprintf("%.3g ms", ns / 1e6)
+	return sprintf("%.3g s", ns / 1e9)
 }
 function median(key,   n, i, j, v, x) {
 	n = split(values[key], v, " ")
@@ -40,6 +42,20 @@ function median(key,   n, i, j, v, x) {
 	}
 	return n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
 }
+# reference prints a reference: words as they are, a benchmark by what it measured.
+function reference(cell, ours, unit,   key, name, rest, end, v) {
+	if (cell !~ /^`/) return cell
+	cell = substr(cell, 2)
+	end = index(cell, "`")
+	name = substr(cell, 1, end - 1)
+	rest = trim(substr(cell, end + 1))
+	if (rest != "") unit = rest
+	key = section " " name " " unit
+	if (!(key in values)) return "-"
+	v = median(key)
+	if (v == 0) return people(v, unit)
+	return sprintf("%s (%.2f x), %s", people(v, unit), ours / v, rest != "" ? rest : name)
+}
 FNR == 1 { file++ }
 file == 1 && /^pkg: / { pkg = $2; sub(/^.*\/keelson\//, "", pkg) }
 file == 1 && /^Benchmark/ {
@@ -49,13 +65,18 @@ file == 1 && /^Benchmark/ {
 		values[key] = values[key] " " $i
 	}
 }
-file == 2 && /^## / { section = trim(substr($0, 4)) }
+file == 2 && /^## / { section = trim(substr($0, 4)); shown = 0 }
 file == 2 && /^\|/ {
 	split($0, c, "|")
-	key = section " " trim(c[3]) " " trim(c[4])
+	unit = trim(c[4])
+	key = section " " trim(c[3]) " " unit
 	if (!(key in values)) next
-	if (!printed++) printf "\n%-58s %14s   %-14s %s\n", "", "keelson", "goal", "reference"
-	printf "%-58s %14s   %-14s %s\n", section ": " trim(c[2]), people(median(key), trim(c[4])), trim(c[6]), trim(c[7])
+	if (!printed++) print "\nBENCHMARKS.md with the numbers of this run (x: keelson / reference)"
+	if (!shown++) printf "\n%-50s %16s  %-10s %s\n", section, "keelson", "goal", "reference"
+	gsub(/≤/, "<=", c[5]); gsub(/µ/, "u", c[5]); gsub(/…/, "...", c[2]); gsub(/–/, "-", c[5]); gsub(/–/, "-", c[6])
+	ours = median(key)
+	sub(/^ +/, "", c[6]); sub(/ +$/, "", c[6])
+	printf "%-50s %16s  %-10s %s\n", "  " trim(c[2]), people(ours, unit), trim(c[5]), reference(c[6], ours, unit)
 }
 END { if (!printed) print "\nno benchmark of this run has a row in BENCHMARKS.md" }
 ' "$out" BENCHMARKS.md
