@@ -11,16 +11,18 @@ import (
 )
 
 // HashCompat is the part of a container whose change restarts it in the
-// kubelet: name and image, as the FNV-32a of their JSON in hex. Everything else
-// may change unnoticed, which is right where an API server allows only the image
-// to change; see HashSpec. The digits are not the kubelet's.
+// kubelet: name and image. Everything else may change unnoticed, which is right
+// where an API server allows only the image to change; see HashSpec. The digits
+// are the kubelet's (1.36), so that either agent can take over the other's
+// containers: FNV-32a, in hex, of the JSON of both as Go prints a byte slice.
 func HashCompat(c *v1.Container) string {
-	h := fnvString(fnvOffset32, `{"name":`)
-	h = fnvQuoted(h, c.Name)
-	h = fnvString(h, `,"image":`)
-	h = fnvQuoted(h, c.Image)
-	h = fnvString(h, `}`)
-	return strconv.FormatUint(uint64(h), 16)
+	h := byteSliceHash(fnvString(fnvOffset32, "([]uint8)[123")) // 123 is the first brace
+	h.add(`"image":`)
+	h.addQuoted(c.Image)
+	h.add(`,"name":`)
+	h.addQuoted(c.Name)
+	h.add(`}`)
+	return strconv.FormatUint(uint64(fnvString(uint32(h), "]")), 16)
 }
 
 // HashSpec is the whole container, as the FNV-64a of its JSON in hex: a change
@@ -48,13 +50,33 @@ func fnvString(h uint32, s string) uint32 {
 	return h
 }
 
-// fnvQuoted continues h over s as a JSON string.
-func fnvQuoted(h uint32, s string) uint32 {
+// byteSliceHash is an FNV-32a over text written as the decimal values of its
+// bytes, with a space before each.
+type byteSliceHash uint32
+
+func (h *byteSliceHash) add(s string) {
+	sum := uint32(*h)
+	for i := range len(s) {
+		sum = (sum ^ ' ') * fnvPrime32
+		for _, unit := range [...]byte{100, 10, 1} {
+			if s[i] >= unit {
+				sum = (sum ^ uint32('0'+s[i]/unit%10)) * fnvPrime32
+			}
+		}
+	}
+	*h = byteSliceHash(sum)
+}
+
+// addQuoted adds s as a JSON string.
+func (h *byteSliceHash) addQuoted(s string) {
 	if needsEscape(s) {
 		text, _ := json.Marshal(s) // a string always has a JSON form
-		return fnvString(h, string(text))
+		h.add(string(text))
+		return
 	}
-	return fnvString(fnvString(fnvString(h, `"`), s), `"`)
+	h.add(`"`)
+	h.add(s)
+	h.add(`"`)
 }
 
 // needsEscape reports whether encoding/json would write s differently from what
