@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// ErrUnavailable says that nobody answers at the socket. Calls fail with it at
+// once while the runtime is down and work again within about a second of its
+// return.
+var ErrUnavailable = errors.New("the container runtime cannot be reached")
+
+// How long a call may take, as in the kubelet.
+const (
+	callTimeout    = 2 * time.Minute
+	sandboxTimeout = 2 * callTimeout
+	noTimeout      = 0 // PullImage: only ctx ends it
+)
+
+// CallError is a call that the runtime refused or did not answer. errors.Is
+// finds runtime.ErrNotFound, runtime.ErrUnsupported and ErrUnavailable in it.
+type CallError struct {
+	Call    string // the CRI's name of it, as in "StartContainer"
+	Code    codes.Code
+	Message string // the runtime's words
+	kind    error
+}
+
+func (e *CallError) Error() string {
+	if e.kind != nil {
+		return fmt.Sprintf("%s: %v: %s", e.Call, e.kind, e.Message)
+	}
+	return fmt.Sprintf("%s: %s", e.Call, e.Message)
+}
+
+func (e *CallError) Unwrap() error { return e.kind }
+
+// rpc is a method of the generated clients.
+type rpc[Q, A any] = func(context.Context, *Q, ...grpc.CallOption) (*A, error)
+
+// do makes one call. An error is ctx's own if ctx has ended, else a *CallError.
+func do[Q, A any](ctx context.Context, timeout time.Duration, name string, call rpc[Q, A], request *Q) (*A, error) {
+	limited := ctx
+	if timeout != noTimeout {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	answer, err := call(limited, request)
+	return answer, callError(ctx, timeout, name, err)
+}
+
+// callError translates what grpc says. Pure but for ctx's state.
+func callError(ctx context.Context, timeout time.Duration, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", name, ctx.Err())
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		s = status.New(codes.Unknown, err.Error())
+	}
+	e := &CallError{Call: name, Code: s.Code(), Message: strings.ToValidUTF8(s.Message(), "?")}
+	switch s.Code() {
+	case codes.NotFound:
+		e.kind = runtime.ErrNotFound
+	case codes.Unimplemented:
+		e.kind = runtime.ErrUnsupported
+	case codes.Unavailable:
+		e.kind = ErrUnavailable
+	case codes.DeadlineExceeded:
+		if timeout != noTimeout {
+			e.Message = fmt.Sprintf("no answer within %s", timeout)
+		}
+	}
+	return e
+}
+
+// withoutKind takes what e was recognized as away, where it would say something
+// wrong to the caller: a missing image is no missing container.
+func withoutKind(err error) error {
+	if e, ok := errors.AsType[*CallError](err); ok {
+		return &CallError{Call: e.Call, Code: e.Code, Message: e.Message}
+	}
+	return err
+}
+
+// goodID reports whether id may be one of the runtime's. What is none is not
+// sent to it, and never becomes a file's name.
+func goodID(id string) bool {
+	return strings.Trim(id, ".") != "" && !strings.ContainsFunc(id, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_' && r != '.'
+	})
+}
+
+// notFound is the error for an ID that is none.
+func notFound(call, id string) error {
+	return &CallError{Call: call, Code: codes.NotFound, Message: fmt.Sprintf("%q is no ID of this runtime", id), kind: runtime.ErrNotFound}
+}

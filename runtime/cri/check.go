@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// CheckPod implements runtime.Checker: it refuses, all at once, what no CRI
+// runtime could do for us and what this one cannot.
+func (r *Runtime) CheckPod(pod *v1.Pod) error {
+	if fields := refusedFields(pod, r.opts.RuntimeHandlers, r.info); len(fields) > 0 {
+		return &runtime.UnsupportedError{Runtime: r.Name(), Fields: fields}
+	}
+	return nil
+}
+
+// refusedFields lists the fields that cannot be honoured, in the pod's order.
+func refusedFields(pod *v1.Pod, classes map[string]string, info Info) []string {
+	var fields []string
+	refuse := func(asked bool, field, why string) {
+		if asked {
+			fields = append(fields, field+" ("+why+")")
+		}
+	}
+	spec := &pod.Spec
+	for _, group := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
+		for i := 0; ; i++ {
+			ref := runtime.Ref{Group: group, Index: i}
+			c := ref.Container(pod)
+			if c == nil {
+				break
+			}
+			at := fmt.Sprintf("spec.%s[%d].", group, i)
+			refuse(len(c.VolumeDevices) > 0, at+"volumeDevices", "block devices cannot be attached")
+			refuse(len(c.Resources.Claims) > 0, at+"resources.claims", "there is nobody who allocates devices")
+			for j := range c.VolumeMounts {
+				mode := c.VolumeMounts[j].RecursiveReadOnly
+				refuse(mode != nil && *mode == v1.RecursiveReadOnlyEnabled && !handlerOf(pod, classes, info).RecursiveReadOnlyMounts,
+					fmt.Sprintf("%svolumeMounts[%d].recursiveReadOnly", at, j), "this runtime has no such mounts")
+			}
+		}
+	}
+	refuse(spec.HostUsers != nil && !*spec.HostUsers, "spec.hostUsers", "user namespaces are not supported yet")
+	refuse(spec.OS != nil && spec.OS.Name != v1.Linux, "spec.os.name", "the node's is linux")
+	if sc := spec.SecurityContext; sc != nil {
+		strict := sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict
+		refuse(strict && !info.SupplementalGroupsPolicy, "spec.securityContext.supplementalGroupsPolicy", "this runtime always merges")
+	}
+	if class := spec.RuntimeClassName; class != nil && *class != "" {
+		handler, known := classes[*class]
+		refuse(!known, "spec.runtimeClassName", "the node has no such class")
+		_, has := info.Handlers[handler]
+		refuse(known && info.Handlers != nil && !has, "spec.runtimeClassName", "the runtime has no handler of that class")
+	}
+	return fields
+}
+
+// handlerOf is what the runtime's handler for the pod can do; nothing, where
+// the runtime does not say.
+func handlerOf(pod *v1.Pod, classes map[string]string, info Info) Handler {
+	return info.Handlers[handlerName(pod, classes)]
+}
+
+// handlerName is the runtime's handler for the pod; "" is its default.
+func handlerName(pod *v1.Pod, classes map[string]string) string {
+	if pod.Spec.RuntimeClassName == nil {
+		return ""
+	}
+	return classes[*pod.Spec.RuntimeClassName]
+}

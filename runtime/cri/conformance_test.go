@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/containerdtest"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/cri"
+	"github.com/keelson-dev/keelson/runtime/runtimetest"
+)
+
+// conformance runs the suite with pods adjusted by pod.
+func conformance(t *testing.T, pod func(*v1.Pod)) {
+	c := containerd.Get(t)
+	refused := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{
+		Name: "main", Image: containerdtest.BusyboxImage, VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/sdz"}},
+	}}}}
+	runtimetest.Run(t, runtimetest.Harness{
+		Open: func(tb testing.TB) *runtimetest.Subject {
+			root := tb.TempDir()
+			// Closed when the suite has cleaned up, so from here.
+			var opened []cri.Backend
+			tb.Cleanup(func() {
+				for _, rt := range opened {
+					assert.NoError(tb, rt.Close())
+				}
+			})
+			open := func() runtime.Runtime {
+				rt, err := cri.Dial(context.Background(), c.Endpoint(), cri.Options{Root: root})
+				require.NoError(tb, err)
+				opened = append(opened, rt)
+				return rt
+			}
+			return &runtimetest.Subject{
+				Runtime: open(),
+				Reopen: func(_ testing.TB, meanwhile func()) runtime.Runtime {
+					meanwhile()
+					return open()
+				},
+				Container: func(b runtimetest.Behaviour, spec *runtime.ContainerSpec) {
+					spec.Image, spec.Command = containerdtest.BusyboxImage, runtimetest.Shell(b)
+				},
+				Logs: filepath.Join(root, "logs"),
+			}
+		},
+		Patience: 30 * time.Second,
+		Pod:      pod,
+		Refused:  refused,
+	})
+}
+
+func TestConformanceOnTheHostNetwork(t *testing.T) {
+	conformance(t, func(pod *v1.Pod) { pod.Spec.HostNetwork = true })
+}
+
+func TestConformanceWithPodNetworks(t *testing.T) {
+	conformance(t, func(*v1.Pod) {})
+}

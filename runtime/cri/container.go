@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	api "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// CreateContainer implements runtime.Runtime. The image has to be on the node.
+func (r *Runtime) CreateContainer(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
+	if err := checkSpec(&spec); err != nil {
+		return runtime.ContainerID{}, err
+	}
+	if err := r.CheckPod(spec.Pod); err != nil {
+		return runtime.ContainerID{}, err
+	}
+	if !goodID(string(id)) {
+		return runtime.ContainerID{}, notFound("CreateContainer", string(id))
+	}
+	f, err := r.find(ctx, id, spec)
+	if err != nil {
+		return runtime.ContainerID{}, err
+	}
+	made, err := r.create(ctx, id, spec, f)
+	if err != nil {
+		return runtime.ContainerID{}, errors.Join(err, r.files.removeMessage(f.message))
+	}
+	return runtime.ContainerID{Runtime: r.Name(), ID: made}, nil
+}
+
+// find gathers what the configuration needs, and makes its files.
+func (r *Runtime) find(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (found, error) {
+	f := found{node: r.node, capabilities: handlerOf(spec.Pod, r.opts.RuntimeHandlers, r.info)}
+	var err error
+	if f.sandbox, err = r.sandboxFor(ctx, id, spec); err != nil {
+		return f, err
+	}
+	if f.image, err = r.imageStatus(ctx, spec.Image); err != nil {
+		return f, err
+	}
+	if f.image == nil {
+		return f, fmt.Errorf("image %q is not on the node", spec.Image)
+	}
+	if f.target, err = r.ephemeralTarget(ctx, spec); err != nil {
+		return f, err
+	}
+	if !isMounted(spec.Mounts, hostsPath) {
+		if f.hosts, err = r.writeHosts(f.sandbox, spec.Pod); err != nil {
+			return f, fmt.Errorf("write the pod's hosts file: %w", err)
+		}
+	}
+	if spec.LogPath != "" {
+		if err := os.MkdirAll(filepath.Dir(spec.LogPath), logDirMode); err != nil {
+			return f, fmt.Errorf("make the container's log directory: %w", err)
+		}
+	}
+	if !isMounted(spec.Mounts, messageTarget(spec.Container)) {
+		if f.message, err = r.files.makeMessage(spec.Pod.UID, spec.Name); err != nil {
+			return f, fmt.Errorf("make the file for the termination message: %w", err)
+		}
+	}
+	return f, nil
+}
+
+func (r *Runtime) create(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec, f found) (string, error) {
+	config, err := containerConfig(spec, f, &r.opts)
+	if err != nil {
+		return "", err
+	}
+	answer, err := do(ctx, callTimeout, "CreateContainer", r.cri.CreateContainer, &api.CreateContainerRequest{
+		PodSandboxId: string(id), Config: config, SandboxConfig: f.sandbox.config,
+	})
+	if errors.Is(err, runtime.ErrNotFound) {
+		r.forget(id)
+		if _, gone := r.sandboxStatus(ctx, string(id)); gone == nil {
+			err = withoutKind(err) // the sandbox is there: it is about something else
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if !goodID(answer.GetContainerId()) {
+		return "", fmt.Errorf("CreateContainer: the runtime answered with %q for an ID", answer.GetContainerId())
+	}
+	return answer.GetContainerId(), nil
+}
+
+// writeHosts makes the pod's hosts file; none where there is nothing to say that
+// the runtime does not say by itself.
+func (r *Runtime) writeHosts(s *sandbox, pod *v1.Pod) (string, error) {
+	switch {
+	case s.hostNetwork():
+		node, err := os.ReadFile(hostsPath)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+		return r.files.writeHosts(pod.UID, hostNetworkHosts(pod, string(node)))
+	case len(s.ips) == 0:
+		return "", nil
+	default:
+		return r.files.writeHosts(pod.UID, podHosts(pod, s.config.GetHostname(), r.opts.DNS.Domain, s.ips))
+	}
+}
+
+// ephemeralTarget returns the container that an ephemeral container wants to
+// look into.
+func (r *Runtime) ephemeralTarget(ctx context.Context, spec runtime.ContainerSpec) (string, error) {
+	if spec.Group != runtime.GroupEphemeral {
+		return "", nil
+	}
+	i := slices.IndexFunc(spec.Pod.Spec.EphemeralContainers, func(e v1.EphemeralContainer) bool { return e.Name == spec.Name })
+	if i < 0 || spec.Pod.Spec.EphemeralContainers[i].TargetContainerName == "" {
+		return "", nil
+	}
+	name := spec.Pod.Spec.EphemeralContainers[i].TargetContainerName
+	containers, err := r.listContainers(ctx, &api.ContainerFilter{
+		State:         &api.ContainerStateValue{State: api.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: map[string]string{runtime.LabelPodUID: string(spec.Pod.UID), runtime.LabelContainerName: name},
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(containers) == 0 {
+		return "", fmt.Errorf("targetContainerName: container %q is not running", name)
+	}
+	return slices.MaxFunc(containers, func(a, b *api.Container) int { return int(a.GetCreatedAt() - b.GetCreatedAt()) }).GetId(), nil
+}
+
+// startPatience is how much longer than its ctx a start may take. A start that
+// is cut short may or may not happen, and containerd may leave parts of it
+// behind; almost all are over before that.
+const startPatience = time.Second
+
+// StartContainer implements runtime.Runtime. When ctx ends it waits a second
+// more for the runtime to say what became of the start; nil then still means
+// that the container was started.
+func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) error {
+	if !goodID(id.ID) {
+		return notFound("StartContainer", id.ID)
+	}
+	release, err := r.acquire(ctx, id.ID)
+	if err != nil {
+		return fmt.Errorf("StartContainer: %w", err)
+	}
+	defer release()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("StartContainer: %w", err)
+	}
+	switch stopped, err := r.files.isStopped(id.ID); {
+	case err != nil:
+		return fmt.Errorf("StartContainer: %w", err)
+	case stopped:
+		return errors.New("StartContainer: the container was stopped before it was started")
+	}
+	longer, cancel := lingering(ctx, startPatience)
+	defer cancel()
+	_, err = do(longer, callTimeout, "StartContainer", r.cri.StartContainer, &api.StartContainerRequest{ContainerId: id.ID})
+	if isUncertain(err) {
+		r.setLost(id.ID)
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("StartContainer: %w", ctx.Err())
+	}
+	return err
+}
+
+// RemoveContainer implements runtime.Runtime.
+func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
+	if !goodID(id.ID) {
+		return notFound("RemoveContainer", id.ID)
+	}
+	st, err := r.containerStatus(ctx, id.ID)
+	if err == nil && (mayRun(st.GetState()) || r.isLost(id.ID)) {
+		err = r.StopContainer(ctx, id, 0)
+	}
+	if gone(err) != nil {
+		return err
+	}
+	release, err := r.acquire(ctx, id.ID)
+	if err != nil {
+		return fmt.Errorf("RemoveContainer: %w", err)
+	}
+	defer release()
+	_, err = do(ctx, callTimeout, "RemoveContainer", r.cri.RemoveContainer, &api.RemoveContainerRequest{ContainerId: id.ID})
+	if gone(err) != nil {
+		return err
+	}
+	r.clearLost(id.ID)
+	return errors.Join(r.files.removeMessage(messageFile(st)), r.files.unmarkStopped(id.ID))
+}

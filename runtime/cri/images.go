@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	api "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Images is what can be done with the node's images. References are taken as
+// they are: the runtime expands them by its own rules.
+type Images interface {
+	// ImageID returns the ID of the image that ref means, "" if it is not on the
+	// node.
+	ImageID(ctx context.Context, ref string) (string, error)
+	// PullImage fetches an image, however long it takes, and returns its ID. auth
+	// may be nil. The error's message is the runtime's; it holds no credentials.
+	PullImage(ctx context.Context, ref string, auth *Auth) (string, error)
+	// ListImages returns every image on the node.
+	ListImages(ctx context.Context) ([]Image, error)
+	// RemoveImage removes an image by ID or reference, with all its references.
+	// One that is not there is no error.
+	RemoveImage(ctx context.Context, ref string) error
+	// ImageFsInfo returns the use of the file systems that hold images.
+	ImageFsInfo(ctx context.Context) ([]FsUsage, error)
+}
+
+// Auth are the credentials for a registry; which fields count is the registry's
+// matter. They go nowhere but to the runtime.
+type Auth struct {
+	Username, Password           string
+	Auth                         string // base64 of "username:password"
+	ServerAddress                string
+	IdentityToken, RegistryToken string
+}
+
+// String hides the credentials.
+func (a *Auth) String() string { return "credentials for " + a.ServerAddress }
+
+// GoString hides the credentials.
+func (a *Auth) GoString() string { return a.String() }
+
+// Image is one image on the node.
+type Image struct {
+	ID          string
+	RepoTags    []string
+	RepoDigests []string
+	Size        uint64 // bytes
+	Pinned      bool   // the runtime wants it kept
+}
+
+// FsUsage is what images take of one file system.
+type FsUsage struct {
+	Mountpoint string
+	UsedBytes  uint64
+	InodesUsed uint64
+}
+
+func (r *Runtime) imageStatus(ctx context.Context, ref string) (*api.Image, error) {
+	answer, err := do(ctx, callTimeout, "ImageStatus", r.images.ImageStatus, &api.ImageStatusRequest{Image: &api.ImageSpec{Image: ref}})
+	if errors.Is(err, runtime.ErrNotFound) {
+		return nil, nil
+	}
+	if err == nil && answer.GetImage() != nil && answer.GetImage().GetId() == "" {
+		return nil, &CallError{Call: "ImageStatus", Message: "the runtime answered with an image without an ID"}
+	}
+	return answer.GetImage(), err
+}
+
+// ImageID implements Images.
+func (r *Runtime) ImageID(ctx context.Context, ref string) (string, error) {
+	image, err := r.imageStatus(ctx, ref)
+	return image.GetId(), err
+}
+
+// PullImage implements Images.
+func (r *Runtime) PullImage(ctx context.Context, ref string, auth *Auth) (string, error) {
+	request := &api.PullImageRequest{Image: &api.ImageSpec{Image: ref}}
+	if auth != nil {
+		request.Auth = &api.AuthConfig{
+			Username: auth.Username, Password: auth.Password, Auth: auth.Auth, ServerAddress: auth.ServerAddress,
+			IdentityToken: auth.IdentityToken, RegistryToken: auth.RegistryToken,
+		}
+	}
+	answer, err := do(ctx, noTimeout, "PullImage", r.images.PullImage, request)
+	return answer.GetImageRef(), withoutKindNotFound(err)
+}
+
+// ListImages implements Images.
+func (r *Runtime) ListImages(ctx context.Context) ([]Image, error) {
+	answer, err := do(ctx, callTimeout, "ListImages", r.images.ListImages, &api.ListImagesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var out []Image
+	for _, i := range answer.GetImages() {
+		out = append(out, Image{
+			ID: i.GetId(), RepoTags: slices.Clone(i.GetRepoTags()), RepoDigests: slices.Clone(i.GetRepoDigests()),
+			Size: i.GetSize(), Pinned: i.GetPinned(),
+		})
+	}
+	return out, nil
+}
+
+// RemoveImage implements Images.
+func (r *Runtime) RemoveImage(ctx context.Context, ref string) error {
+	_, err := do(ctx, callTimeout, "RemoveImage", r.images.RemoveImage, &api.RemoveImageRequest{Image: &api.ImageSpec{Image: ref}})
+	return gone(err)
+}
+
+// ImageFsInfo implements Images.
+func (r *Runtime) ImageFsInfo(ctx context.Context) ([]FsUsage, error) {
+	answer, err := do(ctx, callTimeout, "ImageFsInfo", r.images.ImageFsInfo, &api.ImageFsInfoRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var out []FsUsage
+	for _, u := range answer.GetImageFilesystems() {
+		out = append(out, FsUsage{u.GetFsId().GetMountpoint(), u.GetUsedBytes().GetValue(), u.GetInodesUsed().GetValue()})
+	}
+	return out, nil
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// What the kernel adds to a process's badness, as in the 1.36 kubelet.
+const (
+	oomGuaranteed = -997
+	oomBestEffort = 1000
+	// Burstable containers stay between the other two.
+	oomBurstableMin = 1000 + oomGuaranteed
+	oomBurstableMax = oomBestEffort - 1
+
+	// nodeCritical is the priority from which on a pod is as hard to kill as a
+	// guaranteed one: that of system-node-critical.
+	nodeCritical = 2_000_001_000
+)
+
+// oomScoreAdj says how readily the kernel kills the container when the node,
+// with so many bytes of memory, runs out of it: the more of it a burstable
+// container asked for, the later.
+func oomScoreAdj(pod *v1.Pod, c *v1.Container, group runtime.Group, capacity int64) int64 {
+	if pod.Spec.Priority != nil && *pod.Spec.Priority >= nodeCritical {
+		return oomGuaranteed
+	}
+	switch podQOS(pod) {
+	case v1.PodQOSGuaranteed:
+		return oomGuaranteed
+	case v1.PodQOSBestEffort:
+		return oomBestEffort
+	}
+	spare := spareRequest(pod)
+	score := burstableScore(memoryRequest(c)+spare, capacity)
+	if group != runtime.GroupInit || !runtime.IsSidecar(c) || len(pod.Spec.Containers) == 0 {
+		return score
+	}
+	// A sidecar goes no earlier than the regular container that goes first.
+	first := int64(oomBurstableMin)
+	for i := range pod.Spec.Containers {
+		first = max(first, burstableScore(memoryRequest(&pod.Spec.Containers[i])+spare, capacity))
+	}
+	return min(score, first)
+}
+
+func burstableScore(request, capacity int64) int64 {
+	if capacity <= 0 || request >= capacity {
+		return oomBurstableMin
+	}
+	score := 1000 - int64(1000*float64(max(request, 0))/float64(capacity))
+	return min(max(score, oomBurstableMin), oomBurstableMax)
+}
+
+func memoryRequest(c *v1.Container) int64 { return demandOf(&c.Resources).memoryRequest }
+
+// spareRequest is each container's share of what the pod as a whole asks for
+// beyond the sum of its containers.
+func spareRequest(pod *v1.Pod) int64 {
+	whole := demandOf(pod.Spec.Resources).memoryRequest
+	if whole == 0 {
+		return 0
+	}
+	n := int64(0)
+	for _, c := range lasting(pod) {
+		whole -= memoryRequest(c)
+		n++
+	}
+	if whole <= 0 || n == 0 {
+		return 0
+	}
+	return whole / n
+}
+
+// lasting are the containers that run together for the pod's whole life.
+func lasting(pod *v1.Pod) []*v1.Container {
+	var out []*v1.Container
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; runtime.IsSidecar(c) {
+			out = append(out, c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		out = append(out, &pod.Spec.Containers[i])
+	}
+	return out
+}
+
+// podQOS is the pod's class by the API's rule: best effort if nobody asks for
+// CPU or memory, guaranteed if everybody has limits of both and asks for just
+// that, or the pod as a whole does; else burstable.
+func podQOS(pod *v1.Pod) v1.PodQOSClass {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass
+	}
+	if pod.Spec.Resources != nil {
+		return qosOf(demandOf(pod.Spec.Resources))
+	}
+	var asks []demand
+	for i := range pod.Spec.InitContainers {
+		asks = append(asks, demandOf(&pod.Spec.InitContainers[i].Resources))
+	}
+	for i := range pod.Spec.Containers {
+		asks = append(asks, demandOf(&pod.Spec.Containers[i].Resources))
+	}
+	return qosOf(asks...)
+}
+
+func qosOf(asks ...demand) v1.PodQOSClass {
+	nothing, all := true, len(asks) > 0
+	for _, d := range asks {
+		nothing = nothing && d == demand{}
+		all = all && d.cpuLimit > 0 && d.memoryLimit > 0 && d.cpuLimit == d.cpuRequest && d.memoryLimit == d.memoryRequest
+	}
+	switch {
+	case nothing:
+		return v1.PodQOSBestEffort
+	case all:
+		return v1.PodQOSGuaranteed
+	default:
+		return v1.PodQOSBurstable
+	}
+}
+
+// parseQuantity reads "2Mi" as bytes.
+func parseQuantity(s string) (int64, error) {
+	q, err := resource.ParseQuantity(s)
+	if err != nil {
+		return 0, err
+	}
+	return q.Value(), nil
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	api "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Info is what was found behind the socket.
+type Info struct {
+	Name       string // "containerd" or "cri-o"; Runtime of every ContainerID
+	Version    string // the runtime's own, as in "2.4.2"
+	APIVersion string // of the CRI, "v1"
+
+	// Events says that the runtime tells of changes by itself.
+	Events bool
+	// CgroupDriver is "systemd" or "cgroupfs", or "" where the runtime does not
+	// say (containerd 1).
+	CgroupDriver string
+	// Handlers are the runtime's handlers by name, "" being its default; nil
+	// where the runtime does not say (containerd 1).
+	Handlers map[string]Handler
+	// SupplementalGroupsPolicy says that the runtime honours the field of that
+	// name in the pod's security context.
+	SupplementalGroupsPolicy bool
+	// Conditions are those of the moment of Dial.
+	Conditions []Condition
+}
+
+// Handler is what one of the runtime's handlers can do.
+type Handler struct {
+	RecursiveReadOnlyMounts bool
+	UserNamespaces          bool
+}
+
+// Condition is one of the runtime's conditions.
+type Condition struct {
+	Type            string // "RuntimeReady", "NetworkReady" or the runtime's own
+	True            bool
+	Reason, Message string
+}
+
+// NotReadyError says that the runtime answers and cannot run containers, or
+// not with networks of their own.
+type NotReadyError struct {
+	// Conditions are those that should be true and are not.
+	Conditions []Condition
+}
+
+func (e *NotReadyError) Error() string {
+	var parts []string
+	for _, c := range e.Conditions {
+		parts = append(parts, fmt.Sprintf("%s is false: %s: %s", c.Type, c.Reason, c.Message))
+	}
+	return "the container runtime is not ready: " + strings.Join(parts, "; ")
+}
+
+func (i Info) clone() Info {
+	i.Handlers = maps.Clone(i.Handlers)
+	i.Conditions = slices.Clone(i.Conditions)
+	return i
+}
+
+// Bounds of the questions that Dial asks.
+const (
+	probeTimeout = 10 * time.Second
+	// eventsTimeout is how long a runtime that refuses to tell of events may take
+	// to say so; one that agrees says nothing. It is asked only if its name and
+	// version do not tell.
+	eventsTimeout = 200 * time.Millisecond
+)
+
+// probe asks the runtime what it is and what it can do.
+func (r *Runtime) probe(ctx context.Context) (Info, error) {
+	var info Info
+	version, err := do(ctx, probeTimeout, "Version", r.cri.Version, &api.VersionRequest{Version: "v1"})
+	if e, ok := errors.AsType[*CallError](err); ok && (e.Code == codes.Unimplemented || e.Code == codes.Internal) {
+		return info, fmt.Errorf("what answers there speaks no CRI v1: %w", withoutKind(err))
+	}
+	if err != nil {
+		return info, err
+	}
+	info = Info{Name: version.GetRuntimeName(), Version: version.GetRuntimeVersion(), APIVersion: version.GetRuntimeApiVersion()}
+	if info.Name == "" || strings.ContainsAny(info.Name, ":/ ") {
+		return info, fmt.Errorf("what answers there speaks no CRI v1: it calls itself %q", info.Name)
+	}
+	status, err := do(ctx, probeTimeout, "Status", r.cri.Status, &api.StatusRequest{})
+	if err != nil {
+		return info, err
+	}
+	addStatus(&info, status)
+	if bad := falseConditions(info.Conditions, api.RuntimeReady); bad != nil {
+		return info, bad
+	}
+	config, err := do(ctx, probeTimeout, "RuntimeConfig", r.cri.RuntimeConfig, &api.RuntimeConfigRequest{})
+	switch {
+	case errors.Is(err, runtime.ErrUnsupported):
+	case err != nil:
+		return info, err
+	case config.GetLinux() != nil:
+		info.CgroupDriver = strings.ToLower(config.GetLinux().GetCgroupDriver().String())
+	}
+	info.Events, err = r.probeEvents(ctx, info)
+	return info, err
+}
+
+// Ready implements Backend.
+func (r *Runtime) Ready(ctx context.Context) error {
+	status, err := do(ctx, callTimeout, "Status", r.cri.Status, &api.StatusRequest{})
+	if err != nil {
+		return err
+	}
+	var info Info
+	addStatus(&info, status)
+	if bad := falseConditions(info.Conditions, api.RuntimeReady, api.NetworkReady); bad != nil {
+		return bad
+	}
+	return nil
+}
+
+func addStatus(info *Info, status *api.StatusResponse) {
+	for _, c := range status.GetStatus().GetConditions() {
+		info.Conditions = append(info.Conditions, Condition{c.GetType(), c.GetStatus(), c.GetReason(), c.GetMessage()})
+	}
+	for _, h := range status.GetRuntimeHandlers() {
+		if info.Handlers == nil {
+			info.Handlers = make(map[string]Handler)
+		}
+		info.Handlers[h.GetName()] = Handler{
+			RecursiveReadOnlyMounts: h.GetFeatures().GetRecursiveReadOnlyMounts(),
+			UserNamespaces:          h.GetFeatures().GetUserNamespaces(),
+		}
+	}
+	info.SupplementalGroupsPolicy = status.GetFeatures().GetSupplementalGroupsPolicy()
+}
+
+// falseConditions returns what is wrong with the conditions of these types; one
+// that is not reported is wrong, too. It is nil if nothing is.
+func falseConditions(have []Condition, types ...string) error {
+	var bad []Condition
+	for _, t := range types {
+		i := slices.IndexFunc(have, func(c Condition) bool { return c.Type == t })
+		switch {
+		case i < 0:
+			bad = append(bad, Condition{Type: t, Reason: "Unknown", Message: "the runtime does not report it"})
+		case !have[i].True:
+			bad = append(bad, have[i])
+		}
+	}
+	if bad == nil {
+		return nil
+	}
+	return &NotReadyError{Conditions: bad}
+}
+
+// probeEvents finds out whether GetContainerEvents is offered. Asking costs a
+// moment, and containerd 1.7 hands each event to one listener only, so that one
+// who just asks takes it away from another; what is known is not asked.
+func (r *Runtime) probeEvents(ctx context.Context, info Info) (bool, error) {
+	if info.Name == "containerd" {
+		return majorVersion(info.Version) >= 2, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, eventsTimeout)
+	defer cancel()
+	stream, err := r.cri.GetContainerEvents(limited, &api.GetEventsRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if ctx.Err() != nil {
+		return false, fmt.Errorf("GetContainerEvents: %w", ctx.Err())
+	}
+	// Whatever ends the stream before its time (end of file, any error) is no
+	// offer; silence and an event are.
+	return err == nil || !errors.Is(err, io.EOF) && limited.Err() != nil, nil
+}
+
+// majorVersion reads the first number of "v2.4.2"; -1 if there is none.
+func majorVersion(version string) int {
+	first, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	n, err := strconv.Atoi(first)
+	if err != nil {
+		return -1
+	}
+	return n
+}

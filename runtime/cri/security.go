@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	api "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Paths below /proc and /sys that say too much about the node or let it be
+// changed, as in the 1.36 kubelet.
+func maskedPaths() []string {
+	return []string{
+		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+		"/sys/devices/virtual/powercap",
+	}
+}
+
+func readonlyPaths() []string {
+	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+}
+
+// effectiveSecurity is the container's security context with what it leaves
+// open filled in from the pod's. The parts point into both.
+func effectiveSecurity(pod *v1.Pod, c *v1.Container) v1.SecurityContext {
+	var out v1.SecurityContext
+	if c.SecurityContext != nil {
+		out = *c.SecurityContext
+	}
+	p := pod.Spec.SecurityContext
+	if p == nil {
+		return out
+	}
+	if out.SELinuxOptions == nil {
+		out.SELinuxOptions = p.SELinuxOptions
+	}
+	if out.RunAsUser == nil {
+		out.RunAsUser = p.RunAsUser
+	}
+	if out.RunAsGroup == nil {
+		out.RunAsGroup = p.RunAsGroup
+	}
+	if out.RunAsNonRoot == nil {
+		out.RunAsNonRoot = p.RunAsNonRoot
+	}
+	if out.SeccompProfile == nil {
+		out.SeccompProfile = p.SeccompProfile
+	}
+	if out.AppArmorProfile == nil {
+		out.AppArmorProfile = p.AppArmorProfile
+	}
+	return out
+}
+
+// isSet reports whether a flag is there and true.
+func isSet(flag *bool) bool { return flag != nil && *flag }
+
+// isPrivileged reports whether any container of the pod is.
+func isPrivileged(pod *v1.Pod) bool {
+	for _, group := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
+		for i := 0; ; i++ {
+			c := runtime.Ref{Group: group, Index: i}.Container(pod)
+			if c == nil {
+				break
+			}
+			if c.SecurityContext != nil && isSet(c.SecurityContext.Privileged) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sandboxSecurity is that of the sandbox's own process.
+func sandboxSecurity(pod *v1.Pod) (*api.LinuxSandboxSecurityContext, error) {
+	out := &api.LinuxSandboxSecurityContext{
+		NamespaceOptions: namespaceOptions(pod),
+		Privileged:       isPrivileged(pod),
+		Seccomp:          &api.SecurityProfile{ProfileType: api.SecurityProfile_RuntimeDefault},
+	}
+	sc := pod.Spec.SecurityContext
+	if sc == nil {
+		return out, nil
+	}
+	out.SelinuxOptions = selinuxOptions(sc.SELinuxOptions)
+	out.RunAsUser = int64Value(sc.RunAsUser)
+	if sc.RunAsUser != nil {
+		out.RunAsGroup = int64Value(sc.RunAsGroup)
+	}
+	var err error
+	out.SupplementalGroups = supplementalGroups(sc)
+	out.SupplementalGroupsPolicy, err = groupsPolicy(sc)
+	return out, err
+}
+
+// containerSecurity is that of one container, but for its namespaces. The
+// errors name the field.
+func containerSecurity(pod *v1.Pod, c *v1.Container, image imageUser, opts *Options) (*api.LinuxContainerSecurityContext, error) {
+	sc := effectiveSecurity(pod, c)
+	out := &api.LinuxContainerSecurityContext{
+		Privileged:     isSet(sc.Privileged),
+		SelinuxOptions: selinuxOptions(sc.SELinuxOptions),
+		ReadonlyRootfs: isSet(sc.ReadOnlyRootFilesystem),
+		NoNewPrivs:     sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
+	}
+	if sc.Capabilities != nil {
+		out.Capabilities = &api.Capability{AddCapabilities: capabilities(sc.Capabilities.Add), DropCapabilities: capabilities(sc.Capabilities.Drop)}
+	}
+	if sc.ProcMount == nil || *sc.ProcMount != v1.UnmaskedProcMount {
+		out.MaskedPaths, out.ReadonlyPaths = maskedPaths(), readonlyPaths()
+	}
+	var err error
+	if out.Seccomp, err = seccompProfile(&sc, opts); err != nil {
+		return nil, err
+	}
+	if out.Apparmor, err = appArmorProfile(pod, c.Name, sc.AppArmorProfile); err != nil {
+		return nil, err
+	}
+	if err = setUser(out, &sc, image); err != nil {
+		return nil, err
+	}
+	if p := pod.Spec.SecurityContext; p != nil {
+		out.SupplementalGroups = supplementalGroups(p)
+		out.SupplementalGroupsPolicy, err = groupsPolicy(p)
+	}
+	return out, err
+}
+
+func int64Value(n *int64) *api.Int64Value {
+	if n == nil {
+		return nil
+	}
+	return &api.Int64Value{Value: *n}
+}
+
+func selinuxOptions(o *v1.SELinuxOptions) *api.SELinuxOption {
+	if o == nil {
+		return nil
+	}
+	return &api.SELinuxOption{User: o.User, Role: o.Role, Type: o.Type, Level: o.Level}
+}
+
+func capabilities(in []v1.Capability) []string {
+	var out []string
+	for _, c := range in {
+		out = append(out, string(c))
+	}
+	return out
+}
+
+// supplementalGroups are the pod's fsGroup and the groups it names.
+func supplementalGroups(sc *v1.PodSecurityContext) []int64 {
+	var out []int64
+	if sc.FSGroup != nil {
+		out = append(out, *sc.FSGroup)
+	}
+	return append(out, sc.SupplementalGroups...)
+}
+
+func groupsPolicy(sc *v1.PodSecurityContext) (api.SupplementalGroupsPolicy, error) {
+	if sc.SupplementalGroupsPolicy == nil {
+		return api.SupplementalGroupsPolicy_Merge, nil
+	}
+	switch *sc.SupplementalGroupsPolicy {
+	case v1.SupplementalGroupsPolicyMerge:
+		return api.SupplementalGroupsPolicy_Merge, nil
+	case v1.SupplementalGroupsPolicyStrict:
+		return api.SupplementalGroupsPolicy_Strict, nil
+	default:
+		return 0, fmt.Errorf("spec.securityContext.supplementalGroupsPolicy: %q is not known", *sc.SupplementalGroupsPolicy)
+	}
+}
+
+// seccompProfile is the container's, the pod's, or what the options default to.
+func seccompProfile(sc *v1.SecurityContext, opts *Options) (*api.SecurityProfile, error) {
+	profile := sc.SeccompProfile
+	if profile == nil {
+		if opts.SeccompDefault && !isSet(sc.Privileged) {
+			return &api.SecurityProfile{ProfileType: api.SecurityProfile_RuntimeDefault}, nil
+		}
+		return &api.SecurityProfile{ProfileType: api.SecurityProfile_Unconfined}, nil
+	}
+	switch profile.Type {
+	case v1.SeccompProfileTypeRuntimeDefault:
+		return &api.SecurityProfile{ProfileType: api.SecurityProfile_RuntimeDefault}, nil
+	case v1.SeccompProfileTypeUnconfined:
+		return &api.SecurityProfile{ProfileType: api.SecurityProfile_Unconfined}, nil
+	case v1.SeccompProfileTypeLocalhost:
+		file := profile.LocalhostProfile
+		if file == nil || !filepath.IsLocal(*file) {
+			return nil, fmt.Errorf("securityContext.seccompProfile.localhostProfile: want a path below the node's directory of profiles")
+		}
+		return &api.SecurityProfile{ProfileType: api.SecurityProfile_Localhost, LocalhostRef: filepath.Join(opts.SeccompRoot, *file)}, nil
+	default:
+		return nil, fmt.Errorf("securityContext.seccompProfile.type: %q is not known", profile.Type)
+	}
+}
+
+// What the annotations meant that AppArmor had before its field (1.30).
+const (
+	appArmorKey       = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
+	appArmorLocalhost = v1.DeprecatedAppArmorBetaProfileNamePrefix
+)
+
+// appArmorProfile is nil where nobody asks for one: the runtime decides.
+func appArmorProfile(pod *v1.Pod, container string, profile *v1.AppArmorProfile) (*api.SecurityProfile, error) {
+	if profile == nil {
+		var err error
+		if profile, err = appArmorOfAnnotation(pod.Annotations[appArmorKey+container]); err != nil || profile == nil {
+			return nil, err
+		}
+	}
+	switch profile.Type {
+	case v1.AppArmorProfileTypeRuntimeDefault:
+		return &api.SecurityProfile{ProfileType: api.SecurityProfile_RuntimeDefault}, nil
+	case v1.AppArmorProfileTypeUnconfined:
+		return &api.SecurityProfile{ProfileType: api.SecurityProfile_Unconfined}, nil
+	case v1.AppArmorProfileTypeLocalhost:
+		if profile.LocalhostProfile == nil || *profile.LocalhostProfile == "" {
+			return nil, fmt.Errorf("securityContext.appArmorProfile.localhostProfile: is missing")
+		}
+		return &api.SecurityProfile{ProfileType: api.SecurityProfile_Localhost, LocalhostRef: *profile.LocalhostProfile}, nil
+	default:
+		return nil, fmt.Errorf("securityContext.appArmorProfile.type: %q is not known", profile.Type)
+	}
+}
+
+func appArmorOfAnnotation(value string) (*v1.AppArmorProfile, error) {
+	name, localhost := strings.CutPrefix(value, appArmorLocalhost)
+	switch {
+	case value == "":
+		return nil, nil
+	case localhost:
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}, nil
+	case value == v1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}, nil
+	case value == v1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}, nil
+	default:
+		return nil, fmt.Errorf("metadata.annotations[%s…]: %q is no AppArmor profile", appArmorKey, value)
+	}
+}

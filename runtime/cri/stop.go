@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	api "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// A runtime takes a stop of a container that does not run for done, also while
+// it is about to run. So that a start never happens after a stop:
+//
+//   - A stop waits for the start that this value has under way.
+//   - A container that is still created after a stop is marked in a file, and
+//     StartContainer refuses what is marked, in this process and in later ones.
+//   - A start whose outcome nobody told (its call was cut short) may still be
+//     going on in the runtime: a stop then watches for a moment, and stops what
+//     comes up.
+
+// Bounds of that moment.
+const (
+	lostPatience = 2 * time.Second
+	lostPause    = 20 * time.Millisecond
+	stopTries    = 5
+)
+
+// StopContainer implements runtime.Runtime.
+func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
+	if !goodID(id.ID) {
+		return notFound("StopContainer", id.ID)
+	}
+	marked := false
+	for range stopTries {
+		if err := r.awaitIdle(ctx, id.ID); err != nil {
+			return fmt.Errorf("StopContainer: %w", err)
+		}
+		if err := r.stop(ctx, id.ID, grace); err != nil {
+			return err
+		}
+		st, err := r.containerStatus(ctx, id.ID)
+		switch {
+		case errors.Is(err, runtime.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		case st.GetState() == api.ContainerState_CONTAINER_EXITED:
+			r.clearLost(id.ID)
+			return nil
+		case st.GetState() != api.ContainerState_CONTAINER_CREATED:
+			continue // it came up meanwhile
+		case !marked:
+			if err := r.files.markStopped(id.ID); err != nil {
+				return fmt.Errorf("StopContainer: remember that it must not start: %w", err)
+			}
+			marked = true
+			continue // a start may have begun just before
+		}
+		if settled, err := r.settle(ctx, id.ID); err != nil || settled {
+			return err
+		}
+	}
+	return fmt.Errorf("StopContainer: the container still runs after the runtime said %d times that it has ended", stopTries)
+}
+
+// settle watches a container that a lost start may bring up. True: it will stay
+// created.
+func (r *Runtime) settle(ctx context.Context, id string) (bool, error) {
+	if !r.isLost(id) {
+		return true, nil
+	}
+	deadline := time.NewTimer(lostPatience)
+	defer deadline.Stop()
+	ticker := time.NewTicker(lostPause)
+	defer ticker.Stop()
+	for {
+		st, err := r.containerStatus(ctx, id)
+		if err != nil {
+			return gone(err) == nil, gone(err)
+		}
+		if st.GetState() != api.ContainerState_CONTAINER_CREATED {
+			return false, nil
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			r.clearLost(id)
+			return true, nil
+		case <-ctx.Done():
+			return false, fmt.Errorf("StopContainer: %w", ctx.Err())
+		}
+	}
+}
+
+// stop asks politely, waits for grace and kills. The CRI counts in seconds: what
+// is left of grace beyond them is waited for here.
+func (r *Runtime) stop(ctx context.Context, id string, grace time.Duration) error {
+	whole := grace.Truncate(time.Second)
+	if grace <= 0 || whole == grace {
+		return r.stopOnce(ctx, id, max(grace, 0))
+	}
+	limited, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	err := r.stopOnce(limited, id, whole+time.Second)
+	if limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	return r.stopOnce(ctx, id, 0)
+}
+
+// stopOnce is one call; grace is whole seconds.
+func (r *Runtime) stopOnce(ctx context.Context, id string, grace time.Duration) error {
+	_, err := do(ctx, callTimeout+grace, "StopContainer", r.cri.StopContainer,
+		&api.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
+	return err
+}
+
+// mayRun reports whether there may be a process.
+func mayRun(s api.ContainerState) bool {
+	return s != api.ContainerState_CONTAINER_CREATED && s != api.ContainerState_CONTAINER_EXITED
+}
+
+// isUncertain reports whether a call failed in a way that leaves open whether it
+// had its effect.
+func isUncertain(err error) bool {
+	if err == nil {
+		return false
+	}
+	e, ok := errors.AsType[*CallError](err)
+	return !ok || e.Code == codes.DeadlineExceeded || e.Code == codes.Unavailable || e.Code == codes.Canceled
+}
+
+// start is a call under way that others on the container wait for.
+type start struct{ done chan struct{} }
+
+// acquire waits until no start and no removal of the container is under way,
+// and makes the caller the one that is.
+func (r *Runtime) acquire(ctx context.Context, id string) (release func(), err error) {
+	for {
+		r.mu.Lock()
+		other := r.mu.starts[id]
+		if other == nil {
+			own := &start{done: make(chan struct{})}
+			r.mu.starts[id] = own
+			r.mu.Unlock()
+			return func() {
+				r.mu.Lock()
+				delete(r.mu.starts, id)
+				r.mu.Unlock()
+				close(own.done)
+			}, nil
+		}
+		r.mu.Unlock()
+		select {
+		case <-other.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// awaitIdle waits until no start and no removal of the container is under way.
+func (r *Runtime) awaitIdle(ctx context.Context, id string) error {
+	r.mu.Lock()
+	other := r.mu.starts[id]
+	r.mu.Unlock()
+	if other == nil {
+		return nil
+	}
+	select {
+	case <-other.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *Runtime) setLost(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.lost[id] = true
+}
+
+func (r *Runtime) isLost(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.lost[id]
+}
+
+func (r *Runtime) clearLost(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.lost, id)
+}
+
+// lingering returns a context that ends d later than ctx. The caller must call
+// cancel, which waits for what is behind it.
+func lingering(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	out, end := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-out.Done():
+			return
+		case <-ctx.Done():
+		}
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-out.Done():
+		case <-timer.C:
+			end()
+		}
+	})
+	return out, func() { end(); wg.Wait() }
+}
