@@ -56,6 +56,9 @@ func New(opts Options) (*Agent, error) {
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
 	}
+	if opts.LogDir == "" {
+		opts.LogDir = filepath.Join(opts.Root, "logs")
+	}
 	if opts.HousekeepingInterval == 0 {
 		opts.HousekeepingInterval = 30 * time.Second
 	}
@@ -80,7 +83,6 @@ func New(opts Options) (*Agent, error) {
 }
 
 func (a *Agent) wire() error {
-	logs := filepath.Join(a.opts.Root, "logs")
 	names := make([]string, 0, len(a.opts.Sources))
 	for _, s := range a.opts.Sources {
 		names = append(names, s.Name())
@@ -88,7 +90,7 @@ func (a *Agent) wire() error {
 	a.readiness = podconfig.NewReadiness(names...)
 
 	generator, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{
-		LogRoot:     logs,
+		LogRoot:     a.opts.LogDir,
 		HostIPs:     a.opts.HostIPs,
 		Allocatable: a.opts.Allocatable,
 		Volumes:     a.volumes.mounts,
@@ -112,7 +114,7 @@ func (a *Agent) wire() error {
 	if a.tracker, err = runtime.NewTracker(runtime.TrackerOptions{Runtime: a.runtime, Logger: a.log}); err != nil {
 		return err
 	}
-	a.collector = newCollector(a.manager, a.volumes, logs)
+	a.collector = newCollector(a.manager, a.volumes, a.opts.LogDir)
 	a.workers, err = podworkers.New(podworkers.Options{
 		Syncer: newSyncer(a),
 		OnSync: func(e podworkers.SyncEvent) { a.synced(e) },

@@ -123,7 +123,7 @@ func (c *collector) remove(ctx context.Context, status *runtime.PodStatus) error
 	if err := c.manager.RemovePod(ctx, status.UID); err != nil {
 		return err
 	}
-	return errors.Join(c.volumes.tearDown(status.UID), c.removeLogs(status.UID))
+	return errors.Join(c.volumes.purge(status.UID), c.removeLogs(status.UID))
 }
 
 // removeLogs removes the pod's log folder, whose name ends in its UID.

@@ -21,15 +21,17 @@ import (
 type Options struct {
 	// NodeName is this node's name, a DNS-1123 subdomain. Required.
 	NodeName string
-	// Root is the absolute path of the folder for what pods leave on disk: logs
-	// in Root/logs, volumes in Root/pods. Nothing else may write there.
-	// Required.
+	// Root is the absolute path of the folder for what pods leave on disk, in
+	// Root/pods/<uid>. Nobody else but the Runtime may write there. Required.
 	Root string
 	// Runtime runs the containers. Required.
 	Runtime runtime.Runtime
 	// Sources say which pods should run. At least one is required.
 	Sources []podconfig.Source
 
+	// LogDir is the absolute path of the folder for the containers' logs. Defaults
+	// to Root/logs.
+	LogDir string
 	// HostIPs are the node's addresses, primary first. Defaults to none.
 	HostIPs []string
 	// Allocatable is what the node has, for resourceFieldRef without a limit.
@@ -74,6 +76,8 @@ func (o Options) validate() error {
 		return errors.New("nodeagent: Options.Root is required")
 	case !filepath.IsAbs(o.Root):
 		return fmt.Errorf("nodeagent: Options.Root %q: want an absolute path", o.Root)
+	case o.LogDir != "" && !filepath.IsAbs(o.LogDir):
+		return fmt.Errorf("nodeagent: Options.LogDir %q: want an absolute path", o.LogDir)
 	case o.Runtime == nil:
 		return errors.New("nodeagent: Options.Runtime is required")
 	case len(o.Sources) == 0:

@@ -18,8 +18,8 @@ import (
 )
 
 // volumes provides the two kinds of volume that need nobody: emptyDir on the
-// disk, in Root/pods/<uid>/volumes/<name>, and hostPath folders and files that
-// exist. It is a stand-in of few lines for package volumemanager, which will
+// disk, laid out as the kubelet does below Root/pods/<uid>/volumes, and hostPath
+// folders and files that exist. It is a stand-in of few lines for package volumemanager, which will
 // take its place.
 type volumes struct{ root string } // Root/pods
 
@@ -62,9 +62,14 @@ func (v volumes) setUp(pod *v1.Pod) error {
 	return nil
 }
 
-// tearDown removes everything below the pod's folder. Links are removed, never
-// followed.
-func (v volumes) tearDown(uid types.UID) error {
+// tearDown removes the pod's volumes, as soon as nothing of it runs any more.
+func (v volumes) tearDown(uid types.UID) error { return v.remove(uid, "volumes") }
+
+// purge removes everything in the pod's folder, when its records are gone too.
+func (v volumes) purge(uid types.UID) error { return v.remove(uid, ".") }
+
+// remove removes part of the pod's folder. Links are removed, never followed.
+func (v volumes) remove(uid types.UID, part string) error {
 	root, err := os.OpenRoot(v.root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -73,22 +78,27 @@ func (v volumes) tearDown(uid types.UID) error {
 		return fmt.Errorf("remove volumes: %w", err)
 	}
 	defer root.Close()
-	if !filepath.IsLocal(string(uid)) || filepath.Base(string(uid)) != string(uid) {
+	if !isFileName(string(uid)) {
 		return fmt.Errorf("remove volumes: pod UID %q is no file name", uid)
 	}
-	if err := root.RemoveAll(string(uid)); err != nil {
+	if err := root.RemoveAll(filepath.Join(string(uid), part)); err != nil {
 		return fmt.Errorf("remove volumes: %w", err)
 	}
 	return nil
 }
 
+// isFileName reports whether s names something in a folder, and nothing else.
+func isFileName(s string) bool {
+	return s != "." && filepath.IsLocal(s) && filepath.Base(s) == s
+}
+
 func (v volumes) path(uid types.UID, volume string) (string, error) {
 	for _, element := range []string{string(uid), volume} {
-		if !filepath.IsLocal(element) || filepath.Base(element) != element {
+		if !isFileName(element) {
 			return "", fmt.Errorf("volume %q: %q is no file name", volume, element)
 		}
 	}
-	return filepath.Join(v.root, string(uid), "volumes", volume), nil
+	return filepath.Join(v.root, string(uid), "volumes", "kubernetes.io~empty-dir", volume), nil
 }
 
 // mounts resolves a container's volumeMounts; it fits DefaultGenerator.
