@@ -4,9 +4,12 @@ package process_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -109,20 +112,25 @@ func TestBrokenRecords(t *testing.T) {
 		"fifo":    func(path string) error { return firstOf(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
 		"missing": os.Remove,
 	}
-	for _, tt := range []struct{ name, script, file string }{
-		{"spec of a running one", "sleep 1000", record.SpecFile},
-		{"process of a running one", "sleep 1000", record.ProcessFile},
-		{"lock of a running one", "sleep 1000", record.LockFile},
-		{"sandbox of a running one", "sleep 1000", "../" + record.SandboxFile},
-		{"spec of an exited one", "exit 3", record.SpecFile},
-		{"process of an exited one", "exit 3", record.ProcessFile},
-		{"exit of an exited one", "exit 3", record.ExitFile},
-		{"sandbox of an exited one", "exit 3", "../" + record.SandboxFile},
+	all := slices.Sorted(maps.Keys(harm))
+	some := []string{"folder", "missing", "torn"}
+	for _, tt := range []struct {
+		name, script, file string
+		harm               []string
+	}{
+		{"spec of a running one", "exec sleep 1000", record.SpecFile, some},
+		{"process of a running one", "exec sleep 1000", record.ProcessFile, all},
+		{"lock of a running one", "exec sleep 1000", record.LockFile, some},
+		{"sandbox of a running one", "exec sleep 1000", "../" + record.SandboxFile, some},
+		{"spec of an exited one", "exit 3", record.SpecFile, some},
+		{"process of an exited one", "exit 3", record.ProcessFile, some},
+		{"exit of an exited one", "exit 3", record.ExitFile, all},
+		{"sandbox of an exited one", "exit 3", "../" + record.SandboxFile, some},
 	} {
-		for how, do := range harm {
+		for _, how := range tt.harm {
 			t.Run(tt.name+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				breakRecord(t, tt.script, tt.file, do)
+				breakRecord(t, tt.script, tt.file, harm[how])
 			})
 		}
 	}
@@ -134,7 +142,7 @@ func breakRecord(t *testing.T, script, file string, do func(string) error) {
 	e.run(healthy)
 	pod := e.pod(script)
 	sandbox, id := e.run(pod)
-	if script != "sleep 1000" {
+	if strings.HasPrefix(script, "exit") {
 		e.exited(pod)
 	}
 	require.NoError(t, e.rt.StopContainer(t.Context(), e.create(e.pod("true"), sandbox, 9), 0))

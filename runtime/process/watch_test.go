@@ -30,7 +30,7 @@ func hint(t *testing.T, next func() (types.UID, error, bool)) types.UID {
 
 func TestWatch(t *testing.T) {
 	e := newEnv(t)
-	adopted, other := e.pod("sleep 1000"), e.pod("sleep 1000")
+	adopted, other := e.pod("exec sleep 1000"), e.pod("exec sleep 1000")
 	_, id := e.run(adopted)
 	e.run(other)
 	e.rt = e.open(process.Options{}) // another agent by now
@@ -55,7 +55,7 @@ func TestWatch(t *testing.T) {
 	assert.Equal(t, late.UID, hint(t, next))
 	assert.Equal(t, int32(1), e.status(late).ExitCode)
 
-	_, id = e.run(e.pod("sleep 1000"))
+	_, id = e.run(e.pod("exec sleep 1000"))
 	shim := e.process(id).Shim
 	require.NoError(t, shim.Signal(9))
 	hint(t, next)
@@ -76,7 +76,7 @@ func TestWatch(t *testing.T) {
 
 func TestExec(t *testing.T) {
 	e := newEnv(t)
-	pod := e.pod("sleep 1000")
+	pod := e.pod("exec sleep 1000")
 	_, id := e.run(pod)
 
 	out, errOut, code, err := e.rt.Exec(t.Context(), id, shell(`echo "$HOME"; pwd; echo oops >&2; kill -9 $$`))
@@ -104,7 +104,7 @@ func TestExec(t *testing.T) {
 // long as the container, and no longer.
 func TestExecLeftoversEndWithTheContainer(t *testing.T) {
 	e := newEnv(t)
-	pod := e.pod("sleep 1000")
+	pod := e.pod("exec sleep 1000")
 	_, id := e.run(pod)
 	before := len(e.processes(id))
 	begun := time.Now()
@@ -121,7 +121,7 @@ func TestExecLeftoversEndWithTheContainer(t *testing.T) {
 
 func TestExecEndsWithTheContainer(t *testing.T) {
 	e := newEnv(t)
-	pod := e.pod("sleep 1000")
+	pod := e.pod("exec sleep 1000")
 	_, id := e.run(pod)
 	ended := make(chan int, 1)
 	go func() {

@@ -29,22 +29,20 @@ func Find(name, dir string, env []string) (string, error) {
 		}
 		return path, check(name, path)
 	}
-	found := error(fs.ErrNotExist)
+	found := fmt.Errorf("command %q: not found in PATH", name)
 	for _, d := range filepath.SplitList(variable(env, "PATH")) {
 		if !filepath.IsAbs(d) {
 			d = filepath.Join(dir, d)
 		}
 		path := filepath.Join(d, name)
+		if _, err := os.Stat(path); err != nil {
+			continue // nor does it matter that a folder may not be searched
+		}
 		err := check(name, path)
 		if err == nil {
 			return path, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			found = err
-		}
-	}
-	if errors.Is(found, fs.ErrNotExist) {
-		return "", fmt.Errorf("command %q: not found in PATH", name)
+		found = err
 	}
 	return "", found
 }
