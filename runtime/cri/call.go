@@ -61,17 +61,22 @@ func do[Q, A any](ctx context.Context, timeout time.Duration, name string, call 
 	return answer, callError(ctx, timeout, name, err)
 }
 
-// callError translates what grpc says. Pure but for ctx's state.
+// callError translates what grpc says.
 func callError(ctx context.Context, timeout time.Duration, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", name, ctx.Err())
-	}
 	s, ok := status.FromError(err)
 	if !ok {
 		s = status.New(codes.Unknown, err.Error())
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", name, ctx.Err())
+	}
+	// The runtime knows ctx's deadline, too, and its answer may be here before
+	// ctx's own timer.
+	if deadline, ok := ctx.Deadline(); ok && s.Code() == codes.DeadlineExceeded && !time.Now().Before(deadline) {
+		return fmt.Errorf("%s: %w", name, context.DeadlineExceeded)
 	}
 	e := &CallError{Call: name, Code: s.Code(), Message: strings.ToValidUTF8(s.Message(), "?")}
 	switch s.Code() {

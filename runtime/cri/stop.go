@@ -15,21 +15,25 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// A runtime takes a stop of a container that does not run for done, also while
-// it is about to run. So that a start never happens after a stop:
+// A runtime's word that a container has ended is not enough:
 //
-//   - A stop waits for the start that this value has under way.
-//   - A container that is still created after a stop is marked in a file, and
-//     StartContainer refuses what is marked, in this process and in later ones.
-//   - A start whose outcome nobody told (its call was cut short) may still be
-//     going on in the runtime: a stop then watches for a moment, and stops what
-//     comes up.
+//   - containerd says so when the process is gone, a moment before its status
+//     does. The seam promises that the status does, too.
+//   - A stop of a container that does not run does nothing, also while it is
+//     about to run. A stop waits for the start that this value has under way,
+//     and for a moment for one whose outcome nobody told (its call was cut
+//     short), and stops what comes up.
+//   - It leaves a created container startable. What is still created after a stop
+//     is marked in a file, and StartContainer refuses what is marked, in this
+//     process and in later ones.
 
-// Bounds of that moment.
+// Bounds of these moments. There is no event to wait for that all runtimes
+// offer.
 const (
-	lostPatience = 2 * time.Second
-	lostPause    = 20 * time.Millisecond
-	stopTries    = 5
+	statusPatience = 10 * time.Second
+	lostPatience   = 2 * time.Second
+	firstPause     = 2 * time.Millisecond
+	longestPause   = 50 * time.Millisecond
 )
 
 // StopContainer implements runtime.Runtime.
@@ -37,65 +41,59 @@ func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, gra
 	if !goodID(id.ID) {
 		return notFound("StopContainer", id.ID)
 	}
-	marked := false
-	for range stopTries {
-		if err := r.awaitIdle(ctx, id.ID); err != nil {
-			return fmt.Errorf("StopContainer: %w", err)
-		}
-		if err := r.stop(ctx, id.ID, grace); err != nil {
-			return err
-		}
+	if err := r.awaitIdle(ctx, id.ID); err != nil {
+		return fmt.Errorf("StopContainer: %w", err)
+	}
+	if err := r.stop(ctx, id.ID, grace); err != nil {
+		return err
+	}
+	began, marked := time.Now(), false
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		st, err := r.containerStatus(ctx, id.ID)
-		switch {
-		case errors.Is(err, runtime.ErrNotFound):
-			return nil
-		case err != nil:
-			return err
+		if err != nil {
+			return gone(err)
+		}
+		waited := time.Since(began)
+		switch created := st.GetState() == api.ContainerState_CONTAINER_CREATED; {
 		case st.GetState() == api.ContainerState_CONTAINER_EXITED:
 			r.clearLost(id.ID)
 			return nil
-		case st.GetState() != api.ContainerState_CONTAINER_CREATED:
-			continue // it came up meanwhile
-		case !marked:
+		case created && !marked:
 			if err := r.files.markStopped(id.ID); err != nil {
 				return fmt.Errorf("StopContainer: remember that it must not start: %w", err)
 			}
 			marked = true
-			continue // a start may have begun just before
+			// A start may have begun just before the mark.
+			if err := r.awaitIdle(ctx, id.ID); err != nil {
+				return fmt.Errorf("StopContainer: %w", err)
+			}
+			continue
+		case created && (!r.isLost(id.ID) || waited > lostPatience):
+			r.clearLost(id.ID)
+			return nil
+		case waited > statusPatience:
+			return fmt.Errorf("StopContainer: the runtime says that the container has ended, and %s later that it is %s", statusPatience, stateOf(st.GetState()))
+		case !created:
+			// It came up meanwhile, or its status lags behind; kill in either case:
+			// its grace is over.
+			if err := r.stopOnce(ctx, id.ID, 0); err != nil {
+				return gone(err)
+			}
 		}
-		if settled, err := r.settle(ctx, id.ID); err != nil || settled {
-			return err
+		if err := pause(ctx, wait); err != nil {
+			return fmt.Errorf("StopContainer: %w", err)
 		}
 	}
-	return fmt.Errorf("StopContainer: the container still runs after the runtime said %d times that it has ended", stopTries)
 }
 
-// settle watches a container that a lost start may bring up. True: it will stay
-// created.
-func (r *Runtime) settle(ctx context.Context, id string) (bool, error) {
-	if !r.isLost(id) {
-		return true, nil
-	}
-	deadline := time.NewTimer(lostPatience)
-	defer deadline.Stop()
-	ticker := time.NewTicker(lostPause)
-	defer ticker.Stop()
-	for {
-		st, err := r.containerStatus(ctx, id)
-		if err != nil {
-			return gone(err) == nil, gone(err)
-		}
-		if st.GetState() != api.ContainerState_CONTAINER_CREATED {
-			return false, nil
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			r.clearLost(id)
-			return true, nil
-		case <-ctx.Done():
-			return false, fmt.Errorf("StopContainer: %w", ctx.Err())
-		}
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -109,7 +107,7 @@ func (r *Runtime) stop(ctx context.Context, id string, grace time.Duration) erro
 	limited, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	err := r.stopOnce(limited, id, whole+time.Second)
-	if limited.Err() == nil || ctx.Err() != nil {
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		return err
 	}
 	return r.stopOnce(ctx, id, 0)
