@@ -20,7 +20,7 @@ type Images interface {
 	ImageID(ctx context.Context, ref string) (string, error)
 	// PullImage fetches an image, however long it takes, and returns its ID. auth
 	// may be nil. The error's message is the runtime's; it holds no credentials.
-	PullImage(ctx context.Context, ref string, auth *Auth) (string, error)
+	PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error)
 	// ListImages returns every image on the node.
 	ListImages(ctx context.Context) ([]Image, error)
 	// RemoveImage removes an image by ID or reference, with all its references.
@@ -29,21 +29,6 @@ type Images interface {
 	// ImageFsInfo returns the use of the file systems that hold images.
 	ImageFsInfo(ctx context.Context) ([]FsUsage, error)
 }
-
-// Auth are the credentials for a registry; which fields count is the registry's
-// matter. They go nowhere but to the runtime.
-type Auth struct {
-	Username, Password           string
-	Auth                         string // base64 of "username:password"
-	ServerAddress                string
-	IdentityToken, RegistryToken string
-}
-
-// String hides the credentials.
-func (a *Auth) String() string { return "credentials for " + a.ServerAddress }
-
-// GoString hides the credentials.
-func (a *Auth) GoString() string { return a.String() }
 
 // Image is one image on the node.
 type Image struct {
@@ -79,7 +64,7 @@ func (r *Runtime) ImageID(ctx context.Context, ref string) (string, error) {
 }
 
 // PullImage implements Images.
-func (r *Runtime) PullImage(ctx context.Context, ref string, auth *Auth) (string, error) {
+func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error) {
 	request := &api.PullImageRequest{Image: &api.ImageSpec{Image: ref}}
 	if auth != nil {
 		request.Auth = &api.AuthConfig{
