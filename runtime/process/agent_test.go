@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -214,24 +215,37 @@ func (e *env) checkRanOnce(c runtime.ContainerStatus) {
 	}
 }
 
-// TestLockOutlivesTheAgentOnly: the shim holds the lock from the moment the
-// agent let go of it; the container does not.
-func TestTheContainerInheritsNothing(t *testing.T) {
+// TestNothingIsInherited: neither descriptors nor variables of the agent, nor
+// the lock.
+func TestNothingIsInherited(t *testing.T) {
 	e := newEnv(t)
 	t.Setenv("AGENT_SECRET", "hunter2")
-	pod := e.pod(`ls -l /proc/self/fd | sed -n 's/.* -> //p'; echo; env; echo; tr '\0' '\n' < /proc/$PPID/environ`)
+	// Descriptors that are not close-on-exec, as the agent may have inherited.
+	var fds [2]int
+	require.NoError(t, syscall.Pipe(fds[:]))
+	defer func() { _, _ = syscall.Close(fds[0]), syscall.Close(fds[1]) }()
+	pipe, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fds[0]))
+	require.NoError(t, err)
+	pod := e.pod(`fds() { ls -l /proc/$1/fd | sed -n 's/.* -> //p'; echo; }
+		fds self; fds $PPID; env; echo; tr '\0' '\n' < /proc/$PPID/environ`)
 	_, id := e.run(pod)
 	require.Zero(t, e.exited(pod).ExitCode)
-	part := strings.SplitN(e.log(pod, 0), "\n\n", 3)
-	require.Len(t, part, 3)
-	for fd := range strings.Lines(part[0]) {
+	part := strings.SplitN(e.log(pod, 0), "\n\n", 4)
+	require.Len(t, part, 4)
+	own, shims, variables, shimsVariables := part[0], part[1], part[2]+"\n", part[3]
+
+	for fd := range strings.Lines(own) {
 		fd = strings.TrimSpace(fd)
 		assert.True(t, fd == "/dev/null" || strings.HasPrefix(fd, "pipe:") || strings.HasPrefix(fd, "/proc/"), fd)
 	}
-	assert.NotContains(t, part[1], "hunter2")
-	assert.NotContains(t, part[1], record.ShimEnv+"=")
-	assert.Contains(t, part[1], "PATH="+os.Getenv("PATH")+"\n")
-	assert.Contains(t, part[1], "HOME="+filepath.Join(e.folder(id), "work")+"\n")
-	assert.NotContains(t, part[2], "hunter2", "nor does the shim")
-	assert.Contains(t, part[2], record.ShimEnv+"=1")
+	assert.NotContains(t, own, pipe)
+	assert.NotContains(t, shims, pipe)
+	assert.Contains(t, shims, "/"+record.LockFile)
+
+	assert.NotContains(t, variables, "hunter2")
+	assert.NotContains(t, variables, record.ShimEnv+"=")
+	assert.Contains(t, variables, "PATH="+os.Getenv("PATH")+"\n")
+	assert.Contains(t, variables, "HOME="+filepath.Join(e.folder(id), "work")+"\n")
+	assert.NotContains(t, shimsVariables, "hunter2")
+	assert.Contains(t, shimsVariables, record.ShimEnv+"=1")
 }

@@ -179,11 +179,9 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error
 }
 
 func (r *Runtime) discardSandbox(key sandboxKey) error {
-	r.pods.Lock()
-	defer r.pods.Unlock()
 	root, err := r.openRoot()
 	if err != nil {
-		return err
+		return notFound(err)
 	}
 	defer root.Close()
 	pod, err := root.OpenRoot(string(key.uid))
@@ -194,6 +192,8 @@ func (r *Runtime) discardSandbox(key sandboxKey) error {
 	if err := discard(pod, filepath.Base(key.dir())); err != nil {
 		return notFound(err)
 	}
+	r.pods.Lock()
+	defer r.pods.Unlock()
 	names, err := subfolders(pod)
 	if err != nil {
 		return err

@@ -38,17 +38,14 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 	}
 	defer s.close()
 	defer in.close()
-	if err := r.start(s, in); err != nil {
+	if err := r.start(ctx, s, in); err != nil {
 		return fmt.Errorf("start container %s: %w", in.key.name, err)
 	}
 	return nil
 }
 
-func (r *Runtime) start(s *sandbox, in *instance) error {
-	lock, err := record.TryLock(in.dir)
-	if errors.Is(err, record.ErrLocked) {
-		return errors.New("it runs, or is being started")
-	}
+func (r *Runtime) start(ctx context.Context, s *sandbox, in *instance) error {
+	lock, err := r.lockToStart(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -63,15 +60,32 @@ func (r *Runtime) start(s *sandbox, in *instance) error {
 		return err
 	}
 	f.locked = false // it is ours
-	switch v := judge(f); {
-	case v == verdictRunning:
-		return errors.New("it runs")
-	case v != verdictCreated:
+	if judge(f) != verdictCreated {
 		return errors.New("it was started before")
-	case len(o.spec.Args) == 0:
+	}
+	if len(o.spec.Args) == 0 {
 		return errors.New("its record is broken")
 	}
 	return r.launch(in, lock)
+}
+
+// lockToStart takes a created container's lock. Another program that this
+// process starts at the same moment holds a duplicate of every descriptor until
+// it is executed, so a lock may be held a moment longer than by its holder.
+func (r *Runtime) lockToStart(ctx context.Context, in *instance) (*os.File, error) {
+	for {
+		lock, err := record.TryLock(in.dir)
+		if !errors.Is(err, record.ErrLocked) {
+			return lock, err
+		}
+		o, err := r.observe(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		if o.verdict != verdictCreated {
+			return nil, errors.New("it was started before")
+		}
+	}
 }
 
 // launch starts the shim and waits for its word.

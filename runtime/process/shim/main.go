@@ -8,6 +8,7 @@ import (
 	"os"
 	goruntime "runtime"
 	"runtime/debug"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +25,7 @@ func Main() {
 	// never unlocked, so it lives as long as the process.
 	goruntime.LockOSThread()
 	debug.SetGCPercent(20)
-	hideDescriptors()
+	tidyDescriptors()
 	if err := run(); err != nil {
 		// Stderr is a file in the container's folder.
 		fmt.Fprintln(os.Stderr, err)
@@ -33,12 +34,25 @@ func Main() {
 	os.Exit(0)
 }
 
-// hideDescriptors keeps everything this process inherited from the container:
-// the lock, the status pipe, and whatever the agent left open by mistake.
-func hideDescriptors() {
+// tidyDescriptors keeps the lock and the status pipe from the container, and
+// closes what the agent had inherited itself and passed on unknowingly. What Go
+// opens in this process is marked close-on-exec, what was inherited cannot be.
+func tidyDescriptors() {
 	unix.CloseOnExec(record.LockFD)
 	unix.CloseOnExec(record.StatusFD)
-	hideOthers(record.StatusFD + 1)
+	entries, err := os.ReadDir(descriptors)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= record.StatusFD {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
 }
 
 // run is the life of a shim. The error is for shim.log; the agent was told by

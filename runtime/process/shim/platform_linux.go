@@ -4,7 +4,6 @@ package shim
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"syscall"
 
@@ -37,8 +36,5 @@ func containerAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// hideOthers marks every descriptor from first on as not to be inherited. They
-// cannot be closed: some are Go's own. Needs Linux 5.11.
-func hideOthers(first uint) {
-	_ = unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
-}
+// descriptors is the folder that lists this process's open descriptors.
+const descriptors = "/proc/self/fd"
