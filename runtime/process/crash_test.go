@@ -3,6 +3,7 @@
 package process_test
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -34,6 +35,7 @@ func TestKilledShim(t *testing.T) {
 	e.awaitLog(pod, "ready")
 	p := e.process(id)
 	require.NoError(t, p.Shim.Signal(syscall.SIGKILL))
+	e.until("the main process is gone, though nobody looks", func() bool { return !p.Main.Alive() })
 
 	c := e.exited(pod)
 	assert.Equal(t, int32(137), c.ExitCode)
@@ -87,6 +89,9 @@ func TestEarlierBoot(t *testing.T) {
 	assert.Equal(t, runtime.StateExited, c.State)
 	assert.Equal(t, int32(137), c.ExitCode)
 	assert.Contains(t, c.Message, "machine was restarted")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	require.NoError(t, e.rt.RemoveContainer(ctx, id), "nobody waits for a process of this boot")
 }
 
 // write puts a record in a container's folder.

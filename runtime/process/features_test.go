@@ -226,19 +226,24 @@ func TestNoDescriptorIsLeaked(t *testing.T) {
 	assert.Subset(t, zombiesBefore, zombies(), "every shim was reaped")
 }
 
-func TestRestartsAreNewestFirstThoughTheClockIsSetBack(t *testing.T) {
+func TestNewestFirstThoughTheClockIsSetBack(t *testing.T) {
 	e := newEnv(t)
 	pod := e.pod("true")
 	sandbox := e.sandbox(pod)
 	first := e.create(pod, sandbox, 0)
-	spec := filepath.Join(e.folder(first), "spec.json")
-	raw, err := os.ReadFile(spec)
-	require.NoError(t, err)
+	// Both were made in a distant future, as a clock without a battery has it.
 	year := time.Now().UTC().Format("2006")
-	require.NoError(t, os.WriteFile(spec, []byte(strings.Replace(string(raw), `"createdAt":"`+year, `"createdAt":"2999`, 1)), 0o600))
+	for _, file := range []string{"spec.json", "../sandbox.json"} {
+		path := filepath.Join(e.folder(first), file)
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(raw), `"createdAt":"`+year, `"createdAt":"2999`, 1)), 0o600))
+	}
 	second := e.create(pod, sandbox, 1)
+	newer := e.sandbox(pod)
 	st, err := e.rt.PodStatus(t.Context(), pod.UID)
 	require.NoError(t, err)
 	require.Equal(t, 2999, st.Containers[0].CreatedAt.Year())
 	assert.Equal(t, []runtime.ContainerID{second, first}, []runtime.ContainerID{st.Containers[0].ID, st.Containers[1].ID})
+	assert.Equal(t, []runtime.SandboxID{newer, sandbox}, []runtime.SandboxID{st.Sandboxes[0].ID, st.Sandboxes[1].ID})
 }

@@ -5,6 +5,7 @@ package process_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,6 +34,19 @@ func TestRunAndExit(t *testing.T) {
 	assert.False(t, c.StartedAt.Before(c.CreatedAt))
 	assert.False(t, c.FinishedAt.Before(c.StartedAt))
 	assert.Equal(t, "hello\n", e.log(pod, 0))
+}
+
+// TestWhoeverLooksReaps: the shim is this process's child, and nobody stops or
+// watches it.
+func TestWhoeverLooksReaps(t *testing.T) {
+	e := newEnv(t)
+	pod := e.pod("exit 0")
+	_, id := e.run(pod)
+	e.until("the shim is no zombie", func() bool {
+		e.status(pod)
+		_, err := proc.Lookup(e.process(id).Shim.PID)
+		return errors.Is(err, os.ErrProcessDone)
+	})
 }
 
 func TestExitBySignal(t *testing.T) {
