@@ -24,7 +24,6 @@ func Main() {
 	// One thread does everything that depends on which thread does it; it is
 	// never unlocked, so it lives as long as the process.
 	goruntime.LockOSThread()
-	debug.SetGCPercent(20)
 	tidyDescriptors()
 	if err := run(); err != nil {
 		// Stderr is a file in the container's folder.
@@ -70,7 +69,9 @@ func run() error {
 	}
 	// If the agent is gone by now it cannot be told; the next one finds the records.
 	_ = tell(record.Started{PID: pid})
-	debug.FreeOSMemory() // what starting needed is needed no more
+	// What starting needed is needed no more.
+	debug.SetGCPercent(20)
+	debug.FreeOSMemory()
 	return s.finish(s.supervise())
 }
 
