@@ -19,14 +19,15 @@ import (
 
 const forever = "while true; do sleep 1; done"
 
-func TestTheExamplesRunAndNothingIsLeft(t *testing.T) {
-	s := newStation(t)
+func TestTheExamplesRunAndNothingIsLeft(t *testing.T) { onEach(t, checkTheExamplesRunAndNothingIsLeft) }
+
+func checkTheExamplesRunAndNothingIsLeft(s *station) {
 	examples, err := filepath.Glob("../manifests/*.yaml")
-	require.NoError(t, err)
-	require.Len(t, examples, 4)
+	require.NoError(s, err)
+	require.Len(s, examples, 4)
 	for _, path := range examples {
 		data, err := os.ReadFile(path)
-		require.NoError(t, err)
+		require.NoError(s, err)
 		s.write(filepath.Base(path), string(data))
 	}
 	s.start()
@@ -35,36 +36,24 @@ func TestTheExamplesRunAndNothingIsLeft(t *testing.T) {
 	} {
 		s.waitPhase(name, phase)
 	}
-	require.EqualValues(t, 1, s.pods()["job-n"].Status.ContainerStatuses[0].RestartCount, "the job needs two tries")
-	mains := s.processes()
-	require.GreaterOrEqual(t, len(mains), 4)
-	s.interrupt()
-	s.eventually("no process is left", func() bool { return len(s.processes()) == 0 })
-	greeting, err := filepath.Glob(filepath.Join(s.root, "logs", "default_greeter-n_*", "greeter", "0.log"))
-	require.NoError(t, err)
-	require.Len(t, greeting, 1)
-	text, err := os.ReadFile(greeting[0])
-	require.NoError(t, err)
-	require.Contains(t, string(text), " stdout F Hello, world\n", "logs stay, in the CRI's format")
-}
-
-// processes returns every process that has the station's root in its
-// environment or working directory: containers and their shims.
-func (s *station) processes() []string {
-	s.Helper()
-	entries, err := filepath.Glob("/proc/[0-9]*/cwd")
-	require.NoError(s, err)
-	var found []string
-	for _, e := range entries {
-		if target, err := os.Readlink(e); err == nil && strings.HasPrefix(target, s.root) {
-			found = append(found, filepath.Base(filepath.Dir(e)))
+	require.EqualValues(s, 1, s.pods()["job-n"].Status.ContainerStatuses[0].RestartCount, "the job needs two tries")
+	s.eventually("the greeter has greeted", func() bool {
+		logs, _ := filepath.Glob(filepath.Join(s.root, "logs", "default_greeter-n_*", "greeter", "0.log"))
+		if len(logs) != 1 {
+			return false
 		}
-	}
-	return found
+		text, err := os.ReadFile(logs[0])
+		require.NoError(s, err)
+		return strings.Contains(string(text), " stdout F Hello, world\n") // the CRI's format
+	})
+	require.NotZero(s, s.backend.left(s))
+	s.interrupt()
+	s.eventually("nothing is left running", func() bool { return s.backend.left(s) == 0 })
 }
 
-func TestEditingAndRemovingManifests(t *testing.T) {
-	s := newStation(t)
+func TestEditingAndRemovingManifests(t *testing.T) { onEach(t, checkEditingAndRemovingManifests) }
+
+func checkEditingAndRemovingManifests(s *station) {
 	s.start()
 	manifest, pids := s.service("web", "trap 'echo bye; exit 0' TERM; while true; do sleep 0.1; done")
 	s.write("web.yaml", manifest)
@@ -72,27 +61,28 @@ func TestEditingAndRemovingManifests(t *testing.T) {
 	s.waitPhase("web-n", v1.PodRunning)
 	uid := s.pods()["web-n"].UID
 
-	t.Log("an edit stops the old pod gracefully, then starts the new one")
+	s.Log("an edit stops the old pod gracefully, then starts the new one")
 	s.write("web.yaml", strings.Replace(manifest, "bye", "good night", 1))
 	second := s.waitStarts(pids, 2)[1]
-	require.False(t, alive(first))
+	require.False(s, alive(first))
 	s.waitPhase("web-n", v1.PodRunning)
-	require.NotEqual(t, uid, s.pods()["web-n"].UID)
+	require.NotEqual(s, uid, s.pods()["web-n"].UID)
 
-	t.Log("a removal ends it")
+	s.Log("a removal ends it")
 	s.remove("web.yaml")
 	s.eventually("the pod is gone", func() bool { return len(s.pods()) == 0 && !alive(second) })
 	s.eventually("its records and logs are gone", func() bool {
 		left, _ := filepath.Glob(filepath.Join(s.root, "*", "*web*"))
-		return len(left) == 0 && len(s.processes()) == 0
+		return len(left) == 0 && s.backend.left(s) == 0
 	})
-	require.Len(t, s.started(pids), 2)
+	require.Len(s, s.started(pids), 2)
 }
 
 // Whatever an editor does, a healthy pod goes on, unless its manifest's content
 // really is another.
-func TestEditorsNeverKillAHealthyPod(t *testing.T) {
-	s := newStation(t)
+func TestEditorsNeverKillAHealthyPod(t *testing.T) { onEach(t, checkEditorsNeverKillAHealthyPod) }
+
+func checkEditorsNeverKillAHealthyPod(s *station) {
 	s.start()
 	manifest, pids := s.service("web", forever)
 	s.write("web.yaml", manifest)
@@ -100,7 +90,7 @@ func TestEditorsNeverKillAHealthyPod(t *testing.T) {
 	path := filepath.Join(s.manifests, "web.yaml")
 	shell := func(script string) {
 		out, err := exec.Command("/bin/sh", "-c", script).CombinedOutput()
-		require.NoError(t, err, string(out))
+		require.NoError(s, err, string(out))
 	}
 	habits := map[string]func(){
 		"sed -i that changes nothing": func() { shell("sed -i s/nothing/nothing/ " + path) },
@@ -126,22 +116,25 @@ func TestEditorsNeverKillAHealthyPod(t *testing.T) {
 	for name, habit := range habits {
 		habit()
 		time.Sleep(500 * time.Millisecond)
-		require.True(t, alive(pid), name)
-		require.Equal(t, []int{pid}, s.started(pids), name)
+		require.True(s, alive(pid), name)
+		require.Equal(s, []int{pid}, s.started(pids), name)
 	}
 	s.waitPhase("web-n", v1.PodRunning)
 }
 
 func TestKilledContainerRestartsAtOnceThenBacksOff(t *testing.T) {
-	s := newStation(t)
+	onEach(t, checkKilledContainerRestartsAtOnceThenBacksOff)
+}
+
+func checkKilledContainerRestartsAtOnceThenBacksOff(s *station) {
 	s.start()
 	manifest, pids := s.service("web", forever)
 	s.write("web.yaml", manifest)
 	first := s.waitStarts(pids, 1)[0]
-	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	require.NoError(s, syscall.Kill(first, syscall.SIGKILL))
 	second := s.waitStarts(pids, 2)[1]
 	s.waitPhase("web-n", v1.PodRunning)
-	require.NoError(t, syscall.Kill(second, syscall.SIGKILL))
+	require.NoError(s, syscall.Kill(second, syscall.SIGKILL))
 
 	var waiting *v1.ContainerStateWaiting
 	s.eventually("CrashLoopBackOff is shown", func() bool {
@@ -153,21 +146,22 @@ func TestKilledContainerRestartsAtOnceThenBacksOff(t *testing.T) {
 		return waiting != nil && waiting.Reason == "CrashLoopBackOff"
 	})
 	_, text, ok := strings.Cut(waiting.Message, "next try at ")
-	require.True(t, ok, waiting.Message)
+	require.True(s, ok, waiting.Message)
 	at, err := time.Parse(time.RFC3339, text)
-	require.NoError(t, err)
+	require.NoError(s, err)
 	status := s.pods()["web-n"].Status.ContainerStatuses[0]
-	require.EqualValues(t, 137, status.LastTerminationState.Terminated.ExitCode)
+	require.EqualValues(s, 137, status.LastTerminationState.Terminated.ExitCode)
 	ended := status.LastTerminationState.Terminated.FinishedAt.Time
-	require.WithinDuration(t, ended.Add(10*time.Second), at, time.Second)
+	require.WithinDuration(s, ended.Add(10*time.Second), at, time.Second)
 	s.waitStarts(pids, 3)
-	require.EqualValues(t, 2, s.waitPhase("web-n", v1.PodRunning).Status.ContainerStatuses[0].RestartCount)
+	require.EqualValues(s, 2, s.waitPhase("web-n", v1.PodRunning).Status.ContainerStatuses[0].RestartCount)
 }
 
 // The agent is killed ten times, at random moments of starts too. What runs goes
 // on, what ended is reported with its true code, nothing runs twice.
-func TestKill9OfTheAgentTenTimes(t *testing.T) {
-	s := newStation(t)
+func TestKill9OfTheAgentTenTimes(t *testing.T) { onEach(t, checkKill9OfTheAgentTenTimes) }
+
+func checkKill9OfTheAgentTenTimes(s *station) {
 	steady, steadyPIDs := s.service("steady", forever)
 	s.write("steady.yaml", steady)
 	s.start()
@@ -178,7 +172,7 @@ func TestKill9OfTheAgentTenTimes(t *testing.T) {
 	s.waitPhase("crashed-n", v1.PodRunning)
 
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	s.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	var late []string
 	for round := range 10 {
@@ -189,45 +183,52 @@ func TestKill9OfTheAgentTenTimes(t *testing.T) {
 		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		s.kill()
 		if round == 0 {
-			require.NoError(t, syscall.Kill(first, syscall.SIGTERM))
+			require.NoError(s, syscall.Kill(first, syscall.SIGTERM))
 			s.eventually("it is dead", func() bool { return !alive(first) })
 		}
-		require.True(t, alive(pid), "round %d: what runs goes on without an agent", round)
+		require.True(s, alive(pid), "round %d: what runs goes on without an agent", round)
 		s.start()
 	}
 	for round, pids := range late {
 		s.waitPhase(fmt.Sprintf("late%d-n", round), v1.PodRunning)
-		require.Len(t, s.started(pids), 1, "round %d: started exactly once", round)
-		require.True(t, alive(s.started(pids)[0]))
+		require.Len(s, s.waitStarts(pids, 1), 1, "round %d: started exactly once", round)
+		require.True(s, alive(s.started(pids)[0]))
 	}
-	require.Equal(t, []int{pid}, s.started(steadyPIDs), "never restarted")
-	require.Zero(t, s.waitPhase("steady-n", v1.PodRunning).Status.ContainerStatuses[0].RestartCount)
-	require.Len(t, s.waitStarts(crashedPIDs, 2), 2)
+	require.Equal(s, []int{pid}, s.started(steadyPIDs), "never restarted")
+	require.Zero(s, s.waitPhase("steady-n", v1.PodRunning).Status.ContainerStatuses[0].RestartCount)
+	require.Len(s, s.waitStarts(crashedPIDs, 2), 2)
 	restarted := s.waitPhase("crashed-n", v1.PodRunning).Status.ContainerStatuses[0]
-	require.EqualValues(t, 1, restarted.RestartCount)
-	require.EqualValues(t, 143, restarted.LastTerminationState.Terminated.ExitCode, "its true exit code")
+	// containerd ends a start whose client dies, which may count as one.
+	require.GreaterOrEqual(s, restarted.RestartCount, int32(1))
+	if s.backend.exact {
+		require.EqualValues(s, 1, restarted.RestartCount)
+	}
+	require.EqualValues(s, 143, restarted.LastTerminationState.Terminated.ExitCode, "its true exit code")
 }
 
 func TestKeepPodsLeavesThemToTheNextAgent(t *testing.T) {
-	s := newStation(t)
+	onEach(t, checkKeepPodsLeavesThemToTheNextAgent)
+}
+
+func checkKeepPodsLeavesThemToTheNextAgent(s *station) {
 	manifest, pids := s.service("web", forever)
 	s.write("web.yaml", manifest)
-	s.start("--keep-pods")
+	s.start("--keep-pods=true")
 	pid := s.waitStarts(pids, 1)[0]
 	s.waitPhase("web-n", v1.PodRunning)
 	s.interrupt()
-	require.True(t, alive(pid))
+	require.True(s, alive(pid))
 	s.start()
 	s.waitPhase("web-n", v1.PodRunning)
-	require.Equal(t, []int{pid}, s.started(pids))
+	require.Equal(s, []int{pid}, s.started(pids))
 	s.interrupt()
-	require.False(t, alive(pid))
+	require.False(s, alive(pid))
 }
 
 // Each bad file gets one line that names it and says why; a good one beside it
 // is not disturbed.
 func TestBadInput(t *testing.T) {
-	s := newStation(t)
+	s := newStation(t, backends["process"])
 	good, pids := s.service("good", forever)
 	s.write("good.yaml", good)
 	s.start()
@@ -269,7 +270,7 @@ func writer(content string) func(string) error {
 }
 
 func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
-	s := newStation(t)
+	s := newStation(t, backends["process"])
 	run := func(args ...string) (string, error) {
 		cmd := exec.Command(os.Args[0], args...)
 		cmd.Env = append(os.Environ(), asAgent+"=1")
@@ -282,7 +283,7 @@ func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
 		"unknown flag: --nope":    {"--nope"},
 		"one PATH at most":        {"a", "b"},
 		"--read-only-port 70000":  {s.manifests, "--read-only-port", "70000"},
-		"only \"process\"":        {s.manifests, "--container-runtime-endpoint", "docker"},
+		"want \"process\" or":     {s.manifests, "--container-runtime-endpoint", "docker"},
 		"--hostname-override":     {s.manifests, "--root-dir", s.root, "--hostname-override", "not_a_name"},
 		"PATH is a and --pod-man": {"a", "--pod-manifest-path", "b"},
 	} {

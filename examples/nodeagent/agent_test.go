@@ -6,11 +6,13 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +22,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containerdtest"
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
@@ -33,7 +37,70 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(containerd.Main(m))
+}
+
+// containerd is started by the first test that wants it.
+var containerd containerdtest.Shared
+
+// backend is what runs the containers of a test, and what a manifest needs so
+// that the test can see them: the host's process IDs, and a folder of the host.
+type backend struct {
+	flags           func(t *testing.T) []string
+	spec, container string               // added to manifests; %s is the folder
+	left            func(s *station) int // what of the pods runs
+	exact           bool                 // a start goes on when the agent that asked for it dies
+}
+
+var backends = map[string]backend{
+	"process": {
+		flags: func(*testing.T) []string { return nil },
+		left:  func(s *station) int { return len(s.processes()) },
+		exact: true,
+	},
+	"containerd": {
+		flags: func(t *testing.T) []string {
+			return []string{"--container-runtime-endpoint", containerd.Get(t).Endpoint(), "--keep-pods=false"}
+		},
+		spec: `
+  hostPID: true
+  volumes: [{name: out, hostPath: {path: %[1]s}}]`,
+		container: `
+      volumeMounts: [{name: out, mountPath: %[1]s}]`,
+		left: readySandboxes,
+	},
+	"containerd-hostnet": {
+		flags: func(t *testing.T) []string {
+			return []string{"--container-runtime-endpoint", containerd.Get(t).Endpoint(), "--keep-pods=false"}
+		},
+		spec: `
+  hostPID: true
+  hostNetwork: true
+  volumes: [{name: out, hostPath: {path: %[1]s}}]`,
+		container: `
+      volumeMounts: [{name: out, mountPath: %[1]s}]`,
+		left: readySandboxes,
+	},
+}
+
+// onEach runs a test on every backend.
+func onEach(t *testing.T, test func(s *station)) {
+	for _, name := range slices.Sorted(maps.Keys(backends)) {
+		t.Run(name, func(t *testing.T) { test(newStation(t, backends[name])) })
+	}
+}
+
+func readySandboxes(s *station) int {
+	s.Helper()
+	r, err := containerd.Get(s.T).Runtime.ListPodSandbox(s.Context(), &cri.ListPodSandboxRequest{})
+	require.NoError(s, err)
+	ready := 0
+	for _, sandbox := range r.Items {
+		if sandbox.State == cri.PodSandboxState_SANDBOX_READY {
+			ready++
+		}
+	}
+	return ready
 }
 
 // patience is how long something may take that takes no time on a quiet machine.
@@ -42,6 +109,7 @@ const patience = 30 * time.Second
 // station is a folder of manifests with a real agent process on it.
 type station struct {
 	*testing.T
+	backend              backend
 	dir, manifests, root string
 	port                 int
 
@@ -49,9 +117,10 @@ type station struct {
 	log   *tail
 }
 
-func newStation(t *testing.T) *station {
+func newStation(t *testing.T, b backend) *station {
 	t.Helper()
-	s := &station{T: t, dir: t.TempDir(), port: freePort(t)}
+	b.flags(t) // skips if the backend cannot be had
+	s := &station{T: t, backend: b, dir: t.TempDir(), port: freePort(t)}
 	s.manifests, s.root = filepath.Join(s.dir, "manifests"), filepath.Join(s.dir, "root")
 	require.NoError(t, os.Mkdir(s.manifests, 0o755))
 	t.Cleanup(func() {
@@ -71,7 +140,8 @@ func newStation(t *testing.T) *station {
 // start runs the agent on the manifests and waits until it answers.
 func (s *station) start(flags ...string) {
 	s.Helper()
-	args := append([]string{s.manifests, "--root-dir", s.root, "--read-only-port", strconv.Itoa(s.port), "--hostname-override", "n"}, flags...)
+	args := append([]string{s.manifests, "--root-dir", s.root, "--read-only-port", strconv.Itoa(s.port), "--hostname-override", "n"}, s.backend.flags(s.T)...)
+	args = append(args, flags...)
 	s.agent = exec.Command(os.Args[0], args...)
 	s.agent.Env = append(os.Environ(), asAgent+"=1")
 	if s.log == nil {
@@ -172,12 +242,16 @@ func (s *station) service(name, body string) (manifest, pids string) {
 kind: Pod
 metadata: {name: %s}
 spec:
-  terminationGracePeriodSeconds: 2
+  terminationGracePeriodSeconds: 2%s
   containers:
     - name: main
-      image: localhost/busybox:1
+      image: localhost/busybox:1%s
       command: ["/bin/sh", "-c", "echo $$$$ >> %s; %s"]
-`, name, pids, body), pids
+`, name, inFolder(s.backend.spec, s.dir), inFolder(s.backend.container, s.dir), pids, body), pids
+}
+
+func inFolder(format, dir string) string {
+	return strings.ReplaceAll(format, "%[1]s", dir)
 }
 
 // started returns the process IDs that a service wrote.
@@ -257,4 +331,19 @@ func (t *tail) about(words ...string) []string {
 		}
 	}
 	return lines
+}
+
+// processes returns the processes, containers and their shims, whose working
+// directory is below the station's root.
+func (s *station) processes() []string {
+	s.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*/cwd")
+	require.NoError(s, err)
+	var found []string
+	for _, e := range entries {
+		if target, err := os.Readlink(e); err == nil && strings.HasPrefix(target, s.root) {
+			found = append(found, filepath.Base(filepath.Dir(e)))
+		}
+	}
+	return found
 }

@@ -22,6 +22,7 @@ type flags struct {
 	manifests string // file or folder
 	endpoint  string
 	root      string
+	logs      string
 	node      string
 	address   string
 	port      int
@@ -29,6 +30,9 @@ type flags struct {
 	lenient   bool
 	verbosity int
 }
+
+// processEndpoint is the container runtime endpoint that is none.
+const processEndpoint = "process"
 
 const usage = `Usage: nodeagent [PATH] [flags]
 
@@ -43,12 +47,13 @@ func parseFlags(args []string) (flags, error) {
 	set := pflag.NewFlagSet("nodeagent", pflag.ContinueOnError)
 	set.SortFlags = false
 	set.StringVar(&f.manifests, "pod-manifest-path", "", "folder or file with pod manifests; same as PATH")
-	set.StringVar(&f.endpoint, "container-runtime-endpoint", "process", "what runs the containers: \"process\" runs each as a plain process")
-	set.StringVar(&f.root, "root-dir", "", "folder for logs, volumes and records (default "+defaultRoot()+")")
+	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "what runs the containers: \"process\" runs each as a plain process, unix:///path is the socket of a container runtime (CRI)")
+	set.StringVar(&f.root, "root-dir", "", "folder for volumes and records (default "+defaultRoot()+")")
+	set.StringVar(&f.logs, "pod-logs-dir", "", "folder for the containers' logs (default ROOT-DIR/logs)")
 	set.StringVar(&f.node, "hostname-override", "", "name of this node (default: the host's name)")
 	set.StringVar(&f.address, "address", "127.0.0.1", "address to serve /healthz and /pods on; /pods shows environments, so think before you open it")
 	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz and /pods on; 0 = do not serve")
-	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over")
+	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime)")
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
 	set.Usage = func() { fmt.Fprint(os.Stderr, usage, set.FlagUsages()) }
@@ -57,6 +62,9 @@ func parseFlags(args []string) (flags, error) {
 			return f, errHelp
 		}
 		return f, fmt.Errorf("%w (see --help)", err)
+	}
+	if !set.Changed("keep-pods") {
+		f.keepPods = f.endpoint != processEndpoint
 	}
 	return f, f.complete(set.Args())
 }
@@ -73,8 +81,8 @@ func (f *flags) complete(args []string) error {
 	case f.manifests == "":
 		return errors.New("which manifests? Give a folder or file, e.g. examples/manifests (see --help)")
 	}
-	if f.endpoint != "process" {
-		return fmt.Errorf("--container-runtime-endpoint %q: only \"process\" is there yet", f.endpoint)
+	if f.endpoint != processEndpoint && !strings.HasPrefix(f.endpoint, "unix://") && !filepath.IsAbs(f.endpoint) {
+		return fmt.Errorf("--container-runtime-endpoint %q: want \"process\" or unix:///path/to/socket", f.endpoint)
 	}
 	if f.port < 0 || f.port > 65535 {
 		return fmt.Errorf("--read-only-port %d: want 0 to 65535", f.port)
@@ -90,6 +98,12 @@ func (f *flags) complete(args []string) error {
 	var err error
 	if f.root, err = filepath.Abs(f.root); err != nil {
 		return fmt.Errorf("--root-dir: %w", err)
+	}
+	if f.logs == "" {
+		f.logs = filepath.Join(f.root, "logs")
+	}
+	if f.logs, err = filepath.Abs(f.logs); err != nil {
+		return fmt.Errorf("--pod-logs-dir: %w", err)
 	}
 	if f.manifests, err = filepath.Abs(f.manifests); err != nil {
 		return fmt.Errorf("PATH: %w", err)

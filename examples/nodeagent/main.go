@@ -5,6 +5,10 @@
 //
 //	go run ./examples/nodeagent examples/manifests
 //
+// Or, as root, in containers of a container runtime:
+//
+//	nodeagent examples/manifests --container-runtime-endpoint unix:///run/containerd/containerd.sock
+//
 // The agent itself is package nodeagent below; this file only reads flags and
 // picks a runtime.
 package main
@@ -23,6 +27,7 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
@@ -59,7 +64,12 @@ func run(f flags) error {
 		return err
 	}
 	defer out.close()
-	agent, err := newAgent(f, out)
+	rt, closeRuntime, err := newRuntime(f, out.log)
+	if err != nil {
+		return err
+	}
+	defer closeRuntime()
+	agent, err := newAgent(f, rt, out)
 	if err != nil {
 		return err
 	}
@@ -81,18 +91,15 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(f flags, out *output) (*nodeagent.Agent, error) {
+func newAgent(f flags, rt runtime.Runtime, out *output) (*nodeagent.Agent, error) {
 	source, err := newSource(f, out.log)
-	if err != nil {
-		return nil, err
-	}
-	rt, err := newRuntime(f, out.log)
 	if err != nil {
 		return nil, err
 	}
 	opts := nodeagent.Options{
 		NodeName: f.node,
 		Root:     f.root,
+		LogDir:   f.logs,
 		Runtime:  rt,
 		Sources:  source,
 		HostIPs:  hostIPs(),
@@ -123,17 +130,23 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) {
 	server.Serve(l)
 }
 
-// hostIPs are the node's addresses that are neither loopback nor link-local.
+// hostIPs are the node's addresses, the first of each family that is neither
+// loopback nor link-local.
 func hostIPs() []string {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil
 	}
-	var ips []string
+	var v4, v6 []string
 	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
-			ips = append(ips, n.IP.String())
+		n, ok := a.(*net.IPNet)
+		switch {
+		case !ok || !n.IP.IsGlobalUnicast():
+		case n.IP.To4() != nil:
+			v4 = append(v4, n.IP.String())
+		default:
+			v6 = append(v6, n.IP.String())
 		}
 	}
-	return ips
+	return append(v4[:min(len(v4), 1)], v6[:min(len(v6), 1)]...)
 }

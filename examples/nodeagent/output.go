@@ -69,10 +69,9 @@ func (o *output) started(f flags) {
 	if f.port != 0 {
 		where = fmt.Sprintf("http://%s:%d/pods", f.address, f.port)
 	}
-	logs := filepath.Join(f.root, "logs")
-	o.header = fmt.Sprintf("keelson on node %s · pods from %s · %s · logs in %s", f.node, f.manifests, where, logs)
+	o.header = fmt.Sprintf("keelson on node %s · pods from %s · %s · logs in %s", f.node, f.manifests, where, f.logs)
 	o.log.Info("node agent started", zap.String("node", f.node), zap.String("manifests", f.manifests),
-		zap.String("pods", where), zap.String("logs", logs))
+		zap.String("pods", where), zap.String("logs", f.logs))
 }
 
 // stopping says what the first Ctrl-C does.

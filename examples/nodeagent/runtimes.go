@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
@@ -45,13 +47,25 @@ func newSource(f flags, log *zap.Logger) ([]podconfig.Source, error) {
 	return []podconfig.Source{source}, nil
 }
 
-func newRuntime(f flags, log *zap.Logger) (runtime.Runtime, error) {
-	return process.New(process.Options{
-		Root:    filepath.Join(f.root, "process"),
-		HostIPs: hostIPs(),
-		Lenient: f.lenient,
-		Logger:  log,
-	})
+// newRuntime opens what runs the containers. closeIt ends the connection to it,
+// not the containers.
+func newRuntime(f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
+	if f.endpoint == processEndpoint {
+		rt, err := process.New(process.Options{
+			Root:    filepath.Join(f.root, "process"),
+			HostIPs: hostIPs(),
+			Lenient: f.lenient,
+			Logger:  log,
+		})
+		return rt, func() {}, err
+	}
+	backend, err := cri.Dial(context.Background(), f.endpoint, cri.Options{Root: f.root, Logger: log})
+	if err != nil {
+		return nil, nil, fmt.Errorf("--container-runtime-endpoint: %w", err)
+	}
+	info := backend.Info()
+	log.Info("connected to the container runtime", zap.String("runtime", info.Name), zap.String("version", info.Version))
+	return backend, func() { backend.Close() }, nil
 }
 
 // lockRoot makes the root folder and sees to it that one agent uses it: two

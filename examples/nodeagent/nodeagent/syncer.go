@@ -59,11 +59,23 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	if result.Status != nil {
 		terminal = s.publish(pod, result.Status, podstatus.StageSync, nil)
 	}
-	err = result.Err()
+	return terminal && result.Err() == nil, retry(&result, r.Attempt)
+}
+
+// quickRetries is how often a sandbox that could not be made is tried again
+// soon: after a crash of the agent the runtime may still be at work on it.
+const quickRetries = 5
+
+// retry says when a sync that failed is worth another try.
+func retry(result *runtime.Result, attempt int) error {
+	err := result.Err()
 	if at, ok := result.RetryAt(); ok {
-		err = podworkers.RetryAfter(err, at)
+		return podworkers.RetryAfter(err, at)
 	}
-	return terminal && err == nil, err
+	if errors.Is(err, runtime.ErrCreatePodSandbox) && attempt < quickRetries {
+		return errors.Join(err, podworkers.ErrTransient)
+	}
+	return err
 }
 
 // SyncTerminatingPod stops the pod, and returns nil only when the runtime says
