@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -15,12 +16,7 @@ import (
 // Images is what can be done with the node's images. References are taken as
 // they are: the runtime expands them by its own rules.
 type Images interface {
-	// ImageID returns the ID of the image that ref means, "" if it is not on the
-	// node.
-	ImageID(ctx context.Context, ref string) (string, error)
-	// PullImage fetches an image, however long it takes, and returns its ID. auth
-	// may be nil. The error's message is the runtime's; it holds no credentials.
-	PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error)
+	runtime.Images
 	// ListImages returns every image on the node.
 	ListImages(ctx context.Context) ([]Image, error)
 	// RemoveImage removes an image by ID or reference, with all its references.
@@ -57,13 +53,14 @@ func (r *Runtime) imageStatus(ctx context.Context, ref string) (*api.Image, erro
 	return answer.GetImage(), err
 }
 
-// ImageID implements Images.
+// ImageID implements runtime.Images.
 func (r *Runtime) ImageID(ctx context.Context, ref string) (string, error) {
 	image, err := r.imageStatus(ctx, ref)
 	return image.GetId(), err
 }
 
-// PullImage implements Images.
+// PullImage implements runtime.Images. The error's message is the runtime's; it
+// holds no credentials of ours.
 func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error) {
 	request := &api.PullImageRequest{Image: &api.ImageSpec{Image: ref}}
 	if auth != nil {
@@ -73,7 +70,26 @@ func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.Image
 		}
 	}
 	answer, err := do(ctx, noTimeout, "PullImage", r.images.PullImage, request)
-	return answer.GetImageRef(), withoutKindNotFound(err)
+	return answer.GetImageRef(), pullError(err)
+}
+
+// pullError recognizes what runtimes put before the message of a failed pull, as
+// the kubelet does. A missing image is no missing container.
+func pullError(err error) error {
+	e, ok := errors.AsType[*CallError](err)
+	if !ok {
+		return err
+	}
+	out := &CallError{Call: e.Call, Code: e.Code, Message: e.Message, kind: e.kind}
+	switch {
+	case strings.HasPrefix(e.Message, runtime.ErrRegistryUnavailable.Error()):
+		out.kind = runtime.ErrRegistryUnavailable
+	case strings.HasPrefix(e.Message, runtime.ErrSignatureValidationFailed.Error()):
+		out.kind = runtime.ErrSignatureValidationFailed
+	case errors.Is(err, runtime.ErrNotFound):
+		out.kind = nil
+	}
+	return out
 }
 
 // ListImages implements Images.

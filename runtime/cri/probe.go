@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -97,11 +98,11 @@ func (r *Runtime) probe(ctx context.Context) (Info, error) {
 	if info.Name == "" || strings.ContainsAny(info.Name, ":/ ") {
 		return info, fmt.Errorf("what answers there speaks no CRI v1: it calls itself %q", info.Name)
 	}
-	status, err := do(ctx, probeTimeout, "Status", r.cri.Status, &api.StatusRequest{})
+	answer, err := do(ctx, probeTimeout, "Status", r.cri.Status, &api.StatusRequest{})
 	if err != nil {
 		return info, err
 	}
-	addStatus(&info, status)
+	addStatus(&info, answer)
 	if bad := falseConditions(info.Conditions, api.RuntimeReady); bad != nil {
 		return info, bad
 	}
@@ -119,23 +120,23 @@ func (r *Runtime) probe(ctx context.Context) (Info, error) {
 
 // Ready implements Backend.
 func (r *Runtime) Ready(ctx context.Context) error {
-	status, err := do(ctx, callTimeout, "Status", r.cri.Status, &api.StatusRequest{})
+	answer, err := do(ctx, callTimeout, "Status", r.cri.Status, &api.StatusRequest{})
 	if err != nil {
 		return err
 	}
 	var info Info
-	addStatus(&info, status)
+	addStatus(&info, answer)
 	if bad := falseConditions(info.Conditions, api.RuntimeReady, api.NetworkReady); bad != nil {
 		return bad
 	}
 	return nil
 }
 
-func addStatus(info *Info, status *api.StatusResponse) {
-	for _, c := range status.GetStatus().GetConditions() {
+func addStatus(info *Info, answer *api.StatusResponse) {
+	for _, c := range answer.GetStatus().GetConditions() {
 		info.Conditions = append(info.Conditions, Condition{c.GetType(), c.GetStatus(), c.GetReason(), c.GetMessage()})
 	}
-	for _, h := range status.GetRuntimeHandlers() {
+	for _, h := range answer.GetRuntimeHandlers() {
 		if info.Handlers == nil {
 			info.Handlers = make(map[string]Handler)
 		}
@@ -144,7 +145,7 @@ func addStatus(info *Info, status *api.StatusResponse) {
 			UserNamespaces:          h.GetFeatures().GetUserNamespaces(),
 		}
 	}
-	info.SupplementalGroupsPolicy = status.GetFeatures().GetSupplementalGroupsPolicy()
+	info.SupplementalGroupsPolicy = answer.GetFeatures().GetSupplementalGroupsPolicy()
 }
 
 // falseConditions returns what is wrong with the conditions of these types; one
@@ -182,9 +183,9 @@ func (r *Runtime) probeEvents(ctx context.Context, info Info) (bool, error) {
 	if ctx.Err() != nil {
 		return false, fmt.Errorf("GetContainerEvents: %w", ctx.Err())
 	}
-	// Whatever ends the stream before its time (end of file, any error) is no
-	// offer; silence and an event are.
-	return err == nil || !errors.Is(err, io.EOF) && limited.Err() != nil, nil
+	// Silence and an event are an offer. Whatever ends the stream before its time
+	// (end of file, any error) is none; the runtime, too, may end it at that time.
+	return err == nil || limited.Err() != nil && !errors.Is(err, io.EOF) || status.Code(err) == codes.DeadlineExceeded, nil
 }
 
 // majorVersion reads the first number of "v2.4.2"; -1 if there is none.
