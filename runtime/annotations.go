@@ -62,8 +62,9 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in ContainerInput) (map[
 
 // RestorePod rebuilds, from what was written when container c was made, as much
 // of its pod as is needed to kill it: the names, both grace periods, the preStop
-// hook, the ports and where the termination message is. It is for a container
-// whose pod's spec is gone.
+// hook, the ports and where the termination message is. Whether the pod is on
+// the host's network its sandbox tells. It is for a container whose pod's spec
+// is gone.
 //
 // What is missing or cannot be read is the zero value, so a damaged record never
 // keeps a container from being killed. The pod has the container as its only
@@ -84,6 +85,9 @@ func RestorePod(st *PodStatus, c *ContainerStatus) (*v1.Pod, *v1.Container) {
 				TerminationMessagePolicy: v1.TerminationMessagePolicy(c.Annotations[AnnotationTerminationPolicy]),
 			}},
 		},
+	}
+	if sandbox := st.sandboxOf(c); sandbox != nil {
+		pod.Spec.HostNetwork = sandbox.HostNetwork
 	}
 	container := &pod.Spec.Containers[0]
 	var preStop *v1.LifecycleHandler

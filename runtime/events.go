@@ -26,6 +26,7 @@ const (
 	EventFailedCreatePodSandBox = "FailedCreatePodSandBox"
 	EventFailedPostStartHook    = "FailedPostStartHook"
 	EventFailedPreStopHook      = "FailedPreStopHook"
+	EventLifecycleHTTPFallback  = "LifecycleHTTPFallback"
 )
 
 // podEvent reports about the pod as a whole.
@@ -43,13 +44,20 @@ func (m *Manager) containerEvent(pod *v1.Pod, name, eventType, reason, message s
 	if m.events == nil {
 		return
 	}
+	if object := containerReference(pod, name); object != nil {
+		m.events.Event(object, eventType, reason, message)
+	}
+}
+
+// containerReference is nil for a container that is not in the pod.
+func containerReference(pod *v1.Pod, name string) *v1.ObjectReference {
 	ref, ok := Find(pod, name)
 	if !ok {
-		return
+		return nil
 	}
 	object := objectReference(pod)
 	object.FieldPath = fmt.Sprintf("spec.%s{%s}", ref.Group, name)
-	m.events.Event(object, eventType, reason, message)
+	return object
 }
 
 func objectReference(pod *v1.Pod) *v1.ObjectReference {

@@ -63,7 +63,7 @@ func (m *Manager) killAll(ctx context.Context, pod *v1.Pod, status *PodStatus, g
 	for i, c := range running {
 		wg.Go(func() {
 			defer turns.end[c.Name]()
-			k := kill{pod: pod, instance: c, reason: KillPodTerminating, override: grace, turn: turns.wait}
+			k := kill{pod: pod, instance: c, podIPs: status.addressesOf(c), reason: KillPodTerminating, override: grace, turn: turns.wait}
 			if ref, ok := Find(pod, c.Name); ok {
 				k.container = ref.Container(pod)
 			} else {
@@ -96,6 +96,7 @@ type kill struct {
 	pod       *v1.Pod
 	container *v1.Container
 	instance  *ContainerStatus
+	podIPs    []string // for preStop
 	reason    KillReason
 	message   string
 	override  *time.Duration
@@ -137,7 +138,9 @@ func (m *Manager) killContainer(ctx context.Context, k kill, out *steps) bool {
 func (m *Manager) preStop(ctx context.Context, k kill, grace time.Duration) {
 	hookCtx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	err := m.hooks.RunHook(hookCtx, HookCall{Pod: k.pod, Container: k.container, ID: k.instance.ID, Handler: k.container.Lifecycle.PreStop})
+	err := m.hooks.RunHook(hookCtx, HookCall{
+		Pod: k.pod, Container: k.container, ID: k.instance.ID, PodIPs: k.podIPs, Handler: k.container.Lifecycle.PreStop,
+	})
 	if err == nil || ctx.Err() != nil {
 		return
 	}

@@ -25,7 +25,8 @@ type Options struct {
 
 	// Events receives events about pods. Defaults to none.
 	Events EventRecorder
-	// Hooks runs postStart and preStop handlers. Defaults to NewHooks(Runtime).
+	// Hooks runs postStart and preStop handlers. Defaults to NewHooks with this
+	// Runtime and Events.
 	Hooks HookRunner
 	// Hash is the part of a container whose change restarts it. Defaults to
 	// HashCompat: name and image, as in the kubelet.
@@ -100,7 +101,7 @@ func New(opts Options) (*Manager, error) {
 		log:        opts.Logger,
 	}
 	if m.hooks == nil {
-		m.hooks = NewHooks(opts.Runtime)
+		m.hooks = NewHooks(HooksOptions{Runtime: opts.Runtime, Events: opts.Events})
 	}
 	if m.hash == nil {
 		m.hash = HashCompat

@@ -167,7 +167,7 @@ func (p *pass) postStart(ctx context.Context, u *unit, c *v1.Container, id Conta
 	p.m.containerEvent(p.pod, c.Name, v1.EventTypeWarning, EventFailedPostStartHook, "PostStartHook failed")
 	k := kill{
 		pod: p.pod, container: c, instance: &ContainerStatus{ID: id, Name: c.Name, State: StateRunning},
-		reason: KillFailedPostStart, message: "FailedPostStartHook",
+		podIPs: p.ips, reason: KillFailedPostStart, message: "FailedPostStartHook",
 	}
 	p.m.killContainer(ctx, k, &u.steps)
 	return false

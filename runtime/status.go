@@ -154,6 +154,24 @@ func (s *PodStatus) Current() *SandboxStatus {
 	return &s.Sandboxes[0]
 }
 
+// sandboxOf returns the sandbox that c is in, or nil if there is no record of it.
+func (s *PodStatus) sandboxOf(c *ContainerStatus) *SandboxStatus {
+	for i := range s.Sandboxes {
+		if s.Sandboxes[i].ID == c.Sandbox {
+			return &s.Sandboxes[i]
+		}
+	}
+	return nil
+}
+
+// addressesOf are the pod's as container c knows them.
+func (s *PodStatus) addressesOf(c *ContainerStatus) []string {
+	if sandbox := s.sandboxOf(c); sandbox != nil {
+		return sandbox.IPs
+	}
+	return nil
+}
+
 // Active returns the newest instance of a container in the current sandbox, or
 // nil. What ran in an older sandbox (before a reboot, say) is never active.
 func (s *PodStatus) Active(name string) *ContainerStatus {

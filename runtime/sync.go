@@ -287,7 +287,7 @@ func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
 	if container == nil {
 		pod, container = RestorePod(p.status, c)
 	}
-	k := kill{pod: pod, container: container, instance: c, reason: u.kill.Reason, message: u.kill.Message}
+	k := kill{pod: pod, container: container, instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
 	if u.kill.Reason == KillRestartAll {
 		zero := MinGracePeriod
 		k.override, k.skipHook = &zero, true
