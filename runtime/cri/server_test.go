@@ -41,7 +41,7 @@ type server struct {
 	grpc       *grpc.Server
 }
 
-func newServer(t *testing.T) *server {
+func newServer(t testing.TB) *server {
 	s := &server{
 		socket:     filepath.Join(t.TempDir(), "cri.sock"),
 		name:       "pretend",
@@ -55,7 +55,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-func (s *server) listen(t *testing.T) {
+func (s *server) listen(t testing.TB) {
 	listener, err := net.Listen("unix", s.socket)
 	require.NoError(t, err)
 	s.grpc = grpc.NewServer(grpc.UnaryInterceptor(s.intercept))
@@ -67,7 +67,7 @@ func (s *server) listen(t *testing.T) {
 func (s *server) close() { s.grpc.Stop() }
 
 // dial connects to s; the connection ends with the test.
-func (s *server) dial(t *testing.T) Backend {
+func (s *server) dial(t testing.TB) Backend {
 	t.Helper()
 	rt, err := Dial(t.Context(), s.socket, Options{Root: t.TempDir()})
 	require.NoError(t, err)

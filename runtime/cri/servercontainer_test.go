@@ -131,7 +131,7 @@ func containerSpecOf(pod *v1.Pod, name string) runtime.ContainerSpec {
 }
 
 // made is one created container in a sandbox of its own.
-func made(t *testing.T, rt Backend, uid string) (runtime.SandboxID, runtime.ContainerID) {
+func made(t testing.TB, rt Backend, uid string) (runtime.SandboxID, runtime.ContainerID) {
 	t.Helper()
 	pod := testPod(uid, "main")
 	sb, err := rt.RunSandbox(t.Context(), sandboxSpecOf(pod))

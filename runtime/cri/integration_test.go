@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/containerdtest"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/cri"
+)
+
+// node is one agent's view of the shared containerd.
+type node struct {
+	testing.TB
+	rt   cri.Backend
+	root string
+	gen  *runtime.DefaultGenerator
+}
+
+func newNode(t testing.TB, opts cri.Options) *node {
+	c := containerd.Get(t)
+	opts.Root = t.TempDir()
+	rt, err := cri.Dial(t.Context(), c.Endpoint(), opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	gen, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{LogRoot: filepath.Join(opts.Root, "logs")})
+	require.NoError(t, err)
+	return &node{TB: t, rt: rt, root: opts.Root, gen: gen}
+}
+
+// pod is a pod with one container that runs script in a shell.
+func pod(name, script string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID("uid-" + name), Namespace: "cri", Name: name},
+		Spec: v1.PodSpec{Containers: []v1.Container{{
+			Name: "main", Image: containerdtest.BusyboxImage, Command: []string{"sh", "-c", script},
+		}}},
+	}
+}
+
+// start makes a sandbox and runs the pod's container in it; all goes with the
+// test.
+func (n *node) start(p *v1.Pod) runtime.ContainerID {
+	n.Helper()
+	spec, err := n.gen.Sandbox(n.Context(), p, 0)
+	require.NoError(n, err)
+	sb, err := n.rt.RunSandbox(n.Context(), spec)
+	require.NoError(n, err)
+	n.Cleanup(func() { assert.NoError(n, n.rt.RemoveSandbox(context.Background(), sb)) })
+	return n.startIn(sb, p, 0)
+}
+
+func (n *node) startIn(sb runtime.SandboxID, p *v1.Pod, restarts int32) runtime.ContainerID {
+	n.Helper()
+	spec, _, err := n.gen.Container(n.Context(), p, runtime.Ref{}, runtime.ContainerInput{RestartCount: restarts, Hash: runtime.HashCompat(&p.Spec.Containers[0])})
+	require.NoError(n, err)
+	id, err := n.rt.CreateContainer(n.Context(), sb, spec)
+	require.NoError(n, err)
+	require.NoError(n, n.rt.StartContainer(n.Context(), id))
+	return id
+}
+
+// ended waits until the pod's newest container has.
+func (n *node) ended(p *v1.Pod) *runtime.ContainerStatus {
+	n.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-ticker.C {
+		st, err := n.rt.PodStatus(n.Context(), p.UID)
+		require.NoError(n, err)
+		if c := st.Latest("main"); c != nil && c.State == runtime.StateExited {
+			return c
+		}
+	}
+	n.Fatal("the container does not end")
+	return nil
+}
+
+// output is what the container's log says.
+func (n *node) output(c *runtime.ContainerStatus) string {
+	n.Helper()
+	raw, err := os.ReadFile(c.LogPath)
+	require.NoError(n, err)
+	var out strings.Builder
+	for line := range strings.Lines(string(raw)) {
+		if f := strings.SplitN(line, " ", 4); len(f) == 4 {
+			out.WriteString(f[3])
+		}
+	}
+	return out.String()
+}
+
+func TestPodsFiles(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{DNS: cri.DNS{Servers: []string{"10.96.0.10"}, Domain: "cluster.local"}})
+	p := pod("files", "cat /etc/hosts /etc/resolv.conf; hostname; echo $HOSTNAME; echo last words >/dev/termination-log; exit 3")
+	p.Spec.Hostname = "web"
+	p.Spec.HostAliases = []v1.HostAlias{{IP: "1.2.3.4", Hostnames: []string{"alias"}}}
+	n.start(p)
+	c := n.ended(p)
+	out := n.output(c)
+	st, err := n.rt.PodStatus(t.Context(), p.UID)
+	require.NoError(t, err)
+	require.NotEmpty(t, st.Sandboxes[0].IPs)
+	assert.Contains(t, out, "# Kubernetes-managed hosts file.")
+	assert.Contains(t, out, st.Sandboxes[0].IPs[0]+"\tweb\n")
+	assert.Contains(t, out, "1.2.3.4\talias\n")
+	assert.Contains(t, out, "nameserver 10.96.0.10\n")
+	assert.Contains(t, out, "search cri.svc.cluster.local svc.cluster.local cluster.local")
+	assert.Contains(t, out, "web\nweb\n", "the hostname, and in the environment")
+	assert.EqualValues(t, 3, c.ExitCode)
+	assert.Equal(t, "Error", c.Reason)
+	assert.Equal(t, "last words\n", c.Message)
+	require.NoError(t, n.rt.RemoveSandbox(t.Context(), st.Sandboxes[0].ID))
+	assert.NoDirExists(t, filepath.Join(n.root, "pods", string(p.UID)))
+	n.rt = gone{n.rt}
+}
+
+// gone is for pods that the test has removed itself.
+type gone struct{ cri.Backend }
+
+func (gone) RemoveSandbox(context.Context, runtime.SandboxID) error { return nil }
+
+func TestMessageFromTheLog(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	p := pod("log-message", "echo said before the end; exit 1")
+	p.Spec.HostNetwork = true
+	p.Spec.Containers[0].TerminationMessagePolicy = v1.TerminationMessageFallbackToLogsOnError
+	n.start(p)
+	assert.Equal(t, "said before the end\n", n.ended(p).Message)
+}
+
+func TestSecurityArrives(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	p := pod("security", "id -u; id -g; id -G; grep -E '^(NoNewPrivs|Seccomp|CapEff):' /proc/self/status; touch /x || echo read-only; cat /proc/1/oom_score_adj")
+	user, group, yes, no := int64(1000), int64(2000), true, false
+	p.Spec.HostNetwork = true
+	p.Spec.SecurityContext = &v1.PodSecurityContext{
+		RunAsUser: &user, RunAsGroup: &group, RunAsNonRoot: &yes, SupplementalGroups: []int64{3000},
+		SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
+	}
+	p.Spec.Containers[0].SecurityContext = &v1.SecurityContext{
+		ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no, Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}},
+	}
+	n.start(p)
+	out := n.output(n.ended(p))
+	assert.True(t, strings.HasPrefix(out, "1000\n2000\n"), out)
+	for _, want := range []string{"3000", "NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapEff:\t0000000000000000\n", "read-only\n", "1000\n"} {
+		assert.Contains(t, out, want)
+	}
+}
+
+func TestRootIsRefusedWhereItMustNotBe(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	p := pod("root", "true")
+	yes := true
+	p.Spec.HostNetwork = true
+	p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsNonRoot: &yes}
+	spec, err := n.gen.Sandbox(t.Context(), p, 0)
+	require.NoError(t, err)
+	sb, err := n.rt.RunSandbox(t.Context(), spec)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, n.rt.RemoveSandbox(t.Context(), sb)) }()
+	c, _, err := n.gen.Container(t.Context(), p, runtime.Ref{}, runtime.ContainerInput{})
+	require.NoError(t, err)
+	_, err = n.rt.CreateContainer(t.Context(), sb, c)
+	assert.ErrorContains(t, err, "securityContext.runAsNonRoot: the image runs as root")
+}
+
+func TestResources(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	p := pod("resources", "trap 'exit 0' TERM; sleep 1000 & wait")
+	p.Spec.HostNetwork = true
+	p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("64Mi")}
+	id := n.start(p)
+	limits := func() *v1.ResourceList {
+		st, err := n.rt.PodStatus(t.Context(), p.UID)
+		require.NoError(t, err)
+		require.NotNil(t, st.Containers[0].Resources)
+		return &st.Containers[0].Resources.Limits
+	}
+	assert.Equal(t, "500m", limits().Cpu().String())
+	assert.Equal(t, "64Mi", limits().Memory().String())
+	want := v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")}}
+	require.NoError(t, n.rt.UpdateResources(t.Context(), id, want))
+	assert.Equal(t, "250m", limits().Cpu().String())
+	assert.Equal(t, "64Mi", limits().Memory().String(), "what is not said stays")
+
+	require.NoError(t, os.Rename(n.root+"/logs/cri_resources_uid-resources/main/0.log", n.root+"/logs/old"))
+	require.NoError(t, n.rt.ReopenLog(t.Context(), id))
+	assert.FileExists(t, n.root+"/logs/cri_resources_uid-resources/main/0.log")
+}
+
+// A container is restarted in a sandbox that an agent made which is no more.
+func TestNextAgentGoesOn(t *testing.T) {
+	t.Parallel()
+	first := newNode(t, cri.Options{})
+	p := pod("next", "hostname; cat /etc/hosts")
+	p.Spec.Hostname = "kept"
+	first.start(p)
+	first.ended(p)
+	st, err := first.rt.PodStatus(t.Context(), p.UID)
+	require.NoError(t, err)
+
+	second := newNode(t, cri.Options{})
+	second.gen = first.gen
+	second.startIn(st.Sandboxes[0].ID, p, 1)
+	c := second.ended(p)
+	assert.EqualValues(t, 1, c.RestartCount)
+	assert.Equal(t, runtime.HashCompat(&p.Spec.Containers[0]), c.Hash)
+	assert.Contains(t, second.output(c), st.Sandboxes[0].IPs[0]+"\tkept\n")
+	require.NoError(t, second.rt.RemoveContainer(t.Context(), c.ID))
+}
+
+func TestImages(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	id, err := n.rt.ImageID(t.Context(), containerdtest.BusyboxImage)
+	require.NoError(t, err)
+	assert.Contains(t, id, "sha256:")
+	id, err = n.rt.ImageID(t.Context(), "localhost/absent:1")
+	require.NoError(t, err)
+	assert.Empty(t, id)
+	images, err := n.rt.ListImages(t.Context())
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, len(images), 2)
+	assert.NoError(t, n.rt.RemoveImage(t.Context(), "localhost/absent:1"))
+	_, err = n.rt.ImageFsInfo(t.Context())
+	assert.NoError(t, err)
+	_, err = n.rt.PullImage(t.Context(), "localhost:1/absent:1", nil)
+	assert.Error(t, err)
+	assert.NotErrorIs(t, err, runtime.ErrNotFound)
+}
+
+func TestProbeOfContainerd(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	c := containerd.Get(t)
+	info := n.rt.Info()
+	assert.Equal(t, "containerd", info.Name)
+	assert.Equal(t, c.HasEvents, info.Events)
+	_, watches := n.rt.(runtime.Watcher)
+	assert.Equal(t, c.HasEvents, watches)
+	assert.Equal(t, c.HasEvents, info.CgroupDriver != "", "RuntimeConfig came with events")
+	assert.NoError(t, n.rt.Ready(t.Context()))
+}
