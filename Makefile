@@ -25,7 +25,7 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt tidy vet lint arrows examples cross fuzz race
 
-.PHONY: help test $(STEPS) unit build e2e bench benchstat clean cc
+.PHONY: help test $(STEPS) unit build e2e bench-node bench benchstat clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ e2e: ## the tests on a container runtime, with containerd 2 (as root, on Linux; 
 	@dir=$$(e2e/containerd.sh); \
 	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=20m ./internal/containerdtest/... ./runtime/cri/... ./examples/nodeagent/...
+
+bench-node: build ## the node agent on containerd 2 beside the floor: starts, restarts, idle cost (root, Linux, minutes)
+	@dir=$$(e2e/containerd.sh); \
+	KEELSON_CONTAINERD_DIR="$$dir" $(GO) run -tags $(TAGS) ./internal/benchnode -agent bin/nodeagent $(ARGS)
 
 bench: ## all benchmarks beside their goals and references; COUNT=1 BENCH=. OUT=bench.out
 	@GO=$(GO) tools/bench.sh '$(BENCH)' $(COUNT) $(OUT)

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// onePod: from the manifest, respectively the decision, to the process.
+func onePod(rounds int) measurement {
+	m := measurement{name: "manifest written → process runs", goal: "≤ 1.2 ×"}
+	m.do = func(ctx context.Context, f *floor, n *node) error {
+		var floors, ours []time.Duration
+		for i := range rounds {
+			name := fmt.Sprint("one-", i)
+			began := time.Now()
+			p, err := f.start(ctx, name)
+			if err != nil {
+				return err
+			}
+			if _, err = waitMarks(ctx, f.marks(), name, 1); err != nil {
+				return err
+			}
+			floors = append(floors, time.Since(began))
+			if err := f.remove(ctx, p); err != nil {
+				return err
+			}
+			began = time.Now()
+			if err := n.write(name); err != nil {
+				return err
+			}
+			pids, err := waitMarks(ctx, n.marks(), name, 1)
+			if err != nil {
+				return err
+			}
+			ours = append(ours, time.Since(began))
+			if err := n.remove(ctx, name, pids[0]); err != nil {
+				return err
+			}
+			time.Sleep(200 * time.Millisecond) // the agent clears up
+		}
+		row(m.name, median(floors), median(ours), m.goal)
+		return nil
+	}
+	return m
+}
+
+// restartOne: from the kill to the process that replaces it, for the first time.
+func restartOne(rounds int) measurement {
+	m := measurement{name: "process killed → runs again", goal: "≤ 1.5 ×"}
+	m.do = func(ctx context.Context, f *floor, n *node) error {
+		var floors, ours []time.Duration
+		for i := range rounds {
+			name := fmt.Sprint("restart-", i)
+			p, err := f.start(ctx, name)
+			if err != nil {
+				return err
+			}
+			pids, err := waitMarks(ctx, f.marks(), name, 1)
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			_ = syscall.Kill(pids[0], syscall.SIGKILL)
+			if err := f.restart(ctx, p, name, 1); err != nil {
+				return err
+			}
+			if _, err = waitMarks(ctx, f.marks(), name, 2); err != nil {
+				return err
+			}
+			floors = append(floors, time.Since(began))
+			if err := f.remove(ctx, p); err != nil {
+				return err
+			}
+
+			if err := n.write(name); err != nil {
+				return err
+			}
+			if pids, err = waitMarks(ctx, n.marks(), name, 1); err != nil {
+				return err
+			}
+			time.Sleep(300 * time.Millisecond) // it has settled
+			began = time.Now()
+			_ = syscall.Kill(pids[0], syscall.SIGKILL)
+			if pids, err = waitMarks(ctx, n.marks(), name, 2); err != nil {
+				return err
+			}
+			ours = append(ours, time.Since(began))
+			if err := n.remove(ctx, name, pids[1]); err != nil {
+				return err
+			}
+		}
+		row(m.name, median(floors), median(ours), m.goal)
+		return nil
+	}
+	return m
+}
+
+// removeOne: a process that does not listen to SIGTERM, and a second of grace.
+func removeOne(rounds int) measurement {
+	m := measurement{name: "manifest removed → process gone (grace 1 s)", goal: "≤ 1.2 s"}
+	m.do = func(ctx context.Context, _ *floor, n *node) error {
+		var ours []time.Duration
+		for i := range min(rounds, 5) {
+			name := fmt.Sprint("remove-", i)
+			if err := n.writeDeaf(name); err != nil {
+				return err
+			}
+			pids, err := waitMarks(ctx, n.marks(), name, 1)
+			if err != nil {
+				return err
+			}
+			time.Sleep(300 * time.Millisecond)
+			began := time.Now()
+			if err := n.remove(ctx, name, pids[0]); err != nil {
+				return err
+			}
+			ours = append(ours, time.Since(began))
+		}
+		row(m.name, time.Second, median(ours), m.goal)
+		return nil
+	}
+	return m
+}
+
+// manyPods: all manifests at once, until the last process runs. The floor is the
+// best of two and of all at a time.
+func manyPods(pods int) measurement {
+	m := measurement{name: fmt.Sprintf("%d pods at once, all running", pods), goal: "≤ 1.1 × best floor"}
+	m.do = func(ctx context.Context, f *floor, n *node) error {
+		two, err := f.many(ctx, pods, 2)
+		if err != nil {
+			return err
+		}
+		all, err := f.many(ctx, pods, pods)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		var each []time.Duration
+		for i := range pods {
+			if err := n.write(fmt.Sprint("many-", i)); err != nil {
+				return err
+			}
+		}
+		for i := range pods {
+			if _, err := waitMarks(ctx, n.marks(), fmt.Sprint("many-", i), 1); err != nil {
+				return err
+			}
+			each = append(each, time.Since(began))
+		}
+		row(m.name, min(two, all), slices.Max(each), m.goal)
+		fmt.Printf("%-46s %12s %12s\n", "  of which the floor with 2, with all at a time", short(two), short(all))
+		return nil
+	}
+	return m
+}
+
+// idleNode: with the pods of manyPods, that do nothing.
+func idleNode(ctx context.Context, n *node, pods int, d time.Duration) error {
+	time.Sleep(5 * time.Second)
+	before, err := n.cpu()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := n.cpu()
+	if err != nil {
+		return err
+	}
+	memory, err := n.memory()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-46s %12s %11.2f%% %9s  %s\n", fmt.Sprintf("idle CPU, %d pods, of one core", pods), "0", 100*float64(after-before)/float64(d), "", "≤ 0.3 %")
+	fmt.Printf("%-46s %12s %8.1f MiB %9s  %s\n", fmt.Sprintf("memory, %d pods", pods), "–", float64(memory)/(1<<20), "", "≤ 40 MiB")
+	return nil
+}
+
+// restartAgent: the agent is killed with many pods running; from its next start
+// to the process of a pod that came meanwhile. No process is lost or doubled.
+func restartAgent(ctx context.Context, n *node, rounds int) error {
+	var ours []time.Duration
+	for i := range min(rounds, 5) {
+		n.kill()
+		name := fmt.Sprint("after-", i)
+		if err := n.write(name); err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := n.start(ctx); err != nil {
+			return err
+		}
+		if _, err := waitMarks(ctx, n.marks(), name, 1); err != nil {
+			return err
+		}
+		ours = append(ours, time.Since(began))
+		time.Sleep(300 * time.Millisecond)
+	}
+	row("agent killed, started → next pod runs", 0, median(ours), "≤ 0.5 s")
+	return n.check()
+}
+
+// check sees to it that every pod's script ran once, and still does.
+func (n *node) check() error {
+	marks, err := os.ReadDir(n.marks())
+	if err != nil {
+		return err
+	}
+	for _, m := range marks {
+		if _, err := os.Stat(n.file(m.Name())); err != nil {
+			continue // its pod was removed
+		}
+		pids, err := waitMarks(context.Background(), n.marks(), m.Name(), 1)
+		if err != nil {
+			return err
+		}
+		if len(pids) != 1 || syscall.Kill(pids[0], 0) != nil {
+			return fmt.Errorf("pod %s was started %d times, as %v", m.Name(), len(pids), pids)
+		}
+	}
+	fmt.Println("  no container lost, none started twice")
+	return nil
+}
+
+func binarySize(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-46s %12s %9.1f MB %9s  %s\n", "binary", "–", float64(info.Size())/1e6, "", "≤ 40 MB")
+	return nil
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/containerdtest"
+)
+
+// node is the agent under measurement, on a folder of manifests.
+type node struct {
+	containerd *containerdtest.Instance
+	dir, path  string
+	agent      *exec.Cmd
+}
+
+func (n *node) marks() string     { return filepath.Join(n.dir, "node") }
+func (n *node) manifests() string { return filepath.Join(n.dir, "manifests") }
+
+func (n *node) start(context.Context) error {
+	for _, dir := range []string{n.marks(), n.manifests()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	log, err := os.OpenFile(filepath.Join(n.dir, "agent.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	n.agent = exec.Command(n.path, n.manifests(), "--root-dir", filepath.Join(n.dir, "root"),
+		"--container-runtime-endpoint", n.containerd.Endpoint(), "--read-only-port", "0", "--hostname-override", "bench")
+	n.agent.Stdout, n.agent.Stderr = log, log
+	return n.agent.Start()
+}
+
+// kill ends the agent as the kernel would; its pods run on.
+func (n *node) kill() {
+	if n.agent != nil {
+		_ = n.agent.Process.Kill()
+		_ = n.agent.Wait()
+		n.agent = nil
+	}
+}
+
+// write asks for a pod that ends when it is asked to.
+func (n *node) write(name string) error { return n.put(name, "exec sleep 100000") }
+
+// writeDeaf asks for a pod that ignores SIGTERM.
+func (n *node) writeDeaf(name string) error {
+	return n.put(name, "trap '' TERM; exec sleep 100000")
+}
+
+// put puts a manifest in place at once, as deploy tools do it.
+func (n *node) put(name, then string) error {
+	manifest := fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s}
+spec:
+  hostNetwork: true
+  hostPID: true
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: marks, hostPath: {path: %[2]s}}]
+  containers:
+  - name: main
+    image: %[3]s
+    command: ["/bin/sh", "-c", "echo $$$$ >> %[2]s/%[1]s; %[4]s"]
+    volumeMounts: [{name: marks, mountPath: %[2]s}]
+`, name, n.marks(), containerdtest.BusyboxImage, then)
+	temp := filepath.Join(n.dir, name+".tmp")
+	if err := os.WriteFile(temp, []byte(manifest), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, n.file(name))
+}
+
+func (n *node) file(name string) string { return filepath.Join(n.manifests(), name+".yaml") }
+
+// remove ends a pod and waits until its process is gone.
+func (n *node) remove(ctx context.Context, name string, pid int) error {
+	if err := os.Remove(n.file(name)); err != nil {
+		return err
+	}
+	return waitGone(ctx, pid)
+}
+
+func waitGone(ctx context.Context, pid int) error {
+	for deadline := time.Now().Add(time.Minute); ctx.Err() == nil; time.Sleep(500 * time.Microsecond) {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d is still there after a minute", pid)
+		}
+	}
+	return ctx.Err()
+}
+
+// cpu returns the processor time that the agent has used.
+func (n *node) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.agent.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, nil // USER_HZ is 100
+}
+
+// memory returns the agent's resident set in bytes.
+func (n *node) memory() (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.agent.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			return kib << 10, err
+		}
+	}
+	return 0, errors.New("no VmRSS")
+}
