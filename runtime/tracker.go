@@ -23,7 +23,9 @@ type TrackerOptions struct {
 	// Runtime is asked, and watched if it is a Watcher. Required.
 	Runtime Runtime
 	// RelistInterval is how long after one listing the next begins. Defaults to
-	// 1 min for a Watcher, where it is only a safety net, else to 1 s.
+	// 1 min for a Watcher, where it is only a safety net. Else it follows what a
+	// listing costs: 200 times as long as the last one took, but at least 200 ms
+	// and at most 1 s, so that listing takes about half a percent of the time.
 	RelistInterval time.Duration
 	// UnhealthyAfter is how long no listing may have succeeded before Health is
 	// an error. Defaults to 3 min, at least twice RelistInterval.
@@ -79,11 +81,8 @@ func NewTracker(opts TrackerOptions) (*Tracker, error) {
 		rt: opts.Runtime, interval: opts.RelistInterval, patience: opts.UnhealthyAfter, log: opts.Logger,
 		signal: make(chan struct{}, 1),
 	}
-	if t.interval == 0 {
-		t.interval = time.Second
-		if _, ok := opts.Runtime.(Watcher); ok {
-			t.interval = time.Minute
-		}
+	if _, ok := opts.Runtime.(Watcher); ok && t.interval == 0 {
+		t.interval = time.Minute
 	}
 	if t.patience == 0 {
 		t.patience = max(3*time.Minute, 2*t.interval)
@@ -125,6 +124,7 @@ func (t *Tracker) relistForever(ctx context.Context) {
 		if !sleep(ctx, delay) {
 			return
 		}
+		began := time.Now()
 		err := t.Relist(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -135,11 +135,19 @@ func (t *Tracker) relistForever(ctx context.Context) {
 			t.log.Info("the runtime lists pods again")
 		}
 		failing = err != nil
-		delay = t.interval
+		delay = t.pace(time.Since(began))
 		if failing {
-			delay = min(t.interval, maxWatchBackoff)
+			delay = min(max(delay, minWatchBackoff), maxWatchBackoff)
 		}
 	}
+}
+
+// pace is how long to wait after a listing that took so long.
+func (t *Tracker) pace(took time.Duration) time.Duration {
+	if t.interval > 0 {
+		return t.interval
+	}
+	return min(max(200*took, 200*time.Millisecond), time.Second)
 }
 
 // The pause before a broken watch is tried again doubles between these.
