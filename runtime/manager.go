@@ -91,7 +91,7 @@ func New(opts Options) (*Manager, error) {
 		return nil, errors.New("runtime: Options.Backoff has a negative duration")
 	}
 	m := &Manager{
-		rt:         opts.Runtime,
+		rt:         keepApart(opts.Runtime), // its abilities are found on opts.Runtime
 		gen:        opts.Generator,
 		events:     opts.Events,
 		hooks:      opts.Hooks,
@@ -157,13 +157,18 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 			errs = append(errs, fmt.Errorf("remove pod %s: sandbox %s: %w", uid, status.Sandboxes[i].ID, err))
 		}
 	}
+	m.forgetPod(uid)
+	return errors.Join(errs...)
+}
+
+// forgetPod drops what is remembered of a pod that is over.
+func (m *Manager) forgetPod(uid types.UID) {
 	m.mu.Lock()
 	delete(m.mu.removed, uid)
 	m.mu.Unlock()
 	if m.images != nil {
 		m.images.forget(uid)
 	}
-	return errors.Join(errs...)
 }
 
 // remember keeps what a removed record knew, unless something newer is known.

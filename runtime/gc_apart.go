@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// apart keeps the calls that change one container from overlapping: garbage
+// collection works beside the pods' own goroutines, and both may come upon the
+// same ended instance. Whoever comes second waits, as long as its ctx allows.
+// Calls for different containers never wait for each other.
+//
+// It has no abilities beyond Runtime: those are looked for on what it wraps.
+type apart struct {
+	Runtime
+
+	mu struct {
+		sync.Mutex
+		busy map[ContainerID]chan struct{} // closed when the call has ended
+	}
+}
+
+func keepApart(rt Runtime) *apart {
+	a := &apart{Runtime: rt}
+	a.mu.busy = make(map[ContainerID]chan struct{})
+	return a
+}
+
+// enter waits for its turn with a container. leave gives it back.
+func (a *apart) enter(ctx context.Context, id ContainerID) (leave func(), err error) {
+	for {
+		a.mu.Lock()
+		before := a.mu.busy[id]
+		if before == nil {
+			done := make(chan struct{})
+			a.mu.busy[id] = done
+			a.mu.Unlock()
+			return func() {
+				a.mu.Lock()
+				delete(a.mu.busy, id)
+				a.mu.Unlock()
+				close(done)
+			}, nil
+		}
+		a.mu.Unlock()
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (a *apart) StartContainer(ctx context.Context, id ContainerID) error {
+	leave, err := a.enter(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return a.Runtime.StartContainer(ctx, id)
+}
+
+func (a *apart) StopContainer(ctx context.Context, id ContainerID, grace time.Duration) error {
+	leave, err := a.enter(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return a.Runtime.StopContainer(ctx, id, grace)
+}
+
+func (a *apart) RemoveContainer(ctx context.Context, id ContainerID) error {
+	leave, err := a.enter(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return a.Runtime.RemoveContainer(ctx, id)
+}

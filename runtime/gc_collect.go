@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// gcParallel is for how many pods at once garbage is looked at and removed. One
+// whose calls hang takes one of these places until they end; within a pod
+// everything is done in the plan's order.
+const gcParallel = 4
+
+// GarbageCollect looks once at everything the runtime has and removes what
+// PlanGC calls garbage, from the runtime and from disk. The kubelet does it once
+// a minute, and with GCPolicy.AllUnused when disk space runs short.
+//
+// It is the safety net: SyncPod prunes ended instances when it starts their
+// successor, and RemovePod removes a pod at once. With nothing to collect it is
+// one List and, with a LogRoot, a look into the log folders.
+//
+// Instances that may be running are stopped before they are removed, and
+// sandboxes stopped again; where that fails they stay. What fails is joined into
+// the error and tried again by the next call; nothing else waits for it, but a
+// sandbox does not go before its containers, nor a log folder before all of its
+// pod. It may run beside all other methods. When ctx ends it returns as soon as
+// the runtime lets it.
+func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy, query GCQuery) error {
+	if err := policy.validate(); err != nil {
+		return err
+	}
+	pods, err := m.rt.List(ctx, ListOptions{})
+	if err != nil {
+		return fmt.Errorf("garbage collection: list pods: %w", err)
+	}
+	disk, diskErr := openGCDisk(policy)
+	defer disk.close()
+	in := GCInput{Policy: policy, Query: query, Now: time.Now(), Pods: pods}
+	var logsErr, linksErr error
+	in.Logs, logsErr = disk.folders()
+	in.Links, linksErr = disk.deadLinks()
+	blind, blindErr := m.lookCloser(ctx, &in)
+
+	work := byPod(PlanGC(in), blind)
+	errs := make([]error, len(work))
+	inParallel(ctx, len(work), func(i int) {
+		c := &collection{m: m, query: query, disk: disk}
+		errs[i] = c.run(ctx, work[i])
+	})
+	errs = append([]error{diskErr, logsErr, linksErr, blindErr}, errs...)
+	if ctx.Err() != nil {
+		errs = append(errs, context.Cause(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("garbage collection: %w", err)
+	}
+	return nil
+}
+
+// inParallel calls f(0) … f(n-1), gcParallel at once, none after ctx has ended,
+// and returns when all have.
+func inParallel(ctx context.Context, n int, f func(i int)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, gcParallel)
+	for i := range n {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+}
+
+// lookCloser reads in full the pods of which a listing tells too little: times,
+// where the plan depends on them, and restart counts, where there are more log
+// files than records. Most of the time that is none. It returns the pods that
+// could not be read; nothing of them may be removed.
+func (m *Manager) lookCloser(ctx context.Context, in *GCInput) (blind map[types.UID]bool, err error) {
+	which := tooBrief(*in)
+	errs := make([]error, len(which))
+	in.Pods = slices.Clone(in.Pods)
+	inParallel(ctx, len(which), func(i int) {
+		status := &in.Pods[which[i]]
+		full, err := m.rt.PodStatus(ctx, (*status).UID)
+		if err != nil {
+			errs[i] = fmt.Errorf("pod %s: read its status: %w", (*status).UID, err)
+			return
+		}
+		*status = full
+	})
+	blind = make(map[types.UID]bool)
+	for i, err := range errs {
+		if err != nil {
+			blind[in.Pods[which[i]].UID] = true
+		}
+	}
+	if ctx.Err() != nil {
+		return blind, nil // whatever went wrong is the interruption's doing
+	}
+	return blind, errors.Join(errs...)
+}
+
+// tooBrief returns the indexes of those pods.
+func tooBrief(in GCInput) []int {
+	// A plan takes what has no time for as old as can be, so it has no fewer
+	// actions than one with the right times.
+	plan := PlanGC(in)
+	times := len(plan) > 0 && (in.Policy.MinAge > 0 || in.Policy.MaxContainers >= 0)
+	changes := make(map[types.UID]bool)
+	for _, a := range plan {
+		changes[a.UID] = changes[a.UID] || a.Op == GCRemoveContainer && a.Fate != PodGone
+	}
+	logs := make(map[types.UID][]LogFiles)
+	for _, folder := range in.Logs {
+		logs[folder.UID] = append(logs[folder.UID], folder.Containers...)
+	}
+	var out []int
+	for i, status := range in.Pods {
+		files := logs[status.UID]
+		if times && lacksTimes(status) || changes[status.UID] && len(files) > 0 || surplusLogs(status, files) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func lacksTimes(status *PodStatus) bool {
+	return slices.ContainsFunc(status.Containers, func(c ContainerStatus) bool {
+		return c.State != StateRunning && (c.CreatedAt.IsZero() || c.State == StateExited && c.FinishedAt.IsZero())
+	})
+}
+
+// surplusLogs reports whether a container has logs of more instances than have
+// a record.
+func surplusLogs(status *PodStatus, files []LogFiles) bool {
+	return slices.ContainsFunc(files, func(f LogFiles) bool {
+		records := 0
+		for i := range status.Containers {
+			if status.Containers[i].Name == f.Container {
+				records++
+			}
+		}
+		return len(f.RestartCounts) > max(records, 1)
+	})
+}
+
+// byPod splits a plan into one for each pod, in the order of their first
+// actions; those of no pod are one, too. Pods that are blind are left out.
+func byPod(actions []GCAction, blind map[types.UID]bool) [][]GCAction {
+	var out [][]GCAction
+	index := make(map[types.UID]int)
+	for _, a := range actions {
+		if blind[a.UID] {
+			continue
+		}
+		i, ok := index[a.UID]
+		if !ok {
+			i = len(out)
+			index[a.UID] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], a)
+	}
+	return out
+}

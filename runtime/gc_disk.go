@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// goneLogs begins the name of a log folder that is being removed. No pod's
+// folder is named like this: a namespace has no dot at its beginning.
+const goneLogs = ".gone-"
+
+// gcDisk is the two folders on disk that garbage collection looks after. Nothing
+// outside of them is touched, wherever links lead.
+type gcDisk struct {
+	logs, links *os.Root // nil: not asked for, or not there
+}
+
+func openGCDisk(policy GCPolicy) (*gcDisk, error) {
+	var d gcDisk
+	var logsErr, linksErr error
+	d.logs, logsErr = openIfThere(policy.LogRoot)
+	d.links, linksErr = openIfThere(policy.LinkDir)
+	return &d, errors.Join(logsErr, linksErr)
+}
+
+func openIfThere(dir string) (*os.Root, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return root, err
+}
+
+func (d *gcDisk) close() {
+	for _, root := range []*os.Root{d.logs, d.links} {
+		if root != nil {
+			_ = root.Close() // it was only read through
+		}
+	}
+}
+
+// entries lists a folder below root, sorted; one that is not there is empty.
+func entries(root *os.Root, dir string) ([]fs.DirEntry, error) {
+	f, err := root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := f.ReadDir(-1)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, err
+}
+
+// folders lists the pods' log folders. On the way it removes what an earlier
+// removal has left. Links among the folders are not followed.
+func (d *gcDisk) folders() ([]LogFolder, error) {
+	if d.logs == nil {
+		return nil, nil
+	}
+	list, err := entries(d.logs, ".")
+	errs := []error{err}
+	var out []LogFolder
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		if strings.HasPrefix(e.Name(), goneLogs) {
+			errs = append(errs, d.logs.RemoveAll(e.Name()))
+			continue
+		}
+		uid, ok := podOfLogFolder(e.Name())
+		if !ok {
+			continue
+		}
+		folder := LogFolder{Name: e.Name(), UID: uid}
+		folder.Containers, err = d.files(e.Name())
+		errs = append(errs, err)
+		out = append(out, folder)
+	}
+	return out, errors.Join(errs...)
+}
+
+// files lists the log files in one pod's folder.
+func (d *gcDisk) files(folder string) ([]LogFiles, error) {
+	containers, err := entries(d.logs, folder)
+	errs := []error{err}
+	var out []LogFiles
+	for _, c := range containers {
+		if !c.IsDir() {
+			continue
+		}
+		list, err := entries(d.logs, path.Join(folder, c.Name()))
+		errs = append(errs, err)
+		files := LogFiles{Container: c.Name()}
+		for _, f := range list {
+			if n, ok := restartCountOfLog(f.Name()); ok && !f.IsDir() {
+				files.RestartCounts = append(files.RestartCounts, n)
+			}
+		}
+		slices.Sort(files.RestartCounts)
+		files.RestartCounts = slices.Compact(files.RestartCounts)
+		out = append(out, files)
+	}
+	return out, errors.Join(errs...)
+}
+
+// removeFolder removes a pod's log folder: at once for everybody who looks, so
+// that a pod that comes back finds none, and then for good.
+func (d *gcDisk) removeFolder(name string) error {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name)) // never fails
+	tmp := fmt.Sprintf("%s%016x", goneLogs, hash.Sum64())
+	if err := d.logs.RemoveAll(tmp); err != nil {
+		return err
+	}
+	if err := d.logs.Rename(name, tmp); err != nil {
+		return missing(err)
+	}
+	return d.logs.RemoveAll(tmp)
+}
+
+// removeFiles removes a container's log file and what was rotated from it.
+func (d *gcDisk) removeFiles(dir, file string) error {
+	list, err := entries(d.logs, path.Clean(dir))
+	errs := []error{err}
+	for _, e := range list {
+		if name := e.Name(); !e.IsDir() && (name == file || strings.HasPrefix(name, file+".")) {
+			errs = append(errs, missing(d.logs.Remove(path.Join(dir, name))))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// deadLinks lists the links to log files that are not there.
+func (d *gcDisk) deadLinks() ([]LogLink, error) {
+	if d.links == nil {
+		return nil, nil
+	}
+	list, err := entries(d.links, ".")
+	var out []LogLink
+	for _, e := range list {
+		id, ok := containerOfLink(e.Name())
+		if !ok {
+			continue
+		}
+		// Links lead out of the folder; they are only asked whether they do.
+		if _, err := os.Stat(filepath.Join(d.links.Name(), e.Name())); errors.Is(err, fs.ErrNotExist) {
+			out = append(out, LogLink{Name: e.Name(), ContainerID: id})
+		}
+	}
+	return out, err
+}
+
+// containerOfLink reads <pod>_<namespace>_<container>-<id>.log.
+func containerOfLink(name string) (id string, ok bool) {
+	name, ok = strings.CutSuffix(name, ".log")
+	i := strings.LastIndexByte(name, '-')
+	if !ok || i < 0 || i == len(name)-1 || strings.Count(name, "_") < 2 {
+		return "", false
+	}
+	return name[i+1:], true
+}
+
+func (d *gcDisk) removeLink(name string) error { return missing(d.links.Remove(name)) }
+
+// missing treats fs.ErrNotExist as success: what is to be removed is not there.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+)
+
+// collection is what is planned for one pod being carried out.
+type collection struct {
+	m     *Manager
+	query GCQuery
+	disk  *gcDisk
+	stays map[SandboxID]bool // a container in it could not be removed
+}
+
+// run does everything that can be done and joins what could not.
+func (c *collection) run(ctx context.Context, actions []GCAction) error {
+	uid, fate := actions[0].UID, actions[0].Fate
+	if uid != "" && c.query.fate(uid) != fate {
+		return nil // the plan is out of date
+	}
+	c.stays = make(map[SandboxID]bool)
+	var errs []error
+	for _, a := range actions {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := c.do(ctx, a); err != nil && ctx.Err() == nil {
+			errs = append(errs, err)
+		}
+	}
+	if uid != "" && fate == PodGone && len(c.stays)+len(errs) == 0 && ctx.Err() == nil {
+		c.m.forgetPod(uid)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *collection) do(ctx context.Context, a GCAction) error {
+	switch a.Op {
+	case GCRemoveContainer:
+		return c.container(ctx, a)
+	case GCRemoveSandbox:
+		return c.sandbox(ctx, a)
+	case GCRemovePodLogs:
+		return c.podLogs(ctx, a)
+	case GCRemoveContainerLogs:
+		return c.disk.removeFiles(path.Split(a.Path))
+	case GCRemoveLogLink:
+		return c.disk.removeLink(a.Path)
+	}
+	return nil
+}
+
+func (c *collection) container(ctx context.Context, a GCAction) error {
+	if a.Stop {
+		stopped, err := c.stop(ctx, a)
+		if !stopped {
+			c.stays[a.Sandbox] = true
+			return err
+		}
+	}
+	if err := gone(c.m.rt.RemoveContainer(ctx, a.Container)); err != nil {
+		c.stays[a.Sandbox] = true
+		return fmt.Errorf("pod %s: remove container %s (%s): %w", a.UID, a.Name, a.Container, err)
+	}
+	return nil
+}
+
+// stop kills an instance in an unknown state, as its own record says. One that
+// turns out to be running is none of our business.
+func (c *collection) stop(ctx context.Context, a GCAction) (stopped bool, err error) {
+	status, err := c.m.rt.PodStatus(ctx, a.UID)
+	if err != nil {
+		return false, fmt.Errorf("pod %s: read its status: %w", a.UID, err)
+	}
+	for i := range status.Containers {
+		instance := &status.Containers[i]
+		switch {
+		case instance.ID != a.Container:
+			continue
+		case instance.State != StateUnknown:
+			return instance.State != StateRunning, nil
+		}
+		pod, container := RestorePod(status, instance)
+		var s steps
+		k := kill{pod: pod, container: container, instance: instance, reason: KillUnknownState, message: "Stopping container " + a.Name + ", whose state is unknown"}
+		if c.m.killContainer(ctx, k, &s) {
+			return true, nil
+		}
+		for _, step := range s.list {
+			return false, fmt.Errorf("pod %s: %w", a.UID, step.Err)
+		}
+		return false, nil // interrupted
+	}
+	return true, nil
+}
+
+func (c *collection) sandbox(ctx context.Context, a GCAction) error {
+	if c.stays[a.Sandbox] {
+		return nil // to remove it would remove its containers
+	}
+	err := gone(c.m.rt.StopSandbox(ctx, a.Sandbox))
+	if err == nil {
+		err = gone(c.m.rt.RemoveSandbox(ctx, a.Sandbox))
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: remove sandbox %s: %w", a.UID, a.Sandbox, err)
+	}
+	return nil
+}
+
+// podLogs removes a pod's log folder if really nothing else is left of the pod.
+// The last question is the pod's fate: a pod that comes back makes a sandbox
+// first, which takes longer than what follows.
+func (c *collection) podLogs(ctx context.Context, a GCAction) error {
+	status, err := c.m.rt.PodStatus(ctx, a.UID)
+	if err != nil {
+		return fmt.Errorf("pod %s: read its status: %w", a.UID, err)
+	}
+	if len(status.Containers)+len(status.Sandboxes) > 0 || c.query.fate(a.UID) != PodGone {
+		return nil
+	}
+	return c.disk.removeFolder(a.Path)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// LogFolder is one pod's folder of logs.
+type LogFolder struct {
+	Name       string // below the root of logs
+	UID        types.UID
+	Containers []LogFiles
+}
+
+// LogFiles says of which instances of a container there are log files, rotated
+// ones included.
+type LogFiles struct {
+	Container     string
+	RestartCounts []int32 // ascending
+}
+
+// LogLink is a link to a log file that does not exist.
+type LogLink struct {
+	Name        string // in its folder
+	ContainerID string // that its name ends in; ContainerID.ID
+}
+
+// dropLogs drops the folders of pods that are gone and have no record left, and
+// in the other folders the files of instances that have none.
+func (p *gcPlan) dropLogs() {
+	for _, folder := range p.in.Logs {
+		pod := p.left[folder.UID]
+		var fate PodFate
+		if pod != nil {
+			fate = pod.fate
+		} else {
+			fate = p.in.Query.fate(folder.UID)
+		}
+		if fate == PodGone && (pod == nil || pod.empty()) {
+			p.actions = append(p.actions, GCAction{
+				Op: GCRemovePodLogs, UID: folder.UID, Fate: fate, Path: folder.Name, Cause: "the pod is gone",
+			})
+			continue
+		}
+		for _, files := range folder.Containers {
+			var recorded map[int32]int
+			if pod != nil {
+				recorded = pod.counts[files.Container]
+			}
+			for _, n := range unrecorded(files.RestartCounts, recorded) {
+				p.actions = append(p.actions, GCAction{
+					Op: GCRemoveContainerLogs, UID: folder.UID, Fate: fate, Name: files.Container,
+					Path:  path.Join(folder.Name, files.Container, fmt.Sprintf("%d.log", n)),
+					Cause: "the record of its container is gone",
+				})
+			}
+		}
+	}
+}
+
+// unrecorded returns the restart counts whose log files nobody will ask for: of
+// instances without a record. Those above every record stay, since they may be
+// of an instance that is being made; and the highest of all, since the next
+// restart count is read from it. The result ascends.
+func unrecorded(counts []int32, recorded map[int32]int) []int32 {
+	if len(counts) == 0 {
+		return nil
+	}
+	ceiling := slices.Max(counts)
+	if len(recorded) > 0 {
+		ceiling = min(ceiling, slices.Max(slices.Collect(maps.Keys(recorded))))
+	}
+	var out []int32
+	for _, n := range counts {
+		if n < ceiling && recorded[n] == 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// dropLinks drops links that lead nowhere, but those of an instance that has not
+// exited: its log file is missing for a moment when it is rotated.
+func (p *gcPlan) dropLinks() {
+	if len(p.in.Links) == 0 {
+		return
+	}
+	alive := make(map[string]bool)
+	for _, status := range p.in.Pods {
+		for i := range status.Containers {
+			if c := &status.Containers[i]; c.State != StateExited {
+				alive[c.ID.ID] = true
+			}
+		}
+	}
+	for _, link := range p.in.Links {
+		if !alive[link.ContainerID] {
+			p.actions = append(p.actions, GCAction{Op: GCRemoveLogLink, Path: link.Name, Cause: "its log file is gone"})
+		}
+	}
+}
+
+// podOfLogFolder reads <namespace>_<name>_<uid>, the inverse of podLogDir, or
+// a bare UID. Anything else (lost+found) is not a pod's.
+func podOfLogFolder(name string) (types.UID, bool) {
+	parts := strings.SplitN(name, "_", 3)
+	switch {
+	case len(parts) == 3 && parts[0] != "" && parts[1] != "" && parts[2] != "":
+		return types.UID(parts[2]), true
+	case len(parts) == 1 && isBareUID(name):
+		return types.UID(name), true
+	}
+	return "", false
+}
+
+// isBareUID recognizes a folder of a kubelet before 1.14, which had nothing but
+// the UID in its name: in the form of RFC 4122, or 32 digits for a static pod.
+func isBareUID(name string) bool {
+	digits := strings.ReplaceAll(name, "-", "")
+	return len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == "" && (len(name) == 32 || len(name) == 36)
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// GCInput is all that PlanGC looks at. Nothing of it is written.
+type GCInput struct {
+	Policy GCPolicy
+	Query  GCQuery
+	Now    time.Time
+	Pods   []*PodStatus // every pod of the runtime, slices newest first
+	Logs   []LogFolder  // every folder below Policy.LogRoot
+	Links  []LogLink    // every link in Policy.LinkDir that leads nowhere
+}
+
+// PlanGC decides what is garbage. It follows the 1.36 kubelet's order: ended
+// instances of pods that are to go whole; of each container, those above its
+// limit; those above the limit of all; then sandboxes that are not ready and
+// empty, all of them or all but the pod's newest; then logs. Within a list the
+// oldest come first, so that an interruption leaves the newest. Removals are
+// counted as done; what fails is planned again the next time.
+//
+// Never garbage are, whatever the policy:
+//
+//   - what runs, and a sandbox that is ready (ending them is the pod worker's);
+//   - the newest instance of a container of a pod that lives: it is how Plan
+//     knows that the container has run (the kubelet runs a container with policy
+//     Never again when its record was collected), and what restart count and
+//     back-off go on from;
+//   - an end that was not reported, as GCQuery.Reported says, unless the pod is
+//     gone (#104107).
+//
+// An instance that was created but never ran counts towards no limit: it goes
+// unless it is the newest of a container of a pod that lives.
+func PlanGC(in GCInput) []GCAction {
+	p := &gcPlan{in: in, left: make(map[types.UID]*gcPod, len(in.Pods))}
+	for _, status := range in.Pods {
+		p.read(status)
+	}
+	for _, g := range p.groups {
+		p.dropUnused(g)
+	}
+	if limit := in.Policy.MaxPerPodContainer; limit >= 0 {
+		for _, g := range p.groups {
+			p.dropBeyond(g, limit, fmt.Sprintf("more than %d ended instances of the container", limit))
+		}
+	}
+	p.dropAboveTotal()
+	p.dropSandboxes()
+	p.dropLogs()
+	p.dropLinks()
+	return p.actions
+}
+
+// gcPlan is a plan in the making.
+type gcPlan struct {
+	in      GCInput
+	left    map[types.UID]*gcPod // what stays of each pod
+	groups  []*gcGroup
+	actions []GCAction
+}
+
+// gcPod is one pod and what the plan leaves of it.
+type gcPod struct {
+	status    *PodStatus
+	fate      PodFate
+	inSandbox map[SandboxID]int        // containers, in any state
+	counts    map[string]map[int32]int // instances by container name and restart count
+	sandboxes int
+}
+
+func (p *gcPod) empty() bool { return len(p.counts) == 0 && p.sandboxes == 0 }
+
+// gcGroup is the instances of one container that may be dropped, newest first.
+type gcGroup struct {
+	pod  *gcPod
+	dead []gcDead
+}
+
+type gcDead struct {
+	c      *ContainerStatus
+	at     time.Time // what its age counts from
+	needed bool      // it stays, whatever the limits
+}
+
+// doomed: nothing but what is needed stays of the pod.
+func (p *gcPlan) doomed(pod *gcPod) bool {
+	return pod.fate == PodGone || pod.fate == PodOver && p.in.Policy.AllUnused
+}
+
+func (p *gcPlan) read(status *PodStatus) {
+	pod := &gcPod{
+		status: status, fate: p.in.Query.fate(status.UID), sandboxes: len(status.Sandboxes),
+		inSandbox: make(map[SandboxID]int), counts: make(map[string]map[int32]int),
+	}
+	p.left[status.UID] = pod
+	groups := make(map[string]*gcGroup)
+	ended := make(map[string]bool)
+	for i := range status.Containers {
+		c := &status.Containers[i]
+		pod.inSandbox[c.Sandbox]++
+		g := groups[c.Name]
+		newest := g == nil
+		if newest {
+			g = &gcGroup{pod: pod}
+			groups[c.Name] = g
+			p.groups = append(p.groups, g)
+			pod.counts[c.Name] = make(map[int32]int)
+		}
+		pod.counts[c.Name][c.RestartCount]++
+		if c.State == StateRunning {
+			continue
+		}
+		needed := p.needed(pod, c, newest, !ended[c.Name])
+		ended[c.Name] = ended[c.Name] || c.State != StateCreated
+		if at := endOf(c); p.in.Policy.MinAge <= 0 || !at.After(p.in.Now.Add(-p.in.Policy.MinAge)) {
+			g.dead = append(g.dead, gcDead{c: c, at: at, needed: needed})
+		}
+	}
+}
+
+// endOf is when c ended, as far as that is known.
+func endOf(c *ContainerStatus) time.Time {
+	if c.State == StateExited && !c.FinishedAt.IsZero() {
+		return c.FinishedAt
+	}
+	return c.CreatedAt
+}
+
+// needed reports whether c, which does not run, must stay. newest: there is no
+// newer instance of its container; newestEnded: none that has ended.
+func (p *gcPlan) needed(pod *gcPod, c *ContainerStatus, newest, newestEnded bool) bool {
+	switch {
+	case pod.fate == PodGone:
+		return false
+	case pod.fate == PodLives && newest:
+		return true
+	case c.State == StateCreated:
+		return false
+	case p.in.Query.Reported == nil:
+		return newestEnded
+	default:
+		return !p.in.Query.Reported(pod.status.UID, c.ID)
+	}
+}
+
+// drop plans the removal of g.dead[i].
+func (p *gcPlan) drop(g *gcGroup, i int, cause string) {
+	c := g.dead[i].c
+	g.dead = slices.Delete(g.dead, i, i+1)
+	g.pod.inSandbox[c.Sandbox]--
+	if g.pod.counts[c.Name][c.RestartCount]--; g.pod.counts[c.Name][c.RestartCount] == 0 {
+		delete(g.pod.counts[c.Name], c.RestartCount)
+	}
+	if len(g.pod.counts[c.Name]) == 0 {
+		delete(g.pod.counts, c.Name)
+	}
+	p.actions = append(p.actions, GCAction{
+		Op: GCRemoveContainer, UID: g.pod.status.UID, Fate: g.pod.fate, Name: c.Name, Container: c.ID,
+		Stop: c.State == StateUnknown, Sandbox: c.Sandbox, Cause: cause,
+	})
+}
+
+// dropUnused drops all of a pod that is to go whole, and what never ran.
+func (p *gcPlan) dropUnused(g *gcGroup) {
+	for i, d := range slices.Backward(g.dead) {
+		switch {
+		case d.needed:
+		case p.doomed(g.pod):
+			p.drop(g, i, "the pod is "+g.pod.fate.String())
+		case d.c.State == StateCreated:
+			p.drop(g, i, "it never ran and is not wanted any more")
+		}
+	}
+}
+
+// dropBeyond leaves the newest ended instances, limit of them, and what is
+// needed of the older ones.
+func (p *gcPlan) dropBeyond(g *gcGroup, limit int, cause string) {
+	n := g.ended()
+	for i, d := range slices.Backward(g.dead) {
+		if d.c.State == StateCreated {
+			continue
+		}
+		if n > limit && !d.needed {
+			p.drop(g, i, cause)
+		}
+		n--
+	}
+}
+
+// ended counts the instances that are left and have run.
+func (g *gcGroup) ended() int {
+	n := 0
+	for i := range g.dead {
+		if g.dead[i].c.State != StateCreated {
+			n++
+		}
+	}
+	return n
+}
+
+// dropAboveTotal brings the number of all ended instances down to its limit:
+// first by an equal share for each container, then by age alone.
+func (p *gcPlan) dropAboveTotal() {
+	limit := p.in.Policy.MaxContainers
+	total, groups := 0, 0
+	for _, g := range p.groups {
+		if n := g.ended(); n > 0 {
+			total, groups = total+n, groups+1
+		}
+	}
+	if limit < 0 || total <= limit {
+		return
+	}
+	cause := fmt.Sprintf("more than %d ended containers in all", limit)
+	type place struct {
+		g    *gcGroup
+		dead gcDead
+	}
+	var all []place // each container's oldest first
+	total = 0
+	for _, g := range p.groups {
+		p.dropBeyond(g, max(1, limit/groups), cause)
+		total += g.ended()
+		for _, d := range slices.Backward(g.dead) {
+			if d.c.State != StateCreated && !d.needed {
+				all = append(all, place{g, d})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b place) int { return a.dead.at.Compare(b.dead.at) })
+	for _, oldest := range all {
+		if total <= limit {
+			return
+		}
+		i := slices.IndexFunc(oldest.g.dead, func(d gcDead) bool { return d.c == oldest.dead.c })
+		p.drop(oldest.g, i, cause)
+		total--
+	}
+}
+
+// dropSandboxes drops what is not ready and has no container, in any state. The
+// newest sandbox of a pod stays until the pod goes whole: Plan counts its
+// attempts, and the pod's addresses are read from it.
+func (p *gcPlan) dropSandboxes() {
+	for _, status := range p.in.Pods {
+		pod := p.left[status.UID]
+		for i, s := range slices.Backward(status.Sandboxes) {
+			cause := "a newer sandbox has taken its place"
+			if p.doomed(pod) {
+				cause = "the pod is " + pod.fate.String()
+			} else if i == 0 {
+				continue
+			}
+			if s.Ready || pod.inSandbox[s.ID] > 0 {
+				continue
+			}
+			pod.sandboxes--
+			p.actions = append(p.actions, GCAction{Op: GCRemoveSandbox, UID: status.UID, Fate: pod.fate, Sandbox: s.ID, Cause: cause})
+		}
+	}
+}
