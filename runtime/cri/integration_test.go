@@ -30,8 +30,9 @@ type node struct {
 	gen  *runtime.DefaultGenerator
 }
 
-func newNode(t testing.TB, opts cri.Options) *node {
-	c := containerd.Get(t)
+func newNode(t testing.TB, opts cri.Options) *node { return newNodeOn(t, containerd.Get(t), opts) }
+
+func newNodeOn(t testing.TB, c *containerdtest.Instance, opts cri.Options) *node {
 	opts.Root = t.TempDir()
 	rt, err := cri.Dial(t.Context(), c.Endpoint(), opts)
 	require.NoError(t, err)
