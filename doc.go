@@ -9,7 +9,7 @@
 //   - The author of a node agent for the edge: run pods from a folder, with no
 //     cluster, no container engine and no root. Start at examples/nodeagent.
 //   - Someone who tests node logic: drive real node code in virtual time,
-//     inject faults, assert on outcomes. Start at runtime/fake.
+//     inject faults, assert on outcomes. Start at runtime/fake and nodetest.
 //   - A scheduler researcher: many nodes with real node behaviour in one
 //     process. Start at podworkers and runtime/fake.
 //
@@ -24,9 +24,11 @@
 //	runtime                making it run: Plan, which is pure, and Manager over a small Runtime interface
 //	runtime/podstatus      pure: a spec and what was observed, to the pod's status
 //	runtime/process        backend: one OS process per container
+//	runtime/cri            backend: containerd or CRI-O over its socket
 //	runtime/fake           backend: in memory, scripted, with faults and a journal
 //	runtime/runtimetest    the conformance suite that every backend passes
-//	examples/nodeagent     the reference assembly: a node agent, every package wired
+//	examples/nodeagent     the reference assembly: a node agent, every package wired;
+//	                       below it nodetest, a whole node in virtual time
 //
 // What comes next, in the same shape:
 //
@@ -36,7 +38,7 @@
 //	statusmanager          what the cluster sees: merge, order, patch
 //
 // and, as sub-packages that bring their own weight: podconfig/apiserver,
-// podconfig/mirror and podconfig/url, runtime/cri, statusmanager/apiserver.
+// podconfig/mirror and podconfig/url, statusmanager/apiserver.
 //
 // # Arrows
 //
