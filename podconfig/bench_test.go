@@ -156,7 +156,7 @@ func realisticPod(i int) *v1.Pod {
 		label("app", "web"), label("pod-template-hash", "5d59d67564"), label("round", "0"),
 		annotation("prometheus.io/scrape", "true"), annotation("prometheus.io/port", "8080"))
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "owner", Controller: new(bool)}}
-	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "controller", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 400)}}}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "controller", FieldsV1: metav1.NewFieldsV1(string(make([]byte, 400)))}}
 	p.Spec.Containers = nil
 	p.Spec.NodeName, p.Spec.ServiceAccountName = "node", "default"
 	p.Spec.TerminationGracePeriodSeconds = new(int64)

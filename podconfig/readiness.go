@@ -31,7 +31,9 @@ func (r *Readiness) Register(sources ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, source := range sources {
-		r.mu.synced[source] = r.mu.synced[source]
+		if _, known := r.mu.synced[source]; !known {
+			r.mu.synced[source] = false
+		}
 	}
 }
 

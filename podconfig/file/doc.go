@@ -67,7 +67,9 @@
 //     empty, as it does with a folder whose name is a pattern.
 //   - A path that goes missing keeps its pods for a second, and is empty after that. Missing at the start it is empty
 //     after that second, too; the kubelet says so at once.
-//   - The first of two files with one pod name wins, and says so; in the kubelet, the last does silently.
+//   - Of two files with one pod name the one that ran already stays, else the first wins, and the other is reported; in
+//     the kubelet, the last in sort order wins silently, so that a copy beside a manifest takes its pod over.
+//   - What editors leave (x~, #x#, .bak, .orig, .rej, .swp, .swx, .tmp) is not read (kubernetes#136962).
 //   - Events are only hints: no state of its own is kept per event, so nothing flaps.
 //   - Files are examined before they are opened, and opened without blocking.
 //   - A snapshot is sent when something changed, not every period.

@@ -26,7 +26,8 @@ func (e *FileError) Error() string { return printable(e.Path) + ": " + e.Err.Err
 // Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// DuplicateError tells that a file's pod is not used because a file of an earlier name holds one of the same name.
+// DuplicateError tells that a file's pod is not used because another file holds one of the same name: it did before, or
+// its path sorts earlier.
 type DuplicateError struct {
 	// Pod is namespace/name.
 	Pod string
@@ -35,7 +36,7 @@ type DuplicateError struct {
 }
 
 func (e *DuplicateError) Error() string {
-	return "pod " + e.Pod + " is already in " + printable(e.Winner) + ", which comes first"
+	return "pod " + e.Pod + " is already in " + printable(e.Winner)
 }
 
 // printable quotes a path that would not stay on one line.

@@ -46,11 +46,25 @@ func list(path string) listing {
 	}
 	var l listing
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), ".") {
+		if isManifest(e.Name()) {
 			l.paths = append(l.paths, filepath.Join(path, e.Name()))
 		}
 	}
 	return l
+}
+
+// isManifest tells whether a folder's entry is to be read. Hidden files are not, as in the kubelet, nor is what editors
+// leave beside the file that they write: a copy that runs instead of the manifest is never what was meant.
+func isManifest(name string) bool {
+	switch {
+	case strings.HasPrefix(name, "."), strings.HasSuffix(name, "~"), strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#"):
+		return false
+	}
+	switch filepath.Ext(name) {
+	case ".bak", ".orig", ".rej", ".swp", ".swx", ".tmp":
+		return false
+	}
+	return true
 }
 
 // writer tells whether somebody has a file open for writing.

@@ -99,7 +99,7 @@ func (s *Source) missingWait(l listing) time.Duration {
 
 // conclude chooses among the files' pods and reports problems.
 func (s *Source) conclude(problems map[string]error, recheck time.Time, ready bool) Result {
-	pods, fileProblems := s.files.choose(s.invalid)
+	pods, fileProblems := s.files.choose(s.invalid, s.winners)
 	for path, err := range fileProblems {
 		if problems[path] == nil {
 			problems[path] = err
@@ -196,7 +196,7 @@ func (s *Source) Glance(ctx context.Context) (Result, error) {
 			names[podName(e.pod)] = true
 		}
 	}
-	pods, _ := s.files.choose(s.invalid)
+	pods, _ := s.files.choose(s.invalid, s.winners)
 	return s.result(pods, recheck, true), nil
 }
 

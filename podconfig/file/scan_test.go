@@ -30,7 +30,7 @@ func TestBadInputIsOneLineAndNothingElseChanges(t *testing.T) {
 		{"two documents", func(f *fixture) { f.write("m.yaml", pod("m", "i")+"---\n"+pod("x", "i")) },
 			"more than one document, and one is expected"},
 		{"duplicate name", func(f *fixture) { f.write("m.yaml", pod("good", "other")) },
-			"pod default/good-n is already in good.yaml, which comes first"},
+			"pod default/good-n is already in good.yaml"},
 		{"10 MiB", func(f *fixture) { f.write("m.yaml", pod("m", "i")+strings.Repeat("#", 10<<20)) },
 			"manifest is too large: it must be smaller than 10485760 bytes"},
 		{"directory", func(f *fixture) { require.NoError(f, os.Mkdir(f.path("m.yaml"), 0o755)) }, "not a regular file but a directory"},
@@ -93,21 +93,53 @@ func TestWhatIsNoManifest(t *testing.T) {
 	})
 }
 
-// vim keeps "x~", and people keep "x.bak". The kubelet lets the last file win and says nothing (136962).
+// vim keeps "x~", and people keep "x.bak". The kubelet reads both, lets the last file win and says nothing (136962).
 func TestUpstream136962BackupSilentlyOverridesManifest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.write("k.yaml", pod("k", "new"))
-		f.write("k.yaml.bak", pod("k", "old"))
+		for _, name := range []string{"k.yaml.bak", "k.yaml~", "#k.yaml#", "k.yaml.swp", "k.yaml.orig", ".k.yaml.swp"} {
+			f.write(name, pod("k", "old"))
+		}
 		assert.Equal(t, []string{"k=new"}, f.settle())
-		assert.Equal(t, []string{"k.yaml.bak: pod default/k-n is already in k.yaml, which comes first"}, f.told())
+		f.remove("k.yaml")
+		time.Sleep(time.Second)
+		assert.Empty(t, f.settle(), "nor does a backup take over")
+		assert.Empty(t, f.told())
+	})
+}
+
+// Two real manifests of one name: the first counts, and the other takes over as soon as it is gone.
+func TestDuplicateIsReportedAndTakesOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.write("k.yaml", pod("k", "new"))
+		f.write("k2.yaml", pod("k", "old"))
+		assert.Equal(t, []string{"k=new"}, f.settle())
+		assert.Equal(t, []string{"k2.yaml: pod default/k-n is already in k.yaml"}, f.told())
 
 		f.remove("k.yaml")
 		require.Equal(t, []string{"k=new"}, images(f.scan().Pods), "it may only be on its way")
 		time.Sleep(file.DefaultDebounce)
 		r := f.scan()
 		assert.Equal(t, []string{"k=old"}, images(r.Pods), "the loser is promoted in the scan that drops the winner")
-		assert.Equal(t, []string{"k.yaml.bak ok"}, f.told())
+		assert.Equal(t, []string{"k2.yaml ok"}, f.told())
+	})
+}
+
+// A copy beside a manifest does not take its pod over, even if its name comes first.
+func TestACopyThatComesFirstEndsNoPod(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.write("web.yaml", pod("web", "i"))
+		f.settle()
+		before := f.scan().Pods
+		f.write("web-copy.yaml", pod("web", "j"))
+		f.settle()
+		assert.Equal(t, before, f.scan().Pods)
+		assert.Equal(t, []string{"web-copy.yaml: pod default/web-n is already in web.yaml"}, f.told())
+		f.write("web.yaml", pod("web", "k"))
+		assert.Equal(t, []string{"web=k"}, f.settle(), "its own edits count")
 	})
 }
 

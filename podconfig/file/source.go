@@ -93,6 +93,7 @@ type Source struct {
 
 	// All below is owned by the goroutine that runs Run, or calls Scan and Glance.
 	files        table
+	winners      map[string]string // paths by pod name, of the last look
 	firstScan    time.Time
 	missingSince time.Time // of path itself
 	single       bool      // path was a file when it was last there
@@ -117,7 +118,7 @@ func New(c Config) (*Source, error) {
 		return nil, fmt.Errorf("%w: Path %q: %w", ErrConfig, c.Path, err)
 	}
 	s := &Source{path: path, decoder: c.Decoder, hinter: c.Hinter, period: c.Period, debounce: c.Debounce,
-		log: c.Logger, files: table{}}
+		log: c.Logger, files: table{}, winners: map[string]string{}}
 	if s.period == 0 {
 		s.period = DefaultPeriod
 	}

@@ -101,28 +101,36 @@ func (e *entry) halfWritten(data []byte) bool {
 func podName(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 
 // choose returns the pods to run in the order of their files, and what is wrong with which file. Of files with pods of
-// one name the first counts; a file that has just gone missing still does.
-func (t table) choose(invalid invalidPolicy) ([]*v1.Pod, map[string]error) {
-	pods := []*v1.Pod{}
+// one name that of before counts as long as it is there, so that a copy beside it ends no pod; among newcomers the
+// first does. A file that has just gone missing still counts. winners is changed to what was chosen: paths by pod name.
+func (t table) choose(invalid invalidPolicy, winners map[string]string) ([]*v1.Pod, map[string]error) {
 	problems := map[string]error{}
-	winners := map[string]string{}
+	candidates := map[string][]string{}
 	for _, path := range slices.Sorted(maps.Keys(t)) {
 		e := t[path]
 		if e.err != nil {
 			problems[path] = e.err
 		}
-		if e.pod == nil || e.err != nil && invalid == dropInvalid {
-			continue
+		if e.pod != nil && (e.err == nil || invalid != dropInvalid) {
+			name := podName(e.pod)
+			candidates[name] = append(candidates[name], path)
 		}
-		name := podName(e.pod)
-		if winner, taken := winners[name]; taken {
-			if e.err == nil && t[winner].missingSince.IsZero() { // else it is about to win
+	}
+	maps.DeleteFunc(winners, func(name, _ string) bool { return candidates[name] == nil })
+	for name, paths := range candidates {
+		if !slices.Contains(paths, winners[name]) {
+			winners[name] = paths[0]
+		}
+		for _, path := range paths {
+			winner := winners[name]
+			if path != winner && t[path].err == nil && t[winner].missingSince.IsZero() { // else it is about to win
 				problems[path] = &DuplicateError{Pod: name, Winner: winner}
 			}
-			continue
 		}
-		winners[name] = path
-		pods = append(pods, e.pod)
+	}
+	pods := make([]*v1.Pod, 0, len(winners))
+	for _, path := range slices.Sorted(maps.Values(winners)) {
+		pods = append(pods, t[path].pod)
 	}
 	return pods, problems
 }
