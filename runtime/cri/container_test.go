@@ -94,10 +94,18 @@ func TestFilesOfAContainer(t *testing.T) {
 	assert.Contains(t, string(hosts), "10.0.0.7\thost\n")
 
 	require.NoError(t, rt.StopContainer(t.Context(), id, 0))
-	assert.FileExists(t, root+"/keelson/stopped/"+id.ID)
+	mark := root + "/keelson/stopped/" + id.ID
+	assert.FileExists(t, mark)
+	again, err := Dial(t.Context(), s.socket, Options{Root: root})
+	require.NoError(t, err)
+	defer again.Close()
+	assert.ErrorContains(t, rt.StartContainer(t.Context(), id), "was stopped before it was started")
+	assert.ErrorContains(t, again.StartContainer(t.Context(), id), "was stopped before it was started")
+	listOf(t, rt)
+	assert.FileExists(t, mark, "what exists stays marked")
 	require.NoError(t, rt.RemoveContainer(t.Context(), id))
 	assert.NoFileExists(t, files[0])
-	assert.NoFileExists(t, root+"/keelson/stopped/"+id.ID)
+	assert.NoFileExists(t, mark)
 
 	// A volume of the pod in the same directory is none of ours.
 	require.NoError(t, os.MkdirAll(root+"/pods/u1/volumes", 0o700))
@@ -274,4 +282,51 @@ func TestRefusedPod(t *testing.T) {
 	}, refused.Fields)
 	_, err := rt.RunSandbox(t.Context(), sandboxSpecOf(pod))
 	assert.Equal(t, refused, err)
+}
+
+// Marks of what went without our doing go with a list; fresh ones may be of what
+// the list could not know.
+func TestMarksAreSwept(t *testing.T) {
+	s := newServer(t)
+	rt := s.dial(t)
+	f := rt.(*Runtime).files
+	require.NoError(t, f.markStopped("old"))
+	require.NoError(t, f.markStopped("fresh"))
+	hour := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(f.root, stoppedDir, "old"), hour, hour))
+	listOf(t, rt)
+	old, err := f.isStopped("old")
+	require.NoError(t, err)
+	fresh, err := f.isStopped("fresh")
+	require.NoError(t, err)
+	assert.Equal(t, []bool{false, true}, []bool{old, fresh})
+}
+
+func TestRemovalOfAnOldSandboxKeepsThePodsFiles(t *testing.T) {
+	s := newServer(t)
+	rt := s.dial(t)
+	old, _ := made(t, rt, "u1")
+	made(t, rt, "u1")
+	require.NoError(t, rt.RemoveSandbox(t.Context(), old))
+	assert.FileExists(t, rt.(*Runtime).opts.Root+"/pods/u1/etc-hosts")
+	st, err := rt.PodStatus(t.Context(), "u1")
+	require.NoError(t, err)
+	assert.Len(t, st.Sandboxes, 1)
+	assert.Len(t, st.Containers, 1)
+}
+
+// Runtimes differ in how long they let containers live when a sandbox is
+// stopped.
+func TestStopSandboxKillsFirst(t *testing.T) {
+	s := newServer(t)
+	rt := s.dial(t)
+	sb, id := made(t, rt, "u1")
+	require.NoError(t, rt.StartContainer(t.Context(), id))
+	s.inTheWay(func(_ context.Context, call string) error {
+		if call == "StopPodSandbox" && s.state(id) != api.ContainerState_CONTAINER_EXITED {
+			return status.Error(codes.Unknown, "it still runs")
+		}
+		return nil
+	})
+	require.NoError(t, rt.StopSandbox(t.Context(), sb))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -166,6 +167,16 @@ func TestConditions(t *testing.T) {
 	assert.ErrorAs(t, err, &notReady, "what is not reported is not ready")
 }
 
+// The runtime sees the end of the question, too, and may say so first.
+func TestEventsAreOfferedBySilence(t *testing.T) {
+	s := newServer(t)
+	s.events = make(chan *api.ContainerEventResponse)
+	close(s.events)
+	assert.False(t, s.dial(t).Info().Events, "an error is no offer")
+	s.endOfEvents = status.Error(codes.DeadlineExceeded, "time is up")
+	assert.True(t, s.dial(t).Info().Events)
+}
+
 func TestMajorVersion(t *testing.T) {
 	for version, want := range map[string]int{"1.6.20~ds1": 1, "v2.4.2": 2, "2.0.0-rc.1": 2, "": -1, "devel": -1} {
 		assert.Equal(t, want, majorVersion(version), version)
@@ -212,4 +223,18 @@ func TestCallErrors(t *testing.T) {
 	var call *CallError
 	require.ErrorAs(t, rt.StartContainer(t.Context(), id), &call)
 	assert.Equal(t, CallError{Call: "StartContainer", Code: codes.Unknown, Message: "some reason"}, *call)
+}
+
+// late is a context whose deadline has passed and whose timer has not fired.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+// The runtime knows a ctx's deadline, too, and its word of it may come first.
+func TestDeadlineThatTheRuntimeSawFirst(t *testing.T) {
+	timedOut := status.Error(codes.DeadlineExceeded, "too late")
+	assert.ErrorIs(t, callError(late{t.Context()}, callTimeout, "X", timedOut), context.DeadlineExceeded)
+	err := callError(t.Context(), callTimeout, "X", timedOut)
+	assert.NotErrorIs(t, err, context.DeadlineExceeded, "it was not ctx that ended")
+	assert.EqualError(t, err, "X: no answer within 2m0s")
 }

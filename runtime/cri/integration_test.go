@@ -75,39 +75,50 @@ func (n *node) startIn(sb runtime.SandboxID, p *v1.Pod, restarts int32) runtime.
 }
 
 // ended waits until the pod's newest container has.
-func (n *node) ended(p *v1.Pod) *runtime.ContainerStatus {
+func (n *node) ended(p *v1.Pod) (c *runtime.ContainerStatus) {
+	n.Helper()
+	n.await(func() bool {
+		st, err := n.rt.PodStatus(n.Context(), p.UID)
+		require.NoError(n, err)
+		c = st.Latest("main")
+		return c != nil && c.State == runtime.StateExited
+	})
+	return c
+}
+
+// output is what the container printed to stdout, of which the last is "end": an
+// exit may be known a moment before the last line is in the file.
+func (n *node) output(c *runtime.ContainerStatus) string {
+	n.Helper()
+	var out strings.Builder
+	n.await(func() bool {
+		raw, err := os.ReadFile(c.LogPath)
+		require.NoError(n, err)
+		out.Reset()
+		for line := range strings.Lines(string(raw)) {
+			if f := strings.SplitN(line, " ", 4); len(f) == 4 && f[1] == "stdout" {
+				out.WriteString(f[3])
+			}
+		}
+		return strings.HasSuffix(out.String(), "end\n")
+	})
+	return out.String()
+}
+
+// await asks again and again until done says so.
+func (n *node) await(done func() bool) {
 	n.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-ticker.C {
-		st, err := n.rt.PodStatus(n.Context(), p.UID)
-		require.NoError(n, err)
-		if c := st.Latest("main"); c != nil && c.State == runtime.StateExited {
-			return c
-		}
+	for deadline := time.Now().Add(20 * time.Second); !done(); <-ticker.C {
+		require.True(n, time.Now().Before(deadline), "it does not happen")
 	}
-	n.Fatal("the container does not end")
-	return nil
-}
-
-// output is what the container's log says.
-func (n *node) output(c *runtime.ContainerStatus) string {
-	n.Helper()
-	raw, err := os.ReadFile(c.LogPath)
-	require.NoError(n, err)
-	var out strings.Builder
-	for line := range strings.Lines(string(raw)) {
-		if f := strings.SplitN(line, " ", 4); len(f) == 4 {
-			out.WriteString(f[3])
-		}
-	}
-	return out.String()
 }
 
 func TestPodsFiles(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{DNS: cri.DNS{Servers: []string{"10.96.0.10"}, Domain: "cluster.local"}})
-	p := pod("files", "cat /etc/hosts /etc/resolv.conf; hostname; echo $HOSTNAME; echo last words >/dev/termination-log; exit 3")
+	p := pod("files", "cat /etc/hosts /etc/resolv.conf; hostname; echo $HOSTNAME; echo last words >/dev/termination-log; echo end; exit 3")
 	p.Spec.Hostname = "web"
 	p.Spec.HostAliases = []v1.HostAlias{{IP: "1.2.3.4", Hostnames: []string{"alias"}}}
 	n.start(p)
@@ -142,13 +153,13 @@ func TestMessageFromTheLog(t *testing.T) {
 	p.Spec.HostNetwork = true
 	p.Spec.Containers[0].TerminationMessagePolicy = v1.TerminationMessageFallbackToLogsOnError
 	n.start(p)
-	assert.Equal(t, "said before the end\n", n.ended(p).Message)
+	n.await(func() bool { return n.ended(p).Message == "said before the end\n" })
 }
 
 func TestSecurityArrives(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{})
-	p := pod("security", "id -u; id -g; id -G; grep -E '^(NoNewPrivs|Seccomp|CapEff):' /proc/self/status; touch /x || echo read-only; cat /proc/1/oom_score_adj")
+	p := pod("security", "id -u; id -g; id -G; grep -E '^(NoNewPrivs|Seccomp|CapEff):' /proc/self/status; touch /x 2>/dev/null || echo read-only; cat /proc/1/oom_score_adj; echo end")
 	user, group, yes, no := int64(1000), int64(2000), true, false
 	p.Spec.HostNetwork = true
 	p.Spec.SecurityContext = &v1.PodSecurityContext{
@@ -161,7 +172,7 @@ func TestSecurityArrives(t *testing.T) {
 	n.start(p)
 	out := n.output(n.ended(p))
 	assert.True(t, strings.HasPrefix(out, "1000\n2000\n"), out)
-	for _, want := range []string{"3000", "NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapEff:\t0000000000000000\n", "read-only\n", "1000\n"} {
+	for _, want := range []string{"3000", "NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapEff:\t0000000000000000\n", "read-only\n1000\nend\n"} {
 		assert.Contains(t, out, want)
 	}
 }
@@ -213,7 +224,7 @@ func TestResources(t *testing.T) {
 func TestNextAgentGoesOn(t *testing.T) {
 	t.Parallel()
 	first := newNode(t, cri.Options{})
-	p := pod("next", "hostname; cat /etc/hosts")
+	p := pod("next", "hostname; cat /etc/hosts; echo end")
 	p.Spec.Hostname = "kept"
 	first.start(p)
 	first.ended(p)

@@ -215,6 +215,7 @@ func TestUser(t *testing.T) {
 			assert.Empty(t, out.RunAsUsername, tt.name)
 		}
 	}
+	assert.ErrorContains(t, checkNonRoot(nil, imageUser{name: "web"}), `user "web" is no number`)
 	assert.Equal(t, imageUser{uid: &ten}, userOfImage(&api.Image{Uid: &api.Int64Value{Value: 10}}))
 	assert.Equal(t, imageUser{name: "web"}, userOfImage(&api.Image{Username: "web"}))
 }

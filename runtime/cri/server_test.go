@@ -32,23 +32,27 @@ type server struct {
 	name       string
 	conditions map[string]bool
 	events     chan *api.ContainerEventResponse // nil: not offered
-	fault      func(ctx context.Context, call string) error
-	calls      []string
-	ids        int
-	sandboxes  map[string]*api.PodSandboxStatus
-	containers map[string]*api.ContainerStatus
-	homes      map[string]string // sandbox of a container
-	grpc       *grpc.Server
+
+	endOfEvents error // when events is closed
+	fault       func(ctx context.Context, call string) error
+	calls       []string
+	ids         int
+	sandboxes   map[string]*api.PodSandboxStatus
+	containers  map[string]*api.ContainerStatus
+	homes       map[string]string // sandbox of a container
+	grpc        *grpc.Server
 }
 
 func newServer(t testing.TB) *server {
 	s := &server{
-		socket:     filepath.Join(t.TempDir(), "cri.sock"),
-		name:       "pretend",
-		conditions: map[string]bool{api.RuntimeReady: true, api.NetworkReady: true},
-		sandboxes:  map[string]*api.PodSandboxStatus{},
-		containers: map[string]*api.ContainerStatus{},
-		homes:      map[string]string{},
+		socket: filepath.Join(t.TempDir(), "cri.sock"),
+		name:   "pretend",
+
+		endOfEvents: status.Error(codes.Aborted, "the stream broke"),
+		conditions:  map[string]bool{api.RuntimeReady: true, api.NetworkReady: true},
+		sandboxes:   map[string]*api.PodSandboxStatus{},
+		containers:  map[string]*api.ContainerStatus{},
+		homes:       map[string]string{},
 	}
 	s.listen(t)
 	t.Cleanup(s.close)
@@ -146,7 +150,7 @@ func (s *server) GetContainerEvents(_ *api.GetEventsRequest, stream grpc.ServerS
 		select {
 		case e, ok := <-s.events:
 			if !ok {
-				return status.Error(codes.Aborted, "the stream broke")
+				return s.endOfEvents
 			}
 			if err := stream.Send(e); err != nil {
 				return err

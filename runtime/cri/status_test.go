@@ -50,6 +50,7 @@ func TestContainerOf(t *testing.T) {
 	assert.Equal(t, runtime.StateUnknown, containerOf("containerd", "s1", st, "").State)
 
 	// CRI-O's zero time.
+	assert.True(t, timeOf(time.Time{}.UnixNano()).IsZero())
 	st.State, st.StartedAt = api.ContainerState_CONTAINER_CREATED, time.Time{}.UnixNano()
 	assert.True(t, containerOf("cri-o", "s1", st, "").StartedAt.IsZero())
 	st.State = api.ContainerState_CONTAINER_EXITED
