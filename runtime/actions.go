@@ -41,6 +41,11 @@ type PlanInput struct {
 	// RestartAll asks for all containers to be restarted in place; see
 	// RestartAllTriggered.
 	RestartAll bool
+	// Actuated tells the cpu and memory that the running instance of a container
+	// was last given. False: it may have something else, so whatever can be set
+	// without a restart is set again. Other resources in it are not looked at.
+	// Defaults to nil: nothing is resized.
+	Actuated func(container string) (v1.ResourceRequirements, bool)
 	// Hash is the part of a container whose change restarts it. Defaults to
 	// HashCompat.
 	Hash func(*v1.Container) string
@@ -65,6 +70,8 @@ type Actions struct {
 
 	Kill  []Kill  // in this order, before anything starts
 	Start []Start // init and sidecars in spec order, then regular, then ephemeral
+	// Resize, in this order, of containers that are neither killed nor started.
+	Resize []Resize
 }
 
 // KillReason is why one container is killed; it decides the grace period.
@@ -101,7 +108,7 @@ type Start struct {
 
 // Empty reports whether the plan does nothing.
 func (a Actions) Empty() bool {
-	return !a.KillPod && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0
+	return !a.KillPod && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0 && len(a.Resize) == 0
 }
 
 // String prints the plan, one action a line, for logs, diffs and golden files.
@@ -119,6 +126,9 @@ func (a Actions) String() string {
 			verb = "remove"
 		}
 		fmt.Fprintf(&b, "%s %s (%s): %s\n", verb, k.Name, k.ID.ID, k.Message)
+	}
+	for _, r := range a.Resize {
+		fmt.Fprintf(&b, "resize %s of %s (%s): %s\n", r.Resource, r.Name, r.ID.ID, r.Cause)
 	}
 	for _, s := range a.Start {
 		fmt.Fprintf(&b, "start %s[%d] %s: %s\n", s.Ref.Group, s.Ref.Index, s.Name, s.Cause)

@@ -114,6 +114,27 @@ type Execer interface {
 	Exec(ctx context.Context, id ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error)
 }
 
+// Updater is an optional ability of a Runtime: to change what a running
+// container may use. A Manager over one resizes pods in place (KEP-1287).
+type Updater interface {
+	// UpdateResources gives the container exactly the cpu and memory that want
+	// says: a limit that is not in it is taken away. Nothing else about the
+	// container changes, in particular no other limit that it was created with.
+	// Doing it again changes nothing. It is an error unless the container runs.
+	//
+	// From then on PodStatus reports want as ContainerStatus.Resources, also to a
+	// new value over the same state, as far as the backend reports resources.
+	// What the kernel has no number for (a memory request) is not reported.
+	UpdateResources(ctx context.Context, id ContainerID, want v1.ResourceRequirements) error
+}
+
+// MemoryMeter is an optional ability of an Updater: to tell how much memory a
+// running container uses, in bytes, as the kernel counts it against the limit.
+// Without it no memory limit is lowered.
+type MemoryMeter interface {
+	MemoryUsage(ctx context.Context, id ContainerID) (int64, error)
+}
+
 // Images is an optional ability of a Runtime: to keep images and to pull them.
 // A backend without it is never asked about images.
 type Images interface {

@@ -45,8 +45,9 @@ type Restart struct {
 //
 // An instance whose start failed counts as one that ended when it was created,
 // so such containers back off too (in the kubelet they do not). An instance of
-// another hash says nothing about this one: a changed spec starts afresh.
-func (b Backoff) Next(previous *ContainerStatus, hash string) Restart {
+// another hash says nothing about this one: a changed spec starts afresh. An end
+// that lies after now (the clock was set back) owes no delay.
+func (b Backoff) Next(previous *ContainerStatus, hash string, now time.Time) Restart {
 	b = b.withDefaults()
 	if previous == nil || previous.Hash != hash {
 		return Restart{}
@@ -59,6 +60,9 @@ func (b Backoff) Next(previous *ContainerStatus, hash string) Restart {
 		began, ended = previous.CreatedAt, previous.CreatedAt
 	}
 	delay := min(restartDelay(previous), b.Max)
+	if ended.After(now) {
+		delay = 0 // the clock was set back, nobody knows how far
+	}
 	switch {
 	case ended.Sub(began) > b.Reset:
 		return Restart{Delay: b.Initial}

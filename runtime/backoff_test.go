@@ -21,7 +21,7 @@ func crashes(t *testing.T, b Backoff, ran time.Duration, horizon time.Duration) 
 	for {
 		instance.State = StateExited
 		instance.FinishedAt = instance.StartedAt.Add(ran)
-		next := b.Next(instance, "h")
+		next := b.Next(instance, "h", instance.FinishedAt)
 		at := instance.FinishedAt
 		if next.At.After(at) {
 			at = next.At
@@ -62,7 +62,7 @@ func TestBackoffResetsAfterTenMinutesOfHealth(t *testing.T) {
 				State: StateExited, Hash: "h", CreatedAt: epoch, StartedAt: epoch, FinishedAt: epoch.Add(tc.lived),
 				Annotations: map[string]string{AnnotationRestartDelay: "2m40s"},
 			}
-			next := Backoff{}.Next(c, "h")
+			next := Backoff{}.Next(c, "h", c.FinishedAt)
 			at := c.FinishedAt
 			if !next.At.IsZero() {
 				at = next.At
@@ -78,14 +78,14 @@ func TestBackoffOfOtherInstances(t *testing.T) {
 		State: StateExited, Hash: "old", CreatedAt: epoch, StartedAt: epoch, FinishedAt: epoch.Add(time.Second),
 		Annotations: map[string]string{AnnotationRestartDelay: "40s"},
 	}
-	assert.Zero(t, Backoff{}.Next(nil, "h"), "a first start waits for nothing")
-	assert.Zero(t, Backoff{}.Next(&exited, "new"), "a changed spec starts afresh")
+	assert.Zero(t, Backoff{}.Next(nil, "h", epoch), "a first start waits for nothing")
+	assert.Zero(t, Backoff{}.Next(&exited, "new", epoch.Add(time.Minute)), "a changed spec starts afresh")
 
 	unreadable := exited
 	unreadable.Annotations = map[string]string{AnnotationRestartDelay: "soon"}
-	assert.Equal(t, Restart{Delay: 10 * time.Second}, Backoff{}.Next(&unreadable, "old"))
+	assert.Equal(t, Restart{Delay: 10 * time.Second}, Backoff{}.Next(&unreadable, "old", epoch.Add(time.Minute)))
 
-	shorter := Backoff{Max: 5 * time.Second}.Next(&exited, "old")
+	shorter := Backoff{Max: 5 * time.Second}.Next(&exited, "old", epoch.Add(time.Minute))
 	assert.Equal(t, exited.FinishedAt.Add(5*time.Second), shorter.At, "a lowered maximum holds at once")
 }
 
@@ -96,7 +96,17 @@ func TestUpstreamQ2FailedStartsBackOffToo(t *testing.T) {
 		State: StateCreated, Hash: "h", CreatedAt: epoch,
 		Annotations: map[string]string{AnnotationRestartDelay: "20s"},
 	}
-	next := Backoff{}.Next(&created, "h")
+	next := Backoff{}.Next(&created, "h", epoch)
 	assert.Equal(t, epoch.Add(20*time.Second), next.At)
 	assert.Equal(t, 40*time.Second, next.Delay)
+}
+
+// A clock that was set back makes an end lie in the future; a container does not
+// wait for the clock to catch up.
+func TestBackoffAfterTheClockWasSetBack(t *testing.T) {
+	exited := ContainerStatus{
+		State: StateExited, Hash: "h", CreatedAt: epoch, StartedAt: epoch, FinishedAt: epoch.Add(time.Second),
+		Annotations: map[string]string{AnnotationRestartDelay: "40s"},
+	}
+	assert.Equal(t, Restart{Delay: 10 * time.Second}, Backoff{}.Next(&exited, "h", epoch.Add(-time.Hour)))
 }

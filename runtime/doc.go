@@ -71,8 +71,7 @@
 //
 //   - New takes Options (DESIGN §3) instead of functional options. KillPod takes a
 //     request, so that a pod without a spec is a case of it and not a nil.
-//   - Err and RetryAt are told apart: RetryAt answers only if waiting is all that
-//     failed.
+//   - What has to wait (RetryAt) and what failed (Failed) are told apart.
 //   - Start failures (the kubelet's reason cache) are StartFailures, a value of
 //     the caller's.
 //

@@ -64,6 +64,7 @@ type Manager struct {
 	log        *zap.Logger
 	slots      chan struct{} // one token per start under way
 	images     *imageKeeper  // nil if the runtime knows no images
+	resizer    *resizer      // nil if the runtime cannot resize
 
 	mu struct {
 		sync.Mutex
@@ -99,6 +100,7 @@ func New(opts Options) (*Manager, error) {
 		backoff:    opts.Backoff.withDefaults(),
 		keepExited: max(opts.KeepExited, 1),
 		log:        opts.Logger,
+		resizer:    newResizer(opts.Runtime),
 	}
 	if m.hooks == nil {
 		m.hooks = NewHooks(HooksOptions{Runtime: opts.Runtime, Events: opts.Events})
@@ -168,6 +170,9 @@ func (m *Manager) forgetPod(uid types.UID) {
 	m.mu.Unlock()
 	if m.images != nil {
 		m.images.forget(uid)
+	}
+	if m.resizer != nil {
+		m.resizer.forget(uid)
 	}
 }
 

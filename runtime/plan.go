@@ -15,6 +15,7 @@ import (
 //   - One Ref is started at most once in a plan.
 //   - A container is started only if no instance of it runs, or each one that
 //     does is killed in the same plan.
+//   - A container is resized only while it runs and is neither killed nor started.
 //   - A regular container is started only if the pod is initialized in its
 //     current sandbox, or has no init containers.
 //   - Nothing is started, killed or created once pod.DeletionTimestamp is set:
@@ -29,6 +30,9 @@ func Plan(in PlanInput) Actions {
 		return Actions{}
 	}
 	p := planner{pod: in.Pod, status: in.Status, probes: in.Probes, hash: in.Hash}
+	if !isStatic(in.Pod) { // whose changes make another pod
+		p.actuated = in.Actuated
+	}
 	if p.hash == nil {
 		p.hash = HashCompat
 	}
@@ -48,11 +52,12 @@ func Plan(in PlanInput) Actions {
 
 // planner carries one Plan call.
 type planner struct {
-	pod    *v1.Pod
-	status *PodStatus
-	probes Probes
-	hash   func(*v1.Container) string
-	out    Actions
+	pod      *v1.Pod
+	status   *PodStatus
+	probes   Probes
+	hash     func(*v1.Container) string
+	actuated func(string) (v1.ResourceRequirements, bool) // nil: nothing is resized
+	out      Actions
 }
 
 // converge plans for a pod whose sandbox is as wanted.
@@ -71,6 +76,7 @@ func (p *planner) converge() {
 	}
 	p.planSuperseded()
 	p.planEphemeral()
+	p.orderResizes()
 }
 
 // KillSuperseded is the reason to kill an instance that should have been gone
@@ -111,7 +117,7 @@ func (p *planner) planEphemeral() {
 // it is left to stop, that is nothing; the kubelet kills such a pod again at
 // every sync.
 func (p *planner) killPod(cause string) {
-	p.out.Kill, p.out.Start = nil, nil
+	p.out.Kill, p.out.Start, p.out.Resize = nil, nil, nil
 	if p.status == nil {
 		return
 	}

@@ -35,6 +35,32 @@ func BenchmarkPlan10Containers(b *testing.B) {
 				plan = runtime.Plan(in)
 			}
 		})
+		resizable := in
+		for _, list := range [][]v1.Container{in.Pod.Spec.InitContainers, in.Pod.Spec.Containers} {
+			for i := range list {
+				list[i].Resources = amounts[1]
+			}
+		}
+		resizable.Actuated = func(string) (v1.ResourceRequirements, bool) { return amounts[1], true }
+		b.Run(state.name+"/plan-resizable", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				plan = runtime.Plan(resizable)
+			}
+		})
+		resizing := resizable
+		resizing.Actuated = func(name string) (v1.ResourceRequirements, bool) {
+			if name == "main-6" {
+				return amounts[2], true
+			}
+			return amounts[1], true
+		}
+		b.Run(state.name+"/plan-one-resized", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				plan = runtime.Plan(resizing)
+			}
+		})
 		b.Run(state.name+"/reference=naive", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

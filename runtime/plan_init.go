@@ -72,6 +72,7 @@ func (w *initWalk) plain(i int, c *v1.Container, st *ContainerStatus) {
 	ref := Ref{GroupInit, i}
 	switch {
 	case st.State == StateRunning:
+		w.fit(ref, c, st)
 	case st.State == StateCreated:
 		w.start(ref, causeNeverRan)
 	case st.State == StateExited && !st.Failed():
@@ -129,6 +130,8 @@ func (w *initWalk) runningSidecar(ref Ref, c *v1.Container, st *ContainerStatus)
 		w.restart(ref, st, KillSpecChanged, causeSpecChanged)
 	case w.liveness(c, st.ID) == VerdictFailure:
 		w.restart(ref, st, KillLivenessProbe, causeLiveness)
+	default:
+		w.fit(ref, c, st)
 	}
 }
 

@@ -17,6 +17,7 @@ type model struct {
 	pod    *v1.Pod
 	status *runtime.PodStatus // the model's own
 	made   int                // containers so far
+	ledger ledger
 }
 
 // apply does what a plan says, in the order that Actions documents.
@@ -50,6 +51,12 @@ func (m *model) apply(a runtime.Actions) {
 			ID:   runtime.ContainerID{Runtime: "new", ID: strconv.Itoa(m.made)},
 			Name: c.Name, Sandbox: m.status.Sandboxes[0].ID, State: runtime.StateRunning, Hash: runtime.HashCompat(c),
 		})
+		if m.ledger != nil {
+			m.ledger[m.status.Containers[0].ID] = given{resources: naiveWants(m.pod, c)}
+		}
+	}
+	for _, r := range a.Resize {
+		m.ledger[r.ID] = given{resources: r.To}
 	}
 }
 

@@ -31,6 +31,7 @@ type naiveActions struct {
 	killPod, createSandbox bool
 	kill                   []runtime.ContainerID
 	start                  []runtime.Ref
+	resize                 []naiveResize // in no order
 }
 
 type naive struct {
@@ -192,11 +193,17 @@ func (n *naive) converge() naiveActions {
 			changed := running && st.Hash != n.hashes[c.Name]
 			bad := running && (n.says(c.LivenessProbe, st, runtime.Probes.Liveness) == runtime.VerdictFailure ||
 				n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictFailure)
+			resized := false
 			if running && !changed && !bad {
-				kept++
-				continue
+				var steps []naiveResize
+				resized, steps = n.fit(c, st)
+				out.resize = append(out.resize, steps...)
+				if !resized {
+					kept++
+					continue
+				}
 			}
-			if changed || n.again(c) {
+			if changed || resized || n.again(c) {
 				out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
 			}
 			if running || st != nil && st.State == runtime.StateUnknown {
@@ -263,6 +270,11 @@ func (n *naive) init() (out naiveActions, initialized, failed bool) {
 		case runtime.IsSidecar(c):
 			replace := up && (startup == runtime.VerdictFailure || startup == runtime.VerdictSuccess &&
 				(st.Hash != n.hashes[c.Name] || liveness == runtime.VerdictFailure))
+			if up && !replace && startup == runtime.VerdictSuccess {
+				var steps []naiveResize
+				replace, steps = n.fit(c, st)
+				out.resize = append(out.resize, steps...)
+			}
 			if replace || st != nil && st.State == runtime.StateUnknown {
 				out.kill = append(out.kill, st.ID)
 			}
@@ -276,6 +288,13 @@ func (n *naive) init() (out naiveActions, initialized, failed bool) {
 			starts[i] = true
 			if st.State == runtime.StateUnknown {
 				out.kill = append(out.kill, st.ID)
+			}
+		default: // the furthest, and it runs
+			restart, steps := n.fit(c, st)
+			out.resize = append(out.resize, steps...)
+			if restart {
+				out.kill = append(out.kill, st.ID)
+				starts[i] = true
 			}
 		}
 	}

@@ -44,9 +44,10 @@ func TestPlanProperty(t *testing.T) {
 			for n := range randomPods / planShards {
 				r := randomRun{probes: d.verdicts(), pod: d.pod()}
 				status := d.status(r.pod)
+				r.model.ledger = d.ledger(status, r.pod)
 				if err := r.check(status, n%64 == 0); err != nil {
-					t.Errorf("shard %d, pod %d: %v\n%s\nfirst seen: %s\nlast seen: %s",
-						shard, n, err, describePod(r.pod), describe(status, r.probes), describe(r.model.status, r.probes))
+					t.Errorf("shard %d, pod %d: %v\n%s\nfirst seen: %s\nlast seen: %s%s", shard, n, err, describePod(r.pod),
+						describe(status, r.probes), describe(r.model.status, r.probes), r.model.ledger.describe(r.model.status))
 					return
 				}
 			}
@@ -66,7 +67,7 @@ type randomRun struct {
 // repeatable and leaves its input alone is looked at where thorough is set,
 // since it costs more than all the rest.
 func (r *randomRun) check(status *runtime.PodStatus, thorough bool) error {
-	r.model = model{pod: r.pod, status: copyOf(status)}
+	r.model.pod, r.model.status = r.pod, copyOf(status)
 	if status == nil {
 		r.model.status = &runtime.PodStatus{UID: r.pod.UID}
 	}
@@ -89,10 +90,14 @@ func (r *randomRun) check(status *runtime.PodStatus, thorough bool) error {
 }
 
 func (r *randomRun) input() runtime.PlanInput {
-	return runtime.PlanInput{
+	in := runtime.PlanInput{
 		Pod: r.pod, Status: r.model.status, Probes: r.probes,
 		RestartAll: runtime.RestartAllTriggered(r.pod, r.model.status),
 	}
+	if r.model.ledger != nil {
+		in.Actuated = r.model.actuated
+	}
+	return in
 }
 
 // isPure plans twice for the input as it was observed, nil if nothing was.
@@ -163,6 +168,9 @@ func (r *randomRun) keepsRules(in runtime.PlanInput, plan runtime.Actions) error
 		}
 		killed[k.ID] = true
 	}
+	if err := r.keepsResizeRules(plan); err != nil {
+		return err
+	}
 	if !slices.IsSortedFunc(plan.Start, byPlace) {
 		return fmt.Errorf("starts are out of order, or there are two of one container")
 	}
@@ -200,6 +208,16 @@ func agrees(plan runtime.Actions, want naiveActions) error {
 	for _, s := range plan.Start {
 		got.start = append(got.start, s.Ref)
 	}
+	var resized, wanted []naiveResize
+	for _, step := range plan.Resize {
+		resized = append(resized, naiveResize{id: step.ID, name: step.Resource})
+	}
+	for _, step := range inOrder(want.resize) {
+		wanted = append(wanted, naiveResize{id: step.id, name: step.name})
+	}
+	if !slices.Equal(resized, wanted) {
+		return fmt.Errorf("the tables say %+v", want)
+	}
 	if got.killPod != want.killPod || got.createSandbox != want.createSandbox ||
 		!slices.Equal(got.kill, want.kill) || !slices.Equal(got.start, want.start) {
 		return fmt.Errorf("the tables say %+v", want)
@@ -225,6 +243,9 @@ func (r *randomRun) atRest() error {
 			}
 		}
 		return fmt.Errorf("at rest before it is initialized")
+	}
+	if err := r.resizedAtRest(); err != nil {
+		return err
 	}
 	for i := range r.pod.Spec.Containers {
 		c := &r.pod.Spec.Containers[i]
@@ -252,9 +273,10 @@ func up(c *v1.Container, st *runtime.ContainerStatus, probes runtime.Probes) boo
 func TestRandomPodsAreVaried(t *testing.T) {
 	d := dice{rand.New(rand.NewPCG(1, 2))}
 	seen := map[string]int{}
-	for range 5_000 {
+	for range 10_000 {
 		r := randomRun{probes: d.verdicts(), pod: d.pod()}
 		r.model = model{pod: r.pod, status: d.status(r.pod)}
+		r.model.ledger = d.ledger(r.model.status, r.pod)
 		plan := runtime.Plan(r.input())
 		seen["empty"] += one(plan.Empty())
 		seen["sandbox"] += one(plan.CreateSandbox)
@@ -265,12 +287,16 @@ func TestRandomPodsAreVaried(t *testing.T) {
 		for _, s := range plan.Start {
 			seen["start "+s.Ref.Group.String()]++
 		}
+		for _, step := range plan.Resize {
+			seen["resize "+string(step.Resource)+" of "+step.Ref.Group.String()]++
+		}
 	}
 	for _, what := range []string{"empty", "sandbox", "kill pod", "kill SpecChanged", "kill LivenessProbe", "kill StartupProbe",
-		"kill Unknown", "kill Superseded", "kill RestartAllContainers", "start containers", "start initContainers", "start ephemeralContainers"} {
+		"kill Unknown", "kill Superseded", "kill RestartAllContainers", "kill Resize", "resize memory of containers", "resize cpu of containers",
+		"resize memory of initContainers", "resize cpu of initContainers", "start containers", "start initContainers", "start ephemeralContainers"} {
 		assert.GreaterOrEqual(t, seen[what], 50, what)
 	}
-	require.Len(t, seen, 12)
+	require.Len(t, seen, 17)
 }
 
 func one(b bool) int {

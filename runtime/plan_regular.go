@@ -42,7 +42,7 @@ func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) boo
 	case p.startup(c, st.ID) == VerdictFailure:
 		reason, found = KillStartupProbe, causeStartup
 	default:
-		return true
+		return p.fit(ref, c, st)
 	}
 	if restartsAfterKill(p.pod, c) {
 		p.restart(ref, st, reason, found)

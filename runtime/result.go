@@ -89,25 +89,27 @@ func (r Result) Err() error {
 	return errors.Join(errs...)
 }
 
-// RetryAt returns the earliest time at which one of the failed steps may be
-// tried again, if waiting is all that failed: any other failure makes it false,
-// since that one's retry is the caller's to decide.
-func (r Result) RetryAt() (time.Time, bool) {
-	var at time.Time
-	if r.err != nil {
-		return at, false
-	}
+// RetryAt returns the earliest time at which a step that had to wait may be
+// tried again; false if none had to. Other steps may have failed as well, see
+// Failed.
+func (r Result) RetryAt() (at time.Time, waiting bool) {
 	for i := range r.Steps {
-		e := r.Steps[i].Err
-		switch {
-		case e == nil:
-		case e.RetryAt.IsZero():
-			return time.Time{}, false
-		case at.IsZero() || e.RetryAt.Before(at):
+		if e := r.Steps[i].Err; e != nil && !e.RetryAt.IsZero() && (at.IsZero() || e.RetryAt.Before(at)) {
 			at = e.RetryAt
 		}
 	}
 	return at, !at.IsZero()
+}
+
+// Failed reports whether anything went wrong other than that a step has to
+// wait: when to try that again is the caller's to decide.
+func (r Result) Failed() bool {
+	for i := range r.Steps {
+		if e := r.Steps[i].Err; e != nil && e.RetryAt.IsZero() {
+			return true
+		}
+	}
+	return r.err != nil
 }
 
 // Changed reports whether any step took effect.

@@ -17,7 +17,11 @@ func (p *pass) start(ctx context.Context, u *unit) {
 	container := u.start.Ref.Container(p.pod)
 	previous := p.previous(u)
 	hash := p.m.hash(container)
-	restart := p.m.backoff.Next(previous, hash)
+	owing := previous
+	if p.actions.CreateSandbox || owesNothing(u, previous, p.pod, container) {
+		owing = nil // what ended with its sandbox did not crash
+	}
+	restart := p.m.backoff.Next(owing, hash, time.Now())
 	if restart.At.After(time.Now()) {
 		p.backOff(ctx, u, restart)
 		return
@@ -131,6 +135,7 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 		return refuse(ErrCreateContainerConfig, err)
 	}
 	spec.ImageID = imageID
+	spec.Annotations = withResources(spec.Annotations, p.pod, c)
 	release, err := p.m.acquire(ctx)
 	if err != nil {
 		return ContainerID{}, false

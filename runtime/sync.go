@@ -46,14 +46,19 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 			return Result{err: fmt.Errorf("pod %s: read its status: %w", podName(req.Pod), r.err)}
 		}
 	}
+	resizing := m.resizer != nil
 	for range maxPasses {
-		actions := Plan(PlanInput{
+		in := PlanInput{
 			Pod:        req.Pod,
 			Status:     r.Status,
 			Probes:     req.Probes,
 			RestartAll: req.RestartAll,
 			Hash:       m.hash,
-		})
+		}
+		if resizing {
+			in.Actuated = m.resizer.of(req.Pod, r.Status)
+		}
+		actions := Plan(in)
 		if actions.Empty() {
 			break
 		}
@@ -61,11 +66,14 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 		p := &pass{m: m, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox}
 		p.run(ctx)
 		r.Plans = append(r.Plans, actions)
-		r.Steps = append(r.Steps, p.list...)
-		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, len(p.list) > 0)
-		if r.err != nil || p.failed() || len(p.list) == 0 {
+		r.Steps = append(append(r.Steps, p.list...), p.resized.list...)
+		taken := len(p.list) + len(p.resized.list)
+		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, taken > 0)
+		if r.err != nil || p.failed() || taken == 0 {
 			break
 		}
+		// One that failed is for the next call; what else there is to do goes on.
+		resizing = resizing && !p.resized.failed()
 	}
 	return r
 }
@@ -96,6 +104,7 @@ type pass struct {
 	actions Actions
 	sandbox SandboxID
 	ips     []string
+	resized steps
 }
 
 func (p *pass) run(ctx context.Context) {
@@ -222,6 +231,9 @@ func (p *pass) runUnits(ctx context.Context) {
 	}
 	for _, u := range units {
 		wg.Go(func() { p.runUnit(ctx, u) })
+	}
+	if len(p.actions.Resize) > 0 {
+		wg.Go(func() { p.resize(ctx) })
 	}
 	wg.Wait()
 	for _, u := range append(initial, units...) {

@@ -89,7 +89,8 @@ func TestAConfigErrorHasItsOwnReasonAndStopsNothingElse(t *testing.T) {
 		require.Equal(n, "CreateContainerConfigError", failures["bad"].Reason)
 		require.NotContains(n, failures, "good")
 		_, waiting := r.RetryAt()
-		require.False(n, waiting, "when to retry a real failure is the caller's to decide")
+		require.False(n, waiting)
+		require.True(n, r.Failed(), "when to retry is the caller's to decide")
 	})
 }
 

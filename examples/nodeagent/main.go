@@ -50,9 +50,15 @@ func main() {
 // run owns everything that lives as long as the agent.
 func run(f flags) error {
 	// The first signal ends the agent in its own time, a second one at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	// A reader of the log that goes away is no reason to die.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
 	unlock, err := lockRoot(f.root)
 	if err != nil {

@@ -31,7 +31,7 @@ func newSource(f flags, log *zap.Logger) ([]podconfig.Source, error) {
 		Hinter:  fsnotify.Hinter{},
 		Problem: func(path string, err error) {
 			if err == nil {
-				log.Info("manifest is fine again", zap.String("file", path))
+				log.Info("manifest problem is over", zap.String("file", path))
 				return
 			}
 			if named, ok := errors.AsType[*file.FileError](err); ok {

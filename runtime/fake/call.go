@@ -31,6 +31,7 @@ func calls() []Op {
 	return []Op{
 		OpRunSandbox, OpStopSandbox, OpRemoveSandbox, OpCreateContainer, OpStartContainer, OpStopContainer,
 		OpRemoveContainer, OpList, OpPodStatus, OpWatch, OpExec,
+		OpUpdateResources, OpMemoryUsage,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -47,6 +48,13 @@ func calls(n *node) map[fake.Op]func(context.Context) error {
 		},
 		fake.OpExec: func(ctx context.Context) error {
 			_, _, _, err := n.Exec(ctx, running, []string{"true"})
+			return err
+		},
+		fake.OpUpdateResources: func(ctx context.Context) error {
+			return n.UpdateResources(ctx, running, v1.ResourceRequirements{})
+		},
+		fake.OpMemoryUsage: func(ctx context.Context) error {
+			_, err := n.MemoryUsage(ctx, running)
 			return err
 		},
 		fake.OpWatch: func(ctx context.Context) error {

@@ -15,7 +15,7 @@ import (
 )
 
 // Runtime is a backend as one agent holds it: a runtime.Runtime that is also a
-// Watcher, an Execer and a Checker. Everything it knows is in its World, whose
+// Watcher, an Execer, a Checker, an Updater and a MemoryMeter. Everything it knows is in its World, whose
 // methods it has, too. It owns no goroutine.
 type Runtime struct {
 	*World

@@ -46,6 +46,9 @@ type Script struct {
 	// It is called with no lock held and must not write to spec.
 	Output func(spec runtime.ContainerSpec) []Line
 
+	// Memory is how much of it it uses while it runs, in bytes.
+	Memory int64
+
 	// ReadyAfter is how long after its start World.Ready and the default Exec
 	// call it ready. Never: they never do.
 	ReadyAfter time.Duration

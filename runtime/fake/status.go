@@ -152,7 +152,7 @@ func (w *World) containerStatus(c *container) runtime.ContainerStatus {
 		Hash: c.spec.Hash, RestartCount: c.spec.RestartCount,
 		Image: c.spec.Image, ImageID: c.spec.Image, ImageRef: c.spec.Image,
 		LogPath: c.spec.LogPath, CreatedAt: c.created, StartedAt: c.started, FinishedAt: c.exited,
-		Annotations: maps.Clone(c.spec.Annotations),
+		Annotations: maps.Clone(c.spec.Annotations), Resources: c.reportedResources(),
 	}
 	if c.state == runtime.StateExited {
 		st.ExitCode, st.Reason, st.Message = c.code, c.reason, c.message

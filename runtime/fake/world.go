@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -93,6 +94,8 @@ type container struct {
 	spec    runtime.ContainerSpec
 	script  *Script // nil until started
 	output  []Line  // what Script.Output made
+
+	resources *v1.ResourceRequirements // of the last update; nil: as made
 
 	state                    runtime.State // the truth; never unknown
 	lost                     bool          // reported as unknown

@@ -4,6 +4,7 @@ package nodeagent
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,6 +16,9 @@ import (
 
 // reasonUnsupported is the status reason of a pod that this node cannot run.
 const reasonUnsupported = "UnsupportedPodSpec"
+
+// maxFileName is how long the name of a file may be, in bytes.
+const maxFileName = 255
 
 // admit refuses a pod that could never run here. Everything that stands in the
 // way is listed at once.
@@ -29,6 +33,9 @@ func (a *Agent) admit(pod *v1.Pod) error {
 		}
 	}
 	fields = append(fields, a.volumes.check(pod)...)
+	if n := len(pod.Namespace) + len(pod.Name) + len(pod.UID) + 2; n > maxFileName {
+		fields = append(fields, fmt.Sprintf("metadata.name (with namespace and UID it is %d bytes long, and the log folder's name may have %d)", n, maxFileName))
+	}
 	if len(fields) == 0 {
 		return nil
 	}

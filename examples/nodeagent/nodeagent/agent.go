@@ -33,6 +33,7 @@ type Agent struct {
 
 	pods     *pods     // what should run
 	statuses *statuses // what is
+	failures *failures // how pod calls failed last
 	volumes  volumes
 
 	store     *podconfig.Store // sources -> one ordered stream
@@ -46,6 +47,7 @@ type Agent struct {
 	housekeeping chan struct{} // capacity 1: look for leftovers now
 	pings        chan struct{} // received by the loop, for /healthz
 	ran          atomic.Bool
+	stopping     atomic.Bool
 }
 
 // New validates opts and wires the parts. It starts nothing and touches no disk.
@@ -71,6 +73,7 @@ func New(opts Options) (*Agent, error) {
 		runtime:      opts.Runtime,
 		pods:         newPods(),
 		statuses:     newStatuses(opts.Status),
+		failures:     newFailures(),
 		volumes:      volumes{root: filepath.Join(opts.Root, "pods")},
 		queue:        podconfig.NewQueue(),
 		housekeeping: make(chan struct{}, 1),
@@ -117,7 +120,7 @@ func (a *Agent) wire() error {
 	a.collector = newCollector(a.manager, a.volumes, a.opts.LogDir)
 	a.workers, err = podworkers.New(podworkers.Options{
 		Syncer: newSyncer(a),
-		OnSync: func(e podworkers.SyncEvent) { a.synced(e) },
+		OnSync: a.synced,
 	})
 	return err
 }
@@ -141,6 +144,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		stopConfig(sourceErr)
 	})
 	a.loop(config)
+	a.stopping.Store(true)
 	if ctx.Err() != nil && a.opts.OnShutdown == StopPods {
 		a.stopPods(work)
 	}

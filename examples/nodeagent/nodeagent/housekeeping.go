@@ -21,13 +21,11 @@ import (
 )
 
 // housekeep makes an end of what is not wanted any more: it lets the workers
-// forget pods that are over, restarts pods whose UID came back while they ended,
-// stops pods that only the runtime knows, and has the leftovers of gone pods
-// removed. It does nothing until every source has said what it wants.
+// forget pods that are over, and restarts pods whose UID came back while they
+// ended. Pods that only the runtime knows are stopped, and what is left of them
+// is removed, once every source has said what it wants: until then somebody may
+// still claim them.
 func (a *Agent) housekeep(ctx context.Context) {
-	if !a.readiness.AllReady() {
-		return
-	}
 	desired := a.pods.all()
 	admitted := make([]*v1.Pod, 0, len(desired))
 	wanted := make(map[types.UID]bool, len(desired))
@@ -37,6 +35,8 @@ func (a *Agent) housekeep(ctx context.Context) {
 			admitted = append(admitted, pod)
 		}
 	}
+	// The workers know only pods that a source once wanted, so one that is not
+	// desired any more was removed by its source, however silent others are.
 	working := a.workers.SyncKnownPods(admitted)
 	for _, pod := range admitted {
 		if _, ok := working[pod.UID]; !ok {
@@ -44,11 +44,21 @@ func (a *Agent) housekeep(ctx context.Context) {
 			working[pod.UID] = podworkers.WorkerInfo{}
 		}
 	}
-	known := func(uid types.UID) bool {
+	works := func(uid types.UID) bool {
 		_, ok := working[uid]
-		return ok || wanted[uid]
+		return ok
 	}
+	known := func(uid types.UID) bool { return works(uid) || wanted[uid] }
 	a.statuses.keep(known)
+	a.failures.keep(known)
+	if a.readiness.AllReady() {
+		a.clearUp(ctx, works)
+	}
+}
+
+// clearUp deals with what the runtime and the disk have of pods that nobody
+// works on.
+func (a *Agent) clearUp(ctx context.Context, works func(types.UID) bool) {
 	listed, err := a.runtime.List(ctx, runtime.ListOptions{})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -57,22 +67,38 @@ func (a *Agent) housekeep(ctx context.Context) {
 		return
 	}
 	for _, status := range listed {
-		if !known(status.UID) {
-			a.leftover(ctx, status)
+		switch {
+		case works(status.UID):
+		case len(status.Running()) > 0 || status.Current() != nil:
+			a.stopOrphan(ctx, status.UID)
+		default:
+			a.collector.collect(ctx, a.log, status)
 		}
 	}
-	a.collector.sweep(ctx, a.log, known)
+	a.collector.sweep(ctx, a.log, works)
 }
 
-// leftover ends a pod that nobody wants: first what runs, later what remains.
-func (a *Agent) leftover(ctx context.Context, status *runtime.PodStatus) {
-	if len(status.Running()) == 0 && status.Current() == nil {
-		a.collector.collect(ctx, a.log, status)
+// stopOrphan ends a pod that only the runtime knows, with the grace period that
+// its containers were made with.
+func (a *Agent) stopOrphan(ctx context.Context, uid types.UID) {
+	status, err := a.runtime.PodStatus(ctx, uid)
+	if err != nil {
+		a.log.Warn("cannot look at a pod that nobody wants", zap.String("podUID", string(uid)), zap.Error(err))
 		return
 	}
-	orphan := &podworkers.Orphan{UID: status.UID, Namespace: status.Namespace, Name: status.Name}
-	if err := a.workers.UpdatePod(podworkers.Update{Type: podworkers.UpdateKill, Orphan: orphan}); err != nil {
-		a.log.Error("cannot stop a pod that nobody wants", zap.String("podUID", string(status.UID)), zap.Error(err))
+	grace := runtime.MinGracePeriod
+	for _, c := range status.Running() {
+		pod, container := runtime.RestorePod(status, c)
+		grace = max(grace, runtime.GracePeriod(pod, container, runtime.KillPodTerminating))
+	}
+	seconds := int64(grace.Seconds())
+	err = a.workers.UpdatePod(podworkers.Update{
+		Type:   podworkers.UpdateKill,
+		Orphan: &podworkers.Orphan{UID: uid, Namespace: status.Namespace, Name: status.Name},
+		Kill:   &podworkers.KillOptions{GracePeriodSeconds: &seconds},
+	})
+	if err != nil {
+		a.log.Error("cannot stop a pod that nobody wants", zap.String("podUID", string(uid)), zap.Error(err))
 	}
 }
 

@@ -4,6 +4,7 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -51,12 +52,7 @@ func (a *Agent) handle(u podconfig.Update) {
 		case podconfig.OpAdd:
 			a.add(pod)
 		case podconfig.OpUpdate, podconfig.OpDelete:
-			if a.pods.isRejected(pod.UID) {
-				a.add(pod)
-				continue
-			}
-			a.pods.set(pod)
-			a.update(podworkers.UpdateUpdate, pod)
+			a.change(pod)
 		case podconfig.OpRemove:
 			a.pods.remove(pod.UID)
 			a.update(podworkers.UpdateKill, pod)
@@ -78,10 +74,36 @@ func (a *Agent) add(pod *v1.Pod) {
 		a.reject(pod, err)
 		return
 	}
-	a.pods.admit(pod.UID)
+	if a.pods.isRejected(pod.UID) {
+		a.pods.admit(pod.UID)
+		a.statuses.drop(pod.UID) // it was Failed, which nothing comes back from
+	}
 	a.warnUnwatched(pod)
-	a.statuses.set(pod, a.statuses.get(pod))
+	a.statuses.add(pod)
 	a.update(podworkers.UpdateCreate, pod)
+}
+
+// change passes on a pod's new spec. A pod that does not pass admission any more
+// is ended. One whose manifest changed although it names its own UID is ended and
+// started again: the runtime alone would see no more than a changed image.
+func (a *Agent) change(pod *v1.Pod) {
+	old, known := a.pods.get(pod.UID)
+	if !known || a.pods.isRejected(pod.UID) {
+		a.add(pod)
+		return
+	}
+	a.pods.set(pod)
+	if err := a.admit(pod); err != nil {
+		a.update(podworkers.UpdateKill, old)
+		a.reject(pod, err)
+		return
+	}
+	if podconfig.IsStatic(pod) && pod.Annotations[podconfig.AnnotationHash] != old.Annotations[podconfig.AnnotationHash] {
+		a.update(podworkers.UpdateKill, old)
+		a.update(podworkers.UpdateCreate, pod)
+		return
+	}
+	a.update(podworkers.UpdateUpdate, pod)
 }
 
 // handleDirty has pods synced that changed by themselves. One that should not
@@ -113,9 +135,24 @@ func (a *Agent) poke() {
 	}
 }
 
-// synced hears of every call for a pod that ended.
+// synced hears of every call for a pod that ended. What failed is logged once,
+// until it fails differently; a wait that was planned is no failure.
 func (a *Agent) synced(e podworkers.SyncEvent) {
 	if e.State == podworkers.StateTerminated && e.Err == nil {
 		a.poke()
+	}
+	if e.Interrupted || e.Pod == nil && e.Err == nil {
+		return
+	}
+	text := ""
+	if e.Err != nil && !errors.Is(e.Err, errOnlyWaits) {
+		text = e.Err.Error()
+	}
+	if a.failures.changed(e.UID, text) && text != "" {
+		fields := []zap.Field{zap.String("podUID", string(e.UID)), zap.Stringer("state", e.State), zap.Error(e.Err)}
+		if e.Pod != nil {
+			fields = append(fields, podField(e.Pod))
+		}
+		a.log.Warn("pod sync failed", fields...)
 	}
 }

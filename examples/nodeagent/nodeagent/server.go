@@ -29,6 +29,10 @@ func (a *Agent) Handler() http.Handler {
 }
 
 func (a *Agent) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if a.stopping.Load() {
+		fmt.Fprint(w, "ok, stopping")
+		return
+	}
 	if err := a.tracker.Health(); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

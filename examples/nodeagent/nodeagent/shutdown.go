@@ -25,15 +25,16 @@ func (a *Agent) stopPods(ctx context.Context) {
 			wg.Go(func() { a.stopPod(ctx, pod) })
 		}
 	}
-	for uid, info := range a.workers.All() {
-		if info.Orphan {
-			wg.Go(func() {
-				select {
-				case <-a.workers.Terminated(uid):
-				case <-ctx.Done():
-				}
-			})
+	for uid := range a.workers.All() {
+		if _, wanted := a.pods.get(uid); wanted {
+			continue
 		}
+		wg.Go(func() { // it is ending already
+			select {
+			case <-a.workers.Terminated(uid):
+			case <-ctx.Done():
+			}
+		})
 	}
 	wg.Wait()
 	// What is left belongs to nobody: the sources never got to say anything.
@@ -51,6 +52,7 @@ func (a *Agent) stopPods(ctx context.Context) {
 		})
 	}
 	wg.Wait()
+	a.log.Info("all pods are stopped")
 }
 
 func (a *Agent) stopPod(ctx context.Context, pod *v1.Pod) {

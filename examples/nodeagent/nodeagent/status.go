@@ -27,11 +27,29 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		StartFailures: s.startFailures(pod.UID),
 		HostIPs:       s.agent.opts.HostIPs,
 	})
+	s.explain(&status, pod.UID)
 	if apply != nil {
 		apply(&status)
 	}
 	s.agent.statuses.set(pod, status)
 	return status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed
+}
+
+// explain says why nothing happens, where the containers themselves cannot: the
+// last call for the pod failed before it came to them.
+func (s *syncer) explain(status *v1.PodStatus, uid types.UID) {
+	text := s.agent.failures.last(uid)
+	if text == "" {
+		return
+	}
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range list {
+			w := list[i].State.Waiting
+			if w != nil && w.Message == "" && (w.Reason == "ContainerCreating" || w.Reason == "PodInitializing") {
+				w.Message = text
+			}
+		}
+	}
 }
 
 // note remembers which containers could not be started, and why.

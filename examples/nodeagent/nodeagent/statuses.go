@@ -36,9 +36,7 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 	s.mu.Lock()
 	old := s.mu.byUID[pod.UID]
 	same := old != nil && reflect.DeepEqual(old.Status, status)
-	if !same || old.ResourceVersion != pod.ResourceVersion {
-		s.mu.byUID[pod.UID] = &shallow
-	}
+	s.mu.byUID[pod.UID] = &shallow
 	s.mu.Unlock()
 	if same {
 		return
@@ -46,6 +44,20 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 	s.signal()
 	if s.told != nil {
 		s.told(pod, status)
+	}
+}
+
+// add takes a pod in that has no status yet but the one it came with. It is the
+// loop's: from the first set on, a pod's status is its worker's.
+func (s *statuses) add(pod *v1.Pod) {
+	s.mu.Lock()
+	_, known := s.mu.byUID[pod.UID]
+	if !known {
+		s.mu.byUID[pod.UID] = pod
+	}
+	s.mu.Unlock()
+	if !known {
+		s.signal()
 	}
 }
 
@@ -58,6 +70,9 @@ func (s *statuses) get(pod *v1.Pod) v1.PodStatus {
 	}
 	return pod.Status
 }
+
+// drop forgets a pod's status.
+func (s *statuses) drop(uid types.UID) { s.keep(func(other types.UID) bool { return other != uid }) }
 
 // keep drops every pod for which keep says no.
 func (s *statuses) keep(keep func(types.UID) bool) {

@@ -9,8 +9,10 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
@@ -47,6 +49,9 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	if over := s.publish(pod, observed, podstatus.StageSync, nil); over {
 		return true, nil
 	}
+	if err := s.awaitNamesake(ctx, pod, observed); err != nil {
+		return false, err
+	}
 	if err := a.volumes.setUp(pod); err != nil {
 		return false, err
 	}
@@ -66,16 +71,76 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 // soon: after a crash of the agent the runtime may still be at work on it.
 const quickRetries = 5
 
-// retry says when a sync that failed is worth another try.
+// failureBackoff is how long what failed waits for another try, if nothing else
+// is due earlier.
+const failureBackoff = 10 * time.Second
+
+// retry says when a sync that failed is worth another try: exactly when a
+// back-off ends, soon for a sandbox, else after a while.
 func retry(result *runtime.Result, attempt int) error {
 	err := result.Err()
-	if at, ok := result.RetryAt(); ok {
-		return podworkers.RetryAfter(err, at)
-	}
-	if errors.Is(err, runtime.ErrCreatePodSandbox) && attempt < quickRetries {
+	at, waiting := result.RetryAt()
+	switch {
+	case errors.Is(err, runtime.ErrCreatePodSandbox) && attempt < quickRetries:
 		return errors.Join(err, podworkers.ErrTransient)
+	case waiting && result.Failed():
+		return podworkers.RetryAfter(err, earlier(at, time.Now().Add(failureBackoff)))
+	case waiting:
+		return podworkers.RetryAfter(errors.Join(err, errOnlyWaits), at)
 	}
 	return err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// errOnlyWaits marks an error that is no failure: the pod waits for a time that
+// is known.
+var errOnlyWaits = errors.New("waiting")
+
+// errNamesake says that another pod of the same name still runs.
+var errNamesake = errors.New("an earlier pod of this name still runs")
+
+// namesakePause is how soon a pod that waits for its namesake looks again.
+const namesakePause = 100 * time.Millisecond
+
+// awaitNamesake keeps a static pod from starting beside an earlier one of its
+// name that an agent before this one started and whose manifest was changed
+// meanwhile: two instances of one service. Within this agent's life podworkers
+// sees to that.
+func (s *syncer) awaitNamesake(ctx context.Context, pod *v1.Pod, observed *runtime.PodStatus) error {
+	if observed.Current() != nil || !podconfig.IsStatic(pod) {
+		return nil
+	}
+	listed, at := s.agent.tracker.Pods()
+	if at.IsZero() {
+		var err error
+		if listed, err = s.agent.runtime.List(ctx, runtime.ListOptions{}); err != nil {
+			return fmt.Errorf("look for an earlier pod of this name: %w", err)
+		}
+	}
+	for _, other := range listed {
+		if other.UID == pod.UID || other.Name != pod.Name || other.Namespace != pod.Namespace {
+			continue
+		}
+		if _, wanted := s.agent.pods.get(other.UID); wanted {
+			continue
+		}
+		now, err := s.agent.runtime.PodStatus(ctx, other.UID)
+		if err != nil {
+			return fmt.Errorf("look for an earlier pod of this name: %w", err)
+		}
+		if len(now.Running()) == 0 && now.Current() == nil {
+			continue
+		}
+		s.agent.stopOrphan(ctx, other.UID)
+		return podworkers.RetryAfter(errors.Join(errNamesake, errOnlyWaits), time.Now().Add(namesakePause))
+	}
+	return nil
 }
 
 // SyncTerminatingPod stops the pod, and returns nil only when the runtime says

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// silent adds a source that never says anything.
+func silent(o *nodeagent.Options) {
+	o.Sources = append(o.Sources, podconfig.SourceFunc("bus", func(ctx context.Context, _ podconfig.Sink) error {
+		<-ctx.Done()
+		return nil
+	}))
+}
+
+func stopPods(o *nodeagent.Options) { o.OnShutdown = nodeagent.StopPods }
+
+// A stop that the agent ordered is no crash.
+func TestStoppedPodsStartAtOnceAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{Agent: stopPods})
+		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		for range 4 {
+			time.Sleep(time.Minute)
+			node.RestartAgent()
+			require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		}
+		require.Equal(t, []time.Duration{0, 60e9, 120e9, 180e9, 240e9}, starts(node, "c"))
+	})
+}
+
+func TestAPodRemovedAndAddedAgainOwesNoDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: time.Second})
+		pod := nodetest.Pod("web", nodetest.Container("c"))
+		for range 4 {
+			node.Apply(pod)
+			time.Sleep(300 * time.Millisecond)
+			node.Apply()
+			time.Sleep(300 * time.Millisecond)
+		}
+		node.Apply(pod)
+		time.Sleep(2 * time.Second)
+		node.Settle()
+		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		require.NotNil(t, node.Status("web").ContainerStatuses[0].State.Running)
+	})
+}
+
+// A manifest that was edited while no agent ran: the old pod ends with the grace
+// it was made with, and the new one waits for that.
+func TestEditWhileTheAgentIsDown(t *testing.T) {
+	for name, change := range map[string]func(*nodeagent.Options){"": func(*nodeagent.Options) {}, "a silent source": silent} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				node := nodetest.New(t, nodetest.Options{Agent: change})
+				node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
+				pod := nodetest.Pod("web", nodetest.Container("c"))
+				node.Apply(pod)
+				time.Sleep(time.Second)
+				node.Shutdown()
+				edited := pod.DeepCopy()
+				edited.UID = "uid-web-2"
+				node.Apply(edited)
+				node.RestartAgent()
+				time.Sleep(time.Minute)
+				node.Settle()
+				exits := node.World.Journal().Of(fake.Target{Op: fake.OpExited, UID: pod.UID})
+				require.Len(t, exits, 1)
+				require.Equal(t, 21*time.Second, exits[0].At, "it was given its time")
+				began := starts(node, "c")
+				require.Len(t, began, 2)
+				require.GreaterOrEqual(t, began[1], exits[0].At, "never two of one name")
+				require.Less(t, began[1], exits[0].At+200*time.Millisecond)
+				require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+			})
+		})
+	}
+}
+
+// One silent source holds up nothing that another one said (kubernetes#15195).
+func TestUpstream15195ASilentSourceHoldsUpNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{Agent: silent})
+		pod := nodetest.Pod("web", nodetest.Container("c"))
+		node.Apply(pod)
+		time.Sleep(time.Minute)
+		node.Apply()
+		time.Sleep(time.Minute)
+		node.Settle()
+		require.Empty(t, node.Agent.Pods(), "what its source removed is gone")
+		node.Apply(pod)
+		time.Sleep(time.Second)
+		node.Settle()
+		require.Equal(t, []time.Duration{0, 120e9}, starts(node, "c"), "and what comes back starts")
+	})
+}
+
+func TestShutdownKillsNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) { silent(o); stopPods(o) }})
+		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
+		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		time.Sleep(time.Second)
+		node.Apply()
+		time.Sleep(5 * time.Second)
+		node.Shutdown()
+		require.Equal(t, 1, node.World.Count(fake.Target{Op: fake.OpStopContainer}))
+	})
+}
+
+// A container that cannot be made delays no sibling's restart.
+func TestASiblingsFailureDelaysNoRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "a"}, fake.Exit(30*time.Second, 1))
+		_, err := node.World.Inject(fake.Fault{On: fake.Target{Op: fake.OpCreateContainer, Container: "b"}, Err: context.DeadlineExceeded})
+		require.NoError(t, err)
+		node.Apply(nodetest.Pod("web", nodetest.Container("a"), nodetest.Container("b")))
+		time.Sleep(10 * time.Minute)
+		node.Settle()
+		require.Equal(t, []time.Duration{0, 30e9, 70e9, 120e9, 190e9, 300e9, 490e9}, starts(node, "a"))
+		require.NotEmpty(t, node.Status("web").ContainerStatuses[1].State.Waiting.Message)
+	})
+}
+
+// A pod that was fine and is refused now (another agent, stricter) does not run
+// on behind a status that says Failed.
+func TestARejectedPodDoesNotRunOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		pod := nodetest.Pod("web", nodetest.Container("c"))
+		node.Apply(pod)
+		node.Shutdown()
+		refused := pod.DeepCopy()
+		refused.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}}}
+		node.Apply(refused)
+		node.RestartAgent()
+		time.Sleep(time.Minute)
+		node.Settle()
+		require.Equal(t, v1.PodFailed, node.Status("web").Phase)
+		require.Equal(t, 1, node.World.Count(fake.Target{Op: fake.OpExited, Container: "c"}))
+	})
+}
+
+func TestARunningPodThatBecomesUnacceptableIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		pod := nodetest.Pod("web", nodetest.Container("c"))
+		node.Apply(pod)
+		refused := pod.DeepCopy()
+		refused.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}}}
+		node.Apply(refused)
+		time.Sleep(time.Minute)
+		node.Settle()
+		require.Equal(t, 1, node.World.Count(fake.Target{Op: fake.OpExited, Container: "c"}))
+		require.Equal(t, v1.PodFailed, node.Status("web").Phase)
+		require.Equal(t, "UnsupportedPodSpec", node.Status("web").Reason)
+		node.Apply(pod)
+		time.Sleep(time.Minute)
+		node.Settle()
+		require.Len(t, starts(node, "c"), 2, "and started again when it is acceptable again")
+	})
+}
+
+// A manifest with a UID of its own is restarted when its content changes, with
+// its grace period (kubernetes#136931: it is not).
+func TestUpstream136931AnEditUnderTheSameUIDRestartsThePod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 3 * time.Second})
+		pod := nodetest.Pod("web", nodetest.Container("c"))
+		pod.Annotations = map[string]string{podconfig.AnnotationHash: "1"}
+		node.Apply(pod)
+		edited := pod.DeepCopy()
+		edited.Annotations[podconfig.AnnotationHash] = "2"
+		edited.Spec.Containers[0].Command = []string{"/other"}
+		node.Apply(edited)
+		time.Sleep(10 * time.Second)
+		node.Settle()
+		require.Equal(t, []time.Duration{0, 3e9}, starts(node, "c"))
+		require.NoError(t, node.World.NoOverlap("c"))
+		require.Equal(t, []string{"/other"}, node.Agent.Pods()[0].Spec.Containers[0].Command, "/pods shows the new spec")
+	})
+}

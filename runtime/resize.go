@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrResizePodInPlace is why a ResizePodInPlace step failed.
+var ErrResizePodInPlace = errors.New("ResizePodInPlaceError")
+
+// ResizePodInPlace is the step that changes the resources of all containers of
+// a pod that are resized in a pass. If it fails some may have been changed; what
+// is left is planned again.
+const ResizePodInPlace StepAction = "ResizePodInPlace"
+
+// resizer changes resources and knows what was set last.
+//
+// What it knows is in memory only. A new manager begins with what each container
+// was given when it was made (AnnotationResources), corrected by what the
+// backend reports: see atFirstSight. At worst a container is then given once more
+// what it has.
+type resizer struct {
+	updater Updater
+	meter   MemoryMeter // nil: no memory limit is lowered
+	mu      struct {
+		sync.Mutex
+		actuated map[types.UID]map[ContainerID]actuated
+	}
+}
+
+// actuated is what a running instance was last given.
+type actuated struct {
+	resources v1.ResourceRequirements // never written
+	unsure    bool                    // a later update failed, or was done without our knowing
+}
+
+// newResizer returns nil for a runtime that cannot resize.
+func newResizer(rt Runtime) *resizer {
+	updater, ok := rt.(Updater)
+	if !ok {
+		return nil
+	}
+	r := &resizer{updater: updater}
+	r.meter, _ = rt.(MemoryMeter)
+	r.mu.actuated = make(map[types.UID]map[ContainerID]actuated)
+	return r
+}
+
+// of is PlanInput.Actuated for one observation of pod.
+func (r *resizer) of(pod *v1.Pod, status *PodStatus) func(string) (v1.ResourceRequirements, bool) {
+	return func(name string) (v1.ResourceRequirements, bool) {
+		ref, _ := Find(pod, name)
+		c, st := ref.Container(pod), status.Latest(name)
+		if ref.Group == GroupInit {
+			st = status.Active(name)
+		}
+		if st == nil || c == nil {
+			return v1.ResourceRequirements{}, false
+		}
+		if a, ok := r.recall(pod.UID, st.ID); ok {
+			return a.resources, !a.unsure
+		}
+		first := atFirstSight(pod, c, st).requirements()
+		r.remember(pod.UID, status, st.ID, actuated{resources: first})
+		return first, true
+	}
+}
+
+func (r *resizer) recall(uid types.UID, id ContainerID) (actuated, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.mu.actuated[uid][id]
+	return a, ok
+}
+
+// remember also drops what is remembered of instances that status does not have.
+func (r *resizer) remember(uid types.UID, status *PodStatus, id ContainerID, a actuated) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	byID := r.mu.actuated[uid]
+	if byID == nil {
+		byID = make(map[ContainerID]actuated)
+		r.mu.actuated[uid] = byID
+	}
+	recorded := make(map[ContainerID]bool, len(status.Containers))
+	for i := range status.Containers {
+		recorded[status.Containers[i].ID] = true
+	}
+	maps.DeleteFunc(byID, func(id ContainerID, _ actuated) bool { return !recorded[id] })
+	byID[id] = a
+}
+
+// forget drops what is remembered of a pod.
+func (r *resizer) forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mu.actuated, uid)
+}
+
+// carryOut takes the steps in their order, up to the first that fails. If a
+// memory limit cannot be lowered no step is taken.
+func (r *resizer) carryOut(ctx context.Context, uid types.UID, status *PodStatus, list []Resize) error {
+	if err := r.checkMemory(ctx, list); err != nil {
+		return err
+	}
+	for i := range list {
+		step := &list[i]
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err := gone(r.updater.UpdateResources(ctx, step.ID, step.To))
+		if err != nil {
+			// It may have been done all the same.
+			r.remember(uid, status, step.ID, actuated{resources: step.From, unsure: true})
+			return fmt.Errorf("container %s, %s: %w", step.Name, step.Cause, err)
+		}
+		r.remember(uid, status, step.ID, actuated{resources: step.To})
+	}
+	return nil
+}
+
+// checkMemory refuses to lower a limit to or below what is in use: the kernel
+// would kill somebody.
+func (r *resizer) checkMemory(ctx context.Context, list []Resize) error {
+	var refusal error
+	refuse := func(err error) {
+		if refusal != nil {
+			err = fmt.Errorf("%w; %w", refusal, err)
+		}
+		refusal = err
+	}
+	for i := range list {
+		step := &list[i]
+		limit := demandIn(&step.To).memoryLimit
+		if step.Resource != v1.ResourceMemory || !limitFalls(demandIn(&step.From).memoryLimit, limit) {
+			continue
+		}
+		if r.meter == nil {
+			refuse(fmt.Errorf("container %s: its usage: %w", step.Name, ErrUnsupported))
+			continue
+		}
+		switch used, err := r.meter.MemoryUsage(ctx, step.ID); {
+		case errors.Is(err, ErrNotFound):
+		case err != nil:
+			refuse(fmt.Errorf("container %s: its usage: %w", step.Name, err))
+		case used >= limit:
+			refuse(fmt.Errorf("container %s uses %d bytes, not less than the new limit of %d", step.Name, used, limit))
+		}
+	}
+	if refusal != nil {
+		return fmt.Errorf("cannot decrease memory limits: %w", refusal)
+	}
+	return nil
+}
+
+// resize carries out the plan's resizes, one after the other, beside its kills
+// and starts.
+func (p *pass) resize(ctx context.Context) {
+	err := p.m.resizer.carryOut(ctx, p.pod.UID, p.status, p.actions.Resize)
+	if err != nil {
+		p.resized.fail(ctx, &StepError{Action: ResizePodInPlace, Target: podName(p.pod), Reason: ErrResizePodInPlace, Cause: err})
+		return
+	}
+	p.resized.done(ResizePodInPlace, podName(p.pod))
+}
+
+// Actuated tells the cpu and memory that an instance of a pod's container was
+// last given, for podstatus.Input. False: nothing is known of it, as is the case
+// for all if the runtime cannot resize. The result is not to be written.
+func (m *Manager) Actuated(uid types.UID, id ContainerID) (v1.ResourceRequirements, bool) {
+	if m.resizer == nil {
+		return v1.ResourceRequirements{}, false
+	}
+	a, ok := m.resizer.recall(uid, id)
+	return a.resources, ok
+}
+
+// withResources returns the annotations of a container about to be made with
+// what it is given. They are the caller's.
+func withResources(annotations map[string]string, pod *v1.Pod, c *v1.Container) map[string]string {
+	out := make(map[string]string, len(annotations)+1)
+	maps.Copy(out, annotations)
+	out[AnnotationResources] = wantedBy(pod, c).record()
+	return out
+}
+
+// owesNothing reports whether the unit's container starts afresh, whatever its
+// previous instance owes: it is given other resources (kubelet 1.32).
+func owesNothing(u *unit, previous *ContainerStatus, pod *v1.Pod, c *v1.Container) bool {
+	if u.kill != nil && u.kill.Reason == KillResize {
+		return true
+	}
+	if previous == nil {
+		return false
+	}
+	given, ok := givenTo(previous)
+	return ok && given != wantedBy(pod, c)
+}
