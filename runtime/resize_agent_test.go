@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// Reports of a backend that are less than what it knows.
+type (
+	// silent reports no resources, as old runtimes do.
+	silent struct{ *fake.Runtime }
+	// foreign reports containers as made by another agent.
+	foreign struct{ *fake.Runtime }
+	// both at once.
+	silentForeign struct{ *fake.Runtime }
+)
+
+func (s silent) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	return edited(s.Runtime, ctx, uid, func(c *runtime.ContainerStatus) { c.Resources = nil })
+}
+
+func (f foreign) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	return edited(f.Runtime, ctx, uid, func(c *runtime.ContainerStatus) { delete(c.Annotations, runtime.AnnotationResources) })
+}
+
+func (s silentForeign) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	return edited(s.Runtime, ctx, uid, func(c *runtime.ContainerStatus) {
+		c.Resources = nil
+		delete(c.Annotations, runtime.AnnotationResources)
+	})
+}
+
+func edited(rt *fake.Runtime, ctx context.Context, uid types.UID, edit func(*runtime.ContainerStatus)) (*runtime.PodStatus, error) {
+	status, err := rt.PodStatus(ctx, uid)
+	if err == nil {
+		for i := range status.Containers {
+			edit(&status.Containers[i])
+		}
+	}
+	return status, err
+}
+
+// What a new agent does about containers that were resized, or not, before it
+// came. None is ever restarted for it, and a second look is steady.
+func TestResizeSurvivesTheAgent(t *testing.T) {
+	const small, large = "c cpu=100m/200m memory=1Gi/1Gi", "c cpu=200m/400m memory=2Gi/2Gi"
+	for _, c := range []struct {
+		name          string
+		made, resized string // in the life of the first agent
+		then          string // what the second one finds in the spec
+		policy        string
+		see           func(*fake.Runtime) runtime.Runtime
+		want          []string // the second one's updates
+		restart       bool
+	}{
+		{name: "never resized", made: small, then: small},
+		// A memory request is not reported: it is set once more.
+		{name: "resized", made: small, resized: large, then: large, want: []string{"c cpu 200m/400m memory 2Gi/2Gi"}},
+		{name: "cpu resized", made: small, resized: "c cpu=200m/400m memory=1Gi/1Gi", then: "c cpu=200m/400m memory=1Gi/1Gi"},
+		{name: "resized, and back while nobody looked", made: small, resized: large, then: small,
+			want: []string{"c cpu 200m/400m memory 1Gi/1Gi", "c cpu 100m/200m memory 1Gi/1Gi"}},
+		{name: "a resize came while nobody looked", made: small, then: large,
+			want: []string{"c cpu 100m/200m memory 2Gi/2Gi", "c cpu 200m/400m memory 2Gi/2Gi"}},
+		{name: "a resize that restarts came while nobody looked", made: small, then: large, policy: " restart=memory", restart: true},
+		{name: "resized, a backend that reports nothing", made: small, resized: large, then: large,
+			see:  func(rt *fake.Runtime) runtime.Runtime { return silent{rt} },
+			want: []string{"c cpu 100m/200m memory 2Gi/2Gi", "c cpu 200m/400m memory 2Gi/2Gi"}},
+		{name: "resized but for what restarts, a backend that reports nothing", made: small, resized: "c cpu=200m/400m memory=1Gi/1Gi",
+			then: "c cpu=200m/400m memory=1Gi/1Gi", policy: " restart=memory",
+			see:  func(rt *fake.Runtime) runtime.Runtime { return silent{rt} },
+			want: []string{"c cpu 200m/400m memory 1Gi/1Gi"}},
+		{name: "made by the kubelet", made: small, then: small,
+			see: func(rt *fake.Runtime) runtime.Runtime { return foreign{rt} }},
+		{name: "made by the kubelet, other than wanted", made: small, then: large,
+			see:  func(rt *fake.Runtime) runtime.Runtime { return foreign{rt} },
+			want: []string{"c cpu 100m/200m memory 2Gi/2Gi", "c cpu 200m/400m memory 2Gi/2Gi"}},
+		{name: "made by the kubelet, would restart", made: small, then: large, policy: " restart=memory",
+			see:  func(rt *fake.Runtime) runtime.Runtime { return foreign{rt} },
+			want: []string{"c cpu 200m/400m memory 2Gi/2Gi"}},
+		{name: "made by the kubelet, nothing reported", made: small, then: small, policy: " restart=memory",
+			see:  func(rt *fake.Runtime) runtime.Runtime { return silentForeign{rt} },
+			want: []string{"c cpu 100m/200m memory 1Gi/1Gi"}},
+		{name: "made by the kubelet without resources, nothing reported", made: "c ", then: "c ",
+			see: func(rt *fake.Runtime) runtime.Runtime { return silentForeign{rt} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(n *node) {
+				pod := n.resized(newPod(), c.made+c.policy)
+				n.mustSync(pod)
+				if c.resized != "" {
+					pod = n.resized(pod, c.resized+c.policy)
+					n.mustSync(pod)
+				}
+				before := n.latest(pod, "c").ID
+				earlier := len(n.updates())
+
+				var rt runtime.Runtime = n.rt
+				if c.see != nil {
+					rt = c.see(n.rt)
+				}
+				n.restartOver(rt)
+				pod = n.resized(pod, c.then+c.policy)
+				n.mustSync(pod)
+				require.Equal(n, c.want, append([]string(nil), n.updates()[earlier:]...))
+				require.Equal(n, c.restart, n.latest(pod, "c").ID != before)
+				calls := n.world.Count(fake.Target{Op: fake.OpUpdateResources})
+				require.Empty(n, n.sync(pod).Plans)
+				require.Equal(n, calls, n.world.Count(fake.Target{Op: fake.OpUpdateResources}))
+
+				// From here on the agent knows what it did.
+				pod = n.resized(pod, "c cpu=300m/400m memory=3Gi/3Gi"+c.policy)
+				n.mustSync(pod)
+				require.Equal(n, "3Gi", pod.Spec.Containers[0].Resources.Limits.Memory().String())
+				given, ok := n.manager.Actuated(pod.UID, n.latest(pod, "c").ID)
+				require.True(n, ok)
+				require.Equal(n, "3Gi", given.Limits.Memory().String())
+				require.Equal(n, c.policy != "", n.latest(pod, "c").ID != before, "and restarts where it must")
+				require.NoError(n, n.world.NoOverlap("c"))
+			})
+		})
+	}
+}
+
+// What is remembered of a container that restarts again and again does not pile
+// up, and is never taken for the next instance's.
+func TestWhatAnInstanceWasGivenGoesWithItsRecord(t *testing.T) {
+	inBubble(t, func(n *node) {
+		n.world.Script(fake.Target{Container: "c"}, fake.Exit(11*time.Minute, 1))
+		pod := n.resized(newPod(), "c cpu=1/1")
+		seen := map[runtime.ContainerID]bool{}
+		for range 6 {
+			n.mustSync(pod)
+			seen[n.latest(pod, "c").ID] = true
+			n.pass(11 * time.Minute)
+		}
+		n.mustSync(pod)
+		known := 0
+		for id := range seen {
+			if _, ok := n.manager.Actuated(pod.UID, id); ok {
+				known++
+			}
+		}
+		require.Len(n, seen, 6)
+		require.LessOrEqual(n, known, 2, "as many as there are records")
+	})
+}
+
+// A static pod is never resized; its change makes another pod.
+func TestStaticPodsAreNotResized(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := n.resized(newPod(func(p *v1.Pod) {
+			p.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		}), "c cpu=1/1")
+		n.mustSync(pod)
+		require.Empty(n, n.sync(n.resized(pod, "c cpu=2/2")).Plans)
+	})
+}
