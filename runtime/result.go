@@ -65,7 +65,8 @@ type Step struct {
 // Result is what came of SyncPod or KillPod.
 type Result struct {
 	Plans []Actions // what was planned, one after the other; none by KillPod
-	// Steps are what was done, in the plans' order.
+	// Steps are what was done, in the order in which it ended. Of several tries of
+	// one container in one call only the last is there, unless it got further.
 	Steps []Step
 	// Status is the pod as read after the last step, or as it was at first if
 	// there was nothing to do. It is nil if it could not be read.

@@ -5,12 +5,9 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"go.uber.org/zap"
 )
 
 // SyncRequest asks for one pod to be brought in line with its spec.
@@ -23,6 +20,16 @@ type SyncRequest struct {
 	Probes Probes
 	// RestartAll: see PlanInput.
 	RestartAll bool
+
+	// Changed receives a value when the pod may have changed by itself. While
+	// some container is slow to start or to stop (a hook, a pull, a grace
+	// period), SyncPod then looks after its siblings: the call for the pod goes
+	// on, but not at their expense. Defaults to never.
+	Changed <-chan struct{}
+	// Progress is told what the pod looks like, and what was done so far, while
+	// containers are still under way. It is called by SyncPod's own goroutine.
+	// Defaults to nobody.
+	Progress func(status *PodStatus, done []Step)
 }
 
 // maxPasses bounds one SyncPod. A pod needs about one pass for each sidecar; what
@@ -48,13 +55,7 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 	}
 	resizing := m.resizer != nil
 	for range maxPasses {
-		in := PlanInput{
-			Pod:        req.Pod,
-			Status:     r.Status,
-			Probes:     req.Probes,
-			RestartAll: req.RestartAll,
-			Hash:       m.hash,
-		}
+		in := m.planInput(&req, r.Status)
 		if resizing {
 			in.Actuated = m.resizer.of(req.Pod, r.Status)
 		}
@@ -63,7 +64,7 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 			break
 		}
 		req.RestartAll = false // it has been planned: what starts from now on stays
-		p := &pass{m: m, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox}
+		p := &pass{m: m, req: &req, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox}
 		p.run(ctx)
 		r.Plans = append(r.Plans, actions)
 		r.Steps = append(append(r.Steps, p.list...), p.resized.list...)
@@ -76,6 +77,10 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 		resizing = resizing && !p.resized.failed()
 	}
 	return r
+}
+
+func (m *Manager) planInput(req *SyncRequest, status *PodStatus) PlanInput {
+	return PlanInput{Pod: req.Pod, Status: status, Probes: req.Probes, RestartAll: req.RestartAll, Hash: m.hash}
 }
 
 // observe reads the pod again if a step was taken. A call that was interrupted
@@ -99,22 +104,27 @@ func (m *Manager) observe(ctx context.Context, r *Result, name string, uid types
 type pass struct {
 	steps
 	m       *Manager
+	req     *SyncRequest
 	pod     *v1.Pod
 	status  *PodStatus
 	actions Actions
 	sandbox SandboxID
 	ips     []string
+	images  *podImages // nil if the runtime knows no images
 	resized steps
 }
 
 func (p *pass) run(ctx context.Context) {
+	if p.m.images != nil {
+		p.images = p.m.images.forPass(p.pod)
+	}
 	if p.actions.KillPod && !p.killPod(ctx) {
 		return
 	}
 	if p.actions.CreateSandbox {
-		if p.m.images != nil {
-			wait := p.m.images.prefetch(ctx, p.pod, p.actions.Start)
-			defer wait()
+		if p.images != nil {
+			p.images.prefetch(ctx, p.actions.Start)
+			defer p.images.join()
 		}
 		if !p.createSandbox(ctx) {
 			return
@@ -202,141 +212,4 @@ func (p *pass) createSandbox(ctx context.Context) bool {
 		p.ips = cur.IPs
 	}
 	return ctx.Err() == nil
-}
-
-// unit is what happens to one container in a pass, in one goroutine: at most a
-// kill, then at most a start.
-type unit struct {
-	steps
-	kill  *Kill
-	start *Start
-}
-
-// runUnits carries out the plan's kills and starts. Init containers go one
-// after the other in one goroutine; everything else is on its own. Removals
-// (RestartAll) come last and in order, so that the instance that asked for the
-// restart is still there if the pass is cut short.
-func (p *pass) runUnits(ctx context.Context) {
-	units, initial := p.units()
-	var wg sync.WaitGroup
-	if len(initial) > 0 {
-		wg.Go(func() {
-			for _, u := range initial {
-				p.runUnit(ctx, u)
-				if u.failed() && !p.mayFollow(u) {
-					return
-				}
-			}
-		})
-	}
-	for _, u := range units {
-		wg.Go(func() { p.runUnit(ctx, u) })
-	}
-	if len(p.actions.Resize) > 0 {
-		wg.Go(func() { p.resize(ctx) })
-	}
-	wg.Wait()
-	for _, u := range append(initial, units...) {
-		p.list = append(p.list, u.list...)
-	}
-	if !p.failed() && ctx.Err() == nil {
-		p.removeKilled(ctx)
-	}
-}
-
-// mayFollow: what comes after a sidecar that could not be started is tried all
-// the same; a plain init container is waited for.
-func (p *pass) mayFollow(u *unit) bool {
-	return u.start == nil || IsSidecar(u.start.Ref.Container(p.pod))
-}
-
-func (p *pass) units() (units, initial []*unit) {
-	byName := make(map[string]*unit, len(p.actions.Start)+len(p.actions.Kill))
-	for i := range p.actions.Kill {
-		k := &p.actions.Kill[i]
-		// Older instances of a name (RestartAll) are units of their own.
-		u := &unit{kill: k}
-		units = append(units, u)
-		byName[k.Name] = u
-	}
-	for i := range p.actions.Start {
-		s := &p.actions.Start[i]
-		u := byName[s.Name]
-		if u == nil {
-			u = &unit{}
-			units = append(units, u)
-		}
-		u.start = s
-	}
-	var rest []*unit
-	for _, u := range units {
-		if u.start != nil && u.start.Ref.Group == GroupInit {
-			initial = append(initial, u)
-		} else {
-			rest = append(rest, u)
-		}
-	}
-	return rest, initial
-}
-
-func (p *pass) runUnit(ctx context.Context, u *unit) {
-	if u.kill != nil {
-		c := p.instance(u.kill.ID)
-		if c == nil || c.State == StateExited || c.State == StateCreated {
-			c = nil // nothing to stop: a removal follows
-		}
-		if c != nil && !p.killUnit(ctx, u, c) {
-			return
-		}
-	}
-	if u.start != nil && ctx.Err() == nil {
-		p.start(ctx, u)
-	}
-}
-
-func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
-	pod, container := p.pod, p.containerOf(c)
-	if container == nil {
-		pod, container = RestorePod(p.status, c)
-	}
-	k := kill{pod: pod, container: container, instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
-	if u.kill.Reason == KillRestartAll {
-		zero := MinGracePeriod
-		k.override, k.skipHook = &zero, true
-	}
-	return p.m.killContainer(ctx, k, &u.steps)
-}
-
-func (p *pass) instance(id ContainerID) *ContainerStatus {
-	for i := range p.status.Containers {
-		if p.status.Containers[i].ID == id {
-			return &p.status.Containers[i]
-		}
-	}
-	return nil
-}
-
-func (p *pass) containerOf(c *ContainerStatus) *v1.Container {
-	if ref, ok := Find(p.pod, c.Name); ok {
-		return ref.Container(p.pod)
-	}
-	return nil
-}
-
-func (p *pass) removeKilled(ctx context.Context) {
-	for i := range p.actions.Kill {
-		k := &p.actions.Kill[i]
-		if !k.Remove {
-			continue
-		}
-		c := p.instance(k.ID)
-		if c == nil {
-			continue
-		}
-		if !p.remove(ctx, c) {
-			return
-		}
-		p.m.remember(p.pod.UID, ended(*c))
-		p.m.log.Debug("removed a container to restart it with its pod", zap.String("pod", podName(p.pod)), zap.String("container", k.Name))
-	}
 }

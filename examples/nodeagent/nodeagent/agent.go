@@ -41,6 +41,7 @@ type Agent struct {
 	readiness *podconfig.Readiness
 	workers   *podworkers.Workers // when a pod is worked on
 	manager   *runtime.Manager    // making it run
+	syncer    *syncer             // what happens to one pod
 	tracker   *runtime.Tracker    // what changed by itself
 	collector *collector          // what is left of pods that are gone
 
@@ -118,8 +119,9 @@ func (a *Agent) wire() error {
 		return err
 	}
 	a.collector = newCollector(a.manager, a.volumes, a.opts.LogDir)
+	a.syncer = newSyncer(a)
 	a.workers, err = podworkers.New(podworkers.Options{
-		Syncer: newSyncer(a),
+		Syncer: a.syncer,
 		OnSync: a.synced,
 	})
 	return err

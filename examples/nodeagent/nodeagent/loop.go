@@ -115,6 +115,7 @@ func (a *Agent) handleDirty(uids []types.UID) {
 		case !ok:
 			a.poke()
 		case !a.pods.isRejected(uid):
+			a.syncer.wake(uid)
 			a.update(podworkers.UpdateSync, pod)
 		}
 	}

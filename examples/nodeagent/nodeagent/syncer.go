@@ -26,13 +26,38 @@ type syncer struct {
 	mu struct {
 		sync.Mutex
 		failures map[types.UID]runtime.StartFailures
+		changed  map[types.UID]chan struct{} // capacity 1, of pods being synced
 	}
 }
 
 func newSyncer(a *Agent) *syncer {
 	s := &syncer{agent: a}
 	s.mu.failures = make(map[types.UID]runtime.StartFailures)
+	s.mu.changed = make(map[types.UID]chan struct{})
 	return s
+}
+
+// attend lets changed reach the pod's sync that begins now, until done.
+func (s *syncer) attend(uid types.UID) (changed <-chan struct{}, done func()) {
+	ch := make(chan struct{}, 1)
+	s.mu.Lock()
+	s.mu.changed[uid] = ch
+	s.mu.Unlock()
+	return ch, func() {
+		s.mu.Lock()
+		delete(s.mu.changed, uid)
+		s.mu.Unlock()
+	}
+}
+
+// wake tells the pod's sync, if one is under way, that the pod changed by itself.
+func (s *syncer) wake(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.mu.changed[uid] <- struct{}{}:
+	default:
+	}
 }
 
 // SyncPod brings the pod nearer to its spec and says so in its status. It is
@@ -55,10 +80,17 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	if err := a.volumes.setUp(pod); err != nil {
 		return false, err
 	}
+	changed, done := s.attend(pod.UID)
+	defer done()
 	result := a.manager.SyncPod(ctx, runtime.SyncRequest{
 		Pod:        pod,
 		Status:     observed,
 		RestartAll: runtime.RestartAllTriggered(pod, observed),
+		Changed:    changed,
+		Progress: func(status *runtime.PodStatus, steps []runtime.Step) {
+			s.note(pod.UID, steps)
+			s.publish(pod, status, podstatus.StageSync, nil)
+		},
 	})
 	s.note(pod.UID, result.Steps)
 	if result.Status != nil {

@@ -196,3 +196,54 @@ func TestUpstream136931AnEditUnderTheSameUIDRestartsThePod(t *testing.T) {
 		require.Equal(t, []string{"/other"}, node.Agent.Pods()[0].Spec.Containers[0].Command, "/pods shows the new spec")
 	})
 }
+
+// While one container's hook takes its time, its siblings restart on time and
+// the status is true (kubernetes#37805).
+func TestUpstream37805SiblingsGoOnWhileAHookRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "b"}, fake.Exit(time.Second, 1))
+		pod := nodetest.Pod("web", nodetest.Container("a"), nodetest.Container("b"))
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 300}}}
+		node.Apply(pod)
+		time.Sleep(100 * time.Millisecond)
+		node.Settle()
+		require.NotNil(t, node.Status("web").ContainerStatuses[0].State.Running, "a runs, and it shows")
+		require.NotNil(t, node.Status("web").ContainerStatuses[1].State.Running)
+		time.Sleep(2 * time.Minute)
+		node.Settle()
+		require.Equal(t, []time.Duration{0, 1e9, 12e9, 33e9, 74e9}, starts(node, "b"))
+		waiting := node.Status("web").ContainerStatuses[1].State.Waiting
+		require.NotNil(t, waiting)
+		require.Equal(t, "CrashLoopBackOff", waiting.Reason)
+		time.Sleep(10 * time.Minute)
+		node.Settle()
+		require.Len(t, starts(node, "a"), 1)
+		require.NoError(t, node.World.NoOverlap("b"))
+	})
+}
+
+// Nor does one that does not want to end hold up its siblings.
+func TestSiblingsGoOnWhileAContainerIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.World.Script(fake.Target{Container: "a"}, fake.Script{TermAfter: fake.Never})
+		node.World.Script(fake.Target{Container: "b"}, fake.Script{}, fake.Exit(time.Hour, 0))
+		pod := nodetest.Pod("web", nodetest.Container("a"), nodetest.Container("b"), nodetest.GracePeriod(600))
+		node.Apply(pod)
+		time.Sleep(time.Second)
+		edited := pod.DeepCopy()
+		edited.Spec.Containers[0].Image = "localhost/a:2"
+		node.Apply(edited)
+		time.Sleep(time.Second)
+		require.NoError(t, node.World.Kill(pod.UID, "b", 1))
+		time.Sleep(time.Second)
+		node.Settle()
+		require.Len(t, starts(node, "b"), 2)
+		require.Len(t, starts(node, "a"), 1, "it has its grace period")
+		time.Sleep(10 * time.Minute)
+		node.Settle()
+		require.Len(t, starts(node, "a"), 2)
+		require.NoError(t, node.World.NoOverlap("a"))
+	})
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/internal/containerdtest"
+)
+
+// on is the backend for a container runtime at endpoint, behind which is c.
+func on(endpoint string, c *containerdtest.Instance) backend {
+	b := backends["containerd-hostnet"]
+	b.flags = func(*testing.T) []string {
+		return []string{"--container-runtime-endpoint", endpoint, "--keep-pods=false"}
+	}
+	b.left = func(s *station) int { return len(s.sandboxesOf(c)) }
+	return b
+}
+
+// slowly skips t unless there is time: it takes more than 20 s.
+func slowly(t *testing.T) {
+	t.Helper()
+	if os.Getenv("KEELSON_E2E") != "1" {
+		t.Skip("takes long: runs with KEELSON_E2E=1, as in make e2e")
+	}
+}
+
+// endOf is the error that a stream ends with, nil for its end.
+func endOf(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func (s *station) sandboxesOf(c *containerdtest.Instance) []*cri.PodSandbox {
+	s.Helper()
+	r, err := c.Runtime.ListPodSandbox(s.Context(), &cri.ListPodSandboxRequest{})
+	require.NoError(s, err)
+	return r.Items
+}
+
+func (s *station) containersOf(c *containerdtest.Instance) []*cri.Container {
+	s.Helper()
+	r, err := c.Runtime.ListContainers(s.Context(), &cri.ListContainersRequest{})
+	require.NoError(s, err)
+	return r.Containers
+}
+
+// health is what /healthz answers within a second.
+func (s *station) health() error {
+	client := http.Client{Timeout: time.Second}
+	r, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz", s.port))
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", r.Status, text)
+	}
+	return err
+}
+
+// mainOf is the status of a service's container.
+func mainOf(pod v1.Pod) v1.ContainerStatus {
+	if len(pod.Status.ContainerStatuses) != 1 {
+		return v1.ContainerStatus{}
+	}
+	return pod.Status.ContainerStatuses[0]
+}
+
+// instance is a service that runs.
+type instance struct {
+	name, file, pids string
+	pid              int
+	container        string // ID
+}
+
+// services writes n manifests and waits until their pods run.
+func (s *station) services(prefix string, n int) []*instance {
+	s.Helper()
+	runs := make([]*instance, n)
+	for i := range runs {
+		name := fmt.Sprintf("%s%d", prefix, i)
+		manifest, pids := s.service(name, forever)
+		s.write(name+".yaml", manifest)
+		runs[i] = &instance{name: name + "-n", file: name + ".yaml", pids: pids}
+	}
+	for _, r := range runs {
+		pod := s.waitPhase(r.name, v1.PodRunning)
+		r.pid = s.waitStarts(r.pids, 1)[0]
+		r.container = idOf(pod)
+		require.Zero(s, mainOf(pod).RestartCount, r.name)
+	}
+	return runs
+}
+
+func idOf(pod v1.Pod) string {
+	_, id, _ := strings.Cut(mainOf(pod).ContainerID, "://")
+	return id
+}
+
+// checkUntouched: it is the same process, in the same container, said to run.
+func (s *station) checkUntouched(r *instance) {
+	s.Helper()
+	pod := s.pods()[r.name]
+	require.Equal(s, []int{r.pid}, s.started(r.pids), r.name)
+	require.True(s, alive(r.pid), r.name)
+	require.True(s, isReady(pod), r.name)
+	require.Equal(s, r.container, idOf(pod), r.name)
+	require.Zero(s, mainOf(pod).RestartCount, r.name)
+}
+
+// checkLogDoesNotRepeatItself: since the mark, a warning or an error is said once
+// of a pod, and once of what is of no pod.
+func (s *station) checkLogDoesNotRepeatItself(mark int) {
+	s.Helper()
+	type kind struct{ message, pod string }
+	seen := make(map[kind]int)
+	for line := range strings.Lines(s.log.String()[mark:]) {
+		var entry struct{ Level, Msg, Pod, PodUID string }
+		if json.Unmarshal([]byte(line), &entry) != nil || entry.Level != "warn" && entry.Level != "error" {
+			continue
+		}
+		seen[kind{entry.Msg, entry.Pod + entry.PodUID}]++
+	}
+	for k, n := range seen {
+		require.Equal(s, 1, n, "the log says this too often: %q of %q", k.message, k.pod)
+	}
+}
+
+// resident is the agent's resident memory in KiB.
+func (s *station) resident() int {
+	s.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.agent.Process.Pid))
+	require.NoError(s, err)
+	_, rest, ok := strings.Cut(string(data), "VmRSS:")
+	require.True(s, ok)
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	require.NoError(s, err)
+	return kib
+}
+
+// leftovers is what the runtime and the disk still have of pods.
+func (s *station) leftovers(c *containerdtest.Instance) []string {
+	s.Helper()
+	var left []string
+	for _, x := range s.containersOf(c) {
+		left = append(left, "container "+x.GetLabels()["io.kubernetes.pod.name"])
+	}
+	for _, x := range s.sandboxesOf(c) {
+		left = append(left, "sandbox "+x.GetMetadata().GetName())
+	}
+	for _, pattern := range []string{"logs/*", "pods/*", "keelson/*/*"} {
+		paths, err := filepath.Glob(filepath.Join(s.root, pattern))
+		require.NoError(s, err)
+		left = append(left, paths...)
+	}
+	return left
+}

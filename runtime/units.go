@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+)
+
+// unit is what happens to one container in a pass, in one goroutine: at most a
+// kill, then at most a start.
+type unit struct {
+	steps
+	kill  *Kill
+	start *Start
+}
+
+// name is that of the unit's container.
+func (u *unit) name() string {
+	if u.start != nil {
+		return u.start.Name
+	}
+	return u.kill.Name
+}
+
+// runUnits carries out the plan's kills and starts, each container in a
+// goroutine of its own but for init containers, which go one after the other in
+// one. Removals (RestartAll) come last and in order, so that the instance that
+// asked for the restart is still there if the pass is cut short.
+func (p *pass) runUnits(ctx context.Context) {
+	units, initial := p.units()
+	c := &crew{pass: p, ended: make(chan []*unit), busy: make(map[string]bool), retry: make(map[string]time.Time)}
+	if len(initial) > 0 {
+		c.launch(initial, func() {
+			for _, u := range initial {
+				p.runUnit(ctx, u)
+				if u.failed() && !p.mayFollow(u) {
+					return
+				}
+			}
+		})
+	}
+	for _, u := range units {
+		c.launch([]*unit{u}, func() { p.runUnit(ctx, u) })
+	}
+	if len(p.actions.Resize) > 0 {
+		c.launch(nil, func() { p.resize(ctx) })
+	}
+	c.attend(ctx)
+	p.list = append(p.list, c.steps()...)
+	if !p.failed() && ctx.Err() == nil {
+		p.removeKilled(ctx)
+	}
+}
+
+// crew is the units under way. All but the goroutines it launches belongs to
+// SyncPod's own goroutine.
+type crew struct {
+	pass    *pass
+	ended   chan []*unit
+	running int
+	done    []*unit              // in the order in which they ended
+	busy    map[string]bool      // containers under way
+	retry   map[string]time.Time // containers that failed: when to look again; zero = not in this pass
+}
+
+// launch runs work, which is done for units, in a goroutine.
+func (c *crew) launch(units []*unit, work func()) {
+	for _, u := range units {
+		c.busy[u.name()] = true
+	}
+	c.running++
+	go func() {
+		work()
+		c.ended <- units
+	}()
+}
+
+// lookDelay is how long after a container came through its siblings' progress is
+// looked at: most come through together.
+const lookDelay = 50 * time.Millisecond
+
+// attend waits for all units. While some are slow it looks after the others.
+func (c *crew) attend(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	timer.Stop()
+	for c.running > 0 {
+		select {
+		case units := <-c.ended:
+			c.end(units)
+			timer.Reset(c.next())
+		case <-c.pass.req.Changed:
+			c.look(ctx)
+			timer.Reset(c.next())
+		case <-timer.C:
+			c.look(ctx)
+			if at := c.earliest(); !at.IsZero() {
+				timer.Reset(max(time.Until(at), lookDelay))
+			}
+		}
+	}
+}
+
+func (c *crew) end(units []*unit) {
+	c.running--
+	for _, u := range units {
+		delete(c.busy, u.name())
+		delete(c.retry, u.name())
+		for i := range u.list {
+			if e := u.list[i].Err; e != nil {
+				c.retry[u.name()] = e.RetryAt
+			}
+		}
+	}
+	c.done = append(c.done, units...)
+}
+
+// next is how long to wait before looking.
+func (c *crew) next() time.Duration {
+	if at := c.earliest(); !at.IsZero() {
+		return min(max(time.Until(at), 0), lookDelay)
+	}
+	return lookDelay
+}
+
+func (c *crew) earliest() time.Time {
+	var first time.Time
+	for _, at := range c.retry {
+		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// look reads the pod, reports progress, and begins what has become due for
+// regular containers that nobody is at work on. What concerns the whole pod is
+// for the next pass.
+func (c *crew) look(ctx context.Context) {
+	p := c.pass
+	if c.running == 0 || ctx.Err() != nil {
+		return
+	}
+	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
+	if err != nil {
+		return // the pass will find out
+	}
+	if p.req.Progress != nil {
+		p.req.Progress(status, append(append([]Step(nil), p.list...), c.steps()...))
+	}
+	actions := Plan(p.m.planInput(p.req, status))
+	if actions.KillPod || actions.CreateSandbox {
+		return
+	}
+	side := &pass{m: p.m, req: p.req, pod: p.pod, status: status, sandbox: p.sandbox, ips: p.ips}
+	for _, k := range actions.Kill {
+		if ref, ok := Find(p.pod, k.Name); ok && ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
+			side.actions.Kill = append(side.actions.Kill, k)
+		}
+	}
+	for _, s := range actions.Start {
+		if s.Ref.Group == GroupRegular && c.free(s.Name) {
+			side.actions.Start = append(side.actions.Start, s)
+		}
+	}
+	for name, at := range c.retry {
+		if c.free(name) && !at.IsZero() {
+			delete(c.retry, name) // its time has come, whether or not it is still wanted
+		}
+	}
+	units, _ := side.units()
+	for _, u := range units {
+		c.launch([]*unit{u}, func() { side.runUnit(ctx, u) })
+	}
+}
+
+// free reports whether a container may be worked on: nobody is at it, and it has
+// not failed in this pass, or its time has come.
+func (c *crew) free(name string) bool {
+	at, failed := c.retry[name]
+	return !c.busy[name] && (!failed || !at.IsZero() && !at.After(time.Now()))
+}
+
+// steps returns what was done. Of several tries of one container the last counts.
+func (c *crew) steps() []Step {
+	last := make(map[string]*unit, len(c.done))
+	for _, u := range c.done {
+		last[u.name()] = u
+	}
+	var all []Step
+	for _, u := range c.done {
+		if last[u.name()] == u || !u.failed() {
+			all = append(all, u.list...)
+		}
+	}
+	return all
+}
+
+// mayFollow: what comes after a sidecar that could not be started is tried all
+// the same; a plain init container is waited for.
+func (p *pass) mayFollow(u *unit) bool {
+	return u.start == nil || IsSidecar(u.start.Ref.Container(p.pod))
+}
+
+func (p *pass) units() (units, initial []*unit) {
+	byName := make(map[string]*unit, len(p.actions.Start)+len(p.actions.Kill))
+	for i := range p.actions.Kill {
+		k := &p.actions.Kill[i]
+		// Older instances of a name (RestartAll) are units of their own.
+		u := &unit{kill: k}
+		units = append(units, u)
+		byName[k.Name] = u
+	}
+	for i := range p.actions.Start {
+		s := &p.actions.Start[i]
+		u := byName[s.Name]
+		if u == nil {
+			u = &unit{}
+			units = append(units, u)
+		}
+		u.start = s
+	}
+	var rest []*unit
+	for _, u := range units {
+		if u.start != nil && u.start.Ref.Group == GroupInit {
+			initial = append(initial, u)
+		} else {
+			rest = append(rest, u)
+		}
+	}
+	return rest, initial
+}
+
+func (p *pass) runUnit(ctx context.Context, u *unit) {
+	if u.kill != nil {
+		c := p.instance(u.kill.ID)
+		if c == nil || c.State == StateExited || c.State == StateCreated {
+			c = nil // nothing to stop: a removal follows
+		}
+		if c != nil && !p.killUnit(ctx, u, c) {
+			return
+		}
+	}
+	if u.start != nil && ctx.Err() == nil {
+		p.start(ctx, u)
+	}
+}
+
+func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
+	pod, container := p.pod, p.containerOf(c)
+	if container == nil {
+		pod, container = RestorePod(p.status, c)
+	}
+	k := kill{pod: pod, container: container, instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
+	if u.kill.Reason == KillRestartAll {
+		zero := MinGracePeriod
+		k.override, k.skipHook = &zero, true
+	}
+	return p.m.killContainer(ctx, k, &u.steps)
+}
+
+func (p *pass) instance(id ContainerID) *ContainerStatus {
+	for i := range p.status.Containers {
+		if p.status.Containers[i].ID == id {
+			return &p.status.Containers[i]
+		}
+	}
+	return nil
+}
+
+func (p *pass) containerOf(c *ContainerStatus) *v1.Container {
+	if ref, ok := Find(p.pod, c.Name); ok {
+		return ref.Container(p.pod)
+	}
+	return nil
+}
+
+func (p *pass) removeKilled(ctx context.Context) {
+	for i := range p.actions.Kill {
+		k := &p.actions.Kill[i]
+		if !k.Remove {
+			continue
+		}
+		c := p.instance(k.ID)
+		if c == nil {
+			continue
+		}
+		if !p.remove(ctx, c) {
+			return
+		}
+		p.m.remember(p.pod.UID, ended(*c))
+		p.m.log.Debug("removed a container to restart it with its pod", zap.String("pod", podName(p.pod)), zap.String("container", k.Name))
+	}
+}
