@@ -98,14 +98,10 @@ func (f *flights) board(ctx context.Context, key flight, pull func(context.Conte
 	return p
 }
 
-// The kubelet's delays between failed pulls of one image for one pod.
-const (
-	pullBackoffInitial = 10 * time.Second
-	pullBackoffMax     = 300 * time.Second
-)
-
 // pullBackoff remembers failed pulls by pod and image.
 type pullBackoff struct {
+	policy Backoff
+
 	mu struct {
 		sync.Mutex
 		byPod map[types.UID]map[string]pullFailure
@@ -118,8 +114,8 @@ type pullFailure struct {
 	err   error
 }
 
-func newPullBackoff() *pullBackoff {
-	b := &pullBackoff{}
+func newPullBackoff(policy Backoff) *pullBackoff {
+	b := &pullBackoff{policy: policy.withDefaults()}
 	b.mu.byPod = make(map[types.UID]map[string]pullFailure)
 	return b
 }
@@ -146,9 +142,9 @@ func (b *pullBackoff) failed(uid types.UID, image string, err error, now time.Ti
 		b.mu.byPod[uid] = images
 	}
 	last, ok := images[image]
-	next := pullFailure{at: now, delay: pullBackoffInitial, err: err}
-	if ok && now.Sub(last.at) <= 2*pullBackoffMax {
-		next.delay = min(2*last.delay, pullBackoffMax)
+	next := pullFailure{at: now, delay: b.policy.Initial, err: err}
+	if ok && now.Sub(last.at) <= b.policy.Reset {
+		next.delay = min(2*last.delay, b.policy.Max)
 	}
 	images[image] = next
 }

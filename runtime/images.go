@@ -51,37 +51,28 @@ type imageKeeper struct {
 	backoff *pullBackoff
 }
 
-// ensure makes c's image present, as its pull policy says, and returns its ID.
-// The policy is the kubelet's: an unset one pulls.
-func (k *imageKeeper) ensure(ctx context.Context, pod *v1.Pod, c *v1.Container) (string, *imageFailure) {
-	image, err := NormalizeImage(c.Image)
+// inspect returns the ID of an image that is here, or "".
+func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, c *v1.Container, image string) (string, *imageFailure) {
+	id, err := k.images.ImageID(ctx, image)
 	if err != nil {
-		k.event(pod, c, v1.EventTypeWarning, EventInspectFailed, "Failed to apply default image tag: "+err.Error())
-		return "", &imageFailure{reason: ErrInvalidImageName, cause: err}
-	}
-	if c.ImagePullPolicy == v1.PullIfNotPresent || c.ImagePullPolicy == v1.PullNever {
-		id, err := k.images.ImageID(ctx, image)
-		switch {
-		case err != nil:
+		if ctx.Err() == nil {
 			k.event(pod, c, v1.EventTypeWarning, EventInspectFailed, fmt.Sprintf("Failed to inspect image %q: %v", image, err))
-			return "", &imageFailure{reason: ErrImageInspect, cause: fmt.Errorf("inspect image %q: %w", image, err)}
-		case id != "":
-			k.event(pod, c, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Container image %q already present on machine", image))
-			return id, nil
-		case c.ImagePullPolicy == v1.PullNever:
-			k.event(pod, c, v1.EventTypeWarning, EventErrImageNeverPull, fmt.Sprintf("Container image %q is not present with pull policy of Never", image))
-			return "", &imageFailure{reason: ErrImageNeverPull, cause: fmt.Errorf("image %q is not present, and its pull policy is Never", image)}
 		}
+		return "", &imageFailure{reason: ErrImageInspect, cause: fmt.Errorf("inspect image %q: %w", image, err)}
 	}
-	return k.pull(ctx, pod, c, image)
+	if id != "" {
+		k.event(pod, c, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Container image %q already present on machine", image))
+	}
+	return id, nil
 }
 
 // pull fetches an image, unless an earlier failure is too fresh.
 func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, c *v1.Container, image string) (string, *imageFailure) {
 	if at, last := k.backoff.wait(pod.UID, image, time.Now()); !at.IsZero() {
 		cause := fmt.Errorf("back-off pulling image %q: %w", image, last)
-		k.event(pod, c, v1.EventTypeNormal, EventBackOff, cause.Error())
-		return "", &imageFailure{reason: ErrImagePullBackOff, cause: cause, retryAt: at}
+		failure := &imageFailure{reason: ErrImagePullBackOff, cause: cause, retryAt: at}
+		k.failed(pod, c, failure)
+		return "", failure
 	}
 	k.event(pod, c, v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", image))
 	began := time.Now()
@@ -95,14 +86,15 @@ func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, c *v1.Container, im
 		return "", &imageFailure{reason: ErrImagePull, cause: context.Cause(ctx)}
 	}
 	k.backoff.failed(pod.UID, image, err, time.Now())
-	k.event(pod, c, v1.EventTypeWarning, EventFailed, fmt.Sprintf("Failed to pull image %q: %v", image, err))
 	reason := ErrImagePull
 	for _, known := range []error{ErrRegistryUnavailable, ErrSignatureValidationFailed} {
 		if errors.Is(err, known) {
 			reason = known
 		}
 	}
-	return "", &imageFailure{reason: reason, cause: fmt.Errorf("pull image %q: %w", image, err)}
+	failure := &imageFailure{reason: reason, cause: fmt.Errorf("pull image %q: %w", image, err)}
+	k.failed(pod, c, failure)
+	return "", failure
 }
 
 // fetch tries the credentials one after the other; the first that works wins.
@@ -134,38 +126,13 @@ func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (str
 	return "", errors.Join(errs...)
 }
 
-// prefetch begins to pull what the containers of a plan need while the sandbox
-// is made. What comes of it is found out when they start.
-func (k *imageKeeper) prefetch(ctx context.Context, pod *v1.Pod, starts []Start) (wait func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{}, len(starts))
-	n := 0
-	seen := make(map[string]bool)
-	for _, s := range starts {
-		c := s.Ref.Container(pod)
-		image, err := NormalizeImage(c.Image)
-		if err != nil || seen[image] || c.ImagePullPolicy == v1.PullNever {
-			continue
-		}
-		seen[image] = true
-		if at, _ := k.backoff.wait(pod.UID, image, time.Now()); !at.IsZero() {
-			continue
-		}
-		n++
-		go func() {
-			defer func() { done <- struct{}{} }()
-			if id, err := k.images.ImageID(ctx, image); err != nil || id != "" {
-				return
-			}
-			_, _ = k.fetch(ctx, pod, image)
-		}()
+// failed tells that a pull for c came to nothing.
+func (k *imageKeeper) failed(pod *v1.Pod, c *v1.Container, f *imageFailure) {
+	if f.reason == ErrImagePullBackOff {
+		k.event(pod, c, v1.EventTypeNormal, EventBackOff, f.cause.Error())
+		return
 	}
-	return func() {
-		cancel()
-		for range n {
-			<-done
-		}
-	}
+	k.event(pod, c, v1.EventTypeWarning, EventFailed, "Failed to "+f.cause.Error())
 }
 
 func (k *imageKeeper) event(pod *v1.Pod, c *v1.Container, eventType, reason, message string) {

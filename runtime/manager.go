@@ -40,6 +40,10 @@ type Options struct {
 	MaxConcurrentStarts int
 	// Keyring finds credentials for pulling images. Defaults to none.
 	Keyring Keyring
+	// PullBackoff is how long to wait after failed pulls of one image for one
+	// pod. Its Reset counts from the last failure. Defaults to the kubelet's: 10 s,
+	// 20 s … 300 s, and afresh after 600 s without one.
+	PullBackoff Backoff
 	// MaxParallelPulls bounds, over all pods, how many images are pulled at
 	// once. Defaults to 4.
 	MaxParallelPulls int
@@ -90,6 +94,8 @@ func New(opts Options) (*Manager, error) {
 		return nil, fmt.Errorf("runtime: Options.KeepExited is %d: want 0 or more", opts.KeepExited)
 	case opts.Backoff.Initial < 0 || opts.Backoff.Max < 0 || opts.Backoff.Reset < 0:
 		return nil, errors.New("runtime: Options.Backoff has a negative duration")
+	case opts.PullBackoff.Initial < 0 || opts.PullBackoff.Max < 0 || opts.PullBackoff.Reset < 0:
+		return nil, errors.New("runtime: Options.PullBackoff has a negative duration")
 	}
 	m := &Manager{
 		rt:         keepApart(opts.Runtime), // its abilities are found on opts.Runtime
@@ -116,7 +122,7 @@ func New(opts Options) (*Manager, error) {
 		if pulls == 0 {
 			pulls = 4
 		}
-		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(pulls), backoff: newPullBackoff()}
+		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(pulls), backoff: newPullBackoff(opts.PullBackoff)}
 	}
 	starts := opts.MaxConcurrentStarts
 	if starts == 0 {

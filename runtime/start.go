@@ -104,10 +104,10 @@ func (p *pass) backOff(ctx context.Context, u *unit, r Restart) {
 
 // ensureImage makes the container's image present, if the runtime has images.
 func (p *pass) ensureImage(ctx context.Context, u *unit, c *v1.Container) (id string, ok bool) {
-	if p.m.images == nil {
+	if p.images == nil {
 		return "", true
 	}
-	id, failure := p.m.images.ensure(ctx, p.pod, c)
+	id, failure := p.images.ensure(ctx, c)
 	if failure == nil {
 		return id, true
 	}

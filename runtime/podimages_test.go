@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// imageEvents are the events about images, and how often each was told.
+func (n *node) imageEvents() map[string]int {
+	out := map[string]int{}
+	n.events.mu.Lock()
+	defer n.events.mu.Unlock()
+	for _, line := range n.events.lines {
+		for _, reason := range []string{runtime.EventPulling, runtime.EventPulled, runtime.EventFailed, runtime.EventBackOff, runtime.EventInspectFailed} {
+			if line == fmt.Sprintf("Normal %s spec.containers{a}", reason) || line == fmt.Sprintf("Warning %s spec.containers{a}", reason) {
+				out[reason]++
+			}
+		}
+	}
+	return out
+}
+
+// What failed while the sandbox was made is not tried again at once, and what was
+// pulled then is not pulled again.
+func TestOneAttemptIsOnePull(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy  v1.PullPolicy
+		here    bool
+		sandbox time.Duration
+		fail    error
+		pulls   int
+		events  map[string]int
+	}{
+		"fails before the sandbox is there":     {v1.PullIfNotPresent, false, 2 * time.Second, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 1}},
+		"fails after the sandbox is there":      {v1.PullIfNotPresent, false, time.Millisecond, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 1}},
+		"succeeds before the sandbox is there":  {v1.PullIfNotPresent, false, 2 * time.Second, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
+		"succeeds after the sandbox is there":   {v1.PullIfNotPresent, false, time.Millisecond, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
+		"is here":                               {v1.PullIfNotPresent, true, 2 * time.Second, nil, 0, map[string]int{"Pulled": 1}},
+		"Always, and fails before":              {v1.PullAlways, true, 2 * time.Second, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 1}},
+		"Always, and succeeds before":           {v1.PullAlways, false, 2 * time.Second, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
+		"Always, is here, and succeeds after":   {v1.PullAlways, true, time.Millisecond, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
+		"without a policy, and succeeds before": {"", false, 2 * time.Second, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(n *node) {
+				r := n.withImages(runtime.Options{})
+				n.inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Latency: tc.sandbox})
+				r.failWith, r.here["img-a:latest"] = []error{tc.fail}, tc.here
+				pod := newPod(regular("a"))
+				pod.Spec.Containers[0].ImagePullPolicy = tc.policy
+				began := time.Now()
+				err := n.sync(pod).Err()
+				require.Equal(n, tc.fail != nil, errors.Is(err, runtime.ErrImagePull), err)
+				require.Len(n, r.pulls, tc.pulls)
+				require.Equal(n, tc.events, n.imageEvents())
+				if tc.pulls > 0 {
+					require.Equal(n, max(tc.sandbox, time.Second), time.Since(began), "at the same time")
+				}
+			})
+		})
+	}
+}
+
+// Containers of one pod that want one image fail together, once.
+func TestContainersShareAnAttempt(t *testing.T) {
+	inBubble(t, func(n *node) {
+		r := n.withImages(runtime.Options{})
+		pod := newPod(regular("a", "b", "c"))
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Image = "same"
+		}
+		r.failWith = []error{errors.New("401"), nil}
+		result := n.sync(pod)
+		require.Len(n, r.pulls, 1)
+		require.Len(n, result.Steps, 4)
+		for _, s := range result.Steps[1:] {
+			require.ErrorIs(n, s.Err, runtime.ErrImagePull)
+		}
+		for _, c := range []string{"a", "b", "c"} {
+			require.Contains(n, n.events.lines, "Warning Failed spec.containers{"+c+"}")
+		}
+		at, _ := n.sync(pod).RetryAt()
+		require.Equal(n, 10*time.Second, time.Until(at), "the delay of one failure, not of three")
+		time.Sleep(time.Until(at))
+		require.NoError(n, n.sync(pod).Err())
+		require.Len(n, r.pulls, 2)
+	})
+}
+
+// A sandbox that cannot be made ends the pull that was for it; that was no
+// failure of the image.
+func TestPullEndsWithItsSandbox(t *testing.T) {
+	inBubble(t, func(n *node) {
+		r := n.withImages(runtime.Options{})
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Latency: time.Second / 2, Err: errors.New("no network"), Times: 1})
+		pod := newPod(regular("a"))
+		began := time.Now()
+		require.ErrorIs(n, n.sync(pod).Err(), runtime.ErrCreatePodSandbox)
+		require.Equal(n, time.Second/2, time.Since(began))
+		require.Equal(n, 1, r.abandoned)
+		require.NoError(n, n.sync(pod).Err(), "no back-off")
+	})
+}
+
+func TestPullBackoffIsTheCallers(t *testing.T) {
+	inBubble(t, func(n *node) {
+		r := n.withImages(runtime.Options{PullBackoff: runtime.Backoff{Initial: time.Second, Max: 3 * time.Second, Reset: time.Minute}})
+		pod := newPod(regular("a"))
+		fails := func() time.Duration {
+			r.failWith = []error{errors.New("401")}
+			require.ErrorIs(n, n.sync(pod).Err(), runtime.ErrImagePull)
+			at, _ := n.sync(pod).RetryAt()
+			defer func() { time.Sleep(time.Until(at)) }()
+			return time.Until(at)
+		}
+		require.Equal(n, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second},
+			[]time.Duration{fails(), fails(), fails(), fails()})
+		time.Sleep(time.Minute)
+		require.Equal(n, time.Second, fails(), "afresh")
+	})
+	_, err := runtime.New(runtime.Options{Runtime: (*fake.Runtime)(nil), Generator: (*runtime.DefaultGenerator)(nil), PullBackoff: runtime.Backoff{Max: -1}})
+	require.ErrorContains(t, err, "Options.PullBackoff")
+}
