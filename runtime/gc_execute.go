@@ -87,7 +87,10 @@ func (c *collection) stop(ctx context.Context, a GCAction) (stopped bool, err er
 		}
 		pod, container := RestorePod(status, instance)
 		var s steps
-		k := kill{pod: pod, container: container, instance: instance, reason: KillUnknownState, message: "Stopping container " + a.Name + ", whose state is unknown"}
+		k := kill{
+			pod: pod, container: container, instance: instance, podIPs: status.addressesOf(instance),
+			reason: KillUnknownState, message: "Stopping container " + a.Name + ", whose state is unknown",
+		}
 		if c.m.killContainer(ctx, k, &s) {
 			return true, nil
 		}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Which is which instance of a container is meant.
+type Which uint8
+
+// The instances.
+const (
+	Current  Which = iota // the one that runs, else the last one that did
+	Previous              // the one before, as lastState tells of it
+)
+
+// UnavailableError says that there is no instance of a container to read logs
+// from, and why. It is the caller's fault, or it is too early: HTTP 400.
+type UnavailableError struct {
+	Container string
+	Why       string // after "container … ", for people
+}
+
+func (e *UnavailableError) Error() string { return fmt.Sprintf("container %q %s", e.Container, e.Why) }
+
+// Choose returns the instance of a container that logs are read from, by the
+// rules of the 1.36 kubelet: the instance that runs; else the one that ended
+// last, whether it is the state or the last state; for Previous always the one
+// of the last state. The error is an *UnavailableError, or that of an ID that
+// cannot be read.
+func Choose(status *v1.PodStatus, container string, which Which) (runtime.ContainerID, error) {
+	c := find(status, container)
+	if c == nil {
+		return runtime.ContainerID{}, &UnavailableError{container, "is not available"}
+	}
+	id, why := choose(c, which)
+	if id == "" {
+		return runtime.ContainerID{}, &UnavailableError{container, why}
+	}
+	parsed, err := runtime.ParseContainerID(id)
+	if err != nil {
+		return parsed, fmt.Errorf("container %q: %w", container, err)
+	}
+	return parsed, nil
+}
+
+// find looks at regular containers first, then init, then ephemeral ones.
+func find(status *v1.PodStatus, name string) *v1.ContainerStatus {
+	for _, list := range [][]v1.ContainerStatus{
+		status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses,
+	} {
+		if i := slices.IndexFunc(list, func(c v1.ContainerStatus) bool { return c.Name == name }); i >= 0 {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+func choose(c *v1.ContainerStatus, which Which) (id, why string) {
+	last := ""
+	if t := c.LastTerminationState.Terminated; t != nil {
+		last = t.ContainerID
+	}
+	state := c.State
+	switch {
+	case which == Previous:
+		return last, "has no previous instance that terminated"
+	case state.Running != nil:
+		return c.ContainerID, "is running, but its ID is not known"
+	case state.Terminated != nil && state.Terminated.ContainerID != "":
+		return state.Terminated.ContainerID, ""
+	case state.Terminated != nil || c.LastTerminationState.Terminated != nil:
+		return last, "is terminated, and its log cannot be found"
+	case state.Waiting == nil:
+		return "", "is waiting to start: no logs yet"
+	}
+	switch state.Waiting.Reason {
+	case runtime.ErrImagePull.Error():
+		return "", "is waiting to start: image can't be pulled"
+	case runtime.ErrImagePullBackOff.Error():
+		return "", "is waiting to start: trying and failing to pull image"
+	case "":
+		return "", "is waiting to start: no logs yet"
+	default:
+		return "", "is waiting to start: " + state.Waiting.Reason
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package logs reads the log files of containers, and keeps them from growing:
+// the kubelet's log reader and container log manager as a library.
+//
+//	id, err := logs.Choose(&pod.Status, "main", logs.Current) // which instance is meant
+//	opts, err := logs.NewOptions(&v1.PodLogOptions{Follow: true}, time.Now())
+//	result, err := logs.Read(ctx, logs.Request{
+//		Path:    container.LogPath, // of that instance's runtime.ContainerStatus
+//		Options: opts,
+//		Stdout:  w,
+//		Stderr:  w,
+//		Running: logs.Running(rt, pod.UID, id),
+//	})
+//
+//	rotator, err := logs.NewRotator(logs.RotatorOptions{
+//		Reopener: rt, // cri.Runtime is one
+//		Logs:     logs.RunningLogs(rt),
+//	})
+//	go rotator.Run(ctx)
+//
+// # The caller's duties
+//
+//  1. Give paths that come from a backend, never from a user.
+//  2. Have one Rotator for each folder of logs.
+//  3. Remove the logs of pods that are gone: runtime.Manager.GarbageCollect, or
+//     Rotator.Clean.
+//
+// # Who owns which goroutine
+//
+// Read has none. Rotator.RotateAll has one for each log it is at, as many as
+// RotatorOptions.Workers; they end before it does.
+//
+// # Files
+//
+//	0.log                     what the runtime writes to; 0 is the restart count
+//	0.log.20260701-120000     rotated last, not compressed
+//	0.log.20260701-113000.gz  rotated before that
+//	0.log.20260701-113000.gz.tmp  being compressed; removed if that is interrupted
+//
+// # Differences from the kubelet
+//
+//   - What was rotated out is read, too, and counts for tail (kubernetes#59902).
+//     Follow misses no file if a log is rotated several times meanwhile.
+//   - A line in pieces is put together, up to 256 KiB, so that stdout and stderr
+//     do not mix within a line; tail counts it once. Tail does not count lines of
+//     a stream that is not wanted, so it can be combined with one stream.
+//   - Follow looks for changes instead of watching the folder; see Request.Poll.
+//   - An interrupted rotation is healed at the next look, not at the next
+//     rotation. A full disk does not keep a log from being rotated. Two rotations
+//     within a second do not share a name.
+//   - Putting a log back never replaces one that was reopened after all.
+//   - Compressed files keep their times.
+package logs

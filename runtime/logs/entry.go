@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Stream is which of a container's outputs a line was written to.
+type Stream uint8
+
+// The streams.
+const (
+	Stdout Stream = iota
+	Stderr
+)
+
+// String returns the CRI's word.
+func (s Stream) String() string {
+	if s == Stderr {
+		return "stderr"
+	}
+	return "stdout"
+}
+
+// Entry is one line of a log file: a line that the container wrote, or a piece
+// of a long one.
+type Entry struct {
+	Time   time.Time // when it was written to the log
+	Stream Stream
+	// Partial: the line goes on in the stream's next entry.
+	Partial bool
+	Text    []byte // without a newline; it points into what was parsed
+
+	offset int64 // where its line begins in the file, if a decoder read it
+}
+
+// ErrMalformed says that a line of a log file is in none of the known formats.
+// The line itself may be secret and is not in the error.
+var ErrMalformed = errors.New("malformed log entry")
+
+// ParseEntry reads one line of a log file, with or without its newline. It may
+// be in the CRI's format,
+//
+//	2026-07-01T12:00:00.000000001Z stdout F the text
+//
+// where the tag is F for a full line and P for a partial one, perhaps with more
+// tags after colons, which mean nothing yet; or in that of Docker's json-file
+// driver, as dockershim and cri-dockerd have it:
+//
+//	{"log":"the text\n","stream":"stdout","time":"2026-07-01T12:00:00.000000001Z"}
+func ParseEntry(line []byte) (Entry, error) {
+	line = bytes.TrimSuffix(line, []byte{'\n'})
+	if len(line) > 0 && line[0] == '{' {
+		return parseDocker(line)
+	}
+	return parseCRI(line)
+}
+
+func parseCRI(line []byte) (e Entry, err error) {
+	stamp, rest, ok := bytes.Cut(line, []byte{' '})
+	if !ok || e.Time.UnmarshalText(stamp) != nil {
+		return Entry{}, ErrMalformed
+	}
+	stream, rest, ok := bytes.Cut(rest, []byte{' '})
+	if !ok || !e.Stream.read(string(stream)) {
+		return Entry{}, ErrMalformed
+	}
+	tags, text, ok := bytes.Cut(rest, []byte{' '})
+	if !ok {
+		return Entry{}, ErrMalformed
+	}
+	tag, _, _ := bytes.Cut(tags, []byte{':'})
+	switch string(tag) {
+	case "F":
+	case "P":
+		e.Partial = true
+	default:
+		return Entry{}, ErrMalformed
+	}
+	e.Text = text
+	return e, nil
+}
+
+func (s *Stream) read(word string) bool {
+	switch word {
+	case "stdout":
+		*s = Stdout
+	case "stderr":
+		*s = Stderr
+	default:
+		return false
+	}
+	return true
+}
+
+func parseDocker(line []byte) (Entry, error) {
+	var raw struct {
+		Log    *string   `json:"log"`
+		Stream string    `json:"stream"`
+		Time   time.Time `json:"time"`
+	}
+	var e Entry
+	if json.Unmarshal(line, &raw) != nil || raw.Log == nil || raw.Time.IsZero() || !e.Stream.read(raw.Stream) {
+		return Entry{}, ErrMalformed
+	}
+	e.Time, e.Text = raw.Time, []byte(*raw.Log)
+	if e.Partial = !bytes.HasSuffix(e.Text, []byte{'\n'}); !e.Partial {
+		e.Text = e.Text[:len(e.Text)-1]
+	}
+	return e, nil
+}

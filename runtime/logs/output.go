@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// maxLine is how much of a line that is in pieces is held back until it is
+// complete, so that the streams do not mix within a line. A longer one is
+// written piece by piece.
+const maxLine = 256 << 10
+
+// batch is how much is collected before it is written.
+const batch = 32 << 10
+
+// timeLayout is RFC 3339 with a fixed width.
+const timeLayout = "2006-01-02T15:04:05.000000000Z07:00"
+
+// errLimit ends reading when Options.LimitBytes have been written.
+var errLimit = errors.New("limit reached")
+
+// output joins entries to lines and writes those that are asked for.
+type output struct {
+	writers    [2]io.Writer // by stream; nil: not wanted
+	since      time.Time
+	timestamps bool
+	limit      int64 // bytes that may still be written; negative: any number
+	emit       int64 // lines that end before this offset of the file are dropped
+
+	lines  [2]line
+	batch  []byte // of one stream
+	stream Stream
+
+	written, bytes int64 // lines and bytes
+}
+
+// line is one that is not complete yet.
+type line struct {
+	open  bool
+	at    time.Time // of its first piece
+	old   bool      // before since
+	begun bool      // some of it was written
+	last  int64     // offset of its newest piece
+	text  []byte
+}
+
+func (o *output) wants(s Stream) bool { return o.writers[s] != nil }
+
+// turn goes on with another file, of which lines that end before emit are not
+// wanted. Lines that are not complete go on in it.
+func (o *output) turn(emit int64) {
+	o.emit = emit
+	for s := range o.lines {
+		o.lines[s].last = emit
+	}
+}
+
+// add takes the next entry.
+func (o *output) add(e Entry) error {
+	if !o.wants(e.Stream) {
+		return nil
+	}
+	l := &o.lines[e.Stream]
+	if !l.open {
+		*l = line{open: true, at: e.Time, old: e.Time.Before(o.since), text: l.text[:0]}
+	}
+	l.last = e.offset
+	if !e.Partial {
+		return o.end(e.Stream, e.Text, "\n")
+	}
+	if l.old {
+		return nil
+	}
+	if len(l.text)+len(e.Text) <= maxLine {
+		l.text = append(l.text, e.Text...)
+		return nil
+	}
+	if e.offset < o.emit { // it may be one of those: better lose its beginning
+		l.text = l.text[:0]
+		return nil
+	}
+	begun := l.begun
+	l.begun = true
+	err := o.write(e.Stream, begun, l.at, l.text, e.Text, "")
+	l.text = l.text[:0]
+	return err
+}
+
+// end completes a line.
+func (o *output) end(s Stream, text []byte, newline string) error {
+	l := &o.lines[s]
+	l.open = false
+	if l.old || l.last < o.emit {
+		return nil
+	}
+	o.written++
+	return o.write(s, l.begun, l.at, l.text, text, newline)
+}
+
+// finish writes lines that will not be completed any more, as they are.
+func (o *output) finish() error {
+	for s := range o.lines {
+		if o.lines[s].open {
+			if err := o.end(Stream(s), nil, ""); err != nil {
+				return err
+			}
+		}
+	}
+	return o.flush()
+}
+
+// write puts the pieces of a line, which may have begun before, into the batch.
+func (o *output) write(s Stream, begun bool, at time.Time, text, more []byte, newline string) error {
+	if o.stream != s {
+		if err := o.flush(); err != nil {
+			return err
+		}
+		o.stream = s
+	}
+	if o.timestamps && !begun {
+		o.batch = at.UTC().AppendFormat(o.batch, timeLayout)
+		o.batch = append(o.batch, ' ')
+	}
+	o.batch = append(append(append(o.batch, text...), more...), newline...)
+	if len(o.batch) >= batch || o.limit >= 0 && int64(len(o.batch)) >= o.limit {
+		return o.flush()
+	}
+	return nil
+}
+
+// flush writes the batch, or what of it the limit allows.
+func (o *output) flush() error {
+	out, full := o.batch, false
+	if o.limit >= 0 && int64(len(out)) >= o.limit {
+		out, full = out[:o.limit], true
+	}
+	o.batch = o.batch[:0]
+	if len(out) > 0 {
+		n, err := o.writers[o.stream].Write(out)
+		o.bytes += int64(n)
+		if err != nil {
+			return err
+		}
+		if o.limit >= 0 {
+			o.limit -= int64(len(out))
+		}
+	}
+	if full {
+		return errLimit
+	}
+	return nil
+}

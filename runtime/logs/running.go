@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Running returns a func for Request.Running: whether an instance of a pod's
+// container may still write. It may as long as it has not exited; one without a
+// record may not.
+func Running(rt runtime.Runtime, uid types.UID, id runtime.ContainerID) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		status, err := rt.PodStatus(ctx, uid)
+		if err != nil {
+			return false, err
+		}
+		for i := range status.Containers {
+			if c := &status.Containers[i]; c.ID == id {
+				return c.State != runtime.StateExited, nil
+			}
+		}
+		return false, nil
+	}
+}
+
+// RunningLogs returns a func for RotatorOptions.Logs: the logs of all containers
+// that run or may run. It remembers where they are, so it is one List as long as
+// no container is started.
+func RunningLogs(rt runtime.Runtime) func(context.Context) ([]Log, error) {
+	l := &lister{rt: rt, known: map[runtime.ContainerID]string{}}
+	return l.list
+}
+
+type lister struct {
+	rt    runtime.Runtime
+	mu    sync.Mutex
+	known map[runtime.ContainerID]string // paths of those listed last; never written, only replaced
+}
+
+func (l *lister) list(ctx context.Context) ([]Log, error) {
+	pods, err := l.rt.List(ctx, runtime.ListOptions{RunningOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	known := l.known
+	l.mu.Unlock()
+	var out []Log
+	var errs []error
+	seen := map[runtime.ContainerID]string{}
+	for _, pod := range pods {
+		paths, err := l.paths(ctx, pod, known)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pod %s: %w", pod.UID, err))
+		}
+		for _, c := range pod.Running() {
+			path, ok := paths[c.ID]
+			if ok {
+				seen[c.ID] = path
+			}
+			if path != "" {
+				out = append(out, Log{ID: c.ID, Path: path})
+			}
+		}
+	}
+	l.mu.Lock()
+	l.known = seen
+	l.mu.Unlock()
+	return out, errors.Join(errs...)
+}
+
+// paths finds where the containers of a pod log to, from what is known, what the
+// listing says, or the pod's full status.
+func (l *lister) paths(ctx context.Context, pod *runtime.PodStatus, known map[runtime.ContainerID]string) (map[runtime.ContainerID]string, error) {
+	paths := map[runtime.ContainerID]string{}
+	missing := false
+	for _, c := range pod.Running() {
+		path, ok := known[c.ID]
+		if !ok && c.LogPath != "" {
+			path, ok = c.LogPath, true
+		}
+		if ok {
+			paths[c.ID] = path
+		}
+		missing = missing || !ok
+	}
+	if !missing {
+		return paths, nil
+	}
+	full, err := l.rt.PodStatus(ctx, pod.UID)
+	if err != nil {
+		return paths, err
+	}
+	for i := range full.Containers {
+		paths[full.Containers[i].ID] = full.Containers[i].LogPath
+	}
+	return paths, nil
+}
