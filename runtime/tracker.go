@@ -119,7 +119,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 }
 
 func (t *Tracker) relistForever(ctx context.Context) {
-	failing := false
+	failing, pause := false, minRetry
 	for delay := time.Duration(0); ; {
 		if !sleep(ctx, delay) {
 			return
@@ -135,9 +135,10 @@ func (t *Tracker) relistForever(ctx context.Context) {
 			t.log.Info("the runtime lists pods again")
 		}
 		failing = err != nil
-		delay = t.pace(time.Since(began))
 		if failing {
-			delay = min(max(delay, minWatchBackoff), maxWatchBackoff)
+			delay, pause = pause, min(2*pause, maxRetry)
+		} else {
+			delay, pause = t.pace(time.Since(began)), minRetry
 		}
 	}
 }
@@ -150,32 +151,41 @@ func (t *Tracker) pace(took time.Duration) time.Duration {
 	return min(max(200*took, 200*time.Millisecond), time.Second)
 }
 
-// The pause before a broken watch is tried again doubles between these.
+// The pause before a listing that failed or a broken watch is tried again
+// doubles between these. The longest is a compromise between the calls that a
+// runtime gets that is starting, and the time until its return is noticed.
 const (
-	minWatchBackoff = 100 * time.Millisecond
-	maxWatchBackoff = 5 * time.Second
+	minRetry = 100 * time.Millisecond
+	maxRetry = 2 * time.Second
 )
 
 // watch follows the runtime's hints. A watch begins with a hint for every pod
 // that exists, so nothing falls between two of them.
 func (t *Tracker) watch(ctx context.Context, w Watcher) {
-	delay := minWatchBackoff
+	failing, delay := false, minRetry
 	for ctx.Err() == nil {
 		began := time.Now()
 		for uid, err := range w.Watch(ctx) {
 			if err != nil {
-				t.log.Warn("watching the runtime ended, trying again", zap.Error(err))
+				if !failing && ctx.Err() == nil {
+					t.log.Warn("watching the runtime ended, trying again", zap.Error(err))
+				}
+				failing = true
 				break
 			}
+			if failing {
+				t.log.Info("the runtime is watched again")
+			}
+			failing = false
 			t.Mark(uid)
 		}
-		if time.Since(began) > maxWatchBackoff {
-			delay = minWatchBackoff
+		if time.Since(began) > maxRetry {
+			delay = minRetry
 		}
 		if !sleep(ctx, delay) {
 			return
 		}
-		delay = min(2*delay, maxWatchBackoff)
+		delay = min(2*delay, maxRetry)
 	}
 }
 

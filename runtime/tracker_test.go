@@ -137,3 +137,29 @@ func TestTrackerSaysWhenTheRuntimeIsDown(t *testing.T) {
 		require.ErrorContains(n, tracker.Health(), "does not return")
 	})
 }
+
+// A runtime that is down is asked ever more rarely, and its return is noticed
+// within two seconds all the same.
+func TestTrackerAsksARuntimeThatIsDownRarely(t *testing.T) {
+	for name, hide := range map[string]func(runtime.Runtime) runtime.Runtime{
+		"watched": func(rt runtime.Runtime) runtime.Runtime { return rt },
+		"listed":  func(rt runtime.Runtime) runtime.Runtime { return listOnly{rt} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(n *node) {
+				pod := newPod()
+				n.mustSync(pod)
+				n.inject(fake.Fault{On: fake.Target{Op: fake.OpList}, Err: errors.New("down"), For: time.Minute})
+				n.inject(fake.Fault{On: fake.Target{Op: fake.OpWatch}, Err: errors.New("down"), For: time.Minute})
+				calls := func() int { return n.world.Total(fake.OpList) + n.world.Total(fake.OpWatch) }
+				before := calls()
+				tracker := n.track(hide(n.rt))
+				n.pass(59 * time.Second)
+				require.Less(n, calls()-before, 75)
+				require.Empty(n, tracker.Take())
+				n.pass(3 * time.Second)
+				require.Equal(n, []types.UID{pod.UID}, tracker.Take())
+			})
+		})
+	}
+}
