@@ -140,7 +140,7 @@ func (r *resizer) checkMemory(ctx context.Context, list []Resize) error {
 	for i := range list {
 		step := &list[i]
 		limit := demandIn(&step.To).memoryLimit
-		if step.Resource != v1.ResourceMemory || !limitFalls(demandIn(&step.From).memoryLimit, limit) {
+		if !limitFalls(demandIn(&step.From).memoryLimit, limit) {
 			continue
 		}
 		if r.meter == nil {

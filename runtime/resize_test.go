@@ -89,7 +89,17 @@ func TestUpstream128675LimitsComeAndGoInPlace(t *testing.T) {
 }
 
 func TestResizeThatWantsARestart(t *testing.T) {
+	for name, see := range map[string]func(*fake.Runtime) runtime.Runtime{
+		"made by this agent":    func(rt *fake.Runtime) runtime.Runtime { return rt },
+		"made by another agent": func(rt *fake.Runtime) runtime.Runtime { return foreign{rt} },
+	} {
+		t.Run(name, func(t *testing.T) { testResizeThatWantsARestart(t, see) })
+	}
+}
+
+func testResizeThatWantsARestart(t *testing.T, see func(*fake.Runtime) runtime.Runtime) {
 	inBubble(t, func(n *node) {
+		n.restartOver(see(n.rt))
 		// It has crashed often: its next restart would have to wait.
 		n.world.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 1), fake.Exit(time.Second, 1), fake.Script{})
 		pod := n.resized(newPod(grace(3)), "c cpu=100m/100m memory=1Gi/1Gi restart=memory")
@@ -112,7 +122,7 @@ func TestResizeThatWantsARestart(t *testing.T) {
 		st := r.Status.Latest("c")
 		require.Equal(n, runtime.StateRunning, st.State, "a crash loop does not hold up what is resized")
 		require.EqualValues(n, 3, st.RestartCount)
-		require.JSONEq(n, `{"limits":{"cpu":"100m","memory":"2Gi"},"requests":{"cpu":"100m","memory":"2Gi"}}`, st.Annotations[runtime.AnnotationResources])
+		require.JSONEq(n, `{"limits":{"cpu":"100m","memory":"2Gi"},"requests":{"cpu":"100m","memory":"2Gi"}}`, n.latest(pod, "c").Annotations[runtime.AnnotationResources])
 		require.NoError(n, n.world.NoOverlap("c"))
 	})
 }
@@ -258,6 +268,56 @@ func TestAResizeEndsWithItsContext(t *testing.T) {
 		require.Equal(n, runtime.Resizing{UnderWay: true}, resizing)
 		n.mustSync(pod)
 		require.Equal(n, "2", n.latest(pod, "a").Resources.Limits.Cpu().String())
+	})
+}
+
+// cancelling ends its caller's context with the first update, which it does.
+type cancelling struct {
+	*fake.Runtime
+	cancel context.CancelFunc
+}
+
+func (c cancelling) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
+	defer c.cancel()
+	return c.Runtime.UpdateResources(ctx, id, want)
+}
+
+func TestNoStepIsTakenOnceItsContextHasEnded(t *testing.T) {
+	inBubble(t, func(n *node) {
+		ctx, cancel := context.WithCancel(n.Context())
+		n.restartOver(cancelling{n.rt, cancel})
+		pod := n.resized(newPod(), "c cpu=1/1 memory=1Gi/1Gi")
+		n.mustSync(pod)
+		r := n.manager.SyncPod(ctx, runtime.SyncRequest{Pod: n.resized(pod, "c cpu=2/2 memory=2Gi/2Gi")})
+		require.ErrorIs(n, r.Err(), context.Canceled)
+		require.NotErrorIs(n, r.Err(), runtime.ErrResizePodInPlace)
+		require.Equal(n, []string{"c cpu 1/1 memory 2Gi/2Gi"}, n.updates())
+	})
+}
+
+// What an init container of an older sandbox was given says nothing about the
+// one that runs.
+func TestResizeGoesByTheCurrentSandbox(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := n.resized(newPod(sidecar("s"), regular("a")), "s cpu=1/1")
+		status := n.mustSync(pod)
+		old := *status.Latest("s")
+		old.ID.ID, old.Sandbox, old.State, old.Annotations, old.Resources = "old", "old", runtime.StateExited, nil, nil
+		status.Containers = append([]runtime.ContainerStatus{old}, status.Containers...)
+		status.Sandboxes = append(status.Sandboxes, runtime.SandboxStatus{ID: "old"})
+		r := n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Status: status})
+		require.Empty(n, r.Plans)
+	})
+}
+
+func TestResizingOfACallThatSawNothing(t *testing.T) {
+	inBubble(t, func(n *node) {
+		resizing := runtime.Resizing{UnderWay: true, Error: "busy"}
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpPodStatus}, Times: 1, Err: errors.New("no")})
+		resizing.Apply(n.sync(newPod()))
+		require.Equal(n, runtime.Resizing{UnderWay: true, Error: "busy"}, resizing, "nothing new")
+		resizing.Apply(n.sync(newPod()))
+		require.Equal(n, runtime.Resizing{}, resizing)
 	})
 }
 
