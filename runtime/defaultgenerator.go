@@ -45,8 +45,9 @@ type DefaultGeneratorOptions struct {
 // and log paths. DNS, hosts files and service variables are not its job; a
 // caller who wants them wraps it and adds to the specs.
 //
-// It also counts restarts from log files (RestartCounter). It keeps nothing
-// between calls and is safe for concurrent use.
+// It also counts restarts from log files (RestartCounter) and removes those of
+// instances that nobody will ask for (LogRemover). It keeps nothing between calls
+// and is safe for concurrent use.
 type DefaultGenerator struct {
 	opts DefaultGeneratorOptions
 }
@@ -54,6 +55,7 @@ type DefaultGenerator struct {
 var (
 	_ Generator      = (*DefaultGenerator)(nil)
 	_ RestartCounter = (*DefaultGenerator)(nil)
+	_ LogRemover     = (*DefaultGenerator)(nil)
 )
 
 // NewDefaultGenerator checks opts and touches nothing. Slices and maps in opts

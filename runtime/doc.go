@@ -65,7 +65,8 @@
 //     waits for a listing (#45278). The tracker hands over a set of dirty pods,
 //     not a queue of events that overflows (#72709).
 //   - Ended instances are pruned where their successor starts, not by a deleter
-//     with a bounded queue; the newest ended one always stays (#104107).
+//     with a bounded queue; the newest ended one always stays (#104107). Their
+//     logs go with them, if the Generator is a LogRemover.
 //
 // # Differences from the proposed API
 //

@@ -147,10 +147,12 @@ func TestGarbageCollectKeepsTheLogsOfRecords(t *testing.T) {
 			n.pass(11 * time.Minute)
 		}
 		dir := filepath.Join(n.logs, "default_web_uid-web", "c")
+		require.NoError(n, os.WriteFile(filepath.Join(dir, "0.log"), nil, 0o600))
+		require.NoError(n, os.WriteFile(filepath.Join(dir, "2.log"), nil, 0o600))
 		require.NoError(n, os.WriteFile(filepath.Join(dir, "2.log.20260701-120000.gz"), nil, 0o600), "rotated")
 		require.NoError(n, os.WriteFile(filepath.Join(dir, "3.log.20260701-120000"), nil, 0o600), "rotated")
 		require.NoError(n, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600))
-		require.Len(n, n.files(), 8, "pruned records have left their logs")
+		require.Len(n, n.files(), 7, "as if an agent had ended between pruning a record and its logs")
 		require.NoError(n, n.collect())
 		require.Equal(n, []string{"default_web_uid-web/c/4.log", "default_web_uid-web/c/notes.txt"}, n.files(),
 			"one ended instance was one too many, and went with its logs")

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"go.uber.org/zap"
 )
 
 // start makes and starts one container, unless its back-off says to wait.
@@ -52,7 +50,7 @@ func (p *pass) start(ctx context.Context, u *unit) {
 		return
 	}
 	u.done(StartContainer, container.Name)
-	p.prune(ctx, container.Name)
+	p.prune(ctx, container.Name, count)
 }
 
 // previous is the newest instance of the unit's container: what was just
@@ -176,24 +174,4 @@ func (p *pass) postStart(ctx context.Context, u *unit, c *v1.Container, id Conta
 	}
 	p.m.killContainer(ctx, k, &u.steps)
 	return false
-}
-
-// prune removes older ended instances of a container that was just started. The
-// newest ended one stays: it is what lastState shows, and nobody may have been
-// told of it yet (#104107).
-func (p *pass) prune(ctx context.Context, name string) {
-	kept := 0
-	for i := range p.status.Containers {
-		c := &p.status.Containers[i]
-		if c.Name != name || c.State == StateCreated {
-			continue
-		}
-		if kept++; kept <= p.m.keepExited || c.State != StateExited {
-			continue
-		}
-		if err := gone(p.m.rt.RemoveContainer(ctx, c.ID)); err != nil && ctx.Err() == nil {
-			p.m.log.Warn("could not remove an ended container",
-				zap.String("pod", podName(p.pod)), zap.String("container", name), zap.Stringer("containerID", c.ID), zap.Error(err))
-		}
-	}
 }

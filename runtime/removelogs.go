@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+)
+
+// LogRemover is an optional ability of a Generator: to remove the log file of
+// one instance of a container, and everything that was rotated from it. The
+// instance has ended, and its record is gone. It touches nothing outside of the
+// pod's log directory, wherever links lead; logs that are not there are no
+// error. What it leaves is found by Manager.GarbageCollect.
+type LogRemover interface {
+	RemoveLogs(pod *v1.Pod, container string, restartCount int32) error
+}
+
+// prune removes older ended instances of a container that was just started with
+// a restart count, and their logs. The newest ended one stays: it is what
+// lastState shows, and nobody may have been told of it yet (#104107).
+func (p *pass) prune(ctx context.Context, name string, started int32) {
+	kept := 0
+	keep := map[int32]bool{} // restart counts whose logs stay
+	var drop []int32
+	for i := range p.status.Containers {
+		c := &p.status.Containers[i]
+		if c.Name != name {
+			continue
+		}
+		if c.State == StateCreated {
+			keep[c.RestartCount] = true
+			continue
+		}
+		if kept++; kept <= p.m.keepExited || c.State != StateExited {
+			keep[c.RestartCount] = true
+			continue
+		}
+		if err := gone(p.m.rt.RemoveContainer(ctx, c.ID)); err != nil {
+			keep[c.RestartCount] = true
+			if ctx.Err() == nil {
+				p.m.log.Warn("could not remove an ended container",
+					zap.String("pod", podName(p.pod)), zap.String("container", name), zap.Stringer("containerID", c.ID), zap.Error(err))
+			}
+			continue
+		}
+		drop = append(drop, c.RestartCount)
+	}
+	remover, ok := p.m.gen.(LogRemover)
+	if !ok {
+		return
+	}
+	for _, count := range drop {
+		// The next restart count is read from the highest that has a log.
+		if keep[count] || count >= started {
+			continue
+		}
+		if err := remover.RemoveLogs(p.pod, name, count); err != nil {
+			p.m.log.Warn("could not remove the logs of an ended container",
+				zap.String("pod", podName(p.pod)), zap.String("container", name), zap.Error(err))
+		}
+	}
+}
+
+// RemoveLogs implements LogRemover.
+func (g *DefaultGenerator) RemoveLogs(pod *v1.Pod, container string, restartCount int32) error {
+	podDir, err := podLogDir(g.opts.LogRoot, pod)
+	if err != nil {
+		return err
+	}
+	dir, err := containerLogDir(podDir, container)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(g.opts.LogRoot)
+	if err != nil {
+		return missing(err)
+	}
+	defer root.Close()
+	for _, name := range []string{filepath.Base(podDir), filepath.Base(dir)} {
+		below, err := openFolder(root, name)
+		if err != nil {
+			return missing(err)
+		}
+		defer below.Close()
+		root = below
+	}
+	return (&gcDisk{logs: root}).removeFiles(".", fmt.Sprintf("%d.log", restartCount))
+}
+
+// openFolder opens a folder in dir. A link to one is refused: os.Root would
+// follow it to another pod's.
+func openFolder(dir *os.Root, name string) (*os.Root, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.Name(), name), Err: errors.New("is not a directory")}
+	}
+	return dir.OpenRoot(name)
+}
