@@ -28,7 +28,7 @@ const (
 // owned are the conditions that Generate decides, in the order it lists them.
 var owned = []v1.PodConditionType{
 	v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled,
-	v1.AllContainersRestarting,
+	v1.AllContainersRestarting, v1.PodResizePending, v1.PodResizeInProgress,
 }
 
 // conditions returns those of others first, as the API server has them, then our
@@ -50,6 +50,7 @@ func (g *generator) conditions(status *v1.PodStatus) []v1.PodCondition {
 	if restarting, ok := g.allRestarting(status.Phase); ok {
 		own = append(own, restarting)
 	}
+	own = append(own, g.resizeConditions(status.Phase)...)
 	for i := range own {
 		c := &own[i]
 		if c.Type != v1.AllContainersRestarting {
@@ -67,6 +68,9 @@ func (g *generator) transition(c *v1.PodCondition) metav1.Time {
 			if before.Status == c.Status {
 				return before.LastTransitionTime
 			}
+			break
+		}
+		if isResize(c.Type) {
 			break
 		}
 	}

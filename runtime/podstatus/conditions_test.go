@@ -201,7 +201,8 @@ func TestTransitionTimes(t *testing.T) {
 
 func TestObservedGeneration(t *testing.T) {
 	pod := podOf(t, always, "main a policy=Never rule=RestartAllContainers/In/42")
-	out := generate(pod, seen(t, "sandbox s"))
+	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s"), Now: noon,
+		ResizePending: &ResizePending{}, Resizing: runtime.Resizing{UnderWay: true}})
 	assert.Equal(t, int64(3), out.ObservedGeneration)
 	require.Len(t, out.Conditions, len(owned))
 	for _, c := range out.Conditions {

@@ -118,7 +118,7 @@ func (g *generator) fromRecord(p *place) v1.ContainerStatus {
 	default:
 		status.State.Waiting = &v1.ContainerStateWaiting{}
 	}
-	setResources(p.spec, in, &status)
+	g.setResources(p.spec, in, &status)
 	return status
 }
 

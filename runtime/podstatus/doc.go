@@ -10,6 +10,7 @@
 //		Observed:      observed,             // what the runtime saw
 //		Previous:      &last,                // what Generate returned before
 //		StartFailures: failures,             // why containers could not be started
+//		Resizing:      resizing,             // how far a resize has come
 //		Started:       results.Started,      // what the prober knows; nil = no probes
 //		Ready:         results.Ready,
 //		HostIPs:       node.IPs,
@@ -26,7 +27,9 @@
 //     (nothing runs or will run) ends because it was stopped.
 //  3. fails a pod by Override for reasons that containers know nothing of, such
 //     as its active deadline.
-//  4. writes the result where it belongs. Cutting messages and times to what the
+//  4. decides which resizes the node takes on. Pod has the resources that are
+//     allocated; a resize that waits, or will never be, is told by ResizePending.
+//  5. writes the result where it belongs. Cutting messages and times to what the
 //     API server takes is the writer's.
 //
 // # Differences from the kubelet
@@ -51,7 +54,9 @@
 //   - A pod that has stopped keeps its addresses.
 //   - An Override does not touch a pod that has finished before.
 //   - An unset request counts as the limit for the QoS class, as if defaulted.
-//   - Conditions of the API server that are not ours are passed on, and so are the
-//     two of resize, which is not done yet. Not reported are volumeMounts,
-//     stopSignal and allocatedResourcesStatus, of which runtimes do not tell us.
+//   - Resources of a running container are those it has, also where the runtime
+//     tells nothing and a resize fails.
+//   - Conditions of the API server that are not ours are passed on. Not reported
+//     are volumeMounts, stopSignal and allocatedResourcesStatus, of which runtimes
+//     do not tell us, nor the resources of the pod as a whole.
 package podstatus

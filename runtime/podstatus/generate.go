@@ -47,6 +47,15 @@ type Input struct {
 	Override *Override
 	// StartFailures are why containers could not be started lately, by name.
 	StartFailures runtime.StartFailures
+	// ResizePending is why a resize that was asked for is not begun. Pod then has
+	// the resources that the node allocated, not those that are asked for.
+	// Defaults to none.
+	ResizePending *ResizePending
+	// Resizing is how far a resize has come that was begun. Defaults to none.
+	Resizing runtime.Resizing
+	// Actuated tells what a running instance was last given; runtime.Manager has
+	// it. Defaults to what Pod says.
+	Actuated func(runtime.ContainerID) (v1.ResourceRequirements, bool)
 	// Started and Ready are asked about running instances of containers that
 	// have a startup or readiness probe. Defaults to true.
 	Started, Ready func(runtime.ContainerID) bool

@@ -157,6 +157,10 @@ func checkWhole(in Input, out *v1.PodStatus) error {
 		}
 		seen[c.Type] = true
 	}
+	over := isTerminal(out.Phase) || in.Stage != StageSync || in.Pod.DeletionTimestamp != nil
+	if seen[v1.PodResizePending] != (in.ResizePending != nil && !over) || seen[v1.PodResizeInProgress] != (in.Resizing.UnderWay && !over) {
+		return fmt.Errorf("conditions of resize: %s", brief(out))
+	}
 	ready := isTrue(out.Conditions, v1.PodReady)
 	if ready && (isTerminal(out.Phase) || !isTrue(out.Conditions, v1.ContainersReady)) {
 		return fmt.Errorf("ready in phase %s: %s", out.Phase, brief(out))
@@ -278,6 +282,10 @@ func (d dice) next(in *Input) {
 	if d.oneIn(12) && in.Pod.DeletionTimestamp == nil {
 		in.Pod = in.Pod.DeepCopy()
 		in.Pod.DeletionTimestamp = new(metav1.NewTime(in.Now))
+	}
+	in.ResizePending, in.Resizing = nil, runtime.Resizing{UnderWay: d.oneIn(3), Error: pick(d, "", "busy")}
+	if d.oneIn(3) {
+		in.ResizePending = &ResizePending{Reason: pick(d, v1.PodReasonDeferred, v1.PodReasonInfeasible)}
 	}
 	if in.Override = nil; d.oneIn(20) {
 		in.Override = &Override{Reason: "DeadlineExceeded"}

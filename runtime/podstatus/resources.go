@@ -2,11 +2,7 @@
 
 package podstatus
 
-import (
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/keelson-dev/keelson/runtime"
-)
+import v1 "k8s.io/api/core/v1"
 
 // qosClass is the class the pod was given first, since it never changes; else it
 // is computed.
@@ -70,39 +66,4 @@ func isGuaranteed(r *v1.ResourceRequirements) bool {
 		}
 	}
 	return true
-}
-
-// The least cpu that a kernel can be told, in thousandths. A container that is
-// given less reads back as this much, which must not look like a resize.
-const (
-	leastCPULimit   = 10 // of a CFS quota
-	leastCPURequest = 2  // two shares
-)
-
-// setResources reports what the spec gave the container, overlaid with what the
-// runtime says it has if it runs.
-func setResources(spec *v1.Container, in *runtime.ContainerStatus, status *v1.ContainerStatus) {
-	given := &spec.Resources
-	if len(given.Requests) == 0 && len(given.Limits) == 0 {
-		return
-	}
-	status.AllocatedResources = given.Requests.DeepCopy()
-	status.Resources = given.DeepCopy()
-	if in.State != runtime.StateRunning || in.Resources == nil {
-		return
-	}
-	overlay(status.Resources.Limits, in.Resources.Limits, leastCPULimit)
-	overlay(status.Resources.Requests, in.Resources.Requests, leastCPURequest)
-}
-
-// overlay replaces the cpu and memory that to has by those of from.
-func overlay(to, from v1.ResourceList, leastCPU int64) {
-	for _, name := range computeResources {
-		_, had := to[name]
-		actual, has := from[name]
-		if !had || !has || name == v1.ResourceCPU && actual.MilliValue() <= leastCPU {
-			continue
-		}
-		to[name] = actual.DeepCopy()
-	}
 }

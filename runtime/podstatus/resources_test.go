@@ -86,17 +86,8 @@ func TestContainerResources(t *testing.T) {
 			pod.Spec.Containers[0].Resources, observed.Containers[0].Resources = c.given, c.actual
 			before := pod.DeepCopy()
 			got := generate(pod, observed).ContainerStatuses[0]
-			equal := func(want string, got v1.ResourceList) {
-				t.Helper()
-				wanted := list(want)
-				assert.Len(t, got, len(wanted))
-				for name, amount := range wanted {
-					actual := got[name]
-					assert.Zero(t, amount.Cmp(actual), "%s: %s, want %s", name, actual.String(), amount.String())
-				}
-			}
-			equal(c.requests, got.Resources.Requests)
-			equal(c.want, got.Resources.Limits)
+			assertAmounts(t, c.requests, got.Resources.Requests)
+			assertAmounts(t, c.want, got.Resources.Limits)
 			assert.Equal(t, c.given.Requests, got.AllocatedResources)
 			assert.Equal(t, before, pod)
 		})
