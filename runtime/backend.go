@@ -123,8 +123,9 @@ type Updater interface {
 	// Doing it again changes nothing. It is an error unless the container runs.
 	//
 	// From then on PodStatus reports want as ContainerStatus.Resources, also to a
-	// new value over the same state, as far as the backend reports resources.
-	// What the kernel has no number for (a memory request) is not reported.
+	// new value over the same state, as far as the backend can tell. A manager
+	// goes by that once for each container, when it is new: a backend that tells
+	// nothing may make it miss a resize that was taken back in between.
 	UpdateResources(ctx context.Context, id ContainerID, want v1.ResourceRequirements) error
 }
 

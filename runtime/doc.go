@@ -26,6 +26,10 @@
 //  3. Never call SyncPod again for a pod after KillPod was called for it.
 //  4. Call RemovePod when a pod that is over has left the configuration.
 //  5. Have the program's main call process.Main if it uses that backend.
+//  6. Where the runtime is an Updater, pass pods with the resources that the node
+//     has allocated to them: SyncPod resizes what runs to them at once. Whether a
+//     resize fits the node is decided before. A caller who limits pods as a whole
+//     raises that limit before SyncPod and lowers it once SyncPod did not fail.
 //
 // # Who owns which goroutine
 //
@@ -67,6 +71,13 @@
 //   - Ended instances are pruned where their successor starts, not by a deleter
 //     with a bounded queue; the newest ended one always stays (#104107). Their
 //     logs go with them, if the Generator is a LogRemover.
+//   - What containers were last given (KEP-1287) needs no file: each is marked with
+//     what it was made with, and what the backend reports corrects that for a new
+//     agent. A container of another agent is never restarted to be sure. Limits can
+//     be added and taken away in place (#128675).
+//   - A hook's request goes through no proxy and keeps no connection; one that is
+//     redirected from https to http goes on without its credentials. On the host's
+//     network, where a sandbox may have no address, it goes to the node's.
 //
 // # Differences from the proposed API
 //
@@ -76,6 +87,6 @@
 //   - Start failures (the kubelet's reason cache) are StartFailures, a value of
 //     the caller's.
 //
-// Not there yet: image pulls, in-place resize, HTTP hooks, garbage collection
-// and reading of logs, and the backend for CRI runtimes.
+// Not there yet: image pulls, garbage collection and reading of logs, and the
+// backend for CRI runtimes; and resizing a pod's resources as a whole.
 package runtime
