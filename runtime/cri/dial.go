@@ -61,6 +61,7 @@ type Runtime struct {
 		starts    map[string]*start              // starts and removals under way, by container ID
 		lost      map[string]bool                // starts whose outcome is not known, see stop.go
 		neverRan  map[string]bool                // exited containers: whether they never ran
+		askAgain  map[string]time.Time           // exited containers that could not be looked at
 	}
 }
 
@@ -107,6 +108,7 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 	r.mu.starts = make(map[string]*start)
 	r.mu.lost = make(map[string]bool)
 	r.mu.neverRan = make(map[string]bool)
+	r.mu.askAgain = make(map[string]time.Time)
 	if r.node, err = lookAtNode(opts); err == nil {
 		r.info, err = r.probe(ctx)
 	}

@@ -89,5 +89,5 @@
 // When the ctx of Exec ends, the runtime kills the command, but not what it
 // started. The CRI's clock for stops is whole seconds; parts of one are kept by
 // ours. A list does not say whether an exited container ever ran: List asks
-// about each once.
+// about each once, and does not wait for one that gives no answer.
 package cri

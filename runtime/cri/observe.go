@@ -50,8 +50,9 @@ func (r *Runtime) lists(ctx context.Context, sf *api.PodSandboxFilter, cf *api.C
 }
 
 // List implements runtime.Runtime with two calls, and one more for each
-// container that has ended since the last List: whether it ever ran. What has
-// no label with a pod's UID is not an agent's and is left out.
+// container that has ended since the last List: whether it ever ran. One of which
+// that is not known soon is exited for now. What has no label with a pod's UID is
+// not an agent's and is left out.
 func (r *Runtime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
 	at := time.Now()
 	var filter *api.PodSandboxFilter
@@ -65,46 +66,12 @@ func (r *Runtime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtim
 	if opts.RunningOnly {
 		containers = deleteFunc(containers, func(c *api.Container) bool { return !mayRun(c.GetState()) })
 	} else {
-		if containers, err = r.judge(ctx, containers); err != nil {
-			return nil, err
+		if containers = r.judge(ctx, containers); ctx.Err() != nil {
+			return nil, fmt.Errorf("ContainerStatus: %w", ctx.Err())
 		}
 		r.sweep(sandboxes, containers, at)
 	}
 	return r.group(sandboxes, containers, at), nil
-}
-
-// judge finds out which of the exited containers never ran, and asks about each
-// only once. One that is gone meanwhile is left out.
-func (r *Runtime) judge(ctx context.Context, containers []*api.Container) ([]*api.Container, error) {
-	var ask []*api.Container
-	r.mu.Lock()
-	for _, c := range containers {
-		if _, known := r.mu.neverRan[c.GetId()]; !known && c.GetState() == api.ContainerState_CONTAINER_EXITED && podUID(c.GetLabels()) != "" {
-			ask = append(ask, c)
-		}
-	}
-	r.mu.Unlock()
-	if len(ask) == 0 {
-		return containers, nil
-	}
-	var mu sync.Mutex
-	left := make(map[string]bool)
-	err := forEach(ctx, r.opts.ParallelInspections, ask, func(ctx context.Context, c *api.Container) error {
-		st, err := r.containerStatus(ctx, c.GetId())
-		if errors.Is(err, runtime.ErrNotFound) {
-			mu.Lock()
-			defer mu.Unlock()
-			left[c.GetId()] = true
-			return nil
-		}
-		if err == nil {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.mu.neverRan[c.GetId()] = neverRan(st)
-		}
-		return err
-	})
-	return deleteFunc(containers, func(c *api.Container) bool { return left[c.GetId()] }), err
 }
 
 // sweep drops what is remembered of sandboxes and containers that are no more.
@@ -126,6 +93,11 @@ func (r *Runtime) sweep(sandboxes []*api.PodSandbox, containers []*api.Container
 	for id := range r.mu.neverRan {
 		if !ids[id] {
 			delete(r.mu.neverRan, id)
+		}
+	}
+	for id := range r.mu.askAgain {
+		if !ids[id] {
+			delete(r.mu.askAgain, id)
 		}
 	}
 	r.mu.Unlock()
