@@ -52,6 +52,8 @@ type Behaviour struct {
 	// Redirect, if not empty, is the query of an address that blobs are fetched
 	// from instead, as registries do that sign addresses.
 	Redirect string
+	// Expired refuses such addresses.
+	Expired bool
 	// Complaint is part of every answer that is an error.
 	Complaint string
 }

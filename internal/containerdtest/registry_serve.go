@@ -35,6 +35,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	case !signed && b.Username != "" && (username != b.Username || password != b.Password):
 		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 		a.refuse(b, http.StatusUnauthorized, "UNAUTHORIZED")
+	case signed && b.Expired:
+		a.refuse(b, http.StatusForbidden, "DENIED")
 	case q.Method != http.MethodGet && q.Method != http.MethodHead:
 		a.refuse(b, http.StatusMethodNotAllowed, "UNSUPPORTED")
 	default:

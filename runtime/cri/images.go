@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -59,8 +58,8 @@ func (r *Runtime) ImageID(ctx context.Context, ref string) (string, error) {
 	return image.GetId(), err
 }
 
-// PullImage implements runtime.Images. The error's message is the runtime's; it
-// holds no credentials of ours.
+// PullImage implements runtime.Images. The error's message is the runtime's,
+// without credentials: neither those of auth nor what is in addresses.
 func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error) {
 	request := &api.PullImageRequest{Image: &api.ImageSpec{Image: ref}}
 	if auth != nil {
@@ -70,26 +69,7 @@ func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.Image
 		}
 	}
 	answer, err := do(ctx, noTimeout, "PullImage", r.images.PullImage, request)
-	return answer.GetImageRef(), pullError(err)
-}
-
-// pullError recognizes what runtimes put before the message of a failed pull, as
-// the kubelet does. A missing image is no missing container.
-func pullError(err error) error {
-	e, ok := errors.AsType[*CallError](err)
-	if !ok {
-		return err
-	}
-	out := &CallError{Call: e.Call, Code: e.Code, Message: e.Message, kind: e.kind}
-	switch {
-	case strings.HasPrefix(e.Message, runtime.ErrRegistryUnavailable.Error()):
-		out.kind = runtime.ErrRegistryUnavailable
-	case strings.HasPrefix(e.Message, runtime.ErrSignatureValidationFailed.Error()):
-		out.kind = runtime.ErrSignatureValidationFailed
-	case errors.Is(err, runtime.ErrNotFound):
-		out.kind = nil
-	}
-	return out
+	return answer.GetImageRef(), pullError(err, auth)
 }
 
 // ListImages implements Images.

@@ -197,6 +197,7 @@ func TestFailedPullsRecover(t *testing.T) {
 		"unavailable":               {behaviour: containerdtest.Behaviour{Unavailable: 1000}, message: `503 Service Unavailable`},
 		"dies half-way":             {behaviour: containerdtest.Behaviour{Cuts: 1000}, message: `unexpected EOF`},
 		"dies half-way, elsewhere":  {behaviour: containerdtest.Behaviour{Cuts: 1000, Redirect: signature}, message: `unexpected EOF`},
+		"elsewhere is not allowed":  {behaviour: containerdtest.Behaviour{Redirect: signature, Expired: true}, message: `403 Forbidden`},
 		"wrong digest":              {behaviour: containerdtest.Behaviour{Corrupt: true}, message: `unexpected commit digest sha256:\w+, expected sha256:`},
 		"wrong digest, by a digest": {behaviour: containerdtest.Behaviour{Corrupt: true}, image: "digest", message: `unexpected commit digest sha256:\w+, expected sha256:`},
 	} {
