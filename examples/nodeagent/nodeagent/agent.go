@@ -44,6 +44,7 @@ type Agent struct {
 	syncer    *syncer             // what happens to one pod
 	tracker   *runtime.Tracker    // what changed by itself
 	collector *collector          // what is left of pods that are gone
+	leftovers *leftovers          // how the loop finds them
 
 	housekeeping chan struct{} // capacity 1: look for leftovers now
 	pings        chan struct{} // received by the loop, for /healthz
@@ -75,6 +76,7 @@ func New(opts Options) (*Agent, error) {
 		pods:         newPods(),
 		statuses:     newStatuses(opts.Status),
 		failures:     newFailures(),
+		leftovers:    newLeftovers(),
 		volumes:      volumes{root: filepath.Join(opts.Root, "pods")},
 		queue:        podconfig.NewQueue(),
 		housekeeping: make(chan struct{}, 1),
@@ -118,7 +120,7 @@ func (a *Agent) wire() error {
 	if a.tracker, err = runtime.NewTracker(runtime.TrackerOptions{Runtime: a.runtime, Logger: a.log}); err != nil {
 		return err
 	}
-	a.collector = newCollector(a.manager, a.volumes, a.opts.LogDir)
+	a.collector = newCollector(a.manager, a.volumes, a.opts.LogDir, a.log)
 	a.syncer = newSyncer(a)
 	a.workers, err = podworkers.New(podworkers.Options{
 		Syncer: a.syncer,

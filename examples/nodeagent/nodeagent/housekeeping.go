@@ -26,6 +26,14 @@ import (
 // is removed, once every source has said what it wants: until then somebody may
 // still claim them.
 func (a *Agent) housekeep(ctx context.Context) {
+	a.reconcile()
+	if a.readiness.AllReady() {
+		a.look(ctx)
+	}
+}
+
+// reconcile tells the workers what is wanted, and returns what they work on.
+func (a *Agent) reconcile() (works func(types.UID) bool) {
 	desired := a.pods.all()
 	admitted := make([]*v1.Pod, 0, len(desired))
 	wanted := make(map[types.UID]bool, len(desired))
@@ -44,62 +52,14 @@ func (a *Agent) housekeep(ctx context.Context) {
 			working[pod.UID] = podworkers.WorkerInfo{}
 		}
 	}
-	works := func(uid types.UID) bool {
+	works = func(uid types.UID) bool {
 		_, ok := working[uid]
 		return ok
 	}
 	known := func(uid types.UID) bool { return works(uid) || wanted[uid] }
 	a.statuses.keep(known)
 	a.failures.keep(known)
-	if a.readiness.AllReady() {
-		a.clearUp(ctx, works)
-	}
-}
-
-// clearUp deals with what the runtime and the disk have of pods that nobody
-// works on.
-func (a *Agent) clearUp(ctx context.Context, works func(types.UID) bool) {
-	listed, err := a.runtime.List(ctx, runtime.ListOptions{})
-	if err != nil {
-		if ctx.Err() == nil {
-			a.log.Warn("cannot look for leftover pods", zap.Error(err))
-		}
-		return
-	}
-	for _, status := range listed {
-		switch {
-		case works(status.UID):
-		case len(status.Running()) > 0 || status.Current() != nil:
-			a.stopOrphan(ctx, status.UID)
-		default:
-			a.collector.collect(ctx, a.log, status)
-		}
-	}
-	a.collector.sweep(ctx, a.log, works)
-}
-
-// stopOrphan ends a pod that only the runtime knows, with the grace period that
-// its containers were made with.
-func (a *Agent) stopOrphan(ctx context.Context, uid types.UID) {
-	status, err := a.runtime.PodStatus(ctx, uid)
-	if err != nil {
-		a.log.Warn("cannot look at a pod that nobody wants", zap.String("podUID", string(uid)), zap.Error(err))
-		return
-	}
-	grace := runtime.MinGracePeriod
-	for _, c := range status.Running() {
-		pod, container := runtime.RestorePod(status, c)
-		grace = max(grace, runtime.GracePeriod(pod, container, runtime.KillPodTerminating))
-	}
-	seconds := int64(grace.Seconds())
-	err = a.workers.UpdatePod(podworkers.Update{
-		Type:   podworkers.UpdateKill,
-		Orphan: &podworkers.Orphan{UID: uid, Namespace: status.Namespace, Name: status.Name},
-		Kill:   &podworkers.KillOptions{GracePeriodSeconds: &seconds},
-	})
-	if err != nil {
-		a.log.Error("cannot stop a pod that nobody wants", zap.String("podUID", string(uid)), zap.Error(err))
-	}
+	return works
 }
 
 // collector removes what pods that are over have left: records, volumes, logs.
@@ -109,7 +69,10 @@ type collector struct {
 	manager *runtime.Manager
 	volumes volumes
 	logs    string
+	log     *zap.Logger
 	wg      sync.WaitGroup
+
+	failures *failures
 
 	mu struct {
 		sync.Mutex
@@ -117,39 +80,46 @@ type collector struct {
 	}
 }
 
-func newCollector(m *runtime.Manager, v volumes, logs string) *collector {
-	c := &collector{manager: m, volumes: v, logs: logs}
+func newCollector(m *runtime.Manager, v volumes, logs string, log *zap.Logger) *collector {
+	c := &collector{manager: m, volumes: v, logs: logs, log: log, failures: newFailures()}
 	c.mu.busy = make(map[types.UID]chan struct{})
 	return c
 }
 
-// collect removes one pod's leftovers in the background, unless that is under
-// way.
-func (c *collector) collect(ctx context.Context, log *zap.Logger, status *runtime.PodStatus) {
+// beside does f in the background, unless something for this pod is under way
+// there. What fails is logged once, until it fails differently.
+func (c *collector) beside(ctx context.Context, uid types.UID, f func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mu.busy[status.UID] != nil {
+	if c.mu.busy[uid] != nil {
 		return
 	}
 	done := make(chan struct{})
-	c.mu.busy[status.UID] = done
+	c.mu.busy[uid] = done
 	c.wg.Go(func() {
 		defer close(done)
-		err := c.remove(ctx, status)
+		err := f()
 		c.mu.Lock()
-		delete(c.mu.busy, status.UID)
+		delete(c.mu.busy, uid)
 		c.mu.Unlock()
+		text := ""
 		if err != nil && ctx.Err() == nil {
-			log.Warn("could not remove all that a pod has left", zap.String("podUID", string(status.UID)), zap.Error(err))
+			text = err.Error()
+		}
+		if c.failures.changed(uid, text) && text != "" {
+			c.log.Warn("cannot clear up what a pod has left", zap.String("podUID", string(uid)), zap.Error(err))
 		}
 	})
 }
 
-func (c *collector) remove(ctx context.Context, status *runtime.PodStatus) error {
-	if err := c.manager.RemovePod(ctx, status.UID); err != nil {
-		return err
-	}
-	return errors.Join(c.volumes.purge(status.UID), c.removeLogs(status.UID))
+// collect removes one pod's leftovers.
+func (c *collector) collect(ctx context.Context, uid types.UID) {
+	c.beside(ctx, uid, func() error {
+		if err := c.manager.RemovePod(ctx, uid); err != nil {
+			return err
+		}
+		return errors.Join(c.volumes.purge(uid), c.removeLogs(uid))
+	})
 }
 
 // removeLogs removes the pod's log folder, whose name ends in its UID.
@@ -174,14 +144,14 @@ func (c *collector) removeLogs(uid types.UID) error {
 
 // sweep removes volume folders of pods that neither the configuration nor the
 // runtime knows: what a crash between two removals leaves.
-func (c *collector) sweep(ctx context.Context, log *zap.Logger, known func(types.UID) bool) {
+func (c *collector) sweep(ctx context.Context, known func(types.UID) bool) {
 	folders, err := os.ReadDir(c.volumes.root)
 	if err != nil {
 		return // there is none, or the next pod that needs one will say why
 	}
 	for _, f := range folders {
 		if uid := types.UID(f.Name()); !known(uid) {
-			c.collect(ctx, log, &runtime.PodStatus{UID: uid})
+			c.collect(ctx, uid)
 		}
 	}
 }

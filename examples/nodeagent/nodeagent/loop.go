@@ -18,7 +18,8 @@ import (
 
 // loop is the one goroutine that decides. Each turn handles everything that is
 // pending, in this order: configuration, pods that changed by themselves,
-// housekeeping. There is no tick for pods: workers wake themselves.
+// housekeeping. There is no tick for pods: workers wake themselves. It never waits
+// for the runtime.
 func (a *Agent) loop(ctx context.Context) {
 	tick := time.NewTicker(a.opts.HousekeepingInterval)
 	defer tick.Stop()
@@ -40,6 +41,12 @@ func (a *Agent) loop(ctx context.Context) {
 			a.housekeep(ctx)
 		case <-tick.C:
 			a.housekeep(ctx)
+		case found := <-a.leftovers.listed:
+			a.clearUp(ctx, found)
+		case status := <-a.leftovers.orphans:
+			if works := a.reconcile(); !works(status.UID) {
+				a.stopOrphan(status)
+			}
 		case <-a.pings:
 		}
 	}

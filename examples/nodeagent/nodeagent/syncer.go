@@ -169,7 +169,7 @@ func (s *syncer) awaitNamesake(ctx context.Context, pod *v1.Pod, observed *runti
 		if len(now.Running()) == 0 && now.Current() == nil {
 			continue
 		}
-		s.agent.stopOrphan(ctx, other.UID)
+		s.agent.stopOrphan(now)
 		return podworkers.RetryAfter(errors.Join(errNamesake, errOnlyWaits), time.Now().Add(namesakePause))
 	}
 	return nil
