@@ -125,10 +125,11 @@ func (n *puller) keepsSecrets(also ...string) {
 	}
 }
 
-// manifests is how often one was asked for by its digest, as every pull does.
-func (n *puller) manifests() (count int) {
+// pulls is how often a reference was resolved, as every pull does once; what
+// follows containerd may have from another pull.
+func (n *puller) pulls() (count int) {
 	for _, q := range n.Requests() {
-		if q.Method == http.MethodGet && q.Status == http.StatusOK && strings.Contains(q.Path, "/manifests/") {
+		if q.Method == http.MethodHead && q.Status == http.StatusOK && strings.Contains(q.Path, "/manifests/") {
 			count++
 		}
 	}

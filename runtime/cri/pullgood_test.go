@@ -52,6 +52,7 @@ func TestPulls(t *testing.T) {
 			p.Spec.Containers[0].ImagePullPolicy = tc.policy
 			n.runs(p)
 			assert.Len(t, n.Layers(), tc.layers)
+			assert.Equal(t, 1, n.pulls())
 			assert.Equal(t, []int{1, 1, 0}, []int{n.events.count("Pulling"), n.events.count("Pulled"), n.events.count("Failed")})
 			n.keepsSecrets()
 			id, err := n.rt.ImageID(t.Context(), image)
@@ -92,7 +93,7 @@ func TestOnePullServesTwoPods(t *testing.T) {
 		assert.Equal(t, runtime.StateRunning, r.Status.Active("main").State)
 	}
 	assert.Len(t, n.Layers(), 1)
-	assert.Equal(t, 1, n.manifests(), "one pull, not one after the other")
+	assert.Equal(t, 1, n.pulls(), "containerd was asked once")
 }
 
 // A registry that hangs holds up the container that wants something of it:
