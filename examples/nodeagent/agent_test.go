@@ -159,12 +159,17 @@ func (s *station) start(flags ...string) {
 	})
 }
 
-// interrupt ends the agent as Ctrl-C does.
+// interrupt ends the agent as Ctrl-C does. One that does not end shows its
+// goroutines in its log.
 func (s *station) interrupt() {
 	s.Helper()
-	require.NoError(s, s.agent.Process.Signal(os.Interrupt))
-	require.NoError(s, s.agent.Wait(), "the agent ends well")
+	agent := s.agent
 	s.agent = nil
+	require.NoError(s, agent.Process.Signal(os.Interrupt))
+	hung := time.AfterFunc(2*patience, func() { _ = agent.Process.Signal(syscall.SIGQUIT) })
+	err := agent.Wait()
+	require.True(s, hung.Stop(), "the agent ends in time")
+	require.NoError(s, err, "the agent ends well")
 }
 
 // kill ends the agent as the kernel would.
