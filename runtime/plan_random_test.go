@@ -34,12 +34,6 @@ func (d dice) pod() *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "uid"}}
 	pod.Spec.RestartPolicy = pick(d, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
 	pod.Spec.HostNetwork = d.oneIn(8)
-	if d.oneIn(8) {
-		pod.Spec.Resources = new(pick(d, amounts...))
-	}
-	if d.oneIn(16) {
-		pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
-	}
 	if d.oneIn(20) {
 		pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	}
@@ -74,9 +68,6 @@ func (d dice) container(name string) v1.Container {
 				},
 			}}
 		}
-	}
-	if d.oneIn(2) {
-		d.resize(&c)
 	}
 	if d.oneIn(4) {
 		c.LivenessProbe = &v1.Probe{}

@@ -41,7 +41,24 @@ var amounts = func() (out []v1.ResourceRequirements) {
 	return append(out, v1.ResourceRequirements{})
 }()
 
-func (d dice) resize(c *v1.Container) {
+// resize turns r into a run of a pod that is resized, with records for the
+// instances that were there from the start.
+func (d dice) resize(r *randomRun, st *runtime.PodStatus) {
+	if d.oneIn(8) {
+		r.pod.Spec.Resources = new(pick(d, amounts...))
+	}
+	if d.oneIn(16) {
+		r.pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	}
+	for _, list := range [][]v1.Container{r.pod.Spec.InitContainers, r.pod.Spec.Containers} {
+		for i := range list {
+			d.resizePolicy(&list[i])
+		}
+	}
+	r.model.ledger = d.ledger(st, r.pod)
+}
+
+func (d dice) resizePolicy(c *v1.Container) {
 	c.Resources = pick(d, amounts...)
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, "other"} {
 		if d.oneIn(2) {
@@ -52,12 +69,11 @@ func (d dice) resize(c *v1.Container) {
 	}
 }
 
-// ledger makes records for the instances that were there from the start.
 func (d dice) ledger(st *runtime.PodStatus, pod *v1.Pod) ledger {
-	if st == nil || d.oneIn(2) {
-		return nil
-	}
 	out := ledger{}
+	if st == nil {
+		return out
+	}
 	for i := range st.Containers {
 		record := given{resources: pick(d, amounts...), unsure: d.oneIn(8)}
 		if ref, ok := runtime.Find(pod, st.Containers[i].Name); ok && d.oneIn(2) {
