@@ -58,6 +58,7 @@ func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, 
 	if err != nil {
 		return containerKey{}, err
 	}
+	rec.MaxLogSize, rec.MaxLogFiles = r.maxLogSize, r.maxLogFiles
 	rec.CreatedAt = after(time.Now(), r.newestContainer(s))
 	if rec.LogPath != "" {
 		if err := os.MkdirAll(filepath.Dir(rec.LogPath), 0o755); err != nil {

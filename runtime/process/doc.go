@@ -43,7 +43,10 @@
 //     the agent's environment.
 //   - Its termination message read from $KEELSON_ROOT + terminationMessagePath;
 //     never through a link that leads out of the working folder.
-//   - /dev/null as stdin, and its output in the log, in the CRI's format.
+//   - /dev/null as stdin, and its output in the log, in the CRI's format. Its shim
+//     rotates the log, so that one instance's takes no more than about
+//     Options.MaxLogSize × MaxLogFiles; package logs reads all of it. What a full
+//     disk cannot take is lost, and the container runs on.
 //   - The host's network, processes, users and files. Fields that ask for
 //     anything else are refused, see CheckPod, unless Options.Lenient.
 //
@@ -64,7 +67,7 @@
 //	        pid.json                 boot ID; PID and start time of shim and main process
 //	        exit.json                exit code, reason, message, time
 //	        exec                     there: Exec was used
-//	        shim.log                 stderr of the shim: empty
+//	        shim.log                 stderr of the shim: empty, or what was wrong with the log
 //	        work/                    the working folder
 //
 // IDs hold the same as folder names, so that a broken record cannot hide what it
@@ -105,7 +108,7 @@
 //   - Linux 5.3 (pidfd). On macOS it is best effort: exits are found by polling,
 //     and what leaves the process group by a double fork is not.
 //   - No images, cgroups, limits, users, namespaces; no reason OOMKilled: exit
-//     code 137 is all that is seen of it. No log rotation.
+//     code 137 is all that is seen of it.
 //   - A container that runs a set-user-ID program of another user may leave it
 //     behind; the termination message then says so.
 //   - A process that clears its environment, leaves the session, and whose shim is
@@ -118,7 +121,9 @@
 // only to the main process. A created container that is stopped becomes exited
 // (137), and stays created when only its sandbox is stopped. Exec's processes end
 // with the container; its output is waited for half a second longer than the
-// command when something holds it open.
+// command when something holds it open. Logs are rotated by who writes them, before
+// they are too big and not after up to 10 s, and not compressed; a flood of more
+// than one rotation a second makes their stamps run ahead of the clock.
 //
 // From the contract: folders carry a salt; hostPID, hostIPC and
 // shareProcessNamespace are let pass, since the host's is what containers see;

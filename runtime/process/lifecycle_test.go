@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process"
 	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 )
 
@@ -131,6 +132,7 @@ func TestEscapedDaemonIsKilledAtExit(t *testing.T) {
 func TestTenMiBWithoutNewline(t *testing.T) {
 	e := newEnv(t)
 	const size = 10 << 20
+	e.rt = e.open(process.Options{MaxLogSize: -1})
 	pod := e.pod(`head -c 10485760 /dev/zero | tr '\0' x`)
 	e.run(pod)
 	require.Zero(t, e.exited(pod).ExitCode)

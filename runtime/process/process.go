@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -56,20 +57,33 @@ type Options struct {
 	// have called Main.
 	Shim string
 
+	// MaxLogSize is how many bytes a container's log file may have before its shim
+	// renames it to <log>.<yyyymmdd-hhmmss>, as the kubelet does, and begins a new
+	// one. A single line may have more. Negative: no limit, for who rotates logs
+	// otherwise. Defaults to 10 MiB.
+	MaxLogSize int64
+
+	// MaxLogFiles is how many log files of one container instance there may be, the
+	// one being written included; the oldest are removed. At least 2. Defaults to 5.
+	MaxLogFiles int
+
 	// Logger defaults to none.
 	Logger *zap.Logger
 }
 
 // Runtime runs one OS process per container. It implements runtime.Runtime,
-// Watcher, Checker and Execer. It has no goroutine but those of calls under way,
-// and keeps nothing in memory that is not on disk, so any number of values
-// over one Root agree.
+// Watcher, Checker and Execer, and logs.LogReopener. It has no goroutine but
+// those of calls under way, and keeps nothing in memory that is not on disk, so
+// any number of values over one Root agree.
 type Runtime struct {
 	root    string
 	hostIPs []string
 	lenient bool
 	shim    string
 	log     *zap.Logger
+
+	maxLogSize  int64
+	maxLogFiles int
 
 	// pods keeps a pod's folder from being removed while a sandbox is put there.
 	pods sync.Mutex
@@ -99,6 +113,8 @@ func New(opts Options) (*Runtime, error) {
 		return nil, fmt.Errorf("process: Options.Root: %q is not absolute", opts.Root)
 	case opts.Shim != "" && !filepath.IsAbs(opts.Shim):
 		return nil, fmt.Errorf("process: Options.Shim: %q is not absolute", opts.Shim)
+	case opts.MaxLogFiles != 0 && opts.MaxLogFiles < 2:
+		return nil, fmt.Errorf("process: Options.MaxLogFiles is %d: want 2 or more", opts.MaxLogFiles)
 	}
 	for i, ip := range opts.HostIPs {
 		if _, err := netip.ParseAddr(ip); err != nil {
@@ -108,6 +124,8 @@ func New(opts Options) (*Runtime, error) {
 	r := &Runtime{
 		root: filepath.Clean(opts.Root), hostIPs: slices.Clone(opts.HostIPs),
 		lenient: opts.Lenient, shim: opts.Shim, log: opts.Logger,
+		maxLogSize:  cmp.Or(opts.MaxLogSize, 10<<20),
+		maxLogFiles: cmp.Or(opts.MaxLogFiles, 5),
 	}
 	if r.log == nil {
 		r.log = zap.NewNop()

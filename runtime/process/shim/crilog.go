@@ -25,13 +25,12 @@ type criLog struct {
 	mu     struct {
 		sync.Mutex
 		out  io.Writer
-		torn bool // the last write failed halfway: a line is not complete
 		last []byte
 	}
 	keep int // bytes of raw output to keep in mu.last
 }
 
-// newCRILog returns a log that writes to out and keeps the last bytes of the
+// newCRILog returns a log that writes whole entries to out and keeps the last bytes of the
 // output for tail.
 func newCRILog(out io.Writer, keep int) *criLog {
 	l := &criLog{keep: keep}
@@ -62,7 +61,7 @@ func (l *criLog) copy(stream string, from *os.File) {
 
 // write appends whole entries with one write, so that the streams do not mix
 // within a line. Output that cannot be written (a full disk) is lost: the
-// container must not block, and there is nobody to tell.
+// container must not block. The log file has told of it.
 func (l *criLog) write(raw, lines []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,17 +69,9 @@ func (l *criLog) write(raw, lines []byte) {
 		l.mu.last = append(l.mu.last, raw...)
 		l.mu.last = l.mu.last[max(0, len(l.mu.last)-l.keep):]
 	}
-	if len(lines) == 0 {
-		return
+	if len(lines) > 0 {
+		_, _ = l.mu.out.Write(lines)
 	}
-	if l.mu.torn {
-		if _, err := l.mu.out.Write([]byte{'\n'}); err != nil {
-			return
-		}
-		l.mu.torn = false
-	}
-	n, err := l.mu.out.Write(lines)
-	l.mu.torn = err != nil && n > 0 && lines[n-1] != '\n'
 }
 
 // wait returns when both streams have ended and are written.

@@ -22,8 +22,9 @@
 //     becomes its child), records itself in pid.json, and starts the container's
 //     main process in a session of its own, to be killed by the kernel if the
 //     shim dies. It records that too, and tells the agent.
-//  3. It copies stdout and stderr to the log. SIGTERM to the shim is passed on as
-//     the stop signal to the container's process group; SIGUSR1 kills everything.
+//  3. It copies stdout and stderr to the log, and rotates that. SIGTERM to the
+//     shim is passed on as the stop signal to the container's process group;
+//     SIGUSR1 kills everything.
 //  4. When the main process has ended it kills every process that is left, reads
 //     the termination message, writes exit.json, and exits.
 //

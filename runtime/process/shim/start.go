@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,7 +94,7 @@ func (s *shim) spawn() error {
 	if err != nil {
 		return err
 	}
-	log, err := openLog(s.spec.LogPath)
+	log, err := openLog(&s.spec)
 	if err != nil {
 		return err
 	}
@@ -150,18 +149,17 @@ func (s *shim) exec(path string) error {
 	return nil
 }
 
-// openLog opens a container's log file for appending; no path, no log. A fifo
-// that nobody reads is an error (O_NONBLOCK), not a reason to wait.
-func openLog(path string) (io.Writer, error) {
-	if path == "" {
+// openLog opens a container's log; no path, no log.
+func openLog(spec *record.Spec) (io.Writer, error) {
+	if spec.LogPath == "" {
 		return io.Discard, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	l := &logFile{
+		path: spec.LogPath, maxSize: spec.MaxLogSize, maxFiles: spec.MaxLogFiles,
+		disk: realDisk{}, notes: os.Stderr, // a file in the container's folder
+	}
+	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o640)
-	if err != nil {
-		return nil, fmt.Errorf("log: %w", err)
-	}
-	return f, nil
+	return l, nil
 }

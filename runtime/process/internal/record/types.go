@@ -74,7 +74,9 @@ type Spec struct {
 	Dir    string   `json:"dir"`            // working directory, absolute
 	Mounts []Mount  `json:"mounts,omitempty"`
 
-	LogPath string `json:"logPath,omitempty"` // absolute; empty: output is discarded
+	LogPath     string `json:"logPath,omitempty"`     // absolute; empty: output is discarded
+	MaxLogSize  int64  `json:"maxLogSize,omitempty"`  // bytes; 0 or less: the log is not rotated
+	MaxLogFiles int    `json:"maxLogFiles,omitempty"` // the log and what was rotated from it
 	// MessagePath is the termination message within WorkDir; empty: none.
 	MessagePath    string `json:"messagePath,omitempty"`
 	FallbackToLogs bool   `json:"fallbackToLogs,omitempty"`

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk is what a log file does to the disk.
+type disk interface {
+	stat(path string) (fs.FileInfo, error)
+	// open opens for appending, and makes what is missing.
+	open(path string) (io.WriteCloser, fs.FileInfo, error)
+	// names lists the files in dir, folders left out, that begin with prefix.
+	names(dir, prefix string) ([]string, error)
+	rename(from, to string) error
+	// putBack renames, but never over another file.
+	putBack(from, to string) error
+	remove(path string) error
+}
+
+// realDisk is the one there is.
+type realDisk struct{}
+
+func (realDisk) stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
+
+// A fifo that nobody reads is an error (O_NONBLOCK), not a reason to wait.
+func (realDisk) open(path string) (io.WriteCloser, fs.FileInfo, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o640)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close() // the other error says more
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+func (realDisk) names(dir, prefix string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var names []string
+	for {
+		some, err := f.ReadDir(64) // whatever else is there, little memory is needed
+		for _, e := range some {
+			if !e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
+				names = append(names, e.Name())
+			}
+		}
+		if err == io.EOF {
+			return names, nil
+		}
+		if err != nil {
+			return names, err
+		}
+	}
+}
+
+func (realDisk) rename(from, to string) error { return os.Rename(from, to) }
+
+func (realDisk) putBack(from, to string) error {
+	err := os.Link(from, to)
+	switch {
+	case err == nil:
+		return os.Remove(from)
+	case errors.Is(err, fs.ErrExist):
+		return err
+	}
+	// A file system without hard links.
+	if _, err := os.Lstat(to); err == nil {
+		return fs.ErrExist
+	}
+	return os.Rename(from, to)
+}
+
+func (realDisk) remove(path string) error { return os.Remove(path) }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shim
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+)
+
+// stampLayout is how the kubelet names what is rotated: <log>.<stamp>, in local
+// time; with .gz if somebody compressed it.
+const stampLayout = "20060102-150405"
+
+// makeRoom decides what happens to the files beside the log base before it
+// becomes the newest rotated one at now: which go, so that with it and a new log
+// there are no more than maxFiles, and what its stamp is: later than all that
+// stay, whatever the clock does.
+func makeRoom(names []string, base string, maxFiles int, now time.Time) (remove []string, stamp string) {
+	var rotated []string
+	for _, name := range names {
+		if isStamp(stampOf(name, base)) {
+			rotated = append(rotated, name)
+		}
+	}
+	slices.Sort(rotated) // stamps are of one length
+	if n := len(rotated) - (max(maxFiles, 2) - 2); n > 0 {
+		remove, rotated = rotated[:n:n], rotated[n:]
+	}
+	stamp = now.Format(stampLayout)
+	for len(rotated) > 0 {
+		newest := rotated[len(rotated)-1]
+		last := stampOf(newest, base)
+		if stamp > last {
+			break
+		}
+		if next := following(last); isStamp(next) {
+			return remove, next
+		}
+		// Nothing is later than the end of the year 9999; nobody but a prankster
+		// made this file.
+		remove, rotated = append(remove, newest), rotated[:len(rotated)-1]
+	}
+	return remove, stamp
+}
+
+// stampOf returns what name has in the place of a stamp.
+func stampOf(name, base string) string {
+	rest, ok := strings.CutPrefix(name, base+".")
+	if !ok {
+		return ""
+	}
+	return strings.TrimSuffix(rest, ".gz")
+}
+
+func isStamp(s string) bool {
+	_, err := time.Parse(stampLayout, s)
+	return err == nil && len(s) == len(stampLayout) // the parser takes fractions, too
+}
+
+func following(stamp string) string {
+	t, err := time.Parse(stampLayout, stamp)
+	if err != nil {
+		return ""
+	}
+	return t.Add(time.Second).Format(stampLayout)
+}
+
+// fitting returns how many bytes of lines are whole lines that fit into room.
+func fitting(lines []byte, room int64) int {
+	if room >= int64(len(lines)) {
+		return len(lines)
+	}
+	return bytes.LastIndexByte(lines[:max(room, 0)], '\n') + 1
+}
+
+// firstLine returns the length of the first line.
+func firstLine(lines []byte) int {
+	if i := bytes.IndexByte(lines, '\n'); i >= 0 {
+		return i + 1
+	}
+	return len(lines)
+}
