@@ -32,7 +32,7 @@ func on(endpoint string, c *containerdtest.Instance) backend {
 	return b
 }
 
-// slowly skips t unless there is time: it takes more than 20 s.
+// slowly skips t unless there is time for tests that are slow together.
 func slowly(t *testing.T) {
 	t.Helper()
 	if os.Getenv("KEELSON_E2E") != "1" {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"path"
 	"path/filepath"
@@ -52,6 +51,7 @@ type hold struct {
 	caught   chan struct{} // closed when there is one
 	released chan struct{}
 	once     sync.Once
+	full     bool // it holds no more
 }
 
 // frame is a message as it is on the wire. It is its own codec.
@@ -168,7 +168,7 @@ func (p *proxy) begin(method string, request []byte) *hold {
 	p.now++
 	p.peak = max(p.peak, p.now)
 	for _, h := range p.holds {
-		if h.method == method && bytes.Contains(request, []byte(h.contains)) {
+		if !h.full && h.method == method && bytes.Contains(request, []byte(h.contains)) {
 			h.once.Do(func() { close(h.caught) })
 			return h
 		}
@@ -190,6 +190,13 @@ func (p *proxy) hold(method, contains string) *hold {
 	defer p.mu.Unlock()
 	p.holds = append(p.holds, h)
 	return h
+}
+
+// limit keeps h from holding more than it has.
+func (p *proxy) limit(h *hold) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h.full = true
 }
 
 // release lets all go that is held.
@@ -233,5 +240,3 @@ func (h *hold) waitCaught(s *station) {
 		s.Fatalf("not within %s: a %s to be held", patience, h.method)
 	}
 }
-
-func (h *hold) String() string { return fmt.Sprintf("%s with %q", h.method, h.contains) }

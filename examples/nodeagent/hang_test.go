@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// Calls for one pod that hang hold up that pod, and nothing else: others start,
+// are restarted, edited and stopped, and the agent says that it is well. When
+// the calls go on, so does the pod.
+func TestACallThatHangsHoldsUpItsOwnPodOnly(t *testing.T) {
+	for name, of := range map[string]struct {
+		stick func(s *station, p *proxy) (h *hold, recovered func() bool)
+		slow  bool // there is one like it that is not
+	}{
+		"CreateContainer": {stuckInStart("CreateContainer", 1), false},
+		"StartContainer":  {stuckInStart("StartContainer", 2), true},
+		"RunPodSandbox":   {stuckInStart("RunPodSandbox", 2), true},
+		"ListContainers":  {stuckInLook, true},
+		"StopContainer":   {stuckInStop("StopContainer"), false},
+		"StopPodSandbox":  {stuckInStop("StopPodSandbox"), true},
+		"RemoveContainer": {stuckInStop("RemoveContainer"), true},
+		"ContainerStatus": {stuckInStatus, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if of.slow {
+				slowly(t)
+			}
+			c := containerd.Get(t)
+			p := newProxy(t, c.Socket)
+			s := newStation(t, on(p.endpoint(), c))
+			t.Cleanup(p.release)
+			s.start()
+			runs := s.services("web", 2)
+			stuck, recovered := of.stick(s, p)
+			stuck.waitCaught(s)
+			checkOthersGoOn(s, runs)
+			require.False(t, recovered(), "it was not held up at all")
+			p.release()
+			began := time.Now()
+			s.eventually("the pod recovers", recovered)
+			t.Logf("recovered %s after the release", time.Since(began).Round(time.Millisecond))
+			s.checkLogDoesNotRepeatItself(0)
+		})
+	}
+}
+
+// checkOthersGoOn does with other pods what can be done with pods.
+func checkOthersGoOn(s *station, runs []*instance) {
+	s.Helper()
+	restarted, removed := runs[0], runs[1]
+	began := time.Now()
+	step := func(what string, ok func() bool) {
+		s.Helper()
+		s.eventually(what, ok)
+		require.NoError(s, s.health(), "after: %s", what)
+		s.Logf("%s: after %s", what, time.Since(began).Round(time.Millisecond))
+	}
+	manifest, pids := s.service("other", forever)
+	s.write("other.yaml", manifest)
+	step("another pod starts", func() bool { return isReady(s.pods()["other-n"]) && len(s.started(pids)) == 1 })
+	require.NoError(s, syscall.Kill(restarted.pid, syscall.SIGKILL))
+	step("a container is restarted", func() bool {
+		pod := s.pods()[restarted.name]
+		return mainOf(pod).RestartCount == 1 && isReady(pod)
+	})
+	s.remove(removed.file)
+	step("a pod is removed", func() bool { _, there := s.pods()[removed.name]; return !there && !alive(removed.pid) })
+	step("its logs are, too", func() bool {
+		left, err := filepath.Glob(filepath.Join(s.root, "logs", "*_"+removed.name+"_*"))
+		require.NoError(s, err)
+		return len(left) == 0
+	})
+	s.write("other.yaml", strings.Replace(manifest, "sleep 1", "sleep 2", 1))
+	step("another pod is edited", func() bool { return isReady(s.pods()["other-n"]) && len(s.started(pids)) == 2 })
+}
+
+// sleepers is a pod of some containers, c0 and so on.
+func sleepers(uid string, containers int) string {
+	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: stuck, uid: " + uid + "}\n" +
+		"spec:\n  terminationGracePeriodSeconds: 1\n  hostNetwork: true\n  containers:\n"
+	for i := range containers {
+		text += fmt.Sprintf("    - {name: c%d, image: localhost/busybox:1, command: [sleep, '1000']}\n", i)
+	}
+	return text
+}
+
+// newUID returns one that no pod of an earlier test had.
+func newUID() string { return fmt.Sprintf("stuck-%d", time.Now().UnixNano()) }
+
+func stuckInStart(method string, containers int) func(s *station, p *proxy) (*hold, func() bool) {
+	return func(s *station, p *proxy) (*hold, func() bool) {
+		uid := newUID()
+		contains := uid
+		if method == "StartContainer" {
+			contains = "" // the only start there is until it is caught
+		}
+		h := p.hold(method, contains)
+		s.write("stuck.yaml", sleepers(uid, containers))
+		if method == "StartContainer" {
+			h.waitCaught(s)
+			p.limit(h)
+		}
+		return h, func() bool { return isReady(s.pods()["stuck-n"]) }
+	}
+}
+
+// stuckInStop: the pod is removed, and its end hangs.
+func stuckInStop(method string) func(s *station, p *proxy) (*hold, func() bool) {
+	return func(s *station, p *proxy) (*hold, func() bool) {
+		uid := newUID()
+		s.write("stuck.yaml", sleepers(uid, 2))
+		pod := s.waitPhase("stuck-n", v1.PodRunning)
+		c := containerd.Get(s.T)
+		id := idOfContainer(pod, "c0")
+		if method == "StopPodSandbox" {
+			for _, x := range s.sandboxesOf(c) {
+				if x.GetMetadata().GetUid() == uid {
+					id = x.GetId()
+				}
+			}
+		}
+		h := p.hold(method, id)
+		s.remove("stuck.yaml")
+		return h, func() bool {
+			left, err := filepath.Glob(filepath.Join(s.root, "*", "*"+uid+"*"))
+			require.NoError(s, err)
+			_, there := s.pods()["stuck-n"]
+			return !there && len(left) == 0
+		}
+	}
+}
+
+// stuckInLook: nobody learns what the pod's containers do.
+func stuckInLook(s *station, p *proxy) (*hold, func() bool) {
+	uid := newUID()
+	h := p.hold("ListContainers", uid)
+	s.write("stuck.yaml", sleepers(uid, 2))
+	return h, func() bool { return isReady(s.pods()["stuck-n"]) }
+}
+
+// stuckInStatus: a container has ended, and nobody learns how. Whoever lists the
+// pods asks for it, too.
+func stuckInStatus(s *station, p *proxy) (*hold, func() bool) {
+	manifest, pids := s.service("stuck", forever)
+	s.write("stuck.yaml", manifest)
+	pod := s.waitPhase("stuck-n", v1.PodRunning)
+	pid := s.waitStarts(pids, 1)[0]
+	h := p.hold("ContainerStatus", idOf(pod))
+	require.NoError(s, syscall.Kill(pid, syscall.SIGKILL))
+	return h, func() bool { pod := s.pods()["stuck-n"]; return mainOf(pod).RestartCount == 1 && isReady(pod) }
+}
+
+func idOfContainer(pod v1.Pod, name string) string {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == name {
+			_, id, _ := strings.Cut(c.ContainerID, "://")
+			return id
+		}
+	}
+	return ""
+}
