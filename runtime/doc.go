@@ -51,11 +51,17 @@
 // # Differences from the kubelet
 //
 //   - Plan is pure and its actions are ordered lists with a cause each; the
-//     kubelet's planner calls hooks and kills in map order. Where Plan itself
-//     decides differently, the function that does says so.
+//     kubelet's planner calls hooks and kills in map order. It plans nothing once
+//     the pod is deleted; a finished pod is planned for once, not at every sync; a
+//     container's own restart policy counts also when the sandbox is gone (Q1); an
+//     instance that runs beside its successor is killed; only the current sandbox
+//     triggers RestartAllContainers. The functions that decide say why.
 //   - Containers of a pod start side by side, with a bound over all pods, and no
 //     hook holds up a sibling (#37805, #81450). SyncPod's context is honoured
 //     throughout (#113606), and a pod is not started once it has ended (#125050).
+//     While one container is slow, its siblings are looked after (Changed).
+//   - Images are pulled side by side, bounded, once for all pods that want one, and
+//     while the sandbox is made; the end of the pod ends the pull (#109673, #26300).
 //   - Crash-loop back-off is a function of what was observed, with the delay
 //     written on each instance: it survives the agent, needs no clean-up, holds
 //     for starts that fail and for RestartAllContainers, and is not owed by a new
@@ -87,6 +93,6 @@
 //   - Start failures (the kubelet's reason cache) are StartFailures, a value of
 //     the caller's.
 //
-// Not there yet: image pulls, garbage collection and reading of logs, and the
-// backend for CRI runtimes; and resizing a pod's resources as a whole.
+// Not there yet: resizing a pod's resources as a whole, image volumes, and
+// checking that a pod may use an image that another one pulled (1.33).
 package runtime
