@@ -356,6 +356,7 @@ func TestGarbageCollectBesideASyncOfTheSamePod(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { require.NoError(n, n.collect()) })
 		wg.Go(func() { require.NoError(n, n.sync(pod).Err()) })
+		synctest.Wait() // one of them has its turn
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 			defer cancel()
