@@ -90,8 +90,8 @@ func restartsForResize(c *v1.Container, name v1.ResourceName) bool {
 }
 
 // orderResizes puts memory before cpu and, of each, what becomes less before
-// what becomes more, so that the pod's containers together never have more than
-// before or after; then by place.
+// what becomes more, so that the limits of the pod's containers together are at
+// no time above what they are before or after; then by place.
 func (p *planner) orderResizes() {
 	rank := func(r *Resize) int {
 		out := 0
