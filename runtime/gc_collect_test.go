@@ -135,6 +135,13 @@ func TestGarbageCollectWithNothingToDoListsOnce(t *testing.T) {
 		require.Len(n, n.world.Journal(), before+1)
 		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpList}))
 		require.Len(n, n.files(), 2)
+
+		require.NoError(n, n.world.LoseRecords(pod.UID, "c"))
+		require.NoError(n, n.collect())
+		require.Equal(n, []string{"default_web_uid-web/c/1.log"}, n.files(), "the next restart count is read from it")
+		before = len(n.world.Journal())
+		require.NoError(n, n.collect())
+		require.Len(n, n.world.Journal(), before+1)
 	})
 }
 

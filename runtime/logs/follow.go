@@ -61,7 +61,7 @@ func (r *reading) readRotated(ctx context.Context, f rotated, begin place) error
 // source makes the decoder read src from begin on.
 func (r *reading) source(src io.Reader, begin place) {
 	r.decoder.reset(src, begin.offset)
-	r.out.turn(begin.emit)
+	r.out.emit = begin.emit
 }
 
 // turnTo goes on with the log file. Without Follow its end is where it ends now:

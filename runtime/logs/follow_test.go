@@ -203,9 +203,86 @@ func TestFollowIsTold(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, c.text(), w.String())
 		c.stop()
-		close(changed)
+		changed <- struct{}{}
 		require.NoError(t, <-done)
 		require.Zero(t, time.Since(began), "also of the end, without waiting for the next question")
+	})
+}
+
+func TestFollowIsNotToldAnyMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, path string) {
+		c := startContainer(t, path)
+		changed := make(chan struct{})
+		close(changed)
+		_, done := following(t, c, func(r *Request) { r.Changed = changed })
+		time.Sleep(time.Minute)
+		c.stop()
+		require.NoError(t, <-done)
+	})
+}
+
+func TestFollowAsksForTheStateNowAndThen(t *testing.T) {
+	inBubble(t, func(t *testing.T, path string) {
+		c := startContainer(t, path)
+		var asked atomic.Int32
+		_, done := following(t, c, func(r *Request) {
+			r.Running = func(ctx context.Context) (bool, error) { asked.Add(1); return c.isRunning(ctx) }
+		})
+		time.Sleep(time.Minute)
+		c.stop()
+		require.NoError(t, <-done)
+		require.LessOrEqual(t, asked.Load(), int32(63))
+	})
+}
+
+func TestFollowEndsAtItsLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, path string) {
+		c := startContainer(t, path)
+		limit := int64(10)
+		w, done := following(t, c, func(r *Request) { r.LimitBytes = &limit })
+		c.print()
+		time.Sleep(time.Second)
+		c.print()
+		require.NoError(t, <-done)
+		require.Equal(t, c.text()[:10], w.String())
+		c.stop()
+	})
+}
+
+func TestFollowDoesNotWaitForTheEndAfterARotation(t *testing.T) {
+	inBubble(t, func(t *testing.T, path string) {
+		c := startContainer(t, path)
+		w, done := following(t, c, nil)
+		for range 3 {
+			c.print()
+			c.rotate(0)
+			c.print()
+			time.Sleep(4 * defaultPoll)
+			synctest.Wait()
+			require.Equal(t, c.text(), w.String())
+		}
+		c.stop()
+		require.NoError(t, <-done)
+	})
+}
+
+// Who writes may let go of the old file a little after there is a new one.
+func TestFollowStaysALittleInTheOldFile(t *testing.T) {
+	inBubble(t, func(t *testing.T, path string) {
+		c := startContainer(t, path)
+		w, done := following(t, c, nil)
+		time.Sleep(defaultPoll / 2)
+		require.NoError(t, os.Rename(path, path+".20260701-120000"))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		time.Sleep(defaultPoll)
+		c.print()
+		c.reopen()
+		c.print()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, c.text(), w.String())
+		c.stop()
+		require.NoError(t, <-done)
 	})
 }
 
@@ -310,13 +387,17 @@ func TestFollowThroughRotations(t *testing.T) {
 func TestFollowBehindASlowClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, path string) {
 		c := startContainer(t, path)
+		for range 2 {
+			c.print()
+			c.rotate(0)
+		}
 		w := &slow{delay: time.Second}
 		done := make(chan error, 1)
 		go func() {
 			_, err := Read(t.Context(), Request{Path: path, Options: Options{Follow: true}, Stdout: w, Running: c.isRunning})
 			done <- err
 		}()
-		time.Sleep(1500 * time.Millisecond) // it waits at the end of an empty log
+		time.Sleep(2500 * time.Millisecond) // it waits at the end of an empty log
 		c.print()
 		time.Sleep(300 * time.Millisecond) // it is stuck in a write
 		c.rotate(0)
@@ -328,7 +409,7 @@ func TestFollowBehindASlowClient(t *testing.T) {
 		require.NoError(t, err)
 		names, err := dir.names()
 		require.NoError(t, err)
-		for _, f := range history(names, "0.log")[:3] {
+		for _, f := range history(names, "0.log")[:5] {
 			require.NoError(t, compressFile(t.Context(), dir, "0.log"+f.suffix()))
 		}
 		require.NoError(t, dir.Close())

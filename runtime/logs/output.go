@@ -28,7 +28,7 @@ type output struct {
 	since      time.Time
 	timestamps bool
 	limit      int64 // bytes that may still be written; negative: any number
-	emit       int64 // lines that end before this offset of the file are dropped
+	emit       int64 // lines that end before this offset of the file being read are dropped
 
 	lines  [2]line
 	batch  []byte // of one stream
@@ -48,15 +48,6 @@ type line struct {
 }
 
 func (o *output) wants(s Stream) bool { return o.writers[s] != nil }
-
-// turn goes on with another file, of which lines that end before emit are not
-// wanted. Lines that are not complete go on in it.
-func (o *output) turn(emit int64) {
-	o.emit = emit
-	for s := range o.lines {
-		o.lines[s].last = emit
-	}
-}
 
 // add takes the next entry.
 func (o *output) add(e Entry) error {

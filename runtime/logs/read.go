@@ -240,7 +240,7 @@ func (r *reading) startOf(older []rotated) (start, error) {
 		left -= s.current.lines
 	}
 	for left > 0 && s.file > 0 {
-		s.file, s.first = s.file-1, place{}
+		s.file--
 		o, err := openRotated(r.Path, older[s.file])
 		if err != nil {
 			continue // reading it will fail, too, and say why

@@ -120,11 +120,12 @@ func TestReadNoLog(t *testing.T) {
 func TestReadJoinsPieces(t *testing.T) {
 	text := entryLine(Stdout, "P", "a") + entryLine(Stderr, "P", "x") + entryLine(Stdout, "P", "b") + entryLine(Stderr, "F", "y") + entryLine(Stdout, "F", "c") +
 		entryLine(Stdout, "P", "no end")
-	path := writeFiles(t, t.TempDir(), []string{text}, nil)
-	got, _, err := read(t, Request{Path: path, Options: Options{Timestamps: true}})
+	path := writeFiles(t, t.TempDir(), []string{text + "\n" + "nonsense\n"}, nil)
+	got, result, err := read(t, Request{Path: path, Options: Options{Timestamps: true}})
 	require.NoError(t, err)
 	const at = "2026-07-01T12:00:00.000000001Z "
 	require.Equal(t, at+"xy\n"+at+"abc\n"+at+"no end", got)
+	require.EqualValues(t, 1, result.Malformed, "an empty line is not worth mentioning")
 }
 
 // Memory is bounded, whatever the lines are like: one entry of 8 MiB, one line
@@ -178,6 +179,32 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
+// echo is a client whose reading makes the log grow.
+type echo struct {
+	t    *testing.T
+	file *os.File
+	n    int
+}
+
+func (w *echo) Write(p []byte) (int, error) {
+	w.n += len(p)
+	if w.n < 10<<20 {
+		_, err := w.file.WriteString(strings.Repeat(entryLine(Stdout, "F", "more"), 1000))
+		require.NoError(w.t, err)
+	}
+	return len(p), nil
+}
+
+func TestReadEndsWhereTheLogEndedAtFirst(t *testing.T) {
+	path := writeFiles(t, t.TempDir(), []string{strings.Repeat(entryLine(Stdout, "F", "text"), 10_000)}, nil)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	result, err := Read(t.Context(), Request{Path: path, Stdout: &echo{t: t, file: f}})
+	require.NoError(t, err)
+	require.EqualValues(t, 10_000, result.Lines)
+}
+
 type brokenPipe struct{ after int }
 
 func (w *brokenPipe) Write(p []byte) (int, error) {
@@ -196,19 +223,4 @@ func TestReadEndsWithItsWriterAndItsContext(t *testing.T) {
 	cancel(why)
 	_, err = Read(ctx, Request{Path: path, Stdout: io.Discard})
 	require.ErrorIs(t, err, why)
-}
-
-func FuzzRead(f *testing.F) {
-	f.Add(entryLine(Stdout, "P", "a")+"junk\n"+entryLine(Stderr, "F", "b")+entryLine(Stdout, "F", "c"), uint8(2))
-	f.Fuzz(func(t *testing.T, text string, n uint8) {
-		path := writeFiles(t, t.TempDir(), []string{text}, nil)
-		tail := int64(n % 8)
-		got := &said{}
-		_, err := Read(t.Context(), Request{
-			Path: path, Options: Options{Tail: &tail}, Stdout: writer{got, Stdout}, Stderr: writer{got, Stderr},
-		})
-		require.NoError(t, err)
-		want := naiveRead([]string{text}, Options{Tail: &tail}, map[Stream]bool{Stdout: true, Stderr: true})
-		require.Equal(t, want.parts, got.parts)
-	})
 }

@@ -260,6 +260,16 @@ func TestRotateHealsACrashAtAnyPoint(t *testing.T) {
 	}
 }
 
+func TestRotateHealsWhenThereIsNothingToRotate(t *testing.T) {
+	w := newRuntimeLog(t)
+	w.print(1)
+	for _, name := range []string{".20260701-120000", ".20260701-120000.gz", ".20260701-120001.gz.tmp"} {
+		require.NoError(t, os.WriteFile(w.path+name, zip(t, ""), 0o600))
+	}
+	require.NoError(t, w.rotator(nil).Rotate(t.Context(), w.log()))
+	require.ElementsMatch(t, []string{"0.log", "0.log.20260701-120000.gz"}, w.files())
+}
+
 func TestRotateHealsAPutBackThatWasInterrupted(t *testing.T) {
 	w := newRuntimeLog(t)
 	w.print(30)
@@ -334,6 +344,7 @@ func TestRotatePutsTheLogBackIfItCannotBeReopened(t *testing.T) {
 			}
 			require.ErrorIs(t, err, down)
 			require.ErrorContains(t, err, "rotate log "+w.path+": reopen: down")
+			require.NotContains(t, err.Error(), "rename it back")
 			w.clean(4)
 			w.reopening = nil
 			require.NoError(t, r.Rotate(t.Context(), w.log()))
@@ -374,6 +385,13 @@ func TestRotateLeavesAloneWhatIsNotALog(t *testing.T) {
 	link := filepath.Join(filepath.Dir(w.path), "1.log")
 	require.NoError(t, os.Symlink(outside, link))
 	require.NoError(t, r.Rotate(t.Context(), Log{ID: w.log().ID, Path: link}))
+	folder := filepath.Join(filepath.Dir(w.path), "2.log")
+	require.NoError(t, os.Mkdir(folder, 0o755))
+	for i := range 100 { // so that it has some size
+		require.NoError(t, os.WriteFile(filepath.Join(folder, strings.Repeat("x", 100)+fmt.Sprint(i)), nil, 0o600))
+	}
+	require.NoError(t, r.Rotate(t.Context(), Log{ID: w.log().ID, Path: folder}))
+	require.DirExists(t, folder)
 	require.Zero(t, w.reopened)
 	require.ErrorContains(t, r.Rotate(t.Context(), Log{Path: "relative"}), "not absolute")
 	require.NoError(t, r.Rotate(t.Context(), Log{ID: w.log().ID, Path: filepath.Join(t.TempDir(), "no", "0.log")}), "the container is gone")

@@ -43,6 +43,11 @@ func machine(t *testing.T) (*fake.Runtime, []runtime.ContainerID) {
 func TestRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt, ids := machine(t)
+		web := Running(rt, "p1", ids[0])
+		require.NoError(t, rt.LoseTrack("p1", "web"))
+		got, err := web(t.Context())
+		require.NoError(t, err)
+		require.True(t, got, "nobody knows that it has ended")
 		job := Running(rt, "p1", ids[1])
 		for _, want := range []bool{true, false} {
 			got, err := job(t.Context())
@@ -52,7 +57,7 @@ func TestRunning(t *testing.T) {
 			synctest.Wait()
 		}
 		require.NoError(t, rt.RemoveContainer(t.Context(), ids[1]))
-		got, err := job(t.Context())
+		got, err = job(t.Context())
 		require.NoError(t, err)
 		require.False(t, got)
 		_, err = rt.Inject(fake.Fault{On: fake.Target{Op: fake.OpPodStatus}, Err: errors.New("down")})
