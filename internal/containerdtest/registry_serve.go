@@ -160,7 +160,7 @@ func (a *answer) sendLayer(q *http.Request, b Behaviour, layer []byte) {
 		return
 	}
 	if cut {
-		panic(http.ErrAbortHandler) // net/http's way to break a connection
+		return // less than was announced: net/http breaks the connection
 	}
 	if b.Hold != nil {
 		select {

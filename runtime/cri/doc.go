@@ -78,6 +78,8 @@
 //     lines.
 //   - Annotations of AppArmor, sysctls with slashes, host aliases, DNS limits and
 //     OOM scores are the kubelet's, of 1.36.
+//   - Errors of pulls have no credentials and no signed addresses in them, which
+//     containerd 2 puts there and the kubelet into the pod's status.
 //   - Refused, and not silently dropped: block devices, resource claims, user
 //     namespaces, Windows, unknown RuntimeClasses, and strict supplemental groups
 //     and recursive read-only mounts where the runtime has none. See CheckPod.

@@ -4,6 +4,7 @@ package cri_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -46,7 +47,7 @@ func newPuller(t testing.TB, opts runtime.Options) *puller {
 	t.Helper()
 	n := &puller{node: newNode(t, cri.Options{}), events: &eventLog{}}
 	image := func(name string) containerdtest.Image {
-		return containerdtest.Image{Name: name, Cmd: []string{"sleep", "1000"}, Files: map[string]string{"/own": t.Name() + name}}
+		return containerdtest.Image{Name: name, Cmd: []string{"sleep", "1000"}, Files: map[string]string{"/own": rand.Text()}}
 	}
 	n.Registry = containerdtest.StartRegistry(t, containerd.Get(t), image("app:1"), image("other:1"))
 	opts.Runtime, opts.Generator, opts.Events = n.rt, n.gen, n.events
