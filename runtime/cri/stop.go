@@ -33,7 +33,7 @@ const (
 	statusPatience = 10 * time.Second
 	lostPatience   = 2 * time.Second
 	firstPause     = 2 * time.Millisecond
-	longestPause   = 50 * time.Millisecond
+	longestPause   = 200 * time.Millisecond
 )
 
 // StopContainer implements runtime.Runtime.
