@@ -92,6 +92,9 @@ func run(f flags) error {
 		wg.Go(func() { serve(serving, listener, agent.Handler()) })
 	}
 	wg.Go(func() { out.show(serving, agent) })
+	if err := rotateLogs(serving, f, rt, out.log, &wg); err != nil {
+		return err
+	}
 	out.started(f)
 	context.AfterFunc(ctx, func() { out.stopping(f) })
 	return agent.Run(ctx)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -19,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
+	"github.com/keelson-dev/keelson/runtime/logs"
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
@@ -66,6 +68,25 @@ func newRuntime(f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), e
 	info := backend.Info()
 	log.Info("connected to the container runtime", zap.String("runtime", info.Name), zap.String("version", info.Version))
 	return backend, func() { backend.Close() }, nil
+}
+
+// rotateLogs bounds the containers' logs, where the runtime leaves that to the
+// node agent; the process runtime's shims do it themselves.
+func rotateLogs(ctx context.Context, f flags, rt runtime.Runtime, log *zap.Logger, wg *sync.WaitGroup) error {
+	reopener, ok := rt.(logs.LogReopener)
+	if !ok || f.endpoint == processEndpoint {
+		return nil
+	}
+	rotator, err := logs.NewRotator(logs.RotatorOptions{Reopener: reopener, Logs: logs.RunningLogs(rt), Logger: log})
+	if err != nil {
+		return err
+	}
+	wg.Go(func() {
+		if err := rotator.Run(ctx); err != nil && ctx.Err() == nil {
+			log.Error("logs are not rotated any more", zap.Error(err))
+		}
+	})
+	return nil
 }
 
 // lockRoot makes the root folder and sees to it that one agent uses it: two

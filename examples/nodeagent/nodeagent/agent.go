@@ -143,6 +143,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var workersErr, trackerErr, sourceErr error
 	wg.Go(func() { workersErr = a.workers.Run(work) })
 	wg.Go(func() { trackerErr = a.tracker.Run(work) })
+	wg.Go(func() { a.collectGarbage(work) })
 	wg.Go(func() {
 		sourceErr = podconfig.Run(config, a.store, a.queue.Push, a.opts.Sources...)
 		stopConfig(sourceErr)

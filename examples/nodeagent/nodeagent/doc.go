@@ -20,7 +20,9 @@
 //	loop.go          the one goroutine that decides, and in which order
 //	syncer.go        what happens to one pod: run, stop, give back
 //	status.go        what the world is told about it
-//	housekeeping.go  what is done about leftovers
+//	housekeeping.go  what is done about pods that are over
+//	leftovers.go     and about those that only the runtime knows
+//	garbage.go       and about what pods leave while they live
 //	admission.go     what is refused
 //	volumes.go       emptyDir and hostPath, until package volumemanager is there
 //	server.go        /healthz and /pods
