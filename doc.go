@@ -23,6 +23,7 @@
 //	podworkers             when it runs: one state machine per pod UID
 //	runtime                making it run: Plan, which is pure, and Manager over a small Runtime interface
 //	runtime/podstatus      pure: a spec and what was observed, to the pod's status
+//	runtime/logs           container logs: read, follow, rotate
 //	runtime/process        backend: one OS process per container
 //	runtime/cri            backend: containerd or CRI-O over its socket
 //	runtime/fake           backend: in memory, scripted, with faults and a journal
