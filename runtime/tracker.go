@@ -47,6 +47,7 @@ type Tracker struct {
 	patience time.Duration
 	log      *zap.Logger
 	signal   chan struct{} // capacity 1: the dirty set is not empty
+	again    chan struct{} // capacity 1: it works again
 
 	mu struct {
 		sync.Mutex
@@ -79,7 +80,7 @@ func NewTracker(opts TrackerOptions) (*Tracker, error) {
 	}
 	t := &Tracker{
 		rt: opts.Runtime, interval: opts.RelistInterval, patience: opts.UnhealthyAfter, log: opts.Logger,
-		signal: make(chan struct{}, 1),
+		signal: make(chan struct{}, 1), again: make(chan struct{}, 1),
 	}
 	if _, ok := opts.Runtime.(Watcher); ok && t.interval == 0 {
 		t.interval = time.Minute
@@ -133,6 +134,7 @@ func (t *Tracker) relistForever(ctx context.Context) {
 			t.log.Error("cannot list pods from the runtime", zap.Error(err))
 		case err == nil && failing:
 			t.log.Info("the runtime lists pods again")
+			t.recovered()
 		}
 		failing = err != nil
 		if failing {
@@ -175,6 +177,7 @@ func (t *Tracker) watch(ctx context.Context, w Watcher) {
 			}
 			if failing {
 				t.log.Info("the runtime is watched again")
+				t.recovered()
 			}
 			failing = false
 			t.Mark(uid)
@@ -279,6 +282,18 @@ func (t *Tracker) mark(uid types.UID) {
 
 // Dirty receives a value when Take has something to return.
 func (t *Tracker) Dirty() <-chan struct{} { return t.signal }
+
+// Recovered receives a value when the runtime lists pods or tells of them again
+// after that failed: what else failed meanwhile is worth another try now. It may
+// be ignored.
+func (t *Tracker) Recovered() <-chan struct{} { return t.again }
+
+func (t *Tracker) recovered() {
+	select {
+	case t.again <- struct{}{}:
+	default:
+	}
+}
 
 // Take returns the dirty pods, first marked first, and makes them clean.
 func (t *Tracker) Take() []types.UID {

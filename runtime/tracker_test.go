@@ -157,8 +157,10 @@ func TestTrackerAsksARuntimeThatIsDownRarely(t *testing.T) {
 				n.pass(59 * time.Second)
 				require.Less(n, calls()-before, 75)
 				require.Empty(n, tracker.Take())
+				require.Empty(n, tracker.Recovered())
 				n.pass(3 * time.Second)
 				require.Equal(n, []types.UID{pod.UID}, tracker.Take())
+				require.Len(n, tracker.Recovered(), 1)
 			})
 		})
 	}

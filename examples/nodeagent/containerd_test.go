@@ -37,11 +37,13 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	s.start()
 	runs := s.services("web", count)
 	victim, others := runs[0], runs[1:]
+	late, latePIDs := s.service("late", forever)
 	settle(s, p)
 
 	mark := len(s.log.String())
 	require.NoError(t, c.Kill())
 	down := time.Now()
+	s.write("late.yaml", late)
 	require.NoError(t, syscall.Kill(victim.pid, syscall.SIGKILL))
 	for time.Since(down) < 6*time.Second {
 		require.NoError(t, s.health(), "the agent itself is well")
@@ -51,7 +53,7 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	rate := float64(n) / time.Since(down).Seconds()
 	t.Logf("while containerd was down: %.1f calls a second: %v", rate, byMethod)
 	require.LessOrEqual(t, rate, 5.0, "a storm of calls")
-	require.Len(t, s.pods(), count)
+	require.Len(t, s.pods(), count+1)
 
 	p.close() // the agent has to connect again, too
 	time.Sleep(2 * time.Second)
@@ -64,9 +66,9 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	require.NoError(t, c.Restart(t.Context()))
 	<-opened
 	back := time.Now()
-	s.eventually("the one that died runs again", func() bool {
+	s.eventually("the one that died runs again, and the one that came meanwhile", func() bool {
 		pod := s.pods()[victim.name]
-		return mainOf(pod).RestartCount == 1 && isReady(pod)
+		return mainOf(pod).RestartCount == 1 && isReady(pod) && isReady(s.pods()["late-n"])
 	})
 	took := time.Since(back)
 	t.Logf("statuses are true %s after containerd's return", took.Round(time.Millisecond))
@@ -81,7 +83,8 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 		require.EqualValues(t, 137, last.ExitCode, "its true exit code")
 		require.WithinDuration(t, down, last.FinishedAt.Time, 2*time.Second)
 	}
-	require.Len(t, s.started(victim.pids), 2)
+	require.Len(t, s.waitStarts(victim.pids, 2), 2)
+	require.Len(t, s.waitStarts(latePIDs, 1), 1)
 	for _, r := range others {
 		s.checkUntouched(r)
 	}
@@ -142,7 +145,7 @@ func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
 	})
 	t.Logf("everything is true %s after containerd goes on", time.Since(back).Round(time.Millisecond))
 	require.EqualValues(t, 137, mainOf(s.pods()[killed.name]).LastTerminationState.Terminated.ExitCode)
-	require.Len(t, s.started(latePIDs), 1)
+	require.Len(t, s.waitStarts(latePIDs, 1), 1)
 	for _, r := range others {
 		s.checkUntouched(r)
 	}

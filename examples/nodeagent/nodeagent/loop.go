@@ -37,6 +37,8 @@ func (a *Agent) loop(ctx context.Context) {
 		case <-a.queue.Ready():
 		case <-a.tracker.Dirty():
 			a.handleDirty(a.tracker.Take())
+		case <-a.tracker.Recovered():
+			a.retryFailed()
 		case <-a.housekeeping:
 			a.housekeep(ctx)
 		case <-tick.C:
@@ -126,6 +128,16 @@ func (a *Agent) handleDirty(uids []types.UID) {
 			a.update(podworkers.UpdateSync, pod)
 		}
 	}
+}
+
+// retryFailed has pods synced whose last call failed: the runtime is back.
+func (a *Agent) retryFailed() {
+	for _, pod := range a.pods.all() {
+		if !a.pods.isRejected(pod.UID) && a.failures.last(pod.UID) != "" {
+			a.update(podworkers.UpdateSync, pod)
+		}
+	}
+	a.poke()
 }
 
 func (a *Agent) update(t podworkers.UpdateType, pod *v1.Pod) {
