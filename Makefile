@@ -85,7 +85,7 @@ build: ## bin/nodeagent: one static file
 
 e2e: ## the tests on a container runtime, with containerd 2 (as root, on Linux; a cold build takes minutes)
 	@dir=$$(e2e/containerd.sh); \
-	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 \
+	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=20m ./internal/containerdtest/... ./runtime/cri/... ./examples/nodeagent/...
 
 bench-node: build ## the node agent on containerd 2 beside the floor: starts, restarts, idle cost (root, Linux, minutes)

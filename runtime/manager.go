@@ -133,11 +133,18 @@ func New(opts Options) (*Manager, error) {
 	return m, nil
 }
 
-// acquire waits for a start slot. The returned func gives it back.
+// slotPatience is how long a start may hold its slot. One that takes longer does
+// not load the node but hangs, which is no reason for others to wait.
+const slotPatience = 5 * time.Second
+
+// acquire waits for a start slot. The returned func gives it back, and so does
+// time.
 func (m *Manager) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case m.slots <- struct{}{}:
-		return func() { <-m.slots }, nil
+		giveBack := sync.OnceFunc(func() { <-m.slots })
+		timer := time.AfterFunc(slotPatience, giveBack)
+		return func() { timer.Stop(); giveBack() }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

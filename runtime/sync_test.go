@@ -3,6 +3,7 @@
 package runtime_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -170,4 +171,26 @@ func TestALostReplyMakesNoSecondInstance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Calls that hang give their slots back: other pods start all the same.
+func TestHungStartsHoldUpNobodyForLong(t *testing.T) {
+	inBubble(t, func(n *node) {
+		n.restart(runtime.Options{MaxConcurrentStarts: 2})
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpCreateContainer, UID: "uid-stuck"}, HangUntilCtx: true})
+		stuck := newPod(regular("a", "b", "c"))
+		stuck.UID, stuck.Name = "uid-stuck", "stuck"
+		ctx, cancel := context.WithCancel(n.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			n.manager.SyncPod(ctx, runtime.SyncRequest{Pod: stuck})
+		}()
+		n.pass(time.Second)
+		began := time.Now()
+		require.NoError(n, n.sync(newPod()).Err())
+		require.LessOrEqual(n, time.Since(began), 10*time.Second)
+		cancel()
+		<-done
+	})
 }

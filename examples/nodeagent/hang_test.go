@@ -22,7 +22,7 @@ func TestACallThatHangsHoldsUpItsOwnPodOnly(t *testing.T) {
 		stick func(s *station, p *proxy) (h *hold, recovered func() bool)
 		slow  bool // there is one like it that is not
 	}{
-		"CreateContainer": {stuckInStart("CreateContainer", 1), false},
+		"CreateContainer": {stuckInStart("CreateContainer", 2), false},
 		"StartContainer":  {stuckInStart("StartContainer", 2), true},
 		"RunPodSandbox":   {stuckInStart("RunPodSandbox", 2), true},
 		"ListContainers":  {stuckInLook, true},
