@@ -52,9 +52,9 @@
 //
 // Hints only say when to look: the files must have been quiet for the debounce (100 ms; at most 1 s under a constant
 // stream), then all of them are compared with what is known by device, inode, size and times, and read if they differ.
-// After the last hint of a burst there is a glance first, after a tenth of the debounce: it takes new files, of which the
-// kernel says that nobody has them open for writing (on Linux, by asking for a lease). So a new pod waits about 10 ms, a
-// changed one 100 ms, and a removed one 110 ms. A file that is open for writing is left alone as long as it goes on
+// After the last hint of a burst there are glances first, 2, 10 and 25 ms after it: they take new files, of which the
+// kernel says that nobody has them open for writing (on Linux, by asking for a lease). So a new pod waits a few
+// milliseconds, a changed one 100 ms, and a removed one 102 ms. A file that is open for writing is left alone as long as it goes on
 // changing and 5 s more. Without hints there is a look every period (20 s).
 //
 // Run is one goroutine, the caller's; the Hinter's have ended when Run returns. Everything runs in a testing/synctest

@@ -21,25 +21,26 @@ type pace struct {
 	debounce, period time.Duration
 
 	firstHint, lastHint time.Time // of the burst that no scan has answered; zero if there is none
-	glanced             bool      // since lastHint
+	glances             int       // since lastHint
 	recheck             time.Time
 	scanned             time.Time
 	arm                 time.Time // when to arm the watch again; zero if it is armed or there is none
 	armDelay            time.Duration
 }
 
-// pausesPerDebounce is how much shorter than the debounce the pause before a glance is.
-const pausesPerDebounce = 10
+// pausesPerDebounce is how much shorter than the debounce the pauses before a glance are: the first finds what was put in
+// place at once, the others what took a moment to be written and closed.
+var pausesPerDebounce = [...]time.Duration{50, 10, 4}
 
 func (p *pace) hint(now time.Time) {
 	if p.firstHint.IsZero() {
 		p.firstHint = now
 	}
-	p.lastHint, p.glanced = now, false
+	p.lastHint, p.glances = now, 0
 }
 
 func (p *pace) afterGlance(recheck time.Time) {
-	p.glanced = true
+	p.glances++
 	p.recheck = earliest(p.recheck, recheck)
 }
 
@@ -71,8 +72,8 @@ func (p *pace) next() (step, time.Time) {
 		quiet, most := p.lastHint.Add(p.debounce), p.firstHint.Add(10*p.debounce)
 		consider(stepScan, quiet)
 		consider(stepScan, most)
-		if !p.glanced {
-			consider(stepGlance, p.lastHint.Add(p.debounce/pausesPerDebounce))
+		if p.glances < len(pausesPerDebounce) {
+			consider(stepGlance, p.lastHint.Add(p.debounce/pausesPerDebounce[p.glances]))
 		}
 	} else if !p.recheck.IsZero() {
 		consider(stepScan, p.recheck)

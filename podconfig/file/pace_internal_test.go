@@ -21,6 +21,12 @@ func newPace() *pace {
 	return p
 }
 
+func glance(p *pace, times int) {
+	for range times {
+		p.afterGlance(time.Time{})
+	}
+}
+
 func TestPace(t *testing.T) {
 	tests := []struct {
 		name string
@@ -30,17 +36,14 @@ func TestPace(t *testing.T) {
 	}{
 		{"idle", func(*pace) {}, stepScan, 20_000},
 		{"recheck", func(p *pace) { p.afterScan(at(5), at(70)) }, stepScan, 70},
-		{"hint", func(p *pace) { p.hint(at(50)) }, stepGlance, 60},
-		{"hints push the glance", func(p *pace) { p.hint(at(50)); p.hint(at(55)) }, stepGlance, 65},
-		{"scan after glance", func(p *pace) { p.hint(at(50)); p.afterGlance(time.Time{}) }, stepScan, 150},
-		{"hint after glance", func(p *pace) { p.hint(at(50)); p.afterGlance(time.Time{}); p.hint(at(100)) }, stepGlance, 110},
-		{"two glances", func(p *pace) {
-			p.hint(at(50))
-			p.afterGlance(time.Time{})
-			p.hint(at(100))
-			p.afterGlance(time.Time{})
-		}, stepScan, 200},
-		{"recheck waits for the quiet", func(p *pace) { p.hint(at(50)); p.afterGlance(at(70)) }, stepScan, 150},
+		{"hint", func(p *pace) { p.hint(at(50)) }, stepGlance, 52},
+		{"hints push the glance", func(p *pace) { p.hint(at(50)); p.hint(at(55)) }, stepGlance, 57},
+		{"second glance", func(p *pace) { p.hint(at(50)); glance(p, 1) }, stepGlance, 60},
+		{"third glance", func(p *pace) { p.hint(at(50)); glance(p, 2) }, stepGlance, 75},
+		{"scan after the glances", func(p *pace) { p.hint(at(50)); glance(p, 3) }, stepScan, 150},
+		{"hint after the glances", func(p *pace) { p.hint(at(50)); glance(p, 3); p.hint(at(100)) }, stepGlance, 102},
+		{"two bursts of glances", func(p *pace) { p.hint(at(50)); glance(p, 3); p.hint(at(100)); glance(p, 3) }, stepScan, 200},
+		{"recheck waits for the quiet", func(p *pace) { p.hint(at(50)); glance(p, 2); p.afterGlance(at(70)) }, stepScan, 150},
 		{"stream", func(p *pace) {
 			for i := range 100 {
 				p.hint(at(50 + 10*i))

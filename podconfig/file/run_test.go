@@ -98,7 +98,7 @@ func TestRemovalIsNoticedSoon(t *testing.T) {
 		r.take()
 		r.change(func() { r.remove("a.yaml") })
 		r.wait(time.Second)
-		assert.Equal(t, []snapshot{{110 * ms, []string{}}}, r.take())
+		assert.Equal(t, []snapshot{{102 * ms, []string{}}}, r.take())
 		require.NoError(t, r.stop())
 	})
 }
