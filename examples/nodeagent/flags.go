@@ -28,6 +28,7 @@ type flags struct {
 	port      int
 	keepPods  bool
 	lenient   bool
+	starts    int
 	verbosity int
 }
 
@@ -55,6 +56,7 @@ func parseFlags(args []string) (flags, error) {
 	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz and /pods on; 0 = do not serve")
 	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime)")
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
+	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default one per core, at least 2)")
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
 	set.Usage = func() { fmt.Fprint(os.Stderr, usage, set.FlagUsages()) }
 	if err := set.Parse(args); err != nil {
@@ -83,6 +85,9 @@ func (f *flags) complete(args []string) error {
 	}
 	if f.endpoint != processEndpoint && !strings.HasPrefix(f.endpoint, "unix://") && !filepath.IsAbs(f.endpoint) {
 		return fmt.Errorf("--container-runtime-endpoint %q: want \"process\" or unix:///path/to/socket", f.endpoint)
+	}
+	if f.starts < 0 {
+		return fmt.Errorf("--max-concurrent-starts %d: want 0 or more", f.starts)
 	}
 	if f.port < 0 || f.port > 65535 {
 		return fmt.Errorf("--read-only-port %d: want 0 to 65535", f.port)

@@ -113,6 +113,8 @@ func newAgent(f flags, rt runtime.Runtime, out *output) (*nodeagent.Agent, error
 		Sources:  source,
 		HostIPs:  hostIPs(),
 		Logger:   out.log,
+
+		MaxConcurrentStarts: f.starts,
 	}
 	if f.keepPods {
 		opts.OnShutdown = nodeagent.KeepPods

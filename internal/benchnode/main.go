@@ -5,7 +5,7 @@
 // Command benchnode measures the node agent on a private containerd, beside the
 // floor: the same CRI calls made by a program that does nothing else. It prints
 // one row per number, with the ratio of both, from one run. `make bench-node`
-// runs it (root, Linux).
+// runs it (root, Linux). What follows the flags is passed on to the agent.
 package main
 
 import (
@@ -30,13 +30,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *agent, *pods, *rounds, *idle); err != nil {
+	if err := run(ctx, *agent, flag.Args(), *pods, *rounds, *idle); err != nil {
 		fmt.Fprintln(os.Stderr, "benchnode:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, agentPath string, pods, rounds int, idle time.Duration) (err error) {
+func run(ctx context.Context, agentPath string, flags []string, pods, rounds int, idle time.Duration) (err error) {
 	agentPath, err = filepath.Abs(agentPath)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func run(ctx context.Context, agentPath string, pods, rounds int, idle time.Dura
 	fmt.Printf("machine: %s\ncontainerd %s, %d pods, median of %d\n\n", machine(), containerd.Version, pods, rounds)
 	fmt.Printf("%-46s %12s %12s %9s  %s\n", "", "floor", "keelson", "ratio", "goal")
 	floor := &floor{containerd: containerd, dir: dir}
-	node := &node{containerd: containerd, dir: dir, path: agentPath}
+	node := &node{containerd: containerd, dir: dir, path: agentPath, flags: flags}
 	defer node.kill()
 	if err := node.start(ctx); err != nil {
 		return err

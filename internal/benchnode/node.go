@@ -22,6 +22,7 @@ import (
 type node struct {
 	containerd *containerdtest.Instance
 	dir, path  string
+	flags      []string // more flags for the agent
 	agent      *exec.Cmd
 }
 
@@ -39,8 +40,8 @@ func (n *node) start(context.Context) error {
 		return err
 	}
 	defer log.Close()
-	n.agent = exec.Command(n.path, n.manifests(), "--root-dir", filepath.Join(n.dir, "root"),
-		"--container-runtime-endpoint", n.containerd.Endpoint(), "--read-only-port", "0", "--hostname-override", "bench")
+	n.agent = exec.Command(n.path, append(n.flags, n.manifests(), "--root-dir", filepath.Join(n.dir, "root"),
+		"--container-runtime-endpoint", n.containerd.Endpoint(), "--read-only-port", "0", "--hostname-override", "bench")...)
 	n.agent.Stdout, n.agent.Stderr = log, log
 	return n.agent.Start()
 }

@@ -27,6 +27,8 @@ type syncer struct {
 		sync.Mutex
 		failures map[types.UID]runtime.StartFailures
 		changed  map[types.UID]chan struct{} // capacity 1, of pods being synced
+		hinted   map[types.UID]time.Time     // when a pod was last said to have changed
+		settled  map[types.UID]time.Time     // when a pod was last seen with nothing left to do
 	}
 }
 
@@ -34,6 +36,8 @@ func newSyncer(a *Agent) *syncer {
 	s := &syncer{agent: a}
 	s.mu.failures = make(map[types.UID]runtime.StartFailures)
 	s.mu.changed = make(map[types.UID]chan struct{})
+	s.mu.hinted = make(map[types.UID]time.Time)
+	s.mu.settled = make(map[types.UID]time.Time)
 	return s
 }
 
@@ -54,9 +58,37 @@ func (s *syncer) attend(uid types.UID) (changed <-chan struct{}, done func()) {
 func (s *syncer) wake(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.mu.hinted[uid] = time.Now()
 	select {
 	case s.mu.changed[uid] <- struct{}{}:
 	default:
+	}
+}
+
+// hintWindow is for how long after a pod was seen a hint may be about what was
+// seen then. It is shorter than any resync.
+const hintWindow = 5 * time.Second
+
+// knows reports whether a sync that nothing but a hint asks for has nothing to
+// find: the pod was seen after the hint, with nothing left to do. Runtimes hint
+// at everything that the agent itself just did.
+func (s *syncer) knows(r podworkers.SyncRequest) bool {
+	if r.Type != podworkers.UpdateSync || r.Attempt > 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.mu.settled[r.Pod.UID]
+	return time.Since(seen) < hintWindow && seen.After(s.mu.hinted[r.Pod.UID])
+}
+
+// sees notes what came of a sync.
+func (s *syncer) sees(uid types.UID, result *runtime.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.settled, uid)
+	if result.Err() == nil && result.Status != nil {
+		s.mu.settled[uid] = result.Status.ObservedAt
 	}
 }
 
@@ -64,6 +96,9 @@ func (s *syncer) wake(uid types.UID) {
 // over when the pod's phase is.
 func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (terminal bool, err error) {
 	a, pod := s.agent, r.Pod
+	if s.knows(r) {
+		return false, nil
+	}
 	if err := a.collector.settled(ctx, pod.UID); err != nil {
 		return false, err
 	}
@@ -93,6 +128,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		},
 	})
 	s.note(pod.UID, result.Steps)
+	s.sees(pod.UID, &result)
 	if result.Status != nil {
 		terminal = s.publish(pod, result.Status, podstatus.StageSync, nil)
 	}
@@ -200,6 +236,8 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, r podworkers.Terminatin
 func (s *syncer) SyncTerminatedPod(_ context.Context, r podworkers.SyncRequest) error {
 	s.mu.Lock()
 	delete(s.mu.failures, r.Pod.UID)
+	delete(s.mu.hinted, r.Pod.UID)
+	delete(s.mu.settled, r.Pod.UID)
 	s.mu.Unlock()
 	return s.agent.volumes.tearDown(r.Pod.UID)
 }
