@@ -51,7 +51,7 @@ func TestNewPodNeedNotWaitForTheDebounce(t *testing.T) {
 		r.take()
 		r.change(func() { r.write("a.yaml", pod("a", "i")) })
 		r.wait(time.Hour)
-		assert.Equal(t, []snapshot{{10 * ms, []string{"a=i"}}}, r.take())
+		assert.Equal(t, []snapshot{{2 * ms, []string{"a=i"}}}, r.take())
 		require.NoError(t, r.stop())
 	})
 }
