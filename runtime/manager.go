@@ -35,8 +35,8 @@ type Options struct {
 	Backoff Backoff
 	// MaxConcurrentStarts bounds, over all pods, how many sandboxes and
 	// containers are being made at once; kills never wait for it, nor do hooks
-	// count. Defaults to GOMAXPROCS, at least 2: on a small node that is faster
-	// for everyone than all at once.
+	// count. Defaults to four per core (GOMAXPROCS): a start waits more than it
+	// computes, and with all at once everyone waits for everyone.
 	MaxConcurrentStarts int
 	// Keyring finds credentials for pulling images. Defaults to none.
 	Keyring Keyring
@@ -126,7 +126,7 @@ func New(opts Options) (*Manager, error) {
 	}
 	starts := opts.MaxConcurrentStarts
 	if starts == 0 {
-		starts = max(goruntime.GOMAXPROCS(0), 2)
+		starts = 4 * goruntime.GOMAXPROCS(0)
 	}
 	m.slots = make(chan struct{}, starts)
 	m.mu.removed = make(map[types.UID]map[string]ContainerStatus)

@@ -56,7 +56,7 @@ func parseFlags(args []string) (flags, error) {
 	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz and /pods on; 0 = do not serve")
 	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime)")
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
-	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default one per core, at least 2)")
+	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
 	set.Usage = func() { fmt.Fprint(os.Stderr, usage, set.FlagUsages()) }
 	if err := set.Parse(args); err != nil {

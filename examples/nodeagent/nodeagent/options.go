@@ -42,7 +42,7 @@ type Options struct {
 	OnShutdown ShutdownPolicy
 	// Backoff is the crash-loop policy. Defaults to the kubelet's.
 	Backoff runtime.Backoff
-	// MaxConcurrentStarts: see runtime.Options. Defaults to one per core.
+	// MaxConcurrentStarts: see runtime.Options. Defaults to four per core.
 	MaxConcurrentStarts int
 	// HousekeepingInterval is how often to look for leftovers when nothing
 	// asked for it earlier. Defaults to 30 s.
