@@ -36,7 +36,8 @@ type Options struct {
 	// MaxConcurrentStarts bounds, over all pods, how many sandboxes and
 	// containers are being made at once; kills never wait for it, nor do hooks
 	// count. Defaults to four per core (GOMAXPROCS): a start waits more than it
-	// computes, and with all at once everyone waits for everyone.
+	// computes, and with all at once everyone waits for everyone. Containers of
+	// pods that have begun come before new sandboxes.
 	MaxConcurrentStarts int
 	// Keyring finds credentials for pulling images. Defaults to none.
 	Keyring Keyring
@@ -66,9 +67,9 @@ type Manager struct {
 	backoff    Backoff
 	keepExited int
 	log        *zap.Logger
-	slots      chan struct{} // one token per start under way
-	images     *imageKeeper  // nil if the runtime knows no images
-	resizer    *resizer      // nil if the runtime cannot resize
+	slots      *slots       // starts under way, over all pods
+	images     *imageKeeper // nil if the runtime knows no images
+	resizer    *resizer     // nil if the runtime cannot resize
 
 	mu struct {
 		sync.Mutex
@@ -128,26 +129,9 @@ func New(opts Options) (*Manager, error) {
 	if starts == 0 {
 		starts = 4 * goruntime.GOMAXPROCS(0)
 	}
-	m.slots = make(chan struct{}, starts)
+	m.slots = newSlots(starts)
 	m.mu.removed = make(map[types.UID]map[string]ContainerStatus)
 	return m, nil
-}
-
-// slotPatience is how long a start may hold its slot. One that takes longer does
-// not load the node but hangs, which is no reason for others to wait.
-const slotPatience = 5 * time.Second
-
-// acquire waits for a start slot. The returned func gives it back, and so does
-// time.
-func (m *Manager) acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case m.slots <- struct{}{}:
-		giveBack := sync.OnceFunc(func() { <-m.slots })
-		timer := time.AfterFunc(slotPatience, giveBack)
-		return func() { timer.Stop(); giveBack() }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // RemovePod removes every record of a pod that is over: containers, then

@@ -134,7 +134,7 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 	}
 	spec.ImageID = imageID
 	spec.Annotations = withResources(spec.Annotations, p.pod, c)
-	release, err := p.m.acquire(ctx)
+	release, err := p.m.slots.acquire(ctx, slotContainer)
 	if err != nil {
 		return ContainerID{}, false
 	}

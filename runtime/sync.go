@@ -191,7 +191,7 @@ func (p *pass) createSandbox(ctx context.Context) bool {
 	if err != nil {
 		return refuse(ErrConfigPodSandbox, err)
 	}
-	release, err := p.m.acquire(ctx)
+	release, err := p.m.slots.acquire(ctx, slotSandbox)
 	if err != nil {
 		return false
 	}
