@@ -25,18 +25,22 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt tidy vet lint arrows examples cross fuzz race
 
-.PHONY: help test $(STEPS) unit build e2e bench-node bench benchstat clean cc
+.PHONY: help test deps $(STEPS) unit build e2e bench-node bench benchstat clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## everything a change must pass, and what CI runs: the steps below in turn
 	@$(GO) version
+	@tools/deps.sh
 	@for step in $(STEPS); do \
 		printf '\n==> make %s\n' "$$step"; \
 		$(MAKE) "$$step" || { printf '\nmake %s failed\n' "$$step" >&2; exit 1; }; \
 	done
 	@printf '\nall passed: $(STEPS)\n'
+
+deps: ## what the tests need beside Go; as root on Debian it is installed
+	@tools/deps.sh
 
 fmt: ## every file is gofmt's
 	@files=$$(find . -name '*.go' -not -path '*/testdata/*' -print0 | xargs -0 gofmt -l); \
