@@ -4,6 +4,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -153,11 +154,17 @@ func (c *crew) look(ctx context.Context) {
 	if p.req.Progress != nil {
 		p.req.Progress(status, append(append([]Step(nil), p.list...), c.steps()...))
 	}
+	if p.resets() {
+		return // nothing starts before all of it has ended
+	}
 	actions := Plan(p.m.planInput(p.req, status))
 	if actions.KillPod || actions.CreateSandbox {
 		return
 	}
 	side := &pass{m: p.m, req: p.req, pod: p.pod, status: status, sandbox: p.sandbox, ips: p.ips}
+	if p.m.images != nil {
+		side.images = p.m.images.forPass(p.pod)
+	}
 	for _, k := range actions.Kill {
 		if ref, ok := Find(p.pod, k.Name); ok && ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
 			side.actions.Kill = append(side.actions.Kill, k)
@@ -177,6 +184,11 @@ func (c *crew) look(ctx context.Context) {
 	for _, u := range units {
 		c.launch([]*unit{u}, func() { side.runUnit(ctx, u) })
 	}
+}
+
+// resets reports whether the plan restarts all containers of the pod.
+func (p *pass) resets() bool {
+	return slices.ContainsFunc(p.actions.Kill, func(k Kill) bool { return k.Remove })
 }
 
 // free reports whether a container may be worked on: nobody is at it, and it has

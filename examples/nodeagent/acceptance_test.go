@@ -306,3 +306,34 @@ func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "address already in use")
 }
+
+// A terminal that is closed ends the agent as Ctrl-C does, and its pods with it.
+func TestAClosedTerminalStopsThePods(t *testing.T) {
+	s := newStation(t, backends["process"])
+	manifest, pids := s.service("web", forever)
+	s.write("web.yaml", manifest)
+	s.start()
+	pid := s.waitStarts(pids, 1)[0]
+	agent := s.agent
+	s.agent = nil
+	require.NoError(t, agent.Process.Signal(syscall.SIGHUP))
+	require.NoError(t, agent.Wait())
+	require.False(t, alive(pid))
+}
+
+// What goes wrong before any container is touched is logged once, and shown.
+func TestAFailingSyncIsLoggedOnceAndShown(t *testing.T) {
+	s := newStation(t, backends["process"])
+	s.start()
+	require.NoError(t, os.WriteFile(filepath.Join(s.root, "pods"), nil, 0o600)) // where volumes go
+	manifest, _ := s.service("web", forever)
+	s.write("web.yaml", strings.Replace(manifest, "spec:", "spec:\n  volumes: [{name: v, emptyDir: {}}]", 1))
+	s.eventually("the log says so", func() bool { return len(s.log.about("pod sync failed", "volume v")) > 0 })
+	s.eventually("/pods says so", func() bool {
+		statuses := s.pods()["web-n"].Status.ContainerStatuses
+		return len(statuses) == 1 && statuses[0].State.Waiting != nil && strings.Contains(statuses[0].State.Waiting.Message, "volume v")
+	})
+	require.Len(t, s.log.about("pod sync failed", "volume v"), 1)
+	require.NoError(t, os.Remove(filepath.Join(s.root, "pods")))
+	s.waitPhase("web-n", v1.PodRunning)
+}

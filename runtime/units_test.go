@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// slowHook makes the first container's postStart hook take a minute.
+func slowHook(p *v1.Pod) {
+	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 60}}}
+}
+
+// begin syncs a pod in the background; wait returns what came of it.
+func (n *node) begin(req runtime.SyncRequest) (changed chan<- struct{}, wait func() runtime.Result) {
+	n.Helper()
+	ch, done := make(chan struct{}, 1), make(chan runtime.Result, 1)
+	req.Changed = ch
+	go func() { done <- n.manager.SyncPod(n.Context(), req) }()
+	return ch, func() runtime.Result { return <-done }
+}
+
+// A sandbox that is lost while a hook runs is the next pass's: nothing starts in
+// it meanwhile, nor beside what still runs there.
+func TestALostSandboxWaitsForTheNextPass(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("a", "b"), slowHook)
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod})
+		n.pass(time.Second)
+		require.NoError(n, n.world.SandboxLosesIP(pod.UID))
+		changed <- struct{}{}
+		n.pass(10 * time.Second)
+		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "b"}))
+		require.NoError(n, n.world.NoOverlap("b"))
+		wait()
+		require.NoError(n, n.world.NoOverlap("a"))
+		require.NoError(n, n.world.NoOverlap("b"))
+	})
+}
+
+// While all containers are restarted in place, none is started before the last
+// one has ended.
+func TestRestartAllStartsNothingBeforeAllHaveEnded(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("quick", "slow"), grace(30))
+		n.world.Script(fake.Target{Container: "slow"}, fake.Script{TermAfter: fake.Never})
+		n.mustSync(pod)
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod, RestartAll: true})
+		n.pass(500 * time.Millisecond)
+		changed <- struct{}{}
+		n.pass(100 * time.Millisecond)
+		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpExited, Container: "quick"}))
+		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "quick"}), "not yet")
+		r := wait()
+		require.NoError(n, r.Err())
+		require.Equal(n, 1, n.world.Total(fake.OpRunSandbox), "the sandbox stays")
+	})
+}
+
+// A sibling that restarts beside a slow hook gets its image as its policy says.
+func TestASiblingsImageIsPulledWhileAHookRuns(t *testing.T) {
+	inBubble(t, func(n *node) {
+		images := n.withImages(runtime.Options{})
+		pod := newPod(regular("a", "b"), slowHook)
+		pod.Spec.Containers[1].ImagePullPolicy = v1.PullAlways
+		n.world.Script(fake.Target{Container: "b"}, fake.Exit(5*time.Second, 1), fake.Script{})
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod})
+		n.pass(10 * time.Second)
+		before := len(images.pulls)
+		changed <- struct{}{}
+		n.pass(5 * time.Second)
+		require.Greater(n, len(images.pulls), before)
+		require.Equal(n, 2, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "b"}))
+		wait()
+	})
+}
