@@ -191,8 +191,15 @@ func checkKill9OfTheAgentTenTimes(s *station) {
 	}
 	for round, pids := range late {
 		s.waitPhase(fmt.Sprintf("late%d-n", round), v1.PodRunning)
-		require.Len(s, s.waitStarts(pids, 1), 1, "round %d: started exactly once", round)
-		require.True(s, alive(s.started(pids)[0]))
+		began := s.waitStarts(pids, 1)
+		if s.backend.exact {
+			require.Len(s, began, 1, "round %d: started exactly once", round)
+		}
+		// containerd kills what it had started when its client dies.
+		for _, earlier := range began[:len(began)-1] {
+			require.False(s, alive(earlier), "round %d: never two at a time", round)
+		}
+		require.True(s, alive(began[len(began)-1]))
 	}
 	require.Equal(s, []int{pid}, s.started(steadyPIDs), "never restarted")
 	require.Zero(s, s.waitPhase("steady-n", v1.PodRunning).Status.ContainerStatuses[0].RestartCount)
