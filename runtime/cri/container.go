@@ -166,7 +166,10 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 	longer, cancel := lingering(ctx, startPatience)
 	defer cancel()
 	_, err = do(longer, callTimeout, "StartContainer", r.cri.StartContainer, &api.StartContainerRequest{ContainerId: id.ID})
-	if isUncertain(err) {
+	switch {
+	case isUncertain(err) && r.hasStarted(longer, id.ID):
+		return nil
+	case isUncertain(err):
 		r.setLost(id.ID)
 	}
 	if err != nil && ctx.Err() != nil {
@@ -192,7 +195,10 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) e
 		return fmt.Errorf("RemoveContainer: %w", err)
 	}
 	defer release()
-	_, err = do(ctx, callTimeout, "RemoveContainer", r.cri.RemoveContainer, &api.RemoveContainerRequest{ContainerId: id.ID})
+	err = again(ctx, func(ctx context.Context) error {
+		_, err := do(ctx, callTimeout, "RemoveContainer", r.cri.RemoveContainer, &api.RemoveContainerRequest{ContainerId: id.ID})
+		return err
+	}, r.containerExists(id.ID))
 	if gone(err) != nil {
 		return err
 	}

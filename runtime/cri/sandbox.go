@@ -150,8 +150,10 @@ func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
 	if err := r.killSandbox(ctx, id); err != nil {
 		return err
 	}
-	_, err := do(ctx, callTimeout, "StopPodSandbox", r.cri.StopPodSandbox, &api.StopPodSandboxRequest{PodSandboxId: string(id)})
-	return err
+	return again(ctx, func(ctx context.Context) error {
+		_, err := do(ctx, callTimeout, "StopPodSandbox", r.cri.StopPodSandbox, &api.StopPodSandboxRequest{PodSandboxId: string(id)})
+		return err
+	}, r.sandboxExists(id))
 }
 
 func (r *Runtime) killSandbox(ctx context.Context, id runtime.SandboxID) error {
@@ -161,7 +163,7 @@ func (r *Runtime) killSandbox(ctx context.Context, id runtime.SandboxID) error {
 	}
 	containers = deleteFunc(containers, func(c *api.Container) bool { return !mayRun(c.GetState()) })
 	return forEach(ctx, r.opts.ParallelInspections, containers, func(ctx context.Context, c *api.Container) error {
-		return gone(r.stopOnce(ctx, c.GetId(), 0))
+		return gone(r.stopFirmly(ctx, c.GetId(), 0))
 	})
 }
 
@@ -192,7 +194,10 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error
 			return err
 		}
 	}
-	_, err = do(ctx, callTimeout, "RemovePodSandbox", r.cri.RemovePodSandbox, &api.RemovePodSandboxRequest{PodSandboxId: string(id)})
+	err = again(ctx, func(ctx context.Context) error {
+		_, err := do(ctx, callTimeout, "RemovePodSandbox", r.cri.RemovePodSandbox, &api.RemovePodSandboxRequest{PodSandboxId: string(id)})
+		return err
+	}, r.sandboxExists(id))
 	if gone(err) != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ type server struct {
 
 	endOfEvents error // when events is closed
 	fault       func(ctx context.Context, call string) error
+	asked       func(request any)
 	calls       []string
 	ids         int
 	sandboxes   map[string]*api.PodSandboxStatus
@@ -86,6 +87,13 @@ func (s *server) inTheWay(f func(ctx context.Context, call string) error) {
 	s.fault = f
 }
 
+// asks shows f every request from now on, one at a time.
+func (s *server) asks(f func(request any)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = f
+}
+
 // fail makes one call fail from now on.
 func (s *server) fail(call string, code codes.Code, message string) {
 	s.inTheWay(func(_ context.Context, c string) error {
@@ -114,6 +122,9 @@ func (s *server) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	s.mu.Lock()
 	fault := s.fault
 	s.calls = append(s.calls, call)
+	if s.asked != nil {
+		s.asked(req)
+	}
 	s.mu.Unlock()
 	if fault != nil {
 		if err := fault(ctx, call); err != nil {

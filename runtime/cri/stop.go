@@ -23,6 +23,7 @@ import (
 //     about to run. A stop waits for the start that this value has under way,
 //     and for a moment for one whose outcome nobody told (its call was cut
 //     short), and stops what comes up.
+//   - It may fail and the container end all the same, see insist.go.
 //   - It leaves a created container startable. What is still created after a stop
 //     is marked in a file, and StartContainer refuses what is marked, in this
 //     process and in later ones.
@@ -44,7 +45,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, gra
 	if err := r.awaitIdle(ctx, id.ID); err != nil {
 		return fmt.Errorf("StopContainer: %w", err)
 	}
-	if err := r.stop(ctx, id.ID, grace); err != nil {
+	if err := r.stopFirmly(ctx, id.ID, grace); err != nil {
 		return err
 	}
 	began, marked := time.Now(), false
@@ -76,7 +77,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, gra
 		case !created:
 			// It came up meanwhile, or its status lags behind; kill in either case:
 			// its grace is over.
-			if err := r.stopOnce(ctx, id.ID, 0); err != nil {
+			if err := r.stopFirmly(ctx, id.ID, 0); err != nil {
 				return gone(err)
 			}
 		}
@@ -132,7 +133,7 @@ func isUncertain(err error) bool {
 		return false
 	}
 	e, ok := errors.AsType[*CallError](err)
-	return !ok || e.Code == codes.DeadlineExceeded || e.Code == codes.Unavailable || e.Code == codes.Canceled
+	return !ok || e.Code == codes.DeadlineExceeded || e.Code == codes.Canceled || connectionDied(err)
 }
 
 // start is a call under way that others on the container wait for.
