@@ -26,6 +26,10 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		Stage:         stage,
 		StartFailures: s.startFailures(pod.UID),
 		HostIPs:       s.agent.opts.HostIPs,
+		Resizing:      s.resizing(pod.UID),
+		Actuated: func(id runtime.ContainerID) (v1.ResourceRequirements, bool) {
+			return s.agent.manager.Actuated(pod.UID, id)
+		},
 	})
 	s.explain(&status, pod.UID)
 	if apply != nil {
@@ -69,4 +73,23 @@ func (s *syncer) startFailures(uid types.UID) runtime.StartFailures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.mu.failures[uid])
+}
+
+// noteResize remembers how far a resize in place has come.
+func (s *syncer) noteResize(uid types.UID, result runtime.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mu.resizing[uid]
+	r.Apply(result)
+	if !r.UnderWay {
+		delete(s.mu.resizing, uid)
+		return
+	}
+	s.mu.resizing[uid] = r
+}
+
+func (s *syncer) resizing(uid types.UID) runtime.Resizing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.resizing[uid]
 }

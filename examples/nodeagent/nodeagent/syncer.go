@@ -26,15 +26,17 @@ type syncer struct {
 	mu struct {
 		sync.Mutex
 		failures map[types.UID]runtime.StartFailures
-		changed  map[types.UID]chan struct{} // capacity 1, of pods being synced
-		hinted   map[types.UID]time.Time     // when a pod was last said to have changed
-		settled  map[types.UID]time.Time     // when a pod was last seen with nothing left to do
+		resizing map[types.UID]runtime.Resizing // of pods whose resize in place is under way
+		changed  map[types.UID]chan struct{}    // capacity 1, of pods being synced
+		hinted   map[types.UID]time.Time        // when a pod was last said to have changed
+		settled  map[types.UID]time.Time        // when a pod was last seen with nothing left to do
 	}
 }
 
 func newSyncer(a *Agent) *syncer {
 	s := &syncer{agent: a}
 	s.mu.failures = make(map[types.UID]runtime.StartFailures)
+	s.mu.resizing = make(map[types.UID]runtime.Resizing)
 	s.mu.changed = make(map[types.UID]chan struct{})
 	s.mu.hinted = make(map[types.UID]time.Time)
 	s.mu.settled = make(map[types.UID]time.Time)
@@ -128,6 +130,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		},
 	})
 	s.note(pod.UID, result.Steps)
+	s.noteResize(pod.UID, result)
 	s.sees(pod.UID, &result)
 	if result.Status != nil {
 		terminal = s.publish(pod, result.Status, podstatus.StageSync, nil)
@@ -236,6 +239,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, r podworkers.Terminatin
 func (s *syncer) SyncTerminatedPod(_ context.Context, r podworkers.SyncRequest) error {
 	s.mu.Lock()
 	delete(s.mu.failures, r.Pod.UID)
+	delete(s.mu.resizing, r.Pod.UID)
 	delete(s.mu.hinted, r.Pod.UID)
 	delete(s.mu.settled, r.Pod.UID)
 	s.mu.Unlock()

@@ -23,6 +23,10 @@ type Options struct {
 	// World is what the containers do. Defaults to a new one, in which every
 	// container runs until it is stopped.
 	World *fake.World
+	// Source is where the pods come from, one of podconfig's names. Pods of an API
+	// server can do what static pods cannot: they are resized in place, say.
+	// Defaults to podconfig.SourceFile.
+	Source string
 	// Agent, if set, may change the agent's options before each start of it.
 	Agent func(*nodeagent.Options)
 }
@@ -51,6 +55,9 @@ type Node struct {
 func New(t testing.TB, opts Options) *Node {
 	t.Helper()
 	n := &Node{t: t, opts: opts, World: opts.World, root: t.TempDir(), changed: make(chan struct{}, 1), seen: map[types.UID]v1.PodStatus{}}
+	if n.opts.Source == "" {
+		n.opts.Source = podconfig.SourceFile
+	}
 	if n.World == nil {
 		var err error
 		if n.World, err = fake.NewWorld(fake.WorldOptions{}); err != nil {
@@ -75,7 +82,7 @@ func (n *Node) start() {
 		NodeName:   "node",
 		Root:       n.root,
 		Runtime:    rt,
-		Sources:    []podconfig.Source{podconfig.SourceFunc(podconfig.SourceFile, n.source)},
+		Sources:    []podconfig.Source{podconfig.SourceFunc(n.opts.Source, n.source)},
 		OnShutdown: nodeagent.KeepPods,
 		Status:     n.told,
 		Logger:     zap.NewNop(),
