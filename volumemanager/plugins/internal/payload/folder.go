@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package payload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+)
+
+// folder is what Write does to a disk: one call, one step that may be the last of a process. Names are slash-separated
+// and below the folder of the volume. Nothing follows a link out of it.
+type folder interface {
+	readlink(name string) (string, error)
+	lstat(name string) (fs.FileInfo, error)
+	readDir(name string) ([]fs.DirEntry, error)
+	// read returns what is in a regular file, and an error if it is none or has more than most bytes.
+	read(name string, most int) ([]byte, error)
+	mkdir(name string, mode fs.FileMode) error
+	// create makes a new file.
+	create(name string) (file, error)
+	chmod(name string, mode fs.FileMode) error
+	chown(name string, uid int) error
+	// syncDir makes the names in a folder durable.
+	syncDir(name string) error
+	symlink(target, name string) error
+	rename(from, to string) error
+	remove(name string) error
+	removeAll(name string) error
+}
+
+// file is a new file being written.
+type file interface {
+	io.WriteCloser
+	Chmod(fs.FileMode) error
+	Sync() error
+}
+
+// disk is the folder of a volume.
+type disk struct{ root *os.Root }
+
+func (d disk) readlink(name string) (string, error)   { return d.root.Readlink(name) }
+func (d disk) lstat(name string) (fs.FileInfo, error) { return d.root.Lstat(name) }
+
+func (d disk) readDir(name string) ([]fs.DirEntry, error) {
+	f, err := d.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+func (d disk) read(name string, most int) ([]byte, error) {
+	// A container may have put a pipe here: do not wait for its other end.
+	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > int64(most) {
+		return nil, errors.New("is not what was written")
+	}
+	return io.ReadAll(io.LimitReader(f, int64(most)+1))
+}
+
+func (d disk) mkdir(name string, mode fs.FileMode) error { return d.root.Mkdir(name, mode) }
+
+func (d disk) create(name string) (file, error) {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (d disk) chmod(name string, mode fs.FileMode) error { return d.root.Chmod(name, mode) }
+func (d disk) chown(name string, uid int) error          { return d.root.Lchown(name, uid, -1) }
+
+func (d disk) syncDir(name string) error {
+	f, err := d.root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (d disk) symlink(target, name string) error { return d.root.Symlink(target, name) }
+func (d disk) rename(from, to string) error      { return d.root.Rename(from, to) }
+func (d disk) remove(name string) error          { return d.root.Remove(name) }
+
+func (d disk) removeAll(name string) error {
+	if err := tree.RemoveAll(d.root, name); err != nil {
+		return fmt.Errorf("old version: %w", err)
+	}
+	return nil
+}
