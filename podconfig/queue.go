@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ErrInvalidUpdate is wrapped by Queue.Push: the update has no source, an unknown Op, or a nil pod.
+// ErrInvalidUpdate is wrapped by Queue.Push: the update has no source, an Op that is none of a Store, or a nil pod.
 var ErrInvalidUpdate = errors.New("podconfig: invalid update")
 
 // Queue is an unbounded mailbox that cannot grow: what has not been consumed is coalesced per pod, so that a slow

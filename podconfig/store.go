@@ -255,6 +255,19 @@ func (s *Store) holdings() []holding {
 	return out
 }
 
+// Replay returns what a consumer that knows nothing must hear first: one ADD per source with all that the store holds,
+// in the order of Pods, never Synced. It serves a consumer that starts with a seed (StoreOptions.Seed) or starts anew;
+// it must not run concurrently with Merge or Run, whose updates it would overtake or repeat.
+func (s *Store) Replay() []Update {
+	var out []Update
+	for _, h := range s.holdings() {
+		if len(h.pods) > 0 {
+			out = append(out, Update{Op: OpAdd, Source: h.source, Pods: h.pods})
+		}
+	}
+	return s.handOver(out)
+}
+
 // Get returns the pod that a source holds under a UID. It is the store's: it must not be edited, and never changes.
 func (s *Store) Get(source string, uid types.UID) (*v1.Pod, bool) {
 	s.mu.Lock()

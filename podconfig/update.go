@@ -20,6 +20,8 @@ const (
 	OpRemove
 	// OpReconcile: only the status of known pods changed.
 	OpReconcile
+	// OpSet: the update carries all pods of all sources. Only a Notifier says so, never a Store.
+	OpSet
 )
 
 // String returns the operation in the kubelet's capitals.
@@ -35,6 +37,8 @@ func (o Op) String() string {
 		return "REMOVE"
 	case OpReconcile:
 		return "RECONCILE"
+	case OpSet:
+		return "SET"
 	}
 	return "UNKNOWN"
 }
