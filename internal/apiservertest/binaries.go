@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservertest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What tells this package where kube-apiserver and etcd are, and whether a test
+// may do without.
+const (
+	DirVariable     = "KEELSON_APISERVER_DIR"
+	RequireVariable = "KEELSON_REQUIRE_APISERVER"
+)
+
+// ErrUnavailable is what an error is that says why this machine cannot run an
+// API server; a test that gets it may skip.
+var ErrUnavailable = errors.New("no API server for tests")
+
+// binaries are the programs of one server.
+type binaries struct{ apiserver, etcd string }
+
+// findBinaries looks for both programs in dir, and nowhere else: what a package
+// manager installs may be of any version. An error that is ErrUnavailable names
+// everything that is missing.
+func findBinaries(dir string) (binaries, error) {
+	if dir == "" {
+		return binaries{}, fmt.Errorf("%w: %s is not set (%s=$(e2e/kubernetes.sh) builds one, in minutes)",
+			ErrUnavailable, DirVariable, DirVariable)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return binaries{}, err
+	}
+	var missing []string
+	find := func(name string) string {
+		file, err := exec.LookPath(filepath.Join(dir, name))
+		if err != nil {
+			missing = append(missing, name)
+		}
+		return file
+	}
+	b := binaries{apiserver: find("kube-apiserver"), etcd: find("etcd")}
+	if len(missing) > 0 {
+		return binaries{}, fmt.Errorf("%w: %s not found in %s", ErrUnavailable, strings.Join(missing, ", "), dir)
+	}
+	return b, nil
+}
+
+// failOrSkip ends t if there was an error: as skipped if an API server is
+// unavailable and may be.
+func failOrSkip(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrUnavailable) && os.Getenv(RequireVariable) != "1":
+		t.Skip(err)
+	default:
+		t.Fatalf("start the API server: %v", err)
+	}
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservertest
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// Core returns a new client of the core API, with the rights of Config, for what
+// a test wants to know or do behind the back of what it tests.
+func (s *Server) Core() (*corev1.CoreV1Client, error) { return corev1.NewForConfig(s.Config()) }
+
+// CreateNode creates a node that is ready and has room for 1,000 pods.
+func (s *Server) CreateNode(ctx context.Context, name string) (*v1.Node, error) {
+	core, err := s.Core()
+	if err != nil {
+		return nil, err
+	}
+	return core.Nodes().Create(ctx, Node(name), metav1.CreateOptions{})
+}
+
+// CreateNamespace creates a namespace, which stays as long as the server: no
+// controller would end its deletion. One that exists is no error.
+func (s *Server) CreateNamespace(ctx context.Context, name string) error {
+	core, err := s.Core()
+	if err != nil {
+		return err
+	}
+	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err = core.Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// Node returns a node that is ready and has room for 1,000 pods.
+func Node(name string) *v1.Node {
+	room := v1.ResourceList{
+		v1.ResourceCPU:    resource.MustParse("64"),
+		v1.ResourceMemory: resource.MustParse("256Gi"),
+		v1.ResourcePods:   resource.MustParse("1000"),
+	}
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
+		Status: v1.NodeStatus{
+			Capacity: room, Allocatable: room,
+			Conditions: []v1.NodeCondition{{
+				Type: v1.NodeReady, Status: v1.ConditionTrue,
+				Reason: "KeelsonTest", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+			}},
+		},
+	}
+}
+
+// Pod returns a pod with one container that is bound to node: no scheduler is
+// needed, and none runs. It has no grace period, so that a deletion is one
+// event.
+func Pod(namespace, name, node string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: v1.PodSpec{
+			NodeName:                      node,
+			TerminationGracePeriodSeconds: new(int64(0)),
+			Containers:                    []v1.Container{{Name: "main", Image: "localhost/busybox:1"}},
+		},
+	}
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiservertest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// startTimeout is generous: a start takes some seconds where nobody else works.
+const startTimeout = 3 * time.Minute
+
+// Options are what a server can be told. The zero value is good.
+type Options struct {
+	// Dir is the folder with kube-apiserver and etcd. Defaults to
+	// $KEELSON_APISERVER_DIR.
+	Dir string
+	// Flags are given to kube-apiserver after those of this package, and so win:
+	// "--watch-cache=false".
+	Flags []string
+}
+
+// Server is a running kube-apiserver with its etcd. Its methods may be called at
+// any time and from several goroutines; those that start and end processes wait
+// for one another.
+type Server struct {
+	// URL is where the server is, as long as it lives: https://127.0.0.1:….
+	URL string
+	// EtcdURL is where etcd is, without any authentication: http://127.0.0.1:….
+	EtcdURL string
+
+	options  Options
+	binaries binaries
+	folder   folder
+	identity identity
+	token    string
+	secure   port // of kube-apiserver
+	clients  port // of etcd
+	http     *http.Client
+
+	mu struct {
+		sync.Mutex
+		etcd, apiserver *process // nil before the first start
+		stopped         bool
+	}
+}
+
+// Start starts a server for one test and removes it when that ends. If the test
+// has failed, the ends of its logs become part of its output.
+func Start(t testing.TB, opts Options) *Server {
+	t.Helper()
+	s, err := New(t.Context(), opts)
+	failOrSkip(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.LogTail())
+		}
+		if err := s.Stop(); err != nil {
+			t.Errorf("stop the API server: %v", err)
+		}
+	})
+	return s
+}
+
+// New starts a server that the caller has to Stop, and waits until it is ready.
+// An error that is [ErrUnavailable] says that this machine cannot run one; after
+// any error nothing is left behind. ctx is for the start only.
+func New(ctx context.Context, opts Options) (*Server, error) {
+	b, err := findBinaries(cmp.Or(opts.Dir, os.Getenv(DirVariable)))
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{options: opts, binaries: b, token: newToken()}
+	err = s.prepare()
+	if err == nil {
+		err = s.Restart(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// prepare takes the ports and writes what the servers read.
+func (s *Server) prepare() error {
+	var errs [4]error
+	s.folder, errs[0] = makeFolder(os.TempDir())
+	s.identity, errs[1] = newIdentity()
+	s.secure, errs[2] = reservePort()
+	s.clients, errs[3] = reservePort()
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	s.URL, s.EtcdURL = "https://"+s.secure.String(), "http://"+s.clients.String()
+	s.http = newHTTPClient(s.identity)
+	return errors.Join(
+		os.WriteFile(s.folder.file("tls.crt"), s.identity.certPEM, 0o600),
+		os.WriteFile(s.folder.file("tls.key"), s.identity.keyPEM, 0o600),
+		os.WriteFile(s.folder.file("tokens.csv"), tokensFile(s.token), 0o600),
+		writeKubeconfig(s.Kubeconfig(), s.URL, s.identity.certPEM, s.user()),
+	)
+}
+
+// PID is the process ID of kube-apiserver, for signals such as SIGSTOP, or 0
+// while it does not run.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.apiserver == nil {
+		return 0
+	}
+	return s.mu.apiserver.pid
+}
+
+// Kill ends kube-apiserver as a crash would, and returns when it is gone: its
+// connections are reset and new ones refused. etcd runs on.
+func (s *Server) Kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.killLocked()
+}
+
+func (s *Server) killLocked() error {
+	err := s.mu.apiserver.kill()
+	if err == nil {
+		s.mu.apiserver = nil
+	}
+	return err
+}
+
+// Restart kills kube-apiserver if it runs, starts it again at the same URL over
+// the same data, and waits until it is ready, for three minutes at most.
+func (s *Server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.stopped {
+		return errors.New("the server has been stopped")
+	}
+	if err := s.killLocked(); err != nil {
+		return err
+	}
+	if err := s.launchLocked(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := s.waitReady(ctx, s.mu.etcd.exited, s.mu.apiserver.exited); err != nil {
+		return fmt.Errorf("wait for the API server: %w\n%s", err, s.LogTail())
+	}
+	return nil
+}
+
+// launchLocked starts the processes that do not run, without waiting for them.
+// kube-apiserver itself waits for etcd.
+func (s *Server) launchLocked() (err error) {
+	if s.mu.etcd == nil {
+		s.mu.etcd, err = launch(s.binaries.etcd, etcdFlags(s.folder, s.clients), s.etcdLog())
+		if err != nil {
+			return err
+		}
+	}
+	s.mu.apiserver, err = launch(s.binaries.apiserver, apiserverFlags(s.folder, s.secure, s.clients, s.options.Flags), s.apiserverLog())
+	return err
+}
+
+// Stop ends both processes at once and removes their folder. A second Stop does
+// nothing.
+func (s *Server) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.stopped {
+		return nil
+	}
+	s.mu.stopped = true
+	errs := []error{s.killLocked(), s.mu.etcd.kill(), s.secure.release(), s.clients.release(), s.folder.remove()}
+	if s.http != nil {
+		s.http.CloseIdleConnections()
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) etcdLog() string      { return s.folder.file("etcd.log") }
+func (s *Server) apiserverLog() string { return s.folder.file("kube-apiserver.log") }
+
+// LogTail is the last part of what both processes logged.
+func (s *Server) LogTail() string {
+	return fmt.Sprintf("the end of etcd's log:\n%sthe end of kube-apiserver's log:\n%s",
+		tail(s.etcdLog()), tail(s.apiserverLog()))
+}
