@@ -52,12 +52,24 @@ type ContainerSpec struct {
 // into no log, event or error.
 type EnvVar struct{ Name, Value string }
 
-// Mount shows a path of the host inside a container.
+// Mount shows a path of the host, or an image's content, inside a container.
 type Mount struct {
 	Name          string // the volume's name
-	HostPath      string // absolute, exists
+	HostPath      string // absolute, exists; empty for an image
 	ContainerPath string // absolute, as the container sees it
 	ReadOnly      bool
+
+	// Image is a normalized reference to an image that is on the node; the mount
+	// is read-only (KEP-4639). A backend that cannot do it refuses the container.
+	// Empty: the mount is of HostPath.
+	Image string
+	// ImageSubPath is the directory of the image that is shown. Relative, without
+	// "..". Empty: all of it.
+	ImageSubPath string
+	// SELinuxRelabel asks for the label of the container on what is at HostPath.
+	// The caller has found out that the volume is to be relabelled, and has not
+	// been. It means nothing where SELinux is off.
+	SELinuxRelabel bool
 }
 
 // Group is the list of the pod spec a container is in.
