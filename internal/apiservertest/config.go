@@ -4,7 +4,9 @@ package apiservertest
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"os"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,36 +38,38 @@ func (s *Server) Config() *rest.Config {
 func (s *Server) NodeConfig(node string) *rest.Config {
 	config := s.Config()
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: nodeUser(node),
-		Groups:   nodeGroups(),
+		UserName: "system:node:" + node,
+		Groups:   []string{"system:nodes", "system:authenticated"},
 	}
 	return config
 }
-
-func nodeUser(node string) string { return "system:node:" + node }
-func nodeGroups() []string        { return []string{"system:nodes", "system:authenticated"} }
 
 // Kubeconfig is the path of a file for kubectl and for flags named --kubeconfig,
 // with what Config has.
 func (s *Server) Kubeconfig() string { return s.folder.file("kubeconfig") }
 
-// NodeKubeconfig writes a file with what NodeConfig has and returns its path.
-func (s *Server) NodeKubeconfig(node string) (string, error) {
-	user := s.user()
-	user.Impersonate, user.ImpersonateGroups = nodeUser(node), nodeGroups()
-	file := s.folder.file("kubeconfig-" + node)
-	return file, writeKubeconfig(file, s.URL, s.identity.certPEM, user)
+// WriteKubeconfig writes a file like Kubeconfig with what config has, which is one
+// of Config or NodeConfig, perhaps with the Host of a proxy, and returns its
+// path. The file goes with the server.
+func (s *Server) WriteKubeconfig(config *rest.Config) (string, error) {
+	f, err := os.CreateTemp(s.folder.dir, "kubeconfig-")
+	if err != nil {
+		return "", err
+	}
+	return f.Name(), errors.Join(f.Close(), writeKubeconfig(f.Name(), config))
 }
 
-func (s *Server) user() *clientcmdapi.AuthInfo { return &clientcmdapi.AuthInfo{Token: s.token} }
-
 // writeKubeconfig writes a file with one context.
-func writeKubeconfig(file, url string, authority []byte, user *clientcmdapi.AuthInfo) error {
+func writeKubeconfig(file string, config *rest.Config) error {
 	const name = "keelson-test"
-	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: authority}
-	config.AuthInfos[name] = user
-	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	config.CurrentContext = name
-	return clientcmd.WriteToFile(*config, file)
+	out := clientcmdapi.NewConfig()
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{
+		Token:             config.BearerToken,
+		Impersonate:       config.Impersonate.UserName,
+		ImpersonateGroups: config.Impersonate.Groups,
+	}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.CurrentContext = name
+	return clientcmd.WriteToFile(*out, file)
 }

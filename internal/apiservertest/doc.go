@@ -29,8 +29,8 @@
 //     authorizers and the NodeRestriction admission plugin; [Options.Flags] can
 //     change that.
 //   - Who has [Server.Config] or [Server.Kubeconfig] may do everything. With
-//     [Server.NodeConfig] or [Server.NodeKubeconfig] a client is one node, and
-//     may do what a kubelet may.
+//     [Server.NodeConfig] a client is one node, and may do what a kubelet may;
+//     [Server.WriteKubeconfig] makes a file of it.
 //   - There is no scheduler, no controller and no kubelet: pods are created bound
 //     to a node (see [Pod]), nobody taints, evicts or collects anything, and a
 //     deleted pod stays until its node deletes it, unless its grace is zero. A

@@ -104,7 +104,7 @@ func (s *Server) prepare() error {
 		os.WriteFile(s.folder.file("tls.crt"), s.identity.certPEM, 0o600),
 		os.WriteFile(s.folder.file("tls.key"), s.identity.keyPEM, 0o600),
 		os.WriteFile(s.folder.file("tokens.csv"), tokensFile(s.token), 0o600),
-		writeKubeconfig(s.Kubeconfig(), s.URL, s.identity.certPEM, s.user()),
+		writeKubeconfig(s.Kubeconfig(), s.Config()),
 	)
 }
 
