@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prober
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Event reasons of this package, with the kubelet's words.
+const (
+	EventUnhealthy    = "Unhealthy"
+	EventProbeWarning = "ProbeWarning"
+)
+
+// event is what a recorder is told, beside the object.
+type event struct{ eventType, reason, message string }
+
+// eventOf returns the event of an attempt, with the kubelet's words (1.36). It deserves one if it is the first of its
+// kind in a row, and if it made a failure a result.
+func eventOf(a Attempt) (event, bool) {
+	if a.Repeated && !a.Published {
+		return event{}, false
+	}
+	e := event{eventType: v1.EventTypeWarning, reason: EventUnhealthy}
+	switch a.Verdict {
+	case VerdictFailure:
+		e.message = fmt.Sprintf("%s probe failed: %s", a.Target.Type, a.Output)
+	case VerdictWarning:
+		if a.Repeated {
+			return event{}, false
+		}
+		e.reason = EventProbeWarning
+		e.message = fmt.Sprintf("%s probe warning: %s", a.Target.Type, a.Output)
+	case VerdictNone:
+		e.message = fmt.Sprintf("%s probe errored and resulted in %s state: %s",
+			a.Target.Type, a.Verdict, LimitOutput(a.Err.Error()))
+	default:
+		return event{}, false
+	}
+	return e, true
+}
+
+// reference names a container of a pod.
+func reference(t Target) *v1.ObjectReference {
+	group := "containers"
+	if _, where := find(t.Pod, t.Container.Name); where == placeSidecar {
+		group = "initContainers"
+	}
+	return &v1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: t.Pod.Namespace, Name: t.Pod.Name, UID: t.Pod.UID,
+		ResourceVersion: t.Pod.ResourceVersion,
+		FieldPath:       fmt.Sprintf("spec.%s{%s}", group, t.Container.Name),
+	}
+}

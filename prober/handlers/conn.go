@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package handlers
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/keelson-dev/keelson/prober"
+)
+
+// How long, and for how many bytes, a connection that is being closed waits for its peer to close first.
+const (
+	peerTime  = 20 * time.Millisecond
+	peerReads = 16
+	peerBytes = 4 << 10
+)
+
+// lines are the connections of one attempt.
+type lines struct {
+	handler *Handler
+	target  prober.Target
+
+	mu struct {
+		sync.Mutex
+		all []*conn
+		// impatient: the peer will not close first.
+		impatient bool
+	}
+}
+
+// conn is a connection that leaves no TIME_WAIT on this side. Whoever closes it first does the closing; others wait
+// for that.
+type conn struct {
+	net.Conn
+	ctx   context.Context
+	lines *lines
+	once  sync.Once
+	err   error
+}
+
+// dial connects for as long as ctx lasts.
+func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	raw, err := l.handler.options.Dial(ctx, l.target, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, ctx: ctx, lines: l}
+	l.mu.Lock()
+	l.mu.all = append(l.mu.all, c)
+	l.mu.Unlock()
+	return c, nil
+}
+
+// hurry says that peers will not close first.
+func (l *lines) hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.impatient = true
+}
+
+func (l *lines) patient() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.mu.impatient
+}
+
+// close closes every connection, and returns when all of them are.
+func (l *lines) close() {
+	l.mu.Lock()
+	all := l.mu.all
+	l.mu.Unlock()
+	for _, c := range all {
+		_ = c.Close()
+	}
+}
+
+// Close gives the peer a moment to close first, and resets the connection if it does not.
+func (c *conn) Close() error {
+	c.once.Do(func() {
+		if c.lines.handler.options.Closing == CloseReset && !c.peerCloses() {
+			reset(c.Conn)
+		}
+		c.err = c.Conn.Close()
+	})
+	return c.err
+}
+
+// peerCloses waits for the end of what the peer sends.
+func (c *conn) peerCloses() bool {
+	if c.ctx.Err() != nil || !c.lines.patient() || c.SetReadDeadline(time.Now().Add(peerTime)) != nil {
+		return false
+	}
+	buf := make([]byte, peerBytes)
+	for range peerReads {
+		if _, err := c.Read(buf); err != nil {
+			timeout, ok := err.(net.Error)
+			return !ok || !timeout.Timeout()
+		}
+	}
+	return false
+}
+
+// reset makes closing c send a RST. Not every kind of connection has one.
+func reset(c net.Conn) {
+	if tcp, ok := c.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package handlers
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/prober"
+)
+
+// Bounds of a request. The first two are the kubelet's.
+const (
+	maxRedirects     = 10
+	handshakeTime    = 10 * time.Second
+	maxHeaderBytes   = 1 << 20
+	protocolOfHTTP2  = "h2"
+	schemeHTTP       = "http"
+	headerHost       = "Host"
+	headerAccept     = "Accept"
+	headerUserAgent  = "User-Agent"
+	acceptEverything = "*/*"
+)
+
+var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
+
+// httpGet asks once and judges the status. Whatever happens on the way to it and to the end of the body is the
+// server's fault.
+func (h *Handler) httpGet(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (prober.Outcome, error) {
+	req, err := h.request(ctx, t, action)
+	if err != nil {
+		return prober.Outcome{}, err
+	}
+	l := &lines{handler: h, target: t}
+	defer l.close()
+	client := &http.Client{Transport: transport(ctx, l, action), CheckRedirect: checkRedirect}
+	resp, err := client.Do(req)
+	if err != nil {
+		return failure(ctx, "Get %q: %s", shown(req.URL), reason(ctx, err))
+	}
+	defer resp.Body.Close()
+	return judge(ctx, req, resp)
+}
+
+// judge reads as much of the body as will be shown.
+func judge(ctx context.Context, req *http.Request, resp *http.Response) (prober.Outcome, error) {
+	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
+		// The body stays where it is: it may tell what is nobody's business.
+		return failure(ctx, "HTTP probe failed with statuscode: %d", resp.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, prober.MaxOutput))
+	if err != nil {
+		return failure(ctx, "Get %q: reading the body: %s", shown(req.URL), reason(ctx, err))
+	}
+	if resp.StatusCode < 300 {
+		return prober.Outcome{Verdict: prober.VerdictSuccess, Output: prober.LimitOutput(string(body))}, nil
+	}
+	output := prober.LimitOutput("Probe terminated redirects, Response body: " + string(body))
+	return prober.Outcome{Verdict: prober.VerdictWarning, Output: output}, nil
+}
+
+// request makes the request that action describes.
+func (h *Handler) request(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (*http.Request, error) {
+	address, err := addressOf(t, action.Host, action.Port)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(action.Path)
+	if err != nil {
+		target = &url.URL{Path: action.Path}
+	}
+	target.Scheme = cmp.Or(strings.ToLower(string(action.Scheme)), schemeHTTP)
+	target.Host, target.User, target.Opaque = address, nil, ""
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://target/", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.URL, req.Host = target, address
+	h.setHeaders(req, action.HTTPHeaders)
+	return req, nil
+}
+
+// setHeaders sets the probe's headers. An empty User-Agent or Accept asks for none to be sent.
+func (h *Handler) setHeaders(req *http.Request, headers []v1.HTTPHeader) {
+	for _, header := range headers {
+		req.Header.Add(header.Name, header.Value)
+	}
+	if host := req.Header.Get(headerHost); host != "" {
+		req.Host = host // net/http does not look for it among the headers
+	}
+	if _, given := req.Header[headerUserAgent]; !given {
+		req.Header.Set(headerUserAgent, h.options.UserAgent)
+	}
+	switch _, given := req.Header[headerAccept]; {
+	case !given:
+		req.Header.Set(headerAccept, acceptEverything)
+	case req.Header.Get(headerAccept) == "":
+		req.Header.Del(headerAccept)
+	}
+}
+
+// transport is that of one attempt: it trusts any certificate, goes through no proxy and keeps no connection.
+func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Transport {
+	protocols := new(http.Protocols)
+	if action.Protocol != nil && *action.Protocol == v1.HTTPProtocolHTTP2 && action.Scheme != v1.URISchemeHTTPS {
+		protocols.SetUnencryptedHTTP2(true)
+		l.hurry()
+	} else {
+		protocols.SetHTTP1(true)
+		protocols.SetHTTP2(true)
+	}
+	return &http.Transport{
+		Protocols: protocols,
+		// The attempt's own ctx: net/http lets a dial live on for the next request, and there is none.
+		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
+			return l.dial(ctx, network, address)
+		},
+		TLSClientConfig: &tls.Config{
+			InsecureSkipVerify: true, // as the kubelet: a probe asks for health, not for identity
+			VerifyConnection: func(s tls.ConnectionState) error {
+				if s.NegotiatedProtocol == protocolOfHTTP2 {
+					l.hurry()
+				}
+				return nil
+			},
+		},
+		TLSHandshakeTimeout:    handshakeTime,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
+}
+
+// checkRedirect lets a server redirect to itself, on any port. A redirect elsewhere is an answer like any other.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	switch {
+	case req.URL.Hostname() != via[0].URL.Hostname():
+		return http.ErrUseLastResponse
+	case len(via) >= maxRedirects:
+		return errRedirects
+	}
+	return nil
+}
+
+// shown is a URL without its query.
+func shown(u *url.URL) string {
+	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	return bare.String()
+}
+
+// reason is the text of a transport error without what the server sent, which net/http quotes.
+func reason(ctx context.Context, err error) string {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.DeadlineExceeded.Error()
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	return unquoted(err.Error())
+}
+
+// unquoted is s without what stands between quotation marks.
+func unquoted(s string) string {
+	before, quoted, found := strings.Cut(s, `"`)
+	if !found {
+		return s
+	}
+	after := ""
+	if i := strings.LastIndexByte(quoted, '"'); i >= 0 {
+		after = quoted[i+1:]
+	}
+	return strings.TrimSpace(before) + after
+}
