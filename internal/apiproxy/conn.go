@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiproxy
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+)
+
+type connKey struct{}
+
+// withConn keeps the connection of a request where connOf finds it.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// connOf returns the connection that a request came on; nil if it came on none of
+// the proxy's.
+func connOf(r *http.Request) net.Conn {
+	c, _ := r.Context().Value(connKey{}).(net.Conn)
+	return c
+}
+
+// connState keeps the list of open connections.
+func (p *Proxy) connState(c net.Conn, state http.ConnState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		p.mu.conns[c] = struct{}{}
+	case http.StateClosed: // one that was upgraded ends with its request
+		delete(p.mu.conns, c)
+	}
+}
+
+// cut resets a connection, without any farewell that HTTP or TLS may have.
+func cut(c net.Conn) {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	if c == nil {
+		return
+	}
+	if plain, ok := c.(*net.TCPConn); ok {
+		_ = plain.SetLinger(0)
+	}
+	_ = c.Close()
+}

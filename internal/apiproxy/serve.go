@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiproxy
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// maxBody is more than an API server takes.
+const maxBody = 16 << 20
+
+// serve does with a request what the rules say.
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	req := parse(r)
+	applied, ok := p.enter(req)
+	if !ok {
+		cut(connOf(r))
+		return
+	}
+	out := &recorder{ResponseWriter: w}
+	defer p.leave(connOf(r), out)
+	body, err := readBody(r)
+	call := p.journal.begin(Call{Request: req, Body: body, At: time.Now()})
+	defer p.journal.update(func() { call.Done = time.Now() })
+	if err != nil {
+		cut(connOf(r)) // it has gone, or sends too much
+		return
+	}
+	for _, rule := range applied {
+		if !rule.delay(r) {
+			return
+		}
+	}
+	out.code = func(code int) { p.journal.update(func() { call.Code = code }) }
+	var end *injected // no rule, if no rule ends it
+	if n := len(applied); n > 0 {
+		end = applied[n-1]
+	}
+	switch then := end.outcome(); then {
+	case Answer:
+		answer(out, req, end.Rule)
+	case Hang:
+		end.hang(r)
+	case Cut:
+		cut(connOf(r))
+	case Forward, Lose:
+		p.journal.update(func() { call.Forwarded = time.Now() })
+		if then == Forward {
+			p.forward.ServeHTTP(out, r)
+			return
+		}
+		p.forward.ServeHTTP(discard{http.Header{}}, r)
+		cut(connOf(r))
+	}
+}
+
+// enter notes a request under way and returns the rules for it. It is refused
+// when the proxy has been closed.
+func (p *Proxy) enter(req Request) ([]*injected, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.idle != nil {
+		return nil, false
+	}
+	p.mu.active++
+	return p.mu.rules.take(req), true
+}
+
+// leave notes that a request is over, and with it a connection that was upgraded.
+func (p *Proxy) leave(c net.Conn, out *recorder) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out.hijacked {
+		delete(p.mu.conns, c)
+	}
+	p.mu.active--
+	if p.mu.active == 0 && p.mu.idle != nil {
+		close(p.mu.idle)
+	}
+}
+
+// outcome is what becomes of a request whose last rule is r, or nil.
+func (r *injected) outcome() Outcome {
+	if r == nil {
+		return Forward
+	}
+	return r.Then
+}
+
+// hang waits until the client has given up, or cuts it when the rule is removed.
+func (r *injected) hang(hr *http.Request) {
+	select {
+	case <-hr.Context().Done():
+	case <-r.removed:
+		cut(connOf(hr))
+	}
+}
+
+// delay waits, and reports whether the client is still there.
+func (r *injected) delay(hr *http.Request) bool {
+	if r.Delay == 0 {
+		return true
+	}
+	timer := time.NewTimer(r.Delay)
+	defer timer.Stop()
+	select {
+	case <-hr.Context().Done():
+		return false
+	case <-timer.C:
+	case <-r.removed:
+	}
+	return true
+}
+
+// readBody reads the body of a request and puts a copy in its place.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Header.Get("Upgrade") != "" || r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if err != nil || len(body) == 0 {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
+}
+
+// recorder tells the code that a client is given.
+type recorder struct {
+	http.ResponseWriter
+	code     func(int)
+	hijacked bool
+}
+
+// WriteHeader tells the code, unless it is only a foretaste, and gives it.
+func (w *recorder) WriteHeader(code int) {
+	if code >= http.StatusOK {
+		w.code(code)
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Hijack is what an upgrade begins with.
+func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.hijacked = true
+		w.code(http.StatusSwitchingProtocols)
+	}
+	return c, rw, err
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// discard takes an answer that its client will not get.
+type discard struct{ header http.Header }
+
+// Header is thrown away.
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// WriteHeader does nothing.
+func (d discard) WriteHeader(int) {}
+
+// FlushError does nothing; httputil insists on it.
+func (d discard) FlushError() error { return nil }
