@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package url
+
+import (
+	"errors"
+
+	"go.uber.org/zap"
+)
+
+// maxTold bounds what is remembered: a server can send ever new nonsense.
+const maxTold = 100
+
+// reporter tells each kind of problem once until all is well again, and that it is.
+type reporter struct {
+	told    map[string]bool
+	problem func(err error)
+	log     *zap.Logger
+}
+
+// set takes note of how a poll went.
+func (r *reporter) set(err error) {
+	if err == nil {
+		if r.told != nil {
+			r.tell(nil)
+		}
+		r.told = nil
+		return
+	}
+	if kind := kindOf(err); !r.told[kind] {
+		if r.told == nil || len(r.told) >= maxTold {
+			r.told = map[string]bool{}
+		}
+		r.told[kind] = true
+		r.tell(err)
+	}
+}
+
+func (r *reporter) tell(err error) {
+	switch {
+	case r.problem != nil:
+		r.problem(err)
+	case err != nil:
+		r.log.Warn("cannot take pods from the URL", zap.Error(errors.Unwrap(err)))
+	default:
+		r.log.Info("URL is well again")
+	}
+}
+
+// kindOf is equal for problems that are one to a reader.
+func kindOf(err error) string {
+	if transport, ok := errors.AsType[*TransportError](err); ok {
+		return transport.kind
+	}
+	return err.Error()
+}
