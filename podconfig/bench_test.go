@@ -32,7 +32,7 @@ func BenchmarkMergeOneEvent(b *testing.B) {
 // BenchmarkMergeSnapshot is a whole snapshot in which nothing changed, as after a relist.
 func BenchmarkMergeSnapshot(b *testing.B) {
 	for _, source := range []string{podconfig.SourceAPI, podconfig.SourceFile} {
-		for _, n := range []int{10, 110, 1_000} {
+		for _, n := range []int{10, 110, 1_000, 10_000} {
 			b.Run(fmt.Sprintf("%s/pods=%d", source, n), func(b *testing.B) {
 				store := newStore(b, podconfig.StoreOptions{})
 				pods := realisticPods(n)

@@ -43,7 +43,7 @@
 //	                                  ▼ file gone for the debounce, folder gone for ten times that
 //	                               (no pod)
 //
-// A file that was renamed is another file, so its pod ends and one with another UID begins, in one snapshot; unless the
+// A file that was renamed is another file, so its pod ends and one with another UID begins, in one change; unless the
 // manifest holds a uid: then the pod goes on and is updated. Removing a file whose last content was bad ends the pod of
 // its last good one. Nothing is kept over a restart of the agent: a file that is bad at the start has no pod. While a
 // file is half-written at the start the first snapshot waits, for a second at most.
@@ -72,7 +72,7 @@
 //   - What editors leave (x~, #x#, .bak, .orig, .rej, .swp, .swx, .tmp) is not read (kubernetes#136962).
 //   - Events are only hints: no state of its own is kept per event, so nothing flaps.
 //   - Files are examined before they are opened, and opened without blocking.
-//   - A snapshot is sent when something changed, not every period.
+//   - What changed is sent when it changes; a snapshot of everything, only at first. The kubelet sends one every period.
 //   - The path is made absolute and is not followed for the pods' identity.
 //
 // # Differences from the contract's sketch

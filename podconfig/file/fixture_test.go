@@ -136,15 +136,34 @@ type sink struct {
 	start time.Time
 	err   error
 
-	mu  sync.Mutex
-	got []snapshot
+	mu    sync.Mutex
+	store *podconfig.Store
+	got   []snapshot
 }
 
-func (s *sink) Submit(_ context.Context, c podconfig.Change) error {
+// Submit merges and records what the store then holds, by name.
+func (s *sink) Submit(ctx context.Context, c podconfig.Change) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.got = append(s.got, snapshot{at: time.Since(s.start), pods: images(c.Pods())})
-	return s.err
+	if s.err != nil {
+		return s.err
+	}
+	if s.store == nil {
+		var err error
+		if s.store, err = podconfig.NewStore(podconfig.StoreOptions{}); err != nil {
+			return err
+		}
+	}
+	if _, err := s.store.Merge(ctx, podconfig.SourceFile, c); err != nil {
+		return err
+	}
+	pods := []*v1.Pod{}
+	for _, p := range s.store.Pods() {
+		pods = append(pods, p)
+	}
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	s.got = append(s.got, snapshot{at: time.Since(s.start), pods: images(pods)})
+	return nil
 }
 
 func (s *sink) take() []snapshot {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,13 +19,15 @@ import (
 // listing is what there is to read: paths in sort order, or why nobody knows.
 type listing struct {
 	paths   []string
-	missing bool // there is neither a folder nor a file
-	adrift  bool // missing, and so is the folder it would be in
+	names   []string // of everything in the folder, as the system gave them
+	missing bool     // there is neither a folder nor a file
+	adrift  bool     // missing, and so is the folder it would be in
 	err     error
 }
 
-// list finds the manifests at path. An error never reads as "nothing there".
-func list(path string) listing {
+// list finds the manifests at path. An error never reads as "nothing there". If before is a listing of the same names,
+// its paths are used.
+func list(path string, before listing) listing {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -37,20 +40,41 @@ func list(path string) listing {
 	case !info.IsDir():
 		return listing{err: notRegular(info.Mode())}
 	}
-	entries, err := os.ReadDir(path)
+	names, err := namesIn(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return listing{missing: true}
 	case err != nil:
 		return listing{err: reason(err)}
+	case before.names != nil && slices.Equal(names, before.names):
+		return before
 	}
-	var l listing
-	for _, e := range entries {
-		if isManifest(e.Name()) {
-			l.paths = append(l.paths, filepath.Join(path, e.Name()))
+	return listing{names: names, paths: manifestsAmong(names, path)}
+}
+
+// namesIn returns the names in a folder, never some of them with an error.
+func namesIn(path string) ([]string, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	return names, nil
+}
+
+func manifestsAmong(names []string, folder string) []string {
+	paths := make([]string, 0, len(names))
+	for _, name := range names {
+		if isManifest(name) {
+			paths = append(paths, filepath.Join(folder, name))
 		}
 	}
-	return l
+	slices.Sort(paths)
+	return paths
 }
 
 // isManifest tells whether a folder's entry is to be read. Hidden files are not, as in the kubelet, nor is what editors

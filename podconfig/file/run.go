@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Run hands a snapshot of all pods to out at first and whenever they change, until ctx ends; then it returns nil. An
+// Run hands a snapshot of all pods to out at first, and then what changes, until ctx ends; then it returns nil. An
 // error of out ends it, too. The watch is armed before the first scan, so that no change falls between.
 func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	if !s.started.CompareAndSwap(false, true) {
@@ -36,6 +38,8 @@ type loop struct {
 	pace   pace
 	hints  <-chan struct{}
 	cancel context.CancelFunc // of the watch
+	told   []*v1.Pod          // what out knows
+	synced bool               // out knows something
 }
 
 // turn waits for what comes first, a hint or the next step, and does it.
@@ -89,9 +93,16 @@ func (l *loop) submit(ctx context.Context, r Result) error {
 	if !r.Changed || !r.Ready {
 		return nil
 	}
-	if err := l.out.Submit(ctx, podconfig.Snapshot(r.Pods...)); err != nil {
-		return fmt.Errorf("file source: submit: %w", err)
+	say := []podconfig.Change{podconfig.Snapshot(r.Pods...)}
+	if l.synced {
+		say = changes(l.told, r.Pods)
 	}
+	for _, c := range say {
+		if err := l.out.Submit(ctx, c); err != nil {
+			return fmt.Errorf("file source: submit: %w", err)
+		}
+	}
+	l.told, l.synced = r.Pods, true
 	return nil
 }
 

@@ -42,7 +42,8 @@ func (s *Source) Scan(ctx context.Context) (Result, error) {
 	if s.firstScan.IsZero() {
 		s.firstScan = now
 	}
-	l := list(s.path)
+	l := list(s.path, s.listed)
+	s.listed, s.settled = l, false
 	if l.err != nil {
 		return s.conclude(map[string]error{s.path: l.err}, time.Time{}, s.last.Ready), nil
 	}
@@ -67,6 +68,7 @@ func (s *Source) Scan(ctx context.Context) (Result, error) {
 			complete = complete && (e.pod != nil || now.Sub(s.firstScan) >= s.waits.folder)
 		}
 	}
+	s.settled = len(s.files) == len(l.paths)
 	return s.conclude(missing, recheck, s.last.Ready || complete), nil
 }
 
@@ -158,7 +160,7 @@ func (s *Source) take(path string, e *entry, c content, now time.Time) {
 		case err == nil && e.halfWritten(c.data):
 			err = errHalfWritten
 		case err == nil:
-			e.pod, e.good = pod, nil
+			e.pod, e.name, e.good = pod, podName(pod), nil
 			if len(c.data) <= goodLimit {
 				e.good = c.data
 			}
@@ -178,10 +180,11 @@ func (s *Source) Glance(ctx context.Context) (Result, error) {
 	now := time.Now()
 	unchanged := s.last
 	unchanged.Changed, unchanged.Pods = false, slices.Clone(s.last.Pods)
-	l := list(s.path)
-	if l.err != nil || !s.last.Ready {
+	l := list(s.path, s.listed)
+	if l.err != nil || !s.last.Ready || s.settled && sameNames(l, s.listed) {
 		return unchanged, nil
 	}
+	s.listed, s.settled = l, false
 	recheck := s.lookForMissing(l, now)
 	names := s.files.names()
 	for _, path := range l.paths {
@@ -191,13 +194,19 @@ func (s *Source) Glance(ctx context.Context) (Result, error) {
 		if s.files[path] != nil {
 			continue
 		}
-		if e := s.glanceAt(path, now); e != nil && !names[podName(e.pod)] {
+		if e := s.glanceAt(path, now); e != nil && !names[e.name] {
 			s.files[path] = e
-			names[podName(e.pod)] = true
+			names[e.name] = true
 		}
 	}
+	s.settled = len(s.files) == len(l.paths) && recheck.IsZero()
 	pods, _ := s.files.choose(s.invalid, s.winners)
 	return s.result(pods, recheck, true), nil
+}
+
+// sameNames tells whether two listings of a folder are of the same names.
+func sameNames(a, b listing) bool {
+	return a.names != nil && slices.Equal(a.names, b.names)
 }
 
 func (s *Source) glanceAt(path string, now time.Time) *entry {

@@ -97,6 +97,8 @@ type Source struct {
 	firstScan    time.Time
 	missingSince time.Time // of path itself
 	single       bool      // path was a file when it was last there
+	listed       listing   // by the last look
+	settled      bool      // files is what was listed, neither more nor less
 	last         Result
 }
 

@@ -23,8 +23,10 @@ type entry struct {
 	decodeErr error
 	// err is why the file does not give the pod that it should: decodeErr, or why it could not be read.
 	err error
-	// pod is that of the last good content, nil if there has been none; good is that content, nil if it is large.
+	// pod is that of the last good content, nil if there has been none, and name its podName; good is that content, nil
+	// if it is large.
 	pod  *v1.Pod
+	name string
 	good []byte
 	// missingSince is when the file was first found to be gone; zero if it is there.
 	missingSince time.Time
@@ -105,34 +107,47 @@ func podName(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 // first does. A file that has just gone missing still counts. winners is changed to what was chosen: paths by pod name.
 func (t table) choose(invalid invalidPolicy, winners map[string]string) ([]*v1.Pod, map[string]error) {
 	problems := map[string]error{}
-	candidates := map[string][]string{}
-	for _, path := range slices.Sorted(maps.Keys(t)) {
+	first := make(map[string]string, len(t)) // paths by pod name
+	rivals := map[string][]string{}          // the others
+	paths := slices.Sorted(maps.Keys(t))
+	for _, path := range paths {
 		e := t[path]
 		if e.err != nil {
 			problems[path] = e.err
 		}
-		if e.pod != nil && (e.err == nil || invalid != dropInvalid) {
-			name := podName(e.pod)
-			candidates[name] = append(candidates[name], path)
+		if e.pod == nil || e.err != nil && invalid == dropInvalid {
+			continue
+		}
+		if _, taken := first[e.name]; taken {
+			rivals[e.name] = append(rivals[e.name], path)
+		} else {
+			first[e.name] = path
 		}
 	}
-	maps.DeleteFunc(winners, func(name, _ string) bool { return candidates[name] == nil })
-	for name, paths := range candidates {
-		if !slices.Contains(paths, winners[name]) {
-			winners[name] = paths[0]
-		}
-		for _, path := range paths {
-			winner := winners[name]
-			if path != winner && t[path].err == nil && t[winner].missingSince.IsZero() { // else it is about to win
-				problems[path] = &DuplicateError{Pod: name, Winner: winner}
-			}
+	maps.DeleteFunc(winners, func(name, _ string) bool { return first[name] == "" })
+	pods := make([]*v1.Pod, 0, len(first))
+	for name, path := range first {
+		if w := winners[name]; w != path && !slices.Contains(rivals[name], w) {
+			winners[name] = path
 		}
 	}
-	pods := make([]*v1.Pod, 0, len(winners))
-	for _, path := range slices.Sorted(maps.Values(winners)) {
-		pods = append(pods, t[path].pod)
+	for name, others := range rivals {
+		t.reportRivals(name, append(others, first[name]), winners[name], problems)
+	}
+	for _, path := range paths {
+		if e := t[path]; e.pod != nil && winners[e.name] == path {
+			pods = append(pods, e.pod)
+		}
 	}
 	return pods, problems
+}
+
+func (t table) reportRivals(name string, paths []string, winner string, problems map[string]error) {
+	for _, path := range paths {
+		if path != winner && t[path].err == nil && t[winner].missingSince.IsZero() { // else it is about to win
+			problems[path] = &DuplicateError{Pod: name, Winner: winner}
+		}
+	}
 }
 
 // names returns the names that any file's pod has.
@@ -140,7 +155,7 @@ func (t table) names() map[string]bool {
 	names := map[string]bool{}
 	for _, e := range t {
 		if e.pod != nil {
-			names[podName(e.pod)] = true
+			names[e.name] = true
 		}
 	}
 	return names

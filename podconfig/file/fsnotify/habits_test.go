@@ -29,13 +29,17 @@ type node struct {
 	*testing.T
 	dir       string
 	healthy   []string
+	store     *podconfig.Store
 	snapshots chan []string
 	problems  chan string
 }
 
 func (n *node) Submit(ctx context.Context, c podconfig.Change) error {
+	if _, err := n.store.Merge(ctx, podconfig.SourceFile, c); err != nil {
+		return err
+	}
 	got := []string{}
-	for _, p := range c.Pods() {
+	for _, p := range n.store.Pods() {
 		got = append(got, strings.TrimSuffix(p.Name, "-n")+"="+p.Spec.Containers[0].Image)
 	}
 	select {
@@ -45,8 +49,14 @@ func (n *node) Submit(ctx context.Context, c podconfig.Change) error {
 	return nil
 }
 
+func newNode(t *testing.T, dir string, healthy ...string) *node {
+	store, err := podconfig.NewStore(podconfig.StoreOptions{})
+	require.NoError(t, err)
+	return &node{T: t, dir: dir, healthy: healthy, store: store, snapshots: make(chan []string, 100), problems: make(chan string, 100)}
+}
+
 func start(t *testing.T, healthy ...string) *node {
-	n := &node{T: t, dir: t.TempDir() + "/pods", healthy: healthy, snapshots: make(chan []string, 100), problems: make(chan string, 100)}
+	n := newNode(t, t.TempDir()+"/pods", healthy...)
 	require.NoError(t, os.Mkdir(n.dir, 0o755))
 	for _, name := range healthy {
 		write(t, n.path(name+".yaml"), pod(name, "old"))
@@ -192,7 +202,7 @@ func TestAtomicWriterIsSeenAtOnce(t *testing.T) {
 // In the kubelet, a single file that is renamed over gives the new pod, then none, and its watch is dead.
 func TestUpstreamRenameOverSingleFileKillsThePod(t *testing.T) {
 	n := start(t, "a")
-	single := &node{T: t, dir: n.dir, healthy: []string{"a"}, snapshots: make(chan []string, 100), problems: n.problems}
+	single := newNode(t, n.dir, "a")
 	single.run(n.path("a.yaml"))
 	single.await("a=old")
 	for _, image := range []string{"v1", "v2", "v3"} {
@@ -226,7 +236,7 @@ func TestUpstreamRecreatedFolderIsNeverWatchedAgain(t *testing.T) {
 
 func TestFolderThatComesLater(t *testing.T) {
 	base := t.TempDir()
-	n := &node{T: t, dir: base + "/x/y/pods", snapshots: make(chan []string, 100), problems: make(chan string, 100)}
+	n := newNode(t, base+"/x/y/pods")
 	n.run(n.dir)
 	n.await()
 	require.NoError(t, os.MkdirAll(n.dir, 0o755))
