@@ -29,9 +29,7 @@
 // # The caller's duties
 //
 //  1. Close the proxy; apiservertest does it when the test ends.
-//  2. Keep Match functions quick and without calls of the proxy: they run with
-//     its lock held, so that Times is exact.
-//  3. Reset the journal in long tests: it keeps every body.
+//  2. Reset the journal in long tests: it keeps every body.
 //
 // # Goroutines
 //

@@ -97,10 +97,9 @@ func newForward(target *url.URL, transport http.RoundTripper) *httputil.ReverseP
 			// What httputil removes, for the sake of clients elsewhere.
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
 		},
-		Transport:     transport,
-		FlushInterval: -1, // an event of a watch is not kept back
-		ErrorLog:      zap.NewStdLog(zap.NewNop()),
-		ErrorHandler:  func(_ http.ResponseWriter, r *http.Request, _ error) { cut(connOf(r)) },
+		Transport:    transport,
+		ErrorLog:     zap.NewStdLog(zap.NewNop()),
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, _ error) { cut(connOf(r)) },
 	}
 }
 
@@ -113,7 +112,7 @@ func (p *Proxy) Inject(rule Rule) (remove func(), err error) {
 	r := &injected{Rule: rule, removed: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.rules = append(p.mu.rules, r)
+	p.mu.rules = p.mu.rules.with(r)
 	return sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -73,11 +74,19 @@ func (r Rule) validate() error {
 // injected is a rule that is in force.
 type injected struct {
 	Rule
-	used    int
+	used    atomic.Int64
 	removed chan struct{} // closed when the rule is no longer in force
 }
 
-// rules are those in force, in the order of injection.
+// takes reports whether the rule is for req and not spent, and counts it.
+func (r *injected) takes(req Request) bool {
+	if r.Match != nil && !r.Match(req) {
+		return false
+	}
+	return r.Times == 0 || r.used.Add(1) <= int64(r.Times)
+}
+
+// rules are those in force, in the order of injection. A value is never changed.
 type rules []*injected
 
 // take returns what applies to a request, and counts it: the rules for it up to
@@ -85,10 +94,9 @@ type rules []*injected
 func (rs rules) take(req Request) []*injected {
 	var out []*injected
 	for _, r := range rs {
-		if r.Times > 0 && r.used >= r.Times || r.Match != nil && !r.Match(req) {
+		if !r.takes(req) {
 			continue
 		}
-		r.used++
 		out = append(out, r)
 		if r.Then != Forward {
 			break
@@ -96,6 +104,9 @@ func (rs rules) take(req Request) []*injected {
 	}
 	return out
 }
+
+// with returns the rules and r.
+func (rs rules) with(r *injected) rules { return append(slices.Clip(rs), r) }
 
 // without returns the rules but r.
 func (rs rules) without(r *injected) rules {

@@ -17,7 +17,7 @@ const maxBody = 16 << 20
 // serve does with a request what the rules say.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	req := parse(r)
-	applied, ok := p.enter(req)
+	rules, ok := p.enter()
 	if !ok {
 		cut(connOf(r))
 		return
@@ -31,6 +31,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		cut(connOf(r)) // it has gone, or sends too much
 		return
 	}
+	applied := rules.take(req)
 	for _, rule := range applied {
 		if !rule.delay(r) {
 			return
@@ -59,16 +60,16 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter notes a request under way and returns the rules for it. It is refused
+// enter notes a request under way and returns the rules in force. It is refused
 // when the proxy has been closed.
-func (p *Proxy) enter(req Request) ([]*injected, bool) {
+func (p *Proxy) enter() (rules, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.idle != nil {
 		return nil, false
 	}
 	p.mu.active++
-	return p.mu.rules.take(req), true
+	return p.mu.rules, true
 }
 
 // leave notes that a request is over, and with it a connection that was upgraded.
