@@ -28,10 +28,10 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	}
 	c := containerdtest.Start(t, containerdtest.Options{})
 	p := newProxy(t, c.Socket)
-	s := newStation(t, on(p.endpoint(), c))
+	s := newStation(t, on(p.Endpoint(), c))
 	t.Cleanup(func() { // the agent stops its pods
-		p.close()
-		p.open(t)
+		p.Shut()
+		require.NoError(s, p.Open())
 		require.NoError(t, c.Restart(context.Background()))
 	})
 	s.start()
@@ -55,13 +55,13 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	require.LessOrEqual(t, rate, 5.0, "a storm of calls")
 	require.Len(t, s.pods(), count+1)
 
-	p.close() // the agent has to connect again, too
+	p.Shut() // the agent has to connect again, too
 	time.Sleep(2 * time.Second)
 	opened := make(chan struct{})
 	go func() {
 		defer close(opened)
 		time.Sleep(100 * time.Millisecond)
-		p.open(t)
+		require.NoError(s, p.Open())
 	}()
 	require.NoError(t, c.Restart(t.Context()))
 	<-opened
@@ -108,7 +108,7 @@ func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
 	slowly(t)
 	c := containerdtest.Start(t, containerdtest.Options{})
 	p := newProxy(t, c.Socket)
-	s := newStation(t, on(p.endpoint(), c))
+	s := newStation(t, on(p.Endpoint(), c))
 	s.start()
 	runs := s.services("web", 8)
 	killed, removed, others := runs[0], runs[1], runs[2:]
@@ -129,7 +129,7 @@ func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
 		_ = s.pods()
 		time.Sleep(500 * time.Millisecond)
 	}
-	now, peak := p.underWay()
+	now, peak := p.UnderWay()
 	t.Logf("calls under way: %d, at most %d; resident memory: %d KiB before, %d KiB after", now, peak, before, s.resident())
 	// Two lists for each pod that has something to be done, and for the looks.
 	require.LessOrEqual(t, now, 16, "calls pile up")

@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,14 +37,6 @@ func slowly(t *testing.T) {
 	if os.Getenv("KEELSON_E2E") != "1" {
 		t.Skip("takes long: runs with KEELSON_E2E=1, as in make e2e")
 	}
-}
-
-// endOf is the error that a stream ends with, nil for its end.
-func endOf(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 func (s *station) sandboxesOf(c *containerdtest.Instance) []*cri.PodSandbox {

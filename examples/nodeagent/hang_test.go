@@ -37,15 +37,15 @@ func TestACallThatHangsHoldsUpItsOwnPodOnly(t *testing.T) {
 			}
 			c := containerd.Get(t)
 			p := newProxy(t, c.Socket)
-			s := newStation(t, on(p.endpoint(), c))
-			t.Cleanup(p.release)
+			s := newStation(t, on(p.Endpoint(), c))
+			t.Cleanup(p.Release)
 			s.start()
 			runs := s.services("web", 2)
 			stuck, recovered := of.stick(s, p)
-			stuck.waitCaught(s)
+			waitCaught(s, stuck)
 			checkOthersGoOn(s, runs)
 			require.False(t, recovered(), "it was not held up at all")
-			p.release()
+			p.Release()
 			began := time.Now()
 			s.eventually("the pod recovers", recovered)
 			t.Logf("recovered %s after the release", time.Since(began).Round(time.Millisecond))
@@ -104,11 +104,11 @@ func stuckInStart(method string, containers int) func(s *station, p *proxy) (*ho
 		if method == "StartContainer" {
 			contains = "" // the only start there is until it is caught
 		}
-		h := p.hold(method, contains)
+		h := p.Hold(method, contains)
 		s.write("stuck.yaml", sleepers(uid, containers))
 		if method == "StartContainer" {
-			h.waitCaught(s)
-			p.limit(h)
+			waitCaught(s, h)
+			p.Limit(h)
 		}
 		return h, func() bool { return isReady(s.pods()["stuck-n"]) }
 	}
@@ -129,7 +129,7 @@ func stuckInStop(method string) func(s *station, p *proxy) (*hold, func() bool) 
 				}
 			}
 		}
-		h := p.hold(method, id)
+		h := p.Hold(method, id)
 		s.remove("stuck.yaml")
 		return h, func() bool {
 			left, err := filepath.Glob(filepath.Join(s.root, "*", "*"+uid+"*"))
@@ -143,7 +143,7 @@ func stuckInStop(method string) func(s *station, p *proxy) (*hold, func() bool) 
 // stuckInLook: nobody learns what the pod's containers do.
 func stuckInLook(s *station, p *proxy) (*hold, func() bool) {
 	uid := newUID()
-	h := p.hold("ListContainers", uid)
+	h := p.Hold("ListContainers", uid)
 	s.write("stuck.yaml", sleepers(uid, 2))
 	return h, func() bool { return isReady(s.pods()["stuck-n"]) }
 }
@@ -155,7 +155,7 @@ func stuckInStatus(s *station, p *proxy) (*hold, func() bool) {
 	s.write("stuck.yaml", manifest)
 	pod := s.waitPhase("stuck-n", v1.PodRunning)
 	pid := s.waitStarts(pids, 1)[0]
-	h := p.hold("ContainerStatus", idOf(pod))
+	h := p.Hold("ContainerStatus", idOf(pod))
 	require.NoError(s, syscall.Kill(pid, syscall.SIGKILL))
 	return h, func() bool { pod := s.pods()["stuck-n"]; return mainOf(pod).RestartCount == 1 && isReady(pod) }
 }

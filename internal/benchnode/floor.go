@@ -27,8 +27,9 @@ func script(marks, name string) []string {
 
 // floor makes the CRI calls that cannot be left out, and nothing else.
 type floor struct {
-	containerd *containerdtest.Instance
-	dir        string
+	runtime cri.RuntimeServiceClient
+	dir     string
+	traced  func() // if set, called by many when all run
 }
 
 // floorPod is a pod that the floor made.
@@ -49,9 +50,11 @@ func (f *floor) start(ctx context.Context, name string) (*floorPod, error) {
 	p := &floorPod{config: &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: name, Namespace: "floor", Uid: name},
 		LogDirectory: filepath.Join(f.dir, "floorlogs", name),
-		Linux:        &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{NamespaceOptions: host}},
+		Linux: &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{
+			NamespaceOptions: host, Seccomp: &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault},
+		}},
 	}}
-	r, err := f.containerd.Runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: p.config})
+	r, err := f.runtime.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: p.config})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +64,7 @@ func (f *floor) start(ctx context.Context, name string) (*floorPod, error) {
 
 func (f *floor) startContainer(ctx context.Context, p *floorPod, name string, attempt uint32) error {
 	host := &cri.NamespaceOption{Network: cri.NamespaceMode_NODE, Pid: cri.NamespaceMode_NODE}
-	c, err := f.containerd.Runtime.CreateContainer(ctx, &cri.CreateContainerRequest{
+	c, err := f.runtime.CreateContainer(ctx, &cri.CreateContainerRequest{
 		PodSandboxId: p.sandbox, SandboxConfig: p.config,
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: "main", Attempt: attempt},
@@ -76,7 +79,7 @@ func (f *floor) startContainer(ctx context.Context, p *floorPod, name string, at
 		return err
 	}
 	p.container = c.ContainerId
-	_, err = f.containerd.Runtime.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: c.ContainerId})
+	_, err = f.runtime.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: c.ContainerId})
 	return err
 }
 
@@ -84,7 +87,7 @@ func (f *floor) startContainer(ctx context.Context, p *floorPod, name string, at
 // that it has ended.
 func (f *floor) restart(ctx context.Context, p *floorPod, name string, attempt uint32) error {
 	for {
-		r, err := f.containerd.Runtime.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: p.container})
+		r, err := f.runtime.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: p.container})
 		if err != nil {
 			return err
 		}
@@ -96,8 +99,8 @@ func (f *floor) restart(ctx context.Context, p *floorPod, name string, attempt u
 }
 
 func (f *floor) remove(ctx context.Context, p *floorPod) error {
-	_, err := f.containerd.Runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: p.sandbox})
-	_, removeErr := f.containerd.Runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
+	_, err := f.runtime.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: p.sandbox})
+	_, removeErr := f.runtime.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: p.sandbox})
 	return errors.Join(err, removeErr)
 }
 
@@ -126,6 +129,9 @@ func (f *floor) many(ctx context.Context, n, atOnce int) (time.Duration, error) 
 		}
 	}
 	took := time.Since(began)
+	if f.traced != nil {
+		f.traced()
+	}
 	for _, p := range pods {
 		errs = append(errs, f.remove(ctx, p))
 	}

@@ -27,16 +27,17 @@ func main() {
 	pods := flag.Int("pods", 50, "how many pods many are")
 	rounds := flag.Int("rounds", 10, "how often what is quick is measured; the median counts")
 	idle := flag.Duration("idle", time.Minute, "for how long idle CPU is measured")
+	trace := flag.Bool("trace", false, "only start many pods, and say where the time goes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *agent, flag.Args(), *pods, *rounds, *idle); err != nil {
+	if err := run(ctx, *agent, flag.Args(), *pods, *rounds, *idle, *trace); err != nil {
 		fmt.Fprintln(os.Stderr, "benchnode:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, agentPath string, flags []string, pods, rounds int, idle time.Duration) (err error) {
+func run(ctx context.Context, agentPath string, flags []string, pods, rounds int, idle time.Duration, trace bool) (err error) {
 	agentPath, err = filepath.Abs(agentPath)
 	if err != nil {
 		return err
@@ -57,9 +58,12 @@ func run(ctx context.Context, agentPath string, flags []string, pods, rounds int
 	defer os.RemoveAll(dir)
 
 	fmt.Printf("machine: %s\ncontainerd %s, %d pods, median of %d\n\n", machine(), containerd.Version, pods, rounds)
+	if trace {
+		return traceMany(ctx, containerd, dir, agentPath, flags, pods)
+	}
 	fmt.Printf("%-46s %12s %12s %9s  %s\n", "", "floor", "keelson", "ratio", "goal")
-	floor := &floor{containerd: containerd, dir: dir}
-	node := &node{containerd: containerd, dir: dir, path: agentPath, flags: flags}
+	floor := &floor{runtime: containerd.Runtime, dir: dir}
+	node := &node{endpoint: containerd.Endpoint(), dir: dir, path: agentPath, flags: flags}
 	defer node.kill()
 	if err := node.start(ctx); err != nil {
 		return err

@@ -20,10 +20,10 @@ import (
 
 // node is the agent under measurement, on a folder of manifests.
 type node struct {
-	containerd *containerdtest.Instance
-	dir, path  string
-	flags      []string // more flags for the agent
-	agent      *exec.Cmd
+	endpoint  string // of the runtime
+	dir, path string
+	flags     []string // more flags for the agent
+	agent     *exec.Cmd
 }
 
 func (n *node) marks() string     { return filepath.Join(n.dir, "node") }
@@ -41,7 +41,7 @@ func (n *node) start(context.Context) error {
 	}
 	defer log.Close()
 	n.agent = exec.Command(n.path, append(n.flags, n.manifests(), "--root-dir", filepath.Join(n.dir, "root"),
-		"--container-runtime-endpoint", n.containerd.Endpoint(), "--read-only-port", "0", "--hostname-override", "bench")...)
+		"--container-runtime-endpoint", n.endpoint, "--read-only-port", "0", "--hostname-override", "bench")...)
 	n.agent.Stdout, n.agent.Stderr = log, log
 	return n.agent.Start()
 }
@@ -110,15 +110,8 @@ func waitGone(ctx context.Context, pid int) error {
 
 // cpu returns the processor time that the agent has used.
 func (n *node) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.agent.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, nil // USER_HZ is 100
+	own, _, err := cpuOf(n.agent.Process.Pid)
+	return own, err
 }
 
 // memory returns the agent's resident set in bytes.

@@ -46,7 +46,7 @@ func (r *Runtime) find(ctx context.Context, id runtime.SandboxID, spec runtime.C
 	if f.sandbox, err = r.sandboxFor(ctx, id, spec); err != nil {
 		return f, err
 	}
-	if f.image, err = r.imageStatus(ctx, spec.Image); err != nil {
+	if f.image, err = r.imageFor(ctx, &spec); err != nil {
 		return f, err
 	}
 	if f.image == nil {

@@ -30,8 +30,12 @@ type Backend interface {
 	runtime.Runtime
 	runtime.Checker
 	runtime.Execer
+	runtime.Streamer
+	runtime.StatsReader
+	runtime.Updater
+	runtime.MemoryMeter
 	Images
-	Updater
+	LogReopener
 
 	// Info says what was found behind the socket by Dial.
 	Info() Info
@@ -62,6 +66,8 @@ type Runtime struct {
 		lost      map[string]bool                // starts whose outcome is not known, see stop.go
 		neverRan  map[string]bool                // exited containers: whether they never ran
 		askAgain  map[string]time.Time           // exited containers that could not be looked at
+
+		imagesByID map[string]*api.Image // what they are, not whether they are there; never written
 	}
 }
 
@@ -109,6 +115,7 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 	r.mu.lost = make(map[string]bool)
 	r.mu.neverRan = make(map[string]bool)
 	r.mu.askAgain = make(map[string]time.Time)
+	r.mu.imagesByID = make(map[string]*api.Image)
 	if r.node, err = lookAtNode(opts); err == nil {
 		r.info, err = r.probe(ctx)
 	}

@@ -49,7 +49,37 @@ func (r *Runtime) imageStatus(ctx context.Context, ref string) (*api.Image, erro
 	if err == nil && answer.GetImage() != nil && answer.GetImage().GetId() == "" {
 		return nil, &CallError{Call: "ImageStatus", Message: "the runtime answered with an image without an ID"}
 	}
+	r.learnImage(answer.GetImage())
 	return answer.GetImage(), err
+}
+
+// imageMemory is how many images are remembered.
+const imageMemory = 256
+
+// learnImage remembers an image by its ID. What an image is never changes, only
+// whether it is there.
+func (r *Runtime) learnImage(image *api.Image) {
+	if image.GetId() == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.imagesByID) >= imageMemory {
+		clear(r.mu.imagesByID)
+	}
+	r.mu.imagesByID[image.GetId()] = image
+}
+
+// imageFor returns the image of a container: the one that the caller found under
+// its reference, else the one that is there.
+func (r *Runtime) imageFor(ctx context.Context, spec *runtime.ContainerSpec) (*api.Image, error) {
+	r.mu.Lock()
+	known := r.mu.imagesByID[spec.ImageID]
+	r.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	return r.imageStatus(ctx, spec.Image)
 }
 
 // ImageID implements runtime.Images.

@@ -14,8 +14,13 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// watchingRuntime is a Runtime whose runtime tells of changes by itself.
-type watchingRuntime struct{ *Runtime }
+// watchingRuntime is a Runtime whose runtime tells of changes by itself. It
+// keeps to itself what it is told of its own starts: who asked for them looks at
+// the pod anyway, and would look again for every such hint.
+type watchingRuntime struct {
+	*Runtime
+	own ownStarts
+}
 
 // errStreamEnded is for a stream that the runtime ended without an error.
 var errStreamEnded = errors.New("GetContainerEvents: the runtime ended the stream")
@@ -57,6 +62,9 @@ func (w *watchingRuntime) watch(ctx context.Context, yield func(types.UID, error
 			return callError(ctx, noTimeout, "GetContainerEvents", err)
 		}
 		uid, err := w.podOf(ctx, event)
+		if w.own.explain(uid, event) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
