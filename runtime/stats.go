@@ -15,8 +15,8 @@ type StatsReader interface {
 	// ContainerStats tells about one container. ErrNotFound: there is none; any
 	// other error, if it does not run, or nothing is known of it yet.
 	ContainerStats(ctx context.Context, id ContainerID) (*ContainerStats, error)
-	// ListStats tells about all pods that have a ready sandbox or a running
-	// container, in no particular order. What ends meanwhile may be left out.
+	// ListStats tells about all pods that have a running container, and may tell
+	// about more, in no particular order. What ends meanwhile may be left out.
 	ListStats(ctx context.Context) ([]PodStats, error)
 }
 
@@ -35,7 +35,7 @@ type ContainerStats struct {
 type PodStats struct {
 	UID             types.UID
 	Namespace, Name string
-	Sandbox         SandboxID
+	Sandbox         SandboxID // empty: not told
 	// CPU, Memory and Network are those of the whole pod; where the runtime does
 	// not tell, their At is zero. They may be more than the sum of the containers:
 	// there is the sandbox's own process.

@@ -195,7 +195,7 @@ func TestRootIsRefusedWhereItMustNotBe(t *testing.T) {
 	assert.ErrorContains(t, err, "securityContext.runAsNonRoot: the image runs as root")
 }
 
-func TestResources(t *testing.T) {
+func TestUpstream128675LimitsAreTakenAway(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{})
 	p := pod("resources", "trap 'exit 0' TERM; sleep 1000 & wait")
@@ -210,10 +210,30 @@ func TestResources(t *testing.T) {
 	}
 	assert.Equal(t, "500m", limits().Cpu().String())
 	assert.Equal(t, "64Mi", limits().Memory().String())
-	want := v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")}}
-	require.NoError(t, n.rt.UpdateResources(t.Context(), id, want))
+	// What the kernel has of it: cgroup v2, or v1.
+	kernel := func() string {
+		out, _, _, err := n.rt.Exec(t.Context(), id, []string{"sh", "-c", `cd /sys/fs/cgroup
+			if [ -f memory.max ]; then echo $(cat memory.max cpu.max); else
+			echo $(cat memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us); fi`})
+		require.NoError(t, err)
+		return strings.NewReplacer("max", "-1", "9223372036854771712", "-1").Replace(strings.TrimSpace(string(out)))
+	}
+	assert.Equal(t, "67108864 50000 100000", kernel())
+	update := func(limits v1.ResourceList) {
+		t.Helper()
+		require.NoError(t, n.rt.UpdateResources(t.Context(), id, v1.ResourceRequirements{Limits: limits}))
+	}
+	update(v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m"), v1.ResourceMemory: resource.MustParse("32Mi")})
+	assert.Equal(t, "33554432 25000 100000", kernel())
+	update(v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")})
 	assert.Equal(t, "250m", limits().Cpu().String())
-	assert.Equal(t, "64Mi", limits().Memory().String(), "what is not said stays")
+	assert.NotContains(t, *limits(), v1.ResourceMemory)
+	assert.Equal(t, "-1 25000 100000", kernel(), "what is not said is taken away (kubernetes#128675)")
+	update(nil)
+	assert.Empty(t, *limits())
+	assert.Equal(t, "-1 -1 100000", kernel())
+	update(v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m"), v1.ResourceMemory: resource.MustParse("64Mi")})
+	assert.Equal(t, "67108864 50000 100000", kernel())
 
 	require.NoError(t, os.Rename(n.root+"/logs/cri_resources_uid-resources/main/0.log", n.root+"/logs/old"))
 	require.NoError(t, n.rt.ReopenLog(t.Context(), id))

@@ -185,8 +185,11 @@ func TestMemTotal(t *testing.T) {
 	}
 }
 
-func TestUpdateSaysOnlyWhatChanges(t *testing.T) {
-	assert.Equal(t, (&api.LinuxContainerResources{}).String(), updateOf(demand{}).String())
-	got := updateOf(demand{cpuRequest: 500, cpuLimit: 1000, memoryLimit: 1 << 20})
-	assert.EqualValues(t, []int64{512, 100000, 100000, 1 << 20}, []int64{got.GetCpuShares(), got.GetCpuQuota(), got.GetCpuPeriod(), got.GetMemoryLimitInBytes()})
+func TestUpdateSaysWhatIsNotLimited(t *testing.T) {
+	values := func(r *api.LinuxContainerResources) []int64 {
+		return []int64{r.GetCpuShares(), r.GetCpuQuota(), r.GetCpuPeriod(), r.GetMemoryLimitInBytes()}
+	}
+	assert.Equal(t, []int64{2, -1, 100000, -1}, values(updateOf(demand{})))
+	assert.Equal(t, []int64{512, 100000, 100000, 1 << 20}, values(updateOf(demand{cpuRequest: 500, cpuLimit: 1000, memoryLimit: 1 << 20})))
+	assert.Empty(t, resourcesOf(updateOf(demand{})).Limits, "what is not limited is not reported as limited")
 }

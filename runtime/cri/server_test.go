@@ -40,7 +40,9 @@ type server struct {
 	ids         int
 	sandboxes   map[string]*api.PodSandboxStatus
 	containers  map[string]*api.ContainerStatus
-	homes       map[string]string // sandbox of a container
+	homes       map[string]string              // sandbox of a container
+	url         string                         // of every stream
+	stats       map[string]*api.ContainerStats // by container ID
 	grpc        *grpc.Server
 }
 

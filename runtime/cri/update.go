@@ -4,6 +4,7 @@ package cri
 
 import (
 	"context"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -11,40 +12,50 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Updater is what can be done with a container that runs, beside stopping it.
-type Updater interface {
-	// UpdateResources changes what the container may use of CPU and memory to
-	// what is asked for. What is 0 or not said stays as it is: limits cannot be
-	// taken away (kubernetes#128675).
-	UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error
+// LogReopener lets somebody else rotate logs, as package runtime/logs does.
+type LogReopener interface {
 	// ReopenLog makes the runtime write to a new log file after the old one was
 	// renamed.
 	ReopenLog(ctx context.Context, id runtime.ContainerID) error
 }
 
-// UpdateResources implements Updater.
+// UpdateResources implements runtime.Updater. Limits that are not in want are
+// taken away, which the kubelet cannot do (kubernetes#128675).
 func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
 	if !goodID(id.ID) {
 		return notFound("UpdateContainerResources", id.ID)
 	}
-	_, err := do(ctx, callTimeout, "UpdateContainerResources", r.cri.UpdateContainerResources,
+	// A runtime would also take it for a container that does not run, for when it
+	// is started.
+	st, err := r.containerStatus(ctx, id.ID)
+	if err != nil {
+		return err
+	}
+	if state := st.GetState(); state != api.ContainerState_CONTAINER_RUNNING {
+		return fmt.Errorf("UpdateContainerResources: the container is %s, not running", stateOf(state))
+	}
+	_, err = do(ctx, callTimeout, "UpdateContainerResources", r.cri.UpdateContainerResources,
 		&api.UpdateContainerResourcesRequest{ContainerId: id.ID, Linux: updateOf(demandOf(&want))})
 	return err
 }
 
-// updateOf says only what changes: 0 leaves a value as it is.
+// noLimit is the kernel's word for a limit that is taken away; 0 would leave it
+// as it is.
+const noLimit = -1
+
+// updateOf says all that d does, and what it does not limit.
 func updateOf(d demand) *api.LinuxContainerResources {
-	out := &api.LinuxContainerResources{MemoryLimitInBytes: d.memoryLimit}
-	if d.cpuRequest > 0 {
-		out.CpuShares = cpuShares(d.cpuRequest)
+	out := d.linuxResources()
+	if out.CpuQuota == 0 {
+		out.CpuQuota = noLimit
 	}
-	if d.cpuLimit > 0 {
-		out.CpuQuota, out.CpuPeriod = cpuQuota(d.cpuLimit), quotaPeriod
+	if out.MemoryLimitInBytes == 0 {
+		out.MemoryLimitInBytes = noLimit
 	}
 	return out
 }
 
-// ReopenLog implements Updater.
+// ReopenLog implements LogReopener.
 func (r *Runtime) ReopenLog(ctx context.Context, id runtime.ContainerID) error {
 	if !goodID(id.ID) {
 		return notFound("ReopenContainerLog", id.ID)

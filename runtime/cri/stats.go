@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	api "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// ContainerStats implements runtime.StatsReader.
+func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
+	if !goodID(id.ID) {
+		return nil, notFound("ContainerStats", id.ID)
+	}
+	answer, err := do(ctx, callTimeout, "ContainerStats", r.cri.ContainerStats, &api.ContainerStatsRequest{ContainerId: id.ID})
+	if err != nil {
+		return nil, err
+	}
+	st := answer.GetStats()
+	if st.GetCpu().GetTimestamp() == 0 && st.GetMemory().GetTimestamp() == 0 {
+		return nil, errors.New("ContainerStats: the runtime knows nothing of it: it does not run")
+	}
+	out := containerStatsOf(r.Name(), st)
+	out.ID.ID = id.ID
+	return &out, nil
+}
+
+// ListStats implements runtime.StatsReader with two calls. What whole pods use is
+// told only where the second succeeds: containerd fails it for all pods if one
+// has no cgroup of its own (Options.CgroupParent), and older runtimes do not have
+// it.
+func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
+	var containers *api.ListContainerStatsResponse
+	var pods *api.ListPodSandboxStatsResponse
+	var errs [2]error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		containers, errs[0] = do(ctx, callTimeout, "ListContainerStats", r.cri.ListContainerStats, &api.ListContainerStatsRequest{})
+	})
+	wg.Go(func() {
+		pods, errs[1] = do(ctx, callTimeout, "ListPodSandboxStats", r.cri.ListPodSandboxStats, &api.ListPodSandboxStatsRequest{
+			Filter: &api.PodSandboxStatsFilter{}, // containerd looks only then which are ready
+		})
+	})
+	wg.Wait()
+	if errs[0] != nil {
+		return nil, errs[0]
+	}
+	if errs[1] != nil && ctx.Err() != nil {
+		return nil, errs[1]
+	}
+	return podStatsOf(r.Name(), pods.GetStats(), containers.GetStats()), nil
+}
+
+// MemoryUsage implements runtime.MemoryMeter.
+func (r *Runtime) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64, error) {
+	st, err := r.ContainerStats(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if st.Memory.Usage == 0 {
+		return 0, fmt.Errorf("ContainerStats: the runtime does not tell the memory in use: %w", runtime.ErrUnsupported)
+	}
+	return int64(min(st.Memory.Usage, 1<<62)), nil
+}
+
+// podStatsOf puts together what the runtime says of pods and of containers. What
+// no agent made is left out.
+func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.ContainerStats) []runtime.PodStats {
+	var out []runtime.PodStats
+	place := make(map[types.UID]int)
+	pod := func(labels map[string]string) *runtime.PodStats {
+		uid := podUID(labels)
+		if uid == "" {
+			return nil
+		}
+		i, ok := place[uid]
+		if !ok {
+			i = len(out)
+			place[uid] = i
+			out = append(out, runtime.PodStats{UID: uid, Namespace: labels[runtime.LabelPodNamespace], Name: labels[runtime.LabelPodName]})
+		}
+		return &out[i]
+	}
+	for _, st := range pods {
+		p := pod(st.GetAttributes().GetLabels())
+		if p == nil || p.Sandbox != "" && st.GetLinux().GetCpu() == nil {
+			continue // of two sandboxes of a pod, the one that runs
+		}
+		p.Sandbox = runtime.SandboxID(st.GetAttributes().GetId())
+		p.CPU, p.Memory = cpuStatsOf(st.GetLinux().GetCpu()), memoryStatsOf(st.GetLinux().GetMemory())
+		p.Network = networkStatsOf(st.GetLinux().GetNetwork())
+	}
+	for _, c := range containers {
+		if p := pod(c.GetAttributes().GetLabels()); p != nil {
+			addContainer(p, name, c)
+		}
+	}
+	for i := range out {
+		byName(out[i].Containers)
+	}
+	return out
+}
+
+// addContainer leaves out what has ended: there is nothing to tell of it.
+func addContainer(pod *runtime.PodStats, name string, c *api.ContainerStats) {
+	if st := containerStatsOf(name, c); !st.CPU.At.IsZero() || !st.Memory.At.IsZero() {
+		pod.Containers = append(pod.Containers, st)
+	}
+}
+
+func byName(all []runtime.ContainerStats) {
+	slices.SortFunc(all, func(a, b runtime.ContainerStats) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID.ID, b.ID.ID))
+	})
+}
+
+func containerStatsOf(name string, st *api.ContainerStats) runtime.ContainerStats {
+	a, layer := st.GetAttributes(), st.GetWritableLayer()
+	return runtime.ContainerStats{
+		ID:     runtime.ContainerID{Runtime: name, ID: a.GetId()},
+		Name:   cmp.Or(a.GetLabels()[runtime.LabelContainerName], a.GetMetadata().GetName()),
+		CPU:    cpuStatsOf(st.GetCpu()),
+		Memory: memoryStatsOf(st.GetMemory()),
+		WritableLayer: runtime.FSStats{
+			At: timeOf(layer.GetTimestamp()), Mountpoint: layer.GetFsId().GetMountpoint(),
+			UsedBytes: layer.GetUsedBytes().GetValue(), InodesUsed: layer.GetInodesUsed().GetValue(),
+		},
+	}
+}
+
+// cpuStatsOf is zero where the value is missing, whatever the time says.
+func cpuStatsOf(u *api.CpuUsage) runtime.CPUStats {
+	if u.GetUsageCoreNanoSeconds() == nil {
+		return runtime.CPUStats{}
+	}
+	return runtime.CPUStats{At: timeOf(u.GetTimestamp()), UsageNanoseconds: u.GetUsageCoreNanoSeconds().GetValue()}
+}
+
+func memoryStatsOf(u *api.MemoryUsage) runtime.MemoryStats {
+	if u.GetWorkingSetBytes() == nil && u.GetUsageBytes() == nil {
+		return runtime.MemoryStats{}
+	}
+	return runtime.MemoryStats{At: timeOf(u.GetTimestamp()), Usage: u.GetUsageBytes().GetValue(), WorkingSet: u.GetWorkingSetBytes().GetValue()}
+}
+
+func networkStatsOf(u *api.NetworkUsage) runtime.NetworkStats {
+	d := u.GetDefaultInterface()
+	if d == nil {
+		return runtime.NetworkStats{}
+	}
+	return runtime.NetworkStats{
+		At: timeOf(u.GetTimestamp()), Interface: d.GetName(),
+		Received: d.GetRxBytes().GetValue(), Sent: d.GetTxBytes().GetValue(),
+		ReceiveErrors: d.GetRxErrors().GetValue(), TransmissionErrors: d.GetTxErrors().GetValue(),
+	}
+}
