@@ -10,13 +10,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 )
 
 // link makes the links of the volume's top fit the payload: first the new ones, then no more of those that are gone.
 func (w *writer) link() error {
 	entries, err := w.readDir(".")
 	if err != nil {
-		return fmt.Errorf("links: %w", cause(err))
+		return fmt.Errorf("links: %w", tree.Cause(err))
 	}
 	present := make(map[string]fs.FileMode, len(entries))
 	for _, e := range entries {
@@ -28,7 +30,7 @@ func (w *writer) link() error {
 		if _, there := present[name]; there && w.isOurs(name) {
 			continue
 		} else if err := w.relink(name, there); err != nil {
-			failed = append(failed, fmt.Errorf("link %s: %w", Shown(name), cause(err)))
+			failed = append(failed, fmt.Errorf("link %s: %w", Shown(name), tree.Cause(err)))
 		}
 	}
 	for _, e := range entries {
@@ -37,7 +39,7 @@ func (w *writer) link() error {
 			continue
 		}
 		if err := w.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = append(failed, fmt.Errorf("link %s: %w", Shown(name), cause(err)))
+			failed = append(failed, fmt.Errorf("link %s: %w", Shown(name), tree.Cause(err)))
 		}
 	}
 	return errors.Join(failed...)
@@ -64,7 +66,7 @@ func (w *writer) relink(name string, there bool) error {
 func (w *writer) sweep(current string) error {
 	entries, err := w.readDir(".")
 	if err != nil {
-		return fmt.Errorf("old versions: %w", cause(err))
+		return fmt.Errorf("old versions: %w", tree.Cause(err))
 	}
 	var failed []error
 	for _, e := range entries {
@@ -74,7 +76,7 @@ func (w *writer) sweep(current string) error {
 			continue
 		}
 		if err := w.removeAll(name); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", name, cause(err)))
+			failed = append(failed, fmt.Errorf("%s: %w", name, tree.Cause(err)))
 		}
 	}
 	return errors.Join(failed...)

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 )
 
 const (
@@ -152,7 +154,7 @@ func (w *writer) version(ctx context.Context) (string, error) {
 	for _, dir := range dirs {
 		// Nobody else looks in before the files have their owners and modes.
 		if err := w.mkdir(path.Join(name, dir), 0o700); err != nil {
-			return name, fmt.Errorf("folder %s: %w", Shown(dir), cause(err))
+			return name, fmt.Errorf("folder %s: %w", Shown(dir), tree.Cause(err))
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(w.payload)) {
@@ -160,12 +162,12 @@ func (w *writer) version(ctx context.Context) (string, error) {
 			return name, context.Cause(ctx)
 		}
 		if err := w.writeFile(path.Join(name, at), w.payload[at]); err != nil {
-			return name, fmt.Errorf("path %s: %w", Shown(at), cause(err))
+			return name, fmt.Errorf("path %s: %w", Shown(at), tree.Cause(err))
 		}
 	}
 	for _, dir := range append(dirs, "") {
 		if err := w.chmod(path.Join(name, dir), 0o755); err != nil {
-			return name, fmt.Errorf("folder %s: %w", Shown(dir), cause(err))
+			return name, fmt.Errorf("folder %s: %w", Shown(dir), tree.Cause(err))
 		}
 	}
 	if w.options.Own != nil {
@@ -188,7 +190,7 @@ func (w *writer) newVersion() (string, error) {
 			break
 		}
 	}
-	return "", fmt.Errorf("make a new version: %w", cause(err))
+	return "", fmt.Errorf("make a new version: %w", tree.Cause(err))
 }
 
 func (w *writer) writeFile(name string, f File) error {
@@ -216,7 +218,7 @@ func (w *writer) sync(version string, dirs []string) error {
 	}
 	for _, dir := range append(dirs, "", "..") {
 		if err := w.syncDir(path.Join(version, dir)); err != nil {
-			return fmt.Errorf("sync: %w", cause(err))
+			return fmt.Errorf("sync: %w", tree.Cause(err))
 		}
 	}
 	return nil
@@ -225,10 +227,10 @@ func (w *writer) sync(version string, dirs []string) error {
 // commit makes a version the current one.
 func (w *writer) commit(version string) error {
 	if err := w.removeAll(tempLink); err != nil {
-		return fmt.Errorf("%s: %w", tempLink, cause(err))
+		return fmt.Errorf("%s: %w", tempLink, tree.Cause(err))
 	}
 	if err := w.symlink(version, tempLink); err != nil {
-		return fmt.Errorf("%s: %w", tempLink, cause(err))
+		return fmt.Errorf("%s: %w", tempLink, tree.Cause(err))
 	}
 	err := w.rename(tempLink, dataLink)
 	if err != nil && w.isDir(dataLink) {
@@ -238,7 +240,7 @@ func (w *writer) commit(version string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", dataLink, cause(err))
+		return fmt.Errorf("%s: %w", dataLink, tree.Cause(err))
 	}
 	if w.options.Durability == Durable {
 		// Committed all the same: a loss of power brings back the old version, which is complete.
@@ -250,16 +252,4 @@ func (w *writer) commit(version string) error {
 func (w *writer) isDir(name string) bool {
 	info, err := w.lstat(name)
 	return err == nil && info.IsDir()
-}
-
-// cause drops the operation and path of an error: the path is shown once, by whom it is known as a key, and never at
-// full length.
-func cause(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return le.Err
-	}
-	return err
 }

@@ -159,3 +159,15 @@ func Walk(root *os.Root, name string, visit func(*Entry) error) error {
 	defer d.close()
 	return d.walk(visit, ".")
 }
+
+// Cause returns what went wrong without the operation and the path: for errors that name the file in their own words,
+// and show neither the node's paths nor a name of a mebibyte.
+func Cause(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		return le.Err
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// executor carries operations out. It has no state but what lies on disk.
+type executor struct {
+	pods     Pods
+	node     Node
+	subpaths Subpaths
+	records  recordFiles
+	timeout  time.Duration // of all but attaching
+	attach   time.Duration
+}
+
+// limit is how long o may take.
+func (e executor) limit(o *operation) time.Duration {
+	if o.kind == OpVerifyAttached {
+		return e.attach
+	}
+	return e.timeout
+}
+
+// execute calls the plugin. The errors say what was tried; on which volume, the
+// operation knows.
+func (e executor) execute(ctx context.Context, o *operation) outcome {
+	switch o.kind {
+	case OpMount, OpRefresh:
+		return e.setUp(ctx, o)
+	case OpUnmount:
+		return e.tearDown(ctx, o)
+	case OpVerifyAttached:
+		return e.verifyAttached(ctx, o)
+	case OpMountDevice:
+		return outcome{err: e.mountDevice(ctx, o)}
+	case OpUnmountDevice:
+		return outcome{err: e.unmountDevice(ctx, o)}
+	case OpExpand:
+		return e.expand(ctx, o)
+	}
+	return outcome{err: fmt.Errorf("there is no operation %s", o.kind)}
+}
+
+// setUp records the volume, then sets it up, then expands it if that is due.
+func (e executor) setUp(ctx context.Context, o *operation) outcome {
+	existed, err := e.records.writeMount(o)
+	if err != nil {
+		return outcome{err: Transient(fmt.Errorf("write the mount record: %w", err))}
+	}
+	// A record that nobody knew of is as good as one that was found in time.
+	found := o.found || existed && o.state == StateNotMounted
+	m := Mount{
+		Place: o.place, Spec: o.spec, Pod: o.pod, Outer: slices.Clone(o.outer),
+		DevicePath: o.device.Path, DeviceDir: o.device.Dir,
+		Remount: o.kind == OpRefresh, Reconstructed: found, FSUser: fsUser(o.pod),
+	}
+	if sc := o.pod.Spec.SecurityContext; sc != nil {
+		m.FSGroup, m.ChangePolicy = sc.FSGroup, sc.FSGroupChangePolicy
+	}
+	out := outcome{found: found}
+	if mapper, ok := o.plugin.(BlockMapper); o.spec.Block() && ok {
+		out.mounted, out.err = mapper.MapBlock(ctx, m)
+	} else {
+		out.mounted, out.err = o.plugin.SetUp(ctx, m)
+	}
+	switch {
+	case out.err == nil && !o.to.IsZero():
+		o.path = out.mounted.Path
+		grown := e.expand(ctx, o)
+		grown.mounted, grown.found = out.mounted, found
+		// The volume is there: it must be torn down, and is not ready.
+		grown.err = Uncertain(grown.err)
+		return grown
+	case out.err != nil && afterMount(o.was(found), found, out.err) == StateNotMounted:
+		// Nothing of it is left, so nothing needs to be known of it.
+		out.err = keepClass(out.err, e.records.removeMount(o.place))
+	}
+	return out
+}
+
+// was is the state before o, which set up a volume.
+func (o *operation) was(found bool) State {
+	if o.state == StateNotMounted && found {
+		return StateUncertain
+	}
+	return o.state
+}
+
+// keepClass adds err to one that a plugin returned, without making that uncertain.
+func keepClass(plugin, err error) error {
+	if err == nil {
+		return plugin
+	}
+	return classify(classOf(plugin), errors.Join(plugin, err))
+}
+
+// tearDown asks once more whether the pod is gone, tears the volume down and
+// forgets it.
+func (e executor) tearDown(ctx context.Context, o *operation) outcome {
+	if !e.pods.ShouldPodRuntimeBeRemoved(o.uid) {
+		return outcome{alive: true}
+	}
+	if e.subpaths != nil {
+		if err := e.subpaths.CleanSubpaths(ctx, o.place); err != nil {
+			return outcome{err: fmt.Errorf("clean up subpaths: %w", err)}
+		}
+	}
+	u := Unmount{Place: o.place, Spec: o.spec, Path: o.path, DeviceDir: o.device.Dir}
+	var err error
+	if mapper, ok := o.plugin.(BlockMapper); o.spec.Block() && ok {
+		err = mapper.UnmapBlock(ctx, u)
+	} else {
+		err = o.plugin.TearDown(ctx, u)
+	}
+	if err != nil {
+		return outcome{err: err}
+	}
+	if err := e.records.removeMount(o.place); err != nil {
+		return outcome{err: fmt.Errorf("remove the mount record: %w", err)}
+	}
+	return outcome{}
+}
+
+// verifyAttached asks the node's status, then the plugin.
+func (e executor) verifyAttached(ctx context.Context, o *operation) outcome {
+	var hint string
+	if e.node != nil {
+		attached, err := e.node.AttachedVolumes(ctx)
+		if err != nil {
+			return outcome{err: Transient(fmt.Errorf("read the attached volumes of the node: %w", err))}
+		}
+		path, ok := attached[o.volume]
+		if !ok {
+			return outcome{err: Transient(errNotAttached)}
+		}
+		hint = path
+	}
+	attacher, ok := o.plugin.(Attacher)
+	if !ok {
+		return outcome{devicePath: hint}
+	}
+	path, err := attacher.WaitForAttach(ctx, o.spec, hint)
+	return outcome{devicePath: path, err: err}
+}
+
+func (e executor) mountDevice(ctx context.Context, o *operation) error {
+	mounter, ok := o.plugin.(DeviceMounter)
+	if !ok {
+		return Terminal(errors.New("the plugin stages no volumes"))
+	}
+	if err := e.records.writeDevice(o); err != nil {
+		return Transient(fmt.Errorf("write the device record: %w", err))
+	}
+	return mounter.MountDevice(ctx, o.device)
+}
+
+func (e executor) unmountDevice(ctx context.Context, o *operation) error {
+	mounter, ok := o.plugin.(DeviceMounter)
+	if !ok {
+		return errors.New("the plugin stages no volumes")
+	}
+	if err := mounter.UnmountDevice(ctx, o.device); err != nil {
+		return err
+	}
+	if err := e.records.removeDevice(o.volume); err != nil {
+		return fmt.Errorf("remove the device record: %w", err)
+	}
+	return nil
+}
+
+func (e executor) expand(ctx context.Context, o *operation) outcome {
+	expander, ok := o.plugin.(Expander)
+	if !ok {
+		return outcome{refused: true}
+	}
+	err := expander.Expand(ctx, Expansion{Device: o.device, MountedPath: o.path, From: o.from, To: o.to})
+	switch {
+	case err == nil:
+		return outcome{grown: o.to}
+	case errors.Is(classOf(err), ErrTerminal):
+		return outcome{refused: true}
+	}
+	return outcome{err: fmt.Errorf("expand from %s to %s: %w", o.from.String(), o.to.String(), err)}
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package configmap makes configMap volumes: the keys of a ConfigMap as files.
+//
+//	plugin, err := configmap.New(configmap.Options{Source: source}) // an *objects.Store is one
+//	manager, err := volumemanager.New(volumemanager.Options{…, Plugins: []volumemanager.Plugin{plugin}})
+//
+// The caller's duties:
+//
+//  1. Give a Source that answers from memory, or soon, and that says NotFound (apimachinery's) only if the object is
+//     known not to be there.
+//  2. Call Manager.Refresh when an object has changed; objects.Ref has the match for it. The files change within
+//     milliseconds.
+//
+// The plugin starts no goroutine. Files lie on the disk.
+//
+// Differences from the kubelet (1.36): a refresh that fails leaves the last good files, the same folder and inode (the
+// kubelet removes the volume of the running container, issue 113242); what a crash left behind is mended by the next
+// SetUp (the kubelet's writer fails for ever on a stale ..data_tmp); a change shows at once instead of within a minute
+// or two; a missing defaultMode is 0644 and no error; an item's mode of its own, when only that changes, is not
+// applied, as in the kubelet.
+package configmap

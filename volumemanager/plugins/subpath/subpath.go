@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package subpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
+)
+
+// What Prepare refuses; matched with errors.Is.
+var (
+	// ErrPath: the subPath is not relative, climbs, or is too long.
+	ErrPath = errors.New("is not a path inside of the volume")
+	// ErrEscapes: a link on the way leads out of the volume.
+	ErrEscapes = errors.New("leads out of the volume")
+)
+
+const (
+	dirMode  = 0o750
+	fileMode = 0o640
+	maxPath  = 4096
+)
+
+// Options are the options of New.
+type Options struct {
+	// Mounter binds. Defaults to mount.Detect().
+	Mounter mount.Mounter
+}
+
+// Subpaths prepares parts of volumes and cleans up after them. It keeps no state but what is mounted, and is safe for
+// concurrent use.
+type Subpaths struct{ mounter mount.Mounter }
+
+// New returns Subpaths. There is no error yet.
+func New(o Options) (*Subpaths, error) {
+	if o.Mounter == nil {
+		o.Mounter = mount.Detect()
+	}
+	return &Subpaths{o.Mounter}, nil
+}
+
+// Request is one part of a volume for one container.
+type Request struct {
+	// Place is the volume's.
+	Place volumemanager.Place
+	// Volume is where it is mounted, Mounted.Path.
+	Volume string
+	// SubPath is the part, relative and slash-separated, its variables expanded. What is missing of it is made as
+	// folders, with the mode of the volume's own.
+	SubPath string
+	// Container and Index, that of the volumeMount, make the part's own folder.
+	Container string
+	Index     int
+}
+
+// Prepare returns the path for the container runtime to mount. Called again it returns the same, bound anew if the part
+// is another file or folder by now. If it fails nothing new is mounted. Errors name the volume and the subPath.
+func (s *Subpaths) Prepare(ctx context.Context, r Request) (string, error) {
+	host, err := s.prepare(ctx, r)
+	if err != nil {
+		return "", fmt.Errorf("volume %q: subPath %s: %w", r.Place.Inner, shown(r.SubPath), err)
+	}
+	return host, nil
+}
+
+func (s *Subpaths) prepare(ctx context.Context, r Request) (string, error) {
+	if err := r.check(); err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(r.Volume)
+	if err != nil {
+		return "", tree.Cause(err)
+	}
+	defer root.Close()
+	sub := path.Clean(r.SubPath)
+	part, err := openPart(root, sub)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeDirs(root, sub); err != nil {
+			return "", err
+		}
+		part, err = openPart(root, sub)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer part.Close()
+	return s.bind(ctx, r, part)
+}
+
+func (r Request) check() error {
+	if err := r.Place.Check(); err != nil {
+		return err
+	}
+	c := r.Container
+	switch {
+	case len(r.SubPath) > maxPath, strings.HasPrefix(r.SubPath, "/"), strings.IndexByte(r.SubPath, 0) >= 0,
+		slices.Contains(strings.Split(r.SubPath, "/"), ".."):
+		return ErrPath
+	case c == "" || c == "." || strings.ContainsAny(c, "/\x00") || strings.HasPrefix(c, "..") || r.Index < 0:
+		return fmt.Errorf("container %q, mount %d: no path element", c, r.Index)
+	}
+	return nil
+}
+
+// shown cuts what is very long.
+func shown(s string) string {
+	if len(s) > 64 {
+		return fmt.Sprintf("%q… (%d bytes)", s[:64], len(s))
+	}
+	return strconv.Quote(s)
+}
+
+// makeDirs makes the folders of sub that are missing, each with the mode of the volume.
+func makeDirs(root *os.Root, sub string) error {
+	info, err := root.Stat(".")
+	if err != nil {
+		return tree.Cause(err)
+	}
+	done := ""
+	for element := range strings.SplitSeq(sub, "/") {
+		done = path.Join(done, element)
+		err := root.Mkdir(done, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return escapes(err)
+		}
+		if err := chmodDir(root, done, info.Mode()); err != nil {
+			return escapes(err)
+		}
+	}
+	return nil
+}
+
+// chmodDir sets the mode past umask, through a descriptor: the name may mean something else already.
+func chmodDir(root *os.Root, name string, mode fs.FileMode) error {
+	dir, err := root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Chmod(".", mode&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky))
+}
+
+// escapes gives the refusal of os.Root, which is no error value of its own, the name of ours.
+func escapes(err error) error {
+	if err = tree.Cause(err); strings.Contains(err.Error(), "escapes") {
+		return ErrEscapes
+	}
+	return err
+}
+
+// CleanSubpaths unmounts and removes the parts of a volume. It asks nothing of what is mounted, which may hang, and
+// never removes a folder that is not empty. It implements volumemanager.Subpaths.
+func (s *Subpaths) CleanSubpaths(ctx context.Context, p volumemanager.Place) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(p.Root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	top, err := filepath.Rel(p.Root, p.SubpathsDir())
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, container := range names(root, top) {
+		dir := filepath.Join(top, container)
+		for _, index := range names(root, dir) {
+			part := filepath.Join(dir, index)
+			err := s.mounter.Unmount(ctx, filepath.Join(p.Root, part))
+			if err == nil {
+				err = removeIfThere(root, part)
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("volume %q: subpath %s of container %q: %w", p.Inner, index, container, tree.Cause(err)))
+			}
+		}
+		failed = append(failed, removeEmpty(root, dir, failed))
+	}
+	failed = append(failed, removeEmpty(root, top, failed))
+	if errors.Join(failed...) == nil {
+		_ = root.Remove(filepath.Dir(top)) // the parts of the pod's other volumes may be there
+	}
+	return errors.Join(failed...)
+}
+
+// names returns what is in a folder; nothing if there is none.
+func names(root *os.Root, dir string) []string {
+	f, err := root.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	out, _ := f.Readdirnames(-1)
+	slices.Sort(out)
+	return out
+}
+
+func removeIfThere(root *os.Root, name string) error {
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeEmpty removes a folder unless what is in it could not be removed.
+func removeEmpty(root *os.Root, dir string, failed []error) error {
+	if errors.Join(failed...) != nil {
+		return nil
+	}
+	return removeIfThere(root, dir)
+}

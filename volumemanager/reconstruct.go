@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Leftover is something on disk of which nobody knows how to undo it.
+type Leftover struct {
+	Place Place
+	// Why no plugin can be asked.
+	Why string
+}
+
+// Reconstruct finds out from the disk what an agent before this one has set up:
+// from the mount records, then from the pods' folders for what has none. It asks
+// no cluster, and looks at no mount, so that it cannot hang on one. What it finds
+// is uncertain until it is set up again for its pod, or torn down because the pod
+// is gone.
+//
+// Run and Reconcile do it before anything else, once; after an error they do not
+// repeat it, but CleanupOrphans looks again. The error joins what could not be
+// read; the rest was found.
+func (m *Manager) Reconstruct(ctx context.Context) error {
+	select {
+	case m.rebuild <- struct{}{}:
+		defer func() { <-m.rebuild }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	m.mu.Lock()
+	done := m.mu.rebuilt
+	m.mu.Unlock()
+	if done {
+		return nil
+	}
+	errs := []error{m.findDevices()}
+	uids, err := m.records.podsOnDisk()
+	errs = append(errs, err)
+	for _, uid := range uids {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		errs = append(errs, m.findPod(uid))
+	}
+	m.mu.Lock()
+	m.mu.rebuilt = true
+	m.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+// findDevices takes in the records of staged volumes.
+func (m *Manager) findDevices() error {
+	all, err := m.records.devices()
+	m.mu.Lock()
+	defer m.unlock()
+	for _, record := range all {
+		plugin, ok := pluginNamed(m.options.Plugins, record.Plugin)
+		if !ok {
+			err = errors.Join(err, fmt.Errorf("staged volume %s: there is no plugin %q", record.Volume, record.Plugin))
+			continue
+		}
+		v := m.volume(v1.UniqueVolumeName(record.Volume), plugin, record.Spec)
+		if v.device == StateNotMounted {
+			v.device, v.found = StateUncertain, true
+			v.staged, v.deviceDir, v.devicePath = true, record.DeviceDir, record.DevicePath
+		}
+	}
+	return err
+}
+
+// findPod takes in what is on disk of one pod.
+func (m *Manager) findPod(uid types.UID) error {
+	places, err := m.records.placesOf(uid)
+	errs := []error{err}
+	var leftovers []Leftover
+	for _, p := range places {
+		plugin, ok := pluginNamed(m.options.Plugins, p.Plugin)
+		if !ok {
+			leftovers = append(leftovers, Leftover{p, "there is no such plugin"})
+			continue
+		}
+		record, err := m.records.readMount(p)
+		switch {
+		case err == nil:
+		case errors.Is(err, fs.ErrNotExist):
+			record = guess(plugin, p)
+		default:
+			errs = append(errs, fmt.Errorf("volume %s of pod %s: %w", p.Inner, uid, err))
+			record = guess(plugin, p)
+		}
+		m.takeIn(plugin, p, record)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.leftovers = slices.DeleteFunc(m.mu.leftovers, func(l Leftover) bool { return l.Place.PodUID == uid })
+	m.mu.leftovers = append(m.mu.leftovers, leftovers...)
+	return errors.Join(errs...)
+}
+
+// guess is what can be known of a volume without a record.
+func guess(plugin Plugin, p Place) MountRecord {
+	record := MountRecord{PodUID: p.PodUID, Plugin: p.Plugin, Inner: p.Inner}
+	r, ok := plugin.(Reconstructor)
+	if !ok {
+		return record
+	}
+	spec, err := r.Reconstruct(p)
+	if err == nil && spec.InnerName() == p.Inner {
+		record.Spec = spec
+		record.DeviceDir, _ = deviceDir(plugin, p.Root, spec)
+	}
+	return record
+}
+
+// takeIn adds a volume that was found to the world, unless more is known of it.
+func (m *Manager) takeIn(plugin Plugin, p Place, record MountRecord) {
+	name := privateName(p.Plugin, p.PodUID, p.Inner)
+	if record.Spec.InnerName() != "" {
+		if known, err := UniqueVolumeName(plugin, p.PodUID, record.Spec); err == nil {
+			name = known
+		}
+	}
+	m.mu.Lock()
+	defer m.unlock()
+	here := false
+	m.each(p.PodUID, func(_ *volume, r *row) {
+		if r.place != p {
+			return
+		}
+		here = true
+		if r.state == StateNotMounted && r.busy == nil && !m.mu.rebuilt {
+			r.state, r.found = StateUncertain, true
+		}
+	})
+	if here {
+		return
+	}
+	v := m.volume(name, plugin, record.Spec)
+	if record.DeviceDir != "" && !v.staged {
+		v.staged, v.deviceDir, v.devicePath = true, record.DeviceDir, record.DevicePath
+		v.device, v.found = StateUncertain, true
+	}
+	m.link(v, &row{place: p, spec: record.Spec, outer: record.Outer, state: StateUncertain, found: true})
+}
+
+// podsOnDisk returns the UIDs for which there is a folder.
+func (f recordFiles) podsOnDisk() ([]types.UID, error) {
+	names, err := f.list("pods")
+	var uids []types.UID
+	for _, name := range names {
+		uids = append(uids, types.UID(name))
+	}
+	return uids, err
+}
+
+// placesOf returns every volume of the pod that has a record or a folder, in a
+// fixed order. No folder of a volume is looked at, only its name.
+func (f recordFiles) placesOf(uid types.UID) ([]Place, error) {
+	found := map[Place]bool{}
+	var errs []error
+	for _, top := range []string{"volumes", "volumeDevices", "plugins"} {
+		dir := filepath.Join("pods", string(uid), top)
+		plugins, err := f.list(dir)
+		errs = append(errs, err)
+		for _, plugin := range plugins {
+			inners, err := f.list(filepath.Join(dir, plugin))
+			errs = append(errs, err)
+			for _, inner := range inners {
+				if top == "plugins" && !f.exists(filepath.Join(dir, plugin, inner, RecordName)) {
+					continue
+				}
+				p := Place{Root: f.root, PodUID: uid, Plugin: UnescapePluginName(plugin), Inner: inner}
+				if p.Check() == nil {
+					found[p] = true
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b Place) int {
+		return strings.Compare(a.Dir(), b.Dir())
+	}), errors.Join(errs...)
+}
+
+// list returns the names in a folder below the root, sorted; none if there is no
+// such folder. What is not a folder has none either.
+func (f recordFiles) list(dir string) ([]string, error) {
+	root, err := os.OpenRoot(f.root)
+	if err != nil {
+		return nil, ignoreAbsence(err)
+	}
+	defer root.Close()
+	file, err := root.Open(dir)
+	if err != nil {
+		return nil, ignoreAbsence(err)
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.IsDir() {
+		return nil, err
+	}
+	names, err := file.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+func ignoreAbsence(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// exists reports whether there may be such a file.
+func (f recordFiles) exists(name string) bool {
+	root, err := os.OpenRoot(f.root)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Lstat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// maxRecord is how large a record can be that is read.
+const maxRecord = 4 << 20
+
+func (f recordFiles) read(name string) ([]byte, error) {
+	root, err := os.OpenRoot(f.root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Size() > maxRecord:
+		return nil, fmt.Errorf("%s is no record", name)
+	}
+	return root.ReadFile(name)
+}
+
+// readMount reads the record of the volume at p.
+func (f recordFiles) readMount(p Place) (MountRecord, error) {
+	data, err := f.read(f.relative(filepath.Join(p.StateDir(), RecordName)))
+	if err != nil {
+		return MountRecord{}, err
+	}
+	return parseRecord(p, data)
+}
+
+// devices reads the records of all staged volumes.
+func (f recordFiles) devices() ([]DeviceRecord, error) {
+	names, err := f.list(deviceRecords)
+	errs := []error{err}
+	var all []DeviceRecord
+	for _, name := range names {
+		if strings.HasSuffix(name, temporary) {
+			continue
+		}
+		data, err := f.read(filepath.Join(deviceRecords, name))
+		if err == nil {
+			var record DeviceRecord
+			if record, err = parseDeviceRecord(data); err == nil {
+				all = append(all, record)
+				continue
+			}
+		}
+		errs = append(errs, fmt.Errorf("device record %s: %w", name, err))
+	}
+	return all, errors.Join(errs...)
+}

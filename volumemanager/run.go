@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+)
+
+// slotPatience is how long an operation counts in Options.MaxParallel.
+const slotPatience = time.Second
+
+// errPodGone cancels the SetUp for a pod that needs it no more.
+var errPodGone = errors.New("the pod is gone")
+
+// Run finds out what is mounted (Reconstruct), then lets operations begin as soon
+// as they are due, until ctx ends; those under way are then cancelled, and Run
+// returns nil when they have ended. Nothing is unmounted because Run ends. It may
+// be called once; a second call returns ErrAlreadyRun.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	again := m.mu.life != lifeNew
+	m.mu.life = max(m.mu.life, lifeRunning)
+	m.mu.Unlock()
+	if again {
+		return ErrAlreadyRun
+	}
+	if err := m.Reconstruct(ctx); err != nil && ctx.Err() == nil {
+		m.options.Logger.Error("Not all volumes of the last run were found again", zap.Error(err))
+	}
+	m.open(ctx)
+	m.Resync()
+	m.resyncForever(ctx)
+	m.close()
+	m.pending.Wait()
+	return nil
+}
+
+// open begins every operation that is due.
+func (m *Manager) open(ctx context.Context) {
+	m.mu.Lock()
+	defer m.unlock()
+	m.mu.start = func(o *operation) {
+		// The operation must be cancellable as soon as the lock is released.
+		opCtx := m.arrange(ctx, o)
+		m.pending.Go(func() { m.carryOut(opCtx, o) })
+	}
+	for _, v := range m.mu.volumes {
+		m.dispatch(v)
+	}
+}
+
+// close lets nothing begin from now on.
+func (m *Manager) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.life = lifeStopped
+	m.mu.start = nil
+	for name := range m.mu.timers {
+		m.arm(name, time.Time{})
+	}
+	close(m.stopped)
+}
+
+func (m *Manager) resyncForever(ctx context.Context) {
+	if m.options.Resync < 0 {
+		<-ctx.Done()
+		return
+	}
+	ticker := time.NewTicker(m.options.Resync)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			m.Resync()
+		}
+	}
+}
+
+// arrange gives o a context of its own. The lock is held.
+func (m *Manager) arrange(ctx context.Context, o *operation) context.Context {
+	ctx, o.cancel = context.WithCancelCause(ctx)
+	return ctx
+}
+
+// carryOut does o, notes how it went and lets begin what that makes due. The
+// error is o's.
+func (m *Manager) carryOut(ctx context.Context, o *operation) error {
+	defer o.cancel(nil)
+	release, err := m.takeSlot(ctx)
+	var out outcome
+	if err != nil {
+		out.err = Transient(err)
+	} else {
+		limited, cancel := context.WithTimeout(ctx, m.execute.limit(o))
+		m.mu.Lock()
+		o.started = time.Now()
+		o.deadline, _ = limited.Deadline()
+		m.mu.Unlock()
+		out = m.execute.execute(limited, o)
+		cancel()
+		release()
+	}
+	end := OperationEnd{Operation: o.describe(), Pod: o.pod, Requested: o.requested, Err: out.err, Ended: time.Now()}
+	m.settle(o, out, end.Ended)
+	m.report(end)
+	return out.err
+}
+
+// takeSlot waits until another operation may run. The operation's time in the slot
+// is limited, its own time is not.
+func (m *Manager) takeSlot(ctx context.Context) (release func(), err error) {
+	select {
+	case m.slots <- struct{}{}:
+	default:
+		select {
+		case m.slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	leave := sync.OnceFunc(func() { <-m.slots })
+	m.pending.Add(1)
+	timer := time.AfterFunc(slotPatience, func() { leave(); m.pending.Done() })
+	return func() {
+		leave()
+		if timer.Stop() {
+			m.pending.Done()
+		}
+	}, nil
+}
+
+// settle notes how o went.
+func (m *Manager) settle(o *operation, out outcome, now time.Time) {
+	m.mu.Lock()
+	defer m.unlock()
+	v := m.mu.volumes[o.volume]
+	v.settle(o, out, now, m.wait)
+	if o.alone {
+		for uid := range v.rows {
+			m.tell(uid)
+		}
+	} else {
+		m.tell(o.uid)
+	}
+	m.dispatch(v)
+}
+
+// report tells the hook and the log of an operation that has ended.
+func (m *Manager) report(end OperationEnd) {
+	if m.options.Hooks.OperationEnded != nil {
+		m.options.Hooks.OperationEnded(end)
+	}
+	if end.Err == nil || errors.Is(end.Err, errPodGone) {
+		return
+	}
+	var name string
+	if end.Pod != nil {
+		name = end.Pod.Namespace + "/" + end.Pod.Name
+	}
+	m.options.Logger.Warn("Volume operation failed", zap.Stringer("operation", end.Kind),
+		zap.String("volume", string(end.Volume)), zap.String("pod", name), zap.String("podUID", string(end.PodUID)),
+		zap.Int("attempt", end.Attempt), zap.Error(end.Err))
+}
+
+// wakeTimer looks at a volume again when a back-off is over.
+type wakeTimer struct {
+	timer *time.Timer
+	at    time.Time
+	// armed: it is counted in Manager.pending.
+	armed bool
+}
+
+// arm sets the one timer of a volume; the zero time disarms it. The lock is held.
+func (m *Manager) arm(name v1.UniqueVolumeName, at time.Time) {
+	w, ok := m.mu.timers[name]
+	switch {
+	case !ok && at.IsZero():
+		return
+	case !ok:
+		w = &wakeTimer{}
+		m.mu.timers[name] = w
+	case w.armed && w.at.Equal(at):
+		return
+	}
+	if w.armed {
+		w.armed = false
+		if w.timer.Stop() {
+			m.pending.Done()
+		}
+	}
+	if at.IsZero() {
+		return
+	}
+	w.at, w.armed = at, true
+	m.pending.Add(1)
+	w.timer = time.AfterFunc(time.Until(at), func() { m.wake(name, w, at) })
+}
+
+// wake runs in the goroutine of a timer.
+func (m *Manager) wake(name v1.UniqueVolumeName, w *wakeTimer, at time.Time) {
+	defer m.pending.Done()
+	m.mu.Lock()
+	defer m.unlock()
+	if w.at.Equal(at) {
+		w.armed = false
+	}
+	if v, ok := m.mu.volumes[name]; ok {
+		m.dispatch(v)
+	}
+}
