@@ -4,7 +4,7 @@
 // real.
 //
 //	h := &probertest.Handler{}
-//	h.Set("default/web", "web", prober.Liveness, probertest.Fail)
+//	h.Set("default/web", "web", prober.Liveness, probertest.Fail())
 //	p, err := prober.New(prober.Options{Handler: h})
 //	// … run it, then look at h.Calls()
 //

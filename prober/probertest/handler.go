@@ -26,15 +26,19 @@ type Behaviour struct {
 	Takes time.Duration
 }
 
-// Pass, Warn, Fail and Hang are usual behaviours.
-var (
-	Pass = Behaviour{}
-	Warn = Behaviour{Verdict: prober.VerdictWarning, Output: "warning"}
-	Fail = Behaviour{Verdict: prober.VerdictFailure, Output: "failure"}
-	Hang = Behaviour{Takes: Forever}
-)
+// Pass is the behaviour of a container with which all is well.
+func Pass() Behaviour { return Behaviour{} }
 
-// Break is the behaviour of a container that cannot be asked.
+// Fail is that of a container that answers, but not well.
+func Fail() Behaviour { return Behaviour{Verdict: prober.VerdictFailure, Output: "failure"} }
+
+// Warn is that of a container that answers well, with something to say.
+func Warn() Behaviour { return Behaviour{Verdict: prober.VerdictWarning, Output: "warning"} }
+
+// Hang is that of a container that never answers.
+func Hang() Behaviour { return Behaviour{Takes: Forever} }
+
+// Break is that of a container that cannot be asked.
 func Break(text string) Behaviour { return Behaviour{Err: errors.New(text)} }
 
 // Call is one attempt. Ended is zero while it is under way; Interrupted is the cause of its context if that ended first.

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prober
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	second = time.Second
+	milli  = time.Millisecond
+)
+
+func TestFirstDue(t *testing.T) {
+	now := time.Now()
+	for _, tc := range []struct {
+		name       string
+		ago, delay time.Duration
+		want       time.Duration
+	}{
+		{"just started", 0, 3 * second, 3 * second},
+		{"on the way", 1300 * milli, 3 * second, 1700 * milli},
+		{"no delay", 0, 0, 0},
+		{"past", time.Hour, 3 * second, 0},
+		{"started in the future", -time.Hour, 3 * second, 3 * second},
+	} {
+		assert.Equal(t, tc.want, firstDue(now, now.Add(-tc.ago), tc.delay).Sub(now), tc.name)
+	}
+	assert.Equal(t, now, firstDue(now, time.Time{}, 3*second), "it is not known when it started")
+	assert.Equal(t, second, adoptedDue(now, now.Add(-2*second), 3*second, 7*second).Sub(now), "its delay is not over")
+	assert.Equal(t, 7*second, adoptedDue(now, now.Add(-time.Hour), 3*second, 7*second).Sub(now))
+}
+
+func TestNextDue(t *testing.T) {
+	due := time.Now()
+	for _, tc := range []struct {
+		name           string
+		spent          time.Duration
+		want, lateness time.Duration
+	}{
+		{"at once", 0, second, 0},
+		{"in time", 900 * milli, second, 0},
+		{"just in time", second, second, 0},
+		{"one is remembered", 1100 * milli, second, 100 * milli},
+		{"only the last of many", 4700 * milli, 4 * second, 700 * milli},
+	} {
+		now := due.Add(tc.spent)
+		next := nextDue(due, now, second)
+		assert.Equal(t, tc.want, next.Sub(due), tc.name)
+		assert.Equal(t, tc.lateness, max(0, now.Sub(next)), tc.name)
+	}
+}
+
+func TestChangedDue(t *testing.T) {
+	now := time.Now()
+	began := now.Add(-10 * second)
+	for _, tc := range []struct {
+		name string
+		was  time.Duration
+		t    Timing
+		want time.Duration
+	}{
+		{"as it was", 2 * second, Timing{Period: 5 * second}, 2 * second},
+		{"sooner", 50 * second, Timing{Period: 5 * second}, 5 * second},
+		{"not before the delay", 2 * second, Timing{Period: 5 * second, InitialDelay: 30 * second}, 20 * second},
+		{"under way", 0, Timing{Period: 5 * second}, 0},
+	} {
+		assert.Equal(t, tc.want, changedDue(now, now.Add(tc.was), began, tc.t).Sub(now), tc.name)
+	}
+}
+
+// TestAgendaAgainstSorting plays random pushes, removals and changes on a heap and on a sorted slice.
+func TestAgendaAgainstSorting(t *testing.T) {
+	base := time.Now()
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		var heap agenda
+		var plain []*probe
+		for step := range 200 {
+			switch {
+			case len(plain) == 0 || rnd.IntN(3) > 0:
+				p := &probe{rank: uint32(step), index: notListed, due: base.Add(time.Duration(rnd.IntN(50)))}
+				heap.push(p)
+				plain = append(plain, p)
+			case rnd.IntN(2) == 0:
+				i := rnd.IntN(len(plain))
+				heap.remove(plain[i])
+				require.EqualValues(t, notListed, plain[i].index)
+				plain = slices.Delete(plain, i, i+1)
+			default:
+				p := plain[rnd.IntN(len(plain))]
+				p.due = base.Add(time.Duration(rnd.IntN(50)))
+				heap.fix(p)
+			}
+			require.Len(t, heap, len(plain))
+			if len(plain) > 0 {
+				first := slices.MinFunc(plain, func(a, b *probe) int {
+					if c := a.due.Compare(b.due); c != 0 {
+						return c
+					}
+					return int(a.rank) - int(b.rank)
+				})
+				require.Same(t, first, heap.first(), "seed %d step %d", seed, step)
+			}
+			for i, p := range heap {
+				require.EqualValues(t, i, p.index)
+			}
+		}
+	}
+}
+
+// TestLine compares the queue with a slice, over many lengths.
+func TestLine(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var l line
+	var plain []*probe
+	for range 20_000 {
+		if rnd.IntN(2) == 0 || len(plain) == 0 && rnd.IntN(2) == 0 {
+			p := &probe{}
+			l.push(p)
+			plain = append(plain, p)
+		} else {
+			p, ok := l.pop()
+			require.Equal(t, len(plain) > 0, ok)
+			if ok {
+				require.Same(t, plain[0], p)
+				plain = plain[1:]
+			}
+		}
+		require.Equal(t, len(plain), l.len())
+	}
+	require.Less(t, cap(l.items), 4_000, "what was taken out must not pile up")
+}
