@@ -15,9 +15,12 @@
 // The plugin starts no goroutine. Files lie on a tmpfs of each
 // volume's own; where the agent cannot mount, on the disk.
 //
-// Differences from the kubelet (1.36): a refresh that fails leaves the last good files, the same folder and inode (the
-// kubelet removes the volume of the running container, issue 113242); what a crash left behind is mended by the next
-// SetUp (the kubelet's writer fails for ever on a stale ..data_tmp); a change shows at once instead of within a minute
-// or two; a missing defaultMode is 0644 and no error; an item's mode of its own, when only that changes, is not
-// applied, as in the kubelet.
+// Differences from the kubelet (1.36):
+//
+//   - A refresh that fails leaves the last good files, and the same folder and inode. The kubelet removes the volume of
+//     the running container (issue 113242).
+//   - What a crash left behind is mended by the next SetUp. The kubelet's writer fails for ever on a stale ..data_tmp.
+//   - A change shows at once, when Manager.Refresh is called, instead of within a minute or two (30189).
+//   - A missing defaultMode is 0644 and no error.
+//   - An old version stays as long as a subPath of a container shows it (68211).
 package secret

@@ -26,8 +26,8 @@ type Defaults struct {
 	User *int64
 }
 
-// file makes a file that mode and user, if not nil, change from the defaults.
-func (d Defaults) file(data []byte, mode *int32, user *int64) payload.File {
+// File makes a file that mode and user, if not nil, change from the defaults.
+func (d Defaults) File(data []byte, mode *int32, user *int64) payload.File {
 	f := payload.File{Data: data, Mode: DefaultMode, User: d.User}
 	switch {
 	case mode != nil:
@@ -66,7 +66,7 @@ func Secret(p payload.Payload, s *v1.Secret, items []v1.KeyToPath, d Defaults, o
 func choose(p payload.Payload, keys map[string][]byte, items []v1.KeyToPath, d Defaults, optional *bool) error {
 	if len(items) == 0 {
 		for _, k := range slices.Sorted(maps.Keys(keys)) {
-			if err := p.Add(k, d.file(keys[k], nil, nil)); err != nil {
+			if err := p.Add(k, d.File(keys[k], nil, nil)); err != nil {
 				return fmt.Errorf("key %s: %w", payload.Shown(k), err)
 			}
 		}
@@ -80,7 +80,7 @@ func choose(p payload.Payload, keys map[string][]byte, items []v1.KeyToPath, d D
 			}
 			return volumemanager.Transient(fmt.Errorf("references non-existent key %s", payload.Shown(item.Key)))
 		}
-		if err := p.Add(item.Path, d.file(data, item.Mode, item.User)); err != nil {
+		if err := p.Add(item.Path, d.File(data, item.Mode, item.User)); err != nil {
 			// The pod's own mistake: it stays one.
 			return volumemanager.Terminal(fmt.Errorf("key %s: %w", payload.Shown(item.Key), err))
 		}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package downward
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/payload"
+)
+
+// Files adds a file per item to p. make turns a value into a file. allocatable is what the node can give at most, for
+// limits that are not set. The error joins those of all items; they are the pod's own mistakes, and terminal.
+func Files(p payload.Payload, pod *v1.Pod, items []v1.DownwardAPIVolumeFile, allocatable v1.ResourceList,
+	make func(data []byte, mode *int32, user *int64) payload.File) error {
+	var failed []error
+	for i := range items {
+		item := &items[i]
+		text, err := value(pod, item, allocatable)
+		if err == nil {
+			err = p.Add(item.Path, make([]byte(text), item.Mode, item.User))
+		} else {
+			err = fmt.Errorf("path %s: %w", payload.Shown(item.Path), err)
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return volumemanager.Terminal(errors.Join(failed...))
+}
+
+func value(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.ResourceList) (string, error) {
+	switch {
+	case item.FieldRef != nil && item.ResourceFieldRef != nil:
+		return "", errors.New("has both fieldRef and resourceFieldRef")
+	case item.FieldRef != nil:
+		return field(pod, item.FieldRef)
+	case item.ResourceFieldRef != nil:
+		return resourceField(pod, item.ResourceFieldRef, allocatable)
+	}
+	return "", errors.New("has neither fieldRef nor resourceFieldRef")
+}
