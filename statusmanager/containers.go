@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statusmanager
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func isTerminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
+
+// isSidecar reports whether an init container is restartable.
+func isSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
+
+func isStarted(s *v1.ContainerStatus) bool { return s.Started != nil && *s.Started }
+
+func containerStatus(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// statusByID returns the status of the regular, else init container that has that ID.
+func statusByID(status *v1.PodStatus, id string) *v1.ContainerStatus {
+	for _, list := range [][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].ContainerID == id {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+func containerSpec(list []v1.Container, name string) *v1.Container {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// anyStarted reports whether one of the containers runs or has run.
+func anyStarted(list []v1.ContainerStatus) bool {
+	return slices.ContainsFunc(list, func(s v1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil
+	})
+}
+
+// anyRunning reports whether status shows a running container.
+func anyRunning(status *v1.PodStatus) bool {
+	runs := func(s v1.ContainerStatus) bool { return s.State.Running != nil }
+	return slices.ContainsFunc(status.ContainerStatuses, runs) || slices.ContainsFunc(status.InitContainerStatuses, runs) ||
+		slices.ContainsFunc(status.EphemeralContainerStatuses, runs)
+}
+
+// restarts reports whether a container that ended with code is started again by the rules of its spec and its pod's.
+func restarts(spec *v1.PodSpec, c *v1.Container, code int32) bool {
+	if c != nil && c.RestartPolicy != nil {
+		for i := range c.RestartPolicyRules {
+			if ruleMatches(&c.RestartPolicyRules[i], code) {
+				return true
+			}
+		}
+		return policyRestarts(v1.RestartPolicy(*c.RestartPolicy), code)
+	}
+	return policyRestarts(spec.RestartPolicy, code)
+}
+
+func policyRestarts(policy v1.RestartPolicy, code int32) bool {
+	switch policy {
+	case v1.RestartPolicyNever:
+		return false
+	case v1.RestartPolicyOnFailure:
+		return code != 0
+	}
+	return true // Always is the default.
+}
+
+func ruleMatches(rule *v1.ContainerRestartRule, code int32) bool {
+	if rule.ExitCodes == nil {
+		return false
+	}
+	listed := slices.Contains(rule.ExitCodes.Values, code)
+	switch rule.ExitCodes.Operator {
+	case v1.ContainerRestartRuleOnExitCodesOpIn:
+		return listed
+	case v1.ContainerRestartRuleOnExitCodesOpNotIn:
+		return !listed
+	}
+	return false
+}
+
+// restartsAll reports whether the end of some container may restart all of them.
+func restartsAll(spec *v1.PodSpec) bool {
+	has := func(c v1.Container) bool {
+		return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+		})
+	}
+	return slices.ContainsFunc(spec.Containers, has) || slices.ContainsFunc(spec.InitContainers, has)
+}

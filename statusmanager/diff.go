@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statusmanager
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Diff returns the strategic merge patch of the status of the pod with that UID from one status to another; nil if they
+// are the same. The server refuses it with a conflict if the pod is another by now.
+//
+// It is for two statuses that agree in what others own, as a result of Merge agrees with its API: conditions of others
+// and the other fields named at Equal are never in it. Where a list is merged by the server, the patch says how the whole
+// list is to be, so that it does not matter how sure from is.
+func Diff(from, to *v1.PodStatus, uid types.UID) ([]byte, error) {
+	d := &differ{}
+	d.status(from, to)
+	return d.patch(uid)
+}
+
+// DiffAll returns the patch that sets everything Diff would compare, for when it is not known what the server has. Known
+// are conditions it may have; those of ours that to lacks are deleted.
+func DiffAll(known []v1.PodCondition, to *v1.PodStatus, uid types.UID) ([]byte, error) {
+	d := &differ{all: true}
+	d.status(&v1.PodStatus{Conditions: known}, to)
+	return d.patch(uid)
+}
+
+// differ collects the fields of a patch.
+type differ struct {
+	all    bool // also those that are the same
+	fields bytes.Buffer
+	err    error
+}
+
+func (d *differ) patch(uid types.UID) ([]byte, error) {
+	if d.err != nil || d.fields.Len() == 0 {
+		return nil, d.err
+	}
+	quoted, err := json.Marshal(string(uid))
+	if err != nil {
+		return nil, fmt.Errorf("statusmanager: encoding the UID: %w", err)
+	}
+	return fmt.Appendf(nil, `{"metadata":{"uid":%s},"status":{%s}}`, quoted, d.fields.Bytes()), nil
+}
+
+// status goes through the fields of a status; a test checks that none is forgotten.
+func (d *differ) status(from, to *v1.PodStatus) {
+	if d.all || from.ObservedGeneration != to.ObservedGeneration {
+		d.number("observedGeneration", to.ObservedGeneration)
+	}
+	d.text("phase", string(from.Phase), string(to.Phase))
+	d.conditions(from.Conditions, to.Conditions)
+	d.text("message", from.Message, to.Message)
+	d.text("reason", from.Reason, to.Reason)
+	d.text("hostIP", from.HostIP, to.HostIP)
+	merged(d, "hostIPs", from.HostIPs, to.HostIPs)
+	d.text("podIP", from.PodIP, to.PodIP)
+	merged(d, "podIPs", from.PodIPs, to.PodIPs)
+	if d.all || !from.StartTime.Equal(to.StartTime) {
+		d.value("startTime", to.StartTime, to.StartTime.IsZero())
+	}
+	atomic(d, "initContainerStatuses", from.InitContainerStatuses, to.InitContainerStatuses)
+	atomic(d, "containerStatuses", from.ContainerStatuses, to.ContainerStatuses)
+	atomic(d, "ephemeralContainerStatuses", from.EphemeralContainerStatuses, to.EphemeralContainerStatuses)
+	if to.QOSClass != "" { // is never taken back
+		d.text("qosClass", string(from.QOSClass), string(to.QOSClass))
+	}
+	d.text("resize", string(from.Resize), string(to.Resize))
+	if d.all || !same(from.AllocatedResources, to.AllocatedResources) {
+		d.object("allocatedResources", to.AllocatedResources, len(to.AllocatedResources) == 0)
+	}
+	if d.all || !same(from.Resources, to.Resources) {
+		d.object("resources", to.Resources, to.Resources == nil)
+	}
+	atomic(d, "volumeHealth", from.VolumeHealth, to.VolumeHealth)
+}
+
+// sentCondition is a condition with every field, so that one that is empty clears what the server has.
+type sentCondition struct {
+	Type               v1.PodConditionType `json:"type"`
+	ObservedGeneration int64               `json:"observedGeneration"`
+	Status             v1.ConditionStatus  `json:"status"`
+	LastProbeTime      json.RawMessage     `json:"lastProbeTime"`
+	LastTransitionTime json.RawMessage     `json:"lastTransitionTime"`
+	Reason             string              `json:"reason"`
+	Message            string              `json:"message"`
+}
+
+// conditions sends those of ours that changed, whole, and deletes those that are gone; the server merges by type.
+func (d *differ) conditions(from, to []v1.PodCondition) {
+	var list []json.RawMessage
+	for i := range to {
+		c := &to[i]
+		if !Owned(c.Type) && !shared(c.Type) {
+			continue
+		}
+		old := condition(from, c.Type)
+		if old != nil && sameCondition(old, c) && !(d.all && Owned(c.Type)) {
+			continue
+		}
+		list = append(list, d.json(sentCondition{
+			Type: c.Type, ObservedGeneration: c.ObservedGeneration, Status: c.Status,
+			LastProbeTime: d.json(c.LastProbeTime), LastTransitionTime: d.json(c.LastTransitionTime),
+			Reason: c.Reason, Message: c.Message,
+		}))
+	}
+	for i := range from {
+		if t := from[i].Type; Owned(t) && condition(to, t) == nil {
+			list = append(list, fmt.Appendf(nil, `{"$patch":"delete","type":%s}`, d.json(t)))
+		}
+	}
+	if len(list) > 0 {
+		d.value("conditions", list, false)
+	}
+}
+
+func sameCondition(a, b *v1.PodCondition) bool {
+	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message &&
+		a.ObservedGeneration == b.ObservedGeneration &&
+		a.LastProbeTime.Equal(&b.LastProbeTime) && a.LastTransitionTime.Equal(&b.LastTransitionTime)
+}
+
+func same[T any](a, b T) bool {
+	return reflect.DeepEqual(a, b) || equality.Semantic.DeepEqual(a, b)
+}
+
+func (d *differ) text(name, from, to string) {
+	if d.all || from != to {
+		d.value(name, to, to == "")
+	}
+}
+
+func (d *differ) number(name string, to int64) { d.value(name, to, to == 0) }
+
+// atomic is a list that the server replaces.
+func atomic[T any](d *differ, name string, from, to []T) {
+	if d.all || !same(from, to) {
+		d.value(name, to, len(to) == 0)
+	}
+}
+
+// merged is a list that the server merges unless it is told to replace it.
+func merged[T any](d *differ, name string, from, to []T) {
+	if !d.all && same(from, to) {
+		return
+	}
+	if len(to) == 0 {
+		d.null(name)
+		return
+	}
+	list := []json.RawMessage{json.RawMessage(`{"$patch":"replace"}`)}
+	for _, item := range to {
+		list = append(list, d.json(item))
+	}
+	d.value(name, list, false)
+}
+
+// object is a JSON object that the server merges unless it is told to replace it.
+func (d *differ) object(name string, to any, empty bool) {
+	if empty {
+		d.null(name)
+		return
+	}
+	text := d.json(to)
+	if d.err != nil {
+		return
+	}
+	replace := []byte(`{"$patch":"replace"`)
+	if len(text) > len("{}") {
+		replace = append(replace, ',')
+	}
+	d.value(name, json.RawMessage(append(replace, text[1:]...)), false)
+}
+
+func (d *differ) null(name string) { d.value(name, nil, true) }
+
+func (d *differ) value(name string, value any, empty bool) {
+	text := json.RawMessage("null")
+	if !empty {
+		text = d.json(value)
+	}
+	if d.err != nil {
+		return
+	}
+	if d.fields.Len() > 0 {
+		d.fields.WriteByte(',')
+	}
+	fmt.Fprintf(&d.fields, "%q:%s", name, text)
+}
+
+func (d *differ) json(value any) json.RawMessage {
+	text, err := json.Marshal(value)
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("statusmanager: encoding a status: %w", err)
+	}
+	return text
+}

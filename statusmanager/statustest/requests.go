@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statustest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/keelson-dev/keelson/statusmanager"
+)
+
+// PatchStatus applies a strategic merge patch to the status of a pod, as the real server does: a pod of another UID is a
+// conflict, and a patch that changes nothing leaves the resource version alone.
+func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
+	defer s.deliver()
+	return s.request(ctx, statusmanager.RequestPatch, ref, patch, func(pod *v1.Pod) (*v1.Pod, error) {
+		patched, err := apply(pod, patch)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		if patched.UID != pod.UID {
+			return nil, uidConflict(ref.Name, patched.UID, pod.UID)
+		}
+		next := pod.DeepCopy()
+		next.Status = patched.Status
+		if s.options.Drop != nil {
+			s.options.Drop(&next.Status)
+		}
+		return s.store(next), nil
+	})
+}
+
+// DeletePod removes a pod of that UID; one with finalizers stays, without grace.
+func (s *Server) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
+	defer s.deliver()
+	_, err := s.request(ctx, statusmanager.RequestDelete, ref, nil, func(pod *v1.Pod) (*v1.Pod, error) {
+		if pod.UID != ref.UID {
+			return nil, uidConflict(ref.Name, ref.UID, pod.UID)
+		}
+		if len(pod.Finalizers) > 0 {
+			next := pod.DeepCopy()
+			next.DeletionGracePeriodSeconds = new(int64)
+			return s.store(next), nil
+		}
+		s.drop(pod.UID)
+		return pod, nil
+	})
+	return err
+}
+
+// GetPod returns the pod of that name.
+func (s *Server) GetPod(ctx context.Context, ref statusmanager.PodRef) (*v1.Pod, error) {
+	return s.request(ctx, statusmanager.RequestGet, ref, nil, func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil })
+}
+
+// request takes its time, fails if it must, and else does act on the pod of that name, with the lock held.
+func (s *Server) request(ctx context.Context, kind statusmanager.Request, ref statusmanager.PodRef, patch []byte,
+	act func(*v1.Pod) (*v1.Pod, error),
+) (*v1.Pod, error) {
+	e := Entry{At: time.Since(s.born), Request: kind, Pod: ref, Patch: string(patch)}
+	fault := s.strike(kind, ref)
+	latency := s.options.Latency
+	if fault != nil {
+		latency += fault.Latency
+	}
+	err := pause(ctx, latency)
+	if err == nil && fault != nil && fault.HangUntilCtx && !fault.DoneButReplyLost {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	if err == nil && fault != nil && fault.Err != nil && !fault.DoneButReplyLost {
+		err = fault.Err
+	}
+	var pod *v1.Pod
+	if err == nil {
+		pod, err = s.act(&e, act)
+	}
+	if err == nil && fault != nil && fault.DoneButReplyLost {
+		if fault.HangUntilCtx {
+			<-ctx.Done()
+		}
+		pod, err = nil, errors.Join(ErrReplyLost, fault.Err)
+	}
+	e.Err, e.Took = err, time.Since(s.born)-e.At
+	s.write(e)
+	return pod, err
+}
+
+func (s *Server) act(e *Entry, act func(*v1.Pod) (*v1.Pod, error)) (*v1.Pod, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, ok := s.mu.pods[types.NamespacedName{Namespace: e.Pod.Namespace, Name: e.Pod.Name}]
+	if !ok {
+		return nil, apierrors.NewNotFound(v1.Resource("pods"), e.Pod.Name)
+	}
+	before := s.mu.version
+	after, err := act(pod)
+	e.Changed = s.mu.version != before || err == nil && e.Request == statusmanager.RequestDelete
+	if err == nil {
+		e.Phase = after.Status.Phase
+	}
+	return after, err
+}
+
+// apply returns what a strategic merge patch makes of a pod.
+func apply(pod *v1.Pod, patch []byte) (*v1.Pod, error) {
+	before, err := json.Marshal(pod)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the pod: %w", err)
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, patch, v1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("applying the patch: %w", err)
+	}
+	patched := &v1.Pod{}
+	if err := json.Unmarshal(after, patched); err != nil {
+		return nil, fmt.Errorf("decoding the patched pod: %w", err)
+	}
+	return patched, nil
+}
+
+func uidConflict(name string, wanted, is types.UID) error {
+	return apierrors.NewConflict(v1.Resource("pods"), name,
+		fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", wanted, is))
+}
+
+// pause waits for d, or for the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statustest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The annotations of mirror pods and of the static pods they stand for.
+const (
+	mirrorAnnotation = "kubernetes.io/config.mirror"
+	hashAnnotation   = "kubernetes.io/config.hash"
+)
+
+// ErrNoPod: there is no such pod.
+var ErrNoPod = errors.New("statustest: no such pod")
+
+// Options configure a Server.
+type Options struct {
+	// Latency is how long a request takes; what it does happens at the end. Defaults to 0.
+	Latency time.Duration
+	// Drop throws away, in place, what this server does not keep of a status that was patched, as one does that lacks a
+	// feature. It must always do the same. Defaults to nothing.
+	Drop func(*v1.PodStatus)
+	// JournalLimit is how many requests the journal holds, the last ones. Defaults to 0: all; negative: none.
+	JournalLimit int
+}
+
+// Server holds pods. All methods are safe for concurrent use. Pods that are handed out are never written to.
+type Server struct {
+	options Options
+	born    time.Time
+
+	mu struct {
+		sync.Mutex
+		version int
+		pods    map[types.NamespacedName]*v1.Pod
+		names   map[types.UID]types.NamespacedName
+		journal []Entry
+		totals  totals
+		faults  []*Injected
+		// pending are changes that are not delivered yet, to watchers; delivering: somebody is at it.
+		watchers   []func(*v1.Pod)
+		pending    []*v1.Pod
+		delivering bool
+	}
+}
+
+// New returns a Server without pods. The error names the field of o that cannot be used.
+func New(o Options) (*Server, error) {
+	if o.Latency < 0 {
+		return nil, fmt.Errorf("statustest: Options.Latency is negative: %s", o.Latency)
+	}
+	s := &Server{options: o, born: time.Now()}
+	s.mu.pods = map[types.NamespacedName]*v1.Pod{}
+	s.mu.names = map[types.UID]types.NamespacedName{}
+	return s, nil
+}
+
+// Watch has every pod that is created or changed from now on told to f, in order, one at a time and without a lock held,
+// by whoever changed it. The end of a pod is not told.
+func (s *Server) Watch(f func(*v1.Pod)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.watchers = append(s.mu.watchers, f)
+}
+
+// Create stores a copy of pod, with a UID if it has none, and replaces one of the same name. It returns what is stored.
+func (s *Server) Create(pod *v1.Pod) *v1.Pod {
+	defer s.deliver()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod = pod.DeepCopy()
+	if old, ok := s.mu.pods[nameOf(pod)]; ok {
+		delete(s.mu.names, old.UID)
+	}
+	if pod.UID == "" {
+		pod.UID = types.UID(fmt.Sprintf("uid-%d", s.mu.version+1))
+	}
+	return s.store(pod)
+}
+
+// Change lets somebody else write to a pod: edit gets a copy. It returns what is stored then.
+func (s *Server) Change(uid types.UID, edit func(*v1.Pod)) (*v1.Pod, error) {
+	defer s.deliver()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, ok := s.mu.pods[s.mu.names[uid]]
+	if !ok {
+		return nil, fmt.Errorf("%w: UID %s", ErrNoPod, uid)
+	}
+	pod = pod.DeepCopy()
+	edit(pod)
+	return s.store(pod), nil
+}
+
+// Delete lets somebody ask for the end of a pod: it gets a deletion timestamp.
+func (s *Server) Delete(uid types.UID) (*v1.Pod, error) {
+	return s.Change(uid, func(pod *v1.Pod) {
+		if pod.DeletionTimestamp == nil {
+			now := metav1.NewTime(time.Now().Truncate(time.Second))
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, new(int64(30))
+		}
+	})
+}
+
+// Remove lets somebody delete a pod by force.
+func (s *Server) Remove(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(uid)
+}
+
+// Get returns a pod; nil if there is none.
+func (s *Server) Get(uid types.UID) *v1.Pod {
+	pod, _ := s.Pod(uid)
+	return pod
+}
+
+// Pod returns a pod, as an informer that is never late would.
+func (s *Server) Pod(uid types.UID) (*v1.Pod, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, ok := s.mu.pods[s.mu.names[uid]]
+	return pod, ok
+}
+
+// Mirror returns the mirror pod whose annotation names a static pod by its UID.
+func (s *Server) Mirror(static types.UID) (*v1.Pod, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, pod := range s.mu.pods {
+		if hash, ok := pod.Annotations[mirrorAnnotation]; ok && types.UID(hash) == static {
+			return pod, true
+		}
+	}
+	return nil, false
+}
+
+// Static returns the UID of the static pod that a mirror pod stands for.
+func (s *Server) Static(mirror types.UID) (types.UID, bool) {
+	pod, ok := s.Pod(mirror)
+	if !ok {
+		return "", false
+	}
+	hash, ok := pod.Annotations[mirrorAnnotation]
+	return types.UID(hash), ok
+}
+
+// CreateMirror stores the mirror pod of a static pod, whose UID must be its hash, as the kubelet has it.
+func (s *Server) CreateMirror(static *v1.Pod) *v1.Pod {
+	mirror := static.DeepCopy()
+	mirror.UID = ""
+	if mirror.Annotations == nil {
+		mirror.Annotations = map[string]string{}
+	}
+	mirror.Annotations[mirrorAnnotation] = string(static.UID)
+	mirror.Annotations[hashAnnotation] = string(static.UID)
+	mirror.Status = v1.PodStatus{Phase: v1.PodPending}
+	return s.Create(mirror)
+}
+
+// store replaces what is stored by pod, unless that is the same. The lock is held.
+func (s *Server) store(pod *v1.Pod) *v1.Pod {
+	name := nameOf(pod)
+	if old, ok := s.mu.pods[name]; ok && old.UID == pod.UID {
+		pod.ResourceVersion = old.ResourceVersion
+		if equality.Semantic.DeepEqual(old, pod) {
+			return old
+		}
+	}
+	s.mu.version++
+	pod.ResourceVersion = strconv.Itoa(s.mu.version)
+	s.mu.pods[name], s.mu.names[pod.UID] = pod, name
+	s.mu.pending = append(s.mu.pending, pod)
+	return pod
+}
+
+// drop forgets a pod. The lock is held.
+func (s *Server) drop(uid types.UID) {
+	delete(s.mu.pods, s.mu.names[uid])
+	delete(s.mu.names, uid)
+}
+
+// deliver tells watchers what changed, in order, unless somebody else is at it.
+func (s *Server) deliver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.delivering {
+		return
+	}
+	s.mu.delivering = true
+	for len(s.mu.pending) > 0 {
+		pod, watchers := s.mu.pending[0], s.mu.watchers
+		s.mu.pending = s.mu.pending[1:]
+		s.mu.Unlock()
+		for _, watch := range watchers {
+			watch(pod)
+		}
+		s.mu.Lock()
+	}
+	s.mu.delivering = false
+}
+
+func nameOf(pod *v1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
