@@ -51,10 +51,10 @@ func TestPollTakesPodsAndLists(t *testing.T) {
 
 func TestPollSendsTheCallersHeaders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		header := http.Header{"x-site": {"a", "b"}, "Host": {"virtual.example"}}
-		f := newFixture(t, func(c *url.Config) { c.Header = header })
+		values := []string{"a", "b"}
+		f := newFixture(t, func(c *url.Config) { c.Header = http.Header{"x-site": values, "Host": {"virtual.example"}} })
 		s := f.source()
-		header["x-site"][0] = "changed"
+		values[0] = "changed"
 		f.poll(s, body(pod("a", "x:1")))
 		f.poll(s, body(pod("a", "x:1")))
 		for _, r := range f.asked() {

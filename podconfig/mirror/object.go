@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+// ErrNode is wrapped when a mirror pod cannot be made for want of a node object that could own it.
+var ErrNode = errors.New("mirror: node unknown")
+
+// IsMirrorOf tells whether mirror shows static as it is now: same name and namespace, and the value of its annotation
+// podconfig.AnnotationMirror is the Hash of static. As in the kubelet (1.36).
+func IsMirrorOf(mirror, static *v1.Pod) bool {
+	hash, isMirror := mirror.Annotations[podconfig.AnnotationMirror]
+	return isMirror && nameOf(mirror) == nameOf(static) && hash == Hash(static)
+}
+
+// Hash tells contents of a static pod apart: its annotation podconfig.AnnotationHash, which package manifest sets. For a
+// pod without, from a source of the embedder's, it is computed of labels, annotations and spec, so that an edit is
+// noticed there, too.
+func Hash(static *v1.Pod) string {
+	if hash := static.Annotations[podconfig.AnnotationHash]; hash != "" {
+		return hash
+	}
+	annotations := maps.Clone(static.Annotations)
+	for _, local := range []string{podconfig.AnnotationSource, podconfig.AnnotationFirstSeen, podconfig.AnnotationMirror} {
+		delete(annotations, local)
+	}
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	content := v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: static.Labels, Annotations: annotations}, Spec: static.Spec}
+	text, err := json.Marshal(content)
+	if err != nil {
+		text = []byte(static.UID) // no v1.Pod fails to marshal; a constant would hide every edit
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// New returns the mirror pod of a static pod on a node: a copy with the annotation podconfig.AnnotationMirror, owned by
+// the node so that it goes with it. It is what the NodeRestriction admission plugin accepts from the node, if the pod
+// references no API objects. An error wraps ErrNode.
+func New(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
+	if node == nil || node.UID == "" {
+		return nil, fmt.Errorf("%w: it has no UID", ErrNode)
+	}
+	p := static.DeepCopy()
+	p.ObjectMeta = metav1.ObjectMeta{
+		Name: p.Name, Namespace: p.Namespace, Labels: p.Labels, Annotations: p.Annotations,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true),
+		}},
+	}
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	p.Annotations[podconfig.AnnotationMirror] = Hash(static)
+	return p, nil
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// podName is a full name without its allocation.
+type podName struct{ namespace, name string }
+
+func nameOf(p *v1.Pod) podName { return podName{namespace: p.Namespace, name: p.Name} }
+
+// row is a pod and its place in the order of arrival.
+type row struct {
+	pod *v1.Pod
+	at  uint64
+}
+
+// table is pods by UID and by name. Several pods may have one name; the one that arrived last counts.
+type table struct {
+	rows  map[types.UID]row
+	names map[podName][]types.UID // in the order of arrival
+}
+
+func newTable() table {
+	return table{rows: map[types.UID]row{}, names: map[podName][]types.UID{}}
+}
+
+// put adds or replaces a pod. One that is there keeps its place, unless its name is another now.
+func (t *table) put(p *v1.Pod, at uint64) {
+	old, known := t.rows[p.UID]
+	if known && nameOf(old.pod) == nameOf(p) {
+		t.rows[p.UID] = row{pod: p, at: old.at}
+		return
+	}
+	t.remove(p.UID)
+	t.rows[p.UID] = row{pod: p, at: at}
+	t.names[nameOf(p)] = append(t.names[nameOf(p)], p.UID)
+}
+
+// remove removes a pod by its UID and returns it, nil if there is none. A name that another pod has, too, is that pod's.
+func (t *table) remove(uid types.UID) *v1.Pod {
+	r, known := t.rows[uid]
+	if !known {
+		return nil
+	}
+	delete(t.rows, uid)
+	name := nameOf(r.pod)
+	left := slices.DeleteFunc(t.names[name], func(other types.UID) bool { return other == uid })
+	if t.names[name] = left; len(left) == 0 {
+		delete(t.names, name)
+	}
+	return r.pod
+}
+
+// get returns the pod of a UID, nil if there is none.
+func (t *table) get(uid types.UID) *v1.Pod { return t.rows[uid].pod }
+
+// named returns the pod that a name stands for, nil if there is none.
+func (t *table) named(name podName) *v1.Pod {
+	uids := t.names[name]
+	if len(uids) == 0 {
+		return nil
+	}
+	return t.rows[uids[len(uids)-1]].pod
+}
+
+// all returns the pods in the order of their arrival.
+func (t *table) all() []*v1.Pod {
+	rows := make([]row, 0, len(t.rows))
+	for _, r := range t.rows {
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.at, b.at) })
+	pods := make([]*v1.Pod, len(rows))
+	for i, r := range rows {
+		pods[i] = r.pod
+	}
+	return pods
+}
