@@ -43,7 +43,7 @@ for program in "${missing[@]}"; do
 	etcd) package=go.etcd.io/etcd/server/v3 of=$etcd flags='-s -w' ;;
 	*)
 		package=k8s.io/kubernetes/cmd/$program of=$version
-		# What /version says and kubectl compares; 0.0.0 is refused by the server.
+		# What /version says, and what kubectl compares with its own.
 		at=k8s.io/component-base/version minor=${version#v1.}
 		flags="-s -w -X $at.gitVersion=$version -X $at.gitMajor=1 -X $at.gitMinor=${minor%%.*}"
 		;;

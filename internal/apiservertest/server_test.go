@@ -3,27 +3,209 @@
 package apiservertest
 
 import (
+	"context"
+	"net"
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/keelson-dev/keelson/internal/apiproxy"
 )
 
 var shared Shared
 
-func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+func TestMain(m *testing.M) {
+	if helper() {
+		return
+	}
+	os.Exit(shared.Main(m))
+}
 
-func TestServer(t *testing.T) {
+// place is a namespace and a node of a test's own on a server.
+type place struct {
+	*Server
+	core            *corev1.CoreV1Client
+	namespace, node string
+}
+
+func newPlace(t *testing.T, s *Server, name string) place {
+	t.Helper()
+	require.NoError(t, s.CreateNamespace(t.Context(), name))
+	require.NoError(t, s.CreateNamespace(t.Context(), name), "one that exists is no error")
+	_, err := s.CreateNode(t.Context(), name)
+	require.NoError(t, err)
+	return place{s, client(t, s.Config()), name, name}
+}
+
+func client(t *testing.T, config *rest.Config) *corev1.CoreV1Client {
+	t.Helper()
+	core, err := corev1.NewForConfig(config)
+	require.NoError(t, err)
+	return core
+}
+
+// create creates a pod and returns it as the server has it.
+func (p place) create(t *testing.T, name string) *v1.Pod {
+	t.Helper()
+	pod, err := p.core.Pods(p.namespace).Create(t.Context(), Pod(p.namespace, name, p.node), metav1.CreateOptions{})
+	require.NoError(t, err)
+	return pod
+}
+
+// watchFrom watches the pods since a resource version, and returns the error that
+// the server may answer with, at once or as an event.
+func (p place) watchFrom(ctx context.Context, version string) (watch.Interface, error) {
+	return p.core.Pods(p.namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+}
+
+// setRunning patches the status of a pod.
+func setRunning(ctx context.Context, core *corev1.CoreV1Client, pod *v1.Pod) error {
+	_, err := core.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType,
+		[]byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+	return err
+}
+
+// TestLife takes a server through a crash.
+func TestLife(t *testing.T) {
+	p := newPlace(t, shared.Get(t), "life")
+	before := p.create(t, "p")
+	events, err := p.watchFrom(t.Context(), before.ResourceVersion)
+	require.NoError(t, err)
+	defer events.Stop()
+
+	require.NoError(t, p.Kill())
+	require.NoError(t, p.Kill(), "it is dead already")
+	assert.Zero(t, p.PID())
+	_, open := <-events.ResultChan()
+	assert.False(t, open, "a watch ends with the server")
+	_, err = p.core.Pods(p.namespace).Get(t.Context(), "p", metav1.GetOptions{})
+	assert.ErrorContains(t, err, "connection refused")
+	_, err = net.Listen("tcp", p.secure.String())
+	assert.ErrorContains(t, err, "in use", "the port is not for others")
+
+	url := p.URL
+	require.NoError(t, p.Restart(t.Context()))
+	assert.NotZero(t, p.PID())
+	assert.Equal(t, url, p.URL)
+	assert.NoError(t, p.WaitReady(t.Context()))
+	after, err := p.core.Pods(p.namespace).Get(t.Context(), "p", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+
+	// A deletion is over at once.
+	require.NoError(t, p.core.Pods(p.namespace).Delete(t.Context(), "p", metav1.DeleteOptions{}))
+	_, err = p.core.Pods(p.namespace).Get(t.Context(), "p", metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+// isGone reports whether a watch got 410, as its answer or as its first event.
+func isGone(w watch.Interface, err error) bool {
+	if err == nil {
+		defer w.Stop()
+		err = apierrors.FromObject((<-w.ResultChan()).Object)
+	}
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// TestCompact checks what a compaction is for: a client that comes back too late.
+func TestCompact(t *testing.T) {
+	p := newPlace(t, shared.Get(t), "compact")
+	old := p.create(t, "old").ResourceVersion
+	p.create(t, "new")
+	before, err := p.Revision(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, p.Kill())
+	require.NoError(t, p.Compact(t.Context()))
+	require.NoError(t, p.Restart(t.Context()))
+	assert.True(t, isGone(p.watchFrom(t.Context(), old)))
+	pods, err := p.core.Pods(p.namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Len(t, pods.Items, 2)
+	assert.Error(t, p.Compact(canceled(t)))
+	after, err := p.Revision(t.Context())
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, after, before)
+}
+
+func canceled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// TestNodeRights checks that a client which is a node is not an administrator.
+func TestNodeRights(t *testing.T) {
 	s := shared.Get(t)
-	core, err := s.Core()
+	mine, theirs := newPlace(t, s, "mine"), newPlace(t, s, "theirs")
+	a, b := mine.create(t, "p"), theirs.create(t, "p")
+	core := client(t, s.NodeConfig(mine.node))
+	_, err := core.Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + mine.node})
 	require.NoError(t, err)
-	_, err = s.CreateNode(t.Context(), "n1")
+	assert.NoError(t, setRunning(t.Context(), core, a))
+	assert.True(t, apierrors.IsForbidden(setRunning(t.Context(), core, b)))
+	_, err = core.Secrets("").List(t.Context(), metav1.ListOptions{})
+	assert.True(t, apierrors.IsForbidden(err), "%v", err)
+	assert.NoError(t, setRunning(t.Context(), mine.core, b), "the administrator may")
+}
+
+// TestKubeconfigs checks that files say what the configurations say.
+func TestKubeconfigs(t *testing.T) {
+	p := newPlace(t, shared.Get(t), "kubeconfigs")
+	pod := p.create(t, "p")
+	file, err := p.WriteKubeconfig(p.NodeConfig("other"))
 	require.NoError(t, err)
-	_, err = core.Pods("default").Create(t.Context(), Pod("default", "p1", "n1"), metav1.CreateOptions{})
+	for file, rights := range map[string]bool{p.Kubeconfig(): true, file: false} {
+		config, err := clientcmd.BuildConfigFromFlags("", file)
+		require.NoError(t, err)
+		assert.Equal(t, p.URL, config.Host)
+		err = setRunning(t.Context(), client(t, config), pod)
+		assert.Equal(t, rights, err == nil, "%s: %v", file, err)
+	}
+}
+
+// TestProxy goes through a proxy with all that a client of a node does.
+func TestProxy(t *testing.T) {
+	p := newPlace(t, shared.Get(t), "proxy")
+	proxy := p.Proxy(t)
+	config := p.NodeConfig(p.node)
+	config.Host = proxy.URL
+	file, err := p.WriteKubeconfig(config)
 	require.NoError(t, err)
-	require.NoError(t, s.Compact(t.Context()))
-	require.NoError(t, s.Restart(t.Context()))
-	_, err = core.Pods("default").Get(t.Context(), "p1", metav1.GetOptions{})
+	config, err = clientcmd.BuildConfigFromFlags("", file)
 	require.NoError(t, err)
+	core := client(t, config)
+
+	list, err := core.Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + p.node})
+	require.NoError(t, err)
+	events, err := core.Pods("").Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + p.node, ResourceVersion: list.ResourceVersion})
+	require.NoError(t, err)
+	defer events.Stop()
+	pod := p.create(t, "p")
+	assert.Equal(t, watch.Added, (<-events.ResultChan()).Type)
+
+	_, err = proxy.Inject(apiproxy.Rule{Match: func(r apiproxy.Request) bool { return r.Verb == "patch" }, Times: 1, Then: apiproxy.Answer, Code: 409})
+	require.NoError(t, err)
+	assert.True(t, apierrors.IsConflict(setRunning(t.Context(), core, pod)))
+	assert.NoError(t, setRunning(t.Context(), core, pod))
+	assert.Equal(t, watch.Modified, (<-events.ResultChan()).Type)
+	patches := proxy.Calls(func(c apiproxy.Call) bool { return c.Subresource == "status" })
+	require.Len(t, patches, 2)
+	assert.Equal(t, p.namespace+"/p", patches[1].Namespace+"/"+patches[1].Name)
+	assert.Equal(t, 200, patches[1].Code)
+
+	require.NoError(t, p.Kill())
+	assert.Error(t, setRunning(t.Context(), core, pod))
+	require.NoError(t, p.Restart(t.Context()))
+	assert.NoError(t, setRunning(t.Context(), core, pod), "the proxy finds the server again")
 }
