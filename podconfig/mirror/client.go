@@ -136,9 +136,8 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 	return c.create(ctx, static, p, outcome)
 }
 
-// attempts is how often a creation is tried in one call, each time with a fresh view: once too early, once because the
-// view was old, and once to learn what holds the name.
-const attempts = 3
+// attempts is how often a creation is tried in one call: again once it is known, and out of the way, what has the name.
+const attempts = 2
 
 // create creates p. If its name is taken, what has it decides.
 func (c *Client) create(ctx context.Context, static, p *v1.Pod, outcome Outcome) (Outcome, error) {

@@ -70,6 +70,7 @@ func TestOwnClientFollowsRedirectsWithCare(t *testing.T) {
 // FuzzScrub: whatever a foreign error says, no URL and nothing quoted is left, in one short line.
 func FuzzScrub(f *testing.F) {
 	f.Add(`Get "https://u:p@h/?t=1": failed`)
+	f.Add("proxy socks5://u:p@h: refused")
 	f.Add("a\nb\x00c\xff \"open")
 	f.Add(strings.Repeat("ä", 500))
 	f.Fuzz(func(t *testing.T, text string) {

@@ -69,7 +69,7 @@ func (s *Source) take(a answer) (changed bool, err error) {
 		return false, s.last.err
 	}
 	s.last = body{known: true, sum: sum, validators: a.validators}
-	if s.good && s.goodSum == sum {
+	if s.goodSum == sum {
 		return false, nil
 	}
 	var pods []*v1.Pod
@@ -87,9 +87,7 @@ func (s *Source) take(a answer) (changed bool, err error) {
 func (s *Source) result(changed bool, err error) Result {
 	r := Result{Pods: slices.Clone(s.pods), Ready: s.good, Changed: changed}
 	var wanted time.Duration
-	if err == nil || errors.Is(err, ErrEmptyBody) {
-		s.failures = 0
-	} else {
+	if !s.good {
 		s.failures++
 	}
 	if status, ok := errors.AsType[*StatusError](err); ok {

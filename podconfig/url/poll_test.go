@@ -86,6 +86,41 @@ func TestPollIsConditional(t *testing.T) {
 	})
 }
 
+// The same body under a new tag is no change, and from then on asked for by that tag.
+func TestPollFollowsTheTag(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		s, full := f.source(), 0
+		f.poll(s, tagged(`"1"`, pod("a", "x:1"), &full))
+		for range 3 {
+			require.False(t, f.poll(s, tagged(`"2"`, pod("a", "x:1"), &full)).Changed)
+		}
+		require.Equal(t, 2, full)
+	})
+}
+
+func TestPollOfNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		s := f.source()
+		r := f.poll(s, body(""))
+		require.True(t, r.Changed && r.Ready, "no pods is an answer")
+		require.ErrorIs(t, r.Problem, url.ErrEmptyBody)
+		r = f.poll(s, body(list()))
+		require.NoError(t, r.Problem)
+		require.False(t, r.Changed, "it is the same answer")
+		f.poll(s, body(pod("a", "x:1")))
+		r = f.poll(s, func(w http.ResponseWriter, _ *http.Request) {
+			var buf bytes.Buffer
+			require.NoError(t, gzip.NewWriter(&buf).Close())
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(buf.Bytes())
+		})
+		require.ErrorIs(t, r.Problem, url.ErrEmptyBody, "it says that it is empty, in gzip's way")
+		require.True(t, r.Changed)
+	})
+}
+
 // A body that cannot be used is fetched and decoded once, and stays a problem.
 func TestPollOfABadBodyIsConditionalToo(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -3,9 +3,13 @@
 package url_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +55,24 @@ func TestRunTellsEachProblemOnce(t *testing.T) {
 		r.next(status(http.StatusBadGateway), 3)
 		require.Equal(t, []string{"the server answered 502 Bad Gateway"}, r.told(), "again, after it was well")
 		require.Len(t, r.take(), 1, "the pods of the start are all that was ever told")
+		require.NoError(t, r.stop())
+	})
+}
+
+// The text of an error of the network may be a new one each time, by its ports.
+func TestRunTellsAnUnreachableServerOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		port := 0
+		f := newFixture(t, func(c *url.Config) {
+			c.Client = &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+				port++
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+			}}}
+		})
+		r := f.run()
+		r.next(nil, 5)
+		require.Equal(t, []string{"dial tcp :1: connect: connection refused"}, r.told())
+		require.Greater(t, port, 5)
 		require.NoError(t, r.stop())
 	})
 }

@@ -79,7 +79,7 @@ type Source struct {
 	goodSum  sum
 	pods     []*v1.Pod
 	last     body
-	failures int // polls in a row
+	failures int // until good
 }
 
 var _ podconfig.Source = (*Source)(nil)
