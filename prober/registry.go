@@ -320,13 +320,13 @@ func (r *registry) settle(p *probe, v Verdict, tolerate int, now time.Time) (jud
 }
 
 // release ends the attempt in flight: the probe waits for its next, or is over.
-func (r *registry) release(p *probe, now time.Time) {
+func (r *registry) release(p *probe, began, now time.Time) {
 	switch {
 	case p.stage != StageRunning:
 	case final(p.kind, p.tally.published):
 		p.stage = StageOver
 	default:
-		r.wait(p, nextDue(p.due, now, p.config.timing.Period))
+		r.wait(p, nextDue(p.due, began, now, p.config.timing.Period))
 	}
 }
 

@@ -152,7 +152,7 @@ func (p *Prober) settle(ctx context.Context, a *attempt, out Outcome, err error)
 func (p *Prober) release(a *attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.registry.release(a.probe, time.Now())
+	p.mu.registry.release(a.probe, a.started, time.Now())
 	p.rouse()
 }
 

@@ -20,12 +20,16 @@ func adoptedDue(now, startedAt time.Time, delay, spread time.Duration) time.Time
 	return now.Add(spread)
 }
 
-// nextDue is when the attempt after the one that was due is due. Times keep their phase. If some have passed, the
-// latest of them counts: the probe is late, and happens once.
-func nextDue(due, now time.Time, period time.Duration) time.Time {
+// nextDue is when the attempt after one is due that was due at due, began at began and has ended now. Times keep their
+// phase. Those that had passed when the attempt began were missed; of those that passed while it was under way the
+// latest counts: then the next begins at once.
+func nextDue(due, began, now time.Time, period time.Duration) time.Time {
+	if missed := began.Sub(due) / period; missed > 0 {
+		due = due.Add(missed * period)
+	}
 	next := due.Add(period)
-	if missed := now.Sub(next) / period; missed > 0 {
-		next = next.Add(missed * period)
+	if passed := now.Sub(next) / period; passed > 0 {
+		next = next.Add(passed * period)
 	}
 	return next
 }

@@ -41,17 +41,22 @@ func TestNextDue(t *testing.T) {
 	due := time.Now()
 	for _, tc := range []struct {
 		name           string
-		spent          time.Duration
+		late, spent    time.Duration
 		want, lateness time.Duration
 	}{
-		{"at once", 0, second, 0},
-		{"in time", 900 * milli, second, 0},
-		{"just in time", second, second, 0},
-		{"one is remembered", 1100 * milli, second, 100 * milli},
-		{"only the last of many", 4700 * milli, 4 * second, 700 * milli},
+		{"at once", 0, 0, second, 0},
+		{"in time", 0, 900 * milli, second, 0},
+		{"just in time", 0, second, second, 0},
+		{"one is remembered", 0, 1100 * milli, second, 100 * milli},
+		{"only the last of many", 0, 4700 * milli, 4 * second, 700 * milli},
+		{"late", 300 * milli, 100 * milli, second, 0},
+		{"late and slow", 300 * milli, second, second, 300 * milli},
+		{"very late", 60 * second, 0, 61 * second, 0},
+		{"very late and slow", 60300 * milli, 800 * milli, 61 * second, 100 * milli},
 	} {
-		now := due.Add(tc.spent)
-		next := nextDue(due, now, second)
+		began := due.Add(tc.late)
+		now := began.Add(tc.spent)
+		next := nextDue(due, began, now, second)
 		assert.Equal(t, tc.want, next.Sub(due), tc.name)
 		assert.Equal(t, tc.lateness, max(0, now.Sub(next)), tc.name)
 	}

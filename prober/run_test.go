@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prober_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/keelson-dev/keelson/prober"
+	"github.com/keelson-dev/keelson/prober/probertest"
+)
+
+func TestRunOnce(t *testing.T) {
+	inBubble(t, prober.Options{Handler: &probertest.Handler{}}, func(t *testing.T, p *prober.Prober, stop func()) {
+		synctest.Wait()
+		assert.ErrorIs(t, p.Run(t.Context()), prober.ErrAlreadyRun)
+		stop()
+		assert.ErrorIs(t, p.Run(t.Context()), prober.ErrAlreadyRun)
+	})
+}
+
+// TestBeforeAndAfterRun: what was recorded before Run is probed by it, and nothing is afterwards.
+func TestBeforeAndAfterRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &probertest.Handler{}
+		p, err := prober.New(prober.Options{Handler: h})
+		require.NoError(t, err)
+		pod := podOf("web", v1.Container{Name: "c", LivenessProbe: every(1)})
+		p.Start(pod, "c", now("c1"))
+		time.Sleep(time.Minute)
+		require.Zero(t, len(h.Calls()))
+		stop := run(t, p)
+		synctest.Wait()
+		require.Equal(t, 1, len(h.Calls()))
+		stop()
+		p.Start(pod, "c", now("c2"))
+		p.RemovePod(pod.UID)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, len(h.Calls()))
+		_, known := p.Result("c1", prober.Liveness)
+		assert.True(t, known, "what was established can still be read")
+		_, known = p.Result("c2", prober.Liveness)
+		assert.False(t, known)
+	})
+}
+
+// TestRunWaits: Run ends when every attempt has, and those count for nothing.
+func TestRunWaits(t *testing.T) {
+	var told int
+	h := prober.HandlerFunc(func(ctx context.Context, _ prober.Target) (prober.Outcome, error) {
+		<-ctx.Done()
+		time.Sleep(3 * time.Second) // as slow as a handler can be
+		return prober.Outcome{Verdict: prober.VerdictSuccess}, nil
+	})
+	o := prober.Options{Handler: h, OnAttempt: func(prober.Attempt) { told++ }}
+	inBubble(t, o, func(t *testing.T, p *prober.Prober, stop func()) {
+		probe := every(60)
+		probe.TimeoutSeconds = 30
+		p.Start(podOf("web", v1.Container{Name: "c", ReadinessProbe: probe}), "c", now("c1"))
+		time.Sleep(time.Second)
+		began := time.Now()
+		stop()
+		assert.Equal(t, 3*time.Second, time.Since(began))
+		assert.Zero(t, told)
+		r, _ := p.Result("c1", prober.Readiness)
+		assert.Equal(t, prober.Failure, r)
+	})
+}
+
+// TestSinkMayCallBack: no lock is held while the sink, the hook and the caller's other functions are called.
+func TestSinkMayCallBack(t *testing.T) {
+	var p *prober.Prober
+	pod := podOf("web", v1.Container{Name: "c", StartupProbe: every(1), LivenessProbe: every(1)})
+	visit := func() {
+		p.Snapshot()
+		p.Result("c1", prober.Startup)
+		p.UpdatePodStatus(pod, &v1.PodStatus{})
+		p.AddPod(pod, nil)
+	}
+	var kinds []string
+	o := prober.Options{
+		Handler:   &probertest.Handler{},
+		Sink:      prober.SinkFunc(func(u prober.Update) { visit(); kinds = append(kinds, u.Type.String()); p.RemovePod(u.PodUID) }),
+		OnAttempt: func(prober.Attempt) { visit() },
+		Tune:      func(_ *v1.Pod, _ *v1.Container, _ prober.Type, t prober.Timing) prober.Timing { p.Snapshot(); return t },
+		Jitter:    func(time.Duration) time.Duration { p.Snapshot(); return 0 },
+	}
+	inBubble(t, o, func(t *testing.T, running *prober.Prober, _ func()) {
+		p = running
+		in := now("c1")
+		in.Adopted = true
+		p.Start(pod, "c", in)
+		p.CleanupPods(func(types.UID) bool { p.Snapshot(); return true })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []string{"Startup"}, kinds)
+		assert.Empty(t, p.Snapshot())
+	})
+}
+
+// TestIgnored: calls about what is not probed do nothing.
+func TestIgnored(t *testing.T) {
+	h := &probertest.Handler{}
+	inBubble(t, prober.Options{Handler: h}, func(t *testing.T, p *prober.Prober, _ func()) {
+		pod := podOf("web", v1.Container{Name: "c", LivenessProbe: every(1)})
+		pod.Spec.InitContainers = []v1.Container{{Name: "init", LivenessProbe: every(1)}}
+		p.Start(nil, "c", now("c1"))
+		p.Start(pod, "c", prober.Instance{})
+		p.Start(pod, "init", now("i1"))
+		p.Start(pod, "nobody", now("n1"))
+		p.AddPod(nil, map[string]prober.Instance{"c": now("c1")})
+		p.AddPod(pod, map[string]prober.Instance{"init": now("i1"), "nobody": now("n1"), "c": {}})
+		p.Stop("c1", prober.All)
+		p.StopLivenessAndStartup("nobody")
+		p.RemovePod("nobody")
+		p.UpdatePodStatus(nil, nil)
+		time.Sleep(3 * time.Second)
+		assert.Empty(t, h.Calls())
+		assert.Empty(t, p.Snapshot())
+
+		// An ID belongs to one container only.
+		p.Start(pod, "c", now("x"))
+		p.Start(podOf("other", v1.Container{Name: "c", LivenessProbe: every(1)}), "c", now("x"))
+		require.Len(t, p.Snapshot(), 1)
+		assert.EqualValues(t, "web", p.Snapshot()[0].PodUID)
+		_, known := p.Result("x", prober.All)
+		assert.False(t, known, "a set is no kind")
+	})
+}
+
+// TestLateness: what waits its turn is late, happens once, and says so.
+func TestLateness(t *testing.T) {
+	h := &probertest.Handler{}
+	h.Set("", "c", prober.Liveness, probertest.Behaviour{Takes: 900 * time.Millisecond})
+	var late []time.Duration
+	o := prober.Options{Handler: h, Concurrency: 1, OnAttempt: func(a prober.Attempt) { late = append(late, a.Lateness()) }}
+	inBubble(t, o, func(t *testing.T, p *prober.Prober, _ func()) {
+		for _, name := range []string{"a", "b", "c"} {
+			p.Start(podOf(name, v1.Container{Name: "c", LivenessProbe: every(10)}), "c", now(name))
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{0, 900 * time.Millisecond, 1800 * time.Millisecond}, late)
+	})
+}
+
+// TestLog: what changed is logged, with the usual keys and never with the output.
+func TestLog(t *testing.T) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	h := &probertest.Handler{}
+	h.Set("", "c", prober.Liveness, probertest.Behaviour{Verdict: prober.VerdictFailure, Output: "s3cret"})
+	h.Set("", "c", prober.Readiness, probertest.Break("the runtime is down"))
+	inBubble(t, prober.Options{Handler: h, Logger: zap.New(core)}, func(t *testing.T, p *prober.Prober, _ func()) {
+		p.Start(podOf("web", v1.Container{Name: "c", LivenessProbe: every(1), ReadinessProbe: every(1)}), "c", now("c1"))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+	})
+	var lines []string
+	for _, e := range logs.All() {
+		lines = append(lines, e.Message)
+		assert.Equal(t, "ns/web", e.ContextMap()["pod"])
+		assert.Equal(t, "web", e.ContextMap()["podUID"])
+		assert.Equal(t, "c", e.ContextMap()["container"])
+		assert.Equal(t, "c1", e.ContextMap()["containerID"])
+		for _, value := range e.ContextMap() {
+			text, _ := value.(string)
+			assert.False(t, strings.Contains(text, "s3cret"))
+		}
+	}
+	assert.ElementsMatch(t, []string{"Probe result changed", "Probe attempt has no verdict"}, lines)
+}
