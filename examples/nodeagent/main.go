@@ -142,7 +142,8 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) {
 }
 
 // hostIPs are the node's addresses, the first of each family that is neither
-// loopback nor link-local.
+// loopback nor link-local; loopback where there is no network, so that what
+// listens can be probed.
 func hostIPs() []string {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -158,6 +159,9 @@ func hostIPs() []string {
 		default:
 			v6 = append(v6, n.IP.String())
 		}
+	}
+	if len(v4)+len(v6) == 0 {
+		return []string{"127.0.0.1"}
 	}
 	return append(v4[:min(len(v4), 1)], v6[:min(len(v6), 1)]...)
 }

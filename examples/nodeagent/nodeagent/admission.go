@@ -5,7 +5,6 @@ package nodeagent
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -52,25 +51,4 @@ func (a *Agent) reject(pod *v1.Pod, why error) {
 	status.Message = "Pod was rejected: " + why.Error()
 	a.statuses.set(pod, status)
 	a.log.Warn("pod rejected", podField(pod), zap.Error(why))
-}
-
-// warnUnwatched says which parts of a pod are accepted but not acted on yet.
-func (a *Agent) warnUnwatched(pod *v1.Pod) {
-	var names []string
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		if c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil {
-			names = append(names, c.Name)
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil {
-			names = append(names, c.Name)
-		}
-	}
-	if len(names) > 0 {
-		a.log.Warn("probes are not run yet: running containers count as started and ready",
-			podField(pod), zap.String("containers", strings.Join(names, ",")))
-	}
 }

@@ -42,6 +42,7 @@ type Agent struct {
 	workers   *podworkers.Workers // when a pod is worked on
 	manager   *runtime.Manager    // making it run
 	syncer    *syncer             // what happens to one pod
+	probes    *probes             // is it healthy
 	tracker   *runtime.Tracker    // what changed by itself
 	collector *collector          // what is left of pods that are gone
 	leftovers *leftovers          // how the loop finds them
@@ -120,6 +121,9 @@ func (a *Agent) wire() error {
 	if a.tracker, err = runtime.NewTracker(runtime.TrackerOptions{Runtime: a.runtime, Logger: a.log}); err != nil {
 		return err
 	}
+	if a.probes, err = a.newProbes(); err != nil {
+		return err
+	}
 	a.collector = newCollector(a.manager, a.volumes, a.opts.LogDir, a.log)
 	a.syncer = newSyncer(a)
 	a.workers, err = podworkers.New(podworkers.Options{
@@ -140,9 +144,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	config, stopConfig := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	var workersErr, trackerErr, sourceErr error
+	var workersErr, trackerErr, probesErr, sourceErr error
 	wg.Go(func() { workersErr = a.workers.Run(work) })
 	wg.Go(func() { trackerErr = a.tracker.Run(work) })
+	wg.Go(func() { probesErr = a.probes.Run(work) })
 	wg.Go(func() { a.collectGarbage(work) })
 	wg.Go(func() {
 		sourceErr = podconfig.Run(config, a.store, a.queue.Push, a.opts.Sources...)
@@ -157,7 +162,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	stopWork(ErrStopped)
 	wg.Wait()
 	a.collector.wait()
-	if err := errors.Join(sourceErr, workersErr, trackerErr); err != nil {
+	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr); err != nil {
 		return fmt.Errorf("nodeagent: %w", err)
 	}
 	return nil

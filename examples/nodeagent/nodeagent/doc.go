@@ -43,6 +43,6 @@
 //   - A pod that left its source is stopped although another source is silent.
 //   - The end of the agent can stop its pods (StopPods), because on the process
 //     runtime there may be nobody else to do so.
-//   - Not there yet: probes, API server, volumes beyond emptyDir and hostPath,
+//   - Not there yet: API server, volumes beyond emptyDir and hostPath,
 //     image collection, node status, admission by resources, active deadlines.
 package nodeagent

@@ -59,6 +59,7 @@ func (a *Agent) reconcile() (works func(types.UID) bool) {
 	known := func(uid types.UID) bool { return works(uid) || wanted[uid] }
 	a.statuses.keep(known)
 	a.failures.keep(known)
+	a.probes.CleanupPods(known)
 	return works
 }
 

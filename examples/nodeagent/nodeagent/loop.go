@@ -87,7 +87,6 @@ func (a *Agent) add(pod *v1.Pod) {
 		a.pods.admit(pod.UID)
 		a.statuses.drop(pod.UID) // it was Failed, which nothing comes back from
 	}
-	a.warnUnwatched(pod)
 	a.statuses.add(pod)
 	a.update(podworkers.UpdateCreate, pod)
 }

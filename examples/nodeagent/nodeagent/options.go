@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/prober"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -50,6 +51,9 @@ type Options struct {
 	// Status is told every change of a pod's status, in order per pod. It must
 	// not block. Defaults to nobody.
 	Status func(pod *v1.Pod, status v1.PodStatus)
+	// ProbeHandler makes the attempts of probes. Defaults to those of the
+	// Kubernetes API (package prober/handlers), with the runtime's Exec.
+	ProbeHandler prober.Handler
 	// Events receives events about pods. Defaults to the log.
 	Events runtime.EventRecorder
 	// Logger receives the agent's log. Defaults to none.

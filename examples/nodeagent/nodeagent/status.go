@@ -18,7 +18,7 @@ import (
 // the pod has run its course.
 func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, apply func(*v1.PodStatus)) (over bool) {
 	previous := s.agent.statuses.get(pod)
-	status := podstatus.Generate(podstatus.Input{
+	input := podstatus.Input{
 		Pod:           pod,
 		Observed:      observed,
 		Previous:      &previous,
@@ -30,7 +30,14 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		Actuated: func(id runtime.ContainerID) (v1.ResourceRequirements, bool) {
 			return s.agent.manager.Actuated(pod.UID, id)
 		},
-	})
+		Started: s.agent.probes.started,
+		Ready:   s.agent.probes.ready,
+	}
+	status := podstatus.Generate(input)
+	if stage == podstatus.StageSync && probed(pod) {
+		s.agent.probes.sync(pod, &status)
+		status = podstatus.Generate(input) // with what was known of containers that are taken over
+	}
 	s.explain(&status, pod.UID)
 	if apply != nil {
 		apply(&status)

@@ -122,6 +122,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	result := a.manager.SyncPod(ctx, runtime.SyncRequest{
 		Pod:        pod,
 		Status:     observed,
+		Probes:     a.probes,
 		RestartAll: runtime.RestartAllTriggered(pod, observed),
 		Changed:    changed,
 		Progress: func(status *runtime.PodStatus, steps []runtime.Step) {
@@ -218,6 +219,7 @@ func (s *syncer) awaitNamesake(ctx context.Context, pod *v1.Pod, observed *runti
 // that nothing of it runs.
 func (s *syncer) SyncTerminatingPod(ctx context.Context, r podworkers.TerminatingRequest) error {
 	a, pod := s.agent, r.Pod
+	a.probes.StopLivenessAndStartup(pod.UID)
 	observed, err := a.runtime.PodStatus(ctx, pod.UID)
 	if err != nil {
 		return fmt.Errorf("read the pod from the runtime: %w", err)
@@ -231,6 +233,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, r podworkers.Terminatin
 	if running := result.Status.Running(); len(running) > 0 {
 		return fmt.Errorf("container %s is still %s after it was stopped", running[0].Name, running[0].State)
 	}
+	a.probes.RemovePod(pod.UID)
 	s.publish(pod, result.Status, podstatus.StageTerminated, r.ApplyStatus)
 	return nil
 }
@@ -243,6 +246,7 @@ func (s *syncer) SyncTerminatedPod(_ context.Context, r podworkers.SyncRequest) 
 	delete(s.mu.hinted, r.Pod.UID)
 	delete(s.mu.settled, r.Pod.UID)
 	s.mu.Unlock()
+	s.agent.probes.RemovePod(r.Pod.UID)
 	return s.agent.volumes.tearDown(r.Pod.UID)
 }
 

@@ -86,6 +86,8 @@ func (n *Node) start() {
 		OnShutdown: nodeagent.KeepPods,
 		Status:     n.told,
 		Logger:     zap.NewNop(),
+
+		ProbeHandler: probe(rt),
 	}
 	if n.opts.Agent != nil {
 		n.opts.Agent(&opts)

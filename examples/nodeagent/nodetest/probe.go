@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/keelson-dev/keelson/prober"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// ProbeCommand is what a probe of a container on a Node runs there, so that a
+// fake.Script's Exec can answer it: the command of an exec probe; for others
+// their kind and where they go, such as "httpGet", "8080", "/healthz".
+func ProbeCommand(t prober.Target) []string {
+	switch p := t.Probe; {
+	case p.Exec != nil:
+		return p.Exec.Command
+	case p.HTTPGet != nil:
+		return []string{"httpGet", p.HTTPGet.Port.String(), p.HTTPGet.Path}
+	case p.TCPSocket != nil:
+		return []string{"tcpSocket", p.TCPSocket.Port.String()}
+	case p.GRPC != nil && p.GRPC.Service != nil:
+		return []string{"grpc", fmt.Sprint(p.GRPC.Port), *p.GRPC.Service}
+	case p.GRPC != nil:
+		return []string{"grpc", fmt.Sprint(p.GRPC.Port)}
+	}
+	return nil
+}
+
+// probe answers every probe by what the container's script does with it. There
+// is no network: by default an instance is well from its Script.ReadyAfter on.
+func probe(rt *fake.Runtime) prober.Handler {
+	return prober.HandlerFunc(func(ctx context.Context, t prober.Target) (prober.Outcome, error) {
+		id, err := runtime.ParseContainerID(t.Instance.ID)
+		if err != nil {
+			return prober.Outcome{}, err
+		}
+		out, _, code, err := rt.Exec(ctx, id, ProbeCommand(t))
+		if err != nil {
+			return prober.Outcome{}, err
+		}
+		if code != 0 {
+			return prober.Outcome{Verdict: prober.VerdictFailure, Output: fmt.Sprintf("exit code %d: %s", code, out)}, nil
+		}
+		return prober.Outcome{Verdict: prober.VerdictSuccess, Output: string(out)}, nil
+	})
+}
