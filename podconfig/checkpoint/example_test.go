@@ -35,7 +35,10 @@ func boot(path string, server func(ctx context.Context, out podconfig.Sink) erro
 	handle := func(_ context.Context, u podconfig.Update) error {
 		ready.Consumed(u)
 		for _, p := range u.Pods {
-			fmt.Println(u.Op, p.Name, "ready:", ready.AllReady())
+			fmt.Println(u.Op, p.Name)
+		}
+		if u.Synced {
+			fmt.Println("ready:", ready.AllReady())
 		}
 		return nil
 	}
@@ -70,20 +73,24 @@ func Example() {
 	db := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "default", UID: "2"}}
 
 	fmt.Println("- the first time")
-	boot(path, func(ctx context.Context, out podconfig.Sink) error { return out.Submit(ctx, podconfig.Snapshot(web, db)) })
+	boot(path, func(ctx context.Context, out podconfig.Sink) error {
+		return out.Submit(ctx, podconfig.Snapshot(web, db))
+	})
 	fmt.Println("- offline")
 	boot(path, func(context.Context, podconfig.Sink) error { return nil })
 	fmt.Println("- online again")
 	boot(path, func(ctx context.Context, out podconfig.Sink) error { return out.Submit(ctx, podconfig.Snapshot(db)) })
 	// Output:
 	// - the first time
-	// ADD web ready: true
-	// ADD db ready: true
+	// ADD web
+	// ADD db
+	// ready: true
 	// - offline
-	// ADD web ready: false
-	// ADD db ready: false
+	// ADD web
+	// ADD db
 	// - online again
-	// ADD web ready: false
-	// ADD db ready: false
-	// REMOVE web ready: true
+	// ADD web
+	// ADD db
+	// REMOVE web
+	// ready: true
 }
