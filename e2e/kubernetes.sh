@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds kube-apiserver and etcd at the versions that kubernetes/go.mod names,
-# unless they are there already, and prints the folder they are in:
+# Builds kube-apiserver, etcd and kubectl at the versions that kubernetes/go.mod
+# names, unless they are there already, and prints the folder they are in:
 #
 #   KEELSON_APISERVER_DIR=$(e2e/kubernetes.sh) go test ./internal/apiservertest
 #
 # The folder is $1, or else one below $XDG_CACHE_HOME (~/.cache). More programs
-# of that module can be named in WITH: kube-scheduler kube-controller-manager
-# kubectl. A cold build takes some five minutes on two cores; NICE=19 makes it
-# give way to others.
+# of that module can be named in WITH: kube-scheduler kube-controller-manager. A
+# cold build takes some five minutes on two cores; NICE=19 makes it give way to
+# others.
 set -euo pipefail
 cd "$(dirname "$0")/kubernetes"
 export GOWORK=off CGO_ENABLED=0
@@ -27,7 +27,7 @@ dir=$(cd "$dir" && pwd)
 present() { [[ -x $dir/$1 && $(cat "$dir/.built-$1" 2>/dev/null) == "$key" ]]; }
 
 missing=()
-for program in etcd kube-apiserver ${WITH:-}; do
+for program in etcd kube-apiserver kubectl ${WITH:-}; do
 	present "$program" || missing+=("$program")
 done
 if ((${#missing[@]} == 0)); then

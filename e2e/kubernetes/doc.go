@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubernetes is a module of its own that pins kube-apiserver and etcd as
-// tools, and the other programs of a control plane, so that no user of keelson
+// Package kubernetes is a module of its own that pins kube-apiserver, etcd and
+// kubectl as tools, and the other programs of a control plane, so that no user of keelson
 // downloads them. ../kubernetes.sh builds what is asked for, and the tests of the
 // main module run on it:
 //

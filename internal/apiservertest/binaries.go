@@ -24,9 +24,9 @@ const (
 var ErrUnavailable = errors.New("no API server for tests")
 
 // binaries are the programs of one server.
-type binaries struct{ apiserver, etcd string }
+type binaries struct{ apiserver, etcd, kubectl string }
 
-// findBinaries looks for both programs in dir, and nowhere else: what a package
+// findBinaries looks for the programs in dir, and nowhere else: what a package
 // manager installs may be of any version. An error that is ErrUnavailable names
 // everything that is missing.
 func findBinaries(dir string) (binaries, error) {
@@ -46,7 +46,7 @@ func findBinaries(dir string) (binaries, error) {
 		}
 		return file
 	}
-	b := binaries{apiserver: find("kube-apiserver"), etcd: find("etcd")}
+	b := binaries{apiserver: find("kube-apiserver"), etcd: find("etcd"), kubectl: find("kubectl")}
 	if len(missing) > 0 {
 		return binaries{}, fmt.Errorf("%w: %s not found in %s", ErrUnavailable, strings.Join(missing, ", "), dir)
 	}

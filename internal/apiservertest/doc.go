@@ -18,8 +18,8 @@
 // A start takes about two seconds where nobody else works, so that tests of one
 // package better share one server, through [Shared].
 //
-// The folder named by KEELSON_APISERVER_DIR has kube-apiserver and etcd in it;
-// e2e/kubernetes.sh builds one. Where it is not set or something is missing the
+// The folder named by KEELSON_APISERVER_DIR has kube-apiserver, etcd and kubectl in
+// it; e2e/kubernetes.sh builds one. Where it is not set or something is missing the
 // test is skipped, or fails if KEELSON_REQUIRE_APISERVER=1. Neither root nor a
 // network is needed.
 //

@@ -19,7 +19,7 @@ const startTimeout = 3 * time.Minute
 
 // Options are what a server can be told. The zero value is good.
 type Options struct {
-	// Dir is the folder with kube-apiserver and etcd. Defaults to
+	// Dir is the folder with kube-apiserver, etcd and kubectl. Defaults to
 	// $KEELSON_APISERVER_DIR.
 	Dir string
 	// Flags are given to kube-apiserver after those of this package, and so win:

@@ -174,6 +174,18 @@ func TestKubeconfigs(t *testing.T) {
 	}
 }
 
+// TestKubectl checks that kubectl shows what is there.
+func TestKubectl(t *testing.T) {
+	p := newPlace(t, shared.Get(t), "kubectl")
+	require.NoError(t, setRunning(t.Context(), p.core, p.create(t, "p")))
+	out, err := p.Kubectl(t.Context(), "get", "pods", "-n", p.namespace, "--no-headers")
+	require.NoError(t, err)
+	assert.Regexp(t, `^p +0/1 +Running `, string(out))
+	_, err = p.Kubectl(t.Context(), "get", "nonsense")
+	assert.ErrorContains(t, err, "kubectl get nonsense")
+	assert.ErrorContains(t, err, `the server doesn't have a resource type "nonsense"`)
+}
+
 // TestProxy goes through a proxy with all that a client of a node does.
 func TestProxy(t *testing.T) {
 	p := newPlace(t, shared.Get(t), "proxy")

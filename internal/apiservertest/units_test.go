@@ -61,14 +61,16 @@ func TestMissingBinaries(t *testing.T) {
 	dir := t.TempDir()
 	_, err = findBinaries(dir)
 	require.ErrorIs(t, err, ErrUnavailable)
-	assert.ErrorContains(t, err, "kube-apiserver, etcd not found in "+dir)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o700))
+	assert.ErrorContains(t, err, "kube-apiserver, etcd, kubectl not found in "+dir)
+	for _, name := range []string{"etcd", "kubectl"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o700))
+	}
 	_, err = findBinaries(dir)
 	assert.ErrorContains(t, err, ": kube-apiserver not found")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kube-apiserver"), nil, 0o700))
 	b, err := findBinaries(dir)
 	require.NoError(t, err)
-	assert.Equal(t, binaries{filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd")}, b)
+	assert.Equal(t, binaries{filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd"), filepath.Join(dir, "kubectl")}, b)
 }
 
 // TestPort checks that a reserved port is nobody else's, and refuses connections.
