@@ -189,7 +189,7 @@ func (r *remover) removeEmpty(name string, depth int, files fate) {
 	switch {
 	case !exists:
 		return
-	case !folder && files == fateKeep:
+	case !folder && (files == fateKeep || !r.empty(name)):
 		r.left = append(r.left, name)
 		return
 	case folder && depth > 0:
@@ -200,6 +200,12 @@ func (r *remover) removeEmpty(name string, depth int, files fate) {
 	if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.left = append(r.left, name)
 	}
+}
+
+// empty reports whether name is a regular file without content.
+func (r *remover) empty(name string) bool {
+	info, err := r.root.Lstat(name)
+	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
 // removeAll removes name and all that is in it.
