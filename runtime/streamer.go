@@ -16,9 +16,9 @@ import (
 // minute). It holds the right to connect, so it goes into no log or event. It is
 // absolute, and may be reachable from the node only.
 //
-// Errors wrap ErrNotFound where there is no such container or sandbox. What is
-// not running, or asked for without a stream, is an error too; of here or of the
-// connection that is made later.
+// Errors wrap ErrNotFound where there is no such container or sandbox. To ask for
+// no stream, for an empty command or for a port that is none is an error, and so
+// is what does not run: of the call, or of the connection that is made later.
 type Streamer interface {
 	// ExecURL is for running cmd beside a running container.
 	ExecURL(ctx context.Context, id ContainerID, cmd []string, streams Streams) (*url.URL, error)

@@ -4,6 +4,7 @@ package cri_test
 
 import (
 	"context"
+	"crypto/rand"
 	"path/filepath"
 	"testing"
 	"time"
@@ -24,6 +25,12 @@ func conformance(t *testing.T, pod func(*v1.Pod)) {
 	refused := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{
 		Name: "main", Image: containerdtest.BusyboxImage, VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/sdz"}},
 	}}}}
+	registry := containerdtest.StartRegistry(t, c, containerdtest.Image{Name: "app:1", Files: map[string]string{"/own": rand.Text()}})
+	registry.Behave(containerdtest.Behaviour{Username: "user", Password: password})
+	images := runtimetest.Images{
+		Present: containerdtest.BusyboxImage, Absent: registry.Ref("absent:1"), Pullable: registry.Ref("app:1"),
+		Auth: &runtime.ImageAuth{Username: "user", Password: password},
+	}
 	runtimetest.Run(t, runtimetest.Harness{
 		Open: func(tb testing.TB) *runtimetest.Subject {
 			root := tb.TempDir()
@@ -49,7 +56,8 @@ func conformance(t *testing.T, pod func(*v1.Pod)) {
 				Container: func(b runtimetest.Behaviour, spec *runtime.ContainerSpec) {
 					spec.Image, spec.Command = containerdtest.BusyboxImage, runtimetest.Shell(b)
 				},
-				Logs: filepath.Join(root, "logs"),
+				Logs:   filepath.Join(root, "logs"),
+				Images: images,
 			}
 		},
 		Patience: 30 * time.Second,

@@ -31,7 +31,8 @@ func calls() []Op {
 	return []Op{
 		OpRunSandbox, OpStopSandbox, OpRemoveSandbox, OpCreateContainer, OpStartContainer, OpStopContainer,
 		OpRemoveContainer, OpList, OpPodStatus, OpWatch, OpExec,
-		OpUpdateResources, OpMemoryUsage,
+		OpUpdateResources, OpMemoryUsage, OpContainerStats, OpListStats,
+		OpExecURL, OpAttachURL, OpPortForwardURL,
 	}
 }
 

@@ -88,6 +88,7 @@ func (a *acts) script(b runtimetest.Behaviour) fake.Script {
 		TermAfter: b.TermAfter, TermCode: b.TermCode,
 		Output: func(spec runtime.ContainerSpec) []fake.Line { return prints(b, spec) },
 		Exec:   a.exec,
+		Memory: 1 << 20, CPU: 100,
 	}
 	if b.CannotStart {
 		s.StartErr = errors.New("no such program")

@@ -55,6 +55,7 @@
 //     Script.Message is the message.
 //   - Images: every image is there; ImageID and ImageRef are the image's name.
 //   - Networks: IPs are handed out but lead nowhere.
+//   - Streams: the URLs for exec, attach and port-forward lead nowhere, either.
 //   - Logs are all printed at the start, and neither rotated nor reopened.
 //   - A second sandbox with the same attempt, or container with the same name
 //     and restart count, is not refused, as it would be by a CRI runtime.

@@ -57,6 +57,26 @@ func calls(n *node) map[fake.Op]func(context.Context) error {
 			_, err := n.MemoryUsage(ctx, running)
 			return err
 		},
+		fake.OpContainerStats: func(ctx context.Context) error {
+			_, err := n.ContainerStats(ctx, running)
+			return err
+		},
+		fake.OpListStats: func(ctx context.Context) error {
+			_, err := n.ListStats(ctx)
+			return err
+		},
+		fake.OpExecURL: func(ctx context.Context) error {
+			_, err := n.ExecURL(ctx, running, []string{"true"}, runtime.Streams{Stdout: true})
+			return err
+		},
+		fake.OpAttachURL: func(ctx context.Context) error {
+			_, err := n.AttachURL(ctx, running, runtime.Streams{Stdout: true})
+			return err
+		},
+		fake.OpPortForwardURL: func(ctx context.Context) error {
+			_, err := n.PortForwardURL(ctx, sb, nil)
+			return err
+		},
 		fake.OpWatch: func(ctx context.Context) error {
 			for _, err := range n.Watch(ctx) {
 				if err != nil {

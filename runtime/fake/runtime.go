@@ -15,8 +15,9 @@ import (
 )
 
 // Runtime is a backend as one agent holds it: a runtime.Runtime that is also a
-// Watcher, an Execer, a Checker, an Updater and a MemoryMeter. Everything it knows is in its World, whose
-// methods it has, too. It owns no goroutine.
+// Watcher, an Execer, a Checker, an Updater, a MemoryMeter, a StatsReader and a
+// Streamer. Everything it knows is in its World, whose methods it has, too. It
+// owns no goroutine.
 type Runtime struct {
 	*World
 	check    func(*v1.Pod) error

@@ -48,6 +48,8 @@ type Script struct {
 
 	// Memory is how much of it it uses while it runs, in bytes.
 	Memory int64
+	// CPU is how much of one core it uses while it runs, in thousandths.
+	CPU int64
 
 	// ReadyAfter is how long after its start World.Ready and the default Exec
 	// call it ready. Never: they never do.

@@ -32,6 +32,7 @@ type World struct {
 		sandboxes  map[runtime.SandboxID]*sandbox
 		containers map[string]*container
 		ips        uint64
+		urls       uint64
 		closed     bool
 
 		scripts  []scripted

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/url"
 	goruntime "runtime"
 	"slices"
 	"strings"
@@ -41,6 +42,13 @@ type broken struct {
 	watch   func(b *broken, ctx context.Context) iter.Seq2[types.UID, error]
 	exec    func(b *broken, ctx context.Context, id runtime.ContainerID, cmd []string) ([]byte, []byte, int, error)
 	check   func(b *broken, pod *v1.Pod) error
+	update  func(b *broken, ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error
+	usage   func(b *broken, ctx context.Context, id runtime.ContainerID) (int64, error)
+	stats   func(b *broken, ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error)
+	all     func(b *broken, ctx context.Context) ([]runtime.PodStats, error)
+	stream  func(b *broken, u *url.URL, err error) (*url.URL, error) // what is told instead of a URL
+	imageID func(b *broken, image string) (string, error)
+	pull    func(b *broken, ctx context.Context, image string, auth *runtime.ImageAuth) (string, error)
 	reopen  func(b *broken) // after a reopen
 	reboot  func(b *broken) // instead of a reboot
 }
@@ -153,7 +161,7 @@ func (a *acts) get(name string) Behaviour {
 
 func (a *acts) container(b Behaviour, spec *runtime.ContainerSpec) {
 	spec.Image = a.add(b)
-	s := fake.Script{ExitAfter: b.ExitAfter, ExitCode: b.ExitCode, TermAfter: b.TermAfter, TermCode: b.TermCode}
+	s := fake.Script{ExitAfter: b.ExitAfter, ExitCode: b.ExitCode, TermAfter: b.TermAfter, TermCode: b.TermCode, Memory: 1 << 20, CPU: 100}
 	if b.IgnoreTerm {
 		s.TermAfter = fake.Never
 	}
@@ -227,6 +235,7 @@ func (b *broken) harness() Harness {
 				Container: b.acts.container,
 				Command:   func(behave Behaviour) []string { return []string{b.acts.add(behave)} },
 				Logs:      tb.TempDir(),
+				Images:    Images{Present: "localhost/here:1", Absent: "localhost/nowhere:1", Pullable: "localhost/there:1", Auth: &runtime.ImageAuth{Username: "u", Password: "correct-horse"}},
 			}
 		},
 	}

@@ -20,12 +20,37 @@
 //		})
 //	}
 //
+// # Your own backend
+//
+// A backend of another module runs the suite as those of this one do: its test
+// imports this package (which needs testify, and nothing else that package
+// runtime does not), and calls Run. From nothing to a suite that passes:
+//
+//  1. Write Harness.Open and Subject.Reopen as above. Cases run in parallel,
+//     each with its own Subject, as many at a time as go test's -parallel says.
+//  2. Begin with one case, then with all. A failure begins with the sentence of
+//     the seam that is broken; rules marked (implied) follow from it:
+//
+//     go test -run 'TestConformance/RunAndExit$' ./mybackend
+//     go test -run TestConformance -timeout 5m ./mybackend
+//
+//  3. Name in Harness.Skip what cannot be kept, and say why: whoever uses the
+//     backend reads it there.
+//  4. Run it again under load (-count, -race, -cpu 1,8): most of what breaks in
+//     backends breaks between two calls.
+//
+// Cases about an optional ability run if the value has it: a runtime.Watcher,
+// Execer, Checker, Streamer, StatsReader, Images, Updater, or MemoryMeter. What
+// is missing shows as a skipped case (go test -v), so that an ability that is
+// lost by accident, in a wrapper for one, is seen:
+//
+//	if _, ok := subject.Runtime.(runtime.Watcher); !ok { t.Error("…") }
+//
 // # The caller's duties
 //
-//  1. Harness.Open makes a backend over state nobody else uses. Cases run in
-//     parallel, each with its own Subject; a backend over a shared daemon (CRI)
-//     may hand out one state many times, because every case looks only at pods
-//     it made itself, under UIDs nobody else has.
+//  1. Harness.Open makes a backend over state nobody else uses. A backend over a
+//     shared daemon (CRI) may hand out one state many times, because every case
+//     looks only at pods it made itself, under UIDs nobody else has.
 //  2. What a container shall do is a Behaviour, which is data. A backend that
 //     runs real commands needs nothing more: Shell translates it to a POSIX
 //     "sh -c" command (dash and busybox suffice). One that runs none sets
@@ -33,7 +58,10 @@
 //  3. Subject.Reopen models "kill -9" of the agent: the old value is dropped
 //     without being closed, and a new one is made over the same state.
 //  4. A backend in virtual time sets Harness.Bubble to synctest.Test.
-//  5. A rule a backend cannot keep is named in Harness.Skip, with the reason.
+//  5. A backend that is a runtime.Images names some in Subject.Images, one that
+//     is a runtime.Checker a pod in Harness.Refused.
+//  6. A backend whose containers wait for one another, or for the machine, sets
+//     Harness.Unit and Patience: only failures get slower by more patience.
 //
 // The suite starts goroutines only within a case and waits for them. After each
 // case it removes everything the case made, from List's data alone, and fails
@@ -44,7 +72,8 @@
 //
 // # What is not checked
 //
-// Mounts, image pulls, resource limits, termination messages, users and
-// networks: what a backend offers there differs too much. Their tests are the
-// backend's own.
+// Mounts, termination messages, users and networks: what a backend offers there
+// differs too much. Limits are checked as far as they are reported, and streams
+// as far as their URLs: nobody connects. Pulls are checked where the harness
+// names an image. The rest is for the backend's own tests.
 package runtimetest

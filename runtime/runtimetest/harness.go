@@ -66,6 +66,21 @@ type Subject struct {
 
 	// Logs is an absolute directory for log files that the test can read too.
 	Logs string
+
+	// Images are for backends that are a runtime.Images. Cases whose images are
+	// not named are skipped.
+	Images Images
+}
+
+// Images are references that a backend is asked about, each with a tag or digest.
+type Images struct {
+	// Present is on the node and stays there.
+	Present string
+	// Absent is not on the node, and cannot be pulled.
+	Absent string
+	// Pullable can be pulled with Auth.
+	Pullable string
+	Auth     *runtime.ImageAuth
 }
 
 // Case is one thing the suite checks. Its name never changes its meaning, so
@@ -135,6 +150,9 @@ func cases() []testCase {
 		concurrentCases(),
 		watchCases(),
 		execCases(),
+		streamCases(),
+		imageCases(),
+		resourceCases(),
 		checkCases(),
 		rebootCases(),
 	)

@@ -23,7 +23,8 @@ type mutant struct {
 }
 
 func mutants() []mutant {
-	return slices.Concat(recordMutants(), startMutants(), stopMutants(), removeMutants(), durableMutants(), outputMutants(), abilityMutants())
+	return slices.Concat(recordMutants(), startMutants(), stopMutants(), removeMutants(), durableMutants(), outputMutants(), abilityMutants(),
+		resourceMutants(), statsMutants(), streamMutants(), imageMutants())
 }
 
 var errMutant = errors.New("the mutant says no")
