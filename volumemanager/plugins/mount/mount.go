@@ -46,8 +46,8 @@ type Request struct {
 type Info struct {
 	// Target is where, Source and Type what, Root which part of its file system.
 	Target, Source, Type, Root string
-	// Options are flags of this mount, comma-separated.
-	Options string
+	// Options are flags of this mount, FSOptions those of the file system; comma-separated.
+	Options, FSOptions string
 	// Major and Minor number the device of the file system.
 	Major, Minor int
 }
@@ -55,7 +55,7 @@ type Info struct {
 func infoOf(m *mountinfo.Info) Info {
 	return Info{
 		Target: m.Mountpoint, Source: m.Source, Type: m.FSType, Root: m.Root,
-		Options: m.Options, Major: m.Major, Minor: m.Minor,
+		Options: m.Options, FSOptions: m.VFSOptions, Major: m.Major, Minor: m.Minor,
 	}
 }
 

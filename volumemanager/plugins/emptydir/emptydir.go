@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emptydir
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
+)
+
+// Name is the plugin's.
+const Name = "kubernetes.io/empty-dir"
+
+const (
+	// marker says that a volume was set up to the end.
+	marker = "ready"
+	// openMode lets every user of every container write.
+	openMode = 0o777
+
+	tmpfs     = "tmpfs"
+	hugetlbfs = "hugetlbfs"
+)
+
+// Options are the options of New. The zero value is valid.
+type Options struct {
+	// Mounter mounts memory. Defaults to mount.Detect().
+	Mounter mount.Mounter
+	// AllocatableMemory returns how much memory the node has for pods, the most that any tmpfs may hold. Defaults to
+	// the file system's own limit, half of the memory.
+	AllocatableMemory func() resource.Quantity
+	// HugePagesDir is where the kernel tells about huge pages. Defaults to /sys/kernel/mm/hugepages.
+	HugePagesDir string
+}
+
+// Plugin is a volumemanager.Plugin. See New.
+type Plugin struct{ options Options }
+
+// New returns a plugin. There is no error yet.
+func New(o Options) (*Plugin, error) {
+	if o.Mounter == nil {
+		o.Mounter = mount.Detect()
+	}
+	if o.AllocatableMemory == nil {
+		o.AllocatableMemory = func() resource.Quantity { return resource.Quantity{} }
+	}
+	if o.HugePagesDir == "" {
+		o.HugePagesDir = "/sys/kernel/mm/hugepages"
+	}
+	return &Plugin{o}, nil
+}
+
+// Name returns Name.
+func (*Plugin) Name() string { return Name }
+
+// Supports says so of emptyDir volumes.
+func (*Plugin) Supports(s volumemanager.Spec) bool {
+	return s.Volume != nil && s.Volume.EmptyDir != nil
+}
+
+// SetUp makes the folder, or leaves it as it is.
+func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	if err := p.setUp(ctx, m); err != nil {
+		return volumemanager.Mounted{}, fmt.Errorf("volume %q: %w", m.Spec.InnerName(), err)
+	}
+	return volumemanager.Mounted{Path: m.Dir(), Managed: true, SELinuxRelabel: true}, nil
+}
+
+func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) error {
+	want := m.Spec.Volume.EmptyDir
+	request, err := p.request(m, want)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return volumemanager.Transient(context.Cause(ctx))
+	}
+	ready, err := volumedir.HasState(m.Place, marker)
+	if err != nil {
+		return tree.Cause(err)
+	}
+	dir, made, err := volumedir.Make(m.Place)
+	if err != nil {
+		return tree.Cause(err)
+	}
+	defer func() { dir.Close() }()
+	fresh, err := p.mount(ctx, m.Place, request)
+	if err != nil {
+		return err
+	}
+	if ready && !made && !fresh {
+		return nil
+	}
+	if fresh {
+		dir.Close()
+		if dir, err = volumedir.Open(m.Place); err != nil {
+			return tree.Cause(err)
+		}
+	}
+	return finish(ctx, dir, m, want)
+}
+
+// mount mounts what the request says at the volume's folder, unless it is there. fresh: it was not.
+func (p *Plugin) mount(ctx context.Context, at volumemanager.Place, r *mount.Request) (fresh bool, err error) {
+	info, mounted, err := p.options.Mounter.At(at.Dir())
+	switch {
+	case err != nil:
+		return false, err
+	case r == nil && !mounted:
+		return false, nil
+	case r == nil, mounted && info.Type != r.Type:
+		return false, fmt.Errorf("%s at its folder: %w", info.Type, volumedir.ErrForeignMount)
+	case mounted:
+		return false, samePages(info, r)
+	}
+	if r.Type == tmpfs {
+		// Memory stays memory, where the kernel (6.4) can promise it.
+		unswapped := *r
+		unswapped.Options = append([]string{"noswap"}, r.Options...)
+		if p.options.Mounter.Mount(ctx, unswapped) == nil {
+			return true, nil
+		}
+	}
+	return true, p.options.Mounter.Mount(ctx, *r)
+}
+
+// finish gives a new volume its mode and group, and marks it as ready.
+func finish(ctx context.Context, dir *os.Root, m volumemanager.Mount, want *v1.EmptyDirVolumeSource) error {
+	if err := volumedir.Chmod(dir, modeOf(want)); err != nil {
+		return tree.Cause(err)
+	}
+	if m.FSGroup != nil {
+		if err := ownership.Apply(ctx, dir, ".", ownership.Request{Group: *m.FSGroup}); err != nil {
+			return err
+		}
+	}
+	state, err := volumedir.MakeState(m.Place)
+	if err != nil {
+		return tree.Cause(err)
+	}
+	defer state.Close()
+	f, err := state.OpenFile(marker, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return tree.Cause(err)
+	}
+	return f.Close()
+}
+
+// modeOf returns the mode of the folder; the field is alpha in Kubernetes 1.37.
+func modeOf(want *v1.EmptyDirVolumeSource) fs.FileMode {
+	if want.Mode == nil {
+		return openMode
+	}
+	mode := fs.FileMode(*want.Mode) & fs.ModePerm
+	if *want.Mode&0o1000 != 0 {
+		mode |= fs.ModeSticky
+	}
+	return mode
+}
+
+// TearDown removes the folder with all that containers put in it.
+func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
+	if err := p.tearDown(ctx, u); err != nil {
+		return fmt.Errorf("volume %q: %w", u.Inner, err)
+	}
+	return nil
+}
+
+func (p *Plugin) tearDown(ctx context.Context, u volumemanager.Unmount) error {
+	// First of all: a volume that is half gone is not ready.
+	if err := volumedir.RemoveState(u.Place, marker); err != nil {
+		return err
+	}
+	ours := []string{tmpfs, hugetlbfs}
+	if v := u.Spec.Volume; v != nil && v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault {
+		ours = nil
+	}
+	if err := volumedir.Unmount(ctx, u.Place, p.options.Mounter, ours...); err != nil {
+		return err
+	}
+	return volumedir.Remove(u.Place)
+}
+
+// isHugePages reports whether a medium is "HugePages" or "HugePages-<size>".
+func isHugePages(m v1.StorageMedium) bool {
+	return m == v1.StorageMediumHugePages || strings.HasPrefix(string(m), string(v1.StorageMediumHugePagesPrefix))
+}

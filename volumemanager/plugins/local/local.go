@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/keyed"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
+)
+
+// Name is the plugin's.
+const Name = "kubernetes.io/local-volume"
+
+const (
+	mountsDir = "plugins/kubernetes.io/local-volume/mounts"
+	dirMode   = 0o750
+)
+
+// Options are the options of New. The zero value is valid.
+type Options struct {
+	// Mounter binds and mounts. Defaults to mount.Detect().
+	Mounter mount.Mounter
+	// Run runs mkfs, resize2fs and xfs_growfs, and returns what they print. Defaults to running them.
+	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
+}
+
+// Plugin is a volumemanager.Plugin, DeviceMounter, Expander and BlockMapper. See New.
+type Plugin struct {
+	mounter mount.Mounter
+	run     func(ctx context.Context, name string, args ...string) ([]byte, error)
+	turns   keyed.Turns[string] // by PV
+}
+
+// New returns a plugin. There is no error yet.
+func New(o Options) (*Plugin, error) {
+	if o.Mounter == nil {
+		o.Mounter = mount.Detect()
+	}
+	if o.Run == nil {
+		o.Run = runCommand
+	}
+	return &Plugin{mounter: o.Mounter, run: o.Run}, nil
+}
+
+// Name returns Name.
+func (*Plugin) Name() string { return Name }
+
+// Supports says so of local persistent volumes.
+func (*Plugin) Supports(s volumemanager.Spec) bool { return s.PV != nil && s.PV.Spec.Local != nil }
+
+// VolumeID is the name of the PV.
+func (*Plugin) VolumeID(s volumemanager.Spec) (string, error) {
+	if s.PV == nil {
+		return "", errors.New("is no persistent volume")
+	}
+	return s.PV.Name, nil
+}
+
+// pathOf returns the folder or device of a volume.
+func pathOf(s volumemanager.Spec) (string, error) {
+	if s.PV == nil || s.PV.Spec.Local == nil {
+		return "", volumemanager.Terminal(errors.New("is no local volume"))
+	}
+	p := s.PV.Spec.Local.Path
+	if !filepath.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") || strings.IndexByte(p, 0) >= 0 {
+		return "", volumemanager.Terminal(fmt.Errorf("path %q must be absolute and have no \"..\"", p))
+	}
+	return filepath.Clean(p), nil
+}
+
+func named(s volumemanager.Spec, err error) error {
+	return fmt.Errorf("volume %q: %w", s.InnerName(), err)
+}
+
+// SetUp binds the folder, or the mounted device, to the pod's folder.
+func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	back, err := p.turns.Take(ctx, m.Spec.InnerName())
+	if err != nil {
+		return volumemanager.Mounted{}, named(m.Spec, volumemanager.Transient(err))
+	}
+	defer back()
+	mounted, err := p.setUp(ctx, m)
+	if err != nil {
+		return volumemanager.Mounted{}, named(m.Spec, err)
+	}
+	return mounted, nil
+}
+
+func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	ro := m.Spec.ReadOnly
+	out := volumemanager.Mounted{Path: m.Dir(), ReadOnly: ro, Managed: !ro, SELinuxRelabel: !ro}
+	source, err := p.source(m)
+	if err != nil {
+		return out, err
+	}
+	if _, mounted, err := p.mounter.At(m.Dir()); err != nil || mounted {
+		return out, err
+	}
+	if _, err := os.Readlink(m.Dir()); err == nil {
+		return out, nil // set up by an agent that cannot mount
+	}
+	others, err := p.others(m.Place)
+	if err != nil {
+		return out, err
+	}
+	// Before the bind: who finds it bound takes the group for applied.
+	if m.FSGroup != nil && !ro && len(others) == 0 {
+		if err := applyGroup(ctx, source, m); err != nil {
+			return out, err
+		}
+	}
+	dir, _, err := volumedir.Make(m.Place)
+	if err != nil {
+		return out, tree.Cause(err)
+	}
+	dir.Close()
+	options := append([]string{"bind"}, m.Spec.PV.Spec.MountOptions...)
+	if ro {
+		options = append(options, "ro")
+	}
+	err = p.mounter.Mount(ctx, mount.Request{Source: source, Target: m.Dir(), Options: options})
+	if errors.Is(err, mount.ErrUnsupported) {
+		return out, link(m.Place, source)
+	}
+	return out, err
+}
+
+// source returns the folder that is to be bound.
+func (p *Plugin) source(m volumemanager.Mount) (string, error) {
+	path, err := pathOf(m.Spec)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", volumemanager.Transient(fmt.Errorf("path %s: %w", path, tree.Cause(err)))
+	case info.IsDir():
+		return path, nil
+	case m.DeviceDir == "":
+		return "", volumemanager.Terminal(fmt.Errorf("path %s is no directory", path))
+	}
+	if _, mounted, err := p.mounter.At(m.DeviceDir); err != nil || !mounted {
+		return "", errors.Join(err, volumemanager.Transient(fmt.Errorf("device %s is not mounted", path)))
+	}
+	return m.DeviceDir, nil
+}
+
+// others returns where other pods have the volume.
+func (p *Plugin) others(at volumemanager.Place) ([]string, error) {
+	mounts, err := p.mounter.List()
+	if err != nil {
+		return nil, err
+	}
+	suffix := filepath.Join("volumes", volumemanager.EscapePluginName(Name), at.Inner)
+	var out []string
+	for _, m := range mounts {
+		pod, ok := strings.CutSuffix(m.Target, string(filepath.Separator)+suffix)
+		if ok && filepath.Dir(pod) == filepath.Join(at.Root, "pods") && m.Target != at.Dir() {
+			out = append(out, m.Target)
+		}
+	}
+	return out, nil
+}
+
+func applyGroup(ctx context.Context, dir string, m volumemanager.Mount) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return tree.Cause(err)
+	}
+	defer root.Close()
+	return ownership.Apply(ctx, root, ".", ownership.Request{Group: *m.FSGroup, Policy: m.ChangePolicy})
+}
+
+// link puts a link in the place of the pod's folder.
+func link(p volumemanager.Place, target string) error {
+	if err := volumedir.RemoveEmpty(p); err != nil {
+		return tree.Cause(err)
+	}
+	return os.Symlink(target, p.Dir())
+}
+
+// TearDown unmounts and removes the pod's folder, which must be empty then: nothing in it is ever removed.
+func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
+	err := u.Check()
+	if err == nil {
+		err = p.mounter.Unmount(ctx, u.Dir())
+	}
+	if err == nil {
+		err = volumedir.RemoveEmpty(u.Place)
+	}
+	if err != nil {
+		return fmt.Errorf("volume %q: %w", u.Inner, err)
+	}
+	return nil
+}
+
+// isBlockDevice reports whether a path is one.
+func isBlockDevice(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, volumemanager.Transient(fmt.Errorf("path %s: %w", path, tree.Cause(err)))
+	}
+	return info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0, nil
+}
