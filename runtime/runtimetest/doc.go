@@ -29,15 +29,16 @@
 //  1. Write Harness.Open and Subject.Reopen as above. Cases run in parallel,
 //     each with its own Subject, as many at a time as go test's -parallel says.
 //  2. Begin with one case, then with all. A failure begins with the sentence of
-//     the seam that is broken; rules marked (implied) follow from it:
-//
-//     go test -run 'TestConformance/RunAndExit$' ./mybackend
-//     go test -run TestConformance -timeout 5m ./mybackend
-//
+//     the seam that is broken; rules marked (implied) follow from it.
 //  3. Name in Harness.Skip what cannot be kept, and say why: whoever uses the
 //     backend reads it there.
 //  4. Run it again under load (-count, -race, -cpu 1,8): most of what breaks in
 //     backends breaks between two calls.
+//
+// On the command line:
+//
+//	go test -run 'TestConformance/RunAndExit$' ./mybackend
+//	go test -run TestConformance -timeout 5m ./mybackend
 //
 // Cases about an optional ability run if the value has it: a runtime.Watcher,
 // Execer, Checker, Streamer, StatsReader, Images, Updater, or MemoryMeter. What
