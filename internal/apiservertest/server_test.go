@@ -4,6 +4,7 @@ package apiservertest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"testing"
@@ -106,6 +107,27 @@ func TestLife(t *testing.T) {
 	require.NoError(t, p.core.Pods(p.namespace).Delete(t.Context(), "p", metav1.DeleteOptions{}))
 	_, err = p.core.Pods(p.namespace).Get(t.Context(), "p", metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+// TestManyPods creates and deletes as many as a node is said to have.
+func TestManyPods(t *testing.T) {
+	p := newPlace(t, shared.Get(t), "many")
+	var pods []*v1.Pod
+	for i := range 110 {
+		pods = append(pods, Pod(p.namespace, fmt.Sprintf("p%d", i), p.node))
+	}
+	created, err := p.CreatePods(t.Context(), pods...)
+	require.NoError(t, err)
+	for i, pod := range created {
+		assert.Equal(t, pods[i].Name, pod.Name)
+		assert.NotEmpty(t, pod.UID)
+	}
+	_, err = p.CreatePods(t.Context(), pods[0])
+	assert.True(t, apierrors.IsAlreadyExists(err), "%v", err)
+	require.NoError(t, p.core.Pods(p.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	left, err := p.core.Pods(p.namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, left.Items)
 }
 
 // isGone reports whether a watch got 410, as its answer or as its first event.
