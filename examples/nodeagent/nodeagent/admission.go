@@ -50,5 +50,8 @@ func (a *Agent) reject(pod *v1.Pod, why error) {
 	status.Reason = reasonUnsupported
 	status.Message = "Pod was rejected: " + why.Error()
 	a.statuses.set(pod, status)
+	if _, worked := a.workers.Info(pod.UID); !worked {
+		a.ended(pod)
+	}
 	a.log.Warn("pod rejected", podField(pod), zap.Error(why))
 }

@@ -16,8 +16,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podconfig/mirror"
 	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/statusmanager"
 )
 
 // ErrStopped is the cause of the context that pod calls see when the agent ends.
@@ -31,21 +33,23 @@ type Agent struct {
 	log     *zap.Logger
 	runtime runtime.Runtime
 
-	pods     *pods     // what should run
-	statuses *statuses // what is
-	failures *failures // how pod calls failed last
+	pods     *pods         // what should run
+	index    *mirror.Index // what should run, and how the API server shows it
+	statuses *statuses     // what is
+	failures *failures     // how pod calls failed last
 	volumes  volumes
 
-	store     *podconfig.Store // sources -> one ordered stream
 	queue     *podconfig.Queue
 	readiness *podconfig.Readiness
-	workers   *podworkers.Workers // when a pod is worked on
-	manager   *runtime.Manager    // making it run
-	syncer    *syncer             // what happens to one pod
-	probes    *probes             // is it healthy
-	tracker   *runtime.Tracker    // what changed by itself
-	collector *collector          // what is left of pods that are gone
-	leftovers *leftovers          // how the loop finds them
+	workers   *podworkers.Workers    // when a pod is worked on
+	manager   *runtime.Manager       // making it run
+	syncer    *syncer                // what happens to one pod
+	probes    *probes                // is it healthy
+	tracker   *runtime.Tracker       // what changed by itself
+	status    *statusmanager.Manager // what the cluster sees
+	mirrors   *mirrors
+	collector *collector // what is left of pods that are gone
+	leftovers *leftovers // how the loop finds them
 
 	housekeeping chan struct{} // capacity 1: look for leftovers now
 	pings        chan struct{} // received by the loop, for /healthz
@@ -83,6 +87,7 @@ func New(opts Options) (*Agent, error) {
 		housekeeping: make(chan struct{}, 1),
 		pings:        make(chan struct{}),
 	}
+	a.statuses.report = a.report
 	if err := a.wire(); err != nil {
 		return nil, err
 	}
@@ -105,9 +110,6 @@ func (a *Agent) wire() error {
 	if err != nil {
 		return err
 	}
-	if a.store, err = podconfig.NewStore(podconfig.StoreOptions{Logger: a.log, Rejected: a.configRejected}); err != nil {
-		return err
-	}
 	if a.manager, err = runtime.New(runtime.Options{
 		Runtime:             a.runtime,
 		Generator:           generator,
@@ -122,6 +124,9 @@ func (a *Agent) wire() error {
 		return err
 	}
 	if a.probes, err = a.newProbes(); err != nil {
+		return err
+	}
+	if err = a.newCluster(); err != nil {
 		return err
 	}
 	a.collector = newCollector(a.manager, a.volumes, a.opts.LogDir, a.log)
@@ -140,20 +145,26 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.ran.Swap(true) {
 		return errors.New("nodeagent: Run was called before")
 	}
+	config, err := a.openConfig()
+	if err != nil {
+		return err
+	}
 	// Pod calls outlive ctx: a pod is stopped after it.
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
-	config, stopConfig := context.WithCancelCause(ctx)
+	configured, stopConfig := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	var workersErr, trackerErr, probesErr, sourceErr error
+	var workersErr, trackerErr, probesErr, statusErr, sourceErr error
 	wg.Go(func() { workersErr = a.workers.Run(work) })
 	wg.Go(func() { trackerErr = a.tracker.Run(work) })
 	wg.Go(func() { probesErr = a.probes.Run(work) })
+	wg.Go(func() { statusErr = a.status.Run(work) })
+	wg.Go(func() { a.mirrors.run(work) })
 	wg.Go(func() { a.collectGarbage(work) })
 	wg.Go(func() {
-		sourceErr = podconfig.Run(config, a.store, a.queue.Push, a.opts.Sources...)
+		sourceErr = config.run(configured)
 		stopConfig(sourceErr)
 	})
-	a.loop(config)
+	a.loop(configured)
 	a.stopping.Store(true)
 	if ctx.Err() != nil && a.opts.OnShutdown == StopPods {
 		a.stopPods(work)
@@ -162,15 +173,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	stopWork(ErrStopped)
 	wg.Wait()
 	a.collector.wait()
-	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr); err != nil {
+	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr); err != nil {
 		return fmt.Errorf("nodeagent: %w", err)
 	}
 	return nil
-}
-
-// configRejected is told about pods that the store could not take.
-func (a *Agent) configRejected(r podconfig.Rejection) {
-	a.log.Warn("pod not accepted from its source", zap.String("source", r.Source), podField(r.Pod), zap.Error(r.Err))
 }
 
 // podField names a pod in the log, "namespace/name".

@@ -60,6 +60,9 @@ func (a *Agent) reconcile() (works func(types.UID) bool) {
 	a.statuses.keep(known)
 	a.failures.keep(known)
 	a.probes.CleanupPods(known)
+	_, staticOf := a.index.Translations()
+	a.status.RemoveOrphanedStatuses(func(uid types.UID) bool { return known(uid) || staticOf[uid] != "" })
+	a.mirrors.poke()
 	return works
 }
 

@@ -56,7 +56,7 @@ func (a *Agent) loop(ctx context.Context) {
 
 // handle acts on one change of the configuration.
 func (a *Agent) handle(u podconfig.Update) {
-	for _, pod := range u.Pods {
+	for _, pod := range a.learn(u) {
 		switch u.Op {
 		case podconfig.OpAdd:
 			a.add(pod)

@@ -30,6 +30,12 @@ type Options struct {
 	// Sources say which pods should run. At least one is required.
 	Sources []podconfig.Source
 
+	// Cluster is what the agent tells an API server. Defaults to nothing.
+	Cluster Cluster
+	// Checkpoint is the absolute path of a file, in a folder of the agent's own,
+	// that keeps what sources other than podconfig.SourceFile last said, so that
+	// the node runs it when it starts without them. Defaults to none.
+	Checkpoint string
 	// LogDir is the absolute path of the folder for the containers' logs. Defaults
 	// to Root/logs.
 	LogDir string
@@ -82,6 +88,10 @@ func (o Options) validate() error {
 		return fmt.Errorf("nodeagent: Options.Root %q: want an absolute path", o.Root)
 	case o.LogDir != "" && !filepath.IsAbs(o.LogDir):
 		return fmt.Errorf("nodeagent: Options.LogDir %q: want an absolute path", o.LogDir)
+	case o.Checkpoint != "" && !filepath.IsAbs(o.Checkpoint):
+		return fmt.Errorf("nodeagent: Options.Checkpoint %q: want an absolute path", o.Checkpoint)
+	case o.Cluster.Mirrors != nil && o.Cluster.Node == nil:
+		return errors.New("nodeagent: Options.Cluster.Node is required with Mirrors")
 	case o.Runtime == nil:
 		return errors.New("nodeagent: Options.Runtime is required")
 	case len(o.Sources) == 0:

@@ -33,7 +33,14 @@ func (a *Agent) newProbes() (*probes, error) {
 		Events:  a.opts.Events,
 		Logger:  a.log,
 		Sink: prober.SinkFunc(func(u prober.Update) {
-			// A result of a dead instance finds nothing to change.
+			// Traffic waits for readiness; the rest comes with the pod's next sync. A
+			// result of a dead instance finds nothing to change.
+			switch u.Type {
+			case prober.Readiness:
+				_, _ = a.status.SetContainerReadiness(u.PodUID, u.ID, u.Result == prober.Success)
+			case prober.Startup:
+				_, _ = a.status.SetContainerStartup(u.PodUID, u.ID, u.Result == prober.Success)
+			}
 			a.syncer.wake(u.PodUID)
 			a.tracker.Mark(u.PodUID)
 		}),

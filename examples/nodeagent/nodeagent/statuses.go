@@ -15,6 +15,7 @@ import (
 // statuses holds the latest status of every pod that the agent knows.
 type statuses struct {
 	told    func(pod *v1.Pod, status v1.PodStatus) // may be nil; called in order per pod
+	report  func(pod *v1.Pod, status v1.PodStatus) // the same, for the cluster
 	changed chan struct{}                          // capacity 1: something changed
 
 	mu struct {
@@ -42,6 +43,7 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 		return
 	}
 	s.signal()
+	s.report(pod, status)
 	if s.told != nil {
 		s.told(pod, status)
 	}

@@ -247,7 +247,12 @@ func (s *syncer) SyncTerminatedPod(_ context.Context, r podworkers.SyncRequest) 
 	delete(s.mu.settled, r.Pod.UID)
 	s.mu.Unlock()
 	s.agent.probes.RemovePod(r.Pod.UID)
-	return s.agent.volumes.tearDown(r.Pod.UID)
+	if err := s.agent.volumes.tearDown(r.Pod.UID); err != nil {
+		return err
+	}
+	s.agent.ended(r.Pod)
+	s.agent.mirrors.poke()
+	return nil
 }
 
 // SyncTerminatingOrphan stops a pod that only the runtime knows.
