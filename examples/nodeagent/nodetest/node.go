@@ -16,7 +16,11 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
+
+// nodeName is the name of every Node.
+const nodeName = "node"
 
 // Options configure a Node.
 type Options struct {
@@ -27,6 +31,10 @@ type Options struct {
 	// server can do what static pods cannot: they are resized in place, say.
 	// Defaults to podconfig.SourceFile.
 	Source string
+	// API, if set, is the API server that the node belongs to, which others may
+	// share: its pods that are bound to the node run beside those of Apply, and
+	// their statuses go there. See Bind.
+	API *statustest.Server
 	// Agent, if set, may change the agent's options before each start of it.
 	Agent func(*nodeagent.Options)
 }
@@ -36,6 +44,7 @@ type Node struct {
 	World *fake.World
 	Agent *nodeagent.Agent // the present one; RestartAgent replaces it
 
+	api    *api
 	t      testing.TB
 	opts   Options
 	root   string
@@ -64,6 +73,9 @@ func New(t testing.TB, opts Options) *Node {
 			t.Fatalf("nodetest: %v", err)
 		}
 	}
+	if opts.API != nil {
+		n.api = newAPI(opts.API, nodeName)
+	}
 	n.start()
 	t.Cleanup(func() {
 		n.stop()
@@ -79,7 +91,7 @@ func (n *Node) start() {
 		n.t.Fatalf("nodetest: %v", err)
 	}
 	opts := nodeagent.Options{
-		NodeName:   "node",
+		NodeName:   nodeName,
 		Root:       n.root,
 		Runtime:    rt,
 		Sources:    []podconfig.Source{podconfig.SourceFunc(n.opts.Source, n.source)},
@@ -88,6 +100,10 @@ func (n *Node) start() {
 		Logger:     zap.NewNop(),
 
 		ProbeHandler: probe(rt),
+	}
+	if n.api != nil {
+		opts.Sources = append(opts.Sources, podconfig.SourceFunc(podconfig.SourceAPI, n.api.run))
+		opts.Cluster.Patcher = n.api
 	}
 	if n.opts.Agent != nil {
 		n.opts.Agent(&opts)
