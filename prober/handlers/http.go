@@ -81,7 +81,14 @@ func (h *Handler) request(ctx context.Context, t prober.Target, action *v1.HTTPG
 		target = &url.URL{Path: action.Path}
 	}
 	target.Scheme = cmp.Or(strings.ToLower(string(action.Scheme)), schemeHTTP)
-	target.Host, target.User, target.Opaque = address, nil, ""
+	target.Host, target.User = address, nil
+	if !strings.HasPrefix(target.Path, "/") {
+		// As a client of a URL without the slash does; "x:y" is no path to url.Parse.
+		target = &url.URL{
+			Scheme: target.Scheme, Host: address, Path: "/" + cmp.Or(target.Opaque, target.Path), RawQuery: target.RawQuery,
+		}
+	}
+	target.Opaque = ""
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://target/", nil)
 	if err != nil {
 		return nil, err
