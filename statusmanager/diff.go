@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -75,10 +76,10 @@ func (d *differ) status(from, to *v1.PodStatus) {
 	}
 	d.text("resize", string(from.Resize), string(to.Resize))
 	if d.all || !same(from.AllocatedResources, to.AllocatedResources) {
-		d.object("allocatedResources", to.AllocatedResources, len(to.AllocatedResources) == 0)
+		d.value("allocatedResources", amounts(from.AllocatedResources, to.AllocatedResources), len(to.AllocatedResources) == 0)
 	}
 	if d.all || !same(from.Resources, to.Resources) {
-		d.object("resources", to.Resources, to.Resources == nil)
+		d.value("resources", requirements(from.Resources, to.Resources), to.Resources == nil)
 	}
 	atomic(d, "volumeHealth", from.VolumeHealth, to.VolumeHealth)
 }
@@ -163,21 +164,37 @@ func merged[T any](d *differ, name string, from, to []T) {
 	d.value(name, list, false)
 }
 
-// object is a JSON object that the server merges unless it is told to replace it.
-func (d *differ) object(name string, to any, empty bool) {
-	if empty {
-		d.null(name)
-		return
+// amounts is an object that the server merges: what is no longer in it must be null. To say that all of it is replaced
+// does not work, for the server then loses one that is new.
+func amounts(from, to v1.ResourceList) map[v1.ResourceName]*resource.Quantity {
+	if len(to) == 0 {
+		return nil
 	}
-	text := d.json(to)
-	if d.err != nil {
-		return
+	out := make(map[v1.ResourceName]*resource.Quantity, len(to))
+	for name := range from {
+		out[name] = nil
 	}
-	replace := []byte(`{"$patch":"replace"`)
-	if len(text) > len("{}") {
-		replace = append(replace, ',')
+	for name, amount := range to {
+		out[name] = &amount
 	}
-	d.value(name, json.RawMessage(append(replace, text[1:]...)), false)
+	return out
+}
+
+// sentRequirements are resource requirements with null for what is empty.
+type sentRequirements struct {
+	Limits   map[v1.ResourceName]*resource.Quantity `json:"limits"`
+	Requests map[v1.ResourceName]*resource.Quantity `json:"requests"`
+	Claims   []v1.ResourceClaim                     `json:"claims"`
+}
+
+func requirements(from, to *v1.ResourceRequirements) sentRequirements {
+	if from == nil {
+		from = &v1.ResourceRequirements{}
+	}
+	if to == nil {
+		return sentRequirements{}
+	}
+	return sentRequirements{amounts(from.Limits, to.Limits), amounts(from.Requests, to.Requests), to.Claims}
 }
 
 func (d *differ) null(name string) { d.value(name, nil, true) }

@@ -5,7 +5,7 @@
 //
 // # Wiring
 //
-//	patcher, err := apiserver.New(apiserver.Options{Client: clientset.CoreV1().RESTClient()})
+//	patcher, err := apiserver.New(apiserver.Options{Config: restConfig})
 //	...
 //	manager, err := statusmanager.New(statusmanager.Options{
 //		Patcher: patcher,

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/statusmanager"
+)
+
+// Options configure a Patcher.
+type Options struct {
+	// Config says where the API server is and who asks. Required unless there is a Client.
+	Config *rest.Config
+	// Client speaks the core v1 API, such as clientset.CoreV1().RESTClient(). Defaults to one made of Config.
+	Client rest.Interface
+}
+
+// Patcher writes statuses to an API server. Its methods are safe for concurrent use; their errors are as the server or the
+// transport gave them, wrapped.
+type Patcher struct{ client rest.Interface }
+
+// New returns a Patcher. The error names the field of o that cannot be used.
+func New(o Options) (*Patcher, error) {
+	switch {
+	case o.Client != nil:
+		return &Patcher{client: o.Client}, nil
+	case o.Config == nil:
+		return nil, errors.New("apiserver: Options.Config or Options.Client is required")
+	}
+	core, err := corev1.NewForConfig(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("apiserver: Options.Config: %w", err)
+	}
+	return &Patcher{client: core.RESTClient()}, nil
+}
+
+// PatchStatus sends a strategic merge patch to the status subresource of a pod, once, and returns the pod as the server
+// has it then.
+func (p *Patcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
+	pod := &v1.Pod{}
+	err := about(p.client.Patch(types.StrategicMergePatchType), ref).SubResource("status").Body(patch).Do(ctx).Into(pod)
+	if err != nil {
+		return nil, fmt.Errorf("patching the status of pod %s: %w", ref, err)
+	}
+	return pod, nil
+}
+
+// DeletePod deletes a pod without grace, on condition that it has that UID.
+func (p *Patcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
+	options := &metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64),
+		Preconditions:      metav1.NewUIDPreconditions(string(ref.UID)),
+	}
+	if err := about(p.client.Delete(), ref).Body(options).Do(ctx).Error(); err != nil {
+		return fmt.Errorf("deleting pod %s: %w", ref, err)
+	}
+	return nil
+}
+
+// GetPod returns the pod of that name, whatever its UID.
+func (p *Patcher) GetPod(ctx context.Context, ref statusmanager.PodRef) (*v1.Pod, error) {
+	pod := &v1.Pod{}
+	err := about(p.client.Get(), ref).VersionedParams(&metav1.GetOptions{}, scheme.ParameterCodec).Do(ctx).Into(pod)
+	if err != nil {
+		return nil, fmt.Errorf("getting pod %s: %w", ref, err)
+	}
+	return pod, nil
+}
+
+// about completes a request for one pod, which is not repeated.
+func about(r *rest.Request, ref statusmanager.PodRef) *rest.Request {
+	return r.Namespace(ref.Namespace).Resource("pods").Name(ref.Name).MaxRetries(0)
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statusmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestJudge(t *testing.T) {
+	pods := v1.Resource("pods")
+	generic := func(code int, retryAfter int) error {
+		return apierrors.NewGenericServerResponse(code, "patch", pods, "a", "body", retryAfter, true)
+	}
+	tests := []struct {
+		name       string
+		err        error
+		want       verdict
+		retryAfter time.Duration
+	}{
+		{"done", nil, verdictDone, 0},
+		{"not found", apierrors.NewNotFound(pods, "a"), verdictGone, 0},
+		{"wrapped", fmt.Errorf("patching: %w", apierrors.NewNotFound(pods, "a")), verdictGone, 0},
+		{"gone", generic(http.StatusGone, 0), verdictGone, 0},
+		{"conflict", apierrors.NewConflict(pods, "a", errors.New("UID")), verdictConflict, 0},
+		{"too many", apierrors.NewTooManyRequests("later", 3), verdictBusy, 3 * time.Second},
+		{"too many, from a proxy", generic(http.StatusTooManyRequests, 2), verdictBusy, 2 * time.Second},
+		{"invalid", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", nil), verdictRejected, 0},
+		{"forbidden", apierrors.NewForbidden(pods, "a", errors.New("no")), verdictRejected, 0},
+		{"token expired", apierrors.NewUnauthorized("token"), verdictBusy, 0},
+		{"internal", apierrors.NewInternalError(errors.New("etcd")), verdictFailed, 0},
+		{"unavailable", generic(http.StatusServiceUnavailable, 5), verdictFailed, 5 * time.Second},
+		{"server timeout", apierrors.NewServerTimeout(pods, "patch", 4), verdictFailed, 4 * time.Second},
+		{"deadline", context.DeadlineExceeded, verdictFailed, 0},
+		{"refused", errors.New("connection refused"), verdictFailed, 0},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			got, retryAfter := judge(tc.err)
+			assert.Equal(t, tc.want, got)
+			assert.Equal(t, tc.retryAfter, retryAfter)
+		})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	exact := func(d time.Duration) time.Duration { return d }
+	b := backoff{initial: time.Second, limit: 10 * time.Second, jitter: exact}
+	for n, want := range []time.Duration{1: 1, 2: 2, 3: 4, 4: 8, 5: 10, 1000: 10} {
+		if want > 0 {
+			assert.Equal(t, want*time.Second, b.delay(n, 0), n)
+		}
+	}
+	assert.Equal(t, 30*time.Second, b.delay(1, 30*time.Second), "as the server wants it")
+	assert.Equal(t, 4*time.Second, b.delay(3, time.Second), "not earlier than after that many failures")
+	b.jitter = addUpToHalf
+	for range 100 {
+		d := b.delay(1, 8*time.Second)
+		assert.GreaterOrEqual(t, d, 8*time.Second, "never before the server wants it")
+		assert.Less(t, d, 9*time.Second+time.Millisecond)
+	}
+	b.jitter = func(time.Duration) time.Duration { return -1 }
+	assert.Zero(t, b.delay(3, 0))
+	assert.Equal(t, time.Second, b.delay(3, time.Second))
+}
+
+func TestOutage(t *testing.T) {
+	exact := func(d time.Duration) time.Duration { return d }
+	o := outage{}
+	for range outageFailures - 1 {
+		o.failed(dawn, exact)
+	}
+	assert.True(t, o.admits(9, dawn))
+	assert.False(t, o.answered(), "there was none")
+	now := dawn
+	for range outageFailures {
+		o.failed(now, exact)
+	}
+	var pauses []time.Duration
+	for range 7 {
+		assert.False(t, o.admits(1, now.Add(time.Hour)), "one at a time")
+		pauses = append(pauses, o.resumeAt.Sub(now))
+		assert.False(t, o.admits(0, now))
+		now = o.resumeAt
+		assert.True(t, o.admits(0, now))
+		o.failed(now, exact)
+	}
+	assert.Equal(t, []time.Duration{
+		250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second,
+	}, pauses)
+	assert.True(t, o.answered())
+	assert.True(t, o.admits(9, now))
+}
