@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+)
+
+// targetName is what of a volume's folder the driver mounts at, beside vol_data.json.
+const targetName = "mount"
+
+func isFinal(err error) bool {
+	return errors.Is(err, volumemanager.ErrFinal) || errors.Is(err, volumemanager.ErrTerminal)
+}
+
+// SetUp has the driver publish the volume, unless it has and does not want it again.
+func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	out, err := p.publish(ctx, m, m.Dir(), filepath.Join(m.Dir(), targetName))
+	if err != nil {
+		return volumemanager.Mounted{}, named(m.Spec.InnerName(), err)
+	}
+	return out, nil
+}
+
+// MapBlock has the driver publish the device.
+func (p *Plugin) MapBlock(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	out, err := p.publish(ctx, m, m.StateDir(), m.BlockPath())
+	if err != nil {
+		return volumemanager.Mounted{}, named(m.Spec.InnerName(), err)
+	}
+	return out, nil
+}
+
+// publish writes what is needed to undo it, has the driver publish at target, and applies the fsGroup.
+func (p *Plugin) publish(ctx context.Context, m volumemanager.Mount, dataDir, target string) (volumemanager.Mounted, error) {
+	if err := m.Check(); err != nil {
+		return volumemanager.Mounted{}, volumemanager.Terminal(err)
+	}
+	v, err := of(m.Spec, m.Place, m.Pod.Namespace)
+	if err != nil {
+		return volumemanager.Mounted{}, err
+	}
+	if err := p.allows(v); err != nil {
+		return volumemanager.Mounted{}, err
+	}
+	out := volumemanager.Mounted{Path: target, ReadOnly: v.readOnly, Managed: !v.readOnly && !v.block, SELinuxRelabel: !v.readOnly && !v.block}
+	had, err := readData(m.Root, dataDir)
+	if err != nil {
+		return out, err
+	}
+	if had != nil && had.Ready && !p.NeedsRefresh(m.Spec) {
+		if there, err := p.isPublished(target); err != nil || there {
+			return out, err
+		}
+	}
+	request, err := p.request(ctx, v, m)
+	if err != nil {
+		return out, err
+	}
+	n, ctx, err := p.connect(ctx, v.driver)
+	if err != nil {
+		return out, err
+	}
+	defer n.close()
+	inUse := m.Remount || m.Reconstructed
+	record := data{
+		SpecVolID: m.Inner, VolumeHandle: v.handle, DriverName: v.driver, NodeName: p.options.NodeName,
+		LifecycleMode: lifecycleOf(v), Ready: had != nil && had.Ready && inUse,
+	}
+	if had == nil || *had != record {
+		if err := record.write(m.Root, dataDir); err != nil {
+			return out, err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(target), newDirMode); err != nil {
+		return out, tree.Cause(err)
+	}
+	if err := p.callPublish(ctx, n, v, m, target, request); err != nil {
+		if isFinal(err) && had == nil && !inUse {
+			err = undoPublish(m.Root, dataDir, target, err)
+		}
+		return out, err
+	}
+	if record.Ready {
+		return out, nil
+	}
+	if err := p.applyGroup(ctx, n, v, m, target); err != nil {
+		return out, err
+	}
+	record.Ready = true
+	return out, record.write(m.Root, dataDir)
+}
+
+// isPublished reports whether a driver has put anything at target: after the node was started again, it has not, though
+// the data says so. A driver that does not mount puts a link.
+func (p *Plugin) isPublished(target string) (bool, error) {
+	info, err := os.Lstat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return true, nil
+	}
+	_, mounted, err := p.options.Mounter.At(target)
+	return mounted, err
+}
+
+// allows returns an error if the driver does not have inline volumes.
+func (p *Plugin) allows(v volume) error {
+	d := p.driver(v.driver)
+	if !v.inline || d == nil {
+		return nil
+	}
+	for _, mode := range d.VolumeLifecycleModes {
+		if mode == lifecycleEphemeral {
+			return nil
+		}
+	}
+	return volumemanager.Terminal(fmt.Errorf("driver %q has no inline volumes", v.driver))
+}
+
+func lifecycleOf(v volume) string {
+	if v.inline {
+		return lifecycleEphemeral
+	}
+	return lifecyclePersistent
+}
+
+// request is what can be said before the driver is asked: secrets, attachment and the pod.
+func (p *Plugin) request(ctx context.Context, v volume, m volumemanager.Mount) (*csi.NodePublishVolumeRequest, error) {
+	r := &csi.NodePublishVolumeRequest{VolumeId: v.handle, Readonly: v.readOnly}
+	var err error
+	if v.publishSecret != nil {
+		if r.Secrets, err = p.secretsOf(ctx, v.publishSecret.Namespace, v.publishSecret.Name); err != nil {
+			return nil, err
+		}
+	}
+	if r.PublishContext, err = p.publishContext(ctx, m.Spec); err != nil {
+		return nil, err
+	}
+	r.VolumeContext, err = p.volumeContext(ctx, v, m)
+	return r, err
+}
+
+func (p *Plugin) callPublish(ctx context.Context, n *node, v volume, m volumemanager.Mount, target string, r *csi.NodePublishVolumeRequest) error {
+	group := ""
+	if n.can.group && m.FSGroup != nil {
+		group = strconv.FormatInt(*m.FSGroup, 10)
+	}
+	r.TargetPath, r.VolumeCapability = target, v.capability(n.can, group)
+	if n.can.stage && !v.inline {
+		r.StagingTargetPath = m.DeviceDir
+	}
+	_, err := n.NodePublishVolume(ctx, r)
+	hidden := maps.Clone(r.Secrets)
+	if text, ok := r.VolumeContext[keyTokens]; ok {
+		hidden = map[string]string{keyTokens: text}
+		maps.Copy(hidden, r.Secrets)
+	}
+	return judge("NodePublishVolume", err, hidden)
+}
+
+// undoPublish removes what a publish that came to nothing has left. If it cannot, it is not known to be nothing.
+func undoPublish(root, dataDir, target string, err error) error {
+	undo := removeTarget(target)
+	if undo == nil && filepath.Dir(target) == dataDir {
+		undo = removeDir(root, dataDir)
+	} else if undo == nil {
+		undo = removeData(dataDir)
+	}
+	if undo != nil {
+		return volumemanager.Uncertain(fmt.Errorf("%w; and to clean up: %w", err, undo))
+	}
+	return err
+}
+
+// applyGroup gives the volume to the fsGroup, if that is the agent's to do.
+func (p *Plugin) applyGroup(ctx context.Context, n *node, v volume, m volumemanager.Mount, target string) error {
+	if m.FSGroup == nil || v.block || n.can.group || !v.agentAppliesGroup(p.driver(v.driver)) {
+		return nil
+	}
+	root, err := os.OpenRoot(target)
+	if err != nil {
+		return tree.Cause(err)
+	}
+	defer root.Close()
+	return ownership.Apply(ctx, root, ".", ownership.Request{Group: *m.FSGroup, Policy: m.ChangePolicy})
+}
+
+// TearDown has the driver take the volume back, and removes the folder.
+func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
+	err := u.Check()
+	if err == nil {
+		err = p.unpublish(ctx, u, u.Dir(), filepath.Join(u.Dir(), targetName))
+	}
+	if err == nil {
+		err = removeDir(u.Root, u.Dir(), targetName)
+	}
+	if err != nil {
+		return named(u.Inner, err)
+	}
+	return nil
+}
+
+// UnmapBlock has the driver take the device back.
+func (p *Plugin) UnmapBlock(ctx context.Context, u volumemanager.Unmount) error {
+	err := u.Check()
+	if err == nil {
+		err = p.unpublish(ctx, u, u.StateDir(), u.BlockPath())
+	}
+	if err == nil {
+		err = errors.Join(removeTarget(u.BlockPath()), removeData(u.StateDir()))
+	}
+	if err != nil {
+		return named(u.Inner, err)
+	}
+	return nil
+}
+
+// unpublish calls the driver if there is something that it could have published.
+func (p *Plugin) unpublish(ctx context.Context, u volumemanager.Unmount, dataDir, target string) error {
+	had, err := readData(u.Root, dataDir)
+	if err != nil {
+		// Cut short by another agent's crash: the spec says what was meant.
+		v, specErr := of(u.Spec, u.Place, "")
+		if specErr != nil {
+			return err
+		}
+		had = &data{DriverName: v.driver, VolumeHandle: v.handle}
+	}
+	if had == nil {
+		return nil // the data is written before anything else
+	}
+	n, ctx, err := p.connect(ctx, had.DriverName)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	_, err = n.NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: had.VolumeHandle, TargetPath: target})
+	if err != nil {
+		return judge("NodeUnpublishVolume", err, nil)
+	}
+	if _, mounted, err := p.options.Mounter.At(target); err != nil || mounted {
+		return errors.Join(err, fmt.Errorf("driver %q left its mount at %s", had.DriverName, target))
+	}
+	return nil
+}
