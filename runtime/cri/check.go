@@ -13,14 +13,20 @@ import (
 // CheckPod implements runtime.Checker: it refuses, all at once, what no CRI
 // runtime could do for us and what this one cannot.
 func (r *Runtime) CheckPod(pod *v1.Pod) error {
-	if fields := refusedFields(pod, r.opts.RuntimeHandlers, r.info); len(fields) > 0 {
+	if fields := refusedFields(pod, &r.opts, r.info); len(fields) > 0 {
 		return &runtime.UnsupportedError{Runtime: r.Name(), Fields: fields}
 	}
 	return nil
 }
 
+const (
+	whyNoImageVolumes  = "this runtime mounts no images"
+	whyNoImageSubPaths = "this runtime mounts whole images only"
+)
+
 // refusedFields lists the fields that cannot be honoured, in the pod's order.
-func refusedFields(pod *v1.Pod, classes map[string]string, info Info) []string {
+func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
+	classes := opts.RuntimeHandlers
 	var fields []string
 	refuse := func(asked bool, field, why string) {
 		if asked {
@@ -28,6 +34,10 @@ func refusedFields(pod *v1.Pod, classes map[string]string, info Info) []string {
 		}
 	}
 	spec := &pod.Spec
+	images := make(map[string]bool)
+	for i := range spec.Volumes {
+		images[spec.Volumes[i].Name] = spec.Volumes[i].Image != nil
+	}
 	for _, group := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
 		for i := 0; ; i++ {
 			ref := runtime.Ref{Group: group, Index: i}
@@ -42,10 +52,18 @@ func refusedFields(pod *v1.Pod, classes map[string]string, info Info) []string {
 				mode := c.VolumeMounts[j].RecursiveReadOnly
 				refuse(mode != nil && *mode == v1.RecursiveReadOnlyEnabled && !handlerOf(pod, classes, info).RecursiveReadOnlyMounts,
 					fmt.Sprintf("%svolumeMounts[%d].recursiveReadOnly", at, j), "this runtime has no such mounts")
+				part := c.VolumeMounts[j].SubPath + c.VolumeMounts[j].SubPathExpr
+				refuse(part != "" && images[c.VolumeMounts[j].Name] && info.ImageVolumes && !info.ImageVolumeSubPaths,
+					fmt.Sprintf("%svolumeMounts[%d].subPath", at, j), whyNoImageSubPaths)
 			}
 		}
 	}
-	refuse(spec.HostUsers != nil && !*spec.HostUsers, "spec.hostUsers", "user namespaces are not supported yet")
+	for i := range spec.Volumes {
+		refuse(spec.Volumes[i].Image != nil && !info.ImageVolumes, fmt.Sprintf("spec.volumes[%d].image", i), whyNoImageVolumes)
+	}
+	if field, why := refuseUsers(pod, opts, info); field != "" {
+		refuse(true, field, why)
+	}
 	refuse(spec.OS != nil && spec.OS.Name != v1.Linux, "spec.os.name", "the node's is linux")
 	if sc := spec.SecurityContext; sc != nil {
 		strict := sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict

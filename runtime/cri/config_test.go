@@ -20,7 +20,7 @@ func TestSandboxConfig(t *testing.T) {
 	spec.Labels = map[string]string{"app": "web", runtime.LabelPodUID: "forged"}
 	spec.Annotations = map[string]string{"a": "b"}
 	opts := &Options{CgroupParent: func(p *v1.Pod) string { return "/pods/" + string(p.UID) }}
-	got, err := sandboxConfig(spec, &api.DNSConfig{Servers: []string{"1.1.1.1"}}, opts)
+	got, err := sandboxConfig(spec, &api.DNSConfig{Servers: []string{"1.1.1.1"}}, nil, opts)
 	require.NoError(t, err)
 	assert.Equal(t, &api.PodSandboxMetadata{Name: "pod-u1", Namespace: "ns", Uid: "u1", Attempt: 3}, got.Metadata)
 	assert.Equal(t, map[string]string{
@@ -33,7 +33,7 @@ func TestSandboxConfig(t *testing.T) {
 	assert.Equal(t, "/pods/u1", got.Linux.CgroupParent)
 
 	spec.HostNetwork = true
-	got, err = sandboxConfig(spec, nil, &Options{})
+	got, err = sandboxConfig(spec, nil, nil, &Options{})
 	require.NoError(t, err)
 	assert.Empty(t, got.Hostname, "the node's is shared: runtimes refuse another")
 	assert.Equal(t, api.NamespaceMode_NODE, got.Linux.SecurityContext.NamespaceOptions.Network)
@@ -55,7 +55,7 @@ func TestPlainHostname(t *testing.T) {
 // config is a container's configuration in a plain sandbox.
 func config(t *testing.T, spec runtime.ContainerSpec, f found) *api.ContainerConfig {
 	t.Helper()
-	sb, err := sandboxConfig(runtime.SandboxSpec{UID: spec.Pod.UID, Namespace: "ns", Name: spec.Pod.Name, LogDirectory: "/logs/pod", Pod: spec.Pod}, nil, &Options{})
+	sb, err := sandboxConfig(runtime.SandboxSpec{UID: spec.Pod.UID, Namespace: "ns", Name: spec.Pod.Name, LogDirectory: "/logs/pod", Pod: spec.Pod}, nil, nil, &Options{})
 	require.NoError(t, err)
 	f.sandbox = &sandbox{config: sb}
 	f.image = &api.Image{Id: "sha256:1"}
@@ -123,55 +123,4 @@ func TestRecordRoundTrip(t *testing.T) {
 		_, _, n = recordOf(map[string]string{runtime.AnnotationRestartCount: bad}, 2)
 		assert.EqualValues(t, 2, n)
 	}
-}
-
-func TestMounts(t *testing.T) {
-	pod := testPod("u1", "main")
-	h2c, both, ifPossible := v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional, v1.RecursiveReadOnlyIfPossible
-	c := &pod.Spec.Containers[0]
-	c.VolumeMounts = []v1.VolumeMount{
-		{Name: "a", MountPath: "/a/", MountPropagation: &h2c}, {Name: "a", MountPath: "/b", MountPropagation: &both},
-		{Name: "ro", MountPath: "/ro", RecursiveReadOnly: &ifPossible, ReadOnly: true},
-	}
-	spec := containerSpecOf(pod, "main")
-	spec.Mounts = []runtime.Mount{
-		{Name: "a", HostPath: "/h/a", ContainerPath: "/a"}, {Name: "a", HostPath: "/h/a", ContainerPath: "/b"},
-		{Name: "ro", HostPath: "/h/ro", ContainerPath: "/ro", ReadOnly: true}, {Name: "extra", HostPath: "/h/x", ContainerPath: "/x"},
-	}
-	f := found{hosts: "/files/etc-hosts", message: "/files/msg", capabilities: Handler{RecursiveReadOnlyMounts: true}}
-	want := []*api.Mount{
-		{HostPath: "/h/a", ContainerPath: "/a", Propagation: api.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
-		{HostPath: "/h/a", ContainerPath: "/b", Propagation: api.MountPropagation_PROPAGATION_BIDIRECTIONAL},
-		{HostPath: "/h/ro", ContainerPath: "/ro", Readonly: true, RecursiveReadOnly: true}, {HostPath: "/h/x", ContainerPath: "/x"},
-		{HostPath: "/files/etc-hosts", ContainerPath: "/etc/hosts"}, {HostPath: "/files/msg", ContainerPath: "/dev/termination-log"},
-	}
-	assert.Equal(t, want, config(t, spec, f).Mounts)
-	f.capabilities = Handler{}
-	assert.False(t, config(t, spec, f).Mounts[2].RecursiveReadOnly, "only if possible")
-
-	c.TerminationMessagePath = "/last/words"
-	assert.Equal(t, "/last/words", config(t, spec, f).Mounts[5].ContainerPath)
-	spec.Mounts = []runtime.Mount{{ContainerPath: "/etc/hosts/"}, {ContainerPath: "/last//words"}}
-	assert.Len(t, config(t, spec, f).Mounts, 2, "what the pod mounts there itself wins")
-}
-
-func TestRefusedFields(t *testing.T) {
-	yes, strict, enabled, class := false, v1.SupplementalGroupsPolicyStrict, v1.RecursiveReadOnlyEnabled, "kata"
-	pod := testPod("u1", "main")
-	assert.Empty(t, refusedFields(pod, nil, Info{}))
-	pod.Spec.HostUsers = &yes
-	pod.Spec.OS = &v1.PodOS{Name: v1.Windows}
-	pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict}
-	pod.Spec.RuntimeClassName = &class
-	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{RecursiveReadOnly: &enabled}}
-	pod.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "gpu"}}
-	assert.Len(t, refusedFields(pod, nil, Info{}), 6)
-	classes := map[string]string{"kata": "kata-qemu"}
-	info := Info{SupplementalGroupsPolicy: true, Handlers: map[string]Handler{"": {}, "kata-qemu": {RecursiveReadOnlyMounts: true}}}
-	assert.Equal(t, []string{
-		"spec.containers[0].resources.claims (there is nobody who allocates devices)",
-		"spec.hostUsers (user namespaces are not supported yet)", "spec.os.name (the node's is linux)",
-	}, refusedFields(pod, classes, info))
-	delete(info.Handlers, "kata-qemu")
-	assert.Contains(t, refusedFields(pod, classes, info), "spec.runtimeClassName (the runtime has no handler of that class)")
 }

@@ -52,6 +52,9 @@ func (r *Runtime) find(ctx context.Context, id runtime.SandboxID, spec runtime.C
 	if f.image == nil {
 		return f, fmt.Errorf("image %q is not on the node", spec.Image)
 	}
+	if f.volumeImages, err = r.findVolumeImages(ctx, spec); err != nil {
+		return f, err
+	}
 	if f.target, err = r.ephemeralTarget(ctx, spec); err != nil {
 		return f, err
 	}
@@ -71,6 +74,44 @@ func (r *Runtime) find(ctx context.Context, id runtime.SandboxID, spec runtime.C
 		}
 	}
 	return f, nil
+}
+
+// findVolumeImages looks for the images that are mounted. One that is not there is
+// left out.
+func (r *Runtime) findVolumeImages(ctx context.Context, spec runtime.ContainerSpec) (map[string]*api.Image, error) {
+	var out map[string]*api.Image
+	for _, m := range spec.Mounts {
+		if m.Image == "" || out[m.Image] != nil {
+			continue
+		}
+		if err := r.refuseImageMount(&m); err != nil {
+			return nil, err
+		}
+		image, err := r.imageStatus(ctx, m.Image)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = make(map[string]*api.Image)
+		}
+		out[m.Image] = image
+	}
+	return out, nil
+}
+
+// refuseImageMount is for specs that say more than their pod, which CheckPod has
+// seen.
+func (r *Runtime) refuseImageMount(m *runtime.Mount) error {
+	var field string
+	switch {
+	case !r.info.ImageVolumes:
+		field = "ContainerSpec.Mounts.Image (" + whyNoImageVolumes + ")"
+	case m.ImageSubPath != "" && !r.info.ImageVolumeSubPaths:
+		field = "ContainerSpec.Mounts.ImageSubPath (" + whyNoImageSubPaths + ")"
+	default:
+		return nil
+	}
+	return &runtime.UnsupportedError{Runtime: r.Name(), Fields: []string{field}}
 }
 
 func (r *Runtime) create(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec, f found) (string, error) {

@@ -277,7 +277,7 @@ func TestRefusedPod(t *testing.T) {
 	require.ErrorAs(t, rt.CheckPod(pod), &refused)
 	assert.Equal(t, []string{
 		"spec.containers[0].volumeDevices (block devices cannot be attached)",
-		"spec.hostUsers (user namespaces are not supported yet)",
+		"spec.hostUsers (this node has no IDs for user namespaces)",
 		"spec.runtimeClassName (the node has no such class)",
 	}, refused.Fields)
 	_, err := rt.RunSandbox(t.Context(), sandboxSpecOf(pod))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,6 +29,8 @@ type found struct {
 	hosts        string // the pod's hosts file; empty: none
 	capabilities Handler
 	node         node
+
+	volumeImages map[string]*api.Image // those that are mounted, by reference
 }
 
 // containerConfig is what the runtime is told to make of spec. Errors begin
@@ -41,8 +42,13 @@ func containerConfig(spec runtime.ContainerSpec, f found, opts *Options) (*api.C
 		return nil, err
 	}
 	security.NamespaceOptions = containerNamespaces(pod, f.target)
+	security.NamespaceOptions.UsernsOptions = usersOf(f.sandbox)
 	security.NamespaceOptions.Network = f.sandbox.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork()
 	logPath, err := relativeLogPath(f.sandbox.config.GetLogDirectory(), spec.LogPath)
+	if err != nil {
+		return nil, err
+	}
+	mounted, err := mounts(spec, f)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +62,7 @@ func containerConfig(spec runtime.ContainerSpec, f found, opts *Options) (*api.C
 		Args:        spec.Args,
 		WorkingDir:  spec.WorkingDir,
 		Envs:        keyValues(spec.Env),
-		Mounts:      mounts(spec, f),
+		Mounts:      mounted,
 		Labels:      labels,
 		Annotations: annotations(spec),
 		LogPath:     logPath,
@@ -119,52 +125,6 @@ func annotations(spec runtime.ContainerSpec) map[string]string {
 // message.
 func messageTarget(c *v1.Container) string {
 	return cmp.Or(c.TerminationMessagePath, v1.TerminationMessagePathDefault)
-}
-
-// mounts are those of the spec, the hosts file and the termination message.
-func mounts(spec runtime.ContainerSpec, f found) []*api.Mount {
-	var out []*api.Mount
-	for _, m := range spec.Mounts {
-		out = append(out, mount(m, spec.Container, f.capabilities))
-	}
-	for _, extra := range []struct{ host, container string }{{f.hosts, hostsPath}, {f.message, messageTarget(spec.Container)}} {
-		if extra.host != "" && !isMounted(spec.Mounts, extra.container) {
-			out = append(out, &api.Mount{HostPath: extra.host, ContainerPath: extra.container})
-		}
-	}
-	return out
-}
-
-// mount adds to what the volumes say what the container's volumeMount says.
-func mount(m runtime.Mount, c *v1.Container, handler Handler) *api.Mount {
-	out := &api.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly}
-	i := slices.IndexFunc(c.VolumeMounts, func(v v1.VolumeMount) bool {
-		return v.Name == m.Name && filepath.Clean(v.MountPath) == filepath.Clean(m.ContainerPath)
-	})
-	if i < 0 {
-		return out
-	}
-	v := &c.VolumeMounts[i]
-	if v.MountPropagation != nil {
-		switch *v.MountPropagation {
-		case v1.MountPropagationHostToContainer:
-			out.Propagation = api.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
-		case v1.MountPropagationBidirectional:
-			out.Propagation = api.MountPropagation_PROPAGATION_BIDIRECTIONAL
-		}
-	}
-	if v.RecursiveReadOnly != nil && *v.RecursiveReadOnly != v1.RecursiveReadOnlyDisabled {
-		// Enabled on a runtime without has been refused.
-		private := out.Propagation == api.MountPropagation_PROPAGATION_PRIVATE
-		out.RecursiveReadOnly = out.Readonly && private && handler.RecursiveReadOnlyMounts
-	}
-	return out
-}
-
-func isMounted(mounts []runtime.Mount, containerPath string) bool {
-	return slices.ContainsFunc(mounts, func(m runtime.Mount) bool {
-		return filepath.Clean(m.ContainerPath) == filepath.Clean(containerPath)
-	})
 }
 
 // stopSignal is the signal that asks the container to end; runtimes before CRI

@@ -179,7 +179,7 @@ func TestEventsAreOfferedBySilence(t *testing.T) {
 
 func TestMajorVersion(t *testing.T) {
 	for version, want := range map[string]int{"1.6.20~ds1": 1, "v2.4.2": 2, "2.0.0-rc.1": 2, "": -1, "devel": -1} {
-		assert.Equal(t, want, majorVersion(version), version)
+		assert.Equal(t, want, release(version).major, version)
 	}
 }
 

@@ -14,7 +14,10 @@ import (
 // node is what configurations depend on and stays as it is while the machine
 // runs.
 type node struct {
-	memory    int64    // bytes
+	memory    int64 // bytes
+	swap      int64 // bytes; only if there is a policy for it
+	policy    SwapPolicy
+	qos       *MemoryQoS
 	cgroup2   bool     // the unified hierarchy is the only one
 	hugePages []string // sizes in the CRI's words, as in "2MB"
 }
@@ -22,18 +25,19 @@ type node struct {
 // lookAtNode reads what the options do not say. A machine that does not tell
 // its memory is an error; the rest counts as not there.
 func lookAtNode(opts Options) (node, error) {
-	n := node{memory: opts.MemoryCapacity}
-	if n.memory == 0 {
-		text, err := os.ReadFile("/proc/meminfo")
-		if err != nil {
-			return n, fmt.Errorf("find the memory of the machine, which Options.MemoryCapacity does not say: %w", err)
-		}
-		if n.memory, err = parseMemTotal(string(text)); err != nil {
-			return n, fmt.Errorf("/proc/meminfo: %w", err)
-		}
+	n := node{memory: opts.MemoryCapacity, swap: opts.SwapCapacity, policy: opts.Swap, qos: opts.MemoryQoS}
+	if err := n.readMeminfo(opts); err != nil {
+		return n, err
 	}
 	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
 	n.cgroup2 = err == nil
+	switch {
+	case n.cgroup2:
+	case n.qos != nil:
+		return n, errors.New("Options.MemoryQoS: the node has no cgroup v2")
+	case n.policy != SwapOfRuntime:
+		return n, errors.New("Options.Swap: the node has no cgroup v2")
+	}
 	entries, _ := os.ReadDir("/sys/kernel/mm/hugepages")
 	for _, e := range entries {
 		if size, ok := hugePageSize(e.Name()); ok {
@@ -44,18 +48,42 @@ func lookAtNode(opts Options) (node, error) {
 	return n, nil
 }
 
-// parseMemTotal returns MemTotal in bytes.
-func parseMemTotal(meminfo string) (int64, error) {
+// readMeminfo looks for what opts do not say.
+func (n *node) readMeminfo(opts Options) error {
+	wantSwap := n.swap == 0 && n.policy == LimitedSwap
+	if n.memory != 0 && !wantSwap {
+		return nil
+	}
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return fmt.Errorf("find the memory of the machine, which Options.MemoryCapacity and SwapCapacity do not say: %w", err)
+	}
+	if n.memory == 0 {
+		if n.memory, err = parseMeminfo(string(text), "MemTotal"); err == nil && n.memory == 0 {
+			err = errors.New("MemTotal is 0")
+		}
+	}
+	if err == nil && wantSwap {
+		n.swap, err = parseMeminfo(string(text), "SwapTotal")
+	}
+	if err != nil {
+		return fmt.Errorf("/proc/meminfo: %w", err)
+	}
+	return nil
+}
+
+// parseMeminfo returns one of the values in bytes.
+func parseMeminfo(meminfo, key string) (int64, error) {
 	for line := range strings.Lines(meminfo) {
 		f := strings.Fields(line)
-		if len(f) != 3 || f[0] != "MemTotal:" || f[2] != "kB" {
+		if len(f) != 3 || f[0] != key+":" || f[2] != "kB" {
 			continue
 		}
-		if n, err := strconv.ParseInt(f[1], 10, 64); err == nil && n > 0 && n < 1<<50 {
+		if n, err := strconv.ParseInt(f[1], 10, 64); err == nil && n >= 0 && n < 1<<50 {
 			return n << 10, nil
 		}
 	}
-	return 0, errors.New("has no MemTotal")
+	return 0, fmt.Errorf("has no %s", key)
 }
 
 // hugePageSize turns the kernel's "hugepages-2048kB" into the CRI's "2MB".

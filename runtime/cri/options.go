@@ -44,6 +44,21 @@ type Options struct {
 	// decides whom the kernel's OOM killer takes first. Defaults to MemTotal of
 	// /proc/meminfo.
 	MemoryCapacity int64
+	// UserNamespaces returns which of the node's IDs a pod with hostUsers: false
+	// gets, for its sandbox and its containers. It may be called concurrently, and
+	// must return the same for a pod for as long as that has a sandbox; no other
+	// pod may have any of them. Its error is that of the call. Defaults to nil:
+	// such pods are refused.
+	UserNamespaces func(pod *v1.Pod) (IDMapping, error)
+	// MemoryQoS sets memory.min and memory.high. It needs cgroup v2. Defaults to
+	// nil: neither is set.
+	MemoryQoS *MemoryQoS
+	// Swap sets memory.swap.max. All but the default need cgroup v2. Defaults to
+	// leaving it to the runtime.
+	Swap SwapPolicy
+	// SwapCapacity is the node's swap in bytes, for LimitedSwap. Defaults to
+	// SwapTotal of /proc/meminfo.
+	SwapCapacity int64
 	// ParallelInspections bounds how many containers and sandboxes of one call
 	// are looked at at a time. Defaults to 8.
 	ParallelInspections int
@@ -73,6 +88,14 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("cri: Options.Root: %q is not absolute", o.Root)
 	case o.MemoryCapacity < 0:
 		return o, fmt.Errorf("cri: Options.MemoryCapacity is %d: want 0 or more", o.MemoryCapacity)
+	case o.SwapCapacity < 0:
+		return o, fmt.Errorf("cri: Options.SwapCapacity is %d: want 0 or more", o.SwapCapacity)
+	case o.Swap != SwapOfRuntime && o.Swap != NoSwap && o.Swap != LimitedSwap:
+		return o, fmt.Errorf("cri: Options.Swap: %q is not known", o.Swap)
+	case o.MemoryQoS != nil && !(o.MemoryQoS.ThrottlingFactor >= 0 && o.MemoryQoS.ThrottlingFactor <= 1): // nor NaN
+		return o, fmt.Errorf("cri: Options.MemoryQoS.ThrottlingFactor is %v: want 0 to 1", o.MemoryQoS.ThrottlingFactor)
+	case o.MemoryQoS != nil && o.MemoryQoS.Allocatable < 0:
+		return o, fmt.Errorf("cri: Options.MemoryQoS.Allocatable is %d: want 0 or more", o.MemoryQoS.Allocatable)
 	case o.ParallelInspections < 0:
 		return o, fmt.Errorf("cri: Options.ParallelInspections is %d: want 0 or more", o.ParallelInspections)
 	}
@@ -93,6 +116,13 @@ func (o Options) complete() (Options, error) {
 		if _, err := netip.ParseAddr(s); err != nil {
 			return o, fmt.Errorf("cri: Options.DNS.Servers: %w", err)
 		}
+	}
+	if o.MemoryQoS != nil {
+		own := *o.MemoryQoS
+		if own.ThrottlingFactor == 0 {
+			own.ThrottlingFactor = 0.9
+		}
+		o.MemoryQoS = &own
 	}
 	o.DNS.Servers = slices.Clone(o.DNS.Servers)
 	o.RuntimeHandlers = maps.Clone(o.RuntimeHandlers)

@@ -37,6 +37,13 @@ type Info struct {
 	// SupplementalGroupsPolicy says that the runtime honours the field of that
 	// name in the pod's security context.
 	SupplementalGroupsPolicy bool
+	// UserNamespacesHostNetwork says that a pod may be on the host network and in a
+	// user namespace.
+	UserNamespacesHostNetwork bool
+	// ImageVolumes says that images can be mounted as volumes, and
+	// ImageVolumeSubPaths that parts of them can. The CRI has no word for it: it is
+	// known of containerd (2.1, 2.2) and CRI-O (1.31, 1.33) by their versions.
+	ImageVolumes, ImageVolumeSubPaths bool
 	// Conditions are those of the moment of Dial.
 	Conditions []Condition
 }
@@ -114,6 +121,7 @@ func (r *Runtime) probe(ctx context.Context) (Info, error) {
 	case config.GetLinux() != nil:
 		info.CgroupDriver = strings.ToLower(config.GetLinux().GetCgroupDriver().String())
 	}
+	info.ImageVolumes, info.ImageVolumeSubPaths = imageVolumes(info.Name, info.Version)
 	info.Events, err = r.probeEvents(ctx, info)
 	return info, err
 }
@@ -145,6 +153,7 @@ func addStatus(info *Info, answer *api.StatusResponse) {
 			UserNamespaces:          h.GetFeatures().GetUserNamespaces(),
 		}
 	}
+	info.UserNamespacesHostNetwork = answer.GetFeatures().GetUserNamespacesHostNetwork()
 	info.SupplementalGroupsPolicy = answer.GetFeatures().GetSupplementalGroupsPolicy()
 }
 
@@ -172,7 +181,7 @@ func falseConditions(have []Condition, types ...string) error {
 // who just asks takes it away from another; what is known is not asked.
 func (r *Runtime) probeEvents(ctx context.Context, info Info) (bool, error) {
 	if info.Name == "containerd" {
-		return majorVersion(info.Version) >= 2, nil
+		return !release(info.Version).before(2, 0), nil
 	}
 	limited, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
@@ -188,12 +197,37 @@ func (r *Runtime) probeEvents(ctx context.Context, info Info) (bool, error) {
 	return err == nil || limited.Err() != nil && !errors.Is(err, io.EOF) || status.Code(err) == codes.DeadlineExceeded, nil
 }
 
-// majorVersion reads the first number of "v2.4.2"; -1 if there is none.
-func majorVersion(version string) int {
-	first, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	n, err := strconv.Atoi(first)
-	if err != nil {
-		return -1
+// imageVolumes tells from a runtime's version whether it mounts images, and parts
+// of them. An older one would ignore what it does not know of the request.
+func imageVolumes(name, version string) (whole, parts bool) {
+	at := release(version)
+	switch name {
+	case "containerd":
+		return !at.before(2, 1), !at.before(2, 2)
+	case "cri-o":
+		return !at.before(1, 31), !at.before(1, 33)
+	default:
+		return false, false
 	}
-	return n
+}
+
+// version is the first two numbers of one; -1 for what is no number.
+type version struct{ major, minor int }
+
+// release reads "v2.4.2".
+func release(text string) version {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(text, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	number := func(s string) int {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	return version{number(major), number(minor)}
+}
+
+func (v version) before(major, minor int) bool {
+	return v.major < major || v.major == major && v.minor < minor
 }

@@ -3,6 +3,8 @@
 package cri
 
 import (
+	"maps"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -110,6 +112,12 @@ func containerResources(pod *v1.Pod, c *v1.Container, group runtime.Group, n nod
 	if n.cgroup2 {
 		// One process killed for memory takes its container with it (1.28).
 		out.Unified = map[string]string{"memory.oom.group": "1"}
+		if n.policy != SwapOfRuntime {
+			out.Unified[memorySwapMax] = strconv.FormatInt(n.policy.swapOf(pod, d, n), 10)
+		}
+		if n.qos != nil {
+			maps.Copy(out.Unified, n.qos.unifiedMemory(d, n))
+		}
 	}
 	return out
 }

@@ -176,11 +176,11 @@ func TestOOMScore(t *testing.T) {
 }
 
 func TestMemTotal(t *testing.T) {
-	n, err := parseMemTotal("MemFree:  1 kB\nMemTotal:       16384 kB\n")
+	n, err := parseMeminfo("MemFree:  1 kB\nMemTotal:       16384 kB\n", "MemTotal")
 	assert.NoError(t, err)
 	assert.EqualValues(t, 16<<20, n)
-	for _, bad := range []string{"", "MemTotal: x kB", "MemTotal: 5 MB", "MemTotal: 0 kB"} {
-		_, err := parseMemTotal(bad)
+	for _, bad := range []string{"", "MemTotal: x kB", "MemTotal: 5 MB", "MemTotal: -1 kB"} {
+		_, err := parseMeminfo(bad, "MemTotal")
 		assert.Error(t, err, bad)
 	}
 }
@@ -189,7 +189,7 @@ func TestUpdateSaysWhatIsNotLimited(t *testing.T) {
 	values := func(r *api.LinuxContainerResources) []int64 {
 		return []int64{r.GetCpuShares(), r.GetCpuQuota(), r.GetCpuPeriod(), r.GetMemoryLimitInBytes()}
 	}
-	assert.Equal(t, []int64{2, -1, 100000, -1}, values(updateOf(demand{})))
-	assert.Equal(t, []int64{512, 100000, 100000, 1 << 20}, values(updateOf(demand{cpuRequest: 500, cpuLimit: 1000, memoryLimit: 1 << 20})))
-	assert.Empty(t, resourcesOf(updateOf(demand{})).Limits, "what is not limited is not reported as limited")
+	assert.Equal(t, []int64{2, -1, 100000, -1}, values(updateOf(demand{}, node{})))
+	assert.Equal(t, []int64{512, 100000, 100000, 1 << 20}, values(updateOf(demand{cpuRequest: 500, cpuLimit: 1000, memoryLimit: 1 << 20}, node{})))
+	assert.Empty(t, resourcesOf(updateOf(demand{}, node{})).Limits, "what is not limited is not reported as limited")
 }

@@ -36,7 +36,11 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 	if err := r.CheckPod(spec.Pod); err != nil {
 		return "", err
 	}
-	config, err := r.sandboxConfig(spec)
+	users, err := r.opts.users(spec.Pod)
+	if err != nil {
+		return "", err
+	}
+	config, err := r.sandboxConfig(spec, users)
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +66,7 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 
 // sandboxConfig reads the node's resolv.conf, which may have changed, and makes
 // the configuration.
-func (r *Runtime) sandboxConfig(spec runtime.SandboxSpec) (*api.PodSandboxConfig, error) {
+func (r *Runtime) sandboxConfig(spec runtime.SandboxSpec, users *api.UserNamespace) (*api.PodSandboxConfig, error) {
 	var host resolver
 	if wantsHostDNS(spec.Pod) {
 		text, err := os.ReadFile(r.opts.DNS.ResolvConf)
@@ -76,7 +80,7 @@ func (r *Runtime) sandboxConfig(spec runtime.SandboxSpec) (*api.PodSandboxConfig
 		r.log.Warn("DNS settings beyond what a resolv.conf can hold are left out",
 			zap.String("pod", spec.Namespace+"/"+spec.Name), zap.String("podUID", string(spec.UID)), zap.Strings("dropped", dropped))
 	}
-	return sandboxConfig(spec, dns, &r.opts)
+	return sandboxConfig(spec, dns, users, &r.opts)
 }
 
 func (r *Runtime) remember(id runtime.SandboxID, s *sandbox) {
@@ -123,11 +127,23 @@ func (r *Runtime) sandboxFor(ctx context.Context, id runtime.SandboxID, spec run
 	found := &sandbox{ips: sandboxIPs(st)}
 	if s != nil {
 		found.config = s.config
-	} else if found.config, err = r.sandboxConfig(foundSandbox(st, spec)); err != nil {
+	} else if found.config, err = r.foundConfig(st, spec); err != nil {
 		return nil, err
 	}
 	r.remember(id, found)
 	return found, nil
+}
+
+// foundConfig is the configuration of a sandbox that somebody else made.
+func (r *Runtime) foundConfig(st *api.PodSandboxStatus, spec runtime.ContainerSpec) (*api.PodSandboxConfig, error) {
+	users := st.GetLinux().GetNamespaces().GetOptions().GetUsernsOptions()
+	if users == nil { // the runtime does not tell, or there are none
+		var err error
+		if users, err = r.opts.users(spec.Pod); err != nil {
+			return nil, err
+		}
+	}
+	return r.sandboxConfig(foundSandbox(st, spec), users)
 }
 
 func (r *Runtime) sandboxStatus(ctx context.Context, id string) (*api.PodSandboxStatus, error) {

@@ -21,8 +21,9 @@ import (
 // tell it again.
 const annotationHostname = "keelson.dev/hostname"
 
-// sandboxConfig is what the runtime is told to make of spec.
-func sandboxConfig(spec runtime.SandboxSpec, dns *api.DNSConfig, opts *Options) (*api.PodSandboxConfig, error) {
+// sandboxConfig is what the runtime is told to make of spec. users is the pod's
+// user namespace; nil: the node's.
+func sandboxConfig(spec runtime.SandboxSpec, dns *api.DNSConfig, users *api.UserNamespace, opts *Options) (*api.PodSandboxConfig, error) {
 	pod := spec.Pod
 	switch {
 	case pod == nil:
@@ -36,6 +37,7 @@ func sandboxConfig(spec runtime.SandboxSpec, dns *api.DNSConfig, opts *Options) 
 	if err != nil {
 		return nil, err
 	}
+	security.NamespaceOptions.UsernsOptions = users
 	security.NamespaceOptions.Network = networkMode(spec.HostNetwork)
 	if spec.HostNetwork {
 		spec.Hostname = "" // the node's: they share it

@@ -35,7 +35,7 @@ func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, w
 		return fmt.Errorf("UpdateContainerResources: the container is %s, not running", stateOf(state))
 	}
 	_, err = do(ctx, callTimeout, "UpdateContainerResources", r.cri.UpdateContainerResources,
-		&api.UpdateContainerResourcesRequest{ContainerId: id.ID, Linux: updateOf(demandOf(&want))})
+		&api.UpdateContainerResourcesRequest{ContainerId: id.ID, Linux: updateOf(demandOf(&want), r.node)})
 	return err
 }
 
@@ -44,13 +44,16 @@ func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, w
 const noLimit = -1
 
 // updateOf says all that d does, and what it does not limit.
-func updateOf(d demand) *api.LinuxContainerResources {
+func updateOf(d demand, n node) *api.LinuxContainerResources {
 	out := d.linuxResources()
 	if out.CpuQuota == 0 {
 		out.CpuQuota = noLimit
 	}
 	if out.MemoryLimitInBytes == 0 {
 		out.MemoryLimitInBytes = noLimit
+	}
+	if n.qos != nil {
+		out.Unified = n.qos.unifiedMemory(d, n)
 	}
 	return out
 }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"math"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+func TestMemoryQoS(t *testing.T) {
+	const mib = 1 << 20
+	page := int64(os.Getpagesize())
+	n := node{memory: 1000 * mib}
+	for _, tt := range []struct {
+		name        string
+		qos         MemoryQoS
+		d           demand
+		min, high   string
+		highInBytes int64 // instead of high
+	}{
+		{"nothing asked for", MemoryQoS{ThrottlingFactor: 0.9}, demand{}, "0", "max", 0},
+		{"the request is the limit", MemoryQoS{ThrottlingFactor: 0.9}, demand{memoryRequest: 10 * mib, memoryLimit: 10 * mib}, "10485760", "max", 0},
+		{"between the two", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 10 * mib, memoryLimit: 20 * mib}, "10485760", "", 15 * mib},
+		{"whole pages", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 10 * mib, memoryLimit: 10*mib + 4*page + 2}, "10485760", "", 10*mib + 2*page},
+		{"less than a page", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 10 * mib, memoryLimit: 10*mib + 4}, "10485760", "max", 0},
+		{"a limit only", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryLimit: 20 * mib}, "0", "", 10 * mib},
+		{"no limit", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 10 * mib}, "10485760", "", 505 * mib},
+		{"no limit, and part of the node", MemoryQoS{ThrottlingFactor: 0.5, Allocatable: 500 * mib}, demand{memoryRequest: 10 * mib}, "10485760", "", 255 * mib},
+		{"more than there is", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 2000 * mib}, "2097152000", "max", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := tt.qos.unifiedMemory(tt.d, n)
+			assert.Equal(t, tt.min, got["memory.min"])
+			if tt.highInBytes == 0 {
+				assert.Equal(t, tt.high, got["memory.high"])
+			}
+			assert.Equal(t, tt.highInBytes, tt.qos.high(tt.d, n))
+		})
+	}
+}
+
+func TestSwap(t *testing.T) {
+	n := node{memory: 1000, swap: 500}
+	ask := requires(list("memory", "100"), list("memory", "200"))
+	for _, tt := range []struct {
+		name   string
+		policy SwapPolicy
+		edit   func(p *v1.Pod)
+		want   int64
+	}{
+		{"none", NoSwap, func(*v1.Pod) {}, 0},
+		{"its part", LimitedSwap, func(*v1.Pod) {}, 50},
+		{"no request", LimitedSwap, func(p *v1.Pod) { p.Spec.Containers[0].Resources = requires(list("cpu", "1"), nil) }, 0},
+		{"the request is the limit", LimitedSwap, func(p *v1.Pod) { p.Spec.Containers[0].Resources = requires(nil, list("memory", "100")) }, 0},
+		{"guaranteed", LimitedSwap, func(p *v1.Pod) { p.Status.QOSClass = v1.PodQOSGuaranteed }, 0},
+		{"critical", LimitedSwap, func(p *v1.Pod) { p.Spec.Priority = pointer(int32(2_000_000_000)) }, 0},
+		{"less than critical", LimitedSwap, func(p *v1.Pod) { p.Spec.Priority = pointer(int32(1_999_999_999)) }, 50},
+		{"static", LimitedSwap, func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }, 0},
+		{"from the API", LimitedSwap, func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.source": "api"} }, 50},
+		{"a mirror", LimitedSwap, func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.mirror": "x"} }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := testPod("u1", "main")
+			pod.Spec.Containers[0].Resources = ask
+			tt.edit(pod)
+			assert.Equal(t, tt.want, tt.policy.swapOf(pod, demandOf(&pod.Spec.Containers[0].Resources), n))
+		})
+	}
+}
+
+// None of it is done unless it is asked for, nor without cgroup v2.
+func TestMemoryOptionsAreOff(t *testing.T) {
+	pod := testPod("u1", "main")
+	pod.Spec.Containers[0].Resources = requires(list("memory", "100Mi"), list("memory", "200Mi"))
+	unified := func(n node) map[string]string {
+		n.memory = 1 << 30
+		return containerResources(pod, &pod.Spec.Containers[0], runtime.GroupRegular, n).GetUnified()
+	}
+	qos := &MemoryQoS{ThrottlingFactor: 0.5}
+	assert.Equal(t, map[string]string{"memory.oom.group": "1"}, unified(node{cgroup2: true}))
+	assert.Equal(t, map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"}, unified(node{cgroup2: true, policy: NoSwap}))
+	assert.Equal(t, map[string]string{"memory.oom.group": "1", "memory.min": "104857600", "memory.high": "157286400"}, unified(node{cgroup2: true, qos: qos}))
+	assert.Nil(t, unified(node{policy: NoSwap, qos: qos}))
+	assert.Nil(t, updateOf(demand{memoryRequest: 5}, node{}).GetUnified())
+	assert.Equal(t, map[string]string{"memory.min": "0", "memory.high": "max"}, updateOf(demand{}, node{qos: qos}).GetUnified(), "what was there is taken away")
+
+	for _, bad := range []Options{
+		{Swap: "odd"}, {SwapCapacity: -1}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: 1.1}}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: math.NaN()}},
+		{MemoryQoS: &MemoryQoS{Allocatable: -1}},
+	} {
+		bad.Root = "/x"
+		_, err := bad.complete()
+		assert.ErrorContains(t, err, "cri: Options.")
+	}
+	own := Options{Root: "/x", MemoryQoS: &MemoryQoS{}}
+	done, err := own.complete()
+	require.NoError(t, err)
+	assert.InDelta(t, 0.9, done.MemoryQoS.ThrottlingFactor, 1e-9)
+	assert.Zero(t, own.MemoryQoS.ThrottlingFactor, "the caller's is not written")
+
+	here, err := lookAtNode(Options{MemoryCapacity: 1})
+	require.NoError(t, err)
+	for _, opts := range []Options{{MemoryCapacity: 1, Swap: NoSwap}, {MemoryCapacity: 1, MemoryQoS: qos}} {
+		_, err := lookAtNode(opts)
+		assert.Equal(t, here.cgroup2, err == nil, "%v", err)
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	api "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// mounts are those of the spec, the hosts file and the termination message. In a
+// user namespace each shows its files' owners as they are on the node.
+func mounts(spec runtime.ContainerSpec, f found) ([]*api.Mount, error) {
+	var out []*api.Mount
+	for _, m := range spec.Mounts {
+		one, err := mount(m, spec.Container, f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	for _, extra := range []struct{ host, container string }{{f.hosts, hostsPath}, {f.message, messageTarget(spec.Container)}} {
+		if extra.host != "" && !isMounted(spec.Mounts, extra.container) {
+			out = append(out, &api.Mount{HostPath: extra.host, ContainerPath: extra.container})
+		}
+	}
+	if users := usersOf(f.sandbox); users != nil {
+		for _, m := range out {
+			m.UidMappings, m.GidMappings = users.GetUids(), users.GetGids()
+		}
+	}
+	return out, nil
+}
+
+// mount adds to what the volumes say what the container's volumeMount says. The
+// errors begin with the field's path below the container.
+func mount(m runtime.Mount, c *v1.Container, f found) (*api.Mount, error) {
+	out := &api.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, SelinuxRelabel: m.SELinuxRelabel}
+	i := slices.IndexFunc(c.VolumeMounts, func(v v1.VolumeMount) bool {
+		return v.Name == m.Name && filepath.Clean(v.MountPath) == filepath.Clean(m.ContainerPath)
+	})
+	at := "mount " + m.Name
+	var v v1.VolumeMount
+	if i >= 0 {
+		at, v = fmt.Sprintf("volumeMounts[%d]", i), c.VolumeMounts[i]
+	}
+	var err error
+	if out.Propagation, err = propagation(v.MountPropagation, c); err != nil {
+		return nil, fmt.Errorf("%s.mountPropagation: %w", at, err)
+	}
+	if out.RecursiveReadOnly, err = recursiveReadOnly(v, out, f.capabilities); err != nil {
+		return nil, fmt.Errorf("%s.recursiveReadOnly: %w", at, err)
+	}
+	if m.Image == "" {
+		return out, nil
+	}
+	if err := imageMount(out, m, f); err != nil {
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	return out, nil
+}
+
+// propagation is nobody's, the node's to the container, or both ways: that is for
+// privileged containers only, whose mounts the node then sees.
+func propagation(mode *v1.MountPropagationMode, c *v1.Container) (api.MountPropagation, error) {
+	if mode == nil {
+		return api.MountPropagation_PROPAGATION_PRIVATE, nil
+	}
+	switch *mode {
+	case v1.MountPropagationNone:
+		return api.MountPropagation_PROPAGATION_PRIVATE, nil
+	case v1.MountPropagationHostToContainer:
+		return api.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, nil
+	case v1.MountPropagationBidirectional:
+		if c.SecurityContext == nil || !isSet(c.SecurityContext.Privileged) {
+			return 0, errors.New("Bidirectional is for privileged containers")
+		}
+		return api.MountPropagation_PROPAGATION_BIDIRECTIONAL, nil
+	default:
+		return 0, fmt.Errorf("%q is not known", *mode)
+	}
+}
+
+// recursiveReadOnly reports whether what is mounted below is read-only, too. Such
+// a mount has to be read-only itself, and private (1.33). Where it is only wished
+// for, the runtime's abilities decide; Enabled without them has been refused.
+func recursiveReadOnly(v v1.VolumeMount, m *api.Mount, handler Handler) (bool, error) {
+	if v.RecursiveReadOnly == nil {
+		return false, nil
+	}
+	switch *v.RecursiveReadOnly {
+	case v1.RecursiveReadOnlyDisabled:
+		return false, nil
+	case v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible:
+	default:
+		return false, fmt.Errorf("%q is not known", *v.RecursiveReadOnly)
+	}
+	switch {
+	case !m.GetReadonly():
+		return false, errors.New("the mount is not read-only")
+	case m.GetPropagation() != api.MountPropagation_PROPAGATION_PRIVATE:
+		return false, errors.New("the mount has a mountPropagation")
+	}
+	return handler.RecursiveReadOnlyMounts, nil
+}
+
+// imageMount makes out a mount of an image that is on the node.
+func imageMount(out *api.Mount, m runtime.Mount, f found) error {
+	image := f.volumeImages[m.Image]
+	switch {
+	case m.HostPath != "":
+		return errors.New("want a path of the node or an image, not both")
+	case m.ImageSubPath != "" && (!filepath.IsLocal(m.ImageSubPath) || strings.ContainsRune(m.ImageSubPath, 0)):
+		return errors.New("the path in the image is not relative, or leaves it")
+	case out.Propagation != api.MountPropagation_PROPAGATION_PRIVATE:
+		return errors.New("an image's mount is private")
+	case image == nil:
+		return fmt.Errorf("image %q is not on the node", m.Image)
+	}
+	out.Image = &api.ImageSpec{Image: image.GetId(), UserSpecifiedImage: m.Image}
+	out.ImageSubPath, out.Readonly, out.SelinuxRelabel = m.ImageSubPath, true, false
+	return nil
+}
+
+func isMounted(mounts []runtime.Mount, containerPath string) bool {
+	return slices.ContainsFunc(mounts, func(m runtime.Mount) bool {
+		return filepath.Clean(m.ContainerPath) == filepath.Clean(containerPath)
+	})
+}
