@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-dev/keelson/podconfig/url"
 )
 
 // errHelp says that --help was asked for and answered.
@@ -19,7 +23,13 @@ var errHelp = errors.New("help")
 
 // flags are the command line. Names are the kubelet's where the meaning is.
 type flags struct {
-	manifests string // file or folder
+	manifests string // file or folder, may be empty
+
+	manifestURL string
+	urlHeaders  map[string]string
+	urlPeriod   time.Duration
+	kubeconfig  string
+
 	endpoint  string
 	root      string
 	logs      string
@@ -39,6 +49,8 @@ const usage = `Usage: nodeagent [PATH] [flags]
 
 Runs the pods whose manifests are in PATH, a folder or a file, and keeps them
 running. Add, edit or remove a manifest and the pods follow. Ctrl-C stops them.
+Pods may also come from a URL and from an API server. What these two said last is
+kept in ROOT-DIR, so that a node that starts without them runs what it ran.
 
 Flags:
 `
@@ -48,6 +60,10 @@ func parseFlags(args []string) (flags, error) {
 	set := pflag.NewFlagSet("nodeagent", pflag.ContinueOnError)
 	set.SortFlags = false
 	set.StringVar(&f.manifests, "pod-manifest-path", "", "folder or file with pod manifests; same as PATH")
+	set.StringVar(&f.manifestURL, "manifest-url", "", "URL of a pod manifest, or of a list of them")
+	set.StringToStringVar(&f.urlHeaders, "manifest-url-header", nil, "headers for --manifest-url, as key=value; a secret is better kept in a file that only you may read")
+	set.DurationVar(&f.urlPeriod, "http-check-frequency", url.DefaultPeriod, "time between two looks at --manifest-url")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of an API server: pods bound to this node are run, statuses and mirror pods of static pods are written")
 	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "what runs the containers: \"process\" runs each as a plain process, unix:///path is the socket of a container runtime (CRI)")
 	set.StringVar(&f.root, "root-dir", "", "folder for volumes and records (default "+defaultRoot()+")")
 	set.StringVar(&f.logs, "pod-logs-dir", "", "folder for the containers' logs (default ROOT-DIR/logs)")
@@ -80,8 +96,14 @@ func (f *flags) complete(args []string) error {
 		return fmt.Errorf("PATH is %s and --pod-manifest-path is %s: give one of them", args[0], f.manifests)
 	case len(args) == 1:
 		f.manifests = args[0]
-	case f.manifests == "":
-		return errors.New("which manifests? Give a folder or file, e.g. examples/manifests (see --help)")
+	case f.manifests == "" && f.manifestURL == "" && f.kubeconfig == "":
+		return errors.New("which manifests? Give a folder or file, e.g. examples/manifests, --manifest-url or --kubeconfig (see --help)")
+	}
+	if f.urlPeriod <= 0 {
+		return fmt.Errorf("--http-check-frequency %s: want more than 0", f.urlPeriod)
+	}
+	if f.manifestURL == "" && len(f.urlHeaders) > 0 {
+		return errors.New("--manifest-url-header without --manifest-url")
 	}
 	if f.endpoint != processEndpoint && !strings.HasPrefix(f.endpoint, "unix://") && !filepath.IsAbs(f.endpoint) {
 		return fmt.Errorf("--container-runtime-endpoint %q: want \"process\" or unix:///path/to/socket", f.endpoint)
@@ -92,10 +114,12 @@ func (f *flags) complete(args []string) error {
 	if f.port < 0 || f.port > 65535 {
 		return fmt.Errorf("--read-only-port %d: want 0 to 65535", f.port)
 	}
-	if _, err := os.Stat(f.manifests); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s does not exist", f.manifests)
-	} else if err != nil {
-		return err
+	if f.manifests != "" {
+		if _, err := os.Stat(f.manifests); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s does not exist", f.manifests)
+		} else if err != nil {
+			return err
+		}
 	}
 	if f.root == "" {
 		f.root = defaultRoot()
@@ -110,8 +134,10 @@ func (f *flags) complete(args []string) error {
 	if f.logs, err = filepath.Abs(f.logs); err != nil {
 		return fmt.Errorf("--pod-logs-dir: %w", err)
 	}
-	if f.manifests, err = filepath.Abs(f.manifests); err != nil {
-		return fmt.Errorf("PATH: %w", err)
+	if f.manifests != "" {
+		if f.manifests, err = filepath.Abs(f.manifests); err != nil {
+			return fmt.Errorf("PATH: %w", err)
+		}
 	}
 	if f.node == "" {
 		if f.node, err = os.Hostname(); err != nil {
@@ -137,4 +163,19 @@ func defaultRoot() string {
 		return filepath.Join(home, ".local", "state", "keelson")
 	}
 	return filepath.Join(os.TempDir(), fmt.Sprintf("keelson-%d", os.Getuid()))
+}
+
+// origins says where pods come from; without what a URL may hold in secret.
+func (f *flags) origins() string {
+	var all []string
+	if f.manifests != "" {
+		all = append(all, f.manifests)
+	}
+	if u, err := neturl.Parse(f.manifestURL); f.manifestURL != "" && err == nil {
+		all = append(all, u.Scheme+"://"+u.Host+u.Path)
+	}
+	if f.kubeconfig != "" {
+		all = append(all, "the API server of "+f.kubeconfig)
+	}
+	return strings.Join(all, ", ")
 }

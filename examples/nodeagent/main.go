@@ -21,12 +21,14 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process"
 )
@@ -101,20 +103,32 @@ func run(f flags) error {
 }
 
 func newAgent(f flags, rt runtime.Runtime, out *output) (*nodeagent.Agent, error) {
-	source, err := newSource(f, out.log)
+	sources, err := newSources(f, out.log)
 	if err != nil {
 		return nil, err
+	}
+	var cluster nodeagent.Cluster
+	if f.kubeconfig != "" {
+		var source podconfig.Source
+		if source, cluster, err = joinCluster(f, out.log); err != nil {
+			return nil, err
+		}
+		sources = append(sources, source)
 	}
 	opts := nodeagent.Options{
 		NodeName: f.node,
 		Root:     f.root,
 		LogDir:   f.logs,
 		Runtime:  rt,
-		Sources:  source,
+		Sources:  sources,
+		Cluster:  cluster,
 		HostIPs:  hostIPs(),
 		Logger:   out.log,
 
 		MaxConcurrentStarts: f.starts,
+	}
+	if f.manifestURL != "" || f.kubeconfig != "" {
+		opts.Checkpoint = filepath.Join(f.root, "desired", "checkpoint")
 	}
 	if f.keepPods {
 		opts.OnShutdown = nodeagent.KeepPods

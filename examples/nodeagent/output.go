@@ -69,8 +69,8 @@ func (o *output) started(f flags) {
 	if f.port != 0 {
 		where = fmt.Sprintf("http://%s:%d/pods", f.address, f.port)
 	}
-	o.header = fmt.Sprintf("keelson on node %s · pods from %s · %s · logs in %s", f.node, f.manifests, where, f.logs)
-	o.log.Info("node agent started", zap.String("node", f.node), zap.String("manifests", f.manifests),
+	o.header = fmt.Sprintf("keelson on node %s · pods from %s · %s · logs in %s", f.node, f.origins(), where, f.logs)
+	o.log.Info("node agent started", zap.String("node", f.node), zap.String("manifests", f.origins()),
 		zap.String("pods", where), zap.String("logs", f.logs))
 }
 

@@ -12,42 +12,12 @@ import (
 	"syscall"
 
 	"go.uber.org/zap"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/podconfig"
-	"github.com/keelson-dev/keelson/podconfig/file"
-	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
-	"github.com/keelson-dev/keelson/podconfig/manifest"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/logs"
 	"github.com/keelson-dev/keelson/runtime/process"
 )
-
-// newSource reads the manifests. What is wrong with one is one line of the log,
-// and so is that it is right again.
-func newSource(f flags, log *zap.Logger) ([]podconfig.Source, error) {
-	source, err := file.New(file.Config{
-		Path:    f.manifests,
-		Decoder: &manifest.Decoder{NodeName: types.NodeName(f.node), Strict: true},
-		Hinter:  fsnotify.Hinter{},
-		Problem: func(path string, err error) {
-			if err == nil {
-				log.Info("manifest problem is over", zap.String("file", path))
-				return
-			}
-			if named, ok := errors.AsType[*file.FileError](err); ok {
-				err = named.Err // the path is in a field of its own
-			}
-			log.Warn("manifest not used", zap.String("file", path), zap.Error(err))
-		},
-		Logger: log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return []podconfig.Source{source}, nil
-}
 
 // newRuntime opens what runs the containers. closeIt ends the connection to it,
 // not the containers.

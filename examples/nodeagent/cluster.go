@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noapiserver
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/podconfig"
+	podsource "github.com/keelson-dev/keelson/podconfig/apiserver"
+	"github.com/keelson-dev/keelson/podconfig/mirror"
+	statuses "github.com/keelson-dev/keelson/statusmanager/apiserver"
+)
+
+// joinCluster connects to the API server that --kubeconfig names: pods bound to
+// this node come from there, and what becomes of them, and of static pods, goes
+// there. Nothing is asked of it yet.
+func joinCluster(f flags, log *zap.Logger) (podconfig.Source, nodeagent.Cluster, error) {
+	var none nodeagent.Cluster
+	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return nil, none, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	config.UserAgent = "keelson-nodeagent"
+	config.QPS = -1 // the server's priority and fairness is the limit
+	core, err := corev1.NewForConfig(config)
+	if err != nil {
+		return nil, none, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	source, err := podsource.New(podsource.Config{Pods: core.Pods(""), NodeName: types.NodeName(f.node), Logger: log})
+	if err != nil {
+		return nil, none, err
+	}
+	patcher, err := statuses.New(statuses.Options{Client: core.RESTClient()})
+	if err != nil {
+		return nil, none, err
+	}
+	node := &nodeObject{nodes: core.Nodes(), name: f.node}
+	return source, nodeagent.Cluster{
+		Patcher: patcher,
+		Mirrors: func(namespace string) mirror.Writer { return core.Pods(namespace) },
+		Node:    node.get,
+	}, nil
+}
+
+// nodeObject is the API server's object of this node, which owns the mirror pods.
+type nodeObject struct {
+	nodes corev1.NodeInterface
+	name  string
+
+	mu   sync.Mutex
+	node *v1.Node
+	at   time.Time
+}
+
+// nodeAge is how old what is known of the node may be: only its UID and whether
+// it is being deleted are of interest.
+const nodeAge = time.Minute
+
+func (n *nodeObject) get(ctx context.Context) (*v1.Node, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.node != nil && time.Since(n.at) < nodeAge {
+		return n.node, nil
+	}
+	node, err := n.nodes.Get(ctx, n.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	n.node, n.at = node, time.Now()
+	return node, nil
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build noapiserver
+
+package main
+
+import (
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+func joinCluster(flags, *zap.Logger) (podconfig.Source, nodeagent.Cluster, error) {
+	return nil, nodeagent.Cluster{}, errors.New("--kubeconfig: this program was built without API servers (tag noapiserver)")
+}
