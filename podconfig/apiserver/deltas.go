@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+// deltas is the reflector's store, which stores nothing: it hands every change on. The reflector calls it from one
+// goroutine.
+type deltas struct {
+	ctx  context.Context // of the one Run this is for; the reflector passes none
+	out  podconfig.Sink
+	stop func() // ends the reflector
+	err  error  // of out
+}
+
+var _ cache.ReflectorStore = (*deltas)(nil)
+
+func (d *deltas) Add(obj any) error { return d.upsert(obj) }
+
+func (d *deltas) Update(obj any) error { return d.upsert(obj) }
+
+func (d *deltas) Delete(obj any) error {
+	p, ok := obj.(*v1.Pod)
+	if !ok {
+		return errNoPod
+	}
+	return d.submit(podconfig.Remove(p.UID))
+}
+
+// Replace hands on the whole of a list.
+func (d *deltas) Replace(list []any, _ string) error {
+	pods := make([]*v1.Pod, 0, len(list))
+	for _, obj := range list {
+		if p, ok := obj.(*v1.Pod); ok {
+			pods = append(pods, p)
+		}
+	}
+	return d.submit(podconfig.Snapshot(pods...))
+}
+
+// Resync is never asked for.
+func (d *deltas) Resync() error { return nil }
+
+var errNoPod = errors.New("apiserver source: not a pod")
+
+func (d *deltas) upsert(obj any) error {
+	p, ok := obj.(*v1.Pod)
+	if !ok {
+		return errNoPod
+	}
+	return d.submit(podconfig.Upsert(p))
+}
+
+func (d *deltas) submit(c podconfig.Change) error {
+	err := d.out.Submit(d.ctx, c)
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("apiserver source: submit %v: %w", c.Kind(), err)
+		d.stop()
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/keelson-dev/keelson/podconfig/apiserver"
+)
+
+// Each test in this file shows that a fault of kubelet 1.36.3, or of client-go's reflector as it uses it, is absent, or
+// that what it does is kept.
+
+// The kubelet pushes the complete list for every event.
+func TestUpstreamEveryEventIsACompleteList(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		for _, n := range names(100, "p%d") {
+			f.set(pod(n))
+		}
+		r := f.run()
+		r.take()
+		for range 10 {
+			f.set(withImage(pod("p7"), "x:2"))
+		}
+		synctest.Wait()
+		got := r.take()
+		require.Len(t, got, 10)
+		for _, change := range got {
+			require.Equal(t, "upsert p7=x:2", change)
+		}
+		require.NoError(t, r.stop())
+	})
+}
+
+// The kubelet asks once per second whether the node is known, for ever, and nothing ends that.
+func TestUpstreamWaitForTheNodeCannotBeEnded(t *testing.T) { TestRunEndsWhileItWaitsForTheNode(t) }
+
+// Kept: while there is no connection nothing is emitted, and the known pods stay.
+func TestUpstreamDisconnectionEmitsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.set(pod("a"))
+		r := f.run()
+		require.Equal(t, []string{"snapshot a"}, r.take())
+		r.pass(10 * time.Second)
+		f.kill()
+		r.pass(time.Hour)
+		require.Empty(t, r.take())
+		require.Equal(t, []string{"watch Unreachable"}, f.told())
+		f.start()
+		f.set(pod("b"))
+		r.settle()
+		require.Equal(t, []string{"upsert b"}, r.take(), "the watch goes on where it ended")
+		require.Equal(t, []string{"ok"}, f.told())
+		require.NoError(t, r.stop())
+	})
+}
+
+// Kept: a pod that was deleted and created anew within the gap is another one.
+func TestUpstreamRecreatedInTheGap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.set(pod("a"))
+		r := f.run()
+		f.kill()
+		f.remove("a")
+		again := pod("a")
+		again.UID = "a2"
+		f.set(again)
+		f.compact()
+		f.start()
+		r.settle()
+		require.Equal(t, []string{"snapshot a", "snapshot a"}, r.take())
+		require.NoError(t, r.stop())
+	})
+}
+
+// The reflector waits for up to a minute, whatever its context says, when a server refuses a watch-list.
+func TestUpstreamReflectorSitsOutItsBackoff(t *testing.T) {
+	for name, setUp := range map[string]func(f *fixture){
+		"refused": func(f *fixture) { f.kill() },
+		"busy":    func(f *fixture) { f.break_(answer(status(apierrors.NewTooManyRequestsError("busy")))) },
+		"busy in the stream": func(f *fixture) {
+			f.break_(answer(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}}`+"\n")
+			}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFixture(t)
+				setUp(f)
+				r := f.run()
+				r.pass(3 * time.Minute)
+				before := time.Now()
+				require.NoError(t, r.stop())
+				require.Equal(t, before, time.Now())
+			})
+		})
+	}
+}
+
+// The reflector asks again without any pause when a watch-list ends before its bookmark, or is told that its resource
+// version has expired.
+func TestUpstreamReflectorAsksWithoutPause(t *testing.T) {
+	for name, do := range map[string]http.HandlerFunc{
+		"cut": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"a"},"spec":{"nodeName":"n"}}}`+"\n")
+		},
+		"expired": status(apierrors.NewResourceExpired("too old")),
+		"expired in the stream": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}`+"\n")
+		},
+		"too new": status(&apierrors.StatusError{ErrStatus: apierrors.NewTimeoutError("Too large resource version", 1).ErrStatus}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFixture(t)
+				f.break_(answer(do, "watch-list", "list", "watch"))
+				r := f.run()
+				r.pass(time.Minute)
+				require.Less(t, len(f.asked()), 50)
+				require.NoError(t, r.stop())
+
+				f = newFixture(t)
+				f.set(pod("a"))
+				f.break_(answer(do, "watch-list"))
+				r = f.run()
+				r.settle()
+				require.Equal(t, []string{"snapshot a"}, r.take(), "a list helps")
+				require.Empty(t, f.told())
+				require.NoError(t, r.stop())
+			})
+		})
+	}
+}
+
+// A watch that the server ends soon and again and again is opened anew without any pause by the reflector.
+func TestUpstreamReflectorReopensWithoutPause(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.config.WithoutWatchList = true
+		f.break_(answer(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"a","resourceVersion":"5"},"spec":{"nodeName":"n","containers":[{"image":"x:1"}]}}}`+"\n")
+		}, "watch"))
+		r := f.run()
+		r.pass(time.Minute)
+		require.LessOrEqual(t, len(f.asked()), 62)
+		require.NoError(t, r.stop())
+	})
+}
+
+// The reflector forgets to stop a watch-list whose pods its store refused.
+func TestUpstreamReflectorLeavesAWatchOpen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		s, err := apiserver.New(f.config)
+		require.NoError(t, err)
+		require.Error(t, s.Run(t.Context(), &sink{err: errors.New("full")}))
+		synctest.Wait()
+		require.Zero(t, f.openStreams())
+	})
+}
+
+// client-go tells all this through klog, which writes to stderr: lines by the dozen, and some hold a whole event.
+func TestUpstreamReflectorWritesToStderr(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	stderr := os.Stderr
+	os.Stderr = write
+	defer func() { os.Stderr = stderr }()
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.set(pod("a"))
+		r := f.run()
+		for _, do := range []http.HandlerFunc{
+			status(apierrors.NewUnauthorized("who")),
+			func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"type":"ADDED","object":{}}`+"\n")
+			},
+			func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"type":"NEWS","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"`+secret+`"}}}`+"\n")
+			},
+			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		} {
+			for _, mode := range []bool{false, true} {
+				f.mu.Lock()
+				f.noStream = mode
+				f.mu.Unlock()
+				f.break_(answer(do))
+				f.cut()
+				r.pass(3 * time.Minute)
+			}
+		}
+		require.NoError(t, r.stop())
+	})
+	os.Stderr = stderr
+	require.NoError(t, write.Close())
+	text, err := io.ReadAll(read)
+	require.NoError(t, err)
+	require.Empty(t, string(bytes.TrimSpace(text)))
+}
