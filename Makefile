@@ -87,10 +87,12 @@ cc:
 build: ## bin/nodeagent: one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -buildvcs=$(VCS) -o bin/nodeagent ./examples/nodeagent
 
-e2e: ## the tests on a container runtime, with containerd 2 (as root, on Linux; a cold build takes minutes)
-	@dir=$$(e2e/containerd.sh); \
-	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_E2E=1 \
-		$(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=20m ./internal/containerdtest/... ./runtime/cri/... ./examples/nodeagent/...
+e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd (as root, on Linux; a cold build takes ten minutes)
+	@dir=$$(e2e/containerd.sh); api=$$(e2e/kubernetes.sh); \
+	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 \
+	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
+		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \
+		./runtime/cri/... ./podconfig/apiserver/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./examples/nodeagent/...
 
 bench-node: build ## the node agent on containerd 2 beside the floor: starts, restarts, idle cost (root, Linux, minutes)
 	@dir=$$(e2e/containerd.sh); \

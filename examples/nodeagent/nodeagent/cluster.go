@@ -40,6 +40,7 @@ func (a *Agent) newCluster() (err error) {
 	a.status, err = statusmanager.New(statusmanager.Options{
 		Patcher: a.opts.Cluster.Patcher,
 		Pods:    apiPods{a.index},
+		Drain:   time.Second, // the last words of pods that were stopped
 		Safety:  statusmanager.SafetyFunc(func(uid types.UID) bool { return a.workers.CouldHaveRunningContainers(uid) }),
 		Logger:  a.log,
 	})

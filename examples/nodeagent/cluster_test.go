@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noapiserver
+
+package main
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/apiservertest"
+)
+
+// clustered is a station whose agent belongs to a real API server, with the
+// rights of a node.
+type clustered struct {
+	*station
+	server *apiservertest.Server
+	api    corev1.PodInterface
+	flags  []string
+}
+
+func newClustered(t *testing.T, b backend) *clustered {
+	t.Helper()
+	server := apiservertest.Start(t, apiservertest.Options{})
+	s := newStation(t, b)
+	_, err := server.CreateNode(t.Context(), "n")
+	require.NoError(t, err)
+	kubeconfig, err := server.WriteKubeconfig(server.NodeConfig("n"))
+	require.NoError(t, err)
+	core, err := server.Core()
+	require.NoError(t, err)
+	return &clustered{station: s, server: server, api: core.Pods(v1.NamespaceDefault), flags: []string{"--kubeconfig", kubeconfig}}
+}
+
+// bind creates a pod bound to the node that runs a command of the host.
+func (c *clustered) bind(name, command string) *v1.Pod {
+	c.Helper()
+	grace := int64(2)
+	pod := apiservertest.Pod(v1.NamespaceDefault, name, "n")
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	pod.Spec.Containers = []v1.Container{{Name: "main", Image: "localhost/busybox:1", Command: []string{"/bin/sh", "-c", command}}}
+	made, err := c.api.Create(c.Context(), pod, metav1.CreateOptions{})
+	require.NoError(c, err)
+	return made
+}
+
+// told waits until the API server says so of a pod.
+func (c *clustered) told(name, what string, is func(*v1.Pod) bool) *v1.Pod {
+	c.Helper()
+	var pod *v1.Pod
+	c.eventually(name+" "+what+" on the API server", func() bool {
+		var err error
+		pod, err = c.api.Get(c.Context(), name, metav1.GetOptions{})
+		return err == nil && is(pod)
+	})
+	return pod
+}
+
+func (c *clustered) gone(name string) {
+	c.Helper()
+	c.eventually(name+" is gone from the API server", func() bool {
+		_, err := c.api.Get(c.Context(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+func running(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodRunning }
+
+func TestOnAnAPIServer(t *testing.T) {
+	c := newClustered(t, backends["process"])
+	manifest, staticPIDs := c.service("static", forever)
+	c.write("static.yaml", manifest)
+	c.start(c.flags...)
+
+	c.Log("bound pods run, and what becomes of them is told")
+	pids := c.dir + "/web.pids"
+	c.bind("web", "echo $$$$ >> "+pids+"; "+forever)
+	c.bind("job", "exit 3")
+	c.waitStarts(pids, 1)
+	web := c.told("web", "runs", running)
+	require.True(t, web.Status.ContainerStatuses[0].Ready)
+	require.NotEmpty(t, web.Status.PodIP)
+	c.told("job", "has failed often", func(p *v1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount > 0
+	})
+
+	c.Log("a static pod has a mirror there, which shows how it is and comes back when it is deleted")
+	mirror := c.told("static-n", "is mirrored and runs", running)
+	require.Contains(t, mirror.Annotations, v1.MirrorPodAnnotationKey)
+	require.NoError(t, c.api.Delete(t.Context(), "static-n", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	c.told("static-n", "is back", func(p *v1.Pod) bool { return p.UID != mirror.UID && running(p) })
+	require.Len(t, c.started(staticPIDs), 1, "the pod itself never noticed")
+
+	c.Log("a pod that is deleted is stopped first")
+	pid := c.started(pids)[0]
+	require.NoError(t, c.api.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	c.gone("web")
+	require.False(t, alive(pid))
+
+	c.Log("a manifest that is removed takes its mirror along")
+	c.remove("static.yaml")
+	c.gone("static-n")
+}
+
+func TestTheAPIServerIsAway(t *testing.T) {
+	c := newClustered(t, backends["process"])
+	c.start(c.flags...)
+	pids := c.dir + "/web.pids"
+	c.bind("web", "echo $$$$ >> "+pids+"; "+forever)
+	c.told("web", "runs", running)
+	time.Sleep(1500 * time.Millisecond) // the checkpoint is written
+
+	c.Log("without it pods go on, and crash, and are restarted")
+	require.NoError(t, c.server.Kill())
+	first := c.started(pids)[0]
+	require.NoError(t, syscall.Kill(-first, syscall.SIGKILL))
+	c.waitStarts(pids, 2)
+
+	c.Log("an agent that starts without it runs what it ran")
+	c.interrupt()
+	c.start(c.flags...)
+	c.waitStarts(pids, 3)
+
+	c.Log("when it is back it is told how things are, and what was done meanwhile is done")
+	require.NoError(t, c.server.Restart(t.Context()))
+	c.told("web", "has been restarted", func(p *v1.Pod) bool {
+		return running(p) && p.Status.ContainerStatuses[0].RestartCount >= 1
+	})
+	c.bind("late", forever)
+	c.told("late", "runs", running)
+	require.NoError(t, c.api.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	c.gone("web")
+}
