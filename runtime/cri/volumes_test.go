@@ -136,7 +136,7 @@ func TestUserNamespace(t *testing.T) {
 	p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "vol", MountPath: "/vol"}}
 	if !n.rt.Info().Handlers[""].UserNamespaces {
 		assert.ErrorContains(t, n.rt.CheckPod(p), "spec.hostUsers (this runtime has no user namespaces)")
-		return
+		t.Skip("refused as it must be; with user namespaces this needs runc 1.2 beside containerd 2")
 	}
 	n.start(p)
 	c := n.ended(p)

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri_test
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/cri"
+	"github.com/keelson-dev/keelson/runtime/logs"
+)
+
+// A log is rotated again and again under a container that writes all the time,
+// and no line of it is lost, comes twice or in another order.
+func TestRotationUnderAWriter(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	const lines = 60000
+	p := pod("writer", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo line $i; echo error $i >&2; i=$((i+1)); done", lines))
+	p.Spec.HostNetwork = true
+	id := n.start(p)
+	st, err := n.rt.PodStatus(t.Context(), p.UID)
+	require.NoError(t, err)
+	path := st.Containers[0].LogPath
+	rotator, err := logs.NewRotator(logs.RotatorOptions{
+		Reopener: n.rt, MaxSize: 100 << 10, MaxFiles: 1000,
+		Logs: logs.RunningLogs(n.rt),
+	})
+	require.NoError(t, err)
+	n.await(func() bool {
+		// By itself, not by RotateAll: that would be other tests' logs, too.
+		require.NoError(t, rotator.Rotate(t.Context(), logs.Log{ID: id, Path: path}))
+		st, err := n.rt.PodStatus(t.Context(), p.UID)
+		require.NoError(t, err)
+		return st.Containers[0].State == runtime.StateExited
+	})
+	rotated, err := filepath.Glob(path + ".*")
+	require.NoError(t, err)
+	assert.Greater(t, len(rotated), 3)
+	compressed := 0
+	for _, file := range rotated {
+		if strings.HasSuffix(file, ".gz") {
+			compressed++
+		}
+	}
+	assert.Positive(t, compressed)
+	t.Logf("%d rotated files, of which %d are compressed", len(rotated), compressed)
+
+	var want [2]strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&want[0], "line %d\n", i)
+		fmt.Fprintf(&want[1], "error %d\n", i)
+	}
+	var got [2]bytes.Buffer
+	n.await(func() bool { // the last lines may come a moment after the exit
+		got[0].Reset()
+		got[1].Reset()
+		result, err := logs.Read(t.Context(), logs.Request{Path: path, Stdout: &got[0], Stderr: &got[1]})
+		require.NoError(t, err)
+		require.Zero(t, result.Malformed)
+		return result.Lines >= 2*lines
+	})
+	for i := range got {
+		require.True(t, got[i].String() == want[i].String(), "stream %d is not what was written: %d bytes of %d", i, got[i].Len(), want[i].Len())
+	}
+}
+
+// What is rotated to nothing but a few files still follows a writer, and the
+// oldest go.
+func TestRotationKeepsFewFiles(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	p := pod("few", "trap 'exit 0' TERM; i=0; while :; do echo line $i; i=$((i+1)); done")
+	p.Spec.HostNetwork = true
+	id := n.start(p)
+	st, err := n.rt.PodStatus(t.Context(), p.UID)
+	require.NoError(t, err)
+	path := st.Containers[0].LogPath
+	rotator, err := logs.NewRotator(logs.RotatorOptions{Reopener: n.rt, MaxSize: 10 << 10, MaxFiles: 3, Logs: logs.RunningLogs(n.rt)})
+	require.NoError(t, err)
+	var first []string
+	n.await(func() bool {
+		require.NoError(t, rotator.Rotate(t.Context(), logs.Log{ID: id, Path: path}))
+		rotated, err := filepath.Glob(path + ".*")
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(rotated), 2)
+		if len(rotated) < 2 {
+			return false
+		}
+		if first == nil {
+			first = rotated
+		}
+		return rotated[0] > first[1] // all of the first are gone
+	})
+	require.NoError(t, n.rt.StopContainer(t.Context(), id, 0))
+	assert.NoError(t, rotator.Rotate(t.Context(), logs.Log{ID: id, Path: path}), "one that has just ended is no error")
+}
