@@ -151,6 +151,9 @@ func (d *Driver) Methods() []string {
 	return out
 }
 
+// Socket returns Options.Socket.
+func (d *Driver) Socket() string { return d.options.Socket }
+
 // Volume returns the folder of a volume.
 func (d *Driver) Volume(handle string) string {
 	return filepath.Join(d.options.Dir, "volumes", handle)

@@ -23,6 +23,7 @@ func newVolume(t *testing.T) *volume { return volumeAt(t, t.TempDir()) }
 
 func volumeAt(t *testing.T, dir string) *volume {
 	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o755))
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { root.Close() })
