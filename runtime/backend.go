@@ -17,6 +17,9 @@ import (
 var (
 	// ErrNotFound says that the sandbox or container does not exist (any more).
 	ErrNotFound = errors.New("not found")
+	// ErrNotRunning says that the container exists, and does not run (any more),
+	// as it would have to for what was asked.
+	ErrNotRunning = errors.New("not running")
 	// ErrUnsupported says that the backend cannot do what was asked, now or
 	// later. UnsupportedError carries the list.
 	ErrUnsupported = errors.New("unsupported by this runtime")

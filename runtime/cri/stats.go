@@ -5,7 +5,6 @@ package cri
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,7 +26,7 @@ func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*
 	}
 	st := answer.GetStats()
 	if st.GetCpu().GetTimestamp() == 0 && st.GetMemory().GetTimestamp() == 0 {
-		return nil, errors.New("ContainerStats: the runtime knows nothing of it: it does not run")
+		return nil, fmt.Errorf("ContainerStats: the runtime tells nothing of it: %w", runtime.ErrNotRunning)
 	}
 	out := containerStatsOf(r.Name(), st)
 	out.ID.ID = id.ID

@@ -137,7 +137,7 @@ func TestMemoryUsageThatIsNotTold(t *testing.T) {
 	rt := s.dial(t)
 	_, id := running(t, rt, "u1")
 	_, err := rt.MemoryUsage(t.Context(), id)
-	assert.ErrorContains(t, err, "does not run")
+	assert.ErrorContains(t, err, "not running")
 	s.mu.Lock()
 	s.stats = map[string]*api.ContainerStats{id.ID: {
 		Attributes: &api.ContainerAttributes{Id: id.ID, Labels: map[string]string{runtime.LabelPodUID: "u1"}},
@@ -165,10 +165,10 @@ func TestUpdateOfWhatDoesNotRun(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
 	_, id := made(t, rt, "u1")
-	assert.ErrorContains(t, rt.UpdateResources(t.Context(), id, v1.ResourceRequirements{}), "the container is created, not running")
+	assert.ErrorContains(t, rt.UpdateResources(t.Context(), id, v1.ResourceRequirements{}), "the container is created: not running")
 	require.NoError(t, rt.StartContainer(t.Context(), id))
 	require.NoError(t, rt.UpdateResources(t.Context(), id, v1.ResourceRequirements{}))
 	s.edit(id, func(c *api.ContainerStatus) { exit(c, 0) })
-	assert.ErrorContains(t, rt.UpdateResources(t.Context(), id, v1.ResourceRequirements{}), "the container is exited, not running")
+	assert.ErrorContains(t, rt.UpdateResources(t.Context(), id, v1.ResourceRequirements{}), "the container is exited: not running")
 	assert.Equal(t, 1, s.count("UpdateContainerResources"))
 }

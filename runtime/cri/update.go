@@ -4,6 +4,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,8 +32,8 @@ func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, w
 	if err != nil {
 		return err
 	}
-	if state := st.GetState(); state != api.ContainerState_CONTAINER_RUNNING {
-		return fmt.Errorf("UpdateContainerResources: the container is %s, not running", stateOf(state))
+	if st.GetState() != api.ContainerState_CONTAINER_RUNNING {
+		return notRunning("UpdateContainerResources", st)
 	}
 	_, err = do(ctx, callTimeout, "UpdateContainerResources", r.cri.UpdateContainerResources,
 		&api.UpdateContainerResourcesRequest{ContainerId: id.ID, Linux: updateOf(demandOf(&want), r.node)})
@@ -64,5 +65,16 @@ func (r *Runtime) ReopenLog(ctx context.Context, id runtime.ContainerID) error {
 		return notFound("ReopenContainerLog", id.ID)
 	}
 	_, err := do(ctx, callTimeout, "ReopenContainerLog", r.cri.ReopenContainerLog, &api.ReopenContainerLogRequest{ContainerId: id.ID})
+	if err == nil || ctx.Err() != nil || errors.Is(err, runtime.ErrNotFound) {
+		return err
+	}
+	if st, look := r.containerStatus(ctx, id.ID); look == nil && !mayRun(st.GetState()) {
+		return notRunning("ReopenContainerLog", st)
+	}
 	return err
+}
+
+// notRunning is for calls about what only a running container has.
+func notRunning(call string, st *api.ContainerStatus) error {
+	return fmt.Errorf("%s: the container is %s: %w", call, stateOf(st.GetState()), runtime.ErrNotRunning)
 }

@@ -20,8 +20,9 @@ var ErrRunning = errors.New("already running or ended")
 
 // LogReopener makes the runtime write a container's log to its path again, after
 // the file was renamed: to a new file if there is none. It may be called for a
-// container that is ending or gone (then runtime.ErrNotFound is no failure), and
-// again although nothing was renamed. It returns when the old file is not
+// container that is ending or gone (then runtime.ErrNotRunning and ErrNotFound
+// are no failures; after the former the old file gets its name back), and again
+// although nothing was renamed. It returns when the old file is not
 // written to any more, or will not be after the container's next line.
 type LogReopener interface {
 	ReopenLog(ctx context.Context, id runtime.ContainerID) error

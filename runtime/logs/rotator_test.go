@@ -187,6 +187,21 @@ func TestRotatePutsTheLogBackIfItCannotBeReopened(t *testing.T) {
 	}
 }
 
+// A container that has just ended keeps its log under its own name, and nobody is
+// warned.
+func TestRotateOfWhatHasJustEnded(t *testing.T) {
+	w := newRuntimeLog(t)
+	r := w.rotator(nil)
+	w.print(30)
+	w.reopening = func(context.Context) error { return fmt.Errorf("container: %w", runtime.ErrNotRunning) }
+	require.NoError(t, r.Rotate(t.Context(), w.log()))
+	w.check(0)
+	require.Equal(t, []string{"0.log"}, w.files())
+
+	require.NoError(t, os.Remove(w.path))
+	require.NoError(t, r.Rotate(t.Context(), w.log()), "nor is one warned of a log that is missing")
+}
+
 // A file system without hard links.
 func TestPutBackNeverReplaces(t *testing.T) {
 	dir := t.TempDir()

@@ -60,7 +60,11 @@ func (r *Rotator) step(ctx context.Context, dir folder, base string, id runtime.
 	}
 	info, err := dir.stat(base)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(append(errs, r.reopen(ctx, id))...)
+		err := r.reopen(ctx, id)
+		if errors.Is(err, runtime.ErrNotRunning) {
+			err = nil
+		}
+		return errors.Join(append(errs, err)...)
 	}
 	if err == nil {
 		errs = append(errs, putBackHalfway(dir, names, base, info))
@@ -108,6 +112,9 @@ func (r *Rotator) rename(ctx context.Context, dir folder, base, stamp string, id
 	err := r.reopen(ctx, id)
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, runtime.ErrNotRunning) {
+		err = nil // it has just ended: its log is not rotated any more
 	}
 	// It may have been done all the same; then there is a new file, which stays.
 	if back := dir.putBack(old, base); back != nil && !errors.Is(back, fs.ErrExist) {
