@@ -140,6 +140,35 @@ func TestIgnored(t *testing.T) {
 	})
 }
 
+// TestOutputIsLimited, whoever the handler is.
+func TestOutputIsLimited(t *testing.T) {
+	h := prober.HandlerFunc(func(context.Context, prober.Target) (prober.Outcome, error) {
+		return prober.Outcome{Output: strings.Repeat("€", prober.MaxOutput) + "\xff"}, nil
+	})
+	var got prober.Attempt
+	o := prober.Options{Handler: h, OnAttempt: func(a prober.Attempt) { got = a }}
+	inBubble(t, o, func(t *testing.T, p *prober.Prober, _ func()) {
+		p.Start(podOf("web", v1.Container{Name: "c", LivenessProbe: every(1)}), "c", now("c1"))
+		synctest.Wait()
+	})
+	assert.Equal(t, prober.MaxOutput/3*3, len(got.Output))
+	assert.Equal(t, prober.VerdictFailure, got.Verdict, "no verdict and no error is a failure")
+}
+
+// TestCleanupPodsAsksOncePerPod: a pod that comes again while it is asked about is another one.
+func TestCleanupPodsAsksOncePerPod(t *testing.T) {
+	pod := podOf("web", v1.Container{Name: "c", LivenessProbe: every(1)})
+	inBubble(t, prober.Options{Handler: &probertest.Handler{}}, func(t *testing.T, p *prober.Prober, _ func()) {
+		p.Start(pod, "c", now("c1"))
+		p.CleanupPods(func(types.UID) bool {
+			p.RemovePod(pod.UID)
+			p.Start(pod, "c", now("c2"))
+			return false
+		})
+		assert.Len(t, p.Snapshot(), 1)
+	})
+}
+
 // TestLateness: what waits its turn is late, happens once, and says so.
 func TestLateness(t *testing.T) {
 	h := &probertest.Handler{}

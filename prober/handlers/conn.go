@@ -14,8 +14,8 @@ import (
 // How long, and for how many bytes, a connection that is being closed waits for its peer to close first.
 const (
 	peerTime  = 20 * time.Millisecond
-	peerReads = 16
-	peerBytes = 4 << 10
+	peerReads = 128
+	peerBytes = 512
 )
 
 // lines are the connections of one attempt.

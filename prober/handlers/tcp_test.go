@@ -7,7 +7,11 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -69,6 +73,47 @@ func TestUpstream89898NoTimeWait(t *testing.T) {
 		}
 		assert.NotZero(t, timeWaits(t, l.Addr().String()), "or this test could not fail")
 	})
+}
+
+// patience counts how often somebody waits for a peer to close.
+type patience struct {
+	net.Conn
+	waits *atomic.Int32
+}
+
+func (p patience) SetReadDeadline(at time.Time) error {
+	if !at.IsZero() {
+		p.waits.Add(1)
+	}
+	return p.Conn.SetReadDeadline(at)
+}
+
+// TestWhoWaitsForThePeer: servers of HTTP/1.1 close first, others do not.
+func TestWhoWaitsForThePeer(t *testing.T) {
+	secure := func(protocol string) *httptest.Server {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(proto))
+		s.EnableHTTP2 = protocol == "h2"
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s
+	}
+	for name, tc := range map[string]struct {
+		target prober.Target
+		want   int32
+	}{
+		"http":             {get(t, serve(t, proto), "/"), 1},
+		"https":            {get(t, secure("http/1.1"), "/"), 1},
+		"https and HTTP/2": {get(t, secure("h2"), "/"), 0},
+		"h2c":              {get(t, h2cServer(t, proto), "/", h2c), 0},
+	} {
+		var waits atomic.Int32
+		h := newHandler(t, handlers.Options{Dial: func(ctx context.Context, _ prober.Target, network, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, address)
+			return patience{c, &waits}, err
+		}})
+		require.Equal(t, prober.VerdictSuccess, outcome(t, timeout, h, tc.target).Verdict, name)
+		assert.Equal(t, tc.want, waits.Load(), name)
+	}
 }
 
 // TestUpstreamNoVerdictWithoutPodIP: the kubelet would dial ":port", which is the node itself.
