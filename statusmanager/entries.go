@@ -28,11 +28,8 @@ func (m *Manager) Observed(pod *v1.Pod) {
 		return
 	}
 	m.serverIsThere()
-	gates := e.status != nil && len(e.pod.Spec.ReadinessGates) > 0
 	m.mu.Unlock()
-	if gates {
-		m.followGates(e.uid)
-	}
+	m.follow(e)
 	m.reconsider(e)
 }
 
@@ -56,10 +53,17 @@ func (m *Manager) observed(pod *v1.Pod) *entry {
 	return e
 }
 
-// followGates makes Ready follow the readiness gates as others last set them.
-func (m *Manager) followGates(uid types.UID) {
-	// What accept refuses it has refused before, of the same status.
-	_, _ = m.propose(uid, func(r *record) *proposal {
+// follow makes the status on hand follow what is known of the server: its readiness gates, and an end of the pod that
+// somebody else has brought about. No lock is held.
+func (m *Manager) follow(e *entry) {
+	m.mu.Lock()
+	astray := !e.removed && e.astray()
+	m.mu.Unlock()
+	if !astray {
+		return
+	}
+	// The error would say that the phase is the server's, which is what is wanted.
+	_, _ = m.propose(e.uid, func(r *record) *proposal {
 		if r.status == nil {
 			return nil
 		}
@@ -90,7 +94,7 @@ func (m *Manager) reconsider(e *entry) {
 	case err != nil || s.request != RequestNone || e.version != r.version:
 		m.schedule(e) // an error is met again, and told, by whoever writes
 	case !e.busy:
-		e.settle(&s, nil)
+		e.settle(&s, nil, time.Now())
 		e.acknowledged()
 	}
 }
@@ -123,26 +127,56 @@ func (m *Manager) meetMirror(e *entry, pod *v1.Pod) {
 
 // lookUp takes in what Pods has of the pod, and reports whether that is news. No lock is held.
 func (m *Manager) lookUp(e *entry) (news bool) {
-	if m.options.Pods == nil {
-		return false
-	}
 	m.mu.Lock()
 	pod := e.pod
 	m.mu.Unlock()
-	if pod == nil {
-		return false
-	}
-	look := m.options.Pods.Pod
-	if isStatic(pod) {
-		look = m.options.Pods.Mirror
-	}
-	object, ok := look(e.uid)
-	if !ok || object == nil {
+	object := m.ask(pod)
+	if object == nil {
 		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return e.observe(object)
+}
+
+// seed takes in what Pods has of a pod of which nothing is known yet, so that its first status is compared with that. No
+// lock is held.
+func (m *Manager) seed(pod *v1.Pod) {
+	m.mu.Lock()
+	e := m.mu.entries[pod.UID]
+	known := e != nil && !e.removed && (e.status != nil || e.remote.status != nil)
+	m.mu.Unlock()
+	if known {
+		return
+	}
+	object := m.ask(pod)
+	if object == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.life == lifeStopped {
+		return
+	}
+	if e = m.mu.entries[pod.UID]; e == nil || e.removed {
+		e = m.revive(pod.UID, e)
+	}
+	e.observe(object)
+}
+
+// ask returns what Pods has of a pod, or of its mirror; nil if nothing. No lock is held.
+func (m *Manager) ask(pod *v1.Pod) *v1.Pod {
+	if m.options.Pods == nil || pod == nil {
+		return nil
+	}
+	look := m.options.Pods.Pod
+	if isStatic(pod) {
+		look = m.options.Pods.Mirror
+	}
+	if object, ok := look(pod.UID); ok {
+		return object
+	}
+	return nil
 }
 
 // translate returns the UID of the static pod that uid, if it is that of a mirror pod, stands for.

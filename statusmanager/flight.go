@@ -55,7 +55,9 @@ func (m *Manager) fly(ctx context.Context, e *entry) {
 			break
 		}
 		patched = patched || s.request == RequestPatch
-		if !m.do(ctx, e, epoch, &s, err) {
+		goOn := m.do(ctx, e, epoch, &s, err)
+		m.follow(e)
+		if !goOn {
 			break
 		}
 	}
@@ -137,13 +139,13 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 		if s.request == RequestPatch {
 			ev.Latency = now.Sub(e.changed)
 		}
-		e.record.settle(s, pod)
+		e.record.settle(s, pod, now)
 		ev.Refused = s.request == RequestPatch && e.remote.refused != nil
 		e.failures, e.notUntil = 0, time.Time{}
 		e.acknowledged()
 		return s.request == RequestGet || s.request == RequestPatch
 	case verdictGone:
-		e.lose()
+		e.lose(now)
 		e.failures, e.notUntil = 0, time.Time{}
 		e.acknowledged()
 		return false

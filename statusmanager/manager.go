@@ -122,6 +122,7 @@ func (m *Manager) SetPodStatus(pod *v1.Pod, status v1.PodStatus) (changed bool, 
 	if err := validatePod(pod); err != nil {
 		return false, err
 	}
+	m.seed(pod)
 	p := &proposal{pod: pod, status: status.DeepCopy()}
 	return m.propose(pod.UID, func(*record) *proposal { return p })
 }
@@ -134,6 +135,7 @@ func (m *Manager) TerminatePod(pod *v1.Pod) (changed bool, err error) {
 	if err := validatePod(pod); err != nil {
 		return false, err
 	}
+	m.seed(pod)
 	return m.propose(pod.UID, func(r *record) *proposal {
 		status := r.known(pod).DeepCopy()
 		terminate(pod, status)
@@ -201,14 +203,14 @@ func (m *Manager) propose(uid types.UID, proposed func(*record) *proposal) (chan
 		return false, nil
 	}
 	m.meetMirror(e, p.pod)
-	change := Change{Pod: p.pod, Old: e.status}
+	change, deleting := Change{Pod: p.pod, Old: e.status}, e.remote.deleting
 	changed, clamps := e.accept(*p, time.Now())
 	change.New, change.Version = e.status, e.version
 	held := changed && m.options.Coalesce != nil && e.class() != ClassTerminal
 	if changed && e.retry == retryOnChange {
 		e.notUntil = time.Time{}
 	}
-	if !held && (changed || p.finish == ends || e.remote.deleting) {
+	if !held && (changed || p.finish == ends || e.remote.deleting && !deleting) {
 		e.holdUntil = time.Time{}
 		m.schedule(e)
 	}

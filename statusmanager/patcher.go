@@ -35,7 +35,8 @@ type Patcher interface {
 }
 
 // Getter may also be implemented by a Patcher. It is asked for a pod of which nothing is known: on the first write of a pod
-// that was neither Observed nor known to Pods, and after a conflict. Without it the first write sends the whole status.
+// that was neither Observed nor known to Pods, and after a conflict. Without it the first write sends the whole status, and
+// takes back what it cannot know of, such as an end that somebody else has brought about.
 type Getter interface {
 	// GetPod returns the pod of that name, whatever its UID.
 	GetPod(ctx context.Context, pod PodRef) (*v1.Pod, error)

@@ -70,11 +70,7 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []Clamp
 	if len(clamps) > 0 {
 		setReadiness(p.pod, status, r.gates(p.pod))
 	}
-	if !isStatic(p.pod) {
-		clamps = append(clamps, clampPhase(old, status)...)
-	} else if status.Phase == "" {
-		clampPhase(old, status)
-	}
+	clamps = append(clamps, r.clampPhases(p.pod, old, status)...)
 	endReadiness(status)
 	setTransitionTimes(old, status, stamp)
 	setStartTime(old, status, stamp)
@@ -96,6 +92,28 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []Clamp
 	r.version++
 	r.status = status
 	return true, clamps
+}
+
+// clampPhases keeps status from moving back behind what was said before, and what the server has. A static pod may start
+// over.
+func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []Clamp {
+	if isStatic(pod) {
+		if status.Phase == "" {
+			clampPhase(old, status)
+		}
+		return nil
+	}
+	clamps := clampPhase(old, status)
+	if r.remote.status != nil && len(clamps) == 0 {
+		clamps = clampPhase(r.remote.status, status)
+	}
+	return clamps
+}
+
+// astray: what is known of the server by now calls for another status than the one on hand.
+func (r *record) astray() bool {
+	return r.status != nil && r.remote.status != nil && (len(r.pod.Spec.ReadinessGates) > 0 ||
+		!isStatic(r.pod) && movesBack(r.remote.status.Phase, r.status.Phase))
 }
 
 // setRef: a pod of the API server is known there by the name it came with; a static pod by that of its mirror.

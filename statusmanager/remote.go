@@ -4,6 +4,7 @@ package statusmanager
 
 import (
 	"bytes"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -20,8 +21,9 @@ type remote struct {
 	deleting bool
 	// doubt: a request may have been carried out, and may change the server's status still.
 	doubt bool
-	// gone: the server has no such pod.
-	gone bool
+	// gone: the server has no such pod, as was found out at goneSince.
+	gone      bool
+	goneSince time.Time
 	// deleted: the server was told to delete the pod, and said yes.
 	deleted bool
 	// refused is a patch after which the server showed something else, as it would again.

@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// goneResyncs: a pod that the API server did not have is asked for again after so many intervals between resyncs, if
+// nobody else can tell that it is there.
+const goneResyncs = 10
+
 // ErrAlreadyRun is returned by the second Run of a Manager.
 var ErrAlreadyRun = errors.New("statusmanager: Run was called before")
 
@@ -85,6 +89,7 @@ func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
 func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (next time.Time, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.promote(time.Now())
 	for m.mu.busy < m.options.Workers {
 		e := m.take()
 		if e == nil {
@@ -104,9 +109,7 @@ func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (n
 // held.
 func (m *Manager) take() *entry {
 	now := time.Now()
-	for w := m.mu.delays.pop(now); w != nil; w = m.mu.delays.pop(now) {
-		m.schedule(w.entry)
-	}
+	m.promote(now)
 	if !m.mu.outage.admits(m.mu.busy, now) {
 		return nil
 	}
@@ -119,6 +122,13 @@ func (m *Manager) take() *entry {
 	e.busy, e.again, e.holdUntil = true, false, time.Time{}
 	m.mu.busy++
 	return e
+}
+
+// promote moves what has waited long enough to the queue. The lock is held.
+func (m *Manager) promote(now time.Time) {
+	for w := m.mu.delays.pop(now); w != nil; w = m.mu.delays.pop(now) {
+		m.schedule(w.entry)
+	}
 }
 
 // schedule puts an entry where it is written as soon as it may be. The lock is held.
@@ -196,7 +206,8 @@ func (m *Manager) Resync() {
 func (m *Manager) worthAnotherLook(e *entry, news bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.remote.gone && m.options.Pods == nil { // perhaps it is back, or never was gone
+	if e.remote.gone && m.options.Pods == nil && !e.remote.deleted && // perhaps it is back, or never was gone
+		time.Since(e.remote.goneSince) >= goneResyncs*m.options.ResyncInterval {
 		e.remote.gone, e.remote.status = false, nil
 		return true
 	}

@@ -109,10 +109,10 @@ func (r *record) deletable(f facts) bool {
 }
 
 // settle takes in that a step has been done: pod is what the server answered.
-func (r *record) settle(s *step, pod *v1.Pod) {
+func (r *record) settle(s *step, pod *v1.Pod, now time.Time) {
 	switch s.request {
 	case RequestGet:
-		r.settleGet(s, pod)
+		r.settleGet(s, pod, now)
 	case RequestPatch:
 		r.remote = r.remote.applied(pod, r.spec(pod), s)
 		r.held = s.held
@@ -130,17 +130,17 @@ func (r *record) settle(s *step, pod *v1.Pod) {
 }
 
 // settleGet takes in what the server has under the name of the pod.
-func (r *record) settleGet(s *step, pod *v1.Pod) {
+func (r *record) settleGet(s *step, pod *v1.Pod, now time.Time) {
 	if pod.UID != s.ref.UID { // replaced by another
-		r.lose()
+		r.lose(now)
 		return
 	}
 	r.observe(pod)
 }
 
 // lose takes in that the server does not have the pod. Nobody waits for what it cannot be told.
-func (r *record) lose() {
-	r.remote.gone = true
+func (r *record) lose(now time.Time) {
+	r.remote.gone, r.remote.goneSince = true, now
 	r.held = false
 	r.ack(r.version)
 }
