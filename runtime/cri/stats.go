@@ -5,6 +5,7 @@ package cri
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -38,12 +39,12 @@ func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*
 // has no cgroup of its own (Options.CgroupParent), and older runtimes do not have
 // it.
 func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
-	var containers *api.ListContainerStatsResponse
+	var containers []*api.ContainerStats
 	var pods *api.ListPodSandboxStatsResponse
 	var errs [2]error
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		containers, errs[0] = do(ctx, callTimeout, "ListContainerStats", r.cri.ListContainerStats, &api.ListContainerStatsRequest{})
+		containers, errs[0] = r.containerStats(ctx)
 	})
 	wg.Go(func() {
 		pods, errs[1] = do(ctx, callTimeout, "ListPodSandboxStats", r.cri.ListPodSandboxStats, &api.ListPodSandboxStatsRequest{
@@ -57,7 +58,37 @@ func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
 	if errs[1] != nil && ctx.Err() != nil {
 		return nil, errs[1]
 	}
-	return podStatsOf(r.Name(), pods.GetStats(), containers.GetStats()), nil
+	return podStatsOf(r.Name(), pods.GetStats(), containers), nil
+}
+
+// containerStats asks for all containers at once. containerd 1.6 fails that where
+// one is just being removed; then it is asked for one after the other, and who
+// does not answer is left out.
+func (r *Runtime) containerStats(ctx context.Context) ([]*api.ContainerStats, error) {
+	answer, err := do(ctx, callTimeout, "ListContainerStats", r.cri.ListContainerStats, &api.ListContainerStatsRequest{})
+	if !errors.Is(err, runtime.ErrNotFound) {
+		return answer.GetStats(), err
+	}
+	running, err := r.listContainers(ctx, &api.ContainerFilter{State: &api.ContainerStateValue{State: api.ContainerState_CONTAINER_RUNNING}})
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var out []*api.ContainerStats
+	err = forEach(ctx, r.opts.ParallelInspections, running, func(ctx context.Context, c *api.Container) error {
+		answer, err := do(ctx, callTimeout, "ContainerStats", r.cri.ContainerStats, &api.ContainerStatsRequest{ContainerId: c.GetId()})
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
+				return err
+			}
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		out = append(out, answer.GetStats())
+		return nil
+	})
+	return out, err
 }
 
 // MemoryUsage implements runtime.MemoryMeter.

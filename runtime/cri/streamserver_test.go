@@ -161,6 +161,51 @@ func TestMemoryUsageThatIsNotTold(t *testing.T) {
 	assert.ErrorIs(t, err, runtime.ErrNotFound)
 }
 
+// containerd 1.6 tells of no container where one is just being removed.
+func TestStatsWhileAContainerGoes(t *testing.T) {
+	s := newServer(t)
+	rt := s.dial(t)
+	stats := map[string]*api.ContainerStats{}
+	for _, uid := range []string{"u1", "u2", "u3"} {
+		_, id := running(t, rt, uid)
+		stats[id.ID] = &api.ContainerStats{
+			Attributes: &api.ContainerAttributes{Id: id.ID, Labels: map[string]string{runtime.LabelPodUID: uid}},
+			Memory:     &api.MemoryUsage{Timestamp: 1, UsageBytes: &api.UInt64Value{Value: 5}},
+		}
+	}
+	s.mu.Lock()
+	s.stats = stats
+	s.mu.Unlock()
+	alone := 0
+	s.inTheWay(func(_ context.Context, call string) error {
+		switch call {
+		case "ListContainerStats":
+			return status.Error(codes.NotFound, "container not found")
+		case "ContainerStats":
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if alone++; alone == 1 {
+				return status.Error(codes.Unknown, "this is the one")
+			}
+		}
+		return nil
+	})
+	pods, err := rt.ListStats(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, pods, 2, "the others are told of")
+	s.inTheWay(func(_ context.Context, call string) error {
+		switch call {
+		case "ListContainerStats":
+			return status.Error(codes.NotFound, "container not found")
+		case "ContainerStats":
+			return status.Error(codes.Unavailable, "down")
+		}
+		return nil
+	})
+	_, err = rt.ListStats(t.Context())
+	assert.ErrorIs(t, err, ErrUnavailable)
+}
+
 func TestUpdateOfWhatDoesNotRun(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
