@@ -25,10 +25,13 @@
 //     events (containerd 2, CRI-O where it is told to), and a Tracker relists
 //     once a second where there are none.
 //  3. Have images on the node before a container is created: package runtime's
-//     manager pulls them through the runtime.Images that the value is.
+//     manager pulls them through the runtime.Images that the value is. Those of
+//     image volumes it does not know: whoever makes the mounts pulls them.
 //  4. Prepare what options point to: the pods' cgroups (CgroupParent), seccomp
 //     profiles, AppArmor profiles.
-//  5. Build with -tags grpcnotrace: a program that links grpc and a template
+//  5. Connect where the URLs of the runtime.Streamer lead to, or proxy to there:
+//     containerd listens on the node's loopback, and each URL is a secret.
+//  6. Build with -tags grpcnotrace: a program that links grpc and a template
 //     engine, as client-go does, is 27 MiB larger without.
 //
 // # Goroutines
@@ -80,11 +83,32 @@
 //     OOM scores are the kubelet's, of 1.36.
 //   - Errors of pulls have no credentials and no signed addresses in them, which
 //     containerd 2 puts there and the kubelet into the pod's status.
-//   - Refused, and not silently dropped: block devices, resource claims, user
-//     namespaces, Windows, unknown RuntimeClasses, and strict supplemental groups
-//     and recursive read-only mounts where the runtime has none. See CheckPod.
-//   - Not done: swap limits and MemoryQoS, CPU managers' exclusive CPUs, SELinux
-//     relabelling, device plugins and CDI, image volumes.
+//   - A stop, start or removal that fails because the runtime lost a connection on
+//     the way is judged by what is: see insist.go.
+//   - Limits can be taken away from running containers (#128675).
+//   - Refused, and not silently dropped: block devices, resource claims, Windows,
+//     unknown RuntimeClasses, and what the runtime has not got of strict
+//     supplemental groups, recursive read-only mounts, image volumes and user
+//     namespaces. See CheckPod.
+//   - User namespaces, MemoryQoS and swap are done where Options say so, by the
+//     kubelet's formulas; it is the caller who gives the IDs, and who knows which
+//     volumes are to be relabelled for SELinux and which images are mounted
+//     (runtime.Mount).
+//   - Not done: CPU managers' exclusive CPUs, device plugins and CDI,
+//     bindMountOptions.
+//
+// # What runtimes differ in
+//
+//	                              containerd 1.6   containerd 2        CRI-O
+//	runtime.Watcher               no               yes                 if told to
+//	image volumes                 no               2.1, parts 2.2      1.31, parts 1.33
+//	recursive read-only mounts    no               with runc 1.1       as it says
+//	user namespaces               no               with runc 1.2       as it says
+//	stats of whole pods           with a CgroupParent for every pod    as it has them
+//
+// Tests run on containerd 1.6 and 2.4 with runc 1.1, and those of user namespaces
+// where a newer runc is on PATH. Nothing of it has been tried on CRI-O, nor
+// MemoryQoS and swap on a node with cgroup v2.
 //
 // # What the CRI cannot do
 //
