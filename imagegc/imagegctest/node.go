@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagegctest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/keelson-dev/keelson/imagegc"
+)
+
+// ErrNoImage is why a container cannot be created, or an image not be pulled.
+var ErrNoImage = errors.New("image not found")
+
+// Image is an image as it is in a registry.
+type Image struct {
+	Tags   []string          // references by tag: "registry.example/app:1"
+	Layers map[string]uint64 // bytes by layer; layers of one name are one
+	Pinned bool
+}
+
+// ID is the image's, as the runtime will tell it: that of its layers, so that the same image under two tags has one.
+func (i Image) ID() string {
+	text := strings.Join(slices.Sorted(maps.Keys(i.Layers)), ",")
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Digest is that of the image's manifest, "sha256:…".
+func (i Image) Digest() string {
+	sum := sha256.Sum256([]byte("manifest of " + i.ID()))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Call is one call of a collector's or an agent's.
+type Call struct {
+	Method string // ListImages, RemoveImage, ImagesInUse, ImageFS, Status, Pull, Create
+	Image  string // what it is about
+}
+
+// Lies are what a node says other than the truth. A nil func tells the truth.
+type Lies struct {
+	List  func([]imagegc.Image) []imagegc.Image
+	InUse func([]string) []string
+	Disk  func(capacity, available uint64) (uint64, uint64)
+}
+
+// Node is an imagegc.ImageService, InUse and DiskUsage. Its methods are safe for concurrent use.
+type Node struct {
+	// Hook, if not nil, is called at the beginning of every call, without a lock held; it may wait, and its error is
+	// the call's. Set it before the node is used.
+	Hook func(context.Context, Call) error
+
+	mu struct {
+		sync.Mutex
+		capacity   uint64
+		filled     uint64
+		registry   map[string]Image    // by tag
+		present    map[string]*present // by ID
+		containers map[string]string   // image ID by name
+		references map[string]string   // by container: as it was created from
+		lies       Lies
+		journal    []Call
+		violations []string
+	}
+}
+
+type present struct {
+	image Image
+	tags  []string
+}
+
+// New returns a node whose disk has so many bytes and no images.
+func New(capacity uint64) *Node {
+	n := &Node{}
+	n.mu.capacity = capacity
+	n.mu.registry, n.mu.present = make(map[string]Image), make(map[string]*present)
+	n.mu.containers, n.mu.references = make(map[string]string), make(map[string]string)
+	return n
+}
+
+func (n *Node) hook(ctx context.Context, c Call) error {
+	n.mu.Lock()
+	n.mu.journal = append(n.mu.journal, c)
+	n.mu.Unlock()
+	if n.Hook != nil {
+		if err := n.Hook(ctx, c); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// Publish puts an image into the registry. A tag that another image has moves.
+func (n *Node) Publish(image Image) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, tag := range image.Tags {
+		n.mu.registry[tag] = image
+	}
+}
+
+// Add puts an image into the registry and onto the node.
+func (n *Node) Add(images ...Image) {
+	for _, image := range images {
+		n.Publish(image)
+		n.mu.Lock()
+		for _, tag := range image.Tags {
+			n.tag(image, tag)
+		}
+		n.mu.Unlock()
+	}
+}
+
+// tag makes an image present under a tag, which other images lose. The lock is held.
+func (n *Node) tag(image Image, tag string) {
+	for _, other := range n.mu.present {
+		other.tags = slices.DeleteFunc(other.tags, func(t string) bool { return t == tag })
+	}
+	id := image.ID()
+	p := n.mu.present[id]
+	if p == nil {
+		p = &present{image: image}
+		n.mu.present[id] = p
+	}
+	p.tags = append(p.tags, tag)
+}
+
+// Fill makes others use so much of the disk.
+func (n *Node) Fill(bytes uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.filled = bytes
+}
+
+// Lie makes the node lie from now on.
+func (n *Node) Lie(l Lies) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.lies = l
+}
+
+// find returns the image that a tag, digest or ID means here. The lock is held.
+func (n *Node) find(reference string) *present {
+	for id, p := range n.mu.present {
+		if id == reference || slices.Contains(p.tags, reference) || strings.HasSuffix(reference, "@"+p.image.Digest()) {
+			return p
+		}
+	}
+	return nil
+}
+
+// used is what images take. The lock is held.
+func (n *Node) used() (sum uint64) {
+	layers := make(map[string]uint64)
+	for _, p := range n.mu.present {
+		maps.Copy(layers, p.image.Layers)
+	}
+	for _, size := range layers {
+		sum += size
+	}
+	return sum
+}
+
+// violation takes note of what should not have happened. The lock is held.
+func (n *Node) violation(format string, args ...any) {
+	n.mu.violations = append(n.mu.violations, fmt.Sprintf(format, args...))
+}
+
+// Violations are removals of images that were in use or pinned.
+func (n *Node) Violations() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.mu.violations)
+}
+
+// Calls are the calls of one method so far, in order.
+func (n *Node) Calls(method string) (out []Call) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.mu.journal {
+		if c.Method == method {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Tags are those of the images that are there, sorted.
+func (n *Node) Tags() (out []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.mu.present {
+		out = append(out, p.tags...)
+	}
+	slices.Sort(out)
+	return out
+}

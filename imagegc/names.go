@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagegc
+
+import "strings"
+
+// One image has many names: an ID, digests, tags, each with or without what a registry client fills in. Whoever asks
+// whether an image is in use may know any of them. Where names are ambiguous they match too much rather than too little:
+// an image too many stays.
+
+// noTag is how docker lists an image that lost its tag.
+const noTag = "<none>:<none>"
+
+const (
+	defaultHost = "docker.io/"
+	defaultOrg  = "library/"
+	defaultTag  = ":latest"
+	idDigest    = "sha256:"
+)
+
+// names is a set of image names that can be compared with images.
+type names struct {
+	keys  map[string]string // every form of a name: the name as it was given
+	short bool              // some have no registry
+}
+
+// The forms that names have among the keys beside themselves. None begins as a reference can.
+const (
+	shortForm      = "*/" // without a registry, with a tag
+	repositoryForm = "@/" // any tag of it
+)
+
+// add adds a name: an ID, a digest, a reference with or without tag and digest. Schemes that old runtimes put in front
+// (docker-pullable://) do not count. The empty name is nobody's.
+func (n *names) add(name string) {
+	if name == "" {
+		return
+	}
+	n.put(name, name)
+	reference := name
+	if _, rest, ok := strings.Cut(reference, "://"); ok {
+		reference = rest
+		n.put(reference, name)
+	}
+	digest := digestOf(reference)
+	if digest != "" {
+		n.put(digest, name)
+	}
+	reference, _, _ = strings.Cut(reference, "@")
+	repository, tag := splitTag(reference)
+	if digest != "" && (tag == "" || reference == digest) || repository == "" {
+		return
+	}
+	if tag == "" {
+		tag = defaultTag
+	}
+	n.put(qualify(repository)+tag, name)
+	if !hasHost(repository) {
+		n.put(shortForm+repository+tag, name)
+		n.short = true
+	}
+}
+
+// addID adds the ID of an image.
+func (n *names) addID(id string) {
+	if id != "" {
+		n.put(id, id)
+	}
+	if d := digestOf(id); d != "" {
+		n.put(d, id)
+	}
+}
+
+// addRepository adds all images of a repository, whatever their tag.
+func (n *names) addRepository(repository string) {
+	n.put(repositoryForm+qualify(repository), repository)
+}
+
+func (n *names) put(form, name string) {
+	if n.keys == nil {
+		n.keys = make(map[string]string)
+	}
+	if _, known := n.keys[form]; !known {
+		n.keys[form] = name
+	}
+}
+
+// find returns the name in n that image has, or "".
+func (n *names) find(image *Image) (found string) {
+	n.each(image, func(name string) bool {
+		found = name
+		return false
+	})
+	return found
+}
+
+// each calls f for the names in n that image has, some maybe more than once, until f returns false.
+func (n *names) each(image *Image, f func(name string) bool) {
+	if len(n.keys) == 0 {
+		return
+	}
+	try := func(form string) bool {
+		name, ok := n.keys[form]
+		return !ok || f(name)
+	}
+	if !try(image.ID) {
+		return
+	}
+	if d := digestOf(image.ID); d != image.ID && d != "" && !try(d) {
+		return
+	}
+	for _, digest := range image.RepoDigests {
+		if d := digestOf(digest); !try(digest) || d != "" && !try(d) {
+			return
+		}
+	}
+	for _, tag := range image.RepoTags {
+		if tag == noTag {
+			continue
+		}
+		if !try(tag) || !n.eachTag(tag, try) {
+			return
+		}
+	}
+}
+
+// eachTag tries the other forms of a tag that an image has.
+func (n *names) eachTag(reference string, try func(form string) bool) bool {
+	repository, tag := splitTag(reference)
+	full := qualify(repository) + tag
+	if full != reference && !try(full) {
+		return false
+	}
+	if !n.short {
+		return true
+	}
+	for rest := full; ; {
+		_, after, ok := strings.Cut(rest, "/")
+		if !ok {
+			return true
+		}
+		if !try(shortForm + after) {
+			return false
+		}
+		rest = after
+	}
+}
+
+// findRepository returns the repository in n that image is of, or "".
+func (n *names) findRepository(image *Image) string {
+	for _, references := range [][]string{image.RepoTags, image.RepoDigests} {
+		for _, reference := range references {
+			reference, _, _ = strings.Cut(reference, "@")
+			repository, _ := splitTag(reference)
+			if name, ok := n.keys[repositoryForm+qualify(repository)]; ok {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// digestOf returns the digest that a name is or ends in, "" if there is none. 64 hexadecimal digits are one, too: how
+// some runtimes write IDs.
+func digestOf(name string) string {
+	if i := strings.LastIndexByte(name, '@'); i >= 0 {
+		return name[i+1:]
+	}
+	hex, sha := strings.CutPrefix(name, idDigest)
+	if len(hex) != 64 {
+		return ""
+	}
+	for i := range len(hex) {
+		if c := hex[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	if sha {
+		return name
+	}
+	return idDigest + hex
+}
+
+// splitTag cuts the tag, with its colon, from a reference without a digest.
+func splitTag(reference string) (repository, tag string) {
+	i := strings.LastIndexByte(reference, ':')
+	if i < 0 || strings.IndexByte(reference[i:], '/') >= 0 {
+		return reference, ""
+	}
+	return reference[:i], reference[i:]
+}
+
+// hasHost reports whether a repository begins with a registry, by docker's rule.
+func hasHost(repository string) bool {
+	host, _, ok := strings.Cut(repository, "/")
+	return ok && (strings.ContainsAny(host, ".:") || host == "localhost")
+}
+
+// qualify puts in front of a repository what docker means if nothing is there.
+func qualify(repository string) string {
+	if rest, ok := strings.CutPrefix(repository, "index."+defaultHost); ok {
+		repository = defaultHost + rest
+	}
+	rest, docker := strings.CutPrefix(repository, defaultHost)
+	if !docker {
+		if hasHost(repository) {
+			return repository
+		}
+		rest = repository
+	}
+	if !strings.Contains(rest, "/") {
+		rest = defaultOrg + rest
+	} else if docker {
+		return repository
+	}
+	return defaultHost + rest
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagegc
+
+import (
+	"errors"
+	"strings"
+)
+
+// protection is Policy.Protected, ready for use.
+type protection struct {
+	exact        names
+	repositories names
+	globs        []string
+}
+
+func newProtection(patterns []string) *protection {
+	p := new(protection)
+	for _, pattern := range patterns {
+		if strings.Contains(pattern, "*") {
+			p.globs = append(p.globs, pattern)
+			continue
+		}
+		p.exact.add(pattern)
+		if _, tag := splitTag(pattern); tag == "" && digestOf(pattern) == "" {
+			p.repositories.addRepository(pattern)
+		}
+	}
+	return p
+}
+
+func validatePattern(pattern string) error {
+	switch {
+	case pattern == "":
+		return errors.New("it is empty")
+	case strings.ContainsAny(pattern, " \t\r\n"):
+		return errors.New("references have no spaces")
+	}
+	return nil
+}
+
+// by returns the pattern that protects image, or "".
+func (p *protection) by(image *Image) string {
+	if name := p.exact.find(image); name != "" {
+		return name
+	}
+	if len(p.repositories.keys) > 0 {
+		if name := p.repositories.findRepository(image); name != "" {
+			return name
+		}
+	}
+	for _, glob := range p.globs {
+		if matchesAny(glob, image) {
+			return glob
+		}
+	}
+	return ""
+}
+
+func matchesAny(glob string, image *Image) bool {
+	if match(glob, image.ID) {
+		return true
+	}
+	for _, tag := range image.RepoTags {
+		repository, t := splitTag(tag)
+		if match(glob, tag) || match(glob, qualify(repository)+t) {
+			return true
+		}
+	}
+	for _, digest := range image.RepoDigests {
+		if match(glob, digest) {
+			return true
+		}
+	}
+	return false
+}
+
+// match reports whether text has the form of glob, in which * stands for any text, also with slashes.
+func match(glob, text string) bool {
+	head, rest, star := strings.Cut(glob, "*")
+	if !star {
+		return glob == text
+	}
+	text, ok := strings.CutPrefix(text, head)
+	if !ok {
+		return false
+	}
+	// The leftmost place is as good as any for a piece in the middle; the last piece has to be at the end.
+	for {
+		piece, after, more := strings.Cut(rest, "*")
+		if !more {
+			return strings.HasSuffix(text, piece)
+		}
+		i := strings.Index(text, piece)
+		if i < 0 {
+			return false
+		}
+		text, rest = text[i+len(piece):], after
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagegc
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+)
+
+// ErrAlreadyRun is what the second Run of a Collector returns.
+var ErrAlreadyRun = errors.New("imagegc: Run was called before")
+
+// Run collects at once and then every Options.Interval, looks at what is in use at least every DetectInterval, and
+// refreshes GetImageList every ListInterval. If a collection frees too little because images were too young, the next
+// comes when the first of them is old enough. With HighPercent 100 and no MaxAge it collects nothing.
+//
+// It returns nil when ctx has ended and everything that it began has. The other methods can be used before, meanwhile,
+// and after; Hold and DeleteUnusedImages do not need Run at all.
+func (c *Collector) Run(ctx context.Context) error {
+	if c.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { c.keepList(ctx) })
+	c.keepCollecting(ctx)
+	wg.Wait()
+	return nil
+}
+
+// keepList refreshes the list until ctx ends. An old list is better than none: errors are told once each.
+func (c *Collector) keepList(ctx context.Context) {
+	tick := time.NewTicker(c.opts.ListInterval)
+	defer tick.Stop()
+	for last := ""; ; {
+		text := ""
+		if err := c.RefreshImageList(ctx); err != nil && ctx.Err() == nil {
+			text = err.Error()
+			if text != last {
+				c.opts.Logger.Warn("Cannot refresh the list of images", zap.Error(err))
+			}
+		}
+		last = text
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// keepCollecting collects, and looks in between, until ctx ends.
+func (c *Collector) keepCollecting(ctx context.Context) {
+	failures := 0
+	collectAt := time.Now()
+	if c.opts.Policy.disabled() {
+		collectAt = time.Time{}
+	}
+	for {
+		if !collectAt.IsZero() && !time.Now().Before(collectAt) {
+			retryAt := c.collectOnce(ctx, &failures)
+			collectAt = time.Now().Add(c.opts.Interval)
+			if !retryAt.IsZero() && retryAt.Before(collectAt) {
+				collectAt = retryAt
+			}
+		} else if err := c.Detect(ctx); err != nil && ctx.Err() == nil {
+			c.opts.Logger.Warn("Cannot detect images", zap.Error(err))
+		}
+		next := time.Now().Add(c.opts.DetectInterval)
+		if !collectAt.IsZero() && collectAt.Before(next) {
+			next = collectAt
+		}
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// collectOnce collects and tells what came of it. As in the kubelet, one failure is no event: right after the start not
+// everything may answer yet.
+func (c *Collector) collectOnce(ctx context.Context, failures *int) (retryAt time.Time) {
+	result, err := c.GarbageCollect(ctx)
+	if len(result.Removed) > 0 {
+		c.opts.Logger.Info("Removed images", zap.Int("images", len(result.Removed)), zap.Uint64("freedBytes", result.Freed),
+			zap.Int("usagePercent", result.UsagePercent), zap.Duration("took", result.Ended.Sub(result.Started)))
+	}
+	if result.DryRun {
+		for _, r := range result.Plan.Remove {
+			c.opts.Logger.Info("Would remove image", zap.String("image", r.Image.Name()), zap.String("imageID", r.Image.ID),
+				zap.Uint64("bytes", r.Image.Size), zap.String("reason", string(r.Reason)), zap.Time("idleSince", r.IdleSince))
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		*failures = 0
+	default:
+		*failures++
+		c.opts.Logger.Warn("Image garbage collection failed", zap.Int("failures", *failures), zap.Error(err))
+		if *failures > 1 && !c.opts.DryRun {
+			c.opts.Events.Event(v1.EventTypeWarning, EventImageGCFailed, err.Error())
+		}
+	}
+	return result.RetryAt
+}
