@@ -25,7 +25,7 @@ const (
 	lastWins         fault = "turns the order of a change round"
 	renamesUnnoticed fault = "does not notice that a UID has another name"
 	namesakes        fault = "keeps two pods of one name"
-	keepsInput       fault = "edits the caller's pod, and thinks better of it"
+	keepsInput       fault = "keeps the caller's spec"
 	editsInput       fault = "keeps and edits the caller's pods"
 	shortTime        fault = "tells the first-seen time without a fraction"
 	newFirstSeen     fault = "sees a pod for the first time with every change"

@@ -4,6 +4,7 @@ package podconfigtest_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -105,7 +106,13 @@ const layout = "2006-01-02T15:04:05.000000000Z07:00"
 
 func (n *naive) enter(in *v1.Pod, source string) *v1.Pod {
 	p := in
-	if n.fault != keepsInput && n.fault != editsInput {
+	switch n.fault {
+	case editsInput:
+	case keepsInput:
+		shallow := *in
+		p = &shallow
+		p.Annotations = maps.Clone(in.Annotations)
+	default:
 		p = in.DeepCopy()
 	}
 	if p.Annotations == nil {
@@ -118,10 +125,6 @@ func (n *naive) enter(in *v1.Pod, source string) *v1.Pod {
 	}
 	if n.fault == foreignSource && in.Annotations[podconfig.AnnotationSource] != "" {
 		p.Annotations[podconfig.AnnotationSource] = in.Annotations[podconfig.AnnotationSource]
-	}
-	if n.fault == keepsInput {
-		p = p.DeepCopy()
-		delete(in.Annotations, podconfig.AnnotationSource)
 	}
 	return p
 }
