@@ -6,7 +6,9 @@
 //	manager, err := statusmanager.New(statusmanager.Options{Patcher: patcher})
 //
 // Requests are made once: client-go's own repetitions, which would sleep through a Retry-After in the place of other
-// pods, are off. Answers of the server come back as the API statuses of apimachinery that the manager judges by.
+// pods, are off. Answers of the server come back as the API statuses of apimachinery that the manager judges by; the header
+// Retry-After, which client-go drops where the body is a Status, is in them. The connection is shared with the other
+// clients that are made of the same rest.Config.
 //
 // # The caller's duties
 //

@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -19,25 +19,22 @@ import (
 
 // Options configure a Patcher.
 type Options struct {
-	// Config says where the API server is and who asks. Required unless there is a Client.
+	// Config says where the API server is, who asks, and how often. It is copied. Required.
 	Config *rest.Config
-	// Client speaks the core v1 API, such as clientset.CoreV1().RESTClient(). Defaults to one made of Config.
-	Client rest.Interface
 }
 
 // Patcher writes statuses to an API server. Its methods are safe for concurrent use; their errors are as the server or the
-// transport gave them, wrapped.
+// transport gave them, wrapped, with the server's Retry-After.
 type Patcher struct{ client rest.Interface }
 
 // New returns a Patcher. The error names the field of o that cannot be used.
 func New(o Options) (*Patcher, error) {
-	switch {
-	case o.Client != nil:
-		return &Patcher{client: o.Client}, nil
-	case o.Config == nil:
-		return nil, errors.New("apiserver: Options.Config or Options.Client is required")
+	if o.Config == nil {
+		return nil, errors.New("apiserver: Options.Config is required")
 	}
-	core, err := corev1.NewForConfig(o.Config)
+	config := rest.CopyConfig(o.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noting{next} })
+	core, err := corev1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("apiserver: Options.Config: %w", err)
 	}
@@ -48,9 +45,10 @@ func New(o Options) (*Patcher, error) {
 // has it then.
 func (p *Patcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	pod := &v1.Pod{}
+	ctx, asked := withAsked(ctx)
 	err := about(p.client.Patch(types.StrategicMergePatchType), ref).SubResource("status").Body(patch).Do(ctx).Into(pod)
 	if err != nil {
-		return nil, fmt.Errorf("patching the status of pod %s: %w", ref, err)
+		return nil, fmt.Errorf("patching the status of pod %s: %w", ref, asked.in(err))
 	}
 	return pod, nil
 }
@@ -61,8 +59,9 @@ func (p *Patcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) error
 		GracePeriodSeconds: new(int64),
 		Preconditions:      metav1.NewUIDPreconditions(string(ref.UID)),
 	}
+	ctx, asked := withAsked(ctx)
 	if err := about(p.client.Delete(), ref).Body(options).Do(ctx).Error(); err != nil {
-		return fmt.Errorf("deleting pod %s: %w", ref, err)
+		return fmt.Errorf("deleting pod %s: %w", ref, asked.in(err))
 	}
 	return nil
 }
@@ -70,9 +69,9 @@ func (p *Patcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) error
 // GetPod returns the pod of that name, whatever its UID.
 func (p *Patcher) GetPod(ctx context.Context, ref statusmanager.PodRef) (*v1.Pod, error) {
 	pod := &v1.Pod{}
-	err := about(p.client.Get(), ref).VersionedParams(&metav1.GetOptions{}, scheme.ParameterCodec).Do(ctx).Into(pod)
-	if err != nil {
-		return nil, fmt.Errorf("getting pod %s: %w", ref, err)
+	ctx, asked := withAsked(ctx)
+	if err := about(p.client.Get(), ref).Do(ctx).Into(pod); err != nil {
+		return nil, fmt.Errorf("getting pod %s: %w", ref, asked.in(err))
 	}
 	return pod, nil
 }
