@@ -203,7 +203,13 @@ func checkKill9OfTheAgentTenTimes(s *station) {
 	}
 	require.Equal(s, []int{pid}, s.started(steadyPIDs), "never restarted")
 	require.Zero(s, s.waitPhase("steady-n", v1.PodRunning).Status.ContainerStatuses[0].RestartCount)
-	require.Len(s, s.waitStarts(crashedPIDs, 2), 2)
+	begun := s.waitStarts(crashedPIDs, 2)
+	if s.backend.exact {
+		require.Len(s, begun, 2)
+	}
+	for _, earlier := range begun[:len(begun)-1] {
+		require.False(s, alive(earlier), "never two at a time")
+	}
 	restarted := s.waitPhase("crashed-n", v1.PodRunning).Status.ContainerStatuses[0]
 	// containerd ends a start whose client dies, which may count as one.
 	require.GreaterOrEqual(s, restarted.RestartCount, int32(1))
@@ -334,13 +340,14 @@ func TestAFailingSyncIsLoggedOnceAndShown(t *testing.T) {
 	s.start()
 	require.NoError(t, os.WriteFile(filepath.Join(s.root, "pods"), nil, 0o600)) // where volumes go
 	manifest, _ := s.service("web", forever)
-	s.write("web.yaml", strings.Replace(manifest, "spec:", "spec:\n  volumes: [{name: v, emptyDir: {}}]", 1))
-	s.eventually("the log says so", func() bool { return len(s.log.about("pod sync failed", "volume v")) > 0 })
+	const unmounted = "unmounted volumes=[v]"
+	s.write("web.yaml", strings.Replace(manifest, "spec:", "spec:\n  volumes: [{name: v, emptyDir: {}}]", 1)+"      volumeMounts: [{name: v, mountPath: /v}]\n")
+	s.eventually("the log says so", func() bool { return len(s.log.about("pod sync failed", unmounted)) > 0 })
 	s.eventually("/pods says so", func() bool {
 		statuses := s.pods()["web-n"].Status.ContainerStatuses
-		return len(statuses) == 1 && statuses[0].State.Waiting != nil && strings.Contains(statuses[0].State.Waiting.Message, "volume v")
+		return len(statuses) == 1 && statuses[0].State.Waiting != nil && strings.Contains(statuses[0].State.Waiting.Message, unmounted)
 	})
-	require.Len(t, s.log.about("pod sync failed", "volume v"), 1)
+	require.Len(t, s.log.about("pod sync failed", unmounted), 1)
 	require.NoError(t, os.Remove(filepath.Join(s.root, "pods")))
 	s.waitPhase("web-n", v1.PodRunning)
 }

@@ -43,7 +43,7 @@ func joinCluster(f flags, log *zap.Logger) (podconfig.Source, nodeagent.Cluster,
 	if err != nil {
 		return nil, none, err
 	}
-	patcher, err := statuses.New(statuses.Options{Client: core.RESTClient()})
+	patcher, err := statuses.New(statuses.Options{Config: config})
 	if err != nil {
 		return nil, none, err
 	}

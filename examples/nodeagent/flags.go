@@ -29,6 +29,7 @@ type flags struct {
 	urlHeaders  map[string]string
 	urlPeriod   time.Duration
 	kubeconfig  string
+	objects     string // folder, may be empty
 
 	endpoint  string
 	root      string
@@ -64,6 +65,7 @@ func parseFlags(args []string) (flags, error) {
 	set.StringToStringVar(&f.urlHeaders, "manifest-url-header", nil, "headers for --manifest-url, as key=value; a secret is better kept in a file that only you may read")
 	set.DurationVar(&f.urlPeriod, "http-check-frequency", url.DefaultPeriod, "time between two looks at --manifest-url")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of an API server: pods bound to this node are run, statuses and mirror pods of static pods are written")
+	set.StringVar(&f.objects, "objects-path", "", "folder with manifests of ConfigMaps and Secrets that pods may use; changes reach their volumes at once")
 	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "what runs the containers: \"process\" runs each as a plain process, unix:///path is the socket of a container runtime (CRI)")
 	set.StringVar(&f.root, "root-dir", "", "folder for volumes and records (default "+defaultRoot()+")")
 	set.StringVar(&f.logs, "pod-logs-dir", "", "folder for the containers' logs (default ROOT-DIR/logs)")
@@ -120,6 +122,9 @@ func (f *flags) complete(args []string) error {
 		} else if err != nil {
 			return err
 		}
+	}
+	if info, err := os.Stat(f.objects); f.objects != "" && (err != nil || !info.IsDir()) {
+		return fmt.Errorf("--objects-path %s: want a folder", f.objects)
 	}
 	if f.root == "" {
 		f.root = defaultRoot()

@@ -31,6 +31,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
 func main() {
@@ -77,8 +78,12 @@ func run(f flags) error {
 		return err
 	}
 	defer closeRuntime()
-	agent, err := newAgent(f, rt, out)
+	var agent *nodeagent.Agent
+	store, err := objects.NewStore(objects.Options{Changed: func(r objects.Ref) { agent.Refresh(r) }})
 	if err != nil {
+		return err
+	}
+	if agent, err = newAgent(f, rt, store, out); err != nil {
 		return err
 	}
 	listener, err := listen(f)
@@ -97,12 +102,17 @@ func run(f flags) error {
 	if err := rotateLogs(serving, f, rt, out.log, &wg); err != nil {
 		return err
 	}
+	if f.objects != "" {
+		folder, ready := newObjectFolder(f.objects, store, out.log), make(chan struct{})
+		wg.Go(func() { folder.follow(serving, ready) })
+		<-ready
+	}
 	out.started(f)
 	context.AfterFunc(ctx, func() { out.stopping(f) })
 	return agent.Run(ctx)
 }
 
-func newAgent(f flags, rt runtime.Runtime, out *output) (*nodeagent.Agent, error) {
+func newAgent(f flags, rt runtime.Runtime, store *objects.Store, out *output) (*nodeagent.Agent, error) {
 	sources, err := newSources(f, out.log)
 	if err != nil {
 		return nil, err
@@ -122,6 +132,7 @@ func newAgent(f flags, rt runtime.Runtime, out *output) (*nodeagent.Agent, error
 		Runtime:  rt,
 		Sources:  sources,
 		Cluster:  cluster,
+		Objects:  store,
 		HostIPs:  hostIPs(),
 		Logger:   out.log,
 

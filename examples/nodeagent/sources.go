@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/podconfig"
@@ -48,6 +49,11 @@ func newURL(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Sour
 // newSources are where pods come from, but for the API server.
 func newSources(f flags, log *zap.Logger) (sources []podconfig.Source, err error) {
 	decoder := &manifest.Decoder{NodeName: types.NodeName(f.node), Strict: true}
+	if f.objects != "" {
+		// The objects are on the node, so a static pod that uses them needs no API
+		// server. What else a pod may ask for is refused by the agent.
+		decoder.Policy = func(*v1.Pod) error { return nil }
+	}
 	if f.manifests != "" {
 		folder, err := newFolder(f, decoder, log)
 		if err != nil {

@@ -150,9 +150,7 @@ func (c *check) volumeMount(field string, all []v1.VolumeMount, i int) {
 			break
 		}
 	}
-	c.refuse(m.SubPath != "", field+".subPath", whyLink)
 	c.refuse(m.MountPropagation != nil && *m.MountPropagation != v1.MountPropagationNone, field+".mountPropagation", whyLink)
-	c.refuse(m.SubPathExpr != "", field+".subPathExpr", whyLink)
 	c.refuse(len(m.BindMountOptions) > 0, field+".bindMountOptions", whyLink)
 }
 

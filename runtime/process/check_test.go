@@ -156,7 +156,7 @@ func TestRefusalListsEverything(t *testing.T) {
 		"spec.initContainers[0].command",
 		c + "ports[0].hostPort", c + "ports[0].hostIP", c + "resources.limits", c + "resources.claims",
 		c + "volumeMounts[0].readOnly", c + "volumeMounts[0].recursiveReadOnly", c + "volumeMounts[0].mountPath",
-		c + "volumeMounts[0].subPath", c + "volumeMounts[0].mountPropagation", c + "volumeMounts[0].subPathExpr",
+		c + "volumeMounts[0].mountPropagation",
 		c + "volumeMounts[0].bindMountOptions", c + "volumeMounts[2].mountPath", c + "volumeMounts[3].mountPath",
 		c + "volumeDevices", c + "lifecycle.stopSignal", c + "terminationMessagePath",
 		c + "securityContext.capabilities.add", c + "securityContext.privileged", c + "securityContext.seLinuxOptions",
@@ -215,7 +215,7 @@ func TestEveryFieldIsClassified(t *testing.T) {
 			"seLinuxOptions windowsOptions runAsUser runAsGroup runAsNonRoot supplementalGroups supplementalGroupsPolicy fsGroup " +
 				"sysctls seccompProfile appArmorProfile",
 			"fsGroupChangePolicy seLinuxChangePolicy"},
-		{v1.VolumeMount{}, "readOnly recursiveReadOnly mountPath subPath mountPropagation subPathExpr bindMountOptions", "name"},
+		{v1.VolumeMount{}, "readOnly recursiveReadOnly mountPath mountPropagation bindMountOptions", "name subPath subPathExpr"},
 		{v1.ContainerPort{}, "hostPort hostIP", "name containerPort protocol"},
 		{v1.Lifecycle{}, "stopSignal", "postStart preStop"},
 		{v1.ResourceRequirements{}, "limits claims", "requests"},

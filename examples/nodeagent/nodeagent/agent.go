@@ -37,7 +37,7 @@ type Agent struct {
 	index    *mirror.Index // what should run, and how the API server shows it
 	statuses *statuses     // what is
 	failures *failures     // how pod calls failed last
-	volumes  volumes
+	volumes  *volumes      // what it mounts
 
 	queue     *podconfig.Queue
 	readiness *podconfig.Readiness
@@ -82,7 +82,6 @@ func New(opts Options) (*Agent, error) {
 		statuses:     newStatuses(opts.Status),
 		failures:     newFailures(),
 		leftovers:    newLeftovers(),
-		volumes:      volumes{root: filepath.Join(opts.Root, "pods")},
 		queue:        podconfig.NewQueue(),
 		housekeeping: make(chan struct{}, 1),
 		pings:        make(chan struct{}),
@@ -101,11 +100,16 @@ func (a *Agent) wire() error {
 	}
 	a.readiness = podconfig.NewReadiness(names...)
 
+	var err error
+	if a.volumes, err = a.newVolumes(); err != nil {
+		return err
+	}
 	generator, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{
 		LogRoot:     a.opts.LogDir,
 		HostIPs:     a.opts.HostIPs,
 		Allocatable: a.opts.Allocatable,
 		Volumes:     a.volumes.mounts,
+		Objects:     a.opts.Objects,
 	})
 	if err != nil {
 		return err
@@ -153,11 +157,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	configured, stopConfig := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	var workersErr, trackerErr, probesErr, statusErr, sourceErr error
+	var workersErr, trackerErr, probesErr, statusErr, volumesErr, sourceErr error
 	wg.Go(func() { workersErr = a.workers.Run(work) })
 	wg.Go(func() { trackerErr = a.tracker.Run(work) })
 	wg.Go(func() { probesErr = a.probes.Run(work) })
 	wg.Go(func() { statusErr = a.status.Run(work) })
+	wg.Go(func() { volumesErr = a.volumes.Run(work) })
 	wg.Go(func() { a.mirrors.run(work) })
 	wg.Go(func() { a.collectGarbage(work) })
 	wg.Go(func() {
@@ -173,7 +178,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	stopWork(ErrStopped)
 	wg.Wait()
 	a.collector.wait()
-	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr); err != nil {
+	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr, volumesErr); err != nil {
 		return fmt.Errorf("nodeagent: %w", err)
 	}
 	return nil

@@ -16,6 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 	"github.com/keelson-dev/keelson/statusmanager"
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 )
 
 // Cluster is what the agent tells an API server. Pods come from there by a
@@ -30,6 +32,11 @@ type Cluster struct {
 	// Node returns the API server's object of this node, for the mirror pods'
 	// owner. Required with Mirrors.
 	Node func(ctx context.Context) (*v1.Node, error)
+	// Claims finds the persistent volumes of pods. Defaults to none: a pod with a
+	// claim is refused.
+	Claims volumemanager.Claims
+	// Tokens makes tokens of service accounts. Defaults to none.
+	Tokens projected.TokenSource
 }
 
 func (a *Agent) newCluster() (err error) {

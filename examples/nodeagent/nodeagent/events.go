@@ -25,3 +25,8 @@ func (e logEvents) Event(object apiruntime.Object, eventType, reason, message st
 		zap.String("reason", reason),
 		zap.String("message", message))
 }
+
+// reference is the object of events about a pod.
+func reference(pod *v1.Pod) *v1.ObjectReference {
+	return &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+}

@@ -71,7 +71,7 @@ func (a *Agent) reconcile() (works func(types.UID) bool) {
 // pod waits for it (settled), so a UID that comes back finds a clean slate.
 type collector struct {
 	manager *runtime.Manager
-	volumes volumes
+	volumes *volumes
 	logs    string
 	log     *zap.Logger
 	wg      sync.WaitGroup
@@ -84,7 +84,7 @@ type collector struct {
 	}
 }
 
-func newCollector(m *runtime.Manager, v volumes, logs string, log *zap.Logger) *collector {
+func newCollector(m *runtime.Manager, v *volumes, logs string, log *zap.Logger) *collector {
 	c := &collector{manager: m, volumes: v, logs: logs, log: log, failures: newFailures()}
 	c.mu.busy = make(map[types.UID]chan struct{})
 	return c
@@ -122,7 +122,7 @@ func (c *collector) collect(ctx context.Context, uid types.UID) {
 		if err := c.manager.RemovePod(ctx, uid); err != nil {
 			return err
 		}
-		return errors.Join(c.volumes.purge(uid), c.removeLogs(uid))
+		return errors.Join(c.volumes.purge(ctx, uid), c.removeLogs(uid))
 	})
 }
 
@@ -149,7 +149,7 @@ func (c *collector) removeLogs(uid types.UID) error {
 // sweep removes volume folders of pods that neither the configuration nor the
 // runtime knows: what a crash between two removals leaves.
 func (c *collector) sweep(ctx context.Context, known func(types.UID) bool) {
-	folders, err := os.ReadDir(c.volumes.root)
+	folders, err := os.ReadDir(filepath.Join(c.volumes.agent.opts.Root, "pods"))
 	if err != nil {
 		return // there is none, or the next pod that needs one will say why
 	}

@@ -84,7 +84,7 @@ func (a *Agent) clearUp(ctx context.Context, found listing) {
 		}
 	}
 	a.collector.failures.keep(func(uid types.UID) bool { return left[uid] })
-	a.collector.sweep(ctx, works)
+	a.collector.sweep(ctx, func(uid types.UID) bool { return works(uid) || left[uid] })
 }
 
 // inspectOrphan reads a pod in full that only the runtime knows, beside the

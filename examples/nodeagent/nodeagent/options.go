@@ -16,6 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/prober"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
 // Options configure an Agent.
@@ -36,6 +38,14 @@ type Options struct {
 	// that keeps what sources other than podconfig.SourceFile last said, so that
 	// the node runs it when it starts without them. Defaults to none.
 	Checkpoint string
+	// Objects are the ConfigMaps and Secrets that pods may use. Call Refresh when
+	// one has changed. Defaults to none.
+	Objects Objects
+	// VolumePlugins are kinds of volume beside emptyDir, hostPath, configMap,
+	// secret, downwardAPI, projected, local and image. Defaults to none.
+	VolumePlugins []volumemanager.Plugin
+	// Mounter mounts volumes. Defaults to mount.Detect().
+	Mounter mount.Mounter
 	// LogDir is the absolute path of the folder for the containers' logs. Defaults
 	// to Root/logs.
 	LogDir string

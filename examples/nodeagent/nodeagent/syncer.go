@@ -114,7 +114,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	if err := s.awaitNamesake(ctx, pod, observed); err != nil {
 		return false, err
 	}
-	if err := a.volumes.setUp(pod); err != nil {
+	if err := a.volumes.setUp(ctx, pod); err != nil {
 		return false, err
 	}
 	changed, done := s.attend(pod.UID)
@@ -239,7 +239,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, r podworkers.Terminatin
 }
 
 // SyncTerminatedPod gives back what the pod held.
-func (s *syncer) SyncTerminatedPod(_ context.Context, r podworkers.SyncRequest) error {
+func (s *syncer) SyncTerminatedPod(ctx context.Context, r podworkers.SyncRequest) error {
 	s.mu.Lock()
 	delete(s.mu.failures, r.Pod.UID)
 	delete(s.mu.resizing, r.Pod.UID)
@@ -247,7 +247,7 @@ func (s *syncer) SyncTerminatedPod(_ context.Context, r podworkers.SyncRequest) 
 	delete(s.mu.settled, r.Pod.UID)
 	s.mu.Unlock()
 	s.agent.probes.RemovePod(r.Pod.UID)
-	if err := s.agent.volumes.tearDown(r.Pod.UID); err != nil {
+	if err := s.agent.volumes.tearDown(ctx, r.Pod.UID); err != nil {
 		return err
 	}
 	s.agent.ended(r.Pod)

@@ -6,127 +6,280 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/configmap"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/downwardapi"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/emptydir"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/hostpath"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/image"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/local"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/subpath"
 )
 
-// volumes provides the two kinds of volume that need nobody: emptyDir on the
-// disk, laid out as the kubelet does below Root/pods/<uid>/volumes, and hostPath
-// folders and files that exist. It is a stand-in of few lines for package volumemanager, which will
-// take its place.
-type volumes struct{ root string } // Root/pods
+// Objects are where ConfigMaps and Secrets come from, for volumes and for
+// environments. *objects.Store is one, with a Changed that calls the agent's
+// Refresh.
+type Objects interface {
+	configmap.Source
+	secret.Source
+}
 
-// check lists the volumes of a pod that cannot be provided.
-func (v volumes) check(pod *v1.Pod) []string {
-	var refused []string
+// volumes is the glue between pods and the volume manager.
+type volumes struct {
+	*volumemanager.Manager
+	agent    *Agent
+	plugins  []volumemanager.Plugin
+	subpaths *subpath.Subpaths
+	mounter  mount.Mounter
+}
+
+func (a *Agent) newVolumes() (*volumes, error) {
+	v := &volumes{agent: a, mounter: a.opts.Mounter}
+	if v.mounter == nil {
+		v.mounter = mount.Detect()
+	}
+	var err error
+	if v.plugins, err = v.newPlugins(); err != nil {
+		return nil, err
+	}
+	if v.subpaths, err = subpath.New(subpath.Options{Mounter: v.mounter}); err != nil {
+		return nil, err
+	}
+	v.Manager, err = volumemanager.New(volumemanager.Options{
+		Pods:        volumePods{a},
+		Root:        a.opts.Root,
+		Plugins:     v.plugins,
+		Claims:      a.opts.Cluster.Claims,
+		Subpaths:    v.subpaths,
+		Mounts:      volumemanager.MountTableFunc(v.mountPoints),
+		WaitTimeout: mountPatience,
+		Logger:      a.log,
+	})
+	return v, err
+}
+
+// newPlugins are the kinds of volume there are.
+func (v *volumes) newPlugins() (plugins []volumemanager.Plugin, err error) {
+	opts := &v.agent.opts
+	allocatable := func() v1.ResourceList { return opts.Allocatable }
+	memory := func() resource.Quantity { return opts.Allocatable[v1.ResourceMemory] }
+	if opts.Allocatable.Memory().IsZero() {
+		memory = nil
+	}
+	add := func(p volumemanager.Plugin, e error) {
+		plugins, err = append(plugins, p), errors.Join(err, e)
+	}
+	add(emptydir.New(emptydir.Options{Mounter: v.mounter, AllocatableMemory: memory}))
+	add(hostpath.New(hostpath.Options{}))
+	add(downwardapi.New(downwardapi.Options{Allocatable: allocatable, Mounter: v.mounter}))
+	add(local.New(local.Options{Mounter: v.mounter}))
+	add(image.New(image.Options{Images: image.EnsurerFunc(v.agent.ensureImage)}))
+	projections := projected.Options{Tokens: opts.Cluster.Tokens, Allocatable: allocatable, Mounter: v.mounter}
+	if opts.Objects != nil {
+		projections.ConfigMaps, projections.Secrets = opts.Objects, opts.Objects
+		add(configmap.New(configmap.Options{Source: opts.Objects, Mounter: v.mounter}))
+		add(secret.New(secret.Options{Source: opts.Objects, Mounter: v.mounter}))
+	}
+	add(projected.New(projections))
+	return append(plugins, opts.VolumePlugins...), err
+}
+
+func (v *volumes) mountPoints() ([]string, error) {
+	mounts, err := v.mounter.List()
+	points := make([]string, 0, len(mounts))
+	for _, m := range mounts {
+		points = append(points, m.Target)
+	}
+	return points, err
+}
+
+// volumePods says which pods are positively gone. The workers know what they
+// work on; of others it is known once every source has spoken and the runtime
+// has nothing of them.
+type volumePods struct{ agent *Agent }
+
+// ShouldPodRuntimeBeRemoved implements volumemanager.Pods.
+func (p volumePods) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
+	a := p.agent
+	if _, known := a.workers.Info(uid); known {
+		return a.workers.ShouldPodRuntimeBeRemoved(uid)
+	}
+	if _, wanted := a.pods.get(uid); wanted && !a.pods.isRejected(uid) || !a.readiness.AllReady() {
+		return false
+	}
+	listed, at := a.tracker.Pods()
+	for _, pod := range listed {
+		if pod.UID == uid && (len(pod.Running()) > 0 || pod.Current() != nil) {
+			return false
+		}
+	}
+	return !at.IsZero() && a.workers.ShouldPodRuntimeBeRemoved(uid)
+}
+
+// ShouldPodContainersBeTerminating implements volumemanager.Pods.
+func (p volumePods) ShouldPodContainersBeTerminating(uid types.UID) bool {
+	_, known := p.agent.workers.Info(uid)
+	return known && p.agent.workers.ShouldPodContainersBeTerminating(uid)
+}
+
+// check lists the volumes of a pod that can never be provided here.
+func (v *volumes) check(pod *v1.Pod) (refused []string) {
 	for i := range pod.Spec.Volumes {
 		vol := &pod.Spec.Volumes[i]
 		path := field.NewPath("spec", "volumes").Index(i)
-		switch {
-		case vol.EmptyDir != nil && vol.EmptyDir.Medium != v1.StorageMediumDefault:
-			refused = append(refused, path.Child("emptyDir", "medium").String()+" (only the disk)")
-		case vol.EmptyDir != nil && vol.EmptyDir.SizeLimit != nil:
-			refused = append(refused, path.Child("emptyDir", "sizeLimit").String()+" (not enforced)")
-		case vol.EmptyDir != nil:
-		case vol.HostPath != nil && (vol.HostPath.Type == nil || *vol.HostPath.Type == v1.HostPathUnset):
-		case vol.HostPath != nil:
-			refused = append(refused, path.Child("hostPath", "type").String()+" (only the empty type)")
-		default:
-			refused = append(refused, fmt.Sprintf("%s %q (only emptyDir and hostPath)", path, vol.Name))
+		_, cannotMount := v.mounter.(mount.None)
+		switch claimed := vol.PersistentVolumeClaim != nil || vol.Ephemeral != nil; {
+		case claimed && v.agent.opts.Cluster.Claims == nil:
+			refused = append(refused, fmt.Sprintf("%s %q (claims need an API server)", path, vol.Name))
+		case claimed:
+		case v.pluginOf(vol) == nil:
+			refused = append(refused, fmt.Sprintf("%s %q (no such volumes here)", path, vol.Name))
+		case vol.EmptyDir != nil && vol.EmptyDir.Medium != v1.StorageMediumDefault && cannotMount:
+			refused = append(refused, path.Child("emptyDir", "medium").String()+" (the agent may not mount)")
 		}
 	}
 	return refused
 }
 
-// setUp makes the pod's emptyDir folders. It can be called again.
-func (v volumes) setUp(pod *v1.Pod) error {
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].EmptyDir == nil {
-			continue
-		}
-		dir, err := v.path(pod.UID, pod.Spec.Volumes[i].Name)
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("volume %s: %w", pod.Spec.Volumes[i].Name, err)
+func (v *volumes) pluginOf(vol *v1.Volume) volumemanager.Plugin {
+	for _, p := range v.plugins {
+		if p.Supports(volumemanager.Spec{Volume: vol}) {
+			return p
 		}
 	}
 	return nil
 }
 
-// tearDown removes the pod's volumes, as soon as nothing of it runs any more.
-func (v volumes) tearDown(uid types.UID) error { return v.remove(uid, "volumes") }
+// mountPatience is how long one sync waits for the pod's volumes before it says
+// what is missing. They go on being set up.
+const mountPatience = 10 * time.Second
 
-// purge removes everything in the pod's folder, when its records are gone too.
-func (v volumes) purge(uid types.UID) error { return v.remove(uid, ".") }
+// eventFailedMount is the kubelet's reason for volumes that are not ready.
+const eventFailedMount = "FailedMount"
 
-// remove removes part of the pod's folder. Links are removed, never followed.
-func (v volumes) remove(uid types.UID, part string) error {
-	root, err := os.OpenRoot(v.root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// setUp returns when the pod's volumes are ready, and up to date.
+func (v *volumes) setUp(ctx context.Context, pod *v1.Pod) error {
+	err := v.WaitForAttachAndMount(ctx, pod)
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("remove volumes: %w", err)
+	if v.agent.failures.last(pod.UID) == "" {
+		v.agent.opts.Events.Event(reference(pod), v1.EventTypeWarning, eventFailedMount, err.Error())
 	}
-	defer root.Close()
-	if !isFileName(string(uid)) {
-		return fmt.Errorf("remove volumes: pod UID %q is no file name", uid)
+	if errors.Is(err, volumemanager.ErrTerminal) {
+		return err
 	}
-	if err := root.RemoveAll(filepath.Join(string(uid), part)); err != nil {
-		return fmt.Errorf("remove volumes: %w", err)
-	}
-	return nil
-}
-
-// isFileName reports whether s names something in a folder, and nothing else.
-func isFileName(s string) bool {
-	return s != "." && filepath.IsLocal(s) && filepath.Base(s) == s
-}
-
-func (v volumes) path(uid types.UID, volume string) (string, error) {
-	for _, element := range []string{string(uid), volume} {
-		if !isFileName(element) {
-			return "", fmt.Errorf("volume %q: %q is no file name", volume, element)
-		}
-	}
-	return filepath.Join(v.root, string(uid), "volumes", "kubernetes.io~empty-dir", volume), nil
+	return errors.Join(err, podworkers.ErrTransient)
 }
 
 // mounts resolves a container's volumeMounts; it fits DefaultGenerator.
-func (v volumes) mounts(_ context.Context, pod *v1.Pod, container *v1.Container) ([]runtime.Mount, error) {
-	byName := make(map[string]*v1.Volume, len(pod.Spec.Volumes))
-	for i := range pod.Spec.Volumes {
-		byName[pod.Spec.Volumes[i].Name] = &pod.Spec.Volumes[i]
-	}
+func (v *volumes) mounts(ctx context.Context, pod *v1.Pod, container *v1.Container) ([]runtime.Mount, error) {
+	ready := v.GetMountedVolumesForPod(pod.UID)
 	mounts := make([]runtime.Mount, 0, len(container.VolumeMounts))
 	for i := range container.VolumeMounts {
 		m := &container.VolumeMounts[i]
-		vol := byName[m.Name]
-		if vol == nil {
-			return nil, fmt.Errorf("volumeMounts[%d]: there is no volume %q", i, m.Name)
+		mounted, ok := ready[m.Name]
+		if !ok {
+			return nil, fmt.Errorf("volumeMounts[%d]: volume %q is not there", i, m.Name)
 		}
-		host := ""
-		if vol.HostPath != nil {
-			host = vol.HostPath.Path
-		} else {
-			var err error
-			if host, err = v.path(pod.UID, vol.Name); err != nil {
-				return nil, err
-			}
+		out := runtime.Mount{
+			Name: m.Name, HostPath: mounted.Path, ContainerPath: m.MountPath,
+			ReadOnly: m.ReadOnly || mounted.ReadOnly, SELinuxRelabel: mounted.SELinuxRelabel,
 		}
-		if _, err := os.Stat(host); err != nil {
+		var err error
+		switch {
+		case mounted.Path == "":
+			err = asImage(&out, pod, m)
+		case m.SubPath != "":
+			out.HostPath, err = v.subpaths.Prepare(ctx, subpath.Request{
+				Place:  volumemanager.Place{Root: v.agent.opts.Root, PodUID: pod.UID, Plugin: v.nameOf(pod, m.Name), Inner: mounted.Inner},
+				Volume: mounted.Path, SubPath: m.SubPath, Container: container.Name, Index: i,
+			})
+		default:
+			_, err = os.Stat(mounted.Path)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("volumeMounts[%d]: volume %q: %w", i, m.Name, err)
 		}
-		mounts = append(mounts, runtime.Mount{Name: m.Name, HostPath: host, ContainerPath: m.MountPath, ReadOnly: m.ReadOnly})
+		mounts = append(mounts, out)
 	}
 	return mounts, nil
 }
+
+// nameOf is the name of the plugin behind a volume of the pod; that of a claim is
+// not told, and stands for itself.
+func (v *volumes) nameOf(pod *v1.Pod, name string) string {
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].Name == name {
+			if p := v.pluginOf(&pod.Spec.Volumes[i]); p != nil {
+				return p.Name()
+			}
+		}
+	}
+	return "kubernetes.io/claim"
+}
+
+// asImage makes out the mount of an image, which the runtime finds by itself.
+func asImage(out *runtime.Mount, pod *v1.Pod, m *v1.VolumeMount) error {
+	for i := range pod.Spec.Volumes {
+		vol := &pod.Spec.Volumes[i]
+		if vol.Name != m.Name || vol.Image == nil {
+			continue
+		}
+		ref, err := runtime.NormalizeImage(vol.Image.Reference)
+		out.Image, out.ImageSubPath, out.ReadOnly = ref, m.SubPath, true
+		return err
+	}
+	return errors.New("it has no path")
+}
+
+// ensureImage has the image of a volume on the node.
+func (a *Agent) ensureImage(ctx context.Context, _ *v1.Pod, vol *v1.ImageVolumeSource) error {
+	images, ok := a.runtime.(runtime.Images)
+	if !ok {
+		return volumemanager.Terminal(image.ErrUnsupported)
+	}
+	ref, err := runtime.NormalizeImage(vol.Reference)
+	if err != nil {
+		return volumemanager.Terminal(err)
+	}
+	if vol.PullPolicy != v1.PullAlways {
+		if id, err := images.ImageID(ctx, ref); err != nil || id != "" {
+			return err
+		}
+		if vol.PullPolicy == v1.PullNever {
+			return fmt.Errorf("image %q: %w", ref, runtime.ErrImageNeverPull)
+		}
+	}
+	_, err = images.PullImage(ctx, ref, nil)
+	return err
+}
+
+// tearDown returns when nothing of the pod's volumes is left. Nothing of the pod
+// runs any more.
+func (v *volumes) tearDown(ctx context.Context, uid types.UID) error {
+	return v.WaitForUnmount(ctx, uid)
+}
+
+// purge removes the pod's folder, when its records are gone too.
+func (v *volumes) purge(ctx context.Context, uid types.UID) error {
+	return v.CleanupOrphans(ctx, func(other types.UID) bool { return other != uid })
+}
+
+// Refresh renews what of an object is in volumes of running pods; it fits
+// objects.Options.Changed. Environments keep what they began with.
+func (a *Agent) Refresh(r objects.Ref) { a.volumes.Refresh(r.UsedBy) }

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
 // nodeName is the name of every Node.
@@ -100,6 +101,7 @@ func (n *Node) start() {
 		Logger:     zap.NewNop(),
 
 		ProbeHandler: probe(rt),
+		Mounter:      mount.None{},
 	}
 	if n.api != nil {
 		opts.Sources = append(opts.Sources, podconfig.SourceFunc(podconfig.SourceAPI, n.api.run))

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+)
+
+// objectFolder keeps ConfigMaps and Secrets that are in a folder, as manifests,
+// in a store: what a node without an API server gives its pods.
+type objectFolder struct {
+	path  string
+	store *objects.Store
+	log   *zap.Logger
+	files map[string]*objectFile // by name
+}
+
+// objectFile is what one file holds. A file that cannot be read as it is now
+// keeps what it held.
+type objectFile struct {
+	held    map[objects.Ref]bool
+	size    int64
+	changed time.Time
+	problem string
+}
+
+func newObjectFolder(path string, store *objects.Store, log *zap.Logger) *objectFolder {
+	return &objectFolder{path: path, store: store, log: log, files: make(map[string]*objectFile)}
+}
+
+const (
+	objectsSettle = 20 * time.Millisecond // a program that writes is given time to finish
+	objectsPeriod = 10 * time.Second      // between two looks when nothing is heard
+	maxObjectFile = 16 << 20
+)
+
+// follow reads the folder until ctx ends. The first look is over when ready is
+// closed.
+func (o *objectFolder) follow(ctx context.Context, ready chan<- struct{}) {
+	hints, err := fsnotify.Hinter{}.Hints(ctx, o.path)
+	if err != nil {
+		o.log.Warn("changes of objects are only seen every 10 s", zap.Error(err))
+	}
+	o.look()
+	close(ready)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, alive := <-hints:
+			if !alive {
+				hints = nil
+			}
+			select {
+			case <-time.After(objectsSettle):
+			case <-ctx.Done():
+			}
+		case <-time.After(objectsPeriod):
+			if hints == nil {
+				hints, _ = fsnotify.Hinter{}.Hints(ctx, o.path)
+			}
+		}
+		o.look()
+	}
+}
+
+// look brings the store in line with the folder. A folder that cannot be listed
+// changes nothing.
+func (o *objectFolder) look() {
+	entries, err := os.ReadDir(o.path)
+	if err != nil {
+		o.say(".", err)
+		return
+	}
+	o.say(".", nil)
+	found := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		if name := e.Name(); isManifest(name) {
+			found[name] = true
+			o.say(name, o.read(name))
+		}
+	}
+	for name, f := range o.files {
+		if !found[name] && name != "." {
+			delete(o.files, name)
+			o.drop(f.held, nil)
+		}
+	}
+}
+
+func isManifest(name string) bool {
+	switch filepath.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return !strings.HasPrefix(name, ".")
+	}
+	return false
+}
+
+func (o *objectFolder) file(name string) *objectFile {
+	f := o.files[name]
+	if f == nil {
+		f = &objectFile{}
+		o.files[name] = f
+	}
+	return f
+}
+
+// say logs what is wrong with a file, once until it is something else.
+func (o *objectFolder) say(name string, err error) {
+	f, text := o.file(name), ""
+	if err != nil {
+		text = err.Error()
+	}
+	if f.problem == text {
+		return
+	}
+	f.problem = text
+	if err != nil {
+		o.log.Warn("objects not used", zap.String("file", filepath.Join(o.path, name)), zap.Error(err))
+	} else {
+		o.log.Info("problem with objects is over", zap.String("file", filepath.Join(o.path, name)))
+	}
+}
+
+// read takes in one file, if it is another than last time.
+func (o *objectFolder) read(name string) error {
+	f, path := o.file(name), filepath.Join(o.path, name)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is no regular file")
+	case info.Size() > maxObjectFile:
+		return fmt.Errorf("it is larger than %d MiB", maxObjectFile>>20)
+	case f.held != nil && f.problem == "" && f.size == info.Size() && f.changed.Equal(info.ModTime()):
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	all, err := decodeObjects(data)
+	if err != nil {
+		return err
+	}
+	held := make(map[objects.Ref]bool, len(all))
+	for _, object := range all {
+		ref := object.ref()
+		held[ref] = true
+		if object.configMap != nil {
+			o.store.SetConfigMap(object.configMap)
+		} else {
+			o.store.SetSecret(object.secret)
+		}
+	}
+	o.drop(f.held, held)
+	f.held, f.size, f.changed = held, info.Size(), info.ModTime()
+	return nil
+}
+
+// drop forgets what was held and is not any more.
+func (o *objectFolder) drop(was, is map[objects.Ref]bool) {
+	for ref := range was {
+		if !is[ref] {
+			o.store.Delete(ref)
+		}
+	}
+}
+
+type object struct {
+	configMap *v1.ConfigMap
+	secret    *v1.Secret
+}
+
+func (o object) ref() objects.Ref {
+	if o.configMap != nil {
+		return objects.Ref{Kind: objects.ConfigMap, Namespace: o.configMap.Namespace, Name: o.configMap.Name}
+	}
+	return objects.Ref{Kind: objects.Secret, Namespace: o.secret.Namespace, Name: o.secret.Name}
+}
+
+// decodeObjects reads a stream of YAML or JSON documents. Errors name the
+// document and never what is in it.
+func decodeObjects(data []byte) (all []object, err error) {
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 1; ; n++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: not valid YAML", n)
+		}
+		if len(bytes.TrimSpace(document)) == 0 {
+			continue
+		}
+		one, err := decodeObject(document)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		all = append(all, one)
+	}
+}
+
+func decodeObject(document []byte) (o object, err error) {
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &kind); err != nil {
+		return o, errors.New("not valid YAML")
+	}
+	var meta *metav1.ObjectMeta
+	switch {
+	case kind.APIVersion == "v1" && kind.Kind == "ConfigMap":
+		o.configMap = &v1.ConfigMap{}
+		meta, err = &o.configMap.ObjectMeta, yaml.UnmarshalStrict(document, o.configMap)
+	case kind.APIVersion == "v1" && kind.Kind == "Secret":
+		o.secret = &v1.Secret{}
+		meta, err = &o.secret.ObjectMeta, yaml.UnmarshalStrict(document, o.secret)
+	default:
+		return o, fmt.Errorf("it is a %q of %q: want a ConfigMap or Secret of v1", kind.Kind, kind.APIVersion)
+	}
+	if err != nil {
+		return o, fmt.Errorf("not a valid %s", kind.Kind) // the decoder's text would repeat what is in it
+	}
+	if meta.Name == "" {
+		return o, fmt.Errorf("the %s has no metadata.name", kind.Kind)
+	}
+	if meta.Namespace == "" {
+		meta.Namespace = v1.NamespaceDefault
+	}
+	return o, nil
+}
