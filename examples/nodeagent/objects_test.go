@@ -116,12 +116,17 @@ spec:
 `)
 	s.start("--objects-path", objectsDir)
 	s.waitPhase("web-n", v1.PodRunning)
+	t.Cleanup(func() {
+		if text, _ := os.ReadFile(out); t.Failed() {
+			t.Logf("it saw: %s", text)
+		}
+	})
 	says := func(want string) func() bool {
 		return func() bool { text, _ := os.ReadFile(out); return strings.TrimSpace(string(text)) == want }
 	}
-	s.eventually("it sees its volumes", says(`blue blue hunter2 app="web" blue hunter2 blue`))
+	s.eventually("it sees its volumes", says(`blue blue hunter2 app="web" bluehunter2 blue`))
 	require.NoError(t, os.WriteFile(filepath.Join(objectsDir, "all.yaml"), []byte(strings.ReplaceAll(strings.ReplaceAll(colours, ", namespace: house", ""), "blue", "grey")), 0o600))
-	s.eventually("it sees the change, but not where Kubernetes shows none", says(`blue grey hunter2 app="web" grey hunter2 blue`))
+	s.eventually("it sees the change, but not where Kubernetes shows none", says(`blue grey hunter2 app="web" greyhunter2 blue`))
 	s.remove("web.yaml")
 	s.eventually("nothing is left", func() bool {
 		left, _ := os.ReadDir(filepath.Join(s.root, "pods"))

@@ -5,6 +5,7 @@ package nodeagent
 import (
 	"context"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -53,6 +54,26 @@ func (a *Agent) stopPods(ctx context.Context) {
 	}
 	wg.Wait()
 	a.log.Info("all pods are stopped")
+	a.giveBack(ctx)
+}
+
+// giveBackPatience is how long the end of the agent waits for volumes.
+const giveBackPatience = 10 * time.Second
+
+// giveBack waits until the volumes of stopped pods are taken down: a mount that
+// is left would be nobody's.
+func (a *Agent) giveBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, giveBackPatience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for uid := range a.workers.All() {
+		wg.Go(func() {
+			if err := a.volumes.WaitForUnmount(ctx, uid); err != nil {
+				a.log.Warn("volumes of a stopped pod are left for the next start", zap.String("podUID", string(uid)), zap.Error(err))
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func (a *Agent) stopPod(ctx context.Context, pod *v1.Pod) {
