@@ -48,7 +48,7 @@ var partImports = []string{
 var homes = map[string][]string{
 	"k8s.io/client-go":             {"*/apiserver"},
 	"k8s.io/cri-api":               {"runtime/cri"},
-	"google.golang.org/grpc":       {"runtime/cri", "prober/handlers"},
+	"google.golang.org/grpc":       {"runtime/cri", "prober/handlers", "volumemanager/plugins/csi"},
 	"github.com/fsnotify/fsnotify": {"podconfig/file"},
 	"github.com/prometheus":        {},
 }

@@ -15,11 +15,14 @@
 //
 // # The packages
 //
-// What exists today:
-//
 //	podconfig              what should run: many sources, one ordered stream of pod changes
 //	podconfig/manifest     bytes to a pod: decode, default, validate, identify
 //	podconfig/file         static pods from a file or a folder
+//	podconfig/url          static pods from a URL
+//	podconfig/apiserver    pods bound to the node, on client-go's reflector
+//	podconfig/mirror       mirror pods of static pods, and the index of both
+//	podconfig/checkpoint   the last desired state, on disk
+//	podconfig/podconfigtest the table that every Merger passes
 //	podworkers             when it runs: one state machine per pod UID
 //	runtime                making it run: Plan, which is pure, and Manager over a small Runtime interface
 //	runtime/podstatus      pure: a spec and what was observed, to the pod's status
@@ -28,18 +31,17 @@
 //	runtime/cri            backend: containerd or CRI-O over its socket
 //	runtime/fake           backend: in memory, scripted, with faults and a journal
 //	runtime/runtimetest    the conformance suite that every backend passes
-//	examples/nodeagent     the reference assembly: a node agent, every package wired;
-//	                       below it nodetest, a whole node in virtual time
-//
-// What comes next, in the same shape:
-//
 //	prober                 is it healthy: liveness, readiness and startup of container instances
+//	prober/handlers        http, h2c, tcp, gRPC, exec
 //	volumemanager          what it mounts: desired state of world to actual state of world
+//	volumemanager/plugins  emptyDir, hostPath, configMap, secret, downwardAPI, projected, local, image, CSI
+//	volumemanager/volumetest the suite that every plugin passes
 //	imagegc                what may be deleted: thresholds, age, order
 //	statusmanager          what the cluster sees: merge, order, patch
-//
-// and, as sub-packages that bring their own weight: podconfig/apiserver,
-// podconfig/mirror and podconfig/url, statusmanager/apiserver.
+//	statusmanager/apiserver patches on client-go
+//	statusmanager/statustest an API server in memory
+//	examples/nodeagent     the reference assembly: a node agent, every package wired;
+//	                       below it nodetest, a whole node in virtual time
 //
 // # Arrows
 //
