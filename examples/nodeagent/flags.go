@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/podconfig/url"
 )
 
@@ -40,6 +41,11 @@ type flags struct {
 	keepPods  bool
 	lenient   bool
 	starts    int
+	imageHigh int
+	imageLow  int
+	imageMin  time.Duration
+	imageMax  time.Duration
+	imageDry  bool
 	verbosity int
 }
 
@@ -75,6 +81,11 @@ func parseFlags(args []string) (flags, error) {
 	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime)")
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
+	set.IntVar(&f.imageHigh, "image-gc-high-threshold", imagegc.DefaultHighPercent, "with a container runtime: percent of the image file system in use from which unused images are removed; 100 = never")
+	set.IntVar(&f.imageLow, "image-gc-low-threshold", imagegc.DefaultLowPercent, "percent in use at which that stops")
+	set.DurationVar(&f.imageMin, "minimum-image-ttl-duration", imagegc.DefaultMinAge, "how old an image must be to be removed")
+	set.DurationVar(&f.imageMax, "maximum-image-ttl-duration", 0, "how long an image may be unused before it is removed, however empty the disk is; 0 = for ever")
+	set.BoolVar(&f.imageDry, "image-gc-dry-run", false, "log which images would be removed, and remove none")
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
 	set.Usage = func() { fmt.Fprint(os.Stderr, usage, set.FlagUsages()) }
 	if err := set.Parse(args); err != nil {
@@ -109,6 +120,9 @@ func (f *flags) complete(args []string) error {
 	}
 	if f.endpoint != processEndpoint && !strings.HasPrefix(f.endpoint, "unix://") && !filepath.IsAbs(f.endpoint) {
 		return fmt.Errorf("--container-runtime-endpoint %q: want \"process\" or unix:///path/to/socket", f.endpoint)
+	}
+	if f.imageHigh < 1 || f.imageHigh > 100 || f.imageLow < 1 || f.imageLow > f.imageHigh {
+		return fmt.Errorf("--image-gc-low-threshold %d, --image-gc-high-threshold %d: want percents, the low one not above the high one", f.imageLow, f.imageHigh)
 	}
 	if f.starts < 0 {
 		return fmt.Errorf("--max-concurrent-starts %d: want 0 or more", f.starts)

@@ -30,6 +30,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/process"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
@@ -137,6 +138,9 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, out *output) (*
 		Logger:   out.log,
 
 		MaxConcurrentStarts: f.starts,
+	}
+	if backend, ok := rt.(cri.Backend); ok {
+		opts.ImageGC = imageGC(f, backend)
 	}
 	if f.manifestURL != "" || f.kubeconfig != "" {
 		opts.Checkpoint = filepath.Join(f.root, "desired", "checkpoint")

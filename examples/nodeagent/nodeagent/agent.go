@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 	"github.com/keelson-dev/keelson/podworkers"
@@ -48,8 +49,9 @@ type Agent struct {
 	tracker   *runtime.Tracker       // what changed by itself
 	status    *statusmanager.Manager // what the cluster sees
 	mirrors   *mirrors
-	collector *collector // what is left of pods that are gone
-	leftovers *leftovers // how the loop finds them
+	images    *imagegc.Collector // what may be deleted; nil = nothing
+	collector *collector         // what is left of pods that are gone
+	leftovers *leftovers         // how the loop finds them
 
 	housekeeping chan struct{} // capacity 1: look for leftovers now
 	pings        chan struct{} // received by the loop, for /healthz
@@ -133,6 +135,9 @@ func (a *Agent) wire() error {
 	if err = a.newCluster(); err != nil {
 		return err
 	}
+	if a.images, err = a.newImages(); err != nil {
+		return err
+	}
 	a.collector = newCollector(a.manager, a.volumes, a.opts.LogDir, a.log)
 	a.syncer = newSyncer(a)
 	a.workers, err = podworkers.New(podworkers.Options{
@@ -157,13 +162,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	configured, stopConfig := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	var workersErr, trackerErr, probesErr, statusErr, volumesErr, sourceErr error
+	var workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr, sourceErr error
 	wg.Go(func() { workersErr = a.workers.Run(work) })
 	wg.Go(func() { trackerErr = a.tracker.Run(work) })
 	wg.Go(func() { probesErr = a.probes.Run(work) })
 	wg.Go(func() { statusErr = a.status.Run(work) })
 	wg.Go(func() { volumesErr = a.volumes.Run(work) })
 	wg.Go(func() { a.mirrors.run(work) })
+	if a.images != nil {
+		wg.Go(func() { imagesErr = a.images.Run(work) })
+	}
 	wg.Go(func() { a.collectGarbage(work) })
 	wg.Go(func() {
 		sourceErr = config.run(configured)
@@ -178,7 +186,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	stopWork(ErrStopped)
 	wg.Wait()
 	a.collector.wait()
-	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr, volumesErr); err != nil {
+	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr); err != nil {
 		return fmt.Errorf("nodeagent: %w", err)
 	}
 	return nil

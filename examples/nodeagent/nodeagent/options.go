@@ -41,6 +41,8 @@ type Options struct {
 	// Objects are the ConfigMaps and Secrets that pods may use. Call Refresh when
 	// one has changed. Defaults to none.
 	Objects Objects
+	// ImageGC has images collected. Defaults to none: they stay.
+	ImageGC *ImageGC
 	// VolumePlugins are kinds of volume beside emptyDir, hostPath, configMap,
 	// secret, downwardAPI, projected, local and image. Defaults to none.
 	VolumePlugins []volumemanager.Plugin

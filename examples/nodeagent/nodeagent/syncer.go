@@ -117,6 +117,11 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	if err := a.volumes.setUp(ctx, pod); err != nil {
 		return false, err
 	}
+	release, err := a.hold(ctx, pod)
+	if err != nil {
+		return false, err
+	}
+	defer release()
 	changed, done := s.attend(pod.UID)
 	defer done()
 	result := a.manager.SyncPod(ctx, runtime.SyncRequest{

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/imagegc"
+	"github.com/keelson-dev/keelson/imagegc/recordfile"
+	"github.com/keelson-dev/keelson/imagegc/statfs"
+	"github.com/keelson-dev/keelson/runtime/cri"
+)
+
+// imageGC collects the images of a container runtime.
+func imageGC(f flags, backend cri.Backend) *nodeagent.ImageGC {
+	return &nodeagent.ImageGC{
+		Images: criImages{backend},
+		Disk: statfs.Func(func(ctx context.Context) (string, error) {
+			systems, err := backend.ImageFsInfo(ctx)
+			if err != nil || len(systems) == 0 {
+				return "", cmp.Or(err, errors.New("the runtime does not say where images are"))
+			}
+			return systems[0].Mountpoint, nil
+		}),
+		Policy: imagegc.Policy{HighPercent: f.imageHigh, LowPercent: f.imageLow, MinAge: f.imageMin, MaxAge: f.imageMax},
+		Store:  recordfile.New(filepath.Join(f.root, "images.json")),
+		DryRun: f.imageDry,
+	}
+}
+
+// criImages are the images of a container runtime as package imagegc sees them.
+type criImages struct{ cri.Images }
+
+// ListImages implements imagegc.ImageService.
+func (c criImages) ListImages(ctx context.Context) ([]imagegc.Image, error) {
+	listed, err := c.Images.ListImages(ctx)
+	all := make([]imagegc.Image, 0, len(listed))
+	for _, i := range listed {
+		all = append(all, imagegc.Image{ID: i.ID, RepoTags: i.RepoTags, RepoDigests: i.RepoDigests, Size: i.Size, Pinned: i.Pinned})
+	}
+	return all, err
+}
+
+// RemoveImage implements imagegc.ImageService.
+func (c criImages) RemoveImage(ctx context.Context, image imagegc.Image) error {
+	return c.Images.RemoveImage(ctx, image.ID)
+}
