@@ -5,6 +5,7 @@
 //
 //	mounter := mount.Detect() // System if this process may mount, else None
 //	plugin, err := secret.New(secret.Options{Source: secrets, Mounter: mounter})
+//	manager, err := volumemanager.New(volumemanager.Options{…, Mounts: volumemanager.MountTableFunc(mount.Points)})
 //
 // What plugins do where there are no mounts: a secret lies in a folder on the disk, a local volume is a link, and a
 // memory-backed emptyDir is refused.

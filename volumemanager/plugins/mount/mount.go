@@ -72,6 +72,19 @@ func list() ([]Info, error) {
 	return out, nil
 }
 
+// Points returns where something is mounted. It fits volumemanager.MountTableFunc.
+func Points() ([]string, error) {
+	mounts, err := list()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(mounts))
+	for _, m := range mounts {
+		out = append(out, m.Target)
+	}
+	return out, nil
+}
+
 // at reads the line of one mount point.
 func at(path string) (Info, bool, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))

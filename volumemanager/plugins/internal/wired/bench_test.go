@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wired_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+)
+
+// kinds are pods with two volumes each. burst is what the kubelet takes for a hundred of them (contract §0).
+var kinds = []struct {
+	name    string
+	sources []v1.VolumeSource
+	burst   time.Duration
+}{
+	{"emptyDir", emptyDirs, 302 * time.Millisecond},
+	{"configMap", []v1.VolumeSource{configMap, configMap}, 605 * time.Millisecond},
+	{"secret", []v1.VolumeSource{aSecret, aSecret}, 605 * time.Millisecond},
+}
+
+// report adds the median of some times, what it must stay below, and what the kubelet takes.
+func report(b *testing.B, times []time.Duration, goal, kubelet time.Duration) {
+	b.Helper()
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(goal.Nanoseconds()), "goal-ns")
+	if kubelet > 0 {
+		b.ReportMetric(float64(kubelet.Nanoseconds()), "kubelet-ns")
+	}
+}
+
+// BenchmarkPodReady is a pod with two volumes until both are mounted; floor is the plugins' own work for it.
+func BenchmarkPodReady(b *testing.B) {
+	for _, k := range kinds {
+		b.Run(k.name, func(b *testing.B) { mountAndUnmount(b, k.sources, true) })
+		b.Run(k.name+"/floor", func(b *testing.B) { benchmarkFloor(b, k.sources) })
+	}
+}
+
+// BenchmarkPodUnmounted is the way back.
+func BenchmarkPodUnmounted(b *testing.B) {
+	for _, k := range kinds {
+		b.Run(k.name, func(b *testing.B) { mountAndUnmount(b, k.sources, false) })
+	}
+}
+
+func mountAndUnmount(b *testing.B, sources []v1.VolumeSource, ready bool) {
+	n := newNode(b, b.TempDir())
+	var up, down []time.Duration
+	i := 0
+	for b.Loop() {
+		i++
+		p := pod(types.UID(fmt.Sprint("pod-", i)), sources...)
+		begin := time.Now()
+		n.up(b, p)
+		middle := time.Now()
+		n.down(b, p.UID)
+		up, down = append(up, middle.Sub(begin)), append(down, time.Since(middle))
+	}
+	if ready {
+		report(b, up, 5*time.Millisecond, 301*time.Millisecond)
+	} else {
+		report(b, down, 10*time.Millisecond, 301*time.Millisecond)
+	}
+}
+
+func benchmarkFloor(b *testing.B, sources []v1.VolumeSource) {
+	n := newNode(b, b.TempDir())
+	var up []time.Duration
+	i := 0
+	for b.Loop() {
+		i++
+		p := pod(types.UID(fmt.Sprint("pod-", i)), sources...)
+		begin := time.Now()
+		var undo []func() error
+		for v := range p.Spec.Volumes {
+			spec := volumemanager.Spec{Volume: &p.Spec.Volumes[v]}
+			plugin := n.plugins[slices.IndexFunc(n.plugins, func(x volumemanager.Plugin) bool { return x.Supports(spec) })]
+			place := volumemanager.Place{Root: n.root, PodUID: p.UID, Plugin: plugin.Name(), Inner: spec.InnerName()}
+			_, err := plugin.SetUp(b.Context(), volumemanager.Mount{Place: place, Spec: spec, Pod: p, Outer: []string{spec.InnerName()}})
+			require.NoError(b, err)
+			undo = append(undo, func() error {
+				return plugin.TearDown(b.Context(), volumemanager.Unmount{Place: place, Spec: spec})
+			})
+		}
+		up = append(up, time.Since(begin))
+		for _, f := range undo {
+			require.NoError(b, f())
+		}
+	}
+	report(b, up, 5*time.Millisecond, 0)
+}
+
+// BenchmarkBurst is a hundred pods with two volumes each at once, until all are ready.
+func BenchmarkBurst(b *testing.B) {
+	for _, k := range kinds {
+		b.Run(k.name, func(b *testing.B) {
+			n := newNode(b, b.TempDir())
+			var all []time.Duration
+			round := 0
+			for b.Loop() {
+				round++
+				begin := time.Now()
+				var wg sync.WaitGroup
+				for i := range 100 {
+					wg.Go(func() { n.up(b, pod(types.UID(fmt.Sprint(round, "-", i)), k.sources...)) })
+				}
+				wg.Wait()
+				all = append(all, time.Since(begin))
+				b.StopTimer()
+				for i := range 100 {
+					wg.Go(func() { n.down(b, types.UID(fmt.Sprint(round, "-", i))) })
+				}
+				wg.Wait()
+				b.StartTimer()
+			}
+			report(b, all, 150*time.Millisecond, k.burst)
+		})
+	}
+}
+
+// BenchmarkRefreshVisible is a changed object until a reader of the volume sees it. The kubelet takes 60 to 90 s.
+func BenchmarkRefreshVisible(b *testing.B) {
+	for _, k := range kinds[1:] {
+		for _, pods := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%s/pods=%d", k.name, pods), func(b *testing.B) {
+				n := newNode(b, b.TempDir())
+				var all []*v1.Pod
+				for i := range pods {
+					all = append(all, pod(types.UID(fmt.Sprint(i)), k.sources[0]))
+					n.up(b, all[i])
+				}
+				var times []time.Duration
+				i := 0
+				for b.Loop() {
+					i++
+					text := fmt.Sprint("generation ", i)
+					begin := time.Now()
+					n.set(text)
+					for _, p := range all {
+						for n.read(p, "v0") != text {
+						}
+					}
+					times = append(times, time.Since(begin))
+				}
+				report(b, times, 50*time.Millisecond, 60*time.Second)
+				for _, p := range all {
+					n.down(b, p.UID)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wired_test is a manager with real plugins: what holds only for both together.
+package wired_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/configmap"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/emptydir"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/subpath"
+	"github.com/keelson-dev/keelson/volumemanager/volumetest"
+)
+
+// node is a manager that runs, with the plugins that need no cluster. There is no resync: what happens is an event's
+// doing.
+type node struct {
+	manager *volumemanager.Manager
+	store   *objects.Store
+	pods    *volumetest.Pods
+	plugins []volumemanager.Plugin
+	root    string
+}
+
+func newNode(tb testing.TB, root string) *node {
+	tb.Helper()
+	n := &node{pods: &volumetest.Pods{}, root: root}
+	var err error
+	n.store, err = objects.NewStore(objects.Options{Changed: func(r objects.Ref) { n.manager.Refresh(r.UsedBy) }})
+	require.NoError(tb, err)
+	scratch, err := emptydir.New(emptydir.Options{})
+	require.NoError(tb, err)
+	config, err := configmap.New(configmap.Options{Source: n.store})
+	require.NoError(tb, err)
+	pass, err := secret.New(secret.Options{Source: n.store})
+	require.NoError(tb, err)
+	both, err := projected.New(projected.Options{ConfigMaps: n.store, Secrets: n.store})
+	require.NoError(tb, err)
+	subpaths, err := subpath.New(subpath.Options{})
+	require.NoError(tb, err)
+	n.plugins = []volumemanager.Plugin{scratch, config, pass, both}
+	n.manager, err = volumemanager.New(volumemanager.Options{
+		Pods: n.pods, Root: root, Plugins: n.plugins, Subpaths: subpaths, Resync: -1,
+		Mounts: volumemanager.MountTableFunc(mount.Points),
+	})
+	require.NoError(tb, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = n.manager.Run(ctx) })
+	tb.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	n.set("first")
+	return n
+}
+
+// set makes the key of the objects say a text.
+func (n *node) set(text string) {
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "o"}
+	n.store.SetConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": text}})
+	n.store.SetSecret(&v1.Secret{ObjectMeta: meta, StringData: map[string]string{"key": text}})
+}
+
+var (
+	emptyDirs = []v1.VolumeSource{{EmptyDir: &v1.EmptyDirVolumeSource{}}, {EmptyDir: &v1.EmptyDirVolumeSource{}}}
+	configMap = v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "o"}}}
+	aSecret   = v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "o"}}
+	aMixture  = v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "o"}}},
+	}}}
+)
+
+// pod has a volume v0, v1… of each source, mounted by its container.
+func pod(uid types.UID, sources ...v1.VolumeSource) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + string(uid), UID: uid}}
+	c := v1.Container{Name: "main"}
+	for i, s := range sources {
+		name := fmt.Sprint("v", i)
+		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: name, VolumeSource: s})
+		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
+	}
+	p.Spec.Containers = []v1.Container{c}
+	return p
+}
+
+func (n *node) up(tb testing.TB, p *v1.Pod) {
+	tb.Helper()
+	require.NoError(tb, n.manager.WaitForAttachAndMount(tb.Context(), p))
+}
+
+func (n *node) down(tb testing.TB, uid types.UID) {
+	tb.Helper()
+	n.pods.Set(uid, volumetest.Gone)
+	require.NoError(tb, n.manager.WaitForUnmount(tb.Context(), uid))
+}
+
+func (n *node) read(p *v1.Pod, volume string) string {
+	m := n.manager.GetMountedVolumesForPod(p.UID)[volume]
+	data, err := os.ReadFile(filepath.Join(m.Path, "key"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// TestUpstream30189ChangeShowsByEvent: no tick and no resync carries a changed object into the volume.
+func TestUpstream30189ChangeShowsByEvent(t *testing.T) {
+	n := newNode(t, mounttest.Dir(t))
+	p := pod("uid", configMap, aSecret, aMixture)
+	n.up(t, p)
+	for _, text := range []string{"first", "second", "third"} {
+		n.set(text)
+		for _, volume := range []string{"v0", "v1", "v2"} {
+			assert.Eventually(t, func() bool { return n.read(p, volume) == text }, 10*time.Second, time.Millisecond, "%s of %s", text, volume)
+		}
+	}
+	n.down(t, p.UID)
+	assert.Empty(t, mounttest.Below(t, n.root))
+}
+
+// TestMissingObjectIsWaitedFor: it holds up its own pod only, which starts once the object is there.
+func TestMissingObjectIsWaitedFor(t *testing.T) {
+	n := newNode(t, mounttest.Dir(t))
+	n.store.Delete(objects.Ref{Kind: objects.Secret, Namespace: "ns", Name: "o"})
+	waits, goes := pod("waits", aSecret), pod("goes", configMap)
+	done := make(chan error, 1)
+	go func() { done <- n.manager.WaitForAttachAndMount(t.Context(), waits) }()
+	n.up(t, goes)
+	assert.Equal(t, "first", n.read(goes, "v0"))
+	n.set("there")
+	require.NoError(t, <-done)
+	assert.Equal(t, "there", n.read(waits, "v0"))
+	n.down(t, "waits")
+	n.down(t, "goes")
+}
