@@ -60,15 +60,20 @@ type server struct {
 }
 
 func newServer(t *testing.T) *server {
-	s := &server{conns: make(chan net.Conn), ended: make(chan error, 1), pods: map[types.UID]*v1.Pod{}, version: 1,
-		changed: make(chan struct{}), open: map[net.Conn]bool{}}
-	s.http = &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
-	go func() { s.ended <- s.http.Serve(s) }()
+	s := &server{pods: map[types.UID]*v1.Pod{}, version: 1, changed: make(chan struct{})}
+	s.serve(s)
 	t.Cleanup(func() {
 		_ = s.http.Close()
 		<-s.ended
 	})
 	return s
+}
+
+// serve begins to answer at the other end of its pipes.
+func (s *server) serve(h http.Handler) {
+	s.conns, s.ended, s.open = make(chan net.Conn), make(chan error, 1), map[net.Conn]bool{}
+	s.http = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { s.ended <- s.http.Serve(s) }()
 }
 
 // Accept, Close and Addr make the server its own net.Listener.

@@ -211,3 +211,20 @@ func TestUpstreamReflectorWritesToStderr(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, string(bytes.TrimSpace(text)))
 }
+
+// client-go reads any JSON object as a list, and "{}" as one without pods: with a captive portal in between, all pods
+// would end.
+func TestUpstreamAnyObjectIsAnEmptyList(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.config.WithoutWatchList = true
+		f.set(pod("a"))
+		r := f.run()
+		f.break_(answer(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+		f.cut()
+		r.pass(10 * time.Minute)
+		require.Equal(t, []string{"snapshot a"}, r.take())
+		require.Contains(t, f.told(), "list BadAnswer")
+		require.NoError(t, r.stop())
+	})
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/keelson-dev/keelson/podconfig/apiserver"
+	"github.com/keelson-dev/keelson/podconfig/mirror"
+)
+
+// client-go's clients fit as they are.
+var (
+	_ apiserver.PodListWatcher = typedcorev1.PodInterface(nil)
+	_ mirror.Writer            = typedcorev1.PodInterface(nil)
+)
+
+// client-go's fake clientset works, too. It knows no field selector and no bookmark.
+func TestRunOnTheFakeClientset(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		clients := fake.NewClientset(pod("a"), onNode(pod("foreign"), "m"))
+		pods := clients.CoreV1().Pods("ns")
+		f := &fixture{T: t}
+		f.config = apiserver.Config{Pods: clients.CoreV1().Pods(""), NodeName: "n", WithoutWatchList: true}
+		r := f.run()
+		require.Equal(t, []string{"snapshot a"}, r.take())
+		_, err := pods.Create(t.Context(), pod("b"), metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = pods.Update(t.Context(), withImage(pod("a"), "x:2"), metav1.UpdateOptions{})
+		require.NoError(t, err)
+		require.NoError(t, pods.Delete(t.Context(), "b", metav1.DeleteOptions{}))
+		synctest.Wait()
+		require.Equal(t, []string{"upsert b", "upsert a=x:2", "remove b"}, r.take())
+		require.NoError(t, r.stop())
+	})
+}
+
+func TestRunLogsWithoutProblem(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		core, lines := observer.New(zap.DebugLevel)
+		f := newFixture(t, func(c *apiserver.Config) { c.Problem, c.Logger = nil, zap.New(core) })
+		f.set(pod("a"))
+		f.break_(answer(status(apierrors.NewUnauthorized("who"))))
+		r := f.run()
+		r.pass(3 * time.Minute)
+		f.break_(nil)
+		r.pass(3 * time.Minute)
+		f.break_(answer(status(apierrors.NewResourceExpired("old")), "watch"))
+		f.cut()
+		r.pass(3 * time.Minute)
+		require.NoError(t, r.stop())
+		var got []string
+		for _, l := range lines.All() {
+			got = append(got, l.Level.String()+" "+l.Message)
+			for _, value := range l.ContextMap() {
+				require.NotContains(t, value, secret)
+			}
+		}
+		require.Equal(t, []string{"warn cannot read pods from the API server", "info API server is well again",
+			"info API server has forgotten the known state, listing all pods", "info API server is well again"}, got)
+	})
+}
+
+func TestNewNamesTheBadField(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*apiserver.Config)
+		want string
+	}{
+		{"no pods", func(c *apiserver.Config) { c.Pods = nil }, "Pods"},
+		{"no node", func(c *apiserver.Config) { c.NodeName = "" }, "NodeName"},
+		{"no name", func(c *apiserver.Config) { c.NodeName = "a,metadata.name=b" }, "NodeName"},
+		{"timeout", func(c *apiserver.Config) { c.Timeout = -1 }, "Timeout"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			c := apiserver.Config{Pods: fake.NewClientset().CoreV1().Pods(""), NodeName: "n"}
+			s, err := apiserver.New(c)
+			require.NoError(t, err)
+			require.Equal(t, "api", s.Name())
+			tc.edit(&c)
+			_, err = apiserver.New(c)
+			require.ErrorIs(t, err, apiserver.ErrConfig)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
