@@ -74,8 +74,8 @@ func callError(ctx context.Context, timeout time.Duration, name string, err erro
 		return fmt.Errorf("%s: %w", name, ctx.Err())
 	}
 	// The runtime knows ctx's deadline, too, and its answer may be here before
-	// ctx's own timer.
-	if deadline, ok := ctx.Deadline(); ok && s.Code() == codes.DeadlineExceeded && !time.Now().Before(deadline) {
+	// ctx's own timer; containerd 1.6 then gives it the code Unknown.
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		return fmt.Errorf("%s: %w", name, context.DeadlineExceeded)
 	}
 	e := &CallError{Call: name, Code: s.Code(), Message: strings.ToValidUTF8(s.Message(), "?")}
