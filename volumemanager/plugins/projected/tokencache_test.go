@@ -88,12 +88,14 @@ func TestRunTellsWhatIsDueAndSleepsElse(t *testing.T) {
 		_, err = c.Token(t.Context(), request("b"))
 		require.NoError(t, err)
 		time.Sleep(92 * time.Minute)
+		synctest.Wait()
 		assert.Equal(t, map[types.UID][]time.Duration{
 			"a": {48 * time.Minute, 96 * time.Minute}, "b": {58 * time.Minute},
 		}, told)
 		c.Forget("a")
 		c.Forget("b")
 		time.Sleep(10 * time.Hour)
+		synctest.Wait()
 		assert.Len(t, told["a"], 2, "forgotten")
 		cancel(why)
 		require.ErrorIs(t, <-ended, why)
@@ -111,6 +113,7 @@ func TestRefreshThatDoesNotComeIsAskedForAgain(t *testing.T) {
 		_, err := c.Token(t.Context(), request("a"))
 		require.NoError(t, err)
 		time.Sleep(49*time.Minute + time.Second)
+		synctest.Wait()
 		assert.Equal(t, []time.Duration{48 * time.Minute, 48*time.Minute + 30*time.Second, 49 * time.Minute}, told)
 		cancel()
 		<-done

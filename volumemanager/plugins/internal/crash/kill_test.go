@@ -179,8 +179,10 @@ func runAndKill(t *testing.T, self, root, precious string) map[int]bool {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	first := make([]byte, 1)
-	_, err = out.Read(first)
-	require.NoError(t, err, stderr.String())
+	if _, err = out.Read(first); err != nil {
+		_ = cmd.Wait()
+		require.NoError(t, err, stderr.String())
+	}
 	stdout.Write(first)
 	killed := time.AfterFunc(time.Duration(rand.IntN(20_000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
 	defer killed.Stop()

@@ -66,8 +66,10 @@ func TestKilledWriters(t *testing.T) {
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		_, err = out.Read(make([]byte, 1))
-		require.NoError(t, err, "the writer failed: %s", stderr.String())
+		if _, err = out.Read(make([]byte, 1)); err != nil {
+			_ = cmd.Wait()
+			require.NoError(t, err, "the writer failed: %s", stderr.String())
+		}
 		<-time.After(time.Duration(rand.IntN(3000)) * time.Microsecond)
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait()

@@ -78,7 +78,7 @@ func TestUserOwnsItsFile(t *testing.T) {
 	}
 }
 
-// TestNothingIsReadableBeforeItsOwner: until a version has its owners, its folder is closed.
+// TestOwnersAreSetBeforeTheCommit: what is seen has the right owners from its first moment.
 func TestOwnersAreSetBeforeTheCommit(t *testing.T) {
 	v := newVolume(t)
 	v.write(of("a", "old"), Options{})
@@ -136,7 +136,7 @@ func TestUpstream68211KeptVersionStays(t *testing.T) {
 }
 
 func TestTenThousandKeys(t *testing.T) {
-	v := newVolume(t)
+	v := volumeAt(t, fastDir(t))
 	p := Payload{}
 	for i := range 10_000 {
 		p[fmt.Sprintf("key-%05d", i)] = File{Data: fmt.Append(nil, i), Mode: 0o644}
