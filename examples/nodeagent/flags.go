@@ -38,6 +38,7 @@ type flags struct {
 	node      string
 	address   string
 	port      int
+	profiling bool
 	keepPods  bool
 	lenient   bool
 	starts    int
@@ -76,8 +77,9 @@ func parseFlags(args []string) (flags, error) {
 	set.StringVar(&f.root, "root-dir", "", "folder for volumes and records (default "+defaultRoot()+")")
 	set.StringVar(&f.logs, "pod-logs-dir", "", "folder for the containers' logs (default ROOT-DIR/logs)")
 	set.StringVar(&f.node, "hostname-override", "", "name of this node (default: the host's name)")
-	set.StringVar(&f.address, "address", "127.0.0.1", "address to serve /healthz and /pods on; /pods shows environments, so think before you open it")
-	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz and /pods on; 0 = do not serve")
+	set.StringVar(&f.address, "address", "127.0.0.1", "address to serve /healthz, /pods and /metrics on; /pods shows environments, so think before you open it")
+	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz, /pods and /metrics on; 0 = do not serve")
+	set.BoolVar(&f.profiling, "profiling", false, "also serve profiles, on /debug/pprof")
 	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime)")
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")

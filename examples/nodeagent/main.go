@@ -80,13 +80,15 @@ func run(f flags) error {
 	}
 	defer closeRuntime()
 	var agent *nodeagent.Agent
+	numbers := newMetrics(f.node)
 	store, err := objects.NewStore(objects.Options{Changed: func(r objects.Ref) { agent.Refresh(r) }})
 	if err != nil {
 		return err
 	}
-	if agent, err = newAgent(f, rt, store, out); err != nil {
+	if agent, err = newAgent(f, rt, store, numbers, out); err != nil {
 		return err
 	}
+	numbers.watch(agent)
 	listener, err := listen(f)
 	if err != nil {
 		return err
@@ -97,7 +99,7 @@ func run(f flags) error {
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
 	if listener != nil {
-		wg.Go(func() { serve(serving, listener, agent.Handler()) })
+		wg.Go(func() { serve(serving, listener, handler(agent.Handler(), numbers, f.profiling)) })
 	}
 	wg.Go(func() { out.show(serving, agent) })
 	if err := rotateLogs(serving, f, rt, out.log, &wg); err != nil {
@@ -113,7 +115,7 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(f flags, rt runtime.Runtime, store *objects.Store, out *output) (*nodeagent.Agent, error) {
+func newAgent(f flags, rt runtime.Runtime, store *objects.Store, numbers *metrics, out *output) (*nodeagent.Agent, error) {
 	sources, err := newSources(f, out.log)
 	if err != nil {
 		return nil, err
@@ -134,6 +136,7 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, out *output) (*
 		Sources:  sources,
 		Cluster:  cluster,
 		Objects:  store,
+		Observer: numbers.observer(),
 		HostIPs:  hostIPs(),
 		Logger:   out.log,
 
@@ -158,7 +161,7 @@ func listen(f flags) (net.Listener, error) {
 	address := net.JoinHostPort(f.address, strconv.Itoa(f.port))
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("serve /healthz and /pods: %w (choose another --read-only-port, or 0 for none)", err)
+		return nil, fmt.Errorf("serve /healthz, /pods and /metrics: %w (choose another --read-only-port, or 0 for none)", err)
 	}
 	return l, nil
 }

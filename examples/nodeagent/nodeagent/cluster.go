@@ -50,6 +50,8 @@ func (a *Agent) newCluster() (err error) {
 		Drain:   time.Second, // the last words of pods that were stopped
 		Safety:  statusmanager.SafetyFunc(func(uid types.UID) bool { return a.workers.CouldHaveRunningContainers(uid) }),
 		Logger:  a.log,
+
+		OnRequest: a.opts.Observer.StatusRequested,
 	})
 	return err
 }

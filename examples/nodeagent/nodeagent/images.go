@@ -37,7 +37,8 @@ func (a *Agent) newImages() (*imagegc.Collector, error) {
 	return imagegc.New(imagegc.Options{
 		Images: o.Images, InUse: imagegc.InUseFunc(a.imagesInUse), Disk: o.Disk,
 		Policy: o.Policy, DryRun: o.DryRun, Store: o.Store, Interval: o.Interval,
-		OnPass: func(r imagegc.Result, err error) { a.imagesCollected(r, err) },
+		OnRemoved: a.opts.Observer.ImageRemoved,
+		OnPass:    func(r imagegc.Result, err error) { a.imagesCollected(r, err) },
 		Events: imagegc.EventFunc(func(eventType, reason, message string) {
 			a.opts.Events.Event(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.opts.NodeName}, eventType, reason, message)
 		}),

@@ -157,6 +157,9 @@ func (a *Agent) poke() {
 // synced hears of every call for a pod that ended. What failed is logged once,
 // until it fails differently; a wait that was planned is no failure.
 func (a *Agent) synced(e podworkers.SyncEvent) {
+	if told := a.opts.Observer.PodSynced; told != nil {
+		told(e)
+	}
 	if e.State == podworkers.StateTerminated && e.Err == nil {
 		a.poke()
 	}

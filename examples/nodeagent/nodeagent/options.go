@@ -74,6 +74,8 @@ type Options struct {
 	ProbeHandler prober.Handler
 	// Events receives events about pods. Defaults to the log.
 	Events runtime.EventRecorder
+	// Observer is told what the parts did. Defaults to nobody.
+	Observer Observer
 	// Logger receives the agent's log. Defaults to none.
 	Logger *zap.Logger
 }

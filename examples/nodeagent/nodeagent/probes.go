@@ -32,6 +32,8 @@ func (a *Agent) newProbes() (*probes, error) {
 		Handler: handler,
 		Events:  a.opts.Events,
 		Logger:  a.log,
+
+		OnAttempt: a.opts.Observer.Probed,
 		Sink: prober.SinkFunc(func(u prober.Update) {
 			// Traffic waits for readiness; the rest comes with the pod's next sync. A
 			// result of a dead instance finds nothing to change.

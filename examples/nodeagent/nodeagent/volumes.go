@@ -67,6 +67,7 @@ func (a *Agent) newVolumes() (*volumes, error) {
 		Subpaths:    v.subpaths,
 		Mounts:      volumemanager.MountTableFunc(v.mountPoints),
 		WaitTimeout: mountPatience,
+		Hooks:       volumemanager.Hooks{OperationEnded: a.opts.Observer.VolumeOperated},
 		Logger:      a.log,
 	})
 	return v, err
