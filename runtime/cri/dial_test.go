@@ -234,6 +234,9 @@ func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Milliseco
 func TestDeadlineThatTheRuntimeSawFirst(t *testing.T) {
 	timedOut := status.Error(codes.DeadlineExceeded, "too late")
 	assert.ErrorIs(t, callError(late{t.Context()}, callTimeout, "X", timedOut), context.DeadlineExceeded)
+	unknown := status.Error(codes.Unknown, "failed to start exec: context deadline exceeded: unknown") // containerd 1.6
+	assert.ErrorIs(t, callError(late{t.Context()}, noTimeout, "X", unknown), context.DeadlineExceeded)
+	assert.NotErrorIs(t, callError(t.Context(), noTimeout, "X", unknown), context.DeadlineExceeded, "it was not ctx that ended")
 	err := callError(t.Context(), callTimeout, "X", timedOut)
 	assert.NotErrorIs(t, err, context.DeadlineExceeded, "it was not ctx that ended")
 	assert.EqualError(t, err, "X: no answer within 2m0s")

@@ -202,20 +202,3 @@ func TestStartThatFailsOfAContainerThatRuns(t *testing.T) {
 		})
 	}
 }
-
-// dueContext is one whose deadline has passed and whose timer has not fired yet,
-// as on a busy machine.
-type dueContext struct{ context.Context }
-
-func (dueContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
-
-// The runtime's word that the deadline has passed may come before ctx's own.
-func TestErrorsAtTheDeadlineAreTheContexts(t *testing.T) {
-	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Unknown} {
-		failure := status.Error(code, "failed to start exec: context deadline exceeded: unknown")
-		assert.ErrorIs(t, callError(dueContext{t.Context()}, noTimeout, "ExecSync", failure), context.DeadlineExceeded)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		assert.NotErrorIs(t, callError(ctx, noTimeout, "ExecSync", failure), context.DeadlineExceeded, "it is the runtime's own")
-		cancel()
-	}
-}
