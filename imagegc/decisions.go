@@ -60,7 +60,7 @@ type Decisions struct {
 
 	Remove []Removal // in this order
 	Spare  []Removal // next, in this order, if the images removed had less of their own than their sizes say
-	Keep   []Kept    // by ID
+	Keep   []Kept    // by name
 }
 
 // String is a report for people: a line about the disk and one per image.

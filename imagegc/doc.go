@@ -34,9 +34,16 @@
 //	}
 //	func (i images) RemoveImage(ctx context.Context, m imagegc.Image) error { return i.rt.RemoveImage(ctx, m.ID) }
 //	func (i images) ImagesInUse(ctx context.Context) (out []string, err error) {
-//		pods, err := i.rt.PodStatuses(ctx) // of all containers: ContainerStatus.ImageID, ImageRef, Image
-//		...
+//		pods, err := i.rt.List(ctx, runtime.ListOptions{})
+//		for _, pod := range pods {
+//			for _, c := range pod.Containers {
+//				out = append(out, cmp.Or(c.ImageID, c.ImageRef, c.Image))
+//			}
+//		}
+//		return append(out, volumeImages()...), err
 //	}
+//
+// That List leaves out what is no pod's. If others run containers through the same runtime, ask it for all of them.
 //
 // Without goroutines: call GarbageCollect, DeleteUnusedImages or Plan when it suits. Plan, the function, is what they
 // decide with; it is pure, and its Decisions print as a report. Options.DryRun makes Run tell what it would do.

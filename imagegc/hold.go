@@ -22,7 +22,7 @@ type Lease struct {
 	since time.Time
 	// The rest is guarded by the lock of holds.
 	names    names
-	began    uint64
+	began    uint64            // up to which removal nobody looked
 	agreed   map[string]uint64 // by ID that Resolved was told: up to which removal it is clear
 	released bool
 }
@@ -46,6 +46,7 @@ func (c *Collector) Hold(ctx context.Context, references ...string) (*Lease, err
 		l.Release()
 		return nil, fmt.Errorf("hold images %q: %w", references, err)
 	}
+	l.holds.begun(l)
 	return l, nil
 }
 
@@ -54,14 +55,14 @@ func (c *Collector) Hold(ctx context.Context, references ...string) (*Lease, err
 // collector could know that it was wanted; pull it, and call Resolved again. Errors are ErrReleased and that of a ctx
 // that ends while a removal is waited for; then the image is held all the same.
 func (l *Lease) Resolved(ctx context.Context, id string) (bool, error) {
-	busy, present, err := l.holds.resolve(l, id)
+	busy, err := l.holds.extend(l, id)
 	if err != nil {
 		return false, err
 	}
 	if err := l.holds.await(ctx, busy); err != nil {
 		return false, fmt.Errorf("hold image %q: %w", id, err)
 	}
-	return present, nil
+	return l.holds.agree(l, id), nil
 }
 
 // Release ends the lease. A second call does nothing.
@@ -112,6 +113,13 @@ func (h *holds) begin(l *Lease) []*claim {
 	return h.busy(&l.names)
 }
 
+// begun is said when the caller may look: what was removed before, he sees.
+func (h *holds) begun(l *Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.began = h.mu.clock
+}
+
 // busy returns the removals under way of images that have one of the names. The lock is held.
 func (h *holds) busy(n *names) (out []*claim) {
 	for c := range h.mu.claims {
@@ -133,26 +141,34 @@ func (h *holds) await(ctx context.Context, busy []*claim) error {
 	return nil
 }
 
-func (h *holds) resolve(l *Lease, id string) (busy []*claim, present bool, err error) {
+// extend makes l hold an image by its ID, and returns the removals that it has to wait for.
+func (h *holds) extend(l *Lease, id string) ([]*claim, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l.released {
-		return nil, false, ErrReleased
-	}
-	since, again := l.agreed[id]
-	if !again {
-		since = l.began
+		return nil, ErrReleased
 	}
 	l.names.add(id)
 	var image names
 	image.add(id)
-	busy = h.busy(&image)
-	gone := slices.ContainsFunc(h.mu.removals, func(a attempt) bool {
+	return h.busy(&image), nil
+}
+
+// agree reports whether nobody tried to remove an image since l knew that it was there. It is held by now, so that what
+// is true stays true.
+func (h *holds) agree(l *Lease, id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since, again := l.agreed[id]
+	if !again {
+		since = l.began
+	}
+	l.agreed[id] = h.mu.clock
+	var image names
+	image.add(id)
+	return !slices.ContainsFunc(h.mu.removals, func(a attempt) bool {
 		return a.at > since && image.find(a.image) != ""
 	})
-	// A removal under way gets the next number; what comes after is known to spare the image.
-	l.agreed[id] = h.mu.clock + uint64(len(h.mu.claims))
-	return busy, !gone && len(busy) == 0, nil
 }
 
 func (h *holds) release(l *Lease) {
@@ -206,12 +222,12 @@ func (h *holds) look(images []Image) (held map[int]string, open bool) {
 	defer h.mu.Unlock()
 	h.mu.known = images
 	leases := h.counting()
-	var forms names
+	var forms names // what any of the leases has
+	var buffer []string
 	holders := make(map[string][]*Lease) // by form of a name
 	for _, l := range leases {
 		forms.short = forms.short || l.names.short
 		for form := range l.names.keys {
-			forms.put(form, form)
 			holders[form] = append(holders[form], l)
 		}
 	}
@@ -219,16 +235,19 @@ func (h *holds) look(images []Image) (held map[int]string, open bool) {
 	found := make(map[string]bool)
 	means := make(map[*Lease][]string)
 	for i := range images {
-		forms.each(&images[i], func(form string) bool {
-			found[form] = true
+		if len(holders) == 0 {
+			break
+		}
+		buffer = forms.forms(buffer[:0], &images[i])
+		for _, form := range buffer {
 			for _, l := range holders[form] {
+				found[form] = true
 				if name := l.names.keys[form]; held[i] == "" || name < held[i] {
 					held[i] = name
 				}
 				means[l] = append(means[l], images[i].ID)
 			}
-			return true
-		})
+		}
 	}
 	for l, ids := range means {
 		for _, id := range ids {

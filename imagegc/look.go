@@ -99,20 +99,28 @@ func (c *Collector) inUse(ctx context.Context) (*names, int, error) {
 	return used, len(list), nil
 }
 
-// look finds out what there is. The turn is the caller's. First come the images and then what is in use: an image that
-// appears in between is not up for removal.
-func (c *Collector) look(ctx context.Context) (*sight, error) {
+// ask lists first the images and then what is in use: an image that appears in between is not up for removal.
+func (c *Collector) ask(ctx context.Context) ([]Image, *names, error) {
 	images, err := c.list(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.holds.looking()
 	used, count, err := c.inUse(ctx)
+	if err == nil && len(images) == 0 && count > 0 {
+		err = ErrImplausibleList
+	}
+	return images, used, err
+}
+
+// look finds out what there is. The turn is the caller's.
+func (c *Collector) look(ctx context.Context) (*sight, error) {
+	images, used, err := c.ask(ctx)
+	if errors.Is(err, ErrImplausibleList) {
+		images, used, err = c.ask(ctx) // the only image may have come in between
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(images) == 0 && count > 0 {
-		return nil, ErrImplausibleList
 	}
 	s := &sight{at: time.Now(), images: images, states: make([]ImageState, len(images))}
 	held, open := c.holds.look(images)

@@ -85,65 +85,52 @@ func (n *names) put(form, name string) {
 	}
 }
 
+// maxForms is how many forms of an image's names are looked at without allocating.
+const maxForms = 24
+
 // find returns the name in n that image has, or "".
-func (n *names) find(image *Image) (found string) {
-	n.each(image, func(name string) bool {
-		found = name
-		return false
-	})
-	return found
+func (n *names) find(image *Image) string {
+	if len(n.keys) == 0 {
+		return ""
+	}
+	var buffer [maxForms]string
+	for _, form := range n.forms(buffer[:0], image) {
+		if name, ok := n.keys[form]; ok {
+			return name
+		}
+	}
+	return ""
 }
 
-// each calls f for the names in n that image has, some maybe more than once, until f returns false.
-func (n *names) each(image *Image, f func(name string) bool) {
-	if len(n.keys) == 0 {
-		return
-	}
-	try := func(form string) bool {
-		name, ok := n.keys[form]
-		return !ok || f(name)
-	}
-	if !try(image.ID) {
-		return
-	}
-	if d := digestOf(image.ID); d != image.ID && d != "" && !try(d) {
-		return
+// forms appends to out all under which image may be among the keys.
+func (n *names) forms(out []string, image *Image) []string {
+	out = append(out, image.ID)
+	if !strings.HasPrefix(image.ID, idDigest) {
+		out = append(out, idDigest+image.ID)
 	}
 	for _, digest := range image.RepoDigests {
-		if d := digestOf(digest); !try(digest) || d != "" && !try(d) {
-			return
+		out = append(out, digest)
+		if d := digestOf(digest); d != "" {
+			out = append(out, d)
 		}
 	}
 	for _, tag := range image.RepoTags {
 		if tag == noTag {
 			continue
 		}
-		if !try(tag) || !n.eachTag(tag, try) {
-			return
+		full := canonical(tag)
+		out = append(out, tag)
+		if full != tag {
+			out = append(out, full)
+		}
+		if !n.short {
+			continue
+		}
+		for _, rest, ok := strings.Cut(full, "/"); ok; _, rest, ok = strings.Cut(rest, "/") {
+			out = append(out, shortForm+rest)
 		}
 	}
-}
-
-// eachTag tries the other forms of a tag that an image has.
-func (n *names) eachTag(reference string, try func(form string) bool) bool {
-	repository, tag := splitTag(reference)
-	full := qualify(repository) + tag
-	if full != reference && !try(full) {
-		return false
-	}
-	if !n.short {
-		return true
-	}
-	for rest := full; ; {
-		_, after, ok := strings.Cut(rest, "/")
-		if !ok {
-			return true
-		}
-		if !try(shortForm + after) {
-			return false
-		}
-		rest = after
-	}
+	return out
 }
 
 // findRepository returns the repository in n that image is of, or "".
@@ -192,26 +179,40 @@ func splitTag(reference string) (repository, tag string) {
 
 // hasHost reports whether a repository begins with a registry, by docker's rule.
 func hasHost(repository string) bool {
-	host, _, ok := strings.Cut(repository, "/")
-	return ok && (strings.ContainsAny(host, ".:") || host == "localhost")
+	for i := range len(repository) {
+		switch repository[i] {
+		case '.', ':':
+			return strings.IndexByte(repository[i:], '/') > 0
+		case '/':
+			return repository[:i] == "localhost"
+		}
+	}
+	return false
+}
+
+// canonical is a reference with all that docker means by it.
+func canonical(reference string) string {
+	repository, tag := splitTag(reference)
+	if full := qualify(repository); full != repository {
+		return full + tag
+	}
+	return reference
 }
 
 // qualify puts in front of a repository what docker means if nothing is there.
 func qualify(repository string) string {
-	if rest, ok := strings.CutPrefix(repository, "index."+defaultHost); ok {
-		repository = defaultHost + rest
-	}
-	rest, docker := strings.CutPrefix(repository, defaultHost)
+	path, docker := strings.CutPrefix(strings.TrimPrefix(repository, "index."), defaultHost)
 	if !docker {
 		if hasHost(repository) {
 			return repository
 		}
-		rest = repository
+		path = repository
 	}
-	if !strings.Contains(rest, "/") {
-		rest = defaultOrg + rest
-	} else if docker {
-		return repository
+	if !strings.Contains(path, "/") {
+		path = defaultOrg + path
 	}
-	return defaultHost + rest
+	if docker && len(repository) == len(defaultHost)+len(path) {
+		return repository // as it is
+	}
+	return defaultHost + path
 }

@@ -99,7 +99,8 @@ func Plan(in PlanInput) Decisions {
 
 func sortKept(kept []Kept) {
 	slices.SortFunc(kept, func(a, b Kept) int {
-		return cmp.Or(cmp.Compare(a.Image.ID, b.Image.ID), cmp.Compare(a.Image.Handler, b.Image.Handler))
+		return cmp.Or(cmp.Compare(a.Image.Name(), b.Image.Name()), cmp.Compare(a.Image.ID, b.Image.ID),
+			cmp.Compare(a.Image.Handler, b.Image.Handler))
 	})
 }
 

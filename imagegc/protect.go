@@ -62,8 +62,7 @@ func matchesAny(glob string, image *Image) bool {
 		return true
 	}
 	for _, tag := range image.RepoTags {
-		repository, t := splitTag(tag)
-		if match(glob, tag) || match(glob, qualify(repository)+t) {
+		if match(glob, tag) || match(glob, canonical(tag)) {
 			return true
 		}
 	}
