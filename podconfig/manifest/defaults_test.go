@@ -125,6 +125,8 @@ func TestVolumeDefaults(t *testing.T) {
 		{"rbd", "{rbd: {}}", "{rbd: {pool: rbd, user: admin, keyring: /etc/ceph/keyring}}"},
 		{"azure disk", "{azureDisk: {}}", "{azureDisk: {cachingMode: ReadWrite, kind: Shared, fsType: ext4, readOnly: false}}"},
 		{"scale io", "{scaleIO: {}}", "{scaleIO: {storageMode: ThinProvisioned, fsType: xfs}}"},
+		{"ephemeral rounds", "{ephemeral: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 100u}}}}}}",
+			"{ephemeral: {volumeClaimTemplate: {spec: {resources: {requests: {storage: 1m}}}}}}"},
 		{"ephemeral", "{ephemeral: {volumeClaimTemplate: {spec: {}}}}", "{ephemeral: {volumeClaimTemplate: {spec: {volumeMode: Filesystem}}}}"},
 	}
 	for _, tt := range tests {
@@ -152,12 +154,5 @@ func TestPullPolicyDefault(t *testing.T) {
 func TestGoldenPod(t *testing.T) {
 	in, err := os.ReadFile("testdata/full.yaml")
 	require.NoError(t, err)
-	out, err := yaml.Marshal(decode(t, strict(), string(in)))
-	require.NoError(t, err)
-	if *rewrite {
-		require.NoError(t, os.WriteFile("testdata/full.golden.yaml", out, 0o644))
-	}
-	want, err := os.ReadFile("testdata/full.golden.yaml")
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(out))
+	golden(t, decode(t, strict(), string(in)), "testdata/full.golden.yaml")
 }

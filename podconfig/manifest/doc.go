@@ -36,6 +36,71 @@
 // Memory is bounded for any input: the size by MaxBytes, the values of a document by a constant that no real pod comes
 // near, aliases by what they expand to, far exponents in quantities by refusal.
 //
+// # Defaults
+//
+// What SetDefaults fills in where a manifest says nothing, as an API server does; "=" stands before what is taken from
+// elsewhere. container is every container, init and ephemeral ones included, probe each of its three probes, hook each of
+// its two lifecycle hooks, volume every volume.
+//
+//	spec.restartPolicy                                                  Always
+//	spec.dnsPolicy                                                      ClusterFirst
+//	spec.schedulerName                                                  default-scheduler
+//	spec.terminationGracePeriodSeconds                                  30
+//	spec.enableServiceLinks                                             true
+//	spec.securityContext                                                {}
+//	spec.serviceAccount                                                 = spec.serviceAccountName
+//	spec.serviceAccountName                                             = spec.serviceAccount
+//	spec.overhead.*                                                     = itself, rounded up to 0.001
+//	spec.resources.limits.*                                             = itself, rounded up to 0.001; huge pages: what the containers need
+//	spec.resources.requests.*                                           = what the containers need of CPU and memory, else the limit (KEP-2837)
+//	container.terminationMessagePath                                    /dev/termination-log
+//	container.terminationMessagePolicy                                  File
+//	container.imagePullPolicy                                           Always            (tag "latest", or no tag and no digest)
+//	container.imagePullPolicy                                           IfNotPresent      (any other)
+//	container.ports[].protocol                                          TCP
+//	container.ports[].hostPort                                          = containerPort   (with spec.hostNetwork)
+//	container.env[].valueFrom.fieldRef.apiVersion                       v1
+//	container.env[].valueFrom.fileKeyRef.optional                       false
+//	container.resources.limits.*                                        = itself, rounded up to 0.001
+//	container.resources.requests.*                                      = itself, rounded up to 0.001, else the limit
+//	container.probe.timeoutSeconds                                      1
+//	container.probe.periodSeconds                                       10
+//	container.probe.successThreshold                                    1
+//	container.probe.failureThreshold                                    3
+//	container.probe.httpGet.path                                        /
+//	container.probe.httpGet.scheme                                      HTTP
+//	container.probe.grpc.service                                        ""
+//	container.hook.httpGet.path                                         /
+//	container.hook.httpGet.scheme                                       HTTP
+//	volume.emptyDir                                                     {}                (no other source)
+//	volume.hostPath.type                                                ""
+//	volume.secret.defaultMode                                           0644
+//	volume.configMap.defaultMode                                        0644
+//	volume.downwardAPI.defaultMode                                      0644
+//	volume.downwardAPI.items[].fieldRef.apiVersion                      v1
+//	volume.projected.defaultMode                                        0644
+//	volume.projected.sources[].downwardAPI.items[].fieldRef.apiVersion  v1
+//	volume.projected.sources[].serviceAccountToken.expirationSeconds    3600
+//	volume.projected.sources[].podCertificate.maxExpirationSeconds      86400
+//	volume.image.pullPolicy                                             Always            (as imagePullPolicy)
+//	volume.image.pullPolicy                                             IfNotPresent      (as imagePullPolicy)
+//	volume.ephemeral.volumeClaimTemplate.spec.volumeMode                Filesystem
+//	volume.ephemeral.volumeClaimTemplate.spec.resources.limits.*        = itself, rounded up to 0.001
+//	volume.ephemeral.volumeClaimTemplate.spec.resources.requests.*      = itself, rounded up to 0.001
+//	volume.iscsi.iscsiInterface                                         default
+//	volume.rbd.pool                                                     rbd
+//	volume.rbd.user                                                     admin
+//	volume.rbd.keyring                                                  /etc/ceph/keyring
+//	volume.azureDisk.cachingMode                                        ReadWrite
+//	volume.azureDisk.kind                                               Shared
+//	volume.azureDisk.fsType                                             ext4
+//	volume.azureDisk.readOnly                                           false
+//	volume.scaleIO.storageMode                                          ThinProvisioned
+//	volume.scaleIO.fsType                                               xfs
+//
+// Then there is what makes a static pod of it: the suffix of the name, the namespace "default", the node, the uid and the
+// hash, the toleration of NoExecute taints (files only), and the phase Pending.
+//
 // # Differences from the kubelet (1.36)
 //
 //   - More than one document is an error; the kubelet silently ignores all but the first.

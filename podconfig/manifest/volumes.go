@@ -79,6 +79,9 @@ func setRemoteVolumeDefaults(v *v1.Volume) {
 		setIfZero(&v.ScaleIO.FSType, "xfs")
 	}
 	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
-		setIfNil(&v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, v1.PersistentVolumeFilesystem)
+		claim := &v.Ephemeral.VolumeClaimTemplate.Spec
+		setIfNil(&claim.VolumeMode, v1.PersistentVolumeFilesystem)
+		roundUp(claim.Resources.Limits)
+		roundUp(claim.Resources.Requests)
 	}
 }
