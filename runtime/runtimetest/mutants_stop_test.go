@@ -83,7 +83,7 @@ func stopMutants() []mutant {
 		{"a child lives on", "NothingOutlivesItsContainer", func(b *broken) {
 			b.stop = func(b *broken, ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
 				c := b.find(id)
-				time.AfterFunc(700*time.Millisecond, func() {
+				time.AfterFunc(1500*time.Millisecond, func() {
 					f, _ := os.OpenFile(c.LogPath, os.O_APPEND|os.O_WRONLY, 0)
 					_, _ = f.WriteString("2000-01-01T00:00:00Z stdout F beat\n")
 					_ = f.Close()

@@ -118,6 +118,7 @@ func logGoesOnAfterReopen(b *bench) {
 	c := b.awaitExit(p, id)
 	require.EqualValues(b, 3, c.ExitCode, ruleDurable)
 	require.Equal(b, spec.LogPath, c.LogPath, ruleLog)
+	b.awaitLine(spec.LogPath, "ready")
 	require.Equal(b, []string{"ready"}, output(b.readLog(spec.LogPath), "stdout"), ruleLog)
 }
 

@@ -181,7 +181,7 @@ func nothingOutlivesItsContainer(b *bench) {
 	for _, id := range []runtime.ContainerID{exits, politely, killed} {
 		paths[id] = b.container(p, id).LogPath
 	}
-	time.Sleep(2 * b.h.Unit) // what was printed in time may be written a moment later
+	time.Sleep(10 * b.h.Unit) // what was printed in time may be written a moment later
 	lines := map[runtime.ContainerID]int{}
 	for id, path := range paths {
 		lines[id] = len(b.readLog(path))
