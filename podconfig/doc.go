@@ -21,7 +21,9 @@
 //		}
 //	}
 //
-// Without goroutines: call Store.Merge with what you know and handle the updates that it returns.
+// Without goroutines: call Store.Merge with what you know and handle the updates that it returns. For a consumer that wants
+// whole snapshots instead of increments there is Notifier; for a node that must boot while its sources are out of reach,
+// package podconfig/checkpoint. A Merger of one's own is held to the same table as Store by package podconfigtest.
 //
 // # The caller's duties
 //
@@ -76,12 +78,13 @@
 //   - Queue coalesces instead of blocking every source after 50 updates.
 //   - Readiness is per source, and opens when the last update of the first snapshot has been handled, not the first.
 //   - Observed is called once per added pod, of every source, not for each pod of each snapshot.
-//   - A restarted agent may seed the store with what it knew (StoreOptions.Seed); the kubelet adds every pod anew.
+//   - A restarted agent may seed the store with what it knew (StoreOptions.Seed, package podconfig/checkpoint); the kubelet
+//     adds every pod anew, and knows none of an API server's pods until it has reached it.
 //   - Everything ends with its context.
 //
 // The operations and their order, the empty ADD, the local annotations, the format of the first-seen time, and the
-// FailedValidation event are those of the kubelet. Notification modes, SET and Sync, which 1.36 dropped, are not there;
-// Store.Pods is the snapshot view.
+// FailedValidation event are those of the kubelet. Notification modes, SET and Sync, which 1.36 dropped, are a Notifier
+// over the Store; the zero mode is an error, not a panic.
 //
 // # Signatures that are better than the contract's
 //
@@ -90,6 +93,7 @@
 //     Consumed(Update). With "any update will do" a delta before, or a REMOVE within, the first snapshot opened the gate.
 //   - Change has the accessors Kind, Pods and UIDs, so that others can implement Merger and Sink.
 //   - Store.Register returns an error for a name that is empty. Queue.Push returns one for an update that is malformed.
+//   - Store.Replay tells a seed, or all that is known, as updates.
 //   - Queue.Pop is the step inside Queue.All; with Queue.Ready it serves a loop that waits for other things as well.
 //   - resourceVersion saves a comparison in snapshots of SourceAPI only: a manifest that was made with kubectl get -o
 //     yaml carries one, too, and keeps it when it is edited.

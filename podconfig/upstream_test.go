@@ -3,8 +3,10 @@
 package podconfig_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -126,6 +128,16 @@ func TestUpstreamRemovalsComeInRandomOrder(t *testing.T) {
 		merge(t, s, "file", podconfig.Snapshot(pod("e", "5"), pod("d", "4"), pod("c", "3"), pod("b", "2"), pod("a", "1")))
 		require.Equal(t, "REMOVE[e/5 d/4 c/3 b/2 a/1]", brief(merge(t, s, "file", podconfig.Snapshot())))
 	}
+}
+
+// The kubelet tells its latency observer about every pod of every snapshot that it was "first seen now".
+func TestUpstreamObserverIsToldOfEveryPodOfEverySnapshot(t *testing.T) {
+	told := 0
+	s := newStore(t, podconfig.StoreOptions{Observed: func(string, *v1.Pod, time.Time) { told++ }})
+	for i := range 3 {
+		merge(t, s, "api", podconfig.Snapshot(pod("a", "1"), pod("b", "2", image(fmt.Sprint("x:", i)))))
+	}
+	require.Equal(t, 2, told)
 }
 
 // PR #15167: a source is seen in the store while its pods still wait on their way to the consumer. The kubelet's cure
