@@ -15,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/configmap"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
@@ -27,7 +28,8 @@ func volume(name string, edit func(*v1.ConfigMapVolumeSource)) *v1.Volume {
 }
 
 func TestConformance(t *testing.T) {
-	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, _ string) volumetest.Subject {
+	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, root string) volumetest.Subject {
+		mounttest.Clean(tb, root)
 		var generation atomic.Int64
 		var broken atomic.Bool
 		get := func(_ context.Context, namespace, name string) (*v1.ConfigMap, error) {

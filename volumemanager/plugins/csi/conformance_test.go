@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi/csitest"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
@@ -104,7 +105,8 @@ func TestConformance(t *testing.T) {
 		{"inline", inline(), detected, nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := volumetest.Harness{Skip: map[string]string{}, Open: func(tb testing.TB, _ string) volumetest.Subject {
+			h := volumetest.Harness{Skip: map[string]string{}, Open: func(tb testing.TB, root string) volumetest.Subject {
+				mounttest.Clean(tb, root)
 				var broken atomic.Bool
 				d := startDriver(tb, csitest.Options{
 					Capabilities: tc.can, Mounter: tc.mounter,

@@ -220,9 +220,15 @@ func TestDriverThatDoesNotRunIsWaitedFor(t *testing.T) {
 
 // TestUpstream121271FailedRepublishLeavesTheVolume: also 139045. The kubelet removed the folder of a running pod.
 func TestUpstream121271FailedRepublishLeavesTheVolume(t *testing.T) {
+	for name, mounter := range map[string]mount.Mounter{"as this process can": mount.Detect(), "links": mount.None{}} {
+		t.Run(name, func(t *testing.T) { failedRepublish(t, mounter) })
+	}
+}
+
+func failedRepublish(t *testing.T, mounter mount.Mounter) {
 	yes := true
 	var broken atomic.Bool
-	w := newWorld(t, csitest.Options{Fault: func(m string, _ proto.Message) error {
+	w := newWorld(t, csitest.Options{Mounter: mounter, Fault: func(m string, _ proto.Message) error {
 		if broken.Load() && m == "NodePublishVolume" {
 			return status.Error(codes.Internal, "as told")
 		}
@@ -237,7 +243,7 @@ func TestUpstream121271FailedRepublishLeavesTheVolume(t *testing.T) {
 	for _, set := range []func(){func() { m.Remount = true }, func() { m.Remount, m.Reconstructed = false, true }} {
 		set()
 		_, err = w.plugin.SetUp(t.Context(), m)
-		require.Error(t, err)
+		require.ErrorIs(t, err, volumemanager.ErrFinal)
 		assert.FileExists(t, filepath.Join(out.Path, "data"))
 		assert.FileExists(t, filepath.Join(m.Dir(), "vol_data.json"))
 	}

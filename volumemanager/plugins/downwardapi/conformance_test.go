@@ -12,11 +12,13 @@ import (
 
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/downwardapi"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
 func TestConformance(t *testing.T) {
-	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, _ string) volumetest.Subject {
+	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, root string) volumetest.Subject {
+		mounttest.Clean(tb, root)
 		var generation atomic.Int64
 		labels := map[string]string{}
 		return volumetest.Subject{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/emptydir"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
@@ -32,7 +33,8 @@ func TestConformanceInMemory(t *testing.T) {
 }
 
 func conformance(t *testing.T, medium v1.StorageMedium) {
-	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, _ string) volumetest.Subject {
+	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, root string) volumetest.Subject {
+		mounttest.Clean(tb, root)
 		return volumetest.Subject{
 			Plugin: func() volumemanager.Plugin { return plugin(tb, emptydir.Options{}) },
 			Spec:   volumemanager.Spec{Volume: volume(medium, "1Mi")},

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/local"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
@@ -42,7 +43,8 @@ func TestConformance(t *testing.T) {
 
 func conformance(t *testing.T, mounter mount.Mounter) {
 	skip := map[string]string{"TearDownFollowsNoLink": "the volume is not removed"}
-	volumetest.Run(t, volumetest.Harness{Skip: skip, Open: func(tb testing.TB, _ string) volumetest.Subject {
+	volumetest.Run(t, volumetest.Harness{Skip: skip, Open: func(tb testing.TB, root string) volumetest.Subject {
+		mounttest.Clean(tb, root)
 		dir := filepath.Join(tb.TempDir(), "disk")
 		require.NoError(tb, os.Mkdir(dir, 0o755))
 		require.NoError(tb, os.WriteFile(filepath.Join(dir, "precious"), []byte("data"), 0o600))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/configmap"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
@@ -42,7 +43,8 @@ func tokenSource(path string) v1.VolumeProjection {
 }
 
 func TestConformance(t *testing.T) {
-	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, _ string) volumetest.Subject {
+	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, root string) volumetest.Subject {
+		mounttest.Clean(tb, root)
 		var generation atomic.Int64
 		var broken atomic.Bool
 		o := projected.Options{

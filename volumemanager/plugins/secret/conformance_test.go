@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
@@ -26,7 +27,8 @@ func TestConformance(t *testing.T) {
 }
 
 func conformance(t *testing.T, mounter mount.Mounter) {
-	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, _ string) volumetest.Subject {
+	volumetest.Run(t, volumetest.Harness{Open: func(tb testing.TB, root string) volumetest.Subject {
+		mounttest.Clean(tb, root)
 		var generation atomic.Int64
 		var broken atomic.Bool
 		get := func(_ context.Context, namespace, name string) (*v1.Secret, error) {

@@ -26,11 +26,18 @@ func Need(tb testing.TB) mount.Mounter {
 	return m
 }
 
-// Dir is a temporary folder whose mounts are taken away when the test ends, the last one first. One that is left is a
-// failure.
+// Dir is a temporary folder whose mounts are taken away when the test ends. See Clean.
 func Dir(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
+	Clean(tb, dir)
+	return dir
+}
+
+// Clean takes away what is left mounted below a folder when the test ends, the last mount first, and calls it a
+// failure. Without it the test's temporary folder would be removed with what is mounted there.
+func Clean(tb testing.TB, dir string) {
+	tb.Helper()
 	tb.Cleanup(func() {
 		for _, target := range Below(tb, dir) {
 			tb.Errorf("%s is left mounted", target)
@@ -39,7 +46,6 @@ func Dir(tb testing.TB) string {
 			}
 		}
 	})
-	return dir
 }
 
 // Below returns what is mounted at or below a folder, the last one first.
