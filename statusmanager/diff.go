@@ -15,7 +15,7 @@ import (
 )
 
 // Diff returns the strategic merge patch of the status of the pod with that UID from one status to another; nil if they
-// are the same. The server refuses it with a conflict if the pod is another by now.
+// are the same. The server refuses it if the pod is another by now.
 //
 // It is for two statuses that agree in what others own, as a result of Merge agrees with its API: conditions of others
 // and the other fields named at Equal are never in it. Where a list is merged by the server, the patch says how the whole

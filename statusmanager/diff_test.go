@@ -53,7 +53,7 @@ func TestDiffKnowsEveryField(t *testing.T) {
 // TestDiffAsStrategicPatch compares with the library of the API server, on random pairs of statuses.
 func TestDiffAsStrategicPatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 1500 {
+	for range 600 {
 		from, ours := randomStatus(rng), randomStatus(rng)
 		to, _ := statusmanager.Merge(statusmanager.MergeInput{Pod: testPod("u", static), API: &from, Ours: &ours, Now: metav1.Unix(1_800_000_000, 0)})
 		requirePatched(t, from, to, false)

@@ -54,8 +54,9 @@
 // for the first time. The terminal class always goes first; of the others, what has waited for Options.Ageing gets one turn
 // in four.
 //
-// If five requests in a row get no answer, or 5xx, the server is thought to be down: one request at a time asks, with
-// pauses of up to 5 s, beginning with the most urgent pod; the first answer, or anything Observed, sets all others free.
+// If five requests in a row, for more than one pod, get no answer, the server is thought to be down: one request at a time
+// asks, with pauses of up to 5 s, beginning with the most urgent pod; the first answer, or anything Observed, sets all
+// others free.
 //
 // A request that failed without a clear answer may have been carried out, or may be later. The next patch then sets every
 // field, so that it does not matter. One that the server confirmed, but did not take (a field it does not know), is not

@@ -5,9 +5,12 @@ package statusmanager
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // verdict is what the end of a request means for the next one.
@@ -24,8 +27,10 @@ const (
 	verdictBusy
 	// verdictRejected: the server will not do this, now or later.
 	verdictRejected
-	// verdictFailed: no answer, or one that says nothing about the pod. It may have been carried out.
+	// verdictFailed: the server failed at it. It may have been carried out.
 	verdictFailed
+	// verdictSilent: no answer, or that of somebody in between. It may have been carried out.
+	verdictSilent
 )
 
 // judge says what an error of a Patcher means, and how long the server asked to be left alone.
@@ -38,19 +43,27 @@ func judge(err error) (v verdict, retryAfter time.Duration) {
 	}
 	var api apierrors.APIStatus // no error type, so errors.AsType does not do
 	if !errors.As(err, &api) {
-		return verdictFailed, retryAfter
+		return verdictSilent, retryAfter
 	}
 	switch code := api.Status().Code; {
 	case code == http.StatusNotFound, code == http.StatusGone:
 		return verdictGone, 0
-	case code == http.StatusConflict:
+	case code == http.StatusConflict, code == http.StatusUnprocessableEntity && isAnother(api.Status().Details):
 		return verdictConflict, retryAfter
 	case code == http.StatusTooManyRequests, code == http.StatusUnauthorized: // a new token may be on its way
 		return verdictBusy, retryAfter
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout:
 		return verdictRejected, retryAfter
+	case code == http.StatusInternalServerError:
+		return verdictFailed, retryAfter
 	}
-	return verdictFailed, retryAfter
+	return verdictSilent, retryAfter
+}
+
+// isAnother reports whether what the server found invalid is the UID: so it says (1.36) that it has another pod of that
+// name, where a deletion would be a conflict.
+func isAnother(details *metav1.StatusDetails) bool {
+	return details != nil && slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // backoff says how long to wait after failures.
@@ -80,7 +93,7 @@ func (b backoff) delay(n int, retryAfter time.Duration) time.Duration {
 	return d
 }
 
-// Outage has begun once so many requests in a row have failed.
+// An outage has begun once so many requests in a row, not all for one pod, were left without answer.
 const outageFailures = 5
 
 // While there is an outage, the server is asked by one request at a time, after pauses that double between these.
@@ -89,29 +102,37 @@ const (
 	outageLongestPause = 5 * time.Second
 )
 
-// outage tells the failure of the server from that of single pods. It is pure: now is handed in.
+// outage tells the silence of the server from the trouble of a single pod. It is pure: now is handed in.
 type outage struct {
 	failures int // in a row
+	first    types.UID
+	several  bool // pods
+	pauses   int
 	resumeAt time.Time
 }
 
 // on reports whether the server is thought to be down.
-func (o *outage) on() bool { return o.failures >= outageFailures }
+func (o *outage) on() bool { return o.several && o.failures >= outageFailures }
 
-// failed takes in that a request got no answer.
-func (o *outage) failed(now time.Time, jitter func(time.Duration) time.Duration) {
+// failed takes in that a request for a pod got no answer.
+func (o *outage) failed(uid types.UID, now time.Time, jitter func(time.Duration) time.Duration) {
+	if o.failures == 0 {
+		o.first = uid
+	}
+	o.several = o.several || uid != o.first
 	o.failures++
-	if !o.on() {
+	if !o.on() || now.Before(o.resumeAt) { // what was under way when it began says nothing new
 		return
 	}
-	pause := backoff{initial: outageInitialPause, limit: outageLongestPause}.after(o.failures - outageFailures + 1)
+	o.pauses++
+	pause := backoff{initial: outageInitialPause, limit: outageLongestPause}.after(o.pauses)
 	o.resumeAt = now.Add(max(jitter(pause), 0))
 }
 
 // answered takes in that the server answered, and reports whether that ends an outage.
 func (o *outage) answered() bool {
 	over := o.on()
-	o.failures = 0
+	*o = outage{}
 	return over
 }
 

@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func TestJudge(t *testing.T) {
@@ -21,6 +23,9 @@ func TestJudge(t *testing.T) {
 	generic := func(code int, retryAfter int) error {
 		return apierrors.NewGenericServerResponse(code, "patch", pods, "a", "body", retryAfter, true)
 	}
+	anotherUID := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", field.ErrorList{
+		field.Invalid(field.NewPath("metadata", "uid"), "1234", "field is immutable"),
+	})
 	tests := []struct {
 		name       string
 		err        error
@@ -35,13 +40,14 @@ func TestJudge(t *testing.T) {
 		{"too many", apierrors.NewTooManyRequests("later", 3), verdictBusy, 3 * time.Second},
 		{"too many, from a proxy", generic(http.StatusTooManyRequests, 2), verdictBusy, 2 * time.Second},
 		{"invalid", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", nil), verdictRejected, 0},
+		{"another pod, as 1.36 says it", anotherUID, verdictConflict, 0},
 		{"forbidden", apierrors.NewForbidden(pods, "a", errors.New("no")), verdictRejected, 0},
 		{"token expired", apierrors.NewUnauthorized("token"), verdictBusy, 0},
 		{"internal", apierrors.NewInternalError(errors.New("etcd")), verdictFailed, 0},
-		{"unavailable", generic(http.StatusServiceUnavailable, 5), verdictFailed, 5 * time.Second},
+		{"unavailable", generic(http.StatusServiceUnavailable, 5), verdictSilent, 5 * time.Second},
 		{"server timeout", apierrors.NewServerTimeout(pods, "patch", 4), verdictFailed, 4 * time.Second},
-		{"deadline", context.DeadlineExceeded, verdictFailed, 0},
-		{"refused", errors.New("connection refused"), verdictFailed, 0},
+		{"deadline", context.DeadlineExceeded, verdictSilent, 0},
+		{"refused", errors.New("connection refused"), verdictSilent, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -75,24 +81,30 @@ func TestBackoff(t *testing.T) {
 
 func TestOutage(t *testing.T) {
 	exact := func(d time.Duration) time.Duration { return d }
+	pods := []types.UID{"a", "b"}
 	o := outage{}
-	for range outageFailures - 1 {
-		o.failed(dawn, exact)
+	for range 10 * outageFailures {
+		o.failed("a", dawn, exact)
+	}
+	assert.True(t, o.admits(9, dawn), "one pod is no outage")
+	assert.False(t, o.answered())
+	for i := range outageFailures - 1 {
+		o.failed(pods[i%2], dawn, exact)
 	}
 	assert.True(t, o.admits(9, dawn))
 	assert.False(t, o.answered(), "there was none")
 	now := dawn
-	for range outageFailures {
-		o.failed(now, exact)
+	for i := range 3 * outageFailures { // as many as were under way
+		o.failed(pods[i%2], now, exact)
 	}
 	var pauses []time.Duration
-	for range 7 {
+	for i := range 7 {
 		assert.False(t, o.admits(1, now.Add(time.Hour)), "one at a time")
 		pauses = append(pauses, o.resumeAt.Sub(now))
 		assert.False(t, o.admits(0, now))
 		now = o.resumeAt
 		assert.True(t, o.admits(0, now))
-		o.failed(now, exact)
+		o.failed(pods[i%2], now, exact)
 	}
 	assert.Equal(t, []time.Duration{
 		250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second,

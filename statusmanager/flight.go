@@ -132,7 +132,7 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 	if unsendable {
 		v = verdictRejected
 	} else if s.request != RequestNone {
-		m.judgeServer(v, now)
+		m.judgeServer(e.uid, v, now)
 	}
 	switch v {
 	case verdictDone:
@@ -168,9 +168,9 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 			delay = max(delay, m.options.RejectedDelay)
 			e.retry = retryOnChange
 		}
-	case verdictFailed:
+	case verdictFailed, verdictSilent:
 		e.remote.doubt = e.remote.doubt || s.request == RequestPatch
-		if retryAfter == 0 {
+		if v == verdictSilent && retryAfter == 0 {
 			e.retry = retryOnRecovery
 		}
 	}
@@ -179,9 +179,9 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 }
 
 // judgeServer takes in what a request tells of the server. The lock is held.
-func (m *Manager) judgeServer(v verdict, now time.Time) {
-	if v == verdictFailed {
-		m.mu.outage.failed(now, m.options.Jitter)
+func (m *Manager) judgeServer(uid types.UID, v verdict, now time.Time) {
+	if v == verdictSilent {
+		m.mu.outage.failed(uid, now, m.options.Jitter)
 		return
 	}
 	if !m.mu.outage.answered() {

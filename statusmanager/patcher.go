@@ -23,12 +23,12 @@ func (r PodRef) String() string { return fmt.Sprintf("%s/%s(%s)", r.Namespace, r
 // a lock held. They return when ctx ends.
 //
 // An error that is an APIStatus of apimachinery is the server's answer and is judged by its code: 404 means that the pod
-// is gone, 409 that it is another one or was just changed, 429 and whatever tells a delay that the server is busy, another
+// is gone, 409, or 422 for metadata.uid, that it is another one or was just changed, 429 and whatever tells a delay that the server is busy, another
 // 4xx that it will not take this status. Every other error, and 5xx, means that nobody knows whether the request was
 // carried out. An implementation must neither retry nor wait by itself, for it would hold up other pods.
 type Patcher interface {
 	// PatchStatus applies a strategic merge patch to the status subresource of a pod and returns the pod as it is then,
-	// which the Patcher no longer writes to. The patch has metadata.uid, so a server refuses it for another pod.
+	// which the Patcher no longer writes to. The patch has metadata.uid, so a server refuses it for another pod, as invalid.
 	PatchStatus(ctx context.Context, pod PodRef, patch []byte) (*v1.Pod, error)
 	// DeletePod deletes a pod at once (grace period 0), on condition that it has that UID.
 	DeletePod(ctx context.Context, pod PodRef) error

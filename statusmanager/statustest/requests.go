@@ -11,14 +11,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// PatchStatus applies a strategic merge patch to the status of a pod, as the real server does: a pod of another UID is a
-// conflict, and a patch that changes nothing leaves the resource version alone.
+// PatchStatus applies a strategic merge patch to the status of a pod, as the real server (1.36) does: for a pod of
+// another UID it is invalid, and a patch that changes nothing leaves the resource version alone.
 func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	defer s.deliver()
 	return s.request(ctx, statusmanager.RequestPatch, ref, patch, func(pod *v1.Pod) (*v1.Pod, error) {
@@ -27,7 +29,9 @@ func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patc
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		if patched.UID != pod.UID {
-			return nil, uidConflict(ref.Name, patched.UID, pod.UID)
+			return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, ref.Name, field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "uid"), patched.UID, "field is immutable"),
+			})
 		}
 		next := pod.DeepCopy()
 		next.Status = patched.Status

@@ -57,7 +57,8 @@ func TestPatch(t *testing.T) {
 	other := ref
 	other.UID = "other"
 	_, err = s.PatchStatus(t.Context(), other, patch(other, `{"phase":"Failed"}`))
-	assert.True(t, apierrors.IsConflict(err), "%v", err)
+	assert.True(t, apierrors.IsInvalid(err), "%v", err)
+	assert.ErrorContains(t, err, "metadata.uid")
 	other.Name = "nobody"
 	_, err = s.PatchStatus(t.Context(), other, patch(other, `{}`))
 	assert.True(t, apierrors.IsNotFound(err), "%v", err)
