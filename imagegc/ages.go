@@ -18,24 +18,24 @@ type age struct {
 
 // next returns the records after a look at images, of which those at the places that needed says are used or held.
 // Images that are not there any more are forgotten. changed reports whether more than times of use has changed.
-func (old ages) next(images []Image, needed func(i int) bool, now time.Time) (out ages, changed bool) {
+func (a ages) next(images []Image, needed func(i int) bool, now time.Time) (out ages, changed bool) {
 	out = make(ages, len(images))
 	for i := range images {
 		image := &images[i]
 		k := image.key()
-		a, known := old[k]
+		record, known := a[k]
 		if !known {
-			a.Record = Record{ID: image.ID, Handler: image.Handler, FirstDetected: now}
+			record.Record = Record{ID: image.ID, Handler: image.Handler, FirstDetected: now}
 		}
 		used := needed(i)
-		changed = changed || !known || used != a.used
-		a.used = used
+		changed = changed || !known || used != record.used
+		record.used = used
 		if used {
-			a.LastUsed = now
+			record.LastUsed = now
 		}
-		out[k] = a
+		out[k] = record
 	}
-	return out, changed || len(out) != len(old)
+	return out, changed || len(out) != len(a)
 }
 
 // restore returns records as they were saved. What is said to come from the future counts from now: the clock has been
