@@ -10,12 +10,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/podconfig"
@@ -27,32 +30,40 @@ import (
 // joinCluster connects to the API server that --kubeconfig names: pods bound to
 // this node come from there, and what becomes of them, and of static pods, goes
 // there. Nothing is asked of it yet.
-func joinCluster(f flags, log *zap.Logger) (podconfig.Source, nodeagent.Cluster, error) {
-	var none nodeagent.Cluster
+//
+// leave ends what goes on beside the agent, after the agent has ended.
+func joinCluster(f flags, log *zap.Logger) (source podconfig.Source, cluster nodeagent.Cluster, leave func(), err error) {
+	fail := func(err error) (podconfig.Source, nodeagent.Cluster, func(), error) {
+		return nil, nodeagent.Cluster{}, nil, err
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
-		return nil, none, fmt.Errorf("--kubeconfig: %w", err)
+		return fail(fmt.Errorf("--kubeconfig: %w", err))
 	}
 	config.UserAgent = "keelson-nodeagent"
 	config.QPS = -1 // the server's priority and fairness is the limit
 	core, err := corev1.NewForConfig(config)
 	if err != nil {
-		return nil, none, fmt.Errorf("--kubeconfig: %w", err)
+		return fail(fmt.Errorf("--kubeconfig: %w", err))
 	}
-	source, err := podsource.New(podsource.Config{Pods: core.Pods(""), NodeName: types.NodeName(f.node), Logger: log})
+	source, err = podsource.New(podsource.Config{Pods: core.Pods(""), NodeName: types.NodeName(f.node), Logger: log})
 	if err != nil {
-		return nil, none, err
+		return fail(err)
 	}
 	patcher, err := statuses.New(statuses.Options{Config: config})
 	if err != nil {
-		return nil, none, err
+		return fail(err)
 	}
+	// What client-go has to say of events that it could not write goes nowhere.
+	broadcaster := record.NewBroadcaster(record.WithContext(logr.NewContext(context.Background(), logr.Discard())))
+	broadcaster.StartRecordingToSink(&corev1.EventSinkImpl{Interface: core.Events("")})
 	node := &nodeObject{nodes: core.Nodes(), name: f.node}
 	return source, nodeagent.Cluster{
 		Patcher: patcher,
 		Mirrors: func(namespace string) mirror.Writer { return core.Pods(namespace) },
 		Node:    node.get,
-	}, nil
+		Events:  broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "keelson", Host: f.node}),
+	}, broadcaster.Shutdown, nil
 }
 
 // nodeObject is the API server's object of this node, which owns the mirror pods.

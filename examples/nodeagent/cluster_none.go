@@ -13,6 +13,6 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-func joinCluster(flags, *zap.Logger) (podconfig.Source, nodeagent.Cluster, error) {
-	return nil, nodeagent.Cluster{}, errors.New("--kubeconfig: this program was built without API servers (tag noapiserver)")
+func joinCluster(flags, *zap.Logger) (podconfig.Source, nodeagent.Cluster, func(), error) {
+	return nil, nodeagent.Cluster{}, nil, errors.New("--kubeconfig: this program was built without API servers (tag noapiserver)")
 }

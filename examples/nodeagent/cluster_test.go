@@ -5,6 +5,7 @@
 package main
 
 import (
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ type clustered struct {
 	*station
 	server *apiservertest.Server
 	api    corev1.PodInterface
+	core   *corev1.CoreV1Client
 	flags  []string
 }
 
@@ -37,7 +39,7 @@ func newClustered(t *testing.T, b backend) *clustered {
 	require.NoError(t, err)
 	core, err := server.Core()
 	require.NoError(t, err)
-	return &clustered{station: s, server: server, api: core.Pods(v1.NamespaceDefault), flags: []string{"--kubeconfig", kubeconfig}}
+	return &clustered{station: s, server: server, api: core.Pods(v1.NamespaceDefault), core: core, flags: []string{"--kubeconfig", kubeconfig}}
 }
 
 // bind creates a pod bound to the node that runs a command of the host.
@@ -72,6 +74,18 @@ func (c *clustered) gone(name string) {
 	})
 }
 
+// events are those about pods, as "name reason".
+func (c *clustered) events(t *testing.T) (all []string, err error) {
+	list, err := c.core.Events(v1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list.Items {
+		all = append(all, e.InvolvedObject.Name+" "+e.Reason)
+	}
+	return all, nil
+}
+
 func running(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodRunning }
 
 func TestOnAnAPIServer(t *testing.T) {
@@ -90,6 +104,11 @@ func TestOnAnAPIServer(t *testing.T) {
 	require.NotEmpty(t, web.Status.PodIP)
 	c.told("job", "has failed often", func(p *v1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount > 0
+	})
+
+	c.eventually("its events are there", func() bool {
+		list, err := c.events(t)
+		return err == nil && slices.Contains(list, "web Started")
 	})
 
 	c.Log("a static pod has a mirror there, which shows how it is and comes back when it is deleted")

@@ -79,15 +79,18 @@ func run(f flags) error {
 		return err
 	}
 	defer closeRuntime()
-	var agent *nodeagent.Agent
 	numbers := newMetrics(f.node)
-	store, err := objects.NewStore(objects.Options{Changed: func(r objects.Ref) { agent.Refresh(r) }})
+	var changed func(objects.Ref)
+	store, err := objects.NewStore(objects.Options{Changed: func(r objects.Ref) { changed(r) }})
 	if err != nil {
 		return err
 	}
-	if agent, err = newAgent(f, rt, store, numbers, out); err != nil {
+	agent, leave, err := newAgent(f, rt, store, numbers, out)
+	if err != nil {
 		return err
 	}
+	defer leave()
+	changed = agent.Refresh
 	numbers.watch(agent)
 	listener, err := listen(f)
 	if err != nil {
@@ -115,16 +118,17 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(f flags, rt runtime.Runtime, store *objects.Store, numbers *metrics, out *output) (*nodeagent.Agent, error) {
+func newAgent(f flags, rt runtime.Runtime, store *objects.Store, numbers *metrics, out *output) (agent *nodeagent.Agent, leave func(), err error) {
 	sources, err := newSources(f, out.log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var cluster nodeagent.Cluster
+	leave = func() {}
 	if f.kubeconfig != "" {
 		var source podconfig.Source
-		if source, cluster, err = joinCluster(f, out.log); err != nil {
-			return nil, err
+		if source, cluster, leave, err = joinCluster(f, out.log); err != nil {
+			return nil, nil, err
 		}
 		sources = append(sources, source)
 	}
@@ -151,7 +155,8 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, numbers *metric
 	if f.keepPods {
 		opts.OnShutdown = nodeagent.KeepPods
 	}
-	return nodeagent.New(opts)
+	agent, err = nodeagent.New(opts)
+	return agent, leave, err
 }
 
 func listen(f flags) (net.Listener, error) {

@@ -76,6 +76,9 @@ func New(opts Options) (*Agent, error) {
 	if opts.Events == nil {
 		opts.Events = logEvents{opts.Logger}
 	}
+	if opts.Cluster.Events != nil {
+		opts.Events = bothEvents{opts.Events, opts.Cluster.Events}
+	}
 	a := &Agent{
 		opts:         opts,
 		log:          opts.Logger,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/statusmanager"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
@@ -32,6 +33,8 @@ type Cluster struct {
 	// Node returns the API server's object of this node, for the mirror pods'
 	// owner. Required with Mirrors.
 	Node func(ctx context.Context) (*v1.Node, error)
+	// Events receives what Options.Events does. Defaults to nobody.
+	Events runtime.EventRecorder
 	// Claims finds the persistent volumes of pods. Defaults to none: a pod with a
 	// claim is refused.
 	Claims volumemanager.Claims

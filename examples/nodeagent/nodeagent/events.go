@@ -7,6 +7,8 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/runtime"
 )
 
 // logEvents writes events as structured log lines.
@@ -24,6 +26,16 @@ func (e logEvents) Event(object apiruntime.Object, eventType, reason, message st
 		zap.String("type", eventType),
 		zap.String("reason", reason),
 		zap.String("message", message))
+}
+
+// bothEvents tells two recorders.
+type bothEvents [2]runtime.EventRecorder
+
+// Event fits runtime.EventRecorder.
+func (b bothEvents) Event(object apiruntime.Object, eventType, reason, message string) {
+	for _, recorder := range b {
+		recorder.Event(object, eventType, reason, message)
+	}
 }
 
 // reference is the object of events about a pod.
