@@ -125,9 +125,8 @@ func TestWayOfAVolume(t *testing.T) {
 		_, err = w.plugin.SetUp(t.Context(), m)
 		require.NoError(t, err)
 	}
-	err = w.plugin.UnmountDevice(t.Context(), w.device(s))
 	if _, none := mount.Detect().(mount.None); !none {
-		require.ErrorContains(t, err, "is still mounted at "+out.Path)
+		require.ErrorContains(t, w.plugin.UnmountDevice(t.Context(), w.device(s)), "is still mounted at "+out.Path)
 	}
 	require.NoError(t, w.plugin.TearDown(t.Context(), volumemanager.Unmount{Place: m.Place}))
 	require.NoError(t, w.plugin.UnmountDevice(t.Context(), w.device(s)))

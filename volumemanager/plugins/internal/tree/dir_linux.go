@@ -116,6 +116,18 @@ func (d *dir) remove(name string, folder bool) error {
 	return nil
 }
 
+// unlock lets the owner into a folder in d.
+func (d *dir) unlock(name string) error {
+	fd, err := openBeneath(d.fd(), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), unlockedMode)
+}
+
+func (d *dir) unlockSelf() error { return d.f.Chmod(unlockedMode) }
+
 func (d *dir) rename(name string, to *dir, as string) error {
 	return unix.Renameat2(d.fd(), name, to.fd(), as, unix.RENAME_NOREPLACE)
 }

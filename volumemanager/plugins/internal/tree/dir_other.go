@@ -91,6 +91,16 @@ func (d *dir) remove(name string, folder bool) error {
 	return d.root.Remove(name)
 }
 
+// unlock lets the owner into a folder in d.
+func (d *dir) unlock(name string) error {
+	if info, err := d.root.Lstat(name); err != nil || !info.IsDir() {
+		return errNotDir
+	}
+	return d.root.Chmod(name, unlockedMode)
+}
+
+func (d *dir) unlockSelf() error { return d.root.Chmod(".", unlockedMode) }
+
 // rename does not lift across roots here: a tree this deep is an error.
 func (d *dir) rename(name string, _ *dir, _ string) error {
 	return &fs.PathError{Op: "remove", Path: name, Err: syscall.ENAMETOOLONG}

@@ -21,6 +21,8 @@ var errNotDir = errors.New("not a directory")
 const (
 	// batch is how many names are read at a time.
 	batch = 1024
+	// unlockedMode is that of a folder that is to be emptied.
+	unlockedMode = 0o700
 	// maxDepth is how deep RemoveAll descends, one file descriptor each, before it moves what is deeper to the top.
 	maxDepth = 64
 )
@@ -46,6 +48,9 @@ func RemoveAll(root *os.Root, name string) error {
 	defer parent.close()
 	base := path.Base(name)
 	top, err := parent.sub(base)
+	if errors.Is(err, fs.ErrPermission) && parent.unlock(base) == nil {
+		top, err = parent.sub(base)
+	}
 	if err != nil {
 		return fmt.Errorf("remove %q: %w", name, err)
 	}
@@ -67,6 +72,8 @@ type remover struct {
 
 // empty removes what is in d. It goes on past what cannot be removed and returns the first error.
 func (r *remover) empty(d *dir, depth int) error {
+	// An agent that is not root finds folders that it owns and may not write to.
+	unlocked := false
 	for {
 		names, err := d.names()
 		if err != nil || len(names) == 0 {
@@ -82,9 +89,13 @@ func (r *remover) empty(d *dir, depth int) error {
 				first = err
 			}
 		}
-		if removed == 0 {
+		if removed > 0 {
+			continue
+		}
+		if unlocked || !errors.Is(first, fs.ErrPermission) || d.unlockSelf() != nil {
 			return first
 		}
+		unlocked = true
 	}
 }
 
@@ -94,6 +105,9 @@ func (r *remover) remove(d *dir, n string, depth int) error {
 		return nil
 	}
 	child, serr := d.sub(n)
+	if errors.Is(serr, fs.ErrPermission) && d.unlock(n) == nil {
+		child, serr = d.sub(n)
+	}
 	switch {
 	case errors.Is(serr, errNotDir):
 		return err

@@ -41,7 +41,15 @@ func TestRemoveAll(t *testing.T) {
 		write(t, filepath.Join(dir, "v/many", strconv.Itoa(i)))
 	}
 	write(t, filepath.Join(dir, "v/a/b/c"))
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "v/closed"), 0o000))
+	write(t, filepath.Join(dir, "v/closed/deep/file"))
+	write(t, filepath.Join(dir, "v/read-only/deep/file"))
+	for _, name := range []string{"v/closed/deep", "v/closed", "v/read-only/deep", "v/read-only"} { // an agent need not be root
+		mode := fs.FileMode(0o500)
+		if filepath.Base(name) == "closed" {
+			mode = 0
+		}
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), mode))
+	}
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "v/pipe"), 0o600))
 	write(t, filepath.Join(dir, "beside"))
 	require.NoError(t, tree.RemoveAll(root, "v"))
