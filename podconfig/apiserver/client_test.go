@@ -3,6 +3,8 @@
 package apiserver_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,11 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/apiserver"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 )
@@ -42,6 +47,69 @@ func TestRunOnTheFakeClientset(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"upsert b", "upsert a=x:2", "remove b"}, r.take())
 		require.NoError(t, r.stop())
+	})
+}
+
+// tardy takes three seconds to end a list or a watch.
+type tardy struct {
+	lists bool // that is, never answers a list
+	ended atomic.Bool
+}
+
+func (s *tardy) List(ctx context.Context, _ metav1.ListOptions) (*v1.PodList, error) {
+	if s.lists {
+		s.end(ctx)
+		return nil, ctx.Err()
+	}
+	return &v1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+}
+
+func (s *tardy) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+	events := make(chan watch.Event)
+	go func() {
+		defer close(events)
+		s.end(ctx)
+	}()
+	return watch.NewProxyWatcher(events), nil
+}
+
+func (s *tardy) end(ctx context.Context) {
+	<-ctx.Done()
+	time.Sleep(3 * time.Second)
+	s.ended.Store(true)
+}
+
+// Nothing that Run began is left when it returns, also if it takes its time.
+func TestRunWaitsForWhatItBegan(t *testing.T) {
+	for name, lists := range map[string]bool{"list": true, "watch": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				server := &tardy{lists: lists}
+				f := &fixture{T: t, config: apiserver.Config{Pods: server, NodeName: "n", WithoutWatchList: true}}
+				r := f.run()
+				require.NoError(t, r.stop())
+				require.True(t, server.ended.Load())
+			})
+		})
+	}
+}
+
+// stuck is a sink that waits for the end of its context, as one does whose consumer waits.
+type stuck struct{}
+
+func (stuck) Submit(ctx context.Context, _ podconfig.Change) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestRunEndsInASinkThatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		s, err := apiserver.New(f.config)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, s.Run(ctx, stuck{}))
 	})
 }
 

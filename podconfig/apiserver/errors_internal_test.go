@@ -43,7 +43,7 @@ func TestProblem(t *testing.T) {
 		{"401", apierrors.NewUnauthorized("who"), ReasonUnauthorized, "who"},
 		{"403", fmt.Errorf("wrapped: %w", apierrors.NewForbidden(pods, "", errors.New("no"))), ReasonForbidden, "pods is forbidden: no"},
 		{"404", apierrors.NewNotFound(pods, ""), ReasonNotFound, `pods "" not found`},
-		{"410 gone", apierrors.NewGone("gone"), ReasonExpired, "gone"},
+		{"410 gone", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone, Code: http.StatusGone, Message: "gone"}}, ReasonExpired, "gone"},
 		{"410 expired", apierrors.NewResourceExpired("old"), ReasonExpired, "old"},
 		{"429", apierrors.NewTooManyRequestsError("busy"), ReasonTooManyRequests, "Too many requests: busy"},
 		{"504", apierrors.NewTimeoutError("slow", 0), ReasonServer, "Timeout: slow"},

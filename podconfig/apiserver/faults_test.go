@@ -232,6 +232,69 @@ func TestRunLeavesAServerThatHangs(t *testing.T) {
 	})
 }
 
+// One that never answers a watch is left sooner, but not before a proxy that waits for the first event has passed on a
+// bookmark.
+func TestRunLeavesAServerThatDoesNotAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.config.WithoutWatchList = true
+		f.break_(answer(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "watch"))
+		r := f.run()
+		f.break_(nil)
+		f.set(pod("a"))
+		r.pass(2*time.Minute - time.Second)
+		require.Equal(t, []string{"snapshot"}, r.take())
+		r.pass(5 * time.Second)
+		require.Equal(t, []string{"snapshot a"}, r.take())
+		require.Equal(t, []string{"watch Timeout"}, f.told())
+		require.NoError(t, r.stop())
+	})
+}
+
+// A stream that has begun is no watch that works, as long as it has not come to the end of its first events.
+func TestRunIsNotWellInTheInitialEvents(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		forbidden := answer(status(apierrors.NewForbidden(pods, "", errors.New("no"))), "watch")
+		f.break_(func(verb string, w http.ResponseWriter, r *http.Request) bool {
+			if verb == "watch-list" {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				return true
+			}
+			return forbidden(verb, w, r)
+		})
+		r := f.run()
+		r.pass(10 * time.Minute)
+		require.Equal(t, []string{"watch Forbidden"}, f.told())
+		f.break_(nil)
+		r.pass(3 * time.Minute)
+		require.Equal(t, []string{"ok"}, f.told())
+		require.NoError(t, r.stop())
+	})
+}
+
+// An expired version costs a new watch-list each time, and never a list.
+func TestRunStreamsAgainAfterEachExpiry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		r := f.run()
+		for range 3 {
+			r.pass(10 * time.Second)
+			f.kill()
+			f.set(pod("a"))
+			f.compact()
+			f.start()
+			r.pass(time.Minute)
+		}
+		require.Equal(t, []string{"snapshot", "snapshot a", "snapshot a", "snapshot a"}, r.take())
+		for _, request := range f.asked() {
+			require.NotEqual(t, "list", strings.Fields(request)[0])
+		}
+		require.NoError(t, r.stop())
+	})
+}
+
 // A slow server is no problem as long as it is within the time.
 func TestRunHasPatience(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -3,6 +3,7 @@
 package apiserver_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ type sink struct {
 func (s *sink) Submit(ctx context.Context, c podconfig.Change) error {
 	text := strings.ToLower(c.Kind().String())
 	for _, p := range c.Pods() {
-		text += " " + p.Name
+		text += " " + cmp.Or(p.Name, "?")
 		for _, c := range p.Spec.Containers {
 			if c.Image != "x:1" {
 				text += "=" + c.Image

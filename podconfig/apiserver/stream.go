@@ -106,7 +106,6 @@ func (s *stream) run() {
 				stands.Reset(standing)
 				continue
 			}
-			s.client.notBefore = time.Time{}
 			s.client.report.works(VerbWatch)
 		case <-end.C:
 			s.finish(timeoutError{s.allowed()}, seen)

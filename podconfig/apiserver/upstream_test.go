@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,6 +104,9 @@ func TestUpstreamReflectorSitsOutItsBackoff(t *testing.T) {
 				setUp(f)
 				r := f.run()
 				r.pass(3 * time.Minute)
+				for _, request := range f.asked() {
+					require.NotEqual(t, "list", strings.Fields(request)[0], "that would be refused like it")
+				}
 				before := time.Now()
 				require.NoError(t, r.stop())
 				require.Equal(t, before, time.Now())
