@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-var resource = schema.GroupResource{Resource: "configmaps"}
+var configMaps = schema.GroupResource{Resource: "configmaps"}
 
 // In the kubelet nothing leads from a changed object to the volumes made of it, which are renewed by a clock.
 func TestUpstream30189AChangeIsToldAtOnce(t *testing.T) {
@@ -131,7 +131,7 @@ func TestARefusalThatSoonEndsIsNoProblem(t *testing.T) {
 }
 
 func forbid(_ string, ref objects.Ref, w http.ResponseWriter, _ *http.Request) bool {
-	fail(w, apierrors.NewForbidden(resource, ref.Name, fmt.Errorf("no relationship found")))
+	fail(w, apierrors.NewForbidden(configMaps, ref.Name, fmt.Errorf("no relationship found")))
 	return true
 }
 
@@ -173,7 +173,7 @@ func TestAProblemEndsWithThePodThatHadIt(t *testing.T) {
 func TestNotFoundIsBelievedOfTheServerOnly(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter, ref objects.Ref){
 		"page of a proxy":     func(w http.ResponseWriter, _ objects.Ref) { http.Error(w, "404 page not found: "+password, 404) },
-		"status without name": func(w http.ResponseWriter, _ objects.Ref) { fail(w, apierrors.NewNotFound(resource, "")) },
+		"status without name": func(w http.ResponseWriter, _ objects.Ref) { fail(w, apierrors.NewNotFound(configMaps, "")) },
 		"another object":      func(w http.ResponseWriter, _ objects.Ref) { fail(w, missing(cmRef("other"))) },
 		"any JSON":            func(w http.ResponseWriter, _ objects.Ref) { _, _ = w.Write([]byte(`{"x":"` + password + `"}`)) },
 		"no JSON":             func(w http.ResponseWriter, _ objects.Ref) { _, _ = w.Write([]byte(password)) },

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/keelson-dev/keelson/volumemanager/apiserver"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
+)
+
+func TestTokens(t *testing.T) {
+	const value, expires = "eyJ." + password, "2030-01-02T03:04:05Z"
+	const good = `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","status":{"token":"` + value + `","expirationTimestamp":"` + expires + `"}}`
+	whole := projected.TokenRequest{Namespace: "ns", ServiceAccount: "web", Pod: "p", PodUID: "uid", Audience: "vault", ExpirationSeconds: 600}
+	for _, tc := range []struct {
+		name, answer string
+		request      projected.TokenRequest
+		sent         string
+		reason       apiserver.Reason
+	}{
+		{"all", good, whole, `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{},"spec":{"audiences":["vault"],` +
+			`"expirationSeconds":600,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"uid"}},"status":{"token":"","expirationTimestamp":null}}`, ""},
+		{"defaults", good, projected.TokenRequest{Namespace: "ns", ServiceAccount: "web", Pod: "p", PodUID: "uid"},
+			`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{},"spec":{"audiences":null,` +
+				`"expirationSeconds":null,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"uid"}},"status":{"token":"","expirationTimestamp":null}}`, ""},
+		{"no token", `{}`, whole, "", apiserver.ReasonBadAnswer},
+		{"half an answer", good[:len(good)-10], whole, "", apiserver.ReasonBadAnswer},
+		{"no time", `{"status":{"token":"` + value + `"}}`, whole, "", apiserver.ReasonBadAnswer},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				var path, body string
+				s.break_(func(_ string, _ objects.Ref, w http.ResponseWriter, r *http.Request) bool {
+					b, _ := io.ReadAll(r.Body)
+					path, body = r.Method+" "+r.URL.Path, string(b)
+					_, _ = w.Write([]byte(tc.answer))
+					return true
+				})
+				tokens, err := apiserver.NewTokens(apiserver.TokensOptions{Client: client(t, s)})
+				require.NoError(t, err)
+				token, err := tokens.Token(t.Context(), tc.request)
+				assert.Equal(t, "POST /api/v1/namespaces/ns/serviceaccounts/web/token", path)
+				if tc.reason != "" {
+					var e *apiserver.Error
+					require.ErrorAs(t, err, &e)
+					assert.Equal(t, tc.reason, e.Reason)
+					assert.NotContains(t, err.Error(), password)
+					assert.Zero(t, token)
+					return
+				}
+				require.NoError(t, err)
+				assert.JSONEq(t, tc.sent, body)
+				assert.Equal(t, value, token.Value)
+				assert.Equal(t, expires, token.Expires.UTC().Format(time.RFC3339))
+			})
+		})
+	}
+}
+
+func TestAttachedVolumes(t *testing.T) {
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: v1.NodeStatus{VolumesAttached: []v1.AttachedVolume{
+		{Name: "kubernetes.io/csi/d^1", DevicePath: "/dev/sda"}, {Name: "kubernetes.io/csi/d^2"}}}}
+	clients := fake.NewClientset(node).CoreV1()
+	n, err := apiserver.NewNode(apiserver.NodeOptions{Client: clients, NodeName: "n"})
+	require.NoError(t, err)
+	attached, err := n.AttachedVolumes(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, map[v1.UniqueVolumeName]string{"kubernetes.io/csi/d^1": "/dev/sda", "kubernetes.io/csi/d^2": ""}, attached)
+	n, err = apiserver.NewNode(apiserver.NodeOptions{Client: clients, NodeName: "m"})
+	require.NoError(t, err)
+	_, err = n.AttachedVolumes(t.Context())
+	assert.ErrorContains(t, err, "get: NotFound")
+}
+
+func TestOptionsOfTheSmallPartsAreChecked(t *testing.T) {
+	core := fake.NewClientset().CoreV1()
+	node := func(context.Context) (*v1.Node, error) { return nil, nil }
+	for name, err := range map[string]error{
+		"ClaimsOptions.Client":  errOf(apiserver.NewClaims(apiserver.ClaimsOptions{Node: node})),
+		"ClaimsOptions.Node":    errOf(apiserver.NewClaims(apiserver.ClaimsOptions{Client: core})),
+		"ClaimsOptions.Timeout": errOf(apiserver.NewClaims(apiserver.ClaimsOptions{Client: core, Node: node, Timeout: -1})),
+		"TokensOptions.Client":  errOf(apiserver.NewTokens(apiserver.TokensOptions{})),
+		"TokensOptions.Timeout": errOf(apiserver.NewTokens(apiserver.TokensOptions{Client: core, Timeout: -1})),
+		"NodeOptions.Client":    errOf(apiserver.NewNode(apiserver.NodeOptions{NodeName: "n"})),
+		"NodeOptions.NodeName":  errOf(apiserver.NewNode(apiserver.NodeOptions{Client: core})),
+		"NodeOptions.Timeout":   errOf(apiserver.NewNode(apiserver.NodeOptions{Client: core, NodeName: "n", Timeout: -1})),
+	} {
+		require.ErrorIs(t, err, apiserver.ErrOptions)
+		assert.ErrorContains(t, err, name)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
