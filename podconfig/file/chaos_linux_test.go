@@ -190,9 +190,9 @@ func (c *chaos) step() bool {
 	}
 	c.trace = append(c.trace, h.name+" "+name)
 	h.do(c, name)
-	c.note()
 	switch c.IntN(8) {
 	case 0, 1:
+		c.note()
 		c.sleep(chaosPeriod + 20*chaosDebounce)
 		c.settled++
 		c.oracle.settle(c.runs())

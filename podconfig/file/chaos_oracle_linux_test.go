@@ -93,6 +93,11 @@ func (o *oracle) look(now time.Time) {
 	entries, err := os.ReadDir(o.dir)
 	if err != nil {
 		o.folder.gone(now)
+		for _, f := range o.files {
+			if !f.absence.since.IsZero() { // it was gone before, and is again
+				f.absence.gone(now)
+			}
+		}
 		o.expire(now)
 		return
 	}
@@ -181,7 +186,10 @@ func (o *oracle) expire(now time.Time) {
 
 // gone tells whether a file has been gone for the debounce, or its folder for ten times that.
 func (o *oracle) gone(name string, now time.Time) bool {
-	return o.files[name].absence.lasts(chaosDebounce, now) || o.folder.lasts(10*chaosDebounce, now)
+	if o.folder.lasts(0, now) {
+		return o.files[name].absence.lasts(10*chaosDebounce, now) || o.folder.lasts(10*chaosDebounce, now)
+	}
+	return o.files[name].absence.lasts(chaosDebounce, now)
 }
 
 // hear checks what is merged while the files may be changing.
