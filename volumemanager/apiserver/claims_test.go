@@ -181,7 +181,10 @@ func TestClaimsOfAServerThatIsAway(t *testing.T) {
 		s.kill()
 		assert.Equal(t, apiserver.ReasonUnreachable, resolve(t.Context()).Reason)
 		s.start()
-		s.break_(func(_ string, _ objects.Ref, _ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
+		s.break_(func(_ string, _ objects.Ref, _ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		})
 		begun := time.Now()
 		assert.Equal(t, apiserver.ReasonTimeout, resolve(t.Context()).Reason)
 		assert.Equal(t, 3*time.Second, time.Since(begun))

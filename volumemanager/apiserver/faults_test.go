@@ -179,7 +179,11 @@ func TestNotFoundIsBelievedOfTheServerOnly(t *testing.T) {
 		"no JSON":             func(w http.ResponseWriter, _ objects.Ref) { _, _ = w.Write([]byte(password)) },
 		"nothing":             func(http.ResponseWriter, objects.Ref) {},
 		"the wrong object":    func(w http.ResponseWriter, _ objects.Ref) { _ = json.NewEncoder(w).Encode(configMap("b", "1")) },
-		"the wrong kind":      func(w http.ResponseWriter, ref objects.Ref) { s := secretOf(ref.Name, "1"); typed(s); _ = json.NewEncoder(w).Encode(s) },
+		"the wrong kind": func(w http.ResponseWriter, ref objects.Ref) {
+			s := secretOf(ref.Name, "1")
+			typed(s)
+			_ = json.NewEncoder(w).Encode(s)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(f *fixture) {

@@ -182,7 +182,10 @@ func TestOpensAreBounded(t *testing.T) {
 			names = append(names, fmt.Sprintf("c%02d", i))
 			f.set(configMap(names[i], "1"))
 		}
-		f.break_(func(string, objects.Ref, http.ResponseWriter, *http.Request) bool { time.Sleep(time.Millisecond); return false })
+		f.break_(func(string, objects.Ref, http.ResponseWriter, *http.Request) bool {
+			time.Sleep(time.Millisecond)
+			return false
+		})
 		f.Register(pod("p", names...))
 		f.pass(time.Second)
 		assert.Equal(t, 50, f.openWatches())

@@ -73,7 +73,9 @@ func TestBackoff(t *testing.T) {
 
 func TestUplink(t *testing.T) {
 	var u uplink
-	at := func(seconds float64) time.Time { return time.Unix(0, 0).Add(time.Duration(seconds * float64(time.Second))) }
+	at := func(seconds float64) time.Time {
+		return time.Unix(0, 0).Add(time.Duration(seconds * float64(time.Second)))
+	}
 	allowed := func(seconds float64) int {
 		n, again := u.allowed(at(seconds), 8)
 		if n == 0 {
