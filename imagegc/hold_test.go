@@ -150,6 +150,21 @@ func TestLeaseThatEndsDuringAPassStillCounts(t *testing.T) {
 	})
 }
 
+// A lease that ends during a pass holds until the pass has looked again, and no longer.
+func TestLeaseThatEndsDuringAPassEndsWithTheNextLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil, images(20)...)
+		lease := f.hold("r.example/i00:1")
+		f.node.Hook = func(_ context.Context, c imagegctest.Call) error {
+			if c.Method == "RemoveImage" {
+				lease.Release()
+			}
+			return nil
+		}
+		assert.Empty(t, f.empty())
+	})
+}
+
 // A tag moves on while a pod is about to be created from the image that it meant.
 func TestTagThatMovesIsHeldOnBothImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

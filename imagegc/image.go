@@ -76,7 +76,7 @@ func merge(images []Image) []Image {
 		was.Size = max(was.Size, image.Size)
 		was.Pinned = was.Pinned || image.Pinned
 	}
-	slices.SortFunc(out, func(a, b Image) int {
+	slices.SortStableFunc(out, func(a, b Image) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(b.ID, a.ID), cmp.Compare(b.Handler, a.Handler))
 	})
 	return out

@@ -26,6 +26,7 @@ type starter struct {
 	tags   []string
 	failed atomic.Int32 // because of their image
 	pulled atomic.Int32
+	doubts atomic.Int32 // passes that found containers, and no image at all
 	// hold is called before the look, and returns what is told of the ID, and what is called when the container is there.
 	hold func(ctx context.Context, tag string) (resolved func(id string) bool, release func())
 }
@@ -104,10 +105,14 @@ func race(t *testing.T, seed uint64, hold func(*imagegc.Collector) func(context.
 					collect = gc.DeleteUnusedImages
 				}
 				_, err := collect(ctx)
-				if shortage, full := errors.AsType[*imagegc.NotEnoughError](err); !full && ctx.Err() == nil {
-					assert.NoError(t, err)
-				} else if full {
+				shortage, full := errors.AsType[*imagegc.NotEnoughError](err)
+				switch {
+				case full:
 					assert.False(t, shortage.Stalled)
+				case errors.Is(err, imagegc.ErrImplausibleList):
+					s.doubts.Add(1)
+				case ctx.Err() == nil:
+					assert.NoError(t, err)
 				}
 				pause(ctx, 50*time.Millisecond)
 			}
@@ -136,6 +141,7 @@ func TestUpstream123631PodsKeepTheImagesTheyWereToldOf(t *testing.T) {
 				}
 			})
 			assert.Zero(t, s.failed.Load())
+			assert.Zero(t, s.doubts.Load())
 			assert.Empty(t, s.node.Violations())
 		})
 	}

@@ -121,6 +121,7 @@ func TestFirstFailureIsNoEvent(t *testing.T) {
 		synctest.Wait()
 		assert.Empty(t, events)
 		time.Sleep(11 * time.Minute)
+		synctest.Wait()
 		assert.Equal(t, []string{"ImageGCFailed", "ImageGCFailed"}, events)
 		mu.Lock()
 		away = nil
@@ -130,6 +131,7 @@ func TestFirstFailureIsNoEvent(t *testing.T) {
 		away = errors.New("again")
 		mu.Unlock()
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		assert.Len(t, events, 2, "the count began anew")
 		cancel()
 		require.NoError(t, <-ended)
