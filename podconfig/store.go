@@ -48,7 +48,7 @@ type StoreOptions struct {
 	Sources []string
 	// Seed is what a former life of the agent knew, by source, from the caller's own checkpoint. The pods are copied and
 	// count as known: a first snapshot tells only how it differs from them. They keep their first-seen time if they have
-	// one, and do not mark their source as seen. NewStore emits nothing for them; take them from Pods. Defaults to none.
+	// one, and do not mark their source as seen. NewStore emits nothing for them, see Replay. Defaults to none.
 	Seed map[string][]*v1.Pod
 	// Recorder gets a warning event FailedValidation per rejected pod. Defaults to nobody.
 	Recorder EventRecorder
