@@ -9,11 +9,11 @@
 // seconds old, while a collection wants to know after every removal. Where images are it does know:
 //
 //	disk := statfs.Func(func(ctx context.Context) (string, error) {
-//		file, err := images.ImageFsInfo(ctx) // runtime/cri
-//		if err != nil || len(file) == 0 {
+//		where, err := images.ImageFsInfo(ctx) // runtime/cri
+//		if err != nil || len(where) == 0 {
 //			return "", cmp.Or(err, errors.New("the runtime does not say where images are"))
 //		}
-//		return file[0].Mountpoint, nil
+//		return where[0].Mountpoint, nil
 //	})
 //
 // Blocks that the file system reserves for root do not count as available. A path on a network file system whose server
