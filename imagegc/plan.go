@@ -58,7 +58,7 @@ type PlanInput struct {
 func Plan(in PlanInput) Decisions {
 	d := Decisions{Goal: in.Goal, Now: in.Now}
 	d.measure(in)
-	var candidates []*ImageState
+	candidates := make([]*ImageState, 0, len(in.Images))
 	protection := newProtection(in.Policy.Protected)
 	for i := range in.Images {
 		s := &in.Images[i]
@@ -71,7 +71,7 @@ func Plan(in PlanInput) Decisions {
 	slices.SortFunc(candidates, order)
 
 	var sizes uint64
-	var rest []*ImageState
+	rest := make([]*ImageState, 0, len(candidates))
 	for _, s := range candidates {
 		if in.Policy.MaxAge > 0 && in.Now.Sub(s.Record.IdleSince()) > in.Policy.MaxAge {
 			d.Remove = append(d.Remove, removal(s, ReasonAge))
@@ -79,6 +79,9 @@ func Plan(in PlanInput) Decisions {
 			continue
 		}
 		rest = append(rest, s)
+	}
+	if d.Wanted > 0 {
+		d.Spare = make([]Removal, 0, len(rest))
 	}
 	for _, s := range rest {
 		switch {
