@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	v1 "k8s.io/api/core/v1"
+
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/podconfig"
@@ -34,7 +36,12 @@ func (a *Agent) openConfig() (*config, error) {
 		if err != nil {
 			a.log.Warn("checkpoint not used: pods of sources that cannot be reached wait for them", zap.Error(err))
 		}
-		opts.Seed = seed
+		opts.Seed = make(map[string][]*v1.Pod, len(kept))
+		for _, source := range kept { // nobody speaks for those that are not there any more
+			if pods := seed[source]; len(pods) > 0 {
+				opts.Seed[source] = pods
+			}
+		}
 	}
 	store, err := podconfig.NewStore(opts)
 	if err != nil || len(kept) == 0 {
