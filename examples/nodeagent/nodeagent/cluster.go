@@ -181,6 +181,9 @@ func (m *mirrors) run(ctx context.Context) {
 func (m *mirrors) reconcile(ctx context.Context) (right bool) {
 	right = true
 	for static, known := range m.agent.index.Statics() {
+		if shown, _ := m.agent.index.ByName(static.Namespace, static.Name); shown != static {
+			continue // two sources have this name, and there is one mirror
+		}
 		if !m.try(ctx, static, func(ctx context.Context) error {
 			_, err := m.client.Reconcile(ctx, static, known)
 			return err
