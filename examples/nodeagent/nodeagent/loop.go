@@ -68,6 +68,7 @@ func (a *Agent) handle(u podconfig.Update) {
 			a.poke()
 		case podconfig.OpReconcile:
 			a.pods.set(pod)
+			a.heed(pod)
 		}
 	}
 	a.readiness.Consumed(u)
@@ -112,6 +113,17 @@ func (a *Agent) change(pod *v1.Pod) {
 		return
 	}
 	a.update(podworkers.UpdateUpdate, pod)
+}
+
+// heed ends a pod that somebody else has declared over: its phase on the API
+// server is never undone.
+func (a *Agent) heed(pod *v1.Pod) {
+	over := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+	if !over || a.pods.isRejected(pod.UID) || a.workers.ShouldPodContainersBeTerminating(pod.UID) {
+		return
+	}
+	a.syncer.wake(pod.UID)
+	a.update(podworkers.UpdateSync, pod)
 }
 
 // handleDirty has pods synced that changed by themselves. One that should not
