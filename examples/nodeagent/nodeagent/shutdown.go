@@ -27,7 +27,7 @@ func (a *Agent) stopPods(ctx context.Context) {
 		}
 	}
 	for uid := range a.workers.All() {
-		if _, wanted := a.pods.get(uid); wanted {
+		if _, wanted := a.pods.get(uid); wanted && !a.pods.isRejected(uid) {
 			continue
 		}
 		wg.Go(func() { // it is ending already
@@ -77,7 +77,19 @@ func (a *Agent) giveBack(ctx context.Context) {
 }
 
 func (a *Agent) stopPod(ctx context.Context, pod *v1.Pod) {
-	if err := a.workers.KillPod(ctx, pod, podworkers.KillOptions{}); err != nil {
+	if err := a.workers.KillPod(ctx, pod, podworkers.KillOptions{Status: interrupted}); err != nil {
 		a.log.Error("could not stop a pod", podField(pod), zap.Error(err))
 	}
+}
+
+// interrupted keeps a pod that the agent stops from passing for one that has done
+// its work, whatever its containers make of the signal. Reason and text are those
+// of the kubelet's graceful node shutdown.
+func interrupted(status *v1.PodStatus) {
+	if status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed {
+		return
+	}
+	status.Phase = v1.PodFailed
+	status.Reason = "Terminated"
+	status.Message = "Pod was terminated in response to imminent node shutdown."
 }
