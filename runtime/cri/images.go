@@ -21,6 +21,10 @@ type Images interface {
 	// RemoveImage removes an image by ID or reference, with all its references.
 	// One that is not there is no error.
 	RemoveImage(ctx context.Context, ref string) error
+	// ImagesInUse names the image of every container, also of those that no agent
+	// made, in all ways that the runtime knows; "" stands for one whose image it
+	// does not say. Images that are mounted as volumes are not among them.
+	ImagesInUse(ctx context.Context) ([]string, error)
 	// ImageFsInfo returns the use of the file systems that hold images.
 	ImageFsInfo(ctx context.Context) ([]FsUsage, error)
 }
@@ -135,4 +139,25 @@ func (r *Runtime) ImageFsInfo(ctx context.Context) ([]FsUsage, error) {
 		out = append(out, FsUsage{u.GetFsId().GetMountpoint(), u.GetUsedBytes().GetValue(), u.GetInodesUsed().GetValue()})
 	}
 	return out, nil
+}
+
+// ImagesInUse implements Images.
+func (r *Runtime) ImagesInUse(ctx context.Context) ([]string, error) {
+	containers, err := r.listContainers(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range containers {
+		before := len(names)
+		for _, name := range []string{c.GetImageId(), c.GetImageRef(), c.GetImage().GetImage(), c.GetImage().GetUserSpecifiedImage()} {
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+		if len(names) == before {
+			names = append(names, "")
+		}
+	}
+	return names, nil
 }
