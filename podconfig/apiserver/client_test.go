@@ -94,6 +94,35 @@ func TestRunWaitsForWhatItBegan(t *testing.T) {
 	}
 }
 
+// dying is a watch whose last word, once its context has ended, is that it cannot decode an event: so is client-go's.
+type dying struct{ tardy }
+
+func (s *dying) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+	events, last := make(chan watch.Event), make(chan watch.Event, 1)
+	last <- watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 500}}
+	go func() {
+		defer close(events)
+		<-ctx.Done()
+		select {
+		case events <- <-last:
+		case <-time.After(time.Second):
+		}
+	}()
+	return watch.NewProxyWatcher(events), nil
+}
+
+func TestRunTellsNothingOfItsOwnEnd(t *testing.T) {
+	for range 20 { // what is ready first is up to chance
+		bubble(t, func(t *testing.T) {
+			f := &fixture{T: t}
+			f.config = apiserver.Config{Pods: &dying{}, NodeName: "n", WithoutWatchList: true, Problem: f.problem}
+			r := f.run()
+			require.NoError(t, r.stop())
+			require.Empty(t, f.told())
+		})
+	}
+}
+
 // stuck is a sink that waits for the end of its context, as one does whose consumer waits.
 type stuck struct{}
 

@@ -115,6 +115,9 @@ func problem(verb Verb, err error) *Error {
 // is no status.
 func statusReason(e *apierrors.StatusError) (Reason, error) {
 	if apierrors.HasStatusCause(e, "ClientWatchDecoding") {
+		if isAboutConnection(e.ErrStatus.Message) {
+			return ReasonUnreachable, io.ErrUnexpectedEOF
+		}
 		return ReasonBadAnswer, errBadAnswer
 	}
 	if apierrors.HasStatusCause(e, metav1.CauseTypeUnexpectedServerResponse) {
@@ -135,6 +138,17 @@ func statusReason(e *apierrors.StatusError) (Reason, error) {
 		return ReasonTooManyRequests, e
 	}
 	return ReasonServer, e
+}
+
+// isAboutConnection tells whether a watch failed to decode an event because there was no more of it. client-go has made
+// a text of the error.
+func isAboutConnection(text string) bool {
+	for _, part := range []string{"http2: ", "stream error: ", "read tcp ", "EOF", "use of closed network connection"} {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
 }
 
 // innermost returns the end of a chain of errors.

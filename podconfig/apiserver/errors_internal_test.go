@@ -34,6 +34,8 @@ func TestProblem(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	proxied := apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", pods, "", "<html>"+secret, 0, true)
 	undecodable := apierrors.NewClientErrorReporter(500, "watch", "ClientWatchDecoding").AsObject(errors.New(secret)).(*metav1.Status)
+	lost := apierrors.NewClientErrorReporter(500, "watch", "ClientWatchDecoding").AsObject(
+		errors.New("unable to decode an event from the watch stream: http2: client connection lost")).(*metav1.Status)
 	tests := []struct {
 		name string
 		err  error
@@ -49,6 +51,7 @@ func TestProblem(t *testing.T) {
 		{"504", apierrors.NewTimeoutError("slow", 0), ReasonServer, "Timeout: slow"},
 		{"502 of a proxy", proxied, ReasonServer, "Bad Gateway"},
 		{"undecodable event", &apierrors.StatusError{ErrStatus: *undecodable}, ReasonBadAnswer, errBadAnswer.Error()},
+		{"connection lost in a stream", &apierrors.StatusError{ErrStatus: *lost}, ReasonUnreachable, "unexpected EOF"},
 		{"undecodable list", errors.New("Object 'Kind' is missing in '" + secret + "'"), ReasonBadAnswer, errBadAnswer.Error()},
 		{"refused", get(refused), ReasonUnreachable, "dial: connect: connection refused"},
 		{"certificate", get(x509.UnknownAuthorityError{}), ReasonUnreachable, "x509: certificate signed by unknown authority"},

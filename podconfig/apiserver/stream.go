@@ -29,6 +29,7 @@ type stream struct {
 	initial  bool // the first events, up to a bookmark, stand for a list
 	lifetime time.Duration
 	opened   time.Time
+	done     <-chan struct{} // of the context of whoever opened it
 	cancel   context.CancelFunc
 	inner    watch.Interface
 	events   chan watch.Event
@@ -54,6 +55,7 @@ func (s *stream) allowed() time.Duration {
 
 // open asks the server, within the time that is allowed, and starts the goroutine.
 func (s *stream) open(ctx context.Context, o metav1.ListOptions) error {
+	s.done = ctx.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	// A proxy may hold the answer back until the first event, which is a bookmark after a minute.
 	most := min(s.allowed(), 2*s.client.timeout)
@@ -111,6 +113,9 @@ func (s *stream) run() {
 			s.finish(timeoutError{s.allowed()}, seen)
 			return
 		case event, open := <-s.inner.ResultChan():
+			if isClosed(s.done) {
+				return // what comes now is the client's word of its own end
+			}
 			if !open {
 				s.finish(errAtOnce, seen)
 				return
@@ -180,6 +185,15 @@ func (s *stream) send(event watch.Event) bool {
 	case s.events <- event:
 		return true
 	case <-s.stopped:
+		return false
+	}
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
 		return false
 	}
 }
