@@ -100,7 +100,7 @@ func (o *objectFolder) look() {
 	for name, f := range o.files {
 		if !found[name] && name != "." {
 			delete(o.files, name)
-			o.drop(f.held, nil)
+			o.drop(f, nil)
 		}
 	}
 }
@@ -171,15 +171,25 @@ func (o *objectFolder) read(name string) error {
 			o.store.SetSecret(object.secret)
 		}
 	}
-	o.drop(f.held, held)
+	o.drop(f, held)
 	f.held, f.size, f.changed = held, info.Size(), info.ModTime()
 	return nil
 }
 
-// drop forgets what was held and is not any more.
-func (o *objectFolder) drop(was, is map[objects.Ref]bool) {
-	for ref := range was {
-		if !is[ref] {
+// drop forgets what a file held and does not any more. What another file holds
+// as well, as one that was moved does, stays, and becomes what is said there.
+func (o *objectFolder) drop(from *objectFile, is map[objects.Ref]bool) {
+	for ref := range from.held {
+		if is[ref] {
+			continue
+		}
+		elsewhere := false
+		for _, f := range o.files {
+			if f != from && f.held[ref] {
+				elsewhere, f.changed = true, time.Time{} // to be read again
+			}
+		}
+		if !elsewhere {
 			o.store.Delete(ref)
 		}
 	}

@@ -67,6 +67,43 @@ func TestObjectsFollowTheirFolder(t *testing.T) {
 	require.Error(t, err)
 }
 
+// An object that moves to another file, whichever is looked at first, is there
+// all the time; one that two files have is what the remaining one says.
+func TestObjectsMayMoveToAnotherFile(t *testing.T) {
+	for _, names := range [][2]string{{"a.yaml", "b.yaml"}, {"b.yaml", "a.yaml"}} {
+		dir := t.TempDir()
+		store, err := objects.NewStore(objects.Options{})
+		require.NoError(t, err)
+		folder := newObjectFolder(dir, store, zap.NewNop())
+		from, to := filepath.Join(dir, names[0]), filepath.Join(dir, names[1])
+		sky := func() string {
+			cm, err := store.ConfigMap(t.Context(), "default", "colours")
+			if err != nil {
+				return ""
+			}
+			return cm.Data["sky"]
+		}
+		require.NoError(t, os.WriteFile(from, []byte(colours), 0o600))
+		folder.look()
+		require.NoError(t, os.Rename(from, to))
+		folder.look()
+		require.Equal(t, "blue", sky(), names)
+
+		door := strings.Split(colours, "---")[1]
+		require.NoError(t, os.WriteFile(from, []byte(colours), 0o600))
+		require.NoError(t, os.WriteFile(to, []byte(door), 0o600))
+		folder.look()
+		require.Equal(t, "blue", sky(), names)
+
+		require.NoError(t, os.WriteFile(to, []byte(strings.Replace(colours, "blue", "red", 1)), 0o600))
+		folder.look()
+		require.NoError(t, os.Remove(to))
+		folder.look()
+		folder.look()
+		require.Equal(t, "blue", sky(), names)
+	}
+}
+
 func TestErrorsAboutObjectsShowNothingOfThem(t *testing.T) {
 	for _, text := range []string{
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {a: [hunter2]}",
