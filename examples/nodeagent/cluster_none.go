@@ -9,10 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
-	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-func joinCluster(flags, *zap.Logger) (podconfig.Source, nodeagent.Cluster, func(), error) {
-	return nil, nodeagent.Cluster{}, nil, errors.New("--kubeconfig: this program was built without API servers (tag noapiserver)")
+func joinCluster(flags, func(objects.Ref), *zap.Logger) (*membership, error) {
+	return nil, errors.New("--kubeconfig: this program was built without API servers (tag noapiserver)")
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -127,6 +128,43 @@ func TestOnAnAPIServer(t *testing.T) {
 	c.Log("a manifest that is removed takes its mirror along")
 	c.remove("static.yaml")
 	c.gone("static-n")
+}
+
+// A pod's ConfigMaps, Secrets and tokens come from the server, with the rights of
+// a node, and changes reach the pod at once.
+func TestObjectsOfAnAPIServer(t *testing.T) {
+	c := newClustered(t, backends["process"])
+	meta := metav1.ObjectMeta{Name: "web"}
+	_, err := c.core.ConfigMaps(v1.NamespaceDefault).Create(t.Context(), &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"sky": "blue"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = c.core.Secrets(v1.NamespaceDefault).Create(t.Context(), &v1.Secret{ObjectMeta: meta, StringData: map[string]string{"code": "hunter2"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = c.core.ServiceAccounts(v1.NamespaceDefault).Create(t.Context(), &v1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	c.start(c.flags...)
+
+	out := c.dir + "/out"
+	pod := apiservertest.Pod(v1.NamespaceDefault, "web", "n")
+	pod.Spec.ServiceAccountName = "web"
+	pod.Spec.Volumes = []v1.Volume{{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "web"}}},
+		{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "web"}}},
+		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
+	}}}}}
+	pod.Spec.Containers = []v1.Container{{
+		Name: "main", Image: "localhost/busybox:1", VolumeMounts: []v1.VolumeMount{{Name: "all", MountPath: "/all"}},
+		Command: []string{"/bin/sh", "-c", "while sleep 0.05; do echo $(cat all/sky) $(cat all/code) $(cut -c1-3 all/token) > all.txt; cp all.txt " + out + "; done"},
+	}}
+	_, err = c.api.Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
+	says := func(want string) func() bool {
+		return func() bool { text, _ := os.ReadFile(out); return string(text) == want }
+	}
+	c.eventually("it sees them", says("blue hunter2 eyJ\n"))
+	_, err = c.core.ConfigMaps(v1.NamespaceDefault).Update(t.Context(), &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"sky": "grey"}}, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	c.eventually("it sees the change", says("grey hunter2 eyJ\n"))
+	require.NotContains(t, c.log.String(), "hunter2")
 }
 
 func TestTheAPIServerIsAway(t *testing.T) {

@@ -47,6 +47,7 @@ type flags struct {
 	imageMin  time.Duration
 	imageMax  time.Duration
 	imageDry  bool
+	pause     string
 	verbosity int
 }
 
@@ -88,6 +89,7 @@ func parseFlags(args []string) (flags, error) {
 	set.DurationVar(&f.imageMin, "minimum-image-ttl-duration", imagegc.DefaultMinAge, "how old an image must be to be removed")
 	set.DurationVar(&f.imageMax, "maximum-image-ttl-duration", 0, "how long an image may be unused before it is removed, however empty the disk is; 0 = for ever")
 	set.BoolVar(&f.imageDry, "image-gc-dry-run", false, "log which images would be removed, and remove none")
+	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
 	set.Usage = func() { fmt.Fprint(os.Stderr, usage, set.FlagUsages()) }
 	if err := set.Parse(args); err != nil {

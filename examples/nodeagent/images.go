@@ -19,6 +19,7 @@ import (
 func imageGC(f flags, backend cri.Backend) *nodeagent.ImageGC {
 	return &nodeagent.ImageGC{
 		Images: criImages{backend},
+		InUse:  backend,
 		Disk: statfs.Func(func(ctx context.Context) (string, error) {
 			systems, err := backend.ImageFsInfo(ctx)
 			if err != nil || len(systems) == 0 {
@@ -26,7 +27,7 @@ func imageGC(f flags, backend cri.Backend) *nodeagent.ImageGC {
 			}
 			return systems[0].Mountpoint, nil
 		}),
-		Policy: imagegc.Policy{HighPercent: f.imageHigh, LowPercent: f.imageLow, MinAge: f.imageMin, MaxAge: f.imageMax},
+		Policy: imagegc.Policy{HighPercent: f.imageHigh, LowPercent: f.imageLow, MinAge: f.imageMin, MaxAge: f.imageMax, Protected: f.protected()},
 		Store:  recordfile.New(filepath.Join(f.root, "images.json")),
 		DryRun: f.imageDry,
 	}
@@ -48,4 +49,14 @@ func (c criImages) ListImages(ctx context.Context) ([]imagegc.Image, error) {
 // RemoveImage implements imagegc.ImageService.
 func (c criImages) RemoveImage(ctx context.Context, image imagegc.Image) error {
 	return c.Images.RemoveImage(ctx, image.ID)
+}
+
+// protected are images that no container shows and that are needed all the same:
+// those of sandboxes, which not every runtime pins.
+func (f *flags) protected() []string {
+	all := []string{"*/pause"}
+	if f.pause != "" {
+		all = append(all, f.pause)
+	}
+	return all
 }

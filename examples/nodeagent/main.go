@@ -28,7 +28,6 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
-	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/process"
@@ -80,17 +79,22 @@ func run(f flags) error {
 	}
 	defer closeRuntime()
 	numbers := newMetrics(f.node)
-	var changed func(objects.Ref)
-	store, err := objects.NewStore(objects.Options{Changed: func(r objects.Ref) { changed(r) }})
+	var agent *nodeagent.Agent
+	changed := func(r objects.Ref) { agent.Refresh(r) } // not before something runs
+	store, err := objects.NewStore(objects.Options{Changed: changed})
 	if err != nil {
 		return err
 	}
-	agent, leave, err := newAgent(f, rt, store, numbers, out)
-	if err != nil {
+	var member *membership
+	if f.kubeconfig != "" {
+		if member, err = joinCluster(f, changed, out.log); err != nil {
+			return err
+		}
+		defer member.leave()
+	}
+	if agent, err = newAgent(f, rt, store, member, numbers, out); err != nil {
 		return err
 	}
-	defer leave()
-	changed = agent.Refresh
 	numbers.watch(agent)
 	listener, err := listen(f)
 	if err != nil {
@@ -113,24 +117,18 @@ func run(f flags) error {
 		wg.Go(func() { folder.follow(serving, ready) })
 		<-ready
 	}
+	if member != nil {
+		wg.Go(func() { _ = member.run(serving) }) // nil when serving ends
+	}
 	out.started(f)
 	context.AfterFunc(ctx, func() { out.stopping(f) })
 	return agent.Run(ctx)
 }
 
-func newAgent(f flags, rt runtime.Runtime, store *objects.Store, numbers *metrics, out *output) (agent *nodeagent.Agent, leave func(), err error) {
+func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *membership, numbers *metrics, out *output) (*nodeagent.Agent, error) {
 	sources, err := newSources(f, out.log)
 	if err != nil {
-		return nil, nil, err
-	}
-	var cluster nodeagent.Cluster
-	leave = func() {}
-	if f.kubeconfig != "" {
-		var source podconfig.Source
-		if source, cluster, leave, err = joinCluster(f, out.log); err != nil {
-			return nil, nil, err
-		}
-		sources = append(sources, source)
+		return nil, err
 	}
 	opts := nodeagent.Options{
 		NodeName: f.node,
@@ -138,13 +136,17 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, numbers *metric
 		LogDir:   f.logs,
 		Runtime:  rt,
 		Sources:  sources,
-		Cluster:  cluster,
 		Objects:  store,
 		Observer: numbers.observer(),
 		HostIPs:  hostIPs(),
 		Logger:   out.log,
 
 		MaxConcurrentStarts: f.starts,
+	}
+	if member != nil {
+		opts.Sources = append(opts.Sources, member.source)
+		opts.Cluster = member.cluster
+		opts.Objects = allObjects{own: store, cluster: member.objects}
 	}
 	if backend, ok := rt.(cri.Backend); ok {
 		opts.ImageGC = imageGC(f, backend)
@@ -155,8 +157,7 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, numbers *metric
 	if f.keepPods {
 		opts.OnShutdown = nodeagent.KeepPods
 	}
-	agent, err = nodeagent.New(opts)
-	return agent, leave, err
+	return nodeagent.New(opts)
 }
 
 func listen(f flags) (net.Listener, error) {

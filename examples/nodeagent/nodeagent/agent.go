@@ -170,7 +170,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { trackerErr = a.tracker.Run(work) })
 	wg.Go(func() { probesErr = a.probes.Run(work) })
 	wg.Go(func() { statusErr = a.status.Run(work) })
-	wg.Go(func() { volumesErr = a.volumes.Run(work) })
+	wg.Go(func() { volumesErr = a.volumes.run(work) })
 	wg.Go(func() { a.mirrors.run(work) })
 	if a.images != nil {
 		wg.Go(func() { imagesErr = a.images.Run(work) })

@@ -12,12 +12,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/imagegc"
-	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ImageGC says how images are collected. Images and Disk are required.
+// ImageGC says how images are collected. Images, InUse and Disk are required.
 type ImageGC struct {
 	Images imagegc.ImageService
+	// InUse is what containers have, also those of others than this agent. What
+	// pods mount as volumes is added.
+	InUse  imagegc.InUse
 	Disk   imagegc.DiskUsage
 	Policy imagegc.Policy
 	// Store keeps ages over a restart. Defaults to none.
@@ -35,7 +37,7 @@ func (a *Agent) newImages() (*imagegc.Collector, error) {
 		return nil, nil
 	}
 	return imagegc.New(imagegc.Options{
-		Images: o.Images, InUse: imagegc.InUseFunc(a.imagesInUse), Disk: o.Disk,
+		Images: o.Images, InUse: a.inUse(), Disk: o.Disk,
 		Policy: o.Policy, DryRun: o.DryRun, Store: o.Store, Interval: o.Interval,
 		OnRemoved: a.opts.Observer.ImageRemoved,
 		OnPass:    func(r imagegc.Result, err error) { a.imagesCollected(r, err) },
@@ -46,32 +48,25 @@ func (a *Agent) newImages() (*imagegc.Collector, error) {
 	})
 }
 
-// imagesInUse names what containers have, and what pods mount as volumes.
-func (a *Agent) imagesInUse(ctx context.Context) ([]string, error) {
-	pods, err := a.runtime.List(ctx, runtime.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
+// inUse adds to what containers have what pods mount as volumes.
+func (a *Agent) inUse() imagegc.InUse {
+	if a.opts.ImageGC.InUse == nil {
+		return nil // imagegc says so
 	}
-	var names []string
-	for _, pod := range pods {
-		for i := range pod.Containers {
-			c := &pod.Containers[i]
-			switch {
-			case c.ImageID == "" && c.Image == "":
-				names = append(names, "") // nobody knows: nothing is removed
-			default:
-				names = append(names, c.ImageID, c.Image)
+	return imagegc.InUseFunc(func(ctx context.Context) ([]string, error) {
+		names, err := a.opts.ImageGC.InUse.ImagesInUse(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("images of containers: %w", err)
+		}
+		for _, pod := range a.pods.all() {
+			for i := range pod.Spec.Volumes {
+				if image := pod.Spec.Volumes[i].Image; image != nil && image.Reference != "" {
+					names = append(names, image.Reference)
+				}
 			}
 		}
-	}
-	for _, pod := range a.pods.all() {
-		for i := range pod.Spec.Volumes {
-			if image := pod.Spec.Volumes[i].Image; image != nil && image.Reference != "" {
-				names = append(names, image.Reference)
-			}
-		}
-	}
-	return names, nil
+		return names, nil
+	})
 }
 
 // hold keeps a pod's images from being collected while it is synced: between the

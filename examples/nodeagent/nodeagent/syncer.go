@@ -114,6 +114,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	if err := s.awaitNamesake(ctx, pod, observed); err != nil {
 		return false, err
 	}
+	a.register(pod)
 	if err := a.volumes.setUp(ctx, pod); err != nil {
 		return false, err
 	}
@@ -255,6 +256,7 @@ func (s *syncer) SyncTerminatedPod(ctx context.Context, r podworkers.SyncRequest
 	if err := s.agent.volumes.tearDown(ctx, r.Pod.UID); err != nil {
 		return err
 	}
+	s.agent.unregister(r.Pod.UID)
 	s.agent.ended(r.Pod)
 	s.agent.mirrors.poke()
 	return nil

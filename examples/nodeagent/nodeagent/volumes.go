@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/volumemanager"
@@ -38,12 +39,37 @@ type Objects interface {
 	secret.Source
 }
 
+// Registrar is what Objects may be, too: told which pods of an API server there
+// are, so that it can keep up with what they use. Register is called before each
+// sync, Unregister when nothing of the pod is left.
+type Registrar interface {
+	Register(pod *v1.Pod)
+	Unregister(uid types.UID)
+}
+
+// register tells a Registrar of a pod. Static pods have their objects elsewhere.
+func (a *Agent) register(pod *v1.Pod) {
+	if r, ok := a.opts.Objects.(Registrar); ok && !podconfig.IsStatic(pod) {
+		r.Register(pod)
+	}
+}
+
+func (a *Agent) unregister(uid types.UID) {
+	if r, ok := a.opts.Objects.(Registrar); ok {
+		r.Unregister(uid)
+	}
+	if a.volumes.tokens != nil {
+		a.volumes.tokens.Forget(uid)
+	}
+}
+
 // volumes is the glue between pods and the volume manager.
 type volumes struct {
 	*volumemanager.Manager
 	agent    *Agent
 	plugins  []volumemanager.Plugin
 	subpaths *subpath.Subpaths
+	tokens   *projected.TokenCache // nil: there are none
 	mounter  mount.Mounter
 }
 
@@ -89,7 +115,18 @@ func (v *volumes) newPlugins() (plugins []volumemanager.Plugin, err error) {
 	add(downwardapi.New(downwardapi.Options{Allocatable: allocatable, Mounter: v.mounter}))
 	add(local.New(local.Options{Mounter: v.mounter}))
 	add(image.New(image.Options{Images: image.EnsurerFunc(v.agent.ensureImage)}))
-	projections := projected.Options{Tokens: opts.Cluster.Tokens, Allocatable: allocatable, Mounter: v.mounter}
+	if opts.Cluster.Tokens != nil {
+		v.tokens, err = projected.NewTokenCache(projected.TokenCacheOptions{Source: opts.Cluster.Tokens, Due: func(uid types.UID) {
+			v.Manager.Refresh(func(pod *v1.Pod, vol v1.Volume) bool { return pod.UID == uid && projected.HasToken(vol) })
+		}})
+		if err != nil {
+			return nil, err
+		}
+	}
+	projections := projected.Options{Allocatable: allocatable, Mounter: v.mounter}
+	if v.tokens != nil {
+		projections.Tokens = v.tokens
+	}
 	if opts.Objects != nil {
 		projections.ConfigMaps, projections.Secrets = opts.Objects, opts.Objects
 		add(configmap.New(configmap.Options{Source: opts.Objects, Mounter: v.mounter}))
@@ -185,6 +222,17 @@ func (v *volumes) setUp(ctx context.Context, pod *v1.Pod) error {
 		return err
 	}
 	return errors.Join(err, podworkers.ErrTransient)
+}
+
+// run sets volumes up and takes them down until ctx ends.
+func (v *volumes) run(ctx context.Context) error {
+	if v.tokens == nil {
+		return v.Run(ctx)
+	}
+	renewed := make(chan error, 1)
+	go func() { renewed <- v.tokens.Run(ctx) }()
+	err := v.Run(ctx)
+	return errors.Join(err, <-renewed)
 }
 
 // mounts resolves a container's volumeMounts; it fits DefaultGenerator.

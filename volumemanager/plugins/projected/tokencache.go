@@ -126,7 +126,7 @@ func (c *TokenCache) Forget(uid types.UID) {
 	}
 }
 
-// Run tells Due of tokens until ctx ends, and returns its cause. It sleeps until the next one is due.
+// Run tells Due of tokens until ctx ends, and returns nil then. It sleeps until the next one is due.
 func (c *TokenCache) Run(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.mu.running
@@ -146,7 +146,7 @@ func (c *TokenCache) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil
 		case <-c.changed:
 		case <-wake:
 		}

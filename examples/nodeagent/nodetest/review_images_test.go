@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/imagegc"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// album is the images of a node whose disk is always full.
+type album struct {
+	mu      sync.Mutex
+	images  map[string]bool
+	removed map[string]time.Duration
+	began   time.Time
+}
+
+func (a *album) ListImages(context.Context) (all []imagegc.Image, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name := range a.images {
+		all = append(all, imagegc.Image{ID: "sha256:" + name, RepoTags: []string{name}, Size: 1})
+	}
+	return all, nil
+}
+
+func (a *album) RemoveImage(_ context.Context, image imagegc.Image) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.images, image.RepoTags[0])
+	a.removed[image.RepoTags[0]] = time.Since(a.began)
+	return nil
+}
+
+func (a *album) ImageFS(context.Context) (capacity, available uint64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return 100, uint64(len(a.removed)), nil
+}
+
+// A pod that ends has its image volume until it has ended.
+func TestTheImageOfAVolumeStaysUntilItsPodHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const volume, unused = "localhost/volume:1", "localhost/unused:1"
+		a := &album{images: map[string]bool{volume: true, unused: true}, removed: map[string]time.Duration{}, began: time.Now()}
+		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+			o.ImageGC = &nodeagent.ImageGC{Images: a, InUse: imagegc.InUseFunc(func(context.Context) ([]string, error) { return nil, nil }), Disk: a, Policy: imagegc.Policy{MinAge: time.Second}, Interval: 10 * time.Second}
+		}})
+		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 2 * time.Minute})
+		node.Apply(nodetest.Pod("web", nodetest.Container("c"), nodetest.GracePeriod(300), func(p *v1.Pod) {
+			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: volume, PullPolicy: v1.PullIfNotPresent}}}}
+		}))
+		time.Sleep(time.Minute)
+		node.Settle()
+		require.Len(t, starts(node, "c"), 1)
+		require.Contains(t, a.removed, unused)
+		node.Apply()
+		time.Sleep(time.Minute)
+		require.NotContains(t, a.removed, volume)
+		time.Sleep(5 * time.Minute)
+		node.Settle()
+		require.GreaterOrEqual(t, a.removed[volume], 3*time.Minute)
+	})
+}
