@@ -5,8 +5,10 @@ go 1.26.0
 require (
 	github.com/container-storage-interface/spec v1.13.0 // volumemanager/plugins/csi: the protocol of storage drivers
 	github.com/fsnotify/fsnotify v1.10.1 // podconfig/file/fsnotify: hears of changed manifests on every system
+	github.com/go-logr/logr v1.4.4 // */apiserver: keeps what client-go logs off stderr
 	github.com/moby/sys/mountinfo v0.7.3 // volumemanager: what is mounted where
 	github.com/prometheus/client_golang v1.25.0 // examples: metrics under the kubelet's names
+	github.com/prometheus/common v0.72.0 // examples: the text format of metrics
 	github.com/spf13/pflag v1.0.10 // examples: the kubelet's style of flags, before and after arguments
 	github.com/stretchr/testify v1.12.1 // tests
 	go.uber.org/zap v1.28.0 // structured logs; a logger is always an option
@@ -14,6 +16,7 @@ require (
 	golang.org/x/sys v0.49.0 // runtime/process, podconfig/file: pidfds, subreaper and file leases
 	golang.org/x/term v0.47.0 // examples: the width of the terminal
 	google.golang.org/grpc v1.85.0 // runtime/cri: the protocol of container runtimes
+	google.golang.org/protobuf v1.36.12 // volumemanager/plugins/csi: a driver to test with
 	k8s.io/api v0.37.2 // the pods
 	k8s.io/apimachinery v0.37.2 // their metadata, quantities, equality and validation
 	k8s.io/client-go v0.37.2 // podconfig/apiserver, statusmanager/apiserver: lists, watches and patches
@@ -27,7 +30,6 @@ require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
-	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect
@@ -50,7 +52,6 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
-	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
@@ -60,7 +61,6 @@ require (
 	golang.org/x/text v0.42.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
