@@ -79,10 +79,10 @@ func (c *config) run(ctx context.Context) error {
 			return err
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	// What the sources say last is kept, too: the keeper outlives them.
+	keep, stop := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan error, 1)
-	go func() { kept <- c.keeper.Run(ctx) }()
+	go func() { kept <- c.keeper.Run(keep) }()
 	err := podconfig.Run(ctx, c.store, c.keeper.Tee(push), c.agent.opts.Sources...)
 	stop()
 	return errors.Join(err, <-kept)
