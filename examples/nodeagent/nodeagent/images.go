@@ -5,6 +5,7 @@ package nodeagent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -58,7 +59,8 @@ func (a *Agent) inUse() imagegc.InUse {
 		if err != nil {
 			return nil, fmt.Errorf("images of containers: %w", err)
 		}
-		for _, pod := range a.pods.all() {
+		// Pods that have left their source have their volumes until they have ended.
+		for _, pod := range slices.Concat(a.pods.all(), a.statuses.all()) {
 			for i := range pod.Spec.Volumes {
 				if image := pod.Spec.Volumes[i].Image; image != nil && image.Reference != "" {
 					names = append(names, image.Reference)

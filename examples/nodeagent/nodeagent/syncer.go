@@ -115,14 +115,14 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		return false, err
 	}
 	a.register(pod)
-	if err := a.volumes.setUp(ctx, pod); err != nil {
-		return false, err
-	}
 	release, err := a.hold(ctx, pod)
 	if err != nil {
 		return false, err
 	}
 	defer release()
+	if err := a.volumes.setUp(ctx, pod); err != nil {
+		return false, err
+	}
 	changed, done := s.attend(pod.UID)
 	defer done()
 	result := a.manager.SyncPod(ctx, runtime.SyncRequest{
