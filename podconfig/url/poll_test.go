@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -195,19 +196,15 @@ func TestPollKeepsTheLastGoodPods(t *testing.T) {
 			_, _ = io.WriteString(w, secret)
 		}, "manifest is too large: it must be smaller than 10485760 bytes"},
 		{"11 MiB", func(w http.ResponseWriter, _ *http.Request) {
-			for range 11 << 10 {
-				if _, err := w.Write(bytes.Repeat([]byte("#"), 1<<10)); err != nil {
+			for range 11 << 4 {
+				if _, err := w.Write(bytes.Repeat([]byte("#"), 1<<16)); err != nil {
 					return
 				}
 			}
 		}, "manifest is too large: it must be smaller than 10485760 bytes"},
 		{"11 MiB in few bytes", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
-			z := gzip.NewWriter(w)
-			for range 11 << 4 {
-				_, _ = z.Write(make([]byte, 1<<16))
-			}
-			_ = z.Close()
+			_, _ = w.Write(zipped())
 		}, "manifest is too large: it must be smaller than 10485760 bytes"},
 		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "the server answered 204 No Content"},
 		{"304 unasked", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }, "the server answered 304 Not Modified"},
@@ -260,6 +257,15 @@ func TestPollKeepsTheLastGoodPods(t *testing.T) {
 		})
 	}
 }
+
+// zipped is 11 MiB that weigh little.
+var zipped = sync.OnceValue(func() []byte {
+	var buf bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
+	_, _ = z.Write(make([]byte, 11<<20))
+	_ = z.Close()
+	return buf.Bytes()
+})
 
 // raw answers with bytes of one's own and closes the connection.
 func raw(text string) http.HandlerFunc {
