@@ -199,6 +199,11 @@ func TestClaimsOfAServerThatIsAway(t *testing.T) {
 		})
 		assert.Equal(t, apiserver.ReasonUnauthorized, resolve(t.Context()).Reason)
 		s.break_(func(_ string, _ objects.Ref, w http.ResponseWriter, _ *http.Request) bool {
+			http.Error(w, "404 page not found", http.StatusNotFound)
+			return true
+		})
+		assert.Equal(t, apiserver.ReasonBadAnswer, resolve(t.Context()).Reason)
+		s.break_(func(_ string, _ objects.Ref, w http.ResponseWriter, _ *http.Request) bool {
 			_, _ = w.Write([]byte("<html>"))
 			return true
 		})

@@ -26,9 +26,9 @@
 //	source.Register(pod)       // before its first sync, and when it has changed
 //	source.Unregister(pod.UID) // when nothing of it is left
 //
-// With examples/nodeagent: Objects is nodeagent.Options.Objects, its Changed calls (*nodeagent.Agent).Refresh, and Claims
-// and Tokens go into nodeagent.Cluster; Register and Unregister belong into a podconfig.Sink around that of the API
-// server's source, or beside the syncer's first and last call for a pod. Each part works without the others.
+// In examples/nodeagent Objects is nodeagent.Options.Objects, its Changed calls (*nodeagent.Agent).Refresh, and Claims and
+// Tokens go into nodeagent.Cluster. Register is called where a pod of the API server's source is added or changed, or
+// at the beginning of each SyncPod, and Unregister at the end of SyncTerminatedPod. Each part works without the others.
 //
 // # The caller's duties
 //

@@ -113,7 +113,7 @@ func NewObjects(options ObjectsOptions) (*Objects, error) {
 }
 
 // Register says that a pod of the node uses the objects that it names. Called again, it replaces what was said of a pod
-// with that UID. The pod is not kept.
+// with that UID; what it used before and uses still is not disturbed. The pod is not kept.
 func (o *Objects) Register(pod *v1.Pod) { o.use(pod.UID, references(pod)) }
 
 // Unregister says that a pod uses nothing any more. One that was not registered is no error.
@@ -127,6 +127,7 @@ func (o *Objects) use(uid types.UID, want map[objects.Ref]bool) {
 	for ref := range want {
 		if !have[ref] {
 			o.hold(ref, now)
+			o.wake()
 		}
 	}
 	for ref := range have {
@@ -139,7 +140,6 @@ func (o *Objects) use(uid types.UID, want map[objects.Ref]bool) {
 	} else {
 		o.mu.pods[uid] = want
 	}
-	o.wake()
 }
 
 // hold adds a user. An object that waits for another attempt gets it at once. One that is immutable is asked for again:
@@ -169,6 +169,7 @@ func (o *Objects) release(ref objects.Ref) {
 	delete(o.mu.entries, ref)
 	o.mu.queue.remove(e)
 	o.mu.report.over(ref)
+	o.wake()
 	close(e.dropped)
 	if e.cancel != nil {
 		e.cancel()

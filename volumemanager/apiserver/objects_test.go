@@ -4,14 +4,17 @@ package apiserver_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/volumemanager/apiserver"
@@ -172,6 +175,55 @@ func TestEventsFromBeforeTheAnswerChangeNothing(t *testing.T) {
 		assert.Equal(t, []string{"a=3"}, f.changed())
 		f.remove(cmRef("b"))
 		assert.Equal(t, []string{"b=none"}, f.changed())
+	})
+}
+
+// The watch is there before the object is asked for: what happens in between is known twice, and never missed.
+func TestNothingIsMissedBetweenTheRequests(t *testing.T) {
+	for _, when := range []string{"watch", "get"} {
+		t.Run("before the "+when, func(t *testing.T) {
+			bubble(t, func(f *fixture) {
+				f.set(configMap("a", "1"))
+				var once sync.Once
+				f.break_(func(verb string, ref objects.Ref, _ http.ResponseWriter, _ *http.Request) bool {
+					if verb == when {
+						once.Do(func() { f.remove(ref) })
+					}
+					return false
+				})
+				f.Register(pod("p", "a"))
+				synctest.Wait()
+				assert.Equal(t, "none", f.look(cmRef("a")))
+				f.set(configMap("a", "2"))
+				f.changed()
+				assert.Equal(t, "2", f.look(cmRef("a")))
+			})
+		})
+	}
+}
+
+// A server, or a fake, that does not know field selectors sends the events of all objects.
+func TestEventsOfOtherObjectsChangeNothing(t *testing.T) {
+	bubble(t, func(f *fixture) {
+		f.set(configMap("a", "1"))
+		f.break_(func(verb string, _ objects.Ref, w http.ResponseWriter, r *http.Request) bool {
+			if verb == "watch" {
+				other, foreign := configMap("b", "2"), configMap("a", "3")
+				foreign.Namespace = "elsewhere"
+				for i, cm := range []*v1.ConfigMap{other, foreign} {
+					typed(cm)
+					cm.ResourceVersion = fmt.Sprint(1000 + i)
+					_ = json.NewEncoder(w).Encode(event{Type: "MODIFIED", Object: cm})
+				}
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
+			return verb == "watch"
+		})
+		f.Register(pod("p", "a"))
+		f.pass(time.Minute)
+		assert.Empty(t, f.changed())
+		assert.Equal(t, "1", f.look(cmRef("a")))
 	})
 }
 

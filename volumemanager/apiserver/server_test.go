@@ -133,6 +133,7 @@ func refOf(o metav1.Object) objects.Ref {
 
 // set creates or changes an object. It is not to be used again.
 func (s *server) set(o metav1.Object) {
+	typed(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	what := "MODIFIED"
@@ -270,7 +271,6 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, ref objects.Ref, 
 	}
 	for next := first; ; {
 		for _, e := range next {
-			typed(e.Object)
 			if json.NewEncoder(w).Encode(e) != nil || flush.Flush() != nil {
 				return
 			}
