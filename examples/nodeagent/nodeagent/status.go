@@ -34,9 +34,11 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		Ready:   s.agent.probes.ready,
 	}
 	status := podstatus.Generate(input)
-	if stage == podstatus.StageSync && probed(pod) {
-		s.agent.probes.sync(pod, &status)
-		status = podstatus.Generate(input) // with what was known of containers that are taken over
+	if stage == podstatus.StageSync {
+		s.agent.probes.sync(pod, &status) // also without probes: it may have had some
+		if probed(pod) {
+			status = podstatus.Generate(input) // with what was known of containers that are taken over
+		}
 	}
 	s.explain(&status, pod.UID)
 	if apply != nil {

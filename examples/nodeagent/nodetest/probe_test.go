@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
@@ -114,5 +115,20 @@ func TestProbesGoOnWithANewAgent(t *testing.T) {
 		node.Settle()
 		require.True(t, node.Status("web").ContainerStatuses[0].Ready)
 		require.Len(t, starts(node, "c"), 1)
+	})
+}
+
+// A probe that is taken out of a pod's spec is not made any more.
+func TestAProbeThatIsTakenOutOfThePodIsNotMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI})
+		node.Apply(nodetest.Pod("web", nodetest.Container("c"), probed))
+		time.Sleep(5 * time.Second)
+		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		time.Sleep(5 * time.Second)
+		before := node.World.Count(fake.Target{Op: fake.OpExec})
+		time.Sleep(30 * time.Second)
+		require.Equal(t, before, node.World.Count(fake.Target{Op: fake.OpExec}))
+		require.NotZero(t, before)
 	})
 }
