@@ -6,6 +6,7 @@ package main
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -31,11 +32,15 @@ type metrics struct {
 	statuses prometheus.Histogram
 	volumes  *prometheus.HistogramVec
 	images   *prometheus.CounterVec
+
+	mu     sync.Mutex
+	probed map[types.UID]bool // pods that have series of their own
 }
 
 func newMetrics(node string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
+		probed:   make(map[types.UID]bool),
 		workers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kubelet_pod_worker_duration_seconds", Help: "Duration of one call for a pod, by operation.", Buckets: prometheus.DefBuckets,
 		}, []string{"operation_type"}),
@@ -73,6 +78,9 @@ func (m *metrics) observer() nodeagent.Observer {
 			pod, result := a.Target.Pod, map[prober.Verdict]string{
 				prober.VerdictSuccess: "successful", prober.VerdictWarning: "successful", prober.VerdictFailure: "failed", prober.VerdictNone: "unknown",
 			}[a.Verdict]
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.probed[pod.UID] = true
 			m.probes.WithLabelValues(a.Target.Type.String(), result, a.Target.Container.Name, pod.Name, pod.Namespace, string(pod.UID)).Inc()
 		},
 		StatusRequested: func(e statusmanager.RequestEvent) {
@@ -97,7 +105,6 @@ func (m *metrics) observer() nodeagent.Observer {
 type podMetrics struct {
 	m       *metrics
 	agent   *nodeagent.Agent
-	seen    map[types.UID]bool
 	desired *prometheus.Desc
 	running *prometheus.Desc
 	states  *prometheus.Desc
@@ -106,7 +113,7 @@ type podMetrics struct {
 // watch has the agent's pods counted at each scrape.
 func (m *metrics) watch(agent *nodeagent.Agent) {
 	m.registry.MustRegister(&podMetrics{
-		m: m, agent: agent, seen: make(map[types.UID]bool),
+		m: m, agent: agent,
 		desired: prometheus.NewDesc("kubelet_desired_pods", "Pods that this node is to run.", []string{"static"}, nil),
 		running: prometheus.NewDesc("kubelet_running_pods", "Pods with a running container.", nil, nil),
 		states:  prometheus.NewDesc("kubelet_running_containers", "Containers, by state.", []string{"container_state"}, nil),
@@ -136,12 +143,7 @@ func (p *podMetrics) Collect(to chan<- prometheus.Metric) {
 			running++
 		}
 	}
-	for uid := range p.seen {
-		if !now[uid] {
-			p.m.probes.DeletePartialMatch(prometheus.Labels{"pod_uid": string(uid)})
-		}
-	}
-	p.seen = now
+	p.m.forget(now)
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
@@ -150,6 +152,19 @@ func (p *podMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge(p.running, running)
 	for _, name := range []string{"created", "running", "exited"} {
 		gauge(p.states, states[name], name)
+	}
+}
+
+// forget drops the series of pods that are gone, also of those that came and went
+// between two scrapes.
+func (m *metrics) forget(now map[types.UID]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uid := range m.probed {
+		if !now[uid] {
+			m.probes.DeletePartialMatch(prometheus.Labels{"pod_uid": string(uid)})
+			delete(m.probed, uid)
+		}
 	}
 }
 

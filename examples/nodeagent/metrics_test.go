@@ -13,6 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/prober"
 )
 
 func (s *station) get(path string) (code int, body string) {
@@ -54,4 +57,26 @@ func TestMetrics(t *testing.T) {
 	code, text := s.get("/debug/pprof/goroutine?debug=1")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, text, "goroutine profile")
+}
+
+// A pod that came and went between two scrapes leaves no series behind.
+func TestSeriesOfShortLivedPodsAreDropped(t *testing.T) {
+	m := newMetrics("n")
+	pod := &v1.Pod{}
+	pod.UID = "short"
+	m.observer().Probed(prober.Attempt{Target: prober.Target{Pod: pod, Container: &v1.Container{Name: "c"}, Type: prober.Liveness}})
+	count := func() int {
+		families, err := m.registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() == "prober_probe_total" {
+				return len(f.GetMetric())
+			}
+		}
+		return 0
+	}
+	m.forget(map[types.UID]bool{"short": true})
+	require.Equal(t, 1, count())
+	m.forget(nil)
+	require.Zero(t, count())
 }
