@@ -139,7 +139,7 @@ func BenchmarkMemory(b *testing.B) {
 		}
 		client, err := corev1.NewForConfig(node.server.Config())
 		require.NoError(b, err)
-		benchmarkMemory(b, n, keelsonWatches(client, "memory"))
+		benchmarkMemory(b, n, keelsonWatches(client, node.name))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/apiservertest"
@@ -28,6 +30,8 @@ import (
 
 // kubeAPIServer is a real kube-apiserver with its etcd, for the tests whose names begin with TestE2E.
 var kubeAPIServer apiservertest.Shared
+
+var e2eNodes atomic.Int64
 
 func TestMain(m *testing.M) { os.Exit(kubeAPIServer.Main(m)) }
 
@@ -46,7 +50,9 @@ type e2eNode struct {
 	told    []string
 }
 
+// newE2ENode makes a node whose name begins so; it stays in the server for other runs of the test.
 func newE2ENode(t testing.TB, name string) *e2eNode {
+	name = fmt.Sprintf("%s-%d", name, e2eNodes.Add(1))
 	n := &e2eNode{TB: t, server: kubeAPIServer.Get(t), name: name, changed: make(chan struct{}, 1)}
 	var err error
 	_, err = n.server.CreateNode(t.Context(), name)
@@ -211,13 +217,13 @@ func TestE2EServerIsKilledCompactedAndRestarted(t *testing.T) {
 
 func TestE2EClaimsTokensAndAttachedVolumes(t *testing.T) {
 	n := newE2ENode(t, "claims")
-	node, err := apiserver.NewNode(apiserver.NodeOptions{Client: n.client, NodeName: "claims"})
+	node, err := apiserver.NewNode(apiserver.NodeOptions{Client: n.client, NodeName: types.NodeName(n.name)})
 	require.NoError(t, err)
 	claims, err := apiserver.NewClaims(apiserver.ClaimsOptions{Client: n.client, Node: node.Get})
 	require.NoError(t, err)
 	tokens, err := apiserver.NewTokens(apiserver.TokensOptions{Client: n.client})
 	require.NoError(t, err)
-	n.bound("data", "pv-claims")
+	n.bound("data", "pv-"+n.name)
 	_, err = n.admin.ServiceAccounts(n.name).Create(t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	p := n.bind("p", func(p *v1.Pod) {
@@ -234,7 +240,7 @@ func TestE2EClaimsTokensAndAttachedVolumes(t *testing.T) {
 	}, time.Minute, 20*time.Millisecond)
 	spec, err := claims.Resolve(t.Context(), p, p.Spec.Volumes[0])
 	require.NoError(t, err)
-	assert.Equal(t, "pv-claims", spec.InnerName())
+	assert.Equal(t, "pv-"+n.name, spec.InnerName())
 	assert.Equal(t, "1Gi", spec.Claimed.String())
 
 	token, err := tokens.Token(t.Context(), projected.TokenRequest{Namespace: n.name, ServiceAccount: "web", Pod: p.Name, PodUID: p.UID,
