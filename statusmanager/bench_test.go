@@ -100,9 +100,8 @@ func benchManager(b *testing.B, w *wire, pods []*v1.Pod) *statusmanager.Manager 
 
 // latencies collects, for each pod, the time from set to done.
 type latencies struct {
-	mu   sync.Mutex
-	from map[types.UID]time.Time
-	all  []time.Duration
+	mu  sync.Mutex
+	all []time.Duration
 }
 
 func (l *latencies) quantile(q float64) time.Duration {

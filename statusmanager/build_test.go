@@ -74,9 +74,6 @@ func static(p *v1.Pod) {
 	p.Annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": string(p.UID)}
 }
 
-// deleting gives the pod a deletion timestamp.
-func deleting(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now().Truncate(time.Second)} }
-
 func with(pod *v1.Pod, options ...podOption) *v1.Pod {
 	pod = pod.DeepCopy()
 	for _, o := range options {

@@ -13,7 +13,7 @@ import (
 // container are told at once. The kubelet may do so with 2 s (pull request 138795).
 func CoalesceInit(d time.Duration) func(Change) time.Duration {
 	return func(c Change) time.Duration {
-		if c.Old == nil || c.New.Phase != v1.PodPending || c.Old.Phase != v1.PodPending || !initGoesOn(c.Pod, c.New) ||
+		if c.Old == nil || c.New.Phase != v1.PodPending || !initGoesOn(c.Pod, c.New) ||
 			!sameBesidesInit(c.Old, c.New) {
 			return 0
 		}

@@ -157,3 +157,15 @@ func TestStatusIsCompleted(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, changed, "observedGeneration does not go back")
 }
+
+// TestEndedPodIsNotReadyHere: what was said of it before it ended does not stay.
+func TestEndedPodIsNotReadyHere(t *testing.T) {
+	m := newManager(t, statusmanager.Options{})
+	s := status(v1.PodFailed, exited("main", 1))
+	s.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}, {Type: v1.ContainersReady, Status: v1.ConditionTrue}}
+	_, err := m.SetPodStatus(testPod("a"), s)
+	require.NoError(t, err)
+	got, _ := m.GetPodStatus("a")
+	assert.Equal(t, v1.ConditionFalse, conditionStatus(got, v1.PodReady))
+	assert.Equal(t, v1.ConditionFalse, conditionStatus(got, v1.ContainersReady))
+}

@@ -53,7 +53,7 @@ func TestDiffKnowsEveryField(t *testing.T) {
 // TestDiffAsStrategicPatch compares with the library of the API server, on random pairs of statuses.
 func TestDiffAsStrategicPatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 600 {
+	for range 200 {
 		from, ours := randomStatus(rng), randomStatus(rng)
 		to, _ := statusmanager.Merge(statusmanager.MergeInput{Pod: testPod("u", static), API: &from, Ours: &ours, Now: metav1.Unix(1_800_000_000, 0)})
 		requirePatched(t, from, to, false)
@@ -68,7 +68,7 @@ func TestDiffAsStrategicPatch(t *testing.T) {
 // for conditions that it could not know.
 func TestDiffAllFromAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 500 {
+	for range 150 {
 		server, ours := randomStatus(rng), randomStatus(rng)
 		server.AllocatedResources, server.Resources = nil, nil // keys that nobody knows of cannot be removed
 		to, _ := statusmanager.Merge(statusmanager.MergeInput{Pod: testPod("u", static), Ours: &ours, Now: metav1.Unix(1_800_000_000, 0)})

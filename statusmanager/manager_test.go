@@ -143,6 +143,64 @@ func TestSafety(t *testing.T) {
 	})
 }
 
+// TestDeletionIsSafe: nothing is deleted while something may run, even if the end was told.
+func TestDeletionIsSafe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mayRun atomic.Bool
+		n := newNode(t, statustest.Options{}, statusmanager.Options{
+			Safety: statusmanager.SafetyFunc(func(types.UID) bool { return mayRun.Load() }),
+		})
+		pod := n.server.Create(testPod("a"))
+		n.set(pod, status(v1.PodSucceeded, exited("main", 0)))
+		settle()
+		mayRun.Store(true)
+		pod, err := n.server.Delete("a")
+		require.NoError(t, err)
+		_, err = n.TerminatePod(pod)
+		require.NoError(t, err)
+		settle()
+		require.NotNil(t, n.server.Get("a"))
+		mayRun.Store(false)
+		time.Sleep(time.Minute + time.Second)
+		assert.Nil(t, n.server.Get("a"), "the resync finds out")
+	})
+}
+
+// TestEndBroughtAboutByOthers is final here, too, even if there is nothing to write.
+func TestEndBroughtAboutByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		pod := n.server.Create(testPod("a"))
+		n.set(pod, status(v1.PodRunning, waiting("main", "x")))
+		settle()
+		_, err := n.server.Change("a", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })
+		require.NoError(t, err)
+		synctest.Wait()
+		got, _ := n.GetPodStatus("a")
+		assert.Equal(t, v1.PodFailed, got.Phase)
+		_, err = n.SetPodStatus(pod, status(v1.PodRunning, running("main")))
+		require.ErrorContains(t, err, "phase stays Failed")
+		settle()
+		assert.Equal(t, v1.PodFailed, n.api("a").Phase)
+	})
+}
+
+// TestGonePodIsAskedForAgain, rarely, if nobody would tell that it is back.
+func TestGonePodIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, statustest.Options{})
+		m := newManager(t, statusmanager.Options{Patcher: server})
+		start(t, m)
+		_, err := m.SetPodStatus(testPod("a"), status(v1.PodRunning, running("main")))
+		require.NoError(t, err)
+		time.Sleep(9 * time.Minute)
+		assert.Len(t, server.Journal(), 1)
+		server.Create(testPod("a"))
+		time.Sleep(3 * time.Minute)
+		assert.Equal(t, v1.PodRunning, server.Get("a").Status.Phase)
+	})
+}
+
 func TestReplacedPodIsLeftAlone(t *testing.T) {
 	for name, getter := range map[string]bool{"getter": true, "patch only": false} {
 		t.Run(name, func(t *testing.T) {

@@ -135,7 +135,7 @@ func TestMergeLeavesWhatOthersOwn(t *testing.T) {
 // TestMergeTwiceIsMergeOnce: what the server has after a write calls for no other, and the inputs are left alone.
 func TestMergeTwiceIsMergeOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for range 1000 {
+	for range 300 {
 		api, ours := randomStatus(rng), randomStatus(rng)
 		api.Phase = []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodFailed}[rng.IntN(3)]
 		ours.Phase = []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodSucceeded}[rng.IntN(3)]

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("seeds", 200, "how many random lives TestRandomLives plays")
+	seeds    = flag.Uint64("seeds", 80, "how many random lives TestRandomLives plays")
 	onlySeed = flag.Uint64("seed", 0, "play this one life only")
 )
 

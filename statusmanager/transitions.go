@@ -60,8 +60,7 @@ func clampContainers(spec *v1.PodSpec, old, status *v1.PodStatus) []Clamp {
 		return restarts(spec, containerSpec(spec.Containers, name), code)
 	})
 	clamp(old.InitContainerStatuses, status.InitContainerStatuses, func(name string, code int32) bool {
-		c := containerSpec(spec.InitContainers, name)
-		return c != nil && isSidecar(c) || restarts(spec, c, code)
+		return restarts(spec, containerSpec(spec.InitContainers, name), code) // a sidecar's own policy is Always
 	})
 	clamp(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, int32) bool { return false })
 	return clamps

@@ -249,6 +249,17 @@ func TestUpstream139037UpdateWhileInFlightIsWrittenNext(t *testing.T) {
 		time.Sleep(time.Second / 5)
 		assert.Equal(t, v1.ConditionTrue, conditionStatus(n.api("a"), v1.PodReady))
 		assert.Equal(t, 2, n.server.Total(statusmanager.RequestPatch))
+
+		deaf := newManager(t, statusmanager.Options{Patcher: n.server, ResyncInterval: -1}) // observes nothing
+		start(t, deaf)
+		other := n.server.Create(testPod("b"))
+		for _, s := range []v1.PodStatus{status(v1.PodRunning, running("main")), status(v1.PodRunning, ready("main"))} {
+			_, err := deaf.SetPodStatus(other, s)
+			require.NoError(t, err)
+			time.Sleep(150 * time.Millisecond) // the GET is over
+		}
+		time.Sleep(time.Second / 5)
+		assert.Equal(t, v1.ConditionTrue, conditionStatus(n.api("b"), v1.PodReady))
 	})
 }
 

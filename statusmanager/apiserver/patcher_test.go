@@ -131,7 +131,7 @@ func TestErrorsAreToldApart(t *testing.T) {
 		{"429 with Retry-After", object(429, failure(429, metav1.StatusReasonTooManyRequests, 0), "Retry-After", "3"), apierrors.IsTooManyRequests, 3},
 		{"429 from a proxy", func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "5")
-			http.Error(w, "slow down", 429)
+			http.Error(w, "slow down", http.StatusTooManyRequests)
 		}, apierrors.IsTooManyRequests, 5},
 		{"500", object(500, failure(500, metav1.StatusReasonInternalError, 0)), apierrors.IsInternalError, 0},
 		{"503 with Retry-After", object(503, failure(503, metav1.StatusReasonServiceUnavailable, 0), "Retry-After", "2"), apierrors.IsServiceUnavailable, 2},

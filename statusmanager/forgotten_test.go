@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statusmanager
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// slowPatcher takes a second for everything, and keeps nothing.
+type slowPatcher struct{}
+
+func (slowPatcher) PatchStatus(_ context.Context, ref PodRef, _ []byte) (*v1.Pod, error) {
+	time.Sleep(time.Second)
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}, nil
+}
+
+func (slowPatcher) DeletePod(context.Context, PodRef) error { return nil }
+
+// TestNothingStaysOfForgottenPods, also if a request for one is in flight, or it comes back meanwhile.
+func TestNothingStaysOfForgottenPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := New(Options{Patcher: slowPatcher{}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		all := func(types.UID) bool { return false }
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a"}}
+		set := func(reason string) {
+			_, err := m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning, Reason: reason})
+			require.NoError(t, err)
+		}
+		entries := func() int {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return len(m.mu.entries) + len(m.mu.static) + len(m.mu.mirrors) + m.mu.queue.len() + len(m.mu.delays.heap)
+		}
+		set("first")
+		time.Sleep(time.Second / 2)
+		m.RemoveOrphanedStatuses(all)
+		assert.Equal(t, 1, entries(), "its request is still in flight")
+		time.Sleep(time.Second)
+		assert.Zero(t, entries())
+
+		set("second")
+		time.Sleep(time.Second / 2)
+		m.RemoveOrphanedStatuses(all)
+		set("third")
+		began := time.Now()
+		require.NoError(t, m.WaitSynced(t.Context(), "a"))
+		assert.Equal(t, time.Second/2+time.Second, time.Since(began), "the answer to the second is not one to the third")
+
+		m.RemoveOrphanedStatuses(all)
+		m.Observed(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "m", Annotations: map[string]string{configMirrorAnnotation: "h"}}})
+		static := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "h", Annotations: map[string]string{
+			configSourceAnnotation: "file", configHashAnnotation: "h",
+		}}}
+		_, err = m.SetPodStatus(static, v1.PodStatus{})
+		require.NoError(t, err)
+		_, err = m.SetContainerReadiness("nobody", "id", true)
+		require.NoError(t, err)
+		assert.Positive(t, entries())
+		time.Sleep(time.Minute)
+		m.RemoveOrphanedStatuses(all)
+		assert.Zero(t, entries())
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
