@@ -101,7 +101,7 @@ func TestAWaitLastsThroughAShortOutage(t *testing.T) {
 		f.set(configMap("a", "1"))
 		f.kill()
 		f.Register(pod("p", "a"))
-		time.AfterFunc(2*time.Second, f.start)
+		time.AfterFunc(time.Second, f.start)
 		assert.Equal(t, "1", f.look(cmRef("a")))
 		assert.Empty(t, f.changed(), "nobody was told that it is not known")
 	})
@@ -323,7 +323,7 @@ func TestCutsLoseNothing(t *testing.T) {
 				f.remove(cmRef("a"))
 			}
 		}
-		f.pass(40 * time.Second)
+		f.pass(70 * time.Second) // the longest pause: no watch has stood
 		assert.Equal(t, "none", f.look(cmRef("a")))
 		f.set(configMap("a", "end"))
 		f.changed()
