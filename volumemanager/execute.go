@@ -158,7 +158,11 @@ func (e executor) mountDevice(ctx context.Context, o *operation) error {
 	if err := e.records.writeDevice(o); err != nil {
 		return Transient(fmt.Errorf("write the device record: %w", err))
 	}
-	return mounter.MountDevice(ctx, o.device)
+	err := mounter.MountDevice(ctx, o.device)
+	if err != nil && afterMount(o.state, o.found, err) == StateNotMounted {
+		err = keepClass(err, e.records.removeDevice(o.volume))
+	}
+	return err
 }
 
 func (e executor) unmountDevice(ctx context.Context, o *operation) error {

@@ -54,7 +54,7 @@ type operation struct {
 	outer     []string
 	device    Device
 	path      string // where the pod has it, if that is known
-	state     State  // of the pod's volume before
+	state     State  // before, of the pod's volume, or of the device
 	found     bool
 	refresh   uint64
 	from, to  resource.Quantity // to expand; to is zero if not
@@ -83,6 +83,9 @@ func (v *volume) prepare(s step, root string, now time.Time) *operation {
 		f = v.failureOf(r, s)
 	} else {
 		f = v.failure
+	}
+	if s.kind == OpMountDevice || s.kind == OpUnmountDevice {
+		o.state, o.found = v.device, v.found
 	}
 	if f.kind == s.kind {
 		o.attempt = f.count
