@@ -4,11 +4,15 @@ package volumetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/volumemanager"
 )
@@ -64,10 +68,8 @@ func (p *Plugin) MountDevice(ctx context.Context, d volumemanager.Device) error 
 func (p *Plugin) UnmountDevice(ctx context.Context, d volumemanager.Device) error {
 	name := d.Spec.InnerName()
 	return p.call(ctx, Call{Op: OpUnmountDevice, Volume: name}, func() string {
-		for place := range p.mu.mounted {
-			if place.Inner == name {
-				return fmt.Sprintf("pod %s still has it", place.PodUID)
-			}
+		if uid, used := p.user(name); used {
+			return fmt.Sprintf("pod %s still has it", uid)
 		}
 		return ""
 	}, func() error {
@@ -110,9 +112,40 @@ func (p *Plugin) call(ctx context.Context, c Call, rules func() string, effect f
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !behaviour.Done {
+		p.undo(c, err)
+	}
 	p.mu.running[key]--
 	entry.Ended, entry.Err = time.Now(), err
 	return err
+}
+
+// undo makes true what the class of an error says: that nothing is left. The lock
+// is held.
+func (p *Plugin) undo(c Call, err error) {
+	if !errors.Is(err, volumemanager.ErrFinal) && !errors.Is(err, volumemanager.ErrTerminal) {
+		return
+	}
+	switch c.Op {
+	case OpSetUp:
+		if !c.Remount && !c.Reconstructed {
+			delete(p.mu.mounted, volumeOfPod{c.PodUID, c.Volume})
+		}
+	case OpMountDevice:
+		if _, used := p.user(c.Volume); !used {
+			delete(p.mu.staged, c.Volume)
+		}
+	}
+}
+
+// user returns a pod that has the volume. The lock is held.
+func (p *Plugin) user(volume string) (types.UID, bool) {
+	for v := range p.mu.mounted {
+		if v.volume == volume {
+			return v.uid, true
+		}
+	}
+	return "", false
 }
 
 // begin notes a call.
@@ -126,8 +159,11 @@ func (p *Plugin) begin(c Call, key string, rules func() string) (Behaviour, *Cal
 	c.Began = time.Now()
 	entry := &c
 	p.mu.calls = append(p.mu.calls, entry)
-	if p.mu.running[key] > 0 {
-		p.blame(c, "another call for the same volume is under way")
+	for other, n := range p.mu.running {
+		_, volume, _ := strings.Cut(other, "/")
+		if n > 0 && volume == c.Volume && (other == key || c.PodUID == "" || other == "/"+volume) {
+			p.blame(c, "another call for the same volume is under way")
+		}
 	}
 	p.mu.running[key]++
 	if rules != nil {
@@ -154,7 +190,7 @@ func (p *Plugin) blame(c Call, wrong string) {
 
 // rulesOfSetUp is asked with the lock held.
 func (p *Plugin) rulesOfSetUp(m volumemanager.Mount) string {
-	_, mounted := p.mu.mounted[m.Place]
+	_, mounted := p.mu.mounted[volumeOfPod{m.PodUID, m.Inner}]
 	switch {
 	case p.options.Staged && m.Spec.PV != nil && !p.mu.staged[m.Inner]:
 		return "it is not staged"
@@ -206,7 +242,7 @@ func (p *Plugin) mount(place volumemanager.Place) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.mounted[place] = content
+	p.mu.mounted[volumeOfPod{place.PodUID, place.Inner}] = content
 	return nil
 }
 
@@ -218,6 +254,6 @@ func (p *Plugin) unmount(place volumemanager.Place) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.mu.mounted, place)
+	delete(p.mu.mounted, volumeOfPod{place.PodUID, place.Inner})
 	return nil
 }

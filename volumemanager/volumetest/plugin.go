@@ -106,13 +106,19 @@ type Plugin struct {
 		sync.Mutex
 		calls      []*Call
 		running    map[string]int
-		mounted    map[volumemanager.Place]int // to the version of its content
+		mounted    map[volumeOfPod]int // to the version of its content
 		staged     map[string]bool
 		content    int
 		broken     error
 		release    chan struct{}
 		violations []string
 	}
+}
+
+// volumeOfPod is what is set up.
+type volumeOfPod struct {
+	uid    types.UID
+	volume string
 }
 
 var (
@@ -131,10 +137,21 @@ func NewPlugin(o Options) *Plugin {
 	}
 	p := &Plugin{options: o}
 	p.mu.running = map[string]int{}
-	p.mu.mounted = map[volumemanager.Place]int{}
+	p.mu.mounted = map[volumeOfPod]int{}
 	p.mu.staged = map[string]bool{}
 	p.mu.release = make(chan struct{})
 	return p
+}
+
+// Clone returns a fake with the same things set up and no calls made, which goes on
+// as o says: what a node would find if the agent had been killed at this moment.
+func (p *Plugin) Clone(o Options) *Plugin {
+	c := NewPlugin(o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.mu.mounted, c.mu.staged = maps.Clone(p.mu.mounted), maps.Clone(p.mu.staged)
+	c.mu.content = p.mu.content
+	return c
 }
 
 // Name returns Options.Name.
@@ -205,12 +222,8 @@ func (p *Plugin) Release() {
 func (p *Plugin) Content(uid types.UID, volume string) (version int, mounted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for place, content := range p.mu.mounted {
-		if place.PodUID == uid && place.Inner == volume {
-			return content, true
-		}
-	}
-	return 0, false
+	version, mounted = p.mu.mounted[volumeOfPod{uid, volume}]
+	return version, mounted
 }
 
 // Mounted returns "<pod UID>/<volume>" of all that is set up, sorted.
@@ -218,8 +231,8 @@ func (p *Plugin) Mounted() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var names []string
-	for place := range p.mu.mounted {
-		names = append(names, string(place.PodUID)+"/"+place.Inner)
+	for v := range p.mu.mounted {
+		names = append(names, string(v.uid)+"/"+v.volume)
 	}
 	slices.Sort(names)
 	return names
