@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/volumetest"
+)
+
+var (
+	seeds    = flag.Uint64("seeds", 1500, "how many histories TestRandomHistories plays")
+	onlySeed = flag.Uint64("seed", 0, "play this one history only")
+)
+
+// TestRandomHistories plays random lives of four pods with inline, private and shared
+// volumes, a plugin that fails in every way, hangs and takes its time, and restarts
+// of the agent. Whatever happens:
+//
+//   - no volume of a pod that is not gone is torn down, nothing is set up or torn down
+//     twice at a time, and no device goes while a pod has it (the fake sees to that);
+//   - once faults stop, every volume that a live pod asked for is mounted, and nothing
+//     is left of pods that are gone, in the plugin and in the records.
+func TestRandomHistories(t *testing.T) {
+	const batch = 100
+	first, last := uint64(1), *seeds
+	if *onlySeed != 0 {
+		first, last = *onlySeed, *onlySeed
+	}
+	for from := first; from <= last; from += batch {
+		t.Run(fmt.Sprint(from), func(t *testing.T) {
+			t.Parallel()
+			root := memoryDir(t)
+			synctest.Test(t, func(t *testing.T) {
+				for seed := from; seed < from+batch && seed <= last; seed++ {
+					newHistory(t, filepath.Join(root, fmt.Sprint(seed)), seed).play()
+					if t.Failed() {
+						t.Fatalf("again with: go test -run TestRandomHistories -seed %d", seed)
+					}
+				}
+			})
+		})
+	}
+}
+
+// history plays one seed.
+type history struct {
+	*stage
+	seed uint64
+	rng  *rand.Rand
+	pods map[types.UID]*v1.Pod // that were asked for and live
+	wait sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		rng   *rand.Rand // of the plugin
+		peace bool       // no more faults
+	}
+}
+
+func newHistory(t *testing.T, root string, seed uint64) *history {
+	h := &history{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), pods: map[types.UID]*v1.Pod{}}
+	h.mu.rng = rand.New(rand.NewPCG(seed, 2))
+	plugin := volumetest.Options{
+		Refresh: h.odds(2), Shared: h.odds(2), Staged: h.odds(2), Behave: h.behave,
+	}
+	plugin.Staged = plugin.Staged && plugin.Shared
+	h.stage = newStage(t, root, plugin, func(o *volumemanager.Options) {
+		o.Claims, o.MaxParallel, o.OperationTimeout = claims(), 1+h.rng.IntN(4), 20*time.Second
+	})
+	return h
+}
+
+// odds is true once in n times.
+func (h *history) odds(n int) bool { return h.rng.IntN(n) == 0 }
+
+// behave is what a call of the plugin does; what it says of an error is true.
+func (h *history) behave(c volumetest.Call) volumetest.Behaviour {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := volumetest.Behaviour{Delay: time.Duration(h.mu.rng.IntN(3)) * time.Duration(h.mu.rng.IntN(2000)) * time.Millisecond}
+	if h.mu.peace {
+		return volumetest.Behaviour{}
+	}
+	plain := errors.New("no")
+	switch h.mu.rng.IntN(14) {
+	case 0:
+		b.Err = volumemanager.Final(plain)
+	case 1:
+		b.Err = volumemanager.Terminal(plain)
+	case 2:
+		b.Err = volumemanager.Transient(plain)
+	case 3, 4:
+		b.Err = plain
+	case 5:
+		b.Err, b.Done = volumemanager.Uncertain(plain), true
+	case 6:
+		b.Hang = volumetest.HangUntilCancelled
+	}
+	return b
+}
+
+func (h *history) play() {
+	h.start()
+	for range 25 {
+		h.step()
+		if !h.odds(3) {
+			synctest.Wait()
+			h.check()
+		}
+	}
+	h.finish()
+}
+
+func (h *history) step() {
+	uid := types.UID(fmt.Sprint("pod", h.rng.IntN(4)))
+	switch h.rng.IntN(10) {
+	case 0, 1, 2, 3:
+		h.ask(uid)
+	case 4, 5:
+		h.end(uid)
+	case 6:
+		h.manager.Refresh(func(*v1.Pod, v1.Volume) bool { return true })
+	case 7:
+		h.restart()
+	default:
+		time.Sleep(time.Duration(h.rng.IntN(8000)) * time.Millisecond)
+	}
+}
+
+// ask lets the pod be synced; one that was gone lives again.
+func (h *history) ask(uid types.UID) {
+	synctest.Wait()
+	h.stage.pods.Set(uid, volumetest.Alive)
+	pod := podClaiming(uid, "c")
+	pod.Spec.Volumes = append(pod.Spec.Volumes, podWith(uid, "inline").Spec.Volumes...)
+	use(pod, "inline")
+	if h.odds(2) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, claimVolume("again", "c"), claimVolume("other", "d"))
+		use(pod, "again")
+		use(pod, "other")
+	}
+	h.pods[uid] = pod
+	manager, patience := h.manager, time.Duration(h.rng.IntN(5000))*time.Millisecond
+	h.wait.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = manager.WaitForAttachAndMount(ctx, pod)
+	})
+}
+
+// end lets the pod be gone, after it has been terminating for a while or not.
+func (h *history) end(uid types.UID) {
+	synctest.Wait()
+	if h.odds(2) {
+		h.stage.pods.Set(uid, volumetest.Terminating)
+		h.manager.PodChanged(uid)
+		time.Sleep(time.Duration(h.rng.IntN(3000)) * time.Millisecond)
+	}
+	delete(h.pods, uid)
+	h.stage.pods.Set(uid, volumetest.Gone)
+	if h.odds(4) {
+		return // nobody tells the manager
+	}
+	manager, patience := h.manager, time.Duration(h.rng.IntN(5000))*time.Millisecond
+	h.wait.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = manager.WaitForUnmount(ctx, uid)
+	})
+}
+
+// check looks at what must hold at any time when nothing moves.
+func (h *history) check() {
+	require.Empty(h, h.plugin.Violations(), "seed %d", h.seed)
+	for _, v := range h.manager.Snapshot().Volumes {
+		for _, p := range v.Pods {
+			if p.State == volumemanager.StateNotMounted {
+				continue
+			}
+			require.FileExists(h, h.recordOf(p.UID, p.Inner), "seed %d: what is or may be mounted has a record", h.seed)
+		}
+	}
+	for _, name := range h.plugin.Mounted() {
+		uid, inner, _ := strings.Cut(name, "/")
+		require.FileExists(h, h.recordOf(types.UID(uid), inner), "seed %d: what is mounted has a record", h.seed)
+	}
+}
+
+// finish stops the faults and checks that everything comes to where it belongs.
+func (h *history) finish() {
+	h.mu.Lock()
+	h.mu.peace = true
+	h.mu.Unlock()
+	if h.odds(2) {
+		h.restart()
+	}
+	h.wait.Wait()
+	h.manager.Resync()
+	time.Sleep(20 * time.Minute)
+	var want []string
+	for uid, pod := range h.pods {
+		require.NoError(h, h.mount(pod), "seed %d: pod %s", h.seed, uid)
+		mounted := h.manager.GetMountedVolumesForPod(uid)
+		for _, vol := range pod.Spec.Volumes {
+			require.Contains(h, mounted, vol.Name, "seed %d: pod %s", h.seed, uid)
+			_, there := h.plugin.Content(uid, mounted[vol.Name].Inner)
+			require.True(h, there, "seed %d: pod %s, volume %s", h.seed, uid, vol.Name)
+		}
+		for inner := range h.inners(uid) {
+			want = append(want, string(uid)+"/"+inner)
+		}
+	}
+	h.manager.Resync()
+	time.Sleep(20 * time.Minute)
+	slices.Sort(want)
+	require.Equal(h, want, h.plugin.Mounted(), "seed %d: live pods have their volumes, nothing else is there", h.seed)
+	h.check()
+	for uid := range h.pods {
+		require.NoError(h, h.remove(uid), "seed %d", h.seed)
+	}
+	synctest.Wait()
+	require.Empty(h, h.plugin.Mounted(), "seed %d", h.seed)
+	require.Empty(h, h.plugin.Staged(), "seed %d", h.seed)
+	require.Empty(h, h.manager.Snapshot().Volumes, "seed %d", h.seed)
+	require.Empty(h, filesBelow(h.T, h.root), "seed %d: no record is left", h.seed)
+	h.stop()
+	require.Empty(h, h.plugin.Violations(), "seed %d", h.seed)
+}
+
+// inners returns the folders of all volumes the pod has ever asked for: a live pod
+// keeps what it has.
+func (h *history) inners(uid types.UID) map[string]bool {
+	inners := map[string]bool{}
+	for _, v := range h.manager.Snapshot().Volumes {
+		for _, p := range v.Pods {
+			if p.UID == uid && p.State == volumemanager.StateMounted {
+				inners[p.Inner] = true
+			}
+		}
+	}
+	for _, name := range h.plugin.Mounted() {
+		if owner, inner, _ := strings.Cut(name, "/"); owner == string(uid) {
+			inners[inner] = true
+		}
+	}
+	return inners
+}
+
+func filesBelow(t *testing.T, root string) []string {
+	var files []string
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, name)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return files
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestPlaceStaysInTheRoot(t *testing.T) {
+	good := Place{Root: "/r", PodUID: "uid", Plugin: "example.com/x", Inner: "v"}
+	require.NoError(t, good.Check())
+	assert.Equal(t, "/r/pods/uid/volumes/example.com~x/v", good.Dir())
+	assert.Equal(t, "/r/pods/uid/plugins/example.com~x/v", good.StateDir())
+	assert.Equal(t, "/r/pods/uid/volumeDevices/example.com~x/v", good.BlockPath())
+	assert.Equal(t, "/r/pods/uid/volume-subpaths/v", good.SubpathsDir())
+	for _, bad := range []string{"", ".", "..", "a/b", "../x", "a\x00b", strings.Repeat("x", 256)} {
+		p := good
+		p.Inner = bad
+		require.Error(t, p.Check(), "%q", bad)
+		p = good
+		p.PodUID = types.UID(bad)
+		require.Error(t, p.Check(), "%q", bad)
+	}
+	for _, bad := range []string{"", ".."} {
+		p := good
+		p.Plugin = bad
+		require.Error(t, p.Check(), "%q", bad)
+	}
+	relative := good
+	relative.Root = "r"
+	require.Error(t, relative.Check())
+}
+
+func TestUniqueNames(t *testing.T) {
+	plugin := inert{}
+	name, err := UniqueVolumeName(plugin, "uid", Spec{Volume: &v1.Volume{Name: "v"}})
+	require.NoError(t, err)
+	assert.EqualValues(t, "example.com/inert/id", name)
+	assert.EqualValues(t, "kubernetes.io/empty-dir/uid-v", privateName("kubernetes.io/empty-dir", "uid", "v"))
+	p, id, err := SplitUniqueVolumeName("kubernetes.io/csi/driver^a/b")
+	require.NoError(t, err)
+	assert.Equal(t, "kubernetes.io/csi", p)
+	assert.Equal(t, "driver^a/b", id)
+	_, _, err = SplitUniqueVolumeName("a/b")
+	require.Error(t, err)
+	assert.Equal(t, "kubernetes.io/csi", UnescapePluginName(EscapePluginName("kubernetes.io/csi")))
+}
+
+func TestPluginFor(t *testing.T) {
+	spec := Spec{Volume: &v1.Volume{Name: "v"}}
+	_, err := pluginFor([]Plugin{inert{}, inert{}}, spec)
+	require.ErrorIs(t, err, ErrNoPlugin)
+	require.ErrorContains(t, err, "example.com/inert, example.com/inert")
+	_, err = pluginFor(nil, spec)
+	require.ErrorIs(t, err, ErrNoPlugin)
+	require.ErrorIs(t, err, ErrTerminal)
+}
+
+func TestUsedVolumes(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		InitContainers: []v1.Container{{VolumeMounts: []v1.VolumeMount{{Name: "init"}, {Name: "both"}}}},
+		Containers:     []v1.Container{{VolumeDevices: []v1.VolumeDevice{{Name: "both"}, {Name: "device"}}}},
+		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
+			VolumeMounts: []v1.VolumeMount{{Name: "debug"}, {Name: "z-missing"}, {Name: "a-missing"}},
+		}}},
+		Volumes: []v1.Volume{{Name: "unused"}, {Name: "device"}, {Name: "debug"}, {Name: "both"}, {Name: "init"}},
+	}}
+	used, uses, missing := usedVolumes(pod)
+	var names []string
+	for _, vol := range used {
+		names = append(names, vol.Name)
+	}
+	assert.Equal(t, []string{"device", "debug", "both", "init"}, names)
+	assert.Equal(t, []string{"a-missing", "z-missing"}, missing)
+	assert.Equal(t, use{"both", true, true}, uses["both"])
+
+	mode := v1.PersistentVolumeBlock
+	block := Spec{PV: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{VolumeMode: &mode}}}
+	require.ErrorContains(t, checkMode(block, use{"v", true, false}), "volume v has volumeMode Block")
+	require.ErrorContains(t, checkMode(Spec{}, use{"v", false, true}), "volume v has volumeMode Filesystem")
+	require.Error(t, checkMode(block, use{"v", true, true}))
+	require.NoError(t, checkMode(block, use{"v", false, true}))
+	require.NoError(t, checkMode(Spec{}, use{"v", true, false}))
+}
+
+func TestFSUser(t *testing.T) {
+	user := func(id int64) *v1.SecurityContext { return &v1.SecurityContext{RunAsUser: &id} }
+	tests := []struct {
+		name string
+		pod  *int64
+		all  []*v1.SecurityContext
+		want int64 // 0 = none
+	}{
+		{"nobody says", nil, []*v1.SecurityContext{nil}, 0},
+		{"the pod says", user(5).RunAsUser, []*v1.SecurityContext{nil, {}}, 5},
+		{"all say", nil, []*v1.SecurityContext{user(7), user(7)}, 7},
+		{"one does not", nil, []*v1.SecurityContext{user(7), nil}, 0},
+		{"they differ", user(7).RunAsUser, []*v1.SecurityContext{user(7), user(8)}, 0},
+		{"the container wins", user(1).RunAsUser, []*v1.SecurityContext{user(2)}, 2},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := &v1.Pod{Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{RunAsUser: tc.pod}}}
+			for _, sc := range tc.all {
+				pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{SecurityContext: sc})
+			}
+			got := fsUser(pod)
+			if tc.want == 0 {
+				assert.Nil(t, got)
+				return
+			}
+			require.NotNil(t, got)
+			assert.Equal(t, tc.want, *got)
+		})
+	}
+}
+
+type named struct {
+	Plugin
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+// alive says that no pod is gone.
+type alive struct{}
+
+func (alive) ShouldPodRuntimeBeRemoved(types.UID) bool        { return false }
+func (alive) ShouldPodContainersBeTerminating(types.UID) bool { return false }
+
+func TestNewNamesTheBadField(t *testing.T) {
+	tests := []struct {
+		want string
+		edit func(*Options)
+	}{
+		{"Options.Pods", func(o *Options) { o.Pods = nil }},
+		{"Options.Root", func(o *Options) { o.Root = "relative" }},
+		{"Options.Plugins[0] is nil", func(o *Options) { o.Plugins = []Plugin{nil} }},
+		{"Options.Plugins[1]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/b"}, named{name: "a/b"}} }},
+		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "unqualified"}} }},
+		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/../b"}} }},
+		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/b~c"}} }},
+		{"Options.MaxParallel", func(o *Options) { o.MaxParallel = -1 }},
+		{"Options.OperationTimeout", func(o *Options) { o.OperationTimeout = -1 }},
+		{"Options.AttachTimeout", func(o *Options) { o.AttachTimeout = -1 }},
+		{"Options.InitialBackoff", func(o *Options) { o.InitialBackoff = -1 }},
+		{"Options.MaxBackoff", func(o *Options) { o.MaxBackoff = -1 }},
+	}
+	for _, tc := range tests {
+		o := Options{Pods: alive{}, Root: "/root"}
+		_, err := New(o)
+		require.NoError(t, err)
+		tc.edit(&o)
+		_, err = New(o)
+		require.ErrorContains(t, err, tc.want)
+	}
+}
+
+// FuzzRecord: no record that is read leads to another volume than the one it lies
+// with, or to a panic.
+func FuzzRecord(f *testing.F) {
+	p := Place{Root: "/r", PodUID: "uid", Plugin: "example.com/x", Inner: "v"}
+	f.Add([]byte(`{"version":1,"podUID":"uid","plugin":"example.com/x","inner":"v","outer":["v"],"spec":{"volume":{"name":"v"}}}`))
+	f.Add([]byte(`{"version":1,"podUID":"..","plugin":"example.com/x","inner":"../../etc"}`))
+	f.Add([]byte(`{"version":1,"volume":"a/b/c","plugin":"a/b","spec":{"pv":{"metadata":{"name":"x"}},"size":"1Gi"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if r, err := parseRecord(p, data); err == nil {
+			require.Equal(t, p, Place{Root: p.Root, PodUID: r.PodUID, Plugin: r.Plugin, Inner: r.Inner})
+		}
+		if r, err := parseDeviceRecord(data); err == nil {
+			require.NotEmpty(t, r.Volume)
+			_ = deviceRecordName(v1.UniqueVolumeName(r.Volume))
+		}
+	})
+}
+
+func TestWordsForStates(t *testing.T) {
+	assert.Equal(t, "uncertain", StateUncertain.String())
+	assert.Equal(t, "gone", DesireGone.String())
+	assert.Equal(t, "State(9)", State(9).String())
+	assert.Equal(t, "volume_unmount", OpUnmount.String())
+	assert.Equal(t, time.Minute, DefaultResync)
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/volumetest"
+)
+
+// withClaims lets the claims of a stage be unreachable.
+func withClaims(reachable *bool) func(*volumemanager.Options) {
+	return func(o *volumemanager.Options) {
+		o.Claims = volumemanager.ClaimsFunc(func(ctx context.Context, pod *v1.Pod, vol v1.Volume) (volumemanager.Spec, error) {
+			if !*reachable {
+				return volumemanager.Spec{}, errors.New("connection refused")
+			}
+			return claims()(ctx, pod, vol)
+		})
+	}
+}
+
+// Issues 120150, 101791, 52683, 53246: after a restart with an API server that does
+// not answer, the volumes of running pods are unmounted.
+func TestUpstream120150RestartWithoutClusterUnmountsNothing(t *testing.T) {
+	reachable := true
+	options := volumetest.Options{Shared: true, Staged: true}
+	play(t, options, withClaims(&reachable), func(s *stage) {
+		pod := podClaiming("a", "c")
+		require.NoError(s, s.mount(pod))
+		reachable = false
+		s.restart()
+		time.Sleep(time.Hour)
+		assert.Equal(s, []string{"MountDevice pv-c", "SetUp a/pv-c"}, s.plugin.Journal(), "nobody touches the volume")
+		assert.True(s, s.manager.HasPossiblyMountedVolumesForPod("a"))
+		assert.Empty(s, s.manager.GetMountedVolumesForPod("a"))
+		require.NoError(s, s.mount(pod), "a pod goes on with the volume that is recorded")
+		assert.Equal(s, []string{"MountDevice pv-c", "SetUp a/pv-c (reconstructed)"}, s.plugin.Journal()[2:])
+		require.Error(s, s.mount(podClaiming("b", "c")), "another pod has to wait for the cluster")
+		s.restart()
+		require.NoError(s, s.remove("a"))
+		assert.Empty(s, s.plugin.Mounted())
+		assert.Empty(s, s.plugin.Staged(), "what is staged is taken down by its own record")
+	})
+}
+
+// Measured: a local volume that is a folder cannot be reconstructed. The record has
+// all of it.
+func TestUpstreamReconstructionHasTheWholeSpec(t *testing.T) {
+	folder := func(pv *v1.PersistentVolume) { pv.Spec.Local = &v1.LocalVolumeSource{Path: "/mnt/disk"} }
+	var seen []volumemanager.Spec
+	options := volumetest.Options{Supports: func(spec volumemanager.Spec) bool {
+		seen = append(seen, spec)
+		return true
+	}}
+	play(t, options, func(o *volumemanager.Options) { o.Claims = claims(folder) }, func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		data, err := os.ReadFile(s.recordOf("a", "pv-c"))
+		require.NoError(s, err)
+		assert.Contains(s, string(data), "/mnt/disk")
+		seen = nil
+		s.options.Claims = volumemanager.ClaimsFunc(func(context.Context, *v1.Pod, v1.Volume) (volumemanager.Spec, error) {
+			return volumemanager.Spec{}, errors.New("connection refused")
+		})
+		s.restart()
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		require.NotEmpty(s, seen)
+		assert.Equal(s, "/mnt/disk", seen[0].PV.Spec.Local.Path)
+	})
+}
+
+// A volume that was found stays uncertain whatever error its SetUp returns: its
+// containers may use it, and it must be torn down at the end (PR 110670).
+func TestUpstream110670FoundVolumeStaysUncertain(t *testing.T) {
+	behave := func(c volumetest.Call) volumetest.Behaviour {
+		if c.Reconstructed {
+			return volumetest.Behaviour{Err: volumemanager.Final(errors.New("no"))}
+		}
+		return volumetest.Behaviour{}
+	}
+	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		s.restart()
+		require.Error(s, s.mount(podWith("a", "v")))
+		assert.Equal(s, volumemanager.StateUncertain, s.manager.Snapshot().Volumes[0].Pods[0].State)
+		assert.FileExists(s, s.recordOf("a", "v"))
+		require.NoError(s, s.remove("a"))
+		assert.Empty(s, s.plugin.Mounted())
+	})
+}
+
+// Issues 60987, 45464, 38498, 134075: volumes of pods that went while the agent was
+// away stay for ever; the kubelet tries once to clean up.
+func TestUpstream60987ForgottenVolumesAreTornDownWithBackoff(t *testing.T) {
+	options := volumetest.Options{Behave: failing(volumetest.OpTearDown, 7, errors.New("device or resource busy"))}
+	play(t, options, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		s.stop()
+		s.pods.Set("a", volumetest.Gone)
+		s.restart()
+		time.Sleep(time.Minute)
+		assert.Len(s, s.plugin.Mounted(), 1)
+		time.Sleep(4 * time.Minute)
+		assert.Empty(s, s.plugin.Mounted())
+		assert.NoFileExists(s, s.recordOf("a", "v"))
+	})
+}
+
+// A crash between the record and SetUp: nothing is there, and TearDown must say so.
+func TestCrashBetweenRecordAndSetUp(t *testing.T) {
+	play(t, volumetest.Options{Behave: failing(volumetest.OpSetUp, 1, errors.New("killed"))}, nil, func(s *stage) {
+		ctx, cancel := context.WithTimeout(s.Context(), time.Millisecond)
+		defer cancel()
+		require.Error(s, s.manager.WaitForAttachAndMount(ctx, podWith("a", "v")))
+		assert.FileExists(s, s.recordOf("a", "v"))
+		s.restart()
+		require.NoError(s, s.remove("a"))
+		assert.Equal(s, []string{"SetUp a/v", "TearDown a/v"}, s.plugin.Journal())
+		assert.NoFileExists(s, s.recordOf("a", "v"))
+	})
+}
+
+// Volumes that another agent made have no record: their folder is enough.
+func TestVolumesOfAnotherAgentAreFound(t *testing.T) {
+	play(t, volumetest.Options{Folders: true}, nil, func(s *stage) {
+		s.stop()
+		dir := filepath.Join(s.root, "pods/a/volumes/example.com~fake/v")
+		require.NoError(s, os.MkdirAll(dir, 0o750))
+		require.NoError(s, os.MkdirAll(filepath.Join(s.root, "pods/a/volumes/example.org~other/w"), 0o750))
+		require.NoError(s, os.MkdirAll(filepath.Join(s.root, "pods/a/plugins/example.com~fake/not-a-record"), 0o750))
+		s.restart()
+		found := s.manager.Snapshot()
+		require.Len(s, found.Volumes, 1)
+		assert.True(s, found.Volumes[0].Pods[0].Reconstructed)
+		require.Len(s, found.Leftovers, 1)
+		assert.Equal(s, "example.org/other", found.Leftovers[0].Place.Plugin)
+		require.NoError(s, s.mount(podWith("a", "v")))
+		assert.Equal(s, []string{"SetUp a/v (reconstructed)"}, s.plugin.Journal())
+		s.restart()
+		require.NoError(s, s.remove("a"))
+		assert.NoDirExists(s, dir)
+	})
+}
+
+// Without a record, the name of a shared volume is not known until its pod asks.
+func TestSharedVolumeOfAnotherAgentIsTakenOver(t *testing.T) {
+	options := volumetest.Options{Folders: true, Shared: true, Staged: true}
+	play(t, options, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
+		s.stop()
+		require.NoError(s, os.MkdirAll(filepath.Join(s.root, "pods/a/volumes/example.com~fake/pv-c"), 0o750))
+		s.restart()
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		assert.Equal(s, []string{"MountDevice pv-c", "SetUp a/pv-c (reconstructed)"}, s.plugin.Journal())
+		all := s.manager.Snapshot().Volumes
+		require.Len(s, all, 1)
+		assert.EqualValues(s, "example.com/fake/pv-c", all[0].Name)
+		require.NoError(s, s.remove("a"))
+	})
+}
+
+// A record that cannot be read is not the end: the folder says which volume it is.
+func TestDamagedRecordIsNoReasonToForget(t *testing.T) {
+	play(t, volumetest.Options{}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		for _, damage := range []string{"", "{", `{"version":2}`, `{"version":1,"podUID":"b","plugin":"example.com/fake","inner":"v"}`} {
+			s.stop()
+			require.NoError(s, os.WriteFile(s.recordOf("a", "v"), []byte(damage), 0o600))
+			s.renew()
+			require.Error(s, s.manager.Reconstruct(s.Context()), "%q", damage)
+			assert.True(s, s.manager.HasPossiblyMountedVolumesForPod("a"), "%q", damage)
+			s.start()
+		}
+		require.NoError(s, s.remove("a"))
+		assert.Empty(s, s.plugin.Mounted())
+	})
+}
+
+// A pod whose UID comes back while its volumes are being torn down is alive.
+func TestPodThatComesBackKeepsItsVolumes(t *testing.T) {
+	options := volumetest.Options{Behave: failing(volumetest.OpTearDown, 1, errors.New("busy"))}
+	play(t, options, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		s.pods.Set("a", volumetest.Gone)
+		s.manager.PodChanged("a")
+		synctest.Wait()
+		s.pods.Set("a", volumetest.Alive) // nobody tells the manager
+		time.Sleep(time.Hour)
+		assert.Equal(s, []string{"SetUp a/v", "TearDown a/v"}, s.plugin.Journal())
+		require.NoError(s, s.mount(podWith("a", "v")))
+		assert.Len(s, s.manager.GetMountedVolumesForPod("a"), 1)
+	})
+}
+
+// The resync finds out what nobody told.
+func TestResyncIsTheSafetyNet(t *testing.T) {
+	play(t, volumetest.Options{}, func(o *volumemanager.Options) { o.Resync = 0 }, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		s.pods.Set("a", volumetest.Gone)
+		time.Sleep(volumemanager.DefaultResync + time.Second)
+		assert.Empty(s, s.plugin.Mounted())
+	})
+}

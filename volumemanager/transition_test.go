@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestTransitions is the table of volume.settle, for volumes of pods and devices.
+func TestTransitions(t *testing.T) {
+	plain := errors.New("x")
+	failures := map[string]error{
+		"ok": nil, "plain": plain, "uncertain": Uncertain(plain), "transient": Transient(plain),
+		"final": Final(plain), "terminal": Terminal(plain),
+	}
+	const no, maybe, yes = StateNotMounted, StateUncertain, StateMounted
+	tests := []struct {
+		kind  OperationKind
+		was   State
+		found bool
+		err   string
+		want  State
+	}{
+		{OpMount, no, false, "ok", yes}, {OpMount, maybe, false, "ok", yes}, {OpMount, maybe, true, "ok", yes},
+		{OpMount, no, false, "plain", maybe}, {OpMount, no, false, "uncertain", maybe},
+		{OpMount, no, false, "transient", no}, {OpMount, no, false, "final", no}, {OpMount, no, false, "terminal", no},
+		{OpMount, maybe, false, "plain", maybe}, {OpMount, maybe, false, "transient", maybe},
+		{OpMount, maybe, false, "final", no}, {OpMount, maybe, false, "terminal", no},
+		{OpMount, maybe, true, "final", maybe}, {OpMount, maybe, true, "terminal", maybe}, {OpMount, maybe, true, "plain", maybe},
+		{OpRefresh, yes, false, "ok", yes}, {OpRefresh, yes, false, "plain", yes}, {OpRefresh, yes, false, "uncertain", yes},
+		{OpRefresh, yes, false, "final", yes}, {OpRefresh, yes, false, "terminal", yes}, {OpRefresh, yes, false, "transient", yes},
+		{OpUnmount, yes, false, "ok", no}, {OpUnmount, maybe, true, "ok", no},
+		{OpUnmount, yes, false, "plain", maybe}, {OpUnmount, yes, false, "final", maybe}, {OpUnmount, yes, false, "transient", maybe},
+		{OpUnmount, yes, false, "terminal", maybe}, {OpUnmount, maybe, true, "plain", maybe},
+	}
+	devices := map[OperationKind]OperationKind{OpMount: OpMountDevice, OpUnmount: OpUnmountDevice}
+	for _, tc := range tests {
+		t.Run(fmt.Sprintf("%s of %s, found %t: %s", tc.kind, tc.was, tc.found, tc.err), func(t *testing.T) {
+			out := outcome{err: failures[tc.err]}
+			v := volumeWith(map[types.UID]*row{"a": {state: tc.was, found: tc.found, desire: DesireGone}})
+			o := &operation{step: step{kind: tc.kind, uid: "a"}}
+			v.rows["a"].busy = o
+			v.settle(o, out, now, backoff{time.Second, time.Minute})
+			r := v.rows["a"]
+			assert.Equal(t, tc.want, r.state)
+			assert.Nil(t, r.busy)
+			assert.Equal(t, out.err, r.failure.err)
+			if tc.want != StateUncertain {
+				assert.False(t, r.found && out.err == nil)
+			}
+			kind, ok := devices[tc.kind]
+			if !ok {
+				return
+			}
+			v = volumeWith(map[types.UID]*row{}, func(v *volume) { v.device, v.found = tc.was, tc.found })
+			o = &operation{step: step{kind: kind, alone: true}}
+			v.busy = o
+			v.settle(o, out, now, backoff{time.Second, time.Minute})
+			assert.Equal(t, tc.want, v.device, "the device")
+			assert.Nil(t, v.busy)
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	wait := backoff{500 * time.Millisecond, 122 * time.Second}
+	var f failure
+	for _, want := range []time.Duration{500, 1000, 2000, 4000, 8000, 16000, 32000, 64000, 122000, 122000} {
+		f = f.next(OpMount, errors.New("no"), now, wait)
+		require.Equal(t, now.Add(want*time.Millisecond), f.until)
+	}
+	assert.Equal(t, 1, f.next(OpUnmount, errors.New("no"), now, wait).count, "another kind begins anew")
+	assert.Zero(t, f.next(OpMount, nil, now, wait))
+	assert.True(t, f.next(OpMount, Terminal(errors.New("no")), now, wait).terminal)
+	assert.False(t, f.next(OpUnmount, Terminal(errors.New("no")), now, wait).terminal, "what is to be undone is tried again")
+	assert.False(t, f.next(OpUnmountDevice, Terminal(errors.New("no")), now, wait).terminal)
+	assert.Equal(t, 10, f.excuse().count)
+	assert.Zero(t, f.excuse().until)
+	assert.Equal(t, 3*time.Second, backoff{3 * time.Second, 3 * time.Second}.after(100))
+}
+
+func TestClasses(t *testing.T) {
+	x := errors.New("x")
+	tests := []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"nil", nil, nil},
+		{"plain", x, ErrUncertain},
+		{"each", Transient(x), ErrTransient},
+		{"wrapped", fmt.Errorf("a: %w", Final(x)), ErrFinal},
+		{"the outermost counts", Uncertain(fmt.Errorf("a: %w", Terminal(x))), ErrUncertain},
+		{"the sentinel itself", fmt.Errorf("a: %w", ErrTerminal), ErrTerminal},
+		{"joined", errors.Join(Final(x), Terminal(x)), ErrFinal},
+		{"joined with transient", errors.Join(Terminal(x), Transient(x)), ErrTransient},
+		{"joined with plain", errors.Join(Final(x), x), ErrUncertain},
+		{"wrapped twice in one", fmt.Errorf("%w: %w", x, Final(x)), ErrUncertain},
+		{"joined and classified", Final(errors.Join(x, x)), ErrFinal},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			assert.Equal(t, tc.want, classOf(tc.err))
+			if tc.err != nil && tc.want != ErrUncertain {
+				require.ErrorIs(t, tc.err, tc.want)
+			}
+		})
+	}
+	assert.Equal(t, "x", Final(x).Error(), "a class does not change the text")
+	require.ErrorIs(t, Final(x), x)
+	for _, f := range []func(error) error{Transient, Final, Terminal, Uncertain} {
+		require.NoError(t, f(nil))
+	}
+}
