@@ -128,13 +128,18 @@ func tearDownOfOnePod(b *bench) {
 }
 
 func tearDownFollowsNoLink(b *bench) {
+	if b.ReadOnly || b.Durable {
+		b.Skip("containers cannot write to the volume, or it is not removed")
+	}
 	precious := filepath.Join(b.TempDir(), "precious")
 	require.NoError(b, os.MkdirAll(filepath.Join(precious, "deep"), 0o700))
 	require.NoError(b, os.WriteFile(filepath.Join(precious, "deep", "data"), []byte("data"), 0o600))
 	b.stage()
 	mounted := b.setUp(b.mount("pod-0"))
-	if b.ReadOnly || b.Durable || mounted.Path == "" || !b.identity(mounted).IsDir() {
-		b.Skip("containers cannot write to the volume, or it is not removed")
+	if mounted.Path == "" || !b.identity(mounted).IsDir() {
+		b.tearDown(b.unmount("pod-0"))
+		b.unstage()
+		b.Skip("the volume is no folder")
 	}
 	before := tree(b.T, precious)
 	require.NoError(b, os.Symlink(precious, filepath.Join(mounted.Path, "link")))
@@ -154,6 +159,8 @@ func tearDownKeepsDurableData(b *bench) {
 	mounted := b.setUp(b.mount("pod-0"))
 	const name = "durable-data-of-a-container"
 	if !b.write(mounted, name) {
+		b.tearDown(b.unmount("pod-0"))
+		b.unstage()
 		b.Skip("containers cannot write to the volume")
 	}
 	b.tearDown(b.unmount("pod-0"))
