@@ -51,6 +51,7 @@ func TestUpstream120150RestartWithoutClusterUnmountsNothing(t *testing.T) {
 		s.restart()
 		require.NoError(s, s.remove("a"))
 		assert.Empty(s, s.plugin.Mounted())
+		synctest.Wait() // the wait is for what the pod has
 		assert.Empty(s, s.plugin.Staged(), "what is staged is taken down by its own record")
 	})
 }
