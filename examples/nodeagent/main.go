@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -35,6 +36,9 @@ import (
 )
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // an agent does little, and its node has better use for the memory
+	}
 	process.Main() // this program is also the shim that each container runs under
 	flags, err := parseFlags(os.Args[1:])
 	switch {

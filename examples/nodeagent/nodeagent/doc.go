@@ -17,21 +17,27 @@
 // # Reading order
 //
 //	agent.go         the parts, and how they are put together
+//	config.go        what should run: sources, and the checkpoint
 //	loop.go          the one goroutine that decides, and in which order
 //	syncer.go        what happens to one pod: run, stop, give back
-//	status.go        what the world is told about it
+//	status.go        what the world is told about it; statuses.go keeps that
+//	probes.go        whether containers are alive, started and ready
+//	volumes.go       what they mount, and where ConfigMaps and Secrets come from
+//	cluster.go       what an API server is told: statuses, mirror pods
+//	images.go        which images may be deleted
 //	housekeeping.go  what is done about pods that are over
 //	leftovers.go     and about those that only the runtime knows
 //	garbage.go       and about what pods leave while they live
 //	admission.go     what is refused
-//	volumes.go       emptyDir and hostPath, until package volumemanager is there
+//	shutdown.go      how the agent ends
 //	server.go        /healthz and /pods
+//	observer.go      what others may count
 //
 // # Goroutines
 //
 // Run owns all of them: the loop, the workers' (one per pod call under way), the
-// tracker's two, one per source, and the collector's while something is being
-// removed. All have ended when Run returns. The whole agent runs in a
+// tracker's two, one per source, the parts' own, and the collector's while
+// something is being removed. All have ended when Run returns. The whole agent runs in a
 // testing/synctest bubble; see package nodetest beside this one.
 //
 // # Differences from the kubelet
@@ -43,6 +49,6 @@
 //   - A pod that left its source is stopped although another source is silent.
 //   - The end of the agent can stop its pods (StopPods), because on the process
 //     runtime there may be nobody else to do so.
-//   - Not there yet: API server, volumes beyond emptyDir and hostPath,
-//     image collection, node status, admission by resources, active deadlines.
+//   - Not there yet: node status and leases, admission by resources, active
+//     deadlines, eviction.
 package nodeagent

@@ -4,6 +4,7 @@ package nodetest_test
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,13 @@ type album struct {
 	images  map[string]bool
 	removed map[string]time.Duration
 	began   time.Time
+}
+
+// gone returns when which images were removed.
+func (a *album) gone() map[string]time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.removed)
 }
 
 func (a *album) ListImages(context.Context) (all []imagegc.Image, err error) {
@@ -64,12 +72,12 @@ func TestTheImageOfAVolumeStaysUntilItsPodHasEnded(t *testing.T) {
 		time.Sleep(time.Minute)
 		node.Settle()
 		require.Len(t, starts(node, "c"), 1)
-		require.Contains(t, a.removed, unused)
+		require.Contains(t, a.gone(), unused)
 		node.Apply()
 		time.Sleep(time.Minute)
-		require.NotContains(t, a.removed, volume)
+		require.NotContains(t, a.gone(), volume)
 		time.Sleep(5 * time.Minute)
 		node.Settle()
-		require.GreaterOrEqual(t, a.removed[volume], 3*time.Minute)
+		require.GreaterOrEqual(t, a.gone()[volume], 3*time.Minute)
 	})
 }

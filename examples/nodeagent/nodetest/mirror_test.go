@@ -5,6 +5,7 @@ package nodetest_test
 import (
 	"context"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -29,8 +30,17 @@ import (
 type mirrorWriter struct {
 	server  *statustest.Server
 	patcher statusmanager.Patcher
-	known   map[string]*v1.Pod
 	created atomic.Int32
+
+	mu    sync.Mutex
+	known map[string]*v1.Pod
+}
+
+// of returns the mirror pod of a name, nil if there is none.
+func (w *mirrorWriter) of(name string) *v1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known[name]
 }
 
 func (w *mirrorWriter) notFound(name string) error {
@@ -38,6 +48,8 @@ func (w *mirrorWriter) notFound(name string) error {
 }
 
 func (w *mirrorWriter) Create(_ context.Context, p *v1.Pod, _ metav1.CreateOptions) (*v1.Pod, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if old := w.known[p.Name]; old != nil && w.server.Get(old.UID) != nil {
 		return nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "pods"}, p.Name)
 	}
@@ -50,18 +62,20 @@ func (w *mirrorWriter) Create(_ context.Context, p *v1.Pod, _ metav1.CreateOptio
 }
 
 func (w *mirrorWriter) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1.Pod, error) {
-	if p := w.known[name]; p != nil && w.server.Get(p.UID) != nil {
+	if p := w.of(name); p != nil && w.server.Get(p.UID) != nil {
 		return w.server.Get(p.UID), nil
 	}
 	return nil, w.notFound(name)
 }
 
 func (w *mirrorWriter) Delete(ctx context.Context, name string, _ metav1.DeleteOptions) error {
+	w.mu.Lock()
 	p := w.known[name]
+	delete(w.known, name)
+	w.mu.Unlock()
 	if p == nil {
 		return w.notFound(name)
 	}
-	delete(w.known, name)
 	return w.patcher.DeletePod(ctx, statusmanager.PodRef{Namespace: p.Namespace, Name: name, UID: p.UID})
 }
 
@@ -92,8 +106,8 @@ func TestAStaticPodIsShownOnTheAPIServer(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{API: server, Agent: withMirrors(w)})
 		node.Apply(static(podconfig.SourceFile, "web", nodetest.Container("c")))
 		time.Sleep(time.Second)
-		require.NotNil(t, w.known["web"])
-		shown := server.Get(w.known["web"].UID)
+		require.NotNil(t, w.of("web"))
+		shown := server.Get(w.of("web").UID)
 		require.Equal(t, v1.PodRunning, shown.Status.Phase)
 		require.Equal(t, "c", shown.Status.ContainerStatuses[0].Name)
 		require.Len(t, node.Agent.Pods(), 1, "a mirror is no pod")
@@ -101,17 +115,17 @@ func TestAStaticPodIsShownOnTheAPIServer(t *testing.T) {
 		_, err := server.Delete(shown.UID) // a user: it comes back
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		again := server.Get(w.known["web"].UID)
+		again := server.Get(w.of("web").UID)
 		require.NotEqual(t, shown.UID, again.UID)
 		require.Equal(t, v1.PodRunning, again.Status.Phase)
 
 		node.RestartAgent()
 		time.Sleep(time.Minute)
-		require.Equal(t, again.UID, w.known["web"].UID)
+		require.Equal(t, again.UID, w.of("web").UID)
 		node.Apply()
 		time.Sleep(time.Minute)
 		node.Settle()
-		require.Nil(t, w.known["web"])
+		require.Nil(t, w.of("web"))
 		require.Len(t, starts(node, "c"), 1)
 		require.EqualValues(t, 2, w.created.Load())
 	})
