@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,12 +61,13 @@ func tellStory(t *testing.T) []moment {
 		defer mu.Unlock()
 		m := moment{
 			name: fmt.Sprintf("%d %s %s %s-%s", len(moments), when, c.Op, c.PodUID, c.Volume), root: filepath.Join(copies, fmt.Sprint(len(moments))),
-			plugin: s.plugin.Clone(options), lives: map[types.UID]volumetest.Life{},
+			lives: map[types.UID]volumetest.Life{},
 		}
 		for uid, life := range lives {
 			m.lives[uid] = life
 		}
-		require.NoError(t, os.CopyFS(m.root, os.DirFS(s.root)))
+		for !m.take(s, options) {
+		}
 		moments = append(moments, m)
 	}
 	behave := options
@@ -101,6 +103,16 @@ func tellStory(t *testing.T) []moment {
 		}
 	})
 	return moments
+}
+
+// take copies what is mounted and what is on disk. It reports whether both are of
+// one moment: operations for other volumes go on meanwhile.
+func (m *moment) take(s *stage, o volumetest.Options) bool {
+	m.plugin = s.plugin.Clone(o)
+	require.NoError(s, os.RemoveAll(m.root))
+	err := os.CopyFS(m.root, os.DirFS(s.root))
+	after := s.plugin.Clone(o)
+	return err == nil && slices.Equal(m.plugin.Mounted(), after.Mounted()) && slices.Equal(m.plugin.Staged(), after.Staged())
 }
 
 func storyPod(uid types.UID) *v1.Pod {
