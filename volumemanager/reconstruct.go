@@ -57,6 +57,9 @@ func (m *Manager) Reconstruct(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	m.mu.rebuilt = true
+	for uid := range m.mu.pods {
+		m.tell(uid)
+	}
 	m.mu.Unlock()
 	return errors.Join(errs...)
 }

@@ -212,3 +212,28 @@ func TestResyncIsTheSafetyNet(t *testing.T) {
 		assert.Empty(s, s.plugin.Mounted())
 	})
 }
+
+// A new agent that is asked for the end of a pod before it knows what is mounted
+// does not say that nothing is.
+func TestWaitsBeforeReconstruction(t *testing.T) {
+	reachable := true
+	options := volumetest.Options{Shared: true}
+	play(t, options, withClaims(&reachable), func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		require.NoError(s, s.mount(podClaiming("b", "c")))
+		s.stop()
+		s.renew()
+		reachable = false
+		s.pods.Set("a", volumetest.Gone)
+		gone := background(func() error { return s.manager.WaitForUnmount(s.Context(), "a") })
+		synctest.Wait()
+		assert.Len(s, s.plugin.Mounted(), 2)
+		ctx, cancel := context.WithCancel(s.Context())
+		ended := background(func() error { return s.manager.Run(ctx) })
+		require.NoError(s, gone())
+		assert.Equal(s, []string{"b/pv-c"}, s.plugin.Mounted())
+		require.NoError(s, s.mount(podClaiming("b", "c")))
+		cancel()
+		require.NoError(s, ended())
+	})
+}

@@ -16,6 +16,9 @@ import (
 // happens once Pods says that the pod is gone, of which this call is a hint, too.
 // Else it waits until ctx ends or Options.WaitTimeout is over; the error is then an
 // *UnmountError. Each call asks for what failed to be tried again at once.
+//
+// Before Reconstruct it is not known what the pod has, so that it waits for that,
+// too.
 func (m *Manager) WaitForUnmount(ctx context.Context, uid types.UID) error {
 	ctx, cancel := m.limit(ctx)
 	defer cancel()
@@ -27,7 +30,7 @@ func (m *Manager) WaitForUnmount(ctx context.Context, uid types.UID) error {
 	})
 	m.mu.Unlock()
 	m.PodChanged(uid)
-	err := m.await(ctx, uid, func() (bool, error) { return len(m.remaining(uid)) == 0, nil })
+	err := m.await(ctx, uid, func() (bool, error) { return m.mu.rebuilt && len(m.remaining(uid)) == 0, nil })
 	if err == nil {
 		return nil
 	}

@@ -32,6 +32,10 @@ func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error 
 	}
 	ctx, cancel := m.limit(ctx)
 	defer cancel()
+	// What is recorded of the pod's volumes spares asking Claims.
+	if err := m.await(ctx, pod.UID, func() (bool, error) { return m.mu.rebuilt || m.mu.life != lifeRunning, nil }); err != nil {
+		return &MountError{PodUID: pod.UID, Err: err}
+	}
 	wants, refused := m.resolve(ctx, pod, m.recorded(pod.UID))
 	if len(wants)+len(refused) == 0 && !m.knows(pod.UID) {
 		return nil
