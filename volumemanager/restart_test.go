@@ -237,3 +237,34 @@ func TestWaitsBeforeReconstruction(t *testing.T) {
 		require.NoError(s, ended())
 	})
 }
+
+// slowReconstructor takes its time to say what a volume without a record is.
+type slowReconstructor struct {
+	*volumetest.Plugin
+	release chan struct{}
+}
+
+func (p slowReconstructor) Reconstruct(volumemanager.Place) (volumemanager.Spec, error) {
+	<-p.release
+	return volumemanager.Spec{}, errors.New("it does not say")
+}
+
+// A pod that is synced while the agent still looks at the disk gets what is recorded.
+func TestMountWaitsForReconstruction(t *testing.T) {
+	reachable := true
+	play(t, volumetest.Options{Shared: true}, withClaims(&reachable), func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("b", "c")))
+		s.stop()
+		reachable = false
+		before := volumemanager.Place{Root: s.root, PodUID: "a", Plugin: s.plugin.Name(), Inner: "v"}
+		require.NoError(s, os.MkdirAll(before.Dir(), 0o750))
+		slow := slowReconstructor{s.plugin, make(chan struct{})}
+		s.options.Plugins = []volumemanager.Plugin{slow}
+		s.renew()
+		s.start()
+		wait := background(func() error { return s.mount(podClaiming("b", "c")) })
+		synctest.Wait()
+		close(slow.release)
+		require.NoError(s, wait())
+	})
+}
