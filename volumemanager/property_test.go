@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("seeds", 1500, "how many histories TestRandomHistories plays")
+	seeds    = flag.Uint64("seeds", 600, "how many histories TestRandomHistories plays")
 	onlySeed = flag.Uint64("seed", 0, "play this one history only")
 )
 
