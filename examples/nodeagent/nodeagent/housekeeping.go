@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,12 +83,14 @@ type collector struct {
 	mu struct {
 		sync.Mutex
 		busy map[types.UID]chan struct{} // closed when the removal has ended
+		gone map[types.UID]time.Time     // since when the runtime has nothing of a pod, lately
 	}
 }
 
 func newCollector(m *runtime.Manager, v *volumes, logs string, log *zap.Logger) *collector {
 	c := &collector{manager: m, volumes: v, logs: logs, log: log, failures: newFailures()}
 	c.mu.busy = make(map[types.UID]chan struct{})
+	c.mu.gone = make(map[types.UID]time.Time)
 	return c
 }
 
@@ -122,8 +126,28 @@ func (c *collector) collect(ctx context.Context, uid types.UID) {
 		if err := c.manager.RemovePod(ctx, uid); err != nil {
 			return err
 		}
+		c.noteGone(uid)
 		return errors.Join(c.volumes.purge(ctx, uid), c.removeLogs(uid))
 	})
+}
+
+// goneMemory is for how long it is remembered that the runtime has nothing of a
+// pod. By then the tracker has listed again.
+const goneMemory = 5 * time.Minute
+
+func (c *collector) noteGone(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.mu.gone, func(_ types.UID, at time.Time) bool { return time.Since(at) > goneMemory })
+	c.mu.gone[uid] = time.Now()
+}
+
+// isGone reports whether the runtime was found to have nothing of the pod. The
+// tracker's listing may be older than that.
+func (c *collector) isGone(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.mu.gone[uid].IsZero()
 }
 
 // removeLogs removes the pod's log folder, whose name ends in its UID.

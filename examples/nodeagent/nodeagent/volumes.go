@@ -159,6 +159,9 @@ func (p volumePods) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 	if _, wanted := a.pods.get(uid); wanted && !a.pods.isRejected(uid) || !a.readiness.AllReady() {
 		return false
 	}
+	if a.collector.isGone(uid) {
+		return a.workers.ShouldPodRuntimeBeRemoved(uid)
+	}
 	listed, at := a.tracker.Pods()
 	for _, pod := range listed {
 		if pod.UID == uid && (len(pod.Running()) > 0 || pod.Current() != nil) {

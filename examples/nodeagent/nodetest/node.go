@@ -159,6 +159,9 @@ func (n *Node) Apply(pods ...*v1.Pod) {
 	n.Settle()
 }
 
+// Root is the agent's folder.
+func (n *Node) Root() string { return n.root }
+
 // Settle waits until everything that is due at this instant has happened. Use
 // time.Sleep to let virtual time go by.
 func (n *Node) Settle() { synctest.Wait() }
