@@ -87,26 +87,35 @@ func TestPodsOfAURLSurviveItsAbsence(t *testing.T) {
 	}
 }
 
-// A liveness probe that runs a command of the host restarts its container.
-func TestProbesOnTheProcessBackend(t *testing.T) {
-	s := newStation(t, backends["process"])
+// A liveness probe that runs a command restarts its container.
+func TestExecProbes(t *testing.T) { onEach(t, checkExecProbes) }
+
+func checkExecProbes(s *station) {
 	healthy := filepath.Join(s.dir, "healthy")
-	require.NoError(t, os.WriteFile(healthy, nil, 0o644))
+	require.NoError(s, os.WriteFile(healthy, nil, 0o644))
+	with := func(manifest, probes string) string {
+		return strings.Replace(manifest, "      image:", probes+"      image:", 1)
+	}
 	manifest, pids := s.service("web", forever)
-	probe := "{exec: {command: [test, -e, " + healthy + "]}, periodSeconds: 1, failureThreshold: 2}"
-	manifest = strings.Replace(manifest, "      image:", "      livenessProbe: "+probe+"\n      readinessProbe: "+probe+"\n      image:", 1)
-	s.write("web.yaml", manifest)
+	probe := "{exec: {command: [test, -e, " + healthy + "]}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 2}\n"
+	s.write("web.yaml", with(manifest, "      livenessProbe: "+probe+"      readinessProbe: "+probe))
+	loud, _ := s.service("loud", forever)
+	s.write("loud.yaml", with(loud, "      readinessProbe: {exec: {command: [/bin/sh, -c, \"head -c 10485760 /dev/zero\"]}, periodSeconds: 1, timeoutSeconds: 10}\n"))
+	deaf, _ := s.service("deaf", forever)
+	s.write("deaf.yaml", with(deaf, "      readinessProbe: {exec: {command: [/bin/sh, -c, \"trap '' TERM; sleep 1000\"]}, periodSeconds: 1, timeoutSeconds: 1}\n"))
 	s.start()
-	s.eventually("it is ready", func() bool {
-		statuses := s.pods()["web-n"].Status.ContainerStatuses
-		return len(statuses) == 1 && statuses[0].Ready
-	})
-	require.NoError(t, os.Remove(healthy))
+	s.eventually("it is ready", func() bool { return isReady(s.pods()["web-n"]) })
+	s.eventually("so is one whose probe prints 10 MiB", func() bool { return isReady(s.pods()["loud-n"]) })
+	require.NoError(s, os.Remove(healthy))
 	s.waitStarts(pids, 2)
-	s.eventually("it is not ready", func() bool { return !s.pods()["web-n"].Status.ContainerStatuses[0].Ready })
-	require.NoError(t, os.WriteFile(healthy, nil, 0o644))
+	s.eventually("it is not ready", func() bool { return !isReady(s.pods()["web-n"]) })
+	require.NoError(s, os.WriteFile(healthy, nil, 0o644))
 	s.eventually("it is ready again", func() bool {
-		c := s.pods()["web-n"].Status.ContainerStatuses[0]
-		return c.Ready && c.RestartCount >= 1
+		pod := s.pods()["web-n"]
+		return isReady(pod) && mainOf(pod).RestartCount >= 1
 	})
+	pod := s.pods()["deaf-n"]
+	require.Equal(s, v1.PodRunning, pod.Status.Phase)
+	require.False(s, isReady(pod), "its probe never ends by itself")
+	require.Zero(s, mainOf(pod).RestartCount)
 }
