@@ -215,46 +215,59 @@ func (h *holds) counting() []*Lease {
 	return slices.AppendSeq(slices.Clone(h.mu.ended), maps.Keys(h.mu.leases))
 }
 
-// look takes in a new list and returns by what name images of it are held, by their place. open reports whether
-// something is held that is not there (yet).
-func (h *holds) look(images []Image) (held map[int]string, open bool) {
+// holder is a lease that has a form of a name, and the name.
+type holder struct {
+	lease *Lease
+	name  string
+}
+
+// look takes in a new list and returns what is known of its images: by what name they are used and held. open reports
+// whether something is held that is not there (yet). The lock is not held while all of them are compared.
+func (h *holds) look(images []Image, used *names) (states []ImageState, open bool) {
+	holders := make(map[string][]holder) // by form of a name
+	either := names{short: used.short}   // what an image may be known by
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.mu.known = images
-	leases := h.counting()
-	var forms names // what any of the leases has
-	var buffer []string
-	holders := make(map[string][]*Lease) // by form of a name
-	for _, l := range leases {
-		forms.short = forms.short || l.names.short
-		for form := range l.names.keys {
-			holders[form] = append(holders[form], l)
+	for _, l := range h.counting() {
+		either.short = either.short || l.names.short
+		for form, name := range l.names.keys {
+			holders[form] = append(holders[form], holder{l, name})
 		}
 	}
-	held = make(map[int]string)
+	h.mu.Unlock()
+
+	states = make([]ImageState, len(images))
 	found := make(map[string]bool)
 	means := make(map[*Lease][]string)
+	var buffer []string
 	for i := range images {
+		s := &states[i]
+		s.Image = images[i]
+		buffer = either.forms(buffer[:0], &images[i])
+		s.UsedAs = used.findForm(buffer)
 		if len(holders) == 0 {
-			break
+			continue
 		}
-		buffer = forms.forms(buffer[:0], &images[i])
 		for _, form := range buffer {
-			for _, l := range holders[form] {
+			for _, x := range holders[form] {
 				found[form] = true
-				if name := l.names.keys[form]; held[i] == "" || name < held[i] {
-					held[i] = name
+				if s.HeldAs == "" || x.name < s.HeldAs {
+					s.HeldAs = x.name
 				}
-				means[l] = append(means[l], images[i].ID)
+				means[x.lease] = append(means[x.lease], s.Image.ID)
 			}
 		}
 	}
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	open = slices.ContainsFunc(h.counting(), func(l *Lease) bool { return l.open(found) })
 	for l, ids := range means {
 		for _, id := range ids {
 			l.names.addID(id)
 		}
 	}
-	return held, slices.ContainsFunc(leases, func(l *Lease) bool { return l.open(found) })
+	return states, open
 }
 
 // open reports whether one of the references had none of its forms found.

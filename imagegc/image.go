@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -76,9 +77,30 @@ func merge(images []Image) []Image {
 		was.Size = max(was.Size, image.Size)
 		was.Pinned = was.Pinned || image.Pinned
 	}
-	slices.SortStableFunc(out, func(a, b Image) int {
-		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(b.ID, a.ID), cmp.Compare(b.Handler, a.Handler))
+	return forStatus(out)
+}
+
+// forStatus returns images in the order of the node status. It moves places and not images, which are large.
+func forStatus(images []Image) []Image {
+	type place struct {
+		size uint64
+		at   int
+	}
+	places := make([]place, len(images))
+	for i := range images {
+		places[i] = place{images[i].Size, i}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.size != b.size {
+			return cmp.Compare(b.size, a.size)
+		}
+		x, y := &images[a.at], &images[b.at]
+		return cmp.Or(strings.Compare(y.ID, x.ID), strings.Compare(y.Handler, x.Handler), cmp.Compare(a.at, b.at))
 	})
+	out := make([]Image, len(images))
+	for i, p := range places {
+		out[i] = images[p.at]
+	}
 	return out
 }
 

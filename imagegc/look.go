@@ -122,14 +122,8 @@ func (c *Collector) look(ctx context.Context) (*sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{at: time.Now(), images: images, states: make([]ImageState, len(images))}
-	held, open := c.holds.look(images)
-	s.open = open
-	for i := range images {
-		s.states[i].Image = images[i]
-		s.states[i].UsedAs = used.find(&images[i])
-		s.states[i].HeldAs = held[i]
-	}
+	s := &sight{at: time.Now(), images: images}
+	s.states, s.open = c.holds.look(images, used)
 	var changed bool
 	c.ages, changed = c.ages.next(images, func(i int) bool { return s.states[i].UsedAs != "" || s.states[i].HeldAs != "" }, s.at)
 	c.unsaved = c.unsaved || changed

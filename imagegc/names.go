@@ -20,15 +20,14 @@ const (
 
 // names is a set of image names that can be compared with images.
 type names struct {
-	keys  map[string]string // every form of a name: the name as it was given
-	short bool              // some have no registry
+	keys         map[string]string // every form of a name: the name as it was given
+	repositories map[string]string // those of which any tag is meant
+	lengths      [4]uint64         // which lengths keys have, modulo 256: most of what is looked up is none
+	short        bool              // some have no registry
 }
 
-// The forms that names have among the keys beside themselves. None begins as a reference can.
-const (
-	shortForm      = "*/" // without a registry, with a tag
-	repositoryForm = "@/" // any tag of it
-)
+// shortForm is how a name without a registry, with a tag, is among the keys. No reference begins so.
+const shortForm = "*/"
 
 // add adds a name: an ID, a digest, a reference with or without tag and digest. Schemes that old runtimes put in front
 // (docker-pullable://) do not count. The empty name is nobody's.
@@ -73,7 +72,13 @@ func (n *names) addID(id string) {
 
 // addRepository adds all images of a repository, whatever their tag.
 func (n *names) addRepository(repository string) {
-	n.put(repositoryForm+qualify(repository), repository)
+	if n.repositories == nil {
+		n.repositories = make(map[string]string)
+	}
+	full := qualify(repository)
+	if _, known := n.repositories[full]; !known {
+		n.repositories[full] = repository
+	}
 }
 
 func (n *names) put(form, name string) {
@@ -82,6 +87,7 @@ func (n *names) put(form, name string) {
 	}
 	if _, known := n.keys[form]; !known {
 		n.keys[form] = name
+		n.lengths[len(form)>>6&3] |= 1 << (len(form) & 63)
 	}
 }
 
@@ -94,7 +100,15 @@ func (n *names) find(image *Image) string {
 		return ""
 	}
 	var buffer [maxForms]string
-	for _, form := range n.forms(buffer[:0], image) {
+	return n.findForm(n.forms(buffer[:0], image))
+}
+
+// findForm returns the name in n that has one of the forms, or "".
+func (n *names) findForm(forms []string) string {
+	for _, form := range forms {
+		if n.lengths[len(form)>>6&3]&(1<<(len(form)&63)) == 0 {
+			continue
+		}
 		if name, ok := n.keys[form]; ok {
 			return name
 		}
@@ -135,11 +149,14 @@ func (n *names) forms(out []string, image *Image) []string {
 
 // findRepository returns the repository in n that image is of, or "".
 func (n *names) findRepository(image *Image) string {
+	if len(n.repositories) == 0 {
+		return ""
+	}
 	for _, references := range [][]string{image.RepoTags, image.RepoDigests} {
 		for _, reference := range references {
 			reference, _, _ = strings.Cut(reference, "@")
 			repository, _ := splitTag(reference)
-			if name, ok := n.keys[repositoryForm+qualify(repository)]; ok {
+			if name, ok := n.repositories[qualify(repository)]; ok {
 				return name
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -58,32 +59,37 @@ type PlanInput struct {
 func Plan(in PlanInput) Decisions {
 	d := Decisions{Goal: in.Goal, Now: in.Now}
 	d.measure(in)
-	candidates := make([]*ImageState, 0, len(in.Images))
+	candidates := make([]candidate, 0, len(in.Images))
 	protection := newProtection(in.Policy.Protected)
 	for i := range in.Images {
 		s := &in.Images[i]
 		if kept, keep := keeps(in, protection, s); keep {
 			d.Keep = append(d.Keep, kept)
 		} else {
-			candidates = append(candidates, s)
+			candidates = append(candidates, candidate{s, in.Now.Sub(s.Record.IdleSince()), in.Now.Sub(s.Record.FirstDetected)})
 		}
 	}
 	slices.SortFunc(candidates, order)
 
 	var sizes uint64
-	rest := make([]*ImageState, 0, len(candidates))
-	for _, s := range candidates {
-		if in.Policy.MaxAge > 0 && in.Now.Sub(s.Record.IdleSince()) > in.Policy.MaxAge {
-			d.Remove = append(d.Remove, removal(s, ReasonAge))
-			sizes += s.Image.Size
-			continue
-		}
-		rest = append(rest, s)
+	old := 0 // how many are over MaxAge: the first ones, as it is the order
+	for in.Policy.MaxAge > 0 && old < len(candidates) && candidates[old].idle > in.Policy.MaxAge {
+		s := candidates[old].ImageState
+		d.Remove = append(d.Remove, removal(s, ReasonAge))
+		sizes += s.Image.Size
+		old++
 	}
-	if d.Wanted > 0 {
+	rest := candidates[old:]
+	switch {
+	case in.Goal == GoalUnused:
+		d.Remove = slices.Grow(d.Remove, len(rest))
+	case d.Wanted > 0:
 		d.Spare = make([]Removal, 0, len(rest))
+	default:
+		d.Keep = slices.Grow(d.Keep, len(rest))
 	}
-	for _, s := range rest {
+	for _, c := range rest {
+		s := c.ImageState
 		switch {
 		case in.Goal == GoalUnused:
 			d.Remove = append(d.Remove, removal(s, ReasonUnused))
@@ -107,15 +113,24 @@ func sortKept(kept []Kept) {
 	})
 }
 
+// candidate is an image that may go. Its ages are reckoned once, and from one moment: times with a monotonic clock and
+// times without, which a restart leaves, have no order among themselves.
+type candidate struct {
+	*ImageState
+	idle, age time.Duration
+}
+
 // order is that of removals.
-func order(a, b *ImageState) int {
-	return cmp.Or(
-		a.Record.IdleSince().Compare(b.Record.IdleSince()),
-		a.Record.FirstDetected.Compare(b.Record.FirstDetected),
-		cmp.Compare(b.Image.Size, a.Image.Size),
-		cmp.Compare(a.Image.ID, b.Image.ID),
-		cmp.Compare(a.Image.Handler, b.Image.Handler),
-	)
+func order(a, b candidate) int {
+	switch {
+	case a.idle != b.idle:
+		return cmp.Compare(b.idle, a.idle)
+	case a.age != b.age:
+		return cmp.Compare(b.age, a.age)
+	case a.Image.Size != b.Image.Size:
+		return cmp.Compare(b.Image.Size, a.Image.Size)
+	}
+	return cmp.Or(strings.Compare(a.Image.ID, b.Image.ID), strings.Compare(a.Image.Handler, b.Image.Handler))
 }
 
 func removal(s *ImageState, why RemoveReason) Removal {

@@ -3,15 +3,15 @@
 package imagegc
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 )
 
 // protection is Policy.Protected, ready for use.
 type protection struct {
-	exact        names
-	repositories names
-	globs        []string
+	names
+	globs []string
 }
 
 func newProtection(patterns []string) *protection {
@@ -21,9 +21,9 @@ func newProtection(patterns []string) *protection {
 			p.globs = append(p.globs, pattern)
 			continue
 		}
-		p.exact.add(pattern)
+		p.add(pattern)
 		if _, tag := splitTag(pattern); tag == "" && digestOf(pattern) == "" {
-			p.repositories.addRepository(pattern)
+			p.addRepository(pattern)
 		}
 	}
 	return p
@@ -41,13 +41,8 @@ func validatePattern(pattern string) error {
 
 // by returns the pattern that protects image, or "".
 func (p *protection) by(image *Image) string {
-	if name := p.exact.find(image); name != "" {
+	if name := cmp.Or(p.find(image), p.findRepository(image)); name != "" {
 		return name
-	}
-	if len(p.repositories.keys) > 0 {
-		if name := p.repositories.findRepository(image); name != "" {
-			return name
-		}
 	}
 	for _, glob := range p.globs {
 		if matchesAny(glob, image) {
