@@ -24,7 +24,9 @@ func (r *Runtime) do(ctx context.Context, call Call, id, detail string, act func
 	if err == nil {
 		var goOn bool
 		if goOn, err = f.fault.before(ctx); goOn {
-			err = f.fault.after(ctx, act(&f))
+			err = act(&f)
+			r.note(f.entry, err)
+			err = f.fault.after(ctx, err)
 		}
 	}
 	r.end(f.entry, err)
@@ -38,6 +40,15 @@ func (w *World) begin(call Call, id, detail string) flight {
 	w.mu.journal.add(e)
 	w.mu.Unlock()
 	return flight{entry: e, fault: w.strike(call)}
+}
+
+// note writes down whether the call took effect, which its caller may never
+// learn.
+func (w *World) note(e *Entry, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.Done = err == nil
+	e.DoneAt = time.Since(w.born)
 }
 
 func (w *World) end(e *Entry, err error) {

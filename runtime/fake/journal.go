@@ -23,6 +23,10 @@ type Entry struct {
 	Took time.Duration
 	// Err is what it returned.
 	Err error
+	// Done: the call took effect, at DoneAt, whatever it returned, if it has
+	// returned at all. Things that happen by themselves have neither.
+	Done   bool
+	DoneAt time.Duration
 }
 
 // String is What, with the time before it, in seconds, and what the call took
