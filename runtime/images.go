@@ -36,64 +36,72 @@ const (
 // returns credentials as well.
 type Keyring func(ctx context.Context, pod *v1.Pod, image string) ([]ImageAuth, error)
 
-// imageFailure is why a container's image is not there.
+// imageFailure is why an image is not there.
 type imageFailure struct {
 	reason, cause error
 	retryAt       time.Time
 }
 
+// wanted is an image, and who wants it.
+type wanted struct {
+	container string // its name; "" for the pod as a whole
+	image     string // normalized
+	policy    v1.PullPolicy
+}
+
 // imageKeeper sees to it that images are there. It is the manager's.
 type imageKeeper struct {
-	m       *Manager
-	images  Images
-	keyring Keyring
-	flights *flights
-	backoff *pullBackoff
+	m        *Manager
+	images   Images
+	keyring  Keyring
+	flights  *flights
+	backoff  *pullBackoff
+	attempts attempts // that are not part of a pass
 }
 
 // inspect returns the ID of an image that is here, or "".
-func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, c *v1.Container, image string) (string, *imageFailure) {
-	id, err := k.images.ImageID(ctx, image)
+func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, w wanted) (string, *imageFailure) {
+	id, err := k.images.ImageID(ctx, w.image)
 	if err != nil {
 		if ctx.Err() == nil {
-			k.event(pod, c, v1.EventTypeWarning, EventInspectFailed, fmt.Sprintf("Failed to inspect image %q: %v", image, err))
+			k.event(pod, w, v1.EventTypeWarning, EventInspectFailed, fmt.Sprintf("Failed to inspect image %q: %v", w.image, err))
 		}
-		return "", &imageFailure{reason: ErrImageInspect, cause: fmt.Errorf("inspect image %q: %w", image, err)}
+		return "", &imageFailure{reason: ErrImageInspect, cause: fmt.Errorf("inspect image %q: %w", w.image, err)}
 	}
 	if id != "" {
-		k.event(pod, c, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Container image %q already present on machine", image))
+		k.event(pod, w, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))
 	}
 	return id, nil
 }
 
 // pull fetches an image, unless an earlier failure is too fresh.
-func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, c *v1.Container, image string) (string, *imageFailure) {
-	if at, last := k.backoff.wait(pod.UID, image, time.Now()); !at.IsZero() {
-		cause := fmt.Errorf("back-off pulling image %q: %w", image, last)
+func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, *imageFailure) {
+	if at, last := k.backoff.wait(pod.UID, w.image, time.Now()); !at.IsZero() {
+		cause := fmt.Errorf("back-off pulling image %q: %w", w.image, last)
 		failure := &imageFailure{reason: ErrImagePullBackOff, cause: cause, retryAt: at}
-		k.failed(pod, c, failure)
+		k.failed(pod, w, failure)
 		return "", failure
 	}
-	k.event(pod, c, v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", image))
+	k.event(pod, w, v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", w.image))
 	began := time.Now()
-	id, err := k.fetch(ctx, pod, image)
+	id, err := k.fetch(ctx, pod, w.image)
 	switch {
 	case err == nil:
-		k.backoff.succeeded(pod.UID, image)
-		k.event(pod, c, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Successfully pulled image %q in %s", image, time.Since(began).Round(time.Millisecond)))
+		k.backoff.succeeded(pod.UID, w.image)
+		k.event(pod, w, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Successfully pulled image %q in %s", w.image, time.Since(began).Round(time.Millisecond)))
 		return id, nil
 	case ctx.Err() != nil:
 		return "", &imageFailure{reason: ErrImagePull, cause: context.Cause(ctx)}
 	}
-	k.backoff.failed(pod.UID, image, err, time.Now())
+	k.backoff.failed(pod.UID, w.image, err, time.Now())
 	reason := ErrImagePull
 	for _, known := range []error{ErrRegistryUnavailable, ErrSignatureValidationFailed} {
 		if errors.Is(err, known) {
 			reason = known
 		}
 	}
-	failure := &imageFailure{reason: reason, cause: fmt.Errorf("pull image %q: %w", image, err)}
-	k.failed(pod, c, failure)
+	failure := &imageFailure{reason: reason, cause: fmt.Errorf("pull image %q: %w", w.image, err)}
+	k.failed(pod, w, failure)
 	return "", failure
 }
 
@@ -126,17 +134,21 @@ func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (str
 	return "", errors.Join(errs...)
 }
 
-// failed tells that a pull for c came to nothing.
-func (k *imageKeeper) failed(pod *v1.Pod, c *v1.Container, f *imageFailure) {
+// failed tells that a pull for w came to nothing.
+func (k *imageKeeper) failed(pod *v1.Pod, w wanted, f *imageFailure) {
 	if f.reason == ErrImagePullBackOff {
-		k.event(pod, c, v1.EventTypeNormal, EventBackOff, f.cause.Error())
+		k.event(pod, w, v1.EventTypeNormal, EventBackOff, f.cause.Error())
 		return
 	}
-	k.event(pod, c, v1.EventTypeWarning, EventFailed, "Failed to "+f.cause.Error())
+	k.event(pod, w, v1.EventTypeWarning, EventFailed, "Failed to "+f.cause.Error())
 }
 
-func (k *imageKeeper) event(pod *v1.Pod, c *v1.Container, eventType, reason, message string) {
-	k.m.containerEvent(pod, c.Name, eventType, reason, message)
+func (k *imageKeeper) event(pod *v1.Pod, w wanted, eventType, reason, message string) {
+	if w.container == "" {
+		k.m.podEvent(pod, eventType, reason, message)
+		return
+	}
+	k.m.containerEvent(pod, w.container, eventType, reason, message)
 }
 
 // forget drops what is remembered of a pod that is over.

@@ -17,6 +17,7 @@ import (
 type podImages struct {
 	k      *imageKeeper
 	pod    *v1.Pod
+	found  ImageFound         // nil: nobody wants to know
 	cancel context.CancelFunc // of what prefetch began
 
 	mu struct {
@@ -36,8 +37,8 @@ type outcome struct {
 
 func newOutcome() *outcome { return &outcome{done: make(chan struct{})} }
 
-func (k *imageKeeper) forPass(pod *v1.Pod) *podImages {
-	i := &podImages{k: k, pod: pod}
+func (k *imageKeeper) forPass(req *SyncRequest) *podImages {
+	i := &podImages{k: k, pod: req.Pod, found: req.ImageFound}
 	i.mu.early, i.mu.pulls = make(map[string]*outcome), make(map[string]*outcome)
 	return i
 }
@@ -62,7 +63,7 @@ func (i *podImages) prefetch(ctx context.Context, starts []Start) {
 		i.mu.Unlock()
 		go func() {
 			defer close(o.done)
-			o.id, o.failure = i.find(ctx, c, image)
+			o.id, o.failure = i.find(ctx, wanted{c.Name, image, c.ImagePullPolicy})
 		}()
 	}
 }
@@ -94,42 +95,32 @@ func (i *podImages) ensure(ctx context.Context, c *v1.Container) (string, *image
 	}
 	image, err := NormalizeImage(c.Image)
 	if err != nil {
-		i.k.event(i.pod, c, v1.EventTypeWarning, EventInspectFailed, "Failed to apply default image tag: "+err.Error())
+		i.k.event(i.pod, wanted{container: c.Name}, v1.EventTypeWarning, EventInspectFailed, "Failed to apply default image tag: "+err.Error())
 		return "", &imageFailure{reason: ErrInvalidImageName, cause: err}
 	}
-	return i.find(ctx, c, image)
+	return i.find(ctx, wanted{c.Name, image, c.ImagePullPolicy})
 }
 
-// find looks for the image where the policy says so, and pulls it where it says
-// so.
-func (i *podImages) find(ctx context.Context, c *v1.Container, image string) (string, *imageFailure) {
-	if c.ImagePullPolicy == v1.PullIfNotPresent || c.ImagePullPolicy == v1.PullNever {
-		if id, failure := i.k.inspect(ctx, i.pod, c, image); failure != nil || id != "" {
-			return id, failure
-		}
-	}
-	if c.ImagePullPolicy == v1.PullNever {
-		i.k.event(i.pod, c, v1.EventTypeWarning, EventErrImageNeverPull, fmt.Sprintf("Container image %q is not present with pull policy of Never", image))
-		return "", &imageFailure{reason: ErrImageNeverPull, cause: fmt.Errorf("image %q is not present, and its pull policy is Never", image)}
-	}
-	return i.pull(ctx, c, image)
+// find has the image here, and kept: until who was told of it says that it is.
+func (i *podImages) find(ctx context.Context, w wanted) (string, *imageFailure) {
+	return keep(ctx, w, i.found, func() (string, *imageFailure) { return i.k.obtain(ctx, i.pod, w, i.pull) })
 }
 
 // pull pulls the image for the first container that asks; those who ask meanwhile
 // get what comes of it, and an event that says so.
-func (i *podImages) pull(ctx context.Context, c *v1.Container, image string) (string, *imageFailure) {
+func (i *podImages) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, *imageFailure) {
 	i.mu.Lock()
-	o := i.mu.pulls[image]
+	o := i.mu.pulls[w.image]
 	first := o == nil
 	if first {
 		o = newOutcome()
-		i.mu.pulls[image] = o
+		i.mu.pulls[w.image] = o
 	}
 	i.mu.Unlock()
 	if first {
-		o.id, o.failure = i.k.pull(ctx, i.pod, c, image)
+		o.id, o.failure = i.k.pull(ctx, pod, w)
 		i.mu.Lock()
-		delete(i.mu.pulls, image)
+		delete(i.mu.pulls, w.image)
 		i.mu.Unlock()
 		close(o.done)
 		return o.id, o.failure
@@ -137,9 +128,9 @@ func (i *podImages) pull(ctx context.Context, c *v1.Container, image string) (st
 	<-o.done // it heeds the same ctx
 	switch {
 	case o.failure == nil:
-		i.k.event(i.pod, c, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Container image %q already present on machine", image))
+		i.k.event(pod, w, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))
 	case ctx.Err() == nil:
-		i.k.failed(i.pod, c, o.failure)
+		i.k.failed(pod, w, o.failure)
 	}
 	return o.id, o.failure
 }

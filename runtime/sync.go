@@ -30,6 +30,9 @@ type SyncRequest struct {
 	// containers are still under way. It is called by SyncPod's own goroutine.
 	// Defaults to nobody.
 	Progress func(status *PodStatus, done []Step)
+	// ImageFound is told of the image of each container that is about to be
+	// created. Defaults to nobody.
+	ImageFound ImageFound
 }
 
 // maxPasses bounds one SyncPod. A pod needs about one pass for each sidecar; what
@@ -116,7 +119,7 @@ type pass struct {
 
 func (p *pass) run(ctx context.Context) {
 	if p.m.images != nil {
-		p.images = p.m.images.forPass(p.pod)
+		p.images = p.m.images.forPass(p.req)
 	}
 	if p.actions.KillPod && !p.killPod(ctx) {
 		return

@@ -163,7 +163,7 @@ func (c *crew) look(ctx context.Context) {
 	}
 	side := &pass{m: p.m, req: p.req, pod: p.pod, status: status, sandbox: p.sandbox, ips: p.ips}
 	if p.m.images != nil {
-		side.images = p.m.images.forPass(p.pod)
+		side.images = p.m.images.forPass(p.req)
 	}
 	for _, k := range actions.Kill {
 		if ref, ok := Find(p.pod, k.Name); ok && ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
