@@ -66,6 +66,7 @@ type Runtime struct {
 		lost      map[string]bool                // starts whose outcome is not known, see stop.go
 		neverRan  map[string]bool                // exited containers: whether they never ran
 		askAgain  map[string]time.Time           // exited containers that could not be looked at
+		mounted   map[string][]string            // images that containers have mounted, by container ID
 
 		imagesByID map[string]*api.Image // what they are, not whether they are there; never written
 	}
@@ -115,6 +116,7 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 	r.mu.lost = make(map[string]bool)
 	r.mu.neverRan = make(map[string]bool)
 	r.mu.askAgain = make(map[string]time.Time)
+	r.mu.mounted = make(map[string][]string)
 	r.mu.imagesByID = make(map[string]*api.Image)
 	if r.node, err = lookAtNode(opts); err == nil {
 		r.info, err = r.probe(ctx)

@@ -22,8 +22,8 @@ type Images interface {
 	// One that is not there is no error.
 	RemoveImage(ctx context.Context, ref string) error
 	// ImagesInUse names the image of every container, also of those that no agent
-	// made, in all ways that the runtime knows; "" stands for one whose image it
-	// does not say. Images that are mounted as volumes are not among them.
+	// made, in all ways that the runtime knows, and the images that they have
+	// mounted; "" stands for a container whose image it does not say.
 	ImagesInUse(ctx context.Context) ([]string, error)
 	// ImageFsInfo returns the use of the file systems that hold images.
 	ImageFsInfo(ctx context.Context) ([]FsUsage, error)
@@ -159,5 +159,9 @@ func (r *Runtime) ImagesInUse(ctx context.Context) ([]string, error) {
 			names = append(names, "")
 		}
 	}
-	return names, nil
+	mounted, err := r.mountedImages(ctx, containers)
+	if err != nil {
+		return nil, err
+	}
+	return append(names, mounted...), nil
 }

@@ -34,6 +34,7 @@ func (r *Runtime) containerStatus(ctx context.Context, id string) (*api.Containe
 	if answer.GetStatus().GetId() == "" || answer.GetStatus().GetMetadata() == nil {
 		return nil, &CallError{Call: "ContainerStatus", Message: "the runtime answered without a status"}
 	}
+	r.learnMounts(answer.GetStatus())
 	return answer.GetStatus(), nil
 }
 
@@ -98,6 +99,11 @@ func (r *Runtime) sweep(sandboxes []*api.PodSandbox, containers []*api.Container
 	for id := range r.mu.askAgain {
 		if !ids[id] {
 			delete(r.mu.askAgain, id)
+		}
+	}
+	for id := range r.mu.mounted {
+		if !ids[id] {
+			delete(r.mu.mounted, id)
 		}
 	}
 	r.mu.Unlock()

@@ -48,8 +48,13 @@ func TestImageVolume(t *testing.T) {
 		runtime.Mount{Name: "content", Image: image, ContainerPath: "/content"},
 		runtime.Mount{Name: "content", Image: image, ImageSubPath: "dir", ContainerPath: "/part"},
 	)
+	id, err := n.rt.ImageID(t.Context(), image)
+	require.NoError(t, err)
 	n.start(p)
 	assert.Equal(t, "content\ncontent\nread-only\nend\n", n.output(n.ended(p)))
+	names, err := n.rt.ImagesInUse(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, names, id, "for as long as there is the container")
 }
 
 // What is mounted below a read-only mount is read-only where it is asked for, and
