@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package crashtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// errNoTrace says that this system does not let a process trace its own child.
+var errNoTrace = errors.New("ptrace is not permitted here")
+
+// verdict is what becomes of a victim at a boundary.
+type verdict int
+
+const (
+	goOn verdict = iota
+	killBefore
+	killAfter
+)
+
+// call is a system call that a thread of the victim is about to make.
+type call struct {
+	thread int
+	nr     uint64
+	args   [6]uint64
+}
+
+// tracer runs one victim. Its functions are called while the thread in question stands still; the others go on.
+type tracer struct {
+	// told is told of marks, judge decides at boundaries.
+	told  func(m mark, a, b int)
+	judge func(call) verdict
+
+	pid     int
+	known   map[int]bool // threads that have had their first stop
+	last    int          // the thread at whose next stop the victim is killed; 0: none
+	at      string
+	killed  bool
+	expired bool
+}
+
+// patience is how long a victim may take; one that hangs is a failure.
+const patience = 90 * time.Second
+
+// run starts the program and returns when no thread of it is left.
+func (tr *tracer) run(program string, env []string, output *os.File) (unix.WaitStatus, error) {
+	// Only the thread that began to trace may go on with it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	process, err := os.StartProcess(program, []string{program}, &os.ProcAttr{
+		Env: env, Files: []*os.File{nil, output, output}, Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errNoTrace, err)
+	}
+	tr.pid, tr.known = process.Pid, map[int]bool{process.Pid: true}
+	defer process.Release()
+	if _, err := tr.wait(tr.pid); err != nil {
+		return 0, err
+	}
+	const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACESYSGOOD
+	if err := unix.PtraceSetOptions(tr.pid, options); err != nil {
+		tr.kill()
+		return 0, fmt.Errorf("%w: %w", errNoTrace, err)
+	}
+	hung := make(chan struct{})
+	timer := time.AfterFunc(patience, func() {
+		close(hung)
+		_ = process.Kill() // through its pidfd: never another process
+	})
+	defer timer.Stop()
+	_ = unix.PtraceCont(tr.pid, 0)
+	status, err := tr.loop()
+	select {
+	case <-hung:
+		tr.expired = true
+	default:
+	}
+	return status, err
+}
+
+// event is a change of a thread.
+type event struct {
+	thread int
+	status unix.WaitStatus
+}
+
+// wait returns the next event of a thread; of any that this thread traces, if it is -1.
+func (tr *tracer) wait(thread int) (event, error) {
+	for {
+		var status unix.WaitStatus
+		tid, err := unix.Wait4(thread, &status, unix.WALL|unix.WNOTHREAD, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return event{}, fmt.Errorf("wait for the victim: %w", err)
+		}
+		return event{tid, status}, nil
+	}
+}
+
+func (tr *tracer) loop() (unix.WaitStatus, error) {
+	for {
+		e, err := tr.wait(-1)
+		if err != nil {
+			return 0, err
+		}
+		if e.status.Exited() || e.status.Signaled() {
+			if e.thread == tr.pid { // the kernel reports it when no other is left
+				return e.status, nil
+			}
+			continue
+		}
+		if err := tr.stopped(e); err != nil {
+			tr.kill()
+			return 0, err
+		}
+	}
+}
+
+// stopped deals with one stop, and lets the thread go on.
+func (tr *tracer) stopped(e event) error {
+	first := !tr.known[e.thread]
+	tr.known[e.thread] = true
+	signal := e.status.StopSignal()
+	switch {
+	case signal == unix.SIGTRAP && e.status.TrapCause() == unix.PTRACE_EVENT_SECCOMP:
+		return tr.boundary(e.thread)
+	case signal == unix.SIGTRAP|0x80:
+		if e.thread == tr.last {
+			tr.kill()
+		}
+		signal = 0
+	case signal == unix.SIGTRAP && e.status.TrapCause() > 0, first && signal == unix.SIGSTOP:
+		signal = 0
+	}
+	_ = unix.PtraceCont(e.thread, int(signal)) // a thread that was killed meanwhile is none to go on
+	return nil
+}
+
+func (tr *tracer) boundary(thread int) error {
+	c, err := callOf(thread)
+	if errors.Is(err, unix.ESRCH) {
+		return nil // killed
+	}
+	if err != nil {
+		return fmt.Errorf("%w: PTRACE_GET_SYSCALL_INFO (Linux 5.3): %w", errNoTrace, err)
+	}
+	if c.nr == markCall {
+		if !tr.killed && c.args[0]&^0xff == markMagic {
+			tr.told(mark(c.args[0]&0xff), int(c.args[1]), int(c.args[2]))
+		}
+		_ = unix.PtraceCont(thread, 0)
+		return nil
+	}
+	if tr.killed || tr.last != 0 {
+		_ = unix.PtraceCont(thread, 0)
+		return nil
+	}
+	switch tr.judge(c) {
+	case killBefore:
+		tr.at = "before " + c.String()
+		tr.kill()
+	case killAfter:
+		tr.at = "after " + c.String()
+		tr.last = thread
+		_ = unix.PtraceSyscall(thread, 0)
+	default:
+		_ = unix.PtraceCont(thread, 0)
+	}
+	return nil
+}
+
+// kill is kill -9. The threads that stand still do not do what they were about to.
+func (tr *tracer) kill() {
+	tr.killed = true
+	_ = unix.Kill(tr.pid, unix.SIGKILL)
+}
+
+// callOf asks what a thread at an entry is about to do.
+func callOf(thread int) (call, error) {
+	// struct ptrace_syscall_info: op, arch, two pointers, then the number and the arguments.
+	var info struct {
+		op, _   uint32
+		_, _    uint64
+		nr      uint64
+		args    [6]uint64
+		data, _ uint32
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(thread), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	if errno != 0 {
+		return call{}, errno
+	}
+	return call{thread, info.nr, info.args}, nil
+}
+
+// paths are the arguments that are, by system call.
+var paths = map[uint64][]int{
+	unix.SYS_OPENAT: {1}, unix.SYS_OPENAT2: {1}, unix.SYS_READLINKAT: {1}, unix.SYS_STATX: {1}, unix.SYS_MKDIRAT: {1}, unix.SYS_UNLINKAT: {1},
+	unix.SYS_FCHMODAT: {1}, unix.SYS_FCHMODAT2: {1}, unix.SYS_FCHOWNAT: {1}, unix.SYS_SYMLINKAT: {0, 2}, unix.SYS_LINKAT: {1, 3},
+	unix.SYS_RENAMEAT: {1, 3}, unix.SYS_RENAMEAT2: {1, 3}, unix.SYS_MOUNT: {0, 1}, unix.SYS_UMOUNT2: {0},
+}
+
+// folders are the arguments that are open files, by system call, unless it is the first.
+var folders = map[uint64]int{unix.SYS_SYMLINKAT: 1, unix.SYS_MOUNT: -1, unix.SYS_UMOUNT2: -1, unix.SYS_STATFS: -1}
+
+// String says what is called on what, for people.
+func (c call) String() string {
+	words := []string{callName(c.nr)}
+	fd, special := folders[c.nr]
+	if !special {
+		fd = 0
+	}
+	if fd >= 0 {
+		words = append(words, c.file(fd))
+	}
+	for _, i := range paths[c.nr] {
+		words = append(words, c.text(i))
+	}
+	return strings.Join(words, " ")
+}
+
+// file is the path of the open file that an argument is.
+func (c call) file(i int) string {
+	if int32(c.args[i]) == unix.AT_FDCWD {
+		return ""
+	}
+	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", c.thread, int32(c.args[i])))
+	return name
+}
+
+// text is the string that an argument points to.
+func (c call) text(i int) string {
+	buf := make([]byte, 256)
+	local := []unix.Iovec{{Base: &buf[0]}}
+	local[0].SetLen(len(buf))
+	n, err := unix.ProcessVMReadv(c.thread, local, []unix.RemoteIovec{{Base: uintptr(c.args[i]), Len: len(buf)}}, 0)
+	if err != nil {
+		return "?"
+	}
+	text, _, _ := bytes.Cut(buf[:n], []byte{0})
+	return string(text)
+}

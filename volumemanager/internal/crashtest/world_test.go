@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package crashtest
+
+import (
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
+)
+
+// podState is what is known of a pod without asking an agent.
+type podState struct {
+	n int
+	// gone: an agent was told, or found out, that the pod is no more. removed: it said that nothing is left.
+	gone, removed bool
+	// started: a container runs. Since then it holds on to the folders of its volumes, and to what its parts showed.
+	started bool
+	folders map[string]inode
+	parts   map[string]string
+	// version is the last one that an agent said to be there.
+	version int
+}
+
+type inode struct{ dev, ino uint64 }
+
+func inodeOf(path string) (inode, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return inode{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return inode{uint64(st.Dev), st.Ino}, nil
+}
+
+// world is everything but the agents: what pods there shall be, containers, objects, the driver, and the user's files.
+type world struct {
+	place
+	random *rand.Rand
+	driver *driver
+	// precious are the user's files, baseline is what was mounted before the first agent.
+	precious map[string]string
+	baseline []string
+	// version is the newest that agents were told of.
+	version int
+	pods    map[int]*podState
+	next    int
+	// phase is that of the agent that runs.
+	phase phase
+	// faults are what went wrong while an agent ran.
+	faults []error
+}
+
+func newWorld(t *testing.T, random *rand.Rand) *world {
+	t.Helper()
+	// In the longest of its paths, the socket's, there are less than 100 bytes.
+	dir, err := os.MkdirTemp("", "crash")
+	require.NoError(t, err)
+	dir, err = filepath.EvalSymlinks(dir)
+	require.NoError(t, err)
+	_, none := mount.Detect().(mount.None)
+	w := &world{random: random, pods: map[int]*podState{}, version: 1, place: place{
+		Root: filepath.Join(dir, "root"), Precious: filepath.Join(dir, "precious"), Socket: filepath.Join(dir, "csi.sock"), Mounts: !none,
+	}}
+	t.Cleanup(func() { w.close(t, dir) })
+	require.NoError(t, os.Mkdir(w.Root, 0o750))
+	for _, top := range []string{w.host(), w.local(), filepath.Join(w.csi(), "volumes", handle)} {
+		require.NoError(t, os.MkdirAll(filepath.Join(top, "folder", "deeper"), 0o755))
+		for _, name := range []string{"data", "folder/data", "folder/deeper/data"} {
+			require.NoError(t, os.WriteFile(filepath.Join(top, name), []byte("precious "+filepath.Join(top, name)), 0o644))
+		}
+	}
+	w.precious, err = readTree(w.Precious)
+	require.NoError(t, err)
+	w.baseline = w.mounted(t)
+	w.driver = startDriver(t, w.place)
+	return w
+}
+
+// close takes the world away. Where mounts are left, so are the folders they are in.
+func (w *world) close(t *testing.T, dir string) {
+	if w.driver != nil {
+		w.driver.stop()
+	}
+	if left := mountsAtOrBelow(w.mounted(t), dir); len(left) > 0 {
+		t.Errorf("left mounted: %q", left)
+		slices.Reverse(left)
+		for _, target := range left {
+			_ = unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		}
+		if left = mountsAtOrBelow(w.mounted(t), dir); len(left) > 0 {
+			t.Errorf("cannot be taken away: %q", left)
+			return
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// mounted returns the mount points of the kernel's table, in its order.
+func (w *world) mounted(t *testing.T) []string {
+	t.Helper()
+	all, err := mount.Points()
+	require.NoError(t, err)
+	return all
+}
+
+func mountsAtOrBelow(all []string, dir string) []string {
+	var out []string
+	for _, target := range all {
+		if target == dir || strings.HasPrefix(target, dir+"/") {
+			out = append(out, target)
+		}
+	}
+	return out
+}
+
+// who returns the numbers of the pods of which f says so, in order.
+func (w *world) who(f func(*podState) bool) []int {
+	var out []int
+	for _, n := range slices.Sorted(maps.Keys(w.pods)) {
+		if f(w.pods[n]) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// plan is what the next agent finds, and nothing more to do.
+func (w *world) plan() plan {
+	return plan{
+		place: w.place, Version: w.version,
+		Alive:   w.who(func(p *podState) bool { return !p.gone }),
+		Started: w.who(func(p *podState) bool { return !p.gone && p.started }),
+		Gone:    w.who(func(p *podState) bool { return p.gone && !p.removed }),
+	}
+}
+
+// mostPods is how many pods there are at a time.
+const mostPods = 3
+
+// invent returns a plan with a step that leads to a phase, if that is possible now.
+func (w *world) invent(aim phase) plan {
+	// The cluster does not wait for agents to take a pod away.
+	for _, n := range w.who(func(p *podState) bool { return !p.gone }) {
+		if w.random.IntN(12) == 0 {
+			w.pods[n].gone = true
+		}
+	}
+	p := w.plan()
+	p.Boundaries = changes
+	if w.random.IntN(4) == 0 {
+		p.Boundaries = everything
+	}
+	if aim == reconstruction {
+		aim = phase(1 + w.random.IntN(int(phases)-1))
+	}
+	switch {
+	case len(p.Alive) == 0:
+		aim = mounting
+	case aim == mounting && len(p.Alive) >= mostPods:
+		aim = unmounting
+	}
+	p.Step = aim
+	switch aim {
+	case mounting:
+		for range 1 + w.random.IntN(min(2, mostPods-len(p.Alive))) {
+			w.next++
+			w.pods[w.next] = &podState{n: w.next}
+			p.Pods = append(p.Pods, w.next)
+		}
+	case unmounting:
+		p.Pods = slices.Clone(p.Alive)
+		w.random.Shuffle(len(p.Pods), func(i, j int) { p.Pods[i], p.Pods[j] = p.Pods[j], p.Pods[i] })
+		p.Pods = p.Pods[:1+w.random.IntN(len(p.Pods))]
+	}
+	return p
+}
+
+// end returns the plan of an agent for which all pods are gone.
+func (w *world) end() plan {
+	for _, p := range w.pods {
+		p.gone = true
+	}
+	return w.plan()
+}
+
+// told is told what an agent says, which stands still meanwhile.
+func (w *world) told(m mark, a, b int) {
+	switch m {
+	case markPhase:
+		w.phase = phase(a)
+	case markBegin:
+		w.version = max(w.version, a)
+	case markUp:
+		w.pods[a].version = b
+	case markStart:
+		if err := w.start(w.pods[a]); err != nil {
+			w.faults = append(w.faults, err)
+		}
+	case markGone:
+		w.pods[a].gone = true
+	case markRemoved:
+		w.pods[a].removed = true
+	}
+}
+
+// start is the start of a container: it writes to what it may write to, and holds on to its volumes.
+func (w *world) start(p *podState) error {
+	p.folders, p.parts = map[string]inode{}, map[string]string{}
+	for _, v := range w.volumes() {
+		dir := v.path(w.place, p.n)
+		at, err := inodeOf(dir)
+		if err != nil {
+			return err
+		}
+		p.folders[v.name] = at
+		if !v.writable() {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "some", "folder"), 0o755); err != nil {
+			return err
+		}
+		for _, name := range []string{"data", "some/folder/data"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(v.scribble(p.n)), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range w.parts(p.n) {
+		name := partOf(r)
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		p.parts[name] = string(data)
+	}
+	p.started = true
+	return nil
+}
+
+// readTree returns what is in the files below a folder, and "" for folders. What belongs to inline volumes, which come
+// and go, is not in it.
+func readTree(top string) (map[string]string, error) {
+	out := map[string]string{}
+	err := filepath.WalkDir(top, func(name string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), "csi-"):
+			return filepath.SkipDir
+		case d.IsDir():
+			out[name] = ""
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		out[name] = string(data)
+		return err
+	})
+	return out, err
+}
