@@ -34,11 +34,12 @@ type Agent struct {
 	log     *zap.Logger
 	runtime runtime.Runtime
 
-	pods     *pods         // what should run
-	index    *mirror.Index // what should run, and how the API server shows it
-	statuses *statuses     // what is
-	failures *failures     // how pod calls failed last
-	volumes  *volumes      // what it mounts
+	pods         *pods         // what should run
+	index        *mirror.Index // what should run, and how the API server shows it
+	statuses     *statuses     // what is
+	failures     *failures     // how pod calls failed last
+	volumes      *volumes      // what it mounts
+	volumeImages *volumeImages // and which images that is
 
 	queue     *podconfig.Queue
 	readiness *podconfig.Readiness
@@ -86,6 +87,7 @@ func New(opts Options) (*Agent, error) {
 		pods:         newPods(),
 		statuses:     newStatuses(opts.Status),
 		failures:     newFailures(),
+		volumeImages: newVolumeImages(),
 		leftovers:    newLeftovers(),
 		queue:        podconfig.NewQueue(),
 		housekeeping: make(chan struct{}, 1),
@@ -119,11 +121,16 @@ func (a *Agent) wire() error {
 	if err != nil {
 		return err
 	}
+	keyring, err := a.newKeyring()
+	if err != nil {
+		return err
+	}
 	if a.manager, err = runtime.New(runtime.Options{
 		Runtime:             a.runtime,
 		Generator:           generator,
 		Events:              a.opts.Events,
 		Backoff:             a.opts.Backoff,
+		Keyring:             keyring,
 		MaxConcurrentStarts: a.opts.MaxConcurrentStarts,
 		Logger:              a.log,
 	}); err != nil {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/imagegc"
+	"github.com/keelson-dev/keelson/runtime"
 )
 
 // ImageGC says how images are collected. Images, InUse and Disk are required.
@@ -41,7 +42,7 @@ func (a *Agent) newImages() (*imagegc.Collector, error) {
 		Images: o.Images, InUse: a.inUse(), Disk: o.Disk,
 		Policy: o.Policy, DryRun: o.DryRun, Store: o.Store, Interval: o.Interval,
 		OnRemoved: a.opts.Observer.ImageRemoved,
-		OnPass:    func(r imagegc.Result, err error) { a.imagesCollected(r, err) },
+		OnPass:    func(r imagegc.Result, _ error) { a.imagesCollected(r) }, // it has logged its error
 		Events: imagegc.EventFunc(func(eventType, reason, message string) {
 			a.opts.Events.Event(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.opts.NodeName}, eventType, reason, message)
 		}),
@@ -60,23 +61,40 @@ func (a *Agent) inUse() imagegc.InUse {
 			return nil, fmt.Errorf("images of containers: %w", err)
 		}
 		// Pods that have left their source have their volumes until they have ended.
-		for _, pod := range slices.Concat(a.pods.all(), a.statuses.all()) {
-			for i := range pod.Spec.Volumes {
-				if image := pod.Spec.Volumes[i].Image; image != nil && image.Reference != "" {
-					names = append(names, image.Reference)
-				}
-			}
-		}
-		return names, nil
+		return append(names, a.volumeImages.inUse(slices.Concat(a.pods.all(), a.statuses.all()))...), nil
 	})
+}
+
+// held keeps images from being collected until release. The zero value keeps
+// nothing: nobody collects.
+type held struct {
+	lease *imagegc.Lease
+	// found tells the collector which image a reference is; it fits
+	// runtime.ImageFound.
+	found runtime.ImageFound
+}
+
+func (h held) release() {
+	if h.lease != nil {
+		h.lease.Release()
+	}
+}
+
+// holdImages keeps what the references mean, and come to mean.
+func (a *Agent) holdImages(ctx context.Context, references ...string) (held, error) {
+	if a.images == nil {
+		return held{}, nil
+	}
+	lease, err := a.images.Hold(ctx, references...)
+	if err != nil {
+		return held{}, err
+	}
+	return held{lease, func(ctx context.Context, _, id string) (bool, error) { return lease.Resolved(ctx, id) }}, nil
 }
 
 // hold keeps a pod's images from being collected while it is synced: between the
 // look for an image and the container that uses it.
-func (a *Agent) hold(ctx context.Context, pod *v1.Pod) (release func(), err error) {
-	if a.images == nil {
-		return func() {}, nil
-	}
+func (a *Agent) hold(ctx context.Context, pod *v1.Pod) (held, error) {
 	var references []string
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -91,22 +109,15 @@ func (a *Agent) hold(ctx context.Context, pod *v1.Pod) (release func(), err erro
 			references = append(references, image.Reference)
 		}
 	}
-	lease, err := a.images.Hold(ctx, references...)
-	if err != nil {
-		return nil, err
-	}
-	return lease.Release, nil
+	return a.holdImages(ctx, references...)
 }
 
 // imagesCollected logs a pass that did, or would do, something.
-func (a *Agent) imagesCollected(r imagegc.Result, err error) {
+func (a *Agent) imagesCollected(r imagegc.Result) {
 	if r.DryRun && len(r.Plan.Remove) > 0 {
 		a.log.Info("images would be removed", zap.String("plan", r.Plan.String()))
 	}
 	for _, removed := range r.Removed {
 		a.log.Info("image removed", zap.String("image", removed.Image.Name()), zap.String("reason", string(removed.Reason)))
-	}
-	if err != nil {
-		a.log.Warn("images were not collected as wanted", zap.Error(err))
 	}
 }

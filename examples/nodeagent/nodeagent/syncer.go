@@ -115,11 +115,11 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		return false, err
 	}
 	a.register(pod)
-	release, err := a.hold(ctx, pod)
+	images, err := a.hold(ctx, pod)
 	if err != nil {
 		return false, err
 	}
-	defer release()
+	defer images.release()
 	if err := a.volumes.setUp(ctx, pod); err != nil {
 		return false, err
 	}
@@ -135,6 +135,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 			s.note(pod.UID, steps)
 			s.publish(pod, status, podstatus.StageSync, nil)
 		},
+		ImageFound: images.found,
 	})
 	s.note(pod.UID, result.Steps)
 	s.noteResize(pod.UID, result)

@@ -255,7 +255,7 @@ func (v *volumes) mounts(ctx context.Context, pod *v1.Pod, container *v1.Contain
 		var err error
 		switch {
 		case mounted.Path == "":
-			err = asImage(&out, pod, m)
+			err = v.agent.asImage(ctx, &out, pod, m)
 		case m.SubPath != "":
 			out.HostPath, err = v.subpaths.Prepare(ctx, subpath.Request{
 				Place:  volumemanager.Place{Root: v.agent.opts.Root, PodUID: pod.UID, Plugin: v.nameOf(pod, m.Name), Inner: mounted.Inner},
@@ -283,42 +283,6 @@ func (v *volumes) nameOf(pod *v1.Pod, name string) string {
 		}
 	}
 	return "kubernetes.io/claim"
-}
-
-// asImage makes out the mount of an image, which the runtime finds by itself.
-func asImage(out *runtime.Mount, pod *v1.Pod, m *v1.VolumeMount) error {
-	for i := range pod.Spec.Volumes {
-		vol := &pod.Spec.Volumes[i]
-		if vol.Name != m.Name || vol.Image == nil {
-			continue
-		}
-		ref, err := runtime.NormalizeImage(vol.Image.Reference)
-		out.Image, out.ImageSubPath, out.ReadOnly = ref, m.SubPath, true
-		return err
-	}
-	return errors.New("it has no path")
-}
-
-// ensureImage has the image of a volume on the node.
-func (a *Agent) ensureImage(ctx context.Context, _ *v1.Pod, vol *v1.ImageVolumeSource) error {
-	images, ok := a.runtime.(runtime.Images)
-	if !ok {
-		return volumemanager.Terminal(image.ErrUnsupported)
-	}
-	ref, err := runtime.NormalizeImage(vol.Reference)
-	if err != nil {
-		return volumemanager.Terminal(err)
-	}
-	if vol.PullPolicy != v1.PullAlways {
-		if id, err := images.ImageID(ctx, ref); err != nil || id != "" {
-			return err
-		}
-		if vol.PullPolicy == v1.PullNever {
-			return fmt.Errorf("image %q: %w", ref, runtime.ErrImageNeverPull)
-		}
-	}
-	_, err = images.PullImage(ctx, ref, nil)
-	return err
 }
 
 // tearDown returns when nothing of the pod's volumes is left. Nothing of the pod

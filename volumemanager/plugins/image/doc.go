@@ -16,5 +16,5 @@
 //
 // Nothing is made on the node, there is no goroutine. Differences from the kubelet (1.36): the image is made sure of
 // once per set-up and not on each sync, so that there is one event instead of one per second (issue 138655); a volume
-// found after a restart needs no spec to be torn down.
+// found after a restart needs no spec to be torn down, and is not pulled again while its image is here.
 package image

@@ -72,6 +72,11 @@ func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 	if want.Reference == "" {
 		return fail(volumemanager.Terminal(errors.New("image volume without a reference")))
 	}
+	if m.Reconstructed && want.PullPolicy == v1.PullAlways {
+		again := *want // what may be in use must not depend on a registry
+		again.PullPolicy = v1.PullIfNotPresent
+		want = &again
+	}
 	if !m.Remount {
 		if err := p.images.EnsureImage(ctx, m.Pod, want); err != nil {
 			return fail(fmt.Errorf("image %q: %w", want.Reference, classified(err)))

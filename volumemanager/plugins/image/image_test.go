@@ -63,6 +63,24 @@ func TestUpstream138655ImageIsEnsuredOncePerSetUp(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
+// A restart of the agent does not make pods depend on a registry.
+func TestVolumeOfBeforeIsNotPulledAgain(t *testing.T) {
+	always := volumemanager.Spec{Volume: &v1.Volume{Name: "tools", VolumeSource: v1.VolumeSource{
+		Image: &v1.ImageVolumeSource{Reference: "localhost/tools:1", PullPolicy: v1.PullAlways},
+	}}}
+	var policies []v1.PullPolicy
+	p := plugin(t, image.EnsurerFunc(func(_ context.Context, _ *v1.Pod, v *v1.ImageVolumeSource) error {
+		policies = append(policies, v.PullPolicy)
+		return nil
+	}))
+	m := mountOf(always)
+	for _, m.Reconstructed = range []bool{false, true, false} {
+		_, err := p.SetUp(t.Context(), m)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []v1.PullPolicy{v1.PullAlways, v1.PullIfNotPresent, v1.PullAlways}, policies)
+}
+
 func TestErrorsHaveAClassAndNames(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
