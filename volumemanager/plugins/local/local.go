@@ -105,8 +105,12 @@ func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 	if err != nil {
 		return out, err
 	}
-	if _, mounted, err := p.mounter.At(m.Dir()); err != nil || mounted {
-		return out, err
+	options := append([]string{"bind"}, m.Spec.PV.Spec.MountOptions...)
+	if ro {
+		options = append(options, "ro")
+	}
+	if have, mounted, err := p.mounter.At(m.Dir()); err != nil || mounted {
+		return out, errors.Join(err, p.restrict(ctx, have, options))
 	}
 	if _, err := os.Readlink(m.Dir()); err == nil {
 		return out, nil // set up by an agent that cannot mount
@@ -126,15 +130,28 @@ func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 		return out, tree.Cause(err)
 	}
 	dir.Close()
-	options := append([]string{"bind"}, m.Spec.PV.Spec.MountOptions...)
-	if ro {
-		options = append(options, "ro")
-	}
 	err = p.mounter.Mount(ctx, mount.Request{Source: source, Target: m.Dir(), Options: options})
 	if errors.Is(err, mount.ErrUnsupported) {
 		return out, link(m.Place, source)
 	}
 	return out, err
+}
+
+// restricting are the options that a bind mount gets in a second step.
+var restricting = []string{"ro", "nosuid", "nodev", "noexec"}
+
+// restrict gives what is mounted the options that it lacks: an agent was killed after it bound the folder, and before
+// it made it read-only. What is bound stays.
+func (p *Plugin) restrict(ctx context.Context, have mount.Info, options []string) error {
+	has := strings.Split(have.Options, ",")
+	if !slices.ContainsFunc(options, func(o string) bool { return slices.Contains(restricting, o) && !slices.Contains(has, o) }) {
+		return nil
+	}
+	err := p.mounter.Mount(ctx, mount.Request{Target: have.Target, Options: append([]string{"remount"}, options...)})
+	if errors.Is(err, mount.ErrUnsupported) {
+		return nil // mounted by an agent that could
+	}
+	return err
 }
 
 // source returns the folder that is to be bound.

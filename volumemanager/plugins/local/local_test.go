@@ -83,6 +83,32 @@ func TestReadOnlyAndMountOptions(t *testing.T) {
 	require.NoError(t, p.TearDown(t.Context(), unmountOf(m)))
 }
 
+// TestKilledBetweenBindAndFlags: the kernel binds first, and makes the mount read-only then. An agent that was killed in
+// between left it writable, and the next one took it for done.
+func TestKilledBetweenBindAndFlags(t *testing.T) {
+	mounter := mounttest.Need(t)
+	volume := pv(t.TempDir())
+	volume.Spec.MountOptions = []string{"noexec", "nosuid"}
+	m := mountOf(t, mounttest.Dir(t), "uid", volume)
+	m.Spec.ReadOnly, m.Reconstructed = true, true
+	require.NoError(t, os.MkdirAll(m.Dir(), 0o750))
+	require.NoError(t, mounter.Mount(t.Context(), mount.Request{Source: volume.Spec.Local.Path, Target: m.Dir(), Options: []string{"bind"}}))
+	p := plugin(t, local.Options{})
+	before, _, err := mounter.At(m.Dir())
+	require.NoError(t, err)
+	for range 2 {
+		_, err = p.SetUp(t.Context(), m)
+		require.NoError(t, err)
+		require.ErrorIs(t, os.WriteFile(filepath.Join(m.Dir(), "x"), nil, 0o600), syscall.EROFS)
+		info, _, err := mounter.At(m.Dir())
+		require.NoError(t, err)
+		assert.Contains(t, info.Options, "nosuid,noexec")
+		assert.Equal(t, before.Root, info.Root)
+	}
+	require.NoError(t, p.TearDown(t.Context(), unmountOf(m)))
+	assert.Empty(t, mounttest.Below(t, m.Root), "it was not mounted once more")
+}
+
 func TestFSGroupOfTheFirstPodOnly(t *testing.T) {
 	mounttest.Need(t)
 	dir := t.TempDir()

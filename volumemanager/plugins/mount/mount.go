@@ -38,7 +38,8 @@ type Request struct {
 	// Type is the file system's; unused for a bind mount.
 	Type string
 	// Options are as in fstab: flags of mounts (ro, nosuid, nodev, noexec, noatime…), bind and rbind, and the
-	// file system's own.
+	// file system's own. With remount and bind, what is mounted at the target gets the flags, too; it keeps those that
+	// restrict it.
 	Options []string
 }
 

@@ -78,7 +78,13 @@ func TestBind(t *testing.T) {
 	require.True(t, mounted)
 	assert.Contains(t, info.Options, "noexec")
 	assert.True(t, strings.HasSuffix(info.Root, "/source"), info.Root)
+	require.NoError(t, m.Mount(t.Context(), mount.Request{Target: target, Options: []string{"remount", "bind", "nosuid"}}))
+	info, _, err = m.At(target)
+	require.NoError(t, err)
+	assert.Contains(t, info.Options, "ro,nosuid,noexec", "what restricts it stays")
+	require.Error(t, m.Mount(t.Context(), mount.Request{Target: source, Options: []string{"remount", "bind", "nosuid"}}), "not mounted")
 	require.NoError(t, m.Unmount(t.Context(), target))
+	assert.Empty(t, mounttest.Below(t, dir), "a remount is no further mount")
 	require.FileExists(t, filepath.Join(source, "data"))
 }
 

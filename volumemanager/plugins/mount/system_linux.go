@@ -25,6 +25,7 @@ var flags = map[string]flag{
 	"strictatime": {bits: unix.MS_STRICTATIME},
 	"sync":        {bits: unix.MS_SYNCHRONOUS}, "async": {bits: unix.MS_SYNCHRONOUS, clear: true},
 	"dirsync": {bits: unix.MS_DIRSYNC},
+	"remount": {bits: unix.MS_REMOUNT},
 	"bind":    {bits: unix.MS_BIND, bind: true},
 	"rbind":   {bits: unix.MS_BIND | unix.MS_REC, bind: true},
 }
@@ -50,7 +51,7 @@ func Detect() Mounter {
 }
 
 // Mount does what r says. A bind mount gets its flags in a second step, as the kernel wants it; if that fails, it is
-// taken away.
+// taken away. A process that is killed in between leaves it without them; a remount makes up for that.
 func (System) Mount(ctx context.Context, r Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -64,15 +65,21 @@ func (System) Mount(ctx context.Context, r Request) error {
 		return nil
 	}
 	const kinds = unix.MS_BIND | unix.MS_REC
-	if err := unix.Mount(r.Source, r.Target, "", p.flags&kinds, ""); err != nil {
-		return fail(err)
-	}
-	if p.flags&^uintptr(kinds) == 0 {
-		return nil
+	again := p.flags&unix.MS_REMOUNT != 0
+	if !again {
+		if err := unix.Mount(r.Source, r.Target, "", p.flags&kinds, ""); err != nil {
+			return fail(err)
+		}
+		if p.flags&^uintptr(kinds) == 0 {
+			return nil
+		}
 	}
 	// Flags that the file system's other mounts have may be locked: they are kept.
 	kept := lockedFlags(r.Target)
 	if err := unix.Mount("", r.Target, "", p.flags|kept|unix.MS_REMOUNT, ""); err != nil {
+		if again {
+			return fail(err)
+		}
 		if undo := unix.Unmount(r.Target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); undo != nil {
 			return fail(fmt.Errorf("%w; and to undo it: %w", err, undo))
 		}
