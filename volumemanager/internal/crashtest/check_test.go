@@ -121,7 +121,7 @@ func (w *world) checkPod(p *podState, mounted []string) error {
 	}
 	for name, want := range p.parts {
 		if data, err := os.ReadFile(name); err != nil || string(data) != want {
-			errs = append(errs, fmt.Errorf("pod %d: part %s has changed: %w", p.n, name, err))
+			errs = append(errs, fmt.Errorf("pod %d: part %s holds %.20q…, not %.20q…: %v", p.n, name, data, want, err))
 		}
 	}
 	return errors.Join(errs...)

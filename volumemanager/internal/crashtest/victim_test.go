@@ -98,6 +98,8 @@ type agent struct {
 	store    *objects.Store
 	subpaths *subpath.Subpaths
 	pods     volumetest.Pods
+	// started are the pods whose containers run.
+	started map[int]bool
 	// moved has something in it after an operation ended.
 	moved chan struct{}
 }
@@ -162,6 +164,9 @@ func (a *agent) up(ctx context.Context, pods []int, version int) error {
 		wg.Go(func() { errs[i] = a.upOne(ctx, pod, version) })
 	}
 	wg.Wait()
+	for _, pod := range pods {
+		a.started[pod] = true
+	}
 	return errors.Join(errs...)
 }
 
@@ -170,10 +175,8 @@ func (a *agent) upOne(ctx context.Context, pod, version int) error {
 		return err
 	}
 	tell(markUp, pod, version)
-	for _, running := range a.plan.Started {
-		if running == pod {
-			return nil
-		}
+	if a.started[pod] {
+		return nil
 	}
 	for _, r := range a.plan.parts(pod) {
 		if _, err := a.subpaths.Prepare(ctx, r); err != nil {
@@ -250,7 +253,10 @@ func (a *agent) ended(e volumemanager.OperationEnd) {
 }
 
 func newAgent(p plan) (*agent, error) {
-	a := &agent{plan: p, moved: make(chan struct{}, 1)}
+	a := &agent{plan: p, moved: make(chan struct{}, 1), started: map[int]bool{}}
+	for _, pod := range p.Started {
+		a.started[pod] = true
+	}
 	var err error
 	a.store, err = objects.NewStore(objects.Options{Changed: func(r objects.Ref) { a.manager.Refresh(r.UsedBy) }})
 	if err != nil {
