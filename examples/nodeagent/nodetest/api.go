@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,15 +22,14 @@ import (
 type api struct {
 	statusmanager.Patcher
 	server *statustest.Server
-	node   string
+	supply *supply
 
-	mu      sync.Mutex
-	pods    map[types.UID]*v1.Pod
-	changed chan struct{}
+	mu   sync.Mutex
+	pods map[types.UID]*v1.Pod
 }
 
-func newAPI(server *statustest.Server, node string) *api {
-	a := &api{Patcher: server, server: server, node: node, pods: make(map[types.UID]*v1.Pod), changed: make(chan struct{}, 1)}
+func newAPI(server *statustest.Server, node string, history *recorder) *api {
+	a := &api{Patcher: server, server: server, supply: newSupply(podconfig.SourceAPI, history), pods: make(map[types.UID]*v1.Pod)}
 	server.Watch(func(pod *v1.Pod) {
 		if pod.Spec.NodeName == node {
 			a.edit(func() { a.pods[pod.UID] = pod })
@@ -40,12 +40,15 @@ func newAPI(server *statustest.Server, node string) *api {
 
 func (a *api) edit(f func()) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	f()
-	a.mu.Unlock()
-	select {
-	case a.changed <- struct{}{}:
-	default:
-	}
+	pods := slices.SortedFunc(maps.Values(a.pods), func(x, y *v1.Pod) int {
+		if c := x.CreationTimestamp.Compare(y.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(string(x.UID), string(y.UID))
+	})
+	a.supply.set(pods)
 }
 
 // DeletePod implements statusmanager.Patcher.
@@ -57,30 +60,11 @@ func (a *api) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
 	return err
 }
 
-// run is the source of the node's pods.
-func (a *api) run(ctx context.Context, out podconfig.Sink) error {
-	for {
-		a.mu.Lock()
-		pods := slices.Collect(maps.Values(a.pods))
-		a.mu.Unlock()
-		slices.SortFunc(pods, func(x, y *v1.Pod) int { return x.CreationTimestamp.Compare(y.CreationTimestamp.Time) })
-		if err := out.Submit(ctx, podconfig.Snapshot(pods...)); err != nil {
-			return err
-		}
-		select {
-		case <-a.changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
 // Bind creates a pod on the node's API server, as if a scheduler had chosen this
 // node for it, and returns what is stored. It needs Options.API.
 func (n *Node) Bind(pod *v1.Pod) *v1.Pod {
-	n.t.Helper()
 	if n.api == nil {
-		n.t.Fatal("nodetest: Bind needs Options.API")
+		n.fatalf("Bind needs Options.API")
 	}
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = nodeName
@@ -91,7 +75,6 @@ func (n *Node) Bind(pod *v1.Pod) *v1.Pod {
 
 // Evict removes a pod from the API server by force, whatever runs of it.
 func (n *Node) Evict(uid types.UID) {
-	n.t.Helper()
 	n.opts.API.Remove(uid)
 	n.api.edit(func() { delete(n.api.pods, uid) })
 	n.Settle()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
+	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
@@ -36,6 +38,9 @@ type Options struct {
 	// share: its pods that are bound to the node run beside those of Apply, and
 	// their statuses go there. See Bind.
 	API *statustest.Server
+	// VolumeLatency is how long it takes to set up or tear down a volume of
+	// VolumeDriver. Defaults to no time at all.
+	VolumeLatency time.Duration
 	// Agent, if set, may change the agent's options before each start of it.
 	Agent func(*nodeagent.Options)
 }
@@ -43,119 +48,166 @@ type Options struct {
 // Node is a node with an agent on it. Its methods are for the test's goroutine.
 type Node struct {
 	World *fake.World
-	Agent *nodeagent.Agent // the present one; RestartAgent replaces it
+	Agent *nodeagent.Agent // the present one, or the last; StartAgent replaces it
 
 	api    *api
-	t      testing.TB
+	static *supply // what Apply was told
+	disk   *disk
 	opts   Options
 	root   string
+	fatalf func(format string, args ...any) // does not return
+	errorf func(format string, args ...any)
+
+	life    *life          // of the present agent; nil: there is none
+	crashed sync.WaitGroup // of agents that have crashed, until their goroutines have ended
+	history *recorder
+}
+
+// life is one agent's.
+type life struct {
+	lease  *lease
 	cancel context.CancelFunc
 	done   chan error
-
-	mu      sync.Mutex
-	desired []*v1.Pod
-	changed chan struct{}
-
-	seenMu sync.Mutex
-	seen   map[types.UID]v1.PodStatus
 }
 
 // New starts a node with no pods. Call it inside a synctest bubble, with the
 // bubble's t; when the test ends the agent is stopped and leaves its pods.
 func New(t testing.TB, opts Options) *Node {
 	t.Helper()
-	n := &Node{t: t, opts: opts, World: opts.World, root: t.TempDir(), changed: make(chan struct{}, 1), seen: map[types.UID]v1.PodStatus{}}
+	fatalf := func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf("nodetest: "+format, args...)
+	}
+	n, err := newNode(opts, t.TempDir())
+	if err != nil {
+		fatalf("%v", err)
+	}
+	n.fatalf = fatalf
+	n.errorf = func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("nodetest: "+format, args...)
+	}
+	n.StartAgent()
+	t.Cleanup(n.close)
+	return n
+}
+
+// newNode makes a node without an agent.
+func newNode(opts Options, root string) (*Node, error) {
+	n := &Node{opts: opts, World: opts.World, root: root}
 	if n.opts.Source == "" {
 		n.opts.Source = podconfig.SourceFile
 	}
 	if n.World == nil {
 		var err error
 		if n.World, err = fake.NewWorld(fake.WorldOptions{}); err != nil {
-			t.Fatalf("nodetest: %v", err)
+			return nil, err
 		}
 	}
+	n.history = newRecorder(n.World)
+	n.disk = newDisk(n.World, opts.VolumeLatency)
+	n.static = newSupply(n.opts.Source, n.history)
 	if opts.API != nil {
-		n.api = newAPI(opts.API, nodeName)
+		n.api = newAPI(opts.API, nodeName, n.history)
 	}
-	n.start()
-	t.Cleanup(func() {
-		n.stop()
-		n.World.Close()
-	})
-	return n
+	return n, nil
 }
 
-func (n *Node) start() {
-	n.t.Helper()
-	rt, err := fake.New(fake.Options{World: n.World})
-	if err != nil {
-		n.t.Fatalf("nodetest: %v", err)
-	}
-	opts := nodeagent.Options{
-		NodeName:   nodeName,
-		Root:       n.root,
-		Runtime:    rt,
-		Sources:    []podconfig.Source{podconfig.SourceFunc(n.opts.Source, n.source)},
-		OnShutdown: nodeagent.KeepPods,
-		Status:     n.told,
-		Logger:     zap.NewNop(),
+// close ends everything but the containers.
+func (n *Node) close() {
+	n.StopAgent()
+	n.crashed.Wait()
+	n.World.Close()
+}
 
-		ProbeHandler: probe(rt),
-		Mounter:      mount.None{},
+// StartAgent starts an agent, if there is none.
+func (n *Node) StartAgent() {
+	if n.life != nil {
+		return
 	}
-	if n.api != nil {
-		opts.Sources = append(opts.Sources, podconfig.SourceFunc(podconfig.SourceAPI, n.api.run))
-		opts.Cluster.Patcher = n.api
+	l := &life{lease: newLease(), done: make(chan error, 1)}
+	opts, err := n.agentOptions(l.lease)
+	if err != nil {
+		n.fatalf("%v", err)
 	}
 	if n.opts.Agent != nil {
 		n.opts.Agent(&opts)
 	}
-	if n.Agent, err = nodeagent.New(opts); err != nil {
-		n.t.Fatalf("nodetest: %v", err)
+	agent, err := nodeagent.New(opts)
+	if err != nil {
+		n.fatalf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	n.cancel, n.done = cancel, make(chan error, 1)
-	agent, done := n.Agent, n.done
-	go func() { done <- agent.Run(ctx) }()
+	l.cancel = cancel
+	n.life, n.Agent = l, agent
+	n.history.mark(MarkAgentStarted)
+	go func() { l.done <- agent.Run(ctx) }()
 	n.Settle()
 }
 
-func (n *Node) stop() {
-	n.t.Helper()
-	n.cancel()
-	if err := <-n.done; err != nil {
-		n.t.Errorf("nodetest: the agent ended with: %v", err)
+func (n *Node) agentOptions(l *lease) (nodeagent.Options, error) {
+	bare, err := fake.New(fake.Options{World: n.World})
+	if err != nil {
+		return nodeagent.Options{}, err
 	}
+	rt := &heldRuntime{bare, l}
+	opts := nodeagent.Options{
+		NodeName:   nodeName,
+		Root:       n.root,
+		Runtime:    rt,
+		Sources:    []podconfig.Source{n.static.source(l)},
+		OnShutdown: nodeagent.KeepPods,
+		Status:     n.history.published(l),
+		Events:     heldEvents{n.history, l},
+		Logger:     zap.NewNop(),
+
+		VolumePlugins: []volumemanager.Plugin{&volumePlugin{n.disk, l}},
+		ProbeHandler:  probe(rt),
+		Mounter:       mount.None{},
+	}
+	if n.api != nil {
+		opts.Sources = append(opts.Sources, n.api.supply.source(l))
+		opts.Cluster.Patcher = &heldPatcher{n.api, l}
+	}
+	return opts, nil
 }
 
-// source hands over what Apply was told.
-func (n *Node) source(ctx context.Context, out podconfig.Sink) error {
-	for {
-		n.mu.Lock()
-		pods := n.desired
-		n.mu.Unlock()
-		if err := out.Submit(ctx, podconfig.Snapshot(pods...)); err != nil {
-			return err
-		}
-		select {
-		case <-n.changed:
-		case <-ctx.Done():
-			return nil
-		}
+// StopAgent ends the agent, if there is one, and waits until it has done what
+// Options.OnShutdown says.
+func (n *Node) StopAgent() {
+	l := n.life
+	if l == nil {
+		return
 	}
+	n.life = nil
+	l.lease.resume()
+	l.lease.set(nil)
+	l.cancel()
+	err := <-l.done
+	if l.lease.isDead() {
+		err = nil // a trap that was set for it
+	}
+	if err != nil {
+		n.errorf("the agent ended with: %v", err)
+	}
+	l.lease.calls.Wait()
+	n.history.mark(MarkAgentStopped)
 }
+
+// RestartAgent ends the agent as it stands, calls under way included, and starts
+// another on the same node. The pods run on meanwhile.
+func (n *Node) RestartAgent() {
+	n.StopAgent()
+	n.StartAgent()
+}
+
+// Shutdown is StopAgent. RestartAgent or StartAgent may follow.
+func (n *Node) Shutdown() { n.StopAgent() }
 
 // Apply says which pods should run from now on; others are removed. The pods
 // are not written, and the caller keeps them.
 func (n *Node) Apply(pods ...*v1.Pod) {
-	n.t.Helper()
-	n.mu.Lock()
-	n.desired = pods
-	n.mu.Unlock()
-	select {
-	case n.changed <- struct{}{}:
-	default:
-	}
+	n.static.set(pods)
 	n.Settle()
 }
 
@@ -166,46 +218,18 @@ func (n *Node) Root() string { return n.root }
 // time.Sleep to let virtual time go by.
 func (n *Node) Settle() { synctest.Wait() }
 
-// RestartAgent ends the agent as it stands, calls under way included, and starts
-// another on the same node. The pods run on meanwhile.
-func (n *Node) RestartAgent() {
-	n.t.Helper()
-	n.stop()
-	n.start()
-}
-
-// Shutdown ends the agent and waits until it has done what Options.OnShutdown
-// says. RestartAgent may follow.
-func (n *Node) Shutdown() {
-	n.t.Helper()
-	n.stop()
-	n.cancel, n.done = func() {}, make(chan error, 1)
-	n.done <- nil
-}
-
 // Status returns the live status of the named pod; the test fails if the agent
 // knows no such pod.
 func (n *Node) Status(name string) v1.PodStatus {
-	n.t.Helper()
 	for _, pod := range n.Agent.Pods() {
 		if pod.Name == name {
 			return pod.Status
 		}
 	}
-	n.t.Fatalf("nodetest: the agent knows no pod %q", name)
+	n.fatalf("the agent knows no pod %q", name)
 	return v1.PodStatus{}
 }
 
 // Last returns the last status that the agent published for a pod, also if the
 // pod is gone since.
-func (n *Node) Last(uid types.UID) v1.PodStatus {
-	n.seenMu.Lock()
-	defer n.seenMu.Unlock()
-	return n.seen[uid]
-}
-
-func (n *Node) told(pod *v1.Pod, status v1.PodStatus) {
-	n.seenMu.Lock()
-	defer n.seenMu.Unlock()
-	n.seen[pod.UID] = status
-}
+func (n *Node) Last(uid types.UID) v1.PodStatus { return n.history.last(uid) }

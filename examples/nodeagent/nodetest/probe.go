@@ -8,7 +8,6 @@ import (
 
 	"github.com/keelson-dev/keelson/prober"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // ProbeCommand is what a probe of a container on a Node runs there, so that a
@@ -32,7 +31,7 @@ func ProbeCommand(t prober.Target) []string {
 
 // probe answers every probe by what the container's script does with it. There
 // is no network: by default an instance is well from its Script.ReadyAfter on.
-func probe(rt *fake.Runtime) prober.Handler {
+func probe(rt runtime.Execer) prober.Handler {
 	return prober.HandlerFunc(func(ctx context.Context, t prober.Target) (prober.Outcome, error) {
 		id, err := runtime.ParseContainerID(t.Instance.ID)
 		if err != nil {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// behaviours takes all words: BEHAVIOUR [then BEHAVIOUR]…, each for one instance
+// of a container and the last for all that follow. A behaviour is a list with
+// commas of
+//
+//	serve            runs until it is stopped (the default)
+//	exit=DURATION    ends by itself after its start
+//	code=N           with this code
+//	term=DURATION    ends so long after it was asked to
+//	deaf             does not hear that it is asked to
+//	ready=DURATION   its probes succeed so long after its start
+//	ill              its probes never succeed
+//	cannot-start
+func (a *args) behaviours() (scripts []fake.Script) {
+	expect := true
+	for _, word := range a.rest() {
+		if !expect {
+			if word != "then" {
+				a.fail("%q stands where only \"then\" can", word)
+			}
+			expect = true
+			continue
+		}
+		scripts = append(scripts, a.behaviour(word))
+		expect = false
+	}
+	if expect {
+		a.fail("a behaviour is missing")
+	}
+	return scripts
+}
+
+func (a *args) behaviour(word string) (s fake.Script) {
+	for part := range strings.SplitSeq(word, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		switch key {
+		case "serve":
+		case "exit":
+			s.ExitAfter = max(a.toDuration(value), fake.AtOnce)
+		case "code":
+			s.ExitCode = int32(min(a.toNumber(value), 255))
+		case "term":
+			s.TermAfter = a.toDuration(value)
+		case "deaf":
+			s.TermAfter = fake.Never
+		case "ready":
+			s.ReadyAfter = a.toDuration(value)
+		case "ill":
+			s.ReadyAfter = fake.Never
+		case "cannot-start":
+			s.StartErr = errors.New("no such program")
+		default:
+			a.fail("%q is no behaviour", part)
+		}
+	}
+	return s
+}

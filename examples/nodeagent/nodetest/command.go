@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// action is what a command does when its turn comes.
+type action func(p *player) error
+
+// verb is a kind of command. read takes its words apart and returns what it does;
+// what it returns is not used if the words are wrong.
+type verb struct {
+	name, usage, about string
+	read               func(a *args) action
+}
+
+// verbs are all commands there are, in the order of their description.
+func verbs() []verb {
+	return slices.Concat(worldVerbs(), podVerbs(), containerVerbs(), faultVerbs(), agentVerbs(), []verb{
+		{"sleep", "DURATION", "let virtual time go by", readSleep},
+		{"expect", expectations, "fail unless it is so; see below", func(a *args) action { return a.expectation() }},
+		{"within", "DURATION expect …", "fail unless it becomes so in time", readWithin},
+		{"calm", "[DURATION]", "end all faults, have an agent, wait (15m), and fail unless every pod is as it should be", readCalm},
+		{"end", "", "remove all pods, wait ten minutes, and fail unless nothing of them is left", func(*args) action { return (*player).end }},
+	})
+}
+
+// Commands describes the commands of scripts, one per line.
+func Commands() string {
+	var b strings.Builder
+	for _, v := range verbs() {
+		fmt.Fprintf(&b, "%s: %s\n", strings.TrimSpace(v.name+" "+v.usage), v.about)
+	}
+	return b.String()
+}
+
+// compile reads a command.
+func compile(words []string) (action, error) {
+	all := verbs()
+	i := slices.IndexFunc(all, func(v verb) bool { return v.name == words[0] })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no command %q", words[0])
+	}
+	a := &args{words: words[1:]}
+	do := all[i].read(a)
+	if err := a.err(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", all[i].name, all[i].usage, err)
+	}
+	return do, nil
+}
+
+func worldVerbs() []verb {
+	return []verb{{
+		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop]",
+		"first command: calls to the runtime take up to latency each, volumes as long as they are said to, and an agent that is stopped stops its pods",
+		func(a *args) action {
+			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes")}
+			if v, ok := a.option("shutdown"); ok {
+				if s.stopPods = v == "stop"; !s.stopPods {
+					a.fail("shutdown=%s: only stop is known", v)
+				}
+			}
+			return func(p *player) error { return p.begin(s) }
+		},
+	}}
+}
+
+func podVerbs() []verb {
+	named := func(f func(p *player, name string) error) func(*args) action {
+		return func(a *args) action {
+			name := a.next("NAME")
+			return func(p *player) error { return f(p, name) }
+		}
+	}
+	return []verb{
+		{"apply", podFields, "a static pod is wanted, as described or as in NAME.yaml at the end of the script; it takes the place of one of its name", readApply},
+		{"remove", "NAME", "a static pod is not wanted any more", named((*player).remove)},
+		{"bind", podFields, "a pod on the API server is bound to the node", func(a *args) action {
+			pod := a.pod()
+			return func(p *player) error { return p.bind(pod) }
+		}},
+		{"edit", "NAME v=N", "the images of a pod on the API server change", func(a *args) action {
+			version, name := a.number("v", 1), a.next("NAME")
+			return func(p *player) error { return p.edit(name, version) }
+		}},
+		{"delete", "NAME", "somebody deletes a pod on the API server", named((*player).delete)},
+		{"evict", "NAME", "somebody deletes it by force, with no regard to the node", named((*player).evict)},
+		{"declare-failed", "NAME", "somebody sets its phase to Failed on the API server", named((*player).declareFailed)},
+	}
+}
+
+func readApply(a *args) action {
+	if len(a.words) > 0 && strings.HasSuffix(a.words[0], ".yaml") {
+		file := a.next("NAME")
+		return func(p *player) error { return p.applyFile(file) }
+	}
+	pod := a.pod()
+	return func(p *player) error { return p.apply(pod) }
+}
+
+func containerVerbs() []verb {
+	on := func(f func(p *player, pod, container string) error) func(*args) action {
+		return func(a *args) action {
+			pod, container := a.container()
+			return func(p *player) error { return f(p, pod, container) }
+		}
+	}
+	return []verb{
+		{"behave", "POD/CONTAINER BEHAVIOUR [then BEHAVIOUR]…", "what its instances do from their next start on, the first by restart count 0", func(a *args) action {
+			pod, container := a.container()
+			scripts := a.behaviours()
+			return func(p *player) error {
+				p.node.World.Script(fake.Target{Pod: pod, Container: container}, scripts...)
+				return nil
+			}
+		}},
+		{"exit", "POD/CONTAINER CODE", "it exits by itself, now", func(a *args) action {
+			pod, container := a.container()
+			code := a.toNumber(a.next("CODE"))
+			return func(p *player) error { return p.node.World.Kill(p.uid(pod), container, int32(code)) }
+		}},
+		{"replace", "POD/CONTAINER", "somebody else restarts it behind the agent's back", on(func(p *player, pod, c string) error {
+			_, err := p.node.World.Replace(p.uid(pod), c)
+			return err
+		})},
+		{"lose-track", "POD/CONTAINER", "the runtime does not know any more whether it runs", on(func(p *player, pod, c string) error { return p.node.World.LoseTrack(p.uid(pod), c) })},
+		{"lose-records", "POD/CONTAINER", "somebody removes all its instances behind the agent's back", on(func(p *player, pod, c string) error { return p.node.World.LoseRecords(p.uid(pod), c) })},
+	}
+}
+
+func agentVerbs() []verb {
+	return []verb{
+		{"agent", "start|stop|restart|suspend|resume", "what happens to the agent", func(a *args) action {
+			what := a.choice("what", "start", "stop", "restart", "suspend", "resume")
+			return func(p *player) error { return p.agent(what) }
+		}},
+		{"crash", "[seed=N]", "the agent dies as by kill -9; seed decides which calls under way take effect", func(a *args) action {
+			seed := uint64(a.number("seed", 1))
+			return func(p *player) error {
+				p.crash(seed)
+				return nil
+			}
+		}},
+		{"crash-at", "OP [pod=NAME] [container=C] [nth=N] [done]", "the agent dies at such a call, before it takes effect or right after", func(a *args) action {
+			on, nth, effect := a.target(), a.number("nth", 1), Undone
+			if a.flag("done") {
+				effect = Done
+			}
+			on.Op = fake.Op(a.next("OP"))
+			return func(p *player) error {
+				p.sprung = p.node.CrashAgentOn(on, nth, effect)
+				return nil
+			}
+		}},
+		{"reboot", "", "the machine goes down, with the agent, and comes up, with another", func(*args) action { return (*player).reboot }},
+	}
+}
+
+// target takes what picks calls.
+func (a *args) target() (on fake.Target) {
+	on.Pod, _ = a.option("pod")
+	on.Container, _ = a.option("container")
+	return on
+}
+
+func readSleep(a *args) action {
+	d := a.toDuration(a.next("DURATION"))
+	return func(p *player) error {
+		p.sleep(d)
+		return nil
+	}
+}
+
+// poll is how often "within" looks.
+const poll = 100 * time.Millisecond
+
+func readWithin(a *args) action {
+	d := a.toDuration(a.next("DURATION"))
+	a.choice("expect", "expect")
+	holds := a.expectation()
+	return func(p *player) error {
+		for deadline := time.Now().Add(d); ; {
+			err := holds(p)
+			if err == nil || !time.Now().Before(deadline) {
+				return err
+			}
+			p.sleep(min(poll, time.Until(deadline)))
+		}
+	}
+}
+
+func readCalm(a *args) action {
+	d := 15 * time.Minute
+	if len(a.words) > 0 {
+		d = a.toDuration(a.next("DURATION"))
+	}
+	return func(p *player) error { return p.calm(d) }
+}
+
+var errFirst = errors.New("node has to be the first command")

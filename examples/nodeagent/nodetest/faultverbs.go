@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager/statustest"
+)
+
+var (
+	errInjected = errors.New("injected")
+	errAway     = errors.New("connection refused")
+)
+
+func faultVerbs() []verb {
+	return []verb{
+		{
+			"fault", "LABEL [op=OP] [pod=NAME] [container=C] [nth=N] [times=N] [for=DURATION] err|hang|lost|latency=DURATION|lie=omit|lie=stale",
+			"such calls to the runtime fail, hang, are done but not answered, take longer, or lie (List and PodStatus), until clear", readFault,
+		},
+		{"clear", "[LABEL]", "take faults away", func(a *args) action {
+			label := ""
+			if len(a.words) > 0 {
+				label = a.next("LABEL")
+			}
+			return func(p *player) error {
+				p.clear(label)
+				return nil
+			}
+		}},
+		{"runtime", "down|hang|up", "every call to the runtime fails or hangs, or not; containers run on", func(a *args) action {
+			what := a.choice("how", "down", "hang", "up")
+			return func(p *player) error { return p.runtime(what) }
+		}},
+		{"break-watch", "", "the stream of hints from the runtime breaks", func(*args) action {
+			return func(p *player) error {
+				p.node.World.BreakWatch(nil)
+				return nil
+			}
+		}},
+		{"api", "down|hang|lossy|busy|up", "every request to the API server fails, hangs, is done but not answered, or is refused for now, or not; the watch is silent unless it is up, lossy or busy", func(a *args) action {
+			what := a.choice("how", "down", "hang", "lossy", "busy", "up")
+			return func(p *player) error { return p.apiServer(what) }
+		}},
+		{"source", "silent|garbled|empty|fine", "how the source of static pods is", func(a *args) action {
+			moods := map[string]Mood{"silent": Silent, "garbled": Garbled, "empty": Empty, "fine": Talkative}
+			mood := moods[a.choice("how", "silent", "garbled", "empty", "fine")]
+			return func(p *player) error {
+				p.node.static.feel(mood)
+				return nil
+			}
+		}},
+		{"volumes", "fail|work", "whether volumes can be set up and torn down", func(a *args) action {
+			err := errInjected
+			if a.choice("how", "fail", "work") == "work" {
+				err = nil
+			}
+			return func(p *player) error {
+				p.node.FailVolumes(err)
+				return nil
+			}
+		}},
+	}
+}
+
+func readFault(a *args) action {
+	f := fake.Fault{On: a.target(), Nth: a.number("nth", 0), Times: a.number("times", 0), For: a.duration("for"), Latency: a.duration("latency")}
+	if op, ok := a.option("op"); ok {
+		f.On.Op = fake.Op(op)
+	}
+	if a.flag("err") {
+		f.Err = errInjected
+	}
+	f.HangUntilCtx = a.flag("hang")
+	f.DoneButReplyLost = a.flag("lost")
+	if lie, ok := a.option("lie"); ok {
+		if f.Lie = map[string]fake.Lie{"omit": fake.Omit, "stale": fake.Stale}[lie]; f.Lie == 0 {
+			a.fail("%q is none of omit, stale", lie)
+		}
+	}
+	label := a.next("LABEL")
+	if world, err := fake.NewWorld(fake.WorldOptions{}); err != nil {
+		a.fail("%w", err)
+	} else if _, err := world.Inject(f); err != nil {
+		a.fail("%w", err)
+	}
+	return func(p *player) error { return p.inject(label, f) }
+}
+
+func (p *player) inject(label string, f fake.Fault) error {
+	in, err := p.node.World.Inject(f)
+	if err == nil {
+		p.faults = append(p.faults, labelled{label, in.Clear})
+	}
+	return err
+}
+
+type labelled struct {
+	label string
+	clear func()
+}
+
+// clear takes faults away, all of them for "".
+func (p *player) clear(label string) {
+	var kept []labelled
+	for _, f := range p.faults {
+		if label == "" || f.label == label {
+			f.clear()
+		} else {
+			kept = append(kept, f)
+		}
+	}
+	p.faults = kept
+}
+
+// The labels of what "runtime" and "api" inject; no word can be one.
+const (
+	labelRuntime = " runtime"
+	labelAPI     = " api"
+)
+
+func (p *player) runtime(what string) error {
+	p.clear(labelRuntime)
+	switch what {
+	case "down":
+		defer p.node.World.BreakWatch(errAway)
+		return p.inject(labelRuntime, fake.Fault{Err: errAway})
+	case "hang":
+		return p.inject(labelRuntime, fake.Fault{HangUntilCtx: true})
+	}
+	return nil
+}
+
+func (p *player) apiServer(what string) error {
+	p.clear(labelAPI)
+	var f statustest.Fault
+	mood := Talkative
+	switch what {
+	case "down":
+		f.Err, mood = errAway, Silent
+	case "hang":
+		f.HangUntilCtx, mood = true, Silent
+	case "lossy":
+		f.DoneButReplyLost = true
+	case "busy":
+		f.Err = apierrors.NewTooManyRequests("later", 2)
+	}
+	p.node.api.supply.feel(mood)
+	if what == "up" {
+		return nil
+	}
+	in, err := p.server.Inject(f)
+	if err == nil {
+		p.faults = append(p.faults, labelled{labelAPI, in.Clear})
+	}
+	return err
+}

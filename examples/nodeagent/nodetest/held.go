@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager"
+)
+
+// heldRuntime is the runtime as the holder of a lease has it.
+type heldRuntime struct {
+	*fake.Runtime
+	lease *lease
+}
+
+var (
+	_ runtime.Watcher     = (*heldRuntime)(nil)
+	_ runtime.Execer      = (*heldRuntime)(nil)
+	_ runtime.Checker     = (*heldRuntime)(nil)
+	_ runtime.MemoryMeter = (*heldRuntime)(nil)
+)
+
+func (r *heldRuntime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
+	call := fake.Call{Op: fake.OpRunSandbox, UID: spec.UID, Pod: spec.Name}
+	return through(ctx, r.lease, call, func(ctx context.Context) (runtime.SandboxID, error) { return r.Runtime.RunSandbox(ctx, spec) })
+}
+
+func (r *heldRuntime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
+	return r.only(ctx, fake.Call{Op: fake.OpStopSandbox}, func(ctx context.Context) error { return r.Runtime.StopSandbox(ctx, id) })
+}
+
+func (r *heldRuntime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error {
+	return r.only(ctx, fake.Call{Op: fake.OpRemoveSandbox}, func(ctx context.Context) error { return r.Runtime.RemoveSandbox(ctx, id) })
+}
+
+func (r *heldRuntime) CreateContainer(ctx context.Context, sandbox runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
+	call := fake.Call{Op: fake.OpCreateContainer, Container: spec.Name}
+	if spec.Pod != nil {
+		call.UID, call.Pod = spec.Pod.UID, spec.Pod.Name
+	}
+	return through(ctx, r.lease, call, func(ctx context.Context) (runtime.ContainerID, error) {
+		return r.Runtime.CreateContainer(ctx, sandbox, spec)
+	})
+}
+
+func (r *heldRuntime) StartContainer(ctx context.Context, id runtime.ContainerID) error {
+	return r.only(ctx, fake.Call{Op: fake.OpStartContainer}, func(ctx context.Context) error { return r.Runtime.StartContainer(ctx, id) })
+}
+
+func (r *heldRuntime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
+	return r.only(ctx, fake.Call{Op: fake.OpStopContainer}, func(ctx context.Context) error { return r.Runtime.StopContainer(ctx, id, grace) })
+}
+
+func (r *heldRuntime) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
+	return r.only(ctx, fake.Call{Op: fake.OpRemoveContainer}, func(ctx context.Context) error { return r.Runtime.RemoveContainer(ctx, id) })
+}
+
+func (r *heldRuntime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
+	return through(ctx, r.lease, fake.Call{Op: fake.OpList}, func(ctx context.Context) ([]*runtime.PodStatus, error) { return r.Runtime.List(ctx, opts) })
+}
+
+func (r *heldRuntime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	call := fake.Call{Op: fake.OpPodStatus, UID: uid}
+	return through(ctx, r.lease, call, func(ctx context.Context) (*runtime.PodStatus, error) { return r.Runtime.PodStatus(ctx, uid) })
+}
+
+func (r *heldRuntime) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
+	return r.only(ctx, fake.Call{Op: fake.OpUpdateResources}, func(ctx context.Context) error { return r.Runtime.UpdateResources(ctx, id, want) })
+}
+
+func (r *heldRuntime) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64, error) {
+	return through(ctx, r.lease, fake.Call{Op: fake.OpMemoryUsage}, func(ctx context.Context) (int64, error) { return r.Runtime.MemoryUsage(ctx, id) })
+}
+
+// Exec implements runtime.Execer.
+func (r *heldRuntime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error) {
+	type output struct {
+		stdout, stderr []byte
+		exitCode       int
+	}
+	out, err := through(ctx, r.lease, fake.Call{Op: fake.OpExec}, func(ctx context.Context) (o output, err error) {
+		o.stdout, o.stderr, o.exitCode, err = r.Runtime.Exec(ctx, id, cmd)
+		return o, err
+	})
+	return out.stdout, out.stderr, out.exitCode, err
+}
+
+// Watch implements runtime.Watcher.
+func (r *heldRuntime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
+	return func(yield func(types.UID, error) bool) {
+		if err := r.lease.pass(ctx); err != nil {
+			yield("", err)
+			return
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		ended := make(chan struct{})
+		defer close(ended)
+		go func() {
+			select {
+			case <-r.lease.gone:
+				cancel(errCrashed)
+			case <-ended:
+			}
+		}()
+		for uid, err := range r.Runtime.Watch(ctx) {
+			if held := r.lease.pass(ctx); held != nil {
+				return
+			}
+			if !yield(uid, err) {
+				return
+			}
+		}
+	}
+}
+
+func (r *heldRuntime) only(ctx context.Context, call fake.Call, do func(context.Context) error) error {
+	_, err := through(ctx, r.lease, call, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+	return err
+}
+
+// heldPatcher is the API server as the holder of a lease has it.
+type heldPatcher struct {
+	statusmanager.Patcher
+	lease *lease
+}
+
+// The names of an agent's writes to the API server, for Node.CrashAgentOn.
+const (
+	OpPatchStatus fake.Op = "PatchStatus"
+	OpDeletePod   fake.Op = "DeletePod"
+)
+
+func (p *heldPatcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
+	call := fake.Call{Op: OpPatchStatus, UID: ref.UID, Pod: ref.Name}
+	return through(ctx, p.lease, call, func(ctx context.Context) (*v1.Pod, error) { return p.Patcher.PatchStatus(ctx, ref, patch) })
+}
+
+func (p *heldPatcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
+	call := fake.Call{Op: OpDeletePod, UID: ref.UID, Pod: ref.Name}
+	_, err := through(ctx, p.lease, call, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.Patcher.DeletePod(ctx, ref) })
+	return err
+}
+
+// heldEvents passes on what an agent has to say while it lives.
+type heldEvents struct {
+	to    runtime.EventRecorder
+	lease *lease
+}
+
+// Event implements runtime.EventRecorder.
+func (e heldEvents) Event(object apiruntime.Object, eventType, reason, message string) {
+	if !e.lease.isDead() {
+		e.to.Event(object, eventType, reason, message)
+	}
+}

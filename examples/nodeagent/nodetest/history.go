@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// History is what happened on a node, as seen from outside of its agents. Times
+// are since the node's World was made. Each list is in order; what happened at the
+// same instant is in no order between lists.
+type History struct {
+	Calls    fake.Journal  // the runtime's journal
+	Told     []Told        // what sources told agents
+	Statuses []Published   // what agents published
+	Volumes  []VolumeEvent // what was done with volumes of VolumeDriver
+	Events   []Event       // events about pods
+	Marks    []Mark        // what happened to agents
+	Overlaps error         // World.NoOverlap
+	Taken    time.Duration // when this was taken
+}
+
+// Told is all that a source had to say at a time; the agent has heard it.
+type Told struct {
+	At     time.Duration
+	Source string
+	Pods   []*v1.Pod
+}
+
+// Published is a status that an agent made known.
+type Published struct {
+	At     time.Duration
+	Pod    *v1.Pod // as the agent had it from its source
+	Status v1.PodStatus
+}
+
+// Event is an event about a pod.
+type Event struct {
+	At                    time.Duration
+	Pod                   string // its name
+	UID                   types.UID
+	Type, Reason, Message string
+}
+
+// Mark is something that happened to the agent, or a remark.
+type Mark struct {
+	At   time.Duration
+	Kind MarkKind
+	Text string
+}
+
+// MarkKind tells marks apart.
+type MarkKind string
+
+// The kinds of marks.
+const (
+	MarkAgentStarted   MarkKind = "agent started"
+	MarkAgentStopped   MarkKind = "agent stopped"
+	MarkAgentCrashed   MarkKind = "agent crashed"
+	MarkAgentSuspended MarkKind = "agent suspended"
+	MarkAgentResumed   MarkKind = "agent resumed"
+	MarkRemark         MarkKind = "remark" // Mark.Text says what
+)
+
+// History returns what has happened so far. What it points to is shared, and not
+// to be written.
+func (n *Node) History() History {
+	h := n.history.snapshot()
+	h.Calls, h.Overlaps, h.Taken = n.World.Journal(), n.World.NoOverlap(""), n.World.Now()
+	h.Volumes = n.disk.events()
+	return h
+}
+
+// recorder collects what agents and their surroundings do.
+type recorder struct {
+	world *fake.World
+
+	mu struct {
+		sync.Mutex
+		History
+		latest map[types.UID]v1.PodStatus
+	}
+}
+
+func newRecorder(world *fake.World) *recorder {
+	r := &recorder{world: world}
+	r.mu.latest = make(map[types.UID]v1.PodStatus)
+	return r
+}
+
+func (r *recorder) snapshot() History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.History
+}
+
+func (r *recorder) last(uid types.UID) v1.PodStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.latest[uid]
+}
+
+func (r *recorder) told(source string, pods []*v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Told = append(r.mu.Told, Told{r.world.Now(), source, pods})
+}
+
+// published fits nodeagent.Options.Status, for the holder of a lease.
+func (r *recorder) published(l *lease) func(*v1.Pod, v1.PodStatus) {
+	return func(pod *v1.Pod, status v1.PodStatus) {
+		if l.isDead() {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.mu.latest[pod.UID] = status
+		r.mu.Statuses = append(r.mu.Statuses, Published{r.world.Now(), pod, status})
+	}
+}
+
+func (r *recorder) mark(kind MarkKind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Marks = append(r.mu.Marks, Mark{At: r.world.Now(), Kind: kind})
+}
+
+func (r *recorder) say(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Marks = append(r.mu.Marks, Mark{r.world.Now(), MarkRemark, text})
+}
+
+// Event implements runtime.EventRecorder.
+func (r *recorder) Event(object apiruntime.Object, eventType, reason, message string) {
+	ref, ok := object.(*v1.ObjectReference)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Events = append(r.mu.Events, Event{r.world.Now(), ref.Name, ref.UID, eventType, reason, message})
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// Check judges a history: what may never happen on a node, whatever went wrong on
+// it. The error tells all that did:
+//
+//   - two instances of a container at once, in whatever sandboxes, or two static
+//     pods of one name;
+//   - a start of a container of a pod that is not wanted, as far as the agent was
+//     told, or that has ended;
+//   - a start for a pod that was removed and has come back before what ran then had
+//     ended;
+//   - an exit that was never published although the container was started again, or
+//     published wrongly; two instances with one restart count; a count that goes
+//     back;
+//   - a phase that comes back from Succeeded or Failed;
+//   - a container that runs without its volumes of VolumeDriver.
+func Check(h History) error {
+	c := newChecker(h)
+	c.overlaps()
+	c.unwantedStarts()
+	c.phases()
+	c.exits()
+	c.counts()
+	c.volumes()
+	slices.SortStableFunc(c.found, func(a, b violation) int { return cmp.Compare(a.at, b.at) })
+	errs := []error{h.Overlaps}
+	for _, v := range c.found {
+		errs = append(errs, fmt.Errorf("%.3fs: %s", v.at.Seconds(), v.text))
+	}
+	return errors.Join(errs...)
+}
+
+type violation struct {
+	at   time.Duration
+	text string
+}
+
+// instance is a container that ran.
+type instance struct {
+	uid             types.UID
+	pod, name, id   string
+	called          time.Duration // when its start was asked for
+	started, exited time.Duration
+	running         bool // still, at the end of the history
+	detail          string
+	recordsLost     bool
+}
+
+// span is a time in which a source wants a pod, as its agent was told.
+type span struct {
+	from, to time.Duration // to: when it was told otherwise; the end of time if never
+	hash     string        // of the manifest
+	static   bool
+}
+
+const forever = time.Duration(1<<63 - 1)
+
+type checker struct {
+	h         History
+	instances []*instance // by start
+	byID      map[string]*instance
+	wanted    map[types.UID][]span // in order
+	found     []violation
+}
+
+func newChecker(h History) *checker {
+	c := &checker{h: h, byID: make(map[string]*instance), wanted: make(map[types.UID][]span)}
+	for _, e := range h.Calls {
+		switch {
+		case e.Op == fake.OpStartContainer && e.Done:
+			i := &instance{uid: e.UID, pod: e.Namespace + "/" + e.Pod, name: e.Container, id: e.ID, called: e.At, started: e.DoneAt, exited: forever, running: true}
+			c.byID[e.ID] = i
+			c.instances = append(c.instances, i)
+		case e.Op == fake.OpReplaced:
+			i := &instance{uid: e.UID, pod: e.Namespace + "/" + e.Pod, name: e.Container, id: e.ID, called: -1, started: e.At, exited: forever, running: true}
+			c.byID[e.ID] = i
+			c.instances = append(c.instances, i)
+		}
+	}
+	for _, e := range h.Calls {
+		i := c.byID[e.ID]
+		switch {
+		case i == nil:
+		case e.Op == fake.OpExited:
+			i.exited, i.running, i.detail = e.At, false, e.Detail
+		case e.Op == fake.OpLostRecords || e.Op == fake.OpLostTrack:
+			i.recordsLost = true
+		}
+	}
+	slices.SortStableFunc(c.instances, func(a, b *instance) int { return cmp.Compare(a.started, b.started) })
+	c.readTold()
+	return c
+}
+
+func (c *checker) violate(at time.Duration, format string, args ...any) {
+	c.found = append(c.found, violation{at, fmt.Sprintf(format, args...)})
+}
+
+// readTold makes spans of what agents were told.
+func (c *checker) readTold() {
+	open := make(map[string]map[types.UID]bool) // by source
+	for _, t := range c.h.Told {
+		before, now := open[t.Source], make(map[types.UID]bool)
+		for _, pod := range t.Pods {
+			if pod.DeletionTimestamp != nil || over(pod.Status.Phase) && t.Source == podconfig.SourceAPI {
+				continue
+			}
+			now[pod.UID] = true
+			hash := pod.Annotations[podconfig.AnnotationHash]
+			spans := c.wanted[pod.UID]
+			if last := len(spans) - 1; before[pod.UID] && spans[last].hash == hash {
+				continue
+			} else if before[pod.UID] {
+				spans[last].to = t.At
+			}
+			c.wanted[pod.UID] = append(spans, span{t.At, forever, hash, t.Source != podconfig.SourceAPI})
+		}
+		for uid := range before {
+			if spans := c.wanted[uid]; !now[uid] && spans[len(spans)-1].to == forever {
+				spans[len(spans)-1].to = t.At
+			}
+		}
+		open[t.Source] = now
+	}
+}
+
+// spanAt returns the last span of uid that began not after at.
+func (c *checker) spanAt(uid types.UID, at time.Duration) (s span, n int) {
+	n = -1
+	for i, candidate := range c.wanted[uid] {
+		if candidate.from <= at {
+			s, n = candidate, i
+		}
+	}
+	return s, n
+}
+
+// agentBetween reports whether another agent began in that time: it knows nothing
+// but what it finds.
+func (c *checker) agentBetween(from, to time.Duration) bool {
+	return slices.ContainsFunc(c.h.Marks, func(m Mark) bool { return m.Kind == MarkAgentStarted && m.At >= from && m.At <= to })
+}
+
+// overlaps looks at pods of one name. Instances of one pod are World.NoOverlap's.
+func (c *checker) overlaps() {
+	for i, a := range c.instances {
+		for _, b := range c.instances[i+1:] {
+			// The start may have been under way when the other began; what counts is
+			// that it was not asked for while the other ran.
+			if a.pod == b.pod && a.uid != b.uid && a.started < b.called && b.called < a.exited && b.exited > b.started &&
+				c.isStatic(a.uid) && c.isStatic(b.uid) {
+				c.violate(b.started, "two pods %s at once: %s of %s started while %s of %s ran", a.pod, b.id, b.uid, a.id, a.uid)
+			}
+		}
+	}
+}
+
+func (c *checker) isStatic(uid types.UID) bool {
+	spans := c.wanted[uid]
+	return len(spans) > 0 && spans[0].static
+}
+
+// unwantedStarts looks for starts that nobody can have wanted.
+func (c *checker) unwantedStarts() {
+	for _, i := range c.instances {
+		if i.called < 0 {
+			continue
+		}
+		s, n := c.spanAt(i.uid, i.called)
+		switch {
+		case n < 0:
+			c.violate(i.called, "start of %s (%s %s), which no source ever wanted", i.id, i.pod, i.uid)
+		case i.called > s.to:
+			c.violate(i.called, "start of %s (%s %s/%s), although the agent was told at %.3fs that the pod is not wanted", i.id, i.pod, i.uid, i.name, s.to.Seconds())
+		case n > 0:
+			c.cameBack(i, c.wanted[i.uid][n-1], s)
+		}
+	}
+}
+
+// cameBack: a pod that was told to end, and came back or changed its manifest, does
+// not start before what ran then has ended. An agent that is newer than that knows
+// nothing of it, and takes over what it finds.
+func (c *checker) cameBack(i *instance, before, now span) {
+	if !now.static || i.called <= now.from || c.agentBetween(before.to, i.called) {
+		return
+	}
+	for _, old := range c.instances {
+		if old.uid == i.uid && old.started < before.to && old.exited > i.called {
+			c.violate(i.called, "start of %s (%s %s/%s), although the pod was told to end at %.3fs and %s still ran",
+				i.id, i.pod, i.uid, i.name, before.to.Seconds(), old.id)
+		}
+	}
+}
+
+// volumes: a container has its volumes from its start to its end.
+func (c *checker) volumes() {
+	type key struct {
+		uid    types.UID
+		volume string
+	}
+	ready := make(map[key]bool)
+	for _, e := range c.h.Volumes {
+		k := key{e.UID, e.Volume}
+		switch e.What {
+		case VolumeReady:
+			ready[k] = true
+		case VolumeLeaving:
+			if len(e.Running) > 0 {
+				c.violate(e.At, "volume %s of %s is torn down while containers %v run", e.Volume, e.UID, e.Running)
+			}
+			for _, i := range c.instances {
+				// A start that is asked for later may take effect while it goes.
+				if i.uid == e.UID && i.called < e.At && i.started > e.At && ready[k] {
+					c.violate(e.At, "volume %s of %s is torn down while %s is being started", e.Volume, e.UID, i.id)
+				}
+			}
+			ready[k] = false
+		}
+	}
+}

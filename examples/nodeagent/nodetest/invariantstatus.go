@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// What is judged by the statuses that agents published.
+
+// life is a pod's, under one UID: from the time it is wanted until it is not, or
+// has another manifest.
+type lifeKey struct {
+	uid types.UID
+	n   int
+}
+
+func (c *checker) lifeOf(uid types.UID, at time.Duration) lifeKey {
+	_, n := c.spanAt(uid, at)
+	return lifeKey{uid, n}
+}
+
+// phases: nothing comes back from an end.
+func (c *checker) phases() {
+	ended := make(map[lifeKey]Published)
+	for _, s := range c.h.Statuses {
+		life := c.lifeOf(s.Pod.UID, s.At)
+		before, was := ended[life]
+		switch {
+		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(s.Pod, before, s.At):
+			c.violate(s.At, "phase of %s (%s) goes from %s to %s", s.Pod.Name, s.Pod.UID, before.Status.Phase, s.Status.Phase)
+		case over(s.Status.Phase):
+			ended[life] = s
+		default:
+			delete(ended, life)
+		}
+	}
+	for _, i := range c.instances {
+		if i.called < 0 {
+			continue
+		}
+		for _, s := range c.h.Statuses {
+			if s.Pod.UID == i.uid && s.At < i.called && over(s.Status.Phase) &&
+				c.lifeOf(i.uid, s.At) == c.lifeOf(i.uid, i.called) && !c.forgotten(s.Pod, s, i.called) {
+				c.violate(i.called, "start of %s (%s/%s), although the pod was %s at %.3fs", i.id, i.uid, i.name, s.Status.Phase, s.At.Seconds())
+				break
+			}
+		}
+	}
+}
+
+// forgotten: a static pod's end is on record in the runtime alone. Where records
+// are lost, another agent cannot know of it, and the same for a pod of an API server
+// whose agent died before it could tell. An agent that stops its pods when it ends
+// means to start them again.
+func (c *checker) forgotten(pod *v1.Pod, ended Published, at time.Duration) bool {
+	if !c.agentBetween(ended.At, at) {
+		return false
+	}
+	return ended.Status.Reason == "Terminated" || c.lostRecords(pod.UID, at)
+}
+
+func (c *checker) lostRecords(uid types.UID, until time.Duration) bool {
+	for _, e := range c.h.Calls {
+		if e.Op == fake.OpLostRecords && e.UID == uid && e.At <= until {
+			return true
+		}
+	}
+	return false
+}
+
+// reported is what statuses said of instances that ended.
+type reported map[string]*v1.ContainerStateTerminated // by ID
+
+func (c *checker) reports() reported {
+	r := make(reported)
+	for _, s := range c.h.Statuses {
+		for _, list := range [][]v1.ContainerStatus{s.Status.InitContainerStatuses, s.Status.ContainerStatuses} {
+			for i := range list {
+				for _, t := range []*v1.ContainerStateTerminated{list[i].State.Terminated, list[i].LastTerminationState.Terminated} {
+					if t == nil || t.ContainerID == "" {
+						continue
+					}
+					_, id, _ := strings.Cut(t.ContainerID, "://")
+					if c.contradicts(id, t) {
+						c.violate(s.At, "%s of %s is published as ended with code %d (%s), and did with %s", id, s.Pod.UID, t.ExitCode, t.Reason, c.byID[id].detail)
+					}
+					r[id] = t
+				}
+			}
+		}
+	}
+	return r
+}
+
+// contradicts: what is published of an end is not what happened. Of an instance
+// whose record was lost nothing is known.
+func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated) bool {
+	i := c.byID[id]
+	if i == nil || i.recordsLost {
+		return false
+	}
+	return i.running || i.detail != fmt.Sprintf("code %d (%s)", t.ExitCode, t.Reason)
+}
+
+// exits: when a container is started again, how the one before it ended has been or
+// will be published; unless nobody was there to see it before the pod was over.
+func (c *checker) exits() {
+	reports := c.reports()
+	last := make(map[string]*instance)
+	for _, i := range c.instances {
+		key := string(i.uid) + "/" + i.name
+		before := last[key]
+		last[key] = i
+		if before == nil || before.recordsLost || reports[before.id] != nil {
+			continue
+		}
+		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.called) || !c.published(i) {
+			continue
+		}
+		c.violate(before.exited, "the end of %s (%s, %s) was never published, and %s was started after it", before.id, key, before.detail, i.id)
+	}
+}
+
+// published: a status was published after the instance started, so that there was
+// an occasion to tell of the one before.
+func (c *checker) published(i *instance) bool {
+	for _, s := range c.h.Statuses {
+		if s.Pod.UID == i.uid && s.At > i.started && c.lifeOf(i.uid, s.At) == c.lifeOf(i.uid, i.started) {
+			return true
+		}
+	}
+	return false
+}
+
+// counts: a restart count never goes back within a life, and no two instances
+// that ran have the same.
+func (c *checker) counts() {
+	type place struct {
+		lifeKey
+		container string
+	}
+	highest := make(map[place]int32)
+	counted := make(map[place]map[int32]string)
+	for _, s := range c.h.Statuses {
+		for _, list := range [][]v1.ContainerStatus{s.Status.InitContainerStatuses, s.Status.ContainerStatuses} {
+			for i := range list {
+				status := &list[i]
+				at := place{c.lifeOf(s.Pod.UID, s.At), status.Name}
+				if c.lostRecords(s.Pod.UID, s.At) {
+					continue // a new agent counts anew
+				}
+				if status.RestartCount < highest[at] {
+					c.violate(s.At, "restart count of %s/%s goes from %d to %d", s.Pod.UID, status.Name, highest[at], status.RestartCount)
+				}
+				highest[at] = max(highest[at], status.RestartCount)
+				_, id, _ := strings.Cut(status.ContainerID, "://")
+				if c.byID[id] == nil || status.State.Running == nil && status.State.Terminated == nil {
+					continue
+				}
+				if counted[at] == nil {
+					counted[at] = make(map[int32]string)
+				}
+				if other := counted[at][status.RestartCount]; other != "" && other != id {
+					c.violate(s.At, "%s and %s of %s/%s are both published with restart count %d", other, id, s.Pod.UID, status.Name, status.RestartCount)
+				}
+				counted[at][status.RestartCount] = id
+			}
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// errCrashed is what an agent that has crashed is told by everything outside of
+// it. Nobody hears what it makes of that.
+var errCrashed = errors.New("nodetest: this agent has crashed")
+
+// lease is one agent's access to everything outside of it: the runtime, the API
+// server, volumes, sources, and those that are told of statuses and events. It can
+// be revoked, which is as near to kill -9 as one process comes: the agent's
+// goroutines live on until their contexts end, but can do nothing any more.
+type lease struct {
+	gone chan struct{} // closed when it is revoked
+
+	mu struct {
+		sync.Mutex
+		dead   bool
+		thaw   chan struct{} // not nil while the agent is suspended; closed when it goes on
+		trap   *trap
+		nextID int
+		calls  map[int]context.CancelFunc // of the calls under way
+	}
+	calls sync.WaitGroup // under way in the world, also those of a crashed agent
+}
+
+// trap revokes a lease at a certain call.
+type trap struct {
+	on     fake.Target
+	left   int  // how many more such calls, this one included
+	done   bool // the call takes effect before the crash
+	sprung chan struct{}
+}
+
+// abandoned is how long a call may go on whose agent has crashed.
+const abandoned = time.Minute
+
+func newLease() *lease {
+	l := &lease{gone: make(chan struct{})}
+	l.mu.calls = make(map[int]context.CancelFunc)
+	return l
+}
+
+// revoke takes the agent's access away. Of each call under way, chance decides
+// whether it still takes effect; with nil none does.
+func (l *lease) revoke(chance *rand.Rand) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.die()
+	for id := range l.mu.nextID {
+		cancel, ok := l.mu.calls[id]
+		switch {
+		case !ok:
+		case chance == nil || chance.IntN(2) == 0:
+			cancel()
+		default:
+			time.AfterFunc(abandoned, cancel)
+		}
+	}
+}
+
+// die is called with the lock held.
+func (l *lease) die() {
+	if !l.mu.dead {
+		l.mu.dead = true
+		close(l.gone)
+	}
+}
+
+func (l *lease) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.dead
+}
+
+// suspend holds up every call, and every return of one, until resume.
+func (l *lease) suspend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.thaw == nil {
+		l.mu.thaw = make(chan struct{})
+	}
+}
+
+func (l *lease) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.thaw != nil {
+		close(l.mu.thaw)
+		l.mu.thaw = nil
+	}
+}
+
+// set arms a trap, nil none.
+func (l *lease) set(t *trap) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.trap = t
+}
+
+// pass waits while the agent is suspended, and fails if it has crashed or its
+// context has ended.
+func (l *lease) pass(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		dead, thaw := l.mu.dead, l.mu.thaw
+		l.mu.Unlock()
+		switch {
+		case dead:
+			return errCrashed
+		case thaw == nil:
+			return nil
+		}
+		select {
+		case <-thaw:
+		case <-l.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// springs returns the trap that this call springs, if it does.
+func (l *lease) springs(call fake.Call) *trap {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.mu.trap
+	if t == nil || !matches(t.on, call) {
+		return nil
+	}
+	if t.left--; t.left > 0 {
+		return nil
+	}
+	l.mu.trap = nil
+	return t
+}
+
+func matches(on fake.Target, c fake.Call) bool {
+	return (on.Op == "" || on.Op == c.Op) && (on.UID == "" || on.UID == c.UID) &&
+		(on.Pod == "" || on.Pod == c.Pod) && (on.Container == "" || on.Container == c.Container)
+}
+
+func (l *lease) sprung(t *trap) {
+	l.mu.Lock()
+	l.die()
+	l.mu.Unlock()
+	close(t.sprung)
+}
+
+// enter notes a call under way; leave must follow.
+func (l *lease) enter(cancel context.CancelFunc) (id int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id = l.mu.nextID
+	l.mu.nextID++
+	l.mu.calls[id] = cancel
+	l.calls.Add(1)
+	return id
+}
+
+func (l *lease) leave(id int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.mu.calls, id)
+	l.calls.Done()
+}
+
+// through makes a call for the agent that holds l. What the agent waits for ends
+// with the lease; the call itself may not.
+func through[T any](ctx context.Context, l *lease, call fake.Call, do func(context.Context) (T, error)) (T, error) {
+	var none T
+	if err := l.pass(ctx); err != nil {
+		return none, err
+	}
+	t := l.springs(call)
+	if t != nil && !t.done {
+		l.sprung(t)
+		return none, errCrashed
+	}
+	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if !l.isDead() {
+			cancel(context.Cause(ctx))
+		}
+	})
+	type outcome struct {
+		value T
+		err   error
+	}
+	ended := make(chan outcome, 1)
+	id := l.enter(func() { cancel(errCrashed) })
+	go func() {
+		defer l.leave(id)
+		defer cancel(nil)
+		defer stop()
+		value, err := do(inner)
+		if t != nil {
+			l.sprung(t)
+		}
+		ended <- outcome{value, err}
+	}()
+	select {
+	case <-l.gone:
+		return none, errCrashed
+	case out := <-ended:
+		if err := l.pass(ctx); err != nil {
+			return none, err
+		}
+		return out.value, out.err
+	}
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/podconfig/manifest"
+	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager/statustest"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+)
+
+// player has a script happen to a node. All of it is for one goroutine, in a
+// bubble.
+type player struct {
+	script *Script
+	root   string
+	node   *Node // nil until the first command
+	server *statustest.Server
+
+	wanted []*v1.Pod          // static pods, in the order of their coming
+	latest map[string]*v1.Pod // by name, also of those that are gone
+	faults []labelled
+	sprung <-chan struct{} // not nil: crash-at was said
+	errs   []error         // what the node complained about
+}
+
+// setup is what "node" says.
+type setup struct {
+	latency, volumes time.Duration
+	seed             uint64
+	stopPods         bool
+}
+
+// fatal is what a node that cannot go on panics with; play recovers it.
+type fatal struct{ err error }
+
+// play runs the script, and returns the first thing that went wrong, with its
+// line; and in any case what did that nobody can be blamed for.
+func (p *player) play() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(fatal)
+			if !ok {
+				panic(r)
+			}
+			err = f.err
+		}
+		err = errors.Join(err, p.finish())
+	}()
+	for _, line := range p.script.Lines {
+		if p.node == nil && line.Words[0] != "node" {
+			if err := p.begin(setup{}); err != nil {
+				return err
+			}
+		}
+		p.remark(line)
+		err := line.do(p)
+		synctest.Wait()
+		p.bury()
+		switch {
+		case line.Mode == MustFail && err == nil:
+			return p.at(line, errors.New("it worked, and should not have"))
+		case line.Mode == MustWork && err != nil:
+			return p.at(line, err)
+		}
+	}
+	return nil
+}
+
+func (p *player) remark(line Line) {
+	if p.node != nil {
+		p.node.history.say("> " + line.String())
+	}
+}
+
+func (p *player) at(line Line, err error) error {
+	return fmt.Errorf("%s:%d: %s: %w", p.script.Name, line.Number, line, err)
+}
+
+// finish ends the node and judges what happened on it.
+func (p *player) finish() error {
+	if p.node == nil {
+		return nil
+	}
+	history := p.node.History()
+	p.clear("")
+	p.node.close()
+	return errors.Join(errors.Join(p.errs...), Check(history))
+}
+
+// begin makes the node.
+func (p *player) begin(s setup) error {
+	if p.node != nil {
+		return errFirst
+	}
+	p.latest = make(map[string]*v1.Pod)
+	world, err := fake.NewWorld(fake.WorldOptions{Latency: s.latencyOf})
+	if err != nil {
+		return err
+	}
+	if p.server, err = statustest.New(statustest.Options{Latency: s.latency / 2}); err != nil {
+		return err
+	}
+	store, err := objects.NewStore(objects.Options{})
+	if err != nil {
+		return err
+	}
+	store.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "config"}, Data: map[string]string{"key": "value"}})
+	node, err := newNode(Options{World: world, API: p.server, VolumeLatency: s.volumes, Agent: func(o *nodeagent.Options) {
+		o.Objects = store
+		if s.stopPods {
+			o.OnShutdown = nodeagent.StopPods
+		}
+	}}, p.root)
+	if err != nil {
+		return err
+	}
+	node.fatalf = func(format string, args ...any) { panic(fatal{fmt.Errorf(format, args...)}) }
+	node.errorf = func(format string, args ...any) { p.errs = append(p.errs, fmt.Errorf(format, args...)) }
+	p.node = node
+	node.StartAgent()
+	return nil
+}
+
+// latencyOf is by chance, but the same for the same call at the same time.
+func (s setup) latencyOf(c fake.Call) time.Duration {
+	if s.latency <= 0 || c.Op == fake.OpWatch {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write([]byte(c.Op))
+	h.Write([]byte(c.UID))
+	h.Write([]byte(c.Container))
+	chance := rand.New(rand.NewPCG(s.seed^h.Sum64(), uint64(time.Now().UnixNano())))
+	return time.Duration(chance.Int64N(int64(s.latency)))
+}
+
+func (p *player) uid(name string) types.UID {
+	if pod := p.latest[name]; pod != nil {
+		return pod.UID
+	}
+	return types.UID("uid-" + name)
+}
+
+var errNoSuchPod = errors.New("there is no such pod")
+
+// apply makes a static pod wanted, in place of one of its name.
+func (p *player) apply(pod *v1.Pod) error {
+	p.latest[pod.Name] = pod
+	p.wanted = append(p.without(pod.Name), pod)
+	p.node.Apply(p.wanted...)
+	return nil
+}
+
+func (p *player) applyFile(name string) error {
+	data, ok := p.script.file(name)
+	if !ok {
+		return fmt.Errorf("the script has no file %s", name)
+	}
+	decoder := &manifest.Decoder{NodeName: nodeName, Strict: true}
+	pod, err := decoder.Pod([]byte(data), manifest.Origin{Kind: manifest.OriginFile, Location: "/" + name})
+	if err != nil {
+		return err
+	}
+	p.latest[strings.TrimSuffix(name, ".yaml")] = pod
+	return p.apply(pod)
+}
+
+// without are the wanted static pods but that of a name.
+func (p *player) without(name string) (kept []*v1.Pod) {
+	for _, pod := range p.wanted {
+		if pod.Name != name {
+			kept = append(kept, pod)
+		}
+	}
+	return kept
+}
+
+func (p *player) remove(name string) error {
+	if pod := p.latest[name]; pod != nil {
+		name = pod.Name
+	}
+	kept := p.without(name)
+	if len(kept) == len(p.wanted) {
+		return errNoSuchPod
+	}
+	p.wanted = kept
+	p.node.Apply(kept...)
+	return nil
+}
+
+// sleep lets time go by, and deals with a crash that was set up for then.
+func (p *player) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			synctest.Wait()
+			return
+		case <-p.sprung:
+			p.bury()
+		}
+	}
+}
+
+// bury deals with a crash that crash-at has set up.
+func (p *player) bury() {
+	select {
+	case <-p.sprung:
+		p.sprung = nil
+		p.node.CrashAgent(1)
+	default:
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"errors"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What a player does to the agent, and on the API server.
+
+func (p *player) agent(what string) error {
+	switch what {
+	case "start":
+		p.node.StartAgent()
+	case "stop":
+		p.node.StopAgent()
+	case "restart":
+		p.node.RestartAgent()
+	case "suspend":
+		p.node.SuspendAgent()
+	case "resume":
+		p.node.ResumeAgent()
+	}
+	return nil
+}
+
+func (p *player) crash(seed uint64) { p.node.CrashAgent(seed) }
+
+func (p *player) reboot() error {
+	p.node.crash(nil)
+	p.node.World.Reboot()
+	p.node.StartAgent()
+	return nil
+}
+
+// bound finds a pod on the API server.
+func (p *player) bound(name string) (types.UID, error) {
+	pod := p.latest[name]
+	if pod == nil || p.server.Get(pod.UID) == nil {
+		return "", errNoSuchPod
+	}
+	return pod.UID, nil
+}
+
+var errNameTaken = errors.New("there is a pod of this name")
+
+func (p *player) bind(pod *v1.Pod) error {
+	if _, err := p.bound(pod.Name); err == nil {
+		return errNameTaken
+	}
+	pod = pod.DeepCopy()
+	pod.Annotations = nil // it is not static
+	p.latest[pod.Name] = p.node.Bind(pod)
+	return nil
+}
+
+func (p *player) edit(name string, version int) error {
+	uid, err := p.bound(name)
+	if err != nil {
+		return err
+	}
+	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+		for _, c := range allContainers(pod) {
+			c.Image = imageOf(c.Name, version)
+		}
+	})
+	return err
+}
+
+func (p *player) delete(name string) error {
+	uid, err := p.bound(name)
+	if err == nil {
+		_, err = p.server.Delete(uid)
+	}
+	return err
+}
+
+func (p *player) evict(name string) error {
+	uid, err := p.bound(name)
+	if err == nil {
+		p.node.Evict(uid)
+	}
+	return err
+}
+
+func (p *player) declareFailed(name string) error {
+	uid, err := p.bound(name)
+	if err == nil {
+		_, err = p.server.Change(uid, func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "NodeLost" })
+	}
+	return err
+}

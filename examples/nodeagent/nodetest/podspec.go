@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+// podFields is the description of a pod in one line, for Commands.
+const podFields = "NAME[@UID] [v=N] [main=C,…] [init=C,…] [sidecar=C,…] [restart=POLICY] [grace=SECONDS] [volume=V,…] [emptydir=V,…] [config=NAME] " +
+	"[live=C] [ready=C] [startup=C] [prestop=C:DURATION] [poststart=C:DURATION]"
+
+// pod takes a pod apart that is described in one line.
+func (a *args) pod() *v1.Pod {
+	word := a.next("NAME")
+	name, uid, hasUID := strings.Cut(word, "@")
+	if !hasUID {
+		uid = "uid-" + name
+	}
+	if !isName(name) || !isName(uid) {
+		a.fail("%q is not NAME or NAME@UID, of lower-case letters, digits and -", word)
+	}
+	text := strings.Join(slices.Concat([]string{word}, a.words), " ")
+	pod := Pod(name)
+	pod.UID = types.UID(uid)
+	version := a.number("v", 1)
+	a.containers(pod, version)
+	if v, ok := a.option("restart"); ok {
+		pod.Spec.RestartPolicy = v1.RestartPolicy(v)
+		if !slices.Contains([]v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}, pod.Spec.RestartPolicy) {
+			a.fail("%q is none of Always, OnFailure, Never", v)
+		}
+	}
+	GracePeriod(int64(a.number("grace", 30)))(pod)
+	for _, name := range a.names("volume") {
+		Volume(name)(pod)
+	}
+	for _, name := range a.names("emptydir") {
+		mountVolume(pod, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}})
+	}
+	for _, name := range a.names("config") {
+		source := v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}
+		mountVolume(pod, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &source}})
+	}
+	a.probes(pod)
+	a.hooks(pod)
+	sum := sha256.Sum256([]byte(text))
+	pod.Annotations = map[string]string{podconfig.AnnotationHash: hex.EncodeToString(sum[:8])}
+	return pod
+}
+
+func isName(s string) bool {
+	return s != "" && len(s) <= 60 && s[0] != '-' && s[len(s)-1] != '-' &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// names takes an option that is a list of names.
+func (a *args) names(key string) []string {
+	v, ok := a.option(key)
+	if !ok {
+		return nil
+	}
+	names := strings.Split(v, ",")
+	for _, n := range names {
+		if !isName(n) {
+			a.fail("%s=%s: %q is no name of lower-case letters, digits and -", key, v, n)
+		}
+	}
+	return names
+}
+
+func (a *args) containers(pod *v1.Pod, version int) {
+	main := a.names("main")
+	if main == nil {
+		main = []string{"c"}
+	}
+	for _, kind := range []struct {
+		names []string
+		add   func(string) func(*v1.Pod)
+	}{{a.names("sidecar"), Sidecar}, {a.names("init"), InitContainer}, {main, Container}} {
+		for _, name := range kind.names {
+			kind.add(name)(pod)
+		}
+	}
+	seen := make(map[string]bool)
+	for _, c := range allContainers(pod) {
+		if seen[c.Name] {
+			a.fail("there are two containers %q", c.Name)
+		}
+		seen[c.Name] = true
+		c.Image = imageOf(c.Name, version)
+	}
+}
+
+func imageOf(container string, version int) string {
+	return fmt.Sprintf("localhost/%s:%d", container, version)
+}
+
+// allContainers are the init and the regular containers of a pod, to be written.
+func allContainers(pod *v1.Pod) (all []*v1.Container) {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	return all
+}
+
+// of calls set for the container that a word names; parts are what follows it
+// after colons.
+func (a *args) of(pod *v1.Pod, key string, set func(c *v1.Container, rest string)) {
+	word, ok := a.option(key)
+	if !ok {
+		return
+	}
+	name, rest, _ := strings.Cut(word, ":")
+	for _, c := range allContainers(pod) {
+		if c.Name == name {
+			set(c, rest)
+			return
+		}
+	}
+	a.fail("%s=%s: there is no container %q", key, word, name)
+}
+
+// probeEvery is how often the probes of described pods run.
+const probeEvery = 5
+
+func (a *args) probes(pod *v1.Pod) {
+	probe := func(threshold int32) *v1.Probe {
+		exec := &v1.ExecAction{Command: []string{"probe"}}
+		return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: exec}, TimeoutSeconds: 1, PeriodSeconds: probeEvery, SuccessThreshold: 1, FailureThreshold: threshold}
+	}
+	a.of(pod, "live", func(c *v1.Container, _ string) { c.LivenessProbe = probe(3) })
+	a.of(pod, "ready", func(c *v1.Container, _ string) { c.ReadinessProbe = probe(3) })
+	a.of(pod, "startup", func(c *v1.Container, _ string) { c.StartupProbe = probe(10) })
+}
+
+func (a *args) hooks(pod *v1.Pod) {
+	nap := func(rest string) *v1.LifecycleHandler {
+		d := a.toDuration(rest)
+		return &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: int64(d / time.Second)}}
+	}
+	lifecycle := func(c *v1.Container) *v1.Lifecycle {
+		if c.Lifecycle == nil {
+			c.Lifecycle = &v1.Lifecycle{}
+		}
+		return c.Lifecycle
+	}
+	a.of(pod, "prestop", func(c *v1.Container, rest string) { lifecycle(c).PreStop = nap(rest) })
+	a.of(pod, "poststart", func(c *v1.Container, rest string) { lifecycle(c).PostStart = nap(rest) })
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+// Mood is how a source of pods behaves.
+type Mood uint8
+
+// The moods of a source.
+const (
+	// Talkative says at once what there is to say.
+	Talkative Mood = iota
+	// Silent says nothing at all, not even to an agent that starts.
+	Silent
+	// Garbled says what cannot be understood: changes that are none, and pods
+	// without a name beside the real ones.
+	Garbled
+	// Empty says that there are no pods.
+	Empty
+)
+
+// supply is where an agent's pods come from; it outlives the agents.
+type supply struct {
+	name    string
+	history *recorder
+
+	mu struct {
+		sync.Mutex
+		pods    []*v1.Pod
+		mood    Mood
+		changed chan struct{} // closed at the next change
+	}
+}
+
+func newSupply(name string, history *recorder) *supply {
+	s := &supply{name: name, history: history}
+	s.mu.changed = make(chan struct{})
+	return s
+}
+
+func (s *supply) set(pods []*v1.Pod) {
+	s.edit(func() { s.mu.pods = pods })
+}
+
+func (s *supply) feel(mood Mood) {
+	s.edit(func() { s.mu.mood = mood })
+}
+
+func (s *supply) edit(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	close(s.mu.changed)
+	s.mu.changed = make(chan struct{})
+}
+
+func (s *supply) now() (pods []*v1.Pod, mood Mood, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.pods, s.mu.mood, s.mu.changed
+}
+
+// source tells the holder of a lease.
+func (s *supply) source(l *lease) podconfig.Source {
+	return podconfig.SourceFunc(s.name, func(ctx context.Context, out podconfig.Sink) error {
+		for {
+			if err := l.pass(ctx); err != nil {
+				return err
+			}
+			pods, mood, changed := s.now()
+			if err := s.say(ctx, out, pods, mood); err != nil {
+				return err
+			}
+			select {
+			case <-changed:
+			case <-l.gone:
+				return errCrashed
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+}
+
+func (s *supply) say(ctx context.Context, out podconfig.Sink, pods []*v1.Pod, mood Mood) error {
+	switch mood {
+	case Silent:
+		return nil
+	case Empty:
+		pods = nil
+	case Garbled:
+		if err := out.Submit(ctx, podconfig.Change{}); err != nil && ctx.Err() != nil {
+			return err
+		}
+		junk := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
+		pods = append([]*v1.Pod{junk}, pods...)
+	case Talkative:
+	}
+	if err := out.Submit(ctx, podconfig.Snapshot(pods...)); err != nil {
+		return err
+	}
+	s.history.told(s.name, pods)
+	return nil
+}
