@@ -91,11 +91,19 @@ func restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
 	switch {
 	case old == nil || in.RestartCount > old.RestartCount:
 		return in.RestartCount
-	case old.ContainerID == in.ID.String(), old.ContainerID == "", countedAhead(old), !isNewer(in, old):
+	case old.ContainerID == in.ID.String(), old.ContainerID == "", countedAhead(old), !isNewer(in, old), tookPlace(in, old):
 		return old.RestartCount
 	default: // a restart that the record does not know to be one
 		return old.RestartCount + 1
 	}
+}
+
+// tookPlace reports whether in has the number that old counts already for an
+// instance that was made and never ran: in takes its place, and nothing was
+// restarted. Old waits then; where it waits since an instance has ended, as many
+// records are there as it counts, unless they begin anew.
+func tookPlace(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
+	return old.State.Waiting != nil && in.RestartCount == old.RestartCount && (in.RestartCount > 0 || !waitsAfterEnd(old))
 }
 
 // countedAhead reports whether old, whose instance was lost sight of, already
@@ -117,6 +125,10 @@ func isNewer(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 		began = old.State.Running.StartedAt.Time
 	case old.State.Terminated != nil:
 		began = old.State.Terminated.StartedAt.Time
+	case old.LastTerminationState.Terminated != nil:
+		// What waits has an end before it, whose record may be the newest again: an
+		// instance that never ran is removed before its successor is made.
+		began = old.LastTerminationState.Terminated.StartedAt.Time
 	}
 	return !in.CreatedAt.Before(began)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
 )
 
 // story generates a status after each observation, with the one before as the
@@ -135,6 +137,39 @@ func TestRestartCountGoesOn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			out := Generate(Input{Pod: podOf(t, always, "main a"), Observed: seen(t, c.seen...), Previous: c.previous, Now: noon})
 			assert.Equal(t, c.want, show(statusOf(&out, "a")))
+		})
+	}
+}
+
+// TestRestartCountOfInstancesThatNeverRan: a start that fails is no restart,
+// however often it is tried, and whatever is seen while one record is exchanged
+// for the next.
+func TestRestartCountOfInstancesThatNeverRan(t *testing.T) {
+	pod := podOf(t, always, "main a")
+	failures := runtime.StartFailures{"a": {Reason: "RunContainerError"}}
+	for _, c := range []struct {
+		name string
+		seen []obs
+		want []string
+	}{
+		{"the first start fails twice",
+			[]obs{{"pad exited", "a created =x"}, {"pad exited"}, {"a created =y"}},
+			[]string{"waiting RunContainerError", "waiting RunContainerError", "waiting RunContainerError"}},
+		{"a restart fails twice",
+			[]obs{{"pad exited", "a created #1 =x", "a exited 5"}, {"a created #1 =y", "pad exited", "a exited 5"}},
+			[]string{"waiting RunContainerError #1, last terminated Error 5 a-0", "waiting RunContainerError #1, last terminated Error 5 a-0"}},
+		{"it is seen without the record that is exchanged",
+			[]obs{{"pad exited", "a created #1 =x", "a exited 5"}, {"pad exited", "pad exited", "a exited 5"}, {"a created #1 =y", "pad exited", "a exited 5"}},
+			[]string{"waiting RunContainerError #1, last terminated Error 5 a-0", "waiting RunContainerError #1, last terminated Error 5 a-0",
+				"waiting RunContainerError #1, last terminated Error 5 a-0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var previous *v1.PodStatus
+			for i, lines := range c.seen {
+				st := Generate(Input{Pod: pod, Observed: seen(t, lines...), Previous: previous, StartFailures: failures, Now: noon})
+				assert.Equal(t, c.want[i], show(statusOf(&st, "a")), "%v", lines)
+				previous = &st
+			}
 		})
 	}
 }
