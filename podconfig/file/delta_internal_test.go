@@ -59,7 +59,7 @@ func TestPropertyChangesSayWhatASnapshotSays(t *testing.T) {
 		bySnapshots.tell(podconfig.Snapshot())
 		for step := range 20 {
 			after := randomPods(r, before)
-			say := changes(before, after)
+			say := changes(knownOf(before), knownOf(after))
 			require.LessOrEqual(t, len(say), 2)
 			require.ElementsMatch(t, bySnapshots.tell(podconfig.Snapshot(after...)), byDeltas.tell(say...), "seed %d, step %d", seed, step)
 			require.Equal(t, bySnapshots.contents(), byDeltas.contents(), "seed %d, step %d", seed, step)
@@ -107,9 +107,9 @@ func TestChangesSayNoMoreThanChanged(t *testing.T) {
 		pods = append(pods, deltaPod(i, i, 0))
 	}
 	edited := append([]*v1.Pod{deltaPod(0, 0, 1), deltaPod(1, 200, 1)}, pods[3:]...)
-	say := changes(pods, edited)
+	say := changes(knownOf(pods), knownOf(edited))
 	require.Len(t, say, 2)
 	require.Equal(t, []types.UID{"u2"}, say[0].UIDs(), "u1 goes with its successor")
 	require.Equal(t, edited[:2], say[1].Pods())
-	require.Empty(t, changes(pods, pods))
+	require.Empty(t, changes(knownOf(pods), knownOf(pods)))
 }

@@ -21,7 +21,7 @@ type pace struct {
 	debounce, period time.Duration
 
 	firstHint, lastHint time.Time // of the burst that no scan has answered; zero if there is none
-	glances             int       // since lastHint
+	glances             int       // since lastHint; as many as there are pauses if no more are worth it
 	recheck             time.Time
 	scanned             time.Time
 	arm                 time.Time // when to arm the watch again; zero if it is armed or there is none
@@ -39,8 +39,13 @@ func (p *pace) hint(now time.Time) {
 	p.lastHint, p.glances = now, 0
 }
 
-func (p *pace) afterGlance(recheck time.Time) {
+// afterGlance notes a glance. One that left nothing to be taken is the last until there is another hint: a glance is for
+// new files, and none comes without a hint.
+func (p *pace) afterGlance(settled bool, recheck time.Time) {
 	p.glances++
+	if settled {
+		p.glances = len(pausesPerDebounce)
+	}
 	p.recheck = earliest(p.recheck, recheck)
 }
 

@@ -23,7 +23,7 @@ func newPace() *pace {
 
 func glance(p *pace, times int) {
 	for range times {
-		p.afterGlance(time.Time{})
+		p.afterGlance(false, time.Time{})
 	}
 }
 
@@ -40,14 +40,16 @@ func TestPace(t *testing.T) {
 		{"hints push the glance", func(p *pace) { p.hint(at(50)); p.hint(at(55)) }, stepGlance, 57},
 		{"second glance", func(p *pace) { p.hint(at(50)); glance(p, 1) }, stepGlance, 60},
 		{"third glance", func(p *pace) { p.hint(at(50)); glance(p, 2) }, stepGlance, 75},
+		{"a glance that leaves nothing is the last", func(p *pace) { p.hint(at(50)); p.afterGlance(true, time.Time{}) }, stepScan, 150},
+		{"until the next hint", func(p *pace) { p.hint(at(50)); p.afterGlance(true, time.Time{}); p.hint(at(60)) }, stepGlance, 62},
 		{"scan after the glances", func(p *pace) { p.hint(at(50)); glance(p, 3) }, stepScan, 150},
 		{"hint after the glances", func(p *pace) { p.hint(at(50)); glance(p, 3); p.hint(at(100)) }, stepGlance, 102},
 		{"two bursts of glances", func(p *pace) { p.hint(at(50)); glance(p, 3); p.hint(at(100)); glance(p, 3) }, stepScan, 200},
-		{"recheck waits for the quiet", func(p *pace) { p.hint(at(50)); glance(p, 2); p.afterGlance(at(70)) }, stepScan, 150},
+		{"recheck waits for the quiet", func(p *pace) { p.hint(at(50)); glance(p, 2); p.afterGlance(false, at(70)) }, stepScan, 150},
 		{"stream", func(p *pace) {
 			for i := range 100 {
 				p.hint(at(50 + 10*i))
-				p.afterGlance(time.Time{})
+				p.afterGlance(false, time.Time{})
 			}
 		}, stepScan, 1050},
 		{"scan ends the burst", func(p *pace) { p.hint(at(50)); p.afterScan(at(150), time.Time{}) }, stepScan, 20_150},
@@ -99,7 +101,7 @@ func TestPaceKeepsItsBounds(t *testing.T) {
 			now = due
 			if do == stepGlance {
 				require.Contains(t, []time.Duration{2e6, 10e6, 25e6}, now.Sub(lastHint))
-				p.afterGlance(now.Add(time.Duration(rng.IntN(200)) * time.Millisecond))
+				p.afterGlance(rng.IntN(3) == 0, now.Add(time.Duration(rng.IntN(200))*time.Millisecond))
 				continue
 			}
 			require.Equal(t, stepScan, do)

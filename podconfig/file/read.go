@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
@@ -23,7 +24,13 @@ type listing struct {
 	missing bool     // there is neither a folder nor a file
 	adrift  bool     // missing, and so is the folder it would be in
 	err     error
+
+	stamp stamp // of the folder, before its names were read; zero if the folder had just changed
 }
+
+// holds tells whether a folder certainly has the same names as when it was listed, without listing it. It is what the
+// file system says, which some do late; a look that must not miss anything lists.
+func (l listing) holds(path string) bool { return l.stamp != stamp{} && hasStamp(path, l.stamp) }
 
 // list finds the manifests at path. An error never reads as "nothing there". If before is a listing of the same names,
 // its paths are used.
@@ -46,10 +53,17 @@ func list(path string, before listing) listing {
 		return listing{missing: true}
 	case err != nil:
 		return listing{err: reason(err)}
-	case before.names != nil && slices.Equal(names, before.names):
-		return before
 	}
-	return listing{names: names, paths: manifestsAmong(names, path)}
+	l := listing{names: names}
+	if s := stampOf(info); time.Since(s.changed()) > trustAfter {
+		l.stamp = s
+	}
+	if before.names != nil && slices.Equal(names, before.names) {
+		l.paths = before.paths
+	} else {
+		l.paths = manifestsAmong(names, path)
+	}
+	return l
 }
 
 // namesIn returns the names in a folder, never some of them with an error.
@@ -112,18 +126,18 @@ type content struct {
 var errVanished = errors.New("file is gone")
 
 // examine stats what the path leads to, without opening anything but a regular file of a permitted size.
-func examine(path string, limit int64) (fs.FileInfo, error) {
+func examine(path string, limit int64) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, linkErr := os.Lstat(path); linkErr == nil {
-			return nil, errors.New("symbolic link to a file that does not exist")
+			return errors.New("symbolic link to a file that does not exist")
 		}
-		return nil, errVanished
+		return errVanished
 	}
 	if err != nil {
-		return nil, reason(err)
+		return reason(err)
 	}
-	return info, permitted(info, limit)
+	return permitted(info, limit)
 }
 
 func permitted(info fs.FileInfo, limit int64) error {

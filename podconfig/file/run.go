@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
@@ -38,7 +36,7 @@ type loop struct {
 	pace   pace
 	hints  <-chan struct{}
 	cancel context.CancelFunc // of the watch
-	told   []*v1.Pod          // what out knows
+	told   known              // what out knows
 	synced bool               // out knows something
 }
 
@@ -85,7 +83,7 @@ func (l *loop) glance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.pace.afterGlance(r.Recheck)
+	l.pace.afterGlance(l.source.settled, r.Recheck)
 	return l.submit(ctx, r)
 }
 
@@ -93,16 +91,16 @@ func (l *loop) submit(ctx context.Context, r Result) error {
 	if !r.Changed || !r.Ready {
 		return nil
 	}
-	say := []podconfig.Change{podconfig.Snapshot(r.Pods...)}
+	now, say := knownOf(r.Pods), []podconfig.Change{podconfig.Snapshot(r.Pods...)}
 	if l.synced {
-		say = changes(l.told, r.Pods)
+		say = changes(l.told, now)
 	}
 	for _, c := range say {
 		if err := l.out.Submit(ctx, c); err != nil {
 			return fmt.Errorf("file source: submit: %w", err)
 		}
 	}
-	l.told, l.synced = r.Pods, true
+	l.told, l.synced = now, true
 	return nil
 }
 

@@ -125,11 +125,11 @@ func (s *Source) result(pods []*v1.Pod, recheck time.Time, ready bool) Result {
 // refresh brings the entry up to date with its file, and returns when to look at the file again if that had to be put
 // off.
 func (s *Source) refresh(path string, e *entry, now time.Time) (again time.Time) {
-	info, err := examine(path, s.decoder.Limit())
-	if err == nil && e.trusted && e.stamp == stampOf(info) {
+	if e.trusted && hasStamp(path, e.stamp) {
 		e.err = e.decodeErr
 		return time.Time{}
 	}
+	err := examine(path, s.decoder.Limit())
 	var c content
 	if err == nil {
 		c, err = read(path, s.decoder.Limit())
@@ -180,6 +180,9 @@ func (s *Source) Glance(ctx context.Context) (Result, error) {
 	now := time.Now()
 	unchanged := s.last
 	unchanged.Changed, unchanged.Pods = false, slices.Clone(s.last.Pods)
+	if s.settled && s.listed.holds(s.path) {
+		return unchanged, nil
+	}
 	l := list(s.path, s.listed)
 	if l.err != nil || !s.last.Ready || s.settled && sameNames(l, s.listed) {
 		return unchanged, nil
@@ -210,7 +213,7 @@ func sameNames(a, b listing) bool {
 }
 
 func (s *Source) glanceAt(path string, now time.Time) *entry {
-	if _, err := examine(path, s.decoder.Limit()); err != nil {
+	if err := examine(path, s.decoder.Limit()); err != nil {
 		return nil
 	}
 	c, err := read(path, s.decoder.Limit())

@@ -17,11 +17,21 @@ type stamp struct {
 }
 
 func stampOf(info fs.FileInfo) stamp {
-	s := stamp{size: info.Size()}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.dev, s.ino, s.mtime, s.ctime = uint64(sys.Dev), sys.Ino, sys.Mtim, sys.Ctim
+		return stampOfStat(sys)
 	}
-	return s
+	return stamp{size: info.Size()}
+}
+
+func stampOfStat(s *syscall.Stat_t) stamp {
+	return stamp{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, mtime: s.Mtim, ctime: s.Ctim}
+}
+
+// hasStamp tells whether what the path leads to is certainly the file of a stamp, unchanged. It is os.Stat without the
+// garbage: it is asked of every file of a folder whenever one of them changes.
+func hasStamp(path string, of stamp) bool {
+	var s syscall.Stat_t
+	return syscall.Stat(path, &s) == nil && stampOfStat(&s) == of
 }
 
 // changed is when the file's content or metadata last changed.

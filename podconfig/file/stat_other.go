@@ -23,3 +23,9 @@ func (s stamp) changed() time.Time { return s.mtime }
 
 // openForWriting has no answer on this system.
 func openForWriting(*os.File) writer { return writerUnknown }
+
+// hasStamp tells whether what the path leads to is a file that has the stamp.
+func hasStamp(path string, of stamp) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && stampOf(info) == of
+}
