@@ -4,6 +4,7 @@ package apiproxy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -36,6 +37,10 @@ func parse(r *http.Request) Request {
 	case len(parts) >= 4 && parts[0] == "apis": // apis/group/version/…
 		out.Group, parts = parts[1], parts[3:]
 	default:
+		return out
+	}
+	if slices.Contains(parts, "") { // a path with // in it names nothing
+		out.Group = ""
 		return out
 	}
 	// namespaces/ns is a namespace, and so is namespaces/ns/status and …/finalize.

@@ -41,6 +41,7 @@ func TestParse(t *testing.T) {
 		{"discovery", "GET", "/api/v1", Request{Verb: "get"}},
 		{"discovery of a group", "GET", "/apis/apps/v1", Request{Verb: "get"}},
 		{"health", "GET", "/readyz", Request{Verb: "get"}},
+		{"an empty segment", "GET", "/api/v1/namespaces/a//x", Request{Verb: "get"}},
 		{"root", "HEAD", "/", Request{Verb: "head"}},
 	}
 	for _, tc := range tests {
@@ -56,6 +57,8 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("GET", "/api/v1/namespaces/a/pods/p/status", "watch=1")
 	f.Add("DELETE", "/apis//v1//", "%")
+	f.Add("GET", "/apis/g/v1/namespaces/0//", "")
+	f.Add("GET", "/api/v1/namespaces/0//x", "")
 	f.Fuzz(func(t *testing.T, method, path, query string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Method, r.URL.Path, r.URL.RawQuery = method, path, query
