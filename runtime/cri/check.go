@@ -22,6 +22,7 @@ func (r *Runtime) CheckPod(pod *v1.Pod) error {
 const (
 	whyNoImageVolumes  = "this runtime mounts no images"
 	whyNoImageSubPaths = "this runtime mounts whole images only"
+	whyNoDevices       = "there is nobody who allocates devices"
 )
 
 // refusedFields lists the fields that cannot be honoured, in the pod's order.
@@ -47,11 +48,13 @@ func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 			}
 			at := fmt.Sprintf("spec.%s[%d].", group, i)
 			refuse(len(c.VolumeDevices) > 0, at+"volumeDevices", "block devices cannot be attached")
-			refuse(len(c.Resources.Claims) > 0, at+"resources.claims", "there is nobody who allocates devices")
+			refuse(len(c.Resources.Claims) > 0, at+"resources.claims", whyNoDevices)
 			for j := range c.VolumeMounts {
 				mode := c.VolumeMounts[j].RecursiveReadOnly
 				refuse(mode != nil && *mode == v1.RecursiveReadOnlyEnabled && !handlerOf(pod, classes, info).RecursiveReadOnlyMounts,
 					fmt.Sprintf("%svolumeMounts[%d].recursiveReadOnly", at, j), "this runtime has no such mounts")
+				refuse(len(c.VolumeMounts[j].BindMountOptions) > 0,
+					fmt.Sprintf("%svolumeMounts[%d].bindMountOptions", at, j), "the CRI has no word for them")
 				part := c.VolumeMounts[j].SubPath + c.VolumeMounts[j].SubPathExpr
 				refuse(part != "" && images[c.VolumeMounts[j].Name] && info.ImageVolumes && !info.ImageVolumeSubPaths,
 					fmt.Sprintf("%svolumeMounts[%d].subPath", at, j), whyNoImageSubPaths)
@@ -69,6 +72,8 @@ func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 		strict := sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict
 		refuse(strict && !info.SupplementalGroupsPolicy, "spec.securityContext.supplementalGroupsPolicy", "this runtime always merges")
 	}
+	refuse(len(spec.ResourceClaims) > 0, "spec.resourceClaims", whyNoDevices)
+	refuse(spec.Resources != nil && len(spec.Resources.Claims) > 0, "spec.resources.claims", whyNoDevices)
 	if class := spec.RuntimeClassName; class != nil && *class != "" {
 		handler, known := classes[*class]
 		refuse(!known, "spec.runtimeClassName", "the node has no such class")

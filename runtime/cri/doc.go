@@ -87,15 +87,14 @@
 //     the way is judged by what is: see insist.go.
 //   - Limits can be taken away from running containers (#128675).
 //   - Refused, and not silently dropped: block devices, resource claims, Windows,
-//     unknown RuntimeClasses, and what the runtime has not got of strict
+//     bindMountOptions, unknown RuntimeClasses, and what the runtime has not got of strict
 //     supplemental groups, recursive read-only mounts, image volumes and user
 //     namespaces. See CheckPod.
 //   - User namespaces, MemoryQoS and swap are done where Options say so, by the
 //     kubelet's formulas; it is the caller who gives the IDs, and who knows which
 //     volumes are to be relabelled for SELinux and which images are mounted
 //     (runtime.Mount).
-//   - Not done: CPU managers' exclusive CPUs, device plugins and CDI,
-//     bindMountOptions.
+//   - Not done: CPU managers' exclusive CPUs, device plugins and CDI.
 //
 // # What runtimes differ in
 //

@@ -132,6 +132,19 @@ func TestRefusedFields(t *testing.T) {
 	assert.Contains(t, refusedFields(pod, opts, info), "spec.runtimeClassName (the runtime has no handler of that class)")
 }
 
+// What the CRI has no word for is not dropped without a word of ours.
+func TestFieldsWithoutAWordInTheCRIAreRefused(t *testing.T) {
+	pod := testPod("u1", "main")
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "a", MountPath: "/a"}, {Name: "b", MountPath: "/b", BindMountOptions: []string{"nosuid"}}}
+	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu"}}
+	pod.Spec.Resources = &v1.ResourceRequirements{Claims: []v1.ResourceClaim{{Name: "gpu"}}}
+	assert.Equal(t, []string{
+		"spec.containers[0].volumeMounts[1].bindMountOptions (the CRI has no word for them)",
+		"spec.resourceClaims (there is nobody who allocates devices)",
+		"spec.resources.claims (there is nobody who allocates devices)",
+	}, refusedFields(pod, &Options{}, Info{}))
+}
+
 // A spec may mount an image that its pod does not name.
 func TestImageMountsOfASpec(t *testing.T) {
 	s := newServer(t)
