@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/imagegc"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// shelf is a node's images, and a registry. A pull takes a second.
+type shelf struct {
+	mu       sync.Mutex
+	here     map[string]string // ID by reference
+	registry map[string]string
+	down     error
+	pulls    []string // reference and user
+	used     map[runtime.ContainerID][]string
+	lost     []string // what was to be used and was not there
+	events   []string
+	full     bool // the disk
+}
+
+// shelved is a fake runtime that has images. It outlives none of its agents; the
+// shelf does.
+type shelved struct {
+	*fake.Runtime
+	*shelf
+}
+
+func (s *shelf) ImageID(_ context.Context, ref string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.here[ref], nil
+}
+
+func (s *shelf) PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	user := "nobody"
+	if auth != nil {
+		user = auth.Username
+	}
+	s.pulls = append(s.pulls, ref+" "+user)
+	if s.down != nil {
+		return "", s.down
+	}
+	s.here[ref] = s.registry[ref]
+	return s.here[ref], nil
+}
+
+// CreateContainer takes note of what the container has, which has to be there.
+func (s shelved) CreateContainer(ctx context.Context, sandbox runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
+	s.mu.Lock()
+	ids := []string{spec.ImageID}
+	for _, m := range spec.Mounts {
+		if m.Image != "" {
+			ids = append(ids, s.here[m.Image])
+		}
+	}
+	for _, id := range ids {
+		if !s.has(id) {
+			s.lost = append(s.lost, spec.Name)
+			s.mu.Unlock()
+			return runtime.ContainerID{}, errors.New("no such image")
+		}
+	}
+	s.mu.Unlock()
+	id, err := s.Runtime.CreateContainer(ctx, sandbox, spec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used[id] = ids
+	return id, err
+}
+
+// has reports whether an image is here. The lock is held.
+func (s *shelf) has(id string) bool {
+	for _, other := range s.here {
+		if other == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *shelf) ListImages(context.Context) (out []imagegc.Image, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tags := make(map[string][]string)
+	for ref, id := range s.here {
+		tags[id] = append(tags[id], ref)
+	}
+	for id, refs := range tags {
+		out = append(out, imagegc.Image{ID: id, RepoTags: refs, Size: 1})
+	}
+	return out, nil
+}
+
+func (s *shelf) RemoveImage(_ context.Context, image imagegc.Image) error {
+	s.remove(image.ID)
+	return nil
+}
+
+func (s *shelf) remove(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref, other := range s.here {
+		if other == id {
+			delete(s.here, ref)
+		}
+	}
+}
+
+func (s *shelf) ImageFS(context.Context) (capacity, available uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full {
+		return 100, 0, nil
+	}
+	return 100, 99, nil
+}
+
+// Event keeps what is said of pods.
+func (s *shelf) Event(object apiruntime.Object, eventType, reason, _ string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ref := object.(*v1.ObjectReference)
+	s.events = append(s.events, fmt.Sprintf("%s %s %s %s", ref.Kind, ref.Name, eventType, reason))
+}
+
+// ConfigMap and Secret: there is one secret.
+func (*shelf) ConfigMap(context.Context, string, string) (*v1.ConfigMap, error) {
+	return nil, errors.New("there is none")
+}
+
+func (*shelf) Secret(_ context.Context, _, name string) (*v1.Secret, error) {
+	config, err := json.Marshal(map[string]any{"auths": map[string]any{"localhost": map[string]string{"username": name}}})
+	return &v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: config}}, err
+}
+
+func newShelf() *shelf {
+	return &shelf{here: map[string]string{}, registry: map[string]string{}, used: map[runtime.ContainerID][]string{}}
+}
+
+// on starts a node with the shelf, whose agent collects images.
+func (s *shelf) on(t *testing.T) *nodetest.Node {
+	return nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+		o.Runtime = shelved{o.Runtime.(*fake.Runtime), s}
+		o.Objects, o.Events = s, s
+		o.ImageGC = &nodeagent.ImageGC{
+			Images: s, Disk: s, Interval: 10 * time.Second, Policy: imagegc.Policy{MinAge: -1},
+			InUse: imagegc.InUseFunc(func(context.Context) ([]string, error) { return nil, nil }),
+		}
+	}})
+}
+
+// podWithTools has the image app:1, and tools:1 as a volume.
+func podWithTools(name string, policy v1.PullPolicy) *v1.Pod {
+	return nodetest.Pod(name, nodetest.Container("c"), func(p *v1.Pod) {
+		p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "robot"}}
+		p.Spec.Volumes = []v1.Volume{{Name: "tools", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "localhost/tools:1", PullPolicy: policy}}}}
+		c := &p.Spec.Containers[0]
+		c.Image, c.ImagePullPolicy = "localhost/app:1", v1.PullIfNotPresent
+		c.VolumeMounts = []v1.VolumeMount{{Name: "tools", MountPath: "/tools"}}
+	})
+}
+
+// The image of a volume is pulled with the pod's credentials and back-off, and
+// what is wrong is said.
+func TestImageVolumesArePulledAsImagesOfContainersAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		s.registry["localhost/tools:1"], s.registry["localhost/app:1"] = "tools", "app"
+		s.down = errors.New("registry is on fire")
+		node := s.on(t)
+		node.Apply(podWithTools("web", v1.PullIfNotPresent))
+		time.Sleep(25 * time.Second)
+		node.Settle()
+		require.Empty(t, starts(node, "c"))
+		require.LessOrEqual(t, len(s.pulls), 3, "10 s and 20 s between two pulls: %q", s.pulls)
+		waiting := node.Status("web").ContainerStatuses[0].State.Waiting
+		require.Contains(t, waiting.Message, `volume "tools"`)
+		require.Contains(t, waiting.Message, "registry is on fire")
+		for _, event := range []string{"Warning Failed", "Normal BackOff", "Normal Pulling", "Warning FailedMount"} {
+			require.Contains(t, s.events, "Pod web "+event)
+		}
+
+		s.mu.Lock()
+		s.down = nil
+		s.mu.Unlock()
+		time.Sleep(3 * time.Minute)
+		node.Settle()
+		require.Len(t, starts(node, "c"), 1)
+		require.Equal(t, []string{"localhost/tools:1 robot", "localhost/app:1 robot"}, s.pulls[len(s.pulls)-2:])
+		require.Empty(t, s.lost)
+	})
+}
+
+// An image that somebody removed by hand is pulled again for the next container
+// that mounts it, once.
+func TestImageVolumeThatWasRemovedIsPulledAgain(t *testing.T) {
+	for _, policy := range []v1.PullPolicy{v1.PullIfNotPresent, v1.PullAlways} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShelf()
+				s.registry["localhost/tools:1"], s.registry["localhost/app:1"] = "tools", "app"
+				node := s.on(t)
+				pod := podWithTools("web", policy)
+				node.Apply(pod)
+				time.Sleep(time.Minute)
+				require.Len(t, s.pulls, 2)
+				s.remove("tools")
+				for i := range 2 {
+					require.NoError(t, node.World.Kill(pod.UID, "c", 1))
+					time.Sleep(time.Minute)
+					node.Settle()
+					require.Len(t, starts(node, "c"), i+2)
+				}
+				require.Empty(t, s.lost)
+				require.Len(t, s.pulls, 3)
+			})
+		})
+	}
+}
+
+// A restart of the agent makes no pod depend on a registry.
+func TestImageVolumesSurviveARestartWithoutARegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		s.registry["localhost/tools:1"], s.registry["localhost/app:1"] = "tools", "app"
+		node := s.on(t)
+		pod := podWithTools("web", v1.PullAlways)
+		node.Apply(pod)
+		time.Sleep(time.Minute)
+		s.down = errors.New("registry is on fire")
+		node.RestartAgent()
+		require.NoError(t, node.World.Kill(pod.UID, "c", 1))
+		time.Sleep(time.Minute)
+		node.Settle()
+		require.Len(t, starts(node, "c"), 2)
+		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		require.Len(t, s.pulls, 2)
+	})
+}
+
+// The image that a volume is stays, also when its tag has moved to another one;
+// and it goes with the last pod that has it.
+func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		s.registry["localhost/tools:1"], s.registry["localhost/app:1"] = "tools", "app"
+		node := s.on(t)
+		pod := podWithTools("web", v1.PullIfNotPresent)
+		node.Apply(pod)
+		time.Sleep(time.Minute)
+		s.mu.Lock()
+		s.here["localhost/tools:1"], s.here["tools-without-a-tag"], s.here["localhost/unused:1"] = "tools2", "tools", "unused"
+		s.full = true
+		s.mu.Unlock()
+		time.Sleep(time.Minute)
+		images := func() (ids []string) {
+			list, _ := s.ListImages(t.Context())
+			for _, i := range list {
+				ids = append(ids, i.ID)
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		require.Equal(t, []string{"tools", "tools2"}, images(), "nobody says that app is used")
+		node.Apply()
+		time.Sleep(time.Minute)
+		require.Empty(t, images())
+		require.Contains(t, s.events, "Node node Warning FreeDiskSpaceFailed")
+		require.Contains(t, s.events, "Node node Warning ImageGCFailed")
+	})
+}
+
+// A runtime without images, and one that cannot mount them, say so.
+func TestImageVolumesOfARuntimeWithoutImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		pod := podWithTools("web", v1.PullIfNotPresent)
+		pod.Spec.ImagePullSecrets = nil
+		node.Apply(pod)
+		time.Sleep(time.Minute)
+		node.Settle()
+		require.Empty(t, starts(node, "c"))
+		require.Contains(t, node.Status("web").ContainerStatuses[0].State.Waiting.Message, "the container runtime cannot mount images")
+	})
+}
