@@ -38,6 +38,11 @@ type DefaultGeneratorOptions struct {
 	// to the generator. Its errors name the volumeMount. Defaults to nil: a
 	// container with volumeMounts is then an error.
 	Volumes func(ctx context.Context, pod *v1.Pod, container *v1.Container) ([]Mount, error)
+	// Groups returns the groups that the pod's volumes ask for and its spec does
+	// not name, as the kubelet's GetExtraSupplementalGroupsForPod. It is called
+	// after Volumes and under the same rules; the result belongs to the generator.
+	// Defaults to nil: none.
+	Groups func(pod *v1.Pod) []int64
 }
 
 // DefaultGenerator is the Generator of a node without a cluster, following the
@@ -161,6 +166,10 @@ func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Con
 	if err != nil {
 		return ContainerSpec{}, err
 	}
+	var groups []int64
+	if g.opts.Groups != nil {
+		groups = g.opts.Groups(pod)
+	}
 	return ContainerSpec{
 		Name:         c.Name,
 		RestartCount: in.RestartCount,
@@ -172,10 +181,13 @@ func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Con
 		WorkingDir:   c.WorkingDir,
 		Mounts:       mounts,
 		LogPath:      filepath.Join(logDir, fmt.Sprintf("%d.log", in.RestartCount)),
-		Labels:       containerLabels(pod, c),
-		Annotations:  annotations,
-		Pod:          pod,
-		Container:    c,
+
+		SupplementalGroups: groups,
+
+		Labels:      containerLabels(pod, c),
+		Annotations: annotations,
+		Pod:         pod,
+		Container:   c,
 	}, nil
 }
 

@@ -212,6 +212,28 @@ func TestVolumesAreAskedForEveryContainer(t *testing.T) {
 	require.EqualError(t, err, `spec.containers[1].volumeMounts: "data" is not mounted`)
 }
 
+// Groups of volumes are known when the volumes are.
+func TestGroupsOfVolumesReachTheContainer(t *testing.T) {
+	pod, mounted := podOf(v1.Container{Name: "c"}), false
+	g := newGenerator(t, DefaultGeneratorOptions{
+		Volumes: func(context.Context, *v1.Pod, *v1.Container) ([]Mount, error) {
+			mounted = true
+			return nil, nil
+		},
+		Groups: func(p *v1.Pod) []int64 {
+			assert.Same(t, pod, p)
+			assert.True(t, mounted)
+			return []int64{7, 12}
+		},
+	})
+	spec, _, err := g.Container(t.Context(), pod, Ref{}, ContainerInput{})
+	require.NoError(t, err)
+	assert.Equal(t, []int64{7, 12}, spec.SupplementalGroups)
+	spec, _, err = newGenerator(t, DefaultGeneratorOptions{}).Container(t.Context(), pod, Ref{}, ContainerInput{})
+	require.NoError(t, err)
+	assert.Empty(t, spec.SupplementalGroups)
+}
+
 func TestDefaultGeneratorIsSafeForConcurrentUse(t *testing.T) {
 	pod := podOf(v1.Container{Name: "c", Command: []string{"$(CPU)"}, Env: []v1.EnvVar{
 		{Name: "IPS", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIPs"}}},

@@ -39,6 +39,10 @@ type ContainerSpec struct {
 	Mounts        []Mount
 	LogPath       string // absolute; empty: no log
 
+	// SupplementalGroups are what the pod's volumes ask for, beside the groups of
+	// Pod's securityContext. A backend that cannot do it refuses the container.
+	SupplementalGroups []int64
+
 	Labels      map[string]string
 	Annotations map[string]string
 

@@ -89,6 +89,16 @@ func TestContainerConfig(t *testing.T) {
 	assert.Equal(t, api.NamespaceMode_CONTAINER, got.Linux.SecurityContext.NamespaceOptions.Pid)
 }
 
+func TestGroupsOfVolumesAreAdded(t *testing.T) {
+	pod := testPod("u1", "main")
+	spec := containerSpecOf(pod, "main")
+	spec.SupplementalGroups = []int64{7}
+	assert.Equal(t, []int64{7}, config(t, spec, found{}).Linux.SecurityContext.SupplementalGroups)
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{4000}}
+	assert.Equal(t, []int64{4000, 7}, config(t, spec, found{}).Linux.SecurityContext.SupplementalGroups)
+	assert.Equal(t, []int64{4000}, pod.Spec.SecurityContext.SupplementalGroups, "the pod is not written")
+}
+
 func TestLogPath(t *testing.T) {
 	for _, tt := range []struct{ dir, path, want string }{
 		{"/l", "/l/c/0.log", "c/0.log"}, {"/l", "", ""}, {"/l", "/m/0.log", "!"}, {"/l", "/l/../m", "!"}, {"", "/l/0.log", "!"},

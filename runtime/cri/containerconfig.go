@@ -41,6 +41,7 @@ func containerConfig(spec runtime.ContainerSpec, f found, opts *Options) (*api.C
 	if err != nil {
 		return nil, err
 	}
+	security.SupplementalGroups = append(security.SupplementalGroups, spec.SupplementalGroups...)
 	security.NamespaceOptions = containerNamespaces(pod, f.target)
 	security.NamespaceOptions.UsernsOptions = usersOf(f.sandbox)
 	security.NamespaceOptions.Network = f.sandbox.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork()

@@ -189,6 +189,17 @@ func TestRefusalListsEverything(t *testing.T) {
 	assert.Equal(t, []string{"spec.initContainers[0].command"}, bare(refusal.Fields))
 }
 
+func TestGroupsOfVolumes(t *testing.T) {
+	own := []int{5, 7}
+	require.NoError(t, refuseGroups(nil, own, 1000))
+	require.NoError(t, refuseGroups([]int64{7, 5}, own, 1000))
+	require.NoError(t, refuseGroups([]int64{12}, own, 0), "root reads everything")
+	err := refuseGroups([]int64{7, 12}, own, 1000)
+	require.ErrorIs(t, err, runtime.ErrUnsupported)
+	require.ErrorContains(t, err, "group 12 of a volume")
+	require.NotContains(t, err.Error(), "group 7 ")
+}
+
 // TestEveryFieldIsClassified fails when the API has a field that nobody has
 // thought about yet: refuse it in check.go, or name it here.
 func TestEveryFieldIsClassified(t *testing.T) {

@@ -2,7 +2,15 @@
 
 package process
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
 
 // podSecurity checks the pod's security context. What asks for nothing but what
 // an ordinary process of this user already is passes.
@@ -18,6 +26,34 @@ func (c *check) podSecurity(at string, sc *v1.PodSecurityContext) {
 	c.refuse(confines(sc.SeccompProfile), at+".seccompProfile", whyIsolated)
 	c.refuse(sc.AppArmorProfile != nil && sc.AppArmorProfile.Type != v1.AppArmorProfileTypeUnconfined,
 		at+".appArmorProfile", whyIsolated)
+}
+
+// checkGroups refuses groups that volumes ask for, unless this process, whose
+// rights a container has, is in them.
+func (r *Runtime) checkGroups(groups []int64) error {
+	if len(groups) == 0 || r.lenient {
+		return nil
+	}
+	own, err := os.Getgroups()
+	if err != nil {
+		return fmt.Errorf("groups of this process: %w", err)
+	}
+	return refuseGroups(groups, append(own, os.Getegid()), os.Geteuid())
+}
+
+// refuseGroups lists those of groups that a process of these rights does not
+// have. Root needs none.
+func refuseGroups(groups []int64, own []int, uid int) error {
+	var refused []string
+	for _, group := range groups {
+		if uid != 0 && !slices.Contains(own, int(group)) {
+			refused = append(refused, fmt.Sprintf("group %d of a volume (%s)", group, whyRights))
+		}
+	}
+	if len(refused) > 0 {
+		return &runtime.UnsupportedError{Runtime: Name, Fields: refused}
+	}
+	return nil
 }
 
 // security checks a container's security context.

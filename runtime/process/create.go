@@ -48,6 +48,9 @@ func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, 
 	if err := s.usable(); err != nil {
 		return containerKey{}, err
 	}
+	if err := r.checkGroups(spec.SupplementalGroups); err != nil {
+		return containerKey{}, err
+	}
 	key := containerKey{sandbox: s.key, name: spec.Name, restart: spec.RestartCount, salt: newSalt()}
 	hostname := s.rec.Hostname
 	if hostname == "" {

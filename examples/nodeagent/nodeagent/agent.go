@@ -116,6 +116,7 @@ func (a *Agent) wire() error {
 		HostIPs:     a.opts.HostIPs,
 		Allocatable: a.opts.Allocatable,
 		Volumes:     a.volumes.mounts,
+		Groups:      a.volumes.GetExtraSupplementalGroupsForPod,
 		Objects:     a.opts.Objects,
 	})
 	if err != nil {
