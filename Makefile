@@ -25,7 +25,7 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt tidy vet lint arrows examples cross fuzz race
 
-.PHONY: help test deps $(STEPS) unit build e2e bench-node bench benchstat clean cc
+.PHONY: help test deps docs $(STEPS) unit build e2e bench-node bench benchstat clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ lint: ## staticcheck, with the checks of staticcheck.conf
 
 arrows: ## the import graph, the source rules, the code in README.md
 	$(GO) test -vet=off -count=1 -timeout=10m .
+
+docs: ## docs/podspec.md written anew, by asking the code
+	$(GO) test -vet=off -count=1 -run='^TestPodSpecTable$$' . -rewrite
 
 examples: ## every example program links
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keelson
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write docs/podspec.md anew")
+
+const podspecFile = "docs/podspec.md"
+
+// podspecSection is a chapter of docs/podspec.md.
+type podspecSection struct {
+	title string
+	rows  []podField
+}
+
+var podspecSections = []podspecSection{
+	{"Containers", containerFields},
+	{"Probes and lifecycle hooks", probeFields},
+	{"Pods", podFields},
+	{"Security contexts", securityFields},
+	{"Volumes", volumeFields},
+}
+
+// TestPodSpecTable asks the backends what they make of every field, and fails if
+// docs/podspec.md says something else. With -rewrite it is written anew.
+func TestPodSpecTable(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("the table is Linux's")
+	}
+	nodes := newBackends(t)
+	var out strings.Builder
+	out.WriteString(podspecHead)
+	for _, section := range podspecSections {
+		fmt.Fprintf(&out, "\n## %s\n\n| field | process | cri | fake | by | seen in | |\n|---|---|---|---|---|---|---|\n", section.title)
+		for _, row := range section.rows {
+			c := nodes.ask(t, row)
+			fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
+				row.path, c.process, c.cri, c.fake, doneBy(row, c), strings.ReplaceAll(testLinks(row.seen), "|", "\\|"), row.note)
+		}
+	}
+	if *rewrite {
+		require.NoError(t, os.MkdirAll(filepath.Dir(podspecFile), 0o755))
+		require.NoError(t, os.WriteFile(podspecFile, []byte(out.String()), 0o644))
+	}
+	have, err := os.ReadFile(podspecFile)
+	require.NoError(t, err)
+	assert.Equal(t, out.String(), string(have), "make docs writes %s anew", podspecFile)
+}
+
+// TestPodSpecIsClassified fails when the API has a field that the table does not
+// have, or the table one that the API does not have.
+func TestPodSpecIsClassified(t *testing.T) {
+	rows := map[string]int{}
+	for _, section := range podspecSections {
+		for _, row := range section.rows {
+			for _, path := range expandBraces(row.path) {
+				rows[path]++
+			}
+		}
+	}
+	found := map[string]bool{}
+	eachField("", reflect.TypeFor[v1.PodSpec](), rows, func(path string) { found[path] = true })
+	for path := range found {
+		assert.Equal(t, 1, rows[path], "rows for spec.%s: say in podspec_*fields_test.go who honours it", path)
+	}
+	for path := range rows {
+		assert.True(t, found[path], "the API has no spec.%s", path)
+	}
+}
+
+// eachField visits the fields of a type, each once: the three lists of
+// containers are one, and so are the kinds of probes and of hooks. A struct that
+// is a row itself, or one with a *, is not looked into, nor one that says of
+// itself how it is written.
+func eachField(path string, typ reflect.Type, rows map[string]int, visit func(string)) {
+	for {
+		if typ.Kind() == reflect.Slice && typ.Elem().Kind() != reflect.Uint8 {
+			path += "[]"
+		} else if typ.Kind() != reflect.Pointer {
+			break
+		}
+		typ = typ.Elem()
+	}
+	if rows[path+".*"] > 0 {
+		visit(path + ".*")
+		return
+	}
+	opaque := slices.Contains([]string{"Quantity", "IntOrString", "LabelSelector", "PersistentVolumeClaimTemplate"}, typ.Name())
+	if typ.Kind() != reflect.Struct || opaque {
+		visit(path)
+		return
+	}
+	for i := range typ.NumField() {
+		name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		at := strings.TrimPrefix(path+"."+name, ".")
+		if name == "" { // embedded
+			at = path
+		}
+		for _, alias := range podspecAliases {
+			at = alias.all.ReplaceAllString(at, alias.one)
+		}
+		eachField(at, typ.Field(i).Type, rows, visit)
+	}
+}
+
+var podspecAliases = []struct {
+	all *regexp.Regexp
+	one string
+}{
+	{regexp.MustCompile(`^(initContainers|ephemeralContainers)\b`), "containers"},
+	{regexp.MustCompile(`^containers\[\]\.(liveness|readiness|startup)Probe\b`), "containers[].probe"},
+	{regexp.MustCompile(`^containers\[\]\.lifecycle\.(postStart|preStop)\b`), "containers[].lifecycle.hook"},
+}
+
+// expandBraces makes a{b,c}d the list of abd and acd.
+func expandBraces(s string) []string {
+	open := strings.IndexByte(s, '{')
+	if open < 0 {
+		return []string{s}
+	}
+	end := open + strings.IndexByte(s[open:], '}')
+	var out []string
+	for _, rest := range expandBraces(s[end+1:]) {
+		for alternative := range strings.SplitSeq(s[open+1:end], ",") {
+			out = append(out, s[:open]+alternative+rest)
+		}
+	}
+	return out
+}
+
+func TestExpandBraces(t *testing.T) {
+	assert.Equal(t, []string{"a"}, expandBraces("a"))
+	assert.ElementsMatch(t, []string{"xa.c", "xa.d", "x.c", "x.d"}, expandBraces("x{a,}.{c,d}"))
+}
+
+// doneBy is who honours the field, as the page says it.
+func doneBy(row podField, c cells) string {
+	switch {
+	case row.by == byCluster:
+		return "cluster"
+	case row.by != byBackend && row.by != byNobody && row.by != byFailing:
+		return "`" + row.by + "`"
+	case row.by == byBackend && (c.process == yes || strings.HasPrefix(c.cri, yes)):
+		return "backend"
+	default:
+		return "nobody"
+	}
+}
+
+// testLinks turns "dir TestX, dir TestY" into words for the page.
+func testLinks(seen string) string {
+	var out []string
+	for _, test := range splitTests(seen) {
+		out = append(out, fmt.Sprintf("`%s` %s", test.dir, test.name))
+	}
+	return strings.Join(out, ", ")
+}
+
+const podspecHead = `# Supported fields of a pod
+
+Written by ` + "`make docs`" + ` (podspec_test.go); do not edit. Every field of v1.PodSpec of the k8s.io/api that go.mod names is here, or the tests fail.
+
+What a field does on the three backends, in the reference agent (examples/nodeagent) with its defaults and manifests from a folder. Each cell is asked of the code: a
+pod with the field, and one without, are given to the backend's CheckPod, to its RunSandbox and CreateContainer, and to an agent.
+
+| | |
+|---|---|
+| yes | honoured: what the runtime is told, or the process's record, differs with the field; or the package under *by* does it on every backend |
+| yes, if able | honoured if the CRI runtime (and its version) and cri.Options can; else refused |
+| always | so with and without the field |
+| if not root | honoured, if the agent does not run as root; else refused |
+| refused | a pod with the field is not run: Failed, with a message that lists every such field |
+| fails | the pod is taken in, and its volume, container or hook fails, with an event that names the field |
+| spec | handed over resolved: scripts of the fake see it, and nothing else happens |
+| no effect | accepted, and nobody looks at it |
+| – | not for a node: scheduler, controllers and API server act on it |
+
+` + "`containers[]`" + ` stands for initContainers[] and ephemeralContainers[], too; ` + "`probe`" + ` for livenessProbe, readinessProbe and startupProbe; ` + "`hook`" + ` for postStart and
+preStop; ` + "`*`" + ` for everything below. Manifests of static pods are validated before (package podconfig/manifest), as an API server does; that refuses more than is said here, for
+instance ephemeralContainers, resourceClaims and schedulingGates, and references to an API server's objects if the folder's owner wants that.
+`
