@@ -16,33 +16,38 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// heldRuntime is the runtime as the holder of a lease has it.
-type heldRuntime struct {
+// Runtime is the World's runtime as one agent has it: it stops working when that
+// agent crashes. Options.Agent finds one in the options, and may wrap it.
+type Runtime struct {
 	*fake.Runtime
 	lease *lease
 }
 
 var (
-	_ runtime.Watcher     = (*heldRuntime)(nil)
-	_ runtime.Execer      = (*heldRuntime)(nil)
-	_ runtime.Checker     = (*heldRuntime)(nil)
-	_ runtime.MemoryMeter = (*heldRuntime)(nil)
+	_ runtime.Watcher     = (*Runtime)(nil)
+	_ runtime.Execer      = (*Runtime)(nil)
+	_ runtime.Checker     = (*Runtime)(nil)
+	_ runtime.MemoryMeter = (*Runtime)(nil)
 )
 
-func (r *heldRuntime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
+// RunSandbox implements runtime.Runtime.
+func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
 	call := fake.Call{Op: fake.OpRunSandbox, UID: spec.UID, Pod: spec.Name}
 	return through(ctx, r.lease, call, func(ctx context.Context) (runtime.SandboxID, error) { return r.Runtime.RunSandbox(ctx, spec) })
 }
 
-func (r *heldRuntime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
+// StopSandbox implements runtime.Runtime.
+func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
 	return r.only(ctx, fake.Call{Op: fake.OpStopSandbox}, func(ctx context.Context) error { return r.Runtime.StopSandbox(ctx, id) })
 }
 
-func (r *heldRuntime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error {
+// RemoveSandbox implements runtime.Runtime.
+func (r *Runtime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error {
 	return r.only(ctx, fake.Call{Op: fake.OpRemoveSandbox}, func(ctx context.Context) error { return r.Runtime.RemoveSandbox(ctx, id) })
 }
 
-func (r *heldRuntime) CreateContainer(ctx context.Context, sandbox runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
+// CreateContainer implements runtime.Runtime.
+func (r *Runtime) CreateContainer(ctx context.Context, sandbox runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
 	call := fake.Call{Op: fake.OpCreateContainer, Container: spec.Name}
 	if spec.Pod != nil {
 		call.UID, call.Pod = spec.Pod.UID, spec.Pod.Name
@@ -52,37 +57,44 @@ func (r *heldRuntime) CreateContainer(ctx context.Context, sandbox runtime.Sandb
 	})
 }
 
-func (r *heldRuntime) StartContainer(ctx context.Context, id runtime.ContainerID) error {
+// StartContainer implements runtime.Runtime.
+func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) error {
 	return r.only(ctx, fake.Call{Op: fake.OpStartContainer}, func(ctx context.Context) error { return r.Runtime.StartContainer(ctx, id) })
 }
 
-func (r *heldRuntime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
+// StopContainer implements runtime.Runtime.
+func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
 	return r.only(ctx, fake.Call{Op: fake.OpStopContainer}, func(ctx context.Context) error { return r.Runtime.StopContainer(ctx, id, grace) })
 }
 
-func (r *heldRuntime) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
+// RemoveContainer implements runtime.Runtime.
+func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
 	return r.only(ctx, fake.Call{Op: fake.OpRemoveContainer}, func(ctx context.Context) error { return r.Runtime.RemoveContainer(ctx, id) })
 }
 
-func (r *heldRuntime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
+// List implements runtime.Runtime.
+func (r *Runtime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
 	return through(ctx, r.lease, fake.Call{Op: fake.OpList}, func(ctx context.Context) ([]*runtime.PodStatus, error) { return r.Runtime.List(ctx, opts) })
 }
 
-func (r *heldRuntime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+// PodStatus implements runtime.Runtime.
+func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
 	call := fake.Call{Op: fake.OpPodStatus, UID: uid}
 	return through(ctx, r.lease, call, func(ctx context.Context) (*runtime.PodStatus, error) { return r.Runtime.PodStatus(ctx, uid) })
 }
 
-func (r *heldRuntime) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
+// UpdateResources implements runtime.Updater.
+func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
 	return r.only(ctx, fake.Call{Op: fake.OpUpdateResources}, func(ctx context.Context) error { return r.Runtime.UpdateResources(ctx, id, want) })
 }
 
-func (r *heldRuntime) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64, error) {
+// MemoryUsage implements runtime.MemoryMeter.
+func (r *Runtime) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64, error) {
 	return through(ctx, r.lease, fake.Call{Op: fake.OpMemoryUsage}, func(ctx context.Context) (int64, error) { return r.Runtime.MemoryUsage(ctx, id) })
 }
 
 // Exec implements runtime.Execer.
-func (r *heldRuntime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error) {
+func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error) {
 	type output struct {
 		stdout, stderr []byte
 		exitCode       int
@@ -95,7 +107,7 @@ func (r *heldRuntime) Exec(ctx context.Context, id runtime.ContainerID, cmd []st
 }
 
 // Watch implements runtime.Watcher.
-func (r *heldRuntime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
+func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	return func(yield func(types.UID, error) bool) {
 		if err := r.lease.pass(ctx); err != nil {
 			yield("", err)
@@ -123,7 +135,7 @@ func (r *heldRuntime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	}
 }
 
-func (r *heldRuntime) only(ctx context.Context, call fake.Call, do func(context.Context) error) error {
+func (r *Runtime) only(ctx context.Context, call fake.Call, do func(context.Context) error) error {
 	_, err := through(ctx, r.lease, call, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
 	return err
 }
@@ -140,11 +152,13 @@ const (
 	OpDeletePod   fake.Op = "DeletePod"
 )
 
+// PatchStatus implements statusmanager.Patcher.
 func (p *heldPatcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	call := fake.Call{Op: OpPatchStatus, UID: ref.UID, Pod: ref.Name}
 	return through(ctx, p.lease, call, func(ctx context.Context) (*v1.Pod, error) { return p.Patcher.PatchStatus(ctx, ref, patch) })
 }
 
+// DeletePod implements statusmanager.Patcher.
 func (p *heldPatcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
 	call := fake.Call{Op: OpDeletePod, UID: ref.UID, Pod: ref.Name}
 	_, err := through(ctx, p.lease, call, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.Patcher.DeletePod(ctx, ref) })

@@ -21,7 +21,6 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // shelf is a node's images, and a registry. A pull takes a second.
@@ -40,7 +39,7 @@ type shelf struct {
 // shelved is a fake runtime that has images. It outlives none of its agents; the
 // shelf does.
 type shelved struct {
-	*fake.Runtime
+	*nodetest.Runtime
 	*shelf
 }
 
@@ -166,7 +165,7 @@ func newShelf() *shelf {
 // on starts a node with the shelf, whose agent collects images.
 func (s *shelf) on(t *testing.T) *nodetest.Node {
 	return nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
-		o.Runtime = shelved{o.Runtime.(*fake.Runtime), s}
+		o.Runtime = shelved{o.Runtime.(*nodetest.Runtime), s}
 		o.Objects, o.Events = s, s
 		o.ImageGC = &nodeagent.ImageGC{
 			Images: s, Disk: s, Interval: 10 * time.Second, Policy: imagegc.Policy{MinAge: -1},

@@ -122,20 +122,26 @@ func (n *Node) close() {
 
 // StartAgent starts an agent, if there is none.
 func (n *Node) StartAgent() {
+	if err := n.startAgent(); err != nil {
+		n.fatalf("%v", err)
+	}
+}
+
+func (n *Node) startAgent() error {
 	if n.life != nil {
-		return
+		return nil
 	}
 	l := &life{lease: newLease(), done: make(chan error, 1)}
 	opts, err := n.agentOptions(l.lease)
 	if err != nil {
-		n.fatalf("%v", err)
+		return err
 	}
 	if n.opts.Agent != nil {
 		n.opts.Agent(&opts)
 	}
 	agent, err := nodeagent.New(opts)
 	if err != nil {
-		n.fatalf("%v", err)
+		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
@@ -143,6 +149,7 @@ func (n *Node) StartAgent() {
 	n.history.mark(MarkAgentStarted)
 	go func() { l.done <- agent.Run(ctx) }()
 	n.Settle()
+	return nil
 }
 
 func (n *Node) agentOptions(l *lease) (nodeagent.Options, error) {
@@ -150,7 +157,7 @@ func (n *Node) agentOptions(l *lease) (nodeagent.Options, error) {
 	if err != nil {
 		return nodeagent.Options{}, err
 	}
-	rt := &heldRuntime{bare, l}
+	rt := &Runtime{bare, l}
 	opts := nodeagent.Options{
 		NodeName:   nodeName,
 		Root:       n.root,

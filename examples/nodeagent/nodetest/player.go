@@ -44,22 +44,10 @@ type setup struct {
 	stopPods         bool
 }
 
-// fatal is what a node that cannot go on panics with; play recovers it.
-type fatal struct{ err error }
-
 // play runs the script, and returns the first thing that went wrong, with its
 // line; and in any case what did that nobody can be blamed for.
 func (p *player) play() (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(fatal)
-			if !ok {
-				panic(r)
-			}
-			err = f.err
-		}
-		err = errors.Join(err, p.finish())
-	}()
+	defer func() { err = errors.Join(err, p.finish()) }()
 	for _, line := range p.script.Lines {
 		if p.node == nil && line.Words[0] != "node" {
 			if err := p.begin(setup{}); err != nil {
@@ -128,11 +116,10 @@ func (p *player) begin(s setup) error {
 	if err != nil {
 		return err
 	}
-	node.fatalf = func(format string, args ...any) { panic(fatal{fmt.Errorf(format, args...)}) }
 	node.errorf = func(format string, args ...any) { p.errs = append(p.errs, fmt.Errorf(format, args...)) }
+	node.fatalf = node.errorf
 	p.node = node
-	node.StartAgent()
-	return nil
+	return node.startAgent()
 }
 
 // latencyOf is by chance, but the same for the same call at the same time.

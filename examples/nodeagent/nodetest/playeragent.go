@@ -14,11 +14,12 @@ import (
 func (p *player) agent(what string) error {
 	switch what {
 	case "start":
-		p.node.StartAgent()
+		return p.node.startAgent()
 	case "stop":
 		p.node.StopAgent()
 	case "restart":
-		p.node.RestartAgent()
+		p.node.StopAgent()
+		return p.node.startAgent()
 	case "suspend":
 		p.node.SuspendAgent()
 	case "resume":
@@ -32,8 +33,7 @@ func (p *player) crash(seed uint64) { p.node.CrashAgent(seed) }
 func (p *player) reboot() error {
 	p.node.crash(nil)
 	p.node.World.Reboot()
-	p.node.StartAgent()
-	return nil
+	return p.node.startAgent()
 }
 
 // bound finds a pod on the API server.

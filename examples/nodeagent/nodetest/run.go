@@ -3,7 +3,6 @@
 package nodetest
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,14 +62,6 @@ func Play(t *testing.T, script *Script) (played Played) {
 		}
 	}()
 	p := &player{script: script, root: root}
-	defer func() {
-		if r := recover(); r != nil {
-			if text := fmt.Sprint(r); !strings.Contains(text, "deadlock") {
-				panic(r)
-			}
-			played.Err = fmt.Errorf("%s: everything waits for ever: %v", script.Name, r)
-		}
-	}()
 	synctest.Test(t, func(*testing.T) {
 		played.Err = p.play()
 		if p.node == nil {

@@ -20,7 +20,9 @@ import (
 // calm ends all that is wrong, waits, and judges what every wanted pod has come
 // to: none is lost, the latest spec has won, and what is published is true.
 func (p *player) calm(d time.Duration) error {
-	p.quiet()
+	if err := p.quiet(); err != nil {
+		return err
+	}
 	p.sleep(d)
 	var errs []error
 	wanted := p.everyWanted()
@@ -33,7 +35,7 @@ func (p *player) calm(d time.Duration) error {
 }
 
 // quiet ends all that is wrong.
-func (p *player) quiet() {
+func (p *player) quiet() error {
 	p.clear("")
 	p.node.FailVolumes(nil)
 	p.node.static.feel(Talkative)
@@ -43,7 +45,7 @@ func (p *player) quiet() {
 		p.node.life.lease.set(nil)
 	}
 	p.sprung = nil
-	p.node.StartAgent()
+	return p.node.startAgent()
 }
 
 // everyWanted are the pods that should be there.
@@ -242,7 +244,9 @@ const patienceAtEnd = 10 * time.Minute
 
 // end removes all pods, waits, and fails unless nothing of them is left.
 func (p *player) end() error {
-	p.quiet()
+	if err := p.quiet(); err != nil {
+		return err
+	}
 	p.wanted = nil
 	p.node.Apply()
 	for _, pod := range p.latest {
