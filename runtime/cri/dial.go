@@ -59,6 +59,8 @@ type Runtime struct {
 	node   node
 	log    *zap.Logger
 
+	removals removals // of images, see pullagain.go
+
 	mu struct {
 		sync.Mutex
 		sandboxes map[runtime.SandboxID]*sandbox // what later calls need to know; a cache

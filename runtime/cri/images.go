@@ -92,7 +92,8 @@ func (r *Runtime) ImageID(ctx context.Context, ref string) (string, error) {
 	return image.GetId(), err
 }
 
-// PullImage implements runtime.Images. The error's message is the runtime's,
+// PullImage implements runtime.Images. A pull that fails because RemoveImage took
+// the image away under another of its names is made again. The error's message is the runtime's,
 // without credentials: neither those of auth nor what is in addresses.
 func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error) {
 	request := &api.PullImageRequest{Image: &api.ImageSpec{Image: ref}}
@@ -102,8 +103,8 @@ func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.Image
 			IdentityToken: auth.IdentityToken, RegistryToken: auth.RegistryToken,
 		}
 	}
-	answer, err := do(ctx, noTimeout, "PullImage", r.images.PullImage, request)
-	return answer.GetImageRef(), pullError(err, auth)
+	id, err := r.pull(ctx, request)
+	return id, pullError(err, auth)
 }
 
 // ListImages implements Images.
@@ -124,6 +125,7 @@ func (r *Runtime) ListImages(ctx context.Context) ([]Image, error) {
 
 // RemoveImage implements Images.
 func (r *Runtime) RemoveImage(ctx context.Context, ref string) error {
+	defer r.removals.begin()()
 	_, err := do(ctx, callTimeout, "RemoveImage", r.images.RemoveImage, &api.RemoveImageRequest{Image: &api.ImageSpec{Image: ref}})
 	return gone(err)
 }
