@@ -57,7 +57,9 @@
 //     else is used without a container.
 //  4. Measure the file system that images are on, as it is now (package statfs).
 //  5. Call DeleteUnusedImages under disk pressure, once ended containers were removed.
-//  6. Do not write to what GetImageList and AfterGC hand out.
+//  6. Repeat a pull that fails because the image was not found, if one was being removed meanwhile: it may have been the
+//     same one under another name, which then fails in containerd (runtime/cri does so by itself).
+//  7. Do not write to what GetImageList and AfterGC hand out.
 //
 // # What a lease is safe against
 //

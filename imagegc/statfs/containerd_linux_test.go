@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -108,7 +109,11 @@ func TestFullDiskGetsBelowTheThreshold(t *testing.T) {
 // TestNoPodLosesItsImage lets pods look, pull and start while every image that nobody needs is removed again and again:
 // none may fail because its image went between the look and the creation of its container.
 func TestNoPodLosesItsImage(t *testing.T) {
-	const workers, rounds, images = 3, 10, 4
+	const workers, images = 3, 4
+	rounds := 10
+	if os.Getenv("KEELSON_E2E") == "1" {
+		rounds = 100
+	}
 	n := newNode(t, 400, images, 1)
 	gc, err := imagegc.New(imagegc.Options{Images: n, InUse: n, Disk: n, Policy: imagegc.Policy{
 		HighPercent: 2, LowPercent: 1, MinAge: -1, Protected: []string{containerdtest.PauseImage},

@@ -5,16 +5,13 @@ package statfs_test
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/imagegc"
@@ -33,12 +30,8 @@ type node struct {
 // the disk: their names are app0:1 to app9:1 and so on. twin0:1 is the very image that app0:1 is.
 func newNode(t *testing.T, disk, images, size int) *node {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("it takes root")
-	}
-	dir := mountDisk(t, disk)
-	t.Setenv("TMPDIR", dir) // where the instance puts its folders
-	instance := containerdtest.Start(t, containerdtest.Options{})
+	dir := containerdtest.MountDisk(t, disk)
+	instance := containerdtest.Start(t, containerdtest.Options{Parent: dir})
 	var published []containerdtest.Image
 	for i := range images {
 		payload := strings.Repeat(rand.Text(), size<<20/26)
@@ -49,47 +42,6 @@ func newNode(t *testing.T, disk, images, size int) *node {
 		}
 	}
 	return &node{instance, containerdtest.StartRegistry(t, instance, published...), statfs.Path(dir)}
-}
-
-// mountDisk mounts a file system of its own: ext4 on a loop device, or in memory where there are none.
-func mountDisk(t *testing.T, mib int) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "disk")
-	dir, err := os.MkdirTemp("/tmp", "keelson-gc-") // short: sockets will be in it
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.Remove(dir) })
-	err = loopDisk(file, dir, mib)
-	if err != nil {
-		t.Logf("no loop device, the disk is in memory: %v", err)
-		err = unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib))
-	}
-	if errors.Is(err, unix.EPERM) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if unix.Unmount(dir, 0) != nil {
-			_ = unix.Unmount(dir, unix.MNT_DETACH) // what is left of a failed test
-		}
-	})
-	require.NoError(t, os.Chmod(dir, 0o755))
-	return dir
-}
-
-func loopDisk(file, dir string, mib int) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Truncate(int64(mib)<<20), f.Close()); err != nil {
-		return err
-	}
-	for _, command := range [][]string{{"mkfs.ext4", "-q", "-F", file}, {"mount", "-o", "loop", file, dir}} {
-		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", command[0], err, out)
-		}
-	}
-	return nil
 }
 
 // ListImages implements imagegc.ImageService.
@@ -124,8 +76,15 @@ func (n *node) imageID(ctx context.Context, reference string) (string, error) {
 	return answer.GetImage().GetId(), err
 }
 
+// pull is repeated if the image was removed while containerd put it in place, under a name that nobody could know.
 func (n *node) pull(ctx context.Context, reference string) (string, error) {
 	answer, err := n.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: reference}})
+	for range 3 {
+		if status.Code(err) != codes.NotFound {
+			break
+		}
+		answer, err = n.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: reference}})
+	}
 	return answer.GetImageRef(), err
 }
 

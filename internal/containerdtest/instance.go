@@ -28,6 +28,9 @@ type Options struct {
 	// Dir is the folder with containerd, containerd-shim-runc-v2 and ctr.
 	// Defaults to $KEELSON_CONTAINERD_DIR; what is not there is taken from PATH.
 	Dir string
+	// Parent is where the instance puts its folder; its path is to be short.
+	// Defaults to the folder for temporary files.
+	Parent string
 	// Images are imported at the start, beside BusyboxImage and PauseImage.
 	Images []Image
 }
@@ -105,7 +108,7 @@ func New(ctx context.Context, opts Options) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := newInstance(b, s)
+	i, err := newInstance(b, s, opts.Parent)
 	if err == nil {
 		err = i.begin(ctx, opts.Images)
 	}
@@ -117,9 +120,9 @@ func New(ctx context.Context, opts Options) (*Instance, error) {
 
 // newInstance prepares the folder of an instance. The instance has to be stopped
 // even if there was an error.
-func newInstance(b binaries, s *slot) (*Instance, error) {
+func newInstance(b binaries, s *slot, parent string) (*Instance, error) {
 	i := &Instance{Version: b.version.text, HasEvents: b.version.hasEvents(), binaries: b, slot: s}
-	dir, err := makeFolder()
+	dir, err := makeFolder(parent)
 	if err != nil {
 		return i, err
 	}

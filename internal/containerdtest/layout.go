@@ -59,9 +59,9 @@ func (l layout) bundles() string {
 // makeFolder makes the folder of an instance: one with a path short enough for
 // sockets, and that users of user namespaces can pass on the way to their root
 // file systems.
-func makeFolder() (string, error) {
-	dir, err := os.MkdirTemp("", folderPrefix)
-	if err == nil && len(layout{dir: dir}.Socket())+len(".ttrpc") >= maxSocket {
+func makeFolder(parent string) (string, error) {
+	dir, err := os.MkdirTemp(parent, folderPrefix)
+	if err == nil && parent == "" && len(layout{dir: dir}.Socket())+len(".ttrpc") >= maxSocket {
 		if err := os.Remove(dir); err != nil {
 			return "", err
 		}
