@@ -47,6 +47,7 @@ type flags struct {
 	imageMin  time.Duration
 	imageMax  time.Duration
 	imageDry  bool
+	imageWait time.Duration
 	pause     string
 	verbosity int
 }
@@ -86,7 +87,8 @@ func parseFlags(args []string) (flags, error) {
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
 	set.IntVar(&f.imageHigh, "image-gc-high-threshold", imagegc.DefaultHighPercent, "with a container runtime: percent of the image file system in use from which unused images are removed; 100 = never")
 	set.IntVar(&f.imageLow, "image-gc-low-threshold", imagegc.DefaultLowPercent, "percent in use at which that stops")
-	set.DurationVar(&f.imageMin, "minimum-image-ttl-duration", imagegc.DefaultMinAge, "how old an image must be to be removed")
+	set.DurationVar(&f.imageWait, "image-gc-period", imagegc.DefaultInterval, "time between two looks at how full the image file system is")
+	set.DurationVar(&f.imageMin, "minimum-image-ttl-duration", imagegc.DefaultMinAge, "how old an image must be to be removed; 0 = any age")
 	set.DurationVar(&f.imageMax, "maximum-image-ttl-duration", 0, "how long an image may be unused before it is removed, however empty the disk is; 0 = for ever")
 	set.BoolVar(&f.imageDry, "image-gc-dry-run", false, "log which images would be removed, and remove none")
 	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
@@ -127,6 +129,9 @@ func (f *flags) complete(args []string) error {
 	}
 	if f.imageHigh < 1 || f.imageHigh > 100 || f.imageLow < 1 || f.imageLow > f.imageHigh {
 		return fmt.Errorf("--image-gc-low-threshold %d, --image-gc-high-threshold %d: want percents, the low one not above the high one", f.imageLow, f.imageHigh)
+	}
+	if f.imageWait <= 0 || f.imageMin < 0 || f.imageMax < 0 {
+		return fmt.Errorf("--image-gc-period %s, --minimum-image-ttl-duration %s, --maximum-image-ttl-duration %s: want more than 0, and 0 or more", f.imageWait, f.imageMin, f.imageMax)
 	}
 	if f.starts < 0 {
 		return fmt.Errorf("--max-concurrent-starts %d: want 0 or more", f.starts)

@@ -17,6 +17,9 @@ import (
 
 // imageGC collects the images of a container runtime.
 func imageGC(f flags, backend cri.Backend) *nodeagent.ImageGC {
+	if f.imageMin == 0 {
+		f.imageMin = -1 // none; 0 is imagegc's default
+	}
 	return &nodeagent.ImageGC{
 		Images: criImages{backend},
 		InUse:  backend,
@@ -29,7 +32,7 @@ func imageGC(f flags, backend cri.Backend) *nodeagent.ImageGC {
 		}),
 		Policy: imagegc.Policy{HighPercent: f.imageHigh, LowPercent: f.imageLow, MinAge: f.imageMin, MaxAge: f.imageMax, Protected: f.protected()},
 		Store:  recordfile.New(filepath.Join(f.root, "images.json")),
-		DryRun: f.imageDry,
+		DryRun: f.imageDry, Interval: f.imageWait,
 	}
 }
 

@@ -20,8 +20,12 @@ func (e logEvents) Event(object apiruntime.Object, eventType, reason, message st
 	if !ok {
 		return
 	}
+	about := zap.String("pod", ref.Namespace+"/"+ref.Name)
+	if ref.Kind == "Node" {
+		about = zap.String("node", ref.Name)
+	}
 	e.log.Info("event",
-		zap.String("pod", ref.Namespace+"/"+ref.Name),
+		about,
 		zap.String("field", ref.FieldPath),
 		zap.String("type", eventType),
 		zap.String("reason", reason),
