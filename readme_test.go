@@ -3,60 +3,125 @@
 package keelson
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	goruntime "runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadmeCode builds every Go program in README.md and runs every test in
-// it, as if each were a package of this module.
-func TestReadmeCode(t *testing.T) {
-	text, err := os.ReadFile("README.md")
+// pages are what is written for readers.
+func pages(t *testing.T) []string {
+	t.Helper()
+	docs, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
-	blocks := goBlocks(string(text))
-	require.NotEmpty(t, blocks)
+	return append([]string{"README.md"}, docs...)
+}
+
+// snippets are the Go code of all pages: programs, and files of tests.
+type snippets struct {
+	programs, tests []string // names of files in an overlay
+	overlay         map[string]string
+}
+
+// TestReadmeCode builds every Go program in README.md and docs, as if each were
+// a package of this module, and runs every test there. Tests are in one package,
+// and so have names of their own.
+func TestReadmeCode(t *testing.T) {
+	tmp := t.TempDir()
+	s := readSnippets(t, tmp)
+	require.NotEmpty(t, s.programs)
+	require.NotEmpty(t, s.tests)
+	list := filepath.Join(tmp, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": s.overlay})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(list, text, 0o600))
+	run := func(t *testing.T, name string, args ...string) {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+		require.NoError(t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
+	}
+	t.Run("programs", func(t *testing.T) {
+		args := []string{"build", "-buildvcs=false", "-tags=grpcnotrace", "-overlay=" + list, "-o", tmp + "/"}
+		for _, dir := range s.programs {
+			args = append(args, "./"+dir)
+		}
+		run(t, "go", args...)
+		runEdgeAgent(t, filepath.Join(tmp, s.programs[0]))
+	})
+	t.Run("tests", func(t *testing.T) {
+		binary := filepath.Join(tmp, "pages.test")
+		run(t, "go", "test", "-c", "-vet=off", "-tags=grpcnotrace", "-overlay="+list, "-o", binary, "./zz_pages")
+		cmd := exec.CommandContext(t.Context(), binary, "-test.timeout=2m")
+		cmd.Dir = tmp
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	})
+}
+
+// readSnippets makes an overlay, in which the go command sees files in the
+// module that are not there.
+func readSnippets(t *testing.T, tmp string) snippets {
+	t.Helper()
 	root, err := os.Getwd()
 	require.NoError(t, err)
-
-	tmp := t.TempDir()
-	for i, block := range blocks {
-		t.Run(fmt.Sprintf("block%d", i+1), func(t *testing.T) {
-			// An overlay makes the go command see a file in the module that is
-			// not there.
-			dir := fmt.Sprintf("readme%d", i+1)
-			binary := filepath.Join(tmp, dir)
-			name, args := "main.go", []string{"build", "-buildvcs=false"}
-			if isTest(block) {
-				name, args = "readme_test.go", []string{"test", "-c", "-vet=off"}
+	s := snippets{overlay: map[string]string{}}
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for i, block := range goBlocks(string(text)) {
+			if !strings.Contains(block, "package ") {
+				t.Errorf("%s: block %d is no whole file; use another language than go for what is not compiled", page, i+1)
+				continue
 			}
-			file := filepath.Join(tmp, dir+".go")
+			name := fmt.Sprintf("zz_%s%d", strings.ToLower(strings.TrimSuffix(filepath.Base(page), ".md")), i+1)
+			name = strings.ReplaceAll(name, "-", "")
+			file := filepath.Join(tmp, name+".go")
 			require.NoError(t, os.WriteFile(file, []byte(block), 0o600))
-			overlay, err := json.Marshal(map[string]map[string]string{
-				"Replace": {filepath.Join(root, dir, name): file},
-			})
-			require.NoError(t, err)
-			list := filepath.Join(tmp, dir+".json")
-			require.NoError(t, os.WriteFile(list, overlay, 0o600))
-
-			cmd := exec.CommandContext(t.Context(), "go", append(args, "-o", binary, "-overlay="+list, "./"+dir)...)
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, "go %s of\n%s\n%s", args[0], block, out)
 			if isTest(block) {
-				cmd := exec.CommandContext(t.Context(), binary)
-				cmd.Dir = tmp
-				out, err := cmd.CombinedOutput()
-				require.NoError(t, err, "the test\n%s\n%s", block, out)
+				s.tests = append(s.tests, name)
+				s.overlay[filepath.Join(root, "zz_pages", name+"_test.go")] = file
+				continue
 			}
-		})
+			s.programs = append(s.programs, name)
+			s.overlay[filepath.Join(root, name, "main.go")] = file
+		}
 	}
+	return s
+}
+
+// runEdgeAgent runs README's agent: it starts the pod of a manifest, and stops
+// it when it is interrupted.
+func runEdgeAgent(t *testing.T, program string) {
+	t.Helper()
+	if goruntime.GOOS != "linux" {
+		t.Skip("the process backend is Linux's")
+	}
+	dir := t.TempDir()
+	pods, state, sign := filepath.Join(dir, "pods"), filepath.Join(dir, "state"), filepath.Join(dir, "sign")
+	require.NoError(t, os.Mkdir(pods, 0o755))
+	manifest := fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {terminationGracePeriodSeconds: 5, containers: [{name: c, image: none,
+		command: [/bin/sh, -c, "trap 'echo end >> %s; exit 0' TERM; echo begin >> %[1]s; while :; do sleep 1 & wait $!; done"]}]}}`, sign)
+	require.NoError(t, os.WriteFile(filepath.Join(pods, "web.yaml"), []byte(manifest), 0o644))
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, pods, state)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+	said := func() string { text, _ := os.ReadFile(sign); return string(text) }
+	require.Eventually(t, func() bool { return said() == "begin\n" }, time.Minute, 50*time.Millisecond, "the pod starts")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.NoError(t, cmd.Wait(), "%s", &out)
+	assert.Equal(t, "begin\nend\n", said(), "the pod is stopped with its grace period")
 }
 
 var fence = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
