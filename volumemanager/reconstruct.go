@@ -264,13 +264,16 @@ func (f recordFiles) readMount(p Place) (MountRecord, error) {
 	return parseRecord(p, data)
 }
 
-// devices reads the records of all staged volumes.
+// devices reads the records of all staged volumes, and removes those that a
+// crash left incomplete: their volumes were not touched yet, and nobody may ever
+// want them again. No record is being written meanwhile.
 func (f recordFiles) devices() ([]DeviceRecord, error) {
 	names, err := f.list(deviceRecords)
 	errs := []error{err}
 	var all []DeviceRecord
 	for _, name := range names {
 		if strings.HasSuffix(name, temporary) {
+			errs = append(errs, f.remove(filepath.Join(deviceRecords, name)))
 			continue
 		}
 		data, err := f.read(filepath.Join(deviceRecords, name))

@@ -82,16 +82,17 @@ func (f recordFiles) writeDevice(o *operation) error {
 }
 
 func (f recordFiles) removeDevice(name v1.UniqueVolumeName) error {
+	return f.remove(deviceRecordName(name))
+}
+
+// remove removes a file, if it is there.
+func (f recordFiles) remove(name string) error {
 	root, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	err = root.Remove(deviceRecordName(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return ignoreAbsence(root.Remove(name))
 }
 
 func deviceRecordName(name v1.UniqueVolumeName) string {

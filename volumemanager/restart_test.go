@@ -133,6 +133,21 @@ func TestCrashBetweenRecordAndSetUp(t *testing.T) {
 }
 
 // Volumes that another agent made have no record: their folder is enough.
+// A record that was not complete when the agent was killed is that of a volume which was not touched. It was never
+// removed, unless the volume came back to the node.
+func TestCrashWhileDeviceRecordIsWritten(t *testing.T) {
+	edit := func(o *volumemanager.Options) { o.Claims = claims() }
+	play(t, volumetest.Options{Shared: true, Staged: true}, edit, func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		dir := filepath.Join(s.root, "volumemanager", "devices")
+		require.NoError(s, os.WriteFile(filepath.Join(dir, "0123.json.tmp"), []byte(`{"version":`), 0o600))
+		s.restart()
+		require.NoError(s, s.remove("a"))
+		synctest.Wait()
+		assert.Empty(s, filesBelow(s.T, s.root))
+	})
+}
+
 func TestVolumesOfAnotherAgentAreFound(t *testing.T) {
 	play(t, volumetest.Options{Folders: true}, nil, func(s *stage) {
 		s.stop()
