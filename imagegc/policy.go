@@ -29,8 +29,8 @@ type Policy struct {
 	// nothing to do with MinAge, which counts from another time: either may be the longer. Defaults to 0: any time.
 	MaxAge time.Duration
 
-	// Protected are images that stay: references, IDs or digests. A reference without a tag means all its tags; a *
-	// stands for any text, slashes included. The pause image belongs here if the runtime does not pin it.
+	// Protected are images that stay: references, IDs or digests. One without a tag means all its tags; a *
+	// stands for any text, slashes included: "*/pause". The pause image belongs here if the runtime does not pin it.
 	Protected []string
 	// Protect reports whether an image is to stay for another reason. It is called without a lock held, often, and
 	// must be quick. Defaults to no.

@@ -57,12 +57,17 @@ func matchesAny(glob string, image *Image) bool {
 		return true
 	}
 	for _, tag := range image.RepoTags {
-		if match(glob, tag) || match(glob, canonical(tag)) {
+		if tag == noTag {
+			continue
+		}
+		repository, _ := splitTag(tag) // all its tags, as without a *
+		if match(glob, tag) || match(glob, canonical(tag)) || match(glob, repository) || match(glob, qualify(repository)) {
 			return true
 		}
 	}
 	for _, digest := range image.RepoDigests {
-		if match(glob, digest) {
+		repository, _, _ := strings.Cut(digest, "@")
+		if match(glob, digest) || match(glob, repository) || match(glob, qualify(repository)) {
 			return true
 		}
 	}
