@@ -145,15 +145,20 @@ func (p *pass) run(ctx context.Context) {
 // records of init containers: init starts over, and what an older sandbox's
 // init containers did must not count (kubernetes#137710). False ends the pass.
 func (p *pass) killPod(ctx context.Context) bool {
-	if p.actions.CreateSandbox && p.actions.Sandbox != "" {
-		p.m.podEvent(p.pod, v1.EventTypeNormal, EventSandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
-	}
 	p.list = append(p.list, p.m.killAll(ctx, p.pod, p.status, nil)...)
 	if p.failed() || ctx.Err() != nil {
 		return false
 	}
 	if !p.actions.CreateSandbox {
 		return true
+	}
+	if len(p.status.Running()) > 0 {
+		// What was stopped may have completed by that, and a pod that is over gets
+		// no new sandbox: the next plan looks at how it ended.
+		return false
+	}
+	if p.actions.Sandbox != "" {
+		p.m.podEvent(p.pod, v1.EventTypeNormal, EventSandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
 	}
 	for i := range p.status.Containers {
 		c := &p.status.Containers[i]

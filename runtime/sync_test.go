@@ -194,3 +194,28 @@ func TestHungStartsHoldUpNobodyForLong(t *testing.T) {
 		<-done
 	})
 }
+
+// What ran in a sandbox that is replaced may complete by being stopped. Then the
+// pod is over: no new sandbox is made for it, and no init container runs again.
+func TestAPodThatCompletesWhileItsSandboxIsReplacedIsOver(t *testing.T) {
+	for name, of := range map[string]struct {
+		code      int32 // with which the container answers SIGTERM
+		sandboxes int   // are made in all
+	}{"completed": {0, 1}, "failed": {3, 2}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(n *node) {
+				pod := newPod(initial("i"), regular("a"))
+				pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+				n.world.Script(fake.Target{Container: "i"}, fake.Exit(fake.AtOnce, 0))
+				n.world.Script(fake.Target{Container: "a"}, fake.Script{TermCode: of.code})
+				n.mustSync(pod)
+				n.mustSync(pod)
+				require.NoError(n, n.world.SandboxLosesIP(pod.UID))
+				n.mustSync(pod)
+				require.Equal(n, of.sandboxes, n.world.Total(fake.OpRunSandbox))
+				status := n.mustSync(pod)
+				require.Equal(n, of.sandboxes == 2, status.Current() != nil)
+			})
+		})
+	}
+}
