@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestatus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// Whatever a status was and the facts are: applied by the API's rules, the patch makes of the one what the other says,
+// and what others wrote meanwhile stays.
+func TestPatchesDoWhatTheySay(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		now := time.Unix(1_800_000_000+rng.Int64N(1000), 0).UTC()
+		before := v1.NodeStatus{}
+		for range rng.IntN(4) {
+			f := randomFacts(rng)
+			before = status(before, f, f.Usage.pressures(), now.Add(-time.Hour))
+		}
+		f := randomFacts(rng)
+		after := status(before, f, f.Usage.pressures(), now)
+		patch, err := statusPatch(before, after)
+		require.NoError(t, err)
+
+		theirs := v1.NodeCondition{Type: "Theirs", Status: v1.ConditionTrue}
+		there := before
+		there.Conditions = append([]v1.NodeCondition{theirs}, before.Conditions...)
+		got := apply(t, there, patch)
+		require.Contains(t, got.Conditions, theirs, "seed %d", seed)
+		want := after
+		want.Conditions = append([]v1.NodeCondition{theirs}, after.Conditions...)
+		require.ElementsMatch(t, want.Conditions, got.Conditions, "seed %d", seed)
+		want.Conditions, got.Conditions = nil, nil
+		require.True(t, same(want, got), "seed %d\nwant %v\n got %v", seed, want, got)
+	}
+}
+
+func apply(t *testing.T, s v1.NodeStatus, patch []byte) v1.NodeStatus {
+	data, err := json.Marshal(v1.Node{Status: s})
+	require.NoError(t, err)
+	data, err = strategicpatch.StrategicMergePatch(data, patch, v1.Node{})
+	require.NoError(t, err)
+	var out v1.Node
+	require.NoError(t, json.Unmarshal(data, &out))
+	for i, c := range out.Status.Conditions {
+		c.LastHeartbeatTime.Time, c.LastTransitionTime.Time = c.LastHeartbeatTime.UTC(), c.LastTransitionTime.UTC()
+		if c.Type == "Theirs" {
+			c = v1.NodeCondition{Type: c.Type, Status: c.Status}
+		}
+		out.Status.Conditions[i] = c
+	}
+	return out.Status
+}
+
+func randomFacts(rng *rand.Rand) (f Facts) {
+	if rng.IntN(2) == 0 {
+		f.NotReady = fmt.Errorf("reason %d", rng.IntN(3))
+	}
+	f.Capacity = v1.ResourceList{}
+	for i := range 3 {
+		if rng.IntN(2) == 0 {
+			f.Capacity[v1.ResourceName(fmt.Sprint("r", i))] = *resource.NewQuantity(rng.Int64N(5), resource.DecimalSI)
+		}
+	}
+	f.Allocatable = f.Capacity
+	for range rng.IntN(3) {
+		f.Addresses = append(f.Addresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: fmt.Sprint("10.0.0.", rng.IntN(4))})
+	}
+	for i := range rng.IntN(60) {
+		f.Images = append(f.Images, v1.ContainerImage{Names: []string{fmt.Sprint("i", i)}, SizeBytes: rng.Int64N(9)})
+	}
+	for i := range rng.IntN(3) {
+		f.VolumesInUse = append(f.VolumesInUse, v1.UniqueVolumeName(fmt.Sprint("v", i)))
+	}
+	f.Info.KernelVersion = fmt.Sprint(rng.IntN(2))
+	f.Usage = Usage{MemoryBytes: rng.Int64N(2), MemoryAvailableBytes: rng.Int64N(2) << 30, ProcessIDs: 100, ProcessIDsInUse: 90 + rng.Int64N(10)}
+	return f
+}
+
+func TestPressures(t *testing.T) {
+	disk := func(available, inodes, free int64) Usage {
+		return Usage{Disks: []Disk{
+			{Bytes: 1000, AvailableBytes: 1000, AvailablePercentMin: 10},
+			{Bytes: 1000, AvailableBytes: available, AvailablePercentMin: 15, Inodes: inodes, InodesFree: free},
+		}}
+	}
+	tests := []struct {
+		name string
+		of   v1.NodeConditionType
+		u    Usage
+		want bool
+	}{
+		{"disk at its limit", v1.NodeDiskPressure, disk(150, 0, 0), false},
+		{"disk below it", v1.NodeDiskPressure, disk(149, 0, 0), true},
+		{"inodes at their limit", v1.NodeDiskPressure, disk(500, 100, 5), false},
+		{"inodes below it", v1.NodeDiskPressure, disk(500, 100, 4), true},
+		{"processes at their limit", v1.NodePIDPressure, Usage{ProcessIDs: 100, ProcessIDsInUse: 95}, false},
+		{"processes below it", v1.NodePIDPressure, Usage{ProcessIDs: 100, ProcessIDsInUse: 96}, true},
+		{"memory", v1.NodeMemoryPressure, Usage{MemoryBytes: 1 << 30}, true},
+	}
+	for _, tc := range tests {
+		require.Equal(t, []pressure{{tc.of, tc.want}}, tc.u.pressures(), tc.name)
+	}
+	require.Empty(t, Usage{}.pressures())
+}
+
+func TestTheLargestImagesAreTold(t *testing.T) {
+	var f Facts
+	for i := range 60 {
+		f.Images = append(f.Images, v1.ContainerImage{Names: []string{fmt.Sprint(i)}, SizeBytes: int64(i)})
+	}
+	got := status(v1.NodeStatus{}, f, nil, time.Now()).Images
+	require.Len(t, got, MaxImages)
+	require.EqualValues(t, 59, got[0].SizeBytes)
+	require.EqualValues(t, 0, f.Images[0].SizeBytes, "the caller's stay as they are")
+}
+
+func TestLabelsPatch(t *testing.T) {
+	node := &v1.Node{}
+	node.Labels = map[string]string{"a": "1", "b": "2"}
+	patch, err := labelsPatch(node, map[string]string{"a": "1"})
+	require.NoError(t, err)
+	require.Nil(t, patch)
+	patch, err = labelsPatch(node, map[string]string{"a": "1", "b": "3", "c": "4"})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"metadata":{"labels":{"b":"3","c":"4"}}}`, string(patch))
+}
+
+func TestNotReadyIsTheReasonGiven(t *testing.T) {
+	s := status(v1.NodeStatus{}, Facts{NotReady: errors.New("why")}, nil, time.Now())
+	require.Equal(t, "why", s.Conditions[0].Message)
+}

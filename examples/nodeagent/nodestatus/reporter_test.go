@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestatus_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
+)
+
+// machine is a node that tells a server how it is.
+type machine struct {
+	*server
+	*nodestatus.Reporter
+	facts nodestatus.Facts
+}
+
+// on runs a test in virtual time, on a node that runs.
+func on(t *testing.T, prepare func(*server, *nodestatus.Options), test func(*testing.T, *machine)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{server: &server{t: t}, facts: nodestatus.Facts{
+			Capacity:    v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
+			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")},
+			Addresses:   []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.7"}, {Type: v1.NodeInternalIP, Address: "fd00::7"}},
+		}}
+		opts := nodestatus.Options{
+			NodeName: "gw", Nodes: nodes{m.server}, Leases: leases{m.server},
+			Facts:  func(context.Context) nodestatus.Facts { return m.facts },
+			Labels: map[string]string{"example.com/site": "north"},
+			Taints: []v1.Taint{{Key: "edge", Effect: v1.TaintEffectNoSchedule}},
+		}
+		if prepare != nil {
+			prepare(m.server, &opts)
+		}
+		var err error
+		m.Reporter, err = nodestatus.New(opts)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- m.Run(ctx) }()
+		synctest.Wait()
+		test(t, m)
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestANodeIsMadeAndReady(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		require.Equal(t, map[string]string{
+			"example.com/site": "north", v1.LabelHostname: "gw", v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH,
+		}, m.node.Labels)
+		require.Equal(t, "edge", m.node.Spec.Taints[0].Key)
+		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeReady).Status)
+		require.Equal(t, m.facts.Addresses, m.node.Status.Addresses, "two of one type")
+		require.Equal(t, m.node.UID, m.lease.OwnerReferences[0].UID)
+		require.EqualValues(t, 40, *m.lease.Spec.LeaseDurationSeconds)
+		got := m.taken()
+		slices.Sort(got)
+		require.Equal(t, []string{"create lease", "create node", "get lease", "patch node [status]"}, got)
+	})
+}
+
+func TestANodeThatIsThereKeepsWhatOthersGaveIt(t *testing.T) {
+	theirs := v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionFalse, Reason: "RouteCreated"}
+	on(t, func(s *server, _ *nodestatus.Options) {
+		s.node = &v1.Node{}
+		s.node.Name, s.node.UID = "gw", "theirs"
+		s.node.Labels = map[string]string{"theirs": "1", v1.LabelHostname: "wrong"}
+		s.node.Status.Conditions = []v1.NodeCondition{theirs}
+		s.node.Status.Capacity = v1.ResourceList{"example.com/gone": resource.MustParse("1")}
+		s.node.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}}
+	}, func(t *testing.T, m *machine) {
+		require.EqualValues(t, "theirs", m.node.UID)
+		require.Equal(t, "1", m.node.Labels["theirs"])
+		require.Equal(t, "gw", m.node.Labels[v1.LabelHostname])
+		require.Empty(t, m.node.Spec.Taints, "taints are for a node that is made")
+		require.Equal(t, theirs, m.condition(v1.NodeNetworkUnavailable))
+		require.Equal(t, m.facts.Addresses, m.node.Status.Addresses)
+		require.Len(t, m.node.Status.Capacity, 1)
+		require.Contains(t, m.node.Status.Capacity, v1.ResourceCPU)
+	})
+}
+
+// An hour of a node that does not change: a status every five minutes, a look every minute, a lease every ten seconds.
+func TestAnHourOfNothing(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		m.taken()
+		count := map[string]int{}
+		for range 360 {
+			pass(10 * time.Second)
+			require.Less(t, m.age(), nodestatus.LeaseDuration/2)
+		}
+		for _, r := range m.taken() {
+			count[r]++
+		}
+		assert.InDelta(t, 12, count["patch node [status]"], 1)
+		assert.InDelta(t, 60, count["get node"], 13)
+		assert.InDelta(t, 355, count["update lease"], 8)
+		assert.Len(t, count, 3)
+	})
+}
+
+func TestAChangeIsToldAtOnce(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		pass(3 * time.Second)
+		since := m.condition(v1.NodeReady).LastTransitionTime
+		m.taken()
+		m.facts.NotReady = errors.New("the container runtime is down")
+		m.Poke()
+		synctest.Wait()
+		require.Equal(t, []string{"patch node [status]"}, m.taken())
+		c := m.condition(v1.NodeReady)
+		require.Equal(t, v1.ConditionFalse, c.Status)
+		require.Equal(t, nodestatus.ReasonNotReady, c.Reason)
+		require.Equal(t, "the container runtime is down", c.Message)
+		require.Equal(t, 3*time.Second, c.LastTransitionTime.Sub(since.Time))
+
+		pass(time.Minute)
+		require.Equal(t, c.LastTransitionTime, m.condition(v1.NodeReady).LastTransitionTime)
+	})
+}
+
+// The kubelet logs that its node is not found, every ten seconds, until somebody restarts it.
+func TestADeletedNodeIsMadeAgain(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		m.edit(func() { m.node, m.lease = nil, nil }) // the garbage collector takes the lease with it
+		pass(nodestatus.CheckInterval + time.Second)
+		require.Equal(t, 2, m.made)
+		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeReady).Status)
+		require.Equal(t, "edge", m.node.Spec.Taints[0].Key)
+		pass(nodestatus.LeaseInterval)
+		require.Equal(t, m.node.UID, m.lease.OwnerReferences[0].UID)
+	})
+}
+
+// A controller that has not seen the lease for a while takes the node for dead. It lives, and nothing of it has changed.
+func TestANodeThatWasTakenForDeadSaysThatItLives(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		m.edit(func() { m.down = errors.New("no route to host") })
+		pass(2 * time.Minute)
+		m.edit(func() {
+			m.down = nil
+			for i := range m.node.Status.Conditions {
+				m.node.Status.Conditions[i].Status = v1.ConditionUnknown
+			}
+		})
+		pass(15 * time.Second)
+		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeReady).Status)
+	})
+}
+
+// Nothing ends while the server is away, and the lease is not held up by a request for the node that hangs.
+func TestAServerThatHangs(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		m.edit(func() { m.hang = true })
+		pass(10 * time.Minute)
+		m.edit(func() { m.hang = false })
+		pass(2*nodestatus.RequestTimeout + 10*time.Second)
+		require.Less(t, m.age(), nodestatus.LeaseDuration/2)
+	})
+}
+
+func TestAServerThatComesLate(t *testing.T) {
+	on(t, func(s *server, _ *nodestatus.Options) { s.down = errors.New("connection refused") }, func(t *testing.T, m *machine) {
+		pass(time.Hour)
+		require.Less(t, len(m.taken()), 3*3600/7, "it is asked at most every seven seconds")
+		m.edit(func() { m.down = nil })
+		pass(8 * time.Second)
+		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeReady).Status)
+		require.Less(t, m.age(), nodestatus.LeaseDuration/2)
+	})
+}
+
+func TestALeaseThatSomebodyElseWrote(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		m.edit(func() { m.lease.ResourceVersion = "theirs" })
+		pass(11 * time.Second)
+		require.Less(t, m.age(), 2*time.Second)
+	})
+}
+
+func TestPressure(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		require.Empty(t, m.condition(v1.NodeMemoryPressure), "nothing is known of it")
+		set := func(available int64) {
+			m.facts.Usage.MemoryBytes, m.facts.Usage.MemoryAvailableBytes = 1<<30, available
+			m.Poke()
+			synctest.Wait()
+		}
+		set(nodestatus.MinMemoryAvailable)
+		require.Equal(t, v1.ConditionFalse, m.condition(v1.NodeMemoryPressure).Status)
+		set(nodestatus.MinMemoryAvailable - 1)
+		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeMemoryPressure).Status)
+		set(1 << 29)
+		pass(5*time.Minute - time.Second)
+		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeMemoryPressure).Status, "it is held")
+		pass(11 * time.Second)
+		require.Equal(t, v1.ConditionFalse, m.condition(v1.NodeMemoryPressure).Status)
+	})
+}
+
+func TestLabelsThatAreForbidden(t *testing.T) {
+	on(t, func(s *server, o *nodestatus.Options) {
+		s.node = &v1.Node{}
+		s.node.Name, s.node.UID = "gw", "theirs"
+		o.Nodes = forbidding{nodes{s}}
+	}, func(t *testing.T, m *machine) {
+		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeReady).Status)
+	})
+}
+
+// forbidding lets a node write nothing but its status, and not make itself.
+type forbidding struct{ nodes }
+
+func (f forbidding) Create(context.Context, *v1.Node, metav1.CreateOptions) (*v1.Node, error) {
+	return nil, apierrors.NewForbidden(nodeResource, "gw", errors.New("no"))
+}
+
+func (f forbidding) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, sub ...string) (*v1.Node, error) {
+	if len(sub) == 0 {
+		return nil, apierrors.NewForbidden(nodeResource, name, errors.New("no"))
+	}
+	return f.nodes.Patch(ctx, name, kind, data, o, sub...)
+}
+
+func TestNewNamesWhatIsWrong(t *testing.T) {
+	good := func() nodestatus.Options {
+		return nodestatus.Options{NodeName: "gw", Nodes: nodes{}, Facts: func(context.Context) nodestatus.Facts { return nodestatus.Facts{} }}
+	}
+	for field, spoil := range map[string]func(*nodestatus.Options){
+		"NodeName": func(o *nodestatus.Options) { o.NodeName = "A_B" },
+		"Nodes":    func(o *nodestatus.Options) { o.Nodes = nil },
+		"Facts":    func(o *nodestatus.Options) { o.Facts = nil },
+		"Labels":   func(o *nodestatus.Options) { o.Labels = map[string]string{"a b": "c"} },
+	} {
+		o := good()
+		spoil(&o)
+		_, err := nodestatus.New(o)
+		require.ErrorIs(t, err, nodestatus.ErrOptions)
+		require.ErrorContains(t, err, field)
+	}
+	r, err := nodestatus.New(good())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, r.Run(ctx))
+	require.Error(t, r.Run(ctx))
+}
