@@ -37,6 +37,8 @@
 //     lease was not renewed in time: a controller may have taken it for dead.
 //   - Memory, disk and PID pressure are told by the kubelet's default thresholds
 //     and are held for five minutes, as there; no pod is evicted for them.
+//   - volumesInUse is written by who mounts (nodeagent.Agent), as soon as it
+//     changes, and not with the rest.
 //   - No pod CIDR, no volume attach limits, no daemon endpoint: nothing here
 //     serves the kubelet's API.
 package nodestatus

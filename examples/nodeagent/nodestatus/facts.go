@@ -27,8 +27,6 @@ type Facts struct {
 	Usage Usage
 	// Images are those on the node; the largest MaxImages are told.
 	Images []v1.ContainerImage
-	// VolumesInUse are the attachable volumes that the node uses, or may still.
-	VolumesInUse []v1.UniqueVolumeName
 }
 
 // MaxImages is how many images a status lists, as the kubelet's
@@ -41,15 +39,14 @@ const (
 	ReasonNotReady = "KubeletNotReady"
 )
 
-// status is what facts make of the status that the API server has. Conditions of
-// others are kept. What it returns shares nothing with before but values that
+// status is what facts make of the status that the API server has. What others
+// write is kept: their conditions, and the volumes that are attached or in use. What it returns shares nothing with before but values that
 // nobody writes.
 func status(before v1.NodeStatus, f Facts, pressures []pressure, now time.Time) v1.NodeStatus {
 	after := before
 	after.Capacity, after.Allocatable = f.Capacity, f.Allocatable
 	after.Addresses, after.NodeInfo = f.Addresses, f.Info
 	after.Images = largest(f.Images)
-	after.VolumesInUse = slices.Sorted(slices.Values(f.VolumesInUse))
 	after.Conditions = slices.Clone(before.Conditions)
 	for _, p := range pressures {
 		after.Conditions = set(after.Conditions, p.condition(), now)

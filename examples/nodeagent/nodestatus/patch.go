@@ -37,13 +37,12 @@ func statusPatch(before, after v1.NodeStatus) ([]byte, error) {
 		addresses = append(addresses, a)
 	}
 	return json.Marshal(map[string]any{"status": map[string]any{
-		"capacity":     quantities(before.Capacity, after.Capacity),
-		"allocatable":  quantities(before.Allocatable, after.Allocatable),
-		"conditions":   ours(before.Conditions, after.Conditions),
-		"addresses":    addresses,
-		"nodeInfo":     after.NodeInfo,
-		"images":       after.Images,
-		"volumesInUse": after.VolumesInUse,
+		"capacity":    quantities(before.Capacity, after.Capacity),
+		"allocatable": quantities(before.Allocatable, after.Allocatable),
+		"conditions":  ours(before.Conditions, after.Conditions),
+		"addresses":   addresses,
+		"nodeInfo":    after.NodeInfo,
+		"images":      after.Images,
 	}})
 }
 

@@ -79,9 +79,6 @@ func randomFacts(rng *rand.Rand) (f Facts) {
 	for i := range rng.IntN(60) {
 		f.Images = append(f.Images, v1.ContainerImage{Names: []string{fmt.Sprint("i", i)}, SizeBytes: rng.Int64N(9)})
 	}
-	for i := range rng.IntN(3) {
-		f.VolumesInUse = append(f.VolumesInUse, v1.UniqueVolumeName(fmt.Sprint("v", i)))
-	}
 	f.Info.KernelVersion = fmt.Sprint(rng.IntN(2))
 	f.Usage = Usage{MemoryBytes: rng.Int64N(2), MemoryAvailableBytes: rng.Int64N(2) << 30, ProcessIDs: 100, ProcessIDsInUse: 90 + rng.Int64N(10)}
 	return f

@@ -75,9 +75,6 @@ type Options struct {
 	Labels map[string]string
 	// Taints are put on the node when it is made, and not on one that is there.
 	Taints []v1.Taint
-	// Reported is told which volumes the API server now knows to be in use.
-	// Defaults to nobody.
-	Reported func([]v1.UniqueVolumeName)
 	// Logger receives the log. Defaults to none.
 	Logger *zap.Logger
 }
@@ -118,9 +115,6 @@ func New(o Options) (*Reporter, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
-	}
-	if o.Reported == nil {
-		o.Reported = func([]v1.UniqueVolumeName) {}
 	}
 	labels := map[string]string{}
 	maps.Copy(labels, o.Labels)
@@ -244,7 +238,6 @@ func (r *Reporter) Report(ctx context.Context) error {
 	}
 	r.know(node)
 	r.reported = now
-	r.opts.Reported(after.VolumesInUse)
 	return nil
 }
 
