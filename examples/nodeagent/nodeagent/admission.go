@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent/admission"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -19,9 +20,9 @@ const reasonUnsupported = "UnsupportedPodSpec"
 // maxFileName is how long the name of a file may be, in bytes.
 const maxFileName = 255
 
-// admit refuses a pod that could never run here. Everything that stands in the
+// check refuses a pod that could never run here. Everything that stands in the
 // way is listed at once.
-func (a *Agent) admit(pod *v1.Pod) error {
+func (a *Agent) check(pod *v1.Pod) error {
 	var fields []string
 	if checker, ok := a.runtime.(runtime.Checker); ok {
 		err := checker.CheckPod(pod)
@@ -43,15 +44,17 @@ func (a *Agent) admit(pod *v1.Pod) error {
 
 // reject ends a pod that was refused: it is Failed, as in the kubelet, until its
 // manifest changes.
-func (a *Agent) reject(pod *v1.Pod, why error) {
+func (a *Agent) reject(pod *v1.Pod, failures []admission.Failure) {
+	reason, message := failures[0].Reason, describe(failures)
 	a.pods.reject(pod.UID)
 	status := a.statuses.get(pod)
 	status.Phase = v1.PodFailed
-	status.Reason = reasonUnsupported
-	status.Message = "Pod was rejected: " + why.Error()
+	status.Reason = reason
+	status.Message = "Pod was rejected: " + message
+	a.opts.Events.Event(reference(pod), v1.EventTypeWarning, reason, message)
 	a.statuses.set(pod, status)
 	if _, worked := a.workers.Info(pod.UID); !worked {
 		a.ended(pod)
 	}
-	a.log.Warn("pod rejected", podField(pod), zap.Error(why))
+	a.log.Warn("pod rejected", podField(pod), zap.String("reason", reason), zap.String("message", message))
 }

@@ -41,6 +41,9 @@ type Agent struct {
 	volumes      *volumes      // what it mounts
 	volumeImages *volumeImages // and which images that is
 
+	gate      *gate      // who may come in
+	deadlines *deadlines // and until when
+
 	queue     *podconfig.Queue
 	readiness *podconfig.Readiness
 	workers   *podworkers.Workers    // when a pod is worked on
@@ -89,11 +92,13 @@ func New(opts Options) (*Agent, error) {
 		failures:     newFailures(),
 		volumeImages: newVolumeImages(),
 		leftovers:    newLeftovers(),
+		deadlines:    newDeadlines(),
 		queue:        podconfig.NewQueue(),
 		housekeeping: make(chan struct{}, 1),
 		pings:        make(chan struct{}),
 	}
 	a.statuses.report = a.report
+	a.gate = newGate(a)
 	if err := a.wire(); err != nil {
 		return nil, err
 	}
@@ -184,6 +189,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		wg.Go(func() { imagesErr = a.images.Run(work) })
 	}
 	wg.Go(func() { a.collectGarbage(work) })
+	wg.Go(func() { a.gate.lookBack(configured) })
+	wg.Go(func() { a.gate.follow(configured) })
 	wg.Go(func() {
 		sourceErr = config.run(configured)
 		stopConfig(sourceErr)
@@ -195,6 +202,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	stopConfig(ErrStopped)
 	stopWork(ErrStopped)
+	a.deadlines.stop()
 	wg.Wait()
 	a.collector.wait()
 	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr); err != nil {

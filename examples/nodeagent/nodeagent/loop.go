@@ -39,6 +39,16 @@ func (a *Agent) loop(ctx context.Context) {
 			a.handleDirty(a.tracker.Take())
 		case <-a.tracker.Recovered():
 			a.retryFailed()
+		case <-a.deadlines.signal:
+			a.handleDeadlines()
+		case former := <-a.gate.memory:
+			a.gate.remember(former)
+			a.reconsider()
+		case news := <-a.gate.news:
+			a.gate.heard(news)
+			a.reconsider()
+		case <-a.gate.room:
+			a.reconsider()
 		case <-a.housekeeping:
 			a.housekeep(ctx)
 		case <-tick.C:
@@ -56,7 +66,7 @@ func (a *Agent) loop(ctx context.Context) {
 
 // handle acts on one change of the configuration.
 func (a *Agent) handle(u podconfig.Update) {
-	for _, pod := range a.learn(u) {
+	for _, pod := range a.gate.order(a.learn(u)) {
 		switch u.Op {
 		case podconfig.OpAdd:
 			a.add(pod)
@@ -64,6 +74,8 @@ func (a *Agent) handle(u podconfig.Update) {
 			a.change(pod)
 		case podconfig.OpRemove:
 			a.pods.remove(pod.UID)
+			a.gate.leave(pod.UID)
+			a.deadlines.drop(pod.UID)
 			a.update(podworkers.UpdateKill, pod)
 			a.poke()
 		case podconfig.OpReconcile:
@@ -77,11 +89,10 @@ func (a *Agent) handle(u podconfig.Update) {
 	}
 }
 
-// add takes a pod in, or refuses it.
+// add takes a pod in, or refuses it, or leaves that for later.
 func (a *Agent) add(pod *v1.Pod) {
 	a.pods.set(pod)
-	if err := a.admit(pod); err != nil {
-		a.reject(pod, err)
+	if !a.settle(pod, a.gate.rule(pod)) {
 		return
 	}
 	if a.pods.isRejected(pod.UID) {
@@ -101,18 +112,23 @@ func (a *Agent) change(pod *v1.Pod) {
 		a.add(pod)
 		return
 	}
+	another := podconfig.IsStatic(pod) && pod.Annotations[podconfig.AnnotationHash] != old.Annotations[podconfig.AnnotationHash]
 	a.pods.set(pod)
-	if err := a.admit(pod); err != nil {
-		a.update(podworkers.UpdateKill, old)
-		a.reject(pod, err)
-		return
+	if another {
+		a.gate.leave(pod.UID)
 	}
-	if podconfig.IsStatic(pod) && pod.Annotations[podconfig.AnnotationHash] != old.Annotations[podconfig.AnnotationHash] {
+	ruling := a.gate.rule(pod)
+	if another || !ruling.admits() {
 		a.update(podworkers.UpdateKill, old)
+	}
+	switch {
+	case !a.settle(pod, ruling):
+	case another:
 		a.update(podworkers.UpdateCreate, pod)
-		return
+	default:
+		a.deadlines.set(pod, a.statuses.get(pod).StartTime)
+		a.update(podworkers.UpdateUpdate, pod)
 	}
-	a.update(podworkers.UpdateUpdate, pod)
 }
 
 // heed ends a pod that somebody else has declared over: its phase on the API
@@ -152,7 +168,7 @@ func (a *Agent) retryFailed() {
 }
 
 func (a *Agent) update(t podworkers.UpdateType, pod *v1.Pod) {
-	u := podworkers.Update{Type: t, Pod: pod, Received: time.Now()}
+	u := podworkers.Update{Type: t, Pod: a.gate.asRun(pod), Received: time.Now()}
 	if err := a.workers.UpdatePod(u); err != nil {
 		a.log.Error("update not accepted", podField(pod), zap.Stringer("type", t), zap.Error(err))
 	}
@@ -172,7 +188,11 @@ func (a *Agent) synced(e podworkers.SyncEvent) {
 	if told := a.opts.Observer.PodSynced; told != nil {
 		told(e)
 	}
-	if e.State == podworkers.StateTerminated && e.Err == nil {
+	switch {
+	case e.Err != nil:
+	case e.State == podworkers.StateTerminating:
+		a.gate.end(e.UID)
+	case e.State == podworkers.StateTerminated:
 		a.poke()
 	}
 	if e.Interrupted || e.Pod == nil && e.Err == nil {

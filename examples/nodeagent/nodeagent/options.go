@@ -53,9 +53,20 @@ type Options struct {
 	LogDir string
 	// HostIPs are the node's addresses, primary first. Defaults to none.
 	HostIPs []string
-	// Allocatable is what the node has, for resourceFieldRef without a limit.
-	// Defaults to unknown.
+	// Allocatable is what pods may ask for together, "pods" being their number, and
+	// what resourceFieldRef means without a limit. Of cpu, memory, ephemeral-storage
+	// and pods there is no end where it does not say; see package admission.
+	// Defaults to what Cluster.Node says, else to unknown, which limits nothing.
 	Allocatable v1.ResourceList
+	// NodeLabels are the node's, besides its name, operating system and
+	// architecture; those of Cluster.Node are added. Defaults to none.
+	NodeLabels map[string]string
+	// NodeTaints are the node's until Cluster.Node says which they are. Defaults to
+	// none.
+	NodeTaints []v1.Taint
+	// UnsafeSysctls are names of sysctls that pods may set besides the safe ones; a
+	// "*" at the end stands for anything. Defaults to none.
+	UnsafeSysctls []string
 	// OnShutdown says what becomes of the pods when Run's context ends.
 	// Defaults to StopPods.
 	OnShutdown ShutdownPolicy

@@ -18,6 +18,7 @@ import (
 // the pod has run its course.
 func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, apply func(*v1.PodStatus)) (over bool) {
 	previous := s.agent.statuses.get(pod)
+	previous.StartTime = s.agent.startedAt(&previous, pod, observed)
 	input := podstatus.Input{
 		Pod:           pod,
 		Observed:      observed,
@@ -33,6 +34,10 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		Started: s.agent.probes.started,
 		Ready:   s.agent.probes.ready,
 	}
+	if stage == podstatus.StageSync {
+		input.Override = s.agent.overdue(pod, &previous)
+		input.ResizePending = s.agent.gate.resizePending(pod.UID)
+	}
 	status := podstatus.Generate(input)
 	if stage == podstatus.StageSync {
 		s.agent.probes.sync(pod, &status) // also without probes: it may have had some
@@ -45,7 +50,8 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		apply(&status)
 	}
 	s.agent.statuses.set(pod, status)
-	return status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed
+	s.agent.watchDeadline(pod, &status, stage)
+	return isOver(status.Phase)
 }
 
 // explain says why nothing happens, where the containers themselves cannot: the
