@@ -61,3 +61,15 @@ func TestAMachineThatTellsNothing(t *testing.T) {
 func TestVersionIsSemantic(t *testing.T) {
 	require.Regexp(t, `^v\d+\.\d+\.\d+\+keelson$`, host.Version())
 }
+
+func TestDisk(t *testing.T) {
+	bytes, available, inodes, free := host.Disk(filepath.Join(t.TempDir(), "missing"))
+	assert.Zero(t, bytes+available+inodes+free)
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	bytes, available, inodes, free = host.Disk(t.TempDir())
+	assert.Positive(t, bytes)
+	assert.LessOrEqual(t, available, bytes)
+	assert.LessOrEqual(t, free, inodes)
+}
