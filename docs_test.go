@@ -5,6 +5,7 @@ package keelson
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -50,4 +51,51 @@ func TestPodSpecNamesTests(t *testing.T) {
 			}
 		}
 	}
+}
+
+var (
+	namedInPage   = regexp.MustCompile("`([a-z0-9/]+)` (Test[A-Za-z0-9_]+|testdata/[A-Za-z0-9_.]+)")
+	upstreamTests = regexp.MustCompile(`(?m)^func (TestUpstream[0-9]{3,}[A-Za-z0-9_]*)\(`)
+)
+
+// TestPagesNameWhatIsThere fails when a page names a test or a script that is
+// not there any more, or a file.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range namedInPage.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(m[2], "testdata/") {
+				assert.FileExists(t, filepath.Join(m[1], m[2]), "named in %s", page)
+				continue
+			}
+			assert.True(t, testExists(t, namedTest{m[1], m[2]}), "%s: %s has no %s", page, m[1], m[2])
+		}
+		for _, m := range localLink.FindAllStringSubmatch(string(text), -1) {
+			assert.FileExists(t, filepath.Join(filepath.Dir(page), m[1]), "linked in %s", page)
+		}
+	}
+}
+
+var localLink = regexp.MustCompile(`\]\(([A-Za-z0-9_./-]+\.md)\)`)
+
+// TestDifferencesAreComplete fails when a test is named after an issue of the
+// kubelet and docs/differences.md does not have it.
+func TestDifferencesAreComplete(t *testing.T) {
+	page, err := os.ReadFile("docs/differences.md")
+	require.NoError(t, err)
+	have := map[namedTest]bool{}
+	for _, m := range namedInPage.FindAllStringSubmatch(string(page), -1) {
+		have[namedTest{m[1], m[2]}] = true
+	}
+	sources, _ := readSources(t)
+	n := 0
+	for name, text := range sources {
+		for _, m := range upstreamTests.FindAllStringSubmatch(string(text), -1) {
+			n++
+			test := namedTest{filepath.ToSlash(filepath.Dir(name)), m[1]}
+			assert.True(t, have[test], "docs/differences.md has no `%s` %s", test.dir, test.name)
+		}
+	}
+	assert.Greater(t, n, 80)
 }
