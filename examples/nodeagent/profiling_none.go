@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build noprofiling
+
+package main
+
+import "net/http"
+
+// profile says why there is nothing.
+func profile(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "this program was built without profiles (tag noprofiling)", http.StatusNotFound)
+}
