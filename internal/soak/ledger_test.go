@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ledger is all that is known, and what is wrong with it. It looks at nothing by
+// itself and reads no clock.
+type ledger struct {
+	journal *journal
+
+	mu         sync.Mutex
+	pods       map[string]*podBook // by the manifest's name
+	instances  map[string]*instance
+	violations []string
+	disturbed  []period // when containerd could not tell how containers end
+	orphaning  []period // when a start may have been under way without an agent
+	exceptions map[string]int
+}
+
+// period is from when to when, or open.
+type period struct{ from, to time.Time }
+
+func (p period) has(t time.Time) bool {
+	return !t.Before(p.from) && (p.to.IsZero() || !t.After(p.to))
+}
+
+func within(periods []period, t time.Time) bool {
+	return slices.ContainsFunc(periods, func(p period) bool { return p.has(t) })
+}
+
+// podBook is the history of one manifest file.
+type podBook struct {
+	name        string
+	wanted      bool
+	changed     time.Time // when wanted last changed, or the manifest
+	gone        time.Time // since when it is known to be over; zero if it is not
+	generations []*generation
+	newest      int // generation that has started
+}
+
+// latest is nil before the first.
+func (b *podBook) latest() *generation { return b.generation(len(b.generations)) }
+
+func (b *podBook) generation(number int) *generation {
+	if number < 1 || number > len(b.generations) {
+		return nil
+	}
+	return b.generations[number-1]
+}
+
+// generation is one content of a manifest.
+type generation struct {
+	number     int
+	shape      *shape
+	pod        *v1.Pod
+	written    time.Time
+	bounced    bool                   // it was removed and came back
+	over       time.Time              // since when it is known to be Succeeded or Failed
+	phase      v1.PodPhase            // that was said last
+	containers map[string]*containers // by name
+}
+
+// containers are the instances of one container of a generation.
+type containers struct {
+	starts   []*instance // in their order
+	restarts int32       // what was said last
+	ids      []string    // what was said, in that order
+	ended    map[string]v1.ContainerStateTerminated
+}
+
+func (g *generation) of(container string) *containers {
+	c := g.containers[container]
+	if c == nil {
+		c = &containers{restarts: -1, ended: make(map[string]v1.ContainerStateTerminated)}
+		g.containers[container] = c
+	}
+	return c
+}
+
+// instance is one start of a container.
+type instance struct {
+	start   Record
+	asked   *Record // to end
+	ended   *Record // by itself
+	version int     // of the ConfigMap
+	id      string  // the container's, once it was reported
+	reports int     // of its end, of different content
+}
+
+func newLedger(j *journal) *ledger {
+	return &ledger{
+		journal: j, pods: make(map[string]*podBook), instances: make(map[string]*instance), exceptions: make(map[string]int),
+	}
+}
+
+func (l *ledger) violate(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.violations = append(l.violations, text)
+	l.journal.say("VIOLATION %s", text)
+}
+
+func (l *ledger) except(why string) { l.exceptions[why]++ }
+
+// broken are the violations so far.
+func (l *ledger) broken() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.violations)
+}
+
+func (l *ledger) book(name string) *podBook {
+	b := l.pods[name]
+	if b == nil {
+		b = &podBook{name: name}
+		l.pods[name] = b
+	}
+	return b
+}
+
+// names are those of all pods, sorted.
+func (l *ledger) names() []string { return slices.Sorted(maps.Keys(l.pods)) }
+
+// number is what the next generation of a pod is called.
+func (l *ledger) number(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.book(name).generations) + 1
+}
+
+// write notes a manifest that is about to be put in place.
+func (l *ledger) write(name string, s *shape, pod *v1.Pod, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.book(name)
+	b.generations = append(b.generations, &generation{
+		number: len(b.generations) + 1, shape: s, pod: pod, written: at, containers: make(map[string]*containers),
+	})
+	b.wanted, b.changed, b.gone = true, at, time.Time{}
+}
+
+// comeBack notes that a removed manifest is about to be put in place again.
+func (l *ledger) comeBack(name string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.book(name)
+	b.wanted, b.changed, b.gone = true, at, time.Time{}
+}
+
+// bounce notes that the manifest is about to be removed and will come back.
+func (l *ledger) bounce(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.book(name).latest().bounced = true
+}
+
+// remove notes that a manifest was removed.
+func (l *ledger) remove(name string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.book(name)
+	b.wanted, b.changed = false, at
+}
+
+// begin notes the begin of a period and returns what notes its end.
+func (l *ledger) begin(periods *[]period) (end func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := len(*periods)
+	*periods = append(*periods, period{from: time.Now()})
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		(*periods)[i].to = time.Now()
+	}
+}
+
+// alive are the instances that have not said that they end, oldest first. They
+// may have been killed.
+func (l *ledger) alive() (all []*instance) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, i := range l.instances {
+		if i.ended == nil {
+			all = append(all, i)
+		}
+	}
+	slices.SortFunc(all, func(a, b *instance) int { return a.start.At.Compare(b.start.At) })
+	return all
+}

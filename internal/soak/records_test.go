@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// record takes in what the program in a container says. Records come in the
+// order in which they were written.
+func (l *ledger) record(r Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.book(r.Pod)
+	g := b.generation(r.Generation)
+	if g == nil {
+		l.violate("%s: nobody ever wrote this generation", r)
+		return
+	}
+	i := l.instances[r.Instance]
+	switch {
+	case r.Event == Started:
+		i = &instance{start: r}
+		l.instances[r.Instance] = i
+		l.started(b, g, i)
+	case r.Event == Hooked:
+	case i == nil:
+		l.violate("%s: this instance never said that it starts", r)
+	case r.Event == Asked:
+		i.asked = &r
+	case r.Event == Ended:
+		i.ended = &r
+	case r.Event == Saw:
+		i.version = r.Code
+	}
+	if r.Event.IsFault() {
+		l.violate("%s", r)
+	}
+}
+
+// started checks what an instance's start says about all that was before.
+func (l *ledger) started(b *podBook, g *generation, i *instance) {
+	r := i.start
+	if r.Generation < b.newest {
+		l.violate("%s: generation %d has started before", r, b.newest)
+	}
+	b.newest = max(b.newest, r.Generation)
+	if !b.gone.IsZero() && r.At.After(b.gone) {
+		l.lateStart("%s: the pod was removed, and gone for %s", i, b)
+	}
+	if !g.over.IsZero() && r.At.After(g.over) && !g.bounced {
+		l.violate("%s: the pod was %s for %s", r, g.phase, r.At.Sub(g.over))
+	}
+	c := g.of(r.Container)
+	if len(c.starts) > 0 && g.pod.Spec.RestartPolicy == v1.RestartPolicyNever && r.Text != "sidecar" && !g.bounced {
+		l.violate("%s: a pod that is never restarted; it started before as %s", r, c.starts[0].start.Instance)
+	}
+	c.starts = append(c.starts, i)
+}
+
+// lateStart is a violation but where the agent died in the middle of a start:
+// containerd finishes what nobody waits for any more, and no agent can know of it
+// before it is there.
+func (l *ledger) lateStart(format string, i *instance, b *podBook) {
+	if within(l.orphaning, i.start.At) {
+		l.except("a start that was under way when the agent was killed")
+		return
+	}
+	l.violate(format, i.start, i.start.At.Sub(b.gone))
+}
+
+// follower reads records as they are written.
+type follower struct {
+	path string
+	file *os.File
+	rest []byte // of a line that is not whole yet
+}
+
+// read returns the records since the last read.
+func (f *follower) read() (records []Record, err error) {
+	if f.file == nil {
+		f.file, err = os.Open(f.path)
+		if os.IsNotExist(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	text, err := io.ReadAll(f.file)
+	if err != nil {
+		return nil, err
+	}
+	text = append(f.rest, text...)
+	end := bytes.LastIndexByte(text, '\n') + 1
+	f.rest = bytes.Clone(text[end:])
+	lines := bufio.NewScanner(bytes.NewReader(text[:end]))
+	for lines.Scan() {
+		var r Record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, lines.Err()
+}
+
+func (f *follower) close() {
+	if f.file != nil {
+		f.file.Close()
+	}
+}
