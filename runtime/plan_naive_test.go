@@ -4,6 +4,7 @@ package runtime_test
 
 import (
 	v1 "k8s.io/api/core/v1"
+	"slices"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -121,7 +122,7 @@ func (n *naive) replaceSandbox() naiveActions {
 			out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
 		}
 	}
-	first := n.Status == nil || len(n.Status.Sandboxes) == 0 || len(n.Status.Containers) == 0
+	first := n.Status == nil || len(n.Status.Sandboxes) == 0 || !n.regularRan()
 	if due == 0 || n.Pod.Spec.RestartPolicy == v1.RestartPolicyNever && !first && own == 0 {
 		return n.killPod()
 	}
@@ -135,6 +136,19 @@ func (n *naive) replaceSandbox() naiveActions {
 		out.start = []runtime.Ref{{Group: runtime.GroupInit, Index: 0}}
 	}
 	return out
+}
+
+// regularRan is whether anything but init and ephemeral containers got further than
+// being made.
+func (n *naive) regularRan() bool {
+	for _, st := range n.Status.Containers {
+		supporting := slices.ContainsFunc(n.Pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == st.Name }) ||
+			slices.ContainsFunc(n.Pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == st.Name })
+		if st.State != runtime.StateCreated && !supporting {
+			return true
+		}
+	}
+	return false
 }
 
 // initFailed is whether a plain init container failed for good.

@@ -82,7 +82,9 @@ func (p *planner) replaceSandbox(s SandboxCheck) {
 // its own is asked for its own: a sidecar-like "Always" container brings a
 // "Never" pod back (else it would stay Running with nothing running), and an
 // init container with its own "Never" that failed ends the pod (else it would
-// run again in every new sandbox).
+// run again in every new sandbox). And a "Never" pod of which no regular container
+// ever ran is started; the kubelet leaves it Pending for good if a container was
+// made, or init had begun, when the sandbox was lost.
 func (p *planner) staysDown(s SandboxCheck) string {
 	spec := &p.pod.Spec
 	ownDue, anyDue := false, false
@@ -95,8 +97,7 @@ func (p *planner) staysDown(s SandboxCheck) string {
 	if !anyDue {
 		return "all containers have run for good"
 	}
-	ran := p.status != nil && len(p.status.Containers) > 0
-	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && ran && !ownDue {
+	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && p.regularRan() && !ownDue {
 		return "the pod is never restarted"
 	}
 	for i := range spec.InitContainers {
@@ -107,6 +108,21 @@ func (p *planner) staysDown(s SandboxCheck) string {
 		}
 	}
 	return ""
+}
+
+// regularRan reports whether a regular container ran, or may have.
+func (p *planner) regularRan() bool {
+	if p.status == nil {
+		return false
+	}
+	for i := range p.status.Containers {
+		st := &p.status.Containers[i]
+		ref, ok := Find(p.pod, st.Name)
+		if st.State != StateCreated && (!ok || ref.Group == GroupRegular) {
+			return true
+		}
+	}
+	return false
 }
 
 // dueInNewSandbox reports whether regular container c is to run in the next
