@@ -77,6 +77,7 @@ func (a *Agent) handle(u podconfig.Update) {
 			a.gate.leave(pod.UID)
 			a.deadlines.drop(pod.UID)
 			a.update(podworkers.UpdateKill, pod)
+			a.syncer.renewals.mark(pod.UID)
 			a.poke()
 		case podconfig.OpReconcile:
 			a.pods.set(pod)
@@ -120,10 +121,14 @@ func (a *Agent) change(pod *v1.Pod) {
 	ruling := a.gate.rule(pod)
 	if another || !ruling.admits() {
 		a.update(podworkers.UpdateKill, old)
+<<<<<<< Updated upstream
 	}
 	switch {
 	case !a.settle(pod, ruling):
 	case another:
+=======
+		a.syncer.renewals.mark(pod.UID)
+>>>>>>> Stashed changes
 		a.update(podworkers.UpdateCreate, pod)
 	default:
 		a.deadlines.set(pod, a.statuses.get(pod).StartTime)

@@ -17,6 +17,27 @@ import (
 // know. apply, if any, has the last word on how a pod ends. It reports whether
 // the pod has run its course.
 func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, apply func(*v1.PodStatus)) (over bool) {
+	status := s.generate(pod, observed, stage)
+	if apply != nil {
+		apply(&status)
+	}
+	s.agent.statuses.set(pod, status)
+	return isOver(status.Phase)
+}
+
+// progress publishes what a sync has come to so far. That nothing runs any more may
+// be the sync's own doing, which is about to start a container with a changed spec:
+// whether the pod has run its course is said when the sync has ended.
+func (s *syncer) progress(pod *v1.Pod, observed *runtime.PodStatus) {
+	if status := s.generate(pod, observed, podstatus.StageSync); !isOver(status.Phase) {
+		s.agent.statuses.set(pod, status)
+	}
+}
+
+func isOver(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
+
+// generate computes a pod's status.
+func (s *syncer) generate(pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage) v1.PodStatus {
 	previous := s.agent.statuses.get(pod)
 	previous.StartTime = s.agent.startedAt(&previous, pod, observed)
 	input := podstatus.Input{
@@ -46,12 +67,16 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		}
 	}
 	s.explain(&status, pod.UID)
+<<<<<<< Updated upstream
 	if apply != nil {
 		apply(&status)
 	}
 	s.agent.statuses.set(pod, status)
 	s.agent.watchDeadline(pod, &status, stage)
 	return isOver(status.Phase)
+=======
+	return status
+>>>>>>> Stashed changes
 }
 
 // explain says why nothing happens, where the containers themselves cannot: the
