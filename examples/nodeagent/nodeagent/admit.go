@@ -40,10 +40,10 @@ func (g *gate) rule(pod *v1.Pod) ruling {
 	own := admission.DemandOf(pod)
 	failures := slices.Concat(admission.CheckSystem(&g.node, pod), admission.Check(&g.node, g.beside(pod, g.active()), own))
 	switch {
+	case !g.known && (len(failures) > 0 || own.Asks()): // it may be what another has
+		return ruling{held: "what ran before is not known yet"}
 	case len(failures) == 0:
 		return ruling{}
-	case !g.known:
-		return ruling{held: "what ran before is not known yet"}
 	case g.follows() && g.asOf.Before(g.heldSince(pod)) && (admission.Has(failures, admission.ReasonNodeAffinity) || admission.Has(failures, admission.ReasonTaint)):
 		return ruling{held: "the node may have changed", askNode: true}
 	}

@@ -145,6 +145,12 @@ func (g *gate) ran(pod *v1.Pod) bool {
 
 func isOver(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
 
+// holds reports whether it is still to be decided about a pod.
+func (g *gate) holds(uid types.UID) bool {
+	_, ok := g.held[uid]
+	return ok
+}
+
 // order sorts pods as they are admitted: what ran before, what is older, and by
 // name. The slice is the caller's.
 func (g *gate) order(pods []*v1.Pod) []*v1.Pod {

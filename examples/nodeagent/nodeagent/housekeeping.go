@@ -56,7 +56,7 @@ func (a *Agent) reconcile() (works func(types.UID) bool) {
 	}
 	works = func(uid types.UID) bool {
 		_, ok := working[uid]
-		return ok
+		return ok || a.gate.holds(uid) // what runs of it may be wanted
 	}
 	known := func(uid types.UID) bool { return works(uid) || wanted[uid] }
 	a.statuses.keep(known)

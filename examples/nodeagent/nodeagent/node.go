@@ -93,8 +93,8 @@ const (
 	maxLookPause = 5 * time.Second
 )
 
-// lookBack finds out what ran when this agent began. Pods that are admitted in any
-// case do not wait for it.
+// lookBack finds out what ran when this agent began. Pods that ask for nothing do
+// not wait for it.
 func (g *gate) lookBack(ctx context.Context) {
 	for pause := minLookPause; ; pause = min(2*pause, maxLookPause) {
 		pods, err := g.agent.runtime.List(ctx, runtime.ListOptions{})

@@ -52,6 +52,10 @@ func (d *Demand) Of(name v1.ResourceName) int64 {
 	return 0
 }
 
+// Asks reports whether the pod asks for anything that another may have: an amount
+// of something, or a port.
+func (d *Demand) Asks() bool { return len(d.amounts)+len(d.ports) > 0 }
+
 // rank keeps the kubelet's order of reasons: cpu, memory, storage, then the rest.
 func rank(name v1.ResourceName) string {
 	switch name {
