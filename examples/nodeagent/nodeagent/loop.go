@@ -121,14 +121,11 @@ func (a *Agent) change(pod *v1.Pod) {
 	ruling := a.gate.rule(pod)
 	if another || !ruling.admits() {
 		a.update(podworkers.UpdateKill, old)
-<<<<<<< Updated upstream
+		a.syncer.renewals.mark(pod.UID)
 	}
 	switch {
 	case !a.settle(pod, ruling):
 	case another:
-=======
-		a.syncer.renewals.mark(pod.UID)
->>>>>>> Stashed changes
 		a.update(podworkers.UpdateCreate, pod)
 	default:
 		a.deadlines.set(pod, a.statuses.get(pod).StartTime)

@@ -22,6 +22,7 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		apply(&status)
 	}
 	s.agent.statuses.set(pod, status)
+	s.agent.watchDeadline(pod, &status, stage)
 	return isOver(status.Phase)
 }
 
@@ -31,10 +32,9 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 func (s *syncer) progress(pod *v1.Pod, observed *runtime.PodStatus) {
 	if status := s.generate(pod, observed, podstatus.StageSync); !isOver(status.Phase) {
 		s.agent.statuses.set(pod, status)
+		s.agent.watchDeadline(pod, &status, podstatus.StageSync)
 	}
 }
-
-func isOver(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
 
 // generate computes a pod's status.
 func (s *syncer) generate(pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage) v1.PodStatus {
@@ -67,16 +67,7 @@ func (s *syncer) generate(pod *v1.Pod, observed *runtime.PodStatus, stage podsta
 		}
 	}
 	s.explain(&status, pod.UID)
-<<<<<<< Updated upstream
-	if apply != nil {
-		apply(&status)
-	}
-	s.agent.statuses.set(pod, status)
-	s.agent.watchDeadline(pod, &status, stage)
-	return isOver(status.Phase)
-=======
 	return status
->>>>>>> Stashed changes
 }
 
 // explain says why nothing happens, where the containers themselves cannot: the

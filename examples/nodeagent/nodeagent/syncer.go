@@ -21,7 +21,8 @@ import (
 // syncer is what happens to one pod. podworkers calls it, never twice at once
 // for one pod.
 type syncer struct {
-	agent *Agent
+	agent    *Agent
+	renewals *renewals
 
 	mu struct {
 		sync.Mutex
@@ -34,7 +35,7 @@ type syncer struct {
 }
 
 func newSyncer(a *Agent) *syncer {
-	s := &syncer{agent: a}
+	s := &syncer{agent: a, renewals: newRenewals()}
 	s.mu.failures = make(map[types.UID]runtime.StartFailures)
 	s.mu.resizing = make(map[types.UID]runtime.Resizing)
 	s.mu.changed = make(map[types.UID]chan struct{})
@@ -104,6 +105,9 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	if err := a.collector.settled(ctx, pod.UID); err != nil {
 		return false, err
 	}
+	if err := s.renew(ctx, pod.UID); err != nil {
+		return false, err
+	}
 	observed, err := a.runtime.PodStatus(ctx, pod.UID)
 	if err != nil {
 		return false, fmt.Errorf("read the pod from the runtime: %w", err)
@@ -133,7 +137,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		Changed:    changed,
 		Progress: func(status *runtime.PodStatus, steps []runtime.Step) {
 			s.note(pod.UID, steps)
-			s.publish(pod, status, podstatus.StageSync, nil)
+			s.progress(pod, status)
 		},
 		ImageFound: images.found,
 	})
