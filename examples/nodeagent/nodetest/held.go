@@ -17,7 +17,7 @@ import (
 )
 
 // Runtime is the World's runtime as one agent has it: it stops working when that
-// agent crashes. Options.Agent finds one in the options, and may wrap it.
+// agent crashes, and its calls have the deadlines of package runtime/cri. Options.Agent finds one in the options, and may wrap it.
 type Runtime struct {
 	*fake.Runtime
 	lease *lease
@@ -64,6 +64,8 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 
 // StopContainer implements runtime.Runtime.
 func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, grace+callPatience)
+	defer cancel()
 	return r.only(ctx, fake.Call{Op: fake.OpStopContainer}, func(ctx context.Context) error { return r.Runtime.StopContainer(ctx, id, grace) })
 }
 

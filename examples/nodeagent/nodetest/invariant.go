@@ -39,11 +39,18 @@ func Check(h History) error {
 	c.volumes()
 	slices.SortStableFunc(c.found, func(a, b violation) int { return cmp.Compare(a.at, b.at) })
 	errs := []error{h.Overlaps}
-	for _, v := range c.found {
+	for i, v := range c.found {
+		if i == mostTold {
+			errs = append(errs, fmt.Errorf("and %d more", len(c.found)-i))
+			break
+		}
 		errs = append(errs, fmt.Errorf("%.3fs: %s", v.at.Seconds(), v.text))
 	}
 	return errors.Join(errs...)
 }
+
+// mostTold is how many violations are told.
+const mostTold = 10
 
 type violation struct {
 	at   time.Duration
@@ -54,7 +61,7 @@ type violation struct {
 type instance struct {
 	uid             types.UID
 	pod, name, id   string
-	called          time.Duration // when its start was asked for
+	called          time.Duration // when its start was asked for; -1: by somebody else
 	started, exited time.Duration
 	running         bool // still, at the end of the history
 	detail          string
@@ -226,7 +233,7 @@ func (c *checker) volumes() {
 			}
 			for _, i := range c.instances {
 				// A start that is asked for later may take effect while it goes.
-				if i.uid == e.UID && i.called < e.At && i.started > e.At && ready[k] {
+				if i.uid == e.UID && i.called >= 0 && i.called < e.At && i.started > e.At && ready[k] {
 					c.violate(e.At, "volume %s of %s is torn down while %s is being started", e.Volume, e.UID, i.id)
 				}
 			}

@@ -27,15 +27,20 @@ func (c *checker) lifeOf(uid types.UID, at time.Duration) lifeKey {
 	return lifeKey{uid, n}
 }
 
-// phases: nothing comes back from an end.
+// phases: nothing comes back from an end. The last words about a life may be said
+// when the pod is wanted again; then the next life begins after them, once.
 func (c *checker) phases() {
-	ended := make(map[lifeKey]Published)
+	ended, begun := make(map[lifeKey]Published), make(map[lifeKey]bool)
 	for _, s := range c.h.Statuses {
 		life := c.lifeOf(s.Pod.UID, s.At)
 		before, was := ended[life]
 		switch {
+		case was && s.Status.Phase != before.Status.Phase && life.n > 0 && !begun[life]:
+			begun[life] = true
+			delete(ended, life)
 		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(s.Pod, before, s.At):
 			c.violate(s.At, "phase of %s (%s) goes from %s to %s", s.Pod.Name, s.Pod.UID, before.Status.Phase, s.Status.Phase)
+			delete(ended, life)
 		case over(s.Status.Phase):
 			ended[life] = s
 		default:
@@ -47,13 +52,28 @@ func (c *checker) phases() {
 			continue
 		}
 		for _, s := range c.h.Statuses {
-			if s.Pod.UID == i.uid && s.At < i.called && over(s.Status.Phase) &&
-				c.lifeOf(i.uid, s.At) == c.lifeOf(i.uid, i.called) && !c.forgotten(s.Pod, s, i.called) {
+			if s.Pod.UID == i.uid && s.At < i.called && over(s.Status.Phase) && c.lifeOf(i.uid, s.At) == c.lifeOf(i.uid, i.called) &&
+				c.hadBegun(i.uid, s.At) && !c.forgotten(s.Pod, s, i.called) {
 				c.violate(i.called, "start of %s (%s/%s), although the pod was %s at %.3fs", i.id, i.uid, i.name, s.Status.Phase, s.At.Seconds())
 				break
 			}
 		}
 	}
+}
+
+// hadBegun: what is published at that time is about the present life, not about the
+// one before.
+func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
+	s, n := c.spanAt(uid, at)
+	if n == 0 {
+		return true
+	}
+	for _, i := range c.instances {
+		if i.uid == uid && i.called > s.from && i.started < at {
+			return true
+		}
+	}
+	return false
 }
 
 // forgotten: a static pod's end is on record in the runtime alone. Where records
@@ -150,19 +170,24 @@ func (c *checker) counts() {
 	highest := make(map[place]int32)
 	counted := make(map[place]map[int32]string)
 	for _, s := range c.h.Statuses {
+		if c.lostRecords(s.Pod.UID, s.At) {
+			continue // a new agent counts anew
+		}
 		for _, list := range [][]v1.ContainerStatus{s.Status.InitContainerStatuses, s.Status.ContainerStatuses} {
 			for i := range list {
 				status := &list[i]
-				at := place{c.lifeOf(s.Pod.UID, s.At), status.Name}
-				if c.lostRecords(s.Pod.UID, s.At) {
-					continue // a new agent counts anew
+				_, id, _ := strings.Cut(status.ContainerID, "://")
+				// One that the runtime lost track of is published as ended, and counted.
+				instance := c.byID[id]
+				if instance == nil || instance.recordsLost {
+					continue
 				}
+				at := place{c.lifeOf(s.Pod.UID, max(instance.called, 0)), status.Name}
 				if status.RestartCount < highest[at] {
 					c.violate(s.At, "restart count of %s/%s goes from %d to %d", s.Pod.UID, status.Name, highest[at], status.RestartCount)
 				}
-				highest[at] = max(highest[at], status.RestartCount)
-				_, id, _ := strings.Cut(status.ContainerID, "://")
-				if c.byID[id] == nil || status.State.Running == nil && status.State.Terminated == nil {
+				highest[at] = status.RestartCount
+				if status.State.Running == nil && status.State.Terminated == nil {
 					continue
 				}
 				if counted[at] == nil {

@@ -45,6 +45,22 @@ type trap struct {
 // abandoned is how long a call may go on whose agent has crashed.
 const abandoned = time.Minute
 
+// callPatience is how long a call to the runtime may take, as in package
+// runtime/cri: nothing hangs for ever in a backend that has deadlines.
+const callPatience = 2 * time.Minute
+
+// patienceOf is how long a call may take; 0: as long as its context allows, or as
+// long as whoever makes it says.
+func patienceOf(op fake.Op) time.Duration {
+	switch op {
+	case fake.OpRunSandbox:
+		return 2 * callPatience
+	case fake.OpStopContainer, fake.OpExec, OpSetUp, OpTearDown, OpPatchStatus, OpDeletePod:
+		return 0
+	}
+	return callPatience
+}
+
 func newLease() *lease {
 	l := &lease{gone: make(chan struct{})}
 	l.mu.calls = make(map[int]context.CancelFunc)
@@ -193,6 +209,9 @@ func through[T any](ctx context.Context, l *lease, call fake.Call, do func(conte
 			cancel(context.Cause(ctx))
 		}
 	})
+	if patience := patienceOf(call.Op); patience > 0 {
+		defer time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) }).Stop()
+	}
 	type outcome struct {
 		value T
 		err   error

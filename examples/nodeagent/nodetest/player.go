@@ -44,6 +44,10 @@ type setup struct {
 	stopPods         bool
 }
 
+// apart is how long the next command comes after what one has brought about at
+// once, so that a history tells which was first.
+const apart = time.Microsecond
+
 // play runs the script, and returns the first thing that went wrong, with its
 // line; and in any case what did that nobody can be blamed for.
 func (p *player) play() (err error) {
@@ -56,8 +60,7 @@ func (p *player) play() (err error) {
 		}
 		p.remark(line)
 		err := line.do(p)
-		synctest.Wait()
-		p.bury()
+		p.sleep(apart)
 		switch {
 		case line.Mode == MustFail && err == nil:
 			return p.at(line, errors.New("it worked, and should not have"))

@@ -45,6 +45,8 @@ func (p *player) bound(name string) (types.UID, error) {
 	return pod.UID, nil
 }
 
+var errOver = errors.New("it is over already")
+
 var errNameTaken = errors.New("there is a pod of this name")
 
 func (p *player) bind(pod *v1.Pod) error {
@@ -88,6 +90,9 @@ func (p *player) evict(name string) error {
 
 func (p *player) declareFailed(name string) error {
 	uid, err := p.bound(name)
+	if err == nil && over(p.server.Get(uid).Status.Phase) {
+		err = errOver
+	}
 	if err == nil {
 		_, err = p.server.Change(uid, func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "NodeLost" })
 	}

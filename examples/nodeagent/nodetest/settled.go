@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -75,7 +75,23 @@ func (p *player) converged(pod *v1.Pod) error {
 	if over(status.Phase) {
 		return rightlyOver(pod, status, truth)
 	}
+	if interrupted(pod, truth) {
+		return truthful(status, truth)
+	}
 	return errors.Join(p.works(pod, truth), truthful(status, truth))
+}
+
+// interrupted: some containers of a pod that is never restarted had run, and others
+// had not, when its sandbox was lost. As with the kubelet, no more of it runs, and it
+// stays as it is.
+func interrupted(pod *v1.Pod, truth *runtime.PodStatus) bool {
+	if pod.Spec.RestartPolicy != v1.RestartPolicyNever || truth.Current() != nil {
+		return false
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool {
+		latest := truth.Latest(c.Name)
+		return latest != nil && latest.State == runtime.StateExited
+	})
 }
 
 func over(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
@@ -107,13 +123,16 @@ func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	if stored.Status.Phase != status.Phase {
 		return fmt.Errorf("the API server has phase %q, the agent %q", stored.Status.Phase, status.Phase)
 	}
+	if over(status.Phase) {
+		return nil // what is not known of containers then is put in words on the way
+	}
 	for _, list := range [][2][]v1.ContainerStatus{
 		{stored.Status.InitContainerStatuses, status.InitContainerStatuses}, {stored.Status.ContainerStatuses, status.ContainerStatuses},
 	} {
 		for i := range list[1] {
 			have := containerStatus(&v1.PodStatus{ContainerStatuses: list[0]}, list[1][i].Name)
 			if have == nil || have.RestartCount != list[1][i].RestartCount || have.ContainerID != list[1][i].ContainerID ||
-				!reflect.DeepEqual(have.State.Waiting == nil, list[1][i].State.Waiting == nil) {
+				(have.State.Waiting == nil) != (list[1][i].State.Waiting == nil) {
 				return fmt.Errorf("the API server has not got the latest status of container %s: %+v instead of %+v", list[1][i].Name, have, list[1][i])
 			}
 		}
@@ -166,6 +185,10 @@ func (p *player) works(pod *v1.Pod, truth *runtime.PodStatus) error {
 	return nil
 }
 
+func isPlainInit(pod *v1.Pod, c *v1.Container) bool {
+	return c.RestartPolicy == nil && slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
+}
+
 // initPast: a later container was made in this sandbox, so init container i was done.
 func initPast(pod *v1.Pod, i int, truth *runtime.PodStatus) bool {
 	for _, c := range allContainers(pod)[i+1:] {
@@ -182,6 +205,9 @@ func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, a
 	switch {
 	case active == nil:
 	case active.State == runtime.StateRunning || active.State == runtime.StateUnknown:
+		if isPlainInit(pod, c) {
+			return nil // it ends by itself, and is left alone
+		}
 		return differs("the image of running container "+c.Name, c.Image, active.Image)
 	case active.State == runtime.StateExited && !always && (!active.Failed() || pod.Spec.RestartPolicy == v1.RestartPolicyNever):
 		return nil

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Schedule makes a script by chance, always the same for one seed: a few pods of
+// varied shape, edited, removed and brought back, whose containers exit, under an
+// agent that is restarted and crashes, with a runtime, volumes, sources and an API
+// server that fail, hang and come back. At its end all faults are over, and calm and
+// end judge what has come of it.
+func Schedule(seed uint64) *Script {
+	g := &generator{rand: rand.New(rand.NewPCG(seed, 0x6b65656c)), shapes: make(map[string]shape)}
+	g.script = &Script{Name: fmt.Sprintf("seed-%d", seed)}
+	node := fmt.Sprintf("node latency=%v seed=%d volumes=%v", pick(g, 0, 5*time.Millisecond, 50*time.Millisecond, time.Second), seed, pick(g, 0, 20*time.Millisecond, 2*time.Second))
+	if g.chance(15) {
+		node += " shutdown=stop"
+	}
+	g.say(node)
+	for range 1 + g.rand.IntN(3) {
+		g.newPod()
+	}
+	for range 5 + g.rand.IntN(20) {
+		g.step()
+		if g.chance(65) {
+			g.rest()
+		}
+	}
+	g.say("calm")
+	g.say("end")
+	return g.script
+}
+
+type generator struct {
+	rand   *rand.Rand
+	script *Script
+	shapes map[string]shape // of the pods that were ever there, by name
+	names  []string
+	faulty bool
+}
+
+// shape is a pod as it was last said to be.
+type shape struct {
+	static     bool
+	uid        int
+	version    int
+	fields     string
+	containers []string
+}
+
+// say adds a command that has to work.
+func (g *generator) say(text string) { g.script.Lines = append(g.script.Lines, g.line(text)) }
+
+// try adds a command that need not: what it is about may be gone when its turn comes.
+func (g *generator) try(text string) { g.say("? " + text) }
+
+func (g *generator) line(text string) Line {
+	line := command(strings.Fields(text)...)
+	line.Number = len(g.script.Lines) + 1
+	return line
+}
+
+func (g *generator) chance(percent int) bool { return g.rand.IntN(100) < percent }
+
+func pick[T any](g *generator, from ...T) T { return from[g.rand.IntN(len(from))] }
+
+// rest lets time go by: mostly little, sometimes much.
+func (g *generator) rest() {
+	g.say("sleep " + pick(g, "1ms", "7ms", "40ms", "200ms", "900ms", "1s", "2s", "3s", "7s", "10s", "11s", "31s", "1m", "3m"))
+}
+
+// step is one thing that happens.
+func (g *generator) step() {
+	steps := []struct {
+		weight int
+		do     func()
+	}{
+		{10, g.newPod}, {10, g.edit}, {8, g.remove}, {6, g.bringBack}, {4, g.replaceUID},
+		{14, g.exit}, {3, g.behave}, {2, g.meddle},
+		{7, g.fault}, {5, g.outage}, {4, g.apiTrouble}, {3, g.sourceTrouble}, {2, g.volumeTrouble},
+		{4, func() { g.say("agent restart") }}, {6, g.crash}, {4, g.crashAt}, {3, g.suspend}, {2, func() { g.try("reboot") }}, {3, g.down},
+	}
+	total := 0
+	for _, s := range steps {
+		total += s.weight
+	}
+	n := g.rand.IntN(total)
+	for _, s := range steps {
+		if n -= s.weight; n < 0 {
+			s.do()
+			return
+		}
+	}
+}
+
+// newPod makes one more, up to four.
+func (g *generator) newPod() {
+	if len(g.names) == 4 {
+		g.edit()
+		return
+	}
+	name := string(rune('p' + len(g.names)))
+	g.names = append(g.names, name)
+	s := shape{static: g.chance(65), uid: 1, version: 1}
+	s.fields, s.containers = g.fields()
+	g.shapes[name] = s
+	for _, c := range s.containers {
+		g.say(fmt.Sprintf("behave %s/%s %s", name, c, g.behaviour(strings.HasPrefix(c, "i"))))
+	}
+	g.bring(name)
+}
+
+// bring says that the pod is wanted, as its shape is.
+func (g *generator) bring(name string) {
+	s := g.shapes[name]
+	verb := "? bind"
+	if s.static {
+		verb = "apply"
+	}
+	g.say(fmt.Sprintf("%s %s@%s-%d v=%d%s", verb, name, name, s.uid, s.version, s.fields))
+}
+
+// fields is a pod's shape but its name.
+func (g *generator) fields() (fields string, containers []string) {
+	add := func(format string, args ...any) { fields += fmt.Sprintf(" "+format, args...) }
+	main := pick(g, []string{"c"}, []string{"c"}, []string{"c", "d"})
+	containers = append(containers, main...)
+	add("main=%s", strings.Join(main, ","))
+	if g.chance(25) {
+		init := pick(g, []string{"i"}, []string{"i", "j"})
+		add("init=%s", strings.Join(init, ","))
+		for _, c := range init {
+			containers = append(containers, c)
+		}
+	}
+	if g.chance(20) {
+		add("sidecar=s")
+		containers = append(containers, "s")
+	}
+	add("restart=%s", pick(g, "Always", "Always", "OnFailure", "Never"))
+	add("grace=%d", pick(g, 0, 1, 2, 10, 30))
+	if g.chance(40) {
+		add("volume=%s", pick(g, "data", "data,cache"))
+	}
+	if g.chance(15) {
+		add("emptydir=tmp")
+	}
+	if g.chance(15) {
+		add("config=config")
+	}
+	for _, probe := range []string{"live", "ready", "startup"} {
+		if g.chance(12) {
+			add("%s=c", probe)
+		}
+	}
+	for _, hook := range []string{"prestop", "poststart"} {
+		if g.chance(10) {
+			add("%s=c:%ds", hook, 1+g.rand.IntN(5))
+		}
+	}
+	return fields, containers
+}
+
+// behaviour is what a container does; those of init containers end.
+func (g *generator) behaviour(ends bool) string {
+	term := pick(g, "", "", ",term=1s", ",term=5s", ",deaf")
+	if ends {
+		term += fmt.Sprintf(",exit=%s", pick(g, "1ns", "1s", "4s"))
+		return pick(g, "serve"+term, "serve"+term, "serve,code=1"+term+" then serve"+term)
+	}
+	return pick(g,
+		"serve"+term, "serve"+term, "serve"+term, "serve,ready=3s"+term,
+		"exit=1ns then serve"+term, "exit=5s,code=1 then serve"+term, "exit=2s"+term, "exit=40s,code=3"+term,
+		"exit=1s,code=1 then exit=1s,code=2 then serve"+term, "cannot-start then serve"+term, "cannot-start", "ill"+term,
+	)
+}
+
+// anyPod is one that was ever there.
+func (g *generator) anyPod() (name string, s shape) {
+	name = g.names[g.rand.IntN(len(g.names))]
+	return name, g.shapes[name]
+}
+
+func (g *generator) edit() {
+	name, s := g.anyPod()
+	s.version++
+	if s.static && g.chance(30) {
+		s.fields, s.containers = g.fields()
+	}
+	g.shapes[name] = s
+	if s.static {
+		g.bring(name)
+	} else {
+		g.try(fmt.Sprintf("edit %s v=%d", name, s.version))
+	}
+}
+
+func (g *generator) remove() {
+	name, s := g.anyPod()
+	switch {
+	case s.static:
+		g.try("remove " + name)
+	case g.chance(70):
+		g.try("delete " + name)
+	case g.chance(60):
+		g.try("evict " + name)
+	default:
+		g.try("declare-failed " + name)
+	}
+}
+
+func (g *generator) bringBack() {
+	name, s := g.anyPod()
+	if !s.static { // the API server makes a new UID
+		s.uid++
+		g.shapes[name] = s
+	} else if g.chance(50) {
+		g.try("remove " + name)
+		g.rest()
+	}
+	g.bring(name)
+}
+
+// replaceUID: another pod of the same name.
+func (g *generator) replaceUID() {
+	name, s := g.anyPod()
+	s.uid++
+	g.shapes[name] = s
+	if !s.static {
+		g.try("evict " + name)
+	}
+	g.bring(name)
+}
+
+func (g *generator) container() string {
+	name, s := g.anyPod()
+	return name + "/" + s.containers[g.rand.IntN(len(s.containers))]
+}
+
+func (g *generator) exit() {
+	g.try(fmt.Sprintf("exit %s %d", g.container(), pick(g, 0, 1, 137)))
+}
+
+func (g *generator) behave() {
+	c := g.container()
+	g.say(fmt.Sprintf("behave %s %s", c, g.behaviour(slices.Contains([]byte("ij"), c[len(c)-1]))))
+}
+
+// meddle: somebody interferes behind the agent's back.
+func (g *generator) meddle() {
+	g.try(pick(g, "replace ", "lose-records ", "lose-track ") + g.container())
+}

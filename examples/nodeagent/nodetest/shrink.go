@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"slices"
+	"strings"
+)
+
+// Shrink returns a script that still fails, as fails says, and is small: no command
+// can be left out, and no optional word of one. fails is called often, and must say
+// the same each time for the same script, or nearly; it should try more than once
+// where that depends on chance. What it is given is its own.
+func Shrink(script *Script, fails func(*Script) bool) *Script {
+	s := &shrinker{fails: fails, files: script.Files, name: script.Name}
+	lines := slices.Clone(script.Lines)
+	for {
+		before := cost(lines)
+		lines = s.fewer(lines)
+		lines = s.shorter(lines)
+		if cost(lines) == before {
+			return s.script(lines)
+		}
+	}
+}
+
+type shrinker struct {
+	fails func(*Script) bool
+	files []File
+	name  string
+}
+
+func (s *shrinker) script(lines []Line) *Script {
+	lines = slices.Clone(lines)
+	for i := range lines {
+		lines[i].Number = i + 1
+	}
+	return &Script{Name: s.name, Lines: lines, Files: s.files}
+}
+
+func cost(lines []Line) (words int) {
+	for _, l := range lines {
+		words += len(l.Words)
+	}
+	return words
+}
+
+// fewer leaves out runs of commands, long ones first: delta debugging.
+func (s *shrinker) fewer(lines []Line) []Line {
+	for size := (len(lines) + 1) / 2; size > 0; size /= 2 {
+		for at := 0; at < len(lines); {
+			without := slices.Delete(slices.Clone(lines), at, min(at+size, len(lines)))
+			if len(without) > 0 && s.fails(s.script(without)) {
+				lines = without
+			} else {
+				at += size
+			}
+		}
+	}
+	return lines
+}
+
+// shorter leaves out words of commands, and makes rests short.
+func (s *shrinker) shorter(lines []Line) []Line {
+	for i := range lines {
+		for w := len(lines[i].Words) - 1; w > 0; w-- {
+			words := slices.Delete(slices.Clone(lines[i].Words), w, w+1)
+			if changed, ok := s.replaced(lines, i, words); ok {
+				lines = changed
+			}
+		}
+		if words := lines[i].Words; words[0] == "sleep" && words[1] != "1s" {
+			if changed, ok := s.replaced(lines, i, []string{"sleep", "1s"}); ok {
+				lines = changed
+			}
+		}
+	}
+	return lines
+}
+
+// replaced tries other words for line i.
+func (s *shrinker) replaced(lines []Line, i int, words []string) ([]Line, bool) {
+	quoted := Line{Mode: lines[i].Mode, Words: words}.String()
+	line, err := parseLine(quoted)
+	if err != nil || strings.TrimSpace(quoted) == "" {
+		return nil, false
+	}
+	changed := slices.Clone(lines)
+	changed[i] = line
+	return changed, s.fails(s.script(changed))
+}
