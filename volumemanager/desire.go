@@ -202,6 +202,9 @@ func (m *Manager) rowFor(w *want) (*volume, *row, error) {
 	}
 	v := m.volume(w.name, w.plugin, w.spec)
 	v.spec, v.staged, v.deviceDir = w.spec, w.deviceDir != "", w.deviceDir
+	if attachable := m.isAttachable(w.plugin, w.spec); attachable != v.attachable {
+		v.attachable, m.mu.inUseChanged = attachable, true // it is known better than when it was found
+	}
 	if v.size.IsZero() {
 		v.size = w.spec.Claimed
 	}
@@ -244,10 +247,14 @@ func (m *Manager) volume(name v1.UniqueVolumeName, plugin Plugin, spec Spec) *vo
 		return v
 	}
 	v := &volume{name: name, plugin: plugin, spec: spec, rows: map[types.UID]*row{}}
-	if a, ok := plugin.(Attacher); ok && m.options.Node != nil {
-		v.attachable = a.Attachable(spec)
-	}
+	v.attachable = m.isAttachable(plugin, spec)
 	m.mu.volumes[name] = v
 	m.mu.inUseChanged = m.mu.inUseChanged || v.attachable
 	return v
+}
+
+// isAttachable reports whether something else has to attach the volume first.
+func (m *Manager) isAttachable(plugin Plugin, spec Spec) bool {
+	a, ok := plugin.(Attacher)
+	return ok && m.options.Node != nil && a.Attachable(spec)
 }

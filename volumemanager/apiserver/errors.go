@@ -35,6 +35,7 @@ const (
 	VerbGet    Verb = "get"
 	VerbWatch  Verb = "watch"
 	VerbCreate Verb = "create"
+	VerbPatch  Verb = "patch"
 )
 
 // Reason tells kinds of problems apart.

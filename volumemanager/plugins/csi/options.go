@@ -22,10 +22,20 @@ const Name = "kubernetes.io/csi"
 // defaultTimeout is how long a driver may take; the kubelet's.
 const defaultTimeout = 2 * time.Minute
 
+// awaitPatience is how long one call waits for Drivers; the manager calls again.
+const awaitPatience = 5 * time.Second
+
 // Drivers knows the CSIDriver objects of a cluster. It answers from memory and is called concurrently.
 type Drivers interface {
 	// Driver returns the object of a driver, which is only read; false if there is none.
 	Driver(name string) (*storagev1.CSIDriver, bool)
+}
+
+// Awaiter is what Drivers may be, too, if they are not complete from the start: nothing new is done about a volume before
+// Await has returned nil.
+type Awaiter interface {
+	// Await waits until the objects are known, or ctx ends.
+	Await(ctx context.Context) error
 }
 
 // Attachments knows what a controller has attached to this node. It is called concurrently.
@@ -105,6 +115,17 @@ func (*Plugin) Name() string { return Name }
 // Supports says so of CSI volumes, persistent and inline.
 func (*Plugin) Supports(s volumemanager.Spec) bool {
 	return s.PV != nil && s.PV.Spec.CSI != nil || s.PV == nil && s.Volume != nil && s.Volume.CSI != nil
+}
+
+// await waits until it is known which CSIDriver objects there are.
+func (p *Plugin) await(ctx context.Context) error {
+	a, ok := p.options.Drivers.(Awaiter)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaitPatience)
+	defer cancel()
+	return volumemanager.Transient(a.Await(ctx))
 }
 
 // driver returns the CSIDriver object, nil if there is none.

@@ -53,9 +53,6 @@ func (p *Plugin) publish(ctx context.Context, m volumemanager.Mount, dataDir, ta
 	if err != nil {
 		return volumemanager.Mounted{}, err
 	}
-	if err := p.allows(v); err != nil {
-		return volumemanager.Mounted{}, err
-	}
 	out := volumemanager.Mounted{Path: target, ReadOnly: v.readOnly, Managed: !v.readOnly && !v.block, SELinuxRelabel: !v.readOnly && !v.block}
 	had, err := readData(m.Root, dataDir)
 	if err != nil {
@@ -65,6 +62,12 @@ func (p *Plugin) publish(ctx context.Context, m volumemanager.Mount, dataDir, ta
 		if there, err := p.isPublished(target); err != nil || there {
 			return out, err
 		}
+	}
+	if err := p.await(ctx); err != nil {
+		return out, err
+	}
+	if err := p.allows(v); err != nil {
+		return out, err
 	}
 	request, err := p.request(ctx, v, m)
 	if err != nil {

@@ -140,6 +140,12 @@ func isAtOrBelow(path, top string) bool {
 
 // publishContext returns what the driver's controller said when it attached the volume.
 func (p *Plugin) publishContext(ctx context.Context, s volumemanager.Spec) (map[string]string, error) {
+	if p.options.Attachments == nil || s.PV == nil {
+		return nil, nil
+	}
+	if err := p.await(ctx); err != nil {
+		return nil, err
+	}
 	if !p.Attachable(s) {
 		return nil, nil
 	}
