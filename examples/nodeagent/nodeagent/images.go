@@ -20,7 +20,7 @@ import (
 type ImageGC struct {
 	Images imagegc.ImageService
 	// InUse is what containers have, also those of others than this agent. What
-	// pods mount as volumes is added.
+	// pods that are not over are to run, and mount as volumes, is added.
 	InUse  imagegc.InUse
 	Disk   imagegc.DiskUsage
 	Policy imagegc.Policy
@@ -60,6 +60,13 @@ func (a *Agent) inUse() imagegc.InUse {
 		if err != nil {
 			return nil, fmt.Errorf("images of containers: %w", err)
 		}
+		// What is to start needs its images, too, though it has no container yet: the
+		// node may not be able to pull them again.
+		for _, pod := range a.pods.all() {
+			if !a.pods.isRejected(pod.UID) && !isOver(a.statuses.get(pod).Phase) {
+				names = append(names, containerImages(pod)...)
+			}
+		}
 		// Pods that have left their source have their volumes until they have ended.
 		return append(names, a.volumeImages.inUse(slices.Concat(a.pods.all(), a.statuses.all()))...), nil
 	})
@@ -95,7 +102,17 @@ func (a *Agent) holdImages(ctx context.Context, references ...string) (held, err
 // hold keeps a pod's images from being collected while it is synced: between the
 // look for an image and the container that uses it.
 func (a *Agent) hold(ctx context.Context, pod *v1.Pod) (held, error) {
-	var references []string
+	references := containerImages(pod)
+	for i := range pod.Spec.Volumes {
+		if image := pod.Spec.Volumes[i].Image; image != nil {
+			references = append(references, image.Reference)
+		}
+	}
+	return a.holdImages(ctx, references...)
+}
+
+// containerImages are the references of what a pod runs.
+func containerImages(pod *v1.Pod) (references []string) {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			references = append(references, list[i].Image)
@@ -104,12 +121,7 @@ func (a *Agent) hold(ctx context.Context, pod *v1.Pod) (held, error) {
 	for i := range pod.Spec.EphemeralContainers {
 		references = append(references, pod.Spec.EphemeralContainers[i].Image)
 	}
-	for i := range pod.Spec.Volumes {
-		if image := pod.Spec.Volumes[i].Image; image != nil {
-			references = append(references, image.Reference)
-		}
-	}
-	return a.holdImages(ctx, references...)
+	return slices.DeleteFunc(references, func(r string) bool { return r == "" })
 }
 
 // imagesCollected logs a pass that did, or would do, something.

@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // shelf is a node's images, and a registry. A pull takes a second.
@@ -274,7 +275,7 @@ func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 		node.Apply(pod)
 		time.Sleep(time.Minute)
 		s.mu.Lock()
-		s.here["localhost/tools:1"], s.here["tools-without-a-tag"], s.here["localhost/unused:1"] = "tools2", "tools", "unused"
+		s.here["localhost/tools:1"], s.here["localhost/none:1"], s.here["localhost/unused:1"] = "tools2", "tools", "unused"
 		s.full = true
 		s.mu.Unlock()
 		time.Sleep(time.Minute)
@@ -286,12 +287,39 @@ func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 			slices.Sort(ids)
 			return ids
 		}
-		require.Equal(t, []string{"tools", "tools2"}, images(), "nobody says that app is used")
+		require.Equal(t, []string{"app", "tools", "tools2"}, images())
 		node.Apply()
 		time.Sleep(time.Minute)
 		require.Empty(t, images())
 		require.Contains(t, s.events, "Node node Warning FreeDiskSpaceFailed")
 		require.Contains(t, s.events, "Node node Warning ImageGCFailed")
+	})
+}
+
+// A pod that has to wait does not lose its image meanwhile: there may be nobody to
+// pull it from. One that is over does.
+func TestImageOfAPodThatWaitsStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		node := s.on(t)
+		s.mu.Lock()
+		s.here["localhost/app:1"], s.full, s.down = "app", true, errors.New("registry is on fire")
+		s.mu.Unlock()
+		node.World.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 0))
+		pod := podWithTools("web", v1.PullIfNotPresent)
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		node.Apply(pod)
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, starts(node, "c"))
+		require.Contains(t, s.here, "localhost/app:1")
+		s.mu.Lock()
+		s.registry["localhost/tools:1"], s.down = "tools", nil
+		s.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		node.Settle()
+		require.Equal(t, v1.PodSucceeded, node.Status("web").Phase)
+		require.Empty(t, s.lost)
+		require.NotContains(t, s.here, "localhost/app:1")
 	})
 }
 
