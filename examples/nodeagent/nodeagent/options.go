@@ -70,6 +70,11 @@ type Options struct {
 	// OnShutdown says what becomes of the pods when Run's context ends.
 	// Defaults to StopPods.
 	OnShutdown ShutdownPolicy
+	// ShutdownClasses have StopPods stop the pods one class after another, each in
+	// its time, and Run return when the time of all is over, whatever still runs
+	// then. See ShutdownGracePeriods. Defaults to none: all pods stop at once, each
+	// within its own grace period, however long.
+	ShutdownClasses []ShutdownClass
 	// Backoff is the crash-loop policy. Defaults to the kubelet's.
 	Backoff runtime.Backoff
 	// MaxConcurrentStarts: see runtime.Options. Defaults to four per core.
@@ -123,6 +128,10 @@ func (o Options) validate() error {
 		return errors.New("nodeagent: Options.Sources: at least one is required")
 	case o.OnShutdown > KeepPods:
 		return fmt.Errorf("nodeagent: Options.OnShutdown %d is unknown", o.OnShutdown)
+	case validateClasses(o.ShutdownClasses) != nil:
+		return fmt.Errorf("nodeagent: Options.ShutdownClasses: %w", validateClasses(o.ShutdownClasses))
+	case len(o.ShutdownClasses) > 0 && o.OnShutdown != StopPods:
+		return errors.New("nodeagent: Options.ShutdownClasses are for StopPods")
 	case o.HousekeepingInterval < 0:
 		return fmt.Errorf("nodeagent: Options.HousekeepingInterval is %s: want 0 or more", o.HousekeepingInterval)
 	}

@@ -17,9 +17,14 @@ import (
 
 // stopPods ends every pod at once, each within its own grace period: those that
 // are wanted, those that are ending anyway, and those that only the runtime
-// knows. It returns when nothing runs any more.
+// knows. It returns when nothing runs any more. Where there are classes, it is
+// stopInOrder that does so, and returns in time.
 func (a *Agent) stopPods(ctx context.Context) {
 	a.log.Info("stopping the pods")
+	if len(a.opts.ShutdownClasses) > 0 {
+		a.stopInOrder(ctx)
+		return
+	}
 	var wg sync.WaitGroup
 	for _, pod := range a.pods.all() {
 		if !a.pods.isRejected(pod.UID) {
@@ -83,13 +88,14 @@ func (a *Agent) stopPod(ctx context.Context, pod *v1.Pod) {
 }
 
 // interrupted keeps a pod that the agent stops from passing for one that has done
-// its work, whatever its containers make of the signal. Reason and text are those
-// of the kubelet's graceful node shutdown.
+// its work, whatever its containers make of the signal. Reason, text and condition
+// are those of the kubelet's graceful node shutdown (1.36).
 func interrupted(status *v1.PodStatus) {
-	if status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed {
-		return
-	}
-	status.Phase = v1.PodFailed
-	status.Reason = "Terminated"
-	status.Message = "Pod was terminated in response to imminent node shutdown."
+	const message = "Pod was terminated in response to imminent node shutdown."
+	failAs("Terminated", message, &v1.PodCondition{
+		Type:    v1.DisruptionTarget,
+		Status:  v1.ConditionTrue,
+		Reason:  v1.PodReasonTerminationByKubelet,
+		Message: message,
+	})(status)
 }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// within makes the agent end as a kubelet whose shutdownGracePeriod is 30 s, 10 s
+// of it for critical pods.
+func within(t *testing.T) func(o *nodeagent.Options) {
+	classes, err := nodeagent.ShutdownGracePeriods(30*time.Second, 10*time.Second)
+	require.NoError(t, err)
+	return func(o *nodeagent.Options) {
+		o.OnShutdown, o.ShutdownClasses = nodeagent.StopPods, classes
+	}
+}
+
+func critical(p *v1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }
+
+// exits returns when the named container ended, since the node began.
+func exits(n *nodetest.Node, name string) []time.Duration {
+	var at []time.Duration
+	for _, e := range n.World.Journal().Of(fake.Target{Op: fake.OpExited, Container: name}) {
+		at = append(at, e.At)
+	}
+	return at
+}
+
+func TestShutdownInOrderEndsCriticalPodsLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{Agent: within(t)})
+		node.World.Script(fake.Target{Container: "quick"}, fake.Script{TermAfter: 2 * time.Second})
+		node.World.Script(fake.Target{Container: "slow"}, fake.Script{TermAfter: 8 * time.Second})
+		node.World.Script(fake.Target{Container: "dns"}, fake.Script{TermAfter: 3 * time.Second})
+		a, b := nodetest.Pod("a", nodetest.Container("quick")), nodetest.Pod("b", nodetest.Container("slow"))
+		c := nodetest.Pod("c", nodetest.Container("dns"), critical)
+		node.Apply(c, a, b)
+		began := time.Now()
+		node.Shutdown()
+		require.Equal(t, 11*time.Second, time.Since(began), "nobody waits for time that is not needed")
+		require.Equal(t, []time.Duration{2 * time.Second}, exits(node, "quick"))
+		require.Equal(t, []time.Duration{8 * time.Second}, exits(node, "slow"))
+		require.Equal(t, []time.Duration{11 * time.Second}, exits(node, "dns"), "its signal came after the others had ended")
+		for _, pod := range []*v1.Pod{a, b, c} {
+			status := node.Last(pod.UID)
+			require.Equal(t, v1.PodFailed, status.Phase)
+			require.Equal(t, "Terminated", status.Reason)
+			require.Equal(t, "Pod was terminated in response to imminent node shutdown.", status.Message)
+			disrupted := 0
+			for _, condition := range status.Conditions {
+				if condition.Type == v1.DisruptionTarget {
+					disrupted++
+					require.Equal(t, v1.ConditionTrue, condition.Status)
+					require.Equal(t, "TerminationByKubelet", condition.Reason)
+				}
+			}
+			require.Equal(t, 1, disrupted)
+		}
+	})
+}
+
+// One that does not listen is killed within its class's time, and the next class
+// has all of its own.
+func TestShutdownInOrderKillsTheDeafInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{Agent: within(t)})
+		node.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
+		node.Apply(nodetest.Pod("a", nodetest.Container("deaf"), nodetest.GracePeriod(3600)),
+			nodetest.Pod("c", nodetest.Container("dns"), critical))
+		began := time.Now()
+		node.Shutdown()
+		require.Equal(t, []time.Duration{19 * time.Second}, exits(node, "deaf"))
+		require.Len(t, exits(node, "dns"), 1)
+		require.Less(t, time.Since(began), 20*time.Second)
+	})
+}
+
+// What cannot be stopped does not keep the agent.
+func TestShutdownInOrderIsOverInTimeWhateverStillRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{Agent: within(t)})
+		a, c := nodetest.Pod("a", nodetest.Container("stuck")), nodetest.Pod("c", nodetest.Container("dns"), critical)
+		node.Apply(a, c)
+		_, err := node.World.Inject(fake.Fault{On: fake.Target{Op: fake.OpStopContainer, Container: "stuck"}, HangUntilCtx: true})
+		require.NoError(t, err)
+		began := time.Now()
+		node.Shutdown()
+		took := time.Since(began)
+		require.GreaterOrEqual(t, took, 20*time.Second)
+		require.LessOrEqual(t, took, 32*time.Second, "and a second or so for last words")
+		require.Empty(t, exits(node, "stuck"))
+		require.Len(t, exits(node, "dns"), 1, "its turn comes all the same")
+		require.Equal(t, v1.PodFailed, node.Last(a.UID).Phase)
+	})
+}
+
+// Pods that are ending anyway, or that nobody wants, do not outlast the agent, and
+// a pod that has done its work stays Succeeded.
+func TestShutdownInOrderOfWhatNobodyWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world, err := fake.NewWorld(fake.WorldOptions{})
+		require.NoError(t, err)
+		node := nodetest.New(t, nodetest.Options{World: world, Agent: within(t)})
+		node.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
+		node.World.Script(fake.Target{Container: "job"}, fake.Exit(time.Second, 0))
+		job := nodetest.Pod("job", nodetest.Container("job"), nodetest.RestartPolicy(v1.RestartPolicyNever))
+		node.Apply(job, nodetest.Pod("a", nodetest.Container("deaf"), nodetest.GracePeriod(3600)))
+		time.Sleep(10 * time.Second)
+		node.Apply(job) // a has an hour to end
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		node.Shutdown()
+		require.Less(t, time.Since(began), 20*time.Second)
+		require.Len(t, exits(node, "deaf"), 1)
+		require.Equal(t, v1.PodSucceeded, node.Last(job.UID).Phase)
+		require.Empty(t, node.Last(job.UID).Reason)
+	})
+}
+
+func TestShutdownClassesAreForStopPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := nodeagent.Options{}
+		nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) { opts = *o }})
+		opts.ShutdownClasses = []nodeagent.ShutdownClass{{Grace: time.Minute}}
+		_, err := nodeagent.New(opts)
+		require.ErrorContains(t, err, "Options.ShutdownClasses")
+		opts.OnShutdown = nodeagent.StopPods
+		opts.ShutdownClasses = []nodeagent.ShutdownClass{{}}
+		_, err = nodeagent.New(opts)
+		require.ErrorContains(t, err, "Options.ShutdownClasses")
+	})
+}
