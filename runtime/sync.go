@@ -5,6 +5,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,8 @@ type SyncRequest struct {
 	// on, but not at their expense. Defaults to never.
 	Changed <-chan struct{}
 	// Progress is told what the pod looks like, and what was done so far, while
-	// containers are still under way. It is called by SyncPod's own goroutine.
+	// containers are still under way, and before records are removed that say how
+	// init containers have ended. It is called by SyncPod's own goroutine.
 	// Defaults to nobody.
 	Progress func(status *PodStatus, done []Step)
 	// ImageFound is told of the image of each container that is about to be
@@ -160,10 +162,15 @@ func (p *pass) killPod(ctx context.Context) bool {
 	if p.actions.Sandbox != "" {
 		p.m.podEvent(p.pod, v1.EventTypeNormal, EventSandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
 	}
+	told := p.req.Progress == nil
 	for i := range p.status.Containers {
 		c := &p.status.Containers[i]
 		if ref, ok := Find(p.pod, c.Name); !ok || ref.Group != GroupInit {
 			continue
+		}
+		if !told { // how they ended nobody can look up any more
+			p.req.Progress(p.status, slices.Clone(p.list))
+			told = true
 		}
 		if !p.remove(ctx, c) {
 			return false

@@ -219,3 +219,22 @@ func TestAPodThatCompletesWhileItsSandboxIsReplacedIsOver(t *testing.T) {
 		})
 	}
 }
+
+// The records of init containers, sidecars among them, go with their sandbox. How
+// they ended is told before, also of one that was stopped for it a moment ago.
+func TestTheEndsOfInitContainersAreToldBeforeTheirRecordsGo(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(sidecar("s"), regular("a"))
+		n.world.Script(fake.Target{Container: "s"}, fake.Script{TermCode: 5})
+		n.mustSync(pod)
+		require.NoError(n, n.world.SandboxLosesIP(pod.UID))
+		var told []int32
+		r := n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Progress: func(status *runtime.PodStatus, _ []runtime.Step) {
+			if s := status.Latest("s"); s != nil && s.State == runtime.StateExited {
+				told = append(told, s.ExitCode)
+			}
+		}})
+		require.NoError(n, r.Err())
+		require.Equal(n, []int32{5}, told)
+	})
+}
