@@ -9,15 +9,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -86,6 +84,7 @@ func soak(t *testing.T, length, round time.Duration, pods int) {
 	w.agent.stop(syscall.SIGTERM)
 	stop()
 	w.check()
+	w.endCgroups()
 	w.report(d)
 }
 
@@ -130,38 +129,6 @@ func (w *world) settle(ctx context.Context, what string, look func(*view) []stri
 	}
 }
 
-// leftovers is what is left on the node of pods that were.
-func (w *world) leftovers(v *view) (left []string) {
-	for _, s := range v.sandboxes {
-		left = append(left, "sandbox "+s.GetId()+" of "+s.GetMetadata().GetName())
-	}
-	for _, c := range v.containers {
-		left = append(left, "container "+c.GetId()+" "+c.GetMetadata().GetName())
-	}
-	pids := w.engine.c.PIDs()
-	if len(pids.Shims)+len(pids.Containers) > 0 {
-		left = append(left, fmt.Sprintf("processes: shims %v, in containers %v", pids.Shims, pids.Containers))
-	}
-	state := filepath.Dir(w.engine.c.Socket)
-	for _, pattern := range []string{
-		filepath.Join(w.root, "pods", "*"), filepath.Join(w.root, "logs", "*"), filepath.Join(w.root, "keelson", "*", "*"),
-		filepath.Join(state, "cni-data", "*", "[0-9]*"), // addresses
-	} {
-		paths, err := filepath.Glob(pattern)
-		require.NoError(w, err)
-		left = append(left, paths...)
-	}
-	left = append(left, mountsBelow(w.T, w.dir)...)
-	left = append(left, mountsBelow(w.T, state)...)
-	for id := range w.idsSeen() {
-		for _, pattern := range []string{"/sys/fs/cgroup/*/k8s.io/" + id, "/sys/fs/cgroup/k8s.io/" + id} {
-			paths, _ := filepath.Glob(pattern)
-			left = append(left, paths...)
-		}
-	}
-	return left
-}
-
 // tell puts into the test's output what is needed to understand a failure.
 func (w *world) tell() {
 	broken := w.ledger.broken()
@@ -178,6 +145,8 @@ func (w *world) tell() {
 		w.Log(err)
 	}
 	w.Logf("the end of the agent's log:\n%s", log[max(0, len(log)-30_000):])
+	ids := regexp.MustCompile("[0-9a-f]{12,}").FindAllString(strings.Join(broken, " "), -1)
+	w.Logf("what containerd's log has of %v:\n%s", ids, w.engine.about(ids, 60))
 }
 
 // report says what was done.

@@ -77,6 +77,7 @@ func newWorld(t *testing.T) *world {
 		w.endProcesses()
 		if t.Failed() {
 			w.tell()
+			w.endCgroups()
 		}
 	})
 	return w
@@ -111,7 +112,7 @@ func (w *world) keepLogs() {
 	if !*keep {
 		return
 	}
-	log, err := os.ReadFile(filepath.Join(filepath.Dir(w.engine.c.Socket), "containerd.log"))
+	log, err := os.ReadFile(w.engine.log())
 	require.NoError(w, err)
 	require.NoError(w, os.WriteFile(filepath.Join(w.dir, "containerd.log"), log, 0o644))
 }
