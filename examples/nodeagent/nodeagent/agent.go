@@ -59,6 +59,7 @@ type Agent struct {
 
 	housekeeping chan struct{} // capacity 1: look for leftovers now
 	pings        chan struct{} // received by the loop, for /healthz
+	sourced      chan struct{} // closed by the loop when every source has spoken
 	ran          atomic.Bool
 	stopping     atomic.Bool
 }
@@ -96,6 +97,7 @@ func New(opts Options) (*Agent, error) {
 		queue:        podconfig.NewQueue(),
 		housekeeping: make(chan struct{}, 1),
 		pings:        make(chan struct{}),
+		sourced:      make(chan struct{}),
 	}
 	a.statuses.report = a.report
 	a.gate = newGate(a)
@@ -186,7 +188,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { volumesErr = a.volumes.run(work) })
 	wg.Go(func() { a.mirrors.run(work) })
 	if a.images != nil {
-		wg.Go(func() { imagesErr = a.images.Run(work) })
+		wg.Go(func() { imagesErr = a.collectImages(work) })
 	}
 	wg.Go(func() { a.collectGarbage(work) })
 	wg.Go(func() { a.gate.lookBack(configured) })

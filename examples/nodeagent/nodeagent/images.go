@@ -50,6 +50,35 @@ func (a *Agent) newImages() (*imagegc.Collector, error) {
 	})
 }
 
+// sourcesPatience is how long images are left alone because it is not known yet
+// what is to run. A disk may be filling up meanwhile.
+const sourcesPatience = 2 * time.Minute
+
+// collectImages collects until ctx ends, but not before the sources have spoken:
+// with ages that survive a restart, images of pods that are to start would be old
+// enough to go, and not in use yet.
+func (a *Agent) collectImages(ctx context.Context) error {
+	timer := time.NewTimer(sourcesPatience)
+	defer timer.Stop()
+	select {
+	case <-a.sourced:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return a.images.Run(ctx)
+}
+
+// noteSourced is the loop's.
+func (a *Agent) noteSourced() {
+	select {
+	case <-a.sourced:
+	default:
+		if a.readiness.AllReady() {
+			close(a.sourced)
+		}
+	}
+}
+
 // inUse adds to what containers have what pods mount as volumes.
 func (a *Agent) inUse() imagegc.InUse {
 	if a.opts.ImageGC.InUse == nil {

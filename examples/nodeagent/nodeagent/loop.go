@@ -86,6 +86,7 @@ func (a *Agent) handle(u podconfig.Update) {
 	}
 	a.readiness.Consumed(u)
 	if u.Synced {
+		a.noteSourced()
 		a.poke()
 	}
 }
