@@ -21,13 +21,12 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 	statuses "github.com/keelson-dev/keelson/statusmanager/apiserver"
 	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
 // joinCluster connects to the API server that --kubeconfig names: pods bound to
 // this node come from there, with what they use, and what becomes of them, and
 // of static pods, goes there. Nothing is asked of it yet.
-func joinCluster(f flags, changed func(objects.Ref), log *zap.Logger) (*membership, error) {
+func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
@@ -45,11 +44,11 @@ func joinCluster(f flags, changed func(objects.Ref), log *zap.Logger) (*membersh
 	if m.cluster.Patcher, err = statuses.New(statuses.Options{Config: config}); err != nil {
 		return nil, err
 	}
-	known, err := volumes.NewObjects(volumes.ObjectsOptions{Client: core, Changed: changed, Logger: log})
+	known, err := volumes.NewObjects(volumes.ObjectsOptions{Client: core, Changed: tell.changed, Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	node, err := volumes.NewNode(volumes.NodeOptions{Client: core, NodeName: types.NodeName(f.node)})
+	node, err := volumes.NewNode(volumes.NodeOptions{Client: core, NodeName: types.NodeName(f.node), Changed: tell.nodeChanged, Logger: log})
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +59,11 @@ func joinCluster(f flags, changed func(objects.Ref), log *zap.Logger) (*membersh
 		return nil, err
 	}
 	m.objects, m.run = known, known.Run
+	if len(f.csiSockets) > 0 {
+		if err := m.joinStorage(f, config, node, log); err != nil {
+			return nil, err
+		}
+	}
 	m.cluster.Mirrors = func(namespace string) mirror.Writer { return core.Pods(namespace) }
 	m.cluster.Node = node.Get
 	// What client-go has to say of events that it could not write goes nowhere.

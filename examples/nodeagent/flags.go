@@ -30,7 +30,8 @@ type flags struct {
 	urlHeaders  map[string]string
 	urlPeriod   time.Duration
 	kubeconfig  string
-	objects     string // folder, may be empty
+	objects     string            // folder, may be empty
+	csiSockets  map[string]string // by driver
 
 	endpoint  string
 	root      string
@@ -75,6 +76,7 @@ func parseFlags(args []string) (flags, error) {
 	set.DurationVar(&f.urlPeriod, "http-check-frequency", url.DefaultPeriod, "time between two looks at --manifest-url")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of an API server: pods bound to this node are run, statuses and mirror pods of static pods are written")
 	set.StringVar(&f.objects, "objects-path", "", "folder with manifests of ConfigMaps and Secrets that pods may use; changes reach their volumes at once")
+	set.StringToStringVar(&f.csiSockets, "csi-sockets", nil, "sockets of the CSI drivers whose volumes pods may use, as driver=unix:///path,...")
 	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "what runs the containers: \"process\" runs each as a plain process, unix:///path is the socket of a container runtime (CRI)")
 	set.StringVar(&f.root, "root-dir", "", "folder for volumes and records (default "+defaultRoot()+")")
 	set.StringVar(&f.logs, "pod-logs-dir", "", "folder for the containers' logs (default ROOT-DIR/logs)")
@@ -126,6 +128,13 @@ func (f *flags) complete(args []string) error {
 	}
 	if f.endpoint != processEndpoint && !strings.HasPrefix(f.endpoint, "unix://") && !filepath.IsAbs(f.endpoint) {
 		return fmt.Errorf("--container-runtime-endpoint %q: want \"process\" or unix:///path/to/socket", f.endpoint)
+	}
+	for driver, socket := range f.csiSockets {
+		path := strings.TrimPrefix(socket, "unix://")
+		if len(validation.IsDNS1123Subdomain(strings.ToLower(driver))) > 0 || !filepath.IsAbs(path) {
+			return fmt.Errorf("--csi-sockets %s=%s: want driver=unix:///path/to/socket, with the driver's name as it calls itself", driver, socket)
+		}
+		f.csiSockets[driver] = path
 	}
 	if f.imageHigh < 1 || f.imageHigh > 100 || f.imageLow < 1 || f.imageLow > f.imageHigh {
 		return fmt.Errorf("--image-gc-low-threshold %d, --image-gc-high-threshold %d: want percents, the low one not above the high one", f.imageLow, f.imageHigh)

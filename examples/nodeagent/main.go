@@ -28,6 +28,8 @@ import (
 	"syscall"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
@@ -91,12 +93,14 @@ func run(f flags) error {
 	}
 	var member *membership
 	if f.kubeconfig != "" {
-		if member, err = joinCluster(f, changed, out.log); err != nil {
+		tell := news{changed: changed, nodeChanged: func(n *v1.Node) { agent.NodeChanged(n) }}
+		if member, err = joinCluster(f, tell, out.log); err != nil {
 			return err
 		}
 		defer member.leave()
 	}
-	if agent, err = newAgent(f, rt, store, member, numbers, out); err != nil {
+	tokens := func() tokenMaker { return agent }
+	if agent, err = newAgent(f, rt, store, member, tokens, numbers, out); err != nil {
 		return err
 	}
 	numbers.watch(agent)
@@ -129,7 +133,7 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *membership, numbers *metrics, out *output) (*nodeagent.Agent, error) {
+func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, numbers *metrics, out *output) (*nodeagent.Agent, error) {
 	sources, err := newSources(f, out.log)
 	if err != nil {
 		return nil, err
@@ -151,6 +155,9 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *members
 		opts.Sources = append(opts.Sources, member.source)
 		opts.Cluster = member.cluster
 		opts.Objects = allObjects{own: store, cluster: member.objects}
+	}
+	if opts.VolumePlugins, err = newCSI(f, opts.Objects, member, tokens); err != nil {
+		return nil, err
 	}
 	if backend, ok := rt.(cri.Backend); ok {
 		opts.ImageGC = imageGC(f, backend)

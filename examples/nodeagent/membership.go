@@ -11,6 +11,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/csi"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
@@ -19,8 +20,17 @@ type membership struct {
 	source  podconfig.Source
 	cluster nodeagent.Cluster
 	objects clusterObjects
-	run     func(context.Context) error // keeps objects up to date
+	run     func(context.Context) error // keeps what is known of the cluster up to date
 	leave   func()                      // ends what goes on beside the agent, after the agent has ended
+
+	drivers     csi.Drivers     // nil without --csi-sockets
+	attachments csi.Attachments // nil without --csi-sockets
+}
+
+// news is what a cluster tells the agent.
+type news struct {
+	changed     func(objects.Ref)
+	nodeChanged func(*v1.Node)
 }
 
 // clusterObjects are the ConfigMaps and Secrets of an API server, for pods that

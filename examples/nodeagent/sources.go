@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
@@ -48,12 +49,7 @@ func newURL(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Sour
 
 // newSources are where pods come from, but for the API server.
 func newSources(f flags, log *zap.Logger) (sources []podconfig.Source, err error) {
-	decoder := &manifest.Decoder{NodeName: types.NodeName(f.node), Strict: true}
-	if f.objects != "" {
-		// The objects are on the node, so a static pod that uses them needs no API
-		// server. What else a pod may ask for is refused by the agent.
-		decoder.Policy = func(*v1.Pod) error { return nil }
-	}
+	decoder := &manifest.Decoder{NodeName: types.NodeName(f.node), Strict: true, Policy: staticPolicy(f)}
 	if f.manifests != "" {
 		folder, err := newFolder(f, decoder, log)
 		if err != nil {
@@ -69,4 +65,23 @@ func newSources(f flags, log *zap.Logger) (sources []podconfig.Source, err error
 		sources = append(sources, source)
 	}
 	return sources, nil
+}
+
+// staticPolicy says what static pods may use. What is on the node needs no API
+// server: objects in a folder, and CSI drivers. What else a pod may ask for is
+// refused by the agent.
+func staticPolicy(f flags) func(*v1.Pod) error {
+	switch {
+	case f.objects != "":
+		return func(*v1.Pod) error { return nil }
+	case len(f.csiSockets) > 0:
+		return func(pod *v1.Pod) error {
+			rest := *pod
+			rest.Spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(vol v1.Volume) bool {
+				return vol.CSI != nil && vol.CSI.NodePublishSecretRef == nil
+			})
+			return manifest.NoAPIReferences(&rest)
+		}
+	}
+	return manifest.NoAPIReferences
 }

@@ -31,13 +31,18 @@ type Cluster struct {
 	// none.
 	Mirrors func(namespace string) mirror.Writer
 	// Node returns the API server's object of this node, for the mirror pods'
-	// owner. Required with Mirrors.
+	// owner, and for labels, taints and resources that pods are admitted by.
+	// Required with Mirrors.
 	Node func(ctx context.Context) (*v1.Node, error)
 	// Events receives what Options.Events does. Defaults to nobody.
 	Events runtime.EventRecorder
 	// Claims finds the persistent volumes of pods. Defaults to none: a pod with a
 	// claim is refused.
 	Claims volumemanager.Claims
+	// Attachments agree with a controller on what is attached. Call
+	// Agent.NodeChanged when the node has changed. Defaults to none: volumes are
+	// taken to be attached.
+	Attachments Attachments
 	// Tokens makes tokens of service accounts. Defaults to none.
 	Tokens projected.TokenSource
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -70,6 +71,7 @@ type volumes struct {
 	plugins  []volumemanager.Plugin
 	subpaths *subpath.Subpaths
 	tokens   *projected.TokenCache // nil: there are none
+	reporter *inUse
 	mounter  mount.Mounter
 }
 
@@ -85,15 +87,21 @@ func (a *Agent) newVolumes() (*volumes, error) {
 	if v.subpaths, err = subpath.New(subpath.Options{Mounter: v.mounter}); err != nil {
 		return nil, err
 	}
+	v.reporter = newInUse(v, a.opts.Cluster.Attachments, a.log)
+	var node volumemanager.Node
+	if a.opts.Cluster.Attachments != nil {
+		node = a.opts.Cluster.Attachments
+	}
 	v.Manager, err = volumemanager.New(volumemanager.Options{
 		Pods:        volumePods{a},
+		Node:        node,
 		Root:        a.opts.Root,
 		Plugins:     v.plugins,
 		Claims:      a.opts.Cluster.Claims,
 		Subpaths:    v.subpaths,
 		Mounts:      volumemanager.MountTableFunc(v.mountPoints),
 		WaitTimeout: mountPatience,
-		Hooks:       volumemanager.Hooks{OperationEnded: a.opts.Observer.VolumeOperated},
+		Hooks:       volumemanager.Hooks{OperationEnded: a.opts.Observer.VolumeOperated, InUseChanged: v.reporter.poke},
 		Logger:      a.log,
 	})
 	return v, err
@@ -117,7 +125,7 @@ func (v *volumes) newPlugins() (plugins []volumemanager.Plugin, err error) {
 	add(image.New(image.Options{Images: image.EnsurerFunc(v.agent.ensureImage)}))
 	if opts.Cluster.Tokens != nil {
 		v.tokens, err = projected.NewTokenCache(projected.TokenCacheOptions{Source: opts.Cluster.Tokens, Due: func(uid types.UID) {
-			v.Manager.Refresh(func(pod *v1.Pod, vol v1.Volume) bool { return pod.UID == uid && projected.HasToken(vol) })
+			v.Manager.Refresh(func(pod *v1.Pod, vol v1.Volume) bool { return pod.UID == uid && mayHaveToken(vol) })
 		}})
 		if err != nil {
 			return nil, err
@@ -229,13 +237,15 @@ func (v *volumes) setUp(ctx context.Context, pod *v1.Pod) error {
 
 // run sets volumes up and takes them down until ctx ends.
 func (v *volumes) run(ctx context.Context) error {
-	if v.tokens == nil {
-		return v.Run(ctx)
+	var wg sync.WaitGroup
+	var tokensErr error
+	if v.tokens != nil {
+		wg.Go(func() { tokensErr = v.tokens.Run(ctx) })
 	}
-	renewed := make(chan error, 1)
-	go func() { renewed <- v.tokens.Run(ctx) }()
+	wg.Go(func() { v.reporter.run(ctx) })
 	err := v.Run(ctx)
-	return errors.Join(err, <-renewed)
+	wg.Wait()
+	return errors.Join(err, tokensErr)
 }
 
 // mounts resolves a container's volumeMounts; it fits DefaultGenerator.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/csi"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
+)
+
+// tokenMaker makes tokens of service accounts; *nodeagent.Agent is one.
+type tokenMaker interface {
+	Token(ctx context.Context, r projected.TokenRequest) (projected.Token, error)
+}
+
+// newCSI returns the plugin for volumes of the drivers of --csi-sockets, none if
+// there are none. tokens is asked for when a volume needs one, not before.
+func newCSI(f flags, secrets secret.Source, member *membership, tokens func() tokenMaker) ([]volumemanager.Plugin, error) {
+	if len(f.csiSockets) == 0 {
+		return nil, nil
+	}
+	opts := csi.Options{
+		Socket:   func(driver string) string { return f.csiSockets[driver] },
+		Secrets:  secrets,
+		NodeName: f.node,
+	}
+	if member != nil {
+		opts.Drivers, opts.Attachments, opts.Tokens = member.drivers, member.attachments, driverTokens(tokens)
+	}
+	plugin, err := csi.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	return []volumemanager.Plugin{plugin}, nil
+}
+
+// driverTokens makes tokens for drivers as the agent does for projected volumes.
+type driverTokens func() tokenMaker
+
+// Token implements csi.Tokens.
+func (d driverTokens) Token(ctx context.Context, pod *v1.Pod, audience string, seconds *int64) (csi.Token, error) {
+	r := projected.TokenRequest{Namespace: pod.Namespace, ServiceAccount: pod.Spec.ServiceAccountName, Pod: pod.Name, PodUID: pod.UID, Audience: audience}
+	if r.ServiceAccount == "" {
+		r.ServiceAccount = "default"
+	}
+	if seconds != nil {
+		r.ExpirationSeconds = *seconds
+	}
+	made, err := d().Token(ctx, r)
+	return csi.Token{Value: made.Value, Expires: made.Expires}, err
+}
+
+var _ tokenMaker = (*nodeagent.Agent)(nil)

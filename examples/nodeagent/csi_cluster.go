@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noapiserver
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
+)
+
+// joinStorage adds what CSI volumes need of an API server: the drivers' objects,
+// and what a controller attaches.
+func (m *membership) joinStorage(f flags, config *rest.Config, node *volumes.Node, log *zap.Logger) error {
+	storage, err := storageclient.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	drivers, err := volumes.NewDrivers(volumes.DriversOptions{Client: storage, Logger: log})
+	if err != nil {
+		return err
+	}
+	attachments, err := volumes.NewAttachments(volumes.AttachmentsOptions{Client: storage, NodeName: types.NodeName(f.node)})
+	if err != nil {
+		return err
+	}
+	m.drivers, m.attachments, m.cluster.Attachments = drivers, attachments, node
+	m.cluster.Claims = informedClaims{drivers, m.cluster.Claims}
+	m.run = together(m.run, drivers.Run, node.Run)
+	return nil
+}
+
+// driversPatience is how long a claim waits for the drivers' objects. It is well
+// below what a pod waits for its volumes, which goes on with what it has.
+const driversPatience = 2 * time.Second
+
+// informedClaims resolves claims when it is known which drivers need attaching.
+type informedClaims struct {
+	drivers *volumes.Drivers
+	claims  volumemanager.Claims
+}
+
+// Resolve implements volumemanager.Claims.
+func (c informedClaims) Resolve(ctx context.Context, pod *v1.Pod, volume v1.Volume) (volumemanager.Spec, error) {
+	waiting, cancel := context.WithTimeout(ctx, driversPatience)
+	defer cancel()
+	if err := c.drivers.Await(waiting); err != nil {
+		return volumemanager.Spec{}, volumemanager.Transient(err)
+	}
+	return c.claims.Resolve(ctx, pod, volume)
+}
+
+// together runs all until ctx ends.
+func together(runs ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var wg sync.WaitGroup
+		errs := make([]error, len(runs))
+		for i, run := range runs {
+			wg.Go(func() { errs[i] = run(ctx) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	}
+}
