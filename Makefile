@@ -59,7 +59,7 @@ arrows: ## the import graph, the source rules, the code in README.md
 	$(GO) test -vet=off -count=1 -timeout=10m .
 
 docs: ## docs/podspec.md written anew, by asking the code
-	$(GO) test -vet=off -count=1 -run='^TestPodSpecTable$$' . -rewrite
+	$(GO) test -vet=off -count=1 -run='^TestPodSpecTable$$' ./examples/nodeagent/podspec -rewrite
 
 examples: ## every example program links
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \

@@ -5,7 +5,7 @@
 //
 //	func TestPods(t *testing.T) {
 //		containerd := containerdtest.Start(t, containerdtest.Options{})
-//		backend, err := cri.New(cri.Options{Endpoint: containerd.Endpoint()})
+//		backend, err := cri.Dial(t.Context(), containerd.Endpoint(), cri.Options{Root: t.TempDir()})
 //		…
 //		require.NoError(t, containerd.Restart(t.Context()))
 //	}

@@ -10,7 +10,7 @@
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		manager, err := runtime.New(backend)
+//		manager, err := runtime.New(runtime.Options{Runtime: backend, Generator: generator})
 //		…
 //	}
 //

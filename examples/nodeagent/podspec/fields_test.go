@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package keelson
+package podspec
 
 // Who does what a field asks for, where the backend has no part in it.
 const (

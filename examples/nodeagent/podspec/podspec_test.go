@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package keelson
+package podspec
 
 import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	goruntime "runtime"
@@ -21,7 +20,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write docs/podspec.md anew")
 
-const podspecFile = "docs/podspec.md"
+const podspecFile = "../../../docs/podspec.md"
 
 // podspecSection is a chapter of docs/podspec.md.
 type podspecSection struct {
@@ -55,12 +54,11 @@ func TestPodSpecTable(t *testing.T) {
 		}
 	}
 	if *rewrite {
-		require.NoError(t, os.MkdirAll(filepath.Dir(podspecFile), 0o755))
 		require.NoError(t, os.WriteFile(podspecFile, []byte(out.String()), 0o644))
 	}
 	have, err := os.ReadFile(podspecFile)
 	require.NoError(t, err)
-	assert.Equal(t, out.String(), string(have), "make docs writes %s anew", podspecFile)
+	assert.Equal(t, out.String(), string(have), "make docs writes docs/podspec.md anew")
 }
 
 // TestPodSpecIsClassified fails when the API has a field that the table does not
@@ -77,7 +75,7 @@ func TestPodSpecIsClassified(t *testing.T) {
 	found := map[string]bool{}
 	eachField("", reflect.TypeFor[v1.PodSpec](), rows, func(path string) { found[path] = true })
 	for path := range found {
-		assert.Equal(t, 1, rows[path], "rows for spec.%s: say in podspec_*fields_test.go who honours it", path)
+		assert.Equal(t, 1, rows[path], "rows for spec.%s: say in fields_test.go or podfields_test.go who honours it", path)
 	}
 	for path := range rows {
 		assert.True(t, found[path], "the API has no spec.%s", path)
@@ -166,15 +164,17 @@ func doneBy(row podField, c cells) string {
 // testLinks turns "dir TestX, dir TestY" into words for the page.
 func testLinks(seen string) string {
 	var out []string
-	for _, test := range splitTests(seen) {
-		out = append(out, fmt.Sprintf("`%s` %s", test.dir, test.name))
+	for test := range strings.SplitSeq(seen, ", ") {
+		if dir, name, ok := strings.Cut(test, " "); ok {
+			out = append(out, fmt.Sprintf("`%s` %s", dir, name))
+		}
 	}
 	return strings.Join(out, ", ")
 }
 
 const podspecHead = `# Supported fields of a pod
 
-Written by ` + "`make docs`" + ` (podspec_test.go); do not edit. Every field of v1.PodSpec of the k8s.io/api that go.mod names is here, or the tests fail.
+Written by ` + "`make docs`" + ` (examples/nodeagent/podspec); do not edit. Every field of v1.PodSpec of the k8s.io/api that go.mod names is here, or the tests fail.
 
 What a field does on the three backends, in the reference agent (examples/nodeagent) with its defaults and manifests from a folder. Each cell is asked of the code: a
 pod with the field, and one without, are given to the backend's CheckPod, to its RunSandbox and CreateContainer, and to an agent.

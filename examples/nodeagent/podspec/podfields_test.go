@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package keelson
+package podspec
 
 // podFields are those of a pod as a whole.
 var podFields = []podField{
