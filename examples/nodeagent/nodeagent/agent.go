@@ -53,6 +53,7 @@ type Agent struct {
 	tracker   *runtime.Tracker       // what changed by itself
 	status    *statusmanager.Manager // what the cluster sees
 	mirrors   *mirrors
+	memory    *memory            // what the next agent cannot see; nil before Run
 	images    *imagegc.Collector // what may be deleted; nil = nothing
 	collector *collector         // what is left of pods that are gone
 	leftovers *leftovers         // how the loop finds them
@@ -176,16 +177,20 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if a.memory, err = a.openMemory(); err != nil {
+		return err
+	}
 	// Pod calls outlive ctx: a pod is stopped after it.
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	configured, stopConfig := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	var workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr, sourceErr error
+	var workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr, memoryErr, sourceErr error
 	wg.Go(func() { workersErr = a.workers.Run(work) })
 	wg.Go(func() { trackerErr = a.tracker.Run(work) })
 	wg.Go(func() { probesErr = a.probes.Run(work) })
 	wg.Go(func() { statusErr = a.status.Run(work) })
 	wg.Go(func() { volumesErr = a.volumes.run(work) })
+	wg.Go(func() { memoryErr = a.memory.run(work) })
 	wg.Go(func() { a.mirrors.run(work) })
 	if a.images != nil {
 		wg.Go(func() { imagesErr = a.collectImages(work) })
@@ -207,7 +212,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.deadlines.stop()
 	wg.Wait()
 	a.collector.wait()
-	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr); err != nil {
+	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr, memoryErr); err != nil {
 		return fmt.Errorf("nodeagent: %w", err)
 	}
 	return nil

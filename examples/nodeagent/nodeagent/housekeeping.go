@@ -28,8 +28,9 @@ import (
 // is removed, once every source has said what it wants: until then somebody may
 // still claim them.
 func (a *Agent) housekeep(ctx context.Context) {
-	a.reconcile()
+	works := a.reconcile()
 	if a.readiness.AllReady() {
+		a.memory.keep(works)
 		a.look(ctx)
 	}
 }

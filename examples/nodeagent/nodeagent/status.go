@@ -22,6 +22,7 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 		apply(&status)
 	}
 	s.agent.statuses.set(pod, status)
+	s.agent.memory.note(pod)
 	s.agent.watchDeadline(pod, &status, stage)
 	return isOver(status.Phase)
 }
@@ -61,7 +62,7 @@ func (s *syncer) generate(pod *v1.Pod, observed *runtime.PodStatus, stage podsta
 	}
 	status := podstatus.Generate(input)
 	if stage == podstatus.StageSync {
-		s.agent.probes.sync(pod, &status) // also without probes: it may have had some
+		s.agent.probes.sync(s.agent.memory.recall(pod), &status) // also without probes: it may have had some
 		if probed(pod) {
 			status = podstatus.Generate(input) // with what was known of containers that are taken over
 		}

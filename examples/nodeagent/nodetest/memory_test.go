@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/podconfig/checkpoint"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// slowly has a pod's container pass its probe a minute after it started, and be asked every minute.
+func slowly(p *v1.Pod) {
+	probe := httpGet("/ready", 60, 1)
+	probe.InitialDelaySeconds = 60
+	p.Spec.Containers[0].ReadinessProbe = probe
+}
+
+// kubernetes#133579: the kubelet takes every probed pod for unready when it starts, so that a restart of it empties
+// services.
+func TestUpstream133579ARestartOfTheAgentDoesNotFlapReadiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		pod := nodetest.Pod("web", nodetest.Container("c"))
+		slowly(pod)
+		node.Apply(pod)
+		ready := func() bool { return node.Status("web").ContainerStatuses[0].Ready }
+		require.False(t, ready())
+		time.Sleep(61 * time.Second)
+		node.Settle()
+		require.True(t, ready())
+
+		for range 3 { // each agent learns it from the one before
+			time.Sleep(10 * time.Second)
+			node.RestartAgent()
+			require.True(t, ready())
+		}
+
+		// What is remembered is of one instance: the next has to pass.
+		require.NoError(t, node.World.Kill(pod.UID, "c", 1))
+		time.Sleep(5 * time.Second)
+		node.Settle()
+		require.EqualValues(t, 1, node.Status("web").ContainerStatuses[0].RestartCount)
+		require.False(t, ready())
+		node.RestartAgent()
+		require.False(t, ready())
+	})
+}
+
+func TestOnlyStaticPodsThatAreWantedAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		path := filepath.Join(node.Root(), "statuses", "checkpoint")
+		remembered := func() int {
+			time.Sleep(time.Minute)
+			node.Settle()
+			pods, err := checkpoint.Read(path, 0)
+			require.NoError(t, err)
+			return len(pods["statuses"])
+		}
+		done := nodetest.Pod("done", nodetest.Container("c"))
+		done.Spec.RestartPolicy = v1.RestartPolicyNever
+		node.World.Script(fake.Target{Pod: "done"}, fake.Exit(time.Second, 0))
+		node.Apply(nodetest.Pod("a", nodetest.Container("c")), nodetest.Pod("b", nodetest.Container("c")), done)
+		require.Equal(t, 2, remembered())
+		node.Apply(nodetest.Pod("a", nodetest.Container("c")))
+		node.RestartAgent()
+		require.Equal(t, 1, remembered())
+	})
+}
+
+func TestABrokenMemoryIsDoneWithout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{})
+		node.Apply(nodetest.Pod("a", nodetest.Container("c")))
+		time.Sleep(time.Minute)
+		node.Shutdown()
+		path := filepath.Join(node.Root(), "statuses", "checkpoint")
+		require.NoError(t, os.WriteFile(path, []byte("what"), 0o600))
+		node.RestartAgent()
+		require.Equal(t, v1.PodRunning, node.Status("a").Phase)
+	})
+}
