@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/imagegc"
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
@@ -164,8 +165,9 @@ func newShelf() *shelf {
 }
 
 // on starts a node with the shelf, whose agent collects images.
-func (s *shelf) on(t *testing.T) *nodetest.Node {
+func (s *shelf) on(t *testing.T, sources ...podconfig.Source) *nodetest.Node {
 	return nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+		o.Sources = append(o.Sources, sources...)
 		o.Runtime = shelved{o.Runtime.(*nodetest.Runtime), s}
 		o.Objects, o.Events = s, s
 		o.ImageGC = &nodeagent.ImageGC{
@@ -310,6 +312,8 @@ func TestImageOfAPodThatWaitsStays(t *testing.T) {
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
 		node.Apply(pod)
 		time.Sleep(10 * time.Minute)
+		node.RestartAgent()
+		time.Sleep(time.Minute)
 		require.Empty(t, starts(node, "c"))
 		require.Contains(t, s.here, "localhost/app:1")
 		s.mu.Lock()
@@ -320,6 +324,23 @@ func TestImageOfAPodThatWaitsStays(t *testing.T) {
 		require.Equal(t, v1.PodSucceeded, node.Status("web").Phase)
 		require.Empty(t, s.lost)
 		require.NotContains(t, s.here, "localhost/app:1")
+	})
+}
+
+// Nothing goes while a source has not said yet what is to run, unless it takes too
+// long.
+func TestImagesAreLeftAloneUntilItIsKnownWhatIsToRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		s.here["localhost/unused:1"], s.full = "unused", true
+		s.on(t, podconfig.SourceFunc(podconfig.SourceHTTP, func(ctx context.Context, _ podconfig.Sink) error {
+			<-ctx.Done()
+			return nil
+		}))
+		time.Sleep(100 * time.Second)
+		require.Contains(t, s.here, "localhost/unused:1")
+		time.Sleep(time.Minute)
+		require.Empty(t, s.here)
 	})
 }
 
