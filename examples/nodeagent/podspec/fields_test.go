@@ -22,8 +22,9 @@ type podField struct {
 	by         string // a package below the root, or one of the words above
 	idle       string // backends on which by has nothing to do
 	fails      string // backends on which a pod that asks for it does not get to run
-	cri        string // what is said in place of what was found
-	process    string // as well
+	says       string // of all backends, in place of what was found
+	cri        string // of CRI
+	process    string // of the process backend
 	seen       string // tests, as in "runtime/cri TestUser"
 	note       string // for the reader
 }
@@ -38,7 +39,7 @@ var containerFields = []podField{
 	{path: "containers[].ports[].{name,containerPort,protocol}", with: "c: {ports: [{name: web, containerPort: 80, protocol: UDP}]}",
 		by: "prober", seen: "prober/handlers TestPorts, runtime/cri TestPortMappings", note: "named ports of probes and hooks; CRI's port mappings"},
 	{path: "containers[].ports[].hostPort", base: "c: {ports: [{containerPort: 80}]}", with: "c: {ports: [{containerPort: 80, hostPort: 8080}]}",
-		seen: "runtime/cri TestPortMappings", note: "process: fine if it is the containerPort"},
+		seen: "runtime/cri TestPortMappings, examples/nodeagent/nodeagent/admission TestCheckPorts", note: "process: fine if it is the containerPort; one that another pod has is refused"},
 	{path: "containers[].ports[].hostIP", base: "c: {ports: [{containerPort: 80, hostPort: 80}]}",
 		with: "c: {ports: [{containerPort: 80, hostPort: 80, hostIP: 127.0.0.1}]}", seen: "runtime/cri TestPortMappings", note: "process: any address is fine if it means all"},
 	{path: "containers[].env[].{name,value}", with: "c: {env: [{name: A, value: b}]}", seen: "runtime TestEnvironment"},
@@ -54,8 +55,8 @@ var containerFields = []podField{
 		by:   byFailing, seen: "runtime TestEnvironmentErrorsNameTheField", note: "the container waits with CreateContainerConfigError"},
 	{path: "containers[].envFrom[].{prefix,configMapRef.name,configMapRef.optional,secretRef.name,secretRef.optional}",
 		with: "c: {envFrom: [{prefix: P_, configMapRef: {name: config}}, {secretRef: {name: secret}}]}", seen: "runtime TestEnvironment"},
-	{path: "containers[].resources.requests", with: "c: {resources: {requests: {cpu: 250m}}}", seen: "runtime/cri TestContainerResources",
-		note: "process: for whoever schedules, not limited by"},
+	{path: "containers[].resources.requests", with: "c: {resources: {requests: {cpu: 250m}}}", seen: "runtime/cri TestContainerResources, examples/nodeagent/nodeagent/admission TestCheckResources",
+		note: "every agent that knows what its node has refuses a pod for which there is no room"},
 	{path: "containers[].resources.limits", with: "c: {resources: {limits: {cpu: 250m, memory: 64Mi}}}", seen: "runtime/cri TestContainerResources"},
 	{path: "containers[].resources.claims[].{name,request}", with: "c: {resources: {claims: [{name: gpu, request: r}]}}", seen: "runtime/cri TestRefusedFields"},
 	{path: "containers[].resizePolicy[].{resourceName,restartPolicy}", with: "c: {resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}",

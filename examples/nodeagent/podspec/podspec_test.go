@@ -183,6 +183,7 @@ pod with the field, and one without, are given to the backend's CheckPod, to its
 |---|---|
 | yes | honoured: what the runtime is told, or the process's record, differs with the field; or the package under *by* does it on every backend |
 | yes, if able | honoured if the CRI runtime (and its version) and cri.Options can; else refused |
+| checked | the agent takes the pod in only if the node meets it |
 | always | so with and without the field |
 | if not root | honoured, if the agent does not run as root; else refused |
 | refused | a pod with the field is not run: Failed, with a message that lists every such field |
