@@ -50,6 +50,8 @@ type flags struct {
 	imageDry  bool
 	imageWait time.Duration
 	pause     string
+	offer     offer
+	once      once
 	verbosity int
 }
 
@@ -94,6 +96,8 @@ func parseFlags(args []string) (flags, error) {
 	set.DurationVar(&f.imageMax, "maximum-image-ttl-duration", 0, "how long an image may be unused before it is removed, however empty the disk is; 0 = for ever")
 	set.BoolVar(&f.imageDry, "image-gc-dry-run", false, "log which images would be removed, and remove none")
 	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
+	f.offer.flags(set)
+	f.once.flags(set)
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
 	set.Usage = func() { fmt.Fprint(os.Stderr, usage, set.FlagUsages()) }
 	if err := set.Parse(args); err != nil {
@@ -105,7 +109,13 @@ func parseFlags(args []string) (flags, error) {
 	if !set.Changed("keep-pods") {
 		f.keepPods = f.endpoint != processEndpoint
 	}
-	return f, f.complete(set.Args())
+	if err := f.complete(set.Args()); err != nil {
+		return f, err
+	}
+	if err := f.once.complete(&f, set); err != nil {
+		return f, err
+	}
+	return f, f.offer.complete(&f, set)
 }
 
 // complete fills in defaults and checks what can be checked.

@@ -79,6 +79,7 @@ func run(f flags) error {
 		return err
 	}
 	defer out.close()
+	f.once.attend(out)
 	rt, closeRuntime, err := newRuntime(f, out.log)
 	if err != nil {
 		return err
@@ -130,6 +131,9 @@ func run(f flags) error {
 	}
 	out.started(f)
 	context.AfterFunc(ctx, func() { out.stopping(f) })
+	if f.once.on {
+		return f.once.run(ctx, agent)
+	}
 	return agent.Run(ctx)
 }
 
@@ -168,6 +172,7 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *members
 	if f.keepPods {
 		opts.OnShutdown = nodeagent.KeepPods
 	}
+	f.offer.apply(&opts)
 	return nodeagent.New(opts)
 }
 

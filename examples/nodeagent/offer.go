@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+)
+
+// offer is what this node offers to pods, and to which. Flags have the kubelet's
+// names.
+type offer struct {
+	labels         map[string]string
+	taintTexts     []string
+	maxPods        int
+	systemReserved map[string]string
+	kubeReserved   map[string]string
+	unsafeSysctls  []string
+
+	taints      []v1.Taint      // the rest is what complete makes of it
+	capacity    v1.ResourceList // what the machine has, "pods" only if they are limited
+	allocatable v1.ResourceList // and what pods may have
+}
+
+// defaultMaxPods is how many pods a cluster may put on a node.
+const defaultMaxPods = 110
+
+func (o *offer) flags(set *pflag.FlagSet) {
+	set.StringToStringVar(&o.labels, "node-labels", nil, "labels of this node, as key=value,..., for node selectors and affinities of pods")
+	set.StringSliceVar(&o.taintTexts, "register-with-taints", nil, "taints of this node, as key=value:effect,...")
+	set.IntVar(&o.maxPods, "max-pods", 0, fmt.Sprintf("how many pods may run at the same time; 0 = any number (default %d with --kubeconfig)", defaultMaxPods))
+	set.StringToStringVar(&o.systemReserved, "system-reserved", nil, "what pods may not ask for because the system needs it, as cpu=200m,memory=500Mi,ephemeral-storage=1Gi")
+	set.StringToStringVar(&o.kubeReserved, "kube-reserved", nil, "the same, because this agent and the container runtime need it")
+	set.StringSliceVar(&o.unsafeSysctls, "allowed-unsafe-sysctls", nil, "sysctls that pods may set besides the safe ones; * at the end stands for anything")
+}
+
+// complete reads the flags and, of what the machine has, what they leave to pods.
+func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
+	for key, value := range o.labels {
+		if wrong := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)); len(wrong) > 0 {
+			return fmt.Errorf("--node-labels %s=%s: %s", key, value, wrong[0])
+		}
+	}
+	for _, text := range o.taintTexts {
+		taint, err := parseTaint(text)
+		if err != nil {
+			return fmt.Errorf("--register-with-taints: %w", err)
+		}
+		o.taints = append(o.taints, taint)
+	}
+	if o.maxPods < 0 {
+		return fmt.Errorf("--max-pods %d: want 0 or more", o.maxPods)
+	}
+	if f.kubeconfig != "" && !set.Changed("max-pods") {
+		o.maxPods = defaultMaxPods
+	}
+	reserved := v1.ResourceList{}
+	for flag, list := range map[string]map[string]string{"--system-reserved": o.systemReserved, "--kube-reserved": o.kubeReserved} {
+		if err := reserve(reserved, list); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	memory, _ := host.Machine{}.Memory()
+	disk, _, _, _ := host.Disk(existing(f.root))
+	o.capacity = capacity(goruntime.NumCPU(), memory, disk, o.maxPods)
+	var err error
+	o.allocatable, err = without(o.capacity, reserved)
+	return err
+}
+
+// existing is the folder itself or, if it is yet to be made, where.
+func existing(folder string) string {
+	for folder != filepath.Dir(folder) {
+		if _, err := os.Stat(folder); err == nil {
+			break
+		}
+		folder = filepath.Dir(folder)
+	}
+	return folder
+}
+
+// apply tells the agent.
+func (o *offer) apply(opts *nodeagent.Options) {
+	opts.Allocatable, opts.NodeLabels, opts.NodeTaints, opts.UnsafeSysctls = o.allocatable, o.labels, o.taints, o.unsafeSysctls
+}
+
+// capacity names what is known; bytes and pods of 0 are not.
+func capacity(cores int, memory, disk int64, pods int) v1.ResourceList {
+	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(cores), resource.DecimalSI)}
+	for name, bytes := range map[v1.ResourceName]int64{v1.ResourceMemory: memory, v1.ResourceEphemeralStorage: disk} {
+		if bytes > 0 {
+			list[name] = *resource.NewQuantity(bytes, resource.BinarySI)
+		}
+	}
+	if pods > 0 {
+		list[v1.ResourcePods] = *resource.NewQuantity(int64(pods), resource.DecimalSI)
+	}
+	return list
+}
+
+// reserve adds what one flag keeps from pods.
+func reserve(to v1.ResourceList, list map[string]string) error {
+	for key, text := range list {
+		name := v1.ResourceName(key)
+		switch name {
+		case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, "pid":
+		default:
+			return fmt.Errorf("%q: want cpu, memory, ephemeral-storage or pid", key)
+		}
+		amount, err := resource.ParseQuantity(text)
+		if err != nil || amount.Sign() < 0 {
+			return fmt.Errorf("%s=%s: want a quantity, such as 200m or 500Mi", key, text)
+		}
+		sum := to[name]
+		sum.Add(amount)
+		to[name] = sum
+	}
+	return nil
+}
+
+// without is what is left when something is reserved.
+func without(have, reserved v1.ResourceList) (v1.ResourceList, error) {
+	left := have.DeepCopy()
+	for name, amount := range reserved {
+		rest, known := left[name]
+		if !known {
+			continue
+		}
+		rest.Sub(amount)
+		if rest.Sign() < 0 {
+			all := have[name]
+			return nil, fmt.Errorf("--system-reserved and --kube-reserved keep %s of %s, and this machine has %s", amount.String(), name, all.String())
+		}
+		left[name] = rest
+	}
+	return left, nil
+}
+
+// parseTaint reads key=value:effect or key:effect.
+func parseTaint(text string) (v1.Taint, error) {
+	rest, effect, ok := strings.Cut(text, ":")
+	key, value, _ := strings.Cut(rest, "=")
+	taint := v1.Taint{Key: key, Value: value, Effect: v1.TaintEffect(effect)}
+	effects := []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}
+	switch wrong := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)); {
+	case !ok || !slices.Contains(effects, taint.Effect):
+		return taint, fmt.Errorf("%q: want key=value:effect, the effect being NoSchedule, PreferNoSchedule or NoExecute", text)
+	case len(wrong) > 0:
+		return taint, fmt.Errorf("%q: %s", text, wrong[0])
+	}
+	return taint, nil
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+)
+
+// once is --runonce: the pods are run, and the program ends when they are up or
+// over.
+type once struct {
+	on      bool
+	timeout time.Duration
+	refused *atomic.Int32 // manifests and pods that did not even get to the agent
+}
+
+func (o *once) flags(set *pflag.FlagSet) {
+	set.BoolVar(&o.on, "runonce", false, "run the pods of PATH and --manifest-url once, print what became of each, and end when all have ended or, if they are to run for ever, are ready; these go on running; exit code 1 if one failed")
+	set.DurationVar(&o.timeout, "runonce-timeout", 1023*time.Second, "how long --runonce waits for them")
+}
+
+// complete refuses what makes no sense with --runonce, and sets what does.
+func (o *once) complete(f *flags, set *pflag.FlagSet) error {
+	switch {
+	case !o.on && set.Changed("runonce-timeout"):
+		return errors.New("--runonce-timeout without --runonce")
+	case !o.on:
+		return nil
+	case f.kubeconfig != "":
+		return errors.New("--runonce is for PATH and --manifest-url: an API server's pods are not run once, leave out --kubeconfig")
+	case f.port != 0 && set.Changed("read-only-port"):
+		return errors.New("--runonce serves nothing: leave out --read-only-port")
+	case o.timeout <= 0:
+		return fmt.Errorf("--runonce-timeout %s: want more than 0", o.timeout)
+	}
+	f.port, o.refused = 0, new(atomic.Int32)
+	if !set.Changed("keep-pods") {
+		f.keepPods = true
+	}
+	return nil
+}
+
+// attend keeps the screen for the results, and counts what is refused before the
+// agent hears of it: the sources tell nobody but the log, and go on.
+func (o *once) attend(out *output) {
+	if !o.on {
+		return
+	}
+	out.live = false
+	out.log = out.log.WithOptions(zap.Hooks(func(e zapcore.Entry) error {
+		if e.Message == "manifest not used" || e.Message == "pod not accepted from its source" {
+			o.refused.Add(1)
+		}
+		return nil
+	}))
+}
+
+// run runs the pods and prints what became of them.
+func (o *once) run(ctx context.Context, agent *nodeagent.Agent) error {
+	results, err := agent.RunOnce(ctx, nodeagent.RunOnceOptions{Timeout: o.timeout})
+	if writeErr := writeResults(os.Stdout, results); writeErr != nil {
+		return writeErr
+	}
+	failed := 0
+	for _, r := range results {
+		if r.Err != nil {
+			failed++
+		}
+	}
+	switch refused := int(o.refused.Load()); {
+	case failed > 0:
+		return fmt.Errorf("--runonce: %d of %d pods did not come up", failed, len(results))
+	case err != nil:
+		return fmt.Errorf("--runonce: %w", err)
+	case refused > 0:
+		return fmt.Errorf("--runonce: %d manifests were not used, see the log", refused)
+	}
+	return nil
+}
+
+// writeResults prints a line for each pod.
+func writeResults(to io.Writer, results []nodeagent.Result) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "POD\tRESULT\tPHASE\tREADY\tRESTARTS\tMESSAGE")
+	for _, r := range results {
+		cells := row(r.Pod, time.Now()) // name, phase, ready, restarts, age, message
+		result, text := outcome(r), cells[5]
+		if r.Err != nil && text == "" {
+			text = oneLine(r.Err.Error())
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join([]string{cells[0], result, cells[1], cells[2], cells[3], text}, "\t"), "\t"))
+	}
+	return w.Flush()
+}
+
+// outcome is one word for what became of a pod.
+func outcome(r nodeagent.Result) string {
+	switch {
+	case r.Err == nil && r.Pod.Status.Phase == v1.PodSucceeded:
+		return "succeeded"
+	case r.Err == nil:
+		return "running"
+	case errors.Is(r.Err, nodeagent.ErrPodRejected):
+		return "rejected"
+	case errors.Is(r.Err, nodeagent.ErrPodFailed):
+		return "failed"
+	case errors.Is(r.Err, nodeagent.ErrPodNotRunning):
+		return "gave up"
+	}
+	return "stopped"
+}
