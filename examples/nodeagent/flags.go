@@ -41,6 +41,7 @@ type flags struct {
 	port      int
 	profiling bool
 	keepPods  bool
+	shutdown  shutdownFlags
 	lenient   bool
 	starts    int
 	imageHigh int
@@ -87,6 +88,7 @@ func parseFlags(args []string) (flags, error) {
 	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz, /pods and /metrics on; 0 = do not serve")
 	set.BoolVar(&f.profiling, "profiling", false, "also serve profiles, on /debug/pprof")
 	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime)")
+	f.shutdown.register(set)
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
 	set.IntVar(&f.imageHigh, "image-gc-high-threshold", imagegc.DefaultHighPercent, "with a container runtime: percent of the image file system in use from which unused images are removed; 100 = never")
@@ -107,7 +109,7 @@ func parseFlags(args []string) (flags, error) {
 		return f, fmt.Errorf("%w (see --help)", err)
 	}
 	if !set.Changed("keep-pods") {
-		f.keepPods = f.endpoint != processEndpoint
+		f.keepPods = f.endpoint != processEndpoint && !f.shutdown.asked()
 	}
 	if err := f.complete(set.Args()); err != nil {
 		return f, err
@@ -145,6 +147,12 @@ func (f *flags) complete(args []string) error {
 			return fmt.Errorf("--csi-sockets %s=%s: want driver=unix:///path/to/socket, with the driver's name as it calls itself", driver, socket)
 		}
 		f.csiSockets[driver] = path
+	}
+	if _, err := f.shutdown.classes(); err != nil {
+		return err
+	}
+	if f.keepPods && f.shutdown.asked() {
+		return errors.New("--keep-pods and a time for stopping them: give one of them")
 	}
 	if f.imageHigh < 1 || f.imageHigh > 100 || f.imageLow < 1 || f.imageLow > f.imageHigh {
 		return fmt.Errorf("--image-gc-low-threshold %d, --image-gc-high-threshold %d: want percents, the low one not above the high one", f.imageLow, f.imageHigh)

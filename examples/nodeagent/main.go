@@ -79,6 +79,7 @@ func run(f flags) error {
 		return err
 	}
 	defer out.close()
+	manager := newNotifier(out.log)
 	f.once.attend(out)
 	rt, closeRuntime, err := newRuntime(f, out.log)
 	if err != nil {
@@ -130,7 +131,11 @@ func run(f flags) error {
 		wg.Go(func() { _ = member.run(serving) }) // nil when serving ends
 	}
 	out.started(f)
-	context.AfterFunc(ctx, func() { out.stopping(f) })
+	wg.Go(func() { manager.run(serving, agent) })
+	context.AfterFunc(ctx, func() {
+		out.stopping(f)
+		manager.stopping(f.shutdown.longest())
+	})
 	if f.once.on {
 		return f.once.run(ctx, agent)
 	}
@@ -171,6 +176,9 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *members
 	}
 	if f.keepPods {
 		opts.OnShutdown = nodeagent.KeepPods
+	}
+	if opts.ShutdownClasses, err = f.shutdown.classes(); err != nil {
+		return nil, err
 	}
 	f.offer.apply(&opts)
 	return nodeagent.New(opts)

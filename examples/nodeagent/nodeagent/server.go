@@ -39,12 +39,11 @@ func (a *Agent) serveHealth(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
 	defer cancel()
-	select {
-	case a.pings <- struct{}{}:
-		fmt.Fprint(w, "ok")
-	case <-ctx.Done():
-		http.Error(w, "the sync loop does not answer", http.StatusInternalServerError)
+	if err := a.Alive(ctx); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
+	fmt.Fprint(w, "ok")
 }
 
 func (a *Agent) servePods(w http.ResponseWriter, _ *http.Request) {

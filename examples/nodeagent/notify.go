@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+)
+
+// notifier tells the service manager how the agent is doing: the protocol of
+// sd_notify(3), datagrams of NAME=VALUE lines. A nil one tells nobody.
+type notifier struct {
+	send  func(state string) error
+	every time.Duration // between two signs of life; 0: none are asked for
+	log   *zap.Logger
+}
+
+// alive is what the notifier wants to know of an agent.
+type alive interface {
+	Alive(ctx context.Context) error
+	Pods() []*v1.Pod
+}
+
+// newNotifier reads what the service manager has put into the environment, and
+// takes it out: it is not for the programs that the agent starts.
+func newNotifier(log *zap.Logger) *notifier {
+	socket, within, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		_ = os.Unsetenv(name)
+	}
+	if !strings.HasPrefix(socket, "/") && !strings.HasPrefix(socket, "@") {
+		return nil
+	}
+	n := &notifier{log: log, send: func(state string) error { return sendTo(socket, state) }}
+	if usec, err := strconv.ParseInt(within, 10, 64); err == nil && usec > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+		n.every = time.Duration(usec) * time.Microsecond / 3
+	}
+	return n
+}
+
+// sendTo sends one datagram. A name that begins with "@" is one without a file.
+func sendTo(socket, state string) error {
+	conn, err := net.Dial("unixgram", socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte(state))
+	return err
+}
+
+// run says that the agent is ready when its loop turns, and from then on gives a
+// sign of life each time that it has turned again, until ctx ends. A loop that
+// hangs gives none.
+func (n *notifier) run(ctx context.Context, agent alive) {
+	if n == nil || agent.Alive(ctx) != nil {
+		return
+	}
+	shown := summary(agent.Pods())
+	n.say("READY=1", "STATUS="+shown)
+	if n.every == 0 {
+		return
+	}
+	tick := time.NewTicker(n.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		within, cancel := context.WithTimeout(ctx, n.every)
+		err := agent.Alive(within)
+		cancel()
+		switch now := summary(agent.Pods()); {
+		case err != nil && ctx.Err() == nil:
+			n.log.Error("no sign of life for the service manager", zap.Error(err))
+		case err != nil:
+		case now != shown:
+			shown = now
+			n.say("WATCHDOG=1", "STATUS="+now)
+		default:
+			n.say("WATCHDOG=1")
+		}
+	}
+}
+
+// stopping says that the agent ends, and how long it needs at most, if that is
+// known.
+func (n *notifier) stopping(most time.Duration) {
+	if n == nil {
+		return
+	}
+	lines := []string{"STOPPING=1", "STATUS=stopping"}
+	if most > 0 {
+		lines = append(lines, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (most+lastWords).Microseconds()))
+	}
+	n.say(lines...)
+}
+
+// lastWords is what the agent may need beyond the time of its pods.
+const lastWords = 10 * time.Second
+
+func (n *notifier) say(lines ...string) {
+	if err := n.send(strings.Join(lines, "\n")); err != nil {
+		n.log.Warn("cannot tell the service manager", zap.Error(err))
+	}
+}
+
+// summary is for a person who looks.
+func summary(pods []*v1.Pod) string {
+	running := 0
+	for _, p := range pods {
+		if p.Status.Phase == v1.PodRunning {
+			running++
+		}
+	}
+	return fmt.Sprintf("%d pods, %d running", len(pods), running)
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+)
+
+// shutdownFlags say how the pods end when the agent does. Names and meaning are
+// those of the kubelet's configuration.
+type shutdownFlags struct {
+	total, critical time.Duration
+	byPriority      map[string]int64 // seconds
+}
+
+func (s *shutdownFlags) register(set *pflag.FlagSet) {
+	set.DurationVar(&s.total, "shutdown-grace-period", 0, "stop the pods at the end, within this time: first the ordinary ones, then the critical ones; 0 = each within its own grace period, all at once")
+	set.DurationVar(&s.critical, "shutdown-grace-period-critical-pods", 0, "how much of --shutdown-grace-period is for pods of priority 2000000000 and more")
+	set.StringToInt64Var(&s.byPriority, "shutdown-grace-period-by-pod-priority", nil, "instead of both: seconds for the pods from each priority on, as priority=seconds,..., lowest first")
+}
+
+// asked reports whether the pods are to be stopped in order.
+func (s *shutdownFlags) asked() bool {
+	return s.total != 0 || s.critical != 0 || len(s.byPriority) > 0
+}
+
+// classes are what the flags say together.
+func (s *shutdownFlags) classes() ([]nodeagent.ShutdownClass, error) {
+	if len(s.byPriority) == 0 {
+		classes, err := nodeagent.ShutdownGracePeriods(s.total, s.critical)
+		if err != nil {
+			return nil, fmt.Errorf("--shutdown-grace-period, --shutdown-grace-period-critical-pods: %w", err)
+		}
+		return classes, nil
+	}
+	if s.total != 0 || s.critical != 0 {
+		return nil, errors.New("--shutdown-grace-period-by-pod-priority goes without --shutdown-grace-period and --shutdown-grace-period-critical-pods")
+	}
+	var classes []nodeagent.ShutdownClass
+	for text, seconds := range s.byPriority {
+		priority, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || seconds < 1 || seconds > int64(24*time.Hour/time.Second) {
+			return nil, fmt.Errorf("--shutdown-grace-period-by-pod-priority %s=%d: want a priority, and seconds from 1 to a day", text, seconds)
+		}
+		classes = append(classes, nodeagent.ShutdownClass{Priority: int32(priority), Grace: time.Duration(seconds) * time.Second})
+	}
+	return classes, nil
+}
+
+// longest is how long the pods may take to end; 0: nobody knows.
+func (s *shutdownFlags) longest() (sum time.Duration) {
+	classes, _ := s.classes()
+	for _, c := range classes {
+		sum += c.Grace
+	}
+	return sum
+}
