@@ -46,7 +46,7 @@ func partOf(r subpath.Request) string {
 func (w *world) check(t *testing.T) []error {
 	t.Helper()
 	mounted := w.mounted(t)
-	errs := append(w.faults, w.checkPrecious(), w.checkMounts(mounted))
+	errs := append(w.faults, w.checkPrecious(), w.checkMounts(mounted), w.checkRecords(mounted))
 	for _, p := range w.pods {
 		switch {
 		case p.removed:
@@ -291,14 +291,8 @@ func (w *world) settled(t *testing.T, p plan) []error {
 func (w *world) checkNothingLeft(t *testing.T) error {
 	t.Helper()
 	var errs []error
-	before := slices.Clone(w.baseline)
-	for _, target := range w.mounted(t) { // others on this machine may have unmounted something
-		i := slices.Index(before, target)
-		if i < 0 {
-			errs = append(errs, fmt.Errorf("%s is left mounted", target))
-			continue
-		}
-		before = slices.Delete(before, i, i+1)
+	if left := mountsAtOrBelow(w.mounted(t), filepath.Dir(w.Root)); len(left) > 0 {
+		errs = append(errs, fmt.Errorf("left mounted: %q", left))
 	}
 	for _, pattern := range []string{
 		"pods/*", "plugins/kubernetes.io/csi/*/*", "plugins/kubernetes.io/local-volume/mounts/*", "volumemanager/devices/*",

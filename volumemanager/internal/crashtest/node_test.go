@@ -182,9 +182,10 @@ func (p place) parts(pod int) []subpath.Request {
 	return out
 }
 
-// claims resolves the two claims there are.
-func (p place) claims(_ context.Context, _ *v1.Pod, v v1.Volume) (volumemanager.Spec, error) {
-	pv := &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}}}
+// claims resolves the two claims there are. The volumes' objects change all the time, and so do their records.
+func (p place) claims(_ context.Context, pod *v1.Pod, v v1.Volume) (volumemanager.Spec, error) {
+	version, _, _ := strings.Cut(pod.Annotations["a"], " ")
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}}}
 	switch name := v.PersistentVolumeClaim.ClaimName; name {
 	case "local":
 		pv.Name, pv.Spec.Local = "pv-local", &v1.LocalVolumeSource{Path: p.local()}

@@ -47,9 +47,8 @@ type world struct {
 	place
 	random *rand.Rand
 	driver *driver
-	// precious are the user's files, baseline is what was mounted before the first agent.
+	// precious are the user's files.
 	precious map[string]string
-	baseline []string
 	// version is the newest that agents were told of.
 	version int
 	pods    map[int]*podState
@@ -81,7 +80,6 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	}
 	w.precious, err = readTree(w.Precious)
 	require.NoError(t, err)
-	w.baseline = w.mounted(t)
 	w.driver = startDriver(t, w.place)
 	return w
 }
@@ -107,7 +105,7 @@ func (w *world) close(t *testing.T, dir string) {
 	}
 }
 
-// mounted returns the mount points of the kernel's table, in its order.
+// mounted returns the mount points of the kernel's table, in its order. Others on this machine may have some, too.
 func (w *world) mounted(t *testing.T) []string {
 	t.Helper()
 	all, err := mount.Points()

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package crashtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+)
+
+// checkRecords: for whatever there is on disk of a volume, there is a complete record, which says what to do about it.
+func (w *world) checkRecords(mounted []string) error {
+	var errs []error
+	folders, err := filepath.Glob(filepath.Join(w.Root, "pods/*/volumes/*/*"))
+	errs = append(errs, err)
+	for _, folder := range folders {
+		pod, rest, _ := strings.Cut(folder, "/volumes/")
+		errs = append(errs, checkRecord(filepath.Join(pod, "plugins", rest, volumemanager.RecordName), filepath.Base(pod)))
+	}
+	parts, err := filepath.Glob(filepath.Join(w.Root, "pods/*/volume-subpaths/*/*/*"))
+	errs = append(errs, err)
+	for _, part := range parts {
+		pod, rest, _ := strings.Cut(part, "/volume-subpaths/")
+		inner, _, _ := strings.Cut(rest, "/")
+		records, err := filepath.Glob(filepath.Join(pod, "plugins", "*", inner, volumemanager.RecordName))
+		if len(records) == 0 {
+			errs = append(errs, err, fmt.Errorf("%s is there without a record of its volume", part))
+		}
+	}
+	staged := slices.DeleteFunc(slices.Clone(mounted), func(target string) bool {
+		return !strings.HasPrefix(target, filepath.Join(w.Root, "plugins")+"/")
+	})
+	if len(staged) > 0 {
+		errs = append(errs, w.checkDeviceRecord(staged[0]))
+	}
+	return errors.Join(errs...)
+}
+
+func checkRecord(name, uid string) error {
+	var record volumemanager.MountRecord
+	if err := readRecord(name, &record); err != nil {
+		return err
+	}
+	if string(record.PodUID) != uid || record.Spec.InnerName() != record.Inner || len(record.Outer) == 0 {
+		return fmt.Errorf("%s is not that of a volume: %+v", name, record)
+	}
+	return nil
+}
+
+// checkDeviceRecord looks for the record of a staged volume.
+func (w *world) checkDeviceRecord(dir string) error {
+	names, err := filepath.Glob(filepath.Join(w.Root, "volumemanager/devices/*.json"))
+	errs := []error{err}
+	for _, name := range names {
+		var record volumemanager.DeviceRecord
+		if err := readRecord(name, &record); err != nil {
+			errs = append(errs, err)
+		}
+		if record.DeviceDir == dir {
+			return nil
+		}
+	}
+	return errors.Join(append(errs, fmt.Errorf("%s is staged without a record", dir))...)
+}
+
+func readRecord(name string, record any) error {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, record); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
