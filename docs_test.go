@@ -82,3 +82,39 @@ func TestDifferencesAreNotFarBehind(t *testing.T) {
 	assert.LessOrEqual(t, len(missing), notYet, "docs/differences.md has no %v", missing)
 	assert.Greater(t, len(have), 80)
 }
+
+var (
+	flagInPage   = regexp.MustCompile("(?:^|[`\\s(])--([a-z][a-z0-9-]+)")
+	flagInSource = regexp.MustCompile(`set\.\w+\(&[\w.]+, "([a-z0-9-]+)"`)
+)
+
+// TestPagesNameFlags fails when a page names a flag that the agent does not have,
+// or docs/running.md is far behind.
+func TestPagesNameFlags(t *testing.T) {
+	have := map[string]bool{}
+	sources, _ := readSources(t)
+	for name, text := range sources {
+		if filepath.Dir(name) == "examples/nodeagent" && !strings.HasSuffix(name, "_test.go") {
+			for _, m := range flagInSource.FindAllStringSubmatch(string(text), -1) {
+				have[m[1]] = true
+			}
+		}
+	}
+	require.True(t, have["pod-manifest-path"], "the flags must have been read")
+	seen := map[string]bool{"help": true}
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range flagInPage.FindAllStringSubmatch(string(text), -1) {
+			assert.True(t, have[m[1]] || m[1] == "help", "%s: there is no --%s", page, m[1])
+			seen[m[1]] = true
+		}
+	}
+	var missing []string
+	for name := range have {
+		if !seen[name] {
+			missing = append(missing, name)
+		}
+	}
+	assert.LessOrEqual(t, len(missing), notYet, "docs/running.md has no %v", missing)
+}
