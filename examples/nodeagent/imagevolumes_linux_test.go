@@ -72,9 +72,9 @@ func TestImageVolumesFromAPrivateRegistry(t *testing.T) {
 	objects := filepath.Join(s.dir, "objects")
 	require.NoError(t, os.Mkdir(objects, 0o755))
 	flags := []string{"--objects-path", objects, "--image-gc-period=200ms", "--image-gc-high-threshold=1", "--image-gc-low-threshold=1", "--minimum-image-ttl-duration=0s"}
-	s.start(flags...)
 	tools := registry.Ref("team/tools:1")
-	s.write("reader.yaml", reader("reader", tools))
+	s.write("reader.yaml", reader("reader", tools)) // before the start: nobody but the agent knows that it needs busybox
+	s.start(flags...)
 	if strings.HasPrefix(c.Version, "1.") {
 		pod := s.waitPhase("reader-n", v1.PodFailed)
 		require.Contains(t, pod.Status.Message, "spec.volumes[0].image (this runtime mounts no images)")
@@ -155,6 +155,6 @@ func TestAgesOfImagesSurviveARestart(t *testing.T) {
 
 	s.start(flags...)
 	s.eventually("it is gone", func() bool { return imageID(t, c, id) == "" })
-	require.NotEmpty(t, s.log.about(`"image removed"`, "localhost/old:1", `"age"`))
+	s.eventually("that is said", func() bool { return len(s.log.about(`"image removed"`, "localhost/old:1", `"age"`)) == 1 })
 	require.NotEmpty(t, imageID(t, c, "localhost/busybox:1"), "that has not been seen for an hour")
 }
