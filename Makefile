@@ -95,7 +95,7 @@ e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd (as root, on
 	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 \
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \
-		./runtime/cri/... ./podconfig/apiserver/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./examples/nodeagent/...
+		./runtime/cri/... ./podconfig/apiserver/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/...
 
 bench-node: build ## the node agent on containerd 2 beside the floor: starts, restarts, idle cost (root, Linux, minutes)
 	@dir=$$(e2e/containerd.sh); \

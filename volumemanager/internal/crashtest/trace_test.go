@@ -19,7 +19,7 @@ import (
 )
 
 // errNoTrace says that this system does not let a process trace its own child.
-var errNoTrace = errors.New("ptrace is not permitted here")
+var errNoTrace = errors.New("agents cannot be stopped at system calls here")
 
 // verdict is what becomes of a victim at a boundary.
 type verdict int
@@ -62,8 +62,11 @@ func (tr *tracer) run(program string, env []string, output *os.File) (unix.WaitS
 	process, err := os.StartProcess(program, []string{program}, &os.ProcAttr{
 		Env: env, Files: []*os.File{nil, output, output}, Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL},
 	})
+	if errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w: %w", errNoTrace, err)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errNoTrace, err)
+		return 0, err
 	}
 	tr.pid, tr.known = process.Pid, map[int]bool{process.Pid: true}
 	defer process.Release()
