@@ -99,6 +99,9 @@ func (g *generator) fromRecord(p *place) v1.ContainerStatus {
 		RestartCount: restartCount(in, p.old),
 		User:         in.User.DeepCopy(),
 	}
+	if p.old != nil && isBack(in, p.old) {
+		status.ContainerID = p.old.ContainerID
+	}
 	status.LastTerminationState.Terminated = g.lastTermination(p)
 	switch in.State {
 	case runtime.StateRunning:

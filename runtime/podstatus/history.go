@@ -91,7 +91,7 @@ func restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
 	switch {
 	case old == nil || in.RestartCount > old.RestartCount:
 		return in.RestartCount
-	case old.ContainerID == in.ID.String(), old.ContainerID == "", countedAhead(old), !isNewer(in, old), tookPlace(in, old):
+	case old.ContainerID == in.ID.String(), old.ContainerID == "", countedAhead(old), !isNewer(in, old), tookPlace(in, old), isBack(in, old):
 		return old.RestartCount
 	default: // a restart that the record does not know to be one
 		return old.RestartCount + 1
@@ -100,10 +100,24 @@ func restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
 
 // tookPlace reports whether in has the number that old counts already for an
 // instance that was made and never ran: in takes its place, and nothing was
-// restarted. Old waits then; where it waits since an instance has ended, as many
-// records are there as it counts, unless they begin anew.
+// restarted.
 func tookPlace(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
-	return old.State.Waiting != nil && in.RestartCount == old.RestartCount && (in.RestartCount > 0 || !waitsAfterEnd(old))
+	return in.RestartCount == old.RestartCount && neverRan(old)
+}
+
+// neverRan reports whether the newest instance that old knows, and counts, was
+// made and did not run yet: what old shows as ended is another one.
+func neverRan(old *v1.ContainerStatus) bool {
+	ended := lastEnd(old)
+	return old.ContainerID != "" && old.State.Running == nil && (ended == nil || ended.ContainerID != old.ContainerID)
+}
+
+// isBack reports whether in, which has ended, is the newest again since a later
+// instance, which never ran, was removed before its successor is made. The status
+// goes on naming the later one: it counts it.
+func isBack(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
+	ended := lastEnd(old)
+	return in.State == runtime.StateExited && neverRan(old) && ended != nil && ended.ContainerID == in.ID.String()
 }
 
 // countedAhead reports whether old, whose instance was lost sight of, already
@@ -125,10 +139,6 @@ func isNewer(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 		began = old.State.Running.StartedAt.Time
 	case old.State.Terminated != nil:
 		began = old.State.Terminated.StartedAt.Time
-	case old.LastTerminationState.Terminated != nil:
-		// What waits has an end before it, whose record may be the newest again: an
-		// instance that never ran is removed before its successor is made.
-		began = old.LastTerminationState.Terminated.StartedAt.Time
 	}
 	return !in.CreatedAt.Before(began)
 }

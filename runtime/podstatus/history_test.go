@@ -174,6 +174,26 @@ func TestRestartCountOfInstancesThatNeverRan(t *testing.T) {
 	}
 }
 
+// TestRestartCountOfAnInstanceThatAnotherAgentMade: an agent that dies between
+// making and starting an instance leaves one that never ran. Its successor
+// exchanges it, and counts one restart.
+func TestRestartCountOfAnInstanceThatAnotherAgentMade(t *testing.T) {
+	got := story(t, podOf(t, always, "main a"),
+		obs{"pad exited", "a created #1 =x", "a exited 5"},
+		obs{"pad exited", "pad exited", "a exited 5"},
+		obs{"pad exited", "pad exited", "a exited 5"},
+		obs{"a created #1 =y", "pad exited", "a exited 5"},
+		obs{"a running #1 =y", "pad exited", "a exited 5"},
+	)
+	assert.Equal(t, []string{
+		"waiting #1, last terminated Error 5 a-0",
+		"terminated Error 5 a-0 #1",
+		"terminated Error 5 a-0 #1",
+		"waiting #1, last terminated Error 5 a-0",
+		"running #1, last terminated Error 5 a-0",
+	}, got)
+}
+
 // TestRestartAllInPlace follows a pod of which all containers are restarted.
 func TestRestartAllInPlace(t *testing.T) {
 	pod := podOf(t, never, "init i", "main a", "main b policy=Never rule=RestartAllContainers/In/42")
