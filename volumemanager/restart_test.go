@@ -101,7 +101,7 @@ func TestUpstream110670FoundVolumeStaysUncertain(t *testing.T) {
 	})
 }
 
-// Issues 60987, 45464, 38498, 134075: volumes of pods that went while the agent was
+// Issues 60987, 45464, 38498, 113987, 134075: volumes of pods that went while the agent was
 // away stay for ever; the kubelet tries once to clean up.
 func TestUpstream60987ForgottenVolumesAreTornDownWithBackoff(t *testing.T) {
 	options := volumetest.Options{Behave: failing(volumetest.OpTearDown, 7, errors.New("device or resource busy"))}

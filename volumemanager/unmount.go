@@ -38,7 +38,10 @@ func (m *Manager) WaitForUnmount(ctx context.Context, uid types.UID) error {
 	defer m.mu.Unlock()
 	e := &UnmountError{PodUID: uid, Mounted: m.remaining(uid)}
 	reasons := []error{err}
-	m.each(uid, func(_ *volume, r *row) { reasons = append(reasons, r.failure.err) })
+	m.each(uid, func(v *volume, r *row) {
+		reasons = append(reasons, r.failure.err)
+		reasons = append(reasons, v.underWay(r)...)
+	})
 	e.Err = joinDistinct(reasons)
 	return e
 }

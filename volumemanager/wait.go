@@ -193,6 +193,11 @@ func (v *volume) why(uid types.UID, r *row) []error {
 	if v.failure.err != nil && v.failure.kind.sets() {
 		reasons = append(reasons, fmt.Errorf("volume %s: %w", r.place.Inner, v.failure.err))
 	}
+	return append(reasons, v.underWay(r)...)
+}
+
+// underWay says what is being done for r, and since when: it may hang.
+func (v *volume) underWay(r *row) (reasons []error) {
 	for _, o := range []*operation{r.busy, v.busy} {
 		if o != nil && !o.started.IsZero() {
 			reasons = append(reasons, fmt.Errorf("volume %s: %s is under way since %s", r.place.Inner, o.kind, o.started.Format(time.RFC3339)))

@@ -261,7 +261,7 @@ func TestPlantedLinks(t *testing.T) {
 	assert.Len(t, entries, 1)
 }
 
-// TestUpstream68211VersionInASubPathStays: the file that a container has as a subPath is still there when the container
+// TestUpstream68211VersionInASubPathStays, issues 72699, 103836 and 127602, too: the file that a container has as a subPath is still there when the container
 // is started again.
 func TestUpstream68211VersionInASubPathStays(t *testing.T) {
 	mounter := mounttest.Need(t)

@@ -282,3 +282,28 @@ func TestLeakedVersionsAreSwept(t *testing.T) {
 	assert.False(t, v.write(payloads[0], Options{}))
 	assert.Equal(t, []string{"..V", "..data", "..somebody", "a", "b"}, v.names())
 }
+
+// TestUpstream93686LinkIsMadeAfterItsData: whoever watches the folder for a name may open it at once.
+func TestUpstream93686LinkIsMadeAfterItsData(t *testing.T) {
+	after, linked := payloads[3], 0
+	for at := 1; ; at++ {
+		v := newVolume(t)
+		f := &faulty{disk: disk{v.root}, at: at}
+		_, err := write(t.Context(), v.root, f, after, Options{})
+		for _, name := range v.names() {
+			if name[0] == '.' {
+				continue
+			}
+			linked++
+			_, err := os.Stat(filepath.Join(v.dir, name))
+			require.NoError(t, err, "step %d: %s leads nowhere yet", at, name)
+		}
+		for name, text := range v.seen() {
+			require.Equal(t, texts(after)[name], text, "step %d", at)
+		}
+		if err == nil {
+			break
+		}
+	}
+	require.Greater(t, linked, len(after.tops()), "some were seen on the way")
+}

@@ -38,6 +38,7 @@ type node struct {
 	pods    *volumetest.Pods
 	plugins []volumemanager.Plugin
 	root    string
+	stop    func() // idempotent
 }
 
 func newNode(tb testing.TB, root string) *node {
@@ -65,10 +66,11 @@ func newNode(tb testing.TB, root string) *node {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = n.manager.Run(ctx) })
-	tb.Cleanup(func() {
+	n.stop = func() {
 		cancel()
 		wg.Wait()
-	})
+	}
+	tb.Cleanup(n.stop)
 	n.set("first")
 	return n
 }
