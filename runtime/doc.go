@@ -93,6 +93,9 @@
 //   - Start failures (the kubelet's reason cache) are StartFailures, a value of
 //     the caller's.
 //
-// Not there yet: resizing a pod's resources as a whole, image volumes, and
-// checking that a pod may use an image that another one pulled (1.33).
+// Images of volumes are pulled by whoever makes the mounts, with EnsureImage; the
+// kubelet does it in SyncPod.
+//
+// Not there yet: resizing a pod's resources as a whole, and checking that a pod
+// may use an image that another one pulled (1.33).
 package runtime

@@ -25,8 +25,8 @@
 //     events (containerd 2, CRI-O where it is told to), and a Tracker relists
 //     once a second where there are none.
 //  3. Have images on the node before a container is created: package runtime's
-//     manager pulls them through the runtime.Images that the value is. Those of
-//     image volumes it does not know: whoever makes the mounts pulls them.
+//     manager pulls them through the runtime.Images that the value is; those of
+//     image volumes when whoever makes the mounts asks it to (EnsureImage).
 //  4. Prepare what options point to: the pods' cgroups (CgroupParent), seccomp
 //     profiles, AppArmor profiles.
 //  5. Connect where the URLs of the runtime.Streamer lead to, or proxy to there:

@@ -23,8 +23,10 @@
 //	status.go        what the world is told about it; statuses.go keeps that
 //	probes.go        whether containers are alive, started and ready
 //	volumes.go       what they mount, and where ConfigMaps and Secrets come from
+//	attach.go        what a controller attaches, and must not detach
 //	cluster.go       what an API server is told: statuses, mirror pods
 //	images.go        which images may be deleted
+//	imagevolumes.go  where those of volumes come from, and those of private registries
 //	housekeeping.go  what is done about pods that are over
 //	leftovers.go     and about those that only the runtime knows
 //	garbage.go       and about what pods leave while they live
@@ -49,6 +51,8 @@
 //   - A pod that left its source is stopped although another source is silent.
 //   - The end of the agent can stop its pods (StopPods), because on the process
 //     runtime there may be nobody else to do so.
+//   - Images of pods that wait to start are kept, not only those of containers;
+//     and all of them until it is known what is to run.
 //   - Not there yet: node status and leases, admission by resources, active
 //     deadlines, eviction.
 package nodeagent
