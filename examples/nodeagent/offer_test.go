@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	goruntime "runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+)
+
+func TestWhatTheNodeOffers(t *testing.T) {
+	f, err := parseFlags([]string{t.TempDir(), "--root-dir", t.TempDir() + "/yet/to/be/made",
+		"--node-labels", "a=b,c/d=e", "--register-with-taints", "x=y:NoExecute,z:NoSchedule", "--max-pods", "7",
+		"--system-reserved", "cpu=100m,memory=1Mi", "--kube-reserved", "cpu=200m", "--allowed-unsafe-sysctls", "net.*"})
+	require.NoError(t, err)
+	var opts nodeagent.Options
+	f.offer.apply(&opts)
+	require.Equal(t, map[string]string{"a": "b", "c/d": "e"}, opts.NodeLabels)
+	require.Equal(t, []v1.Taint{{Key: "x", Value: "y", Effect: v1.TaintEffectNoExecute}, {Key: "z", Effect: v1.TaintEffectNoSchedule}}, opts.NodeTaints)
+	require.Equal(t, []string{"net.*"}, opts.UnsafeSysctls)
+	require.EqualValues(t, 7, opts.Allocatable.Pods().Value())
+	require.EqualValues(t, 1000*goruntime.NumCPU()-300, opts.Allocatable.Cpu().MilliValue())
+	if goruntime.GOOS == "linux" {
+		require.EqualValues(t, 1<<20, f.offer.capacity.Memory().Value()-opts.Allocatable.Memory().Value())
+		require.Positive(t, opts.Allocatable.StorageEphemeral().Value())
+	}
+}
+
+// Without flags the number of pods is not limited, but on an API server, whose
+// scheduler wants to know.
+func TestHowManyPodsANodeOffers(t *testing.T) {
+	for want, args := range map[int64][]string{0: {t.TempDir()}, defaultMaxPods: {"--kubeconfig", "k"}} {
+		f, err := parseFlags(append(args, "--root-dir", t.TempDir()))
+		require.NoError(t, err)
+		require.Equal(t, want, f.offer.allocatable.Pods().Value())
+		_, limited := f.offer.allocatable[v1.ResourcePods]
+		require.Equal(t, want > 0, limited)
+	}
+}
