@@ -11,14 +11,21 @@ import (
 // protection is Policy.Protected, ready for use.
 type protection struct {
 	names
-	globs []string
+	globs []glob
+}
+
+// glob is a pattern with a *.
+type glob struct {
+	text   string
+	anyTag bool // it names none, and no digest
 }
 
 func newProtection(patterns []string) *protection {
 	p := new(protection)
 	for _, pattern := range patterns {
 		if strings.Contains(pattern, "*") {
-			p.globs = append(p.globs, pattern)
+			_, tag := splitTag(pattern)
+			p.globs = append(p.globs, glob{pattern, tag == "" && !strings.Contains(pattern, "@")})
 			continue
 		}
 		p.add(pattern)
@@ -44,30 +51,35 @@ func (p *protection) by(image *Image) string {
 	if name := cmp.Or(p.find(image), p.findRepository(image)); name != "" {
 		return name
 	}
-	for _, glob := range p.globs {
-		if matchesAny(glob, image) {
-			return glob
+	for _, g := range p.globs {
+		if g.matches(image) {
+			return g.text
 		}
 	}
 	return ""
 }
 
-func matchesAny(glob string, image *Image) bool {
-	if match(glob, image.ID) {
+func (g glob) matches(image *Image) bool {
+	if match(g.text, image.ID) {
 		return true
 	}
 	for _, tag := range image.RepoTags {
 		if tag == noTag {
 			continue
 		}
-		repository, _ := splitTag(tag) // all its tags, as without a *
-		if match(glob, tag) || match(glob, canonical(tag)) || match(glob, repository) || match(glob, qualify(repository)) {
+		repository, suffix := splitTag(tag)
+		if match(g.text, tag) || g.anyTag && match(g.text, repository) {
+			return true
+		}
+		if full := qualify(repository); full != repository && (match(g.text, full+suffix) || g.anyTag && match(g.text, full)) {
 			return true
 		}
 	}
 	for _, digest := range image.RepoDigests {
-		repository, _, _ := strings.Cut(digest, "@")
-		if match(glob, digest) || match(glob, repository) || match(glob, qualify(repository)) {
+		if match(g.text, digest) {
+			return true
+		}
+		if repository, _, _ := strings.Cut(digest, "@"); g.anyTag && (match(g.text, repository) || match(g.text, qualify(repository))) {
 			return true
 		}
 	}
