@@ -23,8 +23,8 @@ type notifier struct {
 	log   *zap.Logger
 }
 
-// alive is what the notifier wants to know of an agent.
-type alive interface {
+// pulse is what the notifier wants to know of an agent.
+type pulse interface {
 	Alive(ctx context.Context) error
 	Pods() []*v1.Pod
 }
@@ -60,7 +60,7 @@ func sendTo(socket, state string) error {
 // run says that the agent is ready when its loop turns, and from then on gives a
 // sign of life each time that it has turned again, until ctx ends. A loop that
 // hangs gives none.
-func (n *notifier) run(ctx context.Context, agent alive) {
+func (n *notifier) run(ctx context.Context, agent pulse) {
 	if n == nil || agent.Alive(ctx) != nil {
 		return
 	}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+)
+
+// A process that ignores SIGTERM, with an hour of grace, does not keep the node.
+func TestShutdownGracePeriodEndsTheDeaf(t *testing.T) {
+	s := newStation(t, backends["process"])
+	pod := func(name, more, trap string) string {
+		return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s}
+spec:
+  terminationGracePeriodSeconds: 3600%[2]s
+  containers:
+  - name: main
+    image: host
+    command: ["/bin/sh", "-c", "trap '%[3]s' TERM; echo $$$$ >> %[4]s; while true; do sleep 0.1; done"]
+`, name, more, trap, filepath.Join(s.dir, name+".pids"))
+	}
+	ended := filepath.Join(s.dir, "order")
+	s.write("deaf.yaml", pod("deaf", "", ""))
+	s.write("polite.yaml", pod("polite", "", "echo polite >> "+ended+"; exit 0"))
+	s.write("dns.yaml", pod("dns", "\n  priorityClassName: system-node-critical", "kill -0 $(cat "+s.dir+"/deaf.pids) && echo early >> "+ended+"; echo dns >> "+ended+"; exit 0"))
+	s.start("--shutdown-grace-period", "8s", "--shutdown-grace-period-critical-pods", "4s")
+	deaf := s.waitStarts(filepath.Join(s.dir, "deaf.pids"), 1)[0]
+	for _, name := range []string{"polite", "dns"} {
+		s.waitStarts(filepath.Join(s.dir, name+".pids"), 1)
+	}
+	began := time.Now()
+	s.interrupt() // fails after a minute
+	require.GreaterOrEqual(t, time.Since(began), 3*time.Second, "it had its time")
+	require.False(t, alive(deaf))
+	require.Empty(t, s.processes())
+	require.Equal(t, []string{"polite", "dns"}, linesOf(t, ended), "the critical one after all others")
+}
+
+func TestShutdownFlags(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		name  string
+		args  []string
+		want  []nodeagent.ShutdownClass
+		error string
+	}{
+		{name: "none"},
+		{name: "one class", args: []string{"--shutdown-grace-period=30s"},
+			want: []nodeagent.ShutdownClass{{Priority: math.MinInt32, Grace: 30 * time.Second}}},
+		{name: "two", args: []string{"--shutdown-grace-period=30s", "--shutdown-grace-period-critical-pods=10s"},
+			want: []nodeagent.ShutdownClass{{Priority: math.MinInt32, Grace: 20 * time.Second}, {Priority: 2_000_000_000, Grace: 10 * time.Second}}},
+		{name: "by priority", args: []string{"--shutdown-grace-period-by-pod-priority=0=20,1000=5"},
+			want: []nodeagent.ShutdownClass{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 5 * time.Second}}},
+		{name: "both", args: []string{"--shutdown-grace-period=30s", "--shutdown-grace-period-by-pod-priority=0=20"}, error: "goes without"},
+		{name: "no priority", args: []string{"--shutdown-grace-period-by-pod-priority=high=20"}, error: "want a priority"},
+		{name: "no time", args: []string{"--shutdown-grace-period-by-pod-priority=0=0"}, error: "seconds from 1"},
+		{name: "critical only", args: []string{"--shutdown-grace-period-critical-pods=10s"}, error: "a second or more"},
+		{name: "keeping them", args: []string{"--shutdown-grace-period=30s", "--keep-pods"}, error: "give one of them"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, endpoint := range []string{"process", "unix:///run/containerd/containerd.sock"} {
+				f, err := parseFlags(append([]string{dir, "--container-runtime-endpoint", endpoint}, tc.args...))
+				if tc.error != "" {
+					require.ErrorContains(t, err, tc.error)
+					continue
+				}
+				require.NoError(t, err)
+				classes, err := f.shutdown.classes()
+				require.NoError(t, err)
+				require.ElementsMatch(t, tc.want, classes)
+				require.Equal(t, endpoint != "process" && len(tc.want) == 0, f.keepPods, "who asks for an end in time does not keep the pods")
+			}
+		})
+	}
+}
+
+func linesOf(t *testing.T, path string) []string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return strings.Fields(string(data))
+}
