@@ -127,7 +127,7 @@ var volumeFields = []podField{
 	{path: "volumes[].ephemeral.volumeClaimTemplate", with: "volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce]}}}}]", by: "volumemanager",
 		seen: "volumemanager/apiserver TestAClaimBecomesASpec", note: "needs an API server, whose controllers make the claim"},
 	{path: "volumes[].csi.{driver,readOnly,fsType,volumeAttributes,nodePublishSecretRef.name}", with: "volumes: [{name: v, csi: {driver: d.example}}]", by: "volumemanager",
-		seen: "volumemanager/plugins/csi TestInlineVolumes", note: "needs the plugin in nodeagent.Options.VolumePlugins"},
+		seen: "volumemanager/plugins/csi TestInlineVolumes", note: "needs nodeagent.Options.VolumePlugins; --csi-sockets of the program"},
 	{path: "volumes[].{nfs,iscsi,fc,gitRepo,flexVolume}.*", with: "volumes: [{name: v, nfs: {server: s, path: /}}]", by: "volumemanager",
 		note: "a plugin of your own can have them"},
 	{path: "volumes[].{gcePersistentDisk,awsElasticBlockStore,glusterfs,rbd,cinder,cephfs,flocker,azureFile,vsphereVolume,quobyte,azureDisk,photonPersistentDisk," +

@@ -194,5 +194,6 @@ pod with the field, and one without, are given to the backend's CheckPod, to its
 
 ` + "`containers[]`" + ` stands for initContainers[] and ephemeralContainers[], too; ` + "`probe`" + ` for livenessProbe, readinessProbe and startupProbe; ` + "`hook`" + ` for postStart and
 preStop; ` + "`*`" + ` for everything below. Manifests of static pods are validated before (package podconfig/manifest), as an API server does; that refuses more than is said here, for
-instance ephemeralContainers, resourceClaims and schedulingGates, and references to an API server's objects if the folder's owner wants that.
+instance ephemeralContainers, resourceClaims and schedulingGates. What static pods name on an API server (ConfigMaps, Secrets, claims, service accounts) is refused, too, where nothing
+on the node has it: manifest.NoAPIReferences is the decoder's default.
 `
