@@ -3,6 +3,7 @@
 package podstatus
 
 import (
+	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -43,7 +44,9 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 	case ended != nil && g.runsAgain(p):
 		status.LastTerminationState.Terminated = ended.DeepCopy()
 	case ended != nil:
-		return *old.DeepCopy()
+		kept := *old.DeepCopy()
+		kept.ContainerID = cmp.Or(ended.ContainerID, old.ContainerID) // see isBack
+		return kept
 	case p.plainInit() && g.initialized && !g.resetting:
 		status.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason: runtime.ReasonCompleted, Message: messageInitRecordMissing, ContainerID: old.ContainerID,
@@ -155,7 +158,7 @@ func (g *generator) lastTermination(p *place) *v1.ContainerStateTerminated {
 		return nil
 	}
 	last := old.LastTerminationState.Terminated
-	if old.ContainerID != id && isNewer(p.newest, old) {
+	if old.ContainerID != id && isNewer(p.newest, old) && !isBack(p.newest, old) {
 		switch {
 		case old.State.Terminated != nil:
 			last = old.State.Terminated
