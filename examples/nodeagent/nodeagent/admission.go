@@ -53,8 +53,14 @@ func (a *Agent) reject(pod *v1.Pod, failures []admission.Failure) {
 	status.Message = "Pod was rejected: " + message
 	a.opts.Events.Event(reference(pod), v1.EventTypeWarning, reason, message)
 	a.statuses.set(pod, status)
+	a.endUnlessWorked(pod)
+	a.log.Warn("pod rejected", podField(pod), zap.String("reason", reason), zap.String("message", message))
+}
+
+// endUnlessWorked says that nothing is left of a refused pod, which its worker
+// does where it has one.
+func (a *Agent) endUnlessWorked(pod *v1.Pod) {
 	if _, worked := a.workers.Info(pod.UID); !worked {
 		a.ended(pod)
 	}
-	a.log.Warn("pod rejected", podField(pod), zap.String("reason", reason), zap.String("message", message))
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent/admission"
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podworkers"
 )
 
@@ -110,6 +111,12 @@ func (a *Agent) settle(pod *v1.Pod, r ruling) bool {
 		a.gate.take(pod)
 	}
 	return true
+}
+
+// refused reports whether a pod was refused for good: an API server has been told
+// that it has failed. A manifest may be mended.
+func (a *Agent) refused(pod *v1.Pod) bool {
+	return a.pods.isRejected(pod.UID) && !a.gate.holds(pod.UID) && !podconfig.IsStatic(pod)
 }
 
 // preempt ends a pod for the sake of another.

@@ -110,7 +110,12 @@ func (a *Agent) add(pod *v1.Pod) {
 // started again: the runtime alone would see no more than a changed image.
 func (a *Agent) change(pod *v1.Pod) {
 	old, known := a.pods.get(pod.UID)
-	if !known || a.pods.isRejected(pod.UID) {
+	switch {
+	case known && a.refused(pod):
+		a.pods.set(pod)
+		a.endUnlessWorked(pod)
+		return
+	case !known || a.pods.isRejected(pod.UID):
 		a.add(pod)
 		return
 	}
