@@ -150,8 +150,8 @@ func (w *world) checkVolume(p *podState, v volume, isMount bool) error {
 			return err
 		}
 	case csi.Name:
-		if v.inner == v.name {
-			return nil // an inline one, which is empty
+		if err := w.checkGroup(p, dir); err != nil || v.inner == v.name {
+			return err // an inline one is empty
 		}
 		want = w.precious[filepath.Join(w.csi(), "volumes", handle, "data")]
 	default:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -120,6 +121,9 @@ func live(ctx context.Context, p plan) error {
 	var failed error
 	wg.Go(func() { failed = a.manager.Run(ctx) })
 	err = errors.Join(a.up(ctx, p.Alive, p.Version), a.down(ctx, p.Gone))
+	if err == nil { // what pods that nobody knows have is known as soon as it is known what there is
+		err = a.manager.WaitForUnmount(ctx, "nobody")
+	}
 	if err == nil {
 		err = a.step(ctx)
 	}
@@ -252,6 +256,17 @@ func (a *agent) ended(e volumemanager.OperationEnd) {
 	}
 }
 
+// drivers says of every driver that it wants to be asked at each refresh, and leaves fsGroups to the agent.
+type drivers struct{}
+
+func (drivers) Driver(string) (*storagev1.CSIDriver, bool) {
+	policy := storagev1.FileFSGroupPolicy
+	return &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{
+		RequiresRepublish: new(true), FSGroupPolicy: &policy,
+		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral},
+	}}, true
+}
+
 func newAgent(p plan) (*agent, error) {
 	a := &agent{plan: p, moved: make(chan struct{}, 1), started: map[int]bool{}}
 	for _, pod := range p.Started {
@@ -274,7 +289,7 @@ func newAgent(p plan) (*agent, error) {
 	add(downwardapi.New(downwardapi.Options{Mounter: m}))
 	add(projected.New(projected.Options{Mounter: m, ConfigMaps: a.store, Secrets: a.store}))
 	add(local.New(local.Options{Mounter: m}))
-	add(csi.New(csi.Options{Mounter: m, Socket: func(string) string { return p.Socket }}))
+	add(csi.New(csi.Options{Mounter: m, Drivers: drivers{}, Socket: func(string) string { return p.Socket }}))
 	var failed error
 	a.subpaths, failed = subpath.New(subpath.Options{Mounter: m})
 	if err = errors.Join(err, failed); err != nil {
