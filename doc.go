@@ -27,6 +27,7 @@
 //	runtime                making it run: Plan, which is pure, and Manager over a small Runtime interface
 //	runtime/podstatus      pure: a spec and what was observed, to the pod's status
 //	runtime/logs           container logs: read, follow, rotate
+//	runtime/pullsecrets    credentials for images from imagePullSecrets
 //	runtime/process        backend: one OS process per container
 //	runtime/cri            backend: containerd or CRI-O over its socket
 //	runtime/fake           backend: in memory, scripted, with faults and a journal
@@ -35,13 +36,18 @@
 //	prober/handlers        http, h2c, tcp, gRPC, exec
 //	volumemanager          what it mounts: desired state of world to actual state of world
 //	volumemanager/plugins  emptyDir, hostPath, configMap, secret, downwardAPI, projected, local, image, CSI
+//	volumemanager/apiserver ConfigMaps, Secrets, claims, tokens and attachments of an API server
 //	volumemanager/volumetest the suite that every plugin passes
 //	imagegc                what may be deleted: thresholds, age, order
 //	statusmanager          what the cluster sees: merge, order, patch
 //	statusmanager/apiserver patches on client-go
 //	statusmanager/statustest an API server in memory
 //	examples/nodeagent     the reference assembly: a node agent, every package wired;
-//	                       below it nodetest, a whole node in virtual time
+//	                       below it nodetest, a whole node in virtual time, and nodestatus,
+//	                       a node's object, status and lease
+//
+// What this text does not have is in the folder docs: programs to begin with,
+// the supported fields of a pod for each backend, the differences from the kubelet.
 //
 // # Arrows
 //
