@@ -232,7 +232,7 @@ func (d *driver) killShim(x die) bool {
 	}
 	pid := pids[x.of%len(pids)]
 	d.journal.say("the shim %d is killed", pid)
-	d.after(2*time.Second, d.ledger.begin(&d.ledger.disturbed))
+	d.after(2*time.Second, d.ledger.begin(&d.ledger.disturbed, telling))
 	return syscall.Kill(pid, syscall.SIGKILL) == nil
 }
 
@@ -273,7 +273,7 @@ func (d *driver) restartAgent(x die, sig syscall.Signal) bool {
 	}
 	d.faults.Go(func() {
 		defer d.agentOut.Unlock()
-		end := d.ledger.begin(&d.ledger.orphaning)
+		end := d.ledger.begin(&d.ledger.orphaning, 0)
 		d.journal.say("agent: gets %s, for %s", sig, lasts(x))
 		d.agent.signal(sig)
 		time.Sleep(lasts(x))

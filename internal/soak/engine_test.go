@@ -25,6 +25,10 @@ type engine struct {
 // way may still fail of it: Dial takes ten seconds at most.
 const aftermath = 15 * time.Second
 
+// telling is how long the end of a process may be on its way to where containerd
+// remembers it, on a machine with much to do.
+const telling = time.Second
+
 // disturbed reports whether containerd does not work, or did not a moment ago.
 func (e *engine) disturbed() bool {
 	e.mu.Lock()
@@ -55,7 +59,7 @@ func (e *engine) begin() (end func()) {
 func (e *engine) crash(down time.Duration) {
 	defer e.begin()()
 	// What ends while it is away, or was being told when it died, nobody tells.
-	defer e.world.after(time.Second, e.world.ledger.begin(&e.world.ledger.disturbed))
+	defer e.world.after(time.Second, e.world.ledger.begin(&e.world.ledger.disturbed, telling))
 	if err := e.c.Kill(); err != nil {
 		e.world.wrong("containerd cannot be killed: %v", err)
 	}

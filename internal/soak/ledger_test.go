@@ -170,12 +170,13 @@ func (l *ledger) remove(name string, at time.Time) {
 	b.wanted, b.changed = false, at
 }
 
-// begin notes the begin of a period and returns what notes its end.
-func (l *ledger) begin(periods *[]period) (end func()) {
+// begin notes the begin of a period, which is earlier by lead, and returns what
+// notes its end.
+func (l *ledger) begin(periods *[]period, lead time.Duration) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := len(*periods)
-	*periods = append(*periods, period{from: time.Now()})
+	*periods = append(*periods, period{from: time.Now().Add(-lead)})
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
