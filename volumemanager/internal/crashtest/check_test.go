@@ -91,7 +91,7 @@ func (w *world) checkMounts(mounted []string) error {
 			if p := w.pods[n]; err != nil || p == nil || p.removed {
 				errs = append(errs, fmt.Errorf("%s is mounted for nobody", target))
 			}
-		case strings.HasPrefix(rel, "plugins/kubernetes.io/csi/") && len(w.who(func(p *podState) bool { return !p.removed })) > 0:
+		case owner[0] == "plugins" && len(owner) > 2 && len(w.who(func(p *podState) bool { return !p.removed })) > 0:
 		default:
 			errs = append(errs, fmt.Errorf("%s is mounted for nobody", target))
 		}
@@ -146,6 +146,9 @@ func (w *world) checkVolume(p *podState, v volume, isMount bool) error {
 		want = w.precious[filepath.Join(w.host(), "data")]
 	case local.Name:
 		want = w.precious[filepath.Join(w.local(), "data")]
+		if v.name == "device" {
+			want = onDevice
+		}
 		if err := w.checkFlags(dir); err != nil {
 			return err
 		}
@@ -272,7 +275,11 @@ func (w *world) settled(t *testing.T, p plan) []error {
 		}
 	}
 	live := len(w.who(func(s *podState) bool { return !s.removed }))
-	if left, _ := filepath.Glob(filepath.Join(w.Root, "volumemanager/devices/*")); len(left) != min(live, 1)*2 {
+	staged := 2
+	if w.Device != "" {
+		staged = 3
+	}
+	if left, _ := filepath.Glob(filepath.Join(w.Root, "volumemanager/devices/*")); len(left) != min(live, 1)*staged {
 		errs = append(errs, fmt.Errorf("records of staged volumes: %q", left))
 	}
 	errs = append(errs, filepath.WalkDir(filepath.Join(w.Root), func(name string, d fs.DirEntry, err error) error {
@@ -304,6 +311,7 @@ func (w *world) checkNothingLeft(t *testing.T) error {
 	if left, err := filepath.Glob(filepath.Join(w.csi(), "volumes", "csi-*")); err != nil || len(left) > 0 {
 		errs = append(errs, fmt.Errorf("inline volumes are left: %q", left))
 	}
+	errs = append(errs, w.checkDevice())
 	if d := w.driver; len(d.published)+len(d.staged) > 0 {
 		errs = append(errs, fmt.Errorf("the driver still has published %v, staged %v", d.published, d.staged))
 	}

@@ -47,6 +47,8 @@ type place struct {
 	Socket string
 	// Mounts: the agent can mount.
 	Mounts bool
+	// Device is a block device with a file system; "" if there is none.
+	Device string
 }
 
 func (p place) host() string  { return filepath.Join(p.Precious, "host") }
@@ -104,6 +106,9 @@ func (p place) volumes() []volume {
 	if p.Mounts {
 		all = append(all, volume{name: "memory", plugin: emptydir.Name, memory: true,
 			source: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &limit}}})
+	}
+	if p.Device != "" {
+		all = append(all, volume{name: "device", plugin: local.Name, inner: "pv-device", source: claim("device")})
 	}
 	for i := range all {
 		if all[i].inner == "" {
@@ -182,13 +187,14 @@ func (p place) parts(pod int) []subpath.Request {
 	return out
 }
 
-// claims resolves the two claims there are. The volumes' objects change all the time, and so do their records.
+// claims resolves the claims there are. The volumes' objects change all the time, and so do their records.
 func (p place) claims(_ context.Context, pod *v1.Pod, v v1.Volume) (volumemanager.Spec, error) {
 	version, _, _ := strings.Cut(pod.Annotations["a"], " ")
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}}}
 	switch name := v.PersistentVolumeClaim.ClaimName; name {
-	case "local":
-		pv.Name, pv.Spec.Local = "pv-local", &v1.LocalVolumeSource{Path: p.local()}
+	case "local", "device":
+		path := map[string]string{"local": p.local(), "device": p.Device}[name]
+		pv.Name, pv.Spec.Local = "pv-"+name, &v1.LocalVolumeSource{Path: path}
 		pv.Spec.MountOptions = []string{"nosuid", "nodev", "noexec"}
 	case "csi":
 		pv.Name, pv.Spec.CSI = "pv-csi", &v1.CSIPersistentVolumeSource{Driver: csitest.DefaultName, VolumeHandle: handle}

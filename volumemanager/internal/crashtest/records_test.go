@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/keelson-dev/keelson/volumemanager"
@@ -35,11 +34,8 @@ func (w *world) checkRecords(mounted []string) error {
 			errs = append(errs, err, fmt.Errorf("%s is there without a record of its volume", part))
 		}
 	}
-	staged := slices.DeleteFunc(slices.Clone(mounted), func(target string) bool {
-		return !strings.HasPrefix(target, filepath.Join(w.Root, "plugins")+"/")
-	})
-	if len(staged) > 0 {
-		errs = append(errs, w.checkDeviceRecord(staged[0]))
+	for _, dir := range mountsAtOrBelow(mounted, filepath.Join(w.Root, "plugins")) {
+		errs = append(errs, w.checkDeviceRecord(dir))
 	}
 	return errors.Join(errs...)
 }

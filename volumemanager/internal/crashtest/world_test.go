@@ -78,6 +78,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 			require.NoError(t, os.WriteFile(filepath.Join(top, name), []byte("precious "+filepath.Join(top, name)), 0o644))
 		}
 	}
+	w.makeDevice(t)
 	w.precious, err = readTree(w.Precious)
 	require.NoError(t, err)
 	w.driver = startDriver(t, w.place)
