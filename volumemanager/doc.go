@@ -98,7 +98,15 @@
 //   - A volume that the spec of a pod no longer has is kept until the pod is gone.
 //   - This package attaches nothing itself, checks no node affinity and no SELinux labels, and sends no events: Hooks and
 //     the typed errors have what is needed for those.
+//   - A teardown that fails is repeated, over restarts too, from the record alone (72604, 101378); a staged volume is left
+//     at once after its last pod (113426); who waits is told what is under way and since when (65110).
+//   - Nobody looks at what is mounted but the operation on that volume, so that a file server that hangs holds up its own
+//     pod only (31272, 123960).
 //   - A panic in a plugin is not swallowed.
+//
+// Of the faults that the contract lists, these have no counterpart here and are not claimed: metrics of volumes that are
+// cached for the life of a mounter (there are none), a corrupted target of a subPath (138856, which 1.37 mends), and what
+// comes of SELinux labels.
 //
 // # Differences from the contract's sketch
 //

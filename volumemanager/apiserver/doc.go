@@ -23,6 +23,19 @@
 //	manager, err := volumemanager.New(volumemanager.Options{…, Claims: claims, Node: node})
 //	go source.Run(ctx)
 //
+// and for volumes of CSI drivers, of plugins/csi, which some controller attaches:
+//
+//	node, err := apiserver.NewNode(apiserver.NodeOptions{…, Changed: func(n *v1.Node) {
+//		manager.MarkVolumesAsReportedInUse(n.Status.VolumesInUse)
+//		manager.NodeChanged()
+//	}})
+//	drivers, err := apiserver.NewDrivers(apiserver.DriversOptions{Client: clients.StorageV1()})
+//	attachments, err := apiserver.NewAttachments(apiserver.AttachmentsOptions{Client: clients.StorageV1(), NodeName: "node-1"})
+//	plugin, err := csi.New(csi.Options{…, Drivers: drivers, Attachments: attachments})
+//	go node.Run(ctx)
+//	go drivers.Run(ctx)
+//	reported, err := node.ReportInUse(ctx, manager.GetVolumesInUse()) // on each volumemanager.Hooks.InUseChanged
+//
 //	source.Register(pod)       // before its first sync, and when it has changed
 //	source.Unregister(pod.UID) // when nothing of it is left
 //
@@ -40,8 +53,9 @@
 //  4. Set QPS of the rest.Config to what the server can take; client-go's default of 5 a second makes 100 objects wait for
 //     20 s. Leave its Timeout at 0.
 //  5. Give the agent get and watch on ConfigMaps and Secrets, get on persistentvolumeclaims, persistentvolumes and its
-//     node, and create on serviceaccounts/token. With the Node authorizer it has them for what its pods use. Without
-//     watch, objects are asked for every 30 to 60 seconds, and Problem is told.
+//     node, and create on serviceaccounts/token; for attached volumes also list and watch on its node, patch on
+//     nodes/status, get on volumeattachments, and list and watch on csidrivers. With the Node authorizer it has them for
+//     what its pods use. Without watch, objects are asked for every 30 to 60 seconds, and Problem is told.
 //
 // # An object's life
 //
@@ -62,7 +76,8 @@
 // # Goroutines
 //
 // Objects.Run has one, and one for each object that is being opened or watched, beside client-go's for the watch; they
-// have ended when it returns. Changed runs in that of the object, Problem in Run's. Claims, Tokens and Node have none.
+// have ended when it returns. Changed runs in that of the object, Problem in Run's. Node.Run and Drivers.Run have their
+// caller's, and client-go's for a watch. Claims, Tokens and Attachments have none.
 //
 // # Differences from the kubelet (1.36)
 //
@@ -74,6 +89,7 @@
 //     pod uses the name.
 //   - An object that no pod has registered is got. To the kubelet it is an error.
 //   - A 404 that is not the server's word about this object, as that of a proxy, is no "not found".
+//   - Volumes in use are written when they change, by one patch; the kubelet writes them with its status, every 10 s (28141).
 //   - In-tree volumes are not translated to CSI. CSI migration is done by controllers for what they provision.
 //   - A node affinity by the node's name is understood; the kubelet compares it with no name.
 //   - A volume whose mode differs from its claim's is refused.

@@ -15,9 +15,10 @@
 // The caller's duties:
 //
 //  1. Run the drivers' node services; one that is not there makes its volumes wait, and harms nobody else.
-//  2. Give Drivers where drivers have CSIDriver objects: without, a driver needs no attaching, gets no pod info, is not
-//     republished to, and has the fsGroup policy ReadWriteOnceWithFSType.
-//  3. Give Attachments where a controller attaches volumes.
+//  2. Give Drivers where drivers have CSIDriver objects: without, a driver needs attaching if there are Attachments, gets
+//     no pod info, is not republished to, and has the fsGroup policy ReadWriteOnceWithFSType. Objects that come over a
+//     network are an Awaiter, too.
+//  3. Give Attachments where a controller attaches volumes. Package volumemanager/apiserver has these two.
 //
 // # A volume's way
 //

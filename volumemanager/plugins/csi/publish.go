@@ -154,8 +154,18 @@ func (p *Plugin) request(ctx context.Context, v volume, m volumemanager.Mount) (
 	if r.PublishContext, err = p.publishContext(ctx, m.Spec); err != nil {
 		return nil, err
 	}
-	r.VolumeContext, err = p.volumeContext(ctx, v, m)
-	return r, err
+	if r.VolumeContext, err = p.volumeContext(ctx, v, m); err != nil {
+		return nil, err
+	}
+	text, ok := r.VolumeContext[keyTokens]
+	if d := p.driver(v.driver); ok && d != nil && d.ServiceAccountTokenInSecrets != nil && *d.ServiceAccountTokenInSecrets {
+		delete(r.VolumeContext, keyTokens) // the map is this request's
+		if r.Secrets == nil {
+			r.Secrets = map[string]string{}
+		}
+		r.Secrets[keyTokens] = text
+	}
+	return r, nil
 }
 
 func (p *Plugin) callPublish(ctx context.Context, n *node, v volume, m volumemanager.Mount, target string, r *csi.NodePublishVolumeRequest) error {

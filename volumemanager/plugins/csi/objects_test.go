@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package csi_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/csi"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/csi/csitest"
+)
+
+// TestTokensInSecrets: CSIDriver.spec.serviceAccountTokenInSecrets keeps tokens out of what drivers log.
+func TestTokensInSecrets(t *testing.T) {
+	yes := true
+	o := withDriver(storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}, ServiceAccountTokenInSecrets: &yes})
+	o.Tokens = tokens{}
+	w := newWorld(t, csitest.Options{}, o)
+	_, err := w.up(w.mount(pv(nil)))
+	require.NoError(t, err)
+	r := last[*spec.NodePublishVolumeRequest](w, "NodePublishVolume")
+	assert.NotContains(t, r.GetVolumeContext(), "csi.storage.k8s.io/serviceAccount.tokens")
+	assert.Contains(t, r.GetSecrets()["csi.storage.k8s.io/serviceAccount.tokens"], "token of pod for vault")
+}
+
+// late are CSIDriver objects that are not known yet.
+type late struct {
+	driverObjects
+	err error
+}
+
+func (l *late) Await(context.Context) error { return l.err }
+
+// TestNothingIsDoneBeforeTheDriversObjectsAreKnown: a driver that is not to have inline volumes, or that is to have the
+// pod's name, is not called without.
+func TestNothingIsDoneBeforeTheDriversObjectsAreKnown(t *testing.T) {
+	yes := true
+	objects := &late{driverObjects{csitest.DefaultName: &storagev1.CSIDriverSpec{PodInfoOnMount: &yes}}, errors.New("not known yet")}
+	w := newWorld(t, csitest.Options{}, csi.Options{Drivers: objects})
+	m := w.mount(pv(nil))
+	_, err := w.plugin.SetUp(t.Context(), m)
+	require.ErrorIs(t, err, volumemanager.ErrTransient)
+	require.ErrorIs(t, err, objects.err)
+	require.Empty(t, w.driver.Methods())
+	require.NoDirExists(t, m.Dir())
+
+	objects.err = nil
+	_, err = w.up(m)
+	require.NoError(t, err)
+	assert.Equal(t, "pod", last[*spec.NodePublishVolumeRequest](w, "NodePublishVolume").GetVolumeContext()["csi.storage.k8s.io/pod.name"])
+	objects.err = errors.New("away")
+	m.Reconstructed = true
+	_, err = w.plugin.SetUp(t.Context(), m)
+	require.NoError(t, err, "what is published needs nobody")
+}
