@@ -37,7 +37,7 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	m := &membership{}
+	m := &membership{ending: func() {}}
 	if m.source, err = podsource.New(podsource.Config{Pods: core.Pods(""), NodeName: types.NodeName(f.node), Logger: log}); err != nil {
 		return nil, err
 	}
@@ -61,6 +61,11 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	m.objects, m.run = known, known.Run
 	if len(f.csiSockets) > 0 {
 		if err := m.joinStorage(f, config, node, log); err != nil {
+			return nil, err
+		}
+	}
+	if f.register {
+		if err := m.register(f, config, core, tell, log); err != nil {
 			return nil, err
 		}
 	}

@@ -30,6 +30,7 @@ type flags struct {
 	urlHeaders  map[string]string
 	urlPeriod   time.Duration
 	kubeconfig  string
+	register    bool              // with kubeconfig
 	objects     string            // folder, may be empty
 	csiSockets  map[string]string // by driver
 
@@ -78,6 +79,7 @@ func parseFlags(args []string) (flags, error) {
 	set.StringToStringVar(&f.urlHeaders, "manifest-url-header", nil, "headers for --manifest-url, as key=value; a secret is better kept in a file that only you may read")
 	set.DurationVar(&f.urlPeriod, "http-check-frequency", url.DefaultPeriod, "time between two looks at --manifest-url")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of an API server: pods bound to this node are run, statuses and mirror pods of static pods are written")
+	set.BoolVar(&f.register, "register-node", true, "with --kubeconfig: make this node's object there, and keep its status and lease")
 	set.StringVar(&f.objects, "objects-path", "", "folder with manifests of ConfigMaps and Secrets that pods may use; changes reach their volumes at once")
 	set.StringToStringVar(&f.csiSockets, "csi-sockets", nil, "sockets of the CSI drivers whose volumes pods may use, as driver=unix:///path,...")
 	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "what runs the containers: \"process\" runs each as a plain process, unix:///path is the socket of a container runtime (CRI)")

@@ -95,7 +95,8 @@ func run(f flags) error {
 	}
 	var member *membership
 	if f.kubeconfig != "" {
-		tell := news{changed: changed, nodeChanged: func(n *v1.Node) { agent.NodeChanged(n) }}
+		tell := news{changed: changed, nodeChanged: func(n *v1.Node) { agent.NodeChanged(n) },
+			runtime: rt, agent: func() *nodeagent.Agent { return agent }}
 		if member, err = joinCluster(f, tell, out.log); err != nil {
 			return err
 		}
@@ -135,6 +136,9 @@ func run(f flags) error {
 	context.AfterFunc(ctx, func() {
 		out.stopping(f)
 		manager.stopping(f.shutdown.longest())
+		if member != nil {
+			member.ending()
+		}
 	})
 	if f.once.on {
 		return f.once.run(ctx, agent)

@@ -11,8 +11,9 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/podconfig"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/csi"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 )
 
 // membership is what a node of a cluster has that others do not.
@@ -21,16 +22,25 @@ type membership struct {
 	cluster nodeagent.Cluster
 	objects clusterObjects
 	run     func(context.Context) error // keeps what is known of the cluster up to date
+	ending  func()                      // called when the agent begins to end
 	leave   func()                      // ends what goes on beside the agent, after the agent has ended
 
-	drivers     csi.Drivers     // nil without --csi-sockets
-	attachments csi.Attachments // nil without --csi-sockets
+	storage clusterStorage
 }
 
-// news is what a cluster tells the agent.
+// tokenMaker makes tokens of service accounts; *nodeagent.Agent is one.
+type tokenMaker interface {
+	Token(ctx context.Context, r projected.TokenRequest) (projected.Token, error)
+}
+
+// news is what a cluster tells the agent, and what it asks of it.
 type news struct {
 	changed     func(objects.Ref)
 	nodeChanged func(*v1.Node)
+
+	// What the agent tells it: these answer when the agent runs.
+	runtime runtime.Runtime
+	agent   func() *nodeagent.Agent
 }
 
 // clusterObjects are the ConfigMaps and Secrets of an API server, for pods that

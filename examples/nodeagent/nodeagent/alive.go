@@ -24,3 +24,12 @@ func (a *Agent) Alive(ctx context.Context) error {
 		return errors.New("the sync loop does not answer")
 	}
 }
+
+// Ready returns nil if pods can run now: the loop turns, and the runtime answers.
+// It waits for the loop until ctx ends.
+func (a *Agent) Ready(ctx context.Context) error {
+	if err := a.tracker.Health(); err != nil {
+		return err
+	}
+	return a.Alive(ctx)
+}

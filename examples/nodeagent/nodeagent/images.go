@@ -50,6 +50,23 @@ func (a *Agent) newImages() (*imagegc.Collector, error) {
 	})
 }
 
+// maxImageNames is how many names of an image a node's status has, as in the
+// kubelet.
+const maxImageNames = 5
+
+// Images are those on the node, as a node's status lists them; none without
+// Options.ImageGC. They are as old as the last look of the collector.
+func (a *Agent) Images() (all []v1.ContainerImage) {
+	if a.images == nil {
+		return nil
+	}
+	for _, i := range a.images.GetImageList() {
+		names := slices.Concat(i.RepoDigests, i.RepoTags)
+		all = append(all, v1.ContainerImage{Names: names[:min(len(names), maxImageNames)], SizeBytes: int64(i.Size)})
+	}
+	return all
+}
+
 // sourcesPatience is how long images are left alone because it is not known yet
 // what is to run. A disk may be filling up meanwhile.
 const sourcesPatience = 2 * time.Minute
