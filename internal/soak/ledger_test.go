@@ -93,7 +93,6 @@ type instance struct {
 	ended   *Record // by itself
 	version int     // of the ConfigMap
 	id      string  // the container's, once it was reported
-	reports int     // of its end, of different content
 }
 
 func newLedger(j *journal) *ledger {
