@@ -53,6 +53,6 @@
 //     runtime there may be nobody else to do so.
 //   - Images of pods that wait to start are kept, not only those of containers;
 //     and all of them until it is known what is to run.
-//   - Not there yet: node status and leases, admission by resources, active
-//     deadlines, eviction.
+//   - The node's object, status and lease are package nodestatus's, beside this
+//     one. Not there yet: eviction, and the kubelet's server (logs, exec, stats).
 package nodeagent
