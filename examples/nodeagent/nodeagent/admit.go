@@ -48,18 +48,17 @@ func (g *gate) rule(pod *v1.Pod) ruling {
 	case g.follows() && g.asOf.Before(g.heldSince(pod)) && (admission.Has(failures, admission.ReasonNodeAffinity) || admission.Has(failures, admission.ReasonTaint)):
 		return ruling{held: "the node may have changed", askNode: true}
 	}
-	short, only := admission.Shortages(failures)
-	if !only || !admission.Critical(pod) {
+	if _, only := admission.Shortages(failures); !only || !admission.Critical(pod) {
 		return ruling{failures: failures}
 	}
-	return g.makeRoom(own, failures, short)
+	return g.makeRoom(own, failures)
 }
 
 // makeRoom finds who is to end for a critical pod. While they end it is held.
-func (g *gate) makeRoom(own *admission.Demand, failures []admission.Failure, short []admission.Shortage) ruling {
+func (g *gate) makeRoom(own *admission.Demand, failures []admission.Failure) ruling {
 	const waiting = "pods end to make room"
 	staying := g.beside(own.Pod, g.staying())
-	short, _ = admission.Shortages(admission.Check(&g.node, staying, own))
+	short, _ := admission.Shortages(admission.Check(&g.node, staying, own))
 	if len(short) == 0 {
 		return ruling{held: waiting}
 	}
@@ -158,6 +157,9 @@ func failAs(reason, message string, condition *v1.PodCondition) func(*v1.PodStat
 // reconsider asks again for the pods that are held, and for resizes that wait.
 func (a *Agent) reconsider() {
 	g := a.gate
+	if node := g.takeSeen(); node != nil {
+		g.heard(nodeNews{began: g.asOf, node: node})
+	}
 	for uid := range g.takeEnded() {
 		if info, ok := a.workers.Info(uid); !ok || !info.RestartRequested {
 			delete(g.places, uid)

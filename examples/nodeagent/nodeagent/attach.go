@@ -27,11 +27,12 @@ type Attachments interface {
 
 // NodeChanged says how the API server's object of this node is now: call it
 // whenever that has changed, so that volumes are used as soon as they are
-// attached. It returns at once and only reads the node.
+// attached, and pods admitted by its labels and taints. It returns at once and only reads the node.
 func (a *Agent) NodeChanged(node *v1.Node) {
 	a.volumes.MarkVolumesAsReportedInUse(node.Status.VolumesInUse)
 	a.volumes.NodeChanged()
 	a.volumes.reporter.compare(node.Status.VolumesInUse)
+	a.gate.see(node)
 }
 
 // VolumesInUse are the attachable volumes that the agent uses, for who writes the

@@ -40,6 +40,7 @@ type gate struct {
 		sync.Mutex
 		ended   map[types.UID]bool
 		pending map[types.UID]admission.Pending // resizes that wait
+		seen    *v1.Node                        // what the agent was told of it since
 	}
 }
 

@@ -5,9 +5,11 @@ package nodeagent
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
@@ -50,7 +52,7 @@ func (g *gate) follow(ctx context.Context) {
 		cancel()
 		if err == nil {
 			n.node = node
-		} else if !failing && ctx.Err() == nil {
+		} else if !failing && ctx.Err() == nil && !apierrors.IsNotFound(err) { // it may be about to be made
 			g.agent.log.Warn("cannot read the node: pods are admitted by what was last known of it", zap.Error(err))
 		}
 		failing = err != nil
@@ -85,6 +87,28 @@ func (g *gate) heard(n nodeNews) {
 		maps.Copy(merged.Allocatable, g.base.Allocatable)
 	}
 	g.node = merged
+}
+
+// see takes note of how somebody says that the Node is. That may be older than
+// what a reading finds, so it does not count as one.
+func (g *gate) see(node *v1.Node) {
+	kept := &v1.Node{}
+	kept.Labels = maps.Clone(node.Labels)
+	kept.Spec.Taints = slices.Clone(node.Spec.Taints)
+	kept.Status.Allocatable = node.Status.Allocatable.DeepCopy()
+	g.mu.Lock()
+	g.mu.seen = kept
+	g.mu.Unlock()
+	g.poke()
+}
+
+// takeSeen returns what see was last told, nil for nothing since.
+func (g *gate) takeSeen() *v1.Node {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	node := g.mu.seen
+	g.mu.seen = nil
+	return node
 }
 
 // How long to wait until the runtime is asked again what it has.

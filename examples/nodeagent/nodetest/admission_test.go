@@ -34,7 +34,7 @@ func count(n *nodetest.Node, on fake.Target) int { return len(n.World.Journal().
 // reasonOf is why a pod is as it is.
 func reasonOf(n *nodetest.Node, name string) string { return n.Status(name).Reason }
 
-func told(n *nodetest.Node, reason string) (pods []string) {
+func eventsOf(n *nodetest.Node, reason string) (pods []string) {
 	for _, e := range n.History().Events {
 		if e.Reason == reason {
 			pods = append(pods, e.Pod)
@@ -56,7 +56,7 @@ func TestAPodThatFindsNoRoomIsRefused(t *testing.T) {
 		require.Equal(t, v1.PodFailed, status.Phase)
 		require.Equal(t, "OutOfcpu", status.Reason)
 		require.Equal(t, "Pod was rejected: Node didn't have enough resource: cpu, requested: 600, used: 600, capacity: 1000", status.Message)
-		require.Equal(t, []string{"second"}, told(node, "OutOfcpu"))
+		require.Equal(t, []string{"second"}, eventsOf(node, "OutOfcpu"))
 		require.Equal(t, 1, count(node, fake.Target{Op: fake.OpRunSandbox}))
 
 		// The place is free once the first has gone, for those that come then.
@@ -169,7 +169,7 @@ func TestACriticalPodIsGivenRoom(t *testing.T) {
 		node.Apply(nodetest.Pod("critical", nodetest.Container("crit"), cpu("500m")))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 0, len(starts(node, "crit")), "its place is not free yet")
-		require.Equal(t, []string{"big"}, told(node, "Preempting"))
+		require.Equal(t, []string{"big"}, eventsOf(node, "Preempting"))
 		time.Sleep(10 * time.Second)
 		require.Equal(t, v1.PodRunning, node.Status("critical").Phase)
 		require.Equal(t, v1.PodRunning, node.Status("small").Phase)
@@ -317,7 +317,7 @@ func TestAResizeWaitsForRoom(t *testing.T) {
 		require.Equal(t, v1.PodReasonDeferred, pending.Reason)
 		require.Equal(t, "Node didn't have enough resource: cpu, requested: 700, used: 400, capacity: 1000", pending.Message)
 		require.Equal(t, "400m", has(node, "web"))
-		require.Equal(t, []string{"web"}, told(node, "ResizeDeferred"))
+		require.Equal(t, []string{"web"}, eventsOf(node, "ResizeDeferred"))
 
 		node.RestartAgent()
 		time.Sleep(time.Minute)
@@ -368,5 +368,20 @@ func TestOldPodsComeFirst(t *testing.T) {
 		}
 		slices.Sort(run)
 		require.Equal(t, []string{"c", "d"}, run)
+	})
+}
+
+// Who watches the node tells the agent, which then reads nothing to admit a pod.
+func TestTheAgentIsToldThatItsNodeHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &member{node: &v1.Node{}}
+		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *nodeagent.Options) { o.Cluster.Node = m.get }})
+		time.Sleep(time.Minute)
+		m.label("disk", "fast")
+		m.away(true)
+		node.Agent.NodeChanged(m.node)
+		node.Settle()
+		node.Apply(nodetest.Pod("web", nodetest.Container("c"), selecting("disk", "fast")))
+		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
 	})
 }

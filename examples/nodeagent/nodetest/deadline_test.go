@@ -46,7 +46,7 @@ func TestAPodEndsAtItsDeadline(t *testing.T) {
 				requireOverdue(t, node.Status("job"))
 				require.Equal(t, []time.Duration{95 * time.Second}, ends(node, "c"), "to the second, and with its grace period")
 				require.Len(t, starts(node, "c"), 1)
-				require.Equal(t, []string{"job"}, told(node, "DeadlineExceeded"))
+				require.Equal(t, []string{"job"}, eventsOf(node, "DeadlineExceeded"))
 				require.Equal(t, v1.PodRunning, node.Status("web").Phase)
 			})
 		})
@@ -60,7 +60,7 @@ func TestAPodThatIsDoneInTimeHasSucceeded(t *testing.T) {
 		node.Apply(nodetest.Pod("job", nodetest.Container("c"), nodetest.RestartPolicy(v1.RestartPolicyNever), deadline(31)))
 		time.Sleep(time.Hour)
 		require.Equal(t, v1.PodSucceeded, node.Status("job").Phase)
-		require.Empty(t, told(node, "DeadlineExceeded"))
+		require.Empty(t, eventsOf(node, "DeadlineExceeded"))
 	})
 }
 
