@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -177,6 +178,24 @@ func (s *shelf) on(t *testing.T, sources ...podconfig.Source) *nodetest.Node {
 	}})
 }
 
+// onShelf is what a test may look at.
+type onShelf struct {
+	here                map[string]string
+	pulls, lost, events []string
+}
+
+func (s *shelf) now() onShelf {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return onShelf{maps.Clone(s.here), slices.Clone(s.pulls), slices.Clone(s.lost), slices.Clone(s.events)}
+}
+
+// pass lets time go by, and what is due at its end happen.
+func pass(node *nodetest.Node, d time.Duration) {
+	time.Sleep(d)
+	node.Settle()
+}
+
 // podWithTools has the image app:1, and tools:1 as a volume.
 func podWithTools(name string, policy v1.PullPolicy) *v1.Pod {
 	return nodetest.Pod(name, nodetest.Container("c"), func(p *v1.Pod) {
@@ -197,25 +216,23 @@ func TestImageVolumesArePulledAsImagesOfContainersAre(t *testing.T) {
 		s.down = errors.New("registry is on fire")
 		node := s.on(t)
 		node.Apply(podWithTools("web", v1.PullIfNotPresent))
-		time.Sleep(25 * time.Second)
-		node.Settle()
+		pass(node, 25*time.Second)
 		require.Empty(t, starts(node, "c"))
-		require.LessOrEqual(t, len(s.pulls), 3, "10 s and 20 s between two pulls: %q", s.pulls)
+		require.LessOrEqual(t, len(s.now().pulls), 3, "10 s and 20 s between two pulls: %q", s.now().pulls)
 		waiting := node.Status("web").ContainerStatuses[0].State.Waiting
 		require.Contains(t, waiting.Message, `volume "tools"`)
 		require.Contains(t, waiting.Message, "registry is on fire")
 		for _, event := range []string{"Warning Failed", "Normal BackOff", "Normal Pulling", "Warning FailedMount"} {
-			require.Contains(t, s.events, "Pod web "+event)
+			require.Contains(t, s.now().events, "Pod web "+event)
 		}
 
 		s.mu.Lock()
 		s.down = nil
 		s.mu.Unlock()
-		time.Sleep(3 * time.Minute)
-		node.Settle()
+		pass(node, 3*time.Minute)
 		require.Len(t, starts(node, "c"), 1)
-		require.Equal(t, []string{"localhost/tools:1 robot", "localhost/app:1 robot"}, s.pulls[len(s.pulls)-2:])
-		require.Empty(t, s.lost)
+		require.Equal(t, []string{"localhost/tools:1 robot", "localhost/app:1 robot"}, s.now().pulls[len(s.now().pulls)-2:])
+		require.Empty(t, s.now().lost)
 	})
 }
 
@@ -230,17 +247,16 @@ func TestImageVolumeThatWasRemovedIsPulledAgain(t *testing.T) {
 				node := s.on(t)
 				pod := podWithTools("web", policy)
 				node.Apply(pod)
-				time.Sleep(time.Minute)
-				require.Len(t, s.pulls, 2)
+				pass(node, time.Minute)
+				require.Len(t, s.now().pulls, 2)
 				s.remove("tools")
 				for i := range 2 {
 					require.NoError(t, node.World.Kill(pod.UID, "c", 1))
-					time.Sleep(time.Minute)
-					node.Settle()
+					pass(node, time.Minute)
 					require.Len(t, starts(node, "c"), i+2)
 				}
-				require.Empty(t, s.lost)
-				require.Len(t, s.pulls, 3)
+				require.Empty(t, s.now().lost)
+				require.Len(t, s.now().pulls, 3)
 			})
 		})
 	}
@@ -254,15 +270,16 @@ func TestImageVolumesSurviveARestartWithoutARegistry(t *testing.T) {
 		node := s.on(t)
 		pod := podWithTools("web", v1.PullAlways)
 		node.Apply(pod)
-		time.Sleep(time.Minute)
+		pass(node, time.Minute)
+		s.mu.Lock()
 		s.down = errors.New("registry is on fire")
+		s.mu.Unlock()
 		node.RestartAgent()
 		require.NoError(t, node.World.Kill(pod.UID, "c", 1))
-		time.Sleep(time.Minute)
-		node.Settle()
+		pass(node, time.Minute)
 		require.Len(t, starts(node, "c"), 2)
 		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
-		require.Len(t, s.pulls, 2)
+		require.Len(t, s.now().pulls, 2)
 	})
 }
 
@@ -275,12 +292,12 @@ func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 		node := s.on(t)
 		pod := podWithTools("web", v1.PullIfNotPresent)
 		node.Apply(pod)
-		time.Sleep(time.Minute)
+		pass(node, time.Minute)
 		s.mu.Lock()
 		s.here["localhost/tools:1"], s.here["localhost/none:1"], s.here["localhost/unused:1"] = "tools2", "tools", "unused"
 		s.full = true
 		s.mu.Unlock()
-		time.Sleep(time.Minute)
+		pass(node, time.Minute)
 		images := func() (ids []string) {
 			list, _ := s.ListImages(t.Context())
 			for _, i := range list {
@@ -291,10 +308,10 @@ func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 		}
 		require.Equal(t, []string{"app", "tools", "tools2"}, images())
 		node.Apply()
-		time.Sleep(time.Minute)
+		pass(node, time.Minute)
 		require.Empty(t, images())
-		require.Contains(t, s.events, "Node node Warning FreeDiskSpaceFailed")
-		require.Contains(t, s.events, "Node node Warning ImageGCFailed")
+		require.Contains(t, s.now().events, "Node node Warning FreeDiskSpaceFailed")
+		require.Contains(t, s.now().events, "Node node Warning ImageGCFailed")
 	})
 }
 
@@ -311,19 +328,18 @@ func TestImageOfAPodThatWaitsStays(t *testing.T) {
 		pod := podWithTools("web", v1.PullIfNotPresent)
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
 		node.Apply(pod)
-		time.Sleep(10 * time.Minute)
+		pass(node, 10*time.Minute)
 		node.RestartAgent()
-		time.Sleep(time.Minute)
+		pass(node, time.Minute)
 		require.Empty(t, starts(node, "c"))
-		require.Contains(t, s.here, "localhost/app:1")
+		require.Contains(t, s.now().here, "localhost/app:1")
 		s.mu.Lock()
 		s.registry["localhost/tools:1"], s.down = "tools", nil
 		s.mu.Unlock()
-		time.Sleep(10 * time.Minute)
-		node.Settle()
+		pass(node, 10*time.Minute)
 		require.Equal(t, v1.PodSucceeded, node.Status("web").Phase)
-		require.Empty(t, s.lost)
-		require.NotContains(t, s.here, "localhost/app:1")
+		require.Empty(t, s.now().lost)
+		require.NotContains(t, s.now().here, "localhost/app:1")
 	})
 }
 
@@ -333,14 +349,14 @@ func TestImagesAreLeftAloneUntilItIsKnownWhatIsToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.here["localhost/unused:1"], s.full = "unused", true
-		s.on(t, podconfig.SourceFunc(podconfig.SourceHTTP, func(ctx context.Context, _ podconfig.Sink) error {
+		node := s.on(t, podconfig.SourceFunc(podconfig.SourceHTTP, func(ctx context.Context, _ podconfig.Sink) error {
 			<-ctx.Done()
 			return nil
 		}))
-		time.Sleep(100 * time.Second)
-		require.Contains(t, s.here, "localhost/unused:1")
-		time.Sleep(time.Minute)
-		require.Empty(t, s.here)
+		pass(node, 100*time.Second)
+		require.Contains(t, s.now().here, "localhost/unused:1")
+		pass(node, time.Minute)
+		require.Empty(t, s.now().here)
 	})
 }
 
@@ -351,8 +367,7 @@ func TestImageVolumesOfARuntimeWithoutImages(t *testing.T) {
 		pod := podWithTools("web", v1.PullIfNotPresent)
 		pod.Spec.ImagePullSecrets = nil
 		node.Apply(pod)
-		time.Sleep(time.Minute)
-		node.Settle()
+		pass(node, time.Minute)
 		require.Empty(t, starts(node, "c"))
 		require.Contains(t, node.Status("web").ContainerStatuses[0].State.Waiting.Message, "the container runtime cannot mount images")
 	})
