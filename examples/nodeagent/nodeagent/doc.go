@@ -30,7 +30,12 @@
 //	housekeeping.go  what is done about pods that are over
 //	leftovers.go     and about those that only the runtime knows
 //	garbage.go       and about what pods leave while they live
-//	admission.go     what is refused
+//	admission.go     what is refused because the runtime cannot do it
+//	admit.go         and for want of room, and who has to go for whom
+//	gate.go          what is known for that; node.go of the node
+//	resize.go        who may grow in place
+//	deadline.go      and who has been here for too long
+//	runonce.go       the other way to run it: once
 //	shutdown.go      how the agent ends
 //	server.go        /healthz and /pods
 //	observer.go      what others may count
@@ -38,8 +43,8 @@
 // # Goroutines
 //
 // Run owns all of them: the loop, the workers' (one per pod call under way), the
-// tracker's two, one per source, the parts' own, and the collector's while
-// something is being removed. All have ended when Run returns. The whole agent runs in a
+// tracker's two, one per source, the parts' own, one that reads the Node, and the
+// collector's while something is being removed. All have ended when Run returns. The whole agent runs in a
 // testing/synctest bubble; see package nodetest beside this one.
 //
 // # Differences from the kubelet
@@ -53,6 +58,19 @@
 //     runtime there may be nobody else to do so.
 //   - Images of pods that wait to start are kept, not only those of containers;
 //     and all of them until it is known what is to run.
+//   - A pod that ran when the agent began is not refused for its resources, its
+//     node selector or its ports; the kubelet judges it anew. Pods that ask for
+//     something wait until it is known which those are.
+//   - The Node is read again, beside the loop, before a pod is refused for its
+//     labels or taints. An API server that does not answer holds up nobody else.
+//   - A critical pod waits for those that end for it without the loop waiting, too,
+//     and is refused with what is missing (OutOfcpu) if no room can be made.
+//   - A static pod finds the place of the one of its name that it replaces.
+//   - The active deadline of a pod ends whatever is being done for it, at once, and
+//     that of a static pod holds across restarts of the agent.
+//   - A resize in place that never fits is Infeasible, not Deferred. What a pod has
+//     meanwhile is known from its status on the API server, not from a file.
+//   - Sysctls are checked; AppArmor, devices and topology are the runtime's.
 //   - The node's object, status and lease are package nodestatus's, beside this
 //     one. Not there yet: eviction, and the kubelet's server (logs, exec, stats).
 package nodeagent
