@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !nocsi
+
 package main
 
 import (
@@ -14,9 +16,11 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
 )
 
-// tokenMaker makes tokens of service accounts; *nodeagent.Agent is one.
-type tokenMaker interface {
-	Token(ctx context.Context, r projected.TokenRequest) (projected.Token, error)
+// clusterStorage is what an API server knows of the drivers and their volumes; both
+// are nil without --csi-sockets.
+type clusterStorage struct {
+	drivers     csi.Drivers
+	attachments csi.Attachments
 }
 
 // newCSI returns the plugin for volumes of the drivers of --csi-sockets, none if
@@ -31,7 +35,7 @@ func newCSI(f flags, secrets secret.Source, member *membership, tokens func() to
 		NodeName: f.node,
 	}
 	if member != nil {
-		opts.Drivers, opts.Attachments, opts.Tokens = member.drivers, member.attachments, driverTokens(tokens)
+		opts.Drivers, opts.Attachments, opts.Tokens = member.storage.drivers, member.storage.attachments, driverTokens(tokens)
 	}
 	plugin, err := csi.New(opts)
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !noapiserver
+//go:build !noapiserver && !nocsi
 
 package main
 
@@ -36,7 +36,8 @@ func (m *membership) joinStorage(f flags, config *rest.Config, node *volumes.Nod
 	if err != nil {
 		return err
 	}
-	m.drivers, m.attachments, m.cluster.Attachments = drivers, attachments, node
+	m.storage = clusterStorage{drivers: drivers, attachments: attachments}
+	m.cluster.Attachments = node
 	m.cluster.Claims = informedClaims{drivers, m.cluster.Claims}
 	m.run = together(m.run, drivers.Run, node.Run)
 	return nil

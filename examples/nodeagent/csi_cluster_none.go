@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noapiserver && nocsi
+
+package main
+
+import (
+	"go.uber.org/zap"
+	"k8s.io/client-go/rest"
+
+	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
+)
+
+func (*membership) joinStorage(flags, *rest.Config, *volumes.Node, *zap.Logger) error {
+	return errNoCSI
+}
