@@ -62,6 +62,7 @@ func (a *Agent) reconcile() (works func(types.UID) bool) {
 	known := func(uid types.UID) bool { return works(uid) || wanted[uid] }
 	a.statuses.keep(known)
 	a.failures.keep(known)
+	a.syncer.renewals.keep(func(uid types.UID) bool { return known(uid) || !a.collector.isGone(uid) })
 	a.probes.CleanupPods(known)
 	_, staticOf := a.index.Translations()
 	a.status.RemoveOrphanedStatuses(func(uid types.UID) bool { return known(uid) || staticOf[uid] != "" })
@@ -185,10 +186,12 @@ func (c *collector) sweep(ctx context.Context, known func(types.UID) bool) {
 	}
 }
 
-// settled waits until no removal of this pod is under way.
+// settled waits until no removal of this pod is under way. What was known of it is
+// not known any more.
 func (c *collector) settled(ctx context.Context, uid types.UID) error {
 	c.mu.Lock()
 	busy := c.mu.busy[uid]
+	delete(c.mu.gone, uid)
 	c.mu.Unlock()
 	if busy == nil {
 		return nil
