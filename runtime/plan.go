@@ -83,9 +83,13 @@ func (p *planner) converge() {
 // when a newer one of its container was made.
 const KillSuperseded KillReason = "Superseded"
 
+// KillUnwanted is the reason to kill a container that the pod does not have: a
+// static pod with a UID of its own was edited while no agent ran.
+const KillUnwanted KillReason = "Unwanted"
+
 // planSuperseded kills every instance that runs beside the one that the plan
-// goes by, so that nothing runs twice. The kubelet never looks at such
-// instances again.
+// goes by, so that nothing runs twice, and what the pod does not have. The kubelet
+// never looks at such instances again.
 func (p *planner) planSuperseded() {
 	for i := range p.status.Containers {
 		st := &p.status.Containers[i]
@@ -94,7 +98,9 @@ func (p *planner) planSuperseded() {
 		}
 		ref, ok := Find(p.pod, st.Name)
 		switch {
-		case !ok || ref.Group == GroupEphemeral:
+		case !ok:
+			p.kill(st, KillUnwanted, "the pod has no such container any more")
+		case ref.Group == GroupEphemeral:
 		case ref.Group == GroupInit && st == p.status.Active(st.Name):
 		case ref.Group == GroupRegular && st == p.status.Latest(st.Name):
 		default:

@@ -91,8 +91,11 @@ func TestPlanKillsSuperseded(t *testing.T) {
 			want: []string{"kill i (i-0)" + why, "start initContainers[0] i: first start"}},
 		{name: "a sidecar beside itself", pod: []string{"side s", "main a"}, status: []string{"sandbox s", "a running", "s running", "s running"},
 			want: []string{"kill s (s-0)" + why}},
-		{name: "not what is in no list, nor ephemeral ones", pod: []string{"main a", "debug d"},
-			status: []string{"sandbox s", "a running", "d running", "d running", "gone running", "gone running"}, want: nothing},
+		{name: "not ephemeral ones", pod: []string{"main a", "debug d"},
+			status: []string{"sandbox s", "a running", "d running", "d running"}, want: nothing},
+		{name: "and what the pod does not have any more", pod: []string{"main a"},
+			status: []string{"sandbox s", "a running", "gone running", "other exited 1"},
+			want: []string{"kill gone (gone-0): the pod has no such container any more"}},
 	})
 }
 
