@@ -26,6 +26,12 @@ func (n *Node) crash(chance *rand.Rand) {
 	if l == nil {
 		return
 	}
+	n.abandon(l, chance)
+	n.Settle()
+}
+
+// abandon is what a crash is to an agent.
+func (n *Node) abandon(l *life, chance *rand.Rand) {
 	l.lease.revoke(chance)
 	// Its sources have failed now, so that it does not even try to stop its pods.
 	n.life = nil
@@ -38,7 +44,6 @@ func (n *Node) crash(chance *rand.Rand) {
 			n.history.say(fmt.Sprintf("the crashed agent ended with: %v", err))
 		}
 	})
-	n.Settle()
 }
 
 // Effect tells whether a call takes effect.

@@ -11,20 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
 // History is what happened on a node, as seen from outside of its agents. Times
 // are since the node's World was made. Each list is in order; what happened at the
 // same instant is in no order between lists.
 type History struct {
-	Calls    fake.Journal  // the runtime's journal
-	Told     []Told        // what sources told agents
-	Statuses []Published   // what agents published
-	Volumes  []VolumeEvent // what was done with volumes of VolumeDriver
-	Events   []Event       // events about pods
-	Marks    []Mark        // what happened to agents
-	Overlaps error         // World.NoOverlap
-	Taken    time.Duration // when this was taken
+	Calls    fake.Journal       // the runtime's journal
+	Told     []Told             // what sources told agents
+	Statuses []Published        // what agents published
+	Volumes  []VolumeEvent      // what was done with volumes of VolumeDriver
+	Events   []Event            // events about pods
+	Requests statustest.Journal // of the API server
+	Marks    []Mark             // what happened to agents
+	Overlaps error              // World.NoOverlap
+	Taken    time.Duration      // when this was taken
 }
 
 // Told is all that a source had to say at a time; the agent has heard it.
@@ -75,6 +77,9 @@ func (n *Node) History() History {
 	h := n.history.snapshot()
 	h.Calls, h.Overlaps, h.Taken = n.World.Journal(), n.World.NoOverlap(""), n.World.Now()
 	h.Volumes = n.disk.events()
+	if n.opts.API != nil {
+		h.Requests = n.opts.API.Journal()
+	}
 	return h
 }
 

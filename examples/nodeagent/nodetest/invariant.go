@@ -71,6 +71,7 @@ type instance struct {
 // span is a time in which a source wants a pod, as its agent was told.
 type span struct {
 	from, to time.Duration // to: when it was told otherwise; the end of time if never
+	last     time.Duration // when it was told so for the last time
 	hash     string        // of the manifest
 	static   bool
 }
@@ -131,11 +132,12 @@ func (c *checker) readTold() {
 			hash := pod.Annotations[podconfig.AnnotationHash]
 			spans := c.wanted[pod.UID]
 			if last := len(spans) - 1; before[pod.UID] && spans[last].hash == hash {
+				spans[last].last = t.At
 				continue
 			} else if before[pod.UID] {
 				spans[last].to = t.At
 			}
-			c.wanted[pod.UID] = append(spans, span{t.At, forever, hash, t.Source != podconfig.SourceAPI})
+			c.wanted[pod.UID] = append(spans, span{t.At, forever, t.At, hash, t.Source != podconfig.SourceAPI})
 		}
 		for uid := range before {
 			if spans := c.wanted[uid]; !now[uid] && spans[len(spans)-1].to == forever {
@@ -204,7 +206,7 @@ func (c *checker) unwantedStarts() {
 // not start before what ran then has ended. An agent that is newer than that knows
 // nothing of it, and takes over what it finds.
 func (c *checker) cameBack(i *instance, before, now span) {
-	if !now.static || i.called <= now.from || c.agentBetween(before.to, i.called) {
+	if !now.static || i.called <= now.from || c.agentBetween(before.last, i.called) {
 		return
 	}
 	for _, old := range c.instances {

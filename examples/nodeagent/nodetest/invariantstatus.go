@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager"
 )
 
 // What is judged by the statuses that agents published.
@@ -77,14 +79,24 @@ func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 }
 
 // forgotten: a static pod's end is on record in the runtime alone. Where records
-// are lost, another agent cannot know of it, and the same for a pod of an API server
-// whose agent died before it could tell. An agent that stops its pods when it ends
+// are lost, another agent cannot know of it. That of a pod of an API server another
+// agent may not know of until it has read the records, if that server was never told. An agent that stops its pods when it ends
 // means to start them again.
 func (c *checker) forgotten(pod *v1.Pod, ended Published, at time.Duration) bool {
 	if !c.agentBetween(ended.At, at) {
 		return false
 	}
-	return ended.Status.Reason == "Terminated" || c.lostRecords(pod.UID, at)
+	return ended.Status.Reason == "Terminated" || c.lostRecords(pod.UID, at) || !c.isStatic(pod.UID) && !c.arrived(ended, at)
+}
+
+// arrived: the API server was told of the end before that time.
+func (c *checker) arrived(ended Published, until time.Duration) bool {
+	for _, r := range c.h.Requests {
+		if r.Pod.UID == ended.Pod.UID && r.Request == statusmanager.RequestPatch && over(r.Phase) && r.At+r.Took <= until {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *checker) lostRecords(uid types.UID, until time.Duration) bool {
@@ -94,6 +106,23 @@ func (c *checker) lostRecords(uid types.UID, until time.Duration) bool {
 		}
 	}
 	return false
+}
+
+// initForgotten: with a new sandbox the records of init containers are removed, as by
+// the kubelet, and the agent that did it remembers their counts. Another one does not.
+func (c *checker) initForgotten(pod *v1.Pod, container string, until time.Duration) bool {
+	if !slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == container }) {
+		return false
+	}
+	sandboxes, first := 0, time.Duration(0)
+	for _, e := range c.h.Calls {
+		if e.Op == fake.OpRunSandbox && e.UID == pod.UID && e.Done && e.DoneAt <= until {
+			if sandboxes++; sandboxes == 1 {
+				first = e.DoneAt
+			}
+		}
+	}
+	return sandboxes > 1 && c.agentBetween(first, until)
 }
 
 // reported is what statuses said of instances that ended.
@@ -183,6 +212,9 @@ func (c *checker) counts() {
 					continue
 				}
 				at := place{c.lifeOf(s.Pod.UID, max(instance.called, 0)), status.Name}
+				if c.initForgotten(s.Pod, status.Name, s.At) {
+					continue
+				}
 				if status.RestartCount < highest[at] {
 					c.violate(s.At, "restart count of %s/%s goes from %d to %d", s.Pod.UID, status.Name, highest[at], status.RestartCount)
 				}

@@ -12,19 +12,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime/fake"
-	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
-
-// Journal is what happened, for people: one line each, with the virtual time since
-// the node began. What agents merely looked at is left out, unless it failed.
-func (h History) Journal() string { return h.journal(nil) }
 
 type entry struct {
 	at   time.Duration
 	text string
 }
 
-func (h History) journal(requests statustest.Journal) string {
+// Journal is what happened, for people: one line each, with the virtual time since
+// the node began. What agents merely looked at is left out, unless it failed.
+func (h History) Journal() string {
 	var all []entry
 	add := func(at time.Duration, format string, args ...any) {
 		all = append(all, entry{at, fmt.Sprintf(format, args...)})
@@ -51,7 +48,7 @@ func (h History) journal(requests statustest.Journal) string {
 	for _, s := range h.Statuses {
 		add(s.At, "  status of %s", statusLine(s))
 	}
-	for _, r := range requests {
+	for _, r := range h.Requests {
 		add(r.At, "  API:%s", strings.TrimLeft(r.String()[min(10, len(r.String())):], " "))
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
@@ -111,4 +108,4 @@ func statusLine(s Published) string {
 }
 
 // journal is all that happened to the player's node.
-func (p *player) journal() string { return p.node.History().journal(p.server.Journal()) }
+func (p *player) journal() string { return p.node.History().Journal() }

@@ -27,6 +27,7 @@ func TestMatrix(t *testing.T) {
 			for seed := *firstSeed + part; seed < *firstSeed+uint64(*schedules); seed += parts {
 				script := nodetest.Schedule(seed)
 				if r := play(t, script); r.Err != nil {
+					fmt.Fprintf(os.Stderr, "seed %d fails: %.300v\n", seed, r.Err)
 					report(t, seed, script, r)
 				}
 			}

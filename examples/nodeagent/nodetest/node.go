@@ -38,6 +38,8 @@ type Options struct {
 	// share: its pods that are bound to the node run beside those of Apply, and
 	// their statuses go there. See Bind.
 	API *statustest.Server
+	// StopTimeout is how long an agent may take to stop. Defaults to a day.
+	StopTimeout time.Duration
 	// VolumeLatency is how long it takes to set up or tear down a volume of
 	// VolumeDriver. Defaults to no time at all.
 	VolumeLatency time.Duration
@@ -97,6 +99,9 @@ func newNode(opts Options, root string) (*Node, error) {
 	n := &Node{opts: opts, World: opts.World, root: root}
 	if n.opts.Source == "" {
 		n.opts.Source = podconfig.SourceFile
+	}
+	if n.opts.StopTimeout == 0 {
+		n.opts.StopTimeout = 24 * time.Hour
 	}
 	if n.World == nil {
 		var err error
@@ -180,25 +185,29 @@ func (n *Node) agentOptions(l *lease) (nodeagent.Options, error) {
 }
 
 // StopAgent ends the agent, if there is one, and waits until it has done what
-// Options.OnShutdown says.
+// Options.OnShutdown says. One that does not end within Options.StopTimeout
+// crashes, as by the kill of a service manager.
 func (n *Node) StopAgent() {
 	l := n.life
 	if l == nil {
 		return
 	}
-	n.life = nil
 	l.lease.resume()
 	l.lease.set(nil)
 	l.cancel()
-	err := <-l.done
-	if l.lease.isDead() {
-		err = nil // a trap that was set for it
+	timer := time.NewTimer(n.opts.StopTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-l.done:
+		n.life = nil
+		if err != nil && !l.lease.isDead() {
+			n.errorf("the agent ended with: %v", err)
+		}
+		l.lease.calls.Wait()
+		n.history.mark(MarkAgentStopped)
+	case <-timer.C:
+		n.abandon(l, nil)
 	}
-	if err != nil {
-		n.errorf("the agent ended with: %v", err)
-	}
-	l.lease.calls.Wait()
-	n.history.mark(MarkAgentStopped)
 }
 
 // RestartAgent ends the agent as it stands, calls under way included, and starts

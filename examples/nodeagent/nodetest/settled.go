@@ -202,6 +202,9 @@ func initPast(pod *v1.Pod, i int, truth *runtime.PodStatus) bool {
 // tried: the container runs, was tried lately, or has no reason to run.
 func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, always bool) error {
 	active := truth.Active(c.Name)
+	if latest := truth.Latest(c.Name); !always && latest != nil && latest.State == runtime.StateExited {
+		active = latest // what is done is done, in whatever sandbox
+	}
 	switch {
 	case active == nil:
 	case active.State == runtime.StateRunning || active.State == runtime.StateUnknown:
