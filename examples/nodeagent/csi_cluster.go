@@ -6,9 +6,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -61,17 +59,4 @@ func (c informedClaims) Resolve(ctx context.Context, pod *v1.Pod, volume v1.Volu
 		return volumemanager.Spec{}, volumemanager.Transient(err)
 	}
 	return c.claims.Resolve(ctx, pod, volume)
-}
-
-// together runs all until ctx ends.
-func together(runs ...func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var wg sync.WaitGroup
-		errs := make([]error, len(runs))
-		for i, run := range runs {
-			wg.Go(func() { errs[i] = run(ctx) })
-		}
-		wg.Wait()
-		return errors.Join(errs...)
-	}
 }

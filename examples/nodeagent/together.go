@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noapiserver
+
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// together runs all until ctx ends.
+func together(runs ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var wg sync.WaitGroup
+		errs := make([]error, len(runs))
+		for i, run := range runs {
+			wg.Go(func() { errs[i] = run(ctx) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	}
+}
