@@ -62,16 +62,16 @@ func (l *ledger) sampledPod(s sample, name string, g *generation, st *v1.PodStat
 	}
 	for _, list := range [][]v1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
 		for i := range list {
-			l.sampledContainer(what, g, &list[i])
+			l.sampledContainer(s.ended, what, g, &list[i])
 		}
 	}
 }
 
-func (l *ledger) sampledContainer(pod string, g *generation, st *v1.ContainerStatus) {
+func (l *ledger) sampledContainer(at time.Time, pod string, g *generation, st *v1.ContainerStatus) {
 	c, what := g.of(st.Name), pod+"/"+st.Name
 	for _, t := range []*v1.ContainerStateTerminated{st.LastTerminationState.Terminated, st.State.Terminated} {
-		if t != nil && t.ContainerID != "" {
-			l.reported(what, g, c, t)
+		if t != nil && t.ContainerID != "" && !l.outOfSight(at, t) {
+			l.reported(what, c, t)
 		}
 	}
 	if g.bounced { // what has the same UID may have been another pod
@@ -95,9 +95,21 @@ func short(id string) string {
 	return id[:min(len(id), 12)]
 }
 
+// outOfSight reports whether an end is none but that containerd, which was killed
+// a moment ago, says of the container that its state is unknown: containerd 1.6
+// does, until it is told to stop it. The agent then says what a kubelet says, and
+// the truth when containerd does.
+func (l *ledger) outOfSight(at time.Time, t *v1.ContainerStateTerminated) bool {
+	if t.Reason != "ContainerStatusUnknown" || !within(l.disturbed, at) && !within(l.disturbed, at.Add(-5*time.Second)) {
+		return false
+	}
+	l.except("a look at a container whose state containerd does not know after its crash")
+	return true
+}
+
 // reported checks that the end of an instance is said once, the same whenever it
 // is said, and true.
-func (l *ledger) reported(what string, g *generation, c *containers, t *v1.ContainerStateTerminated) {
+func (l *ledger) reported(what string, c *containers, t *v1.ContainerStateTerminated) {
 	id := short(t.ContainerID)
 	known, ok := c.ended[id]
 	if ok && known.ExitCode == t.ExitCode && known.Message == t.Message && known.FinishedAt.Equal(&t.FinishedAt) {
