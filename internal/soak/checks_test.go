@@ -4,6 +4,7 @@ package soak
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -216,4 +217,26 @@ func TestWhatIsUnsettledIsSeen(t *testing.T) {
 			assert.Contains(t, wrong[0], c.want)
 		})
 	}
+}
+
+// TestFollowerReadsWholeRecords: a line that is being written is left for later.
+func TestFollowerReadsWholeRecords(t *testing.T) {
+	folder := Folder(t.TempDir())
+	f := &follower{path: folder.Records()}
+	defer f.close()
+	got, err := f.read()
+	require.NoError(t, err)
+	require.Empty(t, got, "there is no file yet")
+	want := Record{At: time.Unix(1, 0).UTC(), Event: Ended, Pod: "p", Generation: 2, Container: "c", Instance: "i", Code: 3}
+	require.NoError(t, folder.Write(want))
+	text, err := os.ReadFile(folder.Records())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(folder.Records(), append(text, text[:20]...), 0o644))
+	got, err = f.read()
+	require.NoError(t, err)
+	require.Equal(t, []Record{want}, got)
+	require.NoError(t, os.WriteFile(folder.Records(), append(text, text...), 0o644))
+	got, err = f.read()
+	require.NoError(t, err)
+	require.Equal(t, []Record{want}, got)
 }

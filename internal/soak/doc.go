@@ -34,6 +34,24 @@
 //  7. Nothing is leaked at the end: containers, sandboxes, shims, processes,
 //     mounts, cgroups, addresses, folders.
 //
+// # What is excused
+//
+// What containerd and runc do when they are killed nobody who speaks CRI can mend.
+// It is told apart as narrowly as it can be, counted, and said at the end of a run:
+//
+//   - An exit code that became 255 or 137 while containerd was away, or with the
+//     shim that waited for it.
+//   - A start that was under way when the agent was killed, and that containerd
+//     finishes for nobody; it may come after its pod is gone.
+//   - A container whose state containerd 1.6 calls unknown after a crash: the
+//     agent says so for a moment, as a kubelet does, and then the truth.
+//   - The empty cgroup of a container whose creation was cut short: runc dies
+//     between making it and noting that there is a container.
+//
+// Of instances that were killed before they could say anything only the number is
+// known. And the last end of a sidecar is not asked for where its record went with
+// its sandbox and the agent is another one since; it must have been told before.
+//
 // # Seeds
 //
 // The seed decides which manifests, edits and faults there are, in which order
