@@ -63,6 +63,19 @@ func (f *followed) set(items runtime.Object, away error) {
 	f.items, f.away = items, away
 }
 
+func (f *followed) listed() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lists
+}
+
+// watching is the last watch.
+func (f *followed) watching() *watch.RaceFreeFakeWatcher {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.watch
+}
+
 // run runs it until the test's bubble ends.
 func run(t *testing.T, do func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +112,7 @@ func TestDriversAreFollowed(t *testing.T) {
 		require.ErrorIs(t, d.Await(soon), context.DeadlineExceeded)
 		assert.False(t, has("a"))
 		assert.Equal(t, 1, logs.Len(), "said once in an hour: %v", logs.All())
-		assert.Less(t, f.lists, 720, "and asked for every 10 to 20 s")
+		assert.Less(t, f.listed(), 720, "and asked for every 10 to 20 s")
 
 		f.set(drivers("a", "b"), nil)
 		require.NoError(t, d.Await(t.Context()))
@@ -107,21 +120,21 @@ func TestDriversAreFollowed(t *testing.T) {
 		assert.True(t, has("a") && has("b"))
 		assert.Equal(t, 2, logs.Len())
 
-		f.watch.Delete(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
-		f.watch.Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
+		f.watching().Delete(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		f.watching().Add(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
 		synctest.Wait()
 		assert.False(t, has("a"))
 		assert.True(t, has("c"))
 
 		f.set(drivers("d"), nil)
-		f.watch.Error(&apierrors.NewResourceExpired("gone").ErrStatus)
+		f.watching().Error(&apierrors.NewResourceExpired("gone").ErrStatus)
 		time.Sleep(4 * time.Second)
 		assert.False(t, has("b"), "what went unseen is gone")
 		assert.True(t, has("d"))
 
-		lists := f.lists
+		lists := f.listed()
 		time.Sleep(10 * time.Minute)
-		assert.Equal(t, lists, f.lists, "a watch that stands needs no list")
+		assert.Equal(t, lists, f.listed(), "a watch that stands needs no list")
 		stop()
 		assert.True(t, has("d"), "what is known is given out")
 	})
@@ -146,9 +159,9 @@ func TestNodeTellsOfChanges(t *testing.T) {
 		stop := run(t, n.Run)
 		assert.Equal(t, [][]v1.UniqueVolumeName{{"a"}}, seen, "not of other nodes")
 		changed, other := nodeNamed("n", "b"), nodeNamed("m", "x")
-		f.watch.Modify(&changed)
-		f.watch.Modify(&other)
-		f.watch.Delete(&changed)
+		f.watching().Modify(&changed)
+		f.watching().Modify(&other)
+		f.watching().Delete(&changed)
 		synctest.Wait()
 		assert.Equal(t, [][]v1.UniqueVolumeName{{"a"}, {"b"}}, seen)
 		stop()
