@@ -195,7 +195,7 @@ func TestNoPodFailsBecauseItsImageWasCollected(t *testing.T) {
 	const lanes, images = 3, 4
 	rounds := 4
 	if os.Getenv("KEELSON_E2E") == "1" {
-		rounds = 60
+		rounds = 40
 	}
 	g := newGallery(t, 400, images, 1)
 	s := newStation(t, on(g.Endpoint(), g.Instance))
