@@ -108,6 +108,12 @@ func (c *checker) lostRecords(uid types.UID, until time.Duration) bool {
 	return false
 }
 
+// lostTrack: an instance whose state is unknown is published as ended and its restart
+// counted before it is made, as by the kubelet; only who has published that knows.
+func (c *checker) lostTrack(uid types.UID, until time.Duration) bool {
+	return slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool { return e.Op == fake.OpLostTrack && e.UID == uid && e.At <= until })
+}
+
 // initForgotten: with a new sandbox the records of init containers are removed, as by
 // the kubelet, and the agent that did it remembers their counts. Another one does not.
 func (c *checker) initForgotten(pod *v1.Pod, container string, until time.Duration) bool {
@@ -199,8 +205,8 @@ func (c *checker) counts() {
 	highest := make(map[place]int32)
 	counted := make(map[place]map[int32]string)
 	for _, s := range c.h.Statuses {
-		if c.lostRecords(s.Pod.UID, s.At) {
-			continue // a new agent counts anew
+		if c.lostRecords(s.Pod.UID, s.At) || c.lostTrack(s.Pod.UID, s.At) {
+			continue // what was counted ahead, or is forgotten, another agent counts anew
 		}
 		for _, list := range [][]v1.ContainerStatus{s.Status.InitContainerStatuses, s.Status.ContainerStatuses} {
 			for i := range list {

@@ -120,7 +120,10 @@ func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	if stored == nil {
 		return nil
 	}
-	if stored.Status.Phase != status.Phase {
+	// After a reboot init comes first and the pod is Pending; on the API server no phase
+	// goes back from Running (package statusmanager).
+	waits := stored.Status.Phase == v1.PodRunning && status.Phase == v1.PodPending
+	if stored.Status.Phase != status.Phase && !waits {
 		return fmt.Errorf("the API server has phase %q, the agent %q", stored.Status.Phase, status.Phase)
 	}
 	if over(status.Phase) {
