@@ -45,8 +45,11 @@
 //     finishes for nobody; it may come after its pod is gone.
 //   - A container whose state containerd 1.6 calls unknown after a crash: the
 //     agent says so for a moment, as a kubelet does, and then the truth.
-//   - The empty cgroup of a container whose creation was cut short: runc dies
-//     between making it and noting that there is a container.
+//   - The cgroup of a container whose creation was cut short: runc dies between
+//     making it and noting that there is a container. And the shim, with the
+//     sandbox process and the network namespace, of a sandbox that was being made
+//     when containerd was killed: it says that it has removed such a sandbox, and
+//     has not.
 //
 // Of instances that were killed before they could say anything only the number is
 // known. And the last end of a sidecar is not asked for where its record went with

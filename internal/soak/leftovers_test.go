@@ -3,10 +3,11 @@
 package soak
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -20,9 +21,11 @@ func (w *world) leftovers(v *view) (left []string) {
 	for _, c := range v.containers {
 		left = append(left, "container "+c.GetId()+" "+c.GetMetadata().GetName())
 	}
-	pids := w.engine.c.PIDs()
-	if len(pids.Shims)+len(pids.Containers) > 0 {
-		left = append(left, fmt.Sprintf("processes: shims %v, in containers %v", pids.Shims, pids.Containers))
+	cut := w.engine.cutShort()
+	for _, pid := range slices.Concat(w.engine.c.PIDs().Shims, w.engine.c.PIDs().Containers) {
+		if id := idOfProcess(pid); !cut.has(id) {
+			left = append(left, fmt.Sprintf("process %d of %s", pid, id))
+		}
 	}
 	for p, pids := range w.processes() {
 		left = append(left, fmt.Sprintf("processes %v of %v", pids, p))
@@ -36,10 +39,12 @@ func (w *world) leftovers(v *view) (left []string) {
 		left = append(left, paths...)
 	}
 	left = append(left, mountsBelow(w.T, w.dir)...)
-	left = append(left, mountsBelow(w.T, w.engine.dir())...)
+	if mounts := mountsBelow(w.T, w.engine.dir()); len(mounts) > cut.sandboxes || slices.ContainsFunc(mounts, isNoNetwork) {
+		left = append(left, mounts...)
+	}
 	for id := range w.idsSeen() {
-		if dirs := cgroupsOf(id); len(dirs) > 0 && !w.excusable(id, dirs) {
-			left = append(left, dirs...)
+		if !cut.has(id) {
+			left = append(left, cgroupsOf(id)...)
 		}
 	}
 	return left
@@ -54,41 +59,72 @@ func cgroupsOf(id string) (dirs []string) {
 	return dirs
 }
 
-// excusable reports whether cgroups are what runc leaves when it is killed in the
-// middle of a creation, by a shim whose call was cut short as its caller died: it
-// has made the cgroup and not yet noted that there is a container, so that its
-// own deletion finds nothing to delete. Nothing is in them, and nobody who speaks
-// CRI can know of them.
-func (w *world) excusable(id string, dirs []string) bool {
-	for _, dir := range dirs {
-		if procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); err != nil || len(procs) > 0 {
-			return false
+func isNoNetwork(mount string) bool { return !strings.Contains(mount, "/netns/") }
+
+// idOfProcess is the container or sandbox that a process is in, or that it is the
+// shim of.
+func idOfProcess(pid int) string {
+	for _, file := range []string{"cgroup", "cmdline"} {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if id := regexp.MustCompile("[0-9a-f]{64}").FindString(string(text)); id != "" {
+			return id
 		}
 	}
-	log, err := os.ReadFile(w.engine.log())
-	require.NoError(w, err)
-	cut := false
-	for line := range bytes.Lines(log) {
-		if !bytes.Contains(line, []byte(id)) {
-			continue
-		}
-		if bytes.Contains(line, []byte("StartContainer for")) && bytes.Contains(line, []byte("returns successfully")) {
-			return false
-		}
-		cut = cut || bytes.Contains(line, []byte("failed to read init pid file"))
-	}
-	return cut
+	return ""
 }
 
-// endCgroups removes the empty ones that were excused, and counts them.
+// cutShort is what containerd's log tells of calls that made a container or a
+// sandbox run and had no end: containerd was killed meanwhile, or their caller.
+type cutShort struct {
+	text      string
+	sandboxes int // that were begun, and neither made nor failed
+}
+
+func (e *engine) cutShort() cutShort {
+	text, err := os.ReadFile(e.log())
+	if err != nil {
+		return cutShort{}
+	}
+	c := cutShort{text: string(text)}
+	for line := range strings.Lines(c.text) {
+		switch {
+		case !strings.Contains(line, "RunPodSandbox for "):
+		case strings.Contains(line, "returns sandbox id"), strings.Contains(line, "failed"):
+			c.sandboxes--
+		default:
+			c.sandboxes++
+		}
+	}
+	return c
+}
+
+// has reports whether what has that ID never came to run, as far as anybody was
+// told. Of such a thing containerd may leave the shim with its sandbox process,
+// and the network's namespace, although it says that it has removed the sandbox;
+// and runc, killed between making a cgroup and noting that there is a container,
+// the cgroup. It is not on any list of the CRI any more, so nobody who speaks it
+// can know of it.
+func (c cutShort) has(id string) bool {
+	return id != "" &&
+		!strings.Contains(c.text, `returns sandbox id \"`+id) &&
+		!strings.Contains(c.text, `StartContainer for \"`+id+`\" returns successfully`)
+}
+
+// endCgroups removes the cgroups that were excused, and counts them and the shims;
+// containerdtest ends what is still in them.
 func (w *world) endCgroups() {
+	w.ledger.mu.Lock()
+	for range w.engine.c.PIDs().Shims {
+		w.ledger.except("a shim of a sandbox that was cut short as it was being made, left by containerd")
+	}
+	w.ledger.mu.Unlock()
 	for id := range w.idsSeen() {
 		dirs := cgroupsOf(id)
 		if len(dirs) == 0 {
 			continue
 		}
 		w.ledger.mu.Lock()
-		w.ledger.except("an empty cgroup of a container whose creation was cut short, left by runc")
+		w.ledger.except("a cgroup of what was cut short as it was being made, left by containerd or runc")
 		w.ledger.mu.Unlock()
 		for _, dir := range dirs {
 			_ = os.Remove(dir)
