@@ -48,7 +48,9 @@ func TestReadmeCode(t *testing.T) {
 	require.NoError(t, os.WriteFile(list, text, 0o600))
 	run := func(t *testing.T, name string, args ...string) {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off") // as make examples, which finds the packages built
+		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
 	}
 	t.Run("programs", func(t *testing.T) {
