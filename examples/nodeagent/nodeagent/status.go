@@ -27,14 +27,41 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 	return isOver(status.Phase)
 }
 
-// progress publishes what a sync has come to so far. That nothing runs any more may
-// be the sync's own doing, which is about to start a container with a changed spec:
-// whether the pod has run its course is said when the sync has ended.
+// progress publishes what a sync has come to so far. That a container or the whole
+// pod has run its course may be the sync's own doing, which has stopped what has a
+// changed spec and is about to start it again. An API server that is told of such an
+// end holds on to it: it is said when the sync has ended, if it is still true.
 func (s *syncer) progress(pod *v1.Pod, observed *runtime.PodStatus) {
-	if status := s.generate(pod, observed, podstatus.StageSync); !isOver(status.Phase) {
-		s.agent.statuses.set(pod, status)
-		s.agent.watchDeadline(pod, &status, podstatus.StageSync)
+	before := s.agent.statuses.get(pod)
+	status := s.generate(pod, observed, podstatus.StageSync)
+	if isOver(status.Phase) {
+		return
 	}
+	for i := range status.ContainerStatuses {
+		ended := &status.ContainerStatuses[i]
+		if ended.State.Terminated == nil || !replaced(pod, observed, ended.Name) {
+			continue
+		}
+		for j := range before.ContainerStatuses {
+			if was := &before.ContainerStatuses[j]; was.Name == ended.Name && was.ContainerID == ended.ContainerID {
+				*ended = *was.DeepCopy()
+			}
+		}
+	}
+	s.agent.statuses.set(pod, status)
+	s.agent.watchDeadline(pod, &status, podstatus.StageSync)
+}
+
+// replaced reports whether the newest instance of a regular container was made from
+// another spec than the present one.
+func replaced(pod *v1.Pod, observed *runtime.PodStatus, name string) bool {
+	newest := observed.Latest(name)
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == name {
+			return newest != nil && newest.Hash != runtime.HashCompat(c)
+		}
+	}
+	return false
 }
 
 // generate computes a pod's status.

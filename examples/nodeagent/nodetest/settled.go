@@ -75,10 +75,16 @@ func (p *player) converged(pod *v1.Pod) error {
 	if over(status.Phase) {
 		return rightlyOver(pod, status, truth)
 	}
-	if interrupted(pod, truth) {
+	if interrupted(pod, truth) || p.recordsLost(pod.UID) && truth.Current() == nil {
 		return truthful(status, truth)
 	}
 	return errors.Join(p.works(pod, truth), truthful(status, truth))
+}
+
+// recordsLost: somebody removed records of the pod. Without a sandbox nobody can tell
+// then what of it has run.
+func (p *player) recordsLost(uid types.UID) bool {
+	return slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool { return e.Op == fake.OpLostRecords && e.UID == uid })
 }
 
 // interrupted: some containers of a pod that is never restarted had run, and others
