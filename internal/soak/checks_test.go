@@ -90,8 +90,22 @@ func TestViolationsAreSeen(t *testing.T) {
 			t.remove("p", t.at(6))
 			t.shows(7)
 		}, ""},
-		"two instances":             {func(t *tale) { t.says(1, 1, a, Started, 0); t.says(1, 1, a, Doubled, 0) }, "DOUBLED"},
-		"a volume is lost":          {func(t *tale) { t.says(1, 1, a, Started, 0); t.says(1, 1, a, VolumeLost, 0) }, "VOLUME-LOST"},
+		"two instances":    {func(t *tale) { t.says(1, 1, a, Started, 0); t.says(1, 1, a, Doubled, 0) }, "DOUBLED"},
+		"a volume is lost": {func(t *tale) { t.says(1, 1, a, Started, 0); t.says(1, 1, a, VolumeLost, 0) }, "VOLUME-LOST"},
+		"two instances as a shim dies": {func(t *tale) {
+			t.disturbed = []period{{t.at(1), t.at(2)}}
+			t.says(1, 1, a, Started, 0)
+			t.says(2, 1, b, Started, 0)
+			t.record(Record{At: t.at(2), Event: Doubled, Pod: "p", Generation: 1, Container: "main", Instance: b, Text: a})
+			t.shows(20, shown(1, v1.PodRunning, runs("y", 1, a, 137)))
+		}, "DOUBLED"},
+		"two instances as containerd says that there is one": {func(t *tale) {
+			t.disturbed = []period{{t.at(1), t.at(2)}}
+			t.says(1, 1, a, Started, 0)
+			t.says(2, 1, b, Started, 0)
+			t.record(Record{At: t.at(2), Event: Doubled, Pod: "p", Generation: 1, Container: "main", Instance: b, Text: a})
+			t.shows(20, shown(1, v1.PodRunning, runs("y", 1, a, 255)))
+		}, ""},
 		"a generation nobody wrote": {func(t *tale) { t.says(1, 2, a, Started, 0) }, "nobody ever wrote"},
 		"an earlier generation": {func(t *tale) {
 			t.written("web")

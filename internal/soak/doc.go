@@ -45,6 +45,8 @@
 //     finishes for nobody; it may come after its pod is gone.
 //   - A container whose state containerd 1.6 calls unknown after a crash: the
 //     agent says so for a moment, as a kubelet does, and then the truth.
+//   - A process that lives for a moment after containerd has said that it exited
+//     with 255: when a shim is killed, containerd 1.6 says so before it is true.
 //   - The cgroup of a container whose creation was cut short: runc dies between
 //     making it and noting that there is a container. And the shim, with the
 //     sandbox process and the network namespace, of a sandbox that was being made

@@ -24,6 +24,7 @@ type ledger struct {
 	disturbed  []period // when containerd could not tell how containers end
 	orphaning  []period // when a start may have been under way without an agent
 	exceptions map[string]int
+	doubts     []Record // faults of which it is not known yet whose they are
 }
 
 // period is from when to when, or open.

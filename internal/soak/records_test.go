@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -39,9 +41,49 @@ func (l *ledger) record(r Record) {
 	case r.Event == Saw:
 		i.version = r.Code
 	}
-	if r.Event.IsFault() {
+	switch {
+	case !r.Event.IsFault():
+	case within(l.disturbed, r.At) || within(l.disturbed, r.At.Add(-doubtful)):
+		l.doubts = append(l.doubts, r)
+	default:
 		l.violate("%s", r)
 	}
+}
+
+// doubtful is how long after a shim was killed containerd may still be about to
+// end what was in it, and how long the agent has to tell of it.
+const doubtful = 5 * time.Second
+
+// resolve decides about faults that came when containerd was disturbed. When a
+// shim is killed, containerd 1.6 says that its containers have exited with 255
+// before it kills their processes; who believes it takes volumes away from a
+// process, or starts a second one, for a moment. It is a violation unless that
+// was said of the instance that had ended.
+func (l *ledger) resolve(now time.Time) {
+	l.doubts = slices.DeleteFunc(l.doubts, func(r Record) bool {
+		of := r.Instance
+		if r.Event == Doubled {
+			of = r.Text // whoever had the lock
+		}
+		if i := l.instances[of]; i != nil && l.wasEndedWith255(i.start) {
+			l.except("a process that ran for a moment after containerd said that it had exited, when its shim was killed")
+			return true
+		}
+		if now.Sub(r.At) < 2*doubtful {
+			return false
+		}
+		l.violate("%s", r)
+		return true
+	})
+}
+
+func (l *ledger) wasEndedWith255(r Record) bool {
+	for _, t := range l.book(r.Pod).generation(r.Generation).of(r.Container).ended {
+		if instanceOf(t.Message) == r.Instance && t.ExitCode == 255 {
+			return true
+		}
+	}
+	return false
 }
 
 // started checks what an instance's start says about all that was before.

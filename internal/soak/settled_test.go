@@ -35,6 +35,9 @@ type process struct {
 func (l *ledger) unsettled(v *view) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, r := range l.doubts {
+		wrong = append(wrong, "in doubt: "+r.String())
+	}
 	for _, name := range l.names() {
 		b := l.pods[name]
 		var shown []*v1.Pod

@@ -39,6 +39,7 @@ func (l *ledger) sampled(s sample) {
 		}
 		l.sampledPod(s, name, g, &pod.Status)
 	}
+	l.resolve(s.ended)
 	for name, b := range l.pods {
 		if !b.wanted && b.gone.IsZero() && !shown[name] && s.began.After(b.changed) {
 			b.gone = s.ended
