@@ -15,7 +15,16 @@ TAGS := grpcnotrace
 # Version stamping fails where git does not work; then build without it.
 VCS  := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 
-CROSS   := linux/arm64 linux/arm darwin/arm64
+CROSS   := linux/amd64 linux/arm64 linux/arm darwin/arm64
+# The node agent without what a small node has no use for: an API server, metrics,
+# CSI drivers, profiles, and HTTP/2 to probes and manifest URLs.
+EDGE_TAGS := $(TAGS),noapiserver,nometrics,nocsi,noprofiling
+# Nobody calls most of what is generated code, or comes with the API's types: it need
+# not be inlined. HTTP/2 is the standard library's own tag.
+EDGE_FLAGS = -trimpath -tags $(EDGE_TAGS),nethttpomithttp2 -ldflags '-s -w -funcalign=16' \
+	$(foreach pkg,k8s.io/api/core/v1 k8s.io/apimachinery/pkg/apis/meta/v1 github.com/json-iterator/go github.com/fxamacker/cbor/v2,-gcflags=$(pkg)=-l)
+EDGE      ?= amd64 arm64 arm
+EDGE_MAX  := 20000000
 FUZZ    ?= 5
 COUNT   ?= 1
 BENCH   ?= .
@@ -61,13 +70,17 @@ arrows: ## the import graph, the source rules, the code in README.md
 docs: ## docs/podspec.md written anew, by asking the code
 	$(GO) test -vet=off -count=1 -run='^TestPodSpecTable$$' ./examples/nodeagent/podspec -rewrite
 
-examples: ## every example program links
+examples: ## every example program links, and the edge binary is small
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -buildvcs=false -o "$$dir/" ./examples/...; ls "$$dir"
+	@$(MAKE) edge EDGE=amd64
 
 cross: ## everything compiles for other systems, without cgo
 	@for target in $(CROSS); do echo "$$target"; \
 		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -tags $(TAGS) -buildvcs=false ./...; \
+		for tags in $(TAGS),noapiserver $(TAGS),nocsi $(EDGE_TAGS); do \
+			CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -tags $$tags -buildvcs=false ./examples/nodeagent/...; \
+		done; \
 	done
 
 fuzz: ## every fuzz target for FUZZ seconds (5)
@@ -89,6 +102,14 @@ cc:
 
 build: ## bin/nodeagent: one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -buildvcs=$(VCS) -o bin/nodeagent ./examples/nodeagent
+
+edge: ## bin/nodeagent-edge-*: the node agent for small nodes, 20 MB at most on amd64; EDGE="amd64 arm64 arm"
+	@for arch in $(EDGE); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(EDGE_FLAGS) -buildvcs=$(VCS) -o bin/nodeagent-edge-$$arch ./examples/nodeagent; \
+		size=$$(stat -c %s bin/nodeagent-edge-$$arch 2>/dev/null || stat -f %z bin/nodeagent-edge-$$arch); \
+		awk -v arch=$$arch -v size=$$size 'BEGIN { printf "edge binary, linux/%-5s %5.1f MB\n", arch, size / 1e6 }'; \
+		if [ "$$arch" = amd64 ] && [ "$$size" -gt $(EDGE_MAX) ]; then echo "that is more than 20 MB: what came in that a small node has no use for?" >&2; exit 1; fi; \
+	done
 
 e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd (as root, on Linux; a cold build takes ten minutes)
 	@dir=$$(e2e/containerd.sh); api=$$(e2e/kubernetes.sh); \
