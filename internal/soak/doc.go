@@ -51,7 +51,7 @@
 //     making it and noting that there is a container. And the shim, with the
 //     sandbox process and the network namespace, of a sandbox that was being made
 //     when containerd was killed: it says that it has removed such a sandbox, and
-//     has not.
+//     has not. And an empty shim that containerd took for dead.
 //
 // Of instances that were killed before they could say anything only the number is
 // known. And the last end of a sidecar is not asked for where its record went with

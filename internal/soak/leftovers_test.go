@@ -22,9 +22,15 @@ func (w *world) leftovers(v *view) (left []string) {
 		left = append(left, "container "+c.GetId()+" "+c.GetMetadata().GetName())
 	}
 	cut := w.engine.cutShort()
-	for _, pid := range slices.Concat(w.engine.c.PIDs().Shims, w.engine.c.PIDs().Containers) {
+	pids := w.engine.c.PIDs()
+	for _, pid := range pids.Containers {
 		if id := idOfProcess(pid); !cut.has(id) {
-			left = append(left, fmt.Sprintf("process %d of %s", pid, id))
+			left = append(left, fmt.Sprintf("process %d in %s", pid, id))
+		}
+	}
+	for _, pid := range pids.Shims {
+		if id := idOfProcess(pid); !cut.has(id) && !cut.lost(id) {
+			left = append(left, fmt.Sprintf("shim %d of %s", pid, id))
 		}
 	}
 	for p, pids := range w.processes() {
@@ -110,12 +116,20 @@ func (c cutShort) has(id string) bool {
 		!strings.Contains(c.text, `StartContainer for \"`+id+`\" returns successfully`)
 }
 
+// lost reports whether containerd took the shim with that ID for dead, and said
+// that the sandbox was removed. There are shims that live on with nothing in them
+// after their connection broke.
+func (c cutShort) lost(id string) bool {
+	return id != "" && strings.Contains(c.text, `msg="cleaning up dead shim" id=`+id) &&
+		strings.Contains(c.text, `RemovePodSandbox \"`+id+`\" returns successfully`)
+}
+
 // endCgroups removes the cgroups that were excused, and counts them and the shims;
 // containerdtest ends what is still in them.
 func (w *world) endCgroups() {
 	w.ledger.mu.Lock()
 	for range w.engine.c.PIDs().Shims {
-		w.ledger.except("a shim of a sandbox that was cut short as it was being made, left by containerd")
+		w.ledger.except("a shim that containerd left behind: of a sandbox that was being made, or taken for dead")
 	}
 	w.ledger.mu.Unlock()
 	for id := range w.idsSeen() {
