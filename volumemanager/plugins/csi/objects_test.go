@@ -10,6 +10,9 @@ import (
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/keelson-dev/keelson/volumemanager"
@@ -28,6 +31,26 @@ func TestTokensInSecrets(t *testing.T) {
 	r := last[*spec.NodePublishVolumeRequest](w, "NodePublishVolume")
 	assert.NotContains(t, r.GetVolumeContext(), "csi.storage.k8s.io/serviceAccount.tokens")
 	assert.Contains(t, r.GetSecrets()["csi.storage.k8s.io/serviceAccount.tokens"], "token of pod for vault")
+}
+
+// TestTokensReachNoError: not as they were given, and not one by one.
+func TestTokensReachNoError(t *testing.T) {
+	for _, inSecrets := range []bool{false, true} {
+		o := withDriver(storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}, ServiceAccountTokenInSecrets: &inSecrets})
+		o.Tokens = tokens{}
+		echo := func(method string, r proto.Message) error {
+			p, ok := r.(*spec.NodePublishVolumeRequest)
+			if !ok {
+				return nil
+			}
+			text := p.GetVolumeContext()["csi.storage.k8s.io/serviceAccount.tokens"] + p.GetSecrets()["csi.storage.k8s.io/serviceAccount.tokens"]
+			return status.Error(codes.Internal, "cannot use "+text+", that is token of pod for vault")
+		}
+		w := newWorld(t, csitest.Options{Fault: echo}, o)
+		_, err := w.up(w.mount(pv(nil)))
+		require.ErrorContains(t, err, "cannot use")
+		assert.NotContains(t, err.Error(), "token of pod")
+	}
 }
 
 // late are CSIDriver objects that are not known yet.

@@ -4,6 +4,7 @@ package csi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -178,12 +179,26 @@ func (p *Plugin) callPublish(ctx context.Context, n *node, v volume, m volumeman
 		r.StagingTargetPath = m.DeviceDir
 	}
 	_, err := n.NodePublishVolume(ctx, r)
-	hidden := maps.Clone(r.Secrets)
-	if text, ok := r.VolumeContext[keyTokens]; ok {
-		hidden = map[string]string{keyTokens: text}
-		maps.Copy(hidden, r.Secrets)
+	return judge("NodePublishVolume", err, hiddenIn(r))
+}
+
+// hiddenIn is what no error may repeat of a request: secrets and tokens, all together and each.
+func hiddenIn(r *csi.NodePublishVolumeRequest) map[string]string {
+	hidden := map[string]string{}
+	maps.Copy(hidden, r.Secrets)
+	for _, text := range []string{r.VolumeContext[keyTokens], r.Secrets[keyTokens]} {
+		var tokens map[string]struct {
+			Token string `json:"token"`
+		}
+		if json.Unmarshal([]byte(text), &tokens) != nil {
+			continue // there are none
+		}
+		hidden[keyTokens] = text
+		for audience, t := range tokens {
+			hidden[keyTokens+"/"+audience] = t.Token
+		}
 	}
-	return judge("NodePublishVolume", err, hidden)
+	return hidden
 }
 
 // undoPublish removes what a publish that came to nothing has left. If it cannot, it is not known to be nothing.
