@@ -28,16 +28,18 @@ func main() {
 	rounds := flag.Int("rounds", 10, "how often what is quick is measured; the median counts")
 	idle := flag.Duration("idle", time.Minute, "for how long idle CPU is measured")
 	trace := flag.Bool("trace", false, "only start many pods, and say where the time goes")
+	fill := flag.Int("fill", 0, "only start so many pods, and measure what the agent needs for them when idle; 250 is the goal")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *agent, flag.Args(), *pods, *rounds, *idle, *trace); err != nil {
+	err := run(ctx, *agent, flag.Args(), *pods, *rounds, *fill, *idle, *trace)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchnode:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, agentPath string, flags []string, pods, rounds int, idle time.Duration, trace bool) (err error) {
+func run(ctx context.Context, agentPath string, flags []string, pods, rounds, fill int, idle time.Duration, trace bool) (err error) {
 	agentPath, err = filepath.Abs(agentPath)
 	if err != nil {
 		return err
@@ -61,12 +63,18 @@ func run(ctx context.Context, agentPath string, flags []string, pods, rounds int
 	if trace {
 		return traceMany(ctx, containerd, dir, agentPath, flags, pods)
 	}
+	if fill > 0 {
+		pods = fill
+	}
 	fmt.Printf("%-46s %12s %12s %9s  %s\n", "", "floor", "keelson", "ratio", "goal")
 	floor := &floor{runtime: containerd.Runtime, dir: dir}
 	node := &node{endpoint: containerd.Endpoint(), dir: dir, path: agentPath, flags: flags}
 	defer node.kill()
 	if err := node.start(ctx); err != nil {
 		return err
+	}
+	if fill > 0 {
+		return fillNode(ctx, node, fill, idle)
 	}
 	for _, m := range []measurement{
 		onePod(rounds), restartOne(rounds), removeOne(rounds), manyPods(pods),
@@ -75,7 +83,7 @@ func run(ctx context.Context, agentPath string, flags []string, pods, rounds int
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	if err := idleNode(ctx, node, pods, idle); err != nil {
+	if err := idleNode(ctx, node, pods, idle, idleGoals{"≤ 0.3 %", "≤ 40 MiB"}); err != nil {
 		return err
 	}
 	if err := restartAgent(ctx, node, rounds); err != nil {
