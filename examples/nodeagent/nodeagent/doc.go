@@ -36,7 +36,7 @@
 //	resize.go        who may grow in place
 //	deadline.go      and who has been here for too long
 //	runonce.go       the other way to run it: once
-//	shutdown.go      how the agent ends
+//	shutdown.go      how the agent ends; shutdowngrace.go in which order, and when
 //	server.go        /healthz and /pods
 //	observer.go      what others may count
 //
@@ -55,7 +55,11 @@
 //     a set of dirty pods that cannot overflow.
 //   - A pod that left its source is stopped although another source is silent.
 //   - The end of the agent can stop its pods (StopPods), because on the process
-//     runtime there may be nobody else to do so.
+//     runtime there may be nobody else to do so. It is the end of Run's context that
+//     begins this, not an inhibitor lock of logind. With ShutdownClasses it is the
+//     kubelet's graceful node shutdown, but that a pod that does not listen is killed
+//     a second before its class's time is over, and the priority of a static pod is
+//     that of its class's name.
 //   - Images of pods that wait to start are kept, not only those of containers;
 //     and all of them until it is known what is to run.
 //   - A pod that ran when the agent began is not refused for its resources, its
