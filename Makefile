@@ -34,7 +34,7 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt tidy vet lint arrows examples cross fuzz race
 
-.PHONY: help test deps docs $(STEPS) unit build e2e soak bench-node bench benchstat clean cc
+.PHONY: help test deps docs $(STEPS) unit build e2e matrix soak bench-node bench benchstat clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd (as root, on
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \
 		./runtime/cri/... ./podconfig/apiserver/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./internal/soak/...
+
+matrix: ## 100,000 random schedules of a node in virtual time, most of an hour (ARGS='-args -schedules=1000 -seed=7')
+	KEELSON_SOAK=1 $(GO) test -vet=off -count=1 -timeout=120m -run '^TestMatrix$$' ./examples/nodeagent/nodetest $(ARGS)
 
 soak: ## the node agent under faults for long: on a containerd that is killed, too (root, Linux, 10 minutes; ARGS='-soak.for 3m -soak.seed 7')
 	@dir=$$(e2e/containerd.sh); KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_SOAK=1 \
