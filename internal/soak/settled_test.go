@@ -182,7 +182,7 @@ func (l *ledger) silent() (n, starts int) {
 		for _, g := range b.generations {
 			for _, c := range g.containers {
 				starts += len(c.starts)
-				n += max(0, int(c.restarts)-len(c.starts)+1)
+				n += max(0, int(c.restarts)-max(0, len(c.starts)-1))
 			}
 		}
 	}
