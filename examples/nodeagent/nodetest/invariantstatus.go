@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
@@ -144,7 +145,7 @@ func (c *checker) reports() reported {
 						continue
 					}
 					_, id, _ := strings.Cut(t.ContainerID, "://")
-					if c.contradicts(id, t) {
+					if c.contradicts(id, t, s.At) {
 						c.violate(s.At, "%s of %s is published as ended with code %d (%s), and did with %s", id, s.Pod.UID, t.ExitCode, t.Reason, c.byID[id].detail)
 					}
 					r[id] = t
@@ -156,10 +157,12 @@ func (c *checker) reports() reported {
 }
 
 // contradicts: what is published of an end is not what happened. Of an instance
-// whose record was lost nothing is known.
-func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated) bool {
+// whose record was lost nothing is known. An agent that is newer than the end may find
+// an instance running by the API server's last word whose record has gone since, as
+// records of older instances do; it says, with the kubelet, that it does not know.
+func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time.Duration) bool {
 	i := c.byID[id]
-	if i == nil || i.recordsLost {
+	if i == nil || i.recordsLost || !i.running && t.Reason == podstatus.ReasonStatusUnknown && c.agentBetween(i.exited, at) {
 		return false
 	}
 	return i.running || i.detail != fmt.Sprintf("code %d (%s)", t.ExitCode, t.Reason)
