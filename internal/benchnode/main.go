@@ -59,12 +59,12 @@ func run(ctx context.Context, agentPath string, flags []string, pods, rounds, fi
 	}
 	defer os.RemoveAll(dir)
 
+	if fill > 0 {
+		pods = fill
+	}
 	fmt.Printf("machine: %s\ncontainerd %s, %d pods, median of %d\n\n", machine(), containerd.Version, pods, rounds)
 	if trace {
 		return traceMany(ctx, containerd, dir, agentPath, flags, pods)
-	}
-	if fill > 0 {
-		pods = fill
 	}
 	fmt.Printf("%-46s %12s %12s %9s  %s\n", "", "floor", "keelson", "ratio", "goal")
 	floor := &floor{runtime: containerd.Runtime, dir: dir}
