@@ -42,7 +42,6 @@ type generator struct {
 	script *Script
 	shapes map[string]shape // of the pods that were ever there, by name
 	names  []string
-	faulty bool
 }
 
 // shape is a pod as it was last said to be.
@@ -135,9 +134,7 @@ func (g *generator) fields() (fields string, containers []string) {
 	if g.chance(25) {
 		init := pick(g, []string{"i"}, []string{"i", "j"})
 		add("init=%s", strings.Join(init, ","))
-		for _, c := range init {
-			containers = append(containers, c)
-		}
+		containers = append(containers, init...)
 	}
 	if g.chance(20) {
 		add("sidecar=s")

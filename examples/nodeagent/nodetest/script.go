@@ -64,7 +64,7 @@ func ParseScript(name string, data []byte) (*Script, error) {
 
 // splitFiles cuts off the files, each of which follows a line "-- NAME --".
 func splitFiles(text string) (commands string, files []File) {
-	var at *string = &commands
+	at := &commands
 	for line := range strings.Lines(text) {
 		if name, ok := marker(line); ok {
 			files = append(files, File{Name: name})
