@@ -177,20 +177,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.memory, err = a.openMemory(); err != nil {
-		return err
-	}
+	a.memory = a.openMemory()
 	// Pod calls outlive ctx: a pod is stopped after it.
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	configured, stopConfig := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	var workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr, memoryErr, sourceErr error
+	var workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr, sourceErr error
 	wg.Go(func() { workersErr = a.workers.Run(work) })
 	wg.Go(func() { trackerErr = a.tracker.Run(work) })
 	wg.Go(func() { probesErr = a.probes.Run(work) })
 	wg.Go(func() { statusErr = a.status.Run(work) })
 	wg.Go(func() { volumesErr = a.volumes.run(work) })
-	wg.Go(func() { memoryErr = a.memory.run(work) })
+	wg.Go(func() { a.memory.run(work) })
 	wg.Go(func() { a.mirrors.run(work) })
 	if a.images != nil {
 		wg.Go(func() { imagesErr = a.collectImages(work) })
@@ -212,7 +210,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.deadlines.stop()
 	wg.Wait()
 	a.collector.wait()
-	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr, memoryErr); err != nil {
+	if err := errors.Join(sourceErr, workersErr, trackerErr, probesErr, statusErr, volumesErr, imagesErr); err != nil {
 		return fmt.Errorf("nodeagent: %w", err)
 	}
 	return nil

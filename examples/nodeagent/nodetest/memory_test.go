@@ -3,6 +3,7 @@
 package nodetest_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
-	"github.com/keelson-dev/keelson/podconfig/checkpoint"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
@@ -59,20 +60,22 @@ func TestUpstream133579ARestartOfTheAgentDoesNotFlapReadiness(t *testing.T) {
 func TestOnlyStaticPodsThatAreWantedAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})
-		path := filepath.Join(node.Root(), "statuses", "checkpoint")
 		remembered := func() int {
 			time.Sleep(time.Minute)
 			node.Settle()
-			pods, err := checkpoint.Read(path, 0)
+			data, err := os.ReadFile(filepath.Join(node.Root(), "ready.json"))
 			require.NoError(t, err)
-			return len(pods["statuses"])
+			var pods map[types.UID]any
+			require.NoError(t, json.Unmarshal(data, &pods))
+			return len(pods)
 		}
-		done := nodetest.Pod("done", nodetest.Container("c"))
+		done := nodetest.Pod("done", nodetest.Container("c"), slowly)
 		done.Spec.RestartPolicy = v1.RestartPolicyNever
 		node.World.Script(fake.Target{Pod: "done"}, fake.Exit(time.Second, 0))
-		node.Apply(nodetest.Pod("a", nodetest.Container("c")), nodetest.Pod("b", nodetest.Container("c")), done)
+		a, b := nodetest.Pod("a", nodetest.Container("c"), slowly), nodetest.Pod("b", nodetest.Container("c"), slowly)
+		node.Apply(a, b, done, nodetest.Pod("unprobed", nodetest.Container("c")))
 		require.Equal(t, 2, remembered())
-		node.Apply(nodetest.Pod("a", nodetest.Container("c")))
+		node.Apply(a)
 		node.RestartAgent()
 		require.Equal(t, 1, remembered())
 	})
@@ -84,8 +87,7 @@ func TestABrokenMemoryIsDoneWithout(t *testing.T) {
 		node.Apply(nodetest.Pod("a", nodetest.Container("c")))
 		time.Sleep(time.Minute)
 		node.Shutdown()
-		path := filepath.Join(node.Root(), "statuses", "checkpoint")
-		require.NoError(t, os.WriteFile(path, []byte("what"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(node.Root(), "ready.json"), []byte("what"), 0o600))
 		node.RestartAgent()
 		require.Equal(t, v1.PodRunning, node.Status("a").Phase)
 	})
