@@ -81,7 +81,7 @@ func run(f flags) error {
 	defer out.close()
 	manager := newNotifier(out.log)
 	f.once.attend(out)
-	rt, closeRuntime, err := newRuntime(f, out.log)
+	rt, closeRuntime, err := newRuntime(ctx, f, out.log)
 	if err != nil {
 		return err
 	}

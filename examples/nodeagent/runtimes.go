@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -21,7 +22,7 @@ import (
 
 // newRuntime opens what runs the containers. closeIt ends the connection to it,
 // not the containers.
-func newRuntime(f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
+func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
 	if f.endpoint == processEndpoint {
 		rt, err := process.New(process.Options{
 			Root:    filepath.Join(f.root, "process"),
@@ -31,13 +32,42 @@ func newRuntime(f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), e
 		})
 		return rt, func() {}, err
 	}
-	backend, err := cri.Dial(context.Background(), f.endpoint, cri.Options{Root: f.root, Logger: log})
+	backend, err := dial(ctx, f, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--container-runtime-endpoint: %w", err)
 	}
 	info := backend.Info()
 	log.Info("connected to the container runtime", zap.String("runtime", info.Name), zap.String("version", info.Version))
 	return backend, func() { backend.Close() }, nil
+}
+
+// dialPatience is for how long a container runtime that is not there yet is waited
+// for: at boot it may come up after the agent, and after a crash with it.
+// dialPause is the time between two looks.
+const dialPatience, dialPause = time.Minute, 500 * time.Millisecond
+
+// dial connects to the container runtime.
+func dial(ctx context.Context, f flags, log *zap.Logger) (cri.Backend, error) {
+	opts := cri.Options{Root: f.root, Logger: log}
+	backend, err := cri.Dial(ctx, f.endpoint, opts)
+	if err == nil {
+		return backend, nil
+	}
+	log.Warn("the container runtime does not answer; waiting for it", zap.Duration("atMost", dialPatience), zap.Error(err))
+	within, cancel := context.WithTimeout(ctx, dialPatience)
+	defer cancel()
+	for {
+		select {
+		case <-time.After(dialPause):
+		case <-within.Done():
+			return nil, err
+		}
+		if backend, again := cri.Dial(within, f.endpoint, opts); again == nil {
+			return backend, nil
+		} else if within.Err() == nil {
+			err = again
+		}
+	}
 }
 
 // rotateLogs bounds the containers' logs, where the runtime leaves that to the
