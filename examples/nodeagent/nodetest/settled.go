@@ -24,6 +24,28 @@ func (p *player) calm(d time.Duration) error {
 		return err
 	}
 	p.sleep(d)
+	err := p.settled(d)
+	for range secondLooks {
+		if err == nil {
+			break
+		}
+		p.sleep(beforeSecondLook)
+		err = p.settled(d)
+	}
+	return err
+}
+
+// What is published is behind what runs by the latencies of the runtime and of the API
+// server, a second each. A container that crashes for ever may do so at the moment of
+// judgement; then its back-off is five minutes, and the next looks see it at rest. What
+// is really wrong still is by then.
+const (
+	secondLooks      = 3
+	beforeSecondLook = 5 * time.Second
+)
+
+// settled judges every pod.
+func (p *player) settled(d time.Duration) error {
 	var errs []error
 	wanted := p.everyWanted()
 	for _, pod := range wanted {
