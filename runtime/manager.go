@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,6 +138,10 @@ func New(opts Options) (*Manager, error) {
 // RemovePod removes every record of a pod that is over: containers, then
 // sandboxes, and what this manager remembers of it. Logs stay. It refuses, with
 // an error naming a container, while anything of the pod may be running.
+//
+// Of a container the oldest record goes first, and of a pod the containers before
+// the sandboxes: whatever interrupts it, what is left tells of the newest instance,
+// with its restart count and its end.
 func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	status, err := m.rt.PodStatus(ctx, uid)
 	if err != nil {
@@ -146,14 +151,22 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("remove pod %s: container %s is %s", uid, running[0].Name, running[0].State)
 	}
 	var errs []error
-	for i := range status.Containers {
-		if err := gone(m.rt.RemoveContainer(ctx, status.Containers[i].ID)); err != nil {
-			errs = append(errs, fmt.Errorf("remove pod %s: container %s: %w", uid, status.Containers[i].Name, err))
+	stays := make(map[string]bool)
+	for _, c := range slices.Backward(status.Containers) {
+		if stays[c.Name] {
+			continue
+		}
+		if err := gone(m.rt.RemoveContainer(ctx, c.ID)); err != nil {
+			errs = append(errs, fmt.Errorf("remove pod %s: container %s: %w", uid, c.Name, err))
+			stays[c.Name] = true
 		}
 	}
-	for i := range status.Sandboxes {
-		if err := gone(m.rt.RemoveSandbox(ctx, status.Sandboxes[i].ID)); err != nil {
-			errs = append(errs, fmt.Errorf("remove pod %s: sandbox %s: %w", uid, status.Sandboxes[i].ID, err))
+	for _, s := range slices.Backward(status.Sandboxes) {
+		if len(stays) > 0 {
+			break // it would take its containers along
+		}
+		if err := gone(m.rt.RemoveSandbox(ctx, s.ID)); err != nil {
+			errs = append(errs, fmt.Errorf("remove pod %s: sandbox %s: %w", uid, s.ID, err))
 		}
 	}
 	m.forgetPod(uid)

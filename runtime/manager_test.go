@@ -4,6 +4,7 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -315,5 +316,44 @@ func TestRemovePodRefusesWhileSomethingRuns(t *testing.T) {
 		require.NoError(n, err)
 		require.Empty(n, pods)
 		require.NoError(n, n.manager.RemovePod(n.Context(), pod.UID), "twice is fine")
+	})
+}
+
+// Whatever interrupts a removal: what is left is the newest instance, whose count and
+// end the next agent on this node goes by.
+func TestARemovalThatIsInterruptedLeavesTheNewest(t *testing.T) {
+	for nth := 1; nth <= 2; nth++ {
+		inBubble(t, func(n *node) {
+			pod := newPod()
+			n.world.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 1), fake.Script{})
+			n.mustSync(pod)
+			time.Sleep(2 * time.Second)
+			n.mustSync(pod)
+			require.NoError(n, n.manager.KillPod(n.Context(), runtime.KillRequest{Pod: pod}).Err())
+			n.inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveContainer}, Nth: nth, Err: errors.New("busy")})
+			require.ErrorContains(n, n.manager.RemovePod(n.Context(), pod.UID), "busy")
+			status, err := n.rt.PodStatus(n.Context(), pod.UID)
+			require.NoError(n, err)
+			require.Len(n, status.Containers, 3-nth)
+			require.EqualValues(n, 1, status.Latest("c").RestartCount)
+			require.Len(n, status.Sandboxes, 1, "to remove it would remove what is in it")
+			require.NoError(n, n.manager.RemovePod(n.Context(), pod.UID))
+		})
+	}
+}
+
+func TestAPurgeThatIsInterruptedLeavesTheNewest(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(initial("i"), regular("a"))
+		n.world.Script(fake.Target{Container: "i"}, fake.Exit(time.Second, 1), fake.Exit(fake.AtOnce, 0))
+		n.mustSync(pod)
+		time.Sleep(2 * time.Second)
+		n.mustSync(pod)
+		n.world.Reboot()
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveContainer, Container: "i"}, Nth: 2, Err: errors.New("busy")})
+		require.ErrorIs(n, n.sync(pod).Err(), runtime.ErrRemoveContainer)
+		status, err := n.rt.PodStatus(n.Context(), pod.UID)
+		require.NoError(n, err)
+		require.EqualValues(n, 1, status.Latest("i").RestartCount)
 	})
 }

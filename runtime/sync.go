@@ -163,7 +163,7 @@ func (p *pass) killPod(ctx context.Context) bool {
 		p.m.podEvent(p.pod, v1.EventTypeNormal, EventSandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
 	}
 	told := p.req.Progress == nil
-	for i := range p.status.Containers {
+	for i := range slices.Backward(p.status.Containers) { // see RemovePod
 		c := &p.status.Containers[i]
 		if ref, ok := Find(p.pod, c.Name); !ok || ref.Group != GroupInit {
 			continue
