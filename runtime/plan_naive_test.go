@@ -4,7 +4,6 @@ package runtime_test
 
 import (
 	v1 "k8s.io/api/core/v1"
-	"slices"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -110,20 +109,16 @@ func (n *naive) again(c *v1.Container) bool {
 }
 
 func (n *naive) replaceSandbox() naiveActions {
-	var due, own int
 	out := naiveActions{killPod: true, createSandbox: true}
 	for i := range n.Pod.Spec.Containers {
 		c := &n.Pod.Spec.Containers[i]
-		if n.again(c) {
-			due++
-			if c.RestartPolicy != nil {
-				own++
-			}
+		st := n.latest[c.Name]
+		lost := st != nil && st.State == runtime.StateUnknown && n.mayNotRetry(c)
+		if n.again(c) && !lost {
 			out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
 		}
 	}
-	first := n.Status == nil || len(n.Status.Sandboxes) == 0 || !n.regularRan()
-	if due == 0 || n.Pod.Spec.RestartPolicy == v1.RestartPolicyNever && !first && own == 0 {
+	if len(out.start) == 0 {
 		return n.killPod()
 	}
 	for i := range n.Pod.Spec.InitContainers {
@@ -138,31 +133,22 @@ func (n *naive) replaceSandbox() naiveActions {
 	return out
 }
 
-// regularRan is whether anything but init and ephemeral containers got further than
-// being made.
-func (n *naive) regularRan() bool {
-	for _, st := range n.Status.Containers {
-		supporting := slices.ContainsFunc(n.Pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == st.Name }) ||
-			slices.ContainsFunc(n.Pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == st.Name })
-		if st.State != runtime.StateCreated && !supporting {
-			return true
-		}
-	}
-	return false
-}
-
 // initFailed is whether a plain init container failed for good.
 func (n *naive) initFailed(c *v1.Container, st *runtime.ContainerStatus) bool {
 	if runtime.IsSidecar(c) || !st.Failed() {
 		return false
 	}
 	if st.State == runtime.StateUnknown {
-		if c.RestartPolicy != nil {
-			return *c.RestartPolicy == v1.ContainerRestartPolicyNever
-		}
-		return n.Pod.Spec.RestartPolicy == v1.RestartPolicyNever
+		return n.mayNotRetry(c)
 	}
 	return !runtime.ShouldRestart(n.Pod, c, st)
+}
+
+func (n *naive) mayNotRetry(c *v1.Container) bool {
+	if c.RestartPolicy != nil {
+		return *c.RestartPolicy == v1.ContainerRestartPolicyNever
+	}
+	return n.Pod.Spec.RestartPolicy == v1.RestartPolicyNever
 }
 
 func (n *naive) restartAll() naiveActions {

@@ -95,7 +95,7 @@ func TestPlanKillsSuperseded(t *testing.T) {
 			status: []string{"sandbox s", "a running", "d running", "d running"}, want: nothing},
 		{name: "and what the pod does not have any more", pod: []string{"main a"},
 			status: []string{"sandbox s", "a running", "gone running", "other exited 1"},
-			want: []string{"kill gone (gone-0): the pod has no such container any more"}},
+			want:   []string{"kill gone (gone-0): the pod has no such container any more"}},
 	})
 }
 

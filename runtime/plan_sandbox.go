@@ -4,6 +4,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -60,7 +61,7 @@ func CheckSandbox(pod *v1.Pod, status *PodStatus) SandboxCheck {
 // replaceSandbox plans for a pod that has no sandbox as wanted: a new one, with
 // init from the beginning, or, if nothing is to run in it, the end of the pod.
 func (p *planner) replaceSandbox(s SandboxCheck) {
-	if cause := p.staysDown(s); cause != "" {
+	if cause := p.staysDown(); cause != "" {
 		p.killPod(s.Message + "; " + cause)
 		return
 	}
@@ -78,27 +79,20 @@ func (p *planner) replaceSandbox(s SandboxCheck) {
 
 // staysDown returns why no new sandbox is made, or "".
 //
-// The kubelet looks at the pod's policy only. Here a container with a policy of
-// its own is asked for its own: a sidecar-like "Always" container brings a
-// "Never" pod back (else it would stay Running with nothing running), and an
-// init container with its own "Never" that failed ends the pod (else it would
-// run again in every new sandbox). And a "Never" pod of which no regular container
-// ever ran is started; the kubelet leaves it Pending for good if a container was
-// made, or init had begun, when the sandbox was lost.
-func (p *planner) staysDown(s SandboxCheck) string {
+// The kubelet looks at the pod's policy only: a "Never" pod that has any record stays
+// down. Here each container is asked for its own, as it is while the sandbox lasts. So
+// a sidecar-like "Always" container brings a "Never" pod back (else it would stay
+// Running with nothing running); one that never ran, because the sandbox was lost
+// before its turn, has its one run (else the pod would be Pending for good, its other
+// containers having ended); and an init container with its own "Never" that failed
+// ends the pod (else it would run again in every new sandbox).
+func (p *planner) staysDown() string {
 	spec := &p.pod.Spec
-	ownDue, anyDue := false, false
-	for i := range spec.Containers {
-		c := &spec.Containers[i]
-		_, due := p.dueInNewSandbox(c)
-		anyDue = anyDue || due
-		ownDue = ownDue || due && c.RestartPolicy != nil
-	}
-	if !anyDue {
+	if !slices.ContainsFunc(spec.Containers, func(c v1.Container) bool {
+		_, due := p.dueInNewSandbox(&c)
+		return due
+	}) {
 		return "all containers have run for good"
-	}
-	if spec.RestartPolicy == v1.RestartPolicyNever && s.Attempt != 0 && p.regularRan() && !ownDue {
-		return "the pod is never restarted"
 	}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
@@ -110,30 +104,19 @@ func (p *planner) staysDown(s SandboxCheck) string {
 	return ""
 }
 
-// regularRan reports whether a regular container ran, or may have.
-func (p *planner) regularRan() bool {
-	if p.status == nil {
-		return false
-	}
-	for i := range p.status.Containers {
-		st := &p.status.Containers[i]
-		ref, ok := Find(p.pod, st.Name)
-		if st.State != StateCreated && (!ok || ref.Group == GroupRegular) {
-			return true
-		}
-	}
-	return false
-}
-
 // dueInNewSandbox reports whether regular container c is to run in the next
 // sandbox, and why. It is planRegular's decision, for a container that will have
 // been killed by then; so what does not restart does not restart because its
-// sandbox was lost either. (The kubelet starts an exited "Never" container again
-// in that case, unless the pod has init containers.)
+// sandbox was lost either, nor because nobody knows whether it ran. (The kubelet
+// starts an exited "Never" container again in that case, unless the pod has init
+// containers.)
 func (p *planner) dueInNewSandbox(c *v1.Container) (cause string, due bool) {
 	st := p.status.Latest(c.Name)
-	if st != nil && st.State == StateRunning {
+	switch {
+	case st != nil && st.State == StateRunning:
 		return "moves to the new sandbox", restartsAfterKill(p.pod, c)
+	case st != nil && st.State == StateUnknown:
+		return causeUnknown, restartsAfterKill(p.pod, c)
 	}
 	return startCause(st), ShouldRestart(p.pod, c, st)
 }
