@@ -53,9 +53,11 @@
 //   - Plan is pure and its actions are ordered lists with a cause each; the
 //     kubelet's planner calls hooks and kills in map order. It plans nothing once
 //     the pod is deleted; a finished pod is planned for once, not at every sync; a
-//     container's own restart policy counts also when the sandbox is gone (Q1); an
-//     instance that runs beside its successor is killed; only the current sandbox
-//     triggers RestartAllContainers. The functions that decide say why.
+//     container's own restart policy counts also when the sandbox is gone (Q1), and
+//     what never ran of a pod that is never restarted has its one run in a new one;
+//     an instance that runs beside its successor is killed, and so is one that the
+//     pod has no container for; only the current sandbox triggers
+//     RestartAllContainers. The functions that decide say why.
 //   - Containers of a pod start side by side, with a bound over all pods, and no
 //     hook holds up a sibling (#37805, #81450). SyncPod's context is honoured
 //     throughout (#113606), and a pod is not started once it has ended (#125050).

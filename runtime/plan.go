@@ -89,7 +89,9 @@ const KillUnwanted KillReason = "Unwanted"
 
 // planSuperseded kills every instance that runs beside the one that the plan
 // goes by, so that nothing runs twice, and what the pod does not have. The kubelet
-// never looks at such instances again.
+// never looks at such instances again: no API server takes a container out of a pod,
+// so it meets the latter only where a manifest keeps its UID, and leaves them running
+// until the pod ends.
 func (p *planner) planSuperseded() {
 	for i := range p.status.Containers {
 		st := &p.status.Containers[i]
