@@ -75,6 +75,10 @@ type Options struct {
 	// then. See ShutdownGracePeriods. Defaults to none: all pods stop at once, each
 	// within its own grace period, however long.
 	ShutdownClasses []ShutdownClass
+	// StopTimeout is how long StopPods without ShutdownClasses waits for pods to
+	// end; what runs then runs on. Without a limit an agent whose runtime does not
+	// answer does not end. Defaults to 0, none: whoever supervises the agent has one.
+	StopTimeout time.Duration
 	// Backoff is the crash-loop policy. Defaults to the kubelet's.
 	Backoff runtime.Backoff
 	// MaxConcurrentStarts: see runtime.Options. Defaults to four per core.
@@ -132,6 +136,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("nodeagent: Options.ShutdownClasses: %w", validateClasses(o.ShutdownClasses))
 	case len(o.ShutdownClasses) > 0 && o.OnShutdown != StopPods:
 		return errors.New("nodeagent: Options.ShutdownClasses are for StopPods")
+	case o.StopTimeout < 0:
+		return fmt.Errorf("nodeagent: Options.StopTimeout is %s: want 0 or more", o.StopTimeout)
 	case o.HousekeepingInterval < 0:
 		return fmt.Errorf("nodeagent: Options.HousekeepingInterval is %s: want 0 or more", o.HousekeepingInterval)
 	}

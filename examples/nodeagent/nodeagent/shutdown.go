@@ -17,13 +17,18 @@ import (
 
 // stopPods ends every pod at once, each within its own grace period: those that
 // are wanted, those that are ending anyway, and those that only the runtime
-// knows. It returns when nothing runs any more. Where there are classes, it is
-// stopInOrder that does so, and returns in time.
+// knows. It returns when nothing runs any more, or after Options.StopTimeout. Where
+// there are classes, it is stopInOrder that does so, and returns in time.
 func (a *Agent) stopPods(ctx context.Context) {
 	a.log.Info("stopping the pods")
 	if len(a.opts.ShutdownClasses) > 0 {
 		a.stopInOrder(ctx)
 		return
+	}
+	if a.opts.StopTimeout > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, a.opts.StopTimeout, errOutOfTime)
+		defer cancel()
+		ctx = limited
 	}
 	var wg sync.WaitGroup
 	for _, pod := range a.pods.all() {

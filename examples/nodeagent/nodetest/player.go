@@ -48,6 +48,10 @@ type setup struct {
 // once, so that a history tells which was first.
 const apart = time.Microsecond
 
+// agentPatience is how long an agent may take to stop until it is killed, as service
+// managers do by default.
+const agentPatience = 90 * time.Second
+
 // play runs the script, and returns the first thing that went wrong, with its
 // line; and in any case what did that nobody can be blamed for.
 func (p *player) play() (err error) {
@@ -110,10 +114,11 @@ func (p *player) begin(s setup) error {
 		return err
 	}
 	store.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "config"}, Data: map[string]string{"key": "value"}})
-	node, err := newNode(Options{World: world, API: p.server, VolumeLatency: s.volumes, StopTimeout: 90 * time.Second, Agent: func(o *nodeagent.Options) {
+	node, err := newNode(Options{World: world, API: p.server, VolumeLatency: s.volumes, StopTimeout: agentPatience, Agent: func(o *nodeagent.Options) {
 		o.Objects = store
 		if s.stopPods {
 			o.OnShutdown = nodeagent.StopPods
+			o.StopTimeout = 2 * agentPatience // one that was killed comes to its end, too
 		}
 	}}, p.root)
 	if err != nil {

@@ -97,29 +97,7 @@ func (p *player) converged(pod *v1.Pod) error {
 	if over(status.Phase) {
 		return rightlyOver(pod, status, truth)
 	}
-	if interrupted(pod, truth) || p.recordsLost(pod.UID) && truth.Current() == nil {
-		return truthful(status, truth)
-	}
 	return errors.Join(p.works(pod, truth), truthful(status, truth))
-}
-
-// recordsLost: somebody removed records of the pod. Without a sandbox nobody can tell
-// then what of it has run.
-func (p *player) recordsLost(uid types.UID) bool {
-	return slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool { return e.Op == fake.OpLostRecords && e.UID == uid })
-}
-
-// interrupted: some containers of a pod that is never restarted had run, and others
-// had not, when its sandbox was lost. As with the kubelet, no more of it runs, and it
-// stays as it is.
-func interrupted(pod *v1.Pod, truth *runtime.PodStatus) bool {
-	if pod.Spec.RestartPolicy != v1.RestartPolicyNever || truth.Current() != nil {
-		return false
-	}
-	return slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool {
-		latest := truth.Latest(c.Name)
-		return latest != nil && latest.State == runtime.StateExited
-	})
 }
 
 func over(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }

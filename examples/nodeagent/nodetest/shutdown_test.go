@@ -140,3 +140,18 @@ func TestShutdownClassesAreForStopPods(t *testing.T) {
 		require.ErrorContains(t, err, "Options.ShutdownClasses")
 	})
 }
+
+func TestStopTimeoutBoundsTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+			o.OnShutdown, o.StopTimeout = nodeagent.StopPods, 20*time.Second
+		}})
+		node.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
+		node.Apply(nodetest.Pod("a", nodetest.Container("quick")), nodetest.Pod("b", nodetest.Container("deaf"), nodetest.GracePeriod(600)))
+		began := time.Now()
+		node.Shutdown()
+		require.Less(t, time.Since(began), time.Minute)
+		require.Len(t, exits(node, "quick"), 1)
+		require.Empty(t, exits(node, "deaf"), "it has its grace period, and nobody waits for it")
+	})
+}
