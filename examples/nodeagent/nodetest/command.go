@@ -127,10 +127,7 @@ func containerVerbs() []verb {
 			code := a.toNumber(a.next("CODE"))
 			return func(p *player) error { return p.node.World.Kill(p.uid(pod), container, int32(code)) }
 		}},
-		{"replace", "POD/CONTAINER", "somebody else restarts it behind the agent's back", on(func(p *player, pod, c string) error {
-			_, err := p.node.World.Replace(p.uid(pod), c)
-			return err
-		})},
+		{"replace", "POD/CONTAINER", "somebody else restarts it behind the agent's back", on((*player).replace)},
 		{"lose-track", "POD/CONTAINER", "the runtime does not know any more whether it runs", on(func(p *player, pod, c string) error { return p.node.World.LoseTrack(p.uid(pod), c) })},
 		{"lose-records", "POD/CONTAINER", "somebody removes all its instances behind the agent's back", on(func(p *player, pod, c string) error { return p.node.World.LoseRecords(p.uid(pod), c) })},
 	}

@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"errors"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -96,6 +97,20 @@ func (p *player) inject(label string, f fake.Fault) error {
 	if err == nil {
 		p.faults = append(p.faults, labelled{label, in.Clear})
 	}
+	return err
+}
+
+// replace has somebody else restart a container, unless the agent is stopping it at
+// that time: the agent starts it next, and no agent can know of another start between
+// its call and that.
+func (p *player) replace(pod, container string) error {
+	uid := p.uid(pod)
+	if slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool {
+		return e.Op == fake.OpStopContainer && e.UnderWay && e.UID == uid && e.Container == container
+	}) {
+		return errors.New("the agent is stopping it")
+	}
+	_, err := p.node.World.Replace(uid, container)
 	return err
 }
 
