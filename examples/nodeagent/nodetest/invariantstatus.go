@@ -41,7 +41,7 @@ func (c *checker) phases() {
 		case was && s.Status.Phase != before.Status.Phase && life.n > 0 && !begun[life]:
 			begun[life] = true
 			delete(ended, life)
-		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(s.Pod, before, s.At):
+		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(s.Pod, before, s.At) && !c.guessed(before, s):
 			c.violate(s.At, "phase of %s (%s) goes from %s to %s", s.Pod.Name, s.Pod.UID, before.Status.Phase, s.Status.Phase)
 			delete(ended, life)
 		case over(s.Status.Phase):
@@ -81,19 +81,30 @@ func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 
 // forgotten: a static pod's end is on record in the runtime alone. Where records
 // are lost, another agent cannot know of it. That of a pod of an API server another
-// agent may not know of until it has read the records, if that server was never told. An agent that stops its pods when it ends
-// means to start them again.
+// agent may not know of until it has read the records, if that server was never told,
+// or only when the agent had begun to read from it. An agent that stops its pods when it
+// ends means to start them again.
 func (c *checker) forgotten(pod *v1.Pod, ended Published, at time.Duration) bool {
 	if !c.agentBetween(ended.At, at) {
 		return false
 	}
-	return ended.Status.Reason == "Terminated" || c.lostRecords(pod.UID, at) || !c.isStatic(pod.UID) && !c.arrived(ended, at)
+	known := at - toldLate
+	for _, m := range c.h.Marks {
+		if m.Kind == MarkAgentStarted && m.At <= at {
+			known = max(known, m.At)
+		}
+	}
+	return ended.Status.Reason == "Terminated" || c.lostRecords(pod.UID, at) || !c.isStatic(pod.UID) && !c.arrived(ended, known)
 }
+
+// toldLate is after what time a call for a pod, which may be under way, has heard of
+// what its source said.
+const toldLate = 5 * time.Second
 
 // arrived: the API server was told of the end before that time.
 func (c *checker) arrived(ended Published, until time.Duration) bool {
 	for _, r := range c.h.Requests {
-		if r.Pod.UID == ended.Pod.UID && r.Request == statusmanager.RequestPatch && over(r.Phase) && r.At+r.Took <= until {
+		if r.Pod.UID == ended.Pod.UID && r.Request == statusmanager.RequestPatch && over(r.Phase) && r.At+r.Took < until {
 			return true
 		}
 	}
@@ -109,27 +120,14 @@ func (c *checker) lostRecords(uid types.UID, until time.Duration) bool {
 	return false
 }
 
-// lostTrack: an instance whose state is unknown is published as ended and its restart
-// counted before it is made, as by the kubelet; only who has published that knows.
-func (c *checker) lostTrack(uid types.UID, until time.Duration) bool {
-	return slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool { return e.Op == fake.OpLostTrack && e.UID == uid && e.At <= until })
-}
-
-// initForgotten: with a new sandbox the records of init containers are removed, as by
-// the kubelet, and the agent that did it remembers their counts. Another one does not.
-func (c *checker) initForgotten(pod *v1.Pod, container string, until time.Duration) bool {
-	if !slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == container }) {
-		return false
-	}
-	sandboxes, first := 0, time.Duration(0)
-	for _, e := range c.h.Calls {
-		if e.Op == fake.OpRunSandbox && e.UID == pod.UID && e.Done && e.DoneAt <= until {
-			if sandboxes++; sandboxes == 1 {
-				first = e.DoneAt
-			}
-		}
-	}
-	return sandboxes > 1 && c.agentBetween(first, until)
+// guessed: while the state of a container is unknown, its end is published as a
+// failure, as by the kubelet, and the pod fails by that if it is not to run again. When
+// it has been stopped, its record may tell of a success; that is what another agent
+// finds of a static pod, of which nobody else knows. Nothing runs again by that.
+func (c *checker) guessed(before, now Published) bool {
+	uid := before.Pod.UID
+	return before.Status.Phase == v1.PodFailed && now.Status.Phase == v1.PodSucceeded && c.isStatic(uid) && c.agentBetween(before.At, now.At) &&
+		slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool { return e.Op == fake.OpLostTrack && e.UID == uid && e.At <= before.At })
 }
 
 // reported is what statuses said of instances that ended.
@@ -196,49 +194,4 @@ func (c *checker) published(i *instance) bool {
 		}
 	}
 	return false
-}
-
-// counts: a restart count never goes back within a life, and no two instances
-// that ran have the same.
-func (c *checker) counts() {
-	type place struct {
-		lifeKey
-		container string
-	}
-	highest := make(map[place]int32)
-	counted := make(map[place]map[int32]string)
-	for _, s := range c.h.Statuses {
-		if c.lostRecords(s.Pod.UID, s.At) || c.lostTrack(s.Pod.UID, s.At) {
-			continue // what was counted ahead, or is forgotten, another agent counts anew
-		}
-		for _, list := range [][]v1.ContainerStatus{s.Status.InitContainerStatuses, s.Status.ContainerStatuses} {
-			for i := range list {
-				status := &list[i]
-				_, id, _ := strings.Cut(status.ContainerID, "://")
-				// One that the runtime lost track of is published as ended, and counted.
-				instance := c.byID[id]
-				if instance == nil || instance.recordsLost {
-					continue
-				}
-				at := place{c.lifeOf(s.Pod.UID, max(instance.called, 0)), status.Name}
-				if c.initForgotten(s.Pod, status.Name, s.At) {
-					continue
-				}
-				if status.RestartCount < highest[at] {
-					c.violate(s.At, "restart count of %s/%s goes from %d to %d", s.Pod.UID, status.Name, highest[at], status.RestartCount)
-				}
-				highest[at] = status.RestartCount
-				if status.State.Running == nil && status.State.Terminated == nil {
-					continue
-				}
-				if counted[at] == nil {
-					counted[at] = make(map[int32]string)
-				}
-				if other := counted[at][status.RestartCount]; other != "" && other != id {
-					c.violate(s.At, "%s and %s of %s/%s are both published with restart count %d", other, id, s.Pod.UID, status.Name, status.RestartCount)
-				}
-				counted[at][status.RestartCount] = id
-			}
-		}
-	}
 }
