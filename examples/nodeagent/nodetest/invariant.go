@@ -28,7 +28,8 @@ import (
 //     published wrongly; two instances with one restart count; a count that goes
 //     back;
 //   - a phase that comes back from Succeeded or Failed;
-//   - a container that runs without its volumes of VolumeDriver.
+//   - a container that runs without its volumes of VolumeDriver;
+//   - more calls to the runtime for one pod, within a second, than anybody needs.
 func Check(h History) error {
 	c := newChecker(h)
 	c.overlaps()
@@ -37,6 +38,7 @@ func Check(h History) error {
 	c.exits()
 	c.counts()
 	c.volumes()
+	c.rates()
 	slices.SortStableFunc(c.found, func(a, b violation) int { return cmp.Compare(a.at, b.at) })
 	errs := []error{h.Overlaps}
 	for i, v := range c.found {

@@ -28,6 +28,7 @@ type lease struct {
 		dead   bool
 		thaw   chan struct{} // not nil while the agent is suspended; closed when it goes on
 		trap   *trap
+		taken  *trap // whose call is under way
 		nextID int
 		calls  map[int]context.CancelFunc // of the calls under way
 	}
@@ -39,6 +40,7 @@ type trap struct {
 	on     fake.Target
 	left   int  // how many more such calls, this one included
 	done   bool // the call takes effect before the crash
+	off    bool // disarmed while that call was under way
 	sprung chan struct{}
 }
 
@@ -117,11 +119,13 @@ func (l *lease) resume() {
 	}
 }
 
-// set arms a trap, nil none.
+// set arms a trap, nil none, in place of any before it.
 func (l *lease) set(t *trap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.trap = t
+	if l.mu.trap = t; l.mu.taken != nil {
+		l.mu.taken.off = true
+	}
 }
 
 // pass waits while the agent is suspended, and fails if it has crashed or its
@@ -157,7 +161,7 @@ func (l *lease) springs(call fake.Call) *trap {
 	if t.left--; t.left > 0 {
 		return nil
 	}
-	l.mu.trap = nil
+	l.mu.trap, l.mu.taken = nil, t
 	return t
 }
 
@@ -168,9 +172,14 @@ func matches(on fake.Target, c fake.Call) bool {
 
 func (l *lease) sprung(t *trap) {
 	l.mu.Lock()
-	l.die()
+	off := t.off
+	if !off {
+		l.die()
+	}
 	l.mu.Unlock()
-	close(t.sprung)
+	if !off {
+		close(t.sprung)
+	}
 }
 
 // enter notes a call under way; leave must follow.

@@ -140,6 +140,9 @@ func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	} {
 		for i := range list[1] {
 			have := containerStatus(&v1.PodStatus{ContainerStatuses: list[0]}, list[1][i].Name)
+			if have != nil && initDone(pod, have) {
+				continue
+			}
 			if have == nil || have.RestartCount != list[1][i].RestartCount || have.ContainerID != list[1][i].ContainerID ||
 				(have.State.Waiting == nil) != (list[1][i].State.Waiting == nil) {
 				return fmt.Errorf("the API server has not got the latest status of container %s: %+v instead of %+v", list[1][i].Name, have, list[1][i])
@@ -147,6 +150,19 @@ func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 		}
 	}
 	return nil
+}
+
+// initDone: the API server has an init container as ended for good. A new sandbox runs
+// it again, but API servers take no such container back from its end, and package
+// statusmanager does not try to.
+func initDone(pod *v1.Pod, stored *v1.ContainerStatus) bool {
+	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || stored.State.Terminated == nil {
+		return false
+	}
+	done := stored.State.Terminated.ExitCode == 0 || pod.Spec.RestartPolicy == v1.RestartPolicyNever
+	return done && slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool {
+		return c.Name == stored.Name && !runtime.IsSidecar(&c)
+	})
 }
 
 // rightlyOver: a pod that has ended had a reason to, and runs nothing.
