@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
@@ -32,7 +33,7 @@ func (a *Agent) collectGarbage(ctx context.Context) {
 		case <-tick.C:
 		}
 		text := ""
-		err := a.manager.GarbageCollect(ctx, policy, runtime.GCQuery{Fate: a.fate})
+		err := a.manager.GarbageCollect(ctx, policy, runtime.GCQuery{Fate: a.fate, Reported: a.reported})
 		if err != nil && ctx.Err() == nil {
 			text = err.Error()
 		}
@@ -56,4 +57,23 @@ func (a *Agent) fate(uid types.UID) runtime.PodFate {
 		return runtime.PodOver
 	}
 	return runtime.PodLives
+}
+
+// reported says whether nobody needs an instance's record any more to know how it
+// ended. The pod's status, as it was published last, may have it as running: its end is
+// yet to be told. Or it tells of its end, which the next agent has to know, too.
+func (a *Agent) reported(uid types.UID, id runtime.ContainerID) bool {
+	status, known := a.statuses.published(uid)
+	if !known {
+		return false
+	}
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for i := range list {
+			last := list[i].LastTerminationState.Terminated
+			if list[i].ContainerID == id.String() || last != nil && last.ContainerID == id.String() {
+				return false
+			}
+		}
+	}
+	return true
 }

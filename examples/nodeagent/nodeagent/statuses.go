@@ -73,6 +73,18 @@ func (s *statuses) get(pod *v1.Pod) v1.PodStatus {
 	return pod.Status
 }
 
+// published returns the last status published for a pod, or that it came with, if it
+// is known.
+func (s *statuses) published(uid types.UID) (status v1.PodStatus, known bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	pod, known := s.mu.byUID[uid]
+	if !known {
+		return v1.PodStatus{}, false
+	}
+	return pod.Status, true
+}
+
 // drop forgets a pod's status.
 func (s *statuses) drop(uid types.UID) { s.keep(func(other types.UID) bool { return other != uid }) }
 
