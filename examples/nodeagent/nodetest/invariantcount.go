@@ -34,7 +34,11 @@ func (c *checker) counts() {
 				if instance == nil || instance.recordsLost {
 					continue
 				}
-				at := counting{c.lifeOf(s.Pod.UID, max(instance.called, 0)), status.Name, c.agentsSince(c.countForgotten(s.Pod.UID, status.Name, s.At), s.At)}
+				forgotten := c.countForgotten(s.Pod.UID, status.Name, s.At)
+				if forgotten >= 0 && c.agentBetween(s.At, s.At) {
+					continue // it may be that of the one before that agent, or its own
+				}
+				at := counting{c.lifeOf(s.Pod.UID, max(instance.called, 0)), status.Name, c.agentsSince(forgotten, s.At)}
 				if status.RestartCount < highest[at] {
 					c.violate(s.At, "restart count of %s/%s goes from %d to %d", s.Pod.UID, status.Name, highest[at], status.RestartCount)
 				}

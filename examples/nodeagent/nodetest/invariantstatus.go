@@ -167,7 +167,9 @@ func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time
 }
 
 // exits: when a container is started again, how the one before it ended has been or
-// will be published; unless nobody was there to see it before the pod was over.
+// will be published; unless nobody was there to see it before the pod was over, or the
+// agent that asked for its start was gone when it took effect: the next one may have
+// seen an instance that never ran, and removed it.
 func (c *checker) exits() {
 	reports := c.reports()
 	last := make(map[string]*instance)
@@ -178,7 +180,7 @@ func (c *checker) exits() {
 		if before == nil || before.recordsLost || reports[before.id] != nil {
 			continue
 		}
-		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.called) || !c.published(i) {
+		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.called) || !c.published(i) || c.agentBetween(before.called, before.started) {
 			continue
 		}
 		c.violate(before.exited, "the end of %s (%s, %s) was never published, and %s was started after it", before.id, key, before.detail, i.id)
