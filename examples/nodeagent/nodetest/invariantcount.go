@@ -31,7 +31,7 @@ func (c *checker) counts() {
 				_, id, _ := strings.Cut(status.ContainerID, "://")
 				// One that the runtime lost track of is published as ended, and counted.
 				instance := c.byID[id]
-				if instance == nil || instance.recordsLost {
+				if instance == nil || instance.recordsLost || c.betweenLives(instance) {
 					continue
 				}
 				forgotten := c.countForgotten(s.Pod.UID, status.Name, s.At)
@@ -56,6 +56,13 @@ func (c *checker) counts() {
 			}
 		}
 	}
+}
+
+// betweenLives: the instance was asked for in the moment in which the agent was told
+// that the pod begins another life, so that it may be of either.
+func (c *checker) betweenLives(i *instance) bool {
+	s, n := c.spanAt(i.uid, i.called)
+	return n > 0 && s.from == i.called
 }
 
 // countForgotten is when first, before until, the newest record of a container went, or what
