@@ -23,8 +23,15 @@ type tally struct {
 func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
 	n := g.tally(status)
 	ended := n.running == 0 && n.stopped > 0 && n.unknown == 0
+	over := ended && n.final == len(g.Pod.Spec.Containers)
 	switch {
 	case n.initOver > 0:
+		return v1.PodFailed
+	// Nothing of it will run again, whatever has become of the records of its init
+	// containers: the planner makes no sandbox for it.
+	case over && n.stopped == n.succeeded:
+		return v1.PodSucceeded
+	case over:
 		return v1.PodFailed
 	case n.initPending > 0, n.sidecarPending > 0 && !g.initialized:
 		return v1.PodPending

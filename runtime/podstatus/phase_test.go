@@ -47,6 +47,11 @@ func TestPhase(t *testing.T) {
 		{"1 init failed, Always", always, []string{"init i", "main a"}, []string{"sandbox s", "i exited 1"}, nil, StageSync, pending},
 		{"1 init failed and backs off, OnFailure", onFailure, []string{"init i", "main a"}, []string{"sandbox s", "i exited 1"}, crashing("i"), StageSync, pending},
 
+		{"1 all is over, nothing is left of init", never, []string{"side s", "main a"}, []string{"a exited 0"}, nil, StageSync, succeeded},
+		{"1 all is over, one failed, and nothing is left of init", never, []string{"init i", "main a", "main b"}, []string{"b exited 0", "a exited 1"}, nil, StageSync, failed},
+		{"1 all is over, and init as it is now never ran", onFailure, []string{"init i", "main a"}, []string{"a exited 0"}, nil, StageSync, succeeded},
+		{"1 one is not over, and nothing is left of init", onFailure, []string{"init i", "main a", "main b"}, []string{"b exited 0", "a exited 1"}, nil, StageSync, pending},
+
 		{"2 nothing made", always, []string{"init i", "main a"}, nil, nil, StageSync, pending},
 		{"2 init runs", always, []string{"init i", "main a"}, []string{"sandbox s", "i running"}, nil, StageSync, pending},
 		{"2 the second init is to come", always, []string{"init i", "init j", "main a"}, []string{"sandbox s", "i exited 0"}, nil, StageSync, pending},
