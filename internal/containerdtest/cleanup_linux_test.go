@@ -119,8 +119,16 @@ func busyInstance(t *testing.T) (i *Instance, ids []string) {
 // TestStopLeavesNothing ends an instance with running pods.
 func TestStopLeavesNothing(t *testing.T) {
 	i, ids := busyInstance(t)
-	before := findTraces(t, i, ids)
-	assert.GreaterOrEqual(t, len(before.processes), 1+3+3+3, "containerd, the shims, pauses and containers")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var before traces
+	require.NoError(t, retry(ctx, func() error { // until what forks has
+		before = findTraces(t, i, ids)
+		if n := len(before.processes); n < 1+3+3+3 {
+			return fmt.Errorf("%d processes of containerd, the shims, pauses and containers", n)
+		}
+		return nil
+	}))
 	assert.NotEmpty(t, before.mounts)
 	assert.NotEmpty(t, before.cgroups)
 	assert.NotEmpty(t, before.bridges)
