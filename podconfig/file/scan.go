@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -99,9 +100,17 @@ func (s *Source) missingWait(l listing) time.Duration {
 	return s.waits.folder
 }
 
+// paths are those of the files, in order; when they are those that were listed, they are sorted already.
+func (s *Source) paths() []string {
+	if s.settled {
+		return s.listed.paths
+	}
+	return slices.Sorted(maps.Keys(s.files))
+}
+
 // conclude chooses among the files' pods and reports problems.
 func (s *Source) conclude(problems map[string]error, recheck time.Time, ready bool) Result {
-	pods, fileProblems := s.files.choose(s.invalid, s.winners)
+	pods, fileProblems := s.files.choose(s.paths(), s.invalid, s.winners)
 	for path, err := range fileProblems {
 		if problems[path] == nil {
 			problems[path] = err
@@ -203,7 +212,7 @@ func (s *Source) Glance(ctx context.Context) (Result, error) {
 		}
 	}
 	s.settled = len(s.files) == len(l.paths) && recheck.IsZero()
-	pods, _ := s.files.choose(s.invalid, s.winners)
+	pods, _ := s.files.choose(s.paths(), s.invalid, s.winners)
 	return s.result(pods, recheck, true), nil
 }
 

@@ -104,12 +104,12 @@ func podName(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 
 // choose returns the pods to run in the order of their files, and what is wrong with which file. Of files with pods of
 // one name that of before counts as long as it is there, so that a copy beside it ends no pod; among newcomers the
-// first does. A file that has just gone missing still counts. winners is changed to what was chosen: paths by pod name.
-func (t table) choose(invalid invalidPolicy, winners map[string]string) ([]*v1.Pod, map[string]error) {
+// first does. A file that has just gone missing still counts. paths are the table's, in order. winners is changed to what
+// was chosen: paths by pod name.
+func (t table) choose(paths []string, invalid invalidPolicy, winners map[string]string) ([]*v1.Pod, map[string]error) {
 	problems := map[string]error{}
 	first := make(map[string]string, len(t)) // paths by pod name
 	rivals := map[string][]string{}          // the others
-	paths := slices.Sorted(maps.Keys(t))
 	for _, path := range paths {
 		e := t[path]
 		if e.err != nil {
