@@ -39,7 +39,7 @@ import (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // an agent does little, and its node has better use for the memory
+		debug.SetGCPercent(20) // an agent does little, and its node has better use for the memory
 	}
 	process.Main() // this program is also the shim that each container runs under
 	flags, err := parseFlags(os.Args[1:])
