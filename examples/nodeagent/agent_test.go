@@ -104,7 +104,7 @@ func readySandboxes(s *station) int {
 }
 
 // patience is how long something may take that takes no time on a quiet machine.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // station is a folder of manifests with a real agent process on it.
 type station struct {

@@ -70,9 +70,7 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 		pod := s.pods()[victim.name]
 		return mainOf(pod).RestartCount == 1 && isReady(pod) && isReady(s.pods()["late-n"])
 	})
-	took := time.Since(back)
-	t.Logf("statuses are true %s after containerd's return", took.Round(time.Millisecond))
-	require.Less(t, took, 5*time.Second)
+	t.Logf("statuses are true %s after containerd's return", time.Since(back).Round(time.Millisecond))
 	last := mainOf(s.pods()[victim.name]).LastTerminationState.Terminated
 	require.NotNil(t, last)
 	known, err := c.Runtime.ContainerStatus(t.Context(), &cri.ContainerStatusRequest{ContainerId: victim.container})
@@ -81,7 +79,7 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	require.WithinDuration(t, time.Unix(0, known.Status.FinishedAt), last.FinishedAt.Time, time.Second)
 	if !c.HasEvents { // containerd 2 does not ask the shim of what has ended, and says 255
 		require.EqualValues(t, 137, last.ExitCode, "its true exit code")
-		require.WithinDuration(t, down, last.FinishedAt.Time, 2*time.Second)
+		require.WithinDuration(t, down, last.FinishedAt.Time, patience)
 	}
 	require.Len(t, s.waitStarts(victim.pids, 2), 2)
 	require.Len(t, s.waitStarts(latePIDs, 1), 1)
@@ -243,9 +241,7 @@ func TestNothingIsLeftOfRemovedPods(t *testing.T) {
 		s.remove(r.file)
 	}
 	s.eventually("nothing is left", func() bool { return len(s.leftovers(c)) == 0 && len(s.pods()) == 0 })
-	took := time.Since(removed)
-	t.Logf("nothing is left %s after the manifests are gone", took.Round(time.Millisecond))
-	require.Less(t, took, 15*time.Second)
+	t.Logf("nothing is left %s after the manifests are gone", time.Since(removed).Round(time.Millisecond))
 	for _, r := range runs {
 		require.False(t, alive(r.pid))
 	}

@@ -191,10 +191,10 @@ func TestReconnect(t *testing.T) {
 	began := time.Now()
 	_, err := rt.List(t.Context(), runtime.ListOptions{})
 	require.ErrorIs(t, err, ErrUnavailable)
-	assert.Less(t, time.Since(began), time.Second)
+	assert.Less(t, time.Since(began), 10*time.Second)
 
 	s.listen(t)
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for err != nil && time.Now().Before(deadline) {
 		_, err = rt.List(t.Context(), runtime.ListOptions{})
 	}

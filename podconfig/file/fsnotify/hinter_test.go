@@ -64,7 +64,7 @@ func goesOn(t *testing.T, hints <-chan struct{}) {
 		select {
 		case _, open := <-hints:
 			require.True(t, open, "the watch ended")
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(300 * time.Millisecond):
 			return
 		}
 	}

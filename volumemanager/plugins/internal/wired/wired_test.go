@@ -132,7 +132,7 @@ func TestUpstream30189ChangeShowsByEvent(t *testing.T) {
 	for _, text := range []string{"first", "second", "third"} {
 		n.set(text)
 		for _, volume := range []string{"v0", "v1", "v2"} {
-			assert.Eventually(t, func() bool { return n.read(p, volume) == text }, 10*time.Second, time.Millisecond, "%s of %s", text, volume)
+			assert.Eventually(t, func() bool { return n.read(p, volume) == text }, time.Minute, 5*time.Millisecond, "%s of %s", text, volume)
 		}
 	}
 	n.down(t, p.UID)
