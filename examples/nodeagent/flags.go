@@ -150,7 +150,7 @@ func (f *flags) complete(args []string) error {
 		}
 		f.csiSockets[driver] = path
 	}
-	if _, err := f.shutdown.classes(); err != nil {
+	if err := f.shutdown.check(); err != nil {
 		return err
 	}
 	if f.keepPods && f.shutdown.asked() {

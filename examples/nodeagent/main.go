@@ -181,6 +181,7 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *members
 	if f.keepPods {
 		opts.OnShutdown = nodeagent.KeepPods
 	}
+	opts.StopTimeout = f.shutdown.stop
 	if opts.ShutdownClasses, err = f.shutdown.classes(); err != nil {
 		return nil, err
 	}

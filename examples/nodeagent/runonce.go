@@ -51,7 +51,7 @@ func (o *once) complete(f *flags, set *pflag.FlagSet) error {
 	}
 	f.port, o.refused = 0, new(atomic.Int32)
 	if !set.Changed("keep-pods") {
-		f.keepPods = true
+		f.keepPods = !f.shutdown.asked()
 	}
 	return nil
 }

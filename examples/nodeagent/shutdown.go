@@ -18,17 +18,34 @@ import (
 type shutdownFlags struct {
 	total, critical time.Duration
 	byPriority      map[string]int64 // seconds
+	stop            time.Duration    // without all these
 }
 
 func (s *shutdownFlags) register(set *pflag.FlagSet) {
 	set.DurationVar(&s.total, "shutdown-grace-period", 0, "stop the pods at the end, within this time: first the ordinary ones, then the critical ones; 0 = each within its own grace period, all at once")
 	set.DurationVar(&s.critical, "shutdown-grace-period-critical-pods", 0, "how much of --shutdown-grace-period is for pods of priority 2000000000 and more")
 	set.StringToInt64Var(&s.byPriority, "shutdown-grace-period-by-pod-priority", nil, "instead of both: seconds for the pods from each priority on, as priority=seconds,..., lowest first")
+	set.DurationVar(&s.stop, "stop-timeout", 0, "instead of all these: stop the pods at the end, all at once and each within its own grace period, and wait for them this long at most; what runs then runs on; 0 = wait for all of them")
 }
 
-// asked reports whether the pods are to be stopped in order.
-func (s *shutdownFlags) asked() bool {
+// asked reports whether there is a time for stopping the pods.
+func (s *shutdownFlags) asked() bool { return s.inOrder() || s.stop != 0 }
+
+// inOrder reports whether they are to be stopped class by class.
+func (s *shutdownFlags) inOrder() bool {
 	return s.total != 0 || s.critical != 0 || len(s.byPriority) > 0
+}
+
+// check refuses what does not go together.
+func (s *shutdownFlags) check() error {
+	switch {
+	case s.stop < 0:
+		return fmt.Errorf("--stop-timeout %s: want 0 or more", s.stop)
+	case s.stop > 0 && s.inOrder():
+		return errors.New("--stop-timeout goes without --shutdown-grace-period and the like, which say how long everything takes")
+	}
+	_, err := s.classes()
+	return err
 }
 
 // classes are what the flags say together.
@@ -57,6 +74,7 @@ func (s *shutdownFlags) classes() ([]nodeagent.ShutdownClass, error) {
 // longest is how long the pods may take to end; 0: nobody knows.
 func (s *shutdownFlags) longest() (sum time.Duration) {
 	classes, _ := s.classes()
+	sum = s.stop
 	for _, c := range classes {
 		sum += c.Grace
 	}

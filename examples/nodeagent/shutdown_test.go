@@ -53,21 +53,52 @@ spec:
 	require.Equal(t, []string{"polite", "dns"}, said, "the critical one after all others")
 }
 
+// An agent that is told how long to wait does not wait for an hour of grace, and
+// leaves what still runs to whoever comes next.
+func TestStopTimeoutEndsTheWait(t *testing.T) {
+	s := newStation(t, backends["process"])
+	s.write("deaf.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: deaf}
+spec:
+  terminationGracePeriodSeconds: 3600
+  containers:
+  - name: main
+    image: host
+    command: ["/bin/sh", "-c", "trap '' TERM; echo $$$$ >> %[1]s/pids; while true; do sleep 0.1; done"]
+`, s.dir))
+	s.start("--stop-timeout", "2s")
+	deaf := s.waitStarts(filepath.Join(s.dir, "pids"), 1)[0]
+	began := time.Now()
+	s.interrupt() // fails after a minute
+	require.GreaterOrEqual(t, time.Since(began), 2*time.Second)
+	require.True(t, alive(deaf), "its own time is not over")
+	s.start("--shutdown-grace-period", "2s")
+	s.interrupt()
+	require.False(t, alive(deaf), "the next agent knew it")
+}
+
 func TestShutdownFlags(t *testing.T) {
 	dir := t.TempDir()
 	for _, tc := range []struct {
 		name  string
 		args  []string
 		want  []nodeagent.ShutdownClass
+		time  time.Duration // for all
 		error string
 	}{
 		{name: "none"},
 		{name: "one class", args: []string{"--shutdown-grace-period=30s"},
-			want: []nodeagent.ShutdownClass{{Priority: math.MinInt32, Grace: 30 * time.Second}}},
+			want: []nodeagent.ShutdownClass{{Priority: math.MinInt32, Grace: 30 * time.Second}}, time: 30 * time.Second},
 		{name: "two", args: []string{"--shutdown-grace-period=30s", "--shutdown-grace-period-critical-pods=10s"},
-			want: []nodeagent.ShutdownClass{{Priority: math.MinInt32, Grace: 20 * time.Second}, {Priority: 2_000_000_000, Grace: 10 * time.Second}}},
+			want: []nodeagent.ShutdownClass{{Priority: math.MinInt32, Grace: 20 * time.Second}, {Priority: 2_000_000_000, Grace: 10 * time.Second}}, time: 30 * time.Second},
 		{name: "by priority", args: []string{"--shutdown-grace-period-by-pod-priority=0=20,1000=5"},
-			want: []nodeagent.ShutdownClass{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 5 * time.Second}}},
+			want: []nodeagent.ShutdownClass{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 5 * time.Second}}, time: 25 * time.Second},
+		{name: "all at once", args: []string{"--stop-timeout=45s"}, time: 45 * time.Second},
+		{name: "once, and stopped", args: []string{"--runonce", "--stop-timeout=45s"}, time: 45 * time.Second},
+		{name: "in two ways", args: []string{"--stop-timeout=45s", "--shutdown-grace-period=30s"}, error: "--stop-timeout goes without"},
+		{name: "in less than no time", args: []string{"--stop-timeout=-1s"}, error: "want 0 or more"},
+		{name: "stopping what is kept", args: []string{"--stop-timeout=45s", "--keep-pods"}, error: "give one of them"},
 		{name: "both", args: []string{"--shutdown-grace-period=30s", "--shutdown-grace-period-by-pod-priority=0=20"}, error: "goes without"},
 		{name: "no priority", args: []string{"--shutdown-grace-period-by-pod-priority=high=20"}, error: "want a priority"},
 		{name: "no time", args: []string{"--shutdown-grace-period-by-pod-priority=0=0"}, error: "seconds from 1"},
@@ -85,7 +116,8 @@ func TestShutdownFlags(t *testing.T) {
 				classes, err := f.shutdown.classes()
 				require.NoError(t, err)
 				require.ElementsMatch(t, tc.want, classes)
-				require.Equal(t, endpoint != "process" && len(tc.want) == 0, f.keepPods, "who asks for an end in time does not keep the pods")
+				require.Equal(t, tc.time, f.shutdown.longest(), "what the service manager is told")
+				require.Equal(t, endpoint != "process" && tc.time == 0, f.keepPods, "who asks for an end in time does not keep the pods")
 			}
 		})
 	}
