@@ -6,6 +6,7 @@ package main
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent/admission"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podworkers"
@@ -27,6 +29,7 @@ import (
 // labels, where the meaning is the same.
 type metrics struct {
 	registry *prometheus.Registry
+	rejected *prometheus.CounterVec
 	workers  *prometheus.HistogramVec
 	probes   *prometheus.CounterVec
 	statuses prometheus.Histogram
@@ -41,6 +44,10 @@ func newMetrics(node string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		probed:   make(map[types.UID]bool),
+		// Alpha in the kubelet (1.36), which counts each pod that comes once, too.
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_admission_rejections_total", Help: "Pods that were refused when they came, by reason.",
+		}, []string{"reason"}),
 		workers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kubelet_pod_worker_duration_seconds", Help: "Duration of one call for a pod, by operation.", Buckets: prometheus.DefBuckets,
 		}, []string{"operation_type"}),
@@ -63,7 +70,7 @@ func newMetrics(node string) *metrics {
 		Name: "kubelet_node_name", Help: "The node's name; always 1.", ConstLabels: prometheus.Labels{"node": node},
 	})
 	name.Set(1)
-	m.registry.MustRegister(m.workers, m.probes, m.statuses, m.volumes, m.images, name,
+	m.registry.MustRegister(m.rejected, m.workers, m.probes, m.statuses, m.volumes, m.images, name,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -71,6 +78,7 @@ func newMetrics(node string) *metrics {
 // observer feeds the metrics.
 func (m *metrics) observer() nodeagent.Observer {
 	return nodeagent.Observer{
+		PodRejected: func(r nodeagent.Rejection) { m.rejected.WithLabelValues(rejectionLabel(r.Reason)).Inc() },
 		PodSynced: func(e podworkers.SyncEvent) {
 			m.workers.WithLabelValues(e.State.String()).Observe(e.Ended.Sub(e.Started).Seconds())
 		},
@@ -98,6 +106,23 @@ func (m *metrics) observer() nodeagent.Observer {
 		},
 		ImageRemoved: func(r imagegc.Removed) { m.images.WithLabelValues(string(r.Reason)).Inc() },
 	}
+}
+
+// rejectionLabel is what the kubelet (1.36) counts a rejection under: its own list of
+// reasons, of which there are always few, whatever resources a cluster has names for.
+// TaintToleration is on that list by a text that never is a reason. Pods that the
+// runtime cannot run have a reason of this agent's.
+func rejectionLabel(reason string) string {
+	switch reason {
+	case "OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods",
+		admission.ReasonTaint, admission.ReasonOS, admission.ReasonOSSelector, admission.ReasonSysctl,
+		nodeagent.ReasonUnsupported:
+		return reason
+	}
+	if strings.HasPrefix(reason, admission.ReasonOutOf) {
+		return "OutOfExtendedResources"
+	}
+	return "Other"
 }
 
 // podMetrics are counted when they are asked for. Those of which nothing is known any

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/prober"
 )
 
@@ -33,10 +34,11 @@ func TestMetrics(t *testing.T) {
 	manifest, _ := s.service("web", forever)
 	manifest = strings.Replace(manifest, "      image:", "      readinessProbe: {exec: {command: [\"true\"]}, periodSeconds: 1}\n      image:", 1)
 	s.write("web.yaml", manifest)
+	s.write("refused.yaml", strings.NewReplacer("name: web", "name: refused", "spec:", "spec:\n  nodeSelector: {site: elsewhere}").Replace(manifest))
 	s.start()
 	s.waitPhase("web-n", v1.PodRunning)
 	for _, want := range []string{
-		`kubelet_node_name{node="n"} 1`, `kubelet_desired_pods{static="true"} 1`, "kubelet_running_pods 1",
+		`kubelet_node_name{node="n"} 1`, `kubelet_desired_pods{static="true"} 2`, `kubelet_admission_rejections_total{reason="Other"} 1`, "kubelet_running_pods 1",
 		`kubelet_running_containers{container_state="running"} 1`, `kubelet_pod_worker_duration_seconds_count{operation_type="sync"}`,
 		`prober_probe_total{container="main",namespace="default",pod="web-n",pod_uid=`, "process_resident_memory_bytes",
 	} {
@@ -57,6 +59,27 @@ func TestMetrics(t *testing.T) {
 	code, text := s.get("/debug/pprof/goroutine?debug=1")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, text, "goroutine profile")
+}
+
+// The labels are few, whatever the resources of a cluster are called.
+func TestRejectionsAreCountedByReason(t *testing.T) {
+	m := newMetrics("n")
+	for _, reason := range []string{"OutOfcpu", "OutOfcpu", "OutOfexample.com/gpu", "OutOfhugepages-2Mi", "NodeAffinity", "UnsupportedPodSpec"} {
+		m.observer().PodRejected(nodeagent.Rejection{Reason: reason})
+	}
+	families, err := m.registry.Gather()
+	require.NoError(t, err)
+	counts := make(map[string]float64)
+	for _, f := range families {
+		for _, series := range f.GetMetric() {
+			if f.GetName() == "kubelet_admission_rejections_total" {
+				counts[series.GetLabel()[0].GetName()+"="+series.GetLabel()[0].GetValue()] = series.GetCounter().GetValue()
+			}
+		}
+	}
+	require.Equal(t, map[string]float64{
+		"reason=OutOfcpu": 2, "reason=OutOfExtendedResources": 2, "reason=Other": 1, "reason=UnsupportedPodSpec": 1,
+	}, counts)
 }
 
 // A pod that came and went between two scrapes leaves no series behind.

@@ -14,8 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// reasonUnsupported is the status reason of a pod that this node cannot run.
-const reasonUnsupported = "UnsupportedPodSpec"
+// ReasonUnsupported is the status reason of a pod that this node cannot run. Others
+// are those of package admission.
+const ReasonUnsupported = "UnsupportedPodSpec"
 
 // maxFileName is how long the name of a file may be, in bytes.
 const maxFileName = 255
@@ -52,6 +53,9 @@ func (a *Agent) reject(pod *v1.Pod, failures []admission.Failure) {
 	status.Reason = reason
 	status.Message = "Pod was rejected: " + message
 	a.opts.Events.Event(reference(pod), v1.EventTypeWarning, reason, message)
+	if told := a.opts.Observer.PodRejected; told != nil {
+		told(Rejection{Pod: pod, Reason: reason, Message: message})
+	}
 	a.statuses.set(pod, status)
 	a.endUnlessWorked(pod)
 	a.log.Warn("pod rejected", podField(pod), zap.String("reason", reason), zap.String("message", message))

@@ -33,7 +33,7 @@ func (g *gate) rule(pod *v1.Pod) ruling {
 		return ruling{}
 	}
 	if err := g.agent.check(pod); err != nil {
-		return ruling{failures: []admission.Failure{{Reason: reasonUnsupported, Message: err.Error()}}}
+		return ruling{failures: []admission.Failure{{Reason: ReasonUnsupported, Message: err.Error()}}}
 	}
 	if g.places[pod.UID] != nil || g.ran(pod) {
 		return ruling{}

@@ -33,7 +33,7 @@
 //	admission.go     what is refused because the runtime cannot do it
 //	admit.go         and for want of room, and who has to go for whom
 //	gate.go          what is known for that; node.go of the node
-//	resize.go        who may grow in place
+//	resize.go        who may grow in place; resizing.go what is said about it
 //	deadline.go      and who has been here for too long
 //	runonce.go       the other way to run it: once
 //	shutdown.go      how the agent ends; shutdowngrace.go in which order, and when

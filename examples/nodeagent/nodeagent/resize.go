@@ -21,13 +21,17 @@ func (g *gate) resize(pod *v1.Pod) (granted bool) {
 	}
 	before := p.pending
 	p.pending = nil
-	if !admission.SameResources(pod, p.run) {
+	other := !admission.SameResources(pod, p.run)
+	if other {
 		p.pending = admission.Resize(&g.node, g.active(), p.demand, admission.DemandOf(pod))
 	}
 	if p.pending == nil {
 		p.run, p.demand = pod, admission.DemandOf(pod)
 		g.setPending(pod.UID, nil)
 		g.poke() // it may have become smaller
+		if other {
+			g.agent.syncer.resizeStarted(pod)
+		}
 		return true
 	}
 	p.run = admission.WithResources(pod, p.run)
@@ -37,8 +41,8 @@ func (g *gate) resize(pod *v1.Pod) (granted bool) {
 		p.since = time.Now()
 	}
 	if before == nil || *before != *p.pending {
-		reason := "Resize" + p.pending.Reason
-		g.agent.opts.Events.Event(reference(pod), v1.EventTypeWarning, reason, p.pending.Message)
+		g.agent.opts.Events.Event(reference(pod), v1.EventTypeWarning, eventResize+p.pending.Reason,
+			resizeText("Pod resize "+p.pending.Reason, pod, p.pending.Message))
 	}
 	return false
 }

@@ -133,22 +133,3 @@ func (s *syncer) startFailures(uid types.UID) runtime.StartFailures {
 	defer s.mu.Unlock()
 	return maps.Clone(s.mu.failures[uid])
 }
-
-// noteResize remembers how far a resize in place has come.
-func (s *syncer) noteResize(uid types.UID, result runtime.Result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.mu.resizing[uid]
-	r.Apply(result)
-	if !r.UnderWay {
-		delete(s.mu.resizing, uid)
-		return
-	}
-	s.mu.resizing[uid] = r
-}
-
-func (s *syncer) resizing(uid types.UID) runtime.Resizing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.resizing[uid]
-}

@@ -28,6 +28,7 @@ type syncer struct {
 		sync.Mutex
 		failures map[types.UID]runtime.StartFailures
 		resizing map[types.UID]runtime.Resizing // of pods whose resize in place is under way
+		granted  map[types.UID]*v1.Pod          // pods whose containers do not have yet what these give them
 		changed  map[types.UID]chan struct{}    // capacity 1, of pods being synced
 		hinted   map[types.UID]time.Time        // when a pod was last said to have changed
 		settled  map[types.UID]time.Time        // when a pod was last seen with nothing left to do
@@ -38,6 +39,7 @@ func newSyncer(a *Agent) *syncer {
 	s := &syncer{agent: a, renewals: newRenewals()}
 	s.mu.failures = make(map[types.UID]runtime.StartFailures)
 	s.mu.resizing = make(map[types.UID]runtime.Resizing)
+	s.mu.granted = make(map[types.UID]*v1.Pod)
 	s.mu.changed = make(map[types.UID]chan struct{})
 	s.mu.hinted = make(map[types.UID]time.Time)
 	s.mu.settled = make(map[types.UID]time.Time)
@@ -142,7 +144,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		ImageFound: images.found,
 	})
 	s.note(pod.UID, result.Steps)
-	s.noteResize(pod.UID, result)
+	s.noteResize(ctx, pod, &result)
 	s.sees(pod.UID, &result)
 	if result.Status != nil {
 		terminal = s.publish(pod, result.Status, podstatus.StageSync, nil)
@@ -254,6 +256,7 @@ func (s *syncer) SyncTerminatedPod(ctx context.Context, r podworkers.SyncRequest
 	s.mu.Lock()
 	delete(s.mu.failures, r.Pod.UID)
 	delete(s.mu.resizing, r.Pod.UID)
+	delete(s.mu.granted, r.Pod.UID)
 	delete(s.mu.hinted, r.Pod.UID)
 	delete(s.mu.settled, r.Pod.UID)
 	s.mu.Unlock()

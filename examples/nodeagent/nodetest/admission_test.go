@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -45,7 +46,11 @@ func eventsOf(n *nodetest.Node, reason string) (pods []string) {
 
 func TestAPodThatFindsNoRoomIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: cpus("1")})
+		var rejected []nodeagent.Rejection // by the loop alone
+		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *nodeagent.Options) {
+			cpus("1")(o)
+			o.Observer.PodRejected = func(r nodeagent.Rejection) { rejected = append(rejected, r) }
+		}})
 		first, second, third := nodetest.Pod("first", nodetest.Container("c"), cpu("600m")), nodetest.Pod("second", nodetest.Container("c"), cpu("600m")), nodetest.Pod("third", nodetest.Container("c"), cpu("600m"))
 		node.Apply(first)
 		time.Sleep(time.Second)
@@ -57,6 +62,7 @@ func TestAPodThatFindsNoRoomIsRefused(t *testing.T) {
 		require.Equal(t, "OutOfcpu", status.Reason)
 		require.Equal(t, "Pod was rejected: Node didn't have enough resource: cpu, requested: 600, used: 600, capacity: 1000", status.Message)
 		require.Equal(t, []string{"second"}, eventsOf(node, "OutOfcpu"))
+		require.Equal(t, []nodeagent.Rejection{{Pod: rejected[0].Pod, Reason: "OutOfcpu", Message: strings.TrimPrefix(status.Message, "Pod was rejected: ")}}, rejected)
 		require.Equal(t, 1, count(node, fake.Target{Op: fake.OpRunSandbox}))
 
 		// The place is free once the first has gone, for those that come then.
@@ -320,6 +326,7 @@ func TestAResizeWaitsForRoom(t *testing.T) {
 		require.Equal(t, "Node didn't have enough resource: cpu, requested: 700, used: 400, capacity: 1000", pending.Message)
 		require.Equal(t, "400m", has(node, "web"))
 		require.Equal(t, []string{"web"}, eventsOf(node, "ResizeDeferred"))
+		require.Empty(t, eventsOf(node, "ResizeStarted"))
 
 		node.RestartAgent()
 		time.Sleep(time.Minute)
@@ -336,6 +343,8 @@ func TestAResizeWaitsForRoom(t *testing.T) {
 		require.Nil(t, condition(node.Status("web"), v1.PodResizePending))
 		require.Equal(t, "800m", has(node, "web"))
 		require.Len(t, starts(node, "c"), 1)
+		require.Equal(t, []string{"web"}, eventsOf(node, "ResizeStarted"))
+		require.Equal(t, []string{"web"}, eventsOf(node, "ResizeCompleted"))
 	})
 }
 
