@@ -31,6 +31,7 @@ func (p *pass) start(ctx context.Context, u *unit) {
 	count := p.restartCount(previous, container.Name)
 	if previous != nil && previous.State == StateCreated && p.instance(previous.ID) != nil {
 		// It never ran: its successor takes its place and its number.
+		p.m.remember(p.pod.UID, *previous)
 		if err := gone(p.m.rt.RemoveContainer(ctx, previous.ID)); err != nil {
 			u.fail(ctx, &StepError{Action: RemoveContainer, Target: container.Name, Reason: ErrRemoveContainer, Cause: err})
 			return
@@ -77,18 +78,29 @@ func ended(c ContainerStatus) ContainerStatus {
 }
 
 // restartCount numbers the next instance. One whose predecessor never ran takes
-// over its number: nothing was restarted.
-func (p *pass) restartCount(previous *ContainerStatus, name string) int32 {
+// over its number: nothing was restarted. No record that is there tells of as many
+// restarts: the newest may have been made by an agent that is gone, which knew less.
+func (p *pass) restartCount(previous *ContainerStatus, name string) (count int32) {
 	switch counter, ok := p.m.gen.(RestartCounter); {
-	case previous != nil && previous.State == StateCreated:
-		return previous.RestartCount
 	case previous != nil:
-		return previous.RestartCount + 1
+		count = countAfter(previous)
 	case ok:
-		return counter.NextRestartCount(p.pod, name)
-	default:
-		return 0
+		count = counter.NextRestartCount(p.pod, name)
 	}
+	for i := range p.status.Containers {
+		if c := &p.status.Containers[i]; c.Name == name {
+			count = max(count, countAfter(c))
+		}
+	}
+	return count
+}
+
+// countAfter is the restart count of c's successor.
+func countAfter(c *ContainerStatus) int32 {
+	if c.State == StateCreated {
+		return c.RestartCount
+	}
+	return c.RestartCount + 1
 }
 
 func (p *pass) backOff(ctx context.Context, u *unit, r Restart) {

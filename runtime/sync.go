@@ -172,12 +172,12 @@ func (p *pass) killPod(ctx context.Context) bool {
 			p.req.Progress(p.status, slices.Clone(p.list))
 			told = true
 		}
+		kept := *c
+		kept.Annotations = nil        // a new sandbox owes no crash-loop delay
+		p.m.remember(p.pod.UID, kept) // first: what is answered with an error may be done
 		if !p.remove(ctx, c) {
 			return false
 		}
-		kept := *c
-		kept.Annotations = nil // a new sandbox owes no crash-loop delay
-		p.m.remember(p.pod.UID, kept)
 	}
 	return true
 }

@@ -302,10 +302,10 @@ func (p *pass) removeKilled(ctx context.Context) {
 		if c == nil {
 			continue
 		}
+		p.m.remember(p.pod.UID, ended(*c)) // first: what is answered with an error may be done
 		if !p.remove(ctx, c) {
 			return
 		}
-		p.m.remember(p.pod.UID, ended(*c))
 		p.m.log.Debug("removed a container to restart it with its pod", zap.String("pod", podName(p.pod)), zap.String("container", k.Name))
 	}
 }

@@ -30,23 +30,33 @@ func (w *World) Kill(uid types.UID, name string, code int32) error {
 
 // Replace lets somebody else restart a container behind the agent's back: its
 // newest running instance is killed, and a new one with the next RestartCount
-// runs in the same sandbox. It is an ErrNotFound if none runs.
+// runs in the same sandbox, with a log file of its own. It is an ErrNotFound if none
+// runs.
 func (w *World) Replace(uid types.UID, name string) (runtime.ContainerID, error) {
+	c, err := w.replace(uid, name)
+	if err != nil {
+		return runtime.ContainerID{}, err
+	}
+	return w.idOf(c), w.writeLog(c.spec.LogPath, c.script.Log, c.output)
+}
+
+func (w *World) replace(uid types.UID, name string) (*container, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old, err := w.running(uid, name)
 	if err != nil {
-		return runtime.ContainerID{}, err
+		return nil, err
 	}
 	spec, script, output := old.spec, old.script, old.output
 	w.kill(old)
 	spec.RestartCount++
+	spec.LogPath = nextLog(spec.LogPath, spec.RestartCount)
 	c := w.addContainer(old.sandbox, spec)
 	c.script, c.output = script, output
 	w.event(c.call(OpReplaced), c.id, "instead of "+old.id)
 	w.run(c)
 	w.hint(uid)
-	return w.idOf(c), nil
+	return c, nil
 }
 
 // LoseTrack makes the newest running instance of a container unknown to the

@@ -4,6 +4,7 @@ package fake
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -36,6 +37,15 @@ func (w *World) writeLog(path string, log []string, output []Line) error {
 		return err
 	}
 	return f.Close()
+}
+
+// nextLog is the log of the instance after one whose log is at path, where they are
+// named after their restart counts: 1.log after 0.log.
+func nextLog(path string, count int32) string {
+	if dir, base := filepath.Split(path); base == fmt.Sprintf("%d.log", count-1) {
+		return dir + fmt.Sprintf("%d.log", count)
+	}
+	return path
 }
 
 // formatLog puts lines into the CRI's format.

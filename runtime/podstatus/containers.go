@@ -110,10 +110,7 @@ func (g *generator) fromRecord(p *place) v1.ContainerStatus {
 		status.State.Terminated = terminated(in)
 	case runtime.StateUnknown:
 		switch {
-		case p.old != nil && p.old.State.Running != nil:
-			status.State.Terminated = lost(in.ID.String())
-			status.RestartCount = max(status.RestartCount, p.old.RestartCount+1)
-		case p.old != nil && countedAhead(p.old) && p.old.ContainerID == in.ID.String():
+		case p.old != nil && (p.old.State.Running != nil || wasLost(p.old) && p.old.ContainerID == in.ID.String()):
 			status.State.Terminated = lost(in.ID.String())
 		default:
 			status.State.Waiting = &v1.ContainerStateWaiting{}

@@ -43,6 +43,7 @@
 //     neither.
 //   - The restart count never goes back. If records are lost it continues from
 //     the previous status, also where a new instance only repeats the old count.
+//     An instance that is lost sight of is not counted as restarted before it is.
 //   - The last state is always an end: an older instance that never ran is
 //     skipped, and what the previous status knows is used when the record is gone.
 //   - A sidecar that exited with 0 and is in back-off is shown waiting.

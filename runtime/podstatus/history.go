@@ -4,6 +4,7 @@ package podstatus
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -94,7 +95,7 @@ func restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
 	switch {
 	case old == nil || in.RestartCount > old.RestartCount:
 		return in.RestartCount
-	case old.ContainerID == in.ID.String(), old.ContainerID == "", countedAhead(old), !isNewer(in, old), tookPlace(in, old), isBack(in, old):
+	case old.ContainerID == in.ID.String(), old.ContainerID == "", !isNewer(in, old), tookPlace(in, old), isBack(in, old):
 		return old.RestartCount
 	default: // a restart that the record does not know to be one
 		return old.RestartCount + 1
@@ -123,9 +124,10 @@ func isBack(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	return in.State == runtime.StateExited && neverRan(old) && ended != nil && ended.ContainerID == in.ID.String()
 }
 
-// countedAhead reports whether old, whose instance was lost sight of, already
-// counts the restart that follows.
-func countedAhead(old *v1.ContainerStatus) bool {
+// wasLost reports whether old is about an instance that was lost sight of. (The
+// kubelet counts its restart then and there; here it counts when there is one, so
+// that the count is the same whether or not somebody finds out how it has ended.)
+func wasLost(old *v1.ContainerStatus) bool {
 	t := old.State.Terminated
 	if t == nil && old.State.Waiting != nil {
 		t = old.LastTerminationState.Terminated
@@ -162,7 +164,7 @@ func (g *generator) lastTermination(p *place) *v1.ContainerStateTerminated {
 		switch {
 		case old.State.Terminated != nil:
 			last = old.State.Terminated
-		case old.State.Running != nil:
+		case old.State.Running != nil && !g.has(old.ContainerID):
 			last = lost(old.ContainerID)
 		}
 	}
@@ -170,6 +172,12 @@ func (g *generator) lastTermination(p *place) *v1.ContainerStateTerminated {
 		return nil // there was none, or it is this one's own, shown while it waited
 	}
 	return last.DeepCopy()
+}
+
+// has reports whether the runtime has a record of an instance: however long that
+// still runs, its end will be known.
+func (g *generator) has(id string) bool {
+	return slices.ContainsFunc(g.Observed.Containers, func(c runtime.ContainerStatus) bool { return c.ID.String() == id })
 }
 
 // lastExited returns the newest exited instance of in's container but in.
