@@ -32,7 +32,7 @@ OUT     ?= bench.out
 MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {} \; | sort)
 
 # The slow and the telling come last: the end of the log is what the tests said.
-STEPS := fmt tidy vet lint arrows examples cross fuzz race
+STEPS := fmt tidy vet lint arrows examples cross fuzz schedules race
 
 .PHONY: help test deps docs $(STEPS) race-real race-rest unit build e2e matrix soak bench-node bench benchstat clean cc
 
@@ -128,8 +128,11 @@ e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd (as root, on
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \
 		./runtime/cri/... ./podconfig/apiserver/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./internal/soak/...
 
-matrix: ## 100,000 random schedules of a node in virtual time, most of an hour (ARGS='-args -schedules=1000 -seed=7')
-	KEELSON_SOAK=1 $(GO) test -vet=off -count=1 -timeout=120m -run '^TestMatrix$$' ./examples/nodeagent/nodetest $(ARGS)
+schedules: ## 1,000 of the random schedules of make matrix
+	CGO_ENABLED=0 $(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000
+
+matrix: ## 100,000 random schedules of a node in virtual time, half an hour or so (ARGS='-schedules=5000 -seed=7')
+	CGO_ENABLED=0 KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^TestMatrix$$' ./examples/nodeagent/nodetest $(ARGS)
 
 soak: ## the node agent under faults for long: on a containerd that is killed, too (root, Linux, 10 minutes; ARGS='-soak.for 3m -soak.seed 7')
 	@dir=$$(e2e/containerd.sh); KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_SOAK=1 \

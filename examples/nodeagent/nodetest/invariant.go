@@ -70,6 +70,14 @@ type instance struct {
 	recordsLost     bool
 }
 
+// began is when its start was asked for, or, by somebody else, made.
+func (i *instance) began() time.Duration {
+	if i.called < 0 {
+		return i.started
+	}
+	return i.called
+}
+
 // span is a time in which a source wants a pod, as its agent was told.
 type span struct {
 	from, to time.Duration // to: when it was told otherwise; the end of time if never

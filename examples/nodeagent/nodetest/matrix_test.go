@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	goruntime "runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +18,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 0, "how many random schedules to run; 0: 100,000 with KEELSON_SOAK=1, else none")
+	schedules = flag.Int("schedules", 0, "how many random schedules to run; 0: 100, or 100,000 with KEELSON_SOAK=1")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first")
 	shrink    = flag.Bool("shrink", true, "make the scripts of failing seeds small")
 )
@@ -24,32 +26,36 @@ var (
 // TestMatrix runs random schedules and judges them: see nodetest.Schedule and
 // nodetest.Check. A seed that fails is told as a script for testdata.
 func TestMatrix(t *testing.T) {
-	soak := os.Getenv("KEELSON_SOAK") == "1"
-	n := *schedules
+	n := uint64(*schedules)
 	switch {
 	case n > 0:
-	case soak:
+	case os.Getenv("KEELSON_SOAK") == "1":
 		n = 100_000
 	default:
-		t.Skip("the fault matrix is not green yet: KEELSON_SOAK=1 or -schedules=N runs it")
+		n = 100
 	}
-	var done atomic.Int64
+	// A schedule's garbage is small, and most of the time would go into collecting it.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	var next, done, failed atomic.Uint64
 	began := time.Now()
-	const parts = 2
-	for part := range uint64(parts) {
-		t.Run(fmt.Sprint(part), func(t *testing.T) {
-			t.Parallel()
-			for seed := *firstSeed + part; seed < *firstSeed+uint64(n); seed += parts {
-				script := nodetest.Schedule(seed)
-				if r := play(t, script); r.Err != nil {
-					report(t, seed, script, r)
+	t.Run("seeds", func(t *testing.T) {
+		for range goruntime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprintf("%d to %d", *firstSeed, *firstSeed+n-1), func(t *testing.T) {
+				t.Parallel()
+				for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
+					seed := *firstSeed + i
+					script := nodetest.Schedule(seed)
+					if r := play(t, script); r.Err != nil {
+						failed.Add(1)
+						report(t, seed, script, r)
+					}
+					if count := done.Add(1); count%1000 == 0 {
+						fmt.Fprintf(os.Stderr, "%d of %d schedules in %v, to seed %d: %d failed\n", count, n, time.Since(began).Round(time.Second), seed, failed.Load())
+					}
 				}
-				if count := done.Add(1); soak && count%1000 == 0 {
-					fmt.Fprintf(os.Stderr, "%d of %d schedules in %v\n", count, n, time.Since(began).Round(time.Second))
-				}
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 // play is Play, with a deadlock of the bubble as an error.

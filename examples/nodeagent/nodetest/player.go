@@ -102,7 +102,7 @@ func (p *player) begin(s setup) error {
 		return errFirst
 	}
 	p.latest = make(map[string]*v1.Pod)
-	world, err := fake.NewWorld(fake.WorldOptions{Latency: s.latencyOf})
+	world, err := fake.NewWorld(fake.WorldOptions{Latency: s.latencyOf, WriteLogs: true})
 	if err != nil {
 		return err
 	}
