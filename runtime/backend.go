@@ -28,12 +28,16 @@ var (
 // UnsupportedError lists everything of one pod that a backend cannot honour.
 // errors.Is(err, ErrUnsupported) is true for it.
 type UnsupportedError struct {
-	Runtime string   // Runtime.Name
+	Runtime string   // Runtime.Name; "" if a Generator or a HookRunner says so by itself
 	Fields  []string // field path and, in brackets, why; sorted as in the pod
 }
 
 func (e *UnsupportedError) Error() string {
-	return "the " + e.Runtime + " runtime cannot honour: " + strings.Join(e.Fields, ", ")
+	who := ""
+	if e.Runtime != "" {
+		who = "the " + e.Runtime + " runtime "
+	}
+	return who + "cannot honour: " + strings.Join(e.Fields, ", ")
 }
 
 // Is makes errors.Is(err, ErrUnsupported) true.
@@ -100,9 +104,10 @@ type Watcher interface {
 	Watch(ctx context.Context) iter.Seq2[types.UID, error]
 }
 
-// Checker is an optional ability of a Runtime: to refuse a pod before anything
-// is done for it. A refusal is an *UnsupportedError that lists every field that
-// cannot be honoured; RunSandbox and CreateContainer return the same error.
+// Checker is an optional ability of a Runtime, and of a Generator and a HookRunner:
+// to refuse a pod before anything is done for it; see Manager.CheckPod. A refusal is
+// an *UnsupportedError that lists every field that cannot be honoured; RunSandbox and
+// CreateContainer of a Runtime return the same error.
 type Checker interface {
 	CheckPod(pod *v1.Pod) error
 }

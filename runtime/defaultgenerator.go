@@ -61,6 +61,7 @@ var (
 	_ Generator      = (*DefaultGenerator)(nil)
 	_ RestartCounter = (*DefaultGenerator)(nil)
 	_ LogRemover     = (*DefaultGenerator)(nil)
+	_ Checker        = (*DefaultGenerator)(nil)
 )
 
 // NewDefaultGenerator checks opts and touches nothing. Slices and maps in opts

@@ -30,6 +30,8 @@
 //     has allocated to them: SyncPod resizes what runs to them at once. Whether a
 //     resize fits the node is decided before. A caller who limits pods as a whole
 //     raises that limit before SyncPod and lowers it once SyncPod did not fail.
+//  7. Ask CheckPod when a pod comes: what Runtime, Generator or Hooks cannot do is
+//     told there once, and fails again and again later.
 //
 // # Who owns which goroutine
 //

@@ -68,6 +68,7 @@ type Manager struct {
 	backoff    Backoff
 	keepExited int
 	log        *zap.Logger
+	checkers   []Checker
 	slots      *slots       // starts under way, over all pods
 	images     *imageKeeper // nil if the runtime knows no images
 	resizer    *resizer     // nil if the runtime cannot resize
@@ -112,6 +113,11 @@ func New(opts Options) (*Manager, error) {
 	}
 	if m.hooks == nil {
 		m.hooks = NewHooks(HooksOptions{Runtime: opts.Runtime, Events: opts.Events})
+	}
+	for _, part := range []any{opts.Runtime, m.gen, m.hooks} {
+		if c, ok := part.(Checker); ok {
+			m.checkers = append(m.checkers, c)
+		}
 	}
 	if m.hash == nil {
 		m.hash = HashCompat

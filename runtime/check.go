@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// CheckPod asks whether the pod could be run here, before anything is done for
+// it: of the Runtime, the Generator and the Hooks those that are a Checker. A
+// refusal is one *UnsupportedError with the fields of all.
+func (m *Manager) CheckPod(pod *v1.Pod) error {
+	var fields []string
+	for _, c := range m.checkers {
+		err := c.CheckPod(pod)
+		if unsupported, ok := errors.AsType[*UnsupportedError](err); ok {
+			fields = appendNew(fields, unsupported.Fields)
+		} else if err != nil {
+			return fmt.Errorf("check pod %s: %w", podName(pod), err)
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return &UnsupportedError{Runtime: m.rt.Name(), Fields: fields}
+}
+
+// appendNew adds what is said of fields of which nothing was said yet.
+func appendNew(fields, more []string) []string {
+	path := func(field string) string {
+		p, _, _ := strings.Cut(field, " (")
+		return p
+	}
+	for _, f := range more {
+		if !slices.ContainsFunc(fields, func(other string) bool { return path(other) == path(f) }) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// CheckPod implements Checker: it refuses what would fail at each start of a
+// container, for ever. A wrapper that can do more has a CheckPod of its own.
+func (g *DefaultGenerator) CheckPod(pod *v1.Pod) error {
+	r := refusals{}
+	for ref, c := range containersOf(pod) {
+		for i := range c.Env {
+			if from := c.Env[i].ValueFrom; from != nil && from.FileKeyRef != nil {
+				r.add(fmt.Sprintf("spec.%s[%d].env[%d].valueFrom.fileKeyRef", ref.Group, ref.Index, i),
+					"container "+c.Name+": no variables are read from files")
+			}
+		}
+	}
+	if _, err := podHostname(pod); errors.Is(err, ErrUnsupported) {
+		r.add("spec.setHostnameAsFQDN", "the cluster's domain is not known")
+	}
+	return r.err()
+}
+
+// CheckPod implements Checker: it refuses hooks that would fail each time.
+func (h *Hooks) CheckPod(pod *v1.Pod) error {
+	r := refusals{}
+	for ref, c := range containersOf(pod) {
+		if c.Lifecycle == nil {
+			continue
+		}
+		at := fmt.Sprintf("spec.%s[%d].lifecycle.", ref.Group, ref.Index)
+		h.check(&r, at+"postStart", c, c.Lifecycle.PostStart)
+		h.check(&r, at+"preStop", c, c.Lifecycle.PreStop)
+	}
+	return r.err()
+}
+
+func (h *Hooks) check(r *refusals, at string, c *v1.Container, hook *v1.LifecycleHandler) {
+	switch {
+	case hook == nil:
+	case hook.Exec != nil && h.exec == nil:
+		r.add(at+".exec", "container "+c.Name+": nothing can be run beside it")
+	case hook.Exec != nil:
+	case hook.HTTPGet != nil:
+		if p := hook.HTTPGet.Protocol; p != nil && *p != v1.HTTPProtocolHTTP1 {
+			r.add(at+".httpGet.protocol", "container "+c.Name+": hooks speak HTTP/1.1")
+		}
+	case hook.TCPSocket != nil && hook.Sleep == nil:
+		r.add(at+".tcpSocket", "container "+c.Name+": the API has no such hooks, for all that it has a field")
+	}
+}
+
+// containersOf are all containers of a pod, each with its place.
+func containersOf(pod *v1.Pod) iter.Seq2[Ref, *v1.Container] {
+	return func(yield func(Ref, *v1.Container) bool) {
+		for _, group := range []Group{GroupInit, GroupRegular, GroupEphemeral} {
+			for i := 0; ; i++ {
+				ref := Ref{Group: group, Index: i}
+				c := ref.Container(pod)
+				if c == nil {
+					break
+				}
+				if !yield(ref, c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// refusals collects what cannot be honoured.
+type refusals struct{ fields []string }
+
+func (r *refusals) add(field, why string) { r.fields = append(r.fields, field+" ("+why+")") }
+
+func (r *refusals) err() error {
+	if len(r.fields) == 0 {
+		return nil
+	}
+	return &UnsupportedError{Fields: r.fields}
+}
