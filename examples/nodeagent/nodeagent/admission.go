@@ -21,17 +21,16 @@ const ReasonUnsupported = "UnsupportedPodSpec"
 // maxFileName is how long the name of a file may be, in bytes.
 const maxFileName = 255
 
-// check refuses a pod that could never run here. Everything that stands in the
-// way is listed at once.
+// check refuses a pod that could never run here, because the runtime, its generator
+// or hooks, or a volume could not be what it asks for. Everything that stands in
+// the way is listed at once.
 func (a *Agent) check(pod *v1.Pod) error {
 	var fields []string
-	if checker, ok := a.runtime.(runtime.Checker); ok {
-		err := checker.CheckPod(pod)
-		if unsupported, ok := errors.AsType[*runtime.UnsupportedError](err); ok {
-			fields = append(fields, unsupported.Fields...)
-		} else if err != nil {
-			return err
-		}
+	err := a.manager.CheckPod(pod)
+	if unsupported, ok := errors.AsType[*runtime.UnsupportedError](err); ok {
+		fields = append(fields, unsupported.Fields...)
+	} else if err != nil {
+		return err
 	}
 	fields = append(fields, a.volumes.check(pod)...)
 	if n := len(pod.Namespace) + len(pod.Name) + len(pod.UID) + 2; n > maxFileName {

@@ -48,7 +48,7 @@ func (s *syncer) noteResize(ctx context.Context, pod *v1.Pod, result *runtime.Re
 	}
 	done := granted != nil || before.UnderWay || resized(result)
 	switch {
-	case now.UnderWay, ctx.Err() != nil, len(result.Plans) == 0, killFailed(result):
+	case now.UnderWay, ctx.Err() != nil, len(result.Plans) == 0 && result.Err() != nil, killFailed(result):
 		done = false
 	case granted != nil && !admission.SameResources(granted, pod): // the sync began before that was granted
 		done = false

@@ -191,6 +191,7 @@ func (v *volumes) check(pod *v1.Pod) (refused []string) {
 		vol := &pod.Spec.Volumes[i]
 		path := field.NewPath("spec", "volumes").Index(i)
 		_, cannotMount := v.mounter.(mount.None)
+		_, hasImages := v.agent.runtime.(runtime.Images)
 		switch claimed := vol.PersistentVolumeClaim != nil || vol.Ephemeral != nil; {
 		case claimed && v.agent.opts.Cluster.Claims == nil:
 			refused = append(refused, fmt.Sprintf("%s %q (claims need an API server)", path, vol.Name))
@@ -199,7 +200,34 @@ func (v *volumes) check(pod *v1.Pod) (refused []string) {
 			refused = append(refused, fmt.Sprintf("%s %q (no such volumes here)", path, vol.Name))
 		case vol.EmptyDir != nil && vol.EmptyDir.Medium != v1.StorageMediumDefault && cannotMount:
 			refused = append(refused, path.Child("emptyDir", "medium").String()+" (the agent may not mount)")
+		case vol.Image != nil && !hasImages:
+			refused = append(refused, fmt.Sprintf("%s (%q: the runtime has no images)", path.Child("image"), vol.Name))
+		case vol.Projected != nil:
+			refused = append(refused, v.checkSources(vol, path.Child("projected", "sources"))...)
 		}
+	}
+	return refused
+}
+
+// checkSources lists the sources of a projected volume that there are none of here.
+func (v *volumes) checkSources(vol *v1.Volume, path *field.Path) (refused []string) {
+	for i := range vol.Projected.Sources {
+		s, kind, why := &vol.Projected.Sources[i], "", ""
+		switch objects := v.agent.opts.Objects != nil; {
+		case s.ConfigMap != nil && !objects:
+			kind, why = "configMap", "no such objects here"
+		case s.Secret != nil && !objects:
+			kind, why = "secret", "no such objects here"
+		case s.ServiceAccountToken != nil && v.tokens == nil:
+			kind, why = "serviceAccountToken", "tokens need an API server"
+		case s.ClusterTrustBundle != nil:
+			kind, why = "clusterTrustBundle", "this agent has no trust bundles"
+		case s.PodCertificate != nil:
+			kind, why = "podCertificate", "this agent has no certificates issued"
+		default:
+			continue
+		}
+		refused = append(refused, fmt.Sprintf("%s (%q: %s)", path.Index(i).Child(kind), vol.Name, why))
 	}
 	return refused
 }

@@ -62,7 +62,10 @@ func TestTheImageOfAVolumeStaysUntilItsPodHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const volume, unused = "localhost/volume:1", "localhost/unused:1"
 		a := &album{images: map[string]bool{volume: true, unused: true}, removed: map[string]time.Duration{}, began: time.Now()}
+		there := newShelf()
+		there.here[volume], there.here["localhost/c:1"] = "sha256:"+volume, "sha256:c"
 		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+			o.Runtime = shelved{o.Runtime.(*nodetest.Runtime), there}
 			o.ImageGC = &nodeagent.ImageGC{Images: a, InUse: imagegc.InUseFunc(func(context.Context) ([]string, error) { return nil, nil }), Disk: a, Policy: imagegc.Policy{MinAge: time.Second}, Interval: 10 * time.Second}
 		}})
 		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 2 * time.Minute})

@@ -360,7 +360,7 @@ func TestImagesAreLeftAloneUntilItIsKnownWhatIsToRun(t *testing.T) {
 	})
 }
 
-// A runtime without images, and one that cannot mount them, say so.
+// A pod with the image of a volume is not for a runtime without images.
 func TestImageVolumesOfARuntimeWithoutImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})
@@ -369,6 +369,7 @@ func TestImageVolumesOfARuntimeWithoutImages(t *testing.T) {
 		node.Apply(pod)
 		pass(node, time.Minute)
 		require.Empty(t, starts(node, "c"))
-		require.Contains(t, node.Status("web").ContainerStatuses[0].State.Waiting.Message, "the container runtime cannot mount images")
+		require.Equal(t, v1.PodFailed, node.Status("web").Phase)
+		require.Contains(t, node.Status("web").Message, `("tools": the runtime has no images)`)
 	})
 }

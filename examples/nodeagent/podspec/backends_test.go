@@ -34,7 +34,7 @@ const (
 	checked = "checked"
 	notRoot = "if not root"
 	refused = "refused"
-	fails   = "fails"
+	fails   = "fails" // in no cell: what cannot be done is refused
 	inSpec  = "spec"
 	nothing = "no effect"
 	notHere = "–"
@@ -114,8 +114,8 @@ func (b *backends) ask(t *testing.T, row podField) cells {
 			continue
 		}
 		switch {
-		case row.by == byFailing || slices.Contains(strings.Fields(row.fails), name):
-			*cell = fails
+		case slices.Contains(strings.Fields(row.refuse), name):
+			*cell = refused
 		case row.by == byCluster:
 			*cell = notHere
 		case row.by != byBackend && row.by != byNobody && !slices.Contains(strings.Fields(row.idle), name):
@@ -125,9 +125,8 @@ func (b *backends) ask(t *testing.T, row podField) cells {
 	switch {
 	case row.says != "":
 		return cells{row.says, row.says, row.says}
-	case row.by == byFailing:
-		return out
 	}
+	require.NotContains(t, []string{out.process, out.cri, out.fake}, fails, "%s: it is to be refused", row.path)
 	if row.by == byBackend && out.cri != refused {
 		require.Contains(t, out.cri, yes, "%s: no CRI runtime is told of it; say who honours it", row.path)
 	}
@@ -278,6 +277,15 @@ func (b *backends) onFake(t *testing.T, base, with *v1.Pod) string {
 	return nothing
 }
 
+// withImages is a runtime that has every image.
+type withImages struct{ *nodetest.Runtime }
+
+func (withImages) ImageID(_ context.Context, image string) (string, error) { return image, nil }
+
+func (withImages) PullImage(_ context.Context, image string, _ *runtime.ImageAuth) (string, error) {
+	return image, nil
+}
+
 // agentRefuses asks a whole agent, on a backend that takes everything.
 func agentRefuses(t *testing.T, pod *v1.Pod) (refused bool) {
 	t.Helper()
@@ -285,7 +293,7 @@ func agentRefuses(t *testing.T, pod *v1.Pod) (refused bool) {
 		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
 			store, err := objects.NewStore(objects.Options{})
 			require.NoError(t, err)
-			o.Objects = store
+			o.Objects, o.Runtime = store, withImages{o.Runtime.(*nodetest.Runtime)}
 		}})
 		node.Apply(pod)
 		refused = node.Status("web").Phase == v1.PodFailed

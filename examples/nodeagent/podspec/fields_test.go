@@ -7,7 +7,6 @@ const (
 	byBackend = ""        // the backend alone
 	byCluster = "cluster" // scheduler, controllers and API server; a node has nothing to do
 	byNobody  = "nobody"  // a gap, or nobody's on Linux
-	byFailing = "failing" // nobody, and a pod that asks for it does not get to run
 )
 
 // podField says who honours some fields of a pod, and where that can be seen.
@@ -21,7 +20,7 @@ type podField struct {
 	base, with string
 	by         string // a package below the root, or one of the words above
 	idle       string // backends on which by has nothing to do
-	fails      string // backends on which a pod that asks for it does not get to run
+	refuse     string // backends on which the agent refuses a pod that asks for it
 	says       string // of all backends, in place of what was found
 	cri        string // of CRI
 	process    string // of the process backend
@@ -52,7 +51,7 @@ var containerFields = []podField{
 		seen: "runtime TestEnvironment, examples/nodeagent TestObjectsFollowTheirFolder"},
 	{path: "containers[].env[].valueFrom.fileKeyRef.{volumeName,path,key,optional}",
 		with: "c: {env: [{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: f, key: k}}}]}",
-		by:   byFailing, seen: "runtime TestEnvironmentErrorsNameTheField", note: "the container waits with CreateContainerConfigError"},
+		by:   byNobody, seen: "runtime TestCheckPodAsksEveryPart"},
 	{path: "containers[].envFrom[].{prefix,configMapRef.name,configMapRef.optional,secretRef.name,secretRef.optional}",
 		with: "c: {envFrom: [{prefix: P_, configMapRef: {name: config}}, {secretRef: {name: secret}}]}", seen: "runtime TestEnvironment"},
 	{path: "containers[].resources.requests", with: "c: {resources: {requests: {cpu: 250m}}}", seen: "runtime/cri TestContainerResources, examples/nodeagent/nodeagent/admission TestCheckResources",
@@ -113,9 +112,10 @@ var probeFields = []podField{
 		with: "c: {lifecycle: {postStart: {httpGet: {path: /p, port: 80, host: h, scheme: HTTPS, httpHeaders: [{name: A, value: b}]}}}}",
 		by:   "runtime", seen: "runtime TestHTTPHookRequest"},
 	{path: "containers[].lifecycle.hook.httpGet.protocol", base: "c: {lifecycle: {postStart: {httpGet: {port: 80}}}}",
-		with: "c: {lifecycle: {postStart: {httpGet: {port: 80, protocol: HTTP2}}}}", by: byNobody, note: "the API has it for probes; a hook speaks HTTP/1.1"},
-	{path: "containers[].lifecycle.hook.tcpSocket.{port,host}", with: "c: {lifecycle: {postStart: {tcpSocket: {port: 80}}}}", by: byFailing,
-		seen: "runtime TestHooksRefuseWhatTheyCannotDo", note: "the API ignores it by its own words; here the hook fails"},
+		with: "c: {lifecycle: {postStart: {httpGet: {port: 80, protocol: HTTP2}}}}", by: byNobody,
+		seen: "runtime TestCheckPodAsksEveryPart", note: "the API has it for probes; a hook speaks HTTP/1.1, and HTTP1 is fine"},
+	{path: "containers[].lifecycle.hook.tcpSocket.{port,host}", with: "c: {lifecycle: {postStart: {tcpSocket: {port: 80}}}}", by: byNobody,
+		seen: "runtime TestCheckPodAsksEveryPart", note: "the API says by itself that it is not supported; the kubelet fails each time"},
 	{path: "containers[].lifecycle.hook.sleep.seconds", with: "c: {lifecycle: {preStop: {sleep: {seconds: 3}}}}", by: "runtime", seen: "runtime TestSleepHookEndsWithItsContext"},
 	{path: "containers[].lifecycle.stopSignal", base: "os: {name: linux}", with: "{os: {name: linux}, c: {lifecycle: {stopSignal: SIGUSR1}}}",
 		seen: "runtime/process TestStopSignal, runtime/cri TestContainerConfig", note: "by a CRI runtime that knows of it (CRI of Kubernetes 1.33)"},

@@ -152,7 +152,7 @@ func doneBy(row podField, c cells) string {
 	switch {
 	case row.by == byCluster:
 		return "cluster"
-	case row.by != byBackend && row.by != byNobody && row.by != byFailing:
+	case row.by != byBackend && row.by != byNobody:
 		return "`" + row.by + "`"
 	case row.by == byBackend && (c.process == yes || strings.HasPrefix(c.cri, yes)):
 		return "backend"
@@ -187,7 +187,6 @@ pod with the field, and one without, are given to the backend's CheckPod, to its
 | always | so with and without the field |
 | if not root | honoured, if the agent does not run as root; else refused |
 | refused | a pod with the field is not run: Failed, with a message that lists every such field |
-| fails | the pod is taken in, and its volume, container or hook fails, with an event that names the field |
 | spec | handed over resolved: scripts of the fake see it, and nothing else happens |
 | no effect | accepted, and nobody looks at it |
 | – | not for a node: scheduler, controllers and API server act on it |
