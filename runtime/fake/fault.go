@@ -37,7 +37,8 @@ type Fault struct {
 	Err     error
 	Latency time.Duration
 	// HangUntilCtx: the call does nothing until its ctx ends, whose error it
-	// returns. A Watch then says nothing.
+	// returns. A Watch says nothing until then, or until the fault is cleared, as a
+	// stream does that nobody answers for a while.
 	HangUntilCtx bool
 	// DoneButReplyLost: the call is done, and fails afterwards: with Err, with
 	// ErrReplyLost, or by hanging.
@@ -52,6 +53,7 @@ type Injected struct {
 	f     Fault
 	until time.Time            // zero: for ever
 	stale []*runtime.PodStatus // what a Stale lie goes on to say
+	gone  chan struct{}        // closed by Clear
 
 	// Guarded by World.mu.
 	applied, hits int
@@ -66,7 +68,7 @@ func (w *World) Inject(f Fault) (*Injected, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	in := &Injected{w: w, f: f}
+	in := &Injected{w: w, f: f, gone: make(chan struct{})}
 	if f.For > 0 {
 		in.until = time.Now().Add(f.For)
 	}
@@ -97,10 +99,14 @@ func (f *Fault) validate() error {
 	return nil
 }
 
-// Clear takes the fault away. Calls it has struck are not released.
+// Clear takes the fault away. Calls it has struck are not released, but for a Watch
+// that hangs.
 func (in *Injected) Clear() {
 	in.w.mu.Lock()
 	defer in.w.mu.Unlock()
+	if !in.cleared {
+		close(in.gone)
+	}
 	in.cleared = true
 	in.w.mu.faults = slices.DeleteFunc(in.w.mu.faults, func(other *Injected) bool { return other == in })
 }

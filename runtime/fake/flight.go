@@ -23,7 +23,7 @@ func (r *Runtime) do(ctx context.Context, call Call, id, detail string, act func
 	}
 	if err == nil {
 		var goOn bool
-		if goOn, err = f.fault.before(ctx); goOn {
+		if goOn, err = f.fault.before(ctx, call.Op); goOn {
 			err = act(&f)
 			r.note(f.entry, err)
 			err = f.fault.after(ctx, err)
@@ -60,7 +60,7 @@ func (w *World) end(e *Entry, err error) {
 }
 
 // before is what the fault does before the call; false: the call is over.
-func (in *Injected) before(ctx context.Context) (goOn bool, err error) {
+func (in *Injected) before(ctx context.Context, op Op) (goOn bool, err error) {
 	if in == nil {
 		return true, nil
 	}
@@ -70,6 +70,13 @@ func (in *Injected) before(ctx context.Context) (goOn bool, err error) {
 	switch {
 	case in.f.DoneButReplyLost:
 		return true, nil
+	case in.f.HangUntilCtx && op == OpWatch:
+		select {
+		case <-in.gone:
+			return true, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 	case in.f.HangUntilCtx:
 		<-ctx.Done()
 		return false, ctx.Err()

@@ -164,3 +164,22 @@ func TestWatchLeftEarlyWithALostReply(t *testing.T) {
 		}
 	})
 }
+
+// A stream that hangs goes on when the backend does: nobody would open it again.
+func TestWatchThatHangsGoesOn(t *testing.T) {
+	inBubble(t, fake.WorldOptions{}, func(t *testing.T, n *node) {
+		in := n.inject(fake.Fault{HangUntilCtx: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		hints, end := watch(ctx, n)
+		after(time.Hour)
+		in.Clear()
+		assert.Empty(t, hints(), "there is no pod yet")
+		sandbox := n.sandbox("u", 0)
+		n.run(sandbox, "web", 0)
+		require.NoError(t, n.Kill("u", "web", 1))
+		assert.Equal(t, []types.UID{"u"}, hints())
+		cancel()
+		require.NoError(t, end())
+		in.Clear()
+	})
+}
