@@ -200,11 +200,16 @@ func (n *Node) StopAgent() {
 	select {
 	case err := <-l.done:
 		n.life = nil
-		if err != nil && !l.lease.isDead() {
+		kind := MarkAgentStopped
+		switch {
+		case l.lease.isDead(): // by a trap, before it could stop
+			l.lease.revoke(nil)
+			kind = MarkAgentCrashed
+		case err != nil:
 			n.errorf("the agent ended with: %v", err)
 		}
 		l.lease.calls.Wait()
-		n.history.mark(MarkAgentStopped)
+		n.history.mark(kind)
 	case <-timer.C:
 		n.abandon(l, nil)
 	}

@@ -205,6 +205,7 @@ func (p *player) sleep(d time.Duration) {
 		select {
 		case <-timer.C:
 			synctest.Wait()
+			p.bury()
 			return
 		case <-p.sprung:
 			p.bury()
@@ -217,7 +218,9 @@ func (p *player) bury() {
 	select {
 	case <-p.sprung:
 		p.sprung = nil
-		p.node.CrashAgent(1)
+		if l := p.node.life; l != nil && l.lease.isDead() { // it was not stopped meanwhile
+			p.node.CrashAgent(1)
+		}
 	default:
 	}
 }

@@ -63,6 +63,7 @@ func (p *player) quiet() error {
 	p.node.static.feel(Talkative)
 	p.node.api.supply.feel(Talkative)
 	p.node.ResumeAgent()
+	p.bury()
 	if p.node.life != nil {
 		p.node.life.lease.set(nil)
 	}
