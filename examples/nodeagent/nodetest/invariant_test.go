@@ -250,6 +250,28 @@ func TestCheck(t *testing.T) {
 			},
 			want: "the end of a (p1/c, code 0 (Completed)) was never published, and b was started after it",
 		}, {
+			name: "an end that is published too late for the one before it",
+			good: func(t *tale) {
+				t.told(0, p)
+				for n, id := range []string{"a", "b"} {
+					t.starts(float64(n), "p1", id)
+					t.exits(float64(n)+0.5, "p1", id)
+				}
+				t.starts(3, "p1", "c")
+				last := isRunning("c", 2)
+				last.LastTerminationState = hasEnded("b", 1, 0, "Completed").State
+				t.published(4, p, v1.PodRunning, last)
+			},
+			bad: func(t *tale) {
+				t.told(0, p)
+				for n, id := range []string{"a", "b"} {
+					t.starts(float64(n), "p1", id)
+					t.exits(float64(n)+0.5, "p1", id)
+				}
+				t.published(2, p, v1.PodRunning, hasEnded("b", 1, 0, "Completed"))
+			},
+			want: "the end of a (p1/c, code 0 (Completed)) was never published, and b was started after it",
+		}, {
 			name: "a restart count that goes back",
 			good: func(t *tale) {
 				t.told(0, p)

@@ -166,10 +166,11 @@ func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time
 	return i.running || i.detail != fmt.Sprintf("code %d (%s)", t.ExitCode, t.Reason)
 }
 
-// exits: when a container is started again, how the one before it ended has been or
-// will be published; unless nobody was there to see it before the pod was over, or the
-// agent that asked for its start was gone when it took effect: the next one may have
-// seen an instance that never ran, and removed it.
+// exits: by the time that an instance is published, as running or ended, how the one
+// before it ended has been published, too. A status has room for no more than one end
+// before the present instance, so that one that nobody looked at in time leaves no trace
+// of its predecessor. And if the agent that asked for a start was gone when it took
+// effect, the next one may have seen an instance that never ran, and removed it.
 func (c *checker) exits() {
 	reports := c.reports()
 	last := make(map[string]*instance)
@@ -180,18 +181,25 @@ func (c *checker) exits() {
 		if before == nil || before.recordsLost || reports[before.id] != nil {
 			continue
 		}
-		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.called) || !c.published(i) || c.agentBetween(before.called, before.started) {
+		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.began()) || !c.published(i) || c.agentBetween(before.called, before.started) {
 			continue
 		}
 		c.violate(before.exited, "the end of %s (%s, %s) was never published, and %s was started after it", before.id, key, before.detail, i.id)
 	}
 }
 
-// published: a status was published after the instance started, so that there was
-// an occasion to tell of the one before.
+// published: the instance was published, in a state beside which there is the end of
+// the one before.
 func (c *checker) published(i *instance) bool {
 	for _, s := range c.h.Statuses {
-		if s.Pod.UID == i.uid && s.At > i.started && c.lifeOf(i.uid, s.At) == c.lifeOf(i.uid, i.started) {
+		if s.Pod.UID != i.uid || s.At < i.started {
+			continue
+		}
+		status := containerStatus(&s.Status, i.name)
+		if status == nil || status.State.Waiting != nil {
+			continue
+		}
+		if _, id, _ := strings.Cut(status.ContainerID, "://"); id == i.id {
 			return true
 		}
 	}

@@ -88,13 +88,16 @@ func (p *player) evict(name string) error {
 	return err
 }
 
+// declaredFailed is the reason of pods that somebody else has declared to be over.
+const declaredFailed = "NodeLost"
+
 func (p *player) declareFailed(name string) error {
 	uid, err := p.bound(name)
 	if err == nil && over(p.server.Get(uid).Status.Phase) {
 		err = errOver
 	}
 	if err == nil {
-		_, err = p.server.Change(uid, func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "NodeLost" })
+		_, err = p.server.Change(uid, func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, declaredFailed })
 	}
 	return err
 }

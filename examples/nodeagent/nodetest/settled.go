@@ -130,6 +130,11 @@ func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	// After a reboot init comes first and the pod is Pending; on the API server no phase
 	// goes back from Running (package statusmanager).
 	waits := stored.Status.Phase == v1.PodRunning && status.Phase == v1.PodPending
+	// Somebody and the agent may have declared it over at the same time. The API server
+	// holds on to the first of them.
+	if stored.Status.Reason == declaredFailed && over(status.Phase) {
+		return nil
+	}
 	if stored.Status.Phase != status.Phase && !waits {
 		return fmt.Errorf("the API server has phase %q, the agent %q", stored.Status.Phase, status.Phase)
 	}
