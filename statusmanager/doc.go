@@ -74,7 +74,8 @@
 //   - Priorities (107897), back-off per pod with jitter, Retry-After, and one for an outage; the kubelet tries everything
 //     again whenever any pod changes.
 //   - An illegal container transition puts back that container and lets the rest through, with a *TransitionError; the
-//     kubelet drops the status, and the pod is frozen (87470, 76382, 83725). An ephemeral container never restarts.
+//     kubelet drops the status, and the pod is frozen (87470, 76382, 83725). An ephemeral container never restarts. Init
+//     containers run again where no regular one runs and one is still to run: their pod has lost its sandbox.
 //   - The phase never moves back, not even from Running to Pending, and a terminal phase on the API server is never
 //     undone, whoever set it. Static pods are exempt: they may come back under their UID.
 //   - Ready is compared with the newest object seen, so that one taken away by the node controller is given back (80968),

@@ -94,8 +94,8 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []Clamp
 	return true, clamps
 }
 
-// clampPhases keeps status from moving back behind what was said before, and what the server has. A static pod may start
-// over.
+// clampPhases keeps status from moving back behind what was said before, and what the server has. A static pod may come
+// back. That another waits for its init containers once more is no reason for complaint, but it stays Running.
 func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []Clamp {
 	if isStatic(pod) {
 		if status.Phase == "" {
@@ -106,6 +106,9 @@ func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []Clamp {
 	clamps := clampPhase(old, status)
 	if r.remote.status != nil && len(clamps) == 0 {
 		clamps = clampPhase(r.remote.status, status)
+	}
+	if len(clamps) > 0 && !isTerminal(status.Phase) && startsOver(&pod.Spec, old, status) {
+		return nil
 	}
 	return clamps
 }

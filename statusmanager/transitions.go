@@ -59,11 +59,32 @@ func clampContainers(spec *v1.PodSpec, old, status *v1.PodStatus) []Clamp {
 	clamp(old.ContainerStatuses, status.ContainerStatuses, func(name string, code int32) bool {
 		return restarts(spec, containerSpec(spec.Containers, name), code)
 	})
+	over := startsOver(spec, old, status)
 	clamp(old.InitContainerStatuses, status.InitContainerStatuses, func(name string, code int32) bool {
-		return restarts(spec, containerSpec(spec.InitContainers, name), code) // a sidecar's own policy is Always
+		return over || restarts(spec, containerSpec(spec.InitContainers, name), code) // a sidecar's own policy is Always
 	})
 	clamp(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, int32) bool { return false })
 	return clamps
+}
+
+// startsOver reports whether status may be that of a pod that has lost its sandbox: in the next one init runs again from
+// its first container, whatever became of it before, as long as a regular container is still to run. None runs before
+// init is done, so one that does says that init has no reason to. It is asked when the regular containers were clamped.
+func startsOver(spec *v1.PodSpec, old, status *v1.PodStatus) bool {
+	if len(spec.InitContainers) == 0 || isTerminal(old.Phase) {
+		return false
+	}
+	due := false
+	for i := range status.ContainerStatuses {
+		s := &status.ContainerStatuses[i]
+		switch ended := s.State.Terminated; {
+		case s.State.Running != nil:
+			return false
+		case ended == nil, restarts(spec, containerSpec(spec.Containers, s.Name), ended.ExitCode):
+			due = true
+		}
+	}
+	return due
 }
 
 // stateName of a state that is not terminated.

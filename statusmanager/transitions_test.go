@@ -88,6 +88,45 @@ func TestInitAndEphemeralTransitions(t *testing.T) {
 	assert.Equal(t, []string{"init", "debug"}, names, "a sidecar restarts whatever the policy")
 }
 
+// A pod that lost its sandbox starts over with its init containers, whatever its policy: that is no illegal transition.
+// The phase stays, without a word. A pod that has nothing left to run, or runs, has no reason to.
+func TestInitRunsAgainInANewSandbox(t *testing.T) {
+	const never, onFailure = v1.RestartPolicyNever, v1.RestartPolicyOnFailure
+	for _, tc := range []struct {
+		name   string
+		policy v1.RestartPolicy
+		mains  [2]v1.ContainerStatus // of main before and after
+		legal  bool
+	}{
+		{"one that ran, to be run again", onFailure, [2]v1.ContainerStatus{running("main"), exited("main", 137)}, true},
+		{"one that waits for init", onFailure, [2]v1.ContainerStatus{exited("main", 1), waiting("main", "PodInitializing")}, true},
+		{"one that never ran", never, [2]v1.ContainerStatus{waiting("main", "ContainerCreating"), waiting("main", "PodInitializing")}, true},
+		{"one that runs", onFailure, [2]v1.ContainerStatus{running("main"), running("main")}, false},
+		{"one that has run for good", onFailure, [2]v1.ContainerStatus{running("main"), exited("main", 0)}, false},
+		{"one that is never restarted", never, [2]v1.ContainerStatus{running("main"), exited("main", 137)}, false},
+		{"one whose end is denied", never, [2]v1.ContainerStatus{exited("main", 0), waiting("main", "PodInitializing")}, false},
+	} {
+		for _, again := range []v1.ContainerStatus{running("init"), waiting("init", "PodInitializing")} {
+			t.Run(tc.name, func(t *testing.T) {
+				pod := testPod("a", initContainers("init"), policy(tc.policy))
+				m := newManager(t, statusmanager.Options{})
+				_, err := m.SetPodStatus(pod, withInit(status(v1.PodRunning, tc.mains[0]), exited("init", 0)))
+				require.NoError(t, err)
+				_, err = m.SetPodStatus(pod, withInit(status(v1.PodPending, tc.mains[1]), again))
+				got, _ := m.GetPodStatus("a")
+				assert.Equal(t, v1.PodRunning, got.Phase)
+				if tc.legal {
+					require.NoError(t, err)
+					assert.Equal(t, again.State, got.InitContainerStatuses[0].State)
+					return
+				}
+				require.ErrorContains(t, err, "container init stays terminated")
+				require.ErrorContains(t, err, "phase stays Running, not Pending")
+			})
+		}
+	}
+}
+
 func TestPhaseTransitions(t *testing.T) {
 	phases := []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed, v1.PodUnknown}
 	allowed := map[v1.PodPhase][]v1.PodPhase{

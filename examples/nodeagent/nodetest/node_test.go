@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
@@ -207,6 +209,39 @@ func TestRebootRunsInitAgain(t *testing.T) {
 		require.Len(t, starts(node, "i"), 2)
 		require.Len(t, starts(node, "c"), 2)
 	})
+}
+
+// A sandbox that is lost takes init along. The status says so, whatever the policy,
+// and nobody complains of it.
+func TestALostSandboxIsNoIllegalTransition(t *testing.T) {
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyAlways} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				warnings, logged := observer.New(zap.WarnLevel)
+				server := newServer(t)
+				node := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *nodeagent.Options) { o.Logger = zap.New(warnings) }})
+				node.World.Script(fake.Target{Container: "i"}, fake.Exit(5*time.Second, 0))
+				pod := node.Bind(nodetest.Pod("p", nodetest.InitContainer("i"), nodetest.Container("c"), nodetest.RestartPolicy(policy)))
+				time.Sleep(20 * time.Second)
+				require.Equal(t, v1.PodRunning, server.Get(pod.UID).Status.Phase)
+				node.World.Reboot()
+				again := 0 // of what the API server was told
+				for range 20 {
+					time.Sleep(time.Second)
+					if server.Get(pod.UID).Status.InitContainerStatuses[0].State.Terminated == nil {
+						again++
+					}
+				}
+				require.Len(t, starts(node, "i"), 2)
+				require.Len(t, starts(node, "c"), 2)
+				require.GreaterOrEqual(t, again, 4, "the API server sees init run again")
+				require.Equal(t, v1.PodRunning, server.Get(pod.UID).Status.Phase)
+				for _, line := range logged.All() {
+					require.NotContains(t, line.Message, "not passed on as it is", "%v", line.ContextMap())
+				}
+			})
+		})
+	}
 }
 
 func TestAPodThatCannotRunHereIsFailedWithAllReasons(t *testing.T) {
