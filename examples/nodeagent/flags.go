@@ -52,6 +52,7 @@ type flags struct {
 	imageDry  bool
 	imageWait time.Duration
 	pause     string
+	authFile  string
 	offer     offer
 	once      once
 	verbosity int
@@ -93,6 +94,7 @@ func parseFlags(args []string) (flags, error) {
 	f.shutdown.register(set)
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
+	set.StringVar(&f.authFile, "registry-auth-file", "", "with a container runtime: docker config.json with the node's own registry credentials, tried after those of a pod and read at each pull (default ROOT-DIR/config.json, if there is one)")
 	set.IntVar(&f.imageHigh, "image-gc-high-threshold", imagegc.DefaultHighPercent, "with a container runtime: percent of the image file system in use from which unused images are removed; 100 = never")
 	set.IntVar(&f.imageLow, "image-gc-low-threshold", imagegc.DefaultLowPercent, "percent in use at which that stops")
 	set.DurationVar(&f.imageWait, "image-gc-period", imagegc.DefaultInterval, "time between two looks at how full the image file system is")
@@ -191,6 +193,9 @@ func (f *flags) complete(args []string) error {
 	if f.logs, err = filepath.Abs(f.logs); err != nil {
 		return fmt.Errorf("--pod-logs-dir: %w", err)
 	}
+	if err := f.findAuth(); err != nil {
+		return err
+	}
 	if f.manifests != "" {
 		if f.manifests, err = filepath.Abs(f.manifests); err != nil {
 			return fmt.Errorf("PATH: %w", err)
@@ -206,6 +211,29 @@ func (f *flags) complete(args []string) error {
 		return fmt.Errorf("--hostname-override %q is no node name: %s", f.node, wrong[0])
 	}
 	return nil
+}
+
+// findAuth says where the node's credentials are. A file that is named is there, or
+// somebody is mistaken.
+func (f *flags) findAuth() error {
+	switch {
+	case f.endpoint == processEndpoint && f.authFile != "":
+		return errors.New("--registry-auth-file is for a container runtime: processes have no images")
+	case f.endpoint == processEndpoint:
+		return nil
+	case f.authFile == "":
+		f.authFile = filepath.Join(f.root, "config.json") // as in the kubelet
+		return nil
+	}
+	info, err := os.Stat(f.authFile)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--registry-auth-file: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("--registry-auth-file %s: want a file", f.authFile)
+	}
+	f.authFile, err = filepath.Abs(f.authFile)
+	return err
 }
 
 // defaultRoot is a place that the user may write to and that outlives a reboot.

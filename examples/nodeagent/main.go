@@ -163,6 +163,7 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *members
 		Logger:   out.log,
 
 		MaxConcurrentStarts: f.starts,
+		RegistryAuthFile:    f.authFile,
 	}
 	if member != nil {
 		opts.Sources = append(opts.Sources, member.source)

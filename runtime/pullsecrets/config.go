@@ -42,24 +42,31 @@ type document struct {
 
 // read returns what is in a secret, by registry. Entries that make no sense are left out, unless all are such.
 func read(secret *v1.Secret) ([]entry, error) {
-	var registries map[string]json.RawMessage
-	var err error
 	switch secret.Type {
 	case v1.SecretTypeDockerConfigJson:
-		var config struct {
-			Auths map[string]json.RawMessage `json:"auths"`
-		}
-		err = json.Unmarshal(secret.Data[v1.DockerConfigJsonKey], &config)
-		registries = config.Auths
+		return readConfig(secret.Data[v1.DockerConfigJsonKey])
 	case v1.SecretTypeDockercfg:
-		err = json.Unmarshal(secret.Data[v1.DockerConfigKey], &registries)
-	default:
-		return nil, fmt.Errorf("%w, but of type %q", ErrType, secret.Type)
+		var registries map[string]json.RawMessage
+		if json.Unmarshal(secret.Data[v1.DockerConfigKey], &registries) != nil {
+			return nil, ErrMalformed // what json says may quote
+		}
+		return entriesOf(registries)
 	}
-	if err != nil {
-		return nil, ErrMalformed // what json says may quote
+	return nil, fmt.Errorf("%w, but of type %q", ErrType, secret.Type)
+}
+
+// readConfig returns what is in a config.json. Programs that know credentials, which docker's own may name, are not run.
+func readConfig(data []byte) ([]entry, error) {
+	var config struct {
+		Auths map[string]json.RawMessage `json:"auths"`
 	}
-	var out []entry
+	if json.Unmarshal(data, &config) != nil {
+		return nil, ErrMalformed
+	}
+	return entriesOf(config.Auths)
+}
+
+func entriesOf(registries map[string]json.RawMessage) (out []entry, err error) {
 	for _, name := range slices.Sorted(maps.Keys(registries)) {
 		p, ok := parsePlace(name)
 		if !ok {

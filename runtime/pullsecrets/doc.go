@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pullsecrets finds the credentials for an image in the imagePullSecrets of the pod that wants it.
+// Package pullsecrets finds the credentials for an image: in the imagePullSecrets of the pod that wants it, and after
+// these in a file of the node's.
 //
-//	keyring, err := pullsecrets.New(pullsecrets.Options{Secrets: store, Events: recorder})
+//	keyring, err := pullsecrets.New(pullsecrets.Options{Secrets: store, File: "/var/lib/gw/config.json", Events: recorder})
 //	if err != nil {
 //		return err
 //	}
 //	manager, err := runtime.New(runtime.Options{…, Keyring: keyring.Find})
 //
-// Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg are read each time that an image is
-// pulled: nothing is kept, so that a secret that changed counts at once. There is no goroutine.
+// Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg, and the file, are read each time that an
+// image is pulled: nothing is kept, so that one that changed counts at once. There is no goroutine.
 //
 // The caller's duties: have the secrets at hand that pods name (a source that asks an API server each time makes every
 // pull wait for it), and keep what a pod may name apart by namespace.
@@ -21,5 +22,7 @@
 //     registry.example/team-b/app.
 //   - identitytoken and registrytoken of an entry are passed on.
 //   - One entry of a secret that makes no sense does not take the others with it.
-//   - The node's own credentials (/var/lib/kubelet/config.json, credential plugins) are somebody else's affair.
+//   - The node's own credentials are in one file that is named, and read at each pull; the kubelet looks for several, also
+//     in its working and home folders, and keeps what they say for five minutes. Credential plugins, and the helpers that a
+//     config.json may name, are not run.
 package pullsecrets

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,8 +33,13 @@ func (f SourceFunc) Secret(ctx context.Context, namespace, name string) (*v1.Sec
 
 // Options are the options of New.
 type Options struct {
-	// Secrets has the secrets that pods name. Required.
+	// Secrets has the secrets that pods name. Required without File; defaults to none.
 	Secrets Source
+	// File is the absolute path of a docker config.json with the node's own credentials, which are for every pod, as the
+	// kubelet's /var/lib/kubelet/config.json. It is read at each pull; one that is not there has none. Defaults to none.
+	File string
+	// Trouble is told why File cannot be used, each time. It must not block. Defaults to nobody.
+	Trouble func(error)
 	// Events is told of secrets that are not there, or of no use: Warning FailedToRetrieveImagePullSecret, about the
 	// pod. Defaults to nobody.
 	Events runtime.EventRecorder
@@ -41,39 +47,59 @@ type Options struct {
 
 // Keyring finds credentials. Its methods are safe for concurrent use.
 type Keyring struct {
-	secrets Source
-	events  runtime.EventRecorder
+	opts Options
 }
 
 // New returns a Keyring. An error names the option that is wrong.
 func New(o Options) (*Keyring, error) {
-	if o.Secrets == nil {
-		return nil, errors.New("pullsecrets: Options.Secrets is required")
+	switch {
+	case o.Secrets == nil && o.File == "":
+		return nil, errors.New("pullsecrets: Options.Secrets is required without File")
+	case o.File != "" && !filepath.IsAbs(o.File):
+		return nil, fmt.Errorf("pullsecrets: Options.File %q: want an absolute path", o.File)
 	}
-	return &Keyring{secrets: o.Secrets, events: o.Events}, nil
+	return &Keyring{opts: o}, nil
 }
 
-// Find returns what the pod has for pulling the image, the likeliest first; it fits runtime.Keyring. A secret that is
-// not there, or of no use, is told to Events and left out, as in the kubelet: the image may be one that everybody may
-// have. The only error is that of ctx.
+// Find returns what there is for pulling the image, the pod's own before the node's, and of each the likeliest first; it
+// fits runtime.Keyring. A secret that is not there, or of no use, is told to Events and left out, as in the kubelet: the
+// image may be one that everybody may have. The only error is that of ctx.
 func (k *Keyring) Find(ctx context.Context, pod *v1.Pod, image string) ([]runtime.ImageAuth, error) {
 	where, ok := placeOf(image)
-	if !ok || len(pod.Spec.ImagePullSecrets) == 0 {
+	if !ok {
 		return nil, nil
 	}
-	var entries []entry
+	own, err := k.ofPod(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := readFile(k.opts.File)
+	if err != nil && k.opts.Trouble != nil {
+		k.opts.Trouble(fmt.Errorf("the node's registry credentials: %w", err))
+	}
+	var auths []runtime.ImageAuth
+	for _, entries := range [][]entry{own, nodes} {
+		entries = slices.DeleteFunc(entries, func(e entry) bool { return !e.place.covers(where) })
+		slices.SortStableFunc(entries, nearest)
+		for _, e := range entries {
+			if !slices.Contains(auths, e.auth) {
+				auths = append(auths, e.auth)
+			}
+		}
+	}
+	return auths, nil
+}
+
+// ofPod returns what the pod's own secrets have.
+func (k *Keyring) ofPod(ctx context.Context, pod *v1.Pod) (entries []entry, err error) {
 	var missing []string
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		if ref.Name == "" {
 			continue
 		}
-		secret, err := k.secrets.Secret(ctx, pod.Namespace, ref.Name)
+		found, err := k.ofSecret(ctx, pod.Namespace, ref.Name)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
-		}
-		var found []entry
-		if err == nil {
-			found, err = read(secret)
 		}
 		if err != nil {
 			missing = append(missing, ref.Name)
@@ -81,20 +107,23 @@ func (k *Keyring) Find(ctx context.Context, pod *v1.Pod, image string) ([]runtim
 		}
 		entries = append(entries, found...)
 	}
-	if len(missing) > 0 && k.events != nil {
+	if len(missing) > 0 && k.opts.Events != nil {
 		about := &v1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 		}
-		k.events.Event(about, v1.EventTypeWarning, EventFailedToRetrieveImagePullSecret, fmt.Sprintf(
+		k.opts.Events.Event(about, v1.EventTypeWarning, EventFailedToRetrieveImagePullSecret, fmt.Sprintf(
 			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", ")))
 	}
-	entries = slices.DeleteFunc(entries, func(e entry) bool { return !e.place.covers(where) })
-	slices.SortStableFunc(entries, nearest)
-	auths := make([]runtime.ImageAuth, 0, len(entries))
-	for _, e := range entries {
-		if !slices.Contains(auths, e.auth) {
-			auths = append(auths, e.auth)
-		}
+	return entries, nil
+}
+
+func (k *Keyring) ofSecret(ctx context.Context, namespace, name string) ([]entry, error) {
+	if k.opts.Secrets == nil {
+		return nil, errors.New("there are no secrets")
 	}
-	return auths, nil
+	secret, err := k.opts.Secrets.Secret(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return read(secret)
 }

@@ -7,6 +7,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -174,6 +177,68 @@ func TestSecretsOfNoUse(t *testing.T) {
 	require.NoError(t, err)
 	_, err = keyring.Find(ctx, pod, "r.example/app:1")
 	require.ErrorIs(t, err, away)
+}
+
+// write writes a config.json, and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	return name
+}
+
+// The pod's own credentials are tried first, however particular the node's are.
+func TestTheNodesCredentialsComeAfterThePods(t *testing.T) {
+	s := secrets{
+		"wide":   configJSON(`{"r.example": {"username": "pod", "password": "p"}}`),
+		"common": configJSON(`{"r.example": {"username": "both", "password": "b"}}`),
+	}
+	name := write(t, `{"auths": {
+		"r.example/team": {"username": "team", "password": "t"},
+		"r.example": {"username": "both", "password": "b"},
+		"other.example": {"username": "other", "password": "o"}}}`)
+	keyring, err := pullsecrets.New(pullsecrets.Options{Secrets: s, File: name, Trouble: func(err error) { t.Error(err) }})
+	require.NoError(t, err)
+	find := func(pod *v1.Pod) []string {
+		auths, err := keyring.Find(t.Context(), pod, "r.example/team/app:1")
+		require.NoError(t, err)
+		return users(auths)
+	}
+	assert.Equal(t, []string{"pod", "team", "both"}, find(podWith("wide")))
+	assert.Equal(t, []string{"both", "team"}, find(podWith("common")), "the same is not tried twice")
+	assert.Equal(t, []string{"team", "both"}, find(podWith()), "a pod without secrets has the node's")
+
+	require.NoError(t, os.WriteFile(name, []byte(`{"auths": {"r.example": {"username": "new", "password": "n"}}}`), 0o600))
+	assert.Equal(t, []string{"new"}, find(podWith()), "at the next pull")
+	require.NoError(t, os.Remove(name))
+	assert.Empty(t, find(podWith()), "none is no trouble")
+
+	keyring, err = pullsecrets.New(pullsecrets.Options{File: name, Events: &recorder{}})
+	require.NoError(t, err)
+	assert.Empty(t, find(podWith("wide")), "of a node without secrets")
+}
+
+// Why a file is of no use is told with its name, and with nothing of its content.
+func TestTroubleWithTheNodesCredentialsHasNoContent(t *testing.T) {
+	dir := t.TempDir()
+	for text, name := range map[string]string{
+		"cannot be read":     write(t, `{"auths": {"r.example": {"username": "hunter2"`),
+		"the credentials":    write(t, `{"auths": {"r.example": {"auth": "hunter2!"}}}`),
+		"not a regular file": dir,
+		"more than 1048576":  write(t, strings.Repeat("hunter2", 1<<20)),
+		"not a directory":    write(t, `hunter2`) + "/config.json",
+	} {
+		var told []error
+		keyring, err := pullsecrets.New(pullsecrets.Options{File: name, Trouble: func(err error) { told = append(told, err) }})
+		require.NoError(t, err)
+		auths, err := keyring.Find(t.Context(), podWith(), "r.example/app:1")
+		require.NoError(t, err, "the image may be one that everybody may have")
+		require.Empty(t, auths)
+		require.Len(t, told, 1, text)
+		require.ErrorContains(t, told[0], text)
+		require.ErrorContains(t, told[0], name)
+		require.NotContains(t, told[0].Error(), "hunter2")
+	}
 }
 
 // FuzzFind: whatever is in a secret, nothing breaks, and credentials for one host are never for another.

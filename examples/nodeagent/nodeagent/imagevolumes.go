@@ -11,18 +11,27 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"go.uber.org/zap"
+
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/pullsecrets"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/image"
 )
 
-// newKeyring finds credentials for images in the pods' imagePullSecrets.
+// newKeyring finds credentials for images, those of containers and of volumes, in the
+// pods' imagePullSecrets, and in the node's file.
 func (a *Agent) newKeyring() (runtime.Keyring, error) {
-	if a.opts.Objects == nil {
+	opts := pullsecrets.Options{File: a.opts.RegistryAuthFile, Events: a.opts.Events, Trouble: func(err error) {
+		a.log.Warn("an image is pulled without the node's credentials", zap.Error(err))
+	}}
+	switch {
+	case a.opts.Objects != nil:
+		opts.Secrets = a.opts.Objects
+	case opts.File == "":
 		return nil, nil
 	}
-	keyring, err := pullsecrets.New(pullsecrets.Options{Secrets: a.opts.Objects, Events: a.opts.Events})
+	keyring, err := pullsecrets.New(opts)
 	if err != nil {
 		return nil, err
 	}

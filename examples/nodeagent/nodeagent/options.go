@@ -41,6 +41,10 @@ type Options struct {
 	// Objects are the ConfigMaps and Secrets that pods may use. Call Refresh when
 	// one has changed. Defaults to none.
 	Objects Objects
+	// RegistryAuthFile is the absolute path of a docker config.json with the node's
+	// own credentials for registries. Pods' imagePullSecrets are tried before. It is
+	// read at each pull; if it is not there the node has none. Defaults to none.
+	RegistryAuthFile string
 	// ImageGC has images collected. Defaults to none: they stay.
 	ImageGC *ImageGC
 	// VolumePlugins are kinds of volume beside emptyDir, hostPath, configMap,
@@ -124,6 +128,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("nodeagent: Options.LogDir %q: want an absolute path", o.LogDir)
 	case o.Checkpoint != "" && !filepath.IsAbs(o.Checkpoint):
 		return fmt.Errorf("nodeagent: Options.Checkpoint %q: want an absolute path", o.Checkpoint)
+	case o.RegistryAuthFile != "" && !filepath.IsAbs(o.RegistryAuthFile):
+		return fmt.Errorf("nodeagent: Options.RegistryAuthFile %q: want an absolute path", o.RegistryAuthFile)
 	case o.Cluster.Mirrors != nil && o.Cluster.Node == nil:
 		return errors.New("nodeagent: Options.Cluster.Node is required with Mirrors")
 	case o.Runtime == nil:

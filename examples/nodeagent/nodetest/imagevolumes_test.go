@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -32,6 +34,7 @@ type shelf struct {
 	here     map[string]string // ID by reference
 	registry map[string]string
 	down     error
+	only     string   // whom the registry lets pull; "": everybody
 	pulls    []string // reference and user
 	used     map[runtime.ContainerID][]string
 	lost     []string // what was to be used and was not there
@@ -67,6 +70,9 @@ func (s *shelf) PullImage(ctx context.Context, ref string, auth *runtime.ImageAu
 	s.pulls = append(s.pulls, ref+" "+user)
 	if s.down != nil {
 		return "", s.down
+	}
+	if s.only != "" && user != s.only {
+		return "", errors.New("denied")
 	}
 	s.here[ref] = s.registry[ref]
 	return s.here[ref], nil
@@ -233,6 +239,26 @@ func TestImageVolumesArePulledAsImagesOfContainersAre(t *testing.T) {
 		require.Len(t, starts(node, "c"), 1)
 		require.Equal(t, []string{"localhost/tools:1 robot", "localhost/app:1 robot"}, s.now().pulls[len(s.now().pulls)-2:])
 		require.Empty(t, s.now().lost)
+	})
+}
+
+// The node's own credentials are for images of volumes and of containers, after those
+// of the pod.
+func TestImagesArePulledWithTheNodesCredentials(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"auths": {"localhost": {"username": "node", "password": "p"}}}`), 0o600))
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf()
+		s.registry["localhost/tools:1"], s.registry["localhost/app:1"], s.only = "tools", "app", "node"
+		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+			o.Runtime, o.Objects, o.RegistryAuthFile = shelved{o.Runtime.(*nodetest.Runtime), s}, s, file
+		}})
+		node.Apply(podWithTools("web", v1.PullIfNotPresent))
+		pass(node, time.Minute)
+		require.Len(t, starts(node, "c"), 1)
+		require.Equal(t, []string{
+			"localhost/tools:1 robot", "localhost/tools:1 node", "localhost/app:1 robot", "localhost/app:1 node",
+		}, s.now().pulls)
 	})
 }
 

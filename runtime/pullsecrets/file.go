@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pullsecrets
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// maxFile bounds what is read of a file.
+const maxFile = 1 << 20
+
+// readFile returns what a docker config.json has. One that is not there has nothing. Its content is in no error.
+func readFile(name string) ([]entry, error) {
+	if name == "" {
+		return nil, nil
+	}
+	switch info, err := os.Stat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: not a regular file", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxFile:
+		return nil, fmt.Errorf("%s: more than %d bytes", name, maxFile)
+	}
+	entries, err := readConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return entries, nil
+}
