@@ -57,6 +57,10 @@
 //     the pod is deleted; a finished pod is planned for once, not at every sync; a
 //     container's own restart policy counts also when the sandbox is gone (Q1), and
 //     what never ran of a pod that is never restarted has its one run in a new one;
+//     what it has lost sight of and never restarts is stopped, and not started
+//     again, since it may have run to its end, nor fails an init container the pod
+//     before it is known how that ended; what is known to have run for good
+//     (Finished) does not run again because somebody removed its record;
 //     an instance that runs beside its successor is killed, and so is one that the
 //     pod has no container for; only the current sandbox triggers
 //     RestartAllContainers. The functions that decide say why.

@@ -29,7 +29,7 @@ func Plan(in PlanInput) Actions {
 	if in.Pod == nil {
 		return Actions{}
 	}
-	p := planner{pod: in.Pod, status: in.Status, probes: in.Probes, hash: in.Hash}
+	p := planner{pod: in.Pod, status: in.Status, probes: in.Probes, hash: in.Hash, known: in.Finished}
 	if !isStatic(in.Pod) { // whose changes make another pod
 		p.actuated = in.Actuated
 	}
@@ -56,6 +56,7 @@ type planner struct {
 	status   *PodStatus
 	probes   Probes
 	hash     func(*v1.Container) string
+	known    func(string) bool                            // PlanInput.Finished
 	actuated func(string) (v1.ResourceRequirements, bool) // nil: nothing is resized
 	out      Actions
 }

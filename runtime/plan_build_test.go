@@ -25,12 +25,15 @@ type planCase struct {
 	pod    []string
 	status []string
 	want   []string
+
+	finished string // containers that are known to have run for good
 }
 
 func (c planCase) input(t *testing.T) runtime.PlanInput {
 	t.Helper()
 	in := runtime.PlanInput{Pod: podOf(t, c.policy, c.pod...)}
 	in.Status, in.Probes = observe(t, in.Pod, c.status...)
+	in.Finished = func(name string) bool { return strings.Contains(c.finished, name) }
 	return in
 }
 

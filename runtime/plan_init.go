@@ -77,6 +77,10 @@ func (w *initWalk) plain(i int, c *v1.Container, st *ContainerStatus) {
 		w.start(ref, causeNeverRan)
 	case st.State == StateExited && !st.Failed():
 		w.proceed(i, c)
+	case st.State == StateUnknown && !w.mayRetryInit(c, st):
+		// How it ends decides. (The kubelet fails the pod, and may find out later, by
+		// the record of an init container that has completed, that it has not.)
+		w.kill(st, KillUnknownState, causeUnknown)
 	case !w.mayRetryInit(c, st):
 		w.failed = true
 	case st.State == StateExited:
@@ -89,9 +93,6 @@ func (w *initWalk) plain(i int, c *v1.Container, st *ContainerStatus) {
 // mayRetryInit reports whether a plain init container that failed may run
 // again. A state nobody knows has no exit code, so rules cannot apply to it.
 func (p *planner) mayRetryInit(c *v1.Container, st *ContainerStatus) bool {
-	if st.State == StateUnknown {
-		return restartsAfterKill(p.pod, c)
-	}
 	return ShouldRestart(p.pod, c, st)
 }
 

@@ -102,8 +102,11 @@ func (n *naive) again(c *v1.Container) bool {
 	if c.RestartPolicy != nil {
 		policy = string(*c.RestartPolicy)
 	}
-	if st != nil && st.State == runtime.StateRunning {
+	if st != nil && (st.State == runtime.StateRunning || st.State == runtime.StateUnknown) {
 		return policy != "Never"
+	}
+	if st == nil && n.Finished != nil && n.Finished(c.Name) {
+		return false
 	}
 	return runtime.ShouldRestart(n.Pod, c, st)
 }
@@ -112,9 +115,7 @@ func (n *naive) replaceSandbox() naiveActions {
 	out := naiveActions{killPod: true, createSandbox: true}
 	for i := range n.Pod.Spec.Containers {
 		c := &n.Pod.Spec.Containers[i]
-		st := n.latest[c.Name]
-		lost := st != nil && st.State == runtime.StateUnknown && n.mayNotRetry(c)
-		if n.again(c) && !lost {
+		if n.again(c) {
 			out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
 		}
 	}
@@ -203,6 +204,9 @@ func (n *naive) converge() naiveActions {
 					continue
 				}
 			}
+			if st != nil && st.State == runtime.StateUnknown && n.mayNotRetry(c) {
+				kept++ // until it is stopped
+			}
 			if changed || resized || n.again(c) {
 				out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
 			}
@@ -280,6 +284,8 @@ func (n *naive) init() (out naiveActions, initialized, failed bool) {
 			}
 			starts[i] = starts[i] || !up || replace
 			starts[i+1] = starts[i+1] || i == furthest && up && startup == runtime.VerdictSuccess
+		case st.State == runtime.StateUnknown && n.mayNotRetry(c):
+			out.kill = append(out.kill, st.ID)
 		case n.initFailed(c, st):
 			return out, false, true
 		case st.State == runtime.StateExited && !st.Failed():

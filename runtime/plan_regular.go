@@ -6,6 +6,10 @@ import v1 "k8s.io/api/core/v1"
 
 // planRegular plans the regular containers of an initialized pod and returns
 // how many are kept as they run and how many are started.
+//
+// One that was lost sight of and is not restarted is stopped, and what follows is
+// decided by how it has ended: until then it is not over, and counts as kept. (The
+// kubelet starts it again: a "Never" container may run twice.)
 func (p *planner) planRegular() (kept, started int) {
 	before := len(p.out.Start)
 	for i := range p.pod.Spec.Containers {
@@ -16,6 +20,10 @@ func (p *planner) planRegular() (kept, started int) {
 			if p.keepRunning(ref, c, st) {
 				kept++
 			}
+		case st != nil && st.State == StateUnknown && !restartsAfterKill(p.pod, c):
+			p.kill(st, KillUnknownState, causeUnknown)
+			kept++
+		case st == nil && p.finished(c):
 		case !ShouldRestart(p.pod, c, st):
 		case st != nil && st.State == StateUnknown:
 			p.restart(ref, st, KillUnknownState, causeUnknown)
@@ -50,4 +58,10 @@ func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) boo
 		p.kill(st, reason, found)
 	}
 	return false
+}
+
+// finished reports whether c, of which there is no record, is known to have run for
+// good.
+func (p *planner) finished(c *v1.Container) bool {
+	return p.known != nil && p.known(c.Name)
 }

@@ -113,10 +113,10 @@ func (p *planner) staysDown() string {
 func (p *planner) dueInNewSandbox(c *v1.Container) (cause string, due bool) {
 	st := p.status.Latest(c.Name)
 	switch {
+	case st == nil && p.finished(c):
+		return "", false
 	case st != nil && st.State == StateRunning:
 		return "moves to the new sandbox", restartsAfterKill(p.pod, c)
-	case st != nil && st.State == StateUnknown:
-		return causeUnknown, restartsAfterKill(p.pod, c)
 	}
 	return startCause(st), ShouldRestart(p.pod, c, st)
 }

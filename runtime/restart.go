@@ -11,10 +11,12 @@ import (
 // ShouldRestart reports whether container c of pod is to be started (again),
 // given its newest instance; status nil means that there is none. It is false
 // for a running instance and in a pod that is being deleted; it is true for an
-// instance that was never started or was lost sight of; an exited one is
-// decided by RestartsAfterExit.
+// instance that was never started; an exited one is decided by RestartsAfterExit.
+// One that was lost sight of is restarted unless its policy is Never: it may have
+// run to its end, and has to be stopped to learn how it ended.
 //
-// It follows the kubelet 1.36 (KEP-5307). It says nothing about sidecars, which
+// It follows the kubelet 1.36 (KEP-5307), which restarts what it has lost sight of
+// whatever the policy. It says nothing about sidecars, which
 // are restarted whatever their exit, nor about ephemeral containers, which
 // never are.
 func ShouldRestart(pod *v1.Pod, c *v1.Container, status *ContainerStatus) bool {
@@ -27,6 +29,8 @@ func ShouldRestart(pod *v1.Pod, c *v1.Container, status *ContainerStatus) bool {
 		return false
 	case status.State == StateExited:
 		return RestartsAfterExit(pod, c, status.ExitCode, status.Reason)
+	case status.State == StateUnknown:
+		return restartsAfterKill(pod, c)
 	default:
 		return true
 	}

@@ -25,7 +25,9 @@ func TestShouldRestart(t *testing.T) {
 		{"no instance", never, "main a", "", true},
 		{"running", always, "main a", "a running", false},
 		{"created", never, "main a", "a created", true},
-		{"unknown", never, "main a", "a unknown", true},
+		{"unknown", onFailure, "main a", "a unknown", true},
+		{"unknown, Never", never, "main a", "a unknown", false},
+		{"unknown, its own Never, rules cannot apply", always, "main a policy=Never rule=Restart/NotIn/7", "a unknown", false},
 
 		{"Always, 0", always, "main a", "a exited 0", true},
 		{"Always, 1", always, "main a", "a exited 1", true},

@@ -21,16 +21,20 @@ type SyncRequest struct {
 	Probes Probes
 	// RestartAll: see PlanInput.
 	RestartAll bool
+	// Finished: see PlanInput. It is about what nobody knows any more by this
+	// Manager's own doing: what SyncPod removes to start it again, it starts.
+	Finished func(container string) bool
 
 	// Changed receives a value when the pod may have changed by itself. While
 	// some container is slow to start or to stop (a hook, a pull, a grace
 	// period), SyncPod then looks after its siblings: the call for the pod goes
 	// on, but not at their expense. Defaults to never.
 	Changed <-chan struct{}
-	// Progress is told what the pod looks like, and what was done so far, while
-	// containers are still under way, and before records are removed that say how
-	// init containers have ended. It is called by SyncPod's own goroutine.
-	// Defaults to nobody.
+	// Progress is told what the pod looks like, and what was done so far: while
+	// containers are still under way; before SyncPod, having done what it could,
+	// goes on, since what ended meanwhile is then started again; and before records
+	// are removed that say how init containers have ended. It is called by
+	// SyncPod's own goroutine. Defaults to nobody.
 	Progress func(status *PodStatus, done []Step)
 	// ImageFound is told of the image of each container that is about to be
 	// created. Defaults to nobody.
@@ -68,8 +72,12 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 		if actions.Empty() {
 			break
 		}
+		told := len(r.Plans) > 0 && req.Progress != nil
+		if told {
+			req.Progress(r.Status, slices.Clone(r.Steps))
+		}
 		req.RestartAll = false // it has been planned: what starts from now on stays
-		p := &pass{m: m, req: &req, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox}
+		p := &pass{m: m, req: &req, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox, told: told}
 		p.run(ctx)
 		r.Plans = append(r.Plans, actions)
 		r.Steps = append(append(r.Steps, p.list...), p.resized.list...)
@@ -85,7 +93,7 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 }
 
 func (m *Manager) planInput(req *SyncRequest, status *PodStatus) PlanInput {
-	return PlanInput{Pod: req.Pod, Status: status, Probes: req.Probes, RestartAll: req.RestartAll, Hash: m.hash}
+	return PlanInput{Pod: req.Pod, Status: status, Probes: req.Probes, RestartAll: req.RestartAll, Finished: req.Finished, Hash: m.hash}
 }
 
 // observe reads the pod again if a step was taken. A call that was interrupted
@@ -117,6 +125,7 @@ type pass struct {
 	ips     []string
 	images  *podImages // nil if the runtime knows no images
 	resized steps
+	told    bool // Progress was told of status
 }
 
 func (p *pass) run(ctx context.Context) {
@@ -162,7 +171,7 @@ func (p *pass) killPod(ctx context.Context) bool {
 	if p.actions.Sandbox != "" {
 		p.m.podEvent(p.pod, v1.EventTypeNormal, EventSandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
 	}
-	told := p.req.Progress == nil
+	told := p.told || p.req.Progress == nil
 	for i := range slices.Backward(p.status.Containers) { // see RemovePod
 		c := &p.status.Containers[i]
 		if ref, ok := Find(p.pod, c.Name); !ok || ref.Group != GroupInit {

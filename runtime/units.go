@@ -254,13 +254,24 @@ func (p *pass) runUnit(ctx context.Context, u *unit) {
 		if c == nil || c.State == StateExited || c.State == StateCreated {
 			c = nil // nothing to stop: a removal follows
 		}
-		if c != nil && !p.killUnit(ctx, u, c) {
+		if c != nil && !(p.killUnit(ctx, u, c) && p.isAlone(ctx, u)) {
 			return
 		}
 	}
 	if u.start != nil && ctx.Err() == nil {
 		p.start(ctx, u)
 	}
+}
+
+// isAlone reports whether no instance of the unit's container runs, now that one has
+// been killed. That took a while, a hook and a grace period, in which somebody else may
+// have restarted it; the next pass deals with that, as with an observation that fails.
+func (p *pass) isAlone(ctx context.Context, u *unit) bool {
+	if u.start == nil {
+		return true
+	}
+	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
+	return err == nil && !slices.ContainsFunc(status.Running(), func(c *ContainerStatus) bool { return c.Name == u.start.Name })
 }
 
 func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {

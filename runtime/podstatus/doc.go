@@ -44,6 +44,12 @@
 //   - The restart count never goes back. If records are lost it continues from
 //     the previous status, also where a new instance only repeats the old count.
 //     An instance that is lost sight of is not counted as restarted before it is.
+//   - While an instance may still run that is not shown as running, because the
+//     runtime lost sight of it, say, the pod is not over; nor while a container is to
+//     be started that was made and never ran. So a pod that is said to be over starts
+//     nothing any more, whoever plans for it.
+//   - A container that ran, is not restarted and whose record is gone has ended; the
+//     kubelet has it wait to be created.
 //   - The last state is always an end: an older instance that never ran is
 //     skipped, and what the previous status knows is used when the record is gone.
 //   - A sidecar that exited with 0 and is in back-off is shown waiting.

@@ -109,17 +109,33 @@ func newGenerator(in Input) *generator {
 		g.previous = &in.Pod.Status
 	}
 	spec := &in.Pod.Spec
-	due, made := false, false
+	made := false
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
 		made = made || in.Observed.Active(c.Name) != nil
-		due = due || runtime.ShouldRestart(in.Pod, c, in.Observed.Latest(c.Name))
 	}
 	g.initialized = made || len(spec.InitContainers) == 0
-	g.starting = !g.initialized && due && g.mayStart()
 	g.triggered = g.mayStart() && runtime.RestartAllTriggered(in.Pod, in.Observed)
 	g.resetting = g.triggered || g.mayStart() && !made && isTrue(g.previous.Conditions, v1.AllContainersRestarting)
+	g.starting = !g.initialized && g.mayStart() && g.due()
 	return g
+}
+
+// due reports whether some regular container is to be started (again).
+func (g *generator) due() bool {
+	for i := range g.Pod.Spec.Containers {
+		p, _ := g.place(runtime.Ref{Group: runtime.GroupRegular, Index: i})
+		if p.newest != nil && runtime.ShouldRestart(g.Pod, p.spec, p.newest) {
+			return true
+		}
+		if p.newest == nil {
+			status := g.withoutRecord(p)
+			if ended := lastEnd(&status); ended == nil || g.restarts(p.spec, ended) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // mayStart reports whether containers are started at this stage.

@@ -53,6 +53,9 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 			Reason: runtime.ReasonCompleted, Message: messageInitRecordMissing, ContainerID: old.ContainerID,
 		}}
 		status.ContainerID, status.ImageID = old.ContainerID, old.ImageID
+	case old.State.Running != nil && g.endsForGood(p, old):
+		status.State = v1.ContainerState{Terminated: lost(old.ContainerID)}
+		status.ContainerID, status.ImageID = old.ContainerID, old.ImageID
 	case old.State.Running != nil && status.LastTerminationState.Terminated == nil:
 		status.LastTerminationState.Terminated = lost(old.ContainerID)
 		if g.mayStart() {
@@ -60,6 +63,12 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 		}
 	}
 	return status
+}
+
+// endsForGood reports whether p, a regular container that ran and whose record is gone,
+// is not started again: then it has ended, and waits for nothing.
+func (g *generator) endsForGood(p *place, old *v1.ContainerStatus) bool {
+	return g.mayStart() && p.ref.Group == runtime.GroupRegular && !g.restarts(p.spec, lost(old.ContainerID))
 }
 
 // waitsAfterEnd reports whether old shows a waiting container under the ID of

@@ -3,6 +3,8 @@
 package podstatus
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -19,9 +21,25 @@ type tally struct {
 	stopped, succeeded, final int // final: stopped and not restarted
 }
 
-// phase sums up the containers; the first rule that applies decides.
+// phase sums up the containers. What has ended is not over while some instance of
+// the pod may still run that its containers' states do not show (if the runtime has
+// lost sight of it, how it ends is still to be learned), nor while all containers are
+// to be restarted in place.
 func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
 	n := g.tally(status)
+	summed := g.sumUp(n)
+	switch {
+	case !isTerminal(summed) || n.initOver > 0 || !g.triggered && !g.runsUnseen(status):
+		return summed
+	case g.initialized:
+		return v1.PodRunning
+	default:
+		return v1.PodPending
+	}
+}
+
+// sumUp is the contract's table; the first rule that applies decides.
+func (g *generator) sumUp(n tally) v1.PodPhase {
 	ended := n.running == 0 && n.stopped > 0 && n.unknown == 0
 	over := ended && n.final == len(g.Pod.Spec.Containers)
 	switch {
@@ -80,11 +98,39 @@ func (g *generator) tally(status *v1.PodStatus) tally {
 func (g *generator) countInit(n *tally, c *v1.Container, s *v1.ContainerStatus) {
 	ended := lastEnd(s)
 	switch {
+	case g.newestIs(c.Name, runtime.StateUnknown):
+		if !g.initialized {
+			n.initPending++ // it is stopped first, and how it ended then decides
+		}
 	case ended == nil:
 		n.initPending++
 	case failedInit(ended) && !g.restarts(c, ended):
 		n.initOver++
 	}
+}
+
+// newestIs reports whether the newest instance of a container is in that state: one
+// that is unknown may still run, and one that was merely created will be started.
+func (g *generator) newestIs(name string, state runtime.State) bool {
+	newest := g.Observed.Latest(name)
+	return newest != nil && newest.State == state
+}
+
+// runsUnseen reports whether an instance runs or may run although its container is not
+// shown as running. Ephemeral containers do not count.
+func (g *generator) runsUnseen(status *v1.PodStatus) bool {
+	return slices.ContainsFunc(g.Observed.Running(), func(in *runtime.ContainerStatus) bool {
+		ref, ok := runtime.Find(g.Pod, in.Name)
+		list := status.ContainerStatuses
+		switch {
+		case ok && ref.Group == runtime.GroupEphemeral:
+			return false
+		case ok && ref.Group == runtime.GroupInit:
+			list = status.InitContainerStatuses
+		}
+		shown := find(list, in.Name)
+		return shown == nil || shown.State.Running == nil || shown.ContainerID != in.ID.String()
+	})
 }
 
 // sidecar counts a sidecar. How it ended never matters.
@@ -116,7 +162,7 @@ func (g *generator) countRegular(n *tally, c *v1.Container, s *v1.ContainerStatu
 		n.running++
 	case ended != nil:
 		n.stopped++
-		if !g.restarts(c, ended) {
+		if !g.restarts(c, ended) && !g.newestIs(c.Name, runtime.StateCreated) {
 			n.final++
 		}
 		if s.State.Terminated != nil && ended.ExitCode == 0 {
@@ -148,8 +194,24 @@ func lastEnd(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 // not the pod is being deleted: what is stopped by a deletion did not end by
 // itself. What was removed to be restarted is.
 func (g *generator) restarts(c *v1.Container, ended *v1.ContainerStateTerminated) bool {
-	return ended.Reason == ReasonRestartingAll ||
-		runtime.RestartsAfterExit(g.Pod, c, ended.ExitCode, ended.Reason)
+	return restarts(g.Pod, c, ended)
+}
+
+func restarts(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) bool {
+	return ended.Reason == ReasonRestartingAll || runtime.RestartsAfterExit(pod, c, ended.ExitCode, ended.Reason)
+}
+
+// Finished reports whether container name has run for good by the status of its pod:
+// it is a regular one, has ended, and is not restarted after such an end. While all
+// containers are restarted in place none has.
+//
+// It is what PlanInput.Finished asks, of containers whose records somebody removed. (The
+// kubelet starts them again.)
+func Finished(pod *v1.Pod, status *v1.PodStatus, name string) bool {
+	ended := lastEnd(find(status.ContainerStatuses, name))
+	ref, ok := runtime.Find(pod, name)
+	return ok && ref.Group == runtime.GroupRegular && ended != nil && !restarts(pod, ref.Container(pod), ended) &&
+		!isTrue(status.Conditions, v1.AllContainersRestarting)
 }
 
 // isStatic reports whether the pod comes from this node's own configuration. Its

@@ -80,6 +80,7 @@ func TestPhase(t *testing.T) {
 		{"5b OnFailure, failed", onFailure, []string{"main a"}, []string{"sandbox s", "a exited 1"}, nil, StageSync, running},
 		{"5b OnFailure, crashing", onFailure, []string{"main a"}, []string{"sandbox s", "a exited 1"}, crashing("a"), StageSync, running},
 		{"5b Never, succeeded", never, []string{"main a", "main b"}, []string{"sandbox s", "b exited 0", "a exited 0"}, nil, StageSync, succeeded},
+		{"5b Never, killed for its new spec, whose start failed", never, []string{"main a"}, []string{"sandbox s", "a created", "a exited 137"}, nil, StageSync, running},
 		{"5b Never, one failed", never, []string{"main a", "main b"}, []string{"sandbox s", "b exited 0", "a exited 1"}, nil, StageSync, failed},
 		{"5b static, Never, succeeded", never, []string{"main a", "static"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminated, succeeded},
 		{"5b a deletion does not end a pod early", always, []string{"main a", "deleted"}, []string{"sandbox s", "a exited 0"}, nil, StageSync, running},

@@ -131,11 +131,13 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	}
 	changed, done := s.attend(pod.UID)
 	defer done()
+	before := a.statuses.get(pod)
 	result := a.manager.SyncPod(ctx, runtime.SyncRequest{
 		Pod:        pod,
 		Status:     observed,
 		Probes:     a.probes,
 		RestartAll: runtime.RestartAllTriggered(pod, observed),
+		Finished:   func(container string) bool { return podstatus.Finished(pod, &before, container) },
 		Changed:    changed,
 		Progress: func(status *runtime.PodStatus, steps []runtime.Step) {
 			s.note(pod.UID, steps)

@@ -4,7 +4,6 @@ package nodetest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +40,7 @@ func (c *checker) phases() {
 		case was && s.Status.Phase != before.Status.Phase && life.n > 0 && !begun[life]:
 			begun[life] = true
 			delete(ended, life)
-		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(s.Pod, before, s.At) && !c.guessed(before, s):
+		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(s.Pod, before, s.At):
 			c.violate(s.At, "phase of %s (%s) goes from %s to %s", s.Pod.Name, s.Pod.UID, before.Status.Phase, s.Status.Phase)
 			delete(ended, life)
 		case over(s.Status.Phase):
@@ -120,16 +119,6 @@ func (c *checker) lostRecords(uid types.UID, until time.Duration) bool {
 	return false
 }
 
-// guessed: while the state of a container is unknown, its end is published as a
-// failure, as by the kubelet, and the pod fails by that if it is not to run again. When
-// it has been stopped, its record may tell of a success; that is what another agent
-// finds of a static pod, of which nobody else knows. Nothing runs again by that.
-func (c *checker) guessed(before, now Published) bool {
-	uid := before.Pod.UID
-	return before.Status.Phase == v1.PodFailed && now.Status.Phase == v1.PodSucceeded && c.isStatic(uid) && c.agentBetween(before.At, now.At) &&
-		slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool { return e.Op == fake.OpLostTrack && e.UID == uid && e.At <= before.At })
-}
-
 // reported is what statuses said of instances that ended.
 type reported map[string]*v1.ContainerStateTerminated // by ID
 
@@ -157,20 +146,28 @@ func (c *checker) reports() reported {
 // contradicts: what is published of an end is not what happened. Of an instance
 // whose record was lost nothing is known. An agent that is newer than the end may find
 // an instance running by the API server's last word whose record has gone since, as
-// records of older instances do; it says, with the kubelet, that it does not know.
+// records of older instances do; it says, with the kubelet, that it does not know. So
+// does the agent that removed an instance which began to run meanwhile (unheeded).
 func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time.Duration) bool {
 	i := c.byID[id]
-	if i == nil || i.recordsLost || !i.running && t.Reason == podstatus.ReasonStatusUnknown && c.agentBetween(i.exited, at) {
+	if i == nil || i.recordsLost {
+		return false
+	}
+	if !i.running && t.Reason == podstatus.ReasonStatusUnknown && (c.agentBetween(i.exited, at) || c.unheeded(i)) {
 		return false
 	}
 	return i.running || i.detail != fmt.Sprintf("code %d (%s)", t.ExitCode, t.Reason)
 }
 
+// unheeded: the agent that asked for the instance's start was gone when it took effect.
+// The next one may have seen an instance that never ran, and removed it: no runtime can
+// be asked to remove only what has not begun to run since.
+func (c *checker) unheeded(i *instance) bool { return c.agentBetween(i.called, i.started) }
+
 // exits: by the time that an instance is published, as running or ended, how the one
-// before it ended has been published, too. A status has room for no more than one end
-// before the present instance, so that one that nobody looked at in time leaves no trace
-// of its predecessor. And if the agent that asked for a start was gone when it took
-// effect, the next one may have seen an instance that never ran, and removed it.
+// before it ended has been published, too, unless that was unheeded. A status has room
+// for no more than one end before the present instance, so that one that nobody looked
+// at in time leaves no trace of its predecessor.
 func (c *checker) exits() {
 	reports := c.reports()
 	last := make(map[string]*instance)
@@ -181,7 +178,7 @@ func (c *checker) exits() {
 		if before == nil || before.recordsLost || reports[before.id] != nil {
 			continue
 		}
-		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.began()) || !c.published(i) || c.agentBetween(before.called, before.started) {
+		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.began()) || !c.published(i) || c.unheeded(before) {
 			continue
 		}
 		c.violate(before.exited, "the end of %s (%s, %s) was never published, and %s was started after it", before.id, key, before.detail, i.id)

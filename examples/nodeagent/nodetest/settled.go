@@ -15,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
 // calm ends all that is wrong, waits, and judges what every wanted pod has come
@@ -98,7 +99,7 @@ func (p *player) converged(pod *v1.Pod) error {
 	if over(status.Phase) {
 		return rightlyOver(pod, status, truth)
 	}
-	return errors.Join(p.works(pod, truth), truthful(status, truth))
+	return errors.Join(p.works(pod, status, truth), truthful(status, truth))
 }
 
 func over(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
@@ -191,7 +192,7 @@ const patience = 5*time.Minute + 30*time.Second
 
 // works: each container that should run does, with the spec that is wanted, or was
 // tried not long ago.
-func (p *player) works(pod *v1.Pod, truth *runtime.PodStatus) error {
+func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
@@ -209,11 +210,22 @@ func (p *player) works(pod *v1.Pod, truth *runtime.PodStatus) error {
 		}
 	}
 	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; truth.Latest(c.Name) == nil && p.lostRecords(pod, c) && podstatus.Finished(pod, status, c.Name) {
+			continue
+		}
 		if err := p.tried(pod, &pod.Spec.Containers[i], truth, pod.Spec.RestartPolicy == v1.RestartPolicyAlways); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lostRecords: somebody has removed the records of a container; how it ended may be
+// known all the same.
+func (p *player) lostRecords(pod *v1.Pod, c *v1.Container) bool {
+	return slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool {
+		return e.Op == fake.OpLostRecords && e.UID == pod.UID && e.Container == c.Name
+	})
 }
 
 func isPlainInit(pod *v1.Pod, c *v1.Container) bool {

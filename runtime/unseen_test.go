@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// What happens between the things that a SyncPod does itself.
+
+// A container that ends while SyncPod is at work on it is started again by the same
+// call. How it ended is told before.
+func TestAnEndIsToldBeforeTheSameCallStartsItAgain(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod()
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 1}}}
+		n.world.Script(fake.Target{Container: "c"}, fake.Exit(900*time.Millisecond, 7), fake.Exit(900*time.Millisecond, 8), fake.Script{})
+		var told []int32
+		r := n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Progress: func(status *runtime.PodStatus, _ []runtime.Step) {
+			if c := status.Latest("c"); c != nil && c.State == runtime.StateExited {
+				told = append(told, c.ExitCode)
+			}
+		}})
+		require.ErrorIs(n, r.Err(), runtime.ErrCrashLoopBackOff)
+		require.Equal(n, 2, n.world.Total(fake.OpStartContainer))
+		require.Equal(n, []int32{7, 8}, told)
+	})
+}
+
+// Somebody else restarts a container while its preStop hook runs: nothing starts
+// beside that one, which is stopped in its turn.
+func TestNothingStartsBesideWhatAnotherRestartedMeanwhile(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(grace(30))
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 4}}}
+		n.mustSync(pod)
+		pod = pod.DeepCopy()
+		pod.Spec.Containers[0].Image = "another"
+		_, wait := n.begin(runtime.SyncRequest{Pod: pod})
+		n.pass(time.Second)
+		_, err := n.world.Replace(pod.UID, "c")
+		require.NoError(n, err)
+		require.NoError(n, wait().Err())
+		status := n.mustSync(pod)
+		require.NoError(n, n.world.NoOverlap("c"))
+		require.Equal(n, "another", status.Latest("c").Image)
+		require.Len(n, status.Running(), 1)
+	})
+}
+
+// What was lost sight of and is never restarted is stopped, once, and not started
+// again; a sibling goes on.
+func TestWhatWasLostSightOfIsStoppedForGood(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("a", "b"))
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		n.mustSync(pod)
+		require.NoError(n, n.world.LoseTrack(pod.UID, "a"))
+		status := n.mustSync(pod)
+		require.Equal(n, runtime.StateExited, status.Latest("a").State)
+		require.Equal(n, runtime.StateRunning, status.Latest("b").State)
+		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "a"}))
+		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpStopContainer, Container: "a"}))
+	})
+}
+
+// Somebody removed the records of a container that has run for good, as the caller
+// knows; nobody runs it again, nor once the sandbox is replaced.
+func TestWhatIsKnownToHaveFinishedDoesNotRunAgain(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("a", "b"))
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		n.world.Script(fake.Target{Container: "b"}, fake.Script{TermCode: 1})
+		n.mustSync(pod)
+		require.NoError(n, n.world.Kill(pod.UID, "a", 0))
+		require.NoError(n, n.world.LoseRecords(pod.UID, "a"))
+		request := runtime.SyncRequest{Pod: pod, Finished: func(name string) bool { return name == "a" }}
+		require.Empty(n, n.manager.SyncPod(n.Context(), request).Plans)
+		require.NoError(n, n.world.SandboxLosesIP(pod.UID))
+		r := n.manager.SyncPod(n.Context(), request)
+		require.Nil(n, r.Status.Latest("a"))
+		require.Equal(n, runtime.StateRunning, r.Status.Latest("b").State)
+
+		request.Finished = nil
+		require.NotNil(n, n.manager.SyncPod(n.Context(), request).Status.Latest("a"), "what has no record never ran")
+	})
+}
