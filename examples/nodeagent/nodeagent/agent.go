@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,9 @@ func New(opts Options) (*Agent, error) {
 	}
 	if opts.HousekeepingInterval == 0 {
 		opts.HousekeepingInterval = 30 * time.Second
+	}
+	if opts.Random == nil {
+		opts.Random = rand.Float64
 	}
 	if opts.Events == nil {
 		opts.Events = logEvents{opts.Logger}
@@ -162,8 +166,14 @@ func (a *Agent) wire() error {
 	a.workers, err = podworkers.New(podworkers.Options{
 		Syncer: a.syncer,
 		OnSync: a.synced,
+		Jitter: a.later,
 	})
 	return err
+}
+
+// later is d and up to half of it more.
+func (a *Agent) later(d time.Duration) time.Duration {
+	return d + time.Duration(a.opts.Random()*float64(d)/2)
 }
 
 // Run blocks until ctx ends or a source fails, deals with the pods as

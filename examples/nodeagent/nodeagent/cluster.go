@@ -57,6 +57,7 @@ func (a *Agent) newCluster() (err error) {
 		Pods:    apiPods{a.index},
 		Drain:   time.Second, // the last words of pods that were stopped
 		Safety:  statusmanager.SafetyFunc(func(uid types.UID) bool { return a.workers.CouldHaveRunningContainers(uid) }),
+		Jitter:  a.later,
 		Logger:  a.log,
 
 		OnRequest: a.opts.Observer.StatusRequested,

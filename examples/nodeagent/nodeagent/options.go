@@ -90,6 +90,10 @@ type Options struct {
 	// HousekeepingInterval is how often to look for leftovers when nothing
 	// asked for it earlier. Defaults to 30 s.
 	HousekeepingInterval time.Duration
+	// Random is in [0, 1) and spreads what many nodes, or many pods of one, would do at
+	// the same time: retries, resyncs, first probes. It is called by several goroutines.
+	// Defaults to package math/rand/v2; a simulation that can be repeated has its own.
+	Random func() float64
 	// Status is told every change of a pod's status, in order per pod. It must
 	// not block. Defaults to nobody.
 	Status func(pod *v1.Pod, status v1.PodStatus)

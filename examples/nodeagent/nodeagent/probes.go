@@ -30,6 +30,7 @@ func (a *Agent) newProbes() (*probes, error) {
 	}
 	p, err := prober.New(prober.Options{
 		Handler: handler,
+		Jitter:  func(period time.Duration) time.Duration { return time.Duration(a.opts.Random() * float64(period)) },
 		Events:  a.opts.Events,
 		Logger:  a.log,
 

@@ -3,6 +3,7 @@
 package nodetest_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,4 +34,23 @@ func TestStopOfAnAgentThatIsDead(t *testing.T) {
 		require.Equal(t, nodetest.MarkAgentCrashed, marks[1].Kind)
 		require.Equal(t, "Running", string(node.Status("b").Phase))
 	})
+}
+
+// One seed is one story, as far as goroutines are no part of it: retries come at the
+// same times in each run.
+func TestSeedChoosesTheTimesOfRetries(t *testing.T) {
+	starts := func(seed uint64) (at []time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			node := nodetest.New(t, nodetest.Options{Seed: seed})
+			node.FailVolumes(errors.New("no disk"))
+			node.Apply(nodetest.Pod("a", nodetest.Container("c"), nodetest.Volume("v")))
+			time.Sleep(time.Hour)
+			for _, v := range node.History().Volumes {
+				at = append(at, v.At)
+			}
+		})
+		return at
+	}
+	require.Equal(t, starts(1), starts(1))
+	require.NotEqual(t, starts(1), starts(2))
 }

@@ -64,7 +64,8 @@
 //     SuspendAgent: time goes by and nothing gets in or out, but timers fire.
 //   - A crash in the midst of what the agent writes to its own folder, and the built-in
 //     volume plugins: a file is written at one instant of virtual time.
-//   - The order of what happens at one instant, and the jitter of back-offs, are not
-//     the same in each run: a seed that fails by chance fails again often, not always.
+//   - The order of what happens at one instant, which is up to the scheduler of
+//     goroutines, is not the same in each run, and neither are IDs that are given out
+//     then: a seed that fails by that fails again often, not always.
 //   - Images, networks, processes: see package runtime/fake.
 package nodetest

@@ -40,7 +40,7 @@ func (c *checker) phases() {
 		case was && s.Status.Phase != before.Status.Phase && life.n > 0 && !begun[life]:
 			begun[life] = true
 			delete(ended, life)
-		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(s.Pod, before, s.At):
+		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(before, s.At):
 			c.violate(s.At, "phase of %s (%s) goes from %s to %s", s.Pod.Name, s.Pod.UID, before.Status.Phase, s.Status.Phase)
 			delete(ended, life)
 		case over(s.Status.Phase):
@@ -55,7 +55,7 @@ func (c *checker) phases() {
 		}
 		for _, s := range c.h.Statuses {
 			if s.Pod.UID == i.uid && s.At < i.called && over(s.Status.Phase) && c.lifeOf(i.uid, s.At) == c.lifeOf(i.uid, i.called) &&
-				c.hadBegun(i.uid, s.At) && !c.forgotten(s.Pod, s, i.called) {
+				c.hadBegun(i.uid, s.At) && !c.mayStartAgain(s, i.called) {
 				c.violate(i.called, "start of %s (%s/%s), although the pod was %s at %.3fs", i.id, i.uid, i.name, s.Status.Phase, s.At.Seconds())
 				break
 			}
@@ -78,22 +78,27 @@ func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 	return false
 }
 
-// forgotten: a static pod's end is on record in the runtime alone. Where records
-// are lost, another agent cannot know of it. That of a pod of an API server another
-// agent may not know of until it has read the records, if that server was never told,
-// or only when the agent had begun to read from it. An agent that stops its pods when it
-// ends means to start them again.
-func (c *checker) forgotten(pod *v1.Pod, ended Published, at time.Duration) bool {
-	if !c.agentBetween(ended.At, at) {
-		return false
-	}
+// mayStartAgain: another agent starts a pod again that had ended before, as published.
+// An agent that stops its pods when it ends means that. And where somebody has removed
+// all records of a container, nobody can know that it ran: the end of a static pod is
+// on record in the runtime alone, and an API server may not have been told.
+func (c *checker) mayStartAgain(ended Published, at time.Duration) bool {
+	return c.agentBetween(ended.At, at) && (ended.Status.Reason == "Terminated" || c.lostRecords(ended.Pod.UID, at))
+}
+
+// forgotten: another agent says again that a pod has not ended, and may start it again;
+// or it does not, but an API server was not told of the end before the agent had begun to
+// read from it: until the agent has read the runtime's records, or has stopped a pod that
+// is being deleted once more, that server's word is the last that it knows.
+func (c *checker) forgotten(ended Published, at time.Duration) bool {
 	known := at - toldLate
 	for _, m := range c.h.Marks {
 		if m.Kind == MarkAgentStarted && m.At <= at {
 			known = max(known, m.At)
 		}
 	}
-	return ended.Status.Reason == "Terminated" || c.lostRecords(pod.UID, at) || !c.isStatic(pod.UID) && !c.arrived(ended, known)
+	uid := ended.Pod.UID
+	return c.mayStartAgain(ended, at) || c.agentBetween(ended.At, at) && !c.isStatic(uid) && !c.arrived(ended, known)
 }
 
 // toldLate is after what time a call for a pod, which may be under way, has heard of

@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,6 +44,9 @@ type Options struct {
 	// VolumeLatency is how long it takes to set up or tear down a volume of
 	// VolumeDriver. Defaults to no time at all.
 	VolumeLatency time.Duration
+	// Seed chooses what agents leave to chance, such as the jitter of back-offs.
+	// Defaults to 0, a seed like any other.
+	Seed uint64
 	// Agent, if set, may change the agent's options before each start of it.
 	Agent func(*nodeagent.Options)
 }
@@ -171,6 +175,7 @@ func (n *Node) agentOptions(l *lease) (nodeagent.Options, error) {
 		OnShutdown: nodeagent.KeepPods,
 		Status:     n.history.published(l),
 		Events:     heldEvents{n.history, l},
+		Random:     n.random,
 		Logger:     zap.NewNop(),
 
 		VolumePlugins: []volumemanager.Plugin{&volumePlugin{n.disk, l}},
@@ -182,6 +187,12 @@ func (n *Node) agentOptions(l *lease) (nodeagent.Options, error) {
 		opts.Cluster.Patcher = &heldPatcher{n.api, l}
 	}
 	return opts, nil
+}
+
+// random is nodeagent.Options.Random: the same for everybody who asks at one instant,
+// since in what order they do is not the same in each run.
+func (n *Node) random() float64 {
+	return rand.New(rand.NewPCG(n.opts.Seed, uint64(time.Now().UnixNano()))).Float64()
 }
 
 // StopAgent ends the agent, if there is one, and waits until it has done what

@@ -114,7 +114,7 @@ func (p *player) begin(s setup) error {
 		return err
 	}
 	store.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "config"}, Data: map[string]string{"key": "value"}})
-	node, err := newNode(Options{World: world, API: p.server, VolumeLatency: s.volumes, StopTimeout: agentPatience, Agent: func(o *nodeagent.Options) {
+	node, err := newNode(Options{World: world, API: p.server, VolumeLatency: s.volumes, StopTimeout: agentPatience, Seed: s.seed, Agent: func(o *nodeagent.Options) {
 		o.Objects = store
 		if s.stopPods {
 			o.OnShutdown = nodeagent.StopPods
