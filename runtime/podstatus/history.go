@@ -126,11 +126,17 @@ func neverRan(old *v1.ContainerStatus) bool {
 }
 
 // isBack reports whether in, which has ended, is the newest again since a later
-// instance, which never ran, was removed before its successor is made. The status
-// goes on naming the later one: it counts it.
+// instance was removed before its successor is made: one that never ran, or had just
+// begun to. The status goes on naming the later one: it counts it.
 func isBack(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
-	ended := lastEnd(old)
-	return in.State == runtime.StateExited && neverRan(old) && ended != nil && ended.ContainerID == in.ID.String()
+	switch ended := lastEnd(old); {
+	case in.State != runtime.StateExited:
+		return false
+	case old.State.Running != nil:
+		return old.ContainerID != in.ID.String() && !isNewer(in, old)
+	default:
+		return neverRan(old) && ended != nil && ended.ContainerID == in.ID.String()
+	}
 }
 
 // wasLost reports whether old is about an instance that was lost sight of. (The

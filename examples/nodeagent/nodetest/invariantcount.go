@@ -24,9 +24,11 @@ func (c *checker) counts() {
 			for i := range list {
 				status := &list[i]
 				_, id, _ := strings.Cut(status.ContainerID, "://")
-				// One that the runtime lost track of is published as ended, and counted.
+				// One that the runtime lost track of is published as ended, and counted. One
+				// that was unheeded, and removed as it began to run, gives its number to the
+				// next.
 				instance := c.byID[id]
-				if instance == nil || instance.recordsLost || c.betweenLives(instance) {
+				if instance == nil || instance.recordsLost || c.betweenLives(instance) || c.unheeded(instance) {
 					continue
 				}
 				at := counting{c.lifeOf(s.Pod.UID, instance.began()), status.Name}
