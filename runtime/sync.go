@@ -30,15 +30,23 @@ type SyncRequest struct {
 	// period), SyncPod then looks after its siblings: the call for the pod goes
 	// on, but not at their expense. Defaults to never.
 	Changed <-chan struct{}
-	// Progress is told what the pod looks like, and what was done so far: while
-	// containers are still under way; before SyncPod, having done what it could,
+	// Progress is told how far SyncPod has come: while containers are still under way; before SyncPod, having done what it could,
 	// goes on, since what ended meanwhile is then started again; and before records
 	// are removed that say how init containers have ended. It is called by
 	// SyncPod's own goroutine. Defaults to nobody.
-	Progress func(status *PodStatus, done []Step)
+	Progress func(Progress)
 	// ImageFound is told of the image of each container that is about to be
 	// created. Defaults to nobody.
 	ImageFound ImageFound
+}
+
+// Progress is how far a SyncPod has come.
+type Progress struct {
+	Status *PodStatus // what the pod looks like now
+	Done   []Step     // so far
+	// Restarting are the containers that are being stopped in order to be started
+	// again: that the instance has ended says nothing of whether the container has.
+	Restarting []string
 }
 
 // maxPasses bounds one SyncPod. A pod needs about one pass for each sidecar; what
@@ -74,7 +82,7 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 		}
 		told := len(r.Plans) > 0 && req.Progress != nil
 		if told {
-			req.Progress(r.Status, slices.Clone(r.Steps))
+			req.Progress(Progress{Status: r.Status, Done: slices.Clone(r.Steps)})
 		}
 		req.RestartAll = false // it has been planned: what starts from now on stays
 		p := &pass{m: m, req: &req, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox, told: told}
@@ -178,7 +186,7 @@ func (p *pass) killPod(ctx context.Context) bool {
 			continue
 		}
 		if !told { // how they ended nobody can look up any more
-			p.req.Progress(p.status, slices.Clone(p.list))
+			p.req.Progress(Progress{Status: p.status, Done: slices.Clone(p.list)})
 			told = true
 		}
 		kept := *c

@@ -229,8 +229,8 @@ func TestTheEndsOfInitContainersAreToldBeforeTheirRecordsGo(t *testing.T) {
 		n.mustSync(pod)
 		require.NoError(n, n.world.SandboxLosesIP(pod.UID))
 		var told []int32
-		r := n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Progress: func(status *runtime.PodStatus, _ []runtime.Step) {
-			if s := status.Latest("s"); s != nil && s.State == runtime.StateExited {
+		r := n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Progress: func(p runtime.Progress) {
+			if s := p.Status.Latest("s"); s != nil && s.State == runtime.StateExited {
 				told = append(told, s.ExitCode)
 			}
 		}})

@@ -34,7 +34,7 @@ func (u *unit) name() string {
 // asked for the restart is still there if the pass is cut short.
 func (p *pass) runUnits(ctx context.Context) {
 	units, initial := p.units()
-	c := &crew{pass: p, ended: make(chan []*unit), busy: make(map[string]bool), retry: make(map[string]time.Time)}
+	c := &crew{pass: p, ended: make(chan []*unit), busy: make(map[string]*unit), retry: make(map[string]time.Time)}
 	if len(initial) > 0 {
 		c.launch(initial, func() {
 			for _, u := range initial {
@@ -65,14 +65,14 @@ type crew struct {
 	ended   chan []*unit
 	running int
 	done    []*unit              // in the order in which they ended
-	busy    map[string]bool      // containers under way
+	busy    map[string]*unit     // containers under way
 	retry   map[string]time.Time // containers that failed: when to look again; zero = not in this pass
 }
 
 // launch runs work, which is done for units, in a goroutine.
 func (c *crew) launch(units []*unit, work func()) {
 	for _, u := range units {
-		c.busy[u.name()] = true
+		c.busy[u.name()] = u
 	}
 	c.running++
 	go func() {
@@ -152,7 +152,7 @@ func (c *crew) look(ctx context.Context) {
 		return // the pass will find out
 	}
 	if p.req.Progress != nil {
-		p.req.Progress(status, append(append([]Step(nil), p.list...), c.steps()...))
+		p.req.Progress(Progress{Status: status, Done: append(slices.Clone(p.list), c.steps()...), Restarting: c.restarting()})
 	}
 	if p.resets() {
 		return // nothing starts before all of it has ended
@@ -191,11 +191,22 @@ func (p *pass) resets() bool {
 	return slices.ContainsFunc(p.actions.Kill, func(k Kill) bool { return k.Remove })
 }
 
+// restarting returns the containers under way that are stopped to be started again.
+func (c *crew) restarting() (names []string) {
+	for name, u := range c.busy {
+		if u.kill != nil && u.start != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // free reports whether a container may be worked on: nobody is at it, and it has
 // not failed in this pass, or its time has come.
 func (c *crew) free(name string) bool {
 	at, failed := c.retry[name]
-	return !c.busy[name] && (!failed || !at.IsZero() && !at.After(time.Now()))
+	return c.busy[name] == nil && (!failed || !at.IsZero() && !at.After(time.Now()))
 }
 
 // steps returns what was done. Of several tries of one container the last counts.
@@ -265,13 +276,13 @@ func (p *pass) runUnit(ctx context.Context, u *unit) {
 
 // isAlone reports whether no instance of the unit's container runs, now that one has
 // been killed. That took a while, a hook and a grace period, in which somebody else may
-// have restarted it; the next pass deals with that, as with an observation that fails.
+// have restarted it; the next pass deals with that.
 func (p *pass) isAlone(ctx context.Context, u *unit) bool {
 	if u.start == nil {
 		return true
 	}
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
-	return err == nil && !slices.ContainsFunc(status.Running(), func(c *ContainerStatus) bool { return c.Name == u.start.Name })
+	return err != nil || !slices.ContainsFunc(status.Running(), func(c *ContainerStatus) bool { return c.Name == u.start.Name })
 }
 
 func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {

@@ -3,6 +3,8 @@
 package runtime_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,14 +25,36 @@ func TestAnEndIsToldBeforeTheSameCallStartsItAgain(t *testing.T) {
 		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 1}}}
 		n.world.Script(fake.Target{Container: "c"}, fake.Exit(900*time.Millisecond, 7), fake.Exit(900*time.Millisecond, 8), fake.Script{})
 		var told []int32
-		r := n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Progress: func(status *runtime.PodStatus, _ []runtime.Step) {
-			if c := status.Latest("c"); c != nil && c.State == runtime.StateExited {
+		r := n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Progress: func(p runtime.Progress) {
+			if c := p.Status.Latest("c"); c != nil && c.State == runtime.StateExited {
 				told = append(told, c.ExitCode)
 			}
 		}})
 		require.ErrorIs(n, r.Err(), runtime.ErrCrashLoopBackOff)
 		require.Equal(n, 2, n.world.Total(fake.OpStartContainer))
 		require.Equal(n, []int32{7, 8}, told)
+	})
+}
+
+// A container that is stopped because of its probe completes by that, and is started
+// again all the same. While that goes on its end is not the container's.
+func TestWhatIsBeingRestartedIsTold(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("a", "b"), slowHook, grace(30))
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		n.mustSync(pod)
+		pod = pod.DeepCopy()
+		pod.Spec.Containers[0].Image = "another"
+		var told []string
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod, Progress: func(p runtime.Progress) {
+			told = append(told, fmt.Sprintf("a is %s, restarting %v", p.Status.Latest("a").State, p.Restarting))
+		}})
+		n.pass(time.Second)
+		changed <- struct{}{}
+		n.pass(time.Second)
+		require.Contains(n, told, "a is running, restarting [a]")
+		require.NoError(n, wait().Err())
+		require.NotContains(n, strings.Join(told, "\n"), "b")
 	})
 }
 

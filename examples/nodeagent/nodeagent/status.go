@@ -4,6 +4,7 @@ package nodeagent
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,18 +29,18 @@ func (s *syncer) publish(pod *v1.Pod, observed *runtime.PodStatus, stage podstat
 }
 
 // progress publishes what a sync has come to so far. That a container or the whole
-// pod has run its course may be the sync's own doing, which has stopped what has a
-// changed spec and is about to start it again. An API server that is told of such an
+// pod has run its course may be the sync's own doing, which has stopped what is not as
+// it should be and is about to start it again. An API server that is told of such an
 // end holds on to it: it is said when the sync has ended, if it is still true.
-func (s *syncer) progress(pod *v1.Pod, observed *runtime.PodStatus) {
+func (s *syncer) progress(pod *v1.Pod, p runtime.Progress) {
 	before := s.agent.statuses.get(pod)
-	status := s.generate(pod, observed, podstatus.StageSync)
+	status := s.generate(pod, p.Status, podstatus.StageSync)
 	if isOver(status.Phase) {
 		return
 	}
 	for i := range status.ContainerStatuses {
 		ended := &status.ContainerStatuses[i]
-		if ended.State.Terminated == nil || !replaced(pod, observed, ended.Name) {
+		if ended.State.Terminated == nil || !slices.Contains(p.Restarting, ended.Name) {
 			continue
 		}
 		for j := range before.ContainerStatuses {
@@ -50,18 +51,6 @@ func (s *syncer) progress(pod *v1.Pod, observed *runtime.PodStatus) {
 	}
 	s.agent.statuses.set(pod, status)
 	s.agent.watchDeadline(pod, &status, podstatus.StageSync)
-}
-
-// replaced reports whether the newest instance of a regular container was made from
-// another spec than the present one.
-func replaced(pod *v1.Pod, observed *runtime.PodStatus, name string) bool {
-	newest := observed.Latest(name)
-	for i := range pod.Spec.Containers {
-		if c := &pod.Spec.Containers[i]; c.Name == name {
-			return newest != nil && newest.Hash != runtime.HashCompat(c)
-		}
-	}
-	return false
 }
 
 // generate computes a pod's status.

@@ -139,9 +139,9 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		RestartAll: runtime.RestartAllTriggered(pod, observed),
 		Finished:   func(container string) bool { return podstatus.Finished(pod, &before, container) },
 		Changed:    changed,
-		Progress: func(status *runtime.PodStatus, steps []runtime.Step) {
-			s.note(pod.UID, steps)
-			s.progress(pod, status)
+		Progress: func(p runtime.Progress) {
+			s.note(pod.UID, p.Done)
+			s.progress(pod, p)
 		},
 		ImageFound: images.found,
 	})
