@@ -24,11 +24,10 @@ func (c *checker) counts() {
 			for i := range list {
 				status := &list[i]
 				_, id, _ := strings.Cut(status.ContainerID, "://")
-				// One that the runtime lost track of is published as ended, and counted. One
-				// that was unheeded, and removed as it began to run, gives its number to the
-				// next.
+				// One that was unheeded, and removed as it began to run, gives its number to
+				// the next.
 				instance := c.byID[id]
-				if instance == nil || instance.recordsLost || c.betweenLives(instance) || c.unheeded(instance) {
+				if instance == nil || c.unheeded(instance) {
 					continue
 				}
 				at := counting{c.lifeOf(s.Pod.UID, instance.began()), status.Name}
@@ -49,11 +48,4 @@ func (c *checker) counts() {
 			}
 		}
 	}
-}
-
-// betweenLives: the instance was asked for in the moment in which the agent was told
-// that the pod begins another life, so that it may be of either.
-func (c *checker) betweenLives(i *instance) bool {
-	s, n := c.spanAt(i.uid, i.began())
-	return n > 0 && s.from == i.began()
 }
