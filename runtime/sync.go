@@ -5,6 +5,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -77,7 +78,7 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 			in.Actuated = m.resizer.of(req.Pod, r.Status)
 		}
 		actions := Plan(in)
-		if actions.Empty() {
+		if actions.Empty() || r.inVain(&actions) {
 			break
 		}
 		told := len(r.Plans) > 0 && req.Progress != nil
@@ -98,6 +99,13 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 		resizing = resizing && !p.resized.failed()
 	}
 	return r
+}
+
+// inVain reports whether the plan is to kill just what the last one has killed, well
+// as it seemed: a runtime that does not know what it has stopped either is asked again
+// by the next call.
+func (r *Result) inVain(next *Actions) bool {
+	return len(r.Plans) > 0 && len(next.Start) == 0 && !next.CreateSandbox && reflect.DeepEqual(*next, r.Plans[len(r.Plans)-1])
 }
 
 func (m *Manager) planInput(req *SyncRequest, status *PodStatus) PlanInput {

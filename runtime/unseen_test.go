@@ -3,6 +3,7 @@
 package runtime_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -114,5 +116,36 @@ func TestWhatIsKnownToHaveFinishedDoesNotRunAgain(t *testing.T) {
 
 		request.Finished = nil
 		require.NotNil(n, n.manager.SyncPod(n.Context(), request).Status.Latest("a"), "what has no record never ran")
+	})
+}
+
+// forgetful is a runtime that does not know its containers' states, not even after it
+// has stopped them.
+type forgetful struct{ *fake.Runtime }
+
+func (f forgetful) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	status, err := f.Runtime.PodStatus(ctx, uid)
+	if err == nil {
+		for i := range status.Containers {
+			status.Containers[i].State = runtime.StateUnknown
+		}
+	}
+	return status, err
+}
+
+func TestARuntimeThatNeverKnowsIsNotAskedOverAndOver(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod()
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		n.mustSync(pod)
+		generator, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{LogRoot: "/nonexistent/logs"})
+		require.NoError(n, err)
+		manager, err := runtime.New(runtime.Options{Runtime: forgetful{n.rt}, Generator: generator})
+		require.NoError(n, err)
+		for call := range 3 {
+			require.NoError(n, manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod}).Err())
+			require.Equal(n, call+1, n.world.Total(fake.OpStopContainer))
+		}
+		require.Equal(n, 1, n.world.Total(fake.OpStartContainer))
 	})
 }
