@@ -60,7 +60,7 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	}
 	m.objects, m.run = known, known.Run
 	if len(f.csiSockets) > 0 {
-		if err := m.joinStorage(f, config, node, log); err != nil {
+		if err := m.joinStorage(f, config, core, node, log); err != nil {
 			return nil, err
 		}
 	}

@@ -16,11 +16,12 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
 )
 
-// clusterStorage is what an API server knows of the drivers and their volumes; both
-// are nil without --csi-sockets.
+// clusterStorage is what an API server knows of the drivers and their volumes, and
+// who asks the drivers; all are nil without --csi-sockets.
 type clusterStorage struct {
 	drivers     csi.Drivers
 	attachments csi.Attachments
+	plugin      *csi.Plugin // from newCSI on
 }
 
 // newCSI returns the plugin for volumes of the drivers of --csi-sockets, none if
@@ -40,6 +41,9 @@ func newCSI(f flags, secrets secret.Source, member *membership, tokens func() to
 	plugin, err := csi.New(opts)
 	if err != nil {
 		return nil, err
+	}
+	if member != nil {
+		member.storage.plugin = plugin
 	}
 	return []volumemanager.Plugin{plugin}, nil
 }

@@ -7,11 +7,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 	"k8s.io/client-go/rest"
 
@@ -20,8 +23,8 @@ import (
 )
 
 // joinStorage adds what CSI volumes need of an API server: the drivers' objects,
-// and what a controller attaches.
-func (m *membership) joinStorage(f flags, config *rest.Config, node *volumes.Node, log *zap.Logger) error {
+// what a controller attaches, and, where this node is registered, its CSINode.
+func (m *membership) joinStorage(f flags, config *rest.Config, core corev1.NodesGetter, node *volumes.Node, log *zap.Logger) error {
 	storage, err := storageclient.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -38,6 +41,21 @@ func (m *membership) joinStorage(f flags, config *rest.Config, node *volumes.Nod
 	m.cluster.Attachments = node
 	m.cluster.Claims = informedClaims{drivers, m.cluster.Claims}
 	m.run = together(m.run, drivers.Run, node.Run)
+	if !f.register {
+		return nil
+	}
+	published, err := volumes.NewCSINode(volumes.CSINodeOptions{
+		Client: storage, Nodes: core, NodeName: types.NodeName(f.node), Logger: log,
+		Drivers: slices.Sorted(maps.Keys(f.csiSockets)),
+		Info: func(ctx context.Context, driver string) (volumes.DriverInfo, error) {
+			info, err := m.storage.plugin.Info(ctx, driver)
+			return volumes.DriverInfo(info), err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	m.run = together(m.run, published.Run)
 	return nil
 }
 

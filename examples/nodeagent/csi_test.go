@@ -21,9 +21,15 @@ import (
 // newDriver runs a CSI driver until the test ends.
 func newDriver(t *testing.T) *csitest.Driver {
 	t.Helper()
+	return newDriverOf(t, csitest.Options{})
+}
+
+func newDriverOf(t *testing.T, opts csitest.Options) *csitest.Driver {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "csi") // a socket's path must be short
 	require.NoError(t, err)
-	driver, err := csitest.New(csitest.Options{Dir: dir, Socket: filepath.Join(dir, "csi.sock")})
+	opts.Dir, opts.Socket = dir, filepath.Join(dir, "csi.sock")
+	driver, err := csitest.New(opts)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

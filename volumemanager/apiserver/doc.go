@@ -32,8 +32,11 @@
 //	drivers, err := apiserver.NewDrivers(apiserver.DriversOptions{Client: clients.StorageV1()})
 //	attachments, err := apiserver.NewAttachments(apiserver.AttachmentsOptions{Client: clients.StorageV1(), NodeName: "node-1"})
 //	plugin, err := csi.New(csi.Options{…, Drivers: drivers, Attachments: attachments})
+//	published, err := apiserver.NewCSINode(apiserver.CSINodeOptions{Client: clients.StorageV1(), Nodes: core, NodeName: "node-1",
+//		Drivers: names, Info: …}) // plugin.Info: what attachers and the scheduler want to know of the drivers
 //	go node.Run(ctx)
 //	go drivers.Run(ctx)
+//	go published.Run(ctx)
 //	reported, err := node.ReportInUse(ctx, manager.GetVolumesInUse()) // on each volumemanager.Hooks.InUseChanged
 //
 //	source.Register(pod)       // before its first sync, and when it has changed
@@ -54,7 +57,8 @@
 //     20 s. Leave its Timeout at 0.
 //  5. Give the agent get and watch on ConfigMaps and Secrets, get on persistentvolumeclaims, persistentvolumes and its
 //     node, and create on serviceaccounts/token; for attached volumes also list and watch on its node, patch on
-//     nodes/status, get on volumeattachments, and list and watch on csidrivers. With the Node authorizer it has them for
+//     nodes/status, get on volumeattachments, and list and watch on csidrivers; for a CSINode get, create, update and delete
+//     on csinodes, and patch on its node. With the Node authorizer it has them for
 //     what its pods use. Without watch, objects are asked for every 30 to 60 seconds, and Problem is told.
 //
 // # An object's life
@@ -76,8 +80,8 @@
 // # Goroutines
 //
 // Objects.Run has one, and one for each object that is being opened or watched, beside client-go's for the watch; they
-// have ended when it returns. Changed runs in that of the object, Problem in Run's. Node.Run and Drivers.Run have their
-// caller's, and client-go's for a watch. Claims, Tokens and Attachments have none.
+// have ended when it returns. Changed runs in that of the object, Problem in Run's. Node.Run, Drivers.Run and CSINode.Run
+// have their caller's, beside client-go's for a watch, and one for each driver that is asked. Claims, Tokens and Attachments have none.
 //
 // # Differences from the kubelet (1.36)
 //

@@ -36,6 +36,8 @@ const (
 	VerbWatch  Verb = "watch"
 	VerbCreate Verb = "create"
 	VerbPatch  Verb = "patch"
+	VerbUpdate Verb = "update"
+	VerbDelete Verb = "delete"
 )
 
 // Reason tells kinds of problems apart.

@@ -45,6 +45,10 @@ type Options struct {
 	Name string
 	// NodeID is what it calls this node. Defaults to "node".
 	NodeID string
+	// MaxVolumes is how many volumes it takes on this node. Defaults to any number.
+	MaxVolumes int64
+	// Topology is from where on the node its volumes may be. Defaults to everywhere.
+	Topology map[string]string
 	// Capabilities are what its node service says it can do. It does what it says. Defaults to
 	// STAGE_UNSTAGE_VOLUME.
 	Capabilities []csi.NodeServiceCapability_RPC_Type

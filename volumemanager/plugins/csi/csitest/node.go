@@ -51,9 +51,10 @@ func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 	return out, nil
 }
 
-// NodeGetInfo answers with Options.NodeID.
+// NodeGetInfo answers with Options.NodeID, MaxVolumes and Topology.
 func (d *Driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return &csi.NodeGetInfoResponse{NodeId: d.options.NodeID}, nil
+	return &csi.NodeGetInfoResponse{NodeId: d.options.NodeID, MaxVolumesPerNode: d.options.MaxVolumes,
+		AccessibleTopology: &csi.Topology{Segments: d.options.Topology}}, nil
 }
 
 func (d *Driver) can(c csi.NodeServiceCapability_RPC_Type) bool {
