@@ -228,12 +228,15 @@ func (c *CSINode) writeObject(ctx context.Context, node *v1.Node, infos map[stri
 	if sameEntries(entries, object.Spec.Drivers) {
 		return nil
 	}
-	updated, err := c.update(ctx, object, entries)
-	if less := unchanged(object.Spec.Drivers, entries); apierrors.IsInvalid(err) && len(less) < len(entries) {
-		if updated, err = c.update(ctx, object, less); err == nil {
-			_, err = c.update(ctx, updated, entries)
-		}
+	_, err = c.update(ctx, object, entries)
+	less := unchanged(object.Spec.Drivers, entries)
+	if !apierrors.IsInvalid(err) || len(less) == len(entries) {
+		return err
 	}
+	if object, err = c.update(ctx, object, less); err != nil {
+		return err
+	}
+	_, err = c.update(ctx, object, entries)
 	return err
 }
 
