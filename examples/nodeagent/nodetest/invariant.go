@@ -67,7 +67,8 @@ type instance struct {
 	started, exited time.Duration
 	running         bool // still, at the end of the history
 	detail          string
-	recordsLost     bool
+	recordsLost     bool // by somebody else
+	trackLost       bool // by the runtime
 }
 
 // began is when its start was asked for, or, by somebody else, made.
@@ -116,8 +117,10 @@ func newChecker(h History) *checker {
 		case i == nil:
 		case e.Op == fake.OpExited:
 			i.exited, i.running, i.detail = e.At, false, e.Detail
-		case e.Op == fake.OpLostRecords || e.Op == fake.OpLostTrack:
+		case e.Op == fake.OpLostRecords:
 			i.recordsLost = true
+		case e.Op == fake.OpLostTrack:
+			i.trackLost = true
 		}
 	}
 	slices.SortStableFunc(c.instances, func(a, b *instance) int { return cmp.Compare(a.started, b.started) })

@@ -148,17 +148,17 @@ func (c *checker) reports() reported {
 	return r
 }
 
-// contradicts: what is published of an end is not what happened. Of an instance
-// whose record was lost nothing is known. An agent that is newer than the end may find
-// an instance running by the API server's last word whose record has gone since, as
-// records of older instances do; it says, with the kubelet, that it does not know. So
-// does the agent that removed an instance which began to run meanwhile (unheeded).
+// contradicts: what is published of an end is not what happened. That it is not known is
+// a true word, with the kubelet, on an instance that the runtime has lost sight of, be it
+// that it still runs; that somebody removed; that an agent which is newer than the end
+// finds running by the API server's last word, when its record has gone since, as records
+// of older instances do; and that was removed as it began to run (unheeded).
 func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time.Duration) bool {
 	i := c.byID[id]
-	if i == nil || i.recordsLost {
+	switch {
+	case i == nil:
 		return false
-	}
-	if !i.running && t.Reason == podstatus.ReasonStatusUnknown && (c.agentBetween(i.exited, at) || c.unheeded(i)) {
+	case t.Reason == podstatus.ReasonStatusUnknown && (i.recordsLost || i.trackLost || c.unheeded(i) || !i.running && c.agentBetween(i.exited, at)):
 		return false
 	}
 	return i.running || i.detail != fmt.Sprintf("code %d (%s)", t.ExitCode, t.Reason)
