@@ -46,7 +46,8 @@ type Progress struct {
 	Status *PodStatus // what the pod looks like now
 	Done   []Step     // so far
 	// Restarting are the containers that are being stopped in order to be started
-	// again: that the instance has ended says nothing of whether the container has.
+	// again, or made anew since what was to follow the instance that ended never ran:
+	// that it has ended says nothing of whether the container has.
 	Restarting []string
 }
 

@@ -18,6 +18,10 @@ type unit struct {
 	steps
 	kill  *Kill
 	start *Start
+	// again: an instance of the container that has ended says nothing of whether the
+	// container has: it is stopped in order to be started again, or what was to follow
+	// it never ran and is made anew.
+	again bool
 }
 
 // name is that of the unit's container.
@@ -194,7 +198,7 @@ func (p *pass) resets() bool {
 // restarting returns the containers under way that are stopped to be started again.
 func (c *crew) restarting() (names []string) {
 	for name, u := range c.busy {
-		if u.kill != nil && u.start != nil {
+		if u.again {
 			names = append(names, name)
 		}
 	}
@@ -247,6 +251,8 @@ func (p *pass) units() (units, initial []*unit) {
 			units = append(units, u)
 		}
 		u.start = s
+		latest := p.status.Latest(s.Name)
+		u.again = u.kill != nil || latest != nil && latest.State == StateCreated
 	}
 	var rest []*unit
 	for _, u := range units {

@@ -4,7 +4,9 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +59,32 @@ func TestWhatIsBeingRestartedIsTold(t *testing.T) {
 		require.Contains(n, told, "a is running, restarting [a]")
 		require.NoError(n, wait().Err())
 		require.NotContains(n, strings.Join(told, "\n"), "b")
+	})
+}
+
+// A container completed when it was stopped for its new spec, and an agent that is gone
+// made the next instance, but did not start it. That is made anew; while it is, the
+// container has not ended, although there is no later record than that of its end.
+func TestWhatIsMadeAnewIsBeingRestarted(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("a"))
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		n.mustSync(pod)
+		pod = pod.DeepCopy()
+		pod.Spec.Containers[0].Image = "another"
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpStartContainer}, Times: 1, Err: errors.New("busy")})
+		require.Error(n, n.sync(pod).Err())
+		n.restart(runtime.Options{})
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpCreateContainer}, Times: 1, Latency: 2 * time.Second})
+		var told []string
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod, Progress: func(p runtime.Progress) {
+			told = append(told, fmt.Sprintf("a is %s, restarting %v", p.Status.Latest("a").State, p.Restarting))
+		}})
+		n.pass(time.Second)
+		changed <- struct{}{}
+		n.pass(time.Second)
+		require.NoError(n, wait().Err())
+		require.Equal(n, []string{"a is exited, restarting [a]"}, slices.Compact(told))
 	})
 }
 
