@@ -78,7 +78,7 @@ func New(o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	records := recordFiles{root: o.Root}
+	records := recordFiles{root: o.Root, marked: new(sync.Once)}
 	m := &Manager{
 		options: o,
 		records: records,

@@ -3,6 +3,7 @@
 package volumemanager
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -38,10 +39,13 @@ func (p Place) BlockPath() string {
 	return filepath.Join(p.PodDir(), "volumeDevices", EscapePluginName(p.Plugin), p.Inner)
 }
 
-// StateDir is for what the agent remembers of the volume,
-// pods/<uid>/plugins/<plugin>/<inner>. The manager's mount record RecordName lies
-// in it, and files of the plugin may lie beside that; TearDown removes those. The
-// manager removes the folder after TearDown.
+// Record is the file with the mount record, pods/<uid>/<plugin>~<inner>.mount.json.
+// It is the manager's. A name that would be too long for a file is hashed.
+func (p Place) Record() string { return filepath.Join(p.PodDir(), p.recordName()) }
+
+// StateDir is for what a plugin remembers of the volume beside its folder,
+// pods/<uid>/plugins/<plugin>/<inner>. The plugin makes it if it needs it;
+// TearDown removes the files in it. The manager removes the folder after TearDown.
 func (p Place) StateDir() string {
 	return filepath.Join(p.PodDir(), "plugins", EscapePluginName(p.Plugin), p.Inner)
 }
@@ -67,9 +71,40 @@ func (p Place) Check() error {
 	return nil
 }
 
+// recordSuffix ends the names of mount records, temporary after that those of
+// files that are not complete yet.
+const (
+	recordSuffix = ".mount.json"
+	temporary    = ".tmp"
+)
+
+// recordName is the name of the record in the folder of the pod.
+func (p Place) recordName() string {
+	name := EscapePluginName(p.Plugin) + "~" + p.Inner
+	if len(name)+len(recordSuffix)+len(temporary) > maxElement {
+		name = fmt.Sprintf("%x", sha256.Sum256([]byte(name)))
+	}
+	return name + recordSuffix
+}
+
+// placeOfRecord is the reverse of recordName, for a file in the folder of a pod.
+// It is not ok for a name that was hashed, or is no record's.
+func placeOfRecord(root string, uid types.UID, name string) (Place, bool) {
+	name, ok := strings.CutSuffix(name, recordSuffix)
+	parts := strings.SplitN(name, "~", 3) // a plugin's name has one slash, and no "~"
+	if !ok || len(parts) != 3 {
+		return Place{}, false
+	}
+	p := Place{Root: root, PodUID: uid, Plugin: parts[0] + "/" + parts[1], Inner: parts[2]}
+	return p, p.Check() == nil
+}
+
+// maxElement is how long a file name can be, in bytes.
+const maxElement = 255
+
 // isElement reports whether name can be a file name that stays in its folder.
 func isElement(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= 255 && !strings.ContainsAny(name, "/\x00")
+	return name != "" && name != "." && name != ".." && len(name) <= maxElement && !strings.ContainsAny(name, "/\x00")
 }
 
 // EscapePluginName is the plugin's name as it is used for folders: "/" becomes "~".

@@ -4,6 +4,7 @@ package volumemanager
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -161,7 +162,7 @@ func (m *Manager) takeIn(plugin Plugin, p Place, record MountRecord) {
 
 // podsOnDisk returns the UIDs for which there is a folder.
 func (f recordFiles) podsOnDisk() ([]types.UID, error) {
-	names, err := f.list("pods")
+	names, err := f.list(podsDir)
 	var uids []types.UID
 	for _, name := range names {
 		uids = append(uids, types.UID(name))
@@ -174,17 +175,15 @@ func (f recordFiles) podsOnDisk() ([]types.UID, error) {
 func (f recordFiles) placesOf(uid types.UID) ([]Place, error) {
 	found := map[Place]bool{}
 	var errs []error
-	for _, top := range []string{"volumes", "volumeDevices", "plugins"} {
-		dir := filepath.Join("pods", string(uid), top)
+	pod := filepath.Join(podsDir, string(uid))
+	for _, top := range []string{"volumes", "volumeDevices"} {
+		dir := filepath.Join(pod, top)
 		plugins, err := f.list(dir)
 		errs = append(errs, err)
 		for _, plugin := range plugins {
 			inners, err := f.list(filepath.Join(dir, plugin))
 			errs = append(errs, err)
 			for _, inner := range inners {
-				if top == "plugins" && !f.exists(filepath.Join(dir, plugin, inner, RecordName)) {
-					continue
-				}
 				p := Place{Root: f.root, PodUID: uid, Plugin: UnescapePluginName(plugin), Inner: inner}
 				if p.Check() == nil {
 					found[p] = true
@@ -192,9 +191,45 @@ func (f recordFiles) placesOf(uid types.UID) ([]Place, error) {
 			}
 		}
 	}
+	names, err := f.list(pod)
+	errs = append(errs, err)
+	for _, name := range names {
+		if !strings.HasSuffix(name, recordSuffix) {
+			continue
+		}
+		p, err := f.placeOf(uid, name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("mount record %s of pod %s: %w", name, uid, err))
+			continue
+		}
+		found[p] = true
+	}
 	return slices.SortedFunc(maps.Keys(found), func(a, b Place) int {
 		return strings.Compare(a.Dir(), b.Dir())
 	}), errors.Join(errs...)
+}
+
+// placeOf returns the volume that a record is of.
+func (f recordFiles) placeOf(uid types.UID, name string) (Place, error) {
+	if p, ok := placeOfRecord(f.root, uid, name); ok {
+		return p, nil
+	}
+	data, err := f.read(filepath.Join(podsDir, string(uid), name))
+	if err != nil {
+		return Place{}, err
+	}
+	var r MountRecord
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Place{}, err
+	}
+	p := Place{Root: f.root, PodUID: uid, Plugin: r.Plugin, Inner: r.Inner}
+	if err := p.Check(); err != nil {
+		return Place{}, err
+	}
+	if p.recordName() != name {
+		return Place{}, errors.New("is that of another volume")
+	}
+	return p, nil
 }
 
 // list returns the names in a folder below the root, sorted; none if there is no
@@ -225,17 +260,6 @@ func ignoreAbsence(err error) error {
 	return err
 }
 
-// exists reports whether there may be such a file.
-func (f recordFiles) exists(name string) bool {
-	root, err := os.OpenRoot(f.root)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	_, err = root.Lstat(name)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
 // maxRecord is how large a record can be that is read.
 const maxRecord = 4 << 20
 
@@ -257,7 +281,7 @@ func (f recordFiles) read(name string) ([]byte, error) {
 
 // readMount reads the record of the volume at p.
 func (f recordFiles) readMount(p Place) (MountRecord, error) {
-	data, err := f.read(f.relative(filepath.Join(p.StateDir(), RecordName)))
+	data, err := f.read(f.relative(p.Record()))
 	if err != nil {
 		return MountRecord{}, err
 	}

@@ -9,15 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// RecordName is the file in Place.StateDir that holds the mount record.
-const RecordName = "mount.json"
-
 // recordVersion is the version of the format that is written and read.
 const recordVersion = 1
 
-// MountRecord is what is kept on disk of one volume of one pod, from before its
-// first SetUp until after its TearDown. It is what an agent knows of the volume
-// after a restart, without a cluster. It names Secrets but holds no content.
+// MountRecord is what is kept on disk of one volume of one pod, in Place.Record,
+// from before its first SetUp until after its TearDown. It is what an agent knows
+// of the volume after a restart, without a cluster. It names Secrets but holds no
+// content.
 type MountRecord struct {
 	// Version is 1.
 	Version int `json:"version"`

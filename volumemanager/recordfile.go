@@ -11,16 +11,27 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/topdir"
 )
 
-// deviceRecords is the folder of DeviceRecords below the root.
-const deviceRecords = "volumemanager/devices"
+// podsDir and deviceRecords are the folders of all pods, and of DeviceRecords, below
+// the root.
+const (
+	podsDir       = "pods"
+	deviceRecords = "volumemanager/devices"
+)
 
 // recordFiles keeps records below a root. Its methods are called for different
 // names at once, for one name one after the other.
-type recordFiles struct{ root string }
+type recordFiles struct {
+	root string
+	// marked is done once the folder of all pods has its mark.
+	marked *sync.Once
+}
 
 // open returns the root, made if need be, so that no path leads out of it.
 func (f recordFiles) open() (*os.Root, error) {
@@ -32,6 +43,43 @@ func (f recordFiles) open() (*os.Root, error) {
 		return os.OpenRoot(f.root)
 	}
 	return root, err
+}
+
+// openPods returns the folder of all pods, made if need be.
+func (f recordFiles) openPods() (*os.Root, error) {
+	root, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	pods, err := openOrMake(root, podsDir)
+	if err == nil {
+		f.marked.Do(func() { mark(pods) })
+	}
+	return pods, err
+}
+
+// mark makes a file system put the folders of pods where there is room, not all
+// into one corner. It is no harm if it does not.
+func mark(pods *os.Root) {
+	dir, err := pods.Open(".")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	_ = topdir.Mark(dir)
+}
+
+// openOrMake opens a folder in root.
+func openOrMake(root *os.Root, name string) (*os.Root, error) {
+	dir, err := root.OpenRoot(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	if err := root.Mkdir(name, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return root.OpenRoot(name)
 }
 
 // writeMount makes sure that the record is on disk. existed reports whether there
@@ -48,23 +96,42 @@ func (f recordFiles) writeMount(o *operation) (existed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return f.write(f.relative(filepath.Join(o.place.StateDir(), RecordName)), data)
+	if err := o.place.Check(); err != nil {
+		return false, err
+	}
+	pods, err := f.openPods()
+	if err != nil {
+		return false, err
+	}
+	defer pods.Close()
+	pod, err := openOrMake(pods, string(o.place.PodUID))
+	if err != nil {
+		return false, err
+	}
+	defer pod.Close()
+	return write(pod, o.place.recordName(), data)
 }
 
-// removeMount removes the record, and its folder if it has nothing else in it.
+// removeMount removes the record, and StateDir if there is nothing in it.
 func (f recordFiles) removeMount(p Place) error {
-	root, err := f.open()
+	root, err := os.OpenRoot(f.root)
 	if err != nil {
-		return err
+		return ignoreAbsence(err)
 	}
 	defer root.Close()
-	dir := f.relative(p.StateDir())
-	for _, name := range []string{RecordName + temporary, RecordName} {
-		if err := root.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	pod, err := root.OpenRoot(f.relative(p.PodDir()))
+	if err != nil {
+		return ignoreAbsence(err)
+	}
+	defer pod.Close()
+	for _, name := range []string{p.recordName() + temporary, p.recordName()} {
+		if err := pod.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	_ = root.Remove(dir) // what the plugin left there is found by CleanupOrphans
+	if state, err := filepath.Rel(p.PodDir(), p.StateDir()); err == nil {
+		_ = pod.Remove(state) // what the plugin left there is found by CleanupOrphans
+	}
 	return nil
 }
 
@@ -77,8 +144,15 @@ func (f recordFiles) writeDevice(o *operation) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.write(deviceRecordName(o.volume), data)
-	return err
+	root, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(deviceRecords, 0o750); err != nil {
+		return err
+	}
+	return replace(root, deviceRecordName(o.volume), data)
 }
 
 func (f recordFiles) removeDevice(name v1.UniqueVolumeName) error {
@@ -108,35 +182,36 @@ func (f recordFiles) relative(path string) string {
 	return rel
 }
 
-// temporary ends the names of files that are not complete yet.
-const temporary = ".tmp"
-
-// write replaces the file by data unless that is what it has. After a crash of the
-// agent or of the node the file is the old or the new one; the folder is not
-// synced, so that after a power cut the file may also be missing.
-func (f recordFiles) write(name string, data []byte) (existed bool, err error) {
-	root, err := f.open()
+// write makes data what is in a file, in a folder that is there. If there is no such
+// file, it is complete once write has returned; after a crash before that it may be
+// cut short: nothing was done yet that it could tell of. Else see replace.
+func write(dir *os.Root, name string, data []byte) (existed bool, err error) {
+	err = writeSynced(dir, name, data, os.O_EXCL)
+	if errors.Is(err, fs.ErrExist) {
+		return true, replace(dir, name, data)
+	}
 	if err != nil {
-		return false, err
+		_ = dir.Remove(name)
 	}
-	defer root.Close()
-	old, err := root.ReadFile(name)
-	existed = err == nil
-	if existed && bytes.Equal(old, data) {
-		return true, nil
-	}
-	if err := root.MkdirAll(filepath.Dir(name), 0o750); err != nil {
-		return existed, err
-	}
-	if err := writeSynced(root, name+temporary, data); err != nil {
-		_ = root.Remove(name + temporary)
-		return existed, err
-	}
-	return existed, root.Rename(name+temporary, name)
+	return false, err
 }
 
-func writeSynced(root *os.Root, name string, data []byte) error {
-	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// replace makes data what is in a file, unless it is already. After a crash of the
+// agent or of the node the file is the old or the new one. The folder is not synced,
+// so that after a power cut one that was not there before may also be missing.
+func replace(dir *os.Root, name string, data []byte) error {
+	if old, err := dir.ReadFile(name); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := writeSynced(dir, name+temporary, data, os.O_TRUNC); err != nil {
+		_ = dir.Remove(name + temporary)
+		return err
+	}
+	return dir.Rename(name+temporary, name)
+}
+
+func writeSynced(dir *os.Root, name string, data []byte, how int) error {
+	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|how, 0o600)
 	if err != nil {
 		return err
 	}

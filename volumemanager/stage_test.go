@@ -5,7 +5,6 @@ package volumemanager_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -127,7 +126,7 @@ func (s *stage) ended() []string {
 // recordOf is where the mount record of a volume is.
 func (s *stage) recordOf(uid types.UID, inner string) string {
 	p := volumemanager.Place{Root: s.root, PodUID: uid, Plugin: s.plugin.Name(), Inner: inner}
-	return filepath.Join(p.StateDir(), volumemanager.RecordName)
+	return p.Record()
 }
 
 // memoryDir is a temporary folder in which to sync costs nothing, if there is such.

@@ -51,7 +51,7 @@ func (b *bench) neighbours() {
 	for _, name := range []string{
 		filepath.Join(p.PodDir(), "etc-hosts"),
 		filepath.Join(p.PodDir(), "volumes", "example.com~other", "v", "data"),
-		filepath.Join(p.PodDir(), "plugins", "example.com~other", "v", "mount.json"),
+		filepath.Join(p.PodDir(), "example.com~other~v.mount.json"),
 		filepath.Join(filepath.Dir(p.Dir()), p.Inner+"-beside", "data"),
 		filepath.Join(filepath.Dir(p.StateDir()), p.Inner+"-beside", "ready"),
 		filepath.Join(b.root, "pods", "another", "volumes", volumemanager.EscapePluginName(p.Plugin), p.Inner, "data"),

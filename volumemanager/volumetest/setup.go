@@ -129,7 +129,7 @@ func isParentOf(name string, tops []string) bool {
 
 // record writes a mount record as the manager does before SetUp.
 func (b *bench) record(uid types.UID) string {
-	name := filepath.Join(b.place(uid).StateDir(), volumemanager.RecordName)
+	name := b.place(uid).Record()
 	require.NoError(b, os.MkdirAll(filepath.Dir(name), 0o750))
 	require.NoError(b, os.WriteFile(name, []byte("{}"), 0o600))
 	return name

@@ -18,7 +18,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/emptydir"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/hostpath"
@@ -268,7 +267,7 @@ func (w *world) settled(t *testing.T, p plan) []error {
 			errs = append(errs, fmt.Errorf("pod %d: gone %t, started %t, in version %d", n, s.gone, s.started, s.version))
 		}
 		for _, v := range w.volumes() {
-			record := filepath.Join(v.at(w.place, n).StateDir(), volumemanager.RecordName)
+			record := v.at(w.place, n).Record()
 			if _, err := os.Stat(record); err != nil {
 				errs = append(errs, err)
 			}

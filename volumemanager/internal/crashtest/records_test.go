@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
@@ -22,14 +24,18 @@ func (w *world) checkRecords(mounted []string) error {
 	errs = append(errs, err)
 	for _, folder := range folders {
 		pod, rest, _ := strings.Cut(folder, "/volumes/")
-		errs = append(errs, checkRecord(filepath.Join(pod, "plugins", rest, volumemanager.RecordName), filepath.Base(pod)))
+		at := volumemanager.Place{
+			Root: w.Root, PodUID: types.UID(filepath.Base(pod)),
+			Plugin: volumemanager.UnescapePluginName(filepath.Dir(rest)), Inner: filepath.Base(rest),
+		}
+		errs = append(errs, checkRecord(at.Record(), filepath.Base(pod)))
 	}
 	parts, err := filepath.Glob(filepath.Join(w.Root, "pods/*/volume-subpaths/*/*/*"))
 	errs = append(errs, err)
 	for _, part := range parts {
 		pod, rest, _ := strings.Cut(part, "/volume-subpaths/")
 		inner, _, _ := strings.Cut(rest, "/")
-		records, err := filepath.Glob(filepath.Join(pod, "plugins", "*", inner, volumemanager.RecordName))
+		records, err := filepath.Glob(filepath.Join(pod, "*~"+inner+".mount.json"))
 		if len(records) == 0 {
 			errs = append(errs, err, fmt.Errorf("%s is there without a record of its volume", part))
 		}

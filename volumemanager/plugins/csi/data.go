@@ -144,7 +144,7 @@ func removeDir(root, dir string, extra ...string) error {
 	return nil
 }
 
-// removeData removes the data of a block volume from its StateDir, where the mount record stays.
+// removeData removes the data of a block volume from its StateDir.
 func removeData(dir string) error {
 	return errors.Join(removeTarget(filepath.Join(dir, tempFile)), removeTarget(filepath.Join(dir, dataFile)))
 }
