@@ -23,8 +23,9 @@ import (
 const Name = "kubernetes.io/empty-dir"
 
 const (
-	// marker says that a volume was set up to the end.
-	marker = "ready"
+	// startMode is that of a folder from when it is made or mounted until it was set up to the end: the last step gives
+	// it its own. No container leaves it with so little.
+	startMode = 0o400
 	// openMode lets every user of every container write.
 	openMode = 0o777
 
@@ -85,29 +86,37 @@ func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) error {
 	if ctx.Err() != nil {
 		return volumemanager.Transient(context.Cause(ctx))
 	}
-	ready, err := volumedir.HasState(m.Place, marker)
-	if err != nil {
-		return tree.Cause(err)
-	}
-	dir, made, err := volumedir.Make(m.Place)
+	dir, made, err := volumedir.MakeFile(m.Place, startMode)
 	if err != nil {
 		return tree.Cause(err)
 	}
 	defer func() { dir.Close() }()
-	fresh, err := p.mount(ctx, m.Place, request)
-	if err != nil {
-		return err
-	}
-	if ready && !made && !fresh {
-		return nil
-	}
-	if fresh {
-		dir.Close()
-		if dir, err = volumedir.Open(m.Place); err != nil {
-			return tree.Cause(err)
+	if !made || request != nil {
+		fresh, err := p.mount(ctx, m.Place, request)
+		if err != nil {
+			return err
+		}
+		if fresh {
+			dir.Close()
+			if dir, err = volumedir.OpenFile(m.Place); err != nil {
+				return tree.Cause(err)
+			}
 		}
 	}
-	return finish(ctx, dir, m, want)
+	info, err := dir.Stat()
+	if err != nil {
+		return tree.Cause(err)
+	}
+	if !unfinished(info.Mode()) {
+		return nil
+	}
+	return finish(dir, m, want)
+}
+
+// unfinished reports whether a folder with mode m was not set up to the end. Umask may have taken away what it was
+// made with, and its parent may have given it the group's bit.
+func unfinished(m fs.FileMode) bool {
+	return m&(fs.ModePerm|fs.ModeSetuid|fs.ModeSticky)&^startMode == 0
 }
 
 // mount mounts what the request says at the volume's folder, unless it is there. fresh: it was not.
@@ -134,26 +143,17 @@ func (p *Plugin) mount(ctx context.Context, at volumemanager.Place, r *mount.Req
 	return true, p.options.Mounter.Mount(ctx, *r)
 }
 
-// finish gives a new volume its mode and group, and marks it as ready.
-func finish(ctx context.Context, dir *os.Root, m volumemanager.Mount, want *v1.EmptyDirVolumeSource) error {
-	if err := volumedir.Chmod(dir, modeOf(want)); err != nil {
-		return tree.Cause(err)
-	}
+// finish gives a new volume, which is empty, its group, then its mode: with that it is ready.
+func finish(dir *os.File, m volumemanager.Mount, want *v1.EmptyDirVolumeSource) error {
+	mode := modeOf(want)
 	if m.FSGroup != nil {
-		if err := ownership.Apply(ctx, dir, ".", ownership.Request{Group: *m.FSGroup}); err != nil {
+		more, err := ownership.Take(dir, ownership.Request{Group: *m.FSGroup})
+		if err != nil {
 			return err
 		}
+		mode |= more
 	}
-	state, err := volumedir.MakeState(m.Place)
-	if err != nil {
-		return tree.Cause(err)
-	}
-	defer state.Close()
-	f, err := state.OpenFile(marker, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return tree.Cause(err)
-	}
-	return f.Close()
+	return tree.Cause(dir.Chmod(mode))
 }
 
 // modeOf returns the mode of the folder; the field is alpha in Kubernetes 1.37.
@@ -177,10 +177,6 @@ func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 }
 
 func (p *Plugin) tearDown(ctx context.Context, u volumemanager.Unmount) error {
-	// First of all: a volume that is half gone is not ready.
-	if err := volumedir.RemoveState(u.Place, marker); err != nil {
-		return err
-	}
 	ours := []string{tmpfs, hugetlbfs}
 	if v := u.Spec.Volume; v != nil && v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault {
 		ours = nil

@@ -59,7 +59,7 @@ func TestReadyVolumeIsLeftAlone(t *testing.T) {
 	m := mountOf(t.TempDir(), volume(v1.StorageMediumDefault, ""))
 	_, err := p.SetUp(t.Context(), m)
 	require.NoError(t, err)
-	require.FileExists(t, filepath.Join(m.StateDir(), "ready"), "where the kubelet has it")
+	require.NoDirExists(t, m.StateDir())
 	require.NoError(t, os.Chmod(m.Dir(), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(m.Dir(), "data"), nil, 0o600))
 	mode := func() os.FileMode {
@@ -71,8 +71,10 @@ func TestReadyVolumeIsLeftAlone(t *testing.T) {
 		return info.Mode().Perm()
 	}
 	assert.Equal(t, os.FileMode(0o700), mode())
-	require.NoError(t, os.Remove(filepath.Join(m.StateDir(), "ready")))
-	assert.Equal(t, os.FileMode(0o777), mode(), "a set-up that was cut off is finished, and empties nothing")
+	for _, cut := range []os.FileMode{0o400, 0, os.ModeSetgid | 0o400} {
+		require.NoError(t, os.Chmod(m.Dir(), cut))
+		assert.Equal(t, os.FileMode(0o777), mode(), "a set-up that was cut off is finished, and empties nothing")
+	}
 }
 
 func TestSizeOfMemory(t *testing.T) {
@@ -199,13 +201,15 @@ func TestGroupErrorsAreErrors(t *testing.T) {
 	m.FSGroup = &group
 	_, err := p.SetUp(t.Context(), m)
 	require.ErrorContains(t, err, "fsGroup -5")
-	assert.NoFileExists(t, filepath.Join(m.StateDir(), "ready"))
+	info, err := os.Stat(m.Dir())
+	require.NoError(t, err)
+	assert.Equal(t, os.ModeDir|0o400, info.Mode(), "it is not ready")
 	group = int64(os.Getgid())
 	_, err = p.SetUp(t.Context(), m)
 	require.NoError(t, err)
-	info, err := os.Stat(m.Dir())
+	info, err = os.Stat(m.Dir())
 	require.NoError(t, err)
-	assert.NotZero(t, info.Mode()&os.ModeSetgid)
+	assert.Equal(t, os.ModeDir|os.ModeSetgid|0o777, info.Mode())
 }
 
 // TestUpstream7317MountsInsideAreNotEmptied: what somebody mounted at or below the folder is not the volume's.

@@ -33,10 +33,12 @@ func (p *Plugin) request(m volumemanager.Mount, want *v1.EmptyDirVolumeSource) (
 		return nil, volumemanager.Terminal(fmt.Errorf("medium %q: %w: %w", want.Medium, ErrUnsupported, mount.ErrUnsupported))
 	}
 	r := &mount.Request{Target: m.Dir(), Source: tmpfs, Type: tmpfs}
+	mode := fmt.Sprintf("mode=%#o", startMode)
 	if want.Medium == v1.StorageMediumMemory {
 		if size := memorySize(m.Pod, want.SizeLimit, p.options.AllocatableMemory()); size > 0 {
 			r.Options = append(r.Options, "size="+strconv.FormatInt(size, 10))
 		}
+		r.Options = append(r.Options, mode)
 		return r, nil
 	}
 	page, err := pageSize(m.Pod, want.Medium)
@@ -47,7 +49,7 @@ func (p *Plugin) request(m volumemanager.Mount, want *v1.EmptyDirVolumeSource) (
 		return nil, volumemanager.Terminal(err)
 	}
 	r.Source, r.Type = "nodev", hugetlbfs
-	r.Options = []string{"pagesize=" + strconv.FormatInt(page.Value(), 10)}
+	r.Options = []string{"pagesize=" + strconv.FormatInt(page.Value(), 10), mode}
 	return r, nil
 }
 

@@ -125,7 +125,7 @@ func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 			return out, err
 		}
 	}
-	dir, _, err := volumedir.Make(m.Place)
+	dir, _, err := volumedir.Make(m.Place, 0o750)
 	if err != nil {
 		return out, tree.Cause(err)
 	}

@@ -62,7 +62,7 @@ func (v Volumes) setUp(ctx context.Context, m volumemanager.Mount, p payload.Pay
 	if ctx.Err() != nil {
 		return volumemanager.Transient(context.Cause(ctx))
 	}
-	dir, err := v.open(ctx, m.Place)
+	dir, fresh, err := v.open(ctx, m.Place)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (v Volumes) setUp(ctx context.Context, m volumemanager.Mount, p payload.Pay
 	if err := volumedir.Chmod(dir, dirMode); err != nil {
 		return tree.Cause(err)
 	}
-	o := payload.Options{Keep: v.keeper(m.Place), Durability: v.Durability}
+	o := payload.Options{Keep: v.keeper(m.Place), Durability: v.Durability, Fresh: fresh}
 	if m.FSGroup != nil {
 		r := ownership.Request{Group: *m.FSGroup, Access: ownership.ReadOnly}
 		o.Own = func(root *os.Root, version string) error { return ownership.Apply(ctx, root, version, r) }
@@ -86,14 +86,18 @@ func (v Volumes) setUp(ctx context.Context, m volumemanager.Mount, p payload.Pay
 	return nil
 }
 
-// open opens the volume's folder, and makes it, and mounts a tmpfs on it, as far as this has not been done.
-func (v Volumes) open(ctx context.Context, p volumemanager.Place) (*os.Root, error) {
-	dir, _, err := volumedir.Make(p)
+// open opens the volume's folder, and makes it, and mounts a tmpfs on it, as far as this has not been done. fresh: there
+// is nothing in it.
+func (v Volumes) open(ctx context.Context, p volumemanager.Place) (dir *os.Root, fresh bool, err error) {
+	dir, fresh, err = volumedir.Make(p, dirMode)
 	if err != nil || v.Medium == Disk {
-		return dir, err
+		return dir, fresh, err
 	}
-	_, mounted, err := v.Mounter.At(p.Dir())
-	if err == nil && !mounted && isEmpty(dir) { // one that is not is in use as it is
+	mounted := false
+	if !fresh {
+		_, mounted, err = v.Mounter.At(p.Dir())
+	}
+	if err == nil && !mounted && (fresh || isEmpty(dir)) { // one that is not is in use as it is
 		err = v.Mounter.Mount(ctx, mount.Request{
 			Source: tmpfs, Target: p.Dir(), Type: tmpfs, Options: []string{"nosuid", "nodev", "mode=0755"},
 		})
@@ -102,14 +106,15 @@ func (v Volumes) open(ctx context.Context, p volumemanager.Place) (*os.Root, err
 			err = nil
 		case err == nil:
 			dir.Close()
-			return volumedir.Open(p)
+			dir, err = volumedir.Open(p)
+			return dir, true, err
 		}
 	}
 	if err != nil {
 		dir.Close()
-		return nil, err
+		return nil, false, err
 	}
-	return dir, nil
+	return dir, fresh, nil
 }
 
 func isEmpty(dir *os.Root) bool {

@@ -58,8 +58,8 @@ const permissions = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 // OnRootMismatch takes an unfinished walk for none. It goes on past a file that cannot be changed, and returns the
 // first such error (the kubelet logs them and goes on as if the volume was ready). ctx ends it.
 func Apply(ctx context.Context, root *os.Root, name string, r Request) error {
-	if r.Group < 0 || r.Group > 1<<32-2 {
-		return fmt.Errorf("fsGroup %d is no group ID", r.Group)
+	if err := r.check(); err != nil {
+		return err
 	}
 	if r.Policy != nil && *r.Policy == v1.FSGroupChangeOnRootMismatch {
 		info, err := root.Stat(name)
@@ -91,6 +91,24 @@ func Apply(ctx context.Context, root *os.Root, name string, r Request) error {
 		return fmt.Errorf("fsGroup %d: %w", r.Group, err)
 	}
 	return failed
+}
+
+// Take gives an open folder, which is empty, to the group, and returns what must be added to its mode.
+func Take(dir *os.File, r Request) (fs.FileMode, error) {
+	if err := r.check(); err != nil {
+		return 0, err
+	}
+	if err := dir.Chown(-1, int(r.Group)); err != nil {
+		return 0, fmt.Errorf("fsGroup %d: %w", r.Group, tree.Cause(err))
+	}
+	return r.Access.bits(fs.ModeDir), nil
+}
+
+func (r Request) check() error {
+	if r.Group < 0 || r.Group > 1<<32-2 {
+		return fmt.Errorf("fsGroup %d is no group ID", r.Group)
+	}
+	return nil
 }
 
 // give changes one file. What is right already costs no write.

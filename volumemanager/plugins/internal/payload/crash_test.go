@@ -21,6 +21,10 @@ var errDead = errors.New("the process is dead")
 // faulty is a disk on which the nth step goes wrong: it fails, or it is the last of the process and done by half.
 type faulty struct {
 	disk
+	*faults
+}
+
+type faults struct {
 	steps, at int
 	// err is what the step at fails with; nil means that the process dies in it, and does nothing any more.
 	err  error
@@ -28,7 +32,7 @@ type faulty struct {
 }
 
 // step counts. half does part of the step, as a process that is killed in the middle; it may be nil.
-func (f *faulty) step(half func()) error {
+func (f *faults) step(half func()) error {
 	f.steps++
 	switch {
 	case f.dead:
@@ -64,8 +68,12 @@ func (f *faulty) chmod(name string, mode fs.FileMode) error {
 	return cmpErr(f.step(nil), func() error { return f.disk.chmod(name, mode) })
 }
 
-func (f *faulty) chown(name string, uid int) error {
-	return cmpErr(f.step(nil), func() error { return f.disk.chown(name, uid) })
+func (f *faulty) sub(name string) (folder, error) {
+	d, err := f.disk.sub(name)
+	if err != nil {
+		return nil, err
+	}
+	return &faulty{d.(disk), f.faults}, nil
 }
 
 func (f *faulty) syncDir(name string) error {
@@ -112,6 +120,10 @@ func (w *faultyFile) Write(data []byte) (int, error) {
 		return 0, err
 	}
 	return w.file.Write(data)
+}
+
+func (w *faultyFile) Chown(uid, gid int) error {
+	return cmpErr(w.f.step(nil), func() error { return w.file.Chown(uid, gid) })
 }
 
 func (w *faultyFile) Chmod(m fs.FileMode) error {
@@ -175,7 +187,7 @@ func everyStep(t *testing.T, before, after Payload, fault error) int {
 			if before != nil {
 				v.write(before, Options{})
 			}
-			f := &faulty{disk: disk{v.root}, at: at, err: fault}
+			f := &faulty{disk{v.root}, &faults{at: at, err: fault}}
 			_, err := write(t.Context(), v.root, f, after, Options{Durability: Durable})
 			if f.steps < at {
 				require.NoError(t, err)
@@ -288,7 +300,7 @@ func TestUpstream93686LinkIsMadeAfterItsData(t *testing.T) {
 	after, linked := payloads[3], 0
 	for at := 1; ; at++ {
 		v := newVolume(t)
-		f := &faulty{disk: disk{v.root}, at: at}
+		f := &faulty{disk{v.root}, &faults{at: at}}
 		_, err := write(t.Context(), v.root, f, after, Options{})
 		for _, name := range v.names() {
 			if name[0] == '.' {

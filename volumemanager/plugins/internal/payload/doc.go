@@ -15,6 +15,7 @@
 //	1  make the version's folder, 0700     not referenced by ..data: removed
 //	2  write, chmod, chown, sync the files the same
 //	3  link ..data_tmp                     removed before it is made again (upstream fails with EEXIST for ever)
+//	   (the first version is linked as ..data at once: there is nothing to replace)
 //	4  rename to ..data                    committed; links are added and removed, old versions removed
 //	5  add links for new keys              the same
 //	6  remove links of keys that are gone  the same

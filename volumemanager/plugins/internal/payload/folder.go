@@ -25,7 +25,9 @@ type folder interface {
 	// create makes a new file.
 	create(name string) (file, error)
 	chmod(name string, mode fs.FileMode) error
-	chown(name string, uid int) error
+	// sub opens a folder in this one. The caller closes it.
+	sub(name string) (folder, error)
+	close() error
 	// syncDir makes the names in a folder durable.
 	syncDir(name string) error
 	symlink(target, name string) error
@@ -37,6 +39,7 @@ type folder interface {
 // file is a new file being written.
 type file interface {
 	io.WriteCloser
+	Chown(uid, gid int) error
 	Chmod(fs.FileMode) error
 	Sync() error
 }
@@ -84,7 +87,15 @@ func (d disk) create(name string) (file, error) {
 }
 
 func (d disk) chmod(name string, mode fs.FileMode) error { return d.root.Chmod(name, mode) }
-func (d disk) chown(name string, uid int) error          { return d.root.Lchown(name, uid, -1) }
+func (d disk) close() error                              { return d.root.Close() }
+
+func (d disk) sub(name string) (folder, error) {
+	root, err := d.root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return disk{root}, nil
+}
 
 func (d disk) syncDir(name string) error {
 	f, err := d.root.Open(name)

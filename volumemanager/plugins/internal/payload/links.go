@@ -16,26 +16,19 @@ import (
 
 // link makes the links of the volume's top fit the payload: first the new ones, then no more of those that are gone.
 func (w *writer) link() error {
-	entries, err := w.readDir(".")
-	if err != nil {
-		return fmt.Errorf("links: %w", tree.Cause(err))
-	}
-	present := make(map[string]fs.FileMode, len(entries))
-	for _, e := range entries {
-		present[e.Name()] = e.Type()
-	}
 	want := w.payload.tops()
 	var failed []error
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if _, there := present[name]; there && w.isOurs(name) {
+		there := w.isPresent(name)
+		if there && w.isOurs(name) {
 			continue
-		} else if err := w.relink(name, there); err != nil {
+		}
+		if err := w.relink(name, there); err != nil {
 			failed = append(failed, fmt.Errorf("link %s: %w", Shown(name), tree.Cause(err)))
 		}
 	}
-	for _, e := range entries {
-		name := e.Name()
-		if e.Type()&fs.ModeSymlink == 0 || strings.HasPrefix(name, "..") || want[name] || !w.isOurs(name) {
+	for _, name := range slices.Sorted(maps.Keys(w.present)) {
+		if w.present[name]&fs.ModeSymlink == 0 || strings.HasPrefix(name, "..") || want[name] || !w.isOurs(name) {
 			continue
 		}
 		if err := w.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,13 +57,8 @@ func (w *writer) relink(name string, there bool) error {
 
 // sweep removes versions that are neither current nor kept, and the link of a commit that was not completed.
 func (w *writer) sweep(current string) error {
-	entries, err := w.readDir(".")
-	if err != nil {
-		return fmt.Errorf("old versions: %w", tree.Cause(err))
-	}
 	var failed []error
-	for _, e := range entries {
-		name := e.Name()
+	for _, name := range slices.Sorted(maps.Keys(w.present)) {
 		stale := isVersion(name) && name != current && (w.options.Keep == nil || !w.options.Keep(name))
 		if !stale && name != tempLink {
 			continue

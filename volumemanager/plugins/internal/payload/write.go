@@ -32,6 +32,8 @@ type Options struct {
 	Own func(root *os.Root, version string) error
 	// Keep tells which old versions are still mounted somewhere and must stay. Defaults to none.
 	Keep func(version string) bool
+	// Fresh says that there is nothing in the folder, so that nobody has to look. Defaults to false.
+	Fresh bool
 	// Durability says whether the files must survive a loss of power. Defaults to Volatile.
 	Durability Durability
 }
@@ -61,6 +63,9 @@ func write(ctx context.Context, root *os.Root, d folder, p Payload, o Options) (
 		return false, err
 	}
 	w := writer{root: root, folder: d, payload: p, options: o}
+	if err := w.look(); err != nil {
+		return false, err
+	}
 	current := w.current()
 	if current == "" || !w.same(current) {
 		version, err := w.version(ctx)
@@ -90,6 +95,30 @@ type writer struct {
 	root    *os.Root
 	payload Payload
 	options Options
+	// present is what was in the folder of the volume at first.
+	present map[string]fs.FileMode
+}
+
+// look finds out what there is, so that a new volume is not asked about each single name.
+func (w *writer) look() error {
+	if w.options.Fresh {
+		w.present = map[string]fs.FileMode{}
+		return nil
+	}
+	entries, err := w.readDir(".")
+	if err != nil {
+		return fmt.Errorf("look at the folder: %w", tree.Cause(err))
+	}
+	w.present = make(map[string]fs.FileMode, len(entries))
+	for _, e := range entries {
+		w.present[e.Name()] = e.Type()
+	}
+	return nil
+}
+
+func (w *writer) isPresent(name string) bool {
+	_, ok := w.present[name]
+	return ok
 }
 
 // isVersion reports whether a name is one that version makes.
@@ -103,6 +132,9 @@ func isVersion(name string) bool {
 }
 
 func (w *writer) current() string {
+	if w.present != nil && !w.isPresent(dataLink) {
+		return ""
+	}
 	name, err := w.readlink(dataLink)
 	if err != nil || !isVersion(name) {
 		return ""
@@ -150,10 +182,15 @@ func (w *writer) version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	v, err := w.sub(name)
+	if err != nil {
+		return name, fmt.Errorf("open the new version: %w", tree.Cause(err))
+	}
+	defer v.close()
 	dirs := w.payload.dirs()
 	for _, dir := range dirs {
 		// Nobody else looks in before the files have their owners and modes.
-		if err := w.mkdir(path.Join(name, dir), 0o700); err != nil {
+		if err := v.mkdir(dir, 0o700); err != nil {
 			return name, fmt.Errorf("folder %s: %w", Shown(dir), tree.Cause(err))
 		}
 	}
@@ -161,12 +198,13 @@ func (w *writer) version(ctx context.Context) (string, error) {
 		if ctx.Err() != nil {
 			return name, context.Cause(ctx)
 		}
-		if err := w.writeFile(path.Join(name, at), w.payload[at]); err != nil {
+		if err := w.writeFile(v, at); err != nil {
 			return name, fmt.Errorf("path %s: %w", Shown(at), tree.Cause(err))
 		}
 	}
-	for _, dir := range append(dirs, "") {
-		if err := w.chmod(path.Join(name, dir), 0o755); err != nil {
+	dirs = append(dirs, ".")
+	for _, dir := range dirs {
+		if err := v.chmod(dir, 0o755); err != nil {
 			return name, fmt.Errorf("folder %s: %w", Shown(dir), tree.Cause(err))
 		}
 	}
@@ -175,7 +213,7 @@ func (w *writer) version(ctx context.Context) (string, error) {
 			return name, fmt.Errorf("owner of the files: %w", err)
 		}
 	}
-	return name, w.sync(name, dirs)
+	return name, w.sync(v, dirs)
 }
 
 func (w *writer) newVersion() (string, error) {
@@ -193,14 +231,15 @@ func (w *writer) newVersion() (string, error) {
 	return "", fmt.Errorf("make a new version: %w", tree.Cause(err))
 }
 
-func (w *writer) writeFile(name string, f File) error {
-	out, err := w.create(name)
+func (w *writer) writeFile(version folder, at string) error {
+	f := w.payload[at]
+	out, err := version.create(at)
 	if err != nil {
 		return err
 	}
 	_, err = out.Write(f.Data)
 	if err == nil && f.User != nil {
-		err = w.chown(name, int(*f.User))
+		err = out.Chown(int(*f.User), -1)
 	}
 	if err == nil {
 		err = out.Chmod(f.Mode.Perm())
@@ -211,23 +250,50 @@ func (w *writer) writeFile(name string, f File) error {
 	return errors.Join(err, out.Close())
 }
 
-// sync makes the names of a version durable.
-func (w *writer) sync(version string, dirs []string) error {
+// sync makes the names of a version durable, and its own.
+func (w *writer) sync(version folder, dirs []string) error {
 	if w.options.Durability != Durable {
 		return nil
 	}
-	for _, dir := range append(dirs, "", "..") {
-		if err := w.syncDir(path.Join(version, dir)); err != nil {
+	for _, dir := range dirs {
+		if err := version.syncDir(dir); err != nil {
 			return fmt.Errorf("sync: %w", tree.Cause(err))
 		}
+	}
+	if err := w.syncDir("."); err != nil {
+		return fmt.Errorf("sync: %w", tree.Cause(err))
 	}
 	return nil
 }
 
 // commit makes a version the current one.
 func (w *writer) commit(version string) error {
-	if err := w.removeAll(tempLink); err != nil {
-		return fmt.Errorf("%s: %w", tempLink, tree.Cause(err))
+	if err := w.point(version); err != nil {
+		return err
+	}
+	if w.options.Durability == Durable {
+		// Committed all the same: a loss of power brings back the old version, which is complete.
+		_ = w.syncDir(".")
+	}
+	return nil
+}
+
+// point makes the link to the current version: by itself if there is none, else under another name first, which then
+// replaces it.
+func (w *writer) point(version string) error {
+	if !w.isPresent(dataLink) {
+		err := w.symlink(version, dataLink)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s: %w", dataLink, tree.Cause(err))
+		}
+	}
+	if w.isPresent(tempLink) {
+		if err := w.removeAll(tempLink); err != nil {
+			return fmt.Errorf("%s: %w", tempLink, tree.Cause(err))
+		}
 	}
 	if err := w.symlink(version, tempLink); err != nil {
 		return fmt.Errorf("%s: %w", tempLink, tree.Cause(err))
@@ -241,10 +307,6 @@ func (w *writer) commit(version string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", dataLink, tree.Cause(err))
-	}
-	if w.options.Durability == Durable {
-		// Committed all the same: a loss of power brings back the old version, which is complete.
-		_ = w.syncDir(".")
 	}
 	return nil
 }

@@ -24,51 +24,125 @@ const parentMode = 0o750
 // ErrForeignMount says that something is mounted at a volume's folder that its plugin does not mount there.
 var ErrForeignMount = errors.New("something else is mounted there")
 
-// Make opens the folder of a volume, and makes it, with its parents, if it is not there.
-func Make(p volumemanager.Place) (dir *os.Root, made bool, err error) {
+// Make opens the folder of a volume, and makes it, with its parents, if it is not there. A new one has the mode, as far
+// as umask lets it.
+func Make(p volumemanager.Place, mode fs.FileMode) (dir *os.Root, made bool, err error) {
+	parent, made, err := makeIn(p, mode)
+	if err != nil {
+		return nil, false, err
+	}
+	defer parent.Close()
+	if made {
+		dir, err = parent.OpenRoot(p.Inner)
+	} else {
+		dir, err = open(parent, p.Inner)
+	}
+	return dir, made, err
+}
+
+// MakeFile is Make for who wants to look at the folder itself, and may not even enter it.
+func MakeFile(p volumemanager.Place, mode fs.FileMode) (dir *os.File, made bool, err error) {
+	parent, made, err := makeIn(p, mode)
+	if err != nil {
+		return nil, false, err
+	}
+	defer parent.Close()
+	dir, err = parent.OpenFile(p.Inner, onlyDir, 0)
+	return dir, made, err
+}
+
+const onlyDir = os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NOFOLLOW
+
+// makeIn makes the folder of a volume, unless there is something, and returns its parent.
+func makeIn(p volumemanager.Place, mode fs.FileMode) (parent *os.Root, made bool, err error) {
 	if err := p.Check(); err != nil {
 		return nil, false, err
 	}
-	return makeAt(p, p.Dir())
+	parent, err = parentOf(p)
+	if err != nil {
+		return nil, false, err
+	}
+	switch err := parent.Mkdir(p.Inner, mode); {
+	case err == nil:
+		return parent, true, nil
+	case errors.Is(err, fs.ErrExist):
+		return parent, false, nil
+	default:
+		parent.Close()
+		return nil, false, err
+	}
 }
 
-func makeAt(p volumemanager.Place, at string) (dir *os.Root, made bool, err error) {
+// parentOf opens the folder above a volume's own, and makes it if it is not there.
+func parentOf(p volumemanager.Place) (*os.Root, error) {
+	pod, rest, err := podOf(p)
+	if err != nil {
+		return nil, err
+	}
+	defer pod.Close()
+	parent, err := pod.OpenRoot(rest)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return parent, err
+	}
+	if err := pod.MkdirAll(rest, parentMode); err != nil {
+		return nil, err
+	}
+	return pod.OpenRoot(rest)
+}
+
+// podOf opens the folder of the pod, or the root if that is not there, and returns the path from it to the folder above
+// the volume's own.
+func podOf(p volumemanager.Place) (dir *os.Root, rest string, err error) {
 	root, err := os.OpenRoot(p.Root)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
-	defer root.Close()
-	name, err := filepath.Rel(p.Root, at)
+	name, err := filepath.Rel(p.Root, p.PodDir())
 	if err != nil {
-		return nil, false, err
+		root.Close()
+		return nil, "", err
 	}
-	if err := root.MkdirAll(filepath.Dir(name), parentMode); err != nil {
-		return nil, false, err
+	above := filepath.Dir(p.Dir())
+	if dir, err := root.OpenRoot(name); err == nil {
+		root.Close()
+		rest, err := filepath.Rel(p.PodDir(), above)
+		return dir, rest, err
 	}
-	err = root.Mkdir(name, parentMode)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, false, err
-	}
-	made = err == nil
-	dir, err = open(root, name)
-	return dir, made, err
+	rest, err = filepath.Rel(p.Root, above)
+	return root, rest, err
 }
 
 // Open opens the folder of a volume.
 func Open(p volumemanager.Place) (*os.Root, error) {
-	if err := p.Check(); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(p.Root)
+	root, name, err := at(p)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	name, err := filepath.Rel(p.Root, p.Dir())
+	return open(root, name)
+}
+
+// OpenFile is Open for who wants to look at the folder itself.
+func OpenFile(p volumemanager.Place) (*os.File, error) {
+	root, name, err := at(p)
 	if err != nil {
 		return nil, err
 	}
-	return open(root, name)
+	defer root.Close()
+	return root.OpenFile(name, onlyDir, 0)
+}
+
+// at opens the root, and returns the path from it to the folder of a volume.
+func at(p volumemanager.Place) (*os.Root, string, error) {
+	if err := p.Check(); err != nil {
+		return nil, "", err
+	}
+	name, err := filepath.Rel(p.Root, p.Dir())
+	if err != nil {
+		return nil, "", err
+	}
+	root, err := os.OpenRoot(p.Root)
+	return root, name, err
 }
 
 // open opens a folder that is no link.
@@ -93,77 +167,31 @@ func Chmod(dir *os.Root, mode fs.FileMode) error {
 }
 
 // Remove removes the folder of a volume with all that is in it. What is mounted below stays, and is an error.
-func Remove(p volumemanager.Place) error { return remove(p, p.Dir()) }
-
-// RemoveEmpty removes the folder of a volume, a link in its place, or nothing if there is none. A folder that is not
-// empty is an error.
-func RemoveEmpty(p volumemanager.Place) error {
-	root, name, err := resolve(p, p.Dir())
-	if root == nil || err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// resolve opens the root and returns the path of at below it; a nil root if there is none.
-func resolve(p volumemanager.Place, at string) (*os.Root, string, error) {
-	if err := p.Check(); err != nil {
-		return nil, "", err
-	}
-	root, err := os.OpenRoot(p.Root)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", nil
-	}
+func Remove(p volumemanager.Place) error {
+	root, name, err := at(p)
 	if err != nil {
-		return nil, "", err
-	}
-	name, err := filepath.Rel(p.Root, at)
-	if err != nil {
-		root.Close()
-		return nil, "", err
-	}
-	return root, name, nil
-}
-
-func remove(p volumemanager.Place, at string) error {
-	root, name, err := resolve(p, at)
-	if root == nil || err != nil {
-		return err
+		return ignoreAbsence(err)
 	}
 	defer root.Close()
 	return tree.RemoveAll(root, filepath.ToSlash(name))
 }
 
-// MakeState opens the folder for what is remembered of a volume, and makes it if it is not there.
-func MakeState(p volumemanager.Place) (*os.Root, error) {
-	if err := p.Check(); err != nil {
-		return nil, err
-	}
-	dir, _, err := makeAt(p, p.StateDir())
-	return dir, err
-}
-
-// HasState reports whether there is a file in the volume's StateDir.
-func HasState(p volumemanager.Place, file string) (bool, error) {
-	root, name, err := resolve(p, filepath.Join(p.StateDir(), file))
-	if root == nil || err != nil {
-		return false, err
+// RemoveEmpty removes the folder of a volume, a link in its place, or nothing if there is none. A folder that is not
+// empty is an error.
+func RemoveEmpty(p volumemanager.Place) error {
+	root, name, err := at(p)
+	if err != nil {
+		return ignoreAbsence(err)
 	}
 	defer root.Close()
-	_, err = root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
+	return ignoreAbsence(root.Remove(name))
 }
 
-// RemoveState removes a file from the volume's StateDir.
-func RemoveState(p volumemanager.Place, file string) error {
-	return remove(p, filepath.Join(p.StateDir(), file))
+func ignoreAbsence(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Unmount takes away what is mounted at the volume's folder, if it is of one of the file systems that the plugin

@@ -5,7 +5,6 @@ package wired_test
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,12 +29,17 @@ var kinds = []struct {
 // report adds the median of some times, what it must stay below, and what the kubelet takes.
 func report(b *testing.B, times []time.Duration, goal, kubelet time.Duration) {
 	b.Helper()
-	slices.Sort(times)
-	b.ReportMetric(float64(times[len(times)/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(median(times).Nanoseconds()), "p50-ns")
 	b.ReportMetric(float64(goal.Nanoseconds()), "goal-ns")
 	if kubelet > 0 {
 		b.ReportMetric(float64(kubelet.Nanoseconds()), "kubelet-ns")
 	}
+}
+
+// median sorts the times.
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)/2]
 }
 
 // BenchmarkPodReady is a pod with two volumes until both are mounted; floor is the plugins' own work for it.
@@ -98,34 +102,6 @@ func benchmarkFloor(b *testing.B, sources []v1.VolumeSource) {
 		}
 	}
 	report(b, up, 5*time.Millisecond, 0)
-}
-
-// BenchmarkBurst is a hundred pods with two volumes each at once, until all are ready.
-func BenchmarkBurst(b *testing.B) {
-	for _, k := range kinds {
-		b.Run(k.name, func(b *testing.B) {
-			n := newNode(b, b.TempDir())
-			var all []time.Duration
-			round := 0
-			for b.Loop() {
-				round++
-				begin := time.Now()
-				var wg sync.WaitGroup
-				for i := range 100 {
-					wg.Go(func() { n.up(b, pod(types.UID(fmt.Sprint(round, "-", i)), k.sources...)) })
-				}
-				wg.Wait()
-				all = append(all, time.Since(begin))
-				b.StopTimer()
-				for i := range 100 {
-					wg.Go(func() { n.down(b, types.UID(fmt.Sprint(round, "-", i))) })
-				}
-				wg.Wait()
-				b.StartTimer()
-			}
-			report(b, all, 150*time.Millisecond, k.burst)
-		})
-	}
 }
 
 // BenchmarkRefreshVisible is a changed object until a reader of the volume sees it. The kubelet takes 60 to 90 s.
