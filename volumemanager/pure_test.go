@@ -38,6 +38,25 @@ func TestPlaceStaysInTheRoot(t *testing.T) {
 	require.Error(t, relative.Check())
 }
 
+// The name of a record says which volume it is of, and fits, unless it is hashed.
+func TestPlaceOfRecord(t *testing.T) {
+	for _, inner := range []string{"v", "a~b", "~", ".", "x.mount.json", "v.mount", strings.Repeat("v", 200), strings.Repeat("v", 255)} {
+		p := Place{Root: "/r", PodUID: "uid", Plugin: "example.com/x", Inner: inner}
+		name := p.recordName()
+		assert.LessOrEqual(t, len(name)+len(temporary), 255)
+		back, ok := placeOfRecord("/r", "uid", name)
+		if want := p.Check() == nil && len(inner) <= 200; assert.Equal(t, want, ok, "%q", inner) && ok {
+			assert.Equal(t, p, back)
+		}
+		_, ok = placeOfRecord("/r", "uid", name+temporary)
+		assert.False(t, ok, "it is not complete")
+	}
+	for _, name := range []string{"", "etc-hosts", "volumes", ".mount.json", "~~.mount.json", "a~b.mount.json", "a~~v.mount.json"} {
+		p, ok := placeOfRecord("/r", "uid", name)
+		assert.Equal(t, ok, p.Check() == nil && p.recordName() == name, "%q: %+v", name, p)
+	}
+}
+
 func TestUniqueNames(t *testing.T) {
 	plugin := inert{}
 	name, err := UniqueVolumeName(plugin, "uid", Spec{Volume: &v1.Volume{Name: "v"}})

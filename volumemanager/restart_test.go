@@ -4,9 +4,11 @@ package volumemanager_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
@@ -199,6 +202,51 @@ func TestDamagedRecordIsNoReasonToForget(t *testing.T) {
 		}
 		require.NoError(s, s.remove("a"))
 		assert.Empty(s, s.plugin.Mounted())
+	})
+}
+
+// A record that was cut short when the agent was killed is that of a volume that was not touched yet, or does not
+// matter: the pod gets its volume, and in the end nothing is left, also of a volume without a folder.
+func TestCrashWhileMountRecordIsWritten(t *testing.T) {
+	for _, cut := range []string{"", `{"version":1,"podU`} {
+		play(t, volumetest.Options{}, nil, func(s *stage) {
+			s.stop()
+			for _, uid := range []types.UID{"a", "b"} {
+				require.NoError(s, os.MkdirAll(filepath.Dir(s.recordOf(uid, "v")), 0o750))
+				require.NoError(s, os.WriteFile(s.recordOf(uid, "v"), []byte(cut), 0o600))
+			}
+			s.restart()
+			require.NoError(s, s.mount(podWith("a", "v")))
+			assert.Equal(s, []string{"SetUp a/v (reconstructed)"}, s.plugin.Journal())
+			data, err := os.ReadFile(s.recordOf("a", "v"))
+			require.NoError(s, err)
+			assert.True(s, json.Valid(data))
+			require.NoError(s, s.remove("a"))
+			require.NoError(s, s.remove("b"))
+			assert.Empty(s, filesBelow(s.T, s.root))
+		})
+	}
+}
+
+// The name of a volume may be as long as that of a file; that of its record then has to be another one.
+func TestRecordOfVolumeWithLongName(t *testing.T) {
+	long := strings.Repeat("v", 253)
+	play(t, volumetest.Options{}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", long)))
+		assert.FileExists(s, s.recordOf("a", long))
+		s.restart()
+		assert.True(s, s.manager.HasPossiblyMountedVolumesForPod("a"))
+		require.NoError(s, s.mount(podWith("a", long)))
+		assert.Equal(s, "SetUp a/"+long+" (reconstructed)", s.plugin.Journal()[1])
+		s.stop()
+		other := filepath.Join(filepath.Dir(s.recordOf("a", long)), strings.Repeat("0", 64)+".mount.json")
+		require.NoError(s, os.Rename(s.recordOf("a", long), other))
+		s.renew()
+		require.ErrorContains(s, s.manager.Reconstruct(s.Context()), "is that of another volume")
+		require.NoError(s, os.Rename(other, s.recordOf("a", long)))
+		s.restart()
+		require.NoError(s, s.remove("a"))
+		assert.Empty(s, filesBelow(s.T, s.root))
 	})
 }
 

@@ -146,3 +146,15 @@ func TestTenThousandKeys(t *testing.T) {
 	assert.False(t, v.write(p, Options{}))
 	assert.Equal(t, texts(p), v.seen())
 }
+
+// TestFreshThatIsNot: who is told that there is nothing, and finds something, leaves a complete version in force and
+// loses none; the next Write mends the rest.
+func TestFreshThatIsNot(t *testing.T) {
+	v := newVolume(t)
+	v.write(payloads[0], Options{})
+	_, err := Write(t.Context(), v.root, payloads[1], Options{Fresh: true})
+	require.Error(t, err, "the links are there")
+	assert.Equal(t, texts(payloads[1]), v.seen())
+	v.write(payloads[1], Options{})
+	assert.Equal(t, []string{"..V", "..data", "a", "b"}, v.names())
+}

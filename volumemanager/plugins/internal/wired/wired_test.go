@@ -6,8 +6,10 @@ package wired_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -153,4 +155,43 @@ func TestMissingObjectIsWaitedFor(t *testing.T) {
 	assert.Equal(t, "there", n.read(waits, "v0"))
 	n.down(t, "waits")
 	n.down(t, "goes")
+}
+
+// TestFewestFiles: what a burst of pods takes is what the disk takes for new files and folders, so there is none without
+// a need.
+func TestFewestFiles(t *testing.T) {
+	above := []string{".", "volumes", "volumes/kubernetes.io~"}
+	version := []string{"", "/..V", "/..V/key", "/..data", "/key"}
+	for _, k := range []struct {
+		plugin string
+		source v1.VolumeSource
+		want   []string // in the folder of each volume
+	}{{"empty-dir", emptyDirs[0], version[:1]}, {"configmap", configMap, version}, {"projected", aMixture, version}} {
+		t.Run(k.plugin, func(t *testing.T) {
+			n := newNode(t, mounttest.Dir(t))
+			p := pod("uid", k.source, k.source)
+			n.up(t, p)
+			want := []string{above[0], above[1], above[2] + k.plugin}
+			for _, volume := range []string{"v0", "v1"} {
+				want = append(want, "kubernetes.io~"+k.plugin+"~"+volume+".mount.json")
+				for _, name := range k.want {
+					want = append(want, above[2]+k.plugin+"/"+volume+name)
+				}
+			}
+			assert.ElementsMatch(t, want, files(t, filepath.Join(n.root, "pods", "uid")))
+			n.down(t, p.UID)
+		})
+	}
+}
+
+// files returns the paths of all that is below top; names of versions are "..V".
+func files(t *testing.T, top string) []string {
+	t.Helper()
+	var all []string
+	require.NoError(t, filepath.WalkDir(top, func(name string, _ fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(top, name)
+		all = append(all, regexp.MustCompile(`\.\.[0-9_]+\.[0-9]+`).ReplaceAllString(rel, "..V"))
+		return err
+	}))
+	return all
 }
