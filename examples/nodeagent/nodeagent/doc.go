@@ -20,7 +20,10 @@
 //	config.go        what should run: sources, and the checkpoint
 //	loop.go          the one goroutine that decides, and in which order
 //	syncer.go        what happens to one pod: run, stop, give back
+//	renew.go         what a pod's former life must not leave to the next
+//	failures.go      what is said of it once, however often it happens
 //	status.go        what the world is told about it; statuses.go keeps that
+//	memory.go        what the next agent could not know: ready.json
 //	probes.go        whether containers are alive, started and ready
 //	volumes.go       what they mount, and where ConfigMaps and Secrets come from
 //	attach.go        what a controller attaches, and must not detach
@@ -37,7 +40,7 @@
 //	deadline.go      and who has been here for too long
 //	runonce.go       the other way to run it: once
 //	shutdown.go      how the agent ends; shutdowngrace.go in which order, and when
-//	server.go        /healthz and /pods
+//	server.go        /healthz and /pods; alive.go for watchdogs
 //	observer.go      what others may count
 //
 // # Goroutines
@@ -74,7 +77,12 @@
 //     that of a static pod holds across restarts of the agent.
 //   - A resize in place that never fits is Infeasible, not Deferred. What a pod has
 //     meanwhile is known from its status on the API server, not from a file.
-//   - Sysctls are checked; AppArmor, devices and topology are the runtime's.
+//   - Sysctls are checked; AppArmor, devices and topology are the runtime's. A limit of
+//     memory is the runtime's to enforce; no pod is limited as a whole.
+//   - Which probed containers of static pods were ready outlives the agent, in
+//     Root/ready.json, so that its restart takes none out of service.
+//   - A manifest that changes under the same UID ends its pod, and begins another life
+//     of which nothing is left of the first.
 //   - The node's object, status and lease are package nodestatus's, beside this
 //     one. Not there yet: eviction, and the kubelet's server (logs, exec, stats).
 package nodeagent

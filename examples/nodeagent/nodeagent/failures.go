@@ -9,47 +9,58 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// failures remembers how the last call for each pod failed, so that what goes on
-// failing in the same way is said once, and shown for as long as it lasts.
-type failures struct {
+// byUID holds something about each pod, of which the zero value is nothing.
+type byUID[V comparable] struct {
 	mu struct {
 		sync.Mutex
-		byUID map[types.UID]string
+		values map[types.UID]V
 	}
 }
 
-func newFailures() *failures {
-	f := &failures{}
-	f.mu.byUID = make(map[types.UID]string)
-	return f
+func newByUID[V comparable]() *byUID[V] {
+	b := &byUID[V]{}
+	b.mu.values = make(map[types.UID]V)
+	return b
 }
 
-// changed notes how the last call failed, "" for not at all, and reports whether
-// that is news.
-func (f *failures) changed(uid types.UID, text string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.byUID[uid] == text {
+// set reports whether value is news.
+func (b *byUID[V]) set(uid types.UID, value V) (changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var none V
+	switch {
+	case b.mu.values[uid] == value:
 		return false
-	}
-	if text == "" {
-		delete(f.mu.byUID, uid)
-	} else {
-		f.mu.byUID[uid] = text
+	case value == none:
+		delete(b.mu.values, uid)
+	default:
+		b.mu.values[uid] = value
 	}
 	return true
 }
 
-// last returns how the last call failed, "" if it did not.
-func (f *failures) last(uid types.UID) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.mu.byUID[uid]
+func (b *byUID[V]) get(uid types.UID) V {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.values[uid]
 }
 
 // keep forgets every pod for which keep says no.
-func (f *failures) keep(keep func(types.UID) bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	maps.DeleteFunc(f.mu.byUID, func(uid types.UID, _ string) bool { return !keep(uid) })
+func (b *byUID[V]) keep(keep func(types.UID) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.mu.values, func(uid types.UID, _ V) bool { return !keep(uid) })
 }
+
+// failures remembers how the last call for each pod failed, so that what goes on
+// failing in the same way is said once, and shown for as long as it lasts.
+type failures struct{ *byUID[string] }
+
+func newFailures() *failures { return &failures{newByUID[string]()} }
+
+// changed notes how the last call failed, "" for not at all, and reports whether
+// that is news.
+func (f *failures) changed(uid types.UID, text string) bool { return f.set(uid, text) }
+
+// last returns how the last call failed, "" if it did not.
+func (f *failures) last(uid types.UID) string { return f.get(uid) }
