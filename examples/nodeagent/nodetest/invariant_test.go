@@ -187,6 +187,21 @@ func TestCheck(t *testing.T) {
 			},
 			want: "phase of p (p1) goes from Failed to Succeeded",
 		}, {
+			name: "an end that somebody else has declared",
+			good: func(t *tale) {
+				t.toldByAPI(0, p)
+				t.published(1, p, v1.PodSucceeded, isRunning("", 0))
+				t.published(2, p, v1.PodFailed, isRunning("", 0))
+				t.h.Statuses[1].Status.Reason = "NodeLost"
+			},
+			bad: func(t *tale) {
+				t.toldByAPI(0, p)
+				t.published(1, p, v1.PodSucceeded, isRunning("", 0))
+				t.published(2, p, v1.PodRunning, isRunning("", 0))
+				t.h.Statuses[1].Status.Reason = "NodeLost"
+			},
+			want: "phase of p (p1) goes from Succeeded to Running",
+		}, {
 			name: "a start of what is over",
 			good: func(t *tale) {
 				t.told(0, p)

@@ -40,7 +40,7 @@ func (c *checker) phases() {
 		case was && s.Status.Phase != before.Status.Phase && life.n > 0 && !begun[life]:
 			begun[life] = true
 			delete(ended, life)
-		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(before, s.At):
+		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(before, s.At) && !c.declared(s):
 			c.violate(s.At, "phase of %s (%s) goes from %s to %s", s.Pod.Name, s.Pod.UID, before.Status.Phase, s.Status.Phase)
 			delete(ended, life)
 		case over(s.Status.Phase):
@@ -99,6 +99,12 @@ func (c *checker) forgotten(ended Published, at time.Duration) bool {
 	}
 	uid := ended.Pod.UID
 	return c.mayStartAgain(ended, at) || c.agentBetween(ended.At, at) && !c.isStatic(uid) && !c.arrived(ended, known)
+}
+
+// declared: somebody has declared that the pod has failed. The API server heard that
+// before it was told of another end, and holds on to it; so does the next agent.
+func (c *checker) declared(s Published) bool {
+	return s.Status.Phase == v1.PodFailed && s.Status.Reason == declaredFailed
 }
 
 // toldLate is after what time a call for a pod, which may be under way, has heard of
