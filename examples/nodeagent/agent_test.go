@@ -127,6 +127,8 @@ func newStation(t *testing.T, b backend) *station {
 		if s.agent != nil {
 			s.interrupt()
 		} else if entries, _ := os.ReadDir(s.root); len(entries) > 0 {
+			require.NoError(t, os.RemoveAll(s.manifests)) // what runs is to end, and nothing to begin
+			require.NoError(t, os.Mkdir(s.manifests, 0o755))
 			s.start()
 			s.interrupt()
 		}
