@@ -115,7 +115,7 @@ func (m *metrics) observer() nodeagent.Observer {
 func rejectionLabel(reason string) string {
 	switch reason {
 	case "OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods",
-		admission.ReasonTaint, admission.ReasonOS, admission.ReasonOSSelector, admission.ReasonSysctl,
+		admission.ReasonTaint, admission.ReasonOS, admission.ReasonOSSelector, admission.ReasonSysctl, "VolumeAttachmentLimitExceeded",
 		nodeagent.ReasonUnsupported:
 		return reason
 	}

@@ -122,3 +122,26 @@ func (a *Attachments) look(ctx context.Context, name string) (map[string]string,
 	}
 	return maps.Clone(found.Status.AttachmentMetadata), nil
 }
+
+// resourceExhausted is the gRPC code of an attacher that has no room for more on the node.
+const resourceExhausted = 8
+
+// Exhausted reports whether the controller has failed to attach the volume because the node has as many as it takes. It
+// fits csi.Limits.
+func (a *Attachments) Exhausted(ctx context.Context, spec volumemanager.Spec) (bool, error) {
+	if spec.PV == nil || spec.PV.Spec.CSI == nil {
+		return false, nil
+	}
+	name := AttachmentName(spec.PV.Spec.CSI.Driver, spec.PV.Spec.CSI.VolumeHandle, a.options.NodeName)
+	found, err := request(ctx, a.options.Timeout, VerbGet, func(ctx context.Context) (*storagev1.VolumeAttachment, error) {
+		return a.options.Client.VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
+	})
+	switch {
+	case err != nil && isMissing(err, name):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("VolumeAttachment %s: %w", name, err)
+	}
+	failed := found.Status.AttachError
+	return failed != nil && failed.ErrorCode != nil && *failed.ErrorCode == resourceExhausted, nil
+}

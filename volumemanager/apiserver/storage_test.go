@@ -256,6 +256,31 @@ func TestAttachment(t *testing.T) {
 	}
 }
 
+func TestAttachmentThatFindsTheNodeFull(t *testing.T) {
+	failed := func(code *int32) func(*storagev1.VolumeAttachment) {
+		return func(a *storagev1.VolumeAttachment) {
+			a.Status.Attached, a.Status.AttachError = false, &storagev1.VolumeError{Message: "no", ErrorCode: code}
+		}
+	}
+	for name, tc := range map[string]struct {
+		edit func(*storagev1.VolumeAttachment)
+		want bool
+	}{
+		"full":           {failed(new(int32(8))), true},
+		"another code":   {failed(new(int32(13))), false},
+		"no code":        {failed(nil), false},
+		"attached":       {func(*storagev1.VolumeAttachment) {}, false},
+		"nobody's doing": {func(a *storagev1.VolumeAttachment) { a.Name = "other" }, false},
+	} {
+		clients := fake.NewClientset(attachment(tc.edit))
+		a, err := apiserver.NewAttachments(apiserver.AttachmentsOptions{Client: clients.StorageV1(), NodeName: "n"})
+		require.NoError(t, err)
+		got, err := a.Exhausted(t.Context(), csiVolume("d", "h"))
+		require.NoError(t, err, name)
+		assert.Equal(t, tc.want, got, name)
+	}
+}
+
 // The controller is a little late.
 func TestAttachmentIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,12 +5,14 @@ package nodeagent
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent/admission"
+	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -58,6 +60,30 @@ func (a *Agent) reject(pod *v1.Pod, failures []admission.Failure) {
 	a.statuses.set(pod, status)
 	a.endUnlessWorked(pod)
 	a.log.Warn("pod rejected", podField(pod), zap.String("reason", reason), zap.String("message", message))
+}
+
+// reasonAttachLimit is the kubelet's reason for a pod that was sent to a node with as
+// many volumes as it takes (1.36).
+const reasonAttachLimit = "VolumeAttachmentLimitExceeded"
+
+// rejectLate ends a pod that was admitted before it was known that it cannot run
+// here, so that its controller makes another, elsewhere.
+func (a *Agent) rejectLate(pod *v1.Pod, reason, message string) {
+	if a.workers.IsPodTerminationRequested(pod.UID) {
+		return
+	}
+	a.opts.Events.Event(reference(pod), v1.EventTypeWarning, reason, message)
+	if told := a.opts.Observer.PodRejected; told != nil {
+		told(Rejection{Pod: pod, Reason: reason, Message: message})
+	}
+	a.log.Warn("pod rejected", podField(pod), zap.String("reason", reason), zap.String("message", message))
+	err := a.workers.UpdatePod(podworkers.Update{
+		Type: podworkers.UpdateKill, Pod: pod, Received: time.Now(),
+		Kill: &podworkers.KillOptions{Status: failAs(reason, "Pod was rejected: "+message, nil)},
+	})
+	if err != nil {
+		a.log.Error("could not end a pod that is rejected", podField(pod), zap.Error(err))
+	}
 }
 
 // endUnlessWorked says that nothing is left of a refused pod, which its worker

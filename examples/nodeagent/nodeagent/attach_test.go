@@ -83,6 +83,39 @@ func attaching(t *testing.T, f func(*nodetest.Node, *controller)) {
 	})
 }
 
+// A node that turns out to be full fails the pod, so that another is made elsewhere.
+func TestAPodForAFullNodeIsRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := volumetest.NewPlugin(volumetest.Options{Shared: true, Staged: true, Attachable: true, Folders: true,
+			Supports: func(s volumemanager.Spec) bool { return s.PV != nil }, Exhausted: func() bool { return true }})
+		var mu sync.Mutex
+		var rejected []string
+		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+			o.VolumePlugins = append(o.VolumePlugins, plugin)
+			o.Cluster.Attachments = &controller{}
+			o.Cluster.Claims = volumemanager.ClaimsFunc(func(context.Context, *v1.Pod, v1.Volume) (volumemanager.Spec, error) {
+				return volumemanager.Spec{PV: &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-data"}}}, nil
+			})
+			o.Observer.PodRejected = func(r nodeagent.Rejection) {
+				mu.Lock()
+				defer mu.Unlock()
+				rejected = append(rejected, r.Pod.Name+" "+r.Reason)
+			}
+		}})
+		node.Apply(nodetest.Pod("web", nodetest.Container("c"), claiming))
+		time.Sleep(5 * time.Minute)
+		node.Settle()
+		status := node.Status("web")
+		assert.Equal(t, v1.PodFailed, status.Phase)
+		assert.Equal(t, "VolumeAttachmentLimitExceeded", status.Reason)
+		assert.Contains(t, status.Message, "Pod was rejected: Node has reached its volume attachment limit")
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, []string{"web VolumeAttachmentLimitExceeded"}, rejected)
+		require.Empty(t, plugin.Violations())
+	})
+}
+
 func claiming(p *v1.Pod) {
 	p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
 		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}

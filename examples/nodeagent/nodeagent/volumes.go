@@ -254,6 +254,10 @@ func (v *volumes) setUp(ctx context.Context, pod *v1.Pod) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
+	if limit, full := errors.AsType[*volumemanager.AttachLimitError](err); full {
+		v.agent.rejectLate(pod, reasonAttachLimit, limit.Error())
+		return err
+	}
 	if v.agent.failures.last(pod.UID) == "" {
 		v.agent.opts.Events.Event(reference(pod), v1.EventTypeWarning, eventFailedMount, err.Error())
 	}

@@ -45,6 +45,12 @@ type Attachments interface {
 	Attachment(ctx context.Context, spec volumemanager.Spec) (map[string]string, error)
 }
 
+// Limits is what Attachments may be, too: it knows whether a volume is not attached because the node has as many as it
+// takes. It is asked when a wait for the volume has failed.
+type Limits interface {
+	Exhausted(ctx context.Context, spec volumemanager.Spec) (bool, error)
+}
+
 // Token is a service account's token for a driver.
 type Token struct {
 	Value   string

@@ -179,6 +179,30 @@ func TestAttachment(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// full are attachments of a node that has as many as it takes.
+type full struct{ attachments }
+
+func (full) Exhausted(context.Context, volumemanager.Spec) (bool, error) { return true, nil }
+
+func TestExhaustedIsAskedOfDriversThatCount(t *testing.T) {
+	for name, tc := range map[string]struct {
+		period      *int64
+		attachments csi.Attachments
+		want        bool
+	}{
+		"a node that is full":           {new(int64(60)), full{}, true},
+		"one that is not looked at":     {nil, full{}, false},
+		"nobody knows of attachments":   {new(int64(60)), nil, false},
+		"attachments that do not count": {new(int64(60)), attachments{}, false},
+	} {
+		o := withDriver(storagev1.CSIDriverSpec{NodeAllocatableUpdatePeriodSeconds: tc.period})
+		o.Attachments = tc.attachments
+		got, err := newWorld(t, csitest.Options{}, o).plugin.Exhausted(t.Context(), pv(nil))
+		require.NoError(t, err, name)
+		assert.Equal(t, tc.want, got, name)
+	}
+}
+
 func TestExpand(t *testing.T) {
 	expand := []spec.NodeServiceCapability_RPC_Type{
 		spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, spec.NodeServiceCapability_RPC_EXPAND_VOLUME,

@@ -171,6 +171,18 @@ func (p *Plugin) WaitForAttach(ctx context.Context, s volumemanager.Spec, _ stri
 	return "", err
 }
 
+// Exhausted implements volumemanager.AttachLimiter, if Attachments are Limits. As in the kubelet (1.36) that counts only of
+// drivers that have their limit looked at again: of others the scheduler would send the next pod here, too.
+func (p *Plugin) Exhausted(ctx context.Context, s volumemanager.Spec) (bool, error) {
+	limits, ok := p.options.Attachments.(Limits)
+	if d := p.driver(driverOf(s)); !ok || d == nil || d.NodeAllocatableUpdatePeriodSeconds == nil || *d.NodeAllocatableUpdatePeriodSeconds == 0 {
+		return false, nil
+	}
+	return limits.Exhausted(ctx, s)
+}
+
+var _ volumemanager.AttachLimiter = (*Plugin)(nil)
+
 // Expand has the driver grow the volume on this node. A driver that cannot does not have to.
 func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	v, err := of(e.Spec, volumemanager.Place{}, "")
