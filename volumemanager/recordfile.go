@@ -186,14 +186,18 @@ func (f recordFiles) relative(path string) string {
 // file, it is complete once write has returned; after a crash before that it may be
 // cut short: nothing was done yet that it could tell of. Else see replace.
 func write(dir *os.Root, name string, data []byte) (existed bool, err error) {
-	err = writeSynced(dir, name, data, os.O_EXCL)
+	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return true, replace(dir, name, data)
 	}
 	if err != nil {
-		_ = dir.Remove(name)
+		return false, err // there may be one: it is too early to remove it
 	}
-	return false, err
+	if err := fill(file, data); err != nil {
+		_ = dir.Remove(name)
+		return false, err
+	}
+	return false, nil
 }
 
 // replace makes data what is in a file, unless it is already. After a crash of the
@@ -203,18 +207,19 @@ func replace(dir *os.Root, name string, data []byte) error {
 	if old, err := dir.ReadFile(name); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	if err := writeSynced(dir, name+temporary, data, os.O_TRUNC); err != nil {
+	file, err := dir.OpenFile(name+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := fill(file, data); err != nil {
 		_ = dir.Remove(name + temporary)
 		return err
 	}
 	return dir.Rename(name+temporary, name)
 }
 
-func writeSynced(dir *os.Root, name string, data []byte, how int) error {
-	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|how, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
+// fill makes data what is in a new file, and closes it.
+func fill(file *os.File, data []byte) error {
+	_, err := file.Write(data)
 	return errors.Join(err, file.Sync(), file.Close())
 }

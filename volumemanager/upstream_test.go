@@ -57,6 +57,7 @@ func TestUpstream126049IdleMeansIdle(t *testing.T) {
 		for i := range 50 {
 			require.NoError(s, s.mount(podWith(types.UID(fmt.Sprint(i)), "a", "b", "c", "d", "e")))
 		}
+		synctest.Wait() // the hook is told after those who wait are
 		calls, ends := len(s.plugin.Calls()), len(s.ended())
 		time.Sleep(time.Hour)
 		assert.Len(s, s.plugin.Calls(), calls)

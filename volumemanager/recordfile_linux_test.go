@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestRecordOutlivesLackOfFiles: an agent that has too many files open fails before it is looked whether there is a
+// record. The record of a volume in use is not taken for one that was just begun.
+func TestRecordOutlivesLackOfFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "v.mount.json")
+	dir, err := os.OpenRoot(filepath.Dir(name))
+	require.NoError(t, err)
+	defer dir.Close()
+	existed, err := write(dir, filepath.Base(name), []byte("first"))
+	require.NoError(t, err)
+	assert.False(t, existed)
+
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	none := limit
+	none.Cur = 0
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
+	_, err = write(dir, filepath.Base(name), []byte("second"))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	require.ErrorIs(t, err, syscall.EMFILE)
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	assert.Equal(t, "first", string(data))
+
+	existed, err = write(dir, filepath.Base(name), []byte("second"))
+	require.NoError(t, err)
+	assert.True(t, existed)
+	data, err = os.ReadFile(name)
+	require.NoError(t, err)
+	assert.Equal(t, "second", string(data))
+	assert.NoFileExists(t, name+temporary)
+}
