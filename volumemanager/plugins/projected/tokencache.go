@@ -19,6 +19,9 @@ const (
 	// tokenRetry is how long a source that failed is left alone while the old token holds, and after how long a
 	// refresh that did not come is asked for again.
 	tokenRetry = 30 * time.Second
+	// tokenGrace is after how long a token that is due, and that nobody asks for, is taken for that of a pod that went
+	// before its volume was ever set up, so that nothing was torn down either.
+	tokenGrace = time.Hour
 )
 
 // ErrRunning says that TokenCache.Run was called twice.
@@ -39,7 +42,8 @@ type TokenCacheOptions struct {
 }
 
 // TokenCache keeps each token until four fifths of its life are over. If the source fails then, the old token goes on
-// being given out until it expires. It is a TokenSource and TokenForgetter, safe for concurrent use.
+// being given out until it expires. With Run, one that nobody asks for any more is dropped when it has expired, or an hour
+// after it was due. It is a TokenSource and TokenForgetter, safe for concurrent use.
 type TokenCache struct {
 	options TokenCacheOptions
 	turns   keyed.Turns[TokenRequest]
@@ -161,6 +165,10 @@ func (c *TokenCache) due(now time.Time) (pods map[types.UID]bool, next time.Time
 	for r, t := range c.mu.tokens {
 		if !now.Before(t.remind) {
 			pods[r.PodUID] = true
+			if !now.Before(t.token.Expires) || now.Sub(t.due) >= tokenGrace {
+				delete(c.mu.tokens, r)
+				continue
+			}
 			t.remind = now.Add(tokenRetry)
 		}
 		if next.IsZero() || t.remind.Before(next) {

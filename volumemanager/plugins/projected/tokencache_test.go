@@ -120,6 +120,29 @@ func TestRefreshThatDoesNotComeIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// TestTokenOfPodThatWentBeforeItsVolumeIsDropped: one that is not set up, for want of another source, is not torn down.
+func TestTokenOfPodThatWentBeforeItsVolumeIsDropped(t *testing.T) {
+	for life, reminders := range map[time.Duration]int{time.Hour: 25, 365 * 24 * time.Hour: 121} {
+		synctest.Test(t, func(t *testing.T) {
+			told, i := 0, &issuer{life: life}
+			c := newCache(t, i, func(types.UID) { told++ })
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { _ = c.Run(ctx); close(done) }()
+			_, err := c.Token(t.Context(), request("a"))
+			require.NoError(t, err)
+			time.Sleep(100 * time.Hour)
+			synctest.Wait()
+			assert.Equal(t, reminders, told)
+			_, err = c.Token(t.Context(), request("a"))
+			require.NoError(t, err)
+			assert.Equal(t, 2, i.made, "the pod came back, and gets another")
+			cancel()
+			<-done
+		})
+	}
+}
+
 func TestOldTokenHoldsWhileTheSourceIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &issuer{life: time.Hour}
