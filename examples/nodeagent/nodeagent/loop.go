@@ -81,6 +81,7 @@ func (a *Agent) handle(u podconfig.Update) {
 			a.poke()
 		case podconfig.OpReconcile:
 			a.pods.set(pod)
+			a.statuses.add(pod)
 			a.heed(pod)
 		}
 	}
@@ -121,6 +122,9 @@ func (a *Agent) change(pod *v1.Pod) {
 	}
 	another := podconfig.IsStatic(pod) && pod.Annotations[podconfig.AnnotationHash] != old.Annotations[podconfig.AnnotationHash]
 	a.pods.set(pod)
+	if !podconfig.IsStatic(pod) {
+		a.statuses.add(pod)
+	}
 	if another {
 		a.gate.leave(pod.UID)
 	}

@@ -21,12 +21,14 @@ type statuses struct {
 	mu struct {
 		sync.RWMutex
 		byUID map[types.UID]*v1.Pod // the pod with its live status; never written once stored
+		came  map[types.UID]bool    // whose status is still the one that it came with
 	}
 }
 
 func newStatuses(told func(*v1.Pod, v1.PodStatus)) *statuses {
 	s := &statuses{told: told, changed: make(chan struct{}, 1)}
 	s.mu.byUID = make(map[types.UID]*v1.Pod)
+	s.mu.came = make(map[types.UID]bool)
 	return s
 }
 
@@ -38,6 +40,9 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 	old := s.mu.byUID[pod.UID]
 	same := old != nil && reflect.DeepEqual(old.Status, status)
 	s.mu.byUID[pod.UID] = &shallow
+	if !same {
+		delete(s.mu.came, pod.UID)
+	}
 	s.mu.Unlock()
 	if same {
 		return
@@ -49,13 +54,16 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 	}
 }
 
-// add takes a pod in that has no status yet but the one it came with. It is the
-// loop's: from the first set on, a pod's status is its worker's.
+// add takes a pod in with the status that it comes with, and again with each newer
+// one: an API server's first answer may be older than what the agent before this one
+// has told it. It is the loop's: from the first change on, a pod's status is its
+// worker's.
 func (s *statuses) add(pod *v1.Pod) {
 	s.mu.Lock()
 	_, known := s.mu.byUID[pod.UID]
-	if !known {
+	if !known || s.mu.came[pod.UID] {
 		s.mu.byUID[pod.UID] = pod
+		s.mu.came[pod.UID] = true
 	}
 	s.mu.Unlock()
 	if !known {
@@ -93,6 +101,7 @@ func (s *statuses) keep(keep func(types.UID) bool) {
 	s.mu.Lock()
 	before := len(s.mu.byUID)
 	maps.DeleteFunc(s.mu.byUID, func(uid types.UID, _ *v1.Pod) bool { return !keep(uid) })
+	maps.DeleteFunc(s.mu.came, func(uid types.UID, _ bool) bool { return s.mu.byUID[uid] == nil })
 	after := len(s.mu.byUID)
 	s.mu.Unlock()
 	if before != after {

@@ -15,6 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager"
+	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
 // tale makes histories up. Times are in seconds.
@@ -299,6 +301,46 @@ func TestCheck(t *testing.T) {
 				t.starts(1, "p1", "a")
 				t.published(2, p, v1.PodRunning, isRunning("a", 1))
 				t.published(3, p, v1.PodRunning, isRunning("a", 0))
+			},
+			want: "restart count of p1/c goes from 1 to 0",
+		}, {
+			name: "a restart count that the API server had been told",
+			good: func(t *tale) {
+				t.toldByAPI(0, p)
+				t.starts(1, "p1", "a")
+				t.published(2, p, v1.PodRunning, isRunning("a", 1))
+				t.happens(3, fake.OpLostRecords, "p1", "a", "")
+				t.mark(3, nodetest.MarkAgentStarted)
+				t.published(4, p, v1.PodRunning, isRunning("a", 0))
+			},
+			bad: func(t *tale) {
+				t.toldByAPI(0, p)
+				t.starts(1, "p1", "a")
+				t.published(2, p, v1.PodRunning, isRunning("a", 1))
+				t.h.Requests = statustest.Journal{{At: sec(2), Request: statusmanager.RequestPatch, Pod: statusmanager.PodRef{UID: "p1"}}}
+				t.happens(3, fake.OpLostRecords, "p1", "a", "")
+				t.mark(3, nodetest.MarkAgentStarted)
+				t.published(4, p, v1.PodRunning, isRunning("a", 0))
+			},
+			want: "restart count of p1/c goes from 1 to 0",
+		}, {
+			name: "a restart count after a start that was heeded",
+			good: func(t *tale) {
+				t.told(0, p)
+				t.starts(1, "p1", "a")
+				t.h.Calls[0].DoneAt = sec(3)
+				t.mark(2, nodetest.MarkAgentStarted)
+				t.starts(4, "p1", "b")
+				t.published(5, p, v1.PodRunning, isRunning("b", 1))
+				t.published(6, p, v1.PodRunning, isRunning("b", 0))
+			},
+			bad: func(t *tale) {
+				t.told(0, p)
+				t.starts(1, "p1", "a")
+				t.mark(2, nodetest.MarkAgentStarted)
+				t.starts(4, "p1", "b")
+				t.published(5, p, v1.PodRunning, isRunning("b", 1))
+				t.published(6, p, v1.PodRunning, isRunning("b", 0))
 			},
 			want: "restart count of p1/c goes from 1 to 0",
 		}, {

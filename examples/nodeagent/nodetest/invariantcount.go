@@ -4,8 +4,12 @@ package nodetest
 
 import (
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/statusmanager"
 )
 
 // counting is a container in a pod's life, in which its restarts are counted on.
@@ -14,10 +18,17 @@ type counting struct {
 	container string
 }
 
+// tally is the restart count that a container was published with last.
+type tally struct {
+	count    int32
+	instance *instance
+	at       time.Duration
+}
+
 // counts: a restart count never goes back within a life, and no two instances
 // that ran have the same.
 func (c *checker) counts() {
-	highest := make(map[counting]int32)
+	last := make(map[counting]tally)
 	counted := make(map[counting]map[int32]string)
 	for _, s := range c.h.Statuses {
 		for _, list := range [][]v1.ContainerStatus{s.Status.InitContainerStatuses, s.Status.ContainerStatuses} {
@@ -31,10 +42,11 @@ func (c *checker) counts() {
 					continue
 				}
 				at := counting{c.lifeOf(s.Pod.UID, instance.began()), status.Name}
-				if status.RestartCount < highest[at] {
-					c.violate(s.At, "restart count of %s/%s goes from %d to %d", s.Pod.UID, status.Name, highest[at], status.RestartCount)
+				before := last[at]
+				if status.RestartCount < before.count && !c.unheard(before, s) && !c.either(before, instance, status.RestartCount) {
+					c.violate(s.At, "restart count of %s/%s goes from %d to %d", s.Pod.UID, status.Name, before.count, status.RestartCount)
 				}
-				highest[at] = status.RestartCount
+				last[at] = tally{status.RestartCount, instance, s.At}
 				if status.State.Running == nil && status.State.Terminated == nil {
 					continue
 				}
@@ -48,4 +60,41 @@ func (c *checker) counts() {
 			}
 		}
 	}
+}
+
+// unheard: the API server was never told of the count, by an agent that is gone, and
+// somebody has removed the records from which the next one would know it. What it says
+// then is about an earlier instance.
+func (c *checker) unheard(before tally, now Published) bool {
+	uid := now.Pod.UID
+	return before.instance.recordsLost && !c.isStatic(uid) && c.agentBetween(before.at, now.At) && !c.patched(uid, before.at, now.At)
+}
+
+// patched: the API server took a status in that was sent in that time.
+func (c *checker) patched(uid types.UID, from, to time.Duration) bool {
+	for _, r := range c.h.Requests {
+		if r.Pod.UID == uid && r.Request == statusmanager.RequestPatch && r.Err == nil && r.At >= from && r.At < to {
+			return true
+		}
+	}
+	return false
+}
+
+// either: the instance follows upon one that was unheeded, and removed as it began to
+// run. Its record does not know whether anything was restarted: an agent that has seen
+// the other run says that it was, and the next one cannot know.
+func (c *checker) either(before tally, now *instance, count int32) bool {
+	if before.instance != now || count != before.count-1 {
+		return false
+	}
+	var previous *instance
+	for _, i := range c.instances {
+		if i == now {
+			break
+		}
+		if i.uid == now.uid && i.name == now.name {
+			previous = i
+		}
+	}
+	return previous != nil && c.unheeded(previous)
 }
