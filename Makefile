@@ -34,10 +34,10 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt tidy vet lint arrows examples cross fuzz schedules race
 
-.PHONY: help test deps docs $(STEPS) race-real race-rest unit build e2e matrix soak bench-node bench benchstat clean cc
+.PHONY: help test deps docs $(STEPS) race-real race-rest unit build e2e matrix soak soak-containerd bench-node bench benchstat clean cc
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## everything a change must pass, and what CI runs: the steps below in turn
 	@$(GO) version
@@ -134,7 +134,9 @@ schedules: ## 1,000 of the random schedules of make matrix
 matrix: ## 100,000 random schedules of a node in virtual time, half an hour or so (ARGS='-schedules=5000 -seed=7')
 	CGO_ENABLED=0 KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^TestMatrix$$' ./examples/nodeagent/nodetest $(ARGS)
 
-soak: ## the node agent under faults for long: on a containerd that is killed, too (root, Linux, 10 minutes; ARGS='-soak.for 3m -soak.seed 7')
+soak: matrix soak-containerd ## the node agent under faults for long: the one above and the one below, most of an hour
+
+soak-containerd: ## the node agent on a containerd that is killed, too (root, Linux, 10 minutes; ARGS='-soak.for 3m -soak.seed 7')
 	@dir=$$(e2e/containerd.sh); KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_SOAK=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -v -timeout=60m -run Soak ./internal/soak $(ARGS)
 

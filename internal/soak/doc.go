@@ -5,7 +5,7 @@
 // and started again at random, and checks that the pods never notice more than
 // they must:
 //
-//	make soak                                        # 10 minutes, as root, on Linux
+//	make soak-containerd                             # 10 minutes, as root, on Linux
 //	KEELSON_SOAK=1 go test ./internal/soak -run Soak -soak.for 3m -soak.seed 7
 //
 // # Who says what is true

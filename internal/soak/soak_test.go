@@ -30,7 +30,7 @@ var (
 // TestSoak is the long one.
 func TestSoak(t *testing.T) {
 	if os.Getenv("KEELSON_SOAK") != "1" {
-		t.Skip("takes ten minutes: runs with KEELSON_SOAK=1, as in make soak")
+		t.Skip("takes ten minutes: runs with KEELSON_SOAK=1, as in make soak-containerd")
 	}
 	soak(t, *length, 40*time.Second, *podCount)
 }

@@ -96,7 +96,7 @@ func (g *generator) fromRecord(p *place) v1.ContainerStatus {
 		Image:        cmp.Or(in.Image, p.spec.Image),
 		ImageID:      cmp.Or(in.ImageRef, in.ImageID),
 		ContainerID:  in.ID.String(),
-		RestartCount: restartCount(in, p.old),
+		RestartCount: g.restartCount(in, p.old),
 		User:         in.User.DeepCopy(),
 	}
 	if p.old != nil && isBack(in, p.old) {

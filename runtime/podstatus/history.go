@@ -100,11 +100,11 @@ func (g *generator) initPast(i int) bool {
 
 // restartCount is what the record says, unless the previous status knows of
 // more: records and log files may have been lost, and the count never goes back.
-func restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
+func (g *generator) restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
 	switch {
 	case old == nil || in.RestartCount > old.RestartCount:
 		return in.RestartCount
-	case old.ContainerID == in.ID.String(), old.ContainerID == "", !isNewer(in, old), tookPlace(in, old), isBack(in, old):
+	case old.ContainerID == in.ID.String(), old.ContainerID == "", !isNewer(in, old), tookPlace(in, old), g.removedRunning(in, old), isBack(in, old):
 		return old.RestartCount
 	default: // a restart that the record does not know to be one
 		return old.RestartCount + 1
@@ -116,6 +116,15 @@ func restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
 // restarted.
 func tookPlace(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	return in.RestartCount == old.RestartCount && neverRan(old)
+}
+
+// removedRunning reports whether in has the number of one that old shows running and
+// of which there is no record: it was removed before it ran, as far as whoever numbered
+// in could see, and began to run meanwhile. A running one that somebody else removes has
+// left its log, so that its successor's number is higher.
+func (g *generator) removedRunning(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
+	return in.RestartCount == old.RestartCount && old.State.Running != nil &&
+		!slices.ContainsFunc(g.Observed.Containers, func(c runtime.ContainerStatus) bool { return c.ID.String() == old.ContainerID })
 }
 
 // neverRan reports whether the newest instance that old knows, and counts, was

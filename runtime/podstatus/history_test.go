@@ -145,6 +145,7 @@ func TestRestartCountGoesOn(t *testing.T) {
 		{"5 failed, a new one with 5", failed(5), []string{"a running #5"}, "running #6, last terminated Error 1 old"},
 		{"5 failed, a new one with 6", failed(5), []string{"a running #6"}, "running #6, last terminated Error 1 old"},
 		{"5 failed, a new one with 9", failed(5), []string{"a running #9"}, "running #9, last terminated Error 1 old"},
+		{"5 running, removed as it began to, a new one with 5", running, []string{"a running #5"}, "running #5, last terminated ContainerStatusUnknown 137 old"},
 		{"5 running, a new one with 0", running, []string{"a running #0"}, "running #6, last terminated ContainerStatusUnknown 137 old"},
 		{"5 failed, an observation from before that", failed(5),
 			[]string{"pad exited", "pad exited", "pad exited", "pad exited", "pad exited", "a running #3"}, "running #5"},

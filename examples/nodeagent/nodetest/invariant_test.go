@@ -332,11 +332,33 @@ func TestCheck(t *testing.T) {
 				t.mark(2, nodetest.MarkAgentStarted)
 				t.starts(4, "p1", "b")
 				t.published(5, p, v1.PodRunning, isRunning("b", 1))
+				t.mark(6, nodetest.MarkAgentStarted)
 				t.published(6, p, v1.PodRunning, isRunning("b", 0))
 			},
 			bad: func(t *tale) {
 				t.told(0, p)
 				t.starts(1, "p1", "a")
+				t.mark(2, nodetest.MarkAgentStarted)
+				t.starts(4, "p1", "b")
+				t.published(5, p, v1.PodRunning, isRunning("b", 1))
+				t.mark(6, nodetest.MarkAgentStarted)
+				t.published(6, p, v1.PodRunning, isRunning("b", 0))
+			},
+			want: "restart count of p1/c goes from 1 to 0",
+		}, {
+			name: "a restart count of one agent after a start that nobody heeded",
+			good: func(t *tale) {
+				t.told(0, p)
+				t.starts(1, "p1", "a")
+				t.h.Calls[0].DoneAt = sec(3)
+				t.mark(2, nodetest.MarkAgentStarted)
+				t.starts(4, "p1", "b")
+				t.published(5, p, v1.PodRunning, isRunning("b", 1))
+			},
+			bad: func(t *tale) {
+				t.told(0, p)
+				t.starts(1, "p1", "a")
+				t.h.Calls[0].DoneAt = sec(3)
 				t.mark(2, nodetest.MarkAgentStarted)
 				t.starts(4, "p1", "b")
 				t.published(5, p, v1.PodRunning, isRunning("b", 1))

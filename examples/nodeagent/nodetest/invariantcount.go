@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 type counting struct {
 	lifeKey
 	container string
+	agent     int // which one counts, if each does so by itself
 }
 
 // tally is the restart count that a container was published with last.
@@ -41,9 +43,9 @@ func (c *checker) counts() {
 				if instance == nil || c.unheeded(instance) {
 					continue
 				}
-				at := counting{c.lifeOf(s.Pod.UID, instance.began()), status.Name}
+				at := counting{c.lifeOf(s.Pod.UID, instance.began()), status.Name, c.counter(s.Pod.UID, status.Name, s.At)}
 				before := last[at]
-				if status.RestartCount < before.count && !c.unheard(before, s) && !c.either(before, instance, status.RestartCount) {
+				if status.RestartCount < before.count && !c.unheard(before, s) {
 					c.violate(s.At, "restart count of %s/%s goes from %d to %d", s.Pod.UID, status.Name, before.count, status.RestartCount)
 				}
 				last[at] = tally{status.RestartCount, instance, s.At}
@@ -80,21 +82,20 @@ func (c *checker) patched(uid types.UID, from, to time.Duration) bool {
 	return false
 }
 
-// either: the instance follows upon one that was unheeded, and removed as it began to
-// run. Its record does not know whether anything was restarted: an agent that has seen
-// the other run says that it was, and the next one cannot know.
-func (c *checker) either(before tally, now *instance, count int32) bool {
-	if before.instance != now || count != before.count-1 {
-		return false
+// counter: once an instance of a static pod was unheeded, and removed as it began to run,
+// each agent counts by itself. The records of those that follow do not know whether
+// anything was restarted then: an agent that has seen the other run says that it was, and
+// the next one, which has nothing but the records, does not.
+func (c *checker) counter(uid types.UID, name string, at time.Duration) (agent int) {
+	if !c.isStatic(uid) || !slices.ContainsFunc(c.instances, func(i *instance) bool {
+		return i.uid == uid && i.name == name && i.started <= at && c.unheeded(i)
+	}) {
+		return 0
 	}
-	var previous *instance
-	for _, i := range c.instances {
-		if i == now {
-			break
-		}
-		if i.uid == now.uid && i.name == now.name {
-			previous = i
+	for _, m := range c.h.Marks {
+		if m.Kind == MarkAgentStarted && m.At <= at {
+			agent++
 		}
 	}
-	return previous != nil && c.unheeded(previous)
+	return agent
 }
