@@ -119,7 +119,7 @@ func busyInstance(t *testing.T) (i *Instance, ids []string) {
 // TestStopLeavesNothing ends an instance with running pods.
 func TestStopLeavesNothing(t *testing.T) {
 	i, ids := busyInstance(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var before traces
 	require.NoError(t, retry(ctx, func() error { // until what forks has
@@ -149,7 +149,7 @@ func TestSlotOfDeadProcess(t *testing.T) {
 	next, err := New(t.Context(), Options{})
 	require.NoError(t, err)
 	require.NoError(t, next.Stop())
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, retry(ctx, func() error { // another test process may be at it
 		if left := findTraces(t, i, ids); !reflect.DeepEqual(left, traces{}) {

@@ -110,7 +110,7 @@ func (n *node) await(done func() bool) {
 	n.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !done(); <-ticker.C {
+	for deadline := time.Now().Add(2 * time.Minute); !done(); <-ticker.C {
 		require.True(n, time.Now().Before(deadline), "it does not happen")
 	}
 }

@@ -129,7 +129,7 @@ func TestUpstream93886InspectsInParallel(t *testing.T) {
 		mu.Unlock()
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	st, err := rt.PodStatus(ctx, "u1")
 	require.NoError(t, err)

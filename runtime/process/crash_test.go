@@ -89,7 +89,7 @@ func TestEarlierBoot(t *testing.T) {
 	assert.Equal(t, runtime.StateExited, c.State)
 	assert.Equal(t, int32(137), c.ExitCode)
 	assert.Contains(t, c.Message, "machine was restarted")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, e.rt.RemoveContainer(ctx, id), "nobody waits for a process of this boot")
 }

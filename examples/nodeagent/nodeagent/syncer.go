@@ -137,7 +137,10 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		Status:     observed,
 		Probes:     a.probes,
 		RestartAll: runtime.RestartAllTriggered(pod, observed),
-		Finished:   func(container string) bool { return podstatus.Finished(pod, &before, container) },
+		Finished: func(container string) bool {
+			now := a.statuses.get(pod) // what SyncPod itself restarts is not told to have ended
+			return podstatus.Finished(pod, &before, container) || podstatus.Finished(pod, &now, container)
+		},
 		Changed:    changed,
 		Progress: func(p runtime.Progress) {
 			s.note(pod.UID, p.Done)

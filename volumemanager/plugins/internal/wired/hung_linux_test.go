@@ -82,7 +82,7 @@ func TestUpstream123960HungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 	assert.True(t, n.manager.HasPossiblyMountedVolumesForPod("old"), "it was found, by its name alone")
 	n.pods.Set("old", volumetest.Gone)
 	soon(t, "the unmount", func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		err := n.manager.WaitForUnmount(ctx, "old")
 		assert.ErrorContains(t, err, "kubernetes.io/empty-dir/old-v0")
