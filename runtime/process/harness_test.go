@@ -151,7 +151,7 @@ func (e *env) exited(pod *v1.Pod) runtime.ContainerStatus {
 // until waits for something that happens outside of this process.
 func (e *env) until(what string, done func() bool) {
 	e.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); {
+	for end := time.Now().Add(time.Minute); !done(); {
 		require.True(e, time.Now().Before(end), "waited too long until %s", what)
 		time.Sleep(2 * time.Millisecond)
 	}

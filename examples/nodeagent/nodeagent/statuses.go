@@ -21,7 +21,7 @@ type statuses struct {
 	mu struct {
 		sync.RWMutex
 		byUID map[types.UID]*v1.Pod // the pod with its live status; never written once stored
-		came  map[types.UID]bool    // whose status is still the one that it came with
+		came  map[types.UID]bool    // whose status is still the one that it came with; true: nobody has looked yet
 	}
 }
 
@@ -40,7 +40,9 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 	old := s.mu.byUID[pod.UID]
 	same := old != nil && reflect.DeepEqual(old.Status, status)
 	s.mu.byUID[pod.UID] = &shallow
-	if !same {
+	if _, came := s.mu.came[pod.UID]; came && same {
+		s.mu.came[pod.UID] = false
+	} else {
 		delete(s.mu.came, pod.UID)
 	}
 	s.mu.Unlock()
@@ -61,7 +63,7 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 func (s *statuses) add(pod *v1.Pod) {
 	s.mu.Lock()
 	_, known := s.mu.byUID[pod.UID]
-	if !known || s.mu.came[pod.UID] {
+	if _, came := s.mu.came[pod.UID]; came || !known {
 		s.mu.byUID[pod.UID] = pod
 		s.mu.came[pod.UID] = true
 	}
@@ -81,13 +83,13 @@ func (s *statuses) get(pod *v1.Pod) v1.PodStatus {
 	return pod.Status
 }
 
-// published returns the last status published for a pod, or that it came with, if it
-// is known.
+// published returns the last status published for a pod, if there is one: what it came
+// with counts once it was found to be true.
 func (s *statuses) published(uid types.UID) (status v1.PodStatus, known bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	pod, known := s.mu.byUID[uid]
-	if !known {
+	if !known || s.mu.came[uid] {
 		return v1.PodStatus{}, false
 	}
 	return pod.Status, true

@@ -22,7 +22,11 @@ func TestStatusThatComesLater(t *testing.T) {
 
 	s.add(pod(0))
 	require.EqualValues(t, 0, known())
+	_, said := s.published("u")
+	require.False(t, said, "nobody has looked yet")
 	s.set(pod(0), pod(0).Status) // nothing new
+	_, said = s.published("u")
+	require.True(t, said, "it is true")
 	s.add(pod(1))
 	require.EqualValues(t, 1, known(), "the newer word")
 	s.set(pod(1), pod(2).Status)

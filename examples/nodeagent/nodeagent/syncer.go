@@ -141,7 +141,7 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 			now := a.statuses.get(pod) // what SyncPod itself restarts is not told to have ended
 			return podstatus.Finished(pod, &before, container) || podstatus.Finished(pod, &now, container)
 		},
-		Changed:    changed,
+		Changed: changed,
 		Progress: func(p runtime.Progress) {
 			s.note(pod.UID, p.Done)
 			s.progress(pod, p)
