@@ -205,10 +205,15 @@ func restarts(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) 
 // it is a regular one, has ended, and is not restarted after such an end. While all
 // containers are restarted in place none has.
 //
-// It is what PlanInput.Finished asks, of containers whose records somebody removed. (The
-// kubelet starts them again.)
+// It is what PlanInput.Finished asks, of containers whose records somebody removed: one
+// that the status has running has ended, too, nobody knows how. (The kubelet starts them
+// again.)
 func Finished(pod *v1.Pod, status *v1.PodStatus, name string) bool {
-	ended := lastEnd(find(status.ContainerStatuses, name))
+	known := find(status.ContainerStatuses, name)
+	ended := lastEnd(known)
+	if known != nil && known.State.Running != nil {
+		ended = lost(known.ContainerID)
+	}
 	ref, ok := runtime.Find(pod, name)
 	return ok && ref.Group == runtime.GroupRegular && ended != nil && !restarts(pod, ref.Container(pod), ended) &&
 		!isTrue(status.Conditions, v1.AllContainersRestarting)

@@ -131,15 +131,14 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	}
 	changed, done := s.attend(pod.UID)
 	defer done()
-	before := a.statuses.get(pod)
 	result := a.manager.SyncPod(ctx, runtime.SyncRequest{
 		Pod:        pod,
 		Status:     observed,
 		Probes:     a.probes,
 		RestartAll: runtime.RestartAllTriggered(pod, observed),
 		Finished: func(container string) bool {
-			now := a.statuses.get(pod) // what SyncPod itself restarts is not told to have ended
-			return podstatus.Finished(pod, &before, container) || podstatus.Finished(pod, &now, container)
+			status := a.statuses.get(pod) // what SyncPod itself restarts is not told to have ended
+			return podstatus.Finished(pod, &status, container)
 		},
 		Changed: changed,
 		Progress: func(p runtime.Progress) {

@@ -32,10 +32,20 @@ func newAPI(server *statustest.Server, node string, history *recorder) *api {
 	a := &api{Patcher: server, server: server, supply: newSupply(podconfig.SourceAPI, history), pods: make(map[types.UID]*v1.Pod)}
 	server.Watch(func(pod *v1.Pod) {
 		if pod.Spec.NodeName == node {
-			a.edit(func() { a.pods[pod.UID] = pod })
+			a.edit(func() { a.look(pod.UID) })
 		}
 	})
 	return a
+}
+
+// look takes a pod as the server has it now: what the server tells its watchers may be
+// told after the pod was deleted.
+func (a *api) look(uid types.UID) {
+	if pod := a.server.Get(uid); pod != nil {
+		a.pods[uid] = pod
+	} else {
+		delete(a.pods, uid)
+	}
 }
 
 func (a *api) edit(f func()) {
@@ -54,9 +64,7 @@ func (a *api) edit(f func()) {
 // DeletePod implements statusmanager.Patcher.
 func (a *api) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
 	err := a.Patcher.DeletePod(ctx, ref)
-	if a.server.Get(ref.UID) == nil {
-		a.edit(func() { delete(a.pods, ref.UID) })
-	}
+	a.edit(func() { a.look(ref.UID) })
 	return err
 }
 
@@ -76,6 +84,6 @@ func (n *Node) Bind(pod *v1.Pod) *v1.Pod {
 // Evict removes a pod from the API server by force, whatever runs of it.
 func (n *Node) Evict(uid types.UID) {
 	n.opts.API.Remove(uid)
-	n.api.edit(func() { delete(n.api.pods, uid) })
+	n.api.edit(func() { n.api.look(uid) })
 	n.Settle()
 }

@@ -99,3 +99,23 @@ func TestAPodThatVanishesIsStopped(t *testing.T) {
 		require.NoError(t, node.World.NoOverlap("c"))
 	})
 }
+
+// What a server tells of a pod after it was deleted does not bring it back.
+func TestAChangeThatIsToldTooLateBringsNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t)
+		server.Watch(func(pod *v1.Pod) { // is told before the node is, and holds it up
+			if pod.Name == "slow" {
+				time.Sleep(time.Minute)
+			}
+		})
+		node := nodetest.New(t, nodetest.Options{API: server})
+		pod := node.Bind(nodetest.Pod("web", nodetest.Container("c")))
+		_, err := server.Delete(pod.UID)
+		require.NoError(t, err)
+		server.Create(nodetest.Pod("slow")) // of no node; until it is told, nothing else is
+		require.Nil(t, server.Get(pod.UID))
+		time.Sleep(time.Minute)
+		require.Empty(t, node.Agent.Pods())
+	})
+}
