@@ -20,6 +20,9 @@ import (
 // are those of package admission.
 const ReasonUnsupported = "UnsupportedPodSpec"
 
+// rejected begins the status message of a pod that was refused, as the kubelet's does.
+const rejected = "Pod was rejected: "
+
 // maxFileName is how long the name of a file may be, in bytes.
 const maxFileName = 255
 
@@ -52,14 +55,10 @@ func (a *Agent) reject(pod *v1.Pod, failures []admission.Failure) {
 	status := a.statuses.get(pod)
 	status.Phase = v1.PodFailed
 	status.Reason = reason
-	status.Message = "Pod was rejected: " + message
-	a.opts.Events.Event(reference(pod), v1.EventTypeWarning, reason, message)
-	if told := a.opts.Observer.PodRejected; told != nil {
-		told(Rejection{Pod: pod, Reason: reason, Message: message})
-	}
+	status.Message = rejected + message
+	a.tellRejection(pod, reason, message)
 	a.statuses.set(pod, status)
 	a.endUnlessWorked(pod)
-	a.log.Warn("pod rejected", podField(pod), zap.String("reason", reason), zap.String("message", message))
 }
 
 // reasonAttachLimit is the kubelet's reason for a pod that was sent to a node with as
@@ -72,18 +71,23 @@ func (a *Agent) rejectLate(pod *v1.Pod, reason, message string) {
 	if a.workers.IsPodTerminationRequested(pod.UID) {
 		return
 	}
+	a.tellRejection(pod, reason, message)
+	err := a.workers.UpdatePod(podworkers.Update{
+		Type: podworkers.UpdateKill, Pod: pod, Received: time.Now(),
+		Kill: &podworkers.KillOptions{Status: failAs(reason, rejected+message, nil)},
+	})
+	if err != nil {
+		a.log.Error("could not end a pod that is rejected", podField(pod), zap.Error(err))
+	}
+}
+
+// tellRejection tells everybody who listens, once.
+func (a *Agent) tellRejection(pod *v1.Pod, reason, message string) {
 	a.opts.Events.Event(reference(pod), v1.EventTypeWarning, reason, message)
 	if told := a.opts.Observer.PodRejected; told != nil {
 		told(Rejection{Pod: pod, Reason: reason, Message: message})
 	}
 	a.log.Warn("pod rejected", podField(pod), zap.String("reason", reason), zap.String("message", message))
-	err := a.workers.UpdatePod(podworkers.Update{
-		Type: podworkers.UpdateKill, Pod: pod, Received: time.Now(),
-		Kill: &podworkers.KillOptions{Status: failAs(reason, "Pod was rejected: "+message, nil)},
-	})
-	if err != nil {
-		a.log.Error("could not end a pod that is rejected", podField(pod), zap.Error(err))
-	}
 }
 
 // endUnlessWorked says that nothing is left of a refused pod, which its worker
