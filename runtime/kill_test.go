@@ -188,6 +188,6 @@ func TestUpdatedImageRestartsWithThePodsGrace(t *testing.T) {
 		require.Equal(n, 4*time.Second, time.Since(began))
 		require.Equal(n, runtime.StateRunning, r.Status.Latest("c").State)
 		require.EqualValues(n, 1, r.Status.Latest("c").RestartCount)
-		require.NoError(n, n.world.NoOverlap("c"))
+		require.NoError(n, n.world.NoOverlap())
 	})
 }

@@ -238,7 +238,7 @@ func TestCrashLoopBacksOffAtTheContractsTimes(t *testing.T) {
 		}
 		require.Equal(n, []time.Duration{0, 10e9, 20e9, 40e9, 80e9, 160e9, 300e9}, waits[:7])
 		require.Contains(n, n.events.lines, "Warning BackOff spec.containers{c}")
-		require.NoError(n, n.world.NoOverlap("c"))
+		require.NoError(n, n.world.NoOverlap())
 	})
 }
 

@@ -125,7 +125,7 @@ func TestResizeSurvivesTheAgent(t *testing.T) {
 				require.True(n, ok)
 				require.Equal(n, "3Gi", given.Limits.Memory().String())
 				require.Equal(n, c.policy != "", n.latest(pod, "c").ID != before, "and restarts where it must")
-				require.NoError(n, n.world.NoOverlap("c"))
+				require.NoError(n, n.world.NoOverlap())
 			})
 		})
 	}

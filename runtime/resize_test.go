@@ -123,7 +123,7 @@ func testResizeThatWantsARestart(t *testing.T, see func(*fake.Runtime) runtime.R
 		require.Equal(n, runtime.StateRunning, st.State, "a crash loop does not hold up what is resized")
 		require.EqualValues(n, 3, st.RestartCount)
 		require.JSONEq(n, `{"limits":{"cpu":"100m","memory":"2Gi"},"requests":{"cpu":"100m","memory":"2Gi"}}`, n.latest(pod, "c").Annotations[runtime.AnnotationResources])
-		require.NoError(n, n.world.NoOverlap("c"))
+		require.NoError(n, n.world.NoOverlap())
 	})
 }
 

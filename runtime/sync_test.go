@@ -167,7 +167,7 @@ func TestALostReplyMakesNoSecondInstance(t *testing.T) {
 				synctest.Wait()
 				status := n.mustSync(pod)
 				require.Len(n, status.Running(), 1)
-				require.NoError(n, n.world.NoOverlap("c"))
+				require.NoError(n, n.world.NoOverlap())
 			})
 		})
 	}

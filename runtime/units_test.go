@@ -38,10 +38,10 @@ func TestALostSandboxWaitsForTheNextPass(t *testing.T) {
 		changed <- struct{}{}
 		n.pass(10 * time.Second)
 		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "b"}))
-		require.NoError(n, n.world.NoOverlap("b"))
+		require.NoError(n, n.world.NoOverlap())
 		wait()
-		require.NoError(n, n.world.NoOverlap("a"))
-		require.NoError(n, n.world.NoOverlap("b"))
+		require.NoError(n, n.world.NoOverlap())
+		require.NoError(n, n.world.NoOverlap())
 	})
 }
 

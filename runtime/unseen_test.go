@@ -103,7 +103,7 @@ func TestNothingStartsBesideWhatAnotherRestartedMeanwhile(t *testing.T) {
 		require.NoError(n, err)
 		require.NoError(n, wait().Err())
 		status := n.mustSync(pod)
-		require.NoError(n, n.world.NoOverlap("c"))
+		require.NoError(n, n.world.NoOverlap())
 		require.Equal(n, "another", status.Latest("c").Image)
 		require.Len(n, status.Running(), 1)
 	})

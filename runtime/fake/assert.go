@@ -36,18 +36,15 @@ func (w *World) overlap(older, newer *container) {
 	})
 }
 
-// NoOverlap returns nil if there were never two running instances of a
-// container of this name in one pod, from the World's beginning and whatever
-// the journal holds. The empty name stands for every container. The error lists
-// the first hundred overlaps.
-func (w *World) NoOverlap(name string) error {
+// NoOverlap returns nil if there were never two running instances of one
+// container of a pod, from the World's beginning and whatever the journal holds.
+// The error lists the first hundred overlaps.
+func (w *World) NoOverlap() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
 	for _, o := range w.mu.overlaps {
-		if name == "" || o.Container == name {
-			errs = append(errs, errors.New(o.String()))
-		}
+		errs = append(errs, errors.New(o.String()))
 	}
 	return errors.Join(errs...)
 }

@@ -12,7 +12,7 @@
 //
 //		runNode(t, rt) // the code under test
 //
-//		require.NoError(t, world.NoOverlap("web"))
+//		require.NoError(t, world.NoOverlap())
 //		require.Equal(t, 3, world.Count(fake.Target{Op: fake.OpStartContainer}))
 //		t.Log(world.Journal())
 //	})
@@ -69,4 +69,7 @@
 // caller: List reports IDs, names, sandboxes and states only, pods with nothing
 // to report are left out, Watch is silent about what calls did themselves, and
 // all that is gone is ErrNotFound.
+//
+// NoOverlap asks about every container, not about those of one name: of a name
+// that is spelt wrong there never are two instances.
 package fake

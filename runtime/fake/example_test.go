@@ -40,7 +40,7 @@ func Example() {
 	for _, e := range rt.Journal() {
 		fmt.Println(e.What())
 	}
-	fmt.Println("overlap:", rt.NoOverlap("web"))
+	fmt.Println("overlap:", rt.NoOverlap())
 	// In a test, print rt.Journal() itself: it begins each line with the time,
 	// which is virtual and the same in every run under testing/synctest.
 

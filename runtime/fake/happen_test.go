@@ -49,7 +49,7 @@ func TestReplace(t *testing.T) {
 		assert.Equal(t, runtime.StateRunning, st.Active("web").State)
 		assert.EqualValues(t, 5, st.Active("web").RestartCount)
 		assert.EqualValues(t, 137, st.Containers[1].ExitCode)
-		require.NoError(t, n.NoOverlap(""))
+		require.NoError(t, n.NoOverlap())
 		after(time.Minute)
 		assert.Equal(t, runtime.StateExited, n.latest("u", "web").State, "the new one follows the script from its own start")
 		_, err = n.Replace("u", "web")
@@ -88,7 +88,7 @@ func TestUpstream104107LoseRecordsTakesTheExitCode(t *testing.T) {
 		require.NoError(t, n.LoseRecords("u", "web"))
 		assert.Equal(t, 1, n.Count(fake.Target{Op: fake.OpExited, Container: "web"}))
 		n.run(sb, "web", 0)
-		require.NoError(t, n.NoOverlap(""))
+		require.NoError(t, n.NoOverlap())
 	})
 }
 

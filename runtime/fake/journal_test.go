@@ -101,7 +101,7 @@ func TestJournalIsBounded(t *testing.T) {
 			assert.Equal(t, 5, n.Total(fake.OpStartContainer), "totals are exact")
 			assert.Equal(t, 5, n.Total(fake.OpExited))
 			assert.Len(t, j.Of(fake.Target{Op: fake.OpStartContainer}), n.Count(fake.Target{Op: fake.OpStartContainer}))
-			require.NoError(t, n.NoOverlap("web"))
+			require.NoError(t, n.NoOverlap())
 		})
 	}
 }
@@ -137,18 +137,16 @@ func TestNoOverlapSeesTwoRunningInstances(t *testing.T) {
 		n.run(sb, "web", 0)
 		n.run(n.sandbox("v", 0), "web", 0)
 		n.run(sb, "db", 0)
-		require.NoError(t, n.NoOverlap(""), "another pod, another name")
+		require.NoError(t, n.NoOverlap(), "another pod, another name")
 		require.NoError(t, n.Kill("u", "web", 1))
 		n.run(sb, "web", 1)
-		require.NoError(t, n.NoOverlap(""), "one after the other")
+		require.NoError(t, n.NoOverlap(), "one after the other")
 
 		n.create(sb, "web", 2)
-		require.NoError(t, n.NoOverlap(""), "created is not running")
+		require.NoError(t, n.NoOverlap(), "created is not running")
 		after(time.Minute)
 		n.run(sb, "web", 2)
-		require.EqualError(t, n.NoOverlap("web"), "default/pod-u/web: container-00000010 started at 1m0s while container-00000008 was running")
-		require.Error(t, n.NoOverlap(""))
-		require.NoError(t, n.NoOverlap("db"))
+		require.EqualError(t, n.NoOverlap(), "default/pod-u/web: container-00000010 started at 1m0s while container-00000008 was running")
 
 		// In an old sandbox, still dying, or lost: it runs as long as it has not exited.
 		n.run(sb, "stubborn", 0)
@@ -157,7 +155,7 @@ func TestNoOverlapSeesTwoRunningInstances(t *testing.T) {
 		require.Error(t, n.StopContainer(ctx, n.latest("u", "stubborn").ID, time.Hour))
 		require.NoError(t, n.LoseTrack("u", "stubborn"))
 		n.run(n.sandbox("u", 1), "stubborn", 1)
-		require.Error(t, n.NoOverlap("stubborn"))
+		require.ErrorContains(t, n.NoOverlap(), "default/pod-u/stubborn: ")
 	})
 }
 
@@ -167,7 +165,7 @@ func TestEndlessOverlapsAreNotAllKept(t *testing.T) {
 		for i := range int32(30) {
 			n.run(sb, "web", i)
 		}
-		joined, ok := n.NoOverlap("web").(interface{ Unwrap() []error })
+		joined, ok := n.NoOverlap().(interface{ Unwrap() []error })
 		require.True(t, ok)
 		assert.Len(t, joined.Unwrap(), 100)
 	})

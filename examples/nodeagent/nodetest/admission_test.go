@@ -215,7 +215,7 @@ func TestAnEditedManifestFindsThePlaceOfTheOldOne(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
 		require.Len(t, starts(node, "c"), 2)
-		require.NoError(t, node.World.NoOverlap("c"))
+		require.NoError(t, node.World.NoOverlap())
 	})
 }
 

@@ -96,7 +96,7 @@ func TestAPodThatVanishesIsStopped(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		node.Settle()
 		require.Empty(t, node.Agent.Pods())
-		require.NoError(t, node.World.NoOverlap("c"))
+		require.NoError(t, node.World.NoOverlap())
 	})
 }
 

@@ -75,7 +75,7 @@ const (
 // to be written.
 func (n *Node) History() History {
 	h := n.history.snapshot()
-	h.Calls, h.Overlaps, h.Taken = n.World.Journal(), n.World.NoOverlap(""), n.World.Now()
+	h.Calls, h.Overlaps, h.Taken = n.World.Journal(), n.World.NoOverlap(), n.World.Now()
 	h.Volumes = n.disk.events()
 	if n.opts.API != nil {
 		h.Requests = n.opts.API.Journal()

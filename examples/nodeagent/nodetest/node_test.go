@@ -42,7 +42,7 @@ func TestCrashLoopRestartsAtTheContractsTimes(t *testing.T) {
 			want[i] *= time.Second
 		}
 		require.Equal(t, want, starts(node, "c"))
-		require.NoError(t, node.World.NoOverlap("c"))
+		require.NoError(t, node.World.NoOverlap())
 
 		status := node.Status("web")
 		require.Equal(t, v1.PodRunning, status.Phase)
@@ -68,7 +68,7 @@ func TestCrashLoopGoesOnAcrossAgentRestarts(t *testing.T) {
 		}
 		require.Equal(t, []time.Duration{0, 30e9, 70e9, 120e9, 190e9, 300e9, 490e9, 820e9}, starts(node, "c"))
 		require.EqualValues(t, 7, node.Status("web").ContainerStatuses[0].RestartCount)
-		require.NoError(t, node.World.NoOverlap("c"))
+		require.NoError(t, node.World.NoOverlap())
 	})
 }
 
@@ -154,7 +154,7 @@ func TestUpstream104648APodThatComesBackWhileItEndsIsStartedAgain(t *testing.T) 
 		node.Settle()
 		require.Equal(t, []time.Duration{0, 5 * time.Second}, starts(node, "c"))
 		require.Equal(t, v1.PodRunning, node.Status("p").Phase)
-		require.NoError(t, node.World.NoOverlap("c"))
+		require.NoError(t, node.World.NoOverlap())
 	})
 }
 
