@@ -26,10 +26,10 @@
 //
 // # What is read
 //
-// Every file of the folder whose name does not begin with a dot, in the order of their names; one pod each. Folders in it,
-// FIFOs, devices, loops of links and what is no valid manifest is reported and otherwise ignored. Links are followed. Of
-// two files with pods of one name the first in order counts, and the other is reported; when the first is gone, the
-// other counts from the same moment. That includes a backup an editor left ("web.yaml~").
+// Every file of the folder, in the order of their names, but for those whose name begins with a dot and what editors
+// leave ("web.yaml~"); one pod each. Folders in it, FIFOs, devices, loops of links and what is no valid manifest is
+// reported and otherwise ignored. Links are followed. Of two files with pods of one name the one that ran already, else
+// the first in order counts, and the other is reported; when that one is gone, the other counts from the same moment.
 //
 // # What happens to the pod of a file
 //

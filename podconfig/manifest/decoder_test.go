@@ -85,6 +85,7 @@ func TestBadInputIsOneClearLine(t *testing.T) {
 		{"bad JSON", `{"kind": "Pod", "spec": {`, "not valid YAML: line 1: did not find expected node content", manifest.ErrSyntax},
 		{"infinity", "a: .inf", "not valid YAML: a number is infinite or undefined", manifest.ErrSyntax},
 		{"null key", "null: 1", "not valid YAML: a key is null", manifest.ErrSyntax},
+		{"a template", edited(t, "localhost/web:1", "{{ image }}"), "not valid YAML: a key is a list or a map (as in a template that is not filled in)", manifest.ErrSyntax},
 		{"unknown field", edited(t, "  containers:", "  contaners:"), `unknown field "spec.contaners" (did you mean "containers"?)`, nil},
 		{"unknown field in a list", edited(t, "image:", "imageName: x\n    image:"), `unknown field "spec.containers[0].imageName"`, nil},
 		{"wrong case", edited(t, "image:", "Image:"), `unknown field "spec.containers[0].Image" (did you mean "image"?)`, nil},

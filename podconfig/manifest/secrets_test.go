@@ -24,7 +24,7 @@ func TestErrorsHoldNoSecretValues(t *testing.T) {
 	}
 	values := []string{
 		"hush", `"hush\0hush"`, `"hush\r\nhush"`, "[hush]", "{hush: hush}", "!!int hush", "!!binary hush=", "*hush", "'hush",
-		`"hush`, "hush: hush: hush", "`hush`", "!<tag> hush", "{hush", "!!float hush", "!!timestamp hush", "!!null hush",
+		`"hush`, "{? [hush]}", "{? {? hush}}", "hush: hush: hush", "`hush`", "!<tag> hush", "{hush", "!!float hush", "!!timestamp hush", "!!null hush",
 	}
 	faults := []string{"", "image: 5", "image: b", "x: y", "ports: [{}]", "\tbad"}
 	tried := 0

@@ -57,7 +57,6 @@ func validateContainer(r *report, spec *v1.PodSpec, c *v1.Container, volumes map
 	for i, word := range c.Args {
 		r.noZero(p.Child("args").Index(i), word)
 	}
-	r.noControl(p.Child("workingDir"), c.WorkingDir)
 	r.noBackstep(p.Child("workingDir"), c.WorkingDir)
 	r.noBackstep(p.Child("terminationMessagePath"), c.TerminationMessagePath)
 	oneOf(r, p.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
@@ -80,7 +79,6 @@ func validateImage(r *report, c *v1.Container, p *field.Path) {
 	case strings.TrimSpace(c.Image) != c.Image:
 		r.invalid(p.Child("image"), c.Image, "must not have leading or trailing whitespace")
 	default:
-		r.noControl(p.Child("image"), c.Image)
 		r.noBackstep(p.Child("image"), c.Image)
 	}
 	oneOf(r, p.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)

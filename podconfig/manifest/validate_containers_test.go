@@ -18,6 +18,8 @@ func TestValidateContainers(t *testing.T) {
 			"spec.containers[0].imagePullPolicy: Unsupported", "spec.containers[0].terminationMessagePolicy: Unsupported"}},
 		{"paths", container("workingDir: /a/.., terminationMessagePath: ../../etc/x"), []string{
 			"spec.containers[0].workingDir: Invalid", "spec.containers[0].terminationMessagePath: Invalid"}},
+		{"control characters, reported once", `{containers: [{name: a, image: "a\0b", workingDir: "/\n"}]}`, []string{
+			"spec.containers[0].image: Invalid value: must not contain control characters (byte 1)", "spec.containers[0].workingDir: Invalid"}},
 		{"zero byte", container(`command: ["a\0"], args: ["\0"], env: [{name: A, value: "hush\0"}]`), []string{
 			"spec.containers[0].command[0]: Invalid value: must not contain a zero byte", "spec.containers[0].args[0]: Invalid",
 			"spec.containers[0].env[0].value: Invalid value: must not contain a zero byte"}},

@@ -104,6 +104,9 @@ var quotedValue = regexp.MustCompile("`[^`]*`")
 
 func yamlReason(err error) string {
 	text := strings.TrimPrefix(oneLine(err.Error()), "yaml: ")
+	if strings.HasPrefix(text, "invalid map key: ") { // what follows is the key as Go writes it, with all that is in it
+		return "a key is a list or a map (as in a template that is not filled in)"
+	}
 	return cutTo(quotedValue.ReplaceAllString(text, "a value"), 4*shownBytes) // anchors and tags it repeats can be of any length
 }
 
