@@ -120,6 +120,7 @@ func run(f flags) error {
 		wg.Go(func() { serve(serving, listener, handler(agent.Handler(), numbers, f.profiling)) })
 	}
 	wg.Go(func() { out.show(serving, agent) })
+	defer out.ended()
 	if err := rotateLogs(serving, f, rt, out.log, &wg); err != nil {
 		return err
 	}

@@ -133,9 +133,9 @@ func (o *objectFolder) say(name string, err error) {
 	}
 	f.problem = text
 	if err != nil {
-		o.log.Warn("objects not used", zap.String("file", filepath.Join(o.path, name)), zap.Error(err))
+		o.log.Warn(objectsNotUsed, zap.String("file", filepath.Join(o.path, name)), zap.Error(err))
 	} else {
-		o.log.Info("problem with objects is over", zap.String("file", filepath.Join(o.path, name)))
+		o.log.Info(objectsProblemOver, zap.String("file", filepath.Join(o.path, name)))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,11 +25,11 @@ type output struct {
 	live     bool
 	file     *os.File  // the log's, on a terminal
 	problems *problems // on a terminal
-	header   string
+	header   []string
 
 	mu struct {
 		sync.Mutex
-		drawn  int // lines on the screen that the next frame replaces
+		last   frame
 		notice string
 	}
 }
@@ -52,8 +51,8 @@ func newOutput(f flags) (*output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	problems := &problems{}
-	core := zapcore.NewTee(zapcore.NewCore(encoder, zapcore.Lock(file), level), zapcore.NewCore(problemEncoder(), problems, zapcore.WarnLevel))
+	problems := &problems{manifests: f.manifests}
+	core := zapcore.NewTee(zapcore.NewCore(encoder, zapcore.Lock(file), level), problems)
 	return &output{log: zap.New(core), live: true, file: file, problems: problems}, nil
 }
 
@@ -69,7 +68,7 @@ func (o *output) started(f flags) {
 	if f.port != 0 {
 		where = fmt.Sprintf("http://%s:%d/pods", f.address, f.port)
 	}
-	o.header = fmt.Sprintf("keelson on node %s · pods from %s · %s · logs in %s", f.node, f.origins(), where, f.logs)
+	o.header = []string{"keelson on node " + f.node, "pods from " + f.origins(), where, "logs in " + f.logs}
 	o.log.Info("node agent started", zap.String("node", f.node), zap.String("manifests", f.origins()),
 		zap.String("pods", where), zap.String("logs", f.logs))
 }
@@ -82,6 +81,13 @@ func (o *output) stopping(f flags) {
 	}
 	o.mu.Lock()
 	o.mu.notice = notice
+	o.mu.Unlock()
+}
+
+// ended takes back what stopping has said: there is nobody left to press Ctrl-C for.
+func (o *output) ended() {
+	o.mu.Lock()
+	o.mu.notice = ""
 	o.mu.Unlock()
 }
 
@@ -111,66 +117,15 @@ func (o *output) draw(agent *nodeagent.Agent) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	lines := append([]string{cut(o.header, width), ""}, table(agent.Pods(), time.Now(), width)...)
-	if last := o.problems.last(); len(last) > 0 {
-		lines = append(lines, "")
-		for _, p := range last {
-			lines = append(lines, cut(p, width))
-		}
+	next := frame{width: width, height: height}
+	next.lines = append(append(wrap(o.header, width), ""), table(agent.Pods(), time.Now(), width)...)
+	if last := o.problems.lines(); len(last) > 0 {
+		next.add("", "Problems, the latest last; more about them in "+o.file.Name())
+		next.add(last...)
 	}
 	if o.mu.notice != "" {
-		lines = append(lines, "", cut(o.mu.notice, width))
+		next.add("", o.mu.notice)
 	}
-	if len(lines) >= height { // what scrolled away cannot be drawn over
-		lines = append(lines[:max(height-2, 1)], "…")
-	}
-	var b strings.Builder
-	if o.mu.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", o.mu.drawn)
-	}
-	for _, l := range lines {
-		b.WriteString(l)
-		b.WriteString("\r\n")
-	}
-	o.mu.drawn = len(lines)
-	os.Stdout.WriteString(b.String())
-}
-
-// problems keeps the last warnings for the screen.
-type problems struct {
-	mu struct {
-		sync.Mutex
-		lines []string
-	}
-}
-
-const problemsShown = 5
-
-// problemEncoder writes a warning as one short line.
-func problemEncoder() zapcore.Encoder {
-	return zapcore.NewConsoleEncoder(zapcore.EncoderConfig{
-		TimeKey: "ts", MessageKey: "msg", ConsoleSeparator: "  ",
-		EncodeTime:     zapcore.TimeEncoderOfLayout(time.TimeOnly),
-		EncodeDuration: zapcore.StringDurationEncoder,
-	})
-}
-
-// Write takes one encoded warning.
-func (p *problems) Write(line []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.mu.lines = append(p.mu.lines, oneLine(string(line)))
-	if extra := len(p.mu.lines) - problemsShown; extra > 0 {
-		p.mu.lines = p.mu.lines[extra:]
-	}
-	return len(line), nil
-}
-
-// Sync does nothing; there is nothing behind the screen.
-func (p *problems) Sync() error { return nil }
-
-func (p *problems) last() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append([]string(nil), p.mu.lines...)
+	os.Stdout.WriteString(next.after(o.mu.last))
+	o.mu.last = next
 }

@@ -64,7 +64,7 @@ func (o *once) attend(out *output) {
 	}
 	out.live = false
 	out.log = out.log.WithOptions(zap.Hooks(func(e zapcore.Entry) error {
-		if e.Message == "manifest not used" || e.Message == "pod not accepted from its source" {
+		if e.Message == manifestNotUsed || e.Message == "pod not accepted from its source" {
 			o.refused.Add(1)
 		}
 		return nil

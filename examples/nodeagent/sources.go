@@ -27,13 +27,13 @@ func newFolder(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.S
 		Hinter:  fsnotify.Hinter{},
 		Problem: func(path string, err error) {
 			if err == nil {
-				log.Info("manifest problem is over", zap.String("file", path))
+				log.Info(manifestProblemOver, zap.String("file", path))
 				return
 			}
 			if named, ok := errors.AsType[*file.FileError](err); ok {
 				err = named.Err // the path is in a field of its own
 			}
-			log.Warn("manifest not used", zap.String("file", path), zap.Error(err))
+			log.Warn(manifestNotUsed, zap.String("file", path), zap.Error(err))
 		},
 		Logger: log,
 	})

@@ -4,8 +4,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
@@ -48,7 +50,9 @@ func row(pod *v1.Pod, now time.Time) []string {
 		}
 	}
 	for i := range pod.Status.InitContainerStatuses {
-		restarts += pod.Status.InitContainerStatuses[i].RestartCount
+		if !initialized(pod) || isSidecar(pod, pod.Status.InitContainerStatuses[i].Name) {
+			restarts += pod.Status.InitContainerStatuses[i].RestartCount
+		}
 	}
 	age := "-"
 	if pod.Status.StartTime != nil {
@@ -63,6 +67,20 @@ func row(pod *v1.Pod, now time.Time) []string {
 	}
 }
 
+// initialized tells whether the pod's init containers have done their work: how
+// often they ran is of no interest any more.
+func initialized(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodInitialized && c.Status == v1.ConditionTrue
+	})
+}
+
+func isSidecar(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+	})
+}
+
 // message is the one thing worth saying about a pod: why it failed or waits,
 // else how a container last ended.
 func message(pod *v1.Pod) string {
@@ -73,7 +91,7 @@ func message(pod *v1.Pod) string {
 	all := append(append([]v1.ContainerStatus(nil), s.InitContainerStatuses...), s.ContainerStatuses...)
 	for i := range all {
 		if w := all[i].State.Waiting; w != nil && w.Message != "" {
-			return oneLine(all[i].Name + ": " + join(w.Reason, w.Message))
+			return oneLine(all[i].Name + ": " + join(w.Reason, brief(w.Message)))
 		}
 	}
 	if s.Phase == v1.PodSucceeded {
@@ -89,6 +107,17 @@ func message(pod *v1.Pod) string {
 	return ""
 }
 
+// brief leaves out of a back-off's message what the line says already, so that the
+// time of the next try is in sight.
+func brief(message string) string {
+	before, rest, isBackOff := strings.Cut(message, " restarting failed container=")
+	_, after, hasTime := strings.Cut(rest, ", next try at ")
+	if !isBackOff || !hasTime {
+		return message
+	}
+	return before + ", next try at " + after
+}
+
 func join(reason, message string) string {
 	switch {
 	case reason == "":
@@ -102,7 +131,7 @@ func join(reason, message string) string {
 // oneLine keeps a message from moving the cursor: what is not printable becomes
 // a space.
 func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == ' ' }), " ")
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\ufffd"), func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }), " ")
 }
 
 func cut(s string, width int) string {

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A line says what it is about and why before a narrow screen ends; it goes when
+// the problem is over.
+func TestProblemsOnTheScreen(t *testing.T) {
+	p := &problems{manifests: "/home/somebody/manifests"}
+	log := zap.New(p)
+	shown := func() (lines []string) {
+		for _, l := range p.lines() {
+			_, line, ok := strings.Cut(l, " ")
+			require.True(t, ok, "the time comes first: %s", l)
+			lines = append(lines, line)
+		}
+		return lines
+	}
+	file := func(name string) zap.Field { return zap.String("file", "/home/somebody/manifests"+name) }
+	log.Info("node agent started", zap.String("node", "n"))
+	log.Warn(manifestNotUsed, file("/a.yaml"), zap.Error(errors.New("manifest is empty")))
+	log.Warn(manifestNotUsed, file("/b\x1b[31m\u009b31m\xff.yaml"), zap.Error(errors.New("not a Pod")))
+	log.Warn("pod rejected", zap.String("pod", "default/web"), zap.String("reason", "Taint"), zap.String("message", "no\nway"))
+	log.Error("cannot do it", zap.String("podUID", "u"), zap.Duration("after", time.Second), zap.Error(nil))
+	log.Warn("pod sync failed", zap.String("podUID", "u"), zap.String("state", "sync"), zap.Error(errors.New("no image")), zap.String("pod", "default/web"))
+	require.Equal(t, []string{
+		"manifest not used: a.yaml: manifest is empty",
+		"manifest not used: b [31m 31m\ufffd.yaml: not a Pod",
+		"pod rejected: default/web: Taint: no way",
+		"cannot do it: u: after=1s",
+		"pod sync failed: default/web: no image",
+	}, shown())
+
+	log.Warn(manifestNotUsed, file("/a.yaml"), zap.Error(errors.New("not a Pod")))
+	require.Len(t, shown(), 5, "one line for each file")
+	require.Equal(t, "manifest not used: a.yaml: not a Pod", shown()[4])
+	log.Info(objectsProblemOver, file("/a.yaml"))
+	require.Len(t, shown(), 5)
+	log.Info(manifestProblemOver, file("/a.yaml"))
+	require.NotContains(t, strings.Join(shown(), "\n"), "a.yaml")
+	require.Len(t, shown(), 4)
+
+	log.Warn(manifestNotUsed, file(""), zap.Error(errors.New("permission denied")))
+	require.Equal(t, "manifest not used: /home/somebody/manifests: permission denied", shown()[4])
+	for i := range 10 {
+		log.Warn(objectsNotUsed, zap.String("file", fmt.Sprintf("/objects/%d", i)))
+	}
+	require.Len(t, shown(), problemsShown)
+	require.Equal(t, "objects not used: /objects/9", shown()[4])
+}
+
+func TestFramesReplaceOneAnother(t *testing.T) {
+	first := frame{width: 20, height: 24}
+	first.add("short", "longer than the screen is wide")
+	text := first.after(frame{})
+	require.NotContains(t, text, "\x1b[2J", "what stands above is left alone")
+	require.Contains(t, text, "short\r\nlonger than the scr…\r\n")
+
+	second := frame{width: 20, height: 24}
+	second.add("one")
+	require.True(t, strings.HasPrefix(second.after(first), "\x1b[2A\r\x1b[J"), "over two lines")
+	for _, size := range []frame{{width: 10, height: 24}, {width: 20, height: 5}} {
+		size.add("one")
+		require.True(t, strings.HasPrefix(size.after(first), "\x1b[H\x1b[2J"), "a terminal that was resized is drawn anew")
+	}
+
+	small := frame{width: 20, height: 5}
+	small.add("1", "2", "3", "4", "5")
+	require.Contains(t, small.after(frame{}), "1\r\n2\r\n3\r\n…\r\n\x1b")
+	require.Len(t, small.lines, 4, "the cursor's line is one, too")
+
+	require.Equal(t, []string{"a · b", "c · d"}, wrap([]string{"a", "b", "c", "d"}, 5))
+	require.Equal(t, []string{"a · b · c · d"}, wrap([]string{"a", "b", "c", "d"}, 0))
+	require.Equal(t, []string{"a", "long…"}, wrap([]string{"a", "longer"}, 5))
+}
+
+func TestRowsOfTheTable(t *testing.T) {
+	always := v1.ContainerRestartPolicyAlways
+	began := metav1.Unix(1000, 0)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}}
+	pod.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "side", RestartPolicy: &always}}
+	pod.Spec.Containers = []v1.Container{{Name: "main"}}
+	pod.Status.StartTime, pod.Status.Phase = &began, v1.PodPending
+	pod.Status.InitContainerStatuses = []v1.ContainerStatus{{Name: "init", RestartCount: 4}, {Name: "side", RestartCount: 2}}
+	pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main", RestartCount: 1, Ready: true}}
+	now := began.Add(90 * time.Second)
+	require.Equal(t, []string{"web", "Pending", "1/1", "7", "90s", ""}, row(pod, now))
+
+	pod.Status.Phase = v1.PodRunning
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodInitialized, Status: v1.ConditionTrue}}
+	require.Equal(t, "3", row(pod, now)[3], "init containers that are done do not count, as in kubectl")
+
+	pod.Status.ContainerStatuses[0].State.Waiting = &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
+		Message: "back-off 10s restarting failed container=main pod=web_default(uid), next try at 2026-11-21T11:39:20Z"}
+	require.Equal(t, "main: CrashLoopBackOff: back-off 10s, next try at 2026-11-21T11:39:20Z", row(pod, now)[5])
+	pod.Status.ContainerStatuses[0].State.Waiting.Message = "back-off 10s restarting failed container=main"
+	require.Equal(t, "main: CrashLoopBackOff: back-off 10s restarting failed container=main", row(pod, now)[5])
+
+	require.Equal(t, []string{"POD  PHASE    READY …", "web  Running  1/1   …"}, table([]*v1.Pod{pod}, now, 21))
+}
