@@ -27,7 +27,7 @@ type flags struct {
 	manifests string // file or folder, may be empty
 
 	manifestURL string
-	urlHeaders  map[string]string
+	urlHeaders  urlHeaders
 	urlPeriod   time.Duration
 	kubeconfig  string
 	register    bool              // with kubeconfig
@@ -77,7 +77,7 @@ func parseFlags(args []string) (flags, error) {
 	set.SortFlags = false
 	set.StringVar(&f.manifests, "pod-manifest-path", "", "folder or file with pod manifests; same as PATH")
 	set.StringVar(&f.manifestURL, "manifest-url", "", "URL of a pod manifest, or of a list of them")
-	set.StringToStringVar(&f.urlHeaders, "manifest-url-header", nil, "headers for --manifest-url, as key=value; a secret is better kept in a file that only you may read")
+	set.Var(&f.urlHeaders, "manifest-url-header", "headers for --manifest-url, as name:value,...; others on this machine see them in the list of processes")
 	set.DurationVar(&f.urlPeriod, "http-check-frequency", url.DefaultPeriod, "time between two looks at --manifest-url")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of an API server: pods bound to this node are run, statuses and mirror pods of static pods are written")
 	set.BoolVar(&f.register, "register-node", true, "with --kubeconfig: make this node's object there, and keep its status and lease")
@@ -105,7 +105,7 @@ func parseFlags(args []string) (flags, error) {
 	f.offer.flags(set)
 	f.once.flags(set)
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
-	set.Usage = func() { fmt.Fprint(os.Stderr, usage, set.FlagUsages()) }
+	set.Usage = func() { fmt.Print(usage, set.FlagUsages()) } // it was asked for
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return f, errHelp
@@ -141,6 +141,9 @@ func (f *flags) complete(args []string) error {
 	}
 	if f.manifestURL == "" && len(f.urlHeaders) > 0 {
 		return errors.New("--manifest-url-header without --manifest-url")
+	}
+	if _, err := f.urlHeaders.header(); err != nil {
+		return err
 	}
 	if f.endpoint != processEndpoint && !strings.HasPrefix(f.endpoint, "unix://") && !filepath.IsAbs(f.endpoint) {
 		return fmt.Errorf("--container-runtime-endpoint %q: want \"process\" or unix:///path/to/socket", f.endpoint)

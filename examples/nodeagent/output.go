@@ -5,8 +5,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -66,7 +68,7 @@ func (o *output) close() {
 func (o *output) started(f flags) {
 	where := "not served"
 	if f.port != 0 {
-		where = fmt.Sprintf("http://%s:%d/pods", f.address, f.port)
+		where = "http://" + net.JoinHostPort(f.address, strconv.Itoa(f.port)) + "/pods"
 	}
 	o.header = []string{"keelson on node " + f.node, "pods from " + f.origins(), where, "logs in " + f.logs}
 	o.log.Info("node agent started", zap.String("node", f.node), zap.String("manifests", f.origins()),

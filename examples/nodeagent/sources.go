@@ -4,7 +4,6 @@ package main
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 
 	"go.uber.org/zap"
@@ -40,9 +39,9 @@ func newFolder(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.S
 }
 
 func newURL(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Source, error) {
-	header := make(http.Header, len(f.urlHeaders))
-	for name, value := range f.urlHeaders {
-		header.Set(name, value)
+	header, err := f.urlHeaders.header()
+	if err != nil {
+		return nil, err
 	}
 	return url.New(url.Config{URL: f.manifestURL, Header: header, Decoder: decoder, Period: f.urlPeriod, Logger: log})
 }
