@@ -175,7 +175,7 @@ func (c *crew) look(ctx context.Context) {
 		}
 	}
 	for _, s := range actions.Start {
-		if s.Ref.Group == GroupRegular && c.free(s.Name) {
+		if s.Ref.Group == GroupRegular && c.free(s.Name) && !c.initRunsAgain() {
 			side.actions.Start = append(side.actions.Start, s)
 		}
 	}
@@ -204,6 +204,17 @@ func (c *crew) restarting() (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// initRunsAgain reports whether an init container is being stopped in order to run
+// again: that it has ended does not complete init.
+func (c *crew) initRunsAgain() bool {
+	for _, u := range c.busy {
+		if u.again && u.start.Ref.Group == GroupInit && !IsSidecar(u.start.Ref.Container(c.pass.pod)) {
+			return true
+		}
+	}
+	return false
 }
 
 // free reports whether a container may be worked on: nobody is at it, and it has

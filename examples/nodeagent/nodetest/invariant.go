@@ -24,6 +24,8 @@ import (
 //     told, or that has ended;
 //   - a start for a pod that was removed and has come back before what ran then had
 //     ended;
+//   - a start of a regular container while an init container of its pod, which has to
+//     complete first, still runs;
 //   - an exit that was never published although the container was started again, or
 //     published wrongly; two instances with one restart count; a count that goes
 //     back;
@@ -34,6 +36,7 @@ func Check(h History) error {
 	c := newChecker(h)
 	c.overlaps()
 	c.unwantedStarts()
+	c.order()
 	c.phases()
 	c.exits()
 	c.counts()
@@ -65,6 +68,7 @@ type instance struct {
 	pod, name, id   string
 	called          time.Duration // when its start was asked for; -1: by somebody else
 	started, exited time.Duration
+	entry, exit     int  // the journal's entries about its start and its end
 	running         bool // still, at the end of the history
 	detail          string
 	recordsLost     bool // by somebody else
@@ -99,24 +103,24 @@ type checker struct {
 
 func newChecker(h History) *checker {
 	c := &checker{h: h, byID: make(map[string]*instance), wanted: make(map[types.UID][]span)}
-	for _, e := range h.Calls {
+	for n, e := range h.Calls {
 		switch {
 		case e.Op == fake.OpStartContainer && e.Done:
-			i := &instance{uid: e.UID, pod: e.Namespace + "/" + e.Pod, name: e.Container, id: e.ID, called: e.At, started: e.DoneAt, exited: forever, running: true}
+			i := &instance{uid: e.UID, pod: e.Namespace + "/" + e.Pod, name: e.Container, id: e.ID, called: e.At, started: e.DoneAt, exited: forever, entry: n, exit: len(h.Calls), running: true}
 			c.byID[e.ID] = i
 			c.instances = append(c.instances, i)
 		case e.Op == fake.OpReplaced:
-			i := &instance{uid: e.UID, pod: e.Namespace + "/" + e.Pod, name: e.Container, id: e.ID, called: -1, started: e.At, exited: forever, running: true}
+			i := &instance{uid: e.UID, pod: e.Namespace + "/" + e.Pod, name: e.Container, id: e.ID, called: -1, started: e.At, exited: forever, entry: n, exit: len(h.Calls), running: true}
 			c.byID[e.ID] = i
 			c.instances = append(c.instances, i)
 		}
 	}
-	for _, e := range h.Calls {
+	for n, e := range h.Calls {
 		i := c.byID[e.ID]
 		switch {
 		case i == nil:
 		case e.Op == fake.OpExited:
-			i.exited, i.running, i.detail = e.At, false, e.Detail
+			i.exited, i.exit, i.running, i.detail = e.At, n, false, e.Detail
 		case e.Op == fake.OpLostRecords:
 			i.recordsLost = true
 		case e.Op == fake.OpLostTrack:
