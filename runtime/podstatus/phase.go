@@ -24,12 +24,17 @@ type tally struct {
 // phase sums up the containers. What has ended is not over while some instance of
 // the pod may still run that its containers' states do not show (if the runtime has
 // lost sight of it, how it ends is still to be learned), nor while all containers are
-// to be restarted in place.
+// to be restarted in place. A pod that was stopped for good, and that nobody here may
+// bring back, has failed if it had not ended by then. (The kubelet's status manager
+// says so to the API server, and the kubelet's own list of pods does not.)
 func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
 	n := g.tally(status)
 	summed := g.sumUp(n)
+	unseen := g.runsUnseen(status)
 	switch {
-	case !isTerminal(summed) || n.initOver > 0 || !g.triggered && !g.runsUnseen(status):
+	case g.Stage == StageTerminated && !isStatic(g.Pod) && !isTerminal(summed) && !unseen && n.running == 0:
+		return v1.PodFailed
+	case !isTerminal(summed) || n.initOver > 0 || !g.triggered && !unseen:
 		return summed
 	case g.initialized:
 		return v1.PodRunning

@@ -71,6 +71,11 @@ func TestPhase(t *testing.T) {
 
 		{"5a terminated, all succeeded", always, []string{"main a", "main b"}, []string{"sandbox s", "b exited 0", "a exited 0"}, nil, StageTerminated, succeeded},
 		{"5a terminated, one failed", always, []string{"main a", "main b"}, []string{"sandbox s", "b exited 0", "a exited 1"}, nil, StageTerminated, failed},
+		{"5a terminated, nothing ever ran", always, []string{"init i", "main a"}, nil, nil, StageTerminated, failed},
+		{"5a terminated before init was complete", always, []string{"init i", "main a"}, []string{"sandbox s", "i exited 137"}, nil, StageTerminated, failed},
+		{"5a terminated, one never ran", never, []string{"main a", "main b"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminated, failed},
+		{"5a something may still run", always, []string{"main a"}, []string{"sandbox s", "a unknown"}, nil, StageTerminated, pending},
+		{"5a a static pod that never ran", always, []string{"main a", "static"}, nil, nil, StageTerminated, pending},
 		{"5a not of a static pod", always, []string{"main a", "static"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminated, running},
 		{"5a terminating is not terminated", always, []string{"main a", "deleted"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminating, running},
 

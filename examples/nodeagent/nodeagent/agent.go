@@ -39,6 +39,7 @@ type Agent struct {
 	index        *mirror.Index // what should run, and how the API server shows it
 	statuses     *statuses     // what is
 	failures     *failures     // how pod calls failed last
+	declarations *declarations // what others have said of pods
 	volumes      *volumes      // what it mounts
 	volumeImages *volumeImages // and which images that is
 
@@ -96,6 +97,7 @@ func New(opts Options) (*Agent, error) {
 		pods:         newPods(),
 		statuses:     newStatuses(opts.Status),
 		failures:     newFailures(),
+		declarations: newDeclarations(),
 		volumeImages: newVolumeImages(),
 		leftovers:    newLeftovers(),
 		deadlines:    newDeadlines(),

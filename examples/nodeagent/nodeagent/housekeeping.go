@@ -62,6 +62,7 @@ func (a *Agent) reconcile() (works func(types.UID) bool) {
 	known := func(uid types.UID) bool { return works(uid) || wanted[uid] }
 	a.statuses.keep(known)
 	a.failures.keep(known)
+	a.declarations.keep(known)
 	a.syncer.renewals.keep(func(uid types.UID) bool { return known(uid) || !a.collector.isGone(uid) })
 	a.probes.CleanupPods(known)
 	_, staticOf := a.index.Translations()

@@ -146,10 +146,10 @@ func (a *Agent) change(pod *v1.Pod) {
 // heed ends a pod that somebody else has declared over: its phase on the API
 // server is never undone.
 func (a *Agent) heed(pod *v1.Pod) {
-	over := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
-	if !over || a.pods.isRejected(pod.UID) || a.workers.ShouldPodContainersBeTerminating(pod.UID) {
+	if !isOver(pod.Status.Phase) || a.pods.isRejected(pod.UID) || a.workers.ShouldPodContainersBeTerminating(pod.UID) {
 		return
 	}
+	a.declarations.note(pod)
 	a.syncer.wake(pod.UID)
 	a.update(podworkers.UpdateSync, pod)
 }

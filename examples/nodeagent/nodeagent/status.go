@@ -58,7 +58,7 @@ func (s *syncer) generate(pod *v1.Pod, observed *runtime.PodStatus, stage podsta
 	previous := s.agent.statuses.get(pod)
 	previous.StartTime = s.agent.startedAt(&previous, pod, observed)
 	input := podstatus.Input{
-		Pod:           pod,
+		Pod:           s.agent.declarations.uphold(pod),
 		Observed:      observed,
 		Previous:      &previous,
 		Now:           time.Now(),
