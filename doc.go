@@ -28,6 +28,7 @@
 //	runtime/podstatus      pure: a spec and what was observed, to the pod's status
 //	runtime/logs           container logs: read, follow, rotate
 //	runtime/pullsecrets    credentials for images from imagePullSecrets
+//	runtime/apiserver      the Services that containers get variables of
 //	runtime/process        backend: one OS process per container
 //	runtime/cri            backend: containerd or CRI-O over its socket
 //	runtime/fake           backend: in memory, scripted, with faults and a journal

@@ -26,6 +26,12 @@ type DefaultGeneratorOptions struct {
 	// Objects reads ConfigMaps and Secrets. Defaults to nil: a container that
 	// refers to one is then an error, unless the reference is optional.
 	Objects Objects
+	// Services returns the Services whose variables the containers of pod get, as
+	// ServiceEnv takes them: those of its namespace, and kubernetes in namespace
+	// default; others do no harm. It is called for every container, may be called
+	// concurrently and ends when ctx does. The result stays the callee's. An error
+	// means "cannot tell yet". Defaults to nil: no variables.
+	Services func(ctx context.Context, pod *v1.Pod) ([]*v1.Service, error)
 	// Allocatable is what the node can give to pods. A resourceFieldRef to a
 	// limit that is not set reads it. Defaults to nothing: such a reference is
 	// then an error.
@@ -47,8 +53,8 @@ type DefaultGeneratorOptions struct {
 
 // DefaultGenerator is the Generator of a node without a cluster, following the
 // 1.36 kubelet: environment, command and args, hostname, labels, annotations
-// and log paths. DNS, hosts files and service variables are not its job; a
-// caller who wants them wraps it and adds to the specs.
+// and log paths. DNS and hosts files are not its job; a caller who wants them
+// wraps it and adds to the specs.
 //
 // It also counts restarts from log files (RestartCounter) and removes those of
 // instances that nobody will ask for (LogRemover). It keeps nothing between calls
@@ -143,6 +149,10 @@ func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Con
 	if err != nil {
 		return ContainerSpec{}, err
 	}
+	services, err := g.services(ctx, pod)
+	if err != nil {
+		return ContainerSpec{}, err
+	}
 	sources := envSources{
 		pod:         pod,
 		container:   c,
@@ -150,6 +160,7 @@ func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Con
 		hostIPs:     g.opts.HostIPs,
 		allocatable: g.opts.Allocatable,
 		objects:     newObjectReader(g.opts.Objects, pod.Namespace),
+		services:    services,
 	}
 	env, err := sources.build(ctx)
 	if err != nil {
@@ -190,6 +201,18 @@ func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Con
 		Pod:         pod,
 		Container:   c,
 	}, nil
+}
+
+// services asks the caller for what the pod's containers know of Services.
+func (g *DefaultGenerator) services(ctx context.Context, pod *v1.Pod) ([]EnvVar, error) {
+	if g.opts.Services == nil {
+		return nil, nil
+	}
+	services, err := g.opts.Services(ctx, pod)
+	if err != nil {
+		return nil, fmt.Errorf("env: variables of Services: %w", err)
+	}
+	return ServiceEnv(pod, services), nil
 }
 
 // mounts asks the caller for the container's mounts.

@@ -25,6 +25,8 @@ type environment struct {
 	vars  []EnvVar
 	index map[string]int // of vars, by name
 	size  int            // bytes, as the kernel counts them
+
+	behind map[string]string // what is found behind vars, and not among them yet
 }
 
 // set gives a variable a value. A name that is there already keeps its place.
@@ -63,7 +65,8 @@ func (e *environment) lookup(name string) (string, bool) {
 	if i, ok := e.index[name]; ok {
 		return e.vars[i].Value, true
 	}
-	return "", false
+	value, ok := e.behind[name]
+	return value, ok
 }
 
 // expand is Expand against the variables set so far.
@@ -100,6 +103,7 @@ type envSources struct {
 	hostIPs     []string // of the node
 	allocatable v1.ResourceList
 	objects     *objectReader
+	services    []EnvVar // of Services, as ServiceEnv's
 }
 
 // build resolves the container's environment: envFrom in order, then env in
@@ -109,8 +113,13 @@ type envSources struct {
 // ConfigMap or Secret sorted); a later mention replaces the value in place. A
 // reference sees the variables built so far, so one to a later variable stays
 // as written. A variable whose optional source is missing is not touched.
+// Variables of Services are seen by all references, and come last, those that
+// are not there yet.
 func (s *envSources) build(ctx context.Context) (*environment, error) {
-	env := &environment{}
+	env := &environment{behind: make(map[string]string, len(s.services))}
+	for _, v := range s.services {
+		env.behind[v.Name] = v.Value
+	}
 	for i := range s.container.EnvFrom {
 		if err := s.addFrom(ctx, env, &s.container.EnvFrom[i]); err != nil {
 			return nil, fmt.Errorf("envFrom[%d]%w", i, err)
@@ -119,6 +128,14 @@ func (s *envSources) build(ctx context.Context) (*environment, error) {
 	for i := range s.container.Env {
 		if err := s.add(ctx, env, &s.container.Env[i]); err != nil {
 			return nil, fmt.Errorf("env[%d]%w", i, err)
+		}
+	}
+	for _, v := range s.services {
+		if _, ok := env.index[v.Name]; ok {
+			continue
+		}
+		if err := env.set(v.Name, v.Value); err != nil {
+			return nil, fmt.Errorf("env: variables of Services: %w", err)
 		}
 	}
 	return env, nil

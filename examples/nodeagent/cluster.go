@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/go-logr/logr"
 	"go.uber.org/zap"
@@ -19,6 +20,7 @@ import (
 
 	podsource "github.com/keelson-dev/keelson/podconfig/apiserver"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
+	runtimeapi "github.com/keelson-dev/keelson/runtime/apiserver"
 	statuses "github.com/keelson-dev/keelson/statusmanager/apiserver"
 	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
 )
@@ -58,7 +60,14 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	if m.cluster.Tokens, err = volumes.NewTokens(volumes.TokensOptions{Client: core}); err != nil {
 		return nil, err
 	}
-	m.objects, m.run = known, known.Run
+	linked, err := runtimeapi.NewServices(runtimeapi.ServicesOptions{
+		Client: core.Services(""), File: filepath.Join(f.root, "desired", "services.json"), Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.cluster.Services = linked.For
+	m.objects, m.run = known, together(known.Run, linked.Run)
 	if len(f.csiSockets) > 0 {
 		if err := m.joinStorage(f, config, core, node, log); err != nil {
 			return nil, err

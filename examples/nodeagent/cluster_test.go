@@ -5,8 +5,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -165,6 +167,34 @@ func TestObjectsOfAnAPIServer(t *testing.T) {
 	require.NoError(t, err)
 	c.eventually("it sees the change", says("grey hunter2 eyJ\n"))
 	require.NotContains(t, c.log.String(), "hunter2")
+}
+
+// Containers have the variables of Services, with the rights of a node, and also when
+// their node has started without the API server.
+func TestServicesOfAnAPIServer(t *testing.T) {
+	c := newClustered(t, backends["process"])
+	made, err := c.core.Services(v1.NamespaceDefault).Create(t.Context(), &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "my-db"}, Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 5432}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	var api *v1.Service
+	c.eventually("the API server has a Service of its own", func() bool {
+		api, err = c.core.Services(v1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{})
+		return err == nil
+	})
+	c.start(c.flags...)
+	out := c.dir + "/out"
+	c.bind("web", "echo $$$$ $MY_DB_PORT $KUBERNETES_SERVICE_HOST >> "+out+"; "+forever)
+	says := func(n int) func() bool {
+		want := fmt.Sprintf(" tcp://%s:5432 %s\n", made.Spec.ClusterIP, api.Spec.ClusterIP)
+		return func() bool { text, _ := os.ReadFile(out); return strings.Count(string(text), want) == n }
+	}
+	c.eventually("it has them", says(1))
+	time.Sleep(1500 * time.Millisecond) // the checkpoint is written, and the Services
+	require.NoError(t, c.server.Kill())
+	c.interrupt()
+	c.start(c.flags...)
+	c.eventually("it has them without the API server", says(2))
 }
 
 func TestTheAPIServerIsAway(t *testing.T) {

@@ -132,6 +132,7 @@ func (a *Agent) wire() error {
 		Volumes:     a.volumes.mounts,
 		Groups:      a.volumes.GetExtraSupplementalGroupsForPod,
 		Objects:     a.opts.Objects,
+		Services:    a.opts.Cluster.Services,
 	})
 	if err != nil {
 		return err

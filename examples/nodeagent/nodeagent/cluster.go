@@ -43,6 +43,9 @@ type Cluster struct {
 	// Agent.NodeChanged when the node has changed. Defaults to none: volumes are
 	// taken to be attached.
 	Attachments Attachments
+	// Services returns the Services whose variables the containers of a pod get: see
+	// runtime.DefaultGeneratorOptions. Defaults to none.
+	Services func(ctx context.Context, pod *v1.Pod) ([]*v1.Service, error)
 	// Tokens makes tokens of service accounts. Defaults to none.
 	Tokens projected.TokenSource
 }

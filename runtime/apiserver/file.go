@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// settleTime is how long changes are gathered before they are written.
+	settleTime = time.Second
+	// maxFile bounds what is read of a file.
+	maxFile = 64 << 20
+)
+
+// remember reads the file that an earlier agent has written. One that is missing is no error, and one that cannot be used
+// is as if it were missing.
+func (s *Services) remember() {
+	list, err := readFile(s.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case err != nil:
+		s.log.Warn("the Services that were known are not used", zap.String("file", s.file), zap.Error(err))
+		return
+	}
+	for i := range list.Items {
+		put(s.mu.all, stripped(&list.Items[i]))
+	}
+	s.remembered = true
+}
+
+func readFile(path string) (*v1.ServiceList, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
+	}
+	list := &v1.ServiceList{}
+	if err := json.Unmarshal(data, list); err != nil {
+		return nil, fmt.Errorf("it is no list of Services: %w", err)
+	}
+	if list.Kind != "ServiceList" {
+		return nil, errors.New("it is no list of Services")
+	}
+	return list, nil
+}
+
+// keep writes the file whenever something has changed, until ctx ends.
+func (s *Services) keep(ctx context.Context) {
+	told := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+		}
+		select {
+		case <-ctx.Done(): // what is known now is not lost
+		case <-time.After(settleTime):
+		}
+		err := replaceFile(s.file, s.encode())
+		if err != nil && !told {
+			s.log.Warn("the Services are not known after a restart without an API server", zap.String("file", s.file), zap.Error(err))
+		}
+		told = err != nil
+	}
+}
+
+// poke says that there is something to be written.
+func (s *Services) poke() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// encode is what is known, as a list of Services in the order of their names.
+func (s *Services) encode() []byte {
+	list := v1.ServiceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceList"}}
+	s.mu.Lock()
+	for _, named := range s.mu.all {
+		for _, one := range named {
+			list.Items = append(list.Items, *one)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(list.Items, func(a, b v1.Service) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	data, _ := json.Marshal(list) // of strings and numbers
+	return append(data, '\n')
+}
+
+// replaceFile gives the file at path this content, or leaves it as it was. A file that has it is left alone.
+func replaceFile(path string, data []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err != nil {
+		_ = os.Remove(path + ".tmp")
+	}
+	return err
+}
