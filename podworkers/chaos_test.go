@@ -136,6 +136,9 @@ func (c *chaos) begin(uid types.UID, kind callKind, grace int64, version string)
 	if kind < s.stage || kind <= s.done {
 		blame("after %s was called and %s done", s.stage, s.done)
 	}
+	if kind == callTerminatedPod && s.stage > callNone && s.stage < callTerminatedPod && s.done < callTerminatingPod {
+		blame("after %s, and nothing has stopped it", s.stage)
+	}
 	if kind == callTerminatingPod || kind == callTerminatingOrphan {
 		if grace < 1 || s.grace != 0 && grace > s.grace {
 			blame("with grace period %d after %d", grace, s.grace)

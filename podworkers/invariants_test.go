@@ -25,6 +25,7 @@ func (s *script) check() {
 		}
 		o.known = true
 		s.checkFacts(uid, known)
+		s.checkCourse(uid, known)
 		s.checkPredicates(uid, known)
 		s.checkChannels(uid, known)
 		if running {
@@ -50,6 +51,14 @@ func (s *script) checkFacts(uid types.UID, i WorkerInfo) {
 	o.grace = i.GracePeriodSeconds
 	if i.TerminatingAt.IsZero() != (i.State == StateSync) || i.TerminatedAt.IsZero() != (i.State != StateTerminated) {
 		s.chaos.blame("%s: state %s, terminating at %s, terminated at %s", uid, i.State, i.TerminatingAt, i.TerminatedAt)
+	}
+}
+
+// checkCourse: rule 2, what the syncer was ever called for is cleaned up in the end.
+func (s *script) checkCourse(uid types.UID, i WorkerInfo) {
+	c := s.chaos.look(uid)
+	if i.Finished && c.stage != callNone && c.done != callTerminatedPod {
+		s.chaos.blame("%s: finished after %s", uid, c.stage)
 	}
 }
 
