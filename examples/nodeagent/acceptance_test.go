@@ -310,6 +310,8 @@ func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
 	for _, flag := range []string{"--pod-manifest-path", "--container-runtime-endpoint", "--root-dir", "--hostname-override", "--address", "--read-only-port", "--keep-pods", "-v, --v"} {
 		require.Contains(t, out, flag)
 	}
+	require.NotRegexp(t, `default (\[\])?\)`, out)
+	require.NotRegexp(t, `stringTo|\bstrings\b`, out, "the types of Go say nothing to who starts a program")
 
 	s.start()
 	out, err = run(s.manifests, "--root-dir", s.root, "--read-only-port", "0")

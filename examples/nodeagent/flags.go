@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/keelson-dev/keelson/imagegc"
@@ -71,18 +72,35 @@ kept in ROOT-DIR, so that a node that starts without them runs what it ran.
 Flags:
 `
 
+// help lists the flags, as wide as the terminal.
+func help(set *pflag.FlagSet) string {
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.DefValue == "[]" && strings.HasPrefix(f.Value.Type(), "stringTo") { // nothing, which needs no saying
+			f.DefValue = ""
+		}
+	})
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	switch {
+	case err != nil:
+		width = 0 // any
+	case width < 140:
+		width = min(width, 90) // so little beside the flags that what they do is said below them
+	}
+	return set.FlagUsagesWrapped(width)
+}
+
 func parseFlags(args []string) (flags, error) {
 	var f flags
 	set := pflag.NewFlagSet("nodeagent", pflag.ContinueOnError)
 	set.SortFlags = false
 	set.StringVar(&f.manifests, "pod-manifest-path", "", "folder or file with pod manifests; same as PATH")
 	set.StringVar(&f.manifestURL, "manifest-url", "", "URL of a pod manifest, or of a list of them")
-	set.Var(&f.urlHeaders, "manifest-url-header", "headers for --manifest-url, as name:value,...; others on this machine see them in the list of processes")
+	set.Var(&f.urlHeaders, "manifest-url-header", "headers for --manifest-url, as `name:value,...`; others on this machine see them in the list of processes")
 	set.DurationVar(&f.urlPeriod, "http-check-frequency", url.DefaultPeriod, "time between two looks at --manifest-url")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of an API server: pods bound to this node are run, statuses and mirror pods of static pods are written")
 	set.BoolVar(&f.register, "register-node", true, "with --kubeconfig: make this node's object there, and keep its status and lease")
 	set.StringVar(&f.objects, "objects-path", "", "folder with manifests of ConfigMaps and Secrets that pods may use; changes reach their volumes at once")
-	set.StringToStringVar(&f.csiSockets, "csi-sockets", nil, "sockets of the CSI drivers whose volumes pods may use, as driver=unix:///path,...")
+	set.StringToStringVar(&f.csiSockets, "csi-sockets", nil, "sockets of the CSI drivers whose volumes pods may use, as `driver=unix:///path,...`")
 	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "what runs the containers: \"process\" runs each as a plain process, unix:///path is the socket of a container runtime (CRI)")
 	set.StringVar(&f.root, "root-dir", "", "folder for volumes and records (default "+defaultRoot()+")")
 	set.StringVar(&f.logs, "pod-logs-dir", "", "folder for the containers' logs (default ROOT-DIR/logs)")
@@ -105,7 +123,7 @@ func parseFlags(args []string) (flags, error) {
 	f.offer.flags(set)
 	f.once.flags(set)
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
-	set.Usage = func() { fmt.Print(usage, set.FlagUsages()) } // it was asked for
+	set.Usage = func() { fmt.Print(usage, help(set)) } // it was asked for
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return f, errHelp

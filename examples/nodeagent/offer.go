@@ -38,12 +38,12 @@ type offer struct {
 const defaultMaxPods = 110
 
 func (o *offer) flags(set *pflag.FlagSet) {
-	set.StringToStringVar(&o.labels, "node-labels", nil, "labels of this node, as key=value,..., for node selectors and affinities of pods")
-	set.StringSliceVar(&o.taintTexts, "register-with-taints", nil, "taints of this node, as key=value:effect,...")
+	set.StringToStringVar(&o.labels, "node-labels", nil, "labels of this node, as `key=value,...`, for node selectors and affinities of pods")
+	set.StringSliceVar(&o.taintTexts, "register-with-taints", nil, "taints of this node, as `key=value:effect,...`")
 	set.IntVar(&o.maxPods, "max-pods", 0, fmt.Sprintf("how many pods may run at the same time; 0 = any number (default %d with --kubeconfig)", defaultMaxPods))
-	set.StringToStringVar(&o.systemReserved, "system-reserved", nil, "what pods may not ask for because the system needs it, as cpu=200m,memory=500Mi,ephemeral-storage=1Gi")
-	set.StringToStringVar(&o.kubeReserved, "kube-reserved", nil, "the same, because this agent and the container runtime need it")
-	set.StringSliceVar(&o.unsafeSysctls, "allowed-unsafe-sysctls", nil, "sysctls that pods may set besides the safe ones; * at the end stands for anything")
+	set.StringToStringVar(&o.systemReserved, "system-reserved", nil, "what pods may not ask for because the system needs it, as `resource=quantity,...`: cpu=200m,memory=500Mi,ephemeral-storage=1Gi")
+	set.StringToStringVar(&o.kubeReserved, "kube-reserved", nil, "the same, as `resource=quantity,...`, because this agent and the container runtime need it")
+	set.StringSliceVar(&o.unsafeSysctls, "allowed-unsafe-sysctls", nil, "sysctls that pods may set besides the safe ones, as `name,...`; * at the end stands for anything")
 }
 
 // complete reads the flags and, of what the machine has, what they leave to pods.
