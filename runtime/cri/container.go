@@ -236,13 +236,19 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) e
 		return fmt.Errorf("RemoveContainer: %w", err)
 	}
 	defer release()
-	err = again(ctx, func(ctx context.Context) error {
-		_, err := do(ctx, callTimeout, "RemoveContainer", r.cri.RemoveContainer, &api.RemoveContainerRequest{ContainerId: id.ID})
-		return err
-	}, r.containerExists(id.ID))
+	if err = r.remove(ctx, id.ID); err != nil {
+		err = r.removeWithTask(ctx, id.ID, err)
+	}
 	if gone(err) != nil {
 		return err
 	}
 	r.clearLost(id.ID)
 	return errors.Join(r.files.removeMessage(messageFile(st)), r.files.unmarkStopped(id.ID))
+}
+
+func (r *Runtime) remove(ctx context.Context, id string) error {
+	return again(ctx, func(ctx context.Context) error {
+		_, err := do(ctx, callTimeout, "RemoveContainer", r.cri.RemoveContainer, &api.RemoveContainerRequest{ContainerId: id})
+		return err
+	}, r.containerExists(id))
 }

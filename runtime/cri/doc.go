@@ -85,6 +85,10 @@
 //     containerd 2 puts there and the kubelet into the pod's status.
 //   - A stop, start or removal that fails because the runtime lost a connection on
 //     the way is judged by what is: see insist.go.
+//   - A container that containerd cannot remove, because it forgot the task of a
+//     start whose caller died, is removed all the same, through containerd's own
+//     API on the same socket: see leftover.go. The kubelet's stays, and its sandbox
+//     with it, until containerd is restarted.
 //   - Limits can be taken away from running containers (#128675).
 //   - Refused, and not silently dropped: block devices, resource claims, Windows,
 //     bindMountOptions, unknown RuntimeClasses, and what the runtime has not got of strict
@@ -115,4 +119,9 @@
 // started. The CRI's clock for stops is whole seconds; parts of one are kept by
 // ours. A list does not say whether an exited container ever ran: List asks
 // about each once, and does not wait for one that gives no answer.
+//
+// An agent that is killed while containerd makes a container's process may leave
+// one that waits for ever to become the container's program, and that neither the
+// CRI nor containerd knows (seen with 2.4, in one of seventy kills then). It does
+// nothing, but keeps its memory and its cgroup, which is below the CgroupParent.
 package cri

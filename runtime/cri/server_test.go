@@ -43,6 +43,7 @@ type server struct {
 	homes       map[string]string              // sandbox of a container
 	url         string                         // of every stream
 	stats       map[string]*api.ContainerStats // by container ID
+	tasks       map[string]string              // what containerd has left behind, by container ID
 	grpc        *grpc.Server
 }
 
@@ -56,6 +57,7 @@ func newServer(t testing.TB) *server {
 		sandboxes:   map[string]*api.PodSandboxStatus{},
 		containers:  map[string]*api.ContainerStatus{},
 		homes:       map[string]string{},
+		tasks:       map[string]string{},
 	}
 	s.listen(t)
 	t.Cleanup(s.close)
@@ -68,6 +70,7 @@ func (s *server) listen(t testing.TB) {
 	s.grpc = grpc.NewServer(grpc.UnaryInterceptor(s.intercept))
 	api.RegisterRuntimeServiceServer(s.grpc, s)
 	api.RegisterImageServiceServer(s.grpc, s)
+	s.grpc.RegisterService(&tasksDesc, s)
 	go func(g *grpc.Server) { _ = g.Serve(listener) }(s.grpc)
 }
 

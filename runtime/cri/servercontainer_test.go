@@ -80,6 +80,9 @@ func copyOf(c *api.ContainerStatus) *api.ContainerStatus {
 }
 
 func (s *server) RemoveContainer(_ context.Context, q *api.RemoveContainerRequest) (*api.RemoveContainerResponse, error) {
+	if _, ok := s.tasks[q.GetContainerId()]; ok {
+		return nil, taskInTheWay(q.GetContainerId())
+	}
 	delete(s.containers, q.GetContainerId())
 	return &api.RemoveContainerResponse{}, nil
 }
