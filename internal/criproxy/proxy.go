@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -158,6 +159,9 @@ func (p *Proxy) serve(_ any, down grpc.ServerStream) error {
 }
 
 func (p *Proxy) forward(ctx context.Context, name string, request *frame, down grpc.ServerStream) error {
+	if header, ok := metadata.FromIncomingContext(ctx); ok {
+		ctx = metadata.NewOutgoingContext(ctx, header) // grpc leaves out what is its own
+	}
 	up, err := p.upstream.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, name)
 	if err != nil {
 		return err
