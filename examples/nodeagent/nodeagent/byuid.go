@@ -4,6 +4,7 @@ package nodeagent
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +44,13 @@ func (b *byUID[V]) get(uid types.UID) V {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.values[uid]
+}
+
+// pods are those of which something is known.
+func (b *byUID[V]) pods() []types.UID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.mu.values))
 }
 
 // keep forgets every pod for which keep says no.

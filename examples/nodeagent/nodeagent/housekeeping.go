@@ -63,7 +63,9 @@ func (a *Agent) reconcile() (works func(types.UID) bool) {
 	a.statuses.keep(known)
 	a.failures.keep(known)
 	a.declarations.keep(known)
+	a.syncer.keep(known)
 	a.syncer.renewals.keep(func(uid types.UID) bool { return known(uid) || !a.collector.isGone(uid) })
+	a.collector.forget()
 	a.probes.CleanupPods(known)
 	_, staticOf := a.index.Translations()
 	a.status.RemoveOrphanedStatuses(func(uid types.UID) bool { return known(uid) || staticOf[uid] != "" })
@@ -141,8 +143,14 @@ const goneMemory = 5 * time.Minute
 func (c *collector) noteGone(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.mu.gone, func(_ types.UID, at time.Time) bool { return time.Since(at) > goneMemory })
 	c.mu.gone[uid] = time.Now()
+}
+
+// forget drops what is older than goneMemory.
+func (c *collector) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.mu.gone, func(_ types.UID, at time.Time) bool { return time.Since(at) > goneMemory })
 }
 
 // isGone reports whether the runtime was found to have nothing of the pod. The
@@ -174,17 +182,19 @@ func (c *collector) removeLogs(uid types.UID) error {
 }
 
 // sweep removes volume folders of pods that neither the configuration nor the
-// runtime knows: what a crash between two removals leaves.
-func (c *collector) sweep(ctx context.Context, known func(types.UID) bool) {
+// runtime knows: what a crash between two removals leaves. It returns whose they are.
+func (c *collector) sweep(ctx context.Context, known func(types.UID) bool) (left []types.UID) {
 	folders, err := os.ReadDir(filepath.Join(c.volumes.agent.opts.Root, "pods"))
 	if err != nil {
-		return // there is none, or the next pod that needs one will say why
+		return nil // there is none, or the next pod that needs one will say why
 	}
 	for _, f := range folders {
 		if uid := types.UID(f.Name()); !known(uid) {
 			c.collect(ctx, uid)
+			left = append(left, uid)
 		}
 	}
+	return left
 }
 
 // settled waits until no removal of this pod is under way. What was known of it is

@@ -83,8 +83,16 @@ func (a *Agent) clearUp(ctx context.Context, found listing) {
 			a.collector.collect(ctx, status.UID)
 		}
 	}
+	for _, uid := range a.syncer.renewals.pods() { // of some the runtime may have nothing any more
+		if _, wanted := a.pods.get(uid); !wanted && !works(uid) && !left[uid] {
+			left[uid] = true
+			a.collector.collect(ctx, uid)
+		}
+	}
+	for _, uid := range a.collector.sweep(ctx, func(uid types.UID) bool { return works(uid) || left[uid] }) {
+		left[uid] = true
+	}
 	a.collector.failures.keep(func(uid types.UID) bool { return left[uid] })
-	a.collector.sweep(ctx, func(uid types.UID) bool { return works(uid) || left[uid] })
 }
 
 // inspectOrphan reads a pod in full that only the runtime knows, beside the

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -68,6 +69,14 @@ func (s *syncer) wake(uid types.UID) {
 	case s.mu.changed[uid] <- struct{}{}:
 	default:
 	}
+}
+
+// keep forgets every pod for which known says no: a hint may come when a pod's last
+// call is over.
+func (s *syncer) keep(known func(types.UID) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.mu.hinted, func(uid types.UID, _ time.Time) bool { return !known(uid) })
 }
 
 // hintWindow is for how long after a pod was seen a hint may be about what was

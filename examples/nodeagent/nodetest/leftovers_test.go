@@ -12,6 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 )
 
@@ -34,5 +38,20 @@ func TestTheFolderOfAPodThatWasTakenOverGoesWithIt(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		node.Settle()
 		require.NoDirExists(t, folder)
+	})
+}
+
+// A folder that cannot be removed is said once, and not at each housekeeping.
+func TestAFolderThatStaysIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zap.WarnLevel)
+		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) { o.Logger = zap.New(core) }})
+		stays := filepath.Join(node.Root(), "pods", "uid-left", "volumes", "kubernetes.io~nfs", "v")
+		require.NoError(t, os.MkdirAll(stays, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(stays, "precious"), nil, 0o600))
+		time.Sleep(10 * time.Minute)
+		node.Settle()
+		require.FileExists(t, filepath.Join(stays, "precious"))
+		require.Len(t, log.FilterMessage("cannot clear up what a pod has left").All(), 1, "%v", log.All())
 	})
 }
