@@ -5,7 +5,9 @@
 package main
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,40 +30,56 @@ import (
 // metrics are what /metrics shows, under the kubelet's names and with its
 // labels, where the meaning is the same.
 type metrics struct {
-	registry *prometheus.Registry
-	rejected *prometheus.CounterVec
-	workers  *prometheus.HistogramVec
-	probes   *prometheus.CounterVec
-	statuses prometheus.Histogram
-	volumes  *prometheus.HistogramVec
-	images   *prometheus.CounterVec
+	registry  *prometheus.Registry
+	rejected  *prometheus.CounterVec
+	restarted *prometheus.CounterVec
+	orphans   prometheus.Counter
+	workers   *prometheus.HistogramVec
+	starts    prometheus.Histogram
+	probes    *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	statuses  prometheus.Histogram
+	volumes   *prometheus.HistogramVec
+	images    *prometheus.CounterVec
 
 	mu     sync.Mutex
-	probed map[types.UID]bool // pods that have series of their own
+	probed map[types.UID]types.NamespacedName // pods that have series of their own
 }
 
 func newMetrics(node string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
-		probed:   make(map[types.UID]bool),
+		probed:   make(map[types.UID]types.NamespacedName),
 		// Alpha in the kubelet (1.36), which counts each pod that comes once, too.
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_admission_rejections_total", Help: "Pods that were refused when they came, by reason.",
 		}, []string{"reason"}),
+		restarted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_restarted_pods_total", Help: "Pods that came back, under their UID, while they ended.",
+		}, []string{"static"}),
+		orphans: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "kubelet_orphaned_runtime_pods_total", Help: "Pods that the runtime has and that nobody wants.",
+		}),
 		workers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_pod_worker_duration_seconds", Help: "Duration of one call for a pod, by operation.", Buckets: prometheus.DefBuckets,
+			Name: "kubelet_pod_worker_duration_seconds", Help: "From an update of a pod until what it asked for was done, by create, update, sync and kill.", Buckets: prometheus.DefBuckets,
 		}, []string{"operation_type"}),
+		starts: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "kubelet_pod_worker_start_duration_seconds", Help: "From the arrival of a pod until it is worked on.", Buckets: prometheus.DefBuckets,
+		}),
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "prober_probe_total", Help: "Attempts of probes, by result.",
 		}, []string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "prober_probe_duration_seconds", Help: "Duration of probes that succeeded.", Buckets: prometheus.DefBuckets,
+		}, []string{"probe_type", "container", "pod", "namespace"}),
 		statuses: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "kubelet_pod_status_sync_duration_seconds", Help: "From the change of a pod's status until the API server has it.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+			Buckets: []float64{.01, .05, .1, .5, 1, 5, 10, 20, 30, 45, 60},
 		}),
 		volumes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "storage_operation_duration_seconds", Help: "Duration of one operation on a volume.",
-			Buckets: []float64{.001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120},
-		}, []string{"volume_plugin", "operation_name", "status"}),
+			Buckets: []float64{.001, .01, .1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}, // the kubelet's, and two below
+		}, []string{"volume_plugin", "operation_name", "status", "migrated"}),
 		images: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_image_garbage_collected_total", Help: "Images removed, by reason.",
 		}, []string{"reason"}),
@@ -70,7 +88,7 @@ func newMetrics(node string) *metrics {
 		Name: "kubelet_node_name", Help: "The node's name; always 1.", ConstLabels: prometheus.Labels{"node": node},
 	})
 	name.Set(1)
-	m.registry.MustRegister(m.rejected, m.workers, m.probes, m.statuses, m.volumes, m.images, name,
+	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.probes, m.durations, m.statuses, m.volumes, m.images, name,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -78,19 +96,11 @@ func newMetrics(node string) *metrics {
 // observer feeds the metrics.
 func (m *metrics) observer() nodeagent.Observer {
 	return nodeagent.Observer{
-		PodRejected: func(r nodeagent.Rejection) { m.rejected.WithLabelValues(rejectionLabel(r.Reason)).Inc() },
-		PodSynced: func(e podworkers.SyncEvent) {
-			m.workers.WithLabelValues(e.State.String()).Observe(e.Ended.Sub(e.Started).Seconds())
-		},
-		Probed: func(a prober.Attempt) {
-			pod, result := a.Target.Pod, map[prober.Verdict]string{
-				prober.VerdictSuccess: "successful", prober.VerdictWarning: "successful", prober.VerdictFailure: "failed", prober.VerdictNone: "unknown",
-			}[a.Verdict]
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.probed[pod.UID] = true
-			m.probes.WithLabelValues(a.Target.Type.String(), result, a.Target.Container.Name, pod.Name, pod.Namespace, string(pod.UID)).Inc()
-		},
+		PodRejected:  func(r nodeagent.Rejection) { m.rejected.WithLabelValues(rejectionLabel(r.Reason)).Inc() },
+		PodSynced:    m.synced,
+		PodRestarted: func(pod *v1.Pod) { m.restarted.WithLabelValues(staticLabel(podconfig.IsStatic(pod))).Inc() },
+		OrphanFound:  func(types.UID) { m.orphans.Inc() },
+		Probed:       m.attempted,
 		StatusRequested: func(e statusmanager.RequestEvent) {
 			if e.Err == nil && e.Request == statusmanager.RequestPatch {
 				m.statuses.Observe(e.Latency.Seconds())
@@ -102,9 +112,39 @@ func (m *metrics) observer() nodeagent.Observer {
 				status = "fail-unknown"
 			}
 			plugin, _, _ := volumemanager.SplitUniqueVolumeName(e.Volume)
-			m.volumes.WithLabelValues(plugin, e.Kind.String(), status).Observe(e.Ended.Sub(e.Started).Seconds())
+			m.volumes.WithLabelValues(plugin, e.Kind.String(), status, "false").Observe(e.Ended.Sub(e.Started).Seconds())
 		},
 		ImageRemoved: func(r imagegc.Removed) { m.images.WithLabelValues(string(r.Reason)).Inc() },
+	}
+}
+
+// synced counts a call for a pod. As in the kubelet it has taken the time since it was
+// asked for; one that nobody asked for has begun by itself.
+func (m *metrics) synced(e podworkers.SyncEvent) {
+	asked := e.Started
+	if !e.Received.IsZero() {
+		asked = e.Received
+	}
+	m.workers.WithLabelValues(e.Type.String()).Observe(e.Ended.Sub(asked).Seconds())
+	if e.Type == podworkers.UpdateCreate && e.State == podworkers.StateSync && !e.Received.IsZero() {
+		m.starts.Observe(e.Started.Sub(e.Received).Seconds())
+	}
+	if e.State == podworkers.StateTerminated && e.Err == nil { // not only when somebody scrapes
+		m.forget(func(uid types.UID) bool { return uid == e.UID })
+	}
+}
+
+func (m *metrics) attempted(a prober.Attempt) {
+	pod, kind, container := a.Target.Pod, a.Target.Type.String(), a.Target.Container.Name
+	result := map[prober.Verdict]string{
+		prober.VerdictSuccess: "successful", prober.VerdictWarning: "successful", prober.VerdictFailure: "failed", prober.VerdictNone: "unknown",
+	}[a.Verdict]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probed[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	m.probes.WithLabelValues(kind, result, container, pod.Name, pod.Namespace, string(pod.UID)).Inc()
+	if result == "successful" {
+		m.durations.WithLabelValues(kind, container, pod.Name, pod.Namespace).Observe(a.Duration().Seconds())
 	}
 }
 
@@ -125,82 +165,20 @@ func rejectionLabel(reason string) string {
 	return "Other"
 }
 
-// podMetrics are counted when they are asked for. Those of which nothing is known any
-// more take their probes along.
-type podMetrics struct {
-	m       *metrics
-	agent   *nodeagent.Agent
-	desired *prometheus.Desc
-	running *prometheus.Desc
-	states  *prometheus.Desc
-}
-
-// watch has the agent's pods counted at each scrape.
-func (m *metrics) watch(agent *nodeagent.Agent) {
-	m.registry.MustRegister(&podMetrics{
-		m: m, agent: agent,
-		desired: prometheus.NewDesc("kubelet_desired_pods", "Pods that this node is to run.", []string{"static"}, nil),
-		running: prometheus.NewDesc("kubelet_running_pods", "Pods with a running container.", nil, nil),
-		states:  prometheus.NewDesc("kubelet_running_containers", "Containers, by state.", []string{"container_state"}, nil),
-	})
-}
-
-// Describe implements prometheus.Collector.
-func (p *podMetrics) Describe(to chan<- *prometheus.Desc) {
-	to <- p.desired
-	to <- p.running
-	to <- p.states
-}
-
-// Collect implements prometheus.Collector. A registry makes one call at a time.
-func (p *podMetrics) Collect(to chan<- prometheus.Metric) {
-	desired, states, running, now := map[bool]int{}, map[string]int{}, 0, make(map[types.UID]bool)
-	for _, pod := range p.agent.Pods() {
-		now[pod.UID] = true
-		desired[podconfig.IsStatic(pod)]++
-		before := states["running"]
-		for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
-			for i := range list {
-				states[state(&list[i])]++
-			}
-		}
-		if states["running"] > before {
-			running++
-		}
-	}
-	p.m.forget(now)
-	gauge := func(d *prometheus.Desc, n int, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
-	}
-	gauge(p.desired, desired[true], "true")
-	gauge(p.desired, desired[false], "false")
-	gauge(p.running, running)
-	for _, name := range []string{"created", "running", "exited"} {
-		gauge(p.states, states[name], name)
-	}
-}
-
-// forget drops the series of pods that are gone, also of those that came and went
-// between two scrapes.
-func (m *metrics) forget(now map[types.UID]bool) {
+// forget drops the series of pods that are gone. Those without a UID may be another
+// pod's, too.
+func (m *metrics) forget(gone func(types.UID) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for uid := range m.probed {
-		if !now[uid] {
-			m.probes.DeletePartialMatch(prometheus.Labels{"pod_uid": string(uid)})
-			delete(m.probed, uid)
+	for uid, name := range m.probed {
+		if !gone(uid) {
+			continue
 		}
-	}
-}
-
-func state(c *v1.ContainerStatus) string {
-	switch {
-	case c.State.Running != nil:
-		return "running"
-	case c.State.Terminated != nil:
-		return "exited"
-	default:
-		return "created"
+		delete(m.probed, uid)
+		m.probes.DeletePartialMatch(prometheus.Labels{"pod_uid": string(uid)})
+		if !slices.Contains(slices.Collect(maps.Values(m.probed)), name) {
+			m.durations.DeletePartialMatch(prometheus.Labels{"pod": name.Name, "namespace": name.Namespace})
+		}
 	}
 }
 

@@ -5,17 +5,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/prober"
 )
 
@@ -39,7 +43,10 @@ func TestMetrics(t *testing.T) {
 	s.waitPhase("web-n", v1.PodRunning)
 	for _, want := range []string{
 		`kubelet_node_name{node="n"} 1`, `kubelet_desired_pods{static="true"} 2`, `kubelet_admission_rejections_total{reason="Other"} 1`, "kubelet_running_pods 1",
-		`kubelet_running_containers{container_state="running"} 1`, `kubelet_pod_worker_duration_seconds_count{operation_type="sync"}`,
+		`kubelet_active_pods{static="true"} 1`, `kubelet_desired_pods{static=""} 0`, "kubelet_mirror_pods 0", "kubelet_pod_worker_start_duration_seconds_count 1",
+		`kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1`, `kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 0`,
+		`prober_probe_duration_seconds_count{container="main",namespace="default",pod="web-n",probe_type="Readiness"}`,
+		`kubelet_running_containers{container_state="running"} 1`, `kubelet_pod_worker_duration_seconds_count{operation_type="create"} 1`,
 		`prober_probe_total{container="main",namespace="default",pod="web-n",pod_uid=`, "process_resident_memory_bytes",
 	} {
 		s.eventually(want, func() bool {
@@ -52,7 +59,7 @@ func TestMetrics(t *testing.T) {
 	s.remove("web.yaml")
 	s.eventually("the pod takes its series along", func() bool {
 		_, text := s.get("/metrics")
-		return strings.Contains(text, "kubelet_running_pods 0") && !strings.Contains(text, "prober_probe_total{")
+		return strings.Contains(text, "kubelet_running_pods 0") && !strings.Contains(text, "prober_probe")
 	})
 	s.interrupt()
 	s.start("--profiling")
@@ -82,24 +89,64 @@ func TestRejectionsAreCountedByReason(t *testing.T) {
 	}, counts)
 }
 
-// A pod that came and went between two scrapes leaves no series behind.
+// A pod that came and went leaves no series behind: neither with nor without somebody
+// who scrapes.
 func TestSeriesOfShortLivedPodsAreDropped(t *testing.T) {
 	m := newMetrics("n")
-	pod := &v1.Pod{}
-	pod.UID = "short"
-	m.observer().Probed(prober.Attempt{Target: prober.Target{Pod: pod, Container: &v1.Container{Name: "c"}, Type: prober.Liveness}})
-	count := func() int {
+	attempt := func(uid types.UID) {
+		pod := &v1.Pod{}
+		pod.Name, pod.UID = "web", uid
+		m.observer().Probed(prober.Attempt{Target: prober.Target{Pod: pod, Container: &v1.Container{Name: "c"}, Type: prober.Liveness}, Verdict: prober.VerdictSuccess})
+	}
+	count := func() (probes, durations int) {
 		families, err := m.registry.Gather()
 		require.NoError(t, err)
 		for _, f := range families {
-			if f.GetName() == "prober_probe_total" {
-				return len(f.GetMetric())
+			switch f.GetName() {
+			case "prober_probe_total":
+				probes = len(f.GetMetric())
+			case "prober_probe_duration_seconds":
+				durations = len(f.GetMetric())
 			}
 		}
-		return 0
+		return probes, durations
 	}
-	m.forget(map[types.UID]bool{"short": true})
-	require.Equal(t, 1, count())
-	m.forget(nil)
-	require.Zero(t, count())
+	expect := func(wantProbes, wantDurations int) {
+		t.Helper()
+		probes, durations := count()
+		require.Equal(t, []int{wantProbes, wantDurations}, []int{probes, durations})
+	}
+	attempt("first")
+	m.forget(func(uid types.UID) bool { return uid != "first" })
+	expect(1, 1)
+	attempt("second")
+	expect(2, 1)
+	m.forget(func(uid types.UID) bool { return uid == "first" })
+	expect(1, 1) // the one that they share is the second's now
+	ended := podworkers.SyncEvent{UID: "second", State: podworkers.StateTerminated, Err: errors.New("not yet")}
+	m.observer().PodSynced(ended)
+	expect(1, 1)
+	ended.Err = nil
+	m.observer().PodSynced(ended)
+	expect(0, 0)
+}
+
+// Names, types, labels and buckets are those that dashboards for the kubelet ask for.
+func TestPodWorkerMetricsAreTheKubelets(t *testing.T) {
+	m := newMetrics("n")
+	began := time.Now()
+	m.observer().PodSynced(podworkers.SyncEvent{Type: podworkers.UpdateCreate, State: podworkers.StateSync,
+		Received: began, Started: began.Add(2 * time.Second), Ended: began.Add(5 * time.Second)})
+	m.observer().PodSynced(podworkers.SyncEvent{Type: podworkers.UpdateKill, State: podworkers.StateTerminating,
+		Started: began, Ended: began.Add(time.Second)}) // a retry: nobody asked for it
+	m.observer().PodRestarted(&v1.Pod{})
+	m.observer().OrphanFound("a")
+	answer := httptest.NewRecorder()
+	m.ServeHTTP(answer, nil)
+	for _, want := range []string{
+		`kubelet_pod_worker_duration_seconds_sum{operation_type="create"} 5`, `kubelet_pod_worker_duration_seconds_sum{operation_type="kill"} 1`,
+		`kubelet_pod_worker_start_duration_seconds_sum 2`, `kubelet_restarted_pods_total{static=""} 1`, `kubelet_orphaned_runtime_pods_total 1`,
+	} {
+		require.Contains(t, answer.Body.String(), want+"\n")
+	}
 }

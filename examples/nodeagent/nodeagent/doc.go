@@ -41,7 +41,7 @@
 //	runonce.go       the other way to run it: once
 //	shutdown.go      how the agent ends; shutdowngrace.go in which order, and when
 //	server.go        /healthz and /pods; alive.go for watchdogs
-//	observer.go      what others may count
+//	observer.go      what others may count; census.go how many pods there are
 //
 // # Goroutines
 //

@@ -51,6 +51,9 @@ func (a *Agent) reconcile() (works func(types.UID) bool) {
 	working := a.workers.SyncKnownPods(admitted)
 	for _, pod := range admitted {
 		if _, ok := working[pod.UID]; !ok {
+			if told := a.opts.Observer.PodRestarted; told != nil {
+				told(pod)
+			}
 			a.update(podworkers.UpdateCreate, pod)
 			working[pod.UID] = podworkers.WorkerInfo{}
 		}

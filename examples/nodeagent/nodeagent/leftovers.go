@@ -123,6 +123,9 @@ func (a *Agent) stopOrphan(status *runtime.PodStatus) {
 		pod, container := runtime.RestorePod(status, c)
 		grace = max(grace, runtime.GracePeriod(pod, container, runtime.KillPodTerminating))
 	}
+	if _, known := a.workers.Info(status.UID); !known && a.opts.Observer.OrphanFound != nil {
+		a.opts.Observer.OrphanFound(status.UID)
+	}
 	seconds := int64(grace.Seconds())
 	err := a.workers.UpdatePod(podworkers.Update{
 		Type:   podworkers.UpdateKill,

@@ -4,6 +4,7 @@ package nodeagent
 
 import (
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/podworkers"
@@ -15,8 +16,13 @@ import (
 // Observer is told what the parts did, for metrics. Every func may be nil, is
 // called concurrently, and must not block.
 type Observer struct {
-	PodRejected     func(Rejection)
-	PodSynced       func(podworkers.SyncEvent)
+	PodRejected func(Rejection)
+	PodSynced   func(podworkers.SyncEvent)
+	// PodRestarted: the pod came back, under its UID, while it ended; now it begins
+	// anew.
+	PodRestarted func(*v1.Pod)
+	// OrphanFound: the runtime has a pod that no source wants, and that was unknown.
+	OrphanFound     func(types.UID)
 	Probed          func(prober.Attempt)
 	StatusRequested func(statusmanager.RequestEvent)
 	VolumeOperated  func(volumemanager.OperationEnd)
