@@ -40,6 +40,9 @@ func (g *gate) rule(pod *v1.Pod) ruling {
 	}
 	own := admission.DemandOf(pod)
 	failures := slices.Concat(admission.CheckSystem(&g.node, pod), admission.Check(&g.node, g.beside(pod, g.active()), own))
+	if g.agent.opts.Admit != nil {
+		failures = append(failures, g.agent.opts.Admit(pod)...)
+	}
 	switch {
 	case !g.known && (len(failures) > 0 || own.Asks()): // it may be what another has
 		return ruling{held: "what ran before is not known yet"}

@@ -125,7 +125,7 @@ func (a *Agent) wire() error {
 	if a.volumes, err = a.newVolumes(); err != nil {
 		return err
 	}
-	generator, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{
+	own, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{
 		LogRoot:     a.opts.LogDir,
 		HostIPs:     a.opts.HostIPs,
 		Allocatable: a.opts.Allocatable,
@@ -137,14 +137,21 @@ func (a *Agent) wire() error {
 	if err != nil {
 		return err
 	}
-	keyring, err := a.newKeyring()
-	if err != nil {
-		return err
+	var generator runtime.Generator = own
+	if a.opts.Generator != nil {
+		generator = a.opts.Generator(own)
+	}
+	keyring := a.opts.Keyring
+	if keyring == nil {
+		if keyring, err = a.newKeyring(); err != nil {
+			return err
+		}
 	}
 	if a.manager, err = runtime.New(runtime.Options{
 		Runtime:             a.runtime,
 		Generator:           generator,
 		Events:              a.opts.Events,
+		Hooks:               a.opts.Hooks,
 		Backoff:             a.opts.Backoff,
 		Keyring:             keyring,
 		MaxConcurrentStarts: a.opts.MaxConcurrentStarts,

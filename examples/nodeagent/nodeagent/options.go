@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent/admission"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/prober"
 	"github.com/keelson-dev/keelson/runtime"
@@ -41,6 +42,16 @@ type Options struct {
 	// Objects are the ConfigMaps and Secrets that pods may use. Call Refresh when
 	// one has changed. Defaults to none.
 	Objects Objects
+	// Generator, if set, is given the generator of the agent and returns the one to
+	// use: one that adds DNS, devices or variables of the node's own. It is called
+	// by New. A wrapper that embeds what it is given keeps what that can do beside
+	// runtime.Generator. Defaults to that one as it is.
+	Generator func(*runtime.DefaultGenerator) runtime.Generator
+	// Hooks runs postStart and preStop handlers. Defaults to runtime.NewHooks's.
+	Hooks runtime.HookRunner
+	// Keyring finds credentials for pulling images. Defaults to pods'
+	// imagePullSecrets and RegistryAuthFile, which it takes the place of.
+	Keyring runtime.Keyring
 	// RegistryAuthFile is the absolute path of a docker config.json with the node's
 	// own credentials for registries. Pods' imagePullSecrets are tried before. It is
 	// read at each pull; if it is not there the node has none. Defaults to none.
@@ -71,6 +82,10 @@ type Options struct {
 	// UnsafeSysctls are names of sysctls that pods may set besides the safe ones; a
 	// "*" at the end stands for anything. Defaults to none.
 	UnsafeSysctls []string
+	// Admit, if set, returns what else stands in the way of a pod that comes; nothing:
+	// it is admitted. It is not asked about pods that ran before, nor about those that
+	// the runtime cannot run, and it must not block. Defaults to nothing.
+	Admit func(pod *v1.Pod) []admission.Failure
 	// OnShutdown says what becomes of the pods when Run's context ends.
 	// Defaults to StopPods.
 	OnShutdown ShutdownPolicy
