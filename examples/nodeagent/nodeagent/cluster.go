@@ -5,6 +5,7 @@ package nodeagent
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -189,7 +190,9 @@ func (m *mirrors) run(ctx context.Context) {
 // gone. It reports whether all is as it should be.
 func (m *mirrors) reconcile(ctx context.Context) (right bool) {
 	right = true
+	tried := make(map[string]bool)
 	for static, known := range m.agent.index.Statics() {
+		tried[static.Namespace+"/"+static.Name] = true
 		if shown, _ := m.agent.index.ByName(static.Namespace, static.Name); shown != static {
 			continue // two sources have this name, and there is one mirror
 		}
@@ -207,11 +210,13 @@ func (m *mirrors) reconcile(ctx context.Context) (right bool) {
 		return right
 	}
 	for orphan := range m.agent.index.Orphans() {
+		tried[orphan.Namespace+"/"+orphan.Name] = true
 		one := func(yield func(*v1.Pod) bool) { yield(orphan) }
 		if !m.try(ctx, orphan, func(ctx context.Context) error { return m.client.DeleteOrphans(ctx, one, m.busy) }) {
 			right = false
 		}
 	}
+	maps.DeleteFunc(m.failed, func(name, _ string) bool { return !tried[name] })
 	return right
 }
 

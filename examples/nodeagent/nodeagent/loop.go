@@ -16,10 +16,10 @@ import (
 	"github.com/keelson-dev/keelson/podworkers"
 )
 
-// loop is the one goroutine that decides. Each turn handles everything that is
-// pending, in this order: configuration, pods that changed by themselves,
-// housekeeping. There is no tick for pods: workers wake themselves. It never waits
-// for the runtime.
+// loop is the one goroutine that decides. Each turn handles all of the configuration
+// that is pending, then the pods that changed by themselves, then one of whatever else
+// there is, such as housekeeping; so none of these starves another. There is no tick
+// for pods: workers wake themselves. It never waits for the runtime.
 func (a *Agent) loop(ctx context.Context) {
 	tick := time.NewTicker(a.opts.HousekeepingInterval)
 	defer tick.Stop()
@@ -30,6 +30,11 @@ func (a *Agent) loop(ctx context.Context) {
 				break
 			}
 			a.handle(update)
+		}
+		select {
+		case <-a.tracker.Dirty():
+			a.handleDirty(a.tracker.Take())
+		default:
 		}
 		select {
 		case <-ctx.Done():

@@ -121,7 +121,9 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 	}
 	observed, err := a.runtime.PodStatus(ctx, pod.UID)
 	if err != nil {
-		return false, fmt.Errorf("read the pod from the runtime: %w", err)
+		err = fmt.Errorf("read the pod from the runtime: %w", err)
+		s.complain(ctx, pod, eventFailedSync, "error determining status: ", err)
+		return false, err
 	}
 	if over := s.publish(pod, observed, podstatus.StageSync, nil); over {
 		return true, nil
@@ -241,9 +243,30 @@ func (s *syncer) awaitNamesake(ctx context.Context, pod *v1.Pod, observed *runti
 	return nil
 }
 
+// Reasons of events about pods as a whole, with the kubelet's words (1.36).
+const (
+	eventFailedSync    = "FailedSync"
+	eventFailedKillPod = "FailedKillPod"
+)
+
+// complain tells why a pod does not get on, once until it does.
+func (s *syncer) complain(ctx context.Context, pod *v1.Pod, reason, what string, err error) {
+	if ctx.Err() == nil && s.agent.failures.last(pod.UID) == "" {
+		s.agent.opts.Events.Event(reference(pod), v1.EventTypeWarning, reason, what+err.Error())
+	}
+}
+
 // SyncTerminatingPod stops the pod, and returns nil only when the runtime says
 // that nothing of it runs.
 func (s *syncer) SyncTerminatingPod(ctx context.Context, r podworkers.TerminatingRequest) error {
+	err := s.terminate(ctx, r)
+	if err != nil {
+		s.complain(ctx, r.Pod, eventFailedKillPod, "error killing pod: ", err)
+	}
+	return err
+}
+
+func (s *syncer) terminate(ctx context.Context, r podworkers.TerminatingRequest) error {
 	a, pod := s.agent, r.Pod
 	a.probes.StopLivenessAndStartup(pod.UID)
 	observed, err := a.runtime.PodStatus(ctx, pod.UID)
