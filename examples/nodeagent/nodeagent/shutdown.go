@@ -48,6 +48,10 @@ func (a *Agent) stopPods(ctx context.Context) {
 		})
 	}
 	wg.Wait()
+	if ctx.Err() != nil {
+		a.log.Warn("the time for the end of the pods is over; what still runs runs on")
+		return
+	}
 	// What is left belongs to nobody: the sources never got to say anything.
 	left, err := a.runtime.List(ctx, runtime.ListOptions{RunningOnly: true})
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -143,8 +146,10 @@ func TestShutdownClassesAreForStopPods(t *testing.T) {
 
 func TestStopTimeoutBoundsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zap.InfoLevel)
 		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
 			o.OnShutdown, o.StopTimeout = nodeagent.StopPods, 20*time.Second
+			o.Logger = zap.New(core)
 		}})
 		node.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
 		node.Apply(nodetest.Pod("a", nodetest.Container("quick")), nodetest.Pod("b", nodetest.Container("deaf"), nodetest.GracePeriod(600)))
@@ -153,5 +158,7 @@ func TestStopTimeoutBoundsTheEnd(t *testing.T) {
 		require.Less(t, time.Since(began), time.Minute)
 		require.Len(t, exits(node, "quick"), 1)
 		require.Empty(t, exits(node, "deaf"), "it has its grace period, and nobody waits for it")
+		require.Len(t, log.FilterMessage("the time for the end of the pods is over; what still runs runs on").All(), 1)
+		require.Empty(t, log.FilterMessage("all pods are stopped").All())
 	})
 }
