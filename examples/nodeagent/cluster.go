@@ -73,11 +73,6 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 			return nil, err
 		}
 	}
-	if f.register {
-		if err := m.register(f, config, core, tell, log); err != nil {
-			return nil, err
-		}
-	}
 	m.cluster.Mirrors = func(namespace string) mirror.Writer { return core.Pods(namespace) }
 	m.cluster.Node = node.Get
 	// What client-go has to say of events that it could not write goes nowhere.
@@ -85,5 +80,11 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	broadcaster.StartRecordingToSink(&corev1.EventSinkImpl{Interface: core.Events("")})
 	m.cluster.Events = broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "keelson", Host: f.node})
 	m.leave = broadcaster.Shutdown
+	if f.register {
+		if err := m.register(f, config, core, tell, log); err != nil {
+			m.leave()
+			return nil, err
+		}
+	}
 	return m, nil
 }

@@ -38,6 +38,7 @@ func (m *membership) register(f flags, config *rest.Config, core *corev1.CoreV1C
 		Facts:    n.facts,
 		Labels:   f.offer.labels,
 		Taints:   f.offer.taints,
+		Events:   m.cluster.Events,
 		Logger:   log,
 	})
 	if err != nil {

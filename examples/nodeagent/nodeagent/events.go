@@ -5,6 +5,7 @@ package nodeagent
 import (
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
 
@@ -40,6 +41,12 @@ func (b bothEvents) Event(object apiruntime.Object, eventType, reason, message s
 	for _, recorder := range b {
 		recorder.Event(object, eventType, reason, message)
 	}
+}
+
+// nodeReference is the object of events about the node. Its UID is its name, as the
+// kubelet's is: kubectl looks for that.
+func nodeReference(name string) *v1.ObjectReference {
+	return &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }
 
 // reference is the object of events about a pod.

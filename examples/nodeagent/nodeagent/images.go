@@ -44,7 +44,7 @@ func (a *Agent) newImages() (*imagegc.Collector, error) {
 		OnRemoved: a.opts.Observer.ImageRemoved,
 		OnPass:    func(r imagegc.Result, _ error) { a.imagesCollected(r) }, // it has logged its error
 		Events: imagegc.EventFunc(func(eventType, reason, message string) {
-			a.opts.Events.Event(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: a.opts.NodeName}, eventType, reason, message)
+			a.opts.Events.Event(nodeReference(a.opts.NodeName), eventType, reason, message)
 		}),
 		Logger: a.log,
 	})

@@ -75,6 +75,9 @@ type Options struct {
 	Labels map[string]string
 	// Taints are put on the node when it is made, and not on one that is there.
 	Taints []v1.Taint
+	// Events receives events about the node; client-go's recorder fits. Defaults to
+	// none.
+	Events EventRecorder
 	// Logger receives the log. Defaults to none.
 	Logger *zap.Logger
 }
@@ -236,6 +239,7 @@ func (r *Reporter) Report(ctx context.Context) error {
 	if node.UID != r.known.UID { // deleted, and made again by somebody else
 		r.log.Info("the node was made anew by somebody else")
 	}
+	r.tell(r.known.Status.Conditions, after.Conditions)
 	r.know(node)
 	r.reported = now
 	return nil

@@ -154,6 +154,9 @@ func (s *shelf) Event(object apiruntime.Object, eventType, reason, _ string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ref := object.(*v1.ObjectReference)
+	if ref.Kind == "Node" && string(ref.UID) != ref.Name {
+		reason += ", which kubectl describe node does not find"
+	}
 	s.events = append(s.events, fmt.Sprintf("%s %s %s %s", ref.Kind, ref.Name, eventType, reason))
 }
 

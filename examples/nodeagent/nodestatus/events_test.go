@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestatus_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
+)
+
+// heard keeps the reasons of events about the node gw.
+type heard struct {
+	*testing.T
+	mu      sync.Mutex
+	reasons []string
+}
+
+func (h *heard) Event(object apiruntime.Object, eventType, reason, message string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	assert.Equal(h, &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "gw", UID: "gw"}, object)
+	assert.Equal(h, v1.EventTypeNormal, eventType)
+	assert.Equal(h, "Node gw status is now: "+reason, message)
+	h.reasons = append(h.reasons, reason)
+}
+
+func (h *heard) take() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.reasons
+	h.reasons = nil
+	return all
+}
+
+// Whoever looks at the events of a node sees when it was ready, and when it was short
+// of something, and nothing twice.
+func TestChangesOfConditionsAreEvents(t *testing.T) {
+	h := &heard{T: t}
+	on(t, func(_ *server, o *nodestatus.Options) { o.Events = h }, func(t *testing.T, m *machine) {
+		require.Equal(t, []string{"NodeReady"}, h.take())
+		pass(20 * time.Minute)
+		require.Empty(t, h.take())
+
+		m.facts.NotReady = errors.New("the container runtime is down")
+		m.Poke()
+		pass(10 * time.Minute)
+		require.Equal(t, []string{"NodeNotReady"}, h.take())
+		m.facts.NotReady = nil
+		m.facts.Usage.MemoryBytes, m.facts.Usage.MemoryAvailableBytes = 1<<30, 1
+		m.Poke()
+		pass(10 * time.Minute)
+		require.ElementsMatch(t, []string{"NodeReady", "NodeHasInsufficientMemory"}, h.take())
+		m.facts.Usage.MemoryAvailableBytes = 1 << 29
+		m.Poke()
+		pass(10 * time.Minute)
+		require.Equal(t, []string{"NodeHasSufficientMemory"}, h.take())
+	})
+}
