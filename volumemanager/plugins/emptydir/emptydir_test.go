@@ -71,7 +71,11 @@ func TestReadyVolumeIsLeftAlone(t *testing.T) {
 		return info.Mode().Perm()
 	}
 	assert.Equal(t, os.FileMode(0o700), mode())
-	for _, cut := range []os.FileMode{0o400, 0, os.ModeSetgid | 0o400} {
+	cuts := []os.FileMode{0o400, os.ModeSetgid | 0o400}
+	if os.Geteuid() == 0 {
+		cuts = append(cuts, 0) // which nobody else could open
+	}
+	for _, cut := range cuts {
 		require.NoError(t, os.Chmod(m.Dir(), cut))
 		assert.Equal(t, os.FileMode(0o777), mode(), "a set-up that was cut off is finished, and empties nothing")
 	}
