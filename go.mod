@@ -16,7 +16,7 @@ require (
 	golang.org/x/sys v0.49.0 // runtime/process, podconfig/file: pidfds, subreaper and file leases
 	golang.org/x/term v0.47.0 // examples: the width of the terminal
 	google.golang.org/grpc v1.85.0 // runtime/cri: the protocol of container runtimes
-	google.golang.org/protobuf v1.36.12 // volumemanager/plugins/csi: a driver to test with
+	google.golang.org/protobuf v1.36.12 // runtime/cri: the calls of containerd that CRI lacks; volumemanager/plugins/csi: a driver to test with
 	k8s.io/api v0.37.2 // the pods
 	k8s.io/apimachinery v0.37.2 // their metadata, quantities, equality and validation
 	k8s.io/client-go v0.37.2 // podconfig/apiserver, statusmanager/apiserver: lists, watches and patches

@@ -46,10 +46,12 @@ type PlanInput struct {
 	// without a restart is set again. Other resources in it are not looked at.
 	// Defaults to nil: nothing is resized.
 	Actuated func(container string) (v1.ResourceRequirements, bool)
-	// Finished reports whether a regular container of which there is no record is
-	// known to have run for good; podstatus.Finished knows it from a status.
-	// Defaults to never: what has no record never ran.
-	Finished func(container string) bool
+	// Finished reports whether a regular container is known to have run for good of
+	// which there is no record (made is nil), or whose newest instance, made, never
+	// ran: what a runtime was asked for by an agent that is gone may appear late.
+	// podstatus.Finished knows it from a status. Defaults to never: what has no
+	// record never ran.
+	Finished func(container string, made *ContainerStatus) bool
 	// Hash is the part of a container whose change restarts it. Defaults to
 	// HashCompat.
 	Hash func(*v1.Container) string

@@ -60,7 +60,8 @@
 //     what it has lost sight of and never restarts is stopped, and not started
 //     again, since it may have run to its end, nor fails an init container the pod
 //     before it is known how that ended; what is known to have run for good
-//     (Finished) does not run again because somebody removed its record;
+//     (Finished) does not run again because somebody removed its record, or since
+//     a record appears late that an agent before this one had asked for;
 //     an instance that runs beside its successor is killed, and so is one that the
 //     pod has no container for; only the current sandbox triggers
 //     RestartAllContainers. The functions that decide say why.

@@ -56,7 +56,7 @@ type planner struct {
 	status   *PodStatus
 	probes   Probes
 	hash     func(*v1.Container) string
-	known    func(string) bool                            // PlanInput.Finished
+	known    func(string, *ContainerStatus) bool          // PlanInput.Finished
 	actuated func(string) (v1.ResourceRequirements, bool) // nil: nothing is resized
 	out      Actions
 }

@@ -33,7 +33,7 @@ func (c planCase) input(t *testing.T) runtime.PlanInput {
 	t.Helper()
 	in := runtime.PlanInput{Pod: podOf(t, c.policy, c.pod...)}
 	in.Status, in.Probes = observe(t, in.Pod, c.status...)
-	in.Finished = func(name string) bool { return strings.Contains(c.finished, name) }
+	in.Finished = func(name string, _ *runtime.ContainerStatus) bool { return strings.Contains(c.finished, name) }
 	return in
 }
 

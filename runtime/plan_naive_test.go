@@ -105,7 +105,7 @@ func (n *naive) again(c *v1.Container) bool {
 	if st != nil && (st.State == runtime.StateRunning || st.State == runtime.StateUnknown) {
 		return policy != "Never"
 	}
-	if st == nil && n.Finished != nil && n.Finished(c.Name) {
+	if (st == nil || st.State == runtime.StateCreated) && n.Finished != nil && n.Finished(c.Name, st) {
 		return false
 	}
 	return runtime.ShouldRestart(n.Pod, c, st)

@@ -97,7 +97,7 @@ func (r *randomRun) input() runtime.PlanInput {
 	in := runtime.PlanInput{
 		Pod: r.pod, Status: r.model.status, Probes: r.probes,
 		RestartAll: runtime.RestartAllTriggered(r.pod, r.model.status),
-		Finished:   func(name string) bool { return strings.Contains(r.finished, name) },
+		Finished:   func(name string, _ *runtime.ContainerStatus) bool { return strings.Contains(r.finished, name) },
 	}
 	if r.model.ledger != nil {
 		in.Actuated = r.model.actuated
@@ -255,7 +255,8 @@ func (r *randomRun) atRest() error {
 	for i := range r.pod.Spec.Containers {
 		c := &r.pod.Spec.Containers[i]
 		st := r.model.status.Latest(c.Name)
-		if runtime.ShouldRestart(r.pod, c, st) && (st != nil || !strings.Contains(r.finished, c.Name)) {
+		ran := st != nil && st.State != runtime.StateCreated
+		if runtime.ShouldRestart(r.pod, c, st) && (ran || !strings.Contains(r.finished, c.Name)) {
 			return fmt.Errorf("at rest with %s down", c.Name)
 		}
 	}

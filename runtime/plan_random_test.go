@@ -78,7 +78,7 @@ func (d dice) container(name string) v1.Container {
 	return c
 }
 
-// finished are containers that are known to have run for good, if they have no record.
+// finished are containers that are known to have run for good, if they have no record but of what never ran.
 func (d dice) finished() string { return pick(d, "", "", "", "a", "ab", "abc") }
 
 // status observes pod. A container is usually in the newest sandbox, as it is on

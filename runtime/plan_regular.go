@@ -23,7 +23,7 @@ func (p *planner) planRegular() (kept, started int) {
 		case st != nil && st.State == StateUnknown && !restartsAfterKill(p.pod, c):
 			p.kill(st, KillUnknownState, causeUnknown)
 			kept++
-		case st == nil && p.finished(c):
+		case p.finished(c, st):
 		case !ShouldRestart(p.pod, c, st):
 		case st != nil && st.State == StateUnknown:
 			p.restart(ref, st, KillUnknownState, causeUnknown)
@@ -60,8 +60,8 @@ func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) boo
 	return false
 }
 
-// finished reports whether c, of which there is no record, is known to have run for
-// good.
-func (p *planner) finished(c *v1.Container) bool {
-	return p.known != nil && p.known(c.Name)
+// finished reports whether c, of which there is no record but, maybe, of a newest
+// instance that never ran, is known to have run for good.
+func (p *planner) finished(c *v1.Container, newest *ContainerStatus) bool {
+	return p.known != nil && (newest == nil || newest.State == StateCreated) && p.known(c.Name, newest)
 }

@@ -113,7 +113,7 @@ func (p *planner) staysDown() string {
 func (p *planner) dueInNewSandbox(c *v1.Container) (cause string, due bool) {
 	st := p.status.Latest(c.Name)
 	switch {
-	case st == nil && p.finished(c):
+	case p.finished(c, st):
 		return "", false
 	case st != nil && st.State == StateRunning:
 		return "moves to the new sandbox", restartsAfterKill(p.pod, c)

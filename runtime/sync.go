@@ -24,7 +24,7 @@ type SyncRequest struct {
 	RestartAll bool
 	// Finished: see PlanInput. It is about what nobody knows any more by this
 	// Manager's own doing: what SyncPod removes to start it again, it starts.
-	Finished func(container string) bool
+	Finished func(container string, made *ContainerStatus) bool
 
 	// Changed receives a value when the pod may have changed by itself. While
 	// some container is slow to start or to stop (a hook, a pull, a grace

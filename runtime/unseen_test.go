@@ -135,7 +135,7 @@ func TestWhatIsKnownToHaveFinishedDoesNotRunAgain(t *testing.T) {
 		n.mustSync(pod)
 		require.NoError(n, n.world.Kill(pod.UID, "a", 0))
 		require.NoError(n, n.world.LoseRecords(pod.UID, "a"))
-		request := runtime.SyncRequest{Pod: pod, Finished: func(name string) bool { return name == "a" }}
+		request := runtime.SyncRequest{Pod: pod, Finished: func(name string, _ *runtime.ContainerStatus) bool { return name == "a" }}
 		require.Empty(n, n.manager.SyncPod(n.Context(), request).Plans)
 		require.NoError(n, n.world.SandboxLosesIP(pod.UID))
 		r := n.manager.SyncPod(n.Context(), request)

@@ -34,6 +34,12 @@ type place struct {
 	old     *v1.ContainerStatus      // nil = not in the previous status
 }
 
+// overBefore reports whether the newest instance was made, and never ran, of a container
+// that has run for good by the previous status: it is not started.
+func (g *generator) overBefore(p *place) bool {
+	return !g.resetting && p.newest != nil && p.newest.State == runtime.StateCreated && Finished(g.Pod, g.previous, p.spec.Name, p.newest)
+}
+
 func (p *place) plainInit() bool { return p.ref.Group == runtime.GroupInit && !p.sidecar }
 
 // containerStatuses has one status for every container of the group: init in
@@ -46,9 +52,12 @@ func (g *generator) containerStatuses(group runtime.Group) []v1.ContainerStatus 
 			break
 		}
 		var status v1.ContainerStatus
-		if p.newest == nil {
+		switch {
+		case p.newest == nil:
 			status = g.withoutRecord(p)
-		} else {
+		case g.overBefore(p):
+			status = *p.old.DeepCopy()
+		default:
 			status = g.fromRecord(p)
 		}
 		g.applyStartFailure(p, &status)
@@ -155,7 +164,7 @@ func lost(id string) *v1.ContainerStateTerminated {
 // visible: the container will be started any moment.
 func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 	failure, failed := g.StartFailures[p.spec.Name]
-	if !failed || failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) {
+	if !failed || failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) || g.overBefore(p) {
 		return
 	}
 	ended := status.State.Terminated

@@ -83,7 +83,52 @@ func TestFinished(t *testing.T) {
 				out := Generate(in)
 				in.Previous = &out
 			}
-			assert.Equal(t, c.want, Finished(in.Pod, in.Previous, "a"), brief(in.Previous))
+			assert.Equal(t, c.want, Finished(in.Pod, in.Previous, "a", nil), brief(in.Previous))
+		})
+	}
+}
+
+// TestMadeLate: an instance that was made for an agent that is gone may appear when it
+// has been told that its container has ended for good. It is not started, and changes
+// nothing.
+func TestMadeLate(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy v1.RestartPolicy
+		seen   []obs
+		late   bool
+		phase  v1.PodPhase
+	}{
+		{"Never", never, []obs{{"sandbox s", "a exited 137"}, {"sandbox s", "a created #1", "a exited 137"}}, true, failed},
+		{"Never, it was not told", never, []obs{{"sandbox s", "a running"}, {"sandbox s", "a created #1", "a exited 137"}}, false, running},
+		{"OnFailure, it failed", onFailure, []obs{{"sandbox s", "a exited 1"}, {"sandbox s", "a created #1", "a exited 1"}}, false, running},
+		{"OnFailure, it succeeded", onFailure, []obs{{"sandbox s", "a exited 0"}, {"sandbox s", "a created #1", "a exited 0"}}, true, succeeded},
+		{"Never, for the first time", never, []obs{{"sandbox s"}, {"sandbox s", "a created"}}, false, pending},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := Input{Pod: podOf(t, c.policy, "main a"), Now: noon}
+			var before v1.PodStatus
+			for _, o := range c.seen {
+				in.Observed = seen(t, o...)
+				out := Generate(in)
+				if in.Previous != nil {
+					before = *in.Previous
+				}
+				in.Previous = &out
+			}
+			assert.Equal(t, c.phase, in.Previous.Phase, brief(in.Previous))
+			made := in.Observed.Latest("a")
+			assert.Equal(t, c.late, Finished(in.Pod, in.Previous, "a", made))
+			plan := runtime.Plan(runtime.PlanInput{
+				Pod: in.Pod, Status: in.Observed, Hash: func(*v1.Container) string { return "" },
+				Finished: func(name string, made *runtime.ContainerStatus) bool {
+					return Finished(in.Pod, in.Previous, name, made)
+				},
+			})
+			assert.Equal(t, !c.late, len(plan.Start) > 0, plan.String())
+			if c.late {
+				assert.Equal(t, before.ContainerStatuses, in.Previous.ContainerStatuses)
+			}
 		})
 	}
 }
@@ -126,8 +171,10 @@ func (d dice) startsNothing(in Input) error {
 	for range 8 {
 		plan := runtime.Plan(runtime.PlanInput{
 			Pod: in.Pod, Status: status, RestartAll: runtime.RestartAllTriggered(in.Pod, status),
-			Hash:     func(*v1.Container) string { return "" },
-			Finished: func(name string) bool { return Finished(in.Pod, in.Previous, name) },
+			Hash: func(*v1.Container) string { return "" },
+			Finished: func(name string, made *runtime.ContainerStatus) bool {
+				return Finished(in.Pod, in.Previous, name, made)
+			},
 		})
 		if len(plan.Start) > 0 {
 			return fmt.Errorf("it is over by %s,\nas seen: %s\nand by %s\nthe plan is\n%s", brief(in.Previous), instances(in.Observed), instances(status), plan.String())

@@ -167,7 +167,7 @@ func (g *generator) countRegular(n *tally, c *v1.Container, s *v1.ContainerStatu
 		n.running++
 	case ended != nil:
 		n.stopped++
-		if !g.restarts(c, ended) && !g.newestIs(c.Name, runtime.StateCreated) {
+		if !g.restarts(c, ended) && (s.State.Terminated != nil || !g.newestIs(c.Name, runtime.StateCreated)) {
 			n.final++
 		}
 		if s.State.Terminated != nil && ended.ExitCode == 0 {
@@ -212,11 +212,16 @@ func restarts(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) 
 //
 // It is what PlanInput.Finished asks, of containers whose records somebody removed: one
 // that the status has running has ended, too, nobody knows how. (The kubelet starts them
-// again.)
-func Finished(pod *v1.Pod, status *v1.PodStatus, name string) bool {
+// again.) If there is made, an instance that never ran, only an end counts that the
+// status shows as the container's state: one that is behind it is to be followed.
+func Finished(pod *v1.Pod, status *v1.PodStatus, name string, made *runtime.ContainerStatus) bool {
 	known := find(status.ContainerStatuses, name)
 	ended := lastEnd(known)
-	if known != nil && known.State.Running != nil {
+	switch {
+	case known == nil:
+	case made != nil:
+		ended = known.State.Terminated
+	case known.State.Running != nil:
 		ended = lost(known.ContainerID)
 	}
 	ref, ok := runtime.Find(pod, name)

@@ -147,9 +147,9 @@ func (s *syncer) SyncPod(ctx context.Context, r podworkers.SyncRequest) (termina
 		Status:     observed,
 		Probes:     a.probes,
 		RestartAll: runtime.RestartAllTriggered(pod, observed),
-		Finished: func(container string) bool {
+		Finished: func(container string, made *runtime.ContainerStatus) bool {
 			status := a.statuses.get(pod) // what SyncPod itself restarts is not told to have ended
-			return podstatus.Finished(pod, &status, container)
+			return podstatus.Finished(pod, &status, container, made)
 		},
 		Changed: changed,
 		Progress: func(p runtime.Progress) {

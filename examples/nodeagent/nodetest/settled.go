@@ -210,7 +210,8 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 		}
 	}
 	for i := range pod.Spec.Containers {
-		if c := &pod.Spec.Containers[i]; truth.Latest(c.Name) == nil && p.lostRecords(pod, c) && podstatus.Finished(pod, status, c.Name) {
+		c := &pod.Spec.Containers[i]
+		if (truth.Latest(c.Name) == nil && p.lostRecords(pod, c) || madeLate(truth, c)) && podstatus.Finished(pod, status, c.Name, truth.Latest(c.Name)) {
 			continue
 		}
 		if err := p.tried(pod, &pod.Spec.Containers[i], truth, pod.Spec.RestartPolicy == v1.RestartPolicyAlways); err != nil {
@@ -225,6 +226,15 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 func (p *player) lostRecords(pod *v1.Pod, c *v1.Container) bool {
 	return slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool {
 		return e.Op == fake.OpLostRecords && e.UID == pod.UID && e.Container == c.Name
+	})
+}
+
+// madeLate: the newest instance of a container never ran, and one before it has ended.
+// It was asked for by an agent that is gone, and appeared when that end had been told.
+func madeLate(truth *runtime.PodStatus, c *v1.Container) bool {
+	latest := truth.Latest(c.Name)
+	return latest != nil && latest.State == runtime.StateCreated && slices.ContainsFunc(truth.Containers, func(other runtime.ContainerStatus) bool {
+		return other.Name == c.Name && other.State == runtime.StateExited
 	})
 }
 
