@@ -20,8 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/url"
 )
 
-// errHelp says that --help was asked for and answered.
-var errHelp = errors.New("help")
+// errAnswered says that --help or --version was asked for and answered.
+var errAnswered = errors.New("answered")
 
 // flags are the command line. Names are the kubelet's where the meaning is.
 type flags struct {
@@ -123,12 +123,17 @@ func parseFlags(args []string) (flags, error) {
 	f.offer.flags(set)
 	f.once.flags(set)
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
+	asked := set.Bool("version", false, "print this program's version, and of which Kubernetes it speaks the API")
 	set.Usage = func() { fmt.Print(usage, help(set)) } // it was asked for
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
-			return f, errHelp
+			return f, errAnswered
 		}
 		return f, fmt.Errorf("%w (see --help)", err)
+	}
+	if *asked {
+		fmt.Println(version())
+		return f, errAnswered
 	}
 	if !set.Changed("keep-pods") {
 		f.keepPods = f.endpoint != processEndpoint && !f.shutdown.asked()

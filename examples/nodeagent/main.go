@@ -44,7 +44,7 @@ func main() {
 	process.Main() // this program is also the shim that each container runs under
 	flags, err := parseFlags(os.Args[1:])
 	switch {
-	case errors.Is(err, errHelp):
+	case errors.Is(err, errAnswered):
 		return
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "nodeagent:", err)
