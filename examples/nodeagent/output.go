@@ -42,6 +42,7 @@ func newOutput(f flags) (*output, error) {
 		level = zapcore.DebugLevel
 	}
 	config := zap.NewProductionEncoderConfig()
+	config.EncodeDuration = zapcore.StringDurationEncoder // "1m0s": a number would need a unit
 	config.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	encoder := zapcore.NewJSONEncoder(config)
 	if !term.IsTerminal(int(os.Stdout.Fd())) {
