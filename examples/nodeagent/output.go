@@ -78,7 +78,7 @@ func (o *output) started(f flags) {
 
 // stopping says what the first Ctrl-C does.
 func (o *output) stopping(f flags) {
-	notice := "stopping the pods; press Ctrl-C again to leave at once, and them running"
+	notice := "stopping the pods; press Ctrl-C again to leave at once, whatever still runs"
 	if f.keepPods {
 		notice = "leaving; the pods keep running"
 	}
