@@ -147,6 +147,20 @@ func TestSandboxCallsThatFail(t *testing.T) {
 	require.NoError(t, rt.RemoveSandbox(t.Context(), sb))
 	assert.Empty(t, listOf(t, rt))
 
+	// containerd 2: the status is a moment behind the answer.
+	sb, _ = running(t, rt, "u2")
+	s.mu.Lock()
+	s.lateStop = 20 * time.Millisecond
+	s.mu.Unlock()
+	require.NoError(t, rt.StopSandbox(t.Context(), sb))
+	st, err := rt.PodStatus(t.Context(), "u2")
+	require.NoError(t, err)
+	require.False(t, st.Sandboxes[0].Ready)
+	require.NoError(t, rt.RemoveSandbox(t.Context(), sb))
+	s.mu.Lock()
+	s.lateStop = 0
+	s.mu.Unlock()
+
 	// It is gone, though the call says that it failed.
 	sb, _ = running(t, rt, "u2")
 	s.failsTimes("RemovePodSandbox", 1, shimGone(), func() {

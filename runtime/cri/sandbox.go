@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -158,7 +159,9 @@ func (r *Runtime) sandboxStatus(ctx context.Context, id string) (*api.PodSandbox
 }
 
 // StopSandbox implements runtime.Runtime. The containers are killed one by one
-// first, because runtimes differ in how long they let them live.
+// first, because runtimes differ in how long they let them live. It returns when
+// the runtime also says that the sandbox is not ready, which containerd 2 may do a
+// moment later.
 func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
 	if !goodID(string(id)) {
 		return notFound("StopPodSandbox", string(id))
@@ -166,10 +169,32 @@ func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
 	if err := r.killSandbox(ctx, id); err != nil {
 		return err
 	}
-	return again(ctx, func(ctx context.Context) error {
+	err := again(ctx, func(ctx context.Context) error {
 		_, err := do(ctx, callTimeout, "StopPodSandbox", r.cri.StopPodSandbox, &api.StopPodSandboxRequest{PodSandboxId: string(id)})
 		return err
 	}, r.sandboxExists(id))
+	if err != nil {
+		return err
+	}
+	return r.awaitNotReady(ctx, id)
+}
+
+func (r *Runtime) awaitNotReady(ctx context.Context, id runtime.SandboxID) error {
+	began := time.Now()
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+		st, err := r.sandboxStatus(ctx, string(id))
+		switch {
+		case err != nil:
+			return gone(err)
+		case st.GetState() != api.PodSandboxState_SANDBOX_READY:
+			return nil
+		case time.Since(began) > statusPatience:
+			return fmt.Errorf("StopPodSandbox: the runtime says that the sandbox has stopped, and %s later that it is ready", statusPatience)
+		}
+		if err := pause(ctx, wait); err != nil {
+			return fmt.Errorf("StopPodSandbox: %w", err)
+		}
+	}
 }
 
 func (r *Runtime) killSandbox(ctx context.Context, id runtime.SandboxID) error {

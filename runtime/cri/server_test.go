@@ -43,6 +43,7 @@ type server struct {
 	homes       map[string]string              // sandbox of a container
 	url         string                         // of every stream
 	stats       map[string]*api.ContainerStats // by container ID
+	lateStop    time.Duration                  // of a sandbox, behind the answer
 	tasks       map[string]string              // what containerd has left behind, by container ID
 	grpc        *grpc.Server
 }
@@ -232,7 +233,14 @@ func (s *server) ListPodSandbox(_ context.Context, q *api.ListPodSandboxRequest)
 
 func (s *server) StopPodSandbox(_ context.Context, q *api.StopPodSandboxRequest) (*api.StopPodSandboxResponse, error) {
 	if st := s.sandboxes[q.GetPodSandboxId()]; st != nil {
-		st.State = api.PodSandboxState_SANDBOX_NOTREADY
+		if s.lateStop == 0 {
+			st.State = api.PodSandboxState_SANDBOX_NOTREADY
+		}
+		time.AfterFunc(s.lateStop, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			st.State = api.PodSandboxState_SANDBOX_NOTREADY
+		})
 	}
 	return &api.StopPodSandboxResponse{}, nil
 }
