@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,7 +127,8 @@ func TestAttachedVolumeOfAnAPIServer(t *testing.T) {
 	t.Logf("in use %s after the pod was created", time.Since(created).Round(time.Millisecond))
 	require.Equal(t, "true", c.node().Annotations["volumes.kubernetes.io/controller-managed-attach-detach"])
 	time.Sleep(time.Second)
-	require.Empty(t, driver.Methods(), "nothing is mounted that is not attached")
+	mounting := slices.DeleteFunc(driver.Methods(), func(call string) bool { return call == "NodeGetInfo" }) // is for the CSINode
+	require.Empty(t, mounting, "nothing is mounted that is not attached")
 
 	t.Log("it is attached, and the pod runs with it")
 	attached := time.Now()

@@ -11,24 +11,28 @@ import (
 )
 
 // order: no regular container is started while an init container of its pod runs that
-// has to complete first. What somebody else started is not the agent's doing.
+// has to complete first, by every manifest that the pod ever had: one that is not in the
+// latest is stopped beside the others' start. What somebody else started is not the
+// agent's doing.
 func (c *checker) order() {
-	pods := make(map[types.UID]*v1.Pod) // a manifest never changes its containers' kinds here
+	manifests := make(map[types.UID][]*v1.Pod)
 	for _, t := range c.h.Told {
 		for _, pod := range t.Pods {
-			pods[pod.UID] = pod
+			if all := manifests[pod.UID]; len(all) == 0 || all[len(all)-1] != pod {
+				manifests[pod.UID] = append(all, pod)
+			}
 		}
 	}
 	group := func(i *instance) runtime.Group {
-		pod := pods[i.uid]
-		if pod == nil {
-			return runtime.GroupEphemeral
+		group := runtime.GroupEphemeral // nobody waits for these
+		for n, pod := range manifests[i.uid] {
+			ref, ok := runtime.Find(pod, i.name)
+			if !ok || runtime.IsSidecar(ref.Container(pod)) || n > 0 && ref.Group != group {
+				return runtime.GroupEphemeral
+			}
+			group = ref.Group
 		}
-		ref, ok := runtime.Find(pod, i.name)
-		if !ok || runtime.IsSidecar(ref.Container(pod)) {
-			return runtime.GroupEphemeral
-		}
-		return ref.Group
+		return group
 	}
 	running := make(map[types.UID][]*instance) // plain init containers
 	for _, i := range c.instances {

@@ -30,6 +30,11 @@ func TestCheckSeesWhatOvertakesAnInitContainer(t *testing.T) {
 			s.of("init", 0, fake.OpExited, "1")
 		}, "start of 2"},
 		{"beside a sidecar", "side", func(s *tale) { s.of("c", 1, fake.OpStartContainer, "2") }, ""},
+		{"the manifest has it no more", "init", func(s *tale) {
+			s.mark(0.5, nodetest.MarkAgentStarted)
+			s.told(0.5, manifest("p-1", "2"))
+			s.of("c", 1, fake.OpStartContainer, "2")
+		}, ""},
 		{"by somebody else", "init", func(s *tale) { s.of("c", 1, fake.OpReplaced, "2") }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
