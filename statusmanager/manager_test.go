@@ -102,6 +102,7 @@ func TestDeletionAfterTheEndIsObserved(t *testing.T) {
 		finalizer := func(p *v1.Pod) { p.Finalizers = []string{"example.com/wait"} }
 		for _, pod := range []*v1.Pod{n.server.Create(testPod("a")), n.server.Create(testPod("f", finalizer))} {
 			n.set(pod, status(v1.PodSucceeded, exited("main", 0)))
+			settle()
 			_, err := n.TerminatePod(pod)
 			require.NoError(t, err)
 			settle()
@@ -111,7 +112,7 @@ func TestDeletionAfterTheEndIsObserved(t *testing.T) {
 		time.Sleep(time.Hour)
 		assert.Nil(t, n.server.Get("a"))
 		require.NotNil(t, n.server.Get("f"))
-		assert.Equal(t, []string{"patch", "delete"}, requests(n, "f"), "it is told once")
+		assert.Equal(t, []string{"patch", "patch", "delete"}, requests(n, "f"), "once for the end, once for the conditions, and deleted once")
 	})
 }
 
