@@ -52,6 +52,9 @@ type backend struct {
 	exact           bool                 // a start goes on when the agent that asked for it dies
 }
 
+// keepImages: the tests' image cannot be pulled again, however full the machine's disk is.
+const keepImages = "--image-gc-high-threshold=100"
+
 var backends = map[string]backend{
 	"process": {
 		flags: func(*testing.T) []string { return nil },
@@ -60,7 +63,7 @@ var backends = map[string]backend{
 	},
 	"containerd": {
 		flags: func(t *testing.T) []string {
-			return []string{"--container-runtime-endpoint", containerd.Get(t).Endpoint(), "--keep-pods=false"}
+			return []string{"--container-runtime-endpoint", containerd.Get(t).Endpoint(), "--keep-pods=false", keepImages}
 		},
 		spec: `
   hostPID: true
@@ -71,7 +74,7 @@ var backends = map[string]backend{
 	},
 	"containerd-hostnet": {
 		flags: func(t *testing.T) []string {
-			return []string{"--container-runtime-endpoint", containerd.Get(t).Endpoint(), "--keep-pods=false"}
+			return []string{"--container-runtime-endpoint", containerd.Get(t).Endpoint(), "--keep-pods=false", keepImages}
 		},
 		spec: `
   hostPID: true

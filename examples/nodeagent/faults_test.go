@@ -25,7 +25,7 @@ import (
 func on(endpoint string, c *containerdtest.Instance) backend {
 	b := backends["containerd-hostnet"]
 	b.flags = func(*testing.T) []string {
-		return []string{"--container-runtime-endpoint", endpoint, "--keep-pods=false"}
+		return []string{"--container-runtime-endpoint", endpoint, "--keep-pods=false", keepImages}
 	}
 	b.left = func(s *station) int { return len(s.sandboxesOf(c)) }
 	return b

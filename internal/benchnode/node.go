@@ -41,7 +41,8 @@ func (n *node) start(context.Context) error {
 	}
 	defer log.Close()
 	n.agent = exec.Command(n.path, append(n.flags, n.manifests(), "--root-dir", filepath.Join(n.dir, "root"),
-		"--container-runtime-endpoint", n.endpoint, "--read-only-port", "0", "--hostname-override", "bench")...)
+		"--container-runtime-endpoint", n.endpoint, "--read-only-port", "0", "--hostname-override", "bench",
+		"--image-gc-high-threshold=100")...) // the image cannot be pulled again, however full the disk is
 	n.agent.Stdout, n.agent.Stderr = log, log
 	return n.agent.Start()
 }

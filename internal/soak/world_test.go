@@ -61,6 +61,7 @@ func newWorld(t *testing.T) *world {
 		args: []string{
 			w.manifests, "--root-dir", w.root, "--objects-path", w.objects,
 			"--container-runtime-endpoint", w.engine.c.Endpoint(), "-v", "1",
+			"--image-gc-high-threshold=100", // the image cannot be pulled again, however full the disk is
 		},
 		mayEnd: w.engine.disturbed, wrong: w.wrong,
 	}
