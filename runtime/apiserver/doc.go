@@ -25,7 +25,8 @@
 //
 // Of a Service its name, namespace, cluster IP and ports, some 300 bytes; of one without a cluster IP nothing. A Service that
 // changes is seen by containers that start afterwards, as in the kubelet. When the API server is away, what was known of it
-// last is given out, from ServicesOptions.File after a restart. The server is asked again after 0.8 s, then 1.6 s, and so on up to 30 s, each up to twice as long by chance.
+// last is given out, from ServicesOptions.File after a restart. The server is asked again after 0.8 s, then 1.6 s, and so on
+// up to 30 s, each up to twice as long by chance.
 //
 // # Goroutines
 //
@@ -34,8 +35,8 @@
 // # Differences from the kubelet (1.36)
 //
 //   - A pod of an API server waits for the first list for up to ten seconds before its start counts as failed. The kubelet
-//     fails the start at once, and tries again with the pod's next sync. Neither starts pods, without an API server, that
-//     have been here before; we do, with the variables of then.
-//   - A kubelet that may not list Services starts no pod.
+//     fails the start at once, and tries again with the pod's next sync.
+//   - Where the API server does not answer and File has what was known, pods start with that. The kubelet starts none.
+//   - Where the client may not list Services, pods start without variables. The kubelet starts none.
 //   - A Service without ports makes its host's variable. (The kubelet's code takes the first port without asking.)
 package apiserver
