@@ -16,25 +16,28 @@ TAGS := grpcnotrace
 VCS  := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 
 CROSS   := linux/arm64 linux/arm darwin/arm64
+BUILD_FLAGS = -trimpath -tags $(TAGS) -ldflags '-s -w'
+# Where releases run. Containers are Linux processes: elsewhere the agent only compiles.
+PLATFORMS ?= linux/amd64 linux/arm64 linux/arm
 # The node agent without what a small node has no use for: an API server, metrics,
 # CSI drivers, profiles, and HTTP/2 to probes and manifest URLs.
 EDGE_TAGS := $(TAGS),noapiserver,nometrics,nocsi,noprofiling
-# Nobody calls most of what is generated code, or comes with the API's types: it need
-# not be inlined. HTTP/2 is the standard library's own tag.
+# Functions are inlined in the standard library only: elsewhere that costs 0.8 MB. HTTP/2 is
+# the standard library's own tag.
 EDGE_FLAGS = -trimpath -tags $(EDGE_TAGS),nethttpomithttp2 -ldflags '-s -w -funcalign=16' \
-	$(foreach pkg,k8s.io/api/core/v1 k8s.io/apimachinery/pkg/apis/meta/v1 github.com/json-iterator/go github.com/fxamacker/cbor/v2,-gcflags=$(pkg)=-l)
+	$(foreach host,k8s.io sigs.k8s.io go.yaml.in google.golang.org golang.org go.uber.org github.com,-gcflags=$(host)/...=-l)
 EDGE      ?= amd64 arm64 arm
 EDGE_MAX  := 20000000
-FUZZ    ?= 5
+FUZZ    ?= 3
 COUNT   ?= 1
 BENCH   ?= .
 OUT     ?= bench.out
 MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {} \; | sort)
 
 # The slow and the telling come last: the end of the log is what the tests said.
-STEPS := fmt tidy vet lint arrows examples cross fuzz schedules race
+STEPS := fmt tidy vet lint arrows examples cross release-dry tools fuzz schedules race
 
-.PHONY: help test deps docs $(STEPS) race-real race-rest unit build e2e matrix soak soak-containerd bench-node bench benchstat clean cc
+.PHONY: help test deps docs mutants strength museum $(STEPS) race-real race-rest unit build e2e matrix hostile programs soak soak-containerd kills powercut bench-node bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,11 +66,17 @@ vet: ## go vet
 
 lint: ## staticcheck, with the checks of staticcheck.conf
 	$(GO) tool -modfile=tools/go.mod staticcheck -tags $(TAGS) ./...
+	$(GO) -C tools tool staticcheck ./...
+
+tools: ## the tools of this Makefile do what they say
+	$(GO) -C tools vet ./...
+	$(GO) -C tools test -count=1 -timeout=10m ./...
 
 arrows: ## the import graph, the source rules, the code in README.md
 	$(GO) test -vet=off -count=1 -timeout=10m .
 
-docs: ## docs/podspec.md written anew, by asking the code
+docs: ## docs/podspec.md and docs/kubeletconfig.md written anew, by asking the code
+	$(GO) test -vet=off -count=1 -run='^TestKubeletConfigTable$$' ./examples/nodeagent/nodeconfig -rewrite
 	$(GO) test -vet=off -count=1 -run='^TestPodSpecTable$$' ./examples/nodeagent/podspec -rewrite
 
 examples: ## every example program links, and the edge binary is small
@@ -83,7 +92,7 @@ cross: ## everything compiles for other systems, without cgo; the node agent wit
 		CGO_ENABLED=0 $(GO) build -tags $$tags -buildvcs=false ./examples/nodeagent/...; \
 	done
 
-fuzz: ## every fuzz target for FUZZ seconds (5)
+fuzz: ## every fuzz target for FUZZ seconds (3)
 	@GO=$(GO) tools/fuzz.sh $(FUZZ)
 
 # The agent's own tests wait for real processes and containers, for minutes, and
@@ -91,7 +100,7 @@ fuzz: ## every fuzz target for FUZZ seconds (5)
 REAL := ./examples/nodeagent
 race: cc ## all tests under the race detector
 	@CGO_ENABLED=1 $(GO) build -race ./...
-	@$(MAKE) -j2 -Otarget race-real race-rest
+	@$(MAKE) -j2 -Oline race-real race-rest
 
 race-real:
 	CGO_ENABLED=1 $(GO) test -race -vet=off -count=1 -timeout=15m $(REAL)
@@ -111,7 +120,7 @@ cc:
 	fi
 
 build: ## bin/nodeagent: one static file
-	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '-s -w' -buildvcs=$(VCS) -o bin/nodeagent ./examples/nodeagent
+	CGO_ENABLED=0 $(GO) build $(BUILD_FLAGS) -buildvcs=$(VCS) -o bin/nodeagent ./examples/nodeagent
 
 edge: ## bin/nodeagent-edge-*: the node agent for small nodes, 20 MB at most on amd64; EDGE="amd64 arm64 arm"
 	@for arch in $(EDGE); do \
@@ -131,14 +140,41 @@ e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd (as root, on
 schedules: ## 1,000 of the random schedules of make matrix
 	CGO_ENABLED=0 $(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000
 
-matrix: ## 100,000 random schedules of a node in virtual time, half an hour or so (ARGS='-schedules=5000 -seed=7')
-	CGO_ENABLED=0 KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^TestMatrix$$' ./examples/nodeagent/nodetest $(ARGS)
+matrix: ## 100,000 random schedules of a node in virtual time and 10,000 manifests with secrets, half an hour or so (ARGS='-schedules=5000 -seed=7')
+	CGO_ENABLED=0 KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^(TestMatrix|TestNoSecretIsTold)$$' ./examples/nodeagent/nodetest $(ARGS)
 
-soak: matrix soak-containerd ## the node agent under faults for long: the one above and the one below, most of an hour
+mutants: ## small faults are put in, one at a time: the tests must notice (PKG=./prober FILES=plan.go N=100 SEED=1 DECIDERS=1; DIFF=main: changed lines only)
+	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants
+	@bin/mutants $(if $(PKG),-pkg '$(PKG)') $(if $(FILES),-files '$(FILES)') $(if $(N),-n $(N)) $(if $(SEED),-seed $(SEED)) \
+		$(if $(DIFF),-diff $(DIFF)) $(if $(DECIDERS),-deciders) $(if $(TESTS),-tests '$(TESTS)') $(ARGS)
+
+strength: ## of N (200) mutants that change a pod's fate, how many random node schedules notice with no other test: hours (SEED=1 SCHEDULES=1000 ARGS=-v)
+	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants
+	@nice -n 10 bin/mutants -strength -n $(or $(N),200) -seed $(or $(SEED),1) -args '-schedules=$(or $(SCHEDULES),1000) -shrink=false' $(ARGS)
+
+museum: ## faults of the kubelet are put in, one at a time: the test named after the issue must fail (ARGS='-run TestUpstream123')
+	@mkdir -p bin; $(GO) -C tools build -o ../bin/museum ./museum
+	@bin/museum $(ARGS)
+
+hostile: ## 100,000 random hostile API servers against the status manager, in virtual time, a quarter of an hour or so
+	CGO_ENABLED=0 KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^TestHostileServers$$' ./statusmanager $(ARGS)
+
+programs: ## the programs of README.md and docs, interrupted at 200 instants on the process backend and on a fake with each kind of fault, half an hour or so
+	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=60m -run='^(TestReadmeCode|TestProgramFaults)$$' . $(ARGS)
+
+soak: matrix hostile programs soak-containerd kills powercut ## the node agent under faults for long: the three above and the three below, many hours
 
 soak-containerd: ## the node agent on a containerd that is killed, too (root, Linux, 10 minutes; ARGS='-soak.for 3m -soak.seed 7')
 	@dir=$$(e2e/containerd.sh); KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_SOAK=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -v -timeout=60m -run Soak ./internal/soak $(ARGS)
+
+kills: ## kill -9 of the node agent N times (1,000) on the process backend, Debian's containerd and containerd 2: nothing may be left 10 s later (root, Linux, hours; RUN=TestKills/process ARGS='-soak.seed 7')
+	@dir=$$(e2e/containerd.sh); for dir in "" "$$dir"; do \
+		KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_SOAK=1 \
+		$(GO) test -vet=off -tags $(TAGS) -count=1 -v -timeout=24h -run '$(or $(RUN),^TestKills$$)' ./internal/soak -soak.kills $(or $(N),1000) $(ARGS); done
+
+powercut: ## the node agent on 1,000 images of what a power cut leaves on its disk, and under 300 disk faults, an hour (root, Linux; ARGS='-images 100 -faults 30 -seed 7')
+	$(GO) test -vet=off -tags $(TAGS) -count=1 -v -timeout=240m -run='^(TestPowerCuts|TestDiskFaults)$$' ./internal/powercut -images 1000 -faults 300 $(ARGS)
 
 bench-node: build ## the node agent on containerd 2 beside the floor: starts, restarts, idle cost (root, Linux, minutes)
 	@dir=$$(e2e/containerd.sh); \
@@ -150,5 +186,40 @@ bench: ## all benchmarks beside their goals and references; COUNT=1 BENCH=. OUT=
 benchstat: ## compare two outputs of make bench: OLD=a.out NEW=b.out
 	$(GO) tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
 
+vuln: ## known vulnerabilities in code that is called (needs https://vuln.go.dev, or GOVULNDB=file:///folder)
+	@GO=$(GO) TAGS=$(TAGS) tools/vuln.sh
+
+api: ## how the exported names differ from those of the last release
+	@GO=$(GO) tools/api.sh
+
+surface: ## option fields that no code sets, and exported names that no code outside their package uses (ARGS='-pkg ./runtime -v')
+	@mkdir -p bin; $(GO) -C tools build -o ../bin/surface ./surface
+	@bin/surface $(ARGS)
+
+release: ## tag VERSION=v0.37.0 and build its archives, checksums and SBOMs in dist; DRY=1 tags nothing and builds for this platform only
+	@mkdir -p bin; $(GO) -C tools build -o ../bin/release ./release
+	@bin/release -check -version '$(VERSION)' $(if $(DRY),-dry)
+	@$(if $(DRY),$(MAKE) archives VERSION='$(or $(VERSION),v0.0.0-dry)' PLATFORMS="$$($(GO) env GOOS)/$$($(GO) env GOARCH)", \
+		git tag -a '$(VERSION)' -m 'keelson $(VERSION)'; $(MAKE) archives || { git tag -d '$(VERSION)'; exit 1; })
+	@ls -sh dist/*.*; cat dist/SHA256SUMS
+	@$(if $(DRY),echo 'dry run: nothing is tagged',echo 'next: git push origin $(VERSION); then create the release there with the files of dist')
+
+release-dry: ## a release of this tree for this platform, without a tag
+	@$(MAKE) release DRY=1
+
+# The tag is there before the build, so that the programs know their version.
+archives:
+	@rm -rf dist
+	@for platform in $(PLATFORMS); do os=$${platform%/*}; arch=$${platform#*/}; \
+		for name in nodeagent nodeagent-edge; do \
+			dir="dist/$${name}_$${os}_$${arch}"; mkdir -p "$$dir"; cp LICENSE README.md CHANGELOG.md "$$dir"; \
+			case $$name in \
+			*-edge) set -- $(EDGE_FLAGS);; \
+			*) set -- $(BUILD_FLAGS);; \
+			esac; \
+			CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build "$$@" -buildvcs=$(VCS) -o "$$dir/$$name" ./examples/nodeagent; \
+		done; done
+	@bin/release -pack dist -version '$(VERSION)'
+
 clean: ## what was built here
-	rm -rf bin bench.out
+	rm -rf bin dist bench.out

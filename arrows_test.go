@@ -28,9 +28,9 @@ var parts = []string{
 	"podconfig", "podworkers", "runtime", "prober", "volumemanager", "imagegc", "statusmanager",
 }
 
-// maxPackages is how many packages outside the standard library a part may
-// compile.
-const maxPackages = 80
+// maxPackages is how many packages of other modules a part may compile, beside
+// the standard library.
+const maxPackages = 78
 
 // partImports are the import paths, with everything below them, that a part
 // itself may name, beside the standard library. A line more needs its reason
@@ -182,11 +182,16 @@ func (g graph) chain(from string, imports []string, bad func(string) bool) []str
 	return nil
 }
 
-// weight counts the packages outside the standard library that p compiles,
-// itself not counted.
+// weight counts the packages of other modules that p compiles, beside the
+// standard library.
 func (g graph) weight(p *node) int {
 	n := 0
-	g.chain(p.ImportPath, p.Imports, func(string) bool { n++; return false })
+	g.chain(p.ImportPath, p.Imports, func(q string) bool {
+		if _, ours := relative(q); !ours {
+			n++
+		}
+		return false
+	})
 	return n
 }
 
@@ -275,7 +280,7 @@ func atHome(rel, home string) bool {
 // checkPart checks what holds for the seven themselves, not their sub-packages.
 func checkPart(g graph, p *node, tests []string, report func(string, ...any)) {
 	if n := g.weight(p); n > maxPackages {
-		report("%s compiles %d packages outside the standard library, at most %d are allowed", p.ImportPath, n, maxPackages)
+		report("%s compiles %d packages of other modules, at most %d are allowed", p.ImportPath, n, maxPackages)
 	}
 	own := part(p.ImportPath)
 	outside := func(imp string, more ...string) bool {
@@ -362,7 +367,7 @@ func TestBrokenArrowsAreSeen(t *testing.T) {
 		{"a part's test names a library", of(testOf(at("imagegc"), "testing", "github.com/onsi/gomega")),
 			"a test of imagegc imports github.com/onsi/gomega"},
 		{"too heavy", of(append(many, at("statusmanager", all...))...),
-			"statusmanager compiles 81 packages outside the standard library"},
+			"statusmanager compiles 79 packages of other modules"},
 		{"klog", of(at("examples/nodeagent", "k8s.io/klog/v2")),
 			"examples/nodeagent imports k8s.io/klog/v2"},
 		{"klog in a test", of(testOf(at("runtime/process"), "k8s.io/klog/v2")),

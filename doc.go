@@ -4,14 +4,36 @@
 // that a program imports one by one and wires itself. This package holds only
 // this text and the tests that keep the house in order.
 //
-// # Who it is for
+// # Users
 //
-//   - The author of a node agent for the edge: run pods from a folder, with no
-//     cluster, no container engine and no root. Start at examples/nodeagent.
-//   - Someone who tests node logic: drive real node code in virtual time,
-//     inject faults, assert on outcomes. Start at runtime/fake and nodetest.
-//   - A scheduler researcher: many nodes with real node behaviour in one
-//     process. Start at podworkers and runtime/fake.
+//   - Authors of node agents for the edge run pods from a folder, without a
+//     cluster, a container engine or root. Start at README and docs/embedding.md.
+//   - Testers of node logic drive real node code in virtual time, inject faults
+//     and assert on outcomes. Start at runtime/fake and examples/nodeagent/nodetest.
+//   - Researchers of schedulers run many nodes with real node behaviour in one
+//     process. Start at docs/simulation.md.
+//
+// # The house in one picture
+//
+//	a folder, a URL, an API server, a bus
+//	            │ podconfig: one ordered stream of pod changes
+//	            ▼
+//	the loop ── gate: does the pod fit?        examples/nodeagent/node
+//	            │ podworkers: one call at a time for each pod
+//	            ▼
+//	podsync: the way of one pod                features of the node add to it
+//	  │        │         │          │
+//	  │        │         │          └─ podstatus ──> statusmanager ──> API server
+//	  │        │         └─ prober: is the container healthy?
+//	  │        └─ volumemanager: what the containers mount
+//	  ▼
+//	runtime.Manager: plan, then act            imagegc deletes unused images beside it
+//	  │
+//	  ▼
+//	runtime/process, runtime/cri or runtime/fake
+//
+// A backend tells of containers that changed; podsync asks podworkers for a sync
+// of their pods then. Nothing polls.
 //
 // # The packages
 //
@@ -25,6 +47,7 @@
 //	podconfig/podconfigtest the table that every Merger passes
 //	podworkers             when it runs: one state machine per pod UID
 //	runtime                making it run: Plan, which is pure, and Manager over a small Runtime interface
+//	runtime/podsync        the way of one pod, and all that must be known between two syncs of it
 //	runtime/podstatus      pure: a spec and what was observed, to the pod's status
 //	runtime/logs           container logs: read, follow, rotate
 //	runtime/pullsecrets    credentials for images from imagePullSecrets
@@ -43,29 +66,26 @@
 //	statusmanager          what the cluster sees: merge, order, patch
 //	statusmanager/apiserver patches on client-go
 //	statusmanager/statustest an API server in memory
-//	examples/nodeagent     the reference assembly: a node agent, every package wired;
-//	                       below it nodetest, a whole node in virtual time, and nodestatus,
-//	                       a node's object, status and lease
+//	examples/nodeagent     the reference agent, a program
+//	examples/nodeagent/node      its assembly: a loop, and features around one record for each pod
+//	examples/nodeagent/nodetest  a whole node in virtual time, random schedules of faults, and judges
+//	examples/nodeagent/nodestatus the object, the status and the lease of a node
 //
-// What this text does not have is in the folder docs: programs to begin with,
-// the supported fields of a pod for each backend, the differences from the kubelet.
+// The folder docs has programs to begin with, the supported fields of a pod for
+// each backend, and the differences from the kubelet.
 //
 // # Arrows
 //
 // The packages of the first column, up to the first slash, are the seven parts.
 // They do not import one another. What passes between them is a *v1.Pod, a
 // v1.PodStatus, a types.UID, a container ID, or a small struct of the package
-// that takes it; the few lines of glue are the caller's, and examples/nodeagent
-// shows them:
-//
-//	folder ──> podconfig.Store ──> loop ──> podworkers ──> syncer ──> runtime.Manager ──> backend
-//	                                ▲                        │              │
-//	                                └── pods that changed ───┼──────────────┘
-//	                                                         └──> podstatus ──> status
+// that takes it. The caller wires them: in docs/embedding.md an agent of parts
+// alone has 57 lines.
 //
 // A part itself imports the standard library, k8s.io/api, k8s.io/apimachinery
-// and zap, and compiles at most 80 packages outside the standard library.
-// Whatever is heavier lives in a sub-package that nobody is forced to compile.
+// and zap, and compiles at most 78 packages of other modules.
+// A heavier requirement lives in a sub-package, which a program imports if it
+// needs the capability.
 // The tests beside this file read the import graph and fail on a broken arrow.
 //
 // # One shape

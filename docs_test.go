@@ -118,3 +118,25 @@ func TestPagesNameFlags(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(missing), notYet, "docs/running.md has no %v", missing)
 }
+
+// quoted is a piece of code in a page, behind the name of the file that it is from.
+var quoted = regexp.MustCompile("(?s)<!-- from (\\S+) -->\n```golang\n(.*?)```\n")
+
+// TestPagesQuoteCodeAsItIs checks that code which stands in a page is that of a file that the tests run.
+func TestPagesQuoteCodeAsItIs(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	quotes := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, quote := range quoted.FindAllSubmatch(text, -1) {
+			source, err := os.ReadFile(string(quote[1]))
+			require.NoError(t, err, page)
+			assert.Contains(t, string(source), string(quote[2]), page)
+			quotes++
+		}
+		assert.Equal(t, strings.Count(string(text), "```golang"), len(quoted.FindAll(text, -1)), "%s: a quote needs the file's name before it", page)
+	}
+	assert.NotZero(t, quotes)
+}

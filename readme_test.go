@@ -60,6 +60,16 @@ func TestReadmeCode(t *testing.T) {
 		}
 		run(t, "go", args...)
 		runEdgeAgent(t, filepath.Join(tmp, s.programs[0]))
+		binaries := make([]string, len(s.programs))
+		for i, name := range s.programs {
+			binaries[i] = filepath.Join(tmp, name)
+		}
+		interruptPrograms(t, binaries)
+		for _, name := range s.programs {
+			if strings.HasPrefix(name, "zz_embedding1") { // the first of docs/embedding.md
+				runPartsAgent(t, filepath.Join(tmp, name))
+			}
+		}
 	})
 	t.Run("tests", func(t *testing.T) {
 		binary := filepath.Join(tmp, "pages.test")

@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// ages are the records of all images that were listed last, by key.
+// ages are the records of all images in the last list, by key.
 type ages map[string]age
 
 type age struct {
 	Record
-	used bool // when it was seen last
+	used bool // in use at the last inspection
 }
 
-// next returns the records after a look at images, of which those at the places that needed says are used or held.
-// Images that are not there any more are forgotten. changed reports whether more than times of use has changed.
+// next returns the records after an inspection. needed reports whether the image at an index is
+// used or held. Absent images are forgotten. changed reports whether more than times of use has
+// changed.
 func (a ages) next(images []Image, needed func(i int) bool, now time.Time) (out ages, changed bool) {
 	out = make(ages, len(images))
 	for i := range images {
@@ -38,8 +39,8 @@ func (a ages) next(images []Image, needed func(i int) bool, now time.Time) (out 
 	return out, changed || len(out) != len(a)
 }
 
-// restore returns records as they were saved. What is said to come from the future counts from now: the clock has been
-// set back, and nobody knows by how much.
+// restore returns the ages from saved records. A time in the future becomes now, because the clock
+// was set back by an unknown duration.
 func restore(records []Record, now time.Time) ages {
 	out := make(ages, len(records))
 	for _, r := range records {
@@ -57,14 +58,14 @@ func restore(records []Record, now time.Time) ages {
 	return out
 }
 
-// records returns what is to be saved, by ID. Times are reckoned back from now, so that they make sense to the next
-// process even if the clock was set since they were taken.
+// records returns the records to save, sorted by ID. Times are computed back from now, so that they
+// are correct for the next process even if the clock was set meanwhile.
 func (a ages) records(now time.Time) []Record {
 	wall := func(t time.Time) time.Time {
-		if t.IsZero() {
-			return t
+		if !t.IsZero() {
+			t = now.Round(0).Add(-now.Sub(t))
 		}
-		return now.Round(0).Add(-now.Sub(t))
+		return t
 	}
 	out := make([]Record, 0, len(a))
 	for _, r := range a {

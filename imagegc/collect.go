@@ -12,50 +12,53 @@ import (
 )
 
 const (
-	// batchSize is how many images are removed between two looks at what is in use.
+	// batchSize is the number of removals between two reads of the images in use.
 	batchSize = 8
-	// patience is how many images in a row may go, beyond those whose sizes should have been enough, without the disk
-	// showing any of it.
+	// patience is the number of removals in a row without effect on the disk after which a pass
+	// stops. It counts removals after the sizes of removed images add up to the wanted bytes.
 	patience = 8
 )
 
-// GarbageCollect removes images that are idle for longer than Policy.MaxAge, and if the image file system is fuller than
-// HighPercent more, the longest idle first, until what is left of it says that LowPercent is reached: it is measured
-// after every removal. What is in use and held is looked at anew every few images.
+// GarbageCollect removes images idle for longer than Policy.MaxAge. If the usage of the image file
+// system has reached HighPercent, it removes further images, the longest idle first, until
+// LowPercent is reached. The usage is measured after every removal. The images in use and held are
+// read again every few removals.
 //
-// One failure does not keep the rest from being done; the error joins them all: *RemoveError for each image,
-// *NotEnoughError if the disk is still too full, *StoreError, ErrInvalidCapacity, and those of the seams. After an error
-// of ImageService.ListImages, InUse or DiskUsage nothing more is removed.
+// After a failure the pass continues with the remaining work. The error joins all failures:
+// *RemoveError for each image, *NotEnoughError if the disk is still too full, *StoreError,
+// ErrInvalidCapacity, and the errors of the seams. After an error of ImageService.ListImages, InUse
+// or DiskUsage no further image is removed.
 func (c *Collector) GarbageCollect(ctx context.Context) (Result, error) {
 	return c.collect(ctx, GoalThreshold)
 }
 
-// DeleteUnusedImages removes every image that is not in use, held, pinned, protected or too young, however full the disk
-// is. It is for those who have to have space: the kubelet calls it under disk pressure, once containers were removed. The
-// error is as GarbageCollect's, but that the disk cannot be measured is none: Result.Freed is what sizes say then.
+// DeleteUnusedImages removes every image except images in use, held, pinned, protected or too
+// young, at any disk usage. The kubelet calls it under disk pressure, after removing containers.
+// The error is like GarbageCollect's, except that a failed measurement of the disk is no error;
+// then Result.Freed is the sum of the image sizes.
 func (c *Collector) DeleteUnusedImages(ctx context.Context) (Result, error) {
 	return c.collect(ctx, GoalUnused)
 }
 
-// Plan returns what a pass would decide now, and removes nothing. With a *StoreError, which says that ages are not what
-// they could be, it has decided all the same.
+// Plan returns the decisions of a pass without removing any image. The decisions are valid even
+// with a *StoreError, which means that ages may be wrong.
 func (c *Collector) Plan(ctx context.Context, goal Goal) (Decisions, error) {
-	if err := c.take(ctx); err != nil {
+	if err := c.takeTurn(ctx); err != nil {
 		return Decisions{}, err
 	}
-	defer c.give()
+	defer c.returnTurn()
 	p := &pass{c: c, goal: goal}
-	err := p.begin(ctx)
+	err := p.prepare(ctx)
 	return p.result.Plan, errors.Join(append(p.errs, err)...)
 }
 
 func (c *Collector) collect(ctx context.Context, goal Goal) (Result, error) {
-	if err := c.take(ctx); err != nil {
+	if err := c.takeTurn(ctx); err != nil {
 		return Result{}, err
 	}
 	p := &pass{c: c, goal: goal, tried: make(map[string]Kept)}
 	err := p.run(ctx)
-	c.give()
+	c.returnTurn()
 	c.opts.OnPass(p.result, err)
 	return p.result, err
 }
@@ -65,42 +68,42 @@ type pass struct {
 	c      *Collector
 	goal   Goal
 	result Result
-	sight  *sight // nil if nothing was seen
+	sight  *sight // nil if the inspection failed
 	now    Decisions
 
-	tried    map[string]Kept // what is not tried again, by key; a KeepReason if it stays
+	tried    map[string]Kept // images not to be tried again, by key; KeepReason is empty for a removed image
 	errs     []error
 	capacity uint64
-	before   uint64 // available at first
-	left     uint64 // available now
-	most     uint64 // available at best
+	before   uint64 // available bytes at the start
+	left     uint64 // available bytes now
+	most     uint64 // most available bytes so far
 	measured bool
-	idle     int // removals since then
+	idle     int // removals since most was reached
 	stalled  bool
 }
 
 func (p *pass) run(ctx context.Context) error {
 	p.result.DryRun = p.c.opts.DryRun
-	err := p.begin(ctx)
+	err := p.prepare(ctx)
 	p.errs = append(p.errs, err)
 	switch {
 	case p.result.DryRun:
 		p.result.Kept = p.now.Keep
 	case err == nil:
-		p.work(ctx)
+		p.removeBatches(ctx)
 		fallthrough
 	case p.sight != nil:
-		p.end(ctx)
+		p.conclude(ctx)
 	}
 	p.result.Ended = time.Now()
 	return errors.Join(p.errs...)
 }
 
-// begin looks, measures and decides.
-func (p *pass) begin(ctx context.Context) error {
+// prepare inspects the images, measures the disk and plans.
+func (p *pass) prepare(ctx context.Context) error {
 	p.result.Started = time.Now()
 	p.errs = append(p.errs, p.c.load(ctx))
-	s, err := p.c.look(ctx)
+	s, err := p.c.inspect(ctx)
 	if err != nil {
 		return err
 	}
@@ -114,7 +117,7 @@ func (p *pass) begin(ctx context.Context) error {
 	return nil
 }
 
-// decide plans with what was seen last, without what was tried.
+// decide plans with the last inspection, without the tried images.
 func (p *pass) decide() {
 	in := PlanInput{
 		Goal: p.goal, Policy: p.c.opts.Policy, Now: p.sight.at,
@@ -131,9 +134,9 @@ func (p *pass) decide() {
 	p.now = Plan(in)
 }
 
-// measure finds out how much is left.
+// measure reads the capacity and the available bytes of the disk.
 func (p *pass) measure(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.c.opts.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	capacity, available, err := p.c.opts.Disk.ImageFS(ctx)
 	switch {
@@ -149,10 +152,11 @@ func (p *pass) measure(ctx context.Context) error {
 	return err
 }
 
-// work removes until enough is done, and looks again after every batch.
-func (p *pass) work(ctx context.Context) {
-	for p.batch(ctx) {
-		s, err := p.c.look(ctx)
+// removeBatches removes images in batches until the goal is reached, and inspects the images after every
+// batch.
+func (p *pass) removeBatches(ctx context.Context) {
+	for p.removeBatch(ctx) {
+		s, err := p.c.inspect(ctx)
 		if err != nil {
 			p.errs = append(p.errs, err)
 			return
@@ -162,11 +166,11 @@ func (p *pass) work(ctx context.Context) {
 	}
 }
 
-// batch removes a few images and reports whether there is more to do.
-func (p *pass) batch(ctx context.Context) (more bool) {
+// removeBatch removes a few images and reports whether work remains.
+func (p *pass) removeBatch(ctx context.Context) (more bool) {
 	size := batchSize
 	if p.sight.open {
-		// What is being pulled may turn out to be an image that is here under another name.
+		// An image being pulled may be a listed image under a new name.
 		size = 1
 	}
 	for _, removals := range [][]Removal{p.now.Remove, p.now.Spare} {
@@ -195,7 +199,7 @@ func (p *pass) batch(ctx context.Context) (more bool) {
 	return false
 }
 
-// enough reports whether r need not go any more, nor what comes after it.
+// enough reports whether neither r nor any later removal is needed.
 func (p *pass) enough(r Removal) bool {
 	if r.Reason != ReasonSpace {
 		return false
@@ -207,7 +211,7 @@ func (p *pass) enough(r Removal) bool {
 	return p.stalled
 }
 
-// progress takes note of whether the last removal shows.
+// progress counts the removals without effect on the disk.
 func (p *pass) progress() {
 	p.idle++
 	if p.left > p.most {
@@ -215,7 +219,7 @@ func (p *pass) progress() {
 	}
 }
 
-// remove removes one image unless it is held by now, and reports whether it is gone.
+// remove removes an image unless it is held now, and reports whether the image is gone.
 func (p *pass) remove(ctx context.Context, r Removal) bool {
 	k := r.Image.key()
 	claim, heldAs := p.c.holds.claim(&r.Image)
@@ -223,10 +227,10 @@ func (p *pass) remove(ctx context.Context, r Removal) bool {
 		p.tried[k] = Kept{Image: r.Image, Reason: KeepHeld, Detail: heldAs}
 		return false
 	}
-	callCtx, cancel := context.WithTimeout(ctx, p.c.opts.CallTimeout)
+	callCtx, cancel := context.WithTimeout(ctx, CallTimeout)
 	err := p.c.opts.Images.RemoveImage(callCtx, r.Image)
 	cancel()
-	p.c.holds.settle(claim)
+	p.c.holds.settleClaim(claim)
 	if err != nil {
 		p.tried[k] = Kept{Image: r.Image, Reason: KeepFailed}
 		p.errs = append(p.errs, &RemoveError{Image: r.Image, Err: err})
@@ -240,25 +244,23 @@ func (p *pass) remove(ctx context.Context, r Removal) bool {
 	return true
 }
 
-// end says what has come of it, to everybody who has to know.
-func (p *pass) end(ctx context.Context) {
-	p.sum(ctx)
-	p.tell()
+// conclude completes the result, sends events and saves the ages.
+func (p *pass) conclude(ctx context.Context) {
+	p.fillResult(ctx)
+	p.sendEvents()
 	if ctx.Err() != nil {
 		return
 	}
-	present, err := p.sight.images, error(nil)
+	var err error
+	p.result.Present = p.sight.images
 	if len(p.tried) > 0 {
-		present, err = p.c.list(ctx)
-	}
-	if err == nil {
-		err = p.c.opts.AfterGC(ctx, present, p.result.Started)
+		p.result.Present, err = p.c.list(ctx)
 	}
 	p.errs = append(p.errs, err, p.c.save(ctx))
 }
 
-// sum fills in the result.
-func (p *pass) sum(ctx context.Context) {
+// fillResult fills in the result.
+func (p *pass) fillResult(ctx context.Context) {
 	r := &p.result
 	if p.measured {
 		r.UsagePercent = usagePercent(p.capacity, p.left)
@@ -293,11 +295,11 @@ func (p *pass) sum(ctx context.Context) {
 	}
 }
 
-// tell sends events about what whoever looks after the node should know.
-func (p *pass) tell() {
+// sendEvents sends the pass's events for the node's operator.
+func (p *pass) sendEvents() {
 	for _, kept := range p.result.Plan.Keep {
 		if kept.Reason == KeepNoID {
-			p.c.opts.Events.Event(v1.EventTypeWarning, EventInvalidImageID, "The runtime reports an image without an ID: "+kept.Image.Name())
+			p.c.opts.Events.Event(v1.EventTypeWarning, eventInvalidImageID, "The runtime reports an image without an ID: "+kept.Image.Name())
 		}
 	}
 	for _, err := range p.errs {
@@ -305,10 +307,10 @@ func (p *pass) tell() {
 			continue
 		}
 		if shortage, ok := errors.AsType[*NotEnoughError](err); ok {
-			p.c.opts.Events.Event(v1.EventTypeWarning, EventFreeDiskSpaceFailed, shortage.Error())
+			p.c.opts.Events.Event(v1.EventTypeWarning, eventFreeDiskSpaceFailed, shortage.Error())
 		}
 		if errors.Is(err, ErrInvalidCapacity) {
-			p.c.opts.Events.Event(v1.EventTypeWarning, EventInvalidDiskCapacity, err.Error())
+			p.c.opts.Events.Event(v1.EventTypeWarning, eventInvalidDiskCapacity, err.Error())
 		}
 	}
 }

@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// Collector removes images that are not needed. Its methods are safe for concurrent use; passes wait for one another.
+// Collector removes unneeded images. Its methods are safe for concurrent use; passes wait for each
+// other.
 type Collector struct {
 	opts   Options
 	ran    atomic.Bool
 	listed atomic.Pointer[[]Image]
 	holds  holds
 
-	// turn is for one pass or look at a time. What follows belongs to whoever has it.
+	// turn is held by the running pass or inspection, which owns the following fields.
 	turn    chan struct{}
 	ages    ages
-	loaded  bool      // the ages of before are in
-	unsaved bool      // the ages are others than those saved
-	saved   time.Time // when that was
+	loaded  bool      // the Store's records have been loaded
+	unsaved bool      // the ages differ from the saved records
+	saved   time.Time // time of the last save
 }
 
-// New returns a collector, or an error that names the option that cannot be used. It touches nothing.
+// New returns a collector, or an error naming the invalid option. It has no side effects.
 func New(opts Options) (*Collector, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -32,8 +33,8 @@ func New(opts Options) (*Collector, error) {
 	return &Collector{opts: opts, turn: make(chan struct{}, 1)}, nil
 }
 
-// take waits for the turn.
-func (c *Collector) take(ctx context.Context) error {
+// takeTurn waits until no other pass or inspection runs.
+func (c *Collector) takeTurn(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -46,7 +47,7 @@ func (c *Collector) take(ctx context.Context) error {
 	}
 }
 
-func (c *Collector) give() {
+func (c *Collector) returnTurn() {
 	c.holds.endPass()
 	<-c.turn
 }

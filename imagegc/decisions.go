@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// RemoveReason is why an image goes.
+// RemoveReason is the reason for removing an image.
 type RemoveReason string
 
-// The reasons. The first two are the values of the kubelet's metric image_garbage_collected_total.
+// The reasons for removal. The first two are values of the kubelet's metric
+// image_garbage_collected_total.
 const (
 	ReasonAge    RemoveReason = "age"    // idle for longer than Policy.MaxAge
 	ReasonSpace  RemoveReason = "space"  // the disk is full
 	ReasonUnused RemoveReason = "unused" // DeleteUnusedImages
 )
 
-// KeepReason is why an image stays.
+// KeepReason is the reason for keeping an image.
 type KeepReason string
 
-// The reasons, in the order in which they are looked at.
+// The reasons for keeping an image, in the order of their checks.
 const (
 	KeepInUse     KeepReason = "in use"
 	KeepHeld      KeepReason = "held"
@@ -33,37 +34,38 @@ const (
 	KeepFailed    KeepReason = "its removal failed"
 )
 
-// Removal is an image that goes.
+// Removal is the decision to remove an image.
 type Removal struct {
 	Image     Image
 	Reason    RemoveReason
 	IdleSince time.Time
-	NeverUsed bool // IdleSince is when it was detected
+	NeverUsed bool // IdleSince is the time of detection
 }
 
-// Kept is an image that stays.
+// Kept is the decision to keep an image.
 type Kept struct {
 	Image  Image
 	Reason KeepReason
-	Detail string    // the name by which it is used or held, the pattern that protects it
-	Until  time.Time // for KeepTooYoung: when it is old enough
+	Detail string    // the name in use or in a lease, or the protecting pattern
+	Until  time.Time // for KeepTooYoung: the end of MinAge
 }
 
-// Decisions is what Plan decided: a value that can be printed and compared.
+// Decisions is the result of Plan. It can be printed and compared.
 type Decisions struct {
 	Goal Goal
 	Now  time.Time
-	// Capacity, Available, Target and Wanted are bytes: what the image file system has, what is left of it, how much is
-	// to be left, and what is missing. UsagePercent is what is not left.
+	// Capacity and Available are the size and the free space of the image file system. Target is
+	// the free space to reach, and Wanted is the missing part of Target. All four are bytes.
+	// UsagePercent is the share of Capacity outside Available.
 	Capacity, Available, Target, Wanted uint64
 	UsagePercent                        int
 
-	Remove []Removal // in this order
-	Spare  []Removal // next, in this order, if the images removed had less of their own than their sizes say
-	Keep   []Kept    // by name
+	Remove []Removal // in order of removal
+	Spare  []Removal // removed next, in this order, if the removed images freed less than their sizes
+	Keep   []Kept    // sorted by name
 }
 
-// String is a report for people: a line about the disk and one per image.
+// String returns a report: a line for the disk and a line per image.
 func (d Decisions) String() string {
 	var out strings.Builder
 	switch {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imagegc removes images that nothing on the node needs, by rules that can be read before they are applied.
+// Package imagegc removes images that the node does not need, and can report its decisions before
+// applying them.
 //
 // # Wiring
 //
 //	gc, err := imagegc.New(imagegc.Options{
 //		Images: images, // ListImages, RemoveImage
-//		InUse:  inUse,  // what containers and image volumes use
+//		InUse:  inUse,  // reports the images of containers and image volumes
 //		Disk:   statfs.Path("/var/lib/containerd"),
 //		Policy: imagegc.Policy{Protected: []string{"registry.k8s.io/pause"}},
 //		Store:  recordfile.New("/var/lib/agent/images.json"), // optional: ages survive a restart
@@ -15,13 +16,15 @@
 //	if err != nil {
 //		return err
 //	}
-//	go gc.Run(ctx) // returns when ctx has ended and what it began has
+//	go gc.Run(ctx) // returns after the end of ctx and of all its goroutines
 //
-//	lease, err := gc.Hold(ctx, "registry.example/app:1") // before a pod's images are looked for
-//	...                                                  // look, pull, create the containers
+//	lease, err := gc.Hold(ctx, "registry.example/app:1") // before checking for a pod's images
+//	...                                                  // check, pull, create the containers
 //	lease.Release()
 //
-// Over runtime/cri the two first seams are a few lines of the caller's, for packages do not import one another:
+// A cri.Backend of runtime/cri implements InUse. It reports the images of all containers of the
+// runtime, including containers outside any pod. The caller adapts ImageService in a few lines,
+// because packages do not import each other:
 //
 //	type images struct{ rt cri.Backend }
 //
@@ -33,9 +36,17 @@
 //		return out, err
 //	}
 //	func (i images) RemoveImage(ctx context.Context, m imagegc.Image) error { return i.rt.RemoveImage(ctx, m.ID) }
-//	func (i images) ImagesInUse(ctx context.Context) (out []string, err error) {
-//		pods, err := i.rt.List(ctx, runtime.ListOptions{})
-//		for _, pod := range pods {
+//
+// For a backend without ImagesInUse, call PodStatus for each pod, because List may leave out the
+// images. The following adapter misses containers outside any pod:
+//
+//	func imagesInUse(ctx context.Context, rt runtime.Runtime) (out []string, err error) {
+//		pods, err := rt.List(ctx, runtime.ListOptions{})
+//		for _, listed := range pods {
+//			pod, err := rt.PodStatus(ctx, listed.UID)
+//			if err != nil {
+//				return nil, err
+//			}
 //			for _, c := range pod.Containers {
 //				out = append(out, cmp.Or(c.ImageID, c.ImageRef, c.Image))
 //			}
@@ -43,41 +54,43 @@
 //		return append(out, volumeImages()...), err
 //	}
 //
-// That List leaves out what is no pod's. If others run containers through the same runtime, ask it for all of them.
-//
-// Without goroutines: call GarbageCollect, DeleteUnusedImages or Plan when it suits. Plan, the function, is what they
-// decide with; it is pure, and its Decisions print as a report. Options.DryRun makes Run tell what it would do.
+// To collect without goroutines, call the methods GarbageCollect, DeleteUnusedImages or Plan
+// directly. All three decide with the pure function Plan. Its Decisions print as a report. With
+// Options.DryRun, Run only reports its decisions.
 //
 // # The caller's duties
 //
-//  1. Hold the images of a pod before looking whether they are there, and until its containers are created: they, or the
-//     lease, are all that tells the collector of a pod that is starting. Leases that are never released hold for ever.
-//  2. Implement InUse as its comment says; above all, read it from the runtime.
-//  3. Protect the pause image where the runtime does not pin it (containerd before 2, by Policy.Protected), and whatever
-//     else is used without a container.
-//  4. Measure the file system that images are on, as it is now (package statfs).
-//  5. Call DeleteUnusedImages under disk pressure, once ended containers were removed.
-//  6. Repeat a pull that fails because the image was not found, if one was being removed meanwhile: it may have been the
-//     same one under another name, which then fails in containerd (runtime/cri does so by itself).
-//  7. Do not write to what GetImageList and AfterGC hand out.
+//  1. Hold the images of a pod before checking whether they are present, and until its containers
+//     are created. The collector knows of a starting pod only through its lease and its containers.
+//     A lease without a Release holds its images forever.
+//  2. Implement InUse as documented there. Above all, read the images in use from the runtime.
+//  3. Protect the pause image with Policy.Protected if the runtime does not pin it (containerd
+//     before 2). Protect other images used without a container as well.
+//  4. Measure the current usage of the image file system (package statfs).
+//  5. Call DeleteUnusedImages under disk pressure, after removing ended containers.
+//  6. Repeat a pull that fails with "image not found" if a removal ran at the same time. The
+//     removed image may have been the same image under another name, which makes the pull fail in
+//     containerd. runtime/cri repeats such a pull by itself.
+//  7. Do not modify the slices from GetImageList or Result.Present.
 //
-// # What a lease is safe against
+// # What a lease protects against
 //
 //	look ── claim ── remove ── settle      one image after the other
 //	          │                  │
-//	Hold ─────┘ before: kept     └───── during: Hold waits; what it sees then is true
+//	Hold ─────┘ before: kept     └───── during: Hold waits, then the image is gone or stays
 //
-// The claim of an image and the hold of a reference exclude one another. A lease that ends during a pass counts until the
-// pass reads anew what is in use, so that a container it was for is seen. Names are matched as they are known from the
-// last list. A reference that turns out to be an image known under another name is covered by Lease.Resolved, which says
-// whether to pull again.
+// A claim on an image and a hold on its reference exclude each other. A lease released during a
+// pass counts until the pass reads the images in use again, so that the pass sees the new
+// containers. Names are matched against the last image list. Lease.Resolved covers a reference to
+// an image listed under another name, and reports whether to pull again.
 //
-// # Who owns which goroutine
+// # Goroutines
 //
-// Run has one goroutine of its own, for the image list, and collects in the caller's; both have ended when it returns.
-// Nothing else starts any. One pass, plan or detection is at work at a time; others wait, for as long as their ctx
-// allows. No lock is held while a seam or hook is called. A call of the runtime that hangs keeps passes waiting, not
-// leases: of those, only the one for the image being removed.
+// Run starts one goroutine for the image list and collects in the caller's goroutine. Both have
+// ended when Run returns. No other method starts a goroutine. Only one pass, plan or detection runs
+// at a time; further calls wait until their ctx ends. No lock is held during a call to a seam or
+// hook. A runtime call without an answer delays passes, and it delays a lease only if the call
+// removes an image of the lease.
 //
 // # Life of an image
 //
@@ -89,35 +102,44 @@
 //
 // # Differences from the kubelet (1.36)
 //
-//   - Images can be held, which closes the race between "is it present" and "create the container" (123631, 18140).
-//   - Idle counts from the last use, or else from when the image was first seen. In the kubelet an image that was never
-//     used has been idle for ever, so that it goes at once when MaxAge is set and the agent is old enough.
-//   - MinAge holds in every case, also against MaxAge; the two are validated apart (132372).
-//   - Whether enough was freed is measured after every removal; the kubelet adds up sizes, which count shared layers for
-//     every image (68203, 92925, 120659) and are of the compressed image. Where the disk shows nothing of what
-//     is removed, the pass stops instead of removing everything (116020).
-//   - An image that cannot be removed keeps neither the other ones nor the collection for space from being tried.
-//   - A pass that begins above HighPercent frees to LowPercent, also when MaxAge alone has got it below HighPercent.
-//   - AfterGC gets every image that is there, after each pass. The kubelet's hook is told those that it tried in vain,
-//     so that the pull records of images that are there are dropped and everybody may use them.
-//   - Images are matched by ID, digest and tag, in all their spellings; a container that reports nothing but
-//     repo@sha256:… keeps its image (81756, 106037, 111796). Images with several names are one.
-//   - What is in use is read again every few removals; a container that vanishes meanwhile is InUse's affair.
-//   - Any image can be protected (68930, 103255).
-//   - Ages may survive a restart (119642).
-//   - Each image of a pass that stays has a reason, and errors are typed (71869, 15564).
-//   - A collection that failed for want of age is repeated when the first image is old enough.
-//   - RemoveImage gets the whole image, with its handler.
+//   - Images can be held, which closes the race between checking for an image and creating the
+//     container (123631, 18140).
+//   - Idle time counts from the last use, or from the first detection of a never used image. The
+//     kubelet treats a never used image as idle forever, and removes it at once when MaxAge is set
+//     and the agent is old enough.
+//   - MinAge always applies, also against MaxAge. Both are validated separately (132372).
+//   - The freed space is measured after every removal. The kubelet adds up image sizes, which count
+//     shared layers for every image (68203, 92925, 120659) and describe the compressed image. If
+//     the disk shows no effect of the removals, the pass stops instead of removing everything
+//     (116020).
+//   - After a failed removal, the pass tries the remaining images and still collects for space.
+//   - A pass that begins above HighPercent frees down to LowPercent, even if removals for MaxAge
+//     alone have reached a value below HighPercent.
+//   - Result.Present has every image present after the pass. The kubelet's hook receives only the
+//     images with failed removals, which drops the pull records of all present images and lets any
+//     pod use them.
+//   - Images match by ID, digest and tag in every spelling. A container that reports only
+//     repo@sha256:… keeps its image (81756, 106037, 111796). An image with several names is a
+//     single image.
+//   - Images in use are read again every few removals. InUse must tolerate a container that
+//     vanishes meanwhile.
+//   - Policy.Protected protects any image (68930, 103255).
+//   - A Store keeps ages across a restart (119642).
+//   - Every image kept by a pass has a reason, and errors are typed (71869, 15564).
+//   - A collection that found its candidates too young is repeated when the first candidate is old
+//     enough.
+//   - RemoveImage receives the whole image with its handler.
 //
-// Thresholds, defaults, the measure of usage, what counts as a candidate, the order of the node status, and the reasons of
-// events are those of the kubelet. With HighPercent 100 and no MaxAge nothing is collected by Run.
+// Thresholds, defaults, the measure of usage, the choice of candidates, the order of the node
+// status and the reasons of events match the kubelet. With HighPercent 100 and no MaxAge, Run
+// collects nothing.
 //
-// # Signatures that are better than the contract's
+// # Improved signatures
 //
-//   - Hold takes a ctx, because it may have to wait for a removal; any number of references, because a pod has several;
-//     and returns a Lease, which can be told what image a reference was.
-//   - The zero Policy is the kubelet's and not one that removes everything.
-//   - RemoveImage gets the Image. Size is unsigned, as in CRI.
-//   - AfterGC returns an error, which is joined.
-//   - Result has lists in order, with details, instead of a map; Decisions is what was decided.
+//   - Hold takes a ctx, because it may wait for a removal. It takes any number of references,
+//     because a pod has several. It returns a Lease, whose Resolved method receives the image ID of
+//     a reference.
+//   - The zero Policy is the kubelet's policy; it does not remove everything.
+//   - RemoveImage receives the Image. Size is unsigned, as in CRI.
+//   - Result has ordered lists with details instead of a map. Decisions holds the outcome of Plan.
 package imagegc

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/imagegc/imagegctest"
 )
 
-// A disk of 100 GiB is 90 % full. A pod runs from one image, and another is about to start.
+// A disk of 100 GiB is 90 % full. A pod runs from an image, and another pod is about to start.
 func Example() {
 	node := imagegctest.New(100 << 30)
 	for name, size := range map[string]uint64{"web:1": 40, "web:2": 20, "job:1": 30} {
@@ -28,7 +28,7 @@ func Example() {
 		return
 	}
 	ctx := context.Background()
-	lease, err := gc.Hold(ctx, "registry.example/job:1") // before looking whether it is there
+	lease, err := gc.Hold(ctx, "registry.example/job:1") // before checking for the image
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -50,7 +50,7 @@ func Example() {
 	// 50 % full, error: <nil>
 }
 
-// What would be removed, and why, before anything is.
+// Plan prints the decisions before any image is removed.
 func ExampleCollector_Plan() {
 	node := imagegctest.New(100 << 30)
 	node.Add(imagegctest.Image{Tags: []string{"registry.example/old:1"}, Layers: map[string]uint64{"a": 60 << 30}})

@@ -25,12 +25,9 @@ func TestNewNamesTheBadField(t *testing.T) {
 		"Options.InUse is required":              func(o *imagegc.Options) { o.InUse = nil },
 		"Options.Disk is required":               func(o *imagegc.Options) { o.Disk = nil },
 		"Options.Interval is negative":           func(o *imagegc.Options) { o.Interval = -1 },
-		"Options.DetectInterval is negative":     func(o *imagegc.Options) { o.DetectInterval = -1 },
-		"Options.ListInterval is negative":       func(o *imagegc.Options) { o.ListInterval = -1 },
-		"Options.CallTimeout is negative":        func(o *imagegc.Options) { o.CallTimeout = -1 },
 		"Policy.HighPercent is 101":              func(o *imagegc.Options) { o.Policy.HighPercent = 101 },
 		"Policy.LowPercent is -1":                func(o *imagegc.Options) { o.Policy.LowPercent = -1 },
-		"Policy.LowPercent 80 is above":          func(o *imagegc.Options) { o.Policy.HighPercent = 70 },
+		"Policy.LowPercent 80 is above":          func(o *imagegc.Options) { o.Policy.HighPercent, o.Policy.LowPercent = 70, 80 },
 		"Policy.MaxAge is negative":              func(o *imagegc.Options) { o.Policy.MaxAge = -1 },
 		`Policy.Protected[1] "": it is empty`:    func(o *imagegc.Options) { o.Policy.Protected = []string{"a", ""} },
 		`Policy.Protected[0] "a b": references `: func(o *imagegc.Options) { o.Policy.Protected = []string{"a b"} },
@@ -45,7 +42,7 @@ func TestNewNamesTheBadField(t *testing.T) {
 	assert.Empty(t, node.Calls("ListImages"))
 }
 
-// MinAge and MaxAge count from different times; one need not be longer than the other (kubernetes#132372).
+// MinAge and MaxAge count from different times; neither must be the longer (kubernetes#132372).
 func TestUpstream132372MaxAgeMayBeShorterThanMinAge(t *testing.T) {
 	node := imagegctest.New(1)
 	_, err := imagegc.New(imagegc.Options{Images: node, InUse: node, Disk: node, Policy: imagegc.Policy{MinAge: time.Hour, MaxAge: time.Minute}})
@@ -68,10 +65,10 @@ func TestSeamsThatFailOrLie(t *testing.T) {
 	tests := []struct {
 		name    string
 		fault   func(*fixture)
-		removed int // by GarbageCollect, of 19 that may go and 10 that must
+		removed int // by GarbageCollect, of 19 removable images and 10 to remove
 		unused  int // by DeleteUnusedImages, of 19
 		err     error
-		also    error // of DeleteUnusedImages, if another
+		also    error // of DeleteUnusedImages, if different
 	}{
 		{name: "nothing", fault: func(*fixture) {}, removed: 10, unused: 19},
 		{name: "no list", fault: fail("ListImages", 0), err: away},
@@ -128,7 +125,7 @@ func TestSeamsThatFailOrLie(t *testing.T) {
 	}
 }
 
-// errNone stands for no error where another has to be told apart from it.
+// errNone distinguishes an expected nil error from an unset field.
 var errNone = errors.New("none")
 
 func TestPassEndsWithItsContext(t *testing.T) {
@@ -136,13 +133,13 @@ func TestPassEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("the node shuts down")
 		f := newFixture(t, func(o *imagegc.Options) {
-			o.AfterGC = func(context.Context, []imagegc.Image, time.Time) error { t.Error("AfterGC"); return nil }
 			o.OnRemoved = func(imagegc.Removed) { cancel(stop) }
 		}, images(20)...)
 		f.node.Fill(90 * gib)
 		result, err := f.gc.GarbageCollect(ctx)
 		require.ErrorIs(t, err, stop)
 		assert.Len(t, result.Removed, 1)
+		assert.Nil(t, result.Present)
 		_, err = f.gc.GarbageCollect(ctx)
 		require.ErrorIs(t, err, stop)
 		_, err = f.gc.Plan(ctx, imagegc.GoalUnused)
@@ -151,7 +148,8 @@ func TestPassEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A runtime that hangs holds up one call for CallTimeout, and whoever waits for the turn for as long as he likes.
+// A hanging runtime delays a call by at most CallTimeout. Other calls wait for the turn as long as
+// their ctx allows.
 func TestCallsThatHangEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil, images(2)...)
@@ -179,7 +177,7 @@ func TestCallsThatHangEnd(t *testing.T) {
 		lease.Release()
 		require.Equal(t, time.Second, time.Since(before), "leases do not wait for passes")
 		<-ended
-		assert.Equal(t, 2*imagegc.DefaultCallTimeout, time.Since(before))
+		assert.Equal(t, 2*imagegc.CallTimeout, time.Since(before))
 	})
 }
 
@@ -200,7 +198,8 @@ func (m *memory) Save(_ context.Context, records []imagegc.Record) error {
 	return nil
 }
 
-// A restart made every image new: MinAge and MaxAge began again (kubernetes#119642, #119711).
+// In the kubelet a restart made every image new: MinAge and MaxAge began again (kubernetes#119642,
+// #119711).
 func TestUpstream119642AgesSurviveARestart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kept bool
@@ -278,7 +277,7 @@ func TestStoreThatFailsIsToldAndWorkGoesOn(t *testing.T) {
 	})
 }
 
-// What was saved with a clock that ran ahead must not keep images young for ever.
+// Records saved with a clock ahead of time must not keep images young forever.
 func TestRecordsFromTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := image("r.example/a:1")

@@ -12,48 +12,50 @@ import (
 	"time"
 )
 
-// ErrReleased is what a Lease says when it was released before.
+// ErrReleased is returned by methods of a released Lease.
 var ErrReleased = errors.New("imagegc: the lease was released")
 
-// Lease keeps images from being removed, from before somebody looks whether they are there until what uses them can be
-// seen (InUse). It is safe for concurrent use.
+// Lease keeps images from being removed between the check for their presence and the creation of
+// their containers, which InUse then reports. It is safe for concurrent use.
 type Lease struct {
 	holds *holds
 	since time.Time
-	// The rest is guarded by the lock of holds.
+	// The lock of holds guards the following fields.
 	names    names
-	began    uint64            // up to which removal nobody looked
-	agreed   map[string]uint64 // by ID that Resolved was told: up to which removal it is clear
+	began    uint64            // the number of removal attempts when Hold returned
+	agreed   map[string]uint64 // by image ID: the number of removal attempts at the last Resolved
 	released bool
 }
 
-// Hold keeps every image that has one of the references from being removed, until the lease is released. It holds what
-// the references mean now and what they come to mean: a tag that moves is held on both images. Call it before you look
-// for the images, or pull them; a removal of one of them that is under way is waited for, so that what you see then is
-// true until the release. References are what containers are specified by, or IDs; the empty one means nothing.
+// Hold keeps every image with one of the references from being removed until the lease is released.
+// It covers the image of a reference now and later: if a tag moves, both images are held. Call Hold
+// before checking for or pulling the images. Hold waits for a running removal of a matching image,
+// so that the result of a later check stays true until the release. A reference is an image name
+// from a container spec or an image ID; an empty reference matches no image.
 //
-// Release the lease once the containers are created, or will not be: what holds nothing back for good costs nothing.
-// The error is the cause of ctx having ended while it waited; then nothing is held.
+// Release the lease after the containers are created or given up. Hold returns an error only if ctx
+// ends while it waits for a removal; the error is the cause, and no image is held.
 //
-// Two references can lead to one image, which the collector cannot know before the second is pulled. Resolved closes
-// that gap.
+// Two references can lead to the same image, which the collector learns only after the pull of the
+// second. Resolved closes this gap.
 func (c *Collector) Hold(ctx context.Context, references ...string) (*Lease, error) {
 	l := &Lease{holds: &c.holds, since: time.Now(), agreed: make(map[string]uint64)}
 	for _, reference := range references {
 		l.names.add(reference)
 	}
-	if err := l.holds.await(ctx, l.holds.begin(l)); err != nil {
+	if err := l.holds.await(ctx, l.holds.register(l)); err != nil {
 		l.Release()
 		return nil, fmt.Errorf("hold images %q: %w", references, err)
 	}
-	l.holds.begun(l)
+	l.holds.markStart(l)
 	return l, nil
 }
 
-// Resolved tells which image a reference of the lease turned out to be, by its ID, and holds that, too. It reports
-// whether the image is there: false means that it was removed, or its removal began, after Hold and before the
-// collector could know that it was wanted; pull it, and call Resolved again. Errors are ErrReleased and that of a ctx
-// that ends while a removal is waited for; then the image is held all the same.
+// Resolved adds an image to the lease by its ID, after a reference of the lease has led to the
+// image. It returns false if a removal of the image was attempted since Hold or the last Resolved
+// of the image. Then pull the image and call Resolved again. The error is ErrReleased for a
+// released lease, or the cause of ctx if ctx ends while Resolved waits for a running removal. In
+// the latter case the image is held nevertheless.
 func (l *Lease) Resolved(ctx context.Context, id string) (bool, error) {
 	busy, err := l.holds.extend(l, id)
 	if err != nil {
@@ -62,29 +64,30 @@ func (l *Lease) Resolved(ctx context.Context, id string) (bool, error) {
 	if err := l.holds.await(ctx, busy); err != nil {
 		return false, fmt.Errorf("hold image %q: %w", id, err)
 	}
-	return l.holds.agree(l, id), nil
+	return l.holds.confirm(l, id), nil
 }
 
 // Release ends the lease. A second call does nothing.
 func (l *Lease) Release() { l.holds.release(l) }
 
-// holds are all leases, and the removals they have to do with.
+// holds keeps all leases and the removals relevant to them.
 type holds struct {
 	mu struct {
 		sync.Mutex
 		leases map[*Lease]struct{}
-		// ended are leases released during a pass: the list of what is in use may be older than their containers.
+		// ended are leases released during a pass. They still count, because the list of images in
+		// use may be older than their containers.
 		ended  []*Lease
-		passes int // under way
+		passes int // running passes
 		claims map[*claim]struct{}
-		// removals that have been tried while somebody held something, the newest last.
+		// removals are the attempts during any lease, the newest last.
 		removals []attempt
-		clock    uint64  // counts them
-		known    []Image // what was listed last
+		clock    uint64  // number of removal attempts
+		known    []Image // the last image list
 	}
 }
 
-// claim is the right to remove an image. While there is one, nobody's Hold of it returns.
+// claim is the right to remove an image. While a claim exists, no Hold of its image returns.
 type claim struct {
 	image *Image
 	done  chan struct{}
@@ -95,8 +98,8 @@ type attempt struct {
 	at    uint64
 }
 
-// begin makes l count, and returns the removals that it has to wait for.
-func (h *holds) begin(l *Lease) []*claim {
+// register adds l and returns the running removals of its images.
+func (h *holds) register(l *Lease) []*claim {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.leases == nil {
@@ -104,24 +107,25 @@ func (h *holds) begin(l *Lease) []*claim {
 	}
 	h.mu.leases[l] = struct{}{}
 	l.began = h.mu.clock
-	// What a reference means now stays held even if a tag moves on.
+	// The current image of a reference stays held even if its tag moves.
 	for i := range h.mu.known {
 		if image := &h.mu.known[i]; l.names.find(image) != "" {
 			l.names.addID(image.ID)
 		}
 	}
-	return h.busy(&l.names)
+	return h.removalsOf(&l.names)
 }
 
-// begun is said when the caller may look: what was removed before, he sees.
-func (h *holds) begun(l *Lease) {
+// markStart sets the removal number from which Resolved counts. The caller's view of the images is
+// at least as new.
+func (h *holds) markStart(l *Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l.began = h.mu.clock
 }
 
-// busy returns the removals under way of images that have one of the names. The lock is held.
-func (h *holds) busy(n *names) (out []*claim) {
+// removalsOf returns the running removals of images with a name in n. The caller holds the lock.
+func (h *holds) removalsOf(n *names) (out []*claim) {
 	for c := range h.mu.claims {
 		if n.find(c.image) != "" {
 			out = append(out, c)
@@ -141,7 +145,7 @@ func (h *holds) await(ctx context.Context, busy []*claim) error {
 	return nil
 }
 
-// extend makes l hold an image by its ID, and returns the removals that it has to wait for.
+// extend adds an image ID to l and returns the running removals of the image.
 func (h *holds) extend(l *Lease, id string) ([]*claim, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,12 +155,12 @@ func (h *holds) extend(l *Lease, id string) ([]*claim, error) {
 	l.names.add(id)
 	var image names
 	image.add(id)
-	return h.busy(&image), nil
+	return h.removalsOf(&image), nil
 }
 
-// agree reports whether nobody tried to remove an image since l knew that it was there. It is held by now, so that what
-// is true stays true.
-func (h *holds) agree(l *Lease, id string) bool {
+// confirm reports whether no removal of the image was attempted since Hold or the last Resolved.
+// The image is already held, so that the answer stays true.
+func (h *holds) confirm(l *Lease, id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	since, again := l.agreed[id]
@@ -189,7 +193,7 @@ func (h *holds) release(l *Lease) {
 	h.mu.removals = slices.DeleteFunc(h.mu.removals, func(a attempt) bool { return a.at <= oldest })
 }
 
-// startPass, endPass: between them leases that are released still count, until the next look.
+// startPass begins a pass. Until endPass, a released lease counts up to the next call of dropEnded.
 func (h *holds) startPass() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,32 +207,34 @@ func (h *holds) endPass() {
 	h.mu.ended = nil
 }
 
-// looking is said before the runtime is asked what is in use: what leases that ended by now were for, it knows.
-func (h *holds) looking() {
+// dropEnded forgets the leases released so far. The runtime is about to be asked for the images in
+// use, and already knows the containers of these leases.
+func (h *holds) dropEnded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.ended = nil
 }
 
-// counting are the leases that hold something back. The lock is held.
-func (h *holds) counting() []*Lease {
+// effective returns the leases that hold images back. The caller holds the lock.
+func (h *holds) effective() []*Lease {
 	return slices.AppendSeq(slices.Clone(h.mu.ended), maps.Keys(h.mu.leases))
 }
 
-// holder is a lease that has a form of a name, and the name.
+// holder is a lease and its name for some form.
 type holder struct {
 	lease *Lease
 	name  string
 }
 
-// look takes in a new list and returns what is known of its images: by what name they are used and held. open reports
-// whether something is held that is not there (yet). The lock is not held while all of them are compared.
-func (h *holds) look(images []Image, used *names) (states []ImageState, open bool) {
+// inspect stores a new image list, and returns for each image the names of its users and leases.
+// open reports whether a held reference matches no image (yet). The lock is not held during the
+// comparison.
+func (h *holds) inspect(images []Image, used *names) (states []ImageState, open bool) {
 	holders := make(map[string][]holder) // by form of a name
-	either := names{short: used.short}   // what an image may be known by
+	either := names{short: used.short}   // short if any name lacks a registry
 	h.mu.Lock()
 	h.mu.known = images
-	for _, l := range h.counting() {
+	for _, l := range h.effective() {
 		either.short = either.short || l.names.short
 		for form, name := range l.names.keys {
 			holders[form] = append(holders[form], holder{l, name})
@@ -261,7 +267,7 @@ func (h *holds) look(images []Image, used *names) (states []ImageState, open boo
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	open = slices.ContainsFunc(h.counting(), func(l *Lease) bool { return l.open(found) })
+	open = slices.ContainsFunc(h.effective(), func(l *Lease) bool { return l.isUnmatched(found) })
 	for l, ids := range means {
 		for _, id := range ids {
 			l.names.addID(id)
@@ -270,8 +276,8 @@ func (h *holds) look(images []Image, used *names) (states []ImageState, open boo
 	return states, open
 }
 
-// open reports whether one of the references had none of its forms found.
-func (l *Lease) open(found map[string]bool) bool {
+// isUnmatched reports whether the list has no form of some reference of the lease.
+func (l *Lease) isUnmatched(found map[string]bool) bool {
 	missing := make(map[string]bool)
 	for form, reference := range l.names.keys {
 		was, known := missing[reference]
@@ -280,7 +286,7 @@ func (l *Lease) open(found map[string]bool) bool {
 	return slices.Contains(slices.Collect(maps.Values(missing)), true)
 }
 
-// claim takes the right to remove image, or returns the name by which it is held.
+// claim claims the right to remove image, or returns the name of image in a lease.
 func (h *holds) claim(image *Image) (c *claim, heldAs string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -302,8 +308,8 @@ func (h *holds) claim(image *Image) (c *claim, heldAs string) {
 	return c, ""
 }
 
-// settle ends a claim: the removal was tried, whatever came of it.
-func (h *holds) settle(c *claim) {
+// settleClaim ends a claim after its removal succeeded or failed.
+func (h *holds) settleClaim(c *claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.mu.claims, c)

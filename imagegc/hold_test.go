@@ -18,19 +18,19 @@ import (
 
 const gib = 1 << 30
 
-// image is one with a layer of its own, of 1 GiB.
+// image returns an image with a layer of its own of 1 GiB.
 func image(tags ...string) imagegctest.Image {
 	return imagegctest.Image{Tags: tags, Layers: map[string]uint64{tags[0]: gib}}
 }
 
-// fixture is a collector over a node of 100 GiB, whose images are old enough.
+// fixture is a collector over a node of 100 GiB with images older than MinAge.
 type fixture struct {
 	*testing.T
 	node *imagegctest.Node
 	gc   *imagegc.Collector
 }
 
-// newFixture is for a bubble.
+// newFixture must be called in a synctest bubble.
 func newFixture(t *testing.T, edit func(*imagegc.Options), images ...imagegctest.Image) *fixture {
 	t.Helper()
 	f := &fixture{T: t, node: imagegctest.New(100 * gib)}
@@ -52,7 +52,7 @@ func (f *fixture) hold(references ...string) *imagegc.Lease {
 	return lease
 }
 
-// empty removes all it can and returns the tags that are left.
+// empty removes all unused images and returns the remaining tags.
 func (f *fixture) empty() []string {
 	f.Helper()
 	_, err := f.gc.DeleteUnusedImages(f.Context())
@@ -79,7 +79,7 @@ func TestHeldImagesStay(t *testing.T) {
 	})
 }
 
-// What is being removed is gone when Hold returns, so that who looks then pulls again.
+// An image being removed is gone when Hold returns, so that a later check leads to a new pull.
 func TestHoldWaitsForTheRemovalUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil, image("r.example/app:1"), image("r.example/other:1"))
@@ -93,7 +93,7 @@ func TestHoldWaitsForTheRemovalUnderWay(t *testing.T) {
 		}
 		go f.gc.DeleteUnusedImages(t.Context())
 		<-busy
-		f.hold("r.example/third:1").Release() // nobody else waits
+		f.hold("r.example/third:1").Release() // other images do not wait
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		gaveUp := errors.New("the pod is gone")
@@ -128,12 +128,12 @@ func TestHoldWaitsForTheRemovalUnderWay(t *testing.T) {
 	})
 }
 
-// A lease may end while a pass is under way that read what is in use before the container was there.
+// A lease may end during a pass that has read the images in use before the container was created.
 func TestLeaseThatEndsDuringAPassStillCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil, image("r.example/app:1"))
 		f.node.Hook = func(ctx context.Context, c imagegctest.Call) error {
-			if c.Method == "ImageFS" && len(f.node.Calls("ImageFS")) == 1 { // after the look, before the first removal
+			if c.Method == "ImageFS" && len(f.node.Calls("ImageFS")) == 1 { // after the inspection, before the first removal
 				lease, err := f.gc.Hold(ctx, "r.example/app:1")
 				if err != nil {
 					return err
@@ -150,7 +150,7 @@ func TestLeaseThatEndsDuringAPassStillCounts(t *testing.T) {
 	})
 }
 
-// A lease that ends during a pass holds until the pass has looked again, and no longer.
+// A lease released during a pass counts until the next inspection, and no longer.
 func TestLeaseThatEndsDuringAPassEndsWithTheNextLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil, images(20)...)
@@ -165,7 +165,7 @@ func TestLeaseThatEndsDuringAPassEndsWithTheNextLook(t *testing.T) {
 	})
 }
 
-// A tag moves on while a pod is about to be created from the image that it meant.
+// A tag moves on while a pod is about to be created from the tag's former image.
 func TestTagThatMovesIsHeldOnBothImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil, image("r.example/app:1"))
@@ -183,7 +183,8 @@ func TestTagThatMovesIsHeldOnBothImages(t *testing.T) {
 	})
 }
 
-// What is pulled turns out to be an image that is there under another name, and that goes in the same moment.
+// A pulled image turns out to be a listed image under another name, which is removed at the same
+// moment.
 func TestResolvedTellsOfAnImageThatWentMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		app := image("r.example/app:1", "mirror.example/app:1")
@@ -196,7 +197,7 @@ func TestResolvedTellsOfAnImageThatWentMeanwhile(t *testing.T) {
 		defer lease.Release()
 		var id string
 		f.node.Hook = func(ctx context.Context, c imagegctest.Call) (err error) {
-			if c.Method == "RemoveImage" { // the claim was taken
+			if c.Method == "RemoveImage" { // the claim was made
 				f.node.Hook = nil
 				id, err = f.node.Pull(ctx, "mirror.example/app:1")
 			}

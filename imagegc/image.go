@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Image is one image on the node, as the runtime describes it.
+// Image is an image on the node, as reported by the runtime.
 type Image struct {
-	ID          string   // what it is removed by; an image without one is never touched
-	RepoTags    []string // every reference with a tag: registry.example/app:1
-	RepoDigests []string // every reference by content: registry.example/app@sha256:…
-	Size        uint64   // bytes, as the runtime reckons: shared layers count for every image
-	Pinned      bool     // the runtime wants it kept
-	Handler     string   // the runtime handler it was pulled for; usually empty
+	ID          string   // identifies the image in RemoveImage; an image with an empty ID is never removed
+	RepoTags    []string // all references with a tag: registry.example/app:1
+	RepoDigests []string // all references with a digest: registry.example/app@sha256:…
+	Size        uint64   // bytes as counted by the runtime; shared layers count for every image
+	Pinned      bool     // the runtime asks to keep the image
+	Handler     string   // the runtime handler of the pull; usually empty
 }
 
-// Name is what people know the image by: a tag, else a digest, else its ID.
+// Name returns a tag of the image, else a digest, else its ID.
 func (i Image) Name() string {
 	for _, names := range [][]string{i.RepoTags, i.RepoDigests} {
 		for _, name := range names {
@@ -32,7 +32,7 @@ func (i Image) Name() string {
 	return i.ID
 }
 
-// key tells images apart: the same content may be there for several handlers.
+// key distinguishes images. The same content may be present for several handlers.
 func (i Image) key() string { return key(i.ID, i.Handler) }
 
 func key(id, handler string) string {
@@ -42,15 +42,16 @@ func key(id, handler string) string {
 	return id + "," + handler
 }
 
-// Record is what is remembered of an image.
+// Record holds the ages of an image.
 type Record struct {
 	ID            string
 	Handler       string
-	FirstDetected time.Time // when a list had it for the first time
-	LastUsed      time.Time // when it was last seen in use; zero: never
+	FirstDetected time.Time // time of the first list with the image
+	LastUsed      time.Time // time of the last detected use; zero: never
 }
 
-// IdleSince is when the image was last used, or else first seen: an image that nobody has used yet is not idle for ever.
+// IdleSince returns the time of the last use, or of the first detection. A never used image is not
+// idle forever.
 func (r Record) IdleSince() time.Time {
 	if r.LastUsed.After(r.FirstDetected) {
 		return r.LastUsed
@@ -58,8 +59,9 @@ func (r Record) IdleSince() time.Time {
 	return r.FirstDetected
 }
 
-// merge returns images without duplicates, of which a runtime reports one per name at times. What makes an image stay
-// wins. The result is in the order of the node status: the biggest first, then the highest ID.
+// merge returns images without duplicates. Some runtimes report an image several times, with a name
+// each. If duplicates differ, the larger Size and Pinned win. The result is in the order of the
+// node status: the biggest first, then by descending ID.
 func merge(images []Image) []Image {
 	out := make([]Image, 0, len(images))
 	at := make(map[string]int, len(images))
@@ -80,7 +82,8 @@ func merge(images []Image) []Image {
 	return forStatus(out)
 }
 
-// forStatus returns images in the order of the node status. It moves places and not images, which are large.
+// forStatus returns images in the order of the node status. It sorts indices, because images are
+// large.
 func forStatus(images []Image) []Image {
 	type place struct {
 		size uint64
@@ -104,7 +107,7 @@ func forStatus(images []Image) []Image {
 	return out
 }
 
-// union returns what is in a or b, without writing to either.
+// union returns the strings of a and b, and modifies neither.
 func union(a, b []string) []string {
 	out := slices.Clip(a)
 	for _, s := range b {
@@ -115,7 +118,7 @@ func union(a, b []string) []string {
 	return out
 }
 
-// formatBytes says a size as people do: 1.5 GiB.
+// formatBytes returns a size for people: 1.5 GiB.
 func formatBytes(n uint64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)

@@ -4,11 +4,11 @@ package imagegc
 
 import "strings"
 
-// One image has many names: an ID, digests, tags, each with or without what a registry client fills in. Whoever asks
-// whether an image is in use may know any of them. Where names are ambiguous they match too much rather than too little:
-// an image too many stays.
+// An image has many names: an ID, digests and tags, each with or without the defaults of a registry
+// client. InUse and leases may use any name. An ambiguous name matches too many images rather than
+// too few, so that an error keeps an image.
 
-// noTag is how docker lists an image that lost its tag.
+// noTag is docker's name for an untagged image.
 const noTag = "<none>:<none>"
 
 const (
@@ -18,19 +18,20 @@ const (
 	idDigest    = "sha256:"
 )
 
-// names is a set of image names that can be compared with images.
+// names is a set of image names that images are matched against.
 type names struct {
-	keys         map[string]string // every form of a name: the name as it was given
-	repositories map[string]string // those of which any tag is meant
-	lengths      [4]uint64         // which lengths keys have, modulo 256: most of what is looked up is none
-	short        bool              // some have no registry
+	keys         map[string]string // every form of a name: the original name
+	repositories map[string]string // repositories whose tags all match
+	lengths      [4]uint64         // bit set of the lengths of keys, modulo 256; rules out most lookups
+	short        bool              // some names have no registry
 }
 
-// shortForm is how a name without a registry, with a tag, is among the keys. No reference begins so.
+// shortForm prefixes the key of a tagged name without a registry. No valid reference begins with
+// it.
 const shortForm = "*/"
 
-// add adds a name: an ID, a digest, a reference with or without tag and digest. Schemes that old runtimes put in front
-// (docker-pullable://) do not count. The empty name is nobody's.
+// add adds a name: an ID, a digest, or a reference with or without tag and digest. A scheme of an
+// old runtime (docker-pullable://) is ignored. An empty name matches no image.
 func (n *names) add(name string) {
 	if name == "" {
 		return
@@ -47,7 +48,7 @@ func (n *names) add(name string) {
 	}
 	reference, _, _ = strings.Cut(reference, "@")
 	repository, tag := splitTag(reference)
-	if digest != "" && (tag == "" || reference == digest) || repository == "" {
+	if digest != "" && (tag == "" || reference == digest) {
 		return
 	}
 	if tag == "" {
@@ -70,7 +71,7 @@ func (n *names) addID(id string) {
 	}
 }
 
-// addRepository adds all images of a repository, whatever their tag.
+// addRepository adds all images of a repository with any tag.
 func (n *names) addRepository(repository string) {
 	if n.repositories == nil {
 		n.repositories = make(map[string]string)
@@ -91,10 +92,10 @@ func (n *names) put(form, name string) {
 	}
 }
 
-// maxForms is how many forms of an image's names are looked at without allocating.
+// maxForms is the number of name forms of an image that need no allocation.
 const maxForms = 24
 
-// find returns the name in n that image has, or "".
+// find returns a name in n of the image, or "".
 func (n *names) find(image *Image) string {
 	if len(n.keys) == 0 {
 		return ""
@@ -103,7 +104,7 @@ func (n *names) find(image *Image) string {
 	return n.findForm(n.forms(buffer[:0], image))
 }
 
-// findForm returns the name in n that has one of the forms, or "".
+// findForm returns the name in n with any of the forms, or "".
 func (n *names) findForm(forms []string) string {
 	for _, form := range forms {
 		if n.lengths[len(form)>>6&3]&(1<<(len(form)&63)) == 0 {
@@ -116,27 +117,21 @@ func (n *names) findForm(forms []string) string {
 	return ""
 }
 
-// forms appends to out all under which image may be among the keys.
+// forms appends every possible key of image to out.
 func (n *names) forms(out []string, image *Image) []string {
 	out = append(out, image.ID)
 	if !strings.HasPrefix(image.ID, idDigest) {
 		out = append(out, idDigest+image.ID)
 	}
 	for _, digest := range image.RepoDigests {
-		out = append(out, digest)
-		if d := digestOf(digest); d != "" {
-			out = append(out, d)
-		}
+		out = append(out, digest, digestOf(digest)) // keys never contains ""
 	}
 	for _, tag := range image.RepoTags {
 		if tag == noTag {
 			continue
 		}
 		full := canonical(tag)
-		out = append(out, tag)
-		if full != tag {
-			out = append(out, full)
-		}
+		out = append(out, tag, full)
 		if !n.short {
 			continue
 		}
@@ -147,7 +142,7 @@ func (n *names) forms(out []string, image *Image) []string {
 	return out
 }
 
-// findRepository returns the repository in n that image is of, or "".
+// findRepository returns the repository of image in n, or "".
 func (n *names) findRepository(image *Image) string {
 	if len(n.repositories) == 0 {
 		return ""
@@ -164,8 +159,8 @@ func (n *names) findRepository(image *Image) string {
 	return ""
 }
 
-// digestOf returns the digest that a name is or ends in, "" if there is none. 64 hexadecimal digits are one, too: how
-// some runtimes write IDs.
+// digestOf returns the digest at the end of a name, or "". It accepts 64 bare hexadecimal digits,
+// because some runtimes write IDs without the algorithm.
 func digestOf(name string) string {
 	if i := strings.LastIndexByte(name, '@'); i >= 0 {
 		return name[i+1:]
@@ -188,7 +183,7 @@ func digestOf(name string) string {
 // splitTag cuts the tag, with its colon, from a reference without a digest.
 func splitTag(reference string) (repository, tag string) {
 	i := strings.LastIndexByte(reference, ':')
-	if i < 0 || strings.IndexByte(reference[i:], '/') >= 0 {
+	if i < 0 || strings.Contains(reference[i:], "/") {
 		return reference, ""
 	}
 	return reference[:i], reference[i:]
@@ -199,7 +194,7 @@ func hasHost(repository string) bool {
 	for i := range len(repository) {
 		switch repository[i] {
 		case '.', ':':
-			return strings.IndexByte(repository[i:], '/') > 0
+			return strings.Contains(repository[i:], "/")
 		case '/':
 			return repository[:i] == "localhost"
 		}
@@ -207,7 +202,7 @@ func hasHost(repository string) bool {
 	return false
 }
 
-// canonical is a reference with all that docker means by it.
+// canonical returns a reference with docker's default registry and organization filled in.
 func canonical(reference string) string {
 	repository, tag := splitTag(reference)
 	if full := qualify(repository); full != repository {
@@ -216,7 +211,7 @@ func canonical(reference string) string {
 	return reference
 }
 
-// qualify puts in front of a repository what docker means if nothing is there.
+// qualify adds docker's default registry and organization to a repository.
 func qualify(repository string) string {
 	path, docker := strings.CutPrefix(strings.TrimPrefix(repository, "index."), defaultHost)
 	if !docker {
@@ -229,7 +224,7 @@ func qualify(repository string) string {
 		path = defaultOrg + path
 	}
 	if docker && len(repository) == len(defaultHost)+len(path) {
-		return repository // as it is
+		return repository // already qualified
 	}
 	return defaultHost + path
 }

@@ -22,6 +22,9 @@ func TestNamesOfAnImage(t *testing.T) {
 	box := Image{ID: idA, RepoTags: []string{"docker.io/library/busybox:latest"}}
 	local := Image{ID: idA, RepoTags: []string{"localhost/busybox:latest", "<none>:<none>"}}
 	untagged := Image{ID: idA, RepoTags: []string{"<none>:<none>"}, RepoDigests: []string{"registry.example/app@" + digestB}}
+	mirrored := Image{ID: idA, RepoTags: []string{"registry.example/mirror/quay.io/app:1"}}
+	long := Image{ID: idA, RepoTags: []string{"registry.example/" + strings.Repeat("x", 64-len("registry.example/")-2) + ":1"}}
+	odd := Image{ID: "abc", RepoTags: []string{"docker.io/library/" + idA}, RepoDigests: []string{"a.example/b@" + digestC, "a.example/b@" + digestB}}
 	bare := Image{ID: strings.TrimPrefix(idA, "sha256:"), RepoTags: []string{"quay.io/app:1"}}
 	tests := []struct {
 		name  string
@@ -59,6 +62,11 @@ func TestNamesOfAnImage(t *testing.T) {
 		{"docker's is not the local one", local, "docker.io/library/busybox", false},
 		{"tag of nobody", local, "<none>:<none>", false},
 		{"lost its tag", untagged, "registry.example/app@" + digestB, true},
+		{"docker's ID that is no digest", odd, "docker://abc", true},
+		{"a tag that looks like an ID", odd, idA, false},
+		{"the second digest", odd, digestB, true},
+		{"another registry that is part of a name", mirrored, "quay.io/app:1", false},
+		{"as long as an ID", long, long.RepoTags[0], true},
 		{"empty", Image{}, "", false},
 	}
 	for _, tc := range tests {
@@ -77,7 +85,76 @@ func TestNamesOfAnImage(t *testing.T) {
 	}
 }
 
-// plainMatch is what find does, for one name, slowly: all spellings of both sides, compared.
+// TestNamesOfSeveral expects the first matching name, and that an empty name hides no other name.
+func TestNamesOfSeveral(t *testing.T) {
+	box := Image{RepoTags: []string{"docker.io/library/other:1", "docker.io/library/busybox:latest"}}
+	var n names
+	n.add("")
+	n.addID("")
+	n.addID("x")
+	assert.Empty(t, n.find(&Image{}))
+	n.add("busybox")
+	n.add("docker.io/library/busybox:latest")
+	assert.Equal(t, "busybox", n.find(&box))
+
+	hex := strings.TrimPrefix(idA, "sha256:")
+	for _, id := range []string{idA, hex, "abc"} {
+		var ids names
+		ids.addID(id)
+		for _, image := range []string{idA, hex, "abc"} {
+			want := ""
+			if (id == "abc") == (image == "abc") {
+				want = id
+			}
+			assert.Equal(t, want, ids.find(&Image{ID: image}))
+		}
+	}
+
+	n = names{}
+	n.addRepository("busybox")
+	n.addRepository("docker.io/library/busybox")
+	n.addRepository("registry.example/a")
+	assert.Equal(t, "busybox", n.findRepository(&box))
+	assert.Equal(t, "registry.example/a", n.findRepository(&Image{RepoDigests: []string{"registry.example/a@" + digestB}}))
+	assert.Empty(t, n.findRepository(&Image{RepoTags: []string{"registry.example/b:1"}}))
+}
+
+// TestPartsOfNames tests docker's rules one by one, because both sides of a comparison use them.
+func TestPartsOfNames(t *testing.T) {
+	const lib = "docker.io/library/"
+	for repository, want := range map[string]string{
+		"busybox": lib + "busybox", "docker.io/busybox": lib + "busybox", "index.docker.io/busybox": lib + "busybox",
+		lib + "busybox": lib + "busybox", "index." + lib + "busybox": lib + "busybox",
+		"team/app": "docker.io/team/app", "docker.io/team/app": "docker.io/team/app", "team/app.x": "docker.io/team/app.x",
+		"team/r.example/x": "docker.io/team/r.example/x", "localhost": lib + "localhost", "a.b": lib + "a.b",
+		"index.app":   lib + "index.app",
+		"localhost/x": "localhost/x", "r.example/x": "r.example/x", "r:5000/x": "r:5000/x", "x./y": "x./y",
+	} {
+		assert.Equal(t, want, qualify(repository))
+		assert.Equal(t, want+":1", canonical(repository+":1"))
+		assert.Equal(t, want == repository && !strings.HasPrefix(want, "docker.io/") || strings.HasPrefix(repository, "docker.io/") ||
+			strings.HasPrefix(repository, "index.docker.io/"), hasHost(repository), repository)
+	}
+	for reference, want := range map[string][2]string{
+		"a": {"a", ""}, "a:1": {"a", ":1"}, "r:5000/a": {"r:5000/a", ""}, "r:5000/a:1": {"r:5000/a", ":1"}, ":1": {"", ":1"}, "": {"", ""}, "r:/a": {"r:/a", ""},
+	} {
+		repository, tag := splitTag(reference)
+		assert.Equal(t, want, [2]string{repository, tag}, reference)
+	}
+	hex := strings.Repeat("0123456789abcdef", 4)
+	for name, want := range map[string]string{
+		hex: "sha256:" + hex, "sha256:" + hex: "sha256:" + hex, "a@b": "b", "@b": "b", "a": "", "abc": "", hex[1:]: "", "": "",
+	} {
+		assert.Equal(t, want, digestOf(name), name)
+	}
+	for _, other := range "/:`gGA" {
+		for _, at := range []int{0, 31, 63} {
+			assert.Empty(t, digestOf(hex[:at]+string(other)+hex[at+1:]), "%c at %d", other, at)
+		}
+	}
+}
+
+// plainMatch is a slow form of find for a single name: it compares all spellings of both sides.
 func plainMatch(name string, image *Image) bool {
 	spell := func(reference string) (out []string) {
 		if _, rest, ok := strings.Cut(reference, "://"); ok {
@@ -166,7 +243,8 @@ func TestNamesMatchThePlainWay(t *testing.T) {
 	assert.InDelta(t, 20_000, hits, 15_000, "both answers must occur")
 }
 
-// FuzzNames checks that no name makes trouble, and that an image is found by each of its own names.
+// FuzzNames checks that no name causes a panic, and that an image is found by each of its own
+// names.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"busybox", "a/b:c@sha256:d", "://", "@", ":", "/", "localhost:5000/x", "sha256:", "index.docker.io/"} {
 		f.Add(s, s)
@@ -216,6 +294,24 @@ func TestProtection(t *testing.T) {
 		p := newProtection([]string{pattern})
 		assert.Equal(t, want, []bool{p.by(&pause) == pattern, p.by(&box) == pattern}, pattern)
 	}
+	two := Image{ID: digestC, RepoTags: []string{noTag, "r.example/a:1", "busybox:2"},
+		RepoDigests: []string{"r.example/a@" + digestB, "q.example/b@" + digestC, "team/x@" + digestC}}
+	for pattern, want := range map[string]bool{
+		"*a:1": true, "r.example/*": true, "*/a": true, "*busybox:2": true, "busybox:*": true, "bus*": true, "docker.io/library/bus*": true,
+		"docker.io/library/*:2": true, "docker.io/team/*": true, "docker.io/library/bus*x": true, "docker.io/library/*x@": false, "docker.io/library/*:4": false,
+		"docker.io/*:3": false, "*:3": false, "bus*:3": false, "<none>*": false, "*none*": false, "q.example/*": true, "q.example/b@*": true,
+		"*@" + digestB: true, "*@" + digestC[:20]: false, "*/b": true, "*/b:*": false, "*/a@x": false, "bus*@x": false,
+	} {
+		assert.Equal(t, want, newProtection([]string{pattern}).by(&two) != "", pattern)
+	}
+	for pattern, want := range map[string]bool{
+		"r.example/a:2": false, "r.example/a": true, "r.example/a@" + digestC: true, "r.example/a@" + idA: false, idA: false, "r.example/a:1*": true,
+	} {
+		assert.Equal(t, want, newProtection([]string{pattern}).by(&two) != "", pattern)
+	}
+	several := newProtection([]string{"nothing.example/a", "busybox", "none*", "*pause*"})
+	assert.Equal(t, "busybox", several.by(&box))
+	assert.Equal(t, "*pause*", several.by(&pause))
 	digestOnly := Image{ID: idA, RepoDigests: []string{"registry.k8s.io/pause@" + digestB}}
 	assert.Equal(t, "registry.k8s.io/pause", newProtection([]string{"registry.k8s.io/pause"}).by(&digestOnly))
 }

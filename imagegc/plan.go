@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Goal is what a pass is for.
+// Goal is the purpose of a pass.
 type Goal uint8
 
 // The goals.
 const (
-	// GoalThreshold is to get below Policy.LowPercent if HighPercent is reached.
+	// GoalThreshold frees space down to Policy.LowPercent if HighPercent is reached.
 	GoalThreshold Goal = iota
-	// GoalUnused is to remove all that may be removed.
+	// GoalUnused removes every removable image.
 	GoalUnused
 )
 
-// String returns the goal in small letters.
+// String returns the goal in lower case.
 func (g Goal) String() string {
 	if g == GoalUnused {
 		return "unused"
@@ -30,32 +30,34 @@ func (g Goal) String() string {
 	return "threshold"
 }
 
-// ImageState is an image and what is known of it.
+// ImageState is an image with its record and its users.
 type ImageState struct {
 	Image  Image
 	Record Record
-	UsedAs string // the name by which a container uses it; empty if none does
-	HeldAs string // the reference by which it is held; empty if nobody holds it
+	UsedAs string // the name used by a container, or empty
+	HeldAs string // the reference in a lease, or empty
 }
 
-// PlanInput is all that Plan looks at. Nothing of it is written.
+// PlanInput is the complete input of Plan, which does not modify it.
 type PlanInput struct {
 	Goal   Goal
-	Policy Policy // as it is: no defaults are filled in
+	Policy Policy // used as given: no defaults are filled in
 	Now    time.Time
 	Images []ImageState
-	// Capacity and Available are the image file system's, in bytes; Available is what is left for images, without what
-	// the file system reserves. They do not matter for GoalUnused.
+	// Capacity and Available are bytes of the image file system. Available excludes reserved
+	// blocks. GoalUnused ignores both.
 	Capacity, Available uint64
-	// Target is how much is to be Available, if that was decided before: a pass that began above HighPercent goes on
-	// to LowPercent. 0: HighPercent decides.
+	// Target is the Available to reach, if already decided: a pass that began above HighPercent
+	// continues to LowPercent. With 0, HighPercent decides.
 	Target uint64
 }
 
-// Plan decides what becomes of every image. The order of the removals is: what has been idle longest; of those, what was
-// detected first; then the biggest; then by ID and handler. Images over MaxAge are the first.
+// Plan decides for every image whether to remove it. Removals are ordered by idle time, the longest
+// first, then by age, the oldest first, then by size, the biggest first, then by ID and handler.
+// Images idle for longer than MaxAge come first.
 //
-// Never removed are, whatever the goal: an image in use, held, pinned, protected, younger than MinAge, or without an ID.
+// Images in use, held, pinned, protected, younger than MinAge, or without an ID stay for every
+// goal.
 func Plan(in PlanInput) Decisions {
 	d := Decisions{Goal: in.Goal, Now: in.Now}
 	d.measure(in)
@@ -72,23 +74,14 @@ func Plan(in PlanInput) Decisions {
 	slices.SortFunc(candidates, order)
 
 	var sizes uint64
-	old := 0 // how many are over MaxAge: the first ones, as it is the order
+	old := 0 // number of candidates over MaxAge, which sort first
 	for in.Policy.MaxAge > 0 && old < len(candidates) && candidates[old].idle > in.Policy.MaxAge {
 		s := candidates[old].ImageState
 		d.Remove = append(d.Remove, removal(s, ReasonAge))
 		sizes += s.Image.Size
 		old++
 	}
-	rest := candidates[old:]
-	switch {
-	case in.Goal == GoalUnused:
-		d.Remove = slices.Grow(d.Remove, len(rest))
-	case d.Wanted > 0:
-		d.Spare = make([]Removal, 0, len(rest))
-	default:
-		d.Keep = slices.Grow(d.Keep, len(rest))
-	}
-	for _, c := range rest {
+	for _, c := range candidates[old:] {
 		s := c.ImageState
 		switch {
 		case in.Goal == GoalUnused:
@@ -113,14 +106,14 @@ func sortKept(kept []Kept) {
 	})
 }
 
-// candidate is an image that may go. Its ages are reckoned once, and from one moment: times with a monotonic clock and
-// times without, which a restart leaves, have no order among themselves.
+// candidate is a removable image. Both ages are computed once from the same time, because times
+// with a monotonic clock do not compare consistently with times restored from a Store.
 type candidate struct {
 	*ImageState
 	idle, age time.Duration
 }
 
-// order is that of removals.
+// order compares two candidates in order of removal.
 func order(a, b candidate) int {
 	switch {
 	case a.idle != b.idle:
@@ -137,7 +130,7 @@ func removal(s *ImageState, why RemoveReason) Removal {
 	return Removal{Image: s.Image, Reason: why, IdleSince: s.Record.IdleSince(), NeverUsed: s.Record.LastUsed.IsZero()}
 }
 
-// keeps reports whether s must stay, and why.
+// keeps reports whether s must stay, and the reason.
 func keeps(in PlanInput, protection *protection, s *ImageState) (Kept, bool) {
 	kept := Kept{Image: s.Image}
 	switch {
@@ -162,12 +155,12 @@ func keeps(in PlanInput, protection *protection, s *ImageState) (Kept, bool) {
 			kept.Reason, kept.Until = KeepTooYoung, s.Record.FirstDetected.Add(in.Policy.MinAge)
 			return kept, true
 		}
-		return kept, false
+		return Kept{}, false
 	}
 	return kept, true
 }
 
-// measure says what is wanted.
+// measure computes the target and the wanted bytes.
 func (d *Decisions) measure(in PlanInput) {
 	if in.Goal == GoalUnused {
 		return
@@ -175,16 +168,14 @@ func (d *Decisions) measure(in PlanInput) {
 	d.Capacity, d.Available = in.Capacity, min(in.Available, in.Capacity)
 	d.UsagePercent = usagePercent(d.Capacity, d.Available)
 	d.Target = in.Target
-	if d.Target == 0 && in.Capacity > 0 && d.UsagePercent >= in.Policy.HighPercent {
+	if d.Target == 0 && d.UsagePercent >= in.Policy.HighPercent {
 		d.Target = share(in.Capacity, 100-in.Policy.LowPercent)
 	}
-	if d.Target > d.Available {
-		d.Wanted = d.Target - d.Available
-	}
+	d.Wanted = max(d.Target, d.Available) - d.Available
 }
 
-// usagePercent counts what is not available as used, so that what the file system reserves counts, too. It is rounded
-// up, as in the kubelet.
+// usagePercent returns the share of capacity that is not available, rounded up as in the kubelet.
+// Reserved blocks count as used.
 func usagePercent(capacity, available uint64) int {
 	if capacity == 0 {
 		return 0
@@ -194,14 +185,14 @@ func usagePercent(capacity, available uint64) int {
 	return 100 - int(free)
 }
 
-// share is percent of n, rounded down.
+// share returns percent of n, rounded down.
 func share(n uint64, percent int) uint64 {
 	hi, lo := bits.Mul64(n, uint64(percent))
 	q, _ := bits.Div64(hi, lo, 100)
 	return q
 }
 
-// String is one line, for logs.
+// String returns a single line for logs.
 func (r Removal) String() string {
 	return fmt.Sprintf("%s (%s, %s)", r.Image.Name(), formatBytes(r.Image.Size), r.Reason)
 }

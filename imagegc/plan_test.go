@@ -18,7 +18,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const gib = 1 << 30
 
-// state is an idle image of 1 GiB that came a day ago and was last used so long ago; negative: never.
+// state returns an idle image of 1 GiB, detected a day ago and last used the given time ago;
+// negative: never.
 func state(id string, unused time.Duration, edit ...func(*ImageState)) ImageState {
 	s := ImageState{
 		Image:  Image{ID: id, RepoTags: []string{"r.example/" + id + ":1"}, Size: gib},
@@ -39,7 +40,7 @@ func detected(ago time.Duration) func(*ImageState) {
 
 func size(bytes uint64) func(*ImageState) { return func(s *ImageState) { s.Image.Size = bytes } }
 
-// full is an input for a disk of 100 GiB with so much left.
+// full returns an input for a disk of 100 GiB with left bytes available.
 func full(left uint64, images ...ImageState) PlanInput {
 	return PlanInput{
 		Policy: Policy{HighPercent: 85, LowPercent: 80, MinAge: 2 * time.Minute}, Now: noon,
@@ -47,7 +48,7 @@ func full(left uint64, images ...ImageState) PlanInput {
 	}
 }
 
-// brief is what a plan says, one word per image.
+// brief returns a plan as a word per image.
 func brief(d Decisions) (out []string) {
 	for _, r := range d.Remove {
 		out = append(out, fmt.Sprintf("-%s:%s", r.Image.ID, r.Reason))
@@ -127,14 +128,37 @@ func TestUsage(t *testing.T) {
 	assert.Equal(t, uint64(1<<64-1), share(1<<64-1, 100))
 }
 
+// TestPlanOfTwins expects that otherwise equal images are ordered by ID and handler.
+func TestPlanOfTwins(t *testing.T) {
+	twin := func(id, handler string) ImageState {
+		s := state(id, time.Hour)
+		s.Image.RepoTags, s.Image.Handler = []string{"same:1"}, handler
+		return s
+	}
+	want := []ImageState{twin("a", ""), twin("a", "x"), twin("a", "y"), twin("b", "")}
+	for i := range want {
+		images := append(slices.Clone(want[i:]), want[:i]...)
+		in := full(0, images...)
+		in.Goal = GoalUnused
+		removed, kept := Plan(in), Plan(full(50, images...))
+		assert.Zero(t, removed.Wanted, "room is not what it is about")
+		require.Len(t, removed.Remove, len(want))
+		require.Len(t, kept.Keep, len(want))
+		for j := range want {
+			assert.Equal(t, want[j].Image, removed.Remove[j].Image)
+			assert.Equal(t, want[j].Image, kept.Keep[j].Image)
+		}
+	}
+}
+
 func TestDecisionsAreReadable(t *testing.T) {
-	in := full(15, state("web", 24*time.Hour), state("job", -1, detected(30*time.Hour), size(5*gib)), state("cache", time.Hour), state("new", -1, detected(time.Minute)),
+	in := full(15, state("web", 24*time.Hour), state("job", -1, detected(30*time.Hour), size(5*gib)), state("cache", time.Hour+time.Second), state("new", -1, detected(time.Minute)),
 		state("db", 0, func(s *ImageState) { s.UsedAs = "r.example/db@sha256:1" }), state("pause", -1))
 	in.Policy.MaxAge, in.Policy.Protected = 25*time.Hour, []string{"r.example/pause"}
 	assert.Equal(t, `image file system 85 % full, 15.0 GiB available of 100.0 GiB: free 5.0 GiB
 remove r.example/job:1 5.0 GiB: age, never used since it came 30h0m0s ago
 spare  r.example/web:1 1.0 GiB: space, last used 24h0m0s ago
-spare  r.example/cache:1 1.0 GiB: space, last used 1h0m0s ago
+spare  r.example/cache:1 1.0 GiB: space, last used 1h0m1s ago
 keep   r.example/db:1 1.0 GiB: in use as r.example/db@sha256:1
 keep   r.example/new:1 1.0 GiB: too young, until 2026-11-21T12:01:00Z
 keep   r.example/pause:1 1.0 GiB: protected by "r.example/pause"
@@ -148,7 +172,7 @@ keep   r.example/pause:1 1.0 GiB: protected by "r.example/pause"
 		[]string{formatBytes(512), formatBytes(1536), formatBytes(2 << 20), formatBytes(1 << 50)})
 }
 
-// randomInput has every kind of image and policy, often on a boundary.
+// randomInput returns every kind of image and policy, often on a boundary.
 func randomInput(r *rand.Rand) PlanInput {
 	chance := func(n int) bool { return r.IntN(n) == 0 }
 	minutes := func(n int) time.Duration { return time.Duration(r.IntN(n)) * time.Minute }
@@ -185,7 +209,7 @@ func randomInput(r *rand.Rand) PlanInput {
 	return in
 }
 
-// plainPlan is Plan in the words of its comment: pick the next, again and again.
+// plainPlan is a simple form of Plan: it picks the next image again and again.
 func plainPlan(in PlanInput) (remove, spare []string) {
 	left := slices.Clone(in.Images)
 	left = slices.DeleteFunc(left, func(s ImageState) bool {

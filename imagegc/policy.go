@@ -7,38 +7,44 @@ import (
 	"time"
 )
 
-// The kubelet's policy (version 1.36), which is the default.
+// The default policy is the kubelet's (version 1.36).
 const (
 	DefaultHighPercent = 85
 	DefaultLowPercent  = 80
 	DefaultMinAge      = 2 * time.Minute
 )
 
-// Policy says which images may go, and when.
+// Policy decides when images are removed, and which images stay.
 type Policy struct {
-	// HighPercent of the image file system in use makes images go, the longest idle first. 100, without a MaxAge, means
-	// that Run collects nothing. Defaults to DefaultHighPercent.
+	// HighPercent is the usage of the image file system that starts removals, beginning with the
+	// longest idle image. With 100 and no MaxAge, Run collects nothing. Defaults to
+	// DefaultHighPercent.
 	HighPercent int
-	// LowPercent in use is enough: then no further image goes. At most HighPercent. Defaults to DefaultLowPercent.
+	// LowPercent is the usage at which removals stop. At most HighPercent. Defaults to
+	// DefaultLowPercent, or if lower, to five less than HighPercent but at least 1.
 	LowPercent int
-	// MinAge is how long an image stays in any case, from when it was first detected. It gives who pulled it time to
-	// use it, and does not count from the last use: what an ended container leaves may go at once, as in the kubelet.
-	// Negative means none. Defaults to DefaultMinAge.
+	// MinAge is the time for which an image always stays, counted from its first detection. It
+	// gives a new pod time to use a pulled image. It does not count from the last use: as in the
+	// kubelet, the image of an ended container may be removed at once. Negative means none.
+	// Defaults to DefaultMinAge.
 	MinAge time.Duration
-	// MaxAge is how long an image may be idle (Record.IdleSince) before it goes, however empty the disk is. It has
-	// nothing to do with MinAge, which counts from another time: either may be the longer. Defaults to 0: any time.
+	// MaxAge is the idle time (Record.IdleSince) after which an image is removed, however empty the
+	// disk is. MaxAge and MinAge count from different times, and either may be longer. Defaults to
+	// 0: unlimited.
 	MaxAge time.Duration
 
-	// Protected are images that stay: references, IDs or digests. One without a tag means all its tags; a *
-	// stands for any text, slashes included: "*/pause". The pause image belongs here if the runtime does not pin it.
+	// Protected are images to keep: references, IDs or digests. A reference without a tag covers
+	// all tags. A * matches any text including slashes: "*/pause". List the pause image here if the
+	// runtime does not pin it.
 	Protected []string
-	// Protect reports whether an image is to stay for another reason. It is called without a lock held, often, and
-	// must be quick. Defaults to no.
+	// Protect reports whether an image must stay for a reason of the caller. It is called often and
+	// without a lock held, and must be quick. Defaults to no.
 	Protect func(Image) bool
 }
 
-// withDefaults returns p with defaults filled in, or an error that names the field that cannot be used.
+// withDefaults returns p with defaults filled in, or an error naming the invalid field.
 func (p Policy) withDefaults() (Policy, error) {
+	lowIsSet := p.LowPercent != 0
 	for _, f := range []struct {
 		name     string
 		value    *int
@@ -48,28 +54,31 @@ func (p Policy) withDefaults() (Policy, error) {
 		{"LowPercent", &p.LowPercent, DefaultLowPercent},
 	} {
 		if *f.value < 0 || *f.value > 100 {
-			return p, fmt.Errorf("imagegc: Policy.%s is %d: want 1 to 100", f.name, *f.value)
+			return Policy{}, fmt.Errorf("imagegc: Policy.%s is %d: want 1 to 100", f.name, *f.value)
 		}
 		if *f.value == 0 {
 			*f.value = f.standard
 		}
 	}
+	if !lowIsSet {
+		p.LowPercent = min(p.LowPercent, max(p.HighPercent-(DefaultHighPercent-DefaultLowPercent), 1))
+	}
 	if p.LowPercent > p.HighPercent {
-		return p, fmt.Errorf("imagegc: Policy.LowPercent %d is above HighPercent %d", p.LowPercent, p.HighPercent)
+		return Policy{}, fmt.Errorf("imagegc: Policy.LowPercent %d is above HighPercent %d", p.LowPercent, p.HighPercent)
 	}
 	if p.MinAge == 0 {
 		p.MinAge = DefaultMinAge
 	}
 	if p.MaxAge < 0 {
-		return p, fmt.Errorf("imagegc: Policy.MaxAge is negative: %s", p.MaxAge)
+		return Policy{}, fmt.Errorf("imagegc: Policy.MaxAge is negative: %s", p.MaxAge)
 	}
 	for i, pattern := range p.Protected {
 		if err := validatePattern(pattern); err != nil {
-			return p, fmt.Errorf("imagegc: Policy.Protected[%d] %q: %w", i, pattern, err)
+			return Policy{}, fmt.Errorf("imagegc: Policy.Protected[%d] %q: %w", i, pattern, err)
 		}
 	}
 	return p, nil
 }
 
-// disabled reports whether there is nothing to collect as a matter of routine, as in the kubelet.
+// disabled reports whether Run collects nothing, as in the kubelet.
 func (p Policy) disabled() bool { return p.HighPercent == 100 && p.MaxAge == 0 }

@@ -8,29 +8,20 @@ import (
 	"strings"
 )
 
-// protection is Policy.Protected, ready for use.
+// protection is the compiled form of Policy.Protected.
 type protection struct {
 	names
-	globs []glob
-}
-
-// glob is a pattern with a *.
-type glob struct {
-	text   string
-	anyTag bool // it names none, and no digest
+	globs []string // patterns with a *
 }
 
 func newProtection(patterns []string) *protection {
 	p := new(protection)
 	for _, pattern := range patterns {
 		if strings.Contains(pattern, "*") {
-			_, tag := splitTag(pattern)
-			p.globs = append(p.globs, glob{pattern, tag == "" && !strings.Contains(pattern, "@")})
-			continue
-		}
-		p.add(pattern)
-		if _, tag := splitTag(pattern); tag == "" && digestOf(pattern) == "" {
-			p.addRepository(pattern)
+			p.globs = append(p.globs, pattern)
+		} else {
+			p.add(pattern)
+			p.addRepository(pattern) // without effect for a pattern with a tag or digest
 		}
 	}
 	return p
@@ -51,42 +42,43 @@ func (p *protection) by(image *Image) string {
 	if name := cmp.Or(p.find(image), p.findRepository(image)); name != "" {
 		return name
 	}
-	for _, g := range p.globs {
-		if g.matches(image) {
-			return g.text
+	for _, glob := range p.globs {
+		if matchesImage(glob, image) {
+			return glob
 		}
 	}
 	return ""
 }
 
-func (g glob) matches(image *Image) bool {
-	if match(g.text, image.ID) {
+// matchesImage reports whether glob matches the ID, a tag, a digest or a repository of image. A tag
+// and a repository match with docker's defaults, too.
+func matchesImage(glob string, image *Image) bool {
+	if match(glob, image.ID) {
 		return true
 	}
 	for _, tag := range image.RepoTags {
 		if tag == noTag {
 			continue
 		}
-		repository, suffix := splitTag(tag)
-		if match(g.text, tag) || g.anyTag && match(g.text, repository) {
-			return true
-		}
-		if full := qualify(repository); full != repository && (match(g.text, full+suffix) || g.anyTag && match(g.text, full)) {
-			return true
+		repository, _ := splitTag(tag)
+		for _, name := range [...]string{tag, canonical(tag), repository, qualify(repository)} {
+			if match(glob, name) {
+				return true
+			}
 		}
 	}
 	for _, digest := range image.RepoDigests {
-		if match(g.text, digest) {
-			return true
-		}
-		if repository, _, _ := strings.Cut(digest, "@"); g.anyTag && (match(g.text, repository) || match(g.text, qualify(repository))) {
-			return true
+		repository, _, _ := strings.Cut(digest, "@")
+		for _, name := range [...]string{digest, repository, qualify(repository)} {
+			if match(glob, name) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// match reports whether text has the form of glob, in which * stands for any text, also with slashes.
+// match reports whether text matches glob. A * matches any text, including slashes.
 func match(glob, text string) bool {
 	head, rest, star := strings.Cut(glob, "*")
 	if !star {
@@ -96,7 +88,7 @@ func match(glob, text string) bool {
 	if !ok {
 		return false
 	}
-	// The leftmost place is as good as any for a piece in the middle; the last piece has to be at the end.
+	// A middle piece may match at its leftmost place. The last piece must match at the end.
 	for {
 		piece, after, more := strings.Cut(rest, "*")
 		if !more {

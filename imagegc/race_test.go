@@ -20,18 +20,20 @@ import (
 	"github.com/keelson-dev/keelson/imagegc/imagegctest"
 )
 
-// starter starts and ends pods on a node, as an agent does: is the image there? else pull; create; later, remove.
+// starter starts and ends pods on a node like an agent: check for the image, pull if absent,
+// create, later remove.
 type starter struct {
 	node   *imagegctest.Node
 	tags   []string
-	failed atomic.Int32 // because of their image
+	failed atomic.Int32 // pod starts failed for want of an image
 	pulled atomic.Int32
-	doubts atomic.Int32 // passes that found containers, and no image at all
-	// hold is called before the look, and returns what is told of the ID, and what is called when the container is there.
+	doubts atomic.Int32 // passes with ErrImplausibleList
+	// hold is called before the check for the image. It returns a func to report the image ID to,
+	// and a func to call after the container was created.
 	hold func(ctx context.Context, tag string) (resolved func(id string) bool, release func())
 }
 
-// run starts pods one after the other until ctx ends.
+// run starts pods in turn until ctx ends.
 func (s *starter) run(ctx context.Context, name string, r *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		pod := fmt.Sprint(name, "-", n)
@@ -67,7 +69,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// race lets pods start and pull while images are collected all the time, for a virtual minute, and returns the starter.
+// race lets pods start and pull during continuous collections for a virtual minute, and returns the
+// starter.
 func race(t *testing.T, seed uint64, hold func(*imagegc.Collector) func(context.Context, string) (func(string) bool, func())) *starter {
 	t.Helper()
 	node := imagegctest.New(20 * gib)
@@ -123,7 +126,7 @@ func race(t *testing.T, seed uint64, hold func(*imagegc.Collector) func(context.
 	return s
 }
 
-// An image was deleted between the kubelet's look whether it is there and the creation of the container
+// The kubelet removed an image between its check for the image and the creation of the container
 // (kubernetes#123631, #18140).
 func TestUpstream123631PodsKeepTheImagesTheyWereToldOf(t *testing.T) {
 	for seed := range uint64(5) {
@@ -147,7 +150,7 @@ func TestUpstream123631PodsKeepTheImagesTheyWereToldOf(t *testing.T) {
 	}
 }
 
-// TestRaceIsSeen shows that the test above can fail: without leases it does.
+// TestRaceIsSeen shows that the preceding test can fail: without leases it does.
 func TestRaceIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := race(t, 1, func(*imagegc.Collector) func(context.Context, string) (func(string) bool, func()) {
@@ -159,7 +162,7 @@ func TestRaceIsSeen(t *testing.T) {
 	})
 }
 
-// Nothing that must stay goes, and nothing goes that need not, whatever the node is like.
+// On random nodes, no image that must stay is removed, and no image is removed needlessly.
 func TestPassesOnRandomNodes(t *testing.T) {
 	removed := 0
 	for seed := range uint64(1_000) {

@@ -8,42 +8,49 @@ import (
 	"time"
 )
 
-// ErrInvalidCapacity says that DiskUsage reports a file system without any capacity.
+// ErrInvalidCapacity means that DiskUsage reported a capacity of 0 bytes.
 var ErrInvalidCapacity = errors.New("imagegc: invalid capacity 0 on image file system")
 
-// Result is what a pass has done.
+// Result is the outcome of a pass.
 type Result struct {
 	Started, Ended time.Time
-	Plan           Decisions // as decided before the first removal
-	DryRun         bool      // nothing else happened
+	Plan           Decisions // the plan before the first removal
+	DryRun         bool      // only the plan was made
 
 	Removed []Removed // in the order of removal
-	Kept    []Kept    // what stays, and why, as seen last
-	// Freed is by how many bytes the space available has grown, 0 if it has shrunk. It is what the file system says:
-	// others write to it, too.
+	Kept    []Kept    // kept images and their reasons at the end
+	// Present are the images present after the last removal, nil if unknown or DryRun. They are for
+	// data per image outside the runtime, such as pull records: drop a record that is older than
+	// Started and whose image is not present.
+	Present []Image
+	// Freed is the growth of the available space in bytes, 0 if the space has shrunk. Writes by
+	// other processes count.
 	Freed uint64
-	// Sizes are those of the images removed, in bytes; more than Freed if they shared layers with others.
+	// Sizes is the sum of the sizes of the removed images in bytes. It exceeds Freed for shared
+	// layers.
 	Sizes uint64
-	// UsagePercent is how full the image file system was at the end; 0 if that is not known.
+	// UsagePercent is the usage of the image file system at the end, 0 if unknown.
 	UsagePercent int
-	// RetryAt is when the first image that was too young is old enough, if more is wanted than was freed; else zero.
+	// RetryAt is the time at which the first image kept as too young is old enough. It is zero
+	// unless the pass freed too little.
 	RetryAt time.Time
 }
 
 // Removed is an image that was removed.
 type Removed struct {
 	Removal
-	At time.Time // when it was gone
+	At time.Time // time after the removal
 }
 
-// NotEnoughError says that the image file system is still too full: nothing that may go is left, or what went freed
-// nothing.
+// NotEnoughError means that the image file system is still too full: no removable image is left, or
+// the removals freed no space.
 type NotEnoughError struct {
 	Wanted, Freed uint64 // bytes
 	UsagePercent  int    // at the end
 	Capacity      uint64 // bytes
-	// Stalled: images that should have been enough went, and the last few changed nothing on the disk. Either it frees
-	// late, or DiskUsage looks at the wrong one; images that may go were left.
+	// Stalled means that removed images should have been enough by their sizes, but the last
+	// removals did not change the disk usage. Either the disk frees space late, or DiskUsage
+	// measures the wrong disk. Removable images were left.
 	Stalled bool
 }
 
@@ -56,10 +63,10 @@ func (e *NotEnoughError) Error() string {
 		"look at what else is on it: logs, volumes, images in use", e.UsagePercent, formatBytes(e.Capacity), formatBytes(e.Wanted), formatBytes(e.Freed))
 }
 
-// RemoveError says that an image could not be removed.
+// RemoveError means that the removal of an image failed.
 type RemoveError struct {
 	Image Image
-	Err   error // the runtime's
+	Err   error // the error of the runtime
 }
 
 func (e *RemoveError) Error() string {

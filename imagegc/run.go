@@ -12,15 +12,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ErrAlreadyRun is what the second Run of a Collector returns.
+// ErrAlreadyRun is returned by a second call of Collector.Run.
 var ErrAlreadyRun = errors.New("imagegc: Run was called before")
 
-// Run collects at once and then every Options.Interval, looks at what is in use at least every DetectInterval, and
-// refreshes GetImageList every ListInterval. If a collection frees too little because images were too young, the next
-// comes when the first of them is old enough. With HighPercent 100 and no MaxAge it collects nothing.
+// Run collects at once and then every Options.Interval. It detects images in use at least every
+// 5 minutes, and refreshes GetImageList every 30 s. If a collection frees too little because images
+// are too young, Run collects again when the first of these images is old enough.
+// With HighPercent 100 and no MaxAge, Run collects nothing.
 //
-// It returns nil when ctx has ended and everything that it began has. The other methods can be used before, meanwhile,
-// and after; Hold and DeleteUnusedImages do not need Run at all.
+// Run returns nil after ctx has ended and all its goroutines have stopped. All other methods work
+// before, during and after Run.
 func (c *Collector) Run(ctx context.Context) error {
 	if c.ran.Swap(true) {
 		return ErrAlreadyRun
@@ -32,9 +33,10 @@ func (c *Collector) Run(ctx context.Context) error {
 	return nil
 }
 
-// keepList refreshes the list until ctx ends. An old list is better than none: errors are told once each.
+// keepList refreshes the image list until ctx ends. After an error the old list stays. Repetitions
+// of the same error are not logged.
 func (c *Collector) keepList(ctx context.Context) {
-	tick := time.NewTicker(c.opts.ListInterval)
+	tick := time.NewTicker(listInterval)
 	defer tick.Stop()
 	for last := ""; ; {
 		text := ""
@@ -53,7 +55,7 @@ func (c *Collector) keepList(ctx context.Context) {
 	}
 }
 
-// keepCollecting collects, and looks in between, until ctx ends.
+// keepCollecting collects and, between collections, detects images until ctx ends.
 func (c *Collector) keepCollecting(ctx context.Context) {
 	failures := 0
 	collectAt := time.Now()
@@ -70,7 +72,7 @@ func (c *Collector) keepCollecting(ctx context.Context) {
 		} else if err := c.Detect(ctx); err != nil && ctx.Err() == nil {
 			c.opts.Logger.Warn("Cannot detect images", zap.Error(err))
 		}
-		next := time.Now().Add(c.opts.DetectInterval)
+		next := time.Now().Add(detectInterval)
 		if !collectAt.IsZero() && collectAt.Before(next) {
 			next = collectAt
 		}
@@ -84,8 +86,8 @@ func (c *Collector) keepCollecting(ctx context.Context) {
 	}
 }
 
-// collectOnce collects and tells what came of it. As in the kubelet, one failure is no event: right after the start not
-// everything may answer yet.
+// collectOnce collects and logs the result. As in the kubelet, the first failure sends no event,
+// because right after the start some parts may not answer yet.
 func (c *Collector) collectOnce(ctx context.Context, failures *int) (retryAt time.Time) {
 	result, err := c.GarbageCollect(ctx)
 	if len(result.Removed) > 0 {
@@ -106,7 +108,7 @@ func (c *Collector) collectOnce(ctx context.Context, failures *int) (retryAt tim
 		*failures++
 		c.opts.Logger.Warn("Image garbage collection failed", zap.Int("failures", *failures), zap.Error(err))
 		if *failures > 1 && !c.opts.DryRun {
-			c.opts.Events.Event(v1.EventTypeWarning, EventImageGCFailed, err.Error())
+			c.opts.Events.Event(v1.EventTypeWarning, eventImageGCFailed, err.Error())
 		}
 	}
 	return result.RetryAt

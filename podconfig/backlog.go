@@ -7,11 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// backlog holds what a consumer has yet to hear, shortened to what it needs to hear. Per pod of a source it holds at
-// most a removal and, after it, one other operation.
+// backlog holds the operations pending for a consumer, coalesced. It holds at most a REMOVE
+// followed by a single other operation per pod of a source.
 //
-// Invariant: an entry keeps the place of the first update that went into it, so that the REMOVE of a pod comes before
-// the ADD of its name-sake. Only the mark of a source moves back, for it stands for all that was said before it.
+// Invariant: an entry keeps the place of its first update, so that the REMOVE of a pod precedes the
+// ADD of a pod with the same name. Only the mark of a source moves back, because it must follow all
+// earlier updates of the source.
 type backlog struct {
 	entries ordered[uint64, *entry]
 	places  map[podKey]place
@@ -25,10 +26,11 @@ type podKey struct {
 	uid    types.UID
 }
 
-// place tells where a pod's entries are; 0 is nowhere. Invariant: if both are there, live is an ADD.
+// place holds the numbers of a pod's entries; 0 means no entry. Invariant: if both are set, live is
+// an ADD.
 type place struct{ removal, live uint64 }
 
-// entry is one operation on one pod, or, without pod, the mark of a source: "ready", and maybe synced.
+// entry is an operation on a pod or, without a pod, the mark of a source.
 type entry struct {
 	op     Op
 	source string
@@ -41,15 +43,13 @@ func newBacklog() *backlog {
 	return &backlog{places: make(map[podKey]place), marks: make(map[string]uint64)}
 }
 
-// coalesce returns what is left of a pending operation on a pod and a later one of the same pod; 0 is nothing. The
-// content is always that of the later one. ADD after anything but REMOVE is not what a Store says; since the consumer
-// knows the pod, it is an UPDATE.
+// coalesce returns the combination of a pending and a later operation on the same pod; 0 means no
+// operation. The content is always the later pod's. A Store sends ADD only after REMOVE. For any
+// other ADD the consumer knows the pod, and coalesce returns UPDATE.
 func coalesce(pending, next Op) Op {
 	switch {
 	case pending == OpAdd && next == OpRemove:
 		return 0
-	case next == OpRemove:
-		return OpRemove
 	case pending == OpAdd:
 		return OpAdd
 	case next == OpAdd:
@@ -65,7 +65,7 @@ func (b *backlog) push(u Update) {
 		b.pushPod(u.Source, u.Op, p)
 	}
 	if empty := u.Op == OpAdd && len(u.Pods) == 0; empty || u.Synced {
-		b.mark(entry{op: OpAdd, source: u.Source, ready: empty, synced: u.Synced})
+		b.setMark(entry{op: OpAdd, source: u.Source, ready: empty, synced: u.Synced})
 	}
 }
 
@@ -84,13 +84,13 @@ func (b *backlog) pushPod(source string, op Op, p *v1.Pod) {
 		}
 		b.places[key] = at
 	case op != OpRemove:
-		// What follows a REMOVE is new to the consumer, whatever it is called.
+		// After a REMOVE, any operation is an ADD for the consumer.
 		at.live = b.append(&entry{op: OpAdd, source: source, pod: p})
 		b.places[key] = at
 	}
 }
 
-// merge takes a further operation into the live entry of a pod.
+// merge combines a further operation with the live entry of a pod.
 func (b *backlog) merge(key podKey, at place, op Op, p *v1.Pod) {
 	e, _ := b.entries.get(at.live)
 	switch left := coalesce(e.op, op); left {
@@ -103,10 +103,10 @@ func (b *backlog) merge(key podKey, at place, op Op, p *v1.Pod) {
 	default:
 		e.op, e.pod = left, p
 	}
-	b.settle(key, at)
+	b.setPlace(key, at)
 }
 
-func (b *backlog) settle(key podKey, at place) {
+func (b *backlog) setPlace(key podKey, at place) {
 	if at == (place{}) {
 		delete(b.places, key)
 		return
@@ -114,7 +114,7 @@ func (b *backlog) settle(key podKey, at place) {
 	b.places[key] = at
 }
 
-func (b *backlog) mark(m entry) {
+func (b *backlog) setMark(m entry) {
 	if n, ok := b.marks[m.source]; ok {
 		earlier, _ := b.entries.get(n)
 		m.ready = m.ready || earlier.ready
@@ -130,10 +130,10 @@ func (b *backlog) append(e *entry) uint64 {
 	return b.arrivals
 }
 
-// pop takes out the longest run of entries of one source and operation from the front. A mark right behind it goes
-// along, unless it was an update of its own.
+// pop removes and returns the longest run of entries with the same source and operation from the
+// front. A mark right behind the run is included, unless the mark was an update of its own.
 func (b *backlog) pop() (Update, bool) {
-	_, first, ok := b.entries.front()
+	first, ok := b.entries.front()
 	if !ok {
 		return Update{}, false
 	}
@@ -142,7 +142,7 @@ func (b *backlog) pop() (Update, bool) {
 		switch {
 		case e.source != u.Source:
 			return u, true
-		case e.pod == nil && e.ready && e != first:
+		case e.ready && e != first:
 			return u, true
 		case e.pod == nil:
 			b.entries.remove(n)
@@ -159,14 +159,13 @@ func (b *backlog) pop() (Update, bool) {
 	return u, true
 }
 
-// forget takes the entry with this number out of the places of its pod.
+// forget removes an entry number from the places of its pod.
 func (b *backlog) forget(key podKey, n uint64) {
 	at := b.places[key]
 	if at.removal == n {
 		at.removal = 0
-	}
-	if at.live == n {
+	} else {
 		at.live = 0
 	}
-	b.settle(key, at)
+	b.setPlace(key, at)
 }

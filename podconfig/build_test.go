@@ -16,12 +16,12 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// elsewhere is a zone that is not UTC.
+// elsewhere is a time zone other than UTC.
 var elsewhere = time.FixedZone("elsewhere", 5400)
 
 type podOption func(*v1.Pod)
 
-// pod returns a pod of that name and UID in namespace ns.
+// pod returns a pod with the name and UID in namespace ns.
 func pod(name string, uid types.UID, options ...podOption) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: uid},
@@ -74,7 +74,7 @@ func merge(t testing.TB, s *podconfig.Store, source string, c podconfig.Change) 
 	return updates
 }
 
-// brief writes updates as "ADD[a/1 b/2] RECONCILE[c/3]", with a + behind the one that is Synced.
+// brief formats updates as "ADD[a/1 b/2] RECONCILE[c/3]", with a + after a Synced update.
 func brief(updates []podconfig.Update) string {
 	text := ""
 	for _, u := range updates {

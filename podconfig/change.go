@@ -7,17 +7,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ChangeKind tells what a Change says.
+// ChangeKind is the kind of a Change.
 type ChangeKind uint8
 
-// Kinds of a Change. The zero ChangeKind belongs to the zero Change, which a Merger refuses.
+// Kinds of a Change. The zero ChangeKind belongs to the zero Change, which a Merger rejects.
 const (
 	ChangeSnapshot ChangeKind = iota + 1
 	ChangeUpsert
 	ChangeRemove
 )
 
-// String returns the name of the constructor that makes this kind of Change.
+// String returns the name of the constructor for the kind.
 func (k ChangeKind) String() string {
 	switch k {
 	case ChangeSnapshot:
@@ -30,36 +30,41 @@ func (k ChangeKind) String() string {
 	return "unknown"
 }
 
-// Change is what a source says. Build it with Snapshot, Upsert or Remove; the zero Change is invalid.
+// Change is a change in the pods of a source. Create it with Snapshot, Upsert or Remove; the zero
+// Change is invalid.
 //
-// The pods stay the caller's: a Merger reads them during the call, and neither edits nor keeps them. The caller must
-// not edit them before the call has returned, and may do so afterwards.
+// The caller owns the pods. A Merger reads them during the call, and neither edits nor keeps them.
+// The caller must not edit them before the call has returned.
 type Change struct {
 	kind ChangeKind
 	pods []*v1.Pod
 	uids []types.UID
 }
 
-// Snapshot says that the source now holds these pods and no others. It marks the source as seen, also without pods.
+// Snapshot returns the change after which the source holds exactly the given pods. It marks the
+// source as seen, even without pods.
 func Snapshot(pods ...*v1.Pod) Change {
 	return Change{kind: ChangeSnapshot, pods: pods}
 }
 
-// Upsert says that the source now holds these pods besides those it held before. It does not mark the source as seen.
+// Upsert returns the change that adds or replaces the given pods. It does not mark the source as
+// seen.
 func Upsert(pods ...*v1.Pod) Change {
 	return Change{kind: ChangeUpsert, pods: pods}
 }
 
-// Remove says that pods left the source. Unknown UIDs are ignored. It does not mark the source as seen.
+// Remove returns the change that removes pods from the source. Unknown UIDs are ignored. It does
+// not mark the source as seen.
 func Remove(uids ...types.UID) Change {
 	return Change{kind: ChangeRemove, uids: uids}
 }
 
-// Kind returns what the change says; 0 for the zero Change.
+// Kind returns the kind of the change, 0 for the zero Change.
 func (c Change) Kind() ChangeKind { return c.kind }
 
-// Pods returns the pods of a Snapshot or Upsert in the caller's order, nil for a Remove. The slice is not a copy.
+// Pods returns the pods of a Snapshot or Upsert in the caller's order, nil for a Remove. The slice
+// is not a copy.
 func (c Change) Pods() []*v1.Pod { return c.pods }
 
-// UIDs returns the arguments of a Remove, nil for the others. The slice is not a copy.
+// UIDs returns the arguments of a Remove, nil for other kinds. The slice is not a copy.
 func (c Change) UIDs() []types.UID { return c.uids }

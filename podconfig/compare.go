@@ -7,25 +7,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// comparison tells what in a pod changed.
+// comparison holds the differences between two versions of a pod.
 type comparison struct {
 	meta         likeness
 	spec, status bool // changed
 }
 
-// likeness tells how incoming metadata relates to the stored one.
+// likeness is the relation between stored and incoming metadata.
 type likeness uint8
 
 const (
-	// identical: nothing to store.
+	// identical: no difference to store.
 	identical likeness = iota
-	// trifling: only what no consumer is told about. Worth storing, not worth telling.
+	// trifling: a difference to store, but not to report to consumers.
 	trifling
-	// different: worth telling.
+	// different: a difference to store and report.
 	different
 )
 
-// compare relates an incoming pod to the stored one of the same UID and name.
+// compare compares an incoming pod with the stored pod of the same UID and name.
 func compare(stored, in *v1.Pod) comparison {
 	c := comparison{
 		meta:   compareMeta(&stored.ObjectMeta, &in.ObjectMeta),
@@ -38,8 +38,8 @@ func compare(stored, in *v1.Pod) comparison {
 	return c
 }
 
-// compareMeta counts labels, the deletion fields and annotations that are not local. Whatever else differs is merely
-// stored.
+// compareMeta reports differences in labels, the deletion fields and non-local annotations. All
+// other differences are only stored.
 func compareMeta(stored, in *metav1.ObjectMeta) likeness {
 	switch {
 	case !sameLabels(stored.Labels, in.Labels),
@@ -88,7 +88,8 @@ func samePointee(a, b *int64) bool {
 	return *a == *b
 }
 
-// becameMirror: a mirror annotation that is new to the pod is no difference, but sticks from now on.
+// becameMirror reports whether the mirror annotation is new. A new mirror annotation is stored but
+// not reported.
 func becameMirror(stored, in map[string]string) bool {
 	_, was := stored[AnnotationMirror]
 	_, is := in[AnnotationMirror]

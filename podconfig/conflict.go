@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// conflicts finds among the ledgers other than l the pods that those just added to l get in the way of.
+// conflicts returns the pods just added to l with the same UID or name as a pod in another ledger.
 func conflicts(l *ledger, ledgers iter.Seq2[string, *ledger], added []*v1.Pod) []rejection {
 	var found []rejection
 	for _, p := range added {
@@ -25,8 +25,8 @@ func conflicts(l *ledger, ledgers iter.Seq2[string, *ledger], added []*v1.Pod) [
 	return found
 }
 
-// conflict tells how a pod gets in the way of one in another ledger, if at all. A mirror pod has the name of its static
-// pod by design.
+// conflict returns an error if p has the same UID or name as a pod of other. A mirror pod shares
+// the name of its static pod by design.
 func conflict(p *v1.Pod, other *ledger) error {
 	if r, ok := other.pods.get(p.UID); ok {
 		return fmt.Errorf("%w: %q has %s of the same UID %s", ErrConflict, other.source, FullName(r.pod), p.UID)

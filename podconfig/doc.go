@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podconfig says what should run: it merges what many sources say about pods into one ordered stream of changes.
+// Package podconfig determines the pods to run: it merges the pods of many sources into an ordered
+// stream of changes.
 //
-// A source is anything that knows pods: a folder of manifests, a URL, an API server, a message bus. A Store remembers
-// what each source holds and tells what a change of a source means, in the kubelet's five words and their order. A Queue
-// carries that to a consumer of any speed, and Readiness tells the consumer when it knows enough to kill what no source
-// has. The smallest wiring:
+// A source is any provider of pods: a folder of manifests, a URL, an API server, a message bus. A
+// Store remembers the pods of each source and turns a change of a source into the kubelet's five
+// operations in their order. A Queue carries the operations to a consumer of any speed. Readiness
+// tells the consumer when all sources are complete, so that pods absent from every source can be
+// killed. The smallest wiring:
 //
 //	store, err := podconfig.NewStore(podconfig.StoreOptions{})
 //	...
@@ -21,20 +23,27 @@
 //		}
 //	}
 //
-// Without goroutines: call Store.Merge with what you know and handle the updates that it returns. For a consumer that wants
-// whole snapshots instead of increments there is Notifier; for a node that must boot while its sources are out of reach,
-// package podconfig/checkpoint. A Merger of one's own is held to the same table as Store by package podconfigtest.
+// A consumer of all pods, rather than of changes, uses Follow, which does all of the above:
+//
+//	err := podconfig.Follow(ctx, podconfig.StoreOptions{Logger: logger}, workers.SetPods, files)
+//
+// To work without goroutines, call Store.Merge with the known pods and handle the returned updates.
+// A node that must boot without its sources uses package podconfig/checkpoint. Package
+// podconfigtest tests other Mergers by the same table as Store.
 //
 // # The caller's duties
 //
-//  1. Give each source a name that is constant and its own. The name SourceAPI is special: pods of all other sources
-//     are static (IsStatic), and only there does resourceVersion count.
-//  2. Handle every update, in order, before calling Readiness.Consumed with it.
-//  3. Remove nothing that no source has, unless Ready (of the source in question) or AllReady says so.
-//  4. Run Run, and Queue.All, in goroutines of your own, and decide what a failed source means: Run returns.
-//  5. Do not edit the pods of a Change before Merge or Submit has returned, nor ever those from Pods, Get, Observed and
-//     shared output. Those of an Update and a Rejection are yours.
-//  6. Call no Sink from the function that Run hands updates to: it would wait for itself.
+//  1. Give each source a unique and constant name. SourceAPI is special: pods of all other sources
+//     are static (IsStatic), and resourceVersion counts only for SourceAPI.
+//  2. Without Follow: handle every update, in order, before passing it to Readiness.Consumed.
+//  3. Kill no pod for its absence from a source before Ready for the source, AllReady, or complete
+//     in Follow reports true.
+//  4. Call Run and Queue.All, or Follow, in separate goroutines, and handle a failed source: Run
+//     and Follow return.
+//  5. Do not edit the pods of a Change before Merge or Submit has returned. Never edit pods from
+//     Pods, Get and Follow. The consumer owns the pods of an Update and a
+//     Rejection.
+//  6. Do not call a Sink from the update function passed to Run: the call would deadlock.
 //
 // # Life of a pod, for each source
 //
@@ -46,56 +55,65 @@
 //	     UPDATE: spec, labels, annotations, deletion fields     RECONCILE: status alone
 //	     DELETE: as UPDATE, with a DeletionTimestamp            nothing: other metadata, other spelling
 //
-// A source becomes ready with its first Snapshot, whose last update has Synced set; if that Snapshot adds, updates and
-// deletes nothing, an ADD without pods says so.
+// A source becomes ready with its first Snapshot, and Synced is set in the last update of the
+// Snapshot. If the Snapshot adds, updates and deletes no pod, an ADD without pods is sent.
 //
 // # Names
 //
-// A pod is identified by source and UID. Within a source a full name belongs to one UID and a UID to one name: a pod of
-// another UID that takes a name over, and a pod whose name changed, come as REMOVE and ADD. Of several pods of one name
-// or UID in one Change the first counts and the others are rejected. Sources know nothing of each other: the store is
-// the union of what they hold, and a pod of the same name or UID in two of them is reported (ErrConflict) but taken,
-// except that a mirror pod has the name of its static pod by design.
+// A pod is identified by source and UID. Within a source, full names and UIDs map to each other one
+// to one. A REMOVE and an ADD are sent for a pod with a new name, and for a pod taking over the
+// name of another UID. If several pods of a Change share a name or UID, the first is accepted and
+// the others are rejected. Sources are independent: the store holds the union of their pods. A pod
+// with the same name or UID as a pod of another source is accepted but reported (ErrConflict),
+// except for a mirror pod with the name of its static pod.
 //
 // # Goroutines and locks
 //
-// Only Run has goroutines, one per source, and has joined them when it returns. Merging and handing over happen in the
-// goroutine that called Run. Store, Queue and Readiness are safe for concurrent use, have no goroutines, and hold no
-// lock while they call out.
+// Only Run has goroutines, one for each source, and joins them before it returns. Changes are
+// merged and updates delivered in the goroutine that called Run. Store, Queue and Readiness are
+// safe for concurrent use, have no goroutines, and hold no lock during calls to the outside.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - Upsert and Remove tell what changed, at a cost that does not depend on the number of pods. The kubelet's sources
-//     send all their pods every time.
-//   - The caller's pods are neither edited nor kept. Equality is semantic: nil is empty, 1000m is 1, a time is the same
-//     in every zone.
-//   - The whole metadata of the newest object is stored. The kubelet never refreshes resourceVersion, finalizers, owner
-//     references and managed fields.
-//   - A pod whose name or namespace changed under the same UID is removed and added; the kubelet does not notice.
-//   - A UID that appears twice in one snapshot, and a pod without UID, is rejected; conflicts between sources are
-//     reported.
-//   - Removals come in order of arrival, not at random.
+//   - Upsert and Remove carry single changes, at a cost independent of the number of pods. The
+//     kubelet's sources send all their pods every time.
+//   - The caller's pods are neither edited nor kept. Equality is semantic: nil equals empty, 1000m
+//     equals 1, and a time is the same in every zone.
+//   - The whole metadata of the newest object is stored. The kubelet never refreshes
+//     resourceVersion, finalizers, owner references and managed fields.
+//   - A pod with a new name or namespace under the same UID is removed and added. The kubelet
+//     ignores the new name.
+//   - A pod with a duplicate UID in a snapshot or without a UID is rejected. Conflicts between
+//     sources are reported.
+//   - Removals are in order of arrival, not in random order.
 //   - Queue coalesces instead of blocking every source after 50 updates.
-//   - Readiness is per source, and opens when the last update of the first snapshot has been handled, not the first.
-//   - Observed is called once per added pod, of every source, not for each pod of each snapshot.
-//   - A restarted agent may seed the store with what it knew (StoreOptions.Seed, package podconfig/checkpoint); the kubelet
-//     adds every pod anew, and knows none of an API server's pods until it has reached it.
-//   - Everything ends with its context.
+//   - Readiness is per source, and begins when the last update of the first snapshot has been
+//     handled. In the kubelet it begins with the first update.
+//   - A pod is observed once, when it is added, not with each snapshot.
+//   - A restarted agent may seed the store with its earlier pods (StoreOptions.Seed, package
+//     podconfig/checkpoint). The kubelet adds every pod anew, and has no pods of an API server
+//     before the first connection.
+//   - Every goroutine and call ends with its context.
 //
-// The operations and their order, the empty ADD, the local annotations, the format of the first-seen time, and the
-// FailedValidation event are those of the kubelet. Notification modes, SET and Sync, which 1.36 dropped, are a Notifier
-// over the Store; the zero mode is an error, not a panic.
+// The operations and their order, the empty ADD, the local annotations and the format of the
+// first-seen time match the kubelet. The event FailedValidation is the caller's, see
+// StoreOptions.Rejected.
 //
-// # Signatures that are better than the contract's
+// # Improved signatures
 //
-//   - NewStore(StoreOptions) (*Store, error) instead of functional options; Seed and Sources are fields.
-//   - Update.Synced replaces the question to the store, so Readiness needs no store: NewReadiness(sources...) and
-//     Consumed(Update). With "any update will do" a delta before, or a REMOVE within, the first snapshot opened the gate.
-//   - Change has the accessors Kind, Pods and UIDs, so that others can implement Merger and Sink.
-//   - Store.Register returns an error for a name that is empty. Queue.Push returns one for an update that is malformed.
-//   - Store.Replay tells a seed, or all that is known, as updates.
-//   - Queue.Pop is the step inside Queue.All; with Queue.Ready it serves a loop that waits for other things as well.
-//   - resourceVersion saves a comparison in snapshots of SourceAPI only: a manifest that was made with kubectl get -o
-//     yaml carries one, too, and keeps it when it is edited.
-//   - Comparison is one pass of our own that answers as equality.Semantic does, instead of reflect and then that.
+//   - NewStore(StoreOptions) (*Store, error) instead of functional options; Seed is a field.
+//   - Update.Synced replaces a query of the store, so that Readiness needs no store:
+//     NewReadiness(sources...) and Consumed(Update). A gate opened by any update would open for a
+//     delta before the first snapshot, or for a REMOVE within it.
+//   - Change has the accessors Kind, Pods and UIDs, so that other packages can implement Merger and
+//     Sink.
+//   - Store.Register returns an error for an empty name. Queue.Push returns an error for a
+//     malformed update.
+//   - Store.Replay returns the seed, or all known pods, as updates.
+//   - Queue.Pop is the step inside Queue.All. With Queue.Ready, Pop fits a loop with further
+//     channels.
+//   - resourceVersion saves a comparison only in snapshots of SourceAPI. A manifest from kubectl
+//     get -o yaml has a resourceVersion, too, and keeps it across edits.
+//   - Pods are compared in a single pass with the results of equality.Semantic, instead of a
+//     reflect comparison followed by equality.Semantic.
 package podconfig

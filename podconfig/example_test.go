@@ -20,7 +20,8 @@ func examplePod(name string, uid types.UID, image string) *v1.Pod {
 	}
 }
 
-// A program may be a source itself. Here it says four things; the consumer hears about each pod what is new.
+// A program may be a source itself. Here it submits four changes, and the consumer receives the
+// updates.
 func Example() {
 	store, err := podconfig.NewStore(podconfig.StoreOptions{})
 	if err != nil {
@@ -50,7 +51,7 @@ func Example() {
 		ready.Consumed(u)
 		return nil
 	}
-	// A consumer that may be slow passes the Push of a Queue instead, and reads the queue.
+	// A slow consumer passes the Push of a Queue instead, and reads the queue.
 	if err := podconfig.Run(ctx, store, handle, program); err != nil {
 		fmt.Println(err)
 	}

@@ -9,60 +9,60 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// ErrFullName is wrapped by ParseFullName when its argument is not name_namespace.
+// ErrFullName is wrapped by ParseFullName for an argument not of the form name_namespace.
 var ErrFullName = errors.New("podconfig: not a full pod name")
 
-// firstSeenLayout is RFC 3339 with all nine digits, as the kubelet writes it, so that values of one zone sort as text.
+// firstSeenLayout is RFC 3339 with nine fractional digits, as in the kubelet, so that values in the
+// same zone sort as text.
 const firstSeenLayout = "2006-01-02T15:04:05.000000000Z07:00"
 
-// criticalPriority is the lowest priority of the reserved system classes (kubelet: scheduling.SystemCriticalPriority).
-const criticalPriority = 2_000_000_000
-
-// FullName returns name_namespace. DNS names hold no underscore, so it is unambiguous.
+// FullName returns name_namespace. The result is unambiguous, because DNS names contain no
+// underscore.
 func FullName(p *v1.Pod) string {
 	return p.Name + "_" + p.Namespace
 }
 
-// ParseFullName splits what FullName returned. An argument without exactly two non-empty parts wraps ErrFullName.
+// ParseFullName splits a result of FullName. The error wraps ErrFullName unless the argument has
+// exactly two non-empty parts.
 func ParseFullName(fullName string) (name, namespace string, err error) {
-	name, namespace, found := strings.Cut(fullName, "_")
-	if !found || name == "" || namespace == "" || strings.Contains(namespace, "_") {
+	name, namespace, _ = strings.Cut(fullName, "_")
+	if name == "" || namespace == "" || strings.Contains(namespace, "_") {
 		return "", "", fmt.Errorf("%w: %q", ErrFullName, fullName)
 	}
 	return name, namespace, nil
 }
 
-// SourceOf returns the name of the source that p came from, and false if p has never been through a Store.
+// SourceOf returns the name of p's source, or false if p has never been through a Store.
 func SourceOf(p *v1.Pod) (string, bool) {
 	source, ok := p.Annotations[AnnotationSource]
 	return source, ok
 }
 
-// IsStatic tells whether p came from a source other than the API server. A pod without source is not static.
+// IsStatic reports whether p came from a source other than the API server. A pod without source is
+// not static.
 func IsStatic(p *v1.Pod) bool {
-	source, ok := SourceOf(p)
-	return ok && source != SourceAPI
+	return podfacts.IsStatic(p)
 }
 
-// IsMirror tells whether p is the API server's picture of a static pod: AnnotationMirror is there, with any value.
+// IsMirror reports whether p is the API server's copy of a static pod: AnnotationMirror is set to
+// any value.
 func IsMirror(p *v1.Pod) bool {
-	_, ok := p.Annotations[AnnotationMirror]
-	return ok
+	return podfacts.IsMirror(p)
 }
 
-// IsCritical tells whether p is static, a mirror, or of system-critical priority (2,000,000,000 and above).
+// IsCritical reports whether p is static, a mirror, or of system-critical priority (2,000,000,000
+// and above).
 func IsCritical(p *v1.Pod) bool {
-	return IsStatic(p) || IsMirror(p) || p.Spec.Priority != nil && *p.Spec.Priority >= criticalPriority
+	return podfacts.IsCritical(p)
 }
 
-// FirstSeen returns when p entered its source, and false if p does not tell or tells it unreadably.
+// FirstSeen returns the time at which p entered its source, or false if the annotation is absent or
+// invalid.
 func FirstSeen(p *v1.Pod) (time.Time, bool) {
-	text, ok := p.Annotations[AnnotationFirstSeen]
-	if !ok {
-		return time.Time{}, false
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
+	at, err := time.Parse(time.RFC3339Nano, p.Annotations[AnnotationFirstSeen])
 	return at, err == nil
 }

@@ -10,31 +10,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What a Rejection's Err wraps.
+// Errors wrapped by Rejection.Err.
 var (
-	// ErrDuplicateName: another pod of the same batch came first and has the same full name.
+	// ErrDuplicateName: an earlier pod of the same batch has the same full name.
 	ErrDuplicateName = errors.New("podconfig: duplicate pod name")
-	// ErrDuplicateUID: another pod of the same batch came first and has the same UID.
+	// ErrDuplicateUID: an earlier pod of the same batch has the same UID.
 	ErrDuplicateUID = errors.New("podconfig: duplicate pod UID")
 	// ErrInvalidPod: the pod is nil or has no UID.
 	ErrInvalidPod = errors.New("podconfig: invalid pod")
-	// ErrConflict: another source holds a pod of the same full name or UID. Both pods are in the store all the same.
+	// ErrConflict: another source holds a pod of the same full name or UID. Both pods are in the
+	// store nevertheless.
 	ErrConflict = errors.New("podconfig: pod conflicts with another source")
 )
 
-// podName is FullName without its allocation.
+// podName holds the parts of FullName without an allocation.
 type podName struct{ namespace, name string }
 
 func nameOf(p *v1.Pod) podName { return podName{namespace: p.Namespace, name: p.Name} }
 
-// rejection is a Rejection whose pod is still the caller's.
+// rejection is a Rejection whose pod is still owned by the caller.
 type rejection struct {
 	pod *v1.Pod
 	err error
 }
 
-// filter returns the pods of a batch that count, in the order of the batch. Of several with one name or one UID the
-// first counts. A rejected pod claims nothing: its name and UID stay free for the pods after it.
+// filter returns the accepted pods of a batch in order. If several pods share a name or UID, the
+// first is accepted. The name and UID of a rejected pod remain free for later pods.
 func filter(pods []*v1.Pod) ([]*v1.Pod, []rejection) {
 	if len(pods) == 1 && invalid(pods[0]) == nil {
 		return pods, nil

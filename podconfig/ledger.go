@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ledger is what one source holds, and the decisions about what its changes mean.
+// ledger holds the pods of a source, and decides the operations for each change.
 //
-// Invariant: a stored pod is never edited; a change replaces it, sharing the parts that stayed. So stored pods may be
-// read without a lock.
-// Invariant: names is the inverse of pods: each name belongs to one UID and each UID to one name.
+// Invariant: a stored pod is never edited. A change replaces the pod, sharing unchanged parts, so
+// that stored pods may be read without a lock. Invariant: names is the inverse of pods: each name
+// belongs to a single UID and each UID to a single name.
 type ledger struct {
 	source string
 	seen   bool
@@ -23,7 +23,7 @@ type ledger struct {
 
 type record struct {
 	pod *v1.Pod
-	// version is the resourceVersion at which an API server told about exactly this pod, else empty.
+	// version is the resourceVersion under which an API server sent exactly this pod, else empty.
 	version string
 }
 
@@ -31,10 +31,11 @@ func newLedger(source string) *ledger {
 	return &ledger{source: source, names: make(map[podName]types.UID)}
 }
 
-// seed stores pods of a former life. They prove no version, for the checkpoint may have been made of other data.
+// seed stores pods of an earlier process. They have no version, because the checkpoint may come
+// from other data.
 func (l *ledger) seed(pods []*v1.Pod, now time.Time) {
 	for _, in := range pods {
-		p := l.enter(in, now)
+		p := l.newPod(in, now)
 		if _, ok := FirstSeen(in); ok {
 			p.Annotations[AnnotationFirstSeen] = in.Annotations[AnnotationFirstSeen]
 		}
@@ -42,7 +43,7 @@ func (l *ledger) seed(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-// apply takes one change in. Its pods must have passed filter.
+// apply applies a change. Its pods must have passed filter.
 func (l *ledger) apply(kind ChangeKind, pods []*v1.Pod, uids []types.UID, now time.Time) *outcome {
 	o := &outcome{}
 	switch kind {
@@ -58,12 +59,13 @@ func (l *ledger) apply(kind ChangeKind, pods []*v1.Pod, uids []types.UID, now ti
 		}
 	}
 	for _, in := range pods {
-		l.take(in, kind, now, o)
+		l.storePod(in, kind, now, o)
 	}
 	return o
 }
 
-// dropAbsent removes, in order of arrival, each stored pod that is not in the snapshot under its UID and name.
+// dropAbsent removes, in order of arrival, each stored pod without a pod of its UID and name in the
+// snapshot.
 func (l *ledger) dropAbsent(pods []*v1.Pod, o *outcome) {
 	present := make(map[types.UID]podName, len(pods))
 	for _, in := range pods {
@@ -76,14 +78,15 @@ func (l *ledger) dropAbsent(pods []*v1.Pod, o *outcome) {
 	}
 }
 
-// dropDisplaced removes what the pods of a delta make impossible: their own former names, and other UIDs of theirs.
+// dropDisplaced removes stored pods that contradict the pods of a delta: pods with a former name,
+// and pods of another UID with the same name.
 func (l *ledger) dropDisplaced(pods []*v1.Pod, o *outcome) {
 	for _, in := range pods {
 		if r, known := l.pods.get(in.UID); known && nameOf(r.pod) != nameOf(in) {
 			l.drop(in.UID, o)
 		}
-		if holder, held := l.names[nameOf(in)]; held && holder != in.UID {
-			l.drop(holder, o)
+		if holder := l.names[nameOf(in)]; holder != in.UID {
+			l.drop(holder, o) // no effect if the name is free
 		}
 	}
 }
@@ -103,12 +106,12 @@ func (l *ledger) put(p *v1.Pod, version string) {
 	l.names[nameOf(p)] = p.UID
 }
 
-// take stores one pod and sorts it into the outcome.
-func (l *ledger) take(in *v1.Pod, kind ChangeKind, now time.Time, o *outcome) {
+// storePod stores a pod and adds it to the outcome.
+func (l *ledger) storePod(in *v1.Pod, kind ChangeKind, now time.Time, o *outcome) {
 	version := l.versionOf(in)
 	r, known := l.pods.get(in.UID)
 	if !known {
-		p := l.enter(in, now)
+		p := l.newPod(in, now)
 		l.put(p, version)
 		o.added = append(o.added, p)
 		return
@@ -121,7 +124,7 @@ func (l *ledger) take(in *v1.Pod, kind ChangeKind, now time.Time, o *outcome) {
 		l.put(r.pod, version)
 		return
 	}
-	p := succeed(r.pod, in, c)
+	p := changedPod(r.pod, in, c)
 	l.put(p, version)
 	switch {
 	case c.meta == different || c.spec:
@@ -135,8 +138,8 @@ func (l *ledger) take(in *v1.Pod, kind ChangeKind, now time.Time, o *outcome) {
 	}
 }
 
-// versionOf returns the resourceVersion if it proves something. Only an API server's does: a manifest that was made with
-// "kubectl get -o yaml" carries one as well, and keeps it however often it is edited.
+// versionOf returns the resourceVersion of an API server's pod, else "". A manifest from "kubectl
+// get -o yaml" has a resourceVersion as well, and keeps it across edits.
 func (l *ledger) versionOf(in *v1.Pod) string {
 	if l.source != SourceAPI {
 		return ""
@@ -144,8 +147,8 @@ func (l *ledger) versionOf(in *v1.Pod) string {
 	return in.ResourceVersion
 }
 
-// enter returns the private copy of a pod that is new to the source.
-func (l *ledger) enter(in *v1.Pod, now time.Time) *v1.Pod {
+// newPod returns a private copy of a pod new to the source.
+func (l *ledger) newPod(in *v1.Pod, now time.Time) *v1.Pod {
 	p := in.DeepCopy()
 	if p.Annotations == nil {
 		p.Annotations = make(map[string]string, 2)
@@ -155,9 +158,9 @@ func (l *ledger) enter(in *v1.Pod, now time.Time) *v1.Pod {
 	return p
 }
 
-// succeed returns the private copy of a known pod that changed. Local annotations of the old one win; parts that did
-// not change are shared with it.
-func succeed(stored, in *v1.Pod, c comparison) *v1.Pod {
+// changedPod returns a private copy of a known pod after a change. Local annotations keep their stored
+// values. Unchanged parts are shared with the stored pod.
+func changedPod(stored, in *v1.Pod, c comparison) *v1.Pod {
 	p := &v1.Pod{TypeMeta: in.TypeMeta, Spec: stored.Spec, Status: stored.Status}
 	in.ObjectMeta.DeepCopyInto(&p.ObjectMeta)
 	if p.Annotations == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// model is the second implementation of Store.Merge that the first is compared with: slices that are searched from the
-// front and rebuilt with every change. It is meant to be obviously right and is slow.
+// model is a second, simple and slow implementation of Store.Merge for comparison: slices that are
+// searched from the front and rebuilt with every change.
 type model struct {
 	pods map[string][]held // by source, in order of arrival
 	seen map[string]bool
@@ -24,17 +24,17 @@ type held struct {
 	since int64 // Unix time in nanoseconds
 }
 
-// line is one operation on one pod, in a form that compares.
+// line is an operation on a pod in comparable form.
 type line struct {
 	op     podconfig.Op
 	source string
 	pod    held
 }
 
-// reply is all that a Merge says.
+// reply is the complete result of a Merge.
 type reply struct {
 	lines []line
-	// empty is set if there was an empty ADD, behind so many lines.
+	// empty is set if there was an empty ADD, after the given number of lines.
 	empty    bool
 	position int
 	synced   bool
@@ -91,7 +91,8 @@ func (m *model) merge(s step, now int64) reply {
 	return r
 }
 
-// filter returns the pods of the batch without those whose name or UID another one had before them.
+// filter returns the pods of the batch without pods whose name or UID appeared earlier in the
+// batch.
 func (m *model) filter(s step, r *reply) []told {
 	var batch []told
 	for _, p := range s.pods {
@@ -121,8 +122,8 @@ func (m *model) survives(old held, s step, batch []told) bool {
 	return listed || s.kind != podconfig.ChangeSnapshot
 }
 
-// byReason sorts the removed pods of a delta by what removed them: the position of the UID, or of the pod that took the
-// name away, whereby a pod that lost its own name goes before the one whose name it took.
+// byReason sorts the removed pods of a delta by the position of the cause: the UID, or the pod that
+// took the name. A pod that lost its own name precedes the pod whose name it took.
 func byReason(s step, batch []told) func(a, b held) int {
 	rank := func(h held) int {
 		if i := slices.Index(s.uids, types.UID(h.uid)); i >= 0 {
@@ -171,7 +172,7 @@ func (m *model) answer(s step, lines map[podconfig.Op][]line, r *reply) {
 	r.lines = append(r.lines, lines[other]...)
 }
 
-// hear turns what Merge returned into a reply.
+// hear converts the result of Merge to a reply.
 func hear(updates []podconfig.Update, rejected []string) (reply, error) {
 	r := reply{rejected: rejected}
 	for i, u := range updates {

@@ -15,19 +15,20 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// node is a consumer as an agent has one: it runs what it is told, and kills what no source has as soon as the sources
-// that matter for the pod are ready. All its sources live in one bubble.
+// node is a consumer like an agent: it runs added pods, and kills pods absent from every source as
+// soon as the relevant sources are ready. All its sources run in a single bubble.
 type node struct {
 	store *podconfig.Store
 	queue *podconfig.Queue
 	ready *podconfig.Readiness
 	says  map[string]chan podconfig.Change
 	stop  func() error
-	// running is what the node runs: sources by full name.
+	// running are the running pods: sources by full name.
 	running map[string]string
 }
 
-// startNode runs a node whose sources say what is sent to them; all of them are silent at first.
+// startNode runs a node whose sources submit the changes passed to say; all sources are silent at
+// first.
 func startNode(t *testing.T, seed map[string][]*v1.Pod, sources ...string) *node {
 	n := &node{
 		store: newStore(t, podconfig.StoreOptions{Seed: seed}), queue: podconfig.NewQueue(),
@@ -63,7 +64,7 @@ func (n *node) say(source string, c podconfig.Change) {
 	n.handle()
 }
 
-// handle takes in what is queued, and then cleans up: per source, as far as it is ready.
+// handle handles the queued updates, and then cleans up each ready source.
 func (n *node) handle() {
 	synctest.Wait()
 	for u, ok := n.queue.Pop(); ok; u, ok = n.queue.Pop() {
@@ -95,12 +96,13 @@ func (n *node) runs() []string {
 	return names
 }
 
-// The kubelet refuses to kill a removed static pod as long as the API server was never reached: the new version of a
-// control plane's own pod finds its port taken by the old one, for ever (#88402, #105547, rke2 #3415).
+// The kubelet does not kill a removed static pod before it has reached the API server. The new
+// version of a control plane's own pod then finds its port taken by the old version forever
+// (#88402, #105547, rke2 #3415).
 func TestUpstream112814DeadAPIServerKeepsRemovedStaticPodsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startNode(t, nil, "file", "api")
-		n.running["leftover_ns"] = "file" // of a former life, found in the runtime
+		n.running["leftover_ns"] = "file" // of an earlier process, found in the runtime
 		require.Equal(t, []string{"leftover_ns"}, n.runs(), "nobody knows yet whether a manifest has it")
 		n.say("file", podconfig.Snapshot(pod("etcd", "1"), pod("apiserver", "2")))
 		require.Equal(t, []string{"apiserver_ns", "etcd_ns"}, n.runs())
@@ -111,7 +113,7 @@ func TestUpstream112814DeadAPIServerKeepsRemovedStaticPodsRunning(t *testing.T) 
 	})
 }
 
-// An agent whose API source is configured but has no server must treat manifests as if it had no such source.
+// An agent with an API source but no server must treat manifests as if it had no API source.
 func TestUpstream59275APISourceWithoutServerBlocksManifests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startNode(t, nil, "file", "api")
@@ -140,8 +142,8 @@ func TestUpstream15122UnseenURLBlocksHousekeeping(t *testing.T) {
 	})
 }
 
-// A node that boots without its API server runs what it ran before; what the server has deleted meanwhile ends when the
-// server says so, not earlier.
+// A node that boots without its API server runs the same pods as before. Pods deleted by the server
+// meanwhile end when the server reports the deletion, not earlier.
 func TestUpstream489BootWithoutAPIServerForgetsItsPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startNode(t, map[string][]*v1.Pod{"api": {pod("a", "1"), pod("b", "2")}}, "file", "api")

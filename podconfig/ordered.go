@@ -4,8 +4,8 @@ package podconfig
 
 import "iter"
 
-// ordered is a map that remembers the order in which its keys arrived. Every operation is O(1). The zero value is empty
-// and ready.
+// ordered is a map with keys in order of arrival. Every operation is O(1). The zero value is empty
+// and ready to use.
 type ordered[K comparable, V any] struct {
 	nodes       map[K]*node[K, V]
 	first, last *node[K, V]
@@ -19,15 +19,15 @@ type node[K comparable, V any] struct {
 
 func (o *ordered[K, V]) len() int { return len(o.nodes) }
 
-func (o *ordered[K, V]) get(key K) (V, bool) {
-	if n, ok := o.nodes[key]; ok {
-		return n.value, true
+func (o *ordered[K, V]) get(key K) (value V, ok bool) {
+	n, ok := o.nodes[key]
+	if ok {
+		value = n.value
 	}
-	var zero V
-	return zero, false
+	return value, ok
 }
 
-// set stores the value. A key that is already there keeps its place.
+// set stores the value. An existing key keeps its place.
 func (o *ordered[K, V]) set(key K, value V) {
 	if n, ok := o.nodes[key]; ok {
 		n.value = value
@@ -64,17 +64,15 @@ func (o *ordered[K, V]) remove(key K) {
 	}
 }
 
-// front returns the key that arrived first.
-func (o *ordered[K, V]) front() (K, V, bool) {
-	if o.first == nil {
-		var key K
-		var value V
-		return key, value, false
+// front returns the value of the oldest key.
+func (o *ordered[K, V]) front() (value V, ok bool) {
+	if o.first != nil {
+		value = o.first.value
 	}
-	return o.first.key, o.first.value, true
+	return value, o.first != nil
 }
 
-// all yields in order of arrival. The loop may remove the key it was given.
+// all yields in order of arrival. The loop may remove the current key.
 func (o *ordered[K, V]) all() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for n := o.first; n != nil; {

@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// replaySeed repeats a property test that failed: go test ./podconfig -run Property -replay-seed 123
+// replaySeed repeats a failed property test: go test ./podconfig -run Property -replay-seed 123
 var replaySeed = flag.Uint64("replay-seed", 0, "seed of the property tests; 0 takes a new one")
 
 func newSeed(t *testing.T) uint64 {
@@ -70,11 +70,11 @@ type pair struct {
 	store    *podconfig.Store
 	model    *model
 	rejected []string
-	// follower is a consumer knows that only follows the updates.
+	// follower is a consumer that only applies the updates.
 	follower follower
 }
 
-// compareWithModel runs the steps in a bubble of virtual time, which moves now and then.
+// compareWithModel runs the steps in a bubble of virtual time, which advances occasionally.
 func compareWithModel(t *testing.T, steps []step) {
 	p := &pair{model: newModel(), follower: follower{}}
 	var err error
@@ -107,7 +107,8 @@ func reasonOf(r podconfig.Rejection) string {
 	return r.Err.Error()
 }
 
-// take lets both sides take one step. Afterwards it ruins input and output, which must not matter to the store.
+// take runs a step on the store and the model. Afterwards it modifies input and output, which must
+// not affect the store.
 func (p *pair) take(t *testing.T, s step) error {
 	p.rejected = nil
 	c := s.change()
@@ -140,7 +141,7 @@ func scribbleAll(pods []*v1.Pod) {
 	}
 }
 
-// checkContents compares what is in the store, in the model, and with the follower, who knows no trifles.
+// checkContents compares the pods of the store, the model and the follower, which ignores trifles.
 func (p *pair) checkContents(t *testing.T) {
 	want, got := map[string][]held{}, map[string][]held{}
 	for source, pods := range p.model.pods {
@@ -163,12 +164,12 @@ func (p *pair) checkContents(t *testing.T) {
 	require.True(t, maps.Equal(known, p.follower), "want %v, followed to %v", known, p.follower)
 }
 
-// follower is a consumer that knows nothing but the updates.
+// follower is a consumer that knows only the updates.
 type follower map[key]held
 
 type key struct{ source, uid string }
 
-// follow takes an update in. It returns an error if the update makes no sense to it.
+// follow applies an update. It returns an error for an update that contradicts earlier updates.
 func (f follower) follow(u podconfig.Update) error {
 	for _, p := range u.Pods {
 		k := key{u.Source, string(p.UID)}

@@ -11,13 +11,17 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/signal"
 )
 
-// ErrInvalidUpdate is wrapped by Queue.Push: the update has no source, an Op that is none of a Store, or a nil pod.
+// ErrInvalidUpdate is wrapped by Queue.Push for an update without a source, with an Op unknown to a
+// Store, or with a nil pod.
 var ErrInvalidUpdate = errors.New("podconfig: invalid update")
 
-// Queue is an unbounded mailbox that cannot grow: what has not been consumed is coalesced per pod, so that a slow
-// consumer blocks nobody, hears the latest state, and owes memory for each pod at most twice.
+// Queue is a mailbox of updates. Push never blocks. Pending updates are coalesced per pod. A slow
+// consumer thus blocks no source, receives the latest state, and costs memory for at most two
+// operations per pod.
 //
 //	pending               then       becomes
 //	ADD                   REMOVE     nothing
@@ -27,28 +31,29 @@ var ErrInvalidUpdate = errors.New("podconfig: invalid update")
 //	any but ADD           REMOVE     REMOVE
 //	REMOVE                ADD        both, in this order
 //
-// An update keeps the place of the first that went into it. That a source is ready (an empty ADD, or Synced) outlives
-// all coalescing, and is told no earlier than what the source had said before it.
+// A coalesced update keeps the place of its first part. A ready mark of a source (an empty ADD, or
+// Synced) is never lost, and is sent after all earlier updates of the source.
 //
-// It is safe for concurrent use and has no goroutines.
+// A Queue is safe for concurrent use and has no goroutines.
 type Queue struct {
 	mu struct {
 		sync.Mutex
 		backlog *backlog
 	}
-	// wake holds a token whenever there may be something for a consumer that waits.
-	wake chan struct{}
+	// wake holds a token whenever a waiting consumer may find an update.
+	wake signal.Signal
 }
 
 // NewQueue returns an empty queue.
 func NewQueue() *Queue {
-	q := &Queue{wake: make(chan struct{}, 1)}
+	q := &Queue{wake: signal.New()}
 	q.mu.backlog = newBacklog()
 	return q
 }
 
-// Push adds an update and takes over its pods. It never blocks and does not look at ctx, so that nothing is lost while
-// everything ends; it has the signature that Run wants. An error wraps ErrInvalidUpdate, and then nothing was added.
+// Push adds an update and takes ownership of its pods. It never blocks and ignores ctx, so that no
+// update is lost during shutdown. It has the signature required by Run. An error wraps
+// ErrInvalidUpdate; then the queue is unchanged.
 func (q *Queue) Push(_ context.Context, u Update) error {
 	if u.Source == "" || u.Op < OpAdd || u.Op > OpReconcile || slices.Contains(u.Pods, (*v1.Pod)(nil)) {
 		return fmt.Errorf("%w: %s of %d pods from source %q", ErrInvalidUpdate, u.Op, len(u.Pods), u.Source)
@@ -60,22 +65,23 @@ func (q *Queue) Push(_ context.Context, u Update) error {
 	return nil
 }
 
-// Pop takes out the oldest update, together with what follows it in the queue and has the same Op and Source. It
-// returns false if there is nothing.
+// Pop removes and returns the oldest update, combined with the following updates of the same Op and
+// Source. It returns false if the queue is empty.
 func (q *Queue) Pop() (Update, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.mu.backlog.pop()
 }
 
-// All yields updates as Pop returns them, waits for the next one when there is none, and ends with ctx, at once and
-// whatever is left; what is left stays in the queue. Several loops at once share the updates, and their order is lost.
+// All yields the updates of Pop and waits while the queue is empty. It ends at once with ctx;
+// remaining updates stay in the queue. Several concurrent loops share the updates without a common
+// order.
 func (q *Queue) All(ctx context.Context) iter.Seq[Update] {
 	return func(yield func(Update) bool) {
 		for ctx.Err() == nil {
 			u, ok := q.Pop()
 			if ok {
-				// Another loop may be waiting for the token that this one took.
+				// Another loop may be waiting for the token consumed by this loop.
 				q.signal()
 				if !yield(u) {
 					return
@@ -90,18 +96,16 @@ func (q *Queue) All(ctx context.Context) iter.Seq[Update] {
 	}
 }
 
-// Ready receives a value when Pop may have something to return, for a consumer that waits for other things as well. It
-// then calls Pop until that returns false. The channel is the one that All waits on, so use one or the other.
+// Ready returns a channel with a value when Pop may have an update, for a consumer with further
+// channels. After receiving a value, call Pop until it returns false. All waits on the same
+// channel, so use either All or Ready.
 func (q *Queue) Ready() <-chan struct{} { return q.wake }
 
 func (q *Queue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.wake.Notify()
 }
 
-// Len returns how many operations on single pods, and marks that a source is ready, are waiting.
+// Len returns the number of pending operations on single pods plus pending ready marks.
 func (q *Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

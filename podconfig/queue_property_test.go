@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// TestPropertyQueueTellsTheSameStory has one consumer follow every update at once and another the queue, at its own
-// pace. In the end both know the same.
+// TestPropertyQueueTellsTheSameStory has a consumer that applies every update at once, and a second
+// consumer that reads the queue at its own pace. In the end both have the same pods.
 func TestPropertyQueueTellsTheSameStory(t *testing.T) {
 	const changes, shards = 100_000, 2
 	seed := newSeed(t)
@@ -31,11 +31,11 @@ func TestPropertyQueueTellsTheSameStory(t *testing.T) {
 	}
 }
 
-// race is a prompt consumer and a late one.
+// race is a prompt consumer and a late consumer.
 type race struct {
 	queue        *podconfig.Queue
 	prompt, late follower
-	// first is, by source, what its first snapshot left behind and was not removed since.
+	// first are, by source, the pods of its first snapshot that were not removed since.
 	first  map[string]map[key]bool
 	synced map[string]int
 }
@@ -45,7 +45,7 @@ func followThroughQueue(t *testing.T, r *rand.Rand, steps []step) {
 		queue: podconfig.NewQueue(), prompt: follower{}, late: follower{},
 		first: map[string]map[key]bool{}, synced: map[string]int{},
 	}
-	store := newStore(t, podconfig.StoreOptions{Rejected: func(podconfig.Rejection) {}, SharedOutput: true})
+	store := newStore(t, podconfig.Shared(podconfig.StoreOptions{Rejected: func(podconfig.Rejection) {}}))
 	// The larger the pace, the more often the queue is emptied.
 	pace := r.IntN(5)
 	for i, s := range steps {
@@ -90,7 +90,8 @@ func (c *race) push(t *testing.T, u podconfig.Update) {
 	require.NoError(t, c.queue.Push(t.Context(), u))
 }
 
-// pop lets the late consumer handle one update. That a source is synced comes after all that its snapshot held.
+// pop lets the late consumer handle an update. The Synced mark of a source must follow all pods of
+// its snapshot.
 func (c *race) pop(t *testing.T) bool {
 	u, ok := c.queue.Pop()
 	if !ok {

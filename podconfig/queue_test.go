@@ -65,6 +65,7 @@ func TestQueueCoalesces(t *testing.T) {
 		{"REMOVE then ADD then UPDATE", updates{update(opRemove, a), update(opAdd, a), update(opUpdate, a)}, "REMOVE[a/1] ADD[a/1]"},
 		{"REMOVE, ADD, REMOVE", updates{update(opRemove, a), update(opAdd, a), update(opRemove, a), update(opRemove, a)}, "REMOVE[a/1]"},
 		{"what follows REMOVE is new", updates{update(opRemove, a), update(opReconcile, a)}, "REMOVE[a/1] ADD[a/1]"},
+		{"UPDATE, REMOVE, RECONCILE", updates{update(opUpdate, a), update(opRemove, a), update(opReconcile, a)}, "REMOVE[a/1] ADD[a/1]"},
 		{"name-sake", updates{update(opUpdate, a), update(opUpdate, b), update(opRemove, a), update(opAdd, a2)}, "REMOVE[a/1] UPDATE[b/2] ADD[a/9]"},
 		{"sources are apart", updates{update(opAdd, a), from("file", update(opAdd, a)), update(opRemove, a)}, "ADD[a/1]"},
 		{"empty ADD survives", updates{update(opAdd), update(opAdd, a)}, "ADD[] ADD[a/1]"},
@@ -73,16 +74,19 @@ func TestQueueCoalesces(t *testing.T) {
 		{"synced survives its pods", updates{synced(update(opAdd, a)), update(opRemove, a)}, "ADD[]+"},
 		{"synced is never early", updates{update(opAdd), synced(update(opReconcile, a))}, "RECONCILE[a/1] ADD[]+"},
 		{"synced survives another mark", updates{synced(update(opAdd)), update(opAdd)}, "ADD[]+"},
+		{"empty ADD after synced", updates{synced(update(opUpdate, a)), update(opAdd)}, "UPDATE[a/1] ADD[]+"},
 		{"synced with a removal", updates{update(opUpdate, a), synced(update(opRemove, a))}, "REMOVE[a/1]+"},
 		{"empty others say nothing", updates{update(opUpdate), update(opRemove)}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q := podconfig.NewQueue()
-			for _, u := range tt.pushed {
-				require.NoError(t, q.Push(t.Context(), u))
+			for range 2 {
+				for _, u := range tt.pushed {
+					require.NoError(t, q.Push(t.Context(), u))
+				}
+				require.Equal(t, tt.want, brief(drain(q)))
+				require.Zero(t, q.Len())
 			}
-			require.Equal(t, tt.want, brief(drain(q)))
-			require.Zero(t, q.Len())
 			require.NoError(t, q.Push(t.Context(), update(opUpdate, a)))
 			require.Equal(t, "UPDATE[a/1]", brief(drain(q)), "nothing is left behind")
 		})
@@ -143,7 +147,7 @@ func TestQueueAll(t *testing.T) {
 	})
 }
 
-// TestQueueReady: one value may stand for several updates, but there is never an update without a value to come.
+// TestQueueReady expects a value for every pending update; a value may stand for several updates.
 func TestQueueReady(t *testing.T) {
 	q := podconfig.NewQueue()
 	for range 3 {
@@ -157,7 +161,7 @@ func TestQueueReady(t *testing.T) {
 	}
 }
 
-// TestQueueSeveralConsumers: none of them sleeps while there is something to do.
+// TestQueueSeveralConsumers expects that no consumer sleeps while updates are pending.
 func TestQueueSeveralConsumers(t *testing.T) {
 	const consumers, rounds = 3, 100
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +181,7 @@ func TestQueueSeveralConsumers(t *testing.T) {
 		for range rounds {
 			synctest.Wait()
 			for i := range consumers {
-				// Another source each, so that they are not told at once.
+				// A different source each, so that the updates are not combined.
 				require.NoError(t, q.Push(ctx, from(fmt.Sprint(i), update(opUpdate, pod("a", "1")))))
 			}
 			synctest.Wait()

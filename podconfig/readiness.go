@@ -4,21 +4,21 @@ package podconfig
 
 import "sync"
 
-// Readiness is the consumer's side of "all that a source holds is known". A store has seen a source as soon as the
-// snapshot is merged, while its pods may still wait in a queue; whoever kills or deletes what no source has must not act
-// before they have arrived (kubelet PR #15167).
+// Readiness tells a consumer when it has handled all pods of a source. A store has seen a source as
+// soon as the first snapshot is merged, while its pods may still wait in a queue. A consumer must
+// not kill pods absent from a source before the snapshot has arrived (kubelet PR #15167).
 //
-// Each source is ready on its own: the removal of a static pod, say, need not wait for an API server that is down.
-// It is safe for concurrent use.
+// Each source is ready independently: the removal of a static pod need not wait for an unreachable
+// API server. Readiness is safe for concurrent use.
 type Readiness struct {
 	mu struct {
 		sync.Mutex
-		// synced has a key per source that counts.
+		// synced has a key per registered source.
 		synced map[string]bool
 	}
 }
 
-// NewReadiness returns a Readiness of these sources, none of them ready.
+// NewReadiness returns a Readiness for the given sources, all not ready.
 func NewReadiness(sources ...string) *Readiness {
 	r := &Readiness{}
 	r.mu.synced = make(map[string]bool, len(sources))
@@ -26,7 +26,7 @@ func NewReadiness(sources ...string) *Readiness {
 	return r
 }
 
-// Register makes AllReady wait for further sources. One that is there already stays as it is.
+// Register makes AllReady wait for further sources. A registered source keeps its state.
 func (r *Readiness) Register(sources ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,15 +37,16 @@ func (r *Readiness) Register(sources ...string) {
 	}
 }
 
-// Drop makes AllReady wait no longer for a source, the counterpart of Store.Drop.
+// Drop unregisters a source, so that AllReady no longer waits for it. It is the counterpart of
+// Store.Drop.
 func (r *Readiness) Drop(source string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.mu.synced, source)
 }
 
-// Consumed takes note of an update that the consumer has handled completely. Every update may be passed; one with
-// Synced makes its source ready, and registers it if need be.
+// Consumed records an update that the consumer has handled completely. Call it with every update.
+// An update with Synced makes its source ready, and registers an unknown source.
 func (r *Readiness) Consumed(u Update) {
 	if !u.Synced {
 		return
@@ -55,14 +56,15 @@ func (r *Readiness) Consumed(u Update) {
 	r.mu.synced[u.Source] = true
 }
 
-// Ready tells whether the consumer knows all that the source held at its first snapshot; false for an unknown source.
+// Ready reports whether the consumer has handled the first snapshot of the source. It is false for
+// an unknown source.
 func (r *Readiness) Ready(source string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mu.synced[source]
 }
 
-// AllReady tells whether every registered source is ready; true if there are none.
+// AllReady reports whether every registered source is ready; true without sources.
 func (r *Readiness) AllReady() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

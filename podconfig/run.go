@@ -9,32 +9,34 @@ import (
 	"sync"
 )
 
-// What Run, and a Sink of Run, return.
+// Errors of Run and its Sinks.
 var (
-	// ErrSourceEnded: a source returned nil although its ctx had not ended.
+	// ErrSourceEnded: a source returned nil before its ctx ended.
 	ErrSourceEnded = errors.New("podconfig: source ended early")
-	// ErrStopped: the Run that a Sink belongs to has returned.
+	// ErrStopped: the Run of a Sink has returned.
 	ErrStopped = errors.New("podconfig: stopped")
 )
 
-// Merger tells what a change of a source means. *Store is one.
+// Merger turns a change of a source into updates. *Store implements it.
 type Merger interface {
-	// Merge has the contract of Store.Merge. Run calls it from one goroutine.
+	// Merge has the contract of Store.Merge. Run calls it from a single goroutine.
 	//
-	// If a Merger also has the method Register(...string) error, Run calls it with the names of all sources first.
+	// If a Merger has a method Register(...string) error, Run first calls it with the names of all
+	// sources.
 	Merge(ctx context.Context, source string, c Change) ([]Update, error)
 }
 
-// Run runs the sources, merges what they say through m, and hands every update to out, all of it one after the other:
-// out hears the updates in the order of the merges, one call at a time.
+// Run runs the sources, merges their changes through m, and passes every update to out. Calls of
+// out are sequential and in the order of the merges.
 //
-// Run returns when ctx has ended, with nil, or when a source or out has failed, with an error that names it; a source
-// that ends early has failed. Then the other sources are stopped, too. In any case every source has returned by then,
-// every change that was merged has been handed to out, and the pods of a failed source stay in the store: calling Run
-// again with the same store and fresh sources goes on where it stopped.
+// Run returns nil after ctx has ended, or an error naming the source or out that failed. A source
+// that ends early has failed. After a failure the other sources are stopped. Before Run returns,
+// every source has returned and every merged change has been passed to out. The pods of a failed
+// source stay in the store: call Run again with the same store and fresh sources to continue.
 //
-// While out blocks, the sources wait; out must return when ctx ends. Queue.Push never blocks. An update that out
-// refuses with an error is lost to the consumer, who then has to start anew from the store.
+// While out blocks, the sources wait; out must return when ctx ends. Queue.Push never blocks. If
+// out returns an error, the update is lost to the consumer, which must then start anew from the
+// store.
 func Run(ctx context.Context, m Merger, out func(context.Context, Update) error, sources ...Source) error {
 	if err := register(m, out, sources); err != nil {
 		return err
@@ -79,7 +81,7 @@ func Run(ctx context.Context, m Merger, out func(context.Context, Update) error,
 	return errors.Join(failures...)
 }
 
-// register checks the arguments of Run and makes the sources known to m.
+// register checks the arguments of Run and registers the sources with m.
 func register(m Merger, out func(context.Context, Update) error, sources []Source) error {
 	if m == nil || out == nil {
 		return errors.New("podconfig: Run: merger and out must not be nil")
@@ -106,7 +108,7 @@ func register(m Merger, out func(context.Context, Update) error, sources []Sourc
 	return nil
 }
 
-// runSource returns nil if the source ended because ctx did.
+// runSource returns nil if the source ended because of ctx.
 func runSource(ctx context.Context, s Source, b *bus) error {
 	err := s.Run(ctx, sink{source: s.Name(), bus: b})
 	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
@@ -118,7 +120,7 @@ func runSource(ctx context.Context, s Source, b *bus) error {
 	return fmt.Errorf("podconfig: source %q: %w", s.Name(), err)
 }
 
-// bus takes the submissions of all sources to the one goroutine that merges.
+// bus passes the submissions of all sources to the merging goroutine.
 type bus struct {
 	merger      Merger
 	out         func(context.Context, Update) error
@@ -129,11 +131,12 @@ type bus struct {
 type submission struct {
 	source string
 	change Change
-	// result has room for the one error that is sent.
+	// result has a buffer for its only error.
 	result chan error
 }
 
-// merge tells whether the error is a refusal of out, which ends Run, or one for the source alone.
+// merge merges a submission. refused reports whether the error is from out, which ends Run, rather
+// than an error for the source alone.
 func (b *bus) merge(ctx context.Context, sub submission) (refused bool, err error) {
 	updates, err := b.merger.Merge(ctx, sub.source, sub.change)
 	if err != nil {
@@ -147,13 +150,14 @@ func (b *bus) merge(ctx context.Context, sub submission) (refused bool, err erro
 	return false, nil
 }
 
-// sink is the Sink of one source.
+// sink is the Sink of a source.
 type sink struct {
 	source string
 	bus    *bus
 }
 
-// Submit, once its change is accepted, waits for the merge even if ctx ends, for the caller's pods are in use so long.
+// Submit waits for the merge of an accepted change even if ctx ends, because the merge uses the
+// caller's pods.
 func (s sink) Submit(ctx context.Context, c Change) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

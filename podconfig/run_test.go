@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// start runs Run in the background. The returned func ends it and returns its result.
+// start runs Run in the background. The returned func ends Run and returns its result.
 func start(t *testing.T, m podconfig.Merger, out func(context.Context, podconfig.Update) error, sources ...podconfig.Source) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
@@ -29,7 +29,7 @@ func start(t *testing.T, m podconfig.Merger, out func(context.Context, podconfig
 	}
 }
 
-// chatter is a source that says n things about one pod and then waits for its end.
+// chatter is a source that submits n changes of a pod and then waits for its end.
 func chatter(name string, n int) podconfig.Source {
 	return podconfig.SourceFunc(name, func(ctx context.Context, out podconfig.Sink) error {
 		for i := range n {
@@ -45,10 +45,11 @@ func chatter(name string, n int) podconfig.Source {
 
 func idle(name string) podconfig.Source { return chatter(name, 0) }
 
-// collector keeps what it is told. It must not be called concurrently, which the race detector checks.
+// collector records updates. It must not be called concurrently; the race detector checks for
+// violations.
 type collector struct {
 	updates []podconfig.Update
-	// refuse, if set, is asked first.
+	// refuse, if set, is called first.
 	refuse func(podconfig.Update) error
 }
 
@@ -73,7 +74,6 @@ func TestRunChecksItsArguments(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.ErrorContains(t, podconfig.Run(t.Context(), s, nil), "must not be nil")
-	require.True(t, s.SeenAll(), "nothing was registered")
 }
 
 func TestRunDeliversInOrderAndEndsWithItsContext(t *testing.T) {
@@ -81,7 +81,6 @@ func TestRunDeliversInOrderAndEndsWithItsContext(t *testing.T) {
 		s, c := newStore(t, podconfig.StoreOptions{}), &collector{}
 		stop := start(t, s, c.take, chatter("api", 50), chatter("file", 50), idle("http"))
 		synctest.Wait()
-		require.False(t, s.SeenAll(), "the silent source is registered")
 		require.NoError(t, stop())
 		require.Len(t, c.updates, 100)
 		next := map[string]int{}
@@ -133,7 +132,7 @@ func TestRunReportsAFailedSourceAndLosesNothing(t *testing.T) {
 	}
 }
 
-// chatterOf is a source that says these things and then waits for its end.
+// chatterOf is a source that submits the given changes and then waits for its end.
 func chatterOf(name string, changes ...podconfig.Change) podconfig.Source {
 	return podconfig.SourceFunc(name, func(ctx context.Context, out podconfig.Sink) error {
 		for _, c := range changes {
@@ -208,7 +207,8 @@ func TestSubmitAfterTheEnd(t *testing.T) {
 	})
 }
 
-// The pods of a change are in use until it is merged, so a source must not get them back before, whatever its context says.
+// The pods of a change are in use until it is merged, so that a source must not get them back
+// earlier, even if its context ends.
 func TestSubmitWaitsForTheMergeThatBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, returned := make(chan struct{}), false
@@ -235,7 +235,7 @@ func TestSubmitWaitsForTheMergeThatBegan(t *testing.T) {
 	})
 }
 
-// A source that waits for its turn gives up with its context.
+// A source that waits for its turn returns when its context ends.
 func TestSubmitGivesUpWaitingForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -263,8 +263,9 @@ func TestSubmitGivesUpWaitingForItsTurn(t *testing.T) {
 	})
 }
 
-// The kubelet's source blocks for good if its context ends before the merging goroutine's first turn, and the goroutine
-// leaks if it ends later. In a bubble either fails the test.
+// In the kubelet, the source blocks forever if its context ends before the first turn of the
+// merging goroutine. If the context ends later, the goroutine leaks. In a bubble either fault fails
+// the test.
 func TestUpstreamCancelLeaksOrBlocksTheSource(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Nanosecond, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -283,8 +284,8 @@ func TestUpstreamCancelLeaksOrBlocksTheSource(t *testing.T) {
 	}
 }
 
-// A change that was merged reaches the consumer even if everything ends meanwhile; otherwise the store would take it for
-// known and never tell it again.
+// A merged change reaches the consumer even during shutdown. Otherwise the store would count it as
+// known and never send it again.
 func TestRunHandsOverWhatWasMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -301,7 +302,7 @@ func TestRunHandsOverWhatWasMerged(t *testing.T) {
 	})
 }
 
-// A consumer that blocks may give up when everything ends; what it gave up is an error, for it is lost.
+// A blocking consumer may give up during shutdown. The lost update is reported as an error.
 func TestRunNamesWhatABlockedConsumerGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		block := func(ctx context.Context, _ podconfig.Update) error {

@@ -14,20 +14,21 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// A script is a sequence of changes that is read from bytes, so that a random generator and a fuzzer can write one.
-// There are few UIDs and names, so that all kinds of collisions happen all the time.
+// A script is a sequence of changes read from bytes, for a random generator or a fuzzer. UIDs and
+// names are few, so that all kinds of collisions are frequent.
 
-// told is what a script says about a pod; the model keeps it as it is.
+// told is a pod of a script; the model stores it unchanged.
 type told struct {
 	uid, name string
 	// label and marked are intent. deleting is 0 (no) or the grace period.
 	label, deleting int
 	status          int
-	// trifle is metadata that no consumer is told about; spelling means nothing at all.
+	// trifle is metadata that is not reported to consumers. spelling is an equal value in another
+	// form.
 	trifle, spelling int
 }
 
-// step is one change.
+// step is a change.
 type step struct {
 	source string
 	kind   podconfig.ChangeKind
@@ -37,7 +38,7 @@ type step struct {
 
 var scriptSources = []string{podconfig.SourceAPI, podconfig.SourceFile, "bus"}
 
-// readScript never fails: bytes that are missing are 0.
+// readScript never fails: missing bytes are 0.
 func readScript(data []byte) []step {
 	next := func(n int) int {
 		if len(data) == 0 {
@@ -106,8 +107,8 @@ func buildAll(s step) []*v1.Pod {
 
 var scriptTime = metav1.Unix(1_700_000_000, 0)
 
-// build makes the pod a source would send. The API source numbers contents with a resourceVersion, or has none;
-// the others carry one that says nothing.
+// build returns the pod sent by a source. The API source numbers contents with a resourceVersion,
+// or sends none. Other sources send a resourceVersion without a meaning.
 func (p told) build(source string) *v1.Pod {
 	out := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: p.name, Namespace: "ns", UID: types.UID(p.uid), Generation: int64(p.trifle), ResourceVersion: "7",
@@ -138,7 +139,7 @@ func (p told) build(source string) *v1.Pod {
 	return out
 }
 
-// read is the inverse of build, but for spelling.
+// read is the inverse of build, except for spelling.
 func read(pod *v1.Pod) told {
 	p := told{uid: string(pod.UID), name: pod.Name, trifle: int(pod.Generation)}
 	if pod.Labels["intent"] == "1" {
@@ -153,7 +154,7 @@ func read(pod *v1.Pod) told {
 	return p
 }
 
-// scribble ruins a pod, as its owner may.
+// scribble modifies a pod, as its owner may.
 func scribble(pod *v1.Pod) {
 	pod.Labels, pod.Name, pod.UID = map[string]string{"intent": "scribbled"}, "scribbled", "scribbled"
 	pod.Status.Message = "scribbled"

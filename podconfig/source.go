@@ -4,27 +4,30 @@ package podconfig
 
 import "context"
 
-// Sink takes what a source says.
+// Sink receives the changes of a source.
 type Sink interface {
-	// Submit returns when c has been merged and its updates have been handed to the consumer, in the order of the calls
-	// of one goroutine. It is safe for concurrent use. Afterwards the pods of c are the caller's again.
+	// Submit returns after c has been merged and its updates have been passed to the consumer.
+	// Calls from the same goroutine keep their order. Submit is safe for concurrent use. After
+	// Submit the caller may edit the pods of c.
 	//
-	// An error wraps the cause of ctx's or the sink's end, then nothing of c was merged unless the consumer itself
-	// failed; or it tells that c is invalid. A source ends on the former, and need not repeat the latter.
+	// An error either wraps the cause of the end of ctx or the sink, or means that c is invalid. In
+	// the first case c was not merged, unless the consumer itself failed, and the source must end.
+	// An invalid change should not be repeated.
 	Submit(ctx context.Context, c Change) error
 }
 
-// Source finds out which pods should run.
+// Source provides pods to run.
 type Source interface {
 	// Name is constant, not empty, and unique among the sources of one store.
 	Name() string
-	// Run tells out about every change until ctx ends; then it returns nil or ctx's error, having ended every goroutine
-	// it began. A return before that counts as a failure of the source. Its first Snapshot, empty if need be, tells
-	// that the source is complete; until then nothing that depends on completeness happens.
+	// Run submits every change to out until ctx ends. Then it ends all its goroutines and returns
+	// nil or ctx's error. A return before the end of ctx is a failure of the source. The first
+	// Snapshot, possibly empty, marks the source as complete. Actions that require a complete
+	// source wait for the first Snapshot.
 	Run(ctx context.Context, out Sink) error
 }
 
-// SourceFunc makes a Source of a name and a function with the contract of Source.Run.
+// SourceFunc returns a Source with a name and a function with the contract of Source.Run.
 func SourceFunc(name string, run func(ctx context.Context, out Sink) error) Source {
 	return sourceFunc{name: name, run: run}
 }

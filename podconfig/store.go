@@ -13,13 +13,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
 )
 
-// What Merge and Register return. They are mistakes of the program, never of a pod.
+// Errors of Merge and Register. They are mistakes of the program, never of a pod.
 var (
 	// ErrNoSource: the name of a source is empty.
 	ErrNoSource = errors.New("podconfig: source without name")
@@ -27,16 +26,10 @@ var (
 	ErrUnknownChange = errors.New("podconfig: unknown change")
 )
 
-// EventRecorder tells the user about pods. client-go's record.EventRecorder is one.
-type EventRecorder interface {
-	// Eventf is called outside of any lock and may be called concurrently. The object is the recorder's to keep.
-	Eventf(obj runtime.Object, eventType, reason, format string, args ...any)
-}
-
-// Rejection is a pod that the store did not accept, or, with ErrConflict, accepted in spite of a conflict.
+// Rejection is a pod rejected by the store or, with ErrConflict, accepted in spite of a conflict.
 type Rejection struct {
 	Source string
-	// Pod is the receiver's to keep; nil if the source sent nil.
+	// Pod is owned by the receiver; nil if the source sent nil.
 	Pod *v1.Pod
 	// Err wraps ErrDuplicateName, ErrDuplicateUID, ErrInvalidPod or ErrConflict.
 	Err error
@@ -44,29 +37,26 @@ type Rejection struct {
 
 // StoreOptions are the options of NewStore. The zero value is valid.
 type StoreOptions struct {
-	// Sources are registered from the start, see Store.Register. Defaults to none.
-	Sources []string
-	// Seed is what a former life of the agent knew, by source, from the caller's own checkpoint. The pods are copied and
-	// count as known: a first snapshot tells only how it differs from them. They keep their first-seen time if they have
-	// one, and do not mark their source as seen. NewStore emits nothing for them, see Replay. Defaults to none.
+	// Seed holds the pods known to an earlier process of the agent, by source, from the caller's
+	// checkpoint. The pods are copied and count as known: a first snapshot reports only the
+	// differences. A pod keeps its first-seen time, if present, and does not mark its source as
+	// seen. NewStore returns no updates for the seed, see Replay. Defaults to none.
 	Seed map[string][]*v1.Pod
-	// Recorder gets a warning event FailedValidation per rejected pod. Defaults to nobody.
-	Recorder EventRecorder
-	// Rejected is told about each pod that was rejected and, once per ADD, about each conflict between sources. It is
-	// called outside of any lock, before Merge returns, maybe concurrently. Defaults to a warning to Logger.
+	// Rejected is called for each rejected pod and, once per ADD, for each conflict between
+	// sources. It is called without a lock held, before Merge returns, and possibly concurrently.
+	// For a rejected pod the kubelet sends a warning event with the reason FailedValidation.
+	// Defaults to a warning to Logger.
 	Rejected func(Rejection)
-	// Observed is told about each ADD: the pod, which it must not edit, and its first-seen time. Called as Rejected is.
-	// Defaults to nobody.
-	Observed func(source string, p *v1.Pod, at time.Time)
-	// SharedOutput makes updates carry the stored pods instead of copies, for consumers that never edit a pod. It halves
-	// the memory and copying of an ADD. Defaults to copies, which belong to the consumer.
-	SharedOutput bool
-	// Logger gets one warning per Rejection if Rejected is nil. Defaults to none.
+	// Logger receives a warning per Rejection if Rejected is nil. Defaults to none.
 	Logger *zap.Logger
+
+	// shared makes updates carry the stored pods instead of copies. An ADD then takes half the
+	// memory and copying.
+	shared bool
 }
 
-// Store knows the pods of every source and merges what the sources say into one stream of changes. It has no
-// goroutines and is safe for concurrent use.
+// Store holds the pods of every source and merges the changes of sources into a stream of updates.
+// It has no goroutines and is safe for concurrent use.
 type Store struct {
 	options StoreOptions
 	mu      struct {
@@ -75,15 +65,12 @@ type Store struct {
 	}
 }
 
-// NewStore returns a store that holds the seed. Its error names the field that is wrong.
+// NewStore returns a store with the seed. Its error names the invalid field.
 func NewStore(o StoreOptions) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
 	s := &Store{options: o}
-	if err := s.Register(o.Sources...); err != nil {
-		return nil, fmt.Errorf("podconfig: StoreOptions.Sources: %w", err)
-	}
 	now := time.Now()
 	for _, source := range slices.Sorted(maps.Keys(o.Seed)) {
 		if source == "" {
@@ -95,25 +82,28 @@ func NewStore(o StoreOptions) (*Store, error) {
 		}
 		s.ledger(source).seed(pods, now)
 	}
-	s.options.Sources, s.options.Seed = nil, nil
+	s.options.Seed = nil
 	return s, nil
 }
 
-// Merge takes in one change of one source and returns what it means, in this order, each operation at most once:
+// Merge applies a change of a source and returns the resulting updates, each operation at most
+// once, in this order:
 //
 //	REMOVE, ADD, UPDATE, DELETE, [an empty ADD if it is the source's first Snapshot and none of ADD, UPDATE, DELETE came], RECONCILE
 //
-// Removed pods come in order of their arrival (Remove: in the order of the UIDs), all others in the order of the change.
-// A pod is identified by source and UID; what its name means is told in the package documentation.
+// Removed pods are in order of arrival (for Remove: in the order of the UIDs). All other pods are
+// in the order of the change. A pod is identified by source and UID; the package documentation
+// explains names.
 //
-// The pods of c are neither edited nor kept. Pods that cannot be accepted go to StoreOptions.Rejected and never fail
-// the others. An error wraps ErrNoSource, ErrUnknownChange or the cause of ctx's end, and means that nothing was merged.
+// The pods of c are neither edited nor kept. Rejected pods are passed to StoreOptions.Rejected and
+// do not affect the others. An error wraps ErrNoSource, ErrUnknownChange or the cause of ctx's end,
+// and means that c was not merged.
 //
-// An Upsert or Remove costs what changes, however many pods there are. A Snapshot costs a look at each of its pods; in
-// the source named SourceAPI a pod whose UID and resourceVersion are those of the last time is not compared.
+// The cost of an Upsert or Remove depends only on its own pods. A Snapshot examines each of its
+// pods. In SourceAPI, a pod with unchanged UID and resourceVersion is not compared.
 //
-// Merge may be called from several goroutines; each call is atomic. Who needs the order of the updates to be that of
-// the merges calls it from one goroutine, or uses Run.
+// Merge is safe for concurrent use, and each call is atomic. To receive updates in the order of
+// merges, call Merge from a single goroutine, or use Run.
 func (s *Store) Merge(ctx context.Context, source string, c Change) ([]Update, error) {
 	switch {
 	case source == "":
@@ -127,13 +117,8 @@ func (s *Store) Merge(ctx context.Context, source string, c Change) ([]Update, e
 	pods, rejected := filter(c.pods)
 	o, conflicts := s.apply(source, c, pods, now)
 
-	s.reject(source, rejected)
+	s.report(source, rejected)
 	s.report(source, conflicts)
-	if s.options.Observed != nil {
-		for _, p := range o.added {
-			s.options.Observed(source, p, now)
-		}
-	}
 	return s.handOver(o.updates(source)), nil
 }
 
@@ -145,7 +130,7 @@ func (s *Store) apply(source string, c Change, pods []*v1.Pod, now time.Time) (*
 	return o, conflicts(l, s.mu.ledgers.all(), o.added)
 }
 
-// ledger returns the ledger of a source, a new one if there is none. The caller holds the lock.
+// ledger returns the ledger of a source, creating it if absent. The caller holds the lock.
 func (s *Store) ledger(source string) *ledger {
 	l, ok := s.mu.ledgers.get(source)
 	if !ok {
@@ -155,9 +140,9 @@ func (s *Store) ledger(source string) *ledger {
 	return l
 }
 
-// handOver makes the stored pods of the updates the consumer's own.
+// handOver replaces the stored pods of the updates by copies, unless the store shares them.
 func (s *Store) handOver(updates []Update) []Update {
-	if s.options.SharedOutput {
+	if s.options.shared {
 		return updates
 	}
 	for _, u := range updates {
@@ -168,8 +153,9 @@ func (s *Store) handOver(updates []Update) []Update {
 	return updates
 }
 
-// Register makes SeenAll wait for these sources. Merge and StoreOptions.Seed register a source as well. An error wraps
-// ErrNoSource, and then nothing was registered.
+// Register fixes the place of the given sources in the order of Pods; Run calls it. Merge and
+// StoreOptions.Seed register a source as well. An error wraps ErrNoSource, and then no source was
+// registered.
 func (s *Store) Register(sources ...string) error {
 	if slices.Contains(sources, "") {
 		return ErrNoSource
@@ -182,8 +168,8 @@ func (s *Store) Register(sources ...string) error {
 	return nil
 }
 
-// Drop forgets a source for good and returns the REMOVE of its pods, if it has any. The caller hands it to the consumer,
-// after the last update of the source: call it when the source has ended.
+// Drop forgets a source and returns the REMOVE of its pods, if any. Call Drop after the source has
+// ended, and pass the update to the consumer after the last update of the source.
 func (s *Store) Drop(source string) []Update {
 	return s.handOver(s.drop(source).updates(source))
 }
@@ -201,8 +187,8 @@ func (s *Store) drop(source string) *outcome {
 	return o
 }
 
-// Seen tells whether a Snapshot of the source has been merged. Its updates may still be on their way to the consumer:
-// who kills or deletes what no source has asks Readiness instead.
+// Seen reports whether a Snapshot of the source has been merged. Its updates may not have reached
+// the consumer yet: to decide about killing pods, use Readiness instead.
 func (s *Store) Seen(source string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,20 +196,9 @@ func (s *Store) Seen(source string) bool {
 	return ok && l.seen
 }
 
-// SeenAll tells whether every registered source is seen; true if there are none. See Seen.
-func (s *Store) SeenAll() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.mu.ledgers.all() {
-		if !l.seen {
-			return false
-		}
-	}
-	return true
-}
-
-// Pods yields source and pod of all that the store held when the loop began: sources in order of registration, pods in
-// order of arrival. The pods are the store's: they must not be edited, and never change. The loop may call the store.
+// Pods yields the source and pod of every pod in the store at the beginning of the loop. Sources
+// are in order of registration, pods in order of arrival. The store owns the pods, which must not
+// be edited and never change. The loop may call the store.
 func (s *Store) Pods() iter.Seq2[string, *v1.Pod] {
 	return func(yield func(string, *v1.Pod) bool) {
 		for _, h := range s.holdings() {
@@ -255,9 +230,10 @@ func (s *Store) holdings() []holding {
 	return out
 }
 
-// Replay returns what a consumer that knows nothing must hear first: one ADD per source with all that the store holds,
-// in the order of Pods, never Synced. It serves a consumer that starts with a seed (StoreOptions.Seed) or starts anew;
-// it must not run concurrently with Merge or Run, whose updates it would overtake or repeat.
+// Replay returns the updates for a consumer without any pods: one ADD per source with all its pods,
+// in the order of Pods, never Synced. Use it for a consumer that starts with a seed
+// (StoreOptions.Seed) or starts anew. It must not run concurrently with Merge or Run, because it
+// could overtake or repeat their updates.
 func (s *Store) Replay() []Update {
 	var out []Update
 	for _, h := range s.holdings() {
@@ -268,7 +244,8 @@ func (s *Store) Replay() []Update {
 	return s.handOver(out)
 }
 
-// Get returns the pod that a source holds under a UID. It is the store's: it must not be edited, and never changes.
+// Get returns the pod of a source with a UID. The store owns the pod, which must not be edited and
+// never changes.
 func (s *Store) Get(source string, uid types.UID) (*v1.Pod, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

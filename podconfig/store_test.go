@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stretchr/testify/assert"
@@ -23,7 +20,6 @@ import (
 
 func TestNewStoreNamesTheBadField(t *testing.T) {
 	for name, o := range map[string]podconfig.StoreOptions{
-		"StoreOptions.Sources":      {Sources: []string{"file", ""}},
 		"StoreOptions.Seed":         {Seed: map[string][]*v1.Pod{"": nil}},
 		`StoreOptions.Seed["api"]`:  {Seed: map[string][]*v1.Pod{"api": {pod("a", "1"), nil}}},
 		`StoreOptions.Seed["http"]`: {Seed: map[string][]*v1.Pod{"http": {pod("a", "1"), pod("b", "1")}}},
@@ -39,7 +35,6 @@ func TestStoreSeed(t *testing.T) {
 	o := podconfig.StoreOptions{Seed: map[string][]*v1.Pod{"api": {seeded, pod("b", "2"), pod("c", "3")}}}
 	s := newStore(t, o)
 	require.False(t, s.Seen("api"))
-	require.False(t, s.SeenAll(), "a seeded source counts")
 	seeded.Annotations[podconfig.AnnotationFirstSeen] = "edited"
 
 	got := merge(t, s, "api", podconfig.Snapshot(pod("a", "1", image("x:2")), pod("b", "2"), pod("d", "4")))
@@ -48,26 +43,28 @@ func TestStoreSeed(t *testing.T) {
 	require.Equal(t, "api", got[0].Pods[0].Annotations[podconfig.AnnotationSource])
 	_, ok := podconfig.FirstSeen(got[0].Pods[0])
 	require.True(t, ok, "a seed without a first-seen time gets one")
-	require.True(t, s.SeenAll())
+	require.True(t, s.Seen("api"))
 }
 
 func TestStoreSeenAndDrop(t *testing.T) {
-	s := newStore(t, podconfig.StoreOptions{Sources: []string{"file", "api"}})
-	require.False(t, s.SeenAll())
-	merge(t, s, "file", podconfig.Snapshot(pod("a", "1"), pod("b", "2")))
+	s := newStore(t, podconfig.StoreOptions{})
+	require.NoError(t, s.Register("file", "api"))
 	merge(t, s, "api", podconfig.Upsert(pod("c", "3")))
+	merge(t, s, "file", podconfig.Snapshot(pod("a", "1"), pod("b", "2")))
 	require.True(t, s.Seen("file"))
 	require.False(t, s.Seen("api"), "a delta is not all")
 	require.False(t, s.Seen("unknown"))
-	merge(t, s, "api", podconfig.Snapshot())
-	require.True(t, s.SeenAll())
+	merge(t, s, "api", podconfig.Snapshot(pod("c", "3")))
+	require.True(t, s.Seen("api"))
+	var sources []string
+	for source := range s.Pods() {
+		sources = append(sources, source)
+	}
+	require.Equal(t, []string{"file", "file", "api"}, sources, "in the order of Register")
 
 	require.ErrorIs(t, s.Register("bus", ""), podconfig.ErrNoSource)
-	require.True(t, s.SeenAll(), "nothing was registered")
 	require.NoError(t, s.Register("bus", "file"))
-	require.False(t, s.SeenAll(), "a further source is waited for")
 	require.Empty(t, s.Drop("bus"))
-	require.True(t, s.SeenAll())
 
 	require.Equal(t, "REMOVE[a/1 b/2]", brief(s.Drop("file")))
 	require.Empty(t, s.Drop("file"))
@@ -104,16 +101,23 @@ func TestStorePodsAndGet(t *testing.T) {
 	}
 }
 
-type recorder struct{ events []string }
-
-func (r *recorder) Eventf(obj runtime.Object, eventType, reason, format string, args ...any) {
-	r.events = append(r.events, fmt.Sprintf("%s %s %s: %s", obj.(*v1.Pod).Name, eventType, reason, fmt.Sprintf(format, args...)))
+// TestSeedOfSeveralSources expects the pods of all seeded sources.
+func TestSeedOfSeveralSources(t *testing.T) {
+	s := newStore(t, podconfig.StoreOptions{Seed: map[string][]*v1.Pod{
+		"api": {pod("a", "1")}, "file": {pod("b", "2"), pod("c", "3")}, "url": {pod("d", "4")},
+	}})
+	var got []string
+	for source, p := range s.Pods() {
+		got = append(got, source+" "+p.Name)
+	}
+	require.ElementsMatch(t, []string{"api a", "file b", "file c", "url d"}, got)
+	_, err := podconfig.NewStore(podconfig.StoreOptions{Seed: map[string][]*v1.Pod{"api": nil, "url": {pod("a", "1"), pod("a", "1")}}})
+	require.ErrorContains(t, err, `Seed["url"]`)
 }
 
 func TestStoreReportsRejectedPods(t *testing.T) {
-	events := &recorder{}
 	var got []podconfig.Rejection
-	s := newStore(t, podconfig.StoreOptions{Recorder: events, Rejected: func(r podconfig.Rejection) { got = append(got, r) }})
+	s := newStore(t, podconfig.StoreOptions{Rejected: func(r podconfig.Rejection) { got = append(got, r) }})
 	double := pod("a", "9")
 	merge(t, s, "file", podconfig.Snapshot(pod("a", "1"), double, pod("b", "1"), nil, pod("c", "")))
 
@@ -125,11 +129,9 @@ func TestStoreReportsRejectedPods(t *testing.T) {
 	require.Equal(t, double, got[0].Pod)
 	require.NotSame(t, double, got[0].Pod)
 	require.Nil(t, got[2].Pod)
-	require.Equal(t, []string{
-		`a Warning FailedValidation: Ignoring the pod from source "file": podconfig: duplicate pod name: a_ns of UID 9 came after UID 1`,
-		`b Warning FailedValidation: Ignoring the pod from source "file": podconfig: duplicate pod UID: b_ns of UID 1 came after a_ns`,
-		`c Warning FailedValidation: Ignoring the pod from source "file": podconfig: invalid pod: c_ns has no UID`,
-	}, events.events)
+	require.EqualError(t, got[0].Err, "podconfig: duplicate pod name: a_ns of UID 9 came after UID 1")
+	require.EqualError(t, got[1].Err, "podconfig: duplicate pod UID: b_ns of UID 1 came after a_ns")
+	require.EqualError(t, got[3].Err, "podconfig: invalid pod: c_ns has no UID")
 }
 
 func TestStoreLogsRejectedPodsIfNobodyElseWants(t *testing.T) {
@@ -141,9 +143,8 @@ func TestStoreLogsRejectedPodsIfNobodyElseWants(t *testing.T) {
 }
 
 func TestStoreReportsConflictsOncePerAdd(t *testing.T) {
-	events := &recorder{}
 	var got []podconfig.Rejection
-	s := newStore(t, podconfig.StoreOptions{Recorder: events, Rejected: func(r podconfig.Rejection) { got = append(got, r) }})
+	s := newStore(t, podconfig.StoreOptions{Rejected: func(r podconfig.Rejection) { got = append(got, r) }})
 	merge(t, s, "file", podconfig.Snapshot(pod("a", "1"), pod("b", "2")))
 	for range 3 {
 		merge(t, s, "http", podconfig.Snapshot(pod("a", "9"), pod("x", "2"), pod("y", "5")))
@@ -158,33 +159,23 @@ func TestStoreReportsConflictsOncePerAdd(t *testing.T) {
 		require.ErrorIs(t, got[i].Err, podconfig.ErrConflict)
 		require.EqualError(t, got[i].Err, want)
 	}
-	require.Empty(t, events.events, "both pods are taken")
 
 	merge(t, s, "api", podconfig.Snapshot(pod("b", "mirror", annotation(podconfig.AnnotationMirror, "h"))))
 	require.Len(t, got, 2, "a mirror pod is no conflict")
 	merge(t, s, "bus", podconfig.Upsert(pod("y", "7")))
 	require.Len(t, got, 3)
-}
 
-func TestStoreObservesEachAddOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []string
-		s := newStore(t, podconfig.StoreOptions{Observed: func(source string, p *v1.Pod, at time.Time) {
-			seen, _ := podconfig.FirstSeen(p)
-			assert.True(t, at.Equal(seen))
-			got = append(got, source+" "+p.Name)
-		}})
-		for range 3 {
-			time.Sleep(time.Second)
-			merge(t, s, "api", podconfig.Snapshot(pod("a", "1"), pod("b", "2", image(time.Now().String()))))
-		}
-		require.Equal(t, []string{"api a", "api b"}, got)
-	})
+	merge(t, s, "api", podconfig.Upsert(pod("late", "mirror", annotation(podconfig.AnnotationMirror, "h"))))
+	merge(t, s, "url", podconfig.Upsert(pod("late", "8")))
+	require.Len(t, got, 3, "a static pod is no conflict with its mirror pod that came first")
 }
 
 func TestStoreSharedOutput(t *testing.T) {
 	for _, shared := range []bool{true, false} {
-		s := newStore(t, podconfig.StoreOptions{SharedOutput: shared})
+		s := newStore(t, podconfig.StoreOptions{})
+		if shared {
+			s = newStore(t, podconfig.Shared(podconfig.StoreOptions{}))
+		}
 		got := merge(t, s, "api", podconfig.Upsert(pod("a", "1")))[0].Pods[0]
 		stored, _ := s.Get("api", "1")
 		require.Equal(t, stored, got)
@@ -194,7 +185,7 @@ func TestStoreSharedOutput(t *testing.T) {
 
 // TestStoreIsSafeForConcurrentUse is for the race detector.
 func TestStoreIsSafeForConcurrentUse(t *testing.T) {
-	s := newStore(t, podconfig.StoreOptions{SharedOutput: true})
+	s := newStore(t, podconfig.Shared(podconfig.StoreOptions{}))
 	var wg sync.WaitGroup
 	for i := range 4 {
 		source := fmt.Sprint("source", i%3)
@@ -208,7 +199,7 @@ func TestStoreIsSafeForConcurrentUse(t *testing.T) {
 				}
 				_, err = s.Merge(t.Context(), source, podconfig.Remove(types.UID(fmt.Sprint(j%5))))
 				assert.NoError(t, err)
-				s.SeenAll()
+				s.Seen(source)
 			}
 		})
 	}

@@ -4,27 +4,26 @@ package podconfig
 
 import v1 "k8s.io/api/core/v1"
 
-// Op tells what happened to the pods of an Update.
+// Op is the operation on the pods of an Update.
 type Op uint8
 
-// The operations, in no order; Store.Merge documents the order in which one Merge tells them. Meanings are those of
-// kubelet 1.36.
+// The operations. Store.Merge documents their order in a Merge. Meanings are those of kubelet 1.36.
 const (
-	// OpAdd: the source has new pods. Without pods it says no more than "the source is ready".
+	// OpAdd: the source has new pods. Without pods it means only that the source is ready.
 	OpAdd Op = iota + 1
-	// OpUpdate: spec, labels, annotations or the deletion fields of known pods changed, and they are not being deleted.
+	// OpUpdate: spec, labels, annotations or the deletion fields of known pods changed, and the
+	// pods have no DeletionTimestamp.
 	OpUpdate
-	// OpDelete: as OpUpdate, of pods with a DeletionTimestamp. They are still in their source and stop gracefully.
+	// OpDelete: like OpUpdate, for pods with a DeletionTimestamp. They are still in their source
+	// and stop gracefully.
 	OpDelete
 	// OpRemove: the pods left their source. The update carries their last known objects.
 	OpRemove
 	// OpReconcile: only the status of known pods changed.
 	OpReconcile
-	// OpSet: the update carries all pods of all sources. Only a Notifier says so, never a Store.
-	OpSet
 )
 
-// String returns the operation in the kubelet's capitals.
+// String returns the operation in upper case, as in the kubelet.
 func (o Op) String() string {
 	switch o {
 	case OpAdd:
@@ -37,32 +36,31 @@ func (o Op) String() string {
 		return "REMOVE"
 	case OpReconcile:
 		return "RECONCILE"
-	case OpSet:
-		return "SET"
 	}
 	return "UNKNOWN"
 }
 
-// Update is one operation on pods of one source.
+// Update is an operation on pods of a source.
 type Update struct {
 	Op     Op
 	Source string
-	// Pods belong to the receiver, who may edit and keep them, unless StoreOptions.SharedOutput is set. May be empty.
+	// Pods are owned by the receiver. May be empty.
 	Pods []*v1.Pod
-	// Synced marks the last update of a source's first Snapshot: whoever has handled it knows all that the source holds.
-	// See Readiness.
+	// Synced marks the last update of a source's first Snapshot: the consumer then has all pods of
+	// the source. See Readiness.
 	Synced bool
 }
 
-// outcome is what one Change did to a ledger. Its pods are the stored ones, thus read-only.
+// outcome is the effect of a Change on a ledger. Its pods are stored pods and read-only.
 type outcome struct {
 	removed, added, updated, deleted, reconciled []*v1.Pod
 	// first is set by the first snapshot of a source.
 	first bool
 }
 
-// updates puts the outcome into the order that consumers rely on. Removals come first because a consumer that indexes
-// by full name would otherwise lose the new name-sake of a removed pod.
+// updates returns the outcome as updates in the order required by consumers. Removals come first,
+// because a consumer indexed by full name would otherwise lose a new pod with the name of a removed
+// pod.
 func (o *outcome) updates(source string) []Update {
 	var out []Update
 	tell := func(op Op, pods []*v1.Pod) {

@@ -17,7 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Each test in this file shows that a fault of kubelet 1.36.3 is absent. Those of the wiring are in run_test.go.
+// Each test in this file shows the absence of a fault of kubelet 1.36.3. Tests of the wiring are in
+// run_test.go.
 
 // The kubelet keeps the caller's object and later compares it with itself.
 func TestUpstreamEditOfARetainedInputIsLost(t *testing.T) {
@@ -77,7 +78,7 @@ func TestUpstreamDeletionTimestampInAnotherZoneIsADelete(t *testing.T) {
 	require.Empty(t, merge(t, s, "api", podconfig.Upsert(p)))
 }
 
-// The kubelet tells the second of two names with one UID again and again.
+// The kubelet reports the second of two names with the same UID again and again.
 func TestUpstreamDuplicateUIDFlaps(t *testing.T) {
 	s := newStore(t, podconfig.StoreOptions{})
 	both := podconfig.Snapshot(pod("x", "1"), pod("y", "1"))
@@ -87,7 +88,7 @@ func TestUpstreamDuplicateUIDFlaps(t *testing.T) {
 	}
 }
 
-// With deltas the kubelet (up to 1.35) keeps both pods of one name, and its index loses one of them.
+// With deltas the kubelet (up to 1.35) keeps both pods of the same name, and its index loses a pod.
 func TestUpstreamDeltaLeavesTwoPodsOfOneName(t *testing.T) {
 	s := newStore(t, podconfig.StoreOptions{})
 	merge(t, s, "api", podconfig.Upsert(pod("a", "1")))
@@ -96,7 +97,7 @@ func TestUpstreamDeltaLeavesTwoPodsOfOneName(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The kubelet never stores a change of other metadata, not even together with a change that it tells.
+// The kubelet never stores a change of other metadata, not even together with a reported change.
 func TestUpstreamMetadataGoesStale(t *testing.T) {
 	trifles := func(p *v1.Pod) {
 		p.ResourceVersion, p.Generation, p.Finalizers = "8", 2, []string{"example.com/f"}
@@ -130,18 +131,28 @@ func TestUpstreamRemovalsComeInRandomOrder(t *testing.T) {
 	}
 }
 
-// The kubelet tells its latency observer about every pod of every snapshot that it was "first seen now".
+// The kubelet reports every pod of every snapshot to its latency observer as "first seen now".
 func TestUpstreamObserverIsToldOfEveryPodOfEverySnapshot(t *testing.T) {
-	told := 0
-	s := newStore(t, podconfig.StoreOptions{Observed: func(string, *v1.Pod, time.Time) { told++ }})
+	s := newStore(t, podconfig.StoreOptions{})
+	first := map[string]time.Time{}
 	for i := range 3 {
-		merge(t, s, "api", podconfig.Snapshot(pod("a", "1"), pod("b", "2", image(fmt.Sprint("x:", i)))))
+		for _, u := range merge(t, s, "api", podconfig.Snapshot(pod("a", "1"), pod("b", "2", image(fmt.Sprint("x:", i))))) {
+			for _, p := range u.Pods {
+				seen, ok := podconfig.FirstSeen(p)
+				require.True(t, ok)
+				if u.Op == podconfig.OpAdd {
+					require.NotContains(t, first, p.Name)
+					first[p.Name] = seen
+				}
+				require.Equal(t, first[p.Name], seen)
+			}
+		}
 	}
-	require.Equal(t, 2, told)
+	require.Len(t, first, 2)
 }
 
-// PR #15167: a source is seen in the store while its pods still wait on their way to the consumer. The kubelet's cure
-// takes any update for the last one.
+// PR #15167: a source is seen in the store while its pods still wait on their way to the consumer.
+// The kubelet's fix accepts any update as the last.
 func TestUpstream15167SourceIsReadyBeforeItsPodsArrived(t *testing.T) {
 	s, q := newStore(t, podconfig.StoreOptions{}), podconfig.NewQueue()
 	r := podconfig.NewReadiness("api")
@@ -172,7 +183,7 @@ func TestUpstream15167SourceIsReadyBeforeItsPodsArrived(t *testing.T) {
 	require.True(t, r.Ready("api"))
 }
 
-// #59275, #15122: one silent source closes the gate for all.
+// #59275, #15122: a single silent source closes the gate for all sources.
 func TestUpstream15195OneSilentSourceHoldsAllOthers(t *testing.T) {
 	r := podconfig.NewReadiness("file", "api")
 	r.Consumed(podconfig.Update{Op: podconfig.OpAdd, Source: "file", Synced: true})
@@ -181,7 +192,7 @@ func TestUpstream15195OneSilentSourceHoldsAllOthers(t *testing.T) {
 	require.False(t, r.AllReady())
 }
 
-// #6764, #12691: 50 updates and the bus is full, for every source.
+// #6764, #12691: after 50 updates the bus is full for every source.
 func TestUpstream6764BlockedConsumerBlocksOtherSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := podconfig.NewQueue()
@@ -190,7 +201,7 @@ func TestUpstream6764BlockedConsumerBlocksOtherSources(t *testing.T) {
 			sources = append(sources, chatter(name, 1_000))
 		}
 		stop := start(t, newStore(t, podconfig.StoreOptions{}), q.Push, sources...)
-		synctest.Wait() // nobody consumes
+		synctest.Wait() // no consumer reads
 		require.Equal(t, 3*(1+1), q.Len(), "one pod and one mark per source")
 		require.NoError(t, stop())
 	})

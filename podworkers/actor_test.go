@@ -16,15 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// role is what an actor does when one method is called for one pod.
+// role is the behaviour of an actor during one method call for one pod.
 type role struct {
 	takes   time.Duration // negative: until the context ends
 	deaf    bool          // does not listen to its context
-	outcome string        // ok, terminal, error, transient, or a duration for RetryAfter
+	outcome string        // ok, terminal, error, transient, again:DURATION, or a duration for RetryAfter
 }
 
-// actor is the syncer of the scripts: it plays the roles it was given and writes down what happens, with the time since
-// the script began.
+// actor is the syncer of the scripts. It plays the configured roles and records all calls, with the time since the
+// start of the script.
 type actor struct {
 	began time.Time
 
@@ -33,8 +33,9 @@ type actor struct {
 	journal []line
 }
 
-// line is one line of the journal. Lines of different subjects at the same instant may come in any order, so they are
-// shown by subject: what the script itself learned first, then calls by pod, then what waiting goroutines learned.
+// line is one line of the journal. Lines of different subjects at the same instant may come in any order, so the
+// journal shows them by subject: first results of the script itself, then calls by pod, then results of waiting
+// goroutines.
 type line struct {
 	at      time.Duration
 	subject string
@@ -78,7 +79,7 @@ func (a *actor) cast(uid types.UID, method string, r role) {
 	a.roles[string(uid)+" "+method] = r
 }
 
-func (a *actor) SyncPod(ctx context.Context, r SyncRequest) (bool, error) {
+func (a *actor) SyncPod(ctx context.Context, r SyncRequest) (Outcome, error) {
 	return a.play(ctx, r.Pod.UID, callSyncPod, describe(r))
 }
 
@@ -118,8 +119,8 @@ func describe(r SyncRequest) []string {
 	return told
 }
 
-// play acts out one call.
-func (a *actor) play(ctx context.Context, uid types.UID, kind callKind, told []string) (bool, error) {
+// play plays the role of one call.
+func (a *actor) play(ctx context.Context, uid types.UID, kind callKind, told []string) (Outcome, error) {
 	a.mu.Lock()
 	r, cast := a.roles[string(uid)+" "+kind.String()]
 	a.mu.Unlock()
@@ -130,7 +131,7 @@ func (a *actor) play(ctx context.Context, uid types.UID, kind callKind, told []s
 	a.note(string(uid), "%s %s", call, strings.Join(told, " "))
 	if err := r.pass(ctx); err != nil {
 		a.note(string(uid), "%s interrupted: %v", call, err)
-		return false, err
+		return Outcome{}, err
 	}
 	if r.takes != 0 || r.outcome != "ok" {
 		a.note(string(uid), "%s returns %s", call, r.outcome)
@@ -138,7 +139,7 @@ func (a *actor) play(ctx context.Context, uid types.UID, kind callKind, told []s
 	return r.returns()
 }
 
-// pass lets the time of the role go by and returns why it was cut short, if it was.
+// pass waits for the duration of the role and returns the cause of an earlier end of ctx.
 func (r role) pass(ctx context.Context) error {
 	if r.deaf {
 		time.Sleep(r.takes)
@@ -159,21 +160,27 @@ func (r role) pass(ctx context.Context) error {
 	}
 }
 
-// returns gives what the role's outcome stands for.
-func (r role) returns() (terminal bool, err error) {
+// returns converts the role's outcome to the results of SyncPod.
+func (r role) returns() (Outcome, error) {
 	switch r.outcome {
 	case "ok":
-		return false, nil
+		return Outcome{}, nil
 	case "terminal":
-		return true, nil
+		return Outcome{Over: true}, nil
 	case "error":
-		return false, errors.New("no luck")
+		return Outcome{}, errors.New("no luck")
 	case "transient":
-		return false, fmt.Errorf("network is not ready: %w", ErrTransient)
+		return Outcome{}, fmt.Errorf("network is not ready: %w", ErrTransient)
 	}
-	after, err := time.ParseDuration(r.outcome)
+	text, again := strings.CutPrefix(r.outcome, "again:")
+	after, err := time.ParseDuration(text)
 	if err != nil {
 		panic("unknown outcome " + r.outcome)
 	}
-	return false, RetryAfter(errors.New("back-off"), time.Now().Add(after))
+	if at := time.Now().Add(after); again {
+		return Outcome{Again: at}, nil
+	}
+	return Outcome{}, RetryAfter(errors.New("back-off"), time.Now().Add(after))
 }
+
+func (a *actor) Forgotten(uid types.UID) { a.note(string(uid), "Forgotten %s", uid) }

@@ -19,7 +19,7 @@ import (
 // BenchmarkUpdateToSync measures the time from the call of UpdatePod to the first line of SyncPod for an idle pod among
 // idle pods (goal: median at most 20 µs), beside a floor and the kubelet's shape in the same run:
 //
-//   - floor: start a goroutine that receives from a channel nobody waits on;
+//   - floor: start a goroutine that receives from a channel without contention;
 //   - kubelet: a goroutine per pod, woken through a channel of capacity 1, that takes the update from a map under a lock.
 func BenchmarkUpdateToSync(b *testing.B) {
 	for _, pods := range []int{10, 1000, 10_000} {
@@ -62,11 +62,11 @@ func measure(b *testing.B, entered <-chan time.Time, update func()) {
 func benchmarkWorkers(b *testing.B, pods int) {
 	entered := make(chan time.Time)
 	all := benchPods(pods)
-	w, stop := steadyWorkers(b, all, func(_ context.Context, r SyncRequest) (bool, error) {
+	w, stop := steadyWorkers(b, all, func(_ context.Context, r SyncRequest) (Outcome, error) {
 		if r.Type == UpdateUpdate {
 			entered <- time.Now()
 		}
-		return false, nil
+		return Outcome{}, nil
 	})
 	n := 0
 	measure(b, entered, func() {
@@ -88,7 +88,7 @@ func benchPods(pods int) []*v1.Pod {
 
 // steadyWorkers returns running Workers to which every pod has been added and synced once, with no call in flight, and a
 // func that ends Run.
-func steadyWorkers(b *testing.B, pods []*v1.Pod, sync func(context.Context, SyncRequest) (bool, error)) (*Workers, func()) {
+func steadyWorkers(b *testing.B, pods []*v1.Pod, sync func(context.Context, SyncRequest) (Outcome, error)) (*Workers, func()) {
 	var created atomic.Int64
 	w, err := New(Options{Syncer: &funcSyncer{sync: sync}, OnSync: func(e SyncEvent) {
 		if e.Type == UpdateCreate {
@@ -129,8 +129,8 @@ func (w *Workers) anyBusy() bool {
 	return false
 }
 
-// BenchmarkIdleMemory reports what 10,000 idle pods cost beyond the pods themselves, each with its resync timer armed
-// (goal: at most 1 KB and no goroutine), beside a goroutine, context and channel per pod.
+// BenchmarkIdleMemory reports the memory of 10,000 idle pods beyond the pods themselves, each with its resync timer
+// armed (goal: at most 1 KB and no goroutine), beside a goroutine, context and channel per pod.
 func BenchmarkIdleMemory(b *testing.B) {
 	const pods = 10_000
 	b.Run("keelson", func(b *testing.B) {
@@ -186,7 +186,7 @@ func BenchmarkSyncKnownPods(b *testing.B) {
 }
 
 // kubeletShape is the way the kubelet's workers wait: a goroutine, a context and a channel per pod. It does nothing
-// else of what the kubelet does, so it is a lower bound of it.
+// else, so the result is a lower bound for the kubelet.
 type kubeletShape struct {
 	signals []chan struct{}
 	wg      sync.WaitGroup

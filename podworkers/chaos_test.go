@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// course is what the chaos syncer has seen of one UID since it was last forgotten.
+// course is the history of one UID, as seen by the chaos syncer, since the UID was last forgotten.
 type course struct {
 	calls    int // ever; seeds the behaviour of the next call
 	life     int // how often the UID was forgotten
@@ -25,13 +25,13 @@ type course struct {
 	version  string   // of the last pod delivered
 }
 
-// chaos is a syncer that takes random times and returns random results, and notes every call that should not be.
+// chaos is a syncer with random durations and results that records every illegal call.
 type chaos struct {
 	seed    uint64
 	healthy atomic.Bool // from now on everything succeeds at once
 	ended   atomic.Bool // Run has returned
-	// touched is written first and last in each call, without a lock: rule 1 says that it needs none, and the race
-	// detector checks that.
+	// touched is written first and last in each call, without a lock: rule 1 makes a lock unnecessary, and the race
+	// detector checks the rule.
 	touched map[types.UID]*int
 
 	mu         sync.Mutex
@@ -76,8 +76,9 @@ func (c *chaos) forgotten(uid types.UID) {
 	*s = course{calls: s.calls, life: s.life + 1}
 }
 
-func (c *chaos) SyncPod(ctx context.Context, r SyncRequest) (bool, error) {
-	return c.call(ctx, r.Pod.UID, callSyncPod, 0, r.Pod.ResourceVersion)
+func (c *chaos) SyncPod(ctx context.Context, r SyncRequest) (Outcome, error) {
+	over, err := c.call(ctx, r.Pod.UID, callSyncPod, 0, r.Pod.ResourceVersion)
+	return Outcome{Over: over, Again: c.again(r)}, err
 }
 
 func (c *chaos) SyncTerminatingPod(ctx context.Context, r TerminatingRequest) error {
@@ -96,6 +97,15 @@ func (c *chaos) SyncTerminatingOrphan(ctx context.Context, o Orphan, grace int64
 func (c *chaos) SyncTerminatedPod(ctx context.Context, r SyncRequest) error {
 	_, err := c.call(ctx, r.Pod.UID, callTerminatedPod, 0, r.Pod.ResourceVersion)
 	return err
+}
+
+// again returns a random time for the next call, sometimes in the past.
+func (c *chaos) again(r SyncRequest) time.Time {
+	rng := rand.New(rand.NewPCG(c.seed, uint64(c.look(r.Pod.UID).calls)))
+	if c.healthy.Load() || rng.IntN(3) > 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(time.Duration(rng.IntN(100)-2) * time.Second)
 }
 
 // call behaves at random between two looks at the rules.

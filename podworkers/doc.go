@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podworkers decides when each pod is synced: one state machine per pod UID, which never runs two calls for one
-// pod, never forgets a kill, and keeps no goroutine for an idle pod.
+// Package podworkers decides when each pod is synced. Each pod UID has one state machine, which never runs two calls
+// for one pod, never forgets a kill, and keeps no goroutine for an idle pod.
 //
 // # Wiring
 //
@@ -14,93 +14,113 @@
 //	}
 //	go workers.Run(ctx) // returns when ctx has ended and every call has returned
 //
-//	for u := range updates { // from podconfig, probes, the container runtime
+//	workers.SetPods(pods, true) // all that should run, whenever that changed; podconfig.Follow calls it
+//	workers.Sync(uid)           // a hint: a container exited, a probe failed
+//	workers.StopAll(ctx)        // at the end, if nothing is to be left running
+//
+// Over makes a PodSyncer from an implementation of Pods, for example runtime/podsync.
+//
+// SetPods is level-triggered and costs time in proportion to all pods. A large node, or a node with its own admission,
+// sends the changes instead:
+//
+//	for u := range updates {
 //		workers.UpdatePod(podworkers.Update{Type: podworkers.UpdateCreate, Pod: u.Pod})
 //	}
 //	known := workers.SyncKnownPods(desired) // now and then: ends what is not desired
 //
 // # The caller's duties
 //
-//  1. Implement PodSyncer as its comment says; above all, return nil from SyncTerminatingPod only when no container of
-//     the pod runs, and let nothing that lives longer than a call depend on the call's context.
-//  2. Send UpdateCreate for a pod that passed admission, UpdateUpdate when it changed, UpdateKill when it left the
-//     configuration, UpdateSync for everything else that may concern it. Do not send any for a pod that is not
-//     configured: it would be run.
-//  3. Once every source of configuration has spoken, call SyncKnownPods regularly with all configured pods, and create
-//     again those missing from its result. Without it finished pods are never forgotten, and channels of Terminated
-//     for unknown pods never close.
-//  4. Kill with an Orphan what the container runtime runs and SyncKnownPods does not know.
-//  5. Do not write to a Pod that was passed in or handed out.
+//  1. Implement PodSyncer as its comment says. Above all, return nil from SyncTerminatingPod only when no container of
+//     the pod runs, and do not tie anything that outlives a call to the context of the call.
+//  2. With SetPods: pass exactly the configured pods, and make one call at a time. Without SetPods:
+//     send UpdateCreate for an admitted pod, UpdateUpdate when the pod changed, UpdateKill when the pod left the
+//     configuration, and UpdateSync for every other event of the pod. Do not send updates for a pod outside the
+//     configuration, because the update would start the pod.
+//  3. Without SetPods: after every source of configuration has reported, call SyncKnownPods regularly with all
+//     configured pods, and create the pods missing from its result again. Otherwise finished pods are never forgotten,
+//     and channels of Terminated for unknown pods never close.
+//  4. Use StopUnknown to stop pods that run in the container runtime but have no record.
+//  5. Do not write to a Pod that was passed to Workers or returned by Workers.
 //
 // # A pod's life
 //
-// One way only; the way back is to be forgotten by SyncKnownPods.
+// A record only moves forward. A UID starts again only after its record was forgotten, by SyncKnownPods or, with
+// SetPods, at once.
 //
 //	                     UpdatePod, first seen
-//	     key is taken │            │            │ phase Succeeded/Failed
-//	                  ▼            │            │ and AlreadyStopped
-//	              (waiting)        │            └──────────────────────────┐
-//	           key free │          │                                       │
-//	                    ▼          ▼                                       │
-//	State sync         SyncPod, again after ResyncInterval                 │
-//	                    │       │ kill, deletion, terminal phase,          │
-//	           terminal │       │ not desired: ctx cancelled               │
-//	                    ▼       ▼                                          │
-//	State terminating  SyncTerminatingPod, until nil                       │
-//	                    │          (an Orphan begins here, with            │
-//	                    │          SyncTerminatingOrphan; nil: forgotten)  │
-//	                    ▼  Terminated closes                               │
-//	State terminated   SyncTerminatedPod, until nil  ◄─────────────────────┘
-//	                    │  key passes on
+//	    name is taken │            │
+//	                  ▼            │
+//	              (waiting)        │
+//	          name free │          │
+//	                    ▼          ▼
+//	State sync         SyncPod, again after a minute
+//	                    │       │ kill, deletion, terminal phase,
+//	           terminal │       │ not desired: ctx cancelled
+//	                    ▼       ▼
+//	State terminating  SyncTerminatingPod, until nil
+//	                    │          (an Orphan begins here, with
+//	                    │          SyncTerminatingOrphan; nil: forgotten)
+//	                    ▼  Terminated closes
+//	State terminated   SyncTerminatedPod, until nil
+//	                    │  name passes on
 //	                    ▼
 //	                   Finished: a tombstone, no call    ◄── killed while waiting
 //	                    │
-//	                    ▼  SyncKnownPods: not desired, or restart requested
-//	                   forgotten
+//	                    ▼  not desired, or restart requested
+//	                   forgotten: Forgetter.Forgotten
 //
-// An error repeats the call after Backoff, TransientBackoff or as RetryAfter says; any update repeats it at once.
-// Whenever the state changed during a call, the next call follows at once, whatever the call returned.
+// The name is that of a static pod: only one of the static pods with the same namespace and name runs at a time.
+//
+// After an error the call repeats after ten seconds, after one second for an ErrTransient, or at the time of
+// RetryAfter. Without an error Outcome.Again sets the time. Any update repeats the call at once. Whenever the state changed during a call, the next
+// call follows at once, whatever the call returned.
 //
 // # Goroutines
 //
-// Run waits for all of them and starts none itself. A goroutine exists per pod while a call for it is in flight; between
-// calls a pod is a record and at most one timer. Hooks and the syncer run in the goroutine of the pod.
+// Run waits for all goroutines and starts none itself. A pod has a goroutine only while a call for the pod is in
+// flight. Between calls a pod is a record and at most one timer. Hooks and the syncer run in the goroutine of the pod.
 //
 // # Concurrent starts
 //
 // The number of calls at a time is not bounded here: a resync of a steady pod must not wait behind slow starts. Bound
-// what is slow (starting containers, pulling images) where it happens.
+// slow work (starting containers, pulling images) in the syncer.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - The worker owns its retry timer. In the kubelet an outside tick must call UpdatePod, so a pod that left the
-//     configuration is retried only by housekeeping (issue 113145). SyncKnownPods therefore does not repeat a
-//     termination that is waiting for its retry.
-//   - The context of a call is the call's own, and a termination or a shorter grace period cancels it with a cause,
-//     also when the pod became an orphan (113606, 139823).
-//   - Updates that are folded together keep the mirror pod and the highest type, and every status function runs.
-//   - Eviction and deletion are noted whenever they arrive, even on a finished pod.
-//   - Grace periods are always concrete and at least 1: an explicit 0 is not "unset", an orphaned or completed pod is
-//     told its own grace period, and a spec without one means the API's default of 30.
+//   - The worker of a pod owns the retry timer. In the kubelet an outside tick must call UpdatePod, so only
+//     housekeeping retries a pod after the pod left the configuration (issue 113145). SyncKnownPods therefore does not
+//     repeat a termination before its retry time.
+//   - Each call has its own context. A termination or a shorter grace period cancels the context with a cause, also
+//     when the pod became an orphan (113606, 139823).
+//   - Merged updates keep the mirror pod and the highest type, and every status function runs.
+//   - Eviction and deletion are recorded whenever an update reports them, even for a finished pod.
+//   - Grace periods are always concrete and at least 1: an explicit 0 is not "unset", an orphaned or completed pod uses
+//     its own grace period, and a spec without a grace period gets the API default of 30.
 //   - Terminated closes on every path, so KillPod of a finished or never started pod returns at once (118679). How long
 //     to wait is up to the ctx of KillPod.
 //   - A waiting static pod starts the moment its name is free (107733).
-//   - A static pod that is first heard of as a kill is stopped, since it may have containers from before a restart; the
-//     same holds for a waiting one of which the runtime reports containers. The kubelet calls both finished unseen.
+//   - A static pod whose first update is a kill is stopped, because containers may be left from before a restart. The
+//     same holds for a waiting pod if the runtime reports containers. The kubelet calls both finished unseen.
 //   - An update with both a Pod and an Orphan is refused; the kubelet drops the orphan.
-//   - A Pod whose UID is just being stopped as an Orphan is not taken in: the record goes away and the caller, who finds
-//     it missing in SyncKnownPods, adds it.
+//   - While a UID is being stopped as an Orphan, a Pod with the UID is not added. When the record is gone, the pod is
+//     missing from the result of SyncKnownPods, and the caller adds the pod.
 //   - RetryAfter is exact, without jitter (123602); "network is not ready" is an error value, not a text.
 //   - The content of an evicted pod may be removed only after it terminated (ShouldPodContentBeRemoved, 123782).
-//   - Whether a pod that is over needs no stopping is answered by AlreadyStopped, not by a cache that may be empty.
-//   - Pod status is no argument; the syncer reads what it needs, as fresh as it needs it.
+//   - A pod that is terminal when first seen is always stopped before SyncTerminatedPod; no possibly empty cache decides
+//     that nothing runs.
+//   - Pod status is no argument; the syncer reads the status itself, as fresh as needed.
 //   - A panic in a syncer or hook is not recovered, and not logged first.
 //
 // # Choices of the interface
 //
-//   - New takes Options, names the bad field and starts nothing; Run is the only thing that has to be joined.
+//   - SyncPod returns an Outcome, so waiting for the end of a back-off is not an error.
+//   - SetPods has one complete parameter instead of two methods, because podconfig.Follow passes the value on.
+//   - Forgotten is an ordered call, not a listing to compare with. A syncer can drop its state about a pod in
+//     Forgotten, before any call for the next pod with the same UID.
+//   - New takes Options, names the bad field and starts nothing; Run is the only function to join.
 //   - A nil MirrorPod means "none" in a create or update and "as before" in a sync or kill. If nil always meant "as
 //     before", a syncer could never learn that the mirror pod was deleted.
-//   - A RetryAfter whose time has passed retries at once, but not twice in a row, so that a stale time cannot spin.
-//   - WorkerInfo also has Deleted and NextSync, and Info returns that of one pod.
+//   - A RetryAfter whose time has passed retries at once, but not twice in a row, so a stale time cannot cause a busy
+//     loop.
+//   - WorkerInfo also has Deleted and NextSync, and Info returns the WorkerInfo of a single pod.
 package podworkers

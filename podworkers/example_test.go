@@ -12,13 +12,13 @@ import (
 	"github.com/keelson-dev/keelson/podworkers"
 )
 
-// printer is a syncer that says what it would do.
+// printer is a syncer that prints its calls.
 type printer struct{ running chan struct{} }
 
-func (p printer) SyncPod(_ context.Context, r podworkers.SyncRequest) (bool, error) {
+func (p printer) SyncPod(_ context.Context, r podworkers.SyncRequest) (podworkers.Outcome, error) {
 	fmt.Println("start", r.Pod.Name)
 	close(p.running)
-	return false, nil
+	return podworkers.Outcome{}, nil
 }
 
 func (p printer) SyncTerminatingPod(_ context.Context, r podworkers.TerminatingRequest) error {

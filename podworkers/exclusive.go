@@ -5,12 +5,25 @@ package podworkers
 import (
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// keyQueues says which pod holds each exclusive key and which wait for it, first come first served.
+// exclusiveKey returns the key that only one started pod may hold at a time: the full name of a static pod, and "" for
+// every other pod and for nil.
+func exclusiveKey(pod *v1.Pod) string {
+	if pod == nil || !podfacts.IsStatic(pod) {
+		return ""
+	}
+	return pod.Name + "_" + pod.Namespace
+}
+
+// keyQueues records, for each exclusive key, the pod that holds the key and the waiting pods, first come first served.
 //
-// Invariant: a key is present exactly while somebody holds it, and its waiters are distinct and not the holder.
+// Invariant: a key is present exactly while a pod holds the key. The waiting pods are distinct and do not include the
+// holder.
 type keyQueues map[string]*keyQueue
 
 type keyQueue struct {
@@ -18,7 +31,7 @@ type keyQueue struct {
 	waiting []types.UID
 }
 
-// join asks for key on behalf of uid and reports whether uid now holds it; if not, uid waits for its turn.
+// join requests key for uid and reports whether uid now holds the key. If not, uid is queued.
 func (q keyQueues) join(key string, uid types.UID) bool {
 	queue, held := q[key]
 	if !held {
@@ -34,8 +47,8 @@ func (q keyQueues) join(key string, uid types.UID) bool {
 	return false
 }
 
-// leave ends what uid has to do with key. If it was the holder and somebody waits, the key passes to the first of
-// them, whose UID is returned; ok is false otherwise.
+// leave removes uid from the holder or the waiting pods of key. If uid was the holder and another pod waits, the key
+// passes to the first waiting pod, and leave returns the UID of the new holder. Otherwise ok is false.
 func (q keyQueues) leave(key string, uid types.UID) (next types.UID, ok bool) {
 	queue, held := q[key]
 	switch {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// State is where a pod stands in its one-way life. The words are the kubelet's.
+// State is the stage of a pod in its one-way life cycle. The words are the kubelet's.
 type State uint8
 
 const (
@@ -32,42 +32,42 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// WorkerInfo is a snapshot of what Workers knows of one pod. Times are zero for what has not happened.
+// WorkerInfo is a snapshot of the record of one pod. The time of an event that has not happened is zero.
 type WorkerInfo struct {
 	// State is where the pod stands.
 	State State
 	// Orphan: the last SyncKnownPods did not list the UID, or only the container runtime knows the pod.
 	Orphan bool
-	// HasConfig: a Pod is or was known, so this is no orphan from the container runtime.
+	// HasConfig: a Pod is or was known for the UID. False means an orphan from the container runtime.
 	HasConfig bool
-	// Exclusive: the pod has an exclusive key (a static pod, by default).
+	// Exclusive: a static pod, which does not run beside another static pod of its name and namespace.
 	Exclusive bool
 	// Started: the pod has been allowed to start.
 	Started bool
 	// Finished: SyncTerminatedPod has returned nil, or there was nothing to end.
 	Finished bool
-	// Evicted: some kill said so.
+	// Evicted: a kill had KillOptions.Evict set.
 	Evicted bool
 	// Deleted: the API has a deletion timestamp, or the pod left the configuration.
 	Deleted bool
 	// Busy: a call is in flight or about to begin.
 	Busy bool
-	// RestartRequested: an UpdateCreate came while the UID was ending. The first SyncKnownPods that finds it
-	// finished forgets it, and leaves it out of its result.
+	// RestartRequested: an UpdateCreate came while the UID was ending. The first SyncKnownPods call that finds the
+	// record finished forgets the record and leaves the UID out of the result.
 	RestartRequested bool
 	// SyncedAt is when the UID was first seen; StartedAt when it was allowed to start; TerminatingAt when its
 	// termination was requested; TerminatedAt when its last container was known to have ended.
 	SyncedAt, StartedAt, TerminatingAt, TerminatedAt time.Time
 	// GracePeriodSeconds is at least 1 once termination is requested, 0 before.
 	GracePeriodSeconds int64
-	// Attempt counts the failures in a row in this state, and LastError is the newest of them; nil if none.
+	// Attempt counts the consecutive failures in the current state. LastError is the newest failure, or nil.
 	Attempt   int
 	LastError error
-	// NextSync is when the worker calls again by itself; zero if a call is due now, or none is planned.
+	// NextSync is the time of the next scheduled call; zero if a call is due now or no call is scheduled.
 	NextSync time.Time
 }
 
-// info returns the snapshot of r; driven says whether a goroutine is at work on it.
+// info returns the snapshot of r; driven reports whether a goroutine works on the record.
 func (r *record) info(driven bool) WorkerInfo {
 	return WorkerInfo{
 		State:              r.phase.state(),

@@ -35,7 +35,7 @@ func (s *script) check() {
 	s.checkKeys()
 }
 
-// checkFacts: what WorkerInfo says fits together, and the grace period never grows.
+// checkFacts: the fields of WorkerInfo are consistent, and the grace period never grows.
 func (s *script) checkFacts(uid types.UID, i WorkerInfo) {
 	o := s.seen[uid]
 	c := s.chaos.look(uid)
@@ -54,7 +54,7 @@ func (s *script) checkFacts(uid types.UID, i WorkerInfo) {
 	}
 }
 
-// checkCourse: rule 2, what the syncer was ever called for is cleaned up in the end.
+// checkCourse: rule 2, every pod passed to the syncer is cleaned up in the end.
 func (s *script) checkCourse(uid types.UID, i WorkerInfo) {
 	c := s.chaos.look(uid)
 	if i.Finished && c.stage != callNone && c.done != callTerminatedPod {
@@ -105,8 +105,7 @@ func (s *script) checkProgress(uid types.UID, i WorkerInfo) {
 	if o := s.seen[uid]; o.latest != "" && !i.Finished && i.HasConfig && s.chaos.look(uid).version != o.latest {
 		s.chaos.blame("%s: version %s was sent, %s delivered", uid, o.latest, s.chaos.look(uid).version)
 	}
-	steady := i.State == StateSync && i.Attempt == 0 && !s.resync
-	if i.NextSync.IsZero() != (i.Finished || steady) {
+	if i.NextSync.IsZero() != i.Finished {
 		s.chaos.blame("%s: next call at %s in state %s, finished %t", uid, i.NextSync, i.State, i.Finished)
 	}
 	if !i.NextSync.IsZero() && !i.NextSync.After(time.Now()) {

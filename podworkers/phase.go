@@ -2,7 +2,7 @@
 
 package podworkers
 
-// phase is where a record stands. It only ever moves forward; the way back is to be forgotten.
+// phase is where a record stands. A phase only moves forward; forgetting the record is the only way back.
 type phase uint8
 
 const (
@@ -10,41 +10,39 @@ const (
 	phaseWaiting phase = iota
 	// phaseSyncing: SyncPod.
 	phaseSyncing
-	// phaseStopping: termination was requested while a SyncPod call was in flight, which has yet to return.
+	// phaseStopping: termination was requested while a SyncPod call was in flight, and the call has not returned.
 	phaseStopping
 	// phaseTerminating: SyncTerminatingPod or SyncTerminatingOrphan. SyncPod never runs again.
 	phaseTerminating
 	// phaseTerminated: no container runs; SyncTerminatedPod.
 	phaseTerminated
-	// phaseFinished: nothing left to do. The record stays as a tombstone that keeps the UID from running again.
+	// phaseFinished: nothing left to do. The record stays as a tombstone and keeps the UID from running again.
 	phaseFinished
 )
 
-// event is what moves a record on.
+// event moves a record to its next phase.
 type event uint8
 
 const (
-	// eventStart: the pod may start; it has its exclusive key or needs none.
+	// eventStart: the pod may start, because it has its exclusive key or needs no key.
 	eventStart event = iota
 	// eventStop: termination requested, no SyncPod call in flight. A pod that never started has nothing to stop.
 	eventStop
 	// eventStopInFlight: termination requested, a SyncPod call in flight.
 	eventStopInFlight
-	// eventStopSeen: termination requested of a pod that the container runtime knows to exist.
+	// eventStopSeen: termination requested, and the container runtime reports the pod.
 	eventStopSeen
 	// eventReturned: the SyncPod call that was in flight when termination was requested has returned.
 	eventReturned
-	// eventCompleted: SyncPod reported that the pod has run its course.
+	// eventCompleted: SyncPod reported that all containers have ended for good.
 	eventCompleted
 	// eventStopped: SyncTerminatingPod returned nil.
 	eventStopped
-	// eventSkipped: the pod was over before it was first seen, and nothing of it runs.
-	eventSkipped
 	// eventCleaned: SyncTerminatedPod returned nil.
 	eventCleaned
 )
 
-// next is the transition function: it returns the phase after e, which is p itself where e has no meaning.
+// next is the transition function. It returns the phase after e, or p itself if e does not apply in p.
 func (p phase) next(e event) phase {
 	switch {
 	case p == phaseWaiting && e == eventStart:
@@ -53,8 +51,6 @@ func (p phase) next(e event) phase {
 		return phaseFinished
 	case p == phaseWaiting && e == eventStopSeen:
 		return phaseTerminating
-	case p == phaseWaiting && e == eventSkipped:
-		return phaseTerminated
 	case p == phaseSyncing && e == eventStopInFlight:
 		return phaseStopping
 	case p == phaseSyncing && (e == eventStop || e == eventStopSeen || e == eventCompleted):
@@ -69,7 +65,7 @@ func (p phase) next(e event) phase {
 	return p
 }
 
-// state returns what the rest of the world sees of p.
+// state returns the exported State of p.
 func (p phase) state() State {
 	switch p {
 	case phaseWaiting, phaseSyncing:
@@ -106,7 +102,7 @@ func (k callKind) String() string {
 	return "none"
 }
 
-// state returns the state in which the method is called.
+// state returns the State during a call of the method.
 func (k callKind) state() State {
 	switch k {
 	case callTerminatingPod, callTerminatingOrphan:

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestPhaseTransitions lists every transition that exists; all other pairs must change nothing.
+// TestPhaseTransitions lists every transition; all other pairs must change nothing.
 func TestPhaseTransitions(t *testing.T) {
 	table := map[phase]map[event]phase{
 		phaseWaiting: {
 			eventStart: phaseSyncing, eventStop: phaseFinished,
-			eventStopSeen: phaseTerminating, eventSkipped: phaseTerminated,
+			eventStopSeen: phaseTerminating,
 		},
 		phaseSyncing: {
 			eventStop: phaseTerminating, eventStopSeen: phaseTerminating, eventStopInFlight: phaseStopping,
@@ -36,7 +36,7 @@ func TestPhaseTransitions(t *testing.T) {
 	}
 }
 
-// TestRule2EachPhaseHasItsCall pins which method each phase asks for, and what the world sees of it.
+// TestRule2EachPhaseHasItsCall pins the method and the exported State of each phase.
 func TestRule2EachPhaseHasItsCall(t *testing.T) {
 	tests := []struct {
 		phase phase

@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // podOption shapes a test pod.
@@ -30,11 +32,11 @@ func testPod(uid types.UID, options ...podOption) *v1.Pod {
 	return pod
 }
 
-// static makes the pod a static one of the given name.
+// static makes the pod a static pod with the given name.
 func static(name string) podOption {
 	return func(pod *v1.Pod) {
 		pod.Name = name
-		pod.Annotations = map[string]string{configSourceAnnotation: "file"}
+		pod.Annotations = map[string]string{podfacts.AnnotationSource: "file"}
 	}
 }
 
@@ -43,7 +45,7 @@ func named(name string) podOption {
 	return func(pod *v1.Pod) { pod.Name = name }
 }
 
-// version tells pods of one UID apart.
+// version distinguishes pods with the same UID.
 func version(v string) podOption {
 	return func(pod *v1.Pod) { pod.ResourceVersion = v }
 }
@@ -63,15 +65,15 @@ func beingDeleted(grace int64) podOption {
 
 // funcSyncer is a syncer and orphan syncer of funcs; a nil one succeeds at once.
 type funcSyncer struct {
-	sync        func(context.Context, SyncRequest) (bool, error)
+	sync        func(context.Context, SyncRequest) (Outcome, error)
 	terminating func(context.Context, TerminatingRequest) error
 	terminated  func(context.Context, SyncRequest) error
 	orphan      func(context.Context, Orphan, int64) error
 }
 
-func (s *funcSyncer) SyncPod(ctx context.Context, r SyncRequest) (bool, error) {
+func (s *funcSyncer) SyncPod(ctx context.Context, r SyncRequest) (Outcome, error) {
 	if s.sync == nil {
-		return false, nil
+		return Outcome{}, nil
 	}
 	return s.sync(ctx, r)
 }
@@ -117,7 +119,7 @@ func newWorkers(t *testing.T, o Options) *Workers {
 	return w
 }
 
-// runWorkers returns running Workers, and a func that stops them and waits for Run.
+// runWorkers returns running Workers, and a func that stops the Workers and waits for Run.
 func runWorkers(t *testing.T, o Options) (*Workers, func()) {
 	t.Helper()
 	w := newWorkers(t, o)
@@ -144,7 +146,7 @@ func send(t *testing.T, w *Workers, u Update) {
 	synctest.Wait()
 }
 
-// info returns what is known of a pod that must be known.
+// info returns the WorkerInfo of a pod that must be known.
 func info(t *testing.T, w *Workers, uid types.UID) WorkerInfo {
 	t.Helper()
 	known, ok := w.Info(uid)

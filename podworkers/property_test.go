@@ -45,7 +45,7 @@ func TestRandomScripts(t *testing.T) {
 	}
 }
 
-// observedUID is what the script remembers of one UID.
+// observedUID is the script's memory of one UID.
 type observedUID struct {
 	version int    // of the pods sent
 	latest  string // the version that must be delivered; "" if the script cannot tell
@@ -65,7 +65,6 @@ type script struct {
 	seen    map[types.UID]*observedUID
 	chaos   *chaos
 	workers *Workers
-	resync  bool
 	synced  bool
 }
 
@@ -78,12 +77,7 @@ func newScript(t *testing.T, seed uint64) *script {
 		s.seen[uid] = &observedUID{}
 	}
 	s.chaos = newChaos(seed, s.uids)
-	o := Options{Syncer: s.chaos, AlreadyStopped: func(uid types.UID) bool { return uid == "b" }}
-	s.resync = s.rng.IntN(4) > 0
-	if !s.resync {
-		o.ResyncInterval = -1
-	}
-	s.workers = newWorkers(t, o)
+	s.workers = newWorkers(t, Options{Syncer: s.chaos})
 	return s
 }
 
@@ -123,7 +117,7 @@ func (s *script) play() {
 	}
 }
 
-// rush is the next step without waiting for the last to settle: nothing can be foretold of what is delivered.
+// rush makes the next step without waiting for the previous step to settle, so deliveries are not predictable.
 func (s *script) rush() {
 	for _, o := range s.seen {
 		o.latest = ""
@@ -136,7 +130,7 @@ func (s *script) rush() {
 	s.check()
 }
 
-// step does one random thing.
+// step makes one random step.
 func (s *script) step() {
 	uid := s.uids[s.rng.IntN(len(s.uids))]
 	switch s.rng.IntN(12) {
@@ -219,8 +213,8 @@ func (s *script) syncKnown(desired []*v1.Pod) {
 	}
 }
 
-// forget begins anew with a UID that is unknown, and expects its channels to have closed. Before the first SyncKnownPods
-// one that was asked for since stays open.
+// forget starts again with an unknown UID, and expects its channels to have closed. Before the first SyncKnownPods, a
+// channel requested since then stays open.
 func (s *script) forget(uid types.UID) {
 	o := s.seen[uid]
 	open := slices.DeleteFunc(o.channels, closed)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Info returns what is known of one pod; false if the UID is unknown.
+// Info returns the snapshot of one pod; false if the UID is unknown.
 func (w *Workers) Info(uid types.UID) (WorkerInfo, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,8 +31,8 @@ func (w *Workers) info(e *entry) WorkerInfo {
 	return i
 }
 
-// All yields every pod that is known, in the order they were first seen, as of the moment the loop begins. That
-// includes pods the configuration no longer has but whose containers may still run. No lock is held meanwhile.
+// All yields every known pod in the order of first sight, as of the start of the loop. The result includes pods that
+// left the configuration but may still have running containers. No lock is held meanwhile.
 func (w *Workers) All() iter.Seq2[types.UID, WorkerInfo] {
 	return func(yield func(types.UID, WorkerInfo) bool) {
 		for _, known := range w.snapshot() {
@@ -43,7 +43,7 @@ func (w *Workers) All() iter.Seq2[types.UID, WorkerInfo] {
 	}
 }
 
-// snapshotEntry is one pod of a snapshot, with what All orders it by.
+// snapshotEntry is one pod of a snapshot with its arrival number, which All sorts by.
 type snapshotEntry struct {
 	arrival uint64
 	uid     types.UID
@@ -67,9 +67,9 @@ func (w *Workers) snapshot() []snapshotEntry {
 	return all
 }
 
-// The predicates below have the kubelet's names and meaning (1.36), so that the small interfaces of other packages are
-// met as they are. They differ in what they say of a UID without a record: before the first SyncKnownPods a pod
-// may exist that nobody has told of yet, after it the UID is known to be gone. For one pod they change in this order:
+// The predicates below have the kubelet's names and meaning (1.36), so that Workers satisfies the small interfaces of
+// other packages. The predicates differ in the answer for a UID without a record. Before the first SyncKnownPods call
+// an unreported pod may exist; afterwards the UID counts as gone. For one pod the answers change in this order:
 //
 //	first seen                                CouldHaveRunningContainers
 //	termination requested                     IsPodTerminationRequested
@@ -79,7 +79,7 @@ func (w *Workers) snapshot() []snapshotEntry {
 //	                                          no more CouldHaveRunningContainers
 //	SyncTerminatedPod has returned nil        ShouldPodBeFinished
 
-// IsPodKnownTerminated reports whether the pod has a record that says that its containers have ended. Unknown: false.
+// IsPodKnownTerminated reports whether a record exists and all containers of the pod have ended. Unknown: false.
 func (w *Workers) IsPodKnownTerminated(uid types.UID) bool {
 	return w.ask(uid, (*record).terminated, never)
 }
@@ -100,30 +100,29 @@ func (w *Workers) IsPodTerminationRequested(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.phase >= phaseStopping }, never)
 }
 
-// ShouldPodContainersBeTerminating reports whether SyncPod will not run again for the pod, and is not running, so that
-// nothing may be started for it. Unknown: true from the first SyncKnownPods.
+// ShouldPodContainersBeTerminating reports whether SyncPod is not running and will not run again for the pod, so that
+// no container of the pod may be started. Unknown: true from the first SyncKnownPods.
 func (w *Workers) ShouldPodContainersBeTerminating(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.phase >= phaseTerminating }, onceSynced)
 }
 
-// ShouldPodRuntimeBeRemoved reports whether what the containers of the pod used (volumes, sandboxes) may go. Unknown:
-// true from the first SyncKnownPods.
+// ShouldPodRuntimeBeRemoved reports whether the resources of the pod's containers (volumes, sandboxes) may be removed.
+// Unknown: true from the first SyncKnownPods.
 func (w *Workers) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 	return w.ask(uid, (*record).terminated, onceSynced)
 }
 
-// ShouldPodContentBeRemoved reports whether what the pod leaves behind (dead containers, logs) may go: it has
-// terminated, and was evicted or deleted. Unknown: true from the first SyncKnownPods.
+// ShouldPodContentBeRemoved reports whether dead containers and logs of the pod may be removed: the pod has terminated,
+// and was evicted or deleted. Unknown: true from the first SyncKnownPods.
 //
-// The kubelet says so of an evicted pod while its containers still run, so that they can be removed before their exit
-// status was read (issue 123782).
+// The kubelet answers true for an evicted pod while its containers still run, so containers can be removed before their
+// exit status was read (issue 123782).
 func (w *Workers) ShouldPodContentBeRemoved(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.terminated() && (r.evicted || r.deleted) }, onceSynced)
 }
 
-// IsPodForMirrorPodTerminatingByFullName reports whether the pod that holds the exclusive key podFullName is ending but
-// has not ended, so that its mirror pod must stay. With the default Options.ExclusiveKey the key is the static pod's
-// full name, "name_namespace". Unknown: false.
+// IsPodForMirrorPodTerminatingByFullName reports whether the static pod that holds the full name podFullName,
+// "name_namespace", is terminating and has not ended, so that its mirror pod must stay. Unknown: false.
 func (w *Workers) IsPodForMirrorPodTerminatingByFullName(podFullName string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +136,7 @@ func (w *Workers) IsPodForMirrorPodTerminatingByFullName(podFullName string) boo
 // terminated reports whether the pod's containers are known to have ended.
 func (r *record) terminated() bool { return r.phase >= phaseTerminated }
 
-// unknownAnswer is what a predicate says of a UID without a record.
+// unknownAnswer is the answer of a predicate for a UID without a record.
 type unknownAnswer uint8
 
 const (

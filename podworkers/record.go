@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The causes (context.Cause) with which the context of a call is cancelled before the call returns.
+// The causes (context.Cause) of a context cancelled before its call returned.
 var (
 	// ErrTerminationRequested: a SyncPod call has become pointless because the pod is to end.
 	ErrTerminationRequested = errors.New("pod termination requested")
@@ -18,12 +18,12 @@ var (
 	ErrGracePeriodShortened = errors.New("pod grace period shortened")
 )
 
-// record is all that is remembered of one UID. Its methods decide; they take no lock, read no clock and call nobody.
+// record is the state of one UID. Its methods decide; they take no lock, read no clock and call no caller's function.
 type record struct {
 	uid types.UID
 	// orphan is set, and never changes, if only the container runtime knows the pod; then pod stays nil.
 	orphan *Orphan
-	// pod and mirror are the newest known; nil once finished, so that a tombstone pins nothing.
+	// pod and mirror are the newest known; nil once finished, so that a tombstone does not retain pods.
 	pod, mirror *v1.Pod
 	// key is the exclusive key, "" for none.
 	key string
@@ -31,7 +31,7 @@ type record struct {
 	phase phase
 	// call is the method in flight.
 	call callKind
-	// unread: something has happened that the syncer has not been told yet, or a retry is due.
+	// unread: an update has not been passed to the syncer yet, or a retry is due.
 	unread bool
 	// updateType and received are folded from the updates not told yet.
 	updateType UpdateType
@@ -49,12 +49,14 @@ type record struct {
 	retryAt time.Time
 	attempt int
 	lastErr error
+	// hasty: the last call of this phase asked for a repetition at a time already passed.
+	hasty bool
 }
 
-// newRecord returns the record of a UID first seen with u, of which validate approved. It has taken in nothing of u
-// but whom it is about and the facts that stick: absorb does the rest once it is known whether the pod may start.
-func newRecord(u Update, key string, now time.Time) record {
-	r := record{uid: u.uid(), key: key, syncedAt: now}
+// newRecord returns the record of a UID first seen with u; u must be valid. The record contains only the identity and
+// the sticky facts of u. The caller calls absorb after deciding whether the pod may start.
+func newRecord(u Update, now time.Time) record {
+	r := record{uid: u.uid(), key: exclusiveKey(u.Pod), syncedAt: now}
 	if u.Orphan != nil {
 		orphan := *u.Orphan
 		r.orphan, r.undesired = &orphan, true
@@ -63,16 +65,16 @@ func newRecord(u Update, key string, now time.Time) record {
 	return r
 }
 
-// move applies e and keeps what depends on the phase in step. It is the only place where a phase changes.
+// move applies e and updates the fields that depend on the phase. Only move changes a phase.
 func (r *record) move(e event, now time.Time) {
 	next := r.phase.next(e)
 	if next == r.phase {
 		return
 	}
 	r.phase = next
-	// Whatever the new phase asks for is asked for now: a back-off belongs to the phase it was earned in.
+	// A call of the new phase is due now, because a back-off belongs to the phase of the failure.
 	r.unread, r.retryAt = true, time.Time{}
-	r.attempt, r.lastErr = 0, nil
+	r.attempt, r.lastErr, r.hasty = 0, nil, false
 	if next == phaseSyncing {
 		r.startedAt = now
 	}
@@ -91,7 +93,7 @@ func (r *record) move(e event, now time.Time) {
 	}
 }
 
-// nextCall returns the method that the phase asks for.
+// nextCall returns the method to call in the current phase.
 func (r *record) nextCall() callKind {
 	switch r.phase {
 	case phaseSyncing:
@@ -112,7 +114,7 @@ func (r *record) due() bool {
 	return r.unread && r.call == callNone && r.nextCall() != callNone
 }
 
-// wake makes a call due at time now if the planned retry has come, and reports whether it had.
+// wake makes a call due if the planned retry time is not after now, and reports whether a retry was due.
 func (r *record) wake(now time.Time) bool {
 	if r.retryAt.IsZero() || now.Before(r.retryAt) {
 		return false
@@ -131,9 +133,10 @@ type call struct {
 	evicted  bool
 	status   []func(*v1.PodStatus)
 	received time.Time
+	hasty    bool // record.hasty, of the call before
 }
 
-// begin returns the call that is due and marks it as in flight; what it tells counts as told.
+// begin returns the due call and marks it as in flight. The updates in the call count as delivered.
 func (r *record) begin() call {
 	c := call{
 		uid: r.uid, kind: r.nextCall(),
@@ -141,7 +144,7 @@ func (r *record) begin() call {
 			Type: r.updateType, Pod: r.pod, MirrorPod: r.mirror, Attempt: r.attempt, LastSync: r.lastSync,
 		},
 		orphan: r.orphan, grace: r.grace, evicted: r.evicted,
-		status: r.status, received: r.received,
+		status: r.status, received: r.received, hasty: r.hasty,
 	}
 	r.call = c.kind
 	r.unread, r.retryAt = false, time.Time{}
@@ -164,15 +167,17 @@ func (c *call) terminating() TerminatingRequest {
 
 // result is how a call ended.
 type result struct {
-	terminal bool
-	err      error
+	over bool
+	err  error
 	// interrupted: the context was cancelled before the call returned, so err is no failure.
 	interrupted bool
-	// delay is how long to wait before the next call if the phase stays; negative for ever.
+	// delay is how long to wait before the next call if the phase stays.
 	delay time.Duration
+	// hasty: the call asked for a repetition at a time already passed.
+	hasty bool
 }
 
-// fate says what becomes of a record.
+// fate is the decision to keep or to forget a record.
 type fate uint8
 
 const (
@@ -183,9 +188,9 @@ const (
 // settle folds the end of the call in flight into the record.
 func (r *record) settle(res result, now time.Time) fate {
 	ended := r.call
-	r.call, r.lastSync = callNone, now
+	r.call, r.lastSync, r.hasty = callNone, now, res.hasty
 	if r.phase == phaseStopping {
-		// The pod was asked to end while SyncPod ran: what that call returned no longer matters.
+		// The pod was asked to end while SyncPod ran, so the result of SyncPod no longer matters.
 		r.move(eventReturned, now)
 		return fateKeep
 	}
@@ -199,7 +204,7 @@ func (r *record) settle(res result, now time.Time) fate {
 	}
 	switch ended {
 	case callSyncPod:
-		if res.terminal {
+		if res.over {
 			r.move(eventCompleted, now)
 			return fateKeep
 		}
@@ -215,10 +220,10 @@ func (r *record) settle(res result, now time.Time) fate {
 	return fateKeep
 }
 
-// plan sets the next call that needs no update, unless one is due anyway.
+// plan schedules the next call without an update, unless a call is due already.
 func (r *record) plan(delay time.Duration, now time.Time) {
 	switch {
-	case r.unread || delay < 0:
+	case r.unread:
 	case delay == 0:
 		r.unread = true
 	default:

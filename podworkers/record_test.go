@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 var start = time.Unix(1000, 0)
@@ -18,7 +20,7 @@ var start = time.Unix(1000, 0)
 func recordOf(t *testing.T) record {
 	t.Helper()
 	u := Update{Type: UpdateCreate, Pod: testPod("a")}
-	r := newRecord(u, "", start)
+	r := newRecord(u, start)
 	r.move(eventStart, start)
 	require.NoError(t, r.absorb(u, start))
 	require.Equal(t, callSyncPod, r.begin().kind)
@@ -67,7 +69,7 @@ func TestRecordCountsFailuresPerState(t *testing.T) {
 // TestFinishedRecordPinsNoPod: a tombstone may stay for as long as the pod is configured.
 func TestFinishedRecordPinsNoPod(t *testing.T) {
 	r := recordOf(t)
-	r.settle(result{terminal: true}, start)
+	r.settle(result{over: true}, start)
 	for _, kind := range []callKind{callTerminatingPod, callTerminatedPod} {
 		require.Equal(t, kind, r.begin().kind)
 		r.settle(result{}, start)
@@ -89,18 +91,18 @@ func TestFinishedRecordPinsNoPod(t *testing.T) {
 	assert.True(t, r.restart)
 }
 
-// TestRecordKeepsOrphan: the caller may reuse what it passed in.
+// TestRecordKeepsOrphan: the caller may reuse the Orphan after the call.
 func TestRecordKeepsOrphan(t *testing.T) {
 	o := &Orphan{UID: "a", Name: "x"}
 	u := Update{Type: UpdateKill, Orphan: o}
-	r := newRecord(u, "", start)
+	r := newRecord(u, start)
 	require.NoError(t, r.absorb(u, start))
 	o.Name = "y"
 	require.Equal(t, "x", r.begin().orphan.Name)
 	require.Equal(t, fateForget, r.settle(result{}, start))
 }
 
-// TestStatusFunctionsOfACallAreItsOwn: one that arrives during a call is not seen by that call.
+// TestStatusFunctionsOfACallAreItsOwn: a call does not see status functions that arrive during the call.
 func TestStatusFunctionsOfACallAreItsOwn(t *testing.T) {
 	r := recordOf(t)
 	var ran []int
@@ -117,4 +119,109 @@ func TestStatusFunctionsOfACallAreItsOwn(t *testing.T) {
 	second := r.begin()
 	second.terminating().ApplyStatus(nil)
 	require.Equal(t, []int{1, 1, 2}, ran)
+}
+
+// A create or update without a mirror pod removes the known mirror pod; a sync or kill keeps the known mirror pod.
+func TestRecordKeepsTheMirrorPodOverSyncs(t *testing.T) {
+	for kind, kept := range map[UpdateType]bool{UpdateCreate: false, UpdateUpdate: false, UpdateSync: true, UpdateKill: true} {
+		r := recordOf(t)
+		r.mirror = testPod("mirror")
+		r.fold(Update{Type: kind, Pod: testPod("a")}, start)
+		require.Equal(t, kept, r.mirror != nil, kind)
+	}
+}
+
+// TestRecordKeepsWhatItKnows: decisions of one phase stay in later phases.
+func TestRecordKeepsWhatItKnows(t *testing.T) {
+	r := recordOf(t)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	kill := func() Update {
+		return Update{Type: UpdateKill, Pod: testPod("a"), Kill: &KillOptions{Status: func(*v1.PodStatus) {}}}
+	}
+	require.NoError(t, r.apply(Update{Pod: testPod("a"), MirrorPod: testPod("mirror")}, at(1)))
+	r.settle(result{delay: time.Minute}, at(1))
+	c := r.begin()
+	assert.Equal(t, at(1), c.request.LastSync)
+	require.NotNil(t, c.request.MirrorPod, "a mirror pod that is given is taken over whatever the type")
+	require.NoError(t, r.apply(Update{Pod: testPod("a")}, at(1)))
+	assert.NotNil(t, r.mirror, "and stays if a sync has none")
+	r.settle(result{delay: time.Minute}, at(2))
+
+	require.NoError(t, r.apply(kill(), at(3)), "nothing is in flight")
+	require.NoError(t, r.apply(Update{Type: UpdateKill, Pod: testPod("a"), Kill: &KillOptions{GracePeriodSeconds: new(int64(1))}}, at(3)),
+		"a shorter grace period interrupts nothing, either")
+	assert.EqualValues(t, 1, r.grace)
+	assert.Len(t, r.begin().status, 1)
+	r.settle(result{}, at(4))
+	require.Equal(t, phaseTerminated, r.phase)
+	assert.Empty(t, r.status, "nothing reads them any more")
+	require.NoError(t, r.apply(kill(), at(5)))
+	assert.Empty(t, r.status)
+	r.begin()
+	r.settle(result{}, at(6))
+	require.Equal(t, phaseFinished, r.phase)
+	assert.Equal(t, at(3), r.terminatingAt)
+	assert.Equal(t, at(4), r.terminatedAt)
+}
+
+// TestAnOrphanHasNoPod, also if a pod with its UID is killed.
+func TestAnOrphanHasNoPod(t *testing.T) {
+	u := Update{Type: UpdateKill, Orphan: &Orphan{UID: "a"}}
+	r := newRecord(u, start)
+	require.NoError(t, r.absorb(u, start))
+	require.NoError(t, r.apply(Update{Type: UpdateKill, Pod: testPod("a")}, start))
+	assert.Nil(t, r.begin().request.Pod)
+}
+
+// TestRatchetByPhase: a grace period is decided when the pod is asked to end, and shortened only until it has ended.
+func TestRatchetByPhase(t *testing.T) {
+	for p := phaseWaiting; p <= phaseFinished; p++ {
+		for _, asked := range []bool{false, true} {
+			r := record{phase: p, grace: 30, pod: testPod("a")}
+			want := p < phaseTerminated && (asked || p == phaseStopping || p == phaseTerminating)
+			got := r.ratchet(Update{Type: UpdateKill, Kill: &KillOptions{GracePeriodSeconds: new(int64(5))}}, asked)
+			assert.Equal(t, want, got, "phase %d asked %t", p, asked)
+			assert.Equal(t, map[bool]int64{false: 30, true: 5}[want], r.grace)
+		}
+	}
+	orphan := record{phase: phaseTerminating, grace: 30, orphan: &Orphan{UID: "a"}}
+	pod := testPod("a")
+	pod.DeletionGracePeriodSeconds = new(int64(7))
+	assert.True(t, orphan.ratchet(Update{Type: UpdateKill, Pod: pod}, true), "the pod that asks may know more than the record")
+	assert.EqualValues(t, 7, orphan.grace)
+}
+
+func TestRemindedRecords(t *testing.T) {
+	r := record{phase: phaseFinished}
+	r.remind(start)
+	assert.False(t, r.unread, "nothing is left to do")
+	r = record{phase: phaseSyncing, retryAt: start.Add(time.Hour)}
+	r.remind(start)
+	assert.True(t, r.due())
+	assert.True(t, r.retryAt.IsZero())
+	assert.Equal(t, start, r.received)
+	r.remind(start.Add(time.Second))
+	assert.Equal(t, start, r.received, "the first that was not told counts")
+}
+
+// TestConfigureOfAPodWithAHash: another hash is another pod only if it comes from a manifest.
+func TestConfigureOfAPodWithAHash(t *testing.T) {
+	pod := func(source, hash string) *v1.Pod {
+		p := testPod("a")
+		p.Annotations = map[string]string{podfacts.AnnotationSource: source, podfacts.AnnotationHash: hash}
+		return p
+	}
+	types := func(list []Update) (out []UpdateType) {
+		for _, u := range list {
+			out = append(out, u.Type)
+		}
+		return out
+	}
+	r := &record{}
+	assert.Equal(t, []UpdateType{UpdateKill, UpdateCreate}, types(r.configure(pod("file", "1"), pod("file", "2"))))
+	assert.Equal(t, []UpdateType{UpdateUpdate}, types(r.configure(pod("file", "1"), pod("file", "1"))))
+	assert.Equal(t, []UpdateType{UpdateUpdate}, types(r.configure(pod("api", "1"), pod("api", "2"))))
+	assert.Equal(t, []UpdateType{UpdateUpdate}, types(r.configure(nil, pod("file", "1"))))
+	same := pod("file", "1")
+	assert.Empty(t, r.configure(same, same))
 }

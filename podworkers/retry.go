@@ -4,21 +4,20 @@ package podworkers
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
-// ErrTransient marks an error (errors.Is) that will soon pass by itself, such as a network that is not ready yet: the
-// call is retried after Options.TransientBackoff. It wins over RetryAfter. The kubelet looks for the text "network is
-// not ready" instead.
+// ErrTransient marks an error (errors.Is) with a short-lived cause, such as a network that is not ready: the call is
+// retried after one second. ErrTransient takes precedence over RetryAfter. The kubelet looks for the text
+// "network is not ready" instead.
 var ErrTransient = errors.New("transient")
 
-// RetryAfter returns an error that wraps err and asks for the retry to come exactly at the given time, without
-// jitter. The worker does not wait longer than Options.ResyncInterval, so a far time is reached in several steps. Of
-// several in one errors.Join tree the earliest counts. A nil err gives nil: a success is not retried.
+// RetryAfter returns an error that wraps err and schedules the retry exactly at the given time, without jitter. The
+// worker does not wait longer than a minute, so a far time is reached in several steps. If an errors.Join tree contains
+// several times, the earliest counts. A nil err gives nil: a success is not retried.
 //
-// A time that has already come retries at once, but only once in a row; if the same state then fails again with a
-// time that has passed, the worker waits Options.TransientBackoff, so that a syncer with a stale time cannot spin.
+// A time in the past causes a retry at once, but only once in a row. If the next call of the same state asks for a past
+// time again, the worker waits one second, so a stale time cannot cause a busy loop.
 func RetryAfter(err error, at time.Time) error {
 	if err == nil {
 		return nil
@@ -32,9 +31,8 @@ type retryError struct {
 	at  time.Time
 }
 
-func (e *retryError) Error() string {
-	return fmt.Sprintf("%v (retry after %s)", e.err, e.at.Format(time.RFC3339))
-}
+// Error returns the text of the wrapped error. The text omits the time, so a repeated error has the same text.
+func (e *retryError) Error() string { return e.err.Error() }
 
 func (e *retryError) Unwrap() error { return e.err }
 
@@ -58,10 +56,12 @@ func earliestRetry(err error) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// retryPolicy holds the delays of Options: resync is negative if there is no resync, the others are positive.
-type retryPolicy struct {
-	resync, backoff, transient time.Duration
-}
+// The kubelet's delays (version 1.36).
+const (
+	resyncInterval   = time.Minute      // between the end of a successful SyncPod and the next
+	retryInterval    = 10 * time.Second // between the end of a failed call and the next
+	transientBackoff = time.Second      // the same for an ErrTransient
+)
 
 // spread says whether a delay may be jittered.
 type spread uint8
@@ -71,25 +71,39 @@ const (
 	spreadExact
 )
 
-// after returns how long to wait at time now after a call that left the state as it was and returned err. failures
-// counts the failed calls in a row, this one included. A negative delay means never.
-func (p retryPolicy) after(err error, failures int, now time.Time) (time.Duration, spread) {
+// ending is the result of a call that left the state unchanged.
+type ending struct {
+	err error
+	// again is Outcome.Again; it counts if err is nil.
+	again time.Time
+	// hasty: the previous call asked for a repetition at a time already passed.
+	hasty bool
+}
+
+// pause is the time between a call and the next of the same state.
+type pause struct {
+	delay  time.Duration
+	spread spread
+	hasty  bool // the call asked for a repetition at a time already passed
+}
+
+// pause returns the pause after a call that ended at now.
+func (e ending) pause(now time.Time) pause {
+	at := e.again
+	if e.err != nil {
+		at, _ = earliestRetry(e.err)
+	}
 	switch {
-	case err == nil:
-		return p.resync, spreadJitter
-	case errors.Is(err, ErrTransient):
-		return p.transient, spreadJitter
+	case errors.Is(e.err, ErrTransient):
+		return pause{delay: transientBackoff, spread: spreadJitter}
+	case at.IsZero() && e.err == nil:
+		return pause{delay: resyncInterval, spread: spreadJitter}
+	case at.IsZero():
+		return pause{delay: retryInterval, spread: spreadJitter}
 	}
-	at, ok := earliestRetry(err)
-	if !ok {
-		return p.backoff, spreadJitter
+	delay := min(max(at.Sub(now), 0), resyncInterval)
+	if delay == 0 && e.hasty {
+		return pause{delay: transientBackoff, spread: spreadExact, hasty: true}
 	}
-	delay := max(at.Sub(now), 0)
-	if delay == 0 && failures > 1 {
-		return p.transient, spreadExact
-	}
-	if p.resync >= 0 {
-		delay = min(delay, p.resync)
-	}
-	return delay, spreadExact
+	return pause{delay: delay, spread: spreadExact, hasty: delay == 0}
 }

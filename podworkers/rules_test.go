@@ -19,14 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestRule1OneCallPerUID lets two pods meet in their calls, which a lock held during a call would prevent, while a
-// counter without a lock proves (with the race detector) that calls of one pod happen one before the other.
+// TestRule1OneCallPerUID lets the calls of two pods meet, which would fail if a lock were held during a call. A counter
+// without a lock proves, with the race detector, that calls for one pod happen one after the other.
 func TestRule1OneCallPerUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meeting := make(chan struct{})
 		calls := map[types.UID]*int{"a": new(int), "b": new(int)}
 		var w *Workers
-		syncer := &funcSyncer{sync: func(_ context.Context, r SyncRequest) (bool, error) {
+		syncer := &funcSyncer{sync: func(_ context.Context, r SyncRequest) (Outcome, error) {
 			*calls[r.Pod.UID]++
 			if r.Type == UpdateCreate {
 				select {
@@ -36,7 +36,7 @@ func TestRule1OneCallPerUID(t *testing.T) {
 			}
 			w.CouldHaveRunningContainers(r.Pod.UID) // Would deadlock under the lock.
 			time.Sleep(time.Second)
-			return false, nil
+			return Outcome{}, nil
 		}}
 		var stop func()
 		w, stop = runWorkers(t, Options{Syncer: syncer, OnSync: func(e SyncEvent) { w.Info(e.UID) }})
@@ -57,13 +57,13 @@ func TestRule1OneCallPerUID(t *testing.T) {
 	})
 }
 
-// TestRule3OldestReceivedIsReported pins what the latency metric is made of.
+// TestRule3OldestReceivedIsReported pins the input of the latency metric.
 func TestRule3OldestReceivedIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []SyncEvent
-		syncer := &funcSyncer{sync: func(context.Context, SyncRequest) (bool, error) {
+		syncer := &funcSyncer{sync: func(context.Context, SyncRequest) (Outcome, error) {
 			time.Sleep(10 * time.Second)
-			return false, nil
+			return Outcome{}, nil
 		}}
 		w, stop := runWorkers(t, Options{Syncer: syncer, OnSync: func(e SyncEvent) { events = append(events, e) }})
 		defer stop()
@@ -85,7 +85,7 @@ func TestRule3OldestReceivedIsReported(t *testing.T) {
 	})
 }
 
-// TestRule4Causes looks at what the syncer sees when it is interrupted.
+// TestRule4Causes checks the cause of an interrupted call.
 func TestRule4Causes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var causes []error
@@ -95,7 +95,7 @@ func TestRule4Causes(t *testing.T) {
 			return ctx.Err()
 		}
 		syncer := &funcSyncer{
-			sync:        func(ctx context.Context, _ SyncRequest) (bool, error) { return false, wait(ctx) },
+			sync:        func(ctx context.Context, _ SyncRequest) (Outcome, error) { return Outcome{}, wait(ctx) },
 			terminating: func(ctx context.Context, r TerminatingRequest) error { return wait(ctx) },
 		}
 		w, stop := runWorkers(t, Options{Syncer: syncer})
@@ -111,8 +111,8 @@ func TestRule4Causes(t *testing.T) {
 	})
 }
 
-// TestRule5ContextEndsWithTheCall also stands for Kubernetes 139823 (a context leaked per sync) and 140881 (probes that
-// died with, or outlived, the context of some other sync): the context is the call's alone.
+// TestRule5ContextEndsWithTheCall also covers Kubernetes 139823 (a context leaked per sync) and 140881 (probes tied to
+// the context of another sync): each call has its own context.
 func TestRule5ContextEndsWithTheCall(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestRule5ContextEndsWithTheCall(t *testing.T) {
 			return nil
 		}
 		syncer := &funcSyncer{
-			sync:        func(ctx context.Context, _ SyncRequest) (bool, error) { return false, note(ctx) },
+			sync:        func(ctx context.Context, _ SyncRequest) (Outcome, error) { return Outcome{}, note(ctx) },
 			terminating: func(ctx context.Context, _ TerminatingRequest) error { return note(ctx) },
 			terminated:  func(ctx context.Context, _ SyncRequest) error { return note(ctx) },
 		}
@@ -145,7 +145,7 @@ func TestRule5ContextEndsWithTheCall(t *testing.T) {
 	})
 }
 
-// TestRule6JitterSpreadsAllButRetryAfter watches what is given to Jitter and what comes of it.
+// TestRule6JitterSpreadsAllButRetryAfter checks the argument of Jitter and the use of its result.
 func TestRule6JitterSpreadsAllButRetryAfter(t *testing.T) {
 	tests := []struct {
 		name string
@@ -161,9 +161,9 @@ func TestRule6JitterSpreadsAllButRetryAfter(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var calls []time.Time
-				syncer := &funcSyncer{sync: func(context.Context, SyncRequest) (bool, error) {
+				syncer := &funcSyncer{sync: func(context.Context, SyncRequest) (Outcome, error) {
 					calls = append(calls, time.Now())
-					return false, test.err()
+					return Outcome{}, test.err()
 				}}
 				w, stop := runWorkers(t, Options{Syncer: syncer, Jitter: func(d time.Duration) time.Duration {
 					return d + time.Second
@@ -180,28 +180,13 @@ func TestRule6JitterSpreadsAllButRetryAfter(t *testing.T) {
 	}
 }
 
-// TestRule6NoResync keeps a pod quiet for a day.
-func TestRule6NoResync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var calls int
-		syncer := &funcSyncer{sync: func(context.Context, SyncRequest) (bool, error) { calls++; return false, nil }}
-		w, stop := runWorkers(t, Options{Syncer: syncer, ResyncInterval: -1})
-		defer stop()
-		send(t, w, Update{Type: UpdateCreate, Pod: testPod("a")})
-		time.Sleep(24 * time.Hour)
-		synctest.Wait()
-		require.Equal(t, 1, calls)
-		require.Zero(t, info(t, w, "a").NextSync)
-	})
-}
-
 // TestRule13RunJoinsEverything stops amid calls, timers about to fire and waiting pods; the bubble itself fails if a
 // goroutine is left behind.
 func TestRule13RunJoinsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inFlight, after atomic.Int32
 		var over atomic.Bool
-		syncer := &funcSyncer{sync: func(ctx context.Context, r SyncRequest) (bool, error) {
+		syncer := &funcSyncer{sync: func(ctx context.Context, r SyncRequest) (Outcome, error) {
 			if over.Load() {
 				after.Add(1)
 			}
@@ -211,7 +196,7 @@ func TestRule13RunJoinsEverything(t *testing.T) {
 				<-ctx.Done()
 				time.Sleep(time.Minute) // Run has to wait for this.
 			}
-			return false, nil
+			return Outcome{}, nil
 		}}
 		w := newWorkers(t, Options{Syncer: syncer})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // The very moment the resync timers fire.
@@ -243,10 +228,10 @@ func TestRule13RunJoinsEverything(t *testing.T) {
 func TestRule13NoNewCallOnceTheContextEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls int
-		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{sync: func(ctx context.Context, _ SyncRequest) (bool, error) {
+		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{sync: func(ctx context.Context, _ SyncRequest) (Outcome, error) {
 			calls++
 			<-ctx.Done()
-			return false, nil
+			return Outcome{}, nil
 		}}})
 		send(t, w, Update{Type: UpdateCreate, Pod: testPod("a")})
 		send(t, w, Update{Type: UpdateUpdate, Pod: testPod("a")})
@@ -255,11 +240,11 @@ func TestRule13NoNewCallOnceTheContextEnded(t *testing.T) {
 	})
 }
 
-// TestRule14PanicIsNotRecovered runs itself in a process of its own and watches it die.
+// TestRule14PanicIsNotRecovered runs itself in a child process and expects the process to die.
 func TestRule14PanicIsNotRecovered(t *testing.T) {
 	const marker = "KEELSON_PANIC_TEST"
 	if os.Getenv(marker) != "" {
-		w, err := New(Options{Syncer: &funcSyncer{sync: func(context.Context, SyncRequest) (bool, error) {
+		w, err := New(Options{Syncer: &funcSyncer{sync: func(context.Context, SyncRequest) (Outcome, error) {
 			panic("the syncer is broken")
 		}}})
 		require.NoError(t, err)
@@ -274,7 +259,7 @@ func TestRule14PanicIsNotRecovered(t *testing.T) {
 	require.Contains(t, string(out), "panic: the syncer is broken")
 }
 
-// TestRule4ApplyStatusIsNeverNil holds for a pod that nobody gave a status function.
+// TestRule4ApplyStatusIsNeverNil: ApplyStatus is set even without a status function.
 func TestRule4ApplyStatusIsNeverNil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var status v1.PodStatus

@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
 // ErrAlreadyRun is returned by the second Run of a Workers.
 var ErrAlreadyRun = errors.New("podworkers: Run was called before")
 
-// Run lets the workers act until ctx ends, beginning with what was recorded before. ctx is the parent of the context
-// of every call. When it ends, updates are refused, calls cancelled, and Run returns nil as soon as every call has
-// returned. It may be called once; a second call returns ErrAlreadyRun.
+// Run starts the calls of all records, including updates from before Run, and continues until ctx ends. When ctx ends,
+// updates are refused and calls are cancelled. Run returns nil as soon as every call has returned. A second call of Run
+// returns ErrAlreadyRun.
 func (w *Workers) Run(ctx context.Context) error {
 	if err := w.open(ctx); err != nil {
 		return err
@@ -26,14 +28,14 @@ func (w *Workers) Run(ctx context.Context) error {
 	return nil
 }
 
-// open begins every call that is due.
+// open starts every due call.
 func (w *Workers) open(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.mu.life != lifeNew {
+	if w.mu.life != lifecycle.New {
 		return ErrAlreadyRun
 	}
-	w.mu.life = lifeRunning
+	w.mu.life = lifecycle.Running
 	w.mu.drive = func(e *entry) { w.drive(ctx, e) }
 	for _, e := range w.mu.entries {
 		w.dispatch(e)
@@ -45,7 +47,7 @@ func (w *Workers) open(ctx context.Context) error {
 func (w *Workers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.life = lifeStopped
+	w.mu.life = lifecycle.Stopped
 	w.mu.drive = nil
 	for _, e := range w.mu.entries {
 		w.disarm(e)
@@ -53,9 +55,9 @@ func (w *Workers) close() {
 	close(w.stopped)
 }
 
-// dispatch begins the call of e that is due, if there is one and nobody is at it. The lock is held.
+// dispatch starts the due call of e, unless no call is due or a goroutine already drives e. The lock is held.
 func (w *Workers) dispatch(e *entry) {
-	if e.driven || w.mu.drive == nil || !e.due() {
+	if e.driven || w.mu.drive == nil || w.mu.leaving[e.uid] > 0 || !e.due() {
 		return
 	}
 	w.disarm(e)
@@ -64,7 +66,7 @@ func (w *Workers) dispatch(e *entry) {
 	w.pending.Go(func() { drive(e) })
 }
 
-// drive does the calls of e until none is due. It owns the calls of e; only one runs per entry.
+// drive makes the calls of e until no call is due. drive owns the calls of e; only one drive runs per entry.
 func (w *Workers) drive(ctx context.Context, e *entry) {
 	for {
 		callCtx, cancel := context.WithCancelCause(ctx)
@@ -76,12 +78,14 @@ func (w *Workers) drive(ctx context.Context, e *entry) {
 		ev := w.call(callCtx, c)
 		ev.Interrupted = callCtx.Err() != nil
 		cancel(nil)
-		w.settle(e, ev)
+		w.settle(e, c, ev)
 		w.report(c, ev)
+		w.afterCall(e)
 	}
 }
 
-// begin takes the call that is due; if there is none, or Run is to end, it parks e until its timer or an update.
+// begin returns the due call. If no call is due, or Run is ending, begin parks e until its timer fires or an update
+// arrives.
 func (w *Workers) begin(ctx context.Context, e *entry, cancel context.CancelCauseFunc) (call, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +98,7 @@ func (w *Workers) begin(ctx context.Context, e *entry, cancel context.CancelCaus
 	return e.begin(), true
 }
 
-// call calls the syncer and returns how it went.
+// call calls the syncer and returns the result.
 func (w *Workers) call(ctx context.Context, c call) SyncEvent {
 	ev := SyncEvent{
 		UID: c.uid, Pod: c.request.Pod, State: c.kind.state(),
@@ -102,7 +106,7 @@ func (w *Workers) call(ctx context.Context, c call) SyncEvent {
 	}
 	switch c.kind {
 	case callSyncPod:
-		ev.Terminal, ev.Err = w.syncer.SyncPod(ctx, c.request)
+		ev.Outcome, ev.Err = w.syncer.SyncPod(ctx, c.request)
 	case callTerminatingPod:
 		ev.Err = w.syncer.SyncTerminatingPod(ctx, c.terminating())
 	case callTerminatingOrphan:
@@ -115,16 +119,12 @@ func (w *Workers) call(ctx context.Context, c call) SyncEvent {
 }
 
 // settle folds the end of a call into the record of e.
-func (w *Workers) settle(e *entry, ev SyncEvent) {
-	failures := ev.Attempt
-	if ev.Err != nil {
-		failures++
+func (w *Workers) settle(e *entry, c call, ev SyncEvent) {
+	p := ending{err: ev.Err, again: ev.Outcome.Again, hasty: c.hasty}.pause(ev.Ended)
+	if p.spread == spreadJitter {
+		p.delay = max(w.options.Jitter(p.delay), 0)
 	}
-	delay, spread := w.retry.after(ev.Err, failures, ev.Ended)
-	if spread == spreadJitter && delay >= 0 {
-		delay = max(w.options.Jitter(delay), 0)
-	}
-	res := result{terminal: ev.Terminal, err: ev.Err, interrupted: ev.Interrupted, delay: delay}
+	res := result{over: ev.Outcome.Over, err: ev.Err, interrupted: ev.Interrupted, delay: p.delay, hasty: p.hasty}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.cancel = nil
@@ -168,8 +168,8 @@ func (w *Workers) arm(e *entry) {
 	e.timer.Reset(delay)
 }
 
-// disarm stops the timer of e. The lock is held. A timer that has fired already is harmless: it finds no planned
-// call, or one that is not due yet; Run still waits for it.
+// disarm stops the timer of e. The lock is held. A timer that has already fired is harmless, because wake finds no due
+// call. Run still waits for wake.
 func (w *Workers) disarm(e *entry) {
 	if !e.armed {
 		return

@@ -17,6 +17,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // stage is where a script is played: Workers, an actor, and the pods as the script last described them.
@@ -25,20 +27,13 @@ type stage struct {
 	actor   *actor
 	workers *Workers
 	pods    map[types.UID]*v1.Pod
-	stopped map[types.UID]bool // what AlreadyStopped says
-	over    chan struct{}      // closed when the script ends
-	stop    func()             // ends Run; nil if not running
+	over    chan struct{} // closed when the script ends
+	stop    func()        // ends Run; nil if not running
 }
 
 func newStage(t *testing.T) *stage {
-	s := &stage{
-		t: t, actor: newActor(), pods: map[types.UID]*v1.Pod{}, stopped: map[types.UID]bool{},
-		over: make(chan struct{}),
-	}
-	s.workers = newWorkers(t, Options{
-		Syncer:         s.actor,
-		AlreadyStopped: func(uid types.UID) bool { return s.stopped[uid] },
-	})
+	s := &stage{t: t, actor: newActor(), pods: map[types.UID]*v1.Pod{}, over: make(chan struct{})}
+	s.workers = newWorkers(t, Options{Syncer: s.actor})
 	return s
 }
 
@@ -52,7 +47,7 @@ func (s *stage) end() {
 // words are the arguments of a command: key=value, or key alone.
 type words map[string]string
 
-// do carries out one command and lets everything settle.
+// do executes one command and waits until everything settles.
 func (s *stage) do(line string) {
 	fields := strings.Fields(line)
 	args, names := words{}, []types.UID{}
@@ -64,21 +59,23 @@ func (s *stage) do(line string) {
 		}
 	}
 	commands := map[string]func(words, []types.UID){
-		"create":   func(a words, n []types.UID) { s.update(UpdateCreate, n[0], a) },
-		"update":   func(a words, n []types.UID) { s.update(UpdateUpdate, n[0], a) },
-		"sync":     func(a words, n []types.UID) { s.update(UpdateSync, n[0], a) },
-		"kill":     func(a words, n []types.UID) { s.update(UpdateKill, n[0], a) },
-		"orphan":   s.orphan,
-		"on":       s.on,
-		"known":    s.known,
-		"info":     s.info,
-		"ask":      s.ask,
-		"killpod":  s.killPod,
-		"watch":    s.watch,
-		"released": func(_ words, n []types.UID) { s.stopped[n[0]] = true },
-		"wait":     func(_ words, n []types.UID) { time.Sleep(s.duration(string(n[0]))) },
-		"run":      func(words, []types.UID) { s.stop = runUntilStopped(s.t, s.workers) },
-		"stop":     func(words, []types.UID) { s.stop(); s.stop = nil },
+		"create":  func(a words, n []types.UID) { s.update(UpdateCreate, n[0], a) },
+		"update":  func(a words, n []types.UID) { s.update(UpdateUpdate, n[0], a) },
+		"sync":    func(a words, n []types.UID) { s.update(UpdateSync, n[0], a) },
+		"kill":    func(a words, n []types.UID) { s.update(UpdateKill, n[0], a) },
+		"orphan":  s.orphan,
+		"on":      s.on,
+		"known":   s.known,
+		"set":     s.set,
+		"stopall": s.stopAll,
+		"hint":    func(_ words, n []types.UID) { s.actor.note(theScript, "Sync %s: %t", n[0], s.workers.Sync(n[0])) },
+		"info":    s.info,
+		"ask":     s.ask,
+		"killpod": s.killPod,
+		"watch":   s.watch,
+		"wait":    func(_ words, n []types.UID) { time.Sleep(s.duration(string(n[0]))) },
+		"run":     func(words, []types.UID) { s.stop = runUntilStopped(s.t, s.workers) },
+		"stop":    func(words, []types.UID) { s.stop(); s.stop = nil },
 	}
 	command, ok := commands[fields[0]]
 	require.True(s.t, ok, "unknown command: %s", line)
@@ -191,6 +188,42 @@ func (s *stage) known(_ words, names []types.UID) {
 	}
 }
 
+// set calls SetPods with the given pods, each as last set; a pod UID=HASH is static with another manifest of the given
+// hash. With partial, some sources have not reported.
+func (s *stage) set(a words, names []types.UID) {
+	var pods []*v1.Pod
+	for uid, hash := range a {
+		if uid == "partial" {
+			continue
+		}
+		pod, ok := s.pods[types.UID(uid)]
+		if !ok || hash != "" {
+			pod = s.pod(types.UID(uid), words{})
+		}
+		if hash != "" {
+			static("static-" + uid)(pod)
+			pod.Annotations[podfacts.AnnotationHash] = hash
+		}
+		pods = append(pods, pod)
+	}
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	if err := s.workers.SetPods(pods, !slices.Contains(names, "partial")); err != nil {
+		s.actor.note(theScript, "SetPods: %v", err)
+	}
+}
+
+// stopAll calls StopAll, for at most timeout=DURATION.
+func (s *stage) stopAll(a words, _ []types.UID) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	if timeout, ok := a["timeout"]; ok {
+		ctx, cancel = context.WithTimeout(s.t.Context(), s.duration(timeout))
+	}
+	go func() {
+		defer cancel()
+		s.actor.note(waiters, "StopAll: %v", s.workers.StopAll(ctx))
+	}()
+}
+
 func (s *stage) info(_ words, names []types.UID) {
 	known, ok := s.workers.Info(names[0])
 	if !ok {
@@ -227,7 +260,7 @@ func summary(i WorkerInfo) string {
 	return strings.Join(told, " ")
 }
 
-// ask lists the predicates that hold.
+// ask lists the true predicates.
 func (s *stage) ask(_ words, names []types.UID) {
 	w, uid := s.workers, names[0]
 	var holds []string
@@ -251,7 +284,7 @@ func (s *stage) ask(_ words, names []types.UID) {
 	s.actor.note(theScript, "%s: %s", uid, strings.Join(holds, " "))
 }
 
-// killPod calls KillPod beside the script: killpod UID [timeout=DURATION] and what a kill takes.
+// killPod calls KillPod concurrently with the script: killpod UID [timeout=DURATION] and the arguments of kill.
 func (s *stage) killPod(a words, names []types.UID) {
 	pod, options, ctx, cancel := s.pod(names[0], a), s.killOptions(a), s.t.Context(), func() {}
 	if timeout, ok := a["timeout"]; ok {

@@ -2,16 +2,21 @@
 
 package podworkers
 
-import "time"
+import (
+	"time"
 
-// apply folds u, of which validate approved, into the record. A non-nil interrupt is the cause with which the call
-// in flight must be cancelled.
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+)
+
+// apply folds the valid update u into the record. A non-nil interrupt is the cause for cancelling the call in flight.
 func (r *record) apply(u Update, now time.Time) (interrupt error) {
 	r.remember(u)
 	switch {
 	case u.Type == UpdateCreate && r.phase > phaseSyncing:
-		// The UID is used again while its predecessor ends. That one must end undisturbed, so the update is not
-		// folded in; SyncKnownPods makes room for it.
+		// The UID is used again while the earlier pod ends. The earlier pod must end undisturbed, so the update is not
+		// folded in. SyncKnownPods forgets the earlier record.
 		r.restart = true
 		return nil
 	case r.phase == phaseFinished:
@@ -19,21 +24,21 @@ func (r *record) apply(u Update, now time.Time) (interrupt error) {
 	case u.Orphan != nil && r.phase == phaseTerminated:
 		// The runtime's listing may be older than the end of the pod.
 		return nil
-	case r.orphan != nil && u.Pod != nil && u.Type != UpdateKill:
-		// The pod is configured, but what runs under its UID is unknown and being ended. The record goes away
-		// when that is done, and the caller adds the pod afresh; folding it in would leave a tombstone instead.
+	case r.orphan != nil && u.Type != UpdateKill:
+		// The pod is configured, but an orphan with the same UID is being stopped. When the orphan has stopped, the
+		// record is forgotten and the caller adds the pod again. Folding the update in would leave a tombstone instead.
 		return nil
 	}
 	return r.absorb(u, now)
 }
 
-// absorb is apply without exceptions; it is also how a new record takes in the update that made it.
+// absorb folds u into the record without the exceptions of apply. A new record also uses absorb for its first update.
 func (r *record) absorb(u Update, now time.Time) (interrupt error) {
 	r.fold(u, now)
 	e, asked := r.stopEvent(u)
 	shrunk := r.ratchet(u, asked)
 	switch {
-	case asked && r.phase == phaseSyncing && r.call == callSyncPod:
+	case asked && r.call == callSyncPod:
 		interrupt = ErrTerminationRequested
 	case shrunk && (r.call == callTerminatingPod || r.call == callTerminatingOrphan):
 		interrupt = ErrGracePeriodShortened
@@ -44,7 +49,7 @@ func (r *record) absorb(u Update, now time.Time) (interrupt error) {
 	return interrupt
 }
 
-// remember keeps the facts that stick whenever they arrive.
+// remember records the sticky facts of u, in any phase.
 func (r *record) remember(u Update) {
 	if u.Orphan != nil || u.Pod.DeletionTimestamp != nil {
 		r.deleted = true
@@ -54,7 +59,7 @@ func (r *record) remember(u Update) {
 	}
 }
 
-// fold merges the parts of u that the syncer is told into those it has not been told yet, and makes a call due.
+// fold merges the syncer's arguments of u with the arguments not yet delivered, and makes a call due.
 func (r *record) fold(u Update, now time.Time) {
 	if u.Pod != nil && r.orphan == nil {
 		r.pod = u.Pod
@@ -76,10 +81,10 @@ func (r *record) fold(u Update, now time.Time) {
 	}
 }
 
-// stopEvent returns the event by which u ends the pod, if it asks for that.
+// stopEvent returns the termination event of u, or false if u does not end the pod.
 func (r *record) stopEvent(u Update) (event, bool) {
 	switch {
-	case u.Orphan == nil && u.Type != UpdateKill && u.Pod.DeletionTimestamp == nil && !isTerminal(u.Pod):
+	case u.Type != UpdateKill && u.Pod.DeletionTimestamp == nil && !podfacts.IsTerminal(u.Pod.Status.Phase):
 		return 0, false
 	case r.call == callSyncPod:
 		return eventStopInFlight, true
@@ -89,8 +94,8 @@ func (r *record) stopEvent(u Update) (event, bool) {
 	return eventStop, true
 }
 
-// ratchet decides the grace period of a pod that u asks to end, or shortens that of one that is ending, and reports
-// whether a decided one shrank.
+// ratchet decides the grace period if u ends the pod, or shortens the grace period of an ending pod. It reports whether
+// a decided grace period shrank.
 func (r *record) ratchet(u Update, asked bool) bool {
 	ending := r.phase == phaseStopping || r.phase == phaseTerminating
 	if r.phase >= phaseTerminated || !ending && !asked {
@@ -105,6 +110,32 @@ func (r *record) ratchet(u Update, asked bool) bool {
 	return r.grace < before
 }
 
+// remind makes a call due, unless nothing is left to do.
+func (r *record) remind(now time.Time) {
+	if r.phase == phaseFinished {
+		return
+	}
+	r.unread, r.retryAt = true, time.Time{}
+	if r.received.IsZero() {
+		r.received = now
+	}
+}
+
+// configure returns the updates for the record of a configured pod. old is the previously configured pod, or nil if
+// unknown.
+func (r *record) configure(old, pod *v1.Pod) []Update {
+	another := old != nil && exclusiveKey(pod) != "" && old.Annotations[podfacts.AnnotationHash] != pod.Annotations[podfacts.AnnotationHash]
+	switch {
+	case r.undesired: // The pod returned while its earlier record, or an orphan of its UID, is ending.
+		return []Update{{Type: UpdateCreate, Pod: pod}}
+	case another:
+		return []Update{{Type: UpdateKill, Pod: old}, {Type: UpdateCreate, Pod: pod}}
+	case old != pod:
+		return []Update{{Type: UpdateUpdate, Pod: pod}}
+	}
+	return nil
+}
+
 // known folds into the record whether the UID is still configured, as of a SyncKnownPods call.
 func (r *record) known(desired bool, now time.Time) (f fate, interrupt error) {
 	r.undesired = !desired
@@ -117,12 +148,10 @@ func (r *record) known(desired bool, now time.Time) (f fate, interrupt error) {
 		return fateForget, nil
 	}
 	r.deleted = true
-	switch {
-	case r.phase == phaseSyncing && r.call == callSyncPod:
+	if r.call == callSyncPod {
 		r.move(eventStopInFlight, now)
 		return fateKeep, ErrTerminationRequested
-	case r.phase == phaseSyncing:
-		r.move(eventStop, now)
 	}
+	r.move(eventStop, now)
 	return fateKeep, nil
 }

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrInvalidUpdate is wrapped by the error of an update that cannot be meant: nothing to act on, an unknown type, or
-// parts that contradict each other. Nothing was recorded.
+// ErrInvalidUpdate is wrapped by the error of an invalid update: no pod, an unknown type, or contradicting parts.
+// Nothing was recorded.
 var ErrInvalidUpdate = errors.New("invalid pod update")
 
-// UpdateType says why an update is sent. The order matters: of several updates that a pod has not seen yet, the
-// highest type is the one its syncer is told.
+// UpdateType says why an update is sent. The order matters: if several updates are merged into one call, the syncer
+// receives the highest type.
 type UpdateType uint8
 
 const (
@@ -24,10 +24,10 @@ const (
 	UpdateSync UpdateType = iota
 	// UpdateUpdate says that the pod's configuration changed.
 	UpdateUpdate
-	// UpdateCreate says that the pod entered the configuration. On a UID that is being terminated it asks for a
-	// restart, see WorkerInfo.RestartRequested.
+	// UpdateCreate says that the pod entered the configuration. For a UID that is being terminated, UpdateCreate
+	// requests a restart, see WorkerInfo.RestartRequested.
 	UpdateCreate
-	// UpdateKill ends the pod. It cannot be taken back.
+	// UpdateKill ends the pod. A kill cannot be undone.
 	UpdateKill
 )
 
@@ -46,47 +46,47 @@ func (t UpdateType) String() string {
 	return fmt.Sprintf("UpdateType(%d)", uint8(t))
 }
 
-// Update is one thing to be told to a pod's worker: either a Pod, or an Orphan of which no Pod is known.
+// Update is one event for a pod's worker, about either a Pod or an Orphan.
 type Update struct {
 	// Type says why.
 	Type UpdateType
-	// Pod is the newest configuration; it must carry a UID. It is required unless Orphan is set. It is kept, not
-	// copied: neither the caller nor a syncer may write to it afterwards.
+	// Pod is the newest configuration and must have a UID. Pod is required unless Orphan is set. The worker keeps the
+	// pointer: neither the caller nor a syncer may write to the pod afterwards.
 	Pod *v1.Pod
-	// MirrorPod is the API server's copy of a static pod, kept like Pod. In an UpdateCreate or UpdateUpdate nil
-	// means that there is none; in an UpdateSync or UpdateKill it means "as before".
+	// MirrorPod is the API server's copy of a static pod, kept like Pod. In an UpdateCreate or UpdateUpdate, nil means
+	// no mirror pod. In an UpdateSync or UpdateKill, nil means "as before".
 	MirrorPod *v1.Pod
 	// Orphan is a pod that only the container runtime knows. The type must be UpdateKill and Pod nil.
 	Orphan *Orphan
-	// Kill refines an UpdateKill; with any other type it must be nil. It is read once and not kept.
+	// Kill refines an UpdateKill and must be nil for any other type. Kill is read once and not kept.
 	Kill *KillOptions
-	// Received is when the reason for the update became known, for measuring latency (SyncEvent.Received). Of
-	// updates that are folded together the oldest is kept. Zero means the time of the UpdatePod call.
+	// Received is when the reason for the update became known, for measuring latency (SyncEvent.Received). Of merged
+	// updates the oldest time is kept. Zero means the time of the UpdatePod call.
 	Received time.Time
 }
 
 // Orphan names a pod that was found in the container runtime and nowhere else.
 type Orphan struct {
-	// UID is the pod's; it must not be empty.
+	// UID is the pod's UID and must not be empty.
 	UID types.UID
-	// Namespace and Name are the pod's, as the runtime remembers them; they may be empty.
+	// Namespace and Name are as reported by the runtime and may be empty.
 	Namespace, Name string
 }
 
-// KillOptions refine a kill. Their facts go into the pod's record, so that no later update can displace them.
+// KillOptions refine a kill. The options are stored in the pod's record, so no later update can displace them.
 type KillOptions struct {
-	// Evict marks the pod as evicted, whenever it arrives; see WorkerInfo.Evicted.
+	// Evict marks the pod as evicted, in any state; see WorkerInfo.Evicted.
 	Evict bool
 	// GracePeriodSeconds overrides the pod's grace period in seconds; values below 1 count as 1. The grace period
 	// of a pod only ever shrinks. Nil leaves the choice to the pod, or for an Orphan to the default of 1.
 	GracePeriodSeconds *int64
-	// Status edits the status with which the pod ends. Each one registered runs, in order, whenever the syncer
-	// calls TerminatingRequest.ApplyStatus; it may therefore run more than once. One that arrives after the pod's
+	// Status edits the final status of the pod. Every registered function runs, in order, whenever the syncer calls
+	// TerminatingRequest.ApplyStatus, so a function may run more than once. A function registered after the pod's
 	// containers have ended never runs. Nil adds nothing.
 	Status func(*v1.PodStatus)
 }
 
-// uid returns whom a valid update is about.
+// uid returns the pod UID of a valid update.
 func (u *Update) uid() types.UID {
 	if u.Orphan != nil {
 		return u.Orphan.UID
@@ -94,7 +94,8 @@ func (u *Update) uid() types.UID {
 	return u.Pod.UID
 }
 
-// validate reports what is wrong with u, wrapping ErrInvalidUpdate; orphans says whether the syncer can end them.
+// validate returns an error that wraps ErrInvalidUpdate if u is invalid; orphans tells whether the syncer can stop
+// orphans.
 func (u *Update) validate(orphans orphanSupport) error {
 	switch {
 	case u.Type > UpdateKill:
@@ -129,9 +130,4 @@ func (u *Update) gracePeriod() *int64 {
 		return nil
 	}
 	return u.Kill.GracePeriodSeconds
-}
-
-// isTerminal reports whether the API says that the pod has run its course.
-func isTerminal(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUpdateThatCannotBeMeantIsRefused covers what the kubelet (1.36) logs and drops (a runtime pod that is not killed),
-// resolves silently (a Pod beside a runtime pod) or crashes on (neither).
+// TestUpdateThatCannotBeMeantIsRefused covers updates that the kubelet (1.36) logs and drops (a runtime pod without a
+// kill), resolves silently (a Pod beside a runtime pod) or crashes on (neither).
 func TestUpdateThatCannotBeMeantIsRefused(t *testing.T) {
 	orphan := &Orphan{UID: "a"}
 	tests := []struct {

@@ -32,7 +32,7 @@ func TestUpstream118679KillOfFinishedPodReturnsAtOnce(t *testing.T) {
 		require.NoError(t, w.KillPod(t.Context(), testPod("waiting", static("web")), KillOptions{}))
 		require.Equal(t, began, time.Now())
 
-		// What is proven counts, even if there is no time left to wait.
+		// A proven end counts, even without time left to wait.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 50 {
@@ -51,7 +51,7 @@ func TestUpstream97328IdlePodsHaveNoGoroutine(t *testing.T) {
 			require.NoError(t, w.UpdatePod(Update{Type: UpdateCreate, Pod: testPod(types.UID(fmt.Sprint(i)))}))
 		}
 		synctest.Wait()
-		// A call's goroutine counts for the instant it takes to end after its last step.
+		// The goroutine of a call exists for an instant after its last step.
 		require.InDelta(t, before, goruntime.NumGoroutine(), 5)
 	})
 }
@@ -111,12 +111,12 @@ func TestUpstreamUpdatePodParallel(t *testing.T) {
 	const pods, updates = 20, 100
 	synctest.Test(t, func(t *testing.T) {
 		last := make([]string, pods)
-		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{sync: func(_ context.Context, r SyncRequest) (bool, error) {
+		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{sync: func(_ context.Context, r SyncRequest) (Outcome, error) {
 			var i int
 			_, err := fmt.Sscan(string(r.Pod.UID), &i)
 			time.Sleep(time.Duration(i) * time.Millisecond)
 			last[i] = r.Pod.ResourceVersion
-			return false, err
+			return Outcome{}, err
 		}}})
 		defer stop()
 		for i := range pods {
@@ -136,7 +136,7 @@ func TestUpstreamUpdatePodParallel(t *testing.T) {
 	})
 }
 
-// TestUpstreamWaitingPodShowsItsConfig pins what SyncKnownPods says of a pod that may not start yet.
+// TestUpstreamWaitingPodShowsItsConfig pins the result of SyncKnownPods for a waiting pod.
 func TestUpstreamWaitingPodShowsItsConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := runWorkers(t, Options{})
@@ -157,12 +157,12 @@ func TestFailedCallsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.DebugLevel)
 		syncer := &funcSyncer{
-			sync: func(ctx context.Context, r SyncRequest) (bool, error) {
+			sync: func(ctx context.Context, r SyncRequest) (Outcome, error) {
 				if r.Type == UpdateCreate {
-					return false, errors.New("no luck")
+					return Outcome{}, errors.New("no luck")
 				}
 				<-ctx.Done()
-				return false, ctx.Err()
+				return Outcome{}, ctx.Err()
 			},
 			orphan: func(context.Context, Orphan, int64) error { return errors.New("no luck") },
 		}

@@ -3,7 +3,6 @@
 package prober
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,75 +11,117 @@ import (
 	"go.uber.org/zap"
 )
 
-// Attempt is one attempt that counted, for metrics and events.
+// Attempt is a finished attempt that was counted, for metrics and events.
 type Attempt struct {
 	Target Target
 	// Verdict is VerdictNone if all there was is Err.
 	Verdict Verdict
 	Output  string // at most MaxOutput bytes of valid UTF-8
 	Err     error
-	// Tries is how often the handler was asked; more than once only after errors.
+	// Tries is how often the handler was asked; more than once only after errors. Tries is 0 if the handler was not
+	// called, or has not returned.
 	Tries int
 
-	// Result is what is established after this attempt, and Published whether this attempt changed it.
+	// Result is the published result after the attempt; Published reports whether the attempt changed the result.
 	Result    Result
 	Published bool
-	// Run is how many attempts in a row have had this outcome, and Threshold how many it takes. Both are 0 if the
-	// attempt counts for nothing.
+	// Run is the number of consecutive attempts with the same outcome, and Threshold the number required. Both are 0 if
+	// the attempt has no effect.
 	Run, Threshold int
-	// Repeated says that the attempt before had the same Verdict.
+	// Repeated reports whether the previous attempt had the same Verdict.
 	Repeated bool
 
 	Due, Started, Ended time.Time
 }
 
-// Lateness is how long after it was due the attempt began.
+// Lateness is the time from Due until the attempt began.
 func (a Attempt) Lateness() time.Duration { return a.Started.Sub(a.Due) }
 
 // Duration is how long the attempt took, all tries together.
 func (a Attempt) Duration() time.Duration { return a.Ended.Sub(a.Started) }
 
-// attempt is one that is under way.
+// phase is where an attempt stands.
+type phase uint8
+
+const (
+	phaseFlying    phase = iota // the handler has not returned
+	phaseOverdue                // the deadline has passed, the attempt was judged, and the handler has not returned
+	phaseAbandoned              // the probe has ended, and the handler has not returned
+	phaseReturned
+)
+
+// noPlace is the place of an attempt outside the pool.
+const noPlace = -1
+
+// attempt is an attempt in progress. The goroutine of the attempt owns began, ended and tries until the handler has
+// returned; the rest is guarded by the Prober's lock.
 type attempt struct {
 	probe  *probe
+	pool   *pool
 	target Target
 	due    time.Time
 	// timeout is for all tries together.
 	timeout time.Duration
 	// ctx is cancelled with cancel; the timeout is set when the handler is called.
-	ctx            context.Context
-	cancel         context.CancelCauseFunc
-	started, ended time.Time
-	tries          int
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	started time.Time
+	place   int  // in the pool, or noPlace
+	seat    seat // of an abandoned attempt
+	phase   phase
+	// counting: a goroutine reports a verdict of the attempt and will release the attempt.
+	counting bool
+
+	began, ended time.Time
+	tries        int
 }
 
-// try asks the handler until it has a verdict, its time is over, or it was asked often enough.
-func (p *Prober) try(a *attempt) (out Outcome, err error) {
-	a.started = time.Now()
+// try calls the handler until the handler returns a verdict, the timeout expires, or the limit of tries is reached.
+func (p *Prober) try(a *attempt) (Outcome, error) {
+	a.began = time.Now()
 	ctx, cancel := context.WithTimeout(a.ctx, a.timeout)
 	defer cancel()
-	for a.tries < p.options.Tries && (a.tries == 0 || err != nil && ctx.Err() == nil) {
+	var out Outcome
+	var err error
+	for a.tries < maxTries && (a.tries == 0 || err != nil && ctx.Err() == nil) {
 		a.tries++
 		out, err = p.options.Handler.Probe(ctx, a.target)
 	}
 	a.ended = time.Now()
-	switch {
-	case err == nil:
-		out.Verdict = cmp.Or(out.Verdict, VerdictFailure)
-		out.Output = LimitOutput(out.Output)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		out, err = Outcome{Verdict: VerdictFailure, Output: fmt.Sprintf("timed out after %s", a.timeout)}, nil
-	default:
-		out = Outcome{}
-	}
-	return out, err
+	return judged(out, err, a.ended.Sub(a.began), a.timeout)
 }
 
-func (a *attempt) report(out Outcome, err error, j judgement, t tally) Attempt {
+// judged converts the result of a handler call that took the given time. After the deadline the attempt is a failure,
+// with the handler's output if the handler itself reported a failure.
+func judged(out Outcome, err error, took, timeout time.Duration) (Outcome, error) {
+	switch late := took >= timeout; {
+	case late && (err != nil || out.Verdict != VerdictFailure):
+		return timedOut(timeout), nil
+	case err != nil:
+		return Outcome{}, err
+	case out.Verdict > VerdictFailure:
+		return Outcome{}, fmt.Errorf("the handler returned a verdict that does not exist: %d", out.Verdict)
+	case out.Verdict == VerdictNone:
+		out.Verdict = VerdictFailure
+	}
+	out.Output = LimitOutput(out.Output)
+	return out, nil
+}
+
+func timedOut(after time.Duration) Outcome {
+	return Outcome{Verdict: VerdictFailure, Output: fmt.Sprintf("timed out after %s", after)}
+}
+
+// errCrowded is the error of an attempt refused because of abandoned attempts.
+var errCrowded = errors.New("the handler was not asked: it has not returned from earlier attempts that were cancelled")
+
+// report makes the Attempt of out and err.
+func (a *attempt) report(out Outcome, err error, j judgement, began, ended time.Time) Attempt {
 	return Attempt{
-		Target: a.target, Verdict: out.Verdict, Output: out.Output, Err: err, Tries: a.tries,
-		Result: t.published, Published: j.published, Run: int(j.run), Threshold: int(j.threshold), Repeated: j.repeated,
-		Due: a.due, Started: a.started, Ended: a.ended,
+		Target: a.target, Verdict: out.Verdict, Output: out.Output, Err: err,
+		Result: a.probe.tally.published, Published: j.published,
+		Run: int(j.run), Threshold: int(j.threshold), Repeated: j.repeated,
+		Due: a.due, Started: began, Ended: ended,
 	}
 }
 

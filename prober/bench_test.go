@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// answer is a handler that costs nothing.
+// answer is a handler without cost.
 func answer(context.Context, prober.Target) (prober.Outcome, error) {
 	return prober.Outcome{Verdict: prober.VerdictSuccess}, nil
 }
@@ -69,9 +69,9 @@ func newBenchProber(b *testing.B, o prober.Options) *prober.Prober {
 	return p
 }
 
-// BenchmarkIdleMemory is what 10,000 probes cost that wait, beyond their pods (goal: at most 4 MB and 100 goroutines):
-// with one probe per container, which is the dearest, with two, and in the kubelet's shape, a goroutine and a ticker
-// for each.
+// BenchmarkIdleMemory measures the memory of 10,000 waiting probes beyond their pods (goal: at most 4 MB and 100
+// goroutines): with one probe per container, the most expensive case, with two, and in the kubelet's shape, a goroutine
+// and a ticker for each.
 func BenchmarkIdleMemory(b *testing.B) {
 	const probes = 10_000
 	for _, perContainer := range []int{1, 2} {
@@ -115,8 +115,8 @@ func footprint() (bytes int64, goroutines int) {
 	return int64(stats.HeapAlloc + stats.StackInuse), goruntime.NumGoroutine()
 }
 
-// tickers is the kubelet's shape: a goroutine and a ticker per probe. It does nothing else of what the kubelet does, so
-// it is a lower bound of it.
+// tickers is the kubelet's shape: a goroutine and a ticker per probe. It does nothing else, so the result is a lower
+// bound for the kubelet.
 type tickers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -153,8 +153,8 @@ func (s *tickers) stop() {
 	s.wg.Wait()
 }
 
-// BenchmarkSchedule is what 10,000 attempts a second that do nothing cost (goal: at most 15 % of a core), beside a
-// ticker each. A lap is two seconds.
+// BenchmarkSchedule measures 10,000 empty attempts per second (goal: at most 15 % of a core), beside a ticker each. A
+// lap is two seconds.
 func BenchmarkSchedule(b *testing.B) {
 	const probes, lap = 10_000, 2 * time.Second
 	b.Run("keelson", func(b *testing.B) {
@@ -172,7 +172,7 @@ func BenchmarkSchedule(b *testing.B) {
 	b.Run("kubelet", func(b *testing.B) {
 		var made atomic.Int64
 		shape := newTickers(probes, time.Second, func(int, time.Time) {
-			// As much context as an attempt of anybody needs.
+			// The minimal context of any attempt.
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			_, _ = answer(ctx, prober.Target{})
 			cancel()
@@ -195,7 +195,7 @@ func measureLoad(b *testing.B, lap time.Duration, made *atomic.Int64) {
 	b.ReportMetric(float64(made.Load()-attempts)/elapsed.Seconds(), "attempts/s")
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the processor time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -233,6 +233,78 @@ func BenchmarkLateness(b *testing.B) {
 	})
 }
 
+// BenchmarkHungNeighbours is the lateness of 5,000 healthy probes per second beside 5,000 probes that hang until their
+// timeout of a second (goal: p99 at most 100 ms at 100 goroutines besides the hanging ones), beside a ticker each. A
+// lap is two seconds.
+func BenchmarkHungNeighbours(b *testing.B) {
+	const probes, lap = 10_000, 2 * time.Second
+	hangs := func(i int) bool { return i%2 == 1 }
+	hang := func(ctx context.Context, hostages *atomic.Int64) {
+		hostages.Add(1)
+		defer hostages.Add(-1)
+		<-ctx.Done()
+	}
+	b.Run("keelson", func(b *testing.B) {
+		var late delays
+		var hostages atomic.Int64
+		all := newSubjects(probes, 1, 1)
+		for i, pod := range all.pods {
+			if hangs(i) {
+				pod.Spec.Containers[0].Image = "hangs"
+				pod.Spec.Containers[0].LivenessProbe.FailureThreshold = 1 << 30
+			}
+		}
+		p := newBenchProber(b, prober.Options{Tune: delayed(time.Second), Handler: prober.HandlerFunc(
+			func(ctx context.Context, t prober.Target) (prober.Outcome, error) {
+				if t.Container.Image != "hangs" {
+					return answer(ctx, t)
+				}
+				hang(ctx, &hostages)
+				return prober.Outcome{}, ctx.Err()
+			}), OnAttempt: func(a prober.Attempt) {
+			if a.Target.Container.Image != "hangs" {
+				late.add(a.Lateness())
+			}
+		}})
+		before := int64(goruntime.NumGoroutine())
+		stop := run(b, p)
+		all.start(p, time.Second)
+		most := watchGoroutines(b, lap, before, &hostages)
+		stop()
+		late.report(b)
+		b.ReportMetric(float64(most), "goroutines")
+	})
+	b.Run("kubelet", func(b *testing.B) {
+		var late delays
+		var hostages atomic.Int64
+		before := int64(goruntime.NumGoroutine())
+		shape := newTickers(probes, time.Second, func(i int, due time.Time) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if hangs(i) {
+				hang(ctx, &hostages)
+				return
+			}
+			late.add(time.Since(due))
+		})
+		most := watchGoroutines(b, lap, before, &hostages)
+		shape.stop()
+		late.report(b)
+		b.ReportMetric(float64(most), "goroutines")
+	})
+}
+
+// watchGoroutines lets the laps pass and returns how many goroutines there were at most, beside the hostages.
+func watchGoroutines(b *testing.B, lap time.Duration, before int64, hostages *atomic.Int64) (most int64) {
+	time.Sleep(1200 * time.Millisecond)
+	for b.Loop() {
+		for end := time.Now().Add(lap); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			most = max(most, int64(goruntime.NumGoroutine())-hostages.Load()-before)
+		}
+	}
+	return most
+}
+
 // delays collects times.
 type delays struct {
 	mu  sync.Mutex
@@ -253,7 +325,7 @@ func (d *delays) report(b *testing.B) {
 	}
 }
 
-// BenchmarkStartToAttempt is from Start to the handler, among 10,000 probes that wait.
+// BenchmarkStartToAttempt measures the time from Start to the handler, among 10,000 waiting probes.
 func BenchmarkStartToAttempt(b *testing.B) {
 	asked := make(chan time.Time)
 	p := newBenchProber(b, prober.Options{Handler: prober.HandlerFunc(

@@ -10,23 +10,24 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// The API's defaults, for pods that did not go through it.
+// The API's defaults, for pods that were not defaulted by the API server.
 const (
 	defaultPeriod           = 10 * time.Second
 	defaultTimeout          = time.Second
-	defaultSuccessThreshold = 1
+	leastSuccessThreshold   = 1 // and the default
 	defaultFailureThreshold = 3
 	leastInterval           = time.Millisecond
 )
 
-// config is a probe as it was told, made usable. It never changes; a probe with another config is another probe.
+// config is a probe of a container spec with defaults applied. A config never changes; a probe with another config is a
+// new probe.
 type config struct {
 	spec             *v1.Probe // nil: the container has no such probe
 	timing           Timing
 	success, failure int32 // thresholds
 }
 
-// configs are those of one container, by slot.
+// configs are the probes of one container, by slot.
 type configs [slots]config
 
 // tuneFunc is Options.Tune for one pod.
@@ -57,19 +58,16 @@ func newConfig(c *v1.Container, kind Type, spec *v1.Probe, tune tuneFunc) config
 	return config{
 		spec:    spec,
 		timing:  timing,
-		success: cmp.Or(max(0, spec.SuccessThreshold), defaultSuccessThreshold),
+		success: max(spec.SuccessThreshold, leastSuccessThreshold),
 		failure: cmp.Or(max(0, spec.FailureThreshold), defaultFailureThreshold),
 	}
 }
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// same reports whether a probe can go on as it is.
+// same reports whether a probe with config c can continue with other.
 func (c config) same(other config) bool {
-	if c.timing != other.timing {
-		return false
-	}
-	return c.spec == other.spec || reflect.DeepEqual(c.spec, other.spec)
+	return c.timing == other.timing && reflect.DeepEqual(c.spec, other.spec)
 }
 
 func (c config) isExec() bool { return c.spec.Exec != nil }
@@ -92,11 +90,11 @@ type place uint8
 const (
 	placeNone place = iota
 	placeRegular
-	placeSidecar   // an init container that keeps running
+	placeSidecar   // an init container with restart policy Always
 	placePlainInit // any other init container
 )
 
-// find returns a container by name; placeNone if the pod has none, or an ephemeral one.
+// find returns a container by name. The place is placeNone for an unknown or ephemeral container.
 func find(pod *v1.Pod, name string) (*v1.Container, place) {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == name {
@@ -114,7 +112,7 @@ func find(pod *v1.Pod, name string) (*v1.Container, place) {
 	return nil, placeNone
 }
 
-// probed returns a container by name if it is one that is probed, else nil.
+// probed returns the container with the given name if the container can be probed, else nil.
 func probed(pod *v1.Pod, name string) *v1.Container {
 	if c, where := find(pod, name); where == placeRegular || where == placeSidecar {
 		return c

@@ -48,19 +48,21 @@ func TestTune(t *testing.T) {
 	}
 	got := configsOf(c, tune)[slotStartup]
 	assert.Equal(t, Timing{Period: time.Millisecond, Timeout: 250 * time.Millisecond}, got.timing)
+	none := func(*v1.Container, Type, Timing) Timing { return Timing{} }
+	assert.Equal(t, Timing{Period: time.Millisecond, Timeout: time.Millisecond}, configsOf(c, none)[slotStartup].timing)
 	assert.False(t, got.same(configsOf(c, nil)[slotStartup]))
 	assert.True(t, got.same(configsOf(c, tune)[slotStartup]))
 }
 
 func TestFind(t *testing.T) {
-	always := v1.ContainerRestartPolicyAlways
+	always, never := v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever
 	pod := &v1.Pod{Spec: v1.PodSpec{
-		InitContainers:      []v1.Container{{Name: "init"}, {Name: "sidecar", RestartPolicy: &always}},
+		InitContainers:      []v1.Container{{Name: "init"}, {Name: "sidecar", RestartPolicy: &always}, {Name: "once", RestartPolicy: &never}},
 		Containers:          []v1.Container{{Name: "web"}},
 		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}},
 	}}
 	for name, want := range map[string]place{
-		"web": placeRegular, "sidecar": placeSidecar, "init": placePlainInit, "debug": placeNone, "": placeNone,
+		"web": placeRegular, "sidecar": placeSidecar, "init": placePlainInit, "once": placePlainInit, "debug": placeNone, "": placeNone,
 	} {
 		c, got := find(pod, name)
 		assert.Equal(t, want, got, name)
@@ -72,9 +74,6 @@ func TestFind(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"Options.Handler is required":              {},
-		"Options.Concurrency is negative: -1":      {Handler: HandlerFunc(nil), Concurrency: -1},
-		"Options.ExecConcurrency is negative: -2":  {Handler: HandlerFunc(nil), ExecConcurrency: -2},
-		"Options.Tries is negative: -3":            {Handler: HandlerFunc(nil), Tries: -3},
 		"Options.ErrorsAsFailureAfter is negative": {Handler: HandlerFunc(nil), ErrorsAsFailureAfter: -4},
 	} {
 		_, err := New(o)
@@ -82,9 +81,6 @@ func TestOptions(t *testing.T) {
 	}
 	p, err := New(Options{Handler: HandlerFunc(nil)})
 	require.NoError(t, err)
-	assert.Equal(t, DefaultTries, p.options.Tries)
-	assert.Equal(t, DefaultConcurrency, p.mu.network.limit)
-	assert.Equal(t, DefaultExecConcurrency, p.mu.exec.limit)
 	for range 100 {
 		assert.Less(t, p.options.Jitter(time.Second), time.Second)
 	}

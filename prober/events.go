@@ -10,20 +10,20 @@ import (
 
 // Event reasons of this package, with the kubelet's words.
 const (
-	EventUnhealthy    = "Unhealthy"
-	EventProbeWarning = "ProbeWarning"
+	eventUnhealthy    = "Unhealthy"
+	eventProbeWarning = "ProbeWarning"
 )
 
-// event is what a recorder is told, beside the object.
+// event holds the arguments of EventRecorder.Event except the object.
 type event struct{ eventType, reason, message string }
 
-// eventOf returns the event of an attempt, with the kubelet's words (1.36). It deserves one if it is the first of its
-// kind in a row, and if it made a failure a result.
+// eventOf returns the event of an attempt, with the kubelet's words (1.36). A failure, warning or error has an
+// event if the previous attempt had another verdict, or if the attempt published a failure.
 func eventOf(a Attempt) (event, bool) {
 	if a.Repeated && !a.Published {
 		return event{}, false
 	}
-	e := event{eventType: v1.EventTypeWarning, reason: EventUnhealthy}
+	e := event{eventType: v1.EventTypeWarning, reason: eventUnhealthy}
 	switch a.Verdict {
 	case VerdictFailure:
 		e.message = fmt.Sprintf("%s probe failed: %s", a.Target.Type, a.Output)
@@ -31,7 +31,7 @@ func eventOf(a Attempt) (event, bool) {
 		if a.Repeated {
 			return event{}, false
 		}
-		e.reason = EventProbeWarning
+		e.reason = eventProbeWarning
 		e.message = fmt.Sprintf("%s probe warning: %s", a.Target.Type, a.Output)
 	case VerdictNone:
 		e.message = fmt.Sprintf("%s probe errored and resulted in %s state: %s",

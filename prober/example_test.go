@@ -33,7 +33,7 @@ func Example() {
 	})
 	p, err := prober.New(prober.Options{
 		Handler: handler, Sink: sink,
-		// Milliseconds, because nobody wants to wait for an example.
+		// Milliseconds, so that the example is fast.
 		Tune: func(_ *v1.Pod, _ *v1.Container, t prober.Type, spec prober.Timing) prober.Timing {
 			spec.Period = 10 * time.Millisecond
 			if t == prober.Liveness {

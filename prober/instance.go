@@ -3,17 +3,16 @@
 package prober
 
 import (
-	"context"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
 
-// Stage is where a probe of one container instance stands.
+// Stage is the stage of a probe of one container instance.
 type Stage uint8
 
-// The stages. StageGated waits for the startup probe. From StageOver (the probe has established what it is for) and
-// StageStopped (the caller stopped it) there is no way back; the result stays.
+// The stages. StageGated waits for the startup probe. StageOver (the final result is established) and StageStopped (the
+// caller stopped the probe) are final; the result stays.
 const (
 	StageGated Stage = iota
 	StageWaiting
@@ -23,7 +22,7 @@ const (
 	StageStopped
 )
 
-// String returns the stage in one word.
+// String returns the stage as a lower-case word.
 func (s Stage) String() string {
 	switch s {
 	case StageGated:
@@ -41,22 +40,19 @@ func (s Stage) String() string {
 	}
 }
 
-// ended reports whether there is no way on.
-func (s Stage) ended() bool { return s == StageOver || s == StageStopped }
-
-// podRecord is a pod of which something runs.
+// podRecord is a pod with running containers.
 type podRecord struct {
 	object    *v1.Pod // as last added; never written
 	instances []*instance
-	stopped   Type // what no instance of the pod may have any more
+	pasts     map[string]*past // by container; nil until a container has had a second instance
+	stopped   Type             // the kinds stopped for all present and future instances of the pod
 }
 
-// instance is a running container. Its probes are made with it and end with it.
+// instance is a running container. Its probes are created and end with the instance.
 type instance struct {
 	Instance
 	pod       *podRecord
 	container *v1.Container // in pod.object
-	previous  string        // the ID of the instance before it
 	probes    [slots]*probe // by slot; nil if the container has no such probe
 	stopped   Type
 }
@@ -68,25 +64,29 @@ type probe struct {
 	tally    tally
 	kind     Type
 	stage    Stage
-	told     Result // what the sink knows, or need not be told
-	news     bool   // in registry.news
-	index    int32  // in the agenda; notListed if it is not there
+	told     Result // the result last passed to the sink, or the initial result
+	lined    uint8  // bit set of the lines containing the probe
+	slow     bool   // the last attempt was slow, so the next begins without a place
+	index    int32  // in the agenda, or notListed
 	rank     uint32 // settles ties
-	due      time.Time
-	cancel   context.CancelCauseFunc // of the attempt in flight
+	// due is when the next attempt is due, or when the attempt in progress becomes overdue.
+	due    time.Time
+	flight *attempt      // under way, in StageRunning
+	next   [lines]*probe // the next probe, by line
 }
 
-// find returns the pod's instance of a container, and its position.
-func (r *podRecord) find(container string) (int, *instance) {
-	for i, in := range r.instances {
+// find returns the running instance of a container, or nil.
+func (r *podRecord) find(container string) *instance {
+	for _, in := range r.instances {
 		if in.container.Name == container {
-			return i, in
+			return in
 		}
 	}
-	return -1, nil
+	return nil
 }
 
-// open reports whether the other probes may act: there is no startup probe, or it has succeeded.
+// open reports whether readiness and liveness probes may run: the container has no startup probe, or its startup probe
+// has succeeded.
 func (in *instance) open() bool {
 	startup := in.probes[slotStartup]
 	return startup == nil || startup.tally.published == Success

@@ -17,14 +17,14 @@ import (
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// play is what happens in one attempt.
+// play is the behaviour of one attempt.
 type play struct {
 	verdict prober.Verdict
 	takes   time.Duration
 }
 
 // TestAgainstNaive lets a Prober and a plain loop over times probe one container with the same random answers, and
-// compares when they begin attempts and what they find when.
+// compares the start times and results.
 func TestAgainstNaive(t *testing.T) {
 	for from := uint64(0); from < 1000; from += 250 {
 		t.Run(fmt.Sprint(from), func(t *testing.T) {

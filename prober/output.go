@@ -10,30 +10,22 @@ import (
 // MaxOutput is how many bytes of an attempt's output are kept, as in the kubelet.
 const MaxOutput = 10 << 10
 
-// LimitOutput returns at most MaxOutput bytes of s, cut between runes and with what is no UTF-8 replaced, so that it
-// can be sent in an event.
+// LimitOutput returns at most MaxOutput bytes of s for an event. It cuts between runes and replaces invalid UTF-8.
 func LimitOutput(s string) string {
-	if len(s) > MaxOutput {
-		s = s[:MaxOutput]
-	}
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(withoutPart(s), string(utf8.RuneError))
-	}
-	if len(s) > MaxOutput { // what was replaced needs more room
-		s = withoutPart(s[:MaxOutput])
-	}
-	return s
+	s = strings.ToValidUTF8(withoutPart(s), string(utf8.RuneError))
+	return withoutPart(s[:min(len(s), MaxOutput)])
 }
 
-// withoutPart removes the beginning of a rune that s ends with.
+// withoutPart removes an incomplete rune from the end of s.
 func withoutPart(s string) string {
-	for back := 1; back < utf8.UTFMax && back <= len(s); back++ {
-		if tail := s[len(s)-back:]; utf8.RuneStart(tail[0]) {
-			if !utf8.FullRuneInString(tail) {
-				return s[:len(s)-back]
-			}
-			break
+	for i := len(s) - 1; i >= 0; i-- {
+		if !utf8.RuneStart(s[i]) {
+			continue
 		}
+		if utf8.FullRuneInString(s[i:]) {
+			return s
+		}
+		return s[:i]
 	}
 	return s
 }

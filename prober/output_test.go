@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUpstreamMessagesAreCutBetweenRunes: a message that ends within a rune is changed by the API server and never
-// equals what was sent (contract §4.4).
+// TestUpstreamMessagesAreCutBetweenRunes: the API server changes a message that ends within a rune, so the stored
+// message never equals the sent message (contract §4.4).
 func TestUpstreamMessagesAreCutBetweenRunes(t *testing.T) {
 	for width, r := range map[int]string{1: "a", 2: "é", 3: "€", 4: "😀"} {
 		for shift := range 4 {
@@ -35,6 +35,9 @@ func TestLimitOutput(t *testing.T) {
 		"\xff":           "\uFFFD",
 		"a\xf0\x9f\x98":  "a",
 		"\xed\xa0\x80 x": "\uFFFD x",
+		"\xe2\x82":       "",
+		"b\xe2":          "b",
+		"\x82":           "\uFFFD",
 	} {
 		assert.Equal(t, want, LimitOutput(in), "%q", in)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// every probes with that period, as httpGet.
+// every returns an httpGet probe with the given period.
 func every(period int32) *v1.Probe {
 	return &v1.Probe{PeriodSeconds: period, ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}}
 }
@@ -34,7 +34,7 @@ func podOf(name string, containers ...v1.Container) *v1.Pod {
 	}
 }
 
-// manyPods are pods with one container c each, that has these probes.
+// manyPods returns n pods, each with one container c with the given probes.
 func manyPods(n int, probes func(c *v1.Container)) []*v1.Pod {
 	pods := make([]*v1.Pod, n)
 	for i := range pods {
@@ -45,12 +45,12 @@ func manyPods(n int, probes func(c *v1.Container)) []*v1.Pod {
 	return pods
 }
 
-// now is an instance that begins at this moment.
+// now returns an instance that starts now.
 func now(id string) prober.Instance {
 	return prober.Instance{ID: id, StartedAt: time.Now(), PodIP: "10.0.0.1"}
 }
 
-// inBubble runs f in virtual time with a Prober that runs, which f may stop early.
+// inBubble runs f in virtual time with a running Prober. f may stop the Prober early.
 func inBubble(t *testing.T, o prober.Options, f func(t *testing.T, p *prober.Prober, stop func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,15 +8,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// UpdatePodStatus sets Started and Ready of the container statuses of a pod, from its spec and from what was established
-// about the instance that each status names:
+// UpdatePodStatus sets Started and Ready of the container statuses of a pod, from its spec and from the results of the
+// instance in each status:
 //
-//   - started: it runs, and has no startup probe or that has succeeded;
-//   - ready: it is started, and has no readiness probe or the last result of that is success;
-//   - a plain init container is ready once it has completed.
+//   - started: the container runs, and has no startup probe or a successful startup probe;
+//   - ready: the container is started, and has no readiness probe or its last readiness result is success;
+//   - a plain init container is ready after completion.
 //
-// Everything else becomes false. Statuses of ephemeral containers, and of containers that are not in the spec, are left
-// alone. It writes to s only.
+// Everything else becomes false. Statuses of ephemeral containers, and of containers outside the spec, stay unchanged.
+// UpdatePodStatus writes to s only.
 func (p *Prober) UpdatePodStatus(pod *v1.Pod, s *v1.PodStatus) {
 	if pod == nil || s == nil {
 		return
@@ -47,15 +47,15 @@ func applyResults(s *v1.ContainerStatus, c *v1.Container, where place, result fu
 	s.Ready = started && (c.ReadinessProbe == nil || succeeded(Readiness))
 }
 
-// completed reports whether an init container did its work: one that the kernel stopped for its memory did not,
-// whatever its exit code.
+// completed reports whether an init container succeeded. A container killed for memory did not succeed, whatever its
+// exit code.
 func completed(t *v1.ContainerStateTerminated) bool {
 	return t.ExitCode == 0 && t.Reason != "OOMKilled"
 }
 
-// Running returns what runs according to status, for AddPod. What started before since, the time this agent began, is
-// Adopted with what pod.Status, the last that was known, says of the same container ID. It never returns nil, unless
-// status is.
+// Running returns the running containers of status, for AddPod. Containers started before since, the start of the
+// agent, are Adopted with the values of pod.Status, the last known status, for the same container ID. The result is
+// never nil unless pod or status is nil.
 func Running(pod *v1.Pod, status *v1.PodStatus, since time.Time) map[string]Instance {
 	if pod == nil || status == nil {
 		return nil
@@ -78,7 +78,8 @@ func Running(pod *v1.Pod, status *v1.PodStatus, since time.Time) map[string]Inst
 	return running
 }
 
-// lastKnown is what the last status said of the instance that now names. One without an ID may be of any instance.
+// lastKnown returns Started and Ready of the last status for the instance in now. A last status without an ID may be of
+// any instance.
 func lastKnown(last *v1.PodStatus, now *v1.ContainerStatus) (started, ready bool) {
 	for _, statuses := range [][]v1.ContainerStatus{last.ContainerStatuses, last.InitContainerStatuses} {
 		for i := range statuses {

@@ -42,7 +42,7 @@ func TestUpdatePodStatus(t *testing.T) {
 		v1.Container{Name: "both", StartupProbe: startup, ReadinessProbe: readiness},
 	)
 	pod.Spec.InitContainers = []v1.Container{
-		{Name: "init"}, {Name: "sidecar", RestartPolicy: &always, StartupProbe: startup},
+		{Name: "init", StartupProbe: startup}, {Name: "sidecar", RestartPolicy: &always, StartupProbe: startup},
 	}
 	h := &probertest.Handler{}
 	h.Set("", "unready", prober.Readiness, probertest.Fail())
@@ -99,7 +99,10 @@ func TestUpdatePodStatus(t *testing.T) {
 		}
 		want := *stranger.DeepCopy()
 		p.UpdatePodStatus(pod, &stranger)
+		p.UpdatePodStatus(nil, &stranger)
+		p.UpdatePodStatus(pod, nil)
 		assert.Equal(t, want, stranger, "not ours to say")
+		assert.Nil(t, prober.Running(nil, &stranger, time.Now()))
 	})
 }
 
@@ -115,7 +118,7 @@ func TestRunning(t *testing.T) {
 		ContainerStatuses: []v1.ContainerStatus{
 			at(running("new", "n2"), began.Add(time.Second)),
 			at(running("old", "o1"), earlier), at(running("restarted", "r2"), earlier), at(running("unnamed", "u1"), earlier),
-			ended("ended", "e1", "", 0), {Name: "waiting"},
+			ended("ended", "e1", "", 0), {Name: "waiting"}, at(running("nameless", ""), earlier),
 		},
 		InitContainerStatuses: []v1.ContainerStatus{at(running("sidecar", "s1"), earlier)},
 	}
@@ -124,8 +127,9 @@ func TestRunning(t *testing.T) {
 		{Name: "new", ContainerID: "n2", Started: new(true), Ready: true},
 		{Name: "old", ContainerID: "o1", Started: new(true), Ready: true},
 		{Name: "restarted", ContainerID: "r1", Started: new(true), Ready: true},
-		{Name: "unnamed", Ready: true},
+		{Name: "unnamed", Ready: true, Started: new(false)},
 	}
+	pod.Status.InitContainerStatuses = []v1.ContainerStatus{{Name: "sidecar", ContainerID: "s1", Started: new(true), Ready: true}}
 	in := func(id string, started time.Time, facts ...string) prober.Instance {
 		i := prober.Instance{ID: id, StartedAt: started, PodIP: "10.1.2.3"}
 		for _, fact := range facts {
@@ -145,7 +149,7 @@ func TestRunning(t *testing.T) {
 		"old":       in("o1", earlier, "adopted", "started", "ready"),
 		"restarted": in("r2", earlier, "adopted"),
 		"unnamed":   in("u1", earlier, "adopted", "ready"),
-		"sidecar":   in("s1", earlier, "adopted"),
+		"sidecar":   in("s1", earlier, "adopted", "started", "ready"),
 	}, prober.Running(pod, status, began))
 	assert.Nil(t, prober.Running(pod, nil, began), "what runs is not known")
 	assert.NotNil(t, prober.Running(pod, &v1.PodStatus{}, began), "nothing runs")

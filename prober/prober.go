@@ -8,28 +8,39 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/dirty"
+	"github.com/keelson-dev/keelson/internal/lifecycle"
+	"github.com/keelson-dev/keelson/internal/signal"
 )
 
-// Prober probes container instances while Run runs, and knows what came of it. All methods are safe for concurrent
-// use and none of them waits for an attempt. Before Run they only record; after Run has ended they change nothing.
+// Prober probes container instances while Run runs, and stores the results. All methods are safe for concurrent use and
+// do not wait for attempts. Before Run, methods only record; after Run has ended, methods change nothing.
 //
-// A container that is not in the pod's spec, and plain init and ephemeral containers, are never probed: calls about
-// them do nothing.
+// Containers missing from the pod's spec, plain init containers and ephemeral containers are never probed, and calls
+// about them do nothing. A pod without a UID is logged and not probed.
 type Prober struct {
 	options Options
-	// wake has room for one value: something is due earlier than the scheduler thinks.
-	wake chan struct{}
-	// told has room for one value: there is news for the sink.
-	told chan struct{}
+	// began is when New was called; containers started earlier belong to an earlier agent.
+	began time.Time
+	// changed are the pods for Take; unused if Options.Sink is set.
+	changed *dirty.Set
+	// wake has room for one value: a probe is due earlier than armed.
+	wake signal.Signal
+	// told has room for one value: an update for the sink is queued.
+	told signal.Signal
+	// overdue has room for one value: attempts are to be judged without their handler.
+	overdue signal.Signal
 	// pending counts the goroutines of Run.
 	pending sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
 		registry
-		life    life
+		life    lifecycle.Stage
 		network pool
 		exec    pool
 		// armed is when the scheduler looks next by itself.
@@ -37,37 +48,34 @@ type Prober struct {
 	}
 }
 
-// life is where a Prober stands.
-type life uint8
-
-const (
-	lifeNew life = iota
-	lifeRunning
-	lifeStopped
-)
-
-// New returns a Prober that records what there is to probe, and probes once Run is called. The error names the field
-// of o that cannot be used.
+// New returns a Prober that records instances, and probes once Run is called. The error names the invalid field of o.
 func New(o Options) (*Prober, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	p := &Prober{options: o, wake: make(chan struct{}, 1), told: make(chan struct{}, 1)}
+	p := &Prober{
+		options: o, wake: signal.New(), told: signal.New(), overdue: signal.New(),
+		began: time.Now(), changed: dirty.New(),
+	}
+	if o.Sink == nil {
+		p.options.Sink = dirtySink{p.changed}
+	}
 	p.mu.registry = newRegistry()
-	p.mu.network.limit = o.Concurrency
-	p.mu.exec.limit = o.ExecConcurrency
+	p.mu.network = newPool(concurrency)
+	p.mu.exec = newPool(execConcurrency)
 	return p, nil
 }
 
-// Start says that a container instance has begun to run: call it as soon as it does. Its first attempt is due exactly
-// InitialDelaySeconds after in.StartedAt, of readiness and liveness not before the startup probe has succeeded.
+// Start records that a container instance runs. Call Start as soon as the container runs. The first attempt is due
+// exactly InitialDelaySeconds after in.StartedAt. Readiness and liveness also wait until the startup probe has
+// succeeded.
 //
-// Calling it again for an instance changes nothing but its PodIP. An earlier instance of the container is gone: its
-// attempts are cancelled and its results dropped. A call that comes too late, about that earlier instance, does
-// nothing.
+// A repeated call for the same instance changes only its PodIP. An earlier instance of the container is dropped: its
+// attempts are cancelled and its results deleted. A late call about an instance with a successor does nothing. The
+// Prober remembers the last sixteen instances of a container.
 func (p *Prober) Start(pod *v1.Pod, container string, in Instance) {
-	if pod == nil || in.ID == "" {
+	if in.ID == "" || !p.accepts(pod) {
 		return
 	}
 	c := probed(pod, container)
@@ -75,12 +83,12 @@ func (p *Prober) Start(pod *v1.Pod, container string, in Instance) {
 		return
 	}
 	a := p.arrival(pod, c, in)
-	p.change(func(r *registry, now time.Time) { r.arrive(r.record(pod), a, now) })
+	p.change(func(r *registry, now time.Time) { r.arrive(r.record(pod), a, sourceStart, now) })
 }
 
-// Stop ends kinds of probes of one instance and cancels their attempts in flight, whose results count for nothing. What
-// was established stays, until the instance is gone. An unknown ID is ignored, so that a late Stop never touches the
-// next instance. There is no way back: a later AddPod does not begin them again.
+// Stop ends the given kinds of probes of one instance. Attempts in progress are cancelled, and their results dropped.
+// Established results stay until the instance is gone. An unknown ID is ignored, so a late Stop never affects the next
+// instance. A stop is final: a later AddPod does not restart the probes.
 func (p *Prober) Stop(id string, kinds Type) {
 	p.change(func(r *registry, _ time.Time) {
 		if in, ok := r.ids[id]; ok {
@@ -89,16 +97,17 @@ func (p *Prober) Stop(id string, kinds Type) {
 	})
 }
 
-// AddPod says what runs of a pod, by container name, at every sync. It makes up for whatever Start and Stop missed: an
-// instance that does not run any more is forgotten with its results; one that is new is begun; probes whose spec has
-// changed in the pod go on with the new one, keeping what is established. A nil map means that it is not known what
-// runs; then only specs are looked at. Running makes the map from a v1.PodStatus.
+// AddPod records the running instances of a pod, by container name, at every sync. AddPod corrects missed Start and
+// Stop calls. An instance that no longer runs is forgotten with its results, and a new instance is added. Probes with a
+// changed spec continue with the new spec and keep their result. A nil map means that the running instances are
+// unknown; AddPod then only applies spec changes. Running makes the map from a v1.PodStatus. An instance with a
+// successor is taken for a mistake, unless two consecutive calls name the instance.
 //
-// Neither liveness nor startup is probed of a pod that has a deletion timestamp, as after StopLivenessAndStartup.
+// For a pod with a deletion timestamp, liveness and startup are not probed, as after StopLivenessAndStartup.
 //
-// The Prober keeps the pod, which nobody may write, until it is given a newer one.
+// The Prober keeps the pod until the next call with a newer pod; the caller must not write to the pod.
 func (p *Prober) AddPod(pod *v1.Pod, running map[string]Instance) {
-	if pod == nil {
+	if !p.accepts(pod) {
 		return
 	}
 	var arrivals []arrival
@@ -121,13 +130,24 @@ func (p *Prober) AddPod(pod *v1.Pod, running map[string]Instance) {
 	})
 }
 
-// observe is one container of a pod that is added.
+// accepts reports whether the pod has a UID. A pod without a UID is logged.
+func (p *Prober) accepts(pod *v1.Pod) bool {
+	if pod == nil {
+		return false
+	}
+	if pod.UID == "" {
+		p.options.Logger.Warn("Pod without a UID is not probed", zap.String("pod", pod.Namespace+"/"+pod.Name))
+	}
+	return pod.UID != ""
+}
+
+// observe applies AddPod to one container.
 func (r *registry) observe(rec *podRecord, a arrival, known bool, now time.Time) {
 	if a.ID != "" {
-		r.arrive(rec, a, now)
+		r.arrive(rec, a, sourceSync, now)
 		return
 	}
-	_, in := rec.find(a.container.Name)
+	in := rec.find(a.container.Name)
 	switch {
 	case in == nil:
 	case known:
@@ -155,8 +175,8 @@ func (p *Prober) arrival(pod *v1.Pod, c *v1.Container, in Instance) arrival {
 	return a
 }
 
-// StopLivenessAndStartup is for a pod that is being terminated: it ends these probes for all of its containers, also
-// sidecars. Readiness goes on, so that the pod can become unready. There is no way back.
+// StopLivenessAndStartup is for a terminating pod. It stops liveness and startup probes of all containers, including
+// sidecars. Readiness continues, so that the pod can become unready. There is no way back.
 func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	p.change(func(r *registry, _ time.Time) {
 		if rec, ok := r.pods[uid]; ok {
@@ -165,13 +185,15 @@ func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	})
 }
 
-// RemovePod ends all probes of a pod and forgets it with its results. Call it when no container of the pod runs.
+// RemovePod stops all probes of a pod and deletes the pod with its results. Call RemovePod when no container of the pod
+// runs.
 func (p *Prober) RemovePod(uid types.UID) {
 	p.change(func(r *registry, _ time.Time) { r.removePod(uid) })
+	p.changed.Drop(uid)
 }
 
-// CleanupPods removes every pod that keep says no to. keep is called once per pod, without a lock held; a pod that is
-// added meanwhile is not asked about.
+// CleanupPods removes every pod for which keep returns false. keep is called once per pod, without a lock held, and not
+// for pods added during the call.
 func (p *Prober) CleanupPods(keep func(types.UID) bool) {
 	p.mu.Lock()
 	known := make([]*podRecord, 0, len(p.mu.pods))
@@ -190,12 +212,13 @@ func (p *Prober) CleanupPods(keep func(types.UID) bool) {
 		p.change(func(r *registry, _ time.Time) {
 			if r.pods[uid] == known[i] {
 				r.removePod(uid)
+				p.changed.Drop(uid)
 			}
 		})
 	}
 }
 
-// Result returns what a probe has established about an instance. False: the instance is not known to run, or has no
+// Result returns the established result of a probe of an instance. False: the instance is not known to run, or has no
 // such probe.
 func (p *Prober) Result(id string, kind Type) (Result, bool) {
 	p.mu.Lock()
@@ -203,11 +226,11 @@ func (p *Prober) Result(id string, kind Type) (Result, bool) {
 	return p.mu.result(id, kind)
 }
 
-// change applies f to the registry, then does what has to be done outside the lock.
+// change applies f to the registry, then runs the collected cancels without the lock.
 func (p *Prober) change(f func(r *registry, now time.Time)) {
 	now := time.Now()
 	p.mu.Lock()
-	if p.mu.life == lifeStopped {
+	if p.mu.life == lifecycle.Stopped {
 		p.mu.Unlock()
 		return
 	}
@@ -221,25 +244,18 @@ func (p *Prober) change(f func(r *registry, now time.Time)) {
 	}
 }
 
-// rouse wakes those who have something to do since the lock was taken. The lock is held.
+// rouse wakes the scheduler and the sink goroutine if the registry has new work. The lock is held.
 func (p *Prober) rouse() {
 	if first := p.mu.agenda.first(); first != nil && first.due.Before(p.mu.armed) {
 		p.mu.armed = first.due
-		signal(p.wake)
+		p.wake.Notify()
 	}
-	if p.mu.news.len() > 0 {
-		signal(p.told)
-	}
-}
-
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+	if !p.mu.news.empty() {
+		p.told.Notify()
 	}
 }
 
-// State is one probe of one instance, for people and tests.
+// State describes one probe of one instance, for debugging and tests.
 type State struct {
 	Pod           types.NamespacedName
 	PodUID        types.UID
@@ -247,14 +263,14 @@ type State struct {
 	Type          Type
 	Stage         Stage
 	Result        Result
-	// Run is how many attempts in a row had the same outcome; Errors how many in a row had none, Errored how many
-	// ever.
+	// Run is how many attempts in a row had the same outcome; Errors is the number of consecutive attempts without a
+	// verdict, Errored the total.
 	Run, Errors, Errored int
-	// Due is when the next attempt is due, or the one under way was; zero if there is none.
+	// Due is the due time of the next attempt, or of the attempt in progress; zero without an attempt.
 	Due time.Time
 }
 
-// Snapshot returns every probe, by pod, container and kind. It is the caller's.
+// Snapshot returns every probe, by pod, container and kind. The slice is the caller's.
 func (p *Prober) Snapshot() []State {
 	p.mu.Lock()
 	var all []State
@@ -279,8 +295,11 @@ func (p *probe) state() State {
 		Pod: u.Pod, PodUID: u.PodUID, Container: u.Container, ID: u.ID, Type: u.Type, Stage: p.stage, Result: u.Result,
 		Run: int(p.tally.run), Errors: int(p.tally.errors), Errored: int(p.tally.errored),
 	}
-	if p.stage == StageWaiting || p.stage == StageQueued || p.stage == StageRunning {
+	switch p.stage {
+	case StageWaiting, StageQueued:
 		s.Due = p.due
+	case StageRunning:
+		s.Due = p.flight.due
 	}
 	return s
 }

@@ -25,9 +25,9 @@ var (
 	onlySeed = flag.Uint64("seed", 0, "play this one history only")
 )
 
-// TestRandomHistories starts, restarts, stops, loses and finds containers at random, with handlers of random manners,
-// and checks that nothing is ever asked or told about an instance that is gone or a kind that was stopped, nothing of
-// readiness and liveness before startup has succeeded, nothing twice, and nothing after the last word.
+// TestRandomHistories starts, restarts, stops, loses and finds containers at random, with handlers of random behaviour.
+// It checks that no attempt or update is about an ended instance or a stopped kind, that readiness and liveness wait
+// for the success of startup, that no update comes twice, and that none follows a final result.
 func TestRandomHistories(t *testing.T) {
 	const batch = 150
 	first, last := uint64(1), *seeds
@@ -49,7 +49,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// history plays one seed against what it knows to be true.
+// history plays one seed and tracks the expected state.
 type history struct {
 	seed   uint64
 	rnd    *rand.Rand
@@ -65,7 +65,7 @@ type history struct {
 	asked  int
 }
 
-// life is the truth about one instance.
+// life is the expected state of one instance.
 type life struct {
 	pod, container, id string
 	stopped            prober.Type
@@ -115,9 +115,10 @@ func (h *history) breaks(format string, args ...any) {
 	h.rules = append(h.rules, fmt.Sprintf(format, args...))
 }
 
-// Probe is the handler: it checks that the question is allowed, and answers at random.
+// Probe is the handler: it checks that the attempt is allowed, and answers at random.
 func (h *history) Probe(ctx context.Context, target prober.Target) (prober.Outcome, error) {
-	// With another spec it is another probe: its first attempt may meet the last one of the old, cancelled.
+	// A probe with another spec is a new probe: its first attempt may overlap the last, cancelled attempt of the old
+	// probe.
 	key := fmt.Sprintf("%s %s %p", target.Instance.ID, target.Type, target.Probe)
 	h.mu.Lock()
 	h.asked++
@@ -146,7 +147,7 @@ func (h *history) Probe(ctx context.Context, target prober.Target) (prober.Outco
 	return prober.Outcome{Verdict: verdict}, nil
 }
 
-// check is what must hold whenever somebody is asked or told something.
+// check checks the invariants of every attempt and update.
 func (h *history) check(what, id string, kind prober.Type) {
 	l, ok := h.alive[id]
 	switch {
@@ -182,10 +183,11 @@ func (h *history) ProbeResult(u prober.Update) {
 
 func (h *history) play(t *testing.T) {
 	p, err := prober.New(prober.Options{
-		Handler: h, Sink: h, Concurrency: 1 + h.rnd.IntN(6), ExecConcurrency: 1 + h.rnd.IntN(3),
+		Handler: h, Sink: h,
 		ErrorsAsFailureAfter: h.rnd.IntN(3), OnAttempt: h.attempted,
 	})
 	require.NoError(t, err)
+	p.Narrow(1+h.rnd.IntN(6), 1+h.rnd.IntN(3))
 	h.prober = p
 	stop := run(t, p)
 	for range 60 {
@@ -208,7 +210,7 @@ func (h *history) play(t *testing.T) {
 	require.Empty(t, h.rules, "seed %d", h.seed)
 }
 
-// attempted checks that nothing but startup counts before startup has succeeded.
+// attempted checks that only startup attempts count before startup has succeeded.
 func (h *history) attempted(a prober.Attempt) {
 	if a.Target.Type == prober.Startup || a.Target.Container.StartupProbe == nil {
 		return
@@ -220,7 +222,7 @@ func (h *history) attempted(a prober.Attempt) {
 	}
 }
 
-// look checks the statuses of all that is alive.
+// look checks the statuses of all living instances.
 func (h *history) look() {
 	for _, pod := range h.pods {
 		for _, l := range h.living(pod.Name) {
@@ -246,7 +248,7 @@ func (h *history) living(pod string) map[string]*life {
 	return all
 }
 
-// gone calls the Prober, and from then on nothing may happen about those who are chosen.
+// gone calls the Prober; afterwards no attempt or update may be about the chosen instances.
 func (h *history) gone(chosen func(*life) bool, call func()) {
 	call()
 	h.mu.Lock()
@@ -258,7 +260,7 @@ func (h *history) gone(chosen func(*life) bool, call func()) {
 	}
 }
 
-// step does one thing at random.
+// step makes one random step.
 func (h *history) step() {
 	pod := h.pods[h.rnd.IntN(len(h.pods))]
 	name := []string{"a", "b", "s"}[h.rnd.IntN(3)]
@@ -275,7 +277,7 @@ func (h *history) step() {
 			h.stop(l, []prober.Type{prober.Liveness | prober.Startup, prober.Readiness, prober.All}[h.rnd.IntN(3)])
 		}
 	case 6:
-		// The pod is over; another takes its place.
+		// The pod has ended; a new pod takes its place.
 		h.gone(func(l *life) bool { return l.pod == pod.Name }, func() { h.prober.RemovePod(pod.UID) })
 	case 7:
 		h.gone(func(l *life) bool { return l.pod != pod.Name }, func() {
@@ -283,7 +285,7 @@ func (h *history) step() {
 		})
 	case 8:
 		h.prober.Stop("nobody", prober.All)
-		if l := living[name]; l != nil { // late news of somebody who is long gone
+		if l := living[name]; l != nil { // a late call about an instance that ended long ago
 			h.prober.Stop(l.id+"-before", prober.All)
 		}
 	case 9:
@@ -320,7 +322,7 @@ func (h *history) start(pod *v1.Pod, name string) {
 	}
 }
 
-// add is a sync that may find that one container has ended or is another.
+// add is a sync in which a container may have ended or have a new instance.
 func (h *history) add(pod *v1.Pod, living map[string]*life, name string) {
 	found := map[string]prober.Instance{}
 	for container, l := range living {
@@ -345,7 +347,7 @@ func (h *history) stop(l *life, kinds prober.Type) {
 	l.stopped |= kinds
 }
 
-// respec changes probes that are there. A startup probe may go away.
+// respec changes existing probes. A startup probe may be removed.
 func (h *history) respec(pod *v1.Pod, living map[string]*life) {
 	next := pod.DeepCopy()
 	opened := map[string]bool{}

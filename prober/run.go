@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
 // ErrAlreadyRun is returned by the second Run of a Prober.
@@ -14,15 +16,9 @@ var ErrAlreadyRun = errors.New("prober: Run was called before")
 // longest is how long the scheduler waits when nothing is due.
 const longest = 365 * 24 * time.Hour
 
-// pool bounds the attempts of one kind that are under way. Its goroutines come and go with the work.
-type pool struct {
-	limit, busy int
-	queue       line
-}
-
-// Run probes until ctx ends, beginning with what was recorded before. When it ends, attempts are cancelled and count
-// for nothing, and Run returns nil as soon as each of them, and the sink, has returned. It may be called once; a second
-// call returns ErrAlreadyRun.
+// Run probes until ctx ends, including instances recorded before Run. When ctx ends, attempts are cancelled and not
+// counted. Run returns nil as soon as all attempts and the sink have returned. A second call of Run returns
+// ErrAlreadyRun.
 func (p *Prober) Run(ctx context.Context) error {
 	if !p.open() {
 		return ErrAlreadyRun
@@ -30,6 +26,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	if p.options.Sink != nil {
 		p.pending.Go(func() { p.deliver(ctx) })
 	}
+	p.pending.Go(func() { p.judge(ctx) })
 	p.schedule(ctx)
 	p.close()
 	p.pending.Wait()
@@ -39,20 +36,20 @@ func (p *Prober) Run(ctx context.Context) error {
 func (p *Prober) open() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.life != lifeNew {
+	if p.mu.life != lifecycle.New {
 		return false
 	}
-	p.mu.life = lifeRunning
+	p.mu.life = lifecycle.Running
 	return true
 }
 
 func (p *Prober) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.life = lifeStopped
+	p.mu.life = lifecycle.Stopped
 }
 
-// schedule lets attempts begin when they are due. It is the only one who begins goroutines for them.
+// schedule starts attempts when due. Only schedule starts goroutines for attempts.
 func (p *Prober) schedule(ctx context.Context) {
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
@@ -66,23 +63,45 @@ func (p *Prober) schedule(ctx context.Context) {
 	}
 }
 
-// dispatch queues what is due, gives it goroutines as far as that is allowed, and returns how long nothing else is due.
+// dispatch starts due attempts while places are free, and returns the time until the next check.
 func (p *Prober) dispatch(ctx context.Context, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.take(now, func(pr *probe) { p.poolOf(pr).queue.push(pr) })
+	p.mu.take(now, func(pr *probe) {
+		if pool := p.poolOf(pr); pr.slow {
+			p.launch(ctx, pool, pr, now)
+		} else {
+			pool.queue.push(pr)
+		}
+	})
+	if len(p.mu.overdue) > 0 || len(p.mu.refused) > 0 {
+		p.overdue.Notify()
+	}
+	next := now.Add(longest)
 	for _, pool := range []*pool{&p.mu.network, &p.mu.exec} {
-		for range min(pool.queue.len(), pool.limit-pool.busy) {
-			pool.busy++
-			p.pending.Go(func() { p.work(ctx, pool) })
+		if again, waiting := p.fill(ctx, pool, now); waiting && again.Before(next) {
+			next = again
 		}
 	}
-	wait := longest
-	if first := p.mu.agenda.first(); first != nil {
-		wait = first.due.Sub(now)
+	if first := p.mu.agenda.first(); first != nil && first.due.Before(next) {
+		next = first.due
 	}
-	p.mu.armed = now.Add(wait)
-	return wait
+	p.mu.armed = next
+	return next.Sub(now)
+}
+
+// fill gives free places of a pool to waiting probes. It returns the time of the next check, and whether a probe waits.
+// The lock is held.
+func (p *Prober) fill(ctx context.Context, pool *pool, now time.Time) (again time.Time, waiting bool) {
+	for {
+		for pr := pool.next(); pr != nil; pr = pool.next() {
+			pool.occupy(p.launch(ctx, pool, pr, now))
+		}
+		again, waiting = pool.evict(now)
+		if !waiting || len(pool.places) == pool.limit {
+			return again, waiting
+		}
+	}
 }
 
 // poolOf returns where the attempts of pr are bounded. The lock is held.
@@ -93,70 +112,113 @@ func (p *Prober) poolOf(pr *probe) *pool {
 	return &p.mu.network
 }
 
-// work makes attempts of one pool until none is queued.
-func (p *Prober) work(ctx context.Context, pool *pool) {
-	for {
-		a, ok := p.begin(ctx, pool)
-		if !ok {
-			return
-		}
-		out, err := p.try(&a)
-		if report, counts := p.settle(ctx, &a, out, err); counts {
-			p.report(report)
-		}
-		p.release(&a)
-	}
+// launch starts an attempt in a new goroutine. The lock is held.
+func (p *Prober) launch(ctx context.Context, pool *pool, pr *probe, now time.Time) *attempt {
+	a := p.begin(ctx, pool, pr, now)
+	p.pending.Go(func() { p.work(ctx, a) })
+	return a
 }
 
-// begin takes the next attempt of the pool. False: the goroutine is not needed any more.
-func (p *Prober) begin(ctx context.Context, pool *pool) (attempt, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for ctx.Err() == nil {
-		pr, ok := pool.queue.pop()
-		if !ok {
-			break
+// begin makes an attempt under way. The lock is held.
+func (p *Prober) begin(ctx context.Context, pool *pool, pr *probe, now time.Time) *attempt {
+	a := newAttempt(pr, now)
+	a.pool = pool
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	p.mu.start(a)
+	return a
+}
+
+// work makes an attempt, and then further attempts while it has a place.
+func (p *Prober) work(ctx context.Context, a *attempt) {
+	for a != nil {
+		out, err := p.try(a)
+		if report, counts := p.settle(ctx, a, out, err); counts {
+			p.report(report)
+			p.release(a)
 		}
-		if pr.stage != StageQueued {
-			continue // stopped while it waited its turn
-		}
-		attemptCtx, cancel := context.WithCancelCause(ctx)
-		pr.start(cancel)
-		return attempt{
-			probe: pr, target: pr.target(), due: pr.due, timeout: pr.config.timing.Timeout,
-			ctx: attemptCtx, cancel: cancel,
-		}, true
+		a = p.proceed(ctx, a)
 	}
-	pool.busy--
-	return attempt{}, false
 }
 
 // settle counts an attempt, unless it was cancelled.
 func (p *Prober) settle(ctx context.Context, a *attempt, out Outcome, err error) (Attempt, bool) {
 	a.cancel(nil)
-	verdict := out.Verdict
-	if err != nil {
-		verdict = VerdictNone
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ctx.Err() != nil {
 		return Attempt{}, false
 	}
-	j, counts := p.mu.registry.settle(a.probe, verdict, p.options.ErrorsAsFailureAfter, a.ended)
+	if a.phase != phaseAbandoned {
+		a.pool.learn(a)
+	}
+	j, counts := p.mu.registry.settle(a, out.Verdict, p.options.ErrorsAsFailureAfter, a.ended)
 	p.rouse()
-	return a.report(out, err, j, a.probe.tally), counts
+	report := a.report(out, err, j, a.began, a.ended)
+	report.Tries = a.tries
+	return report, counts
 }
 
-// release lets the probe wait for its next attempt.
+// release schedules the next attempt of the probe.
 func (p *Prober) release(a *attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.registry.release(a.probe, a.started, time.Now())
+	p.mu.registry.release(a, time.Now())
 	p.rouse()
 }
 
-// deliver tells the sink what is new until ctx ends.
+// proceed passes the place of a to the next attempt and returns the attempt; nil if no probe waits or a has lost its
+// place.
+func (p *Prober) proceed(ctx context.Context, a *attempt) *attempt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.place == noPlace {
+		return nil
+	}
+	a.pool.vacate(a)
+	if ctx.Err() != nil {
+		return nil
+	}
+	pr := a.pool.next()
+	if pr == nil {
+		return nil
+	}
+	next := p.begin(ctx, a.pool, pr, time.Now())
+	a.pool.occupy(next)
+	p.rouse()
+	return next
+}
+
+// judge reports attempts judged without their handler, until ctx ends.
+func (p *Prober) judge(ctx context.Context) {
+	for ctx.Err() == nil {
+		a, report := p.nextJudged(time.Now())
+		if a != nil {
+			p.report(report)
+			p.release(a)
+			continue
+		}
+		select {
+		case <-p.overdue:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// nextJudged returns the next attempt to judge without its handler, or nil.
+func (p *Prober) nextJudged(now time.Time) (*attempt, Attempt) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.rouse()
+	if a, j := p.mu.settleOverdue(now); a != nil {
+		return a, a.report(timedOut(a.timeout), nil, j, a.started, now)
+	}
+	if a, j := p.mu.settleRefused(p.options.ErrorsAsFailureAfter, now); a != nil {
+		return a, a.report(Outcome{}, errCrowded, j, now, now)
+	}
+	return nil, Attempt{}
+}
+
+// deliver passes updates to the sink until ctx ends.
 func (p *Prober) deliver(ctx context.Context) {
 	for ctx.Err() == nil {
 		if u, ok := p.nextUpdate(); ok {

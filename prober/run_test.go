@@ -31,7 +31,7 @@ func TestRunOnce(t *testing.T) {
 	})
 }
 
-// TestBeforeAndAfterRun: what was recorded before Run is probed by it, and nothing is afterwards.
+// TestBeforeAndAfterRun: Run probes instances recorded before Run, and nothing is probed afterwards.
 func TestBeforeAndAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &probertest.Handler{}
@@ -56,7 +56,7 @@ func TestBeforeAndAfterRun(t *testing.T) {
 	})
 }
 
-// TestRunWaits: Run ends when every attempt has, and those count for nothing.
+// TestRunWaits: Run returns when every attempt has ended, and such attempts do not count.
 func TestRunWaits(t *testing.T) {
 	var told int
 	h := prober.HandlerFunc(func(ctx context.Context, _ prober.Target) (prober.Outcome, error) {
@@ -110,10 +110,11 @@ func TestSinkMayCallBack(t *testing.T) {
 	})
 }
 
-// TestIgnored: calls about what is not probed do nothing.
+// TestIgnored: calls about containers without probes do nothing.
 func TestIgnored(t *testing.T) {
 	h := &probertest.Handler{}
-	inBubble(t, prober.Options{Handler: h}, func(t *testing.T, p *prober.Prober, _ func()) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	inBubble(t, prober.Options{Handler: h, Logger: zap.New(core)}, func(t *testing.T, p *prober.Prober, _ func()) {
 		pod := podOf("web", v1.Container{Name: "c", LivenessProbe: every(1)})
 		pod.Spec.InitContainers = []v1.Container{{Name: "init", LivenessProbe: every(1)}}
 		p.Start(nil, "c", now("c1"))
@@ -130,6 +131,14 @@ func TestIgnored(t *testing.T) {
 		assert.Empty(t, h.Calls())
 		assert.Empty(t, p.Snapshot())
 
+		// Pods without a UID cannot be told apart.
+		nameless := podOf("web", v1.Container{Name: "c", LivenessProbe: every(1)})
+		nameless.UID = ""
+		p.Start(nameless, "c", now("u1"))
+		p.AddPod(nameless, map[string]prober.Instance{"c": now("u2")})
+		assert.Empty(t, p.Snapshot())
+		assert.Len(t, logs.FilterMessage("Pod without a UID is not probed").FilterField(zap.String("pod", "ns/web")).All(), 2)
+
 		// An ID belongs to one container only.
 		p.Start(pod, "c", now("x"))
 		p.Start(podOf("other", v1.Container{Name: "c", LivenessProbe: every(1)}), "c", now("x"))
@@ -140,7 +149,7 @@ func TestIgnored(t *testing.T) {
 	})
 }
 
-// TestOutputIsLimited, whoever the handler is.
+// TestOutputIsLimited, for any handler.
 func TestOutputIsLimited(t *testing.T) {
 	h := prober.HandlerFunc(func(context.Context, prober.Target) (prober.Outcome, error) {
 		return prober.Outcome{Output: strings.Repeat("€", prober.MaxOutput) + "\xff"}, nil
@@ -155,7 +164,7 @@ func TestOutputIsLimited(t *testing.T) {
 	assert.Equal(t, prober.VerdictFailure, got.Verdict, "no verdict and no error is a failure")
 }
 
-// TestCleanupPodsAsksOncePerPod: a pod that comes again while it is asked about is another one.
+// TestCleanupPodsAsksOncePerPod: a pod added again during the keep call is a new pod.
 func TestCleanupPodsAsksOncePerPod(t *testing.T) {
 	pod := podOf("web", v1.Container{Name: "c", LivenessProbe: every(1)})
 	inBubble(t, prober.Options{Handler: &probertest.Handler{}}, func(t *testing.T, p *prober.Prober, _ func()) {
@@ -169,23 +178,24 @@ func TestCleanupPodsAsksOncePerPod(t *testing.T) {
 	})
 }
 
-// TestLateness: what waits its turn is late, happens once, and says so.
+// TestLateness: a waiting attempt happens once, late, and reports its lateness.
 func TestLateness(t *testing.T) {
 	h := &probertest.Handler{}
-	h.Set("", "c", prober.Liveness, probertest.Behaviour{Takes: 900 * time.Millisecond})
+	h.Set("", "c", prober.Liveness, probertest.Behaviour{Takes: 900 * time.Microsecond})
 	var late []time.Duration
-	o := prober.Options{Handler: h, Concurrency: 1, OnAttempt: func(a prober.Attempt) { late = append(late, a.Lateness()) }}
+	o := prober.Options{Handler: h, OnAttempt: func(a prober.Attempt) { late = append(late, a.Lateness()) }}
 	inBubble(t, o, func(t *testing.T, p *prober.Prober, _ func()) {
+		p.Narrow(1, 1)
 		for _, name := range []string{"a", "b", "c"} {
 			p.Start(podOf(name, v1.Container{Name: "c", LivenessProbe: every(10)}), "c", now(name))
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{0, 900 * time.Millisecond, 1800 * time.Millisecond}, late)
+		assert.Equal(t, []time.Duration{0, 900 * time.Microsecond, 1800 * time.Microsecond}, late)
 	})
 }
 
-// TestLog: what changed is logged, with the usual keys and never with the output.
+// TestLog: changed results are logged, with the usual keys and never with the output.
 func TestLog(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	h := &probertest.Handler{}

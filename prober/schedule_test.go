@@ -49,9 +49,12 @@ func TestNextDue(t *testing.T) {
 		{"in time", 0, 900 * milli, second, 0},
 		{"just in time", 0, second, second, 0},
 		{"one is remembered", 0, 1100 * milli, second, 100 * milli},
+		{"only the last of two", 0, 2100 * milli, 2 * second, 100 * milli},
 		{"only the last of many", 0, 4700 * milli, 4 * second, 700 * milli},
 		{"late", 300 * milli, 100 * milli, second, 0},
 		{"late and slow", 300 * milli, second, second, 300 * milli},
+		{"late by more than a period", 1200 * milli, 0, 2 * second, 0},
+		{"late by a period", second, 0, 2 * second, 0},
 		{"very late", 60 * second, 0, 61 * second, 0},
 		{"very late and slow", 60300 * milli, 800 * milli, 61 * second, 100 * milli},
 	} {
@@ -117,25 +120,33 @@ func TestAgendaAgainstSorting(t *testing.T) {
 	}
 }
 
-// TestLine compares the queue with a slice, over many lengths.
+// TestLine compares the lines with slices. Probes stand in several, and come again.
 func TestLine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	var l line
-	var plain []*probe
-	for range 20_000 {
-		if rnd.IntN(2) == 0 || len(plain) == 0 && rnd.IntN(2) == 0 {
-			p := &probe{}
-			l.push(p)
-			plain = append(plain, p)
-		} else {
-			p, ok := l.pop()
-			require.Equal(t, len(plain) > 0, ok)
-			if ok {
-				require.Same(t, plain[0], p)
-				plain = plain[1:]
-			}
-		}
-		require.Equal(t, len(plain), l.len())
+	some := make([]*probe, 20)
+	for i := range some {
+		some[i] = &probe{}
 	}
-	require.Less(t, cap(l.items), 4_000, "what was taken out must not pile up")
+	var all [lines]line
+	var plain [lines][]*probe
+	for range 20_000 {
+		kind := rnd.IntN(lines)
+		l, want := &all[kind], &plain[kind]
+		l.kind = uint8(kind)
+		if rnd.IntN(2) == 0 {
+			p := some[rnd.IntN(len(some))]
+			require.Equal(t, slices.Contains(*want, p), l.has(p))
+			l.push(p)
+			if !slices.Contains(*want, p) {
+				*want = append(*want, p)
+			}
+		} else if p := l.pop(); len(*want) == 0 {
+			require.Nil(t, p)
+		} else {
+			require.Same(t, (*want)[0], p)
+			require.Nil(t, p.next[kind], "what has left keeps no other")
+			*want = (*want)[1:]
+		}
+		require.Equal(t, len(*want) == 0, l.empty())
+	}
 }

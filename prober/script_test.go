@@ -15,8 +15,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testdata")
 
-// TestScripts plays every script in testdata in virtual time: prose in lines that begin with #, then blocks of commands,
-// a line of four dashes, and what happens. The commands are the methods of stage.
+// TestScripts plays every script in testdata in virtual time: prose in lines that begin with #, then blocks of
+// commands, a line of four dashes, and the expected events. The commands are the methods of stage.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// playScript returns the script with its expected output replaced by the real one.
+// playScript returns the script with the actual output in place of the expected output.
 func playScript(t *testing.T, script string) string {
 	s := newStage(t)
 	defer func() { s.stop() }()

@@ -24,7 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/prober/probertest"
 )
 
-// stage is where a script is played: a Prober, containers that behave as told, and a journal of all that happens.
+// stage runs a script: it has a Prober, containers with configured behaviour, and a journal of all events.
 type stage struct {
 	t       *testing.T
 	began   time.Time
@@ -38,7 +38,8 @@ type stage struct {
 	journal []entry
 }
 
-// entry is one line of the journal. What happens at one instant may come in any order, so it is shown by subject.
+// entry is one line of the journal. Entries of the same instant may come in any order, so the journal shows them by
+// subject.
 type entry struct {
 	at      time.Duration
 	subject string
@@ -59,7 +60,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// runAgent replaces the Prober by a new one that knows nothing.
+// runAgent replaces the Prober by a new Prober without state.
 func (s *stage) runAgent() {
 	if s.stop != nil {
 		s.stop()
@@ -73,7 +74,7 @@ func (s *stage) runAgent() {
 	s.prober, s.stop = p, run(s.t, p)
 }
 
-// run runs p until the func that it returns is called.
+// run runs p until the returned func is called.
 func run(t testing.TB, p *prober.Prober) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -106,7 +107,7 @@ func (s *stage) flush() []string {
 	return lines
 }
 
-// subjectOf sorts the probes of an instance in the order in which they matter.
+// subjectOf sorts the probes of an instance by importance.
 func subjectOf(id string, kind prober.Type) string { return id + string('9'-byte(kind)) }
 
 func (s *stage) attempted(a prober.Attempt) {
@@ -143,7 +144,7 @@ func (s *stage) updated(u prober.Update) {
 	s.note(subjectOf(u.ID, u.Type), rankUpdate, "%s", text)
 }
 
-// do carries out one command and lets everything settle.
+// do executes one command and waits until everything settles.
 func (s *stage) do(line string) {
 	words := strings.Fields(line)
 	commands := map[string]func([]string){
@@ -237,7 +238,7 @@ func (s *stage) probe(spec string) *v1.Probe {
 	return p
 }
 
-// start says that an instance began: start POD CONTAINER ID [AGO].
+// start calls Start for a new instance: start POD CONTAINER ID [AGO].
 func (s *stage) start(words []string) {
 	in := prober.Instance{ID: words[2], StartedAt: time.Now(), PodIP: "10.0.0.1"}
 	if len(words) > 3 {
@@ -292,7 +293,7 @@ func (s *stage) on(words []string) {
 	s.handler.Set("", words[0], kindOf(words[1]), b)
 }
 
-// status shows what UpdatePodStatus makes of a status: status POD CONTAINER=ID….
+// status prints the result of UpdatePodStatus for a status: status POD CONTAINER=ID….
 func (s *stage) status(words []string) {
 	status := v1.PodStatus{}
 	for _, word := range words[1:] {

@@ -2,28 +2,28 @@
 
 package prober
 
-// tally counts what the attempts of one probe of one instance said. It belongs to the instance, so a run of failures
-// ends with its container.
+// tally counts the verdicts of one probe of one instance. A run of failures ends with the instance.
 type tally struct {
-	published Result  // what the probe has established
+	published Result  // the established result
 	last      Result  // of the run; Unknown before the first verdict
-	verdict   Verdict // of the last attempt, whatever it was
+	verdict   Verdict // of the last attempt
 	attempted bool    // verdict means something
 	run       int32   // how many attempts in a row said last; errors do not end a run
 	errors    int32   // how many attempts in a row had no verdict
-	errored   uint32  // how many had none, ever
+	errored   uint32  // total number of attempts without a verdict
 }
 
-// judgement is what one attempt did to a tally.
+// judgement is the effect of one attempt on a tally.
 type judgement struct {
-	counted   Result // what the attempt counts as; Unknown: as nothing
-	run       int32  // attempts in a row that counted so, up to this one
-	threshold int32  // how many it takes to publish
-	published bool   // the published result is another one than before
+	counted   Result // the result of the attempt; Unknown: no effect
+	run       int32  // consecutive attempts with the same result, including the current attempt
+	threshold int32  // the number of attempts required to publish
+	published bool   // the published result changed
 	repeated  bool   // the attempt before had the same verdict
 }
 
-// count adds one attempt. tolerated is how many errors in a row count as nothing; 0: all of them do.
+// count adds one attempt. From the tolerate-th consecutive error on, errors count as
+// failures; with 0 errors never count.
 func (t *tally) count(v Verdict, c config, tolerate int) judgement {
 	j := judgement{repeated: t.attempted && t.verdict == v}
 	t.verdict, t.attempted = v, true
@@ -54,11 +54,11 @@ func (t *tally) count(v Verdict, c config, tolerate int) judgement {
 	return j
 }
 
-// increased adds one, up to where an int32 ends.
+// increased returns n+1, or n at the int32 maximum.
 func increased(n int32) int32 { return max(n, n+1) }
 
-// final reports whether a probe of that kind is over once r is established: a startup probe has then done what it is
-// for, and an instance that is not alive will be killed.
+// final reports whether result r ends a probe of the given kind. A startup probe ends with any result, and a failed
+// liveness probe ends because the instance will be killed.
 func final(kind Type, r Result) bool {
 	switch kind {
 	case Startup:
@@ -69,7 +69,7 @@ func final(kind Type, r Result) bool {
 	return false
 }
 
-// initial is what holds of an instance before its first attempt.
+// initial returns the result of an instance before its first attempt.
 func initial(kind Type, in Instance, gated bool) Result {
 	switch {
 	case kind == Liveness:

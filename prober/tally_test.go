@@ -25,7 +25,7 @@ func TestTally(t *testing.T) {
 		tolerate         int
 		begin            Result
 		verdicts         []Verdict
-		want             []Result // what is published after each
+		want             []Result // the published result after each attempt
 	}{
 		{"one success is enough", 1, 3, 0, Failure, []Verdict{yes}, []Result{Success}},
 		{"a warning is a success", 1, 3, 0, Failure, []Verdict{warn}, []Result{Success}},
@@ -71,7 +71,7 @@ func TestTallyAgainstHistory(t *testing.T) {
 	}
 }
 
-// established replays a history: what every attempt counts as first, then the last run that was long enough.
+// established replays a history: first the result of every attempt, then the last run of sufficient length.
 func established(begin Result, history []Verdict, c config, tolerate int) Result {
 	var counted []Result
 	errors := 0

@@ -21,7 +21,7 @@ const (
 	All = Liveness | Readiness | Startup
 )
 
-// order is the one in which the kinds are always treated; the position of a kind is its slot in arrays.
+// order is the fixed order of the kinds; the position of a kind is its slot in arrays.
 var order = [...]Type{Startup, Readiness, Liveness}
 
 const (
@@ -48,7 +48,8 @@ func (t Type) String() string {
 	return strings.Join(words, "|")
 }
 
-// Result is what a probe has established about one container instance, over as many attempts as its thresholds ask for.
+// Result is the established result of a probe of one container instance, after as many attempts as its thresholds
+// require.
 type Result uint8
 
 // The results. A container instance begins with Unknown for startup, Failure for readiness and Success for liveness.
@@ -70,11 +71,11 @@ func (r Result) String() string {
 	}
 }
 
-// Verdict is what a single attempt says.
+// Verdict is the result of a single attempt.
 type Verdict uint8
 
-// The verdicts. VerdictNone belongs to an attempt that ended with an error; a Handler that returns it without one
-// counts as VerdictFailure. VerdictWarning counts as success.
+// The verdicts. VerdictNone belongs to an attempt that ended with an error. VerdictNone from a Handler without an error
+// counts as VerdictFailure. VerdictWarning counts as success. Any undefined value counts as an error.
 const (
 	VerdictNone Verdict = iota
 	VerdictSuccess
@@ -96,47 +97,47 @@ func (v Verdict) String() string {
 	}
 }
 
-// Instance is one running container instance: what a container is until it exits.
+// Instance is one running container instance, from its start until its exit.
 type Instance struct {
-	// ID names the instance and is never used for another. It is what v1.ContainerStatus.ContainerID holds. An Instance
-	// without one is ignored.
+	// ID names the instance and is never used for another. ID equals v1.ContainerStatus.ContainerID. An Instance
+	// without an ID is ignored.
 	ID string
-	// StartedAt is when it began to run; initial delays count from then. One that is in the future counts as now.
+	// StartedAt is when the instance started; initial delays count from StartedAt. A time in the future counts as now.
 	StartedAt time.Time
-	// PodIP is the pod's primary address. While it is empty, handlers that need it have no verdict.
+	// PodIP is the pod's primary address. While PodIP is empty, network handlers have no verdict.
 	PodIP string
-	// Adopted says that the instance ran before this agent did. Its first probe comes at a random time within a period,
-	// and what it is said to be (Started, Ready) is taken over silently.
+	// Adopted reports that the instance ran before the agent started. Its first probe comes at a random time within a
+	// period, and Started and Ready are taken over without an update.
 	Adopted bool
-	// Started and Ready are what was last known of an Adopted instance.
+	// Started and Ready are the last known values of an Adopted instance.
 	Started, Ready bool
 }
 
-// Target is what one attempt is about. All of it is shared and must not be written.
+// Target is the subject of one attempt. All fields are shared and must not be written.
 type Target struct {
 	Pod       *v1.Pod
 	Container *v1.Container
-	Probe     *v1.Probe // the container's probe of that Type
-	Type      Type      // one kind
+	Probe     *v1.Probe // the container's probe of kind Type
+	Type      Type      // a single kind
 	Instance  Instance
 }
 
-// Outcome is what a Handler has to say. Output is for people; what is longer than MaxOutput is cut.
+// Outcome is the result of a Handler call. Output is for people; output beyond MaxOutput is cut.
 type Outcome struct {
 	Verdict Verdict
 	Output  string
 }
 
-// Update tells a Sink that a result is another one than it was.
+// Update reports a changed result to a Sink.
 type Update struct {
 	PodUID types.UID
 	Pod    types.NamespacedName
-	// Container is the container's name, ID that of its instance.
+	// Container is the container's name, ID the ID of its instance.
 	Container, ID string
-	Type          Type // one kind
+	Type          Type // a single kind
 	Result        Result
-	// TerminationGracePeriodSeconds comes with a Failure of liveness or startup: the probe's own (KEP-2238), nil if it
-	// has none. It takes the place of the pod's when the container is killed for this failure.
+	// TerminationGracePeriodSeconds is set for a Failure of liveness or startup if the probe has its own grace period
+	// (KEP-2238). It replaces the pod's grace period when the container is killed for the failure.
 	TerminationGracePeriodSeconds *int64
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/prober/probertest"
 )
 
-// The faults of the kubelet that are shown here have no script in testdata, where the others are.
+// The faults of the kubelet below have no script in testdata; all others have a script.
 
 // TestUpstream140977StopCancelsTheAttempt: in the kubelet an attempt runs to its end and its result is recorded.
 func TestUpstream140977StopCancelsTheAttempt(t *testing.T) {
@@ -57,7 +57,7 @@ func TestUpstream140977StopCancelsTheAttempt(t *testing.T) {
 	}
 }
 
-// TestUpstream140881ReadinessOutlivesTheSync: attempts hang on nobody's context but that of Run.
+// TestUpstream140881ReadinessOutlivesTheSync: attempts depend only on the context of Run.
 func TestUpstream140881ReadinessOutlivesTheSync(t *testing.T) {
 	var seen []context.Context
 	h := prober.HandlerFunc(func(ctx context.Context, _ prober.Target) (prober.Outcome, error) {
@@ -74,8 +74,8 @@ func TestUpstream140881ReadinessOutlivesTheSync(t *testing.T) {
 	})
 }
 
-// TestUpstream74732ErrorsCanCountAsFailures (106682, 129552, 92464): a container that can never be asked stays as it was
-// in the kubelet.
+// TestUpstream74732ErrorsCanCountAsFailures (106682, 129552, 92464): in the kubelet, a container whose probe always
+// ends with an error keeps its result.
 func TestUpstream74732ErrorsCanCountAsFailures(t *testing.T) {
 	pod := podOf("web", v1.Container{Name: "c", ReadinessProbe: every(1)})
 	for _, tc := range []struct {
@@ -155,8 +155,9 @@ func TestUpstreamBlockedConsumerDoesNotBlockProbes(t *testing.T) {
 	})
 }
 
-// TestUpstream118396ConcurrencyIsBounded (82440, 10659): all probes of an agent fire at once in the kubelet. What is due
-// is never dropped, and exec has a cap of its own.
+// TestUpstream118396ConcurrencyIsBounded (82440, 10659): all probes of an agent fire at once in the kubelet. Here
+// concurrent attempts are bounded once their usual duration is known. Due attempts are never dropped, and exec has its
+// own bound.
 func TestUpstream118396ConcurrencyIsBounded(t *testing.T) {
 	var network, exec, most, mostExec atomic.Int64
 	h := prober.HandlerFunc(func(_ context.Context, target prober.Target) (prober.Outcome, error) {
@@ -169,23 +170,26 @@ func TestUpstream118396ConcurrencyIsBounded(t *testing.T) {
 		under.Add(-1)
 		return prober.Outcome{Verdict: prober.VerdictSuccess}, nil
 	})
-	o := prober.Options{Handler: h, Concurrency: 7, ExecConcurrency: 3}
-	inBubble(t, o, func(t *testing.T, p *prober.Prober, _ func()) {
+	inBubble(t, prober.Options{Handler: h}, func(t *testing.T, p *prober.Prober, _ func()) {
+		p.Narrow(7, 3)
 		for i, pod := range manyPods(60, func(c *v1.Container) { c.LivenessProbe, c.ReadinessProbe = everyExec(30), every(30) }) {
 			p.Start(pod, "c", now(fmt.Sprint(i)))
 		}
-		time.Sleep(4 * time.Second)
+		time.Sleep(4*30*time.Second - time.Second)
+		most.Store(0)
+		mostExec.Store(0)
+		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		assert.EqualValues(t, 7, most.Load())
 		assert.EqualValues(t, 3, mostExec.Load())
 		for _, s := range p.Snapshot() {
-			assert.Equal(t, 1, s.Run, "%s %s", s.ID, s.Type)
+			assert.Equal(t, 5, s.Run, "%s %s", s.ID, s.Type)
 			assert.Equal(t, prober.StageWaiting, s.Stage)
 		}
 	})
 }
 
-// TestUpstreamIdleProbesNeedNoGoroutine: the kubelet has one, and a ticker, per probe.
+// TestUpstreamIdleProbesNeedNoGoroutine: the kubelet has a goroutine and a ticker per probe.
 func TestUpstreamIdleProbesNeedNoGoroutine(t *testing.T) {
 	inBubble(t, prober.Options{Handler: &probertest.Handler{}}, func(t *testing.T, p *prober.Prober, _ func()) {
 		before := goruntime.NumGoroutine()
@@ -198,8 +202,8 @@ func TestUpstreamIdleProbesNeedNoGoroutine(t *testing.T) {
 	})
 }
 
-// TestUpstreamPodWithoutAddress: the kubelet dials its own localhost; here there is no verdict until there is an
-// address, and one at once when there is.
+// TestUpstreamPodWithoutAddress: the kubelet dials its own localhost. Here a pod without an address has no verdict, and
+// gets a verdict as soon as its address is known.
 func TestUpstreamPodWithoutAddress(t *testing.T) {
 	h := prober.HandlerFunc(func(_ context.Context, target prober.Target) (prober.Outcome, error) {
 		if target.Instance.PodIP == "" {

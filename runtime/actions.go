@@ -38,9 +38,6 @@ type PlanInput struct {
 	Status *PodStatus // nil = nothing was ever made for the pod
 	// Probes are the latest results. Defaults to success for everything.
 	Probes Probes
-	// RestartAll asks for all containers to be restarted in place; see
-	// RestartAllTriggered.
-	RestartAll bool
 	// Actuated tells the cpu and memory that the running instance of a container
 	// was last given. False: it may have something else, so whatever can be set
 	// without a restart is set again. Other resources in it are not looked at.
@@ -49,12 +46,9 @@ type PlanInput struct {
 	// Finished reports whether a regular container is known to have run for good of
 	// which there is no record (made is nil), or whose newest instance, made, never
 	// ran: what a runtime was asked for by an agent that is gone may appear late.
-	// podstatus.Finished knows it from a status. Defaults to never: what has no
+	// Finished knows it from a status. Defaults to never: what has no
 	// record never ran.
 	Finished func(container string, made *ContainerStatus) bool
-	// Hash is the part of a container whose change restarts it. Defaults to
-	// HashCompat.
-	Hash func(*v1.Container) string
 }
 
 // Actions is a plan: what to do, in which order, and why. The zero value means
@@ -78,6 +72,9 @@ type Actions struct {
 	Start []Start // init and sidecars in spec order, then regular, then ephemeral
 	// Resize, in this order, of containers that are neither killed nor started.
 	Resize []Resize
+	// ResizeWaits: a container that runs with other resources than wanted is restarted with the wanted resources when the
+	// sidecars ahead of it are up.
+	ResizeWaits bool
 }
 
 // KillReason is why one container is killed; it decides the grace period.
@@ -85,12 +82,12 @@ type KillReason string
 
 // The reasons, with the kubelet's words where it has one.
 const (
-	KillStartupProbe    KillReason = "StartupProbe"
-	KillLivenessProbe   KillReason = "LivenessProbe"
-	KillUnknownState    KillReason = "Unknown"
-	KillSpecChanged     KillReason = "SpecChanged"
-	KillRestartAll      KillReason = "RestartAllContainers"
-	KillFailedPostStart KillReason = "FailedPostStartHook"
+	killStartupProbe    KillReason = "StartupProbe"
+	killLivenessProbe   KillReason = "LivenessProbe"
+	killUnknownState    KillReason = "Unknown"
+	killSpecChanged     KillReason = "SpecChanged"
+	killRestartAll      KillReason = "RestartAllContainers"
+	killFailedPostStart KillReason = "FailedPostStartHook"
 	KillPodTerminating  KillReason = "PodTerminating"
 )
 

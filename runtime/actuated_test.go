@@ -54,7 +54,7 @@ func TestAtFirstSight(t *testing.T) {
 			pod, container := podWanting(wanted, c.restart...)
 			st := &ContainerStatus{Name: "c", State: StateRunning}
 			if c.recorded != nil {
-				st.Annotations = map[string]string{AnnotationResources: c.recorded.record()}
+				st.Annotations = map[string]string{annotationResources: c.recorded.record()}
 			}
 			if c.reported != nil {
 				st.Resources = new(c.reported.requirements())
@@ -66,14 +66,14 @@ func TestAtFirstSight(t *testing.T) {
 
 func TestResourcesOnRecord(t *testing.T) {
 	for _, d := range []demand{{}, {1, 2, 3, 4}, {100, 0, mebi, 0}, {0, 1500, 0, 3 * mebi}} {
-		got, ok := givenTo(&ContainerStatus{Annotations: map[string]string{AnnotationResources: d.record()}})
+		got, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: d.record()}})
 		require.True(t, ok)
 		require.Equal(t, d, got)
 	}
 	assert.Equal(t, `{"limits":{"cpu":"200m","memory":"2Mi"},"requests":{"cpu":"100m","memory":"1Mi"}}`,
 		demand{100, 200, mebi, 2 * mebi}.record())
 	for _, damaged := range []string{"", "{", `"x"`, `{"limits":{"cpu":"x"}}`, `[]`} {
-		_, ok := givenTo(&ContainerStatus{Annotations: map[string]string{AnnotationResources: damaged}})
+		_, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: damaged}})
 		assert.False(t, ok, damaged)
 	}
 	_, ok := givenTo(&ContainerStatus{})
@@ -84,12 +84,12 @@ func TestResourcesOnRecord(t *testing.T) {
 func FuzzResourcesOnRecord(f *testing.F) {
 	f.Add(`{"limits":{"cpu":"200m","memory":"2Mi"},"requests":{"cpu":"-1","memory":"1e30"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		d, ok := givenTo(&ContainerStatus{Annotations: map[string]string{AnnotationResources: text}})
+		d, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: text}})
 		if !ok {
 			return
 		}
 		require.GreaterOrEqual(t, min(d.cpuLimit, d.cpuRequest, d.memoryLimit, d.memoryRequest), int64(0))
-		again, ok := givenTo(&ContainerStatus{Annotations: map[string]string{AnnotationResources: d.record()}})
+		again, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: d.record()}})
 		require.True(t, ok)
 		require.Equal(t, d, again)
 	})
@@ -119,7 +119,7 @@ func TestWithResourcesLeavesItsInputAlone(t *testing.T) {
 	assert.Equal(t, map[string]string{"a": "b"}, before)
 	assert.Equal(t, "b", after["a"])
 	var r v1.ResourceRequirements
-	require.NoError(t, json.Unmarshal([]byte(after[AnnotationResources]), &r))
+	require.NoError(t, json.Unmarshal([]byte(after[annotationResources]), &r))
 	assert.Equal(t, "100m", r.Requests.Cpu().String())
 	assert.Len(t, withResources(nil, pod, c), 1)
 }

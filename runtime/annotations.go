@@ -9,21 +9,23 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
 // podIdentity is the part of the labels that sandboxes and containers share.
 func podIdentity(pod *v1.Pod) map[string]string {
 	return map[string]string{
-		LabelPodName:      pod.Name,
-		LabelPodNamespace: pod.Namespace,
-		LabelPodUID:       string(pod.UID),
+		containermeta.LabelPodName:      pod.Name,
+		containermeta.LabelPodNamespace: pod.Namespace,
+		containermeta.LabelPodUID:       string(pod.UID),
 	}
 }
 
 // containerLabels says whose container it is.
 func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
 	labels := podIdentity(pod)
-	labels[LabelContainerName] = c.Name
+	labels[containermeta.LabelContainerName] = c.Name
 	return labels
 }
 
@@ -31,31 +33,31 @@ func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
 // begin with the field's path below the container.
 func containerAnnotations(pod *v1.Pod, c *v1.Container, in ContainerInput) (map[string]string, error) {
 	out := map[string]string{
-		AnnotationHash:                   in.Hash,
-		AnnotationRestartCount:           strconv.FormatInt(int64(in.RestartCount), 10),
-		AnnotationTerminationMessagePath: c.TerminationMessagePath,
-		AnnotationTerminationPolicy:      string(c.TerminationMessagePolicy),
-		AnnotationRestartDelay:           in.RestartDelay.String(),
+		containermeta.AnnotationHash:                   in.Hash,
+		containermeta.AnnotationRestartCount:           strconv.FormatInt(int64(in.RestartCount), 10),
+		containermeta.AnnotationTerminationMessagePath: c.TerminationMessagePath,
+		containermeta.AnnotationTerminationPolicy:      string(c.TerminationMessagePolicy),
+		annotationRestartDelay:                         in.RestartDelay.String(),
 	}
 	if n := pod.DeletionGracePeriodSeconds; n != nil {
-		out[AnnotationDeletionGrace] = strconv.FormatInt(*n, 10)
+		out[containermeta.AnnotationDeletionGrace] = strconv.FormatInt(*n, 10)
 	}
 	if n := pod.Spec.TerminationGracePeriodSeconds; n != nil {
-		out[AnnotationTerminationGrace] = strconv.FormatInt(*n, 10)
+		out[containermeta.AnnotationTerminationGrace] = strconv.FormatInt(*n, 10)
 	}
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		text, err := json.Marshal(c.Lifecycle.PreStop)
 		if err != nil {
 			return nil, fmt.Errorf("lifecycle.preStop: %w", err)
 		}
-		out[AnnotationPreStopHandler] = string(text)
+		out[containermeta.AnnotationPreStopHandler] = string(text)
 	}
 	if len(c.Ports) > 0 {
 		text, err := json.Marshal(c.Ports)
 		if err != nil {
 			return nil, fmt.Errorf("ports: %w", err)
 		}
-		out[AnnotationPorts] = string(text)
+		out[containermeta.AnnotationPorts] = string(text)
 	}
 	return out, nil
 }
@@ -75,14 +77,14 @@ func RestorePod(st *PodStatus, c *ContainerStatus) (*v1.Pod, *v1.Container) {
 			UID:                        st.UID,
 			Namespace:                  st.Namespace,
 			Name:                       st.Name,
-			DeletionGracePeriodSeconds: readSeconds(c.Annotations[AnnotationDeletionGrace]),
+			DeletionGracePeriodSeconds: readSeconds(c.Annotations[containermeta.AnnotationDeletionGrace]),
 		},
 		Spec: v1.PodSpec{
-			TerminationGracePeriodSeconds: readSeconds(c.Annotations[AnnotationTerminationGrace]),
+			TerminationGracePeriodSeconds: readSeconds(c.Annotations[containermeta.AnnotationTerminationGrace]),
 			Containers: []v1.Container{{
 				Name:                     c.Name,
-				TerminationMessagePath:   c.Annotations[AnnotationTerminationMessagePath],
-				TerminationMessagePolicy: v1.TerminationMessagePolicy(c.Annotations[AnnotationTerminationPolicy]),
+				TerminationMessagePath:   c.Annotations[containermeta.AnnotationTerminationMessagePath],
+				TerminationMessagePolicy: v1.TerminationMessagePolicy(c.Annotations[containermeta.AnnotationTerminationPolicy]),
 			}},
 		},
 	}
@@ -91,11 +93,11 @@ func RestorePod(st *PodStatus, c *ContainerStatus) (*v1.Pod, *v1.Container) {
 	}
 	container := &pod.Spec.Containers[0]
 	var preStop *v1.LifecycleHandler
-	if json.Unmarshal([]byte(c.Annotations[AnnotationPreStopHandler]), &preStop) == nil && preStop != nil {
+	if json.Unmarshal([]byte(c.Annotations[containermeta.AnnotationPreStopHandler]), &preStop) == nil && preStop != nil {
 		container.Lifecycle = &v1.Lifecycle{PreStop: preStop}
 	}
 	var ports []v1.ContainerPort
-	if json.Unmarshal([]byte(c.Annotations[AnnotationPorts]), &ports) == nil {
+	if json.Unmarshal([]byte(c.Annotations[containermeta.AnnotationPorts]), &ports) == nil {
 		container.Ports = ports
 	}
 	return pod, container

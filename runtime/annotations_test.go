@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
 func TestContainerAnnotations(t *testing.T) {
@@ -105,7 +107,7 @@ func TestRestorePodIsTheInverse(t *testing.T) {
 		)
 		require.Equal(t, pod, gotPod)
 		require.Same(t, &gotPod.Spec.Containers[0], gotContainer)
-		for _, why := range []KillReason{KillPodTerminating, KillLivenessProbe} {
+		for _, why := range []KillReason{KillPodTerminating, killLivenessProbe} {
 			require.Equal(t, GracePeriod(pod, c, why), GracePeriod(gotPod, gotContainer, why))
 		}
 	}
@@ -118,16 +120,16 @@ func TestRestorePodReadsDamageAsNothing(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{
 		"no annotations": nil,
 		"empty": {
-			AnnotationPreStopHandler: "", AnnotationPorts: "", AnnotationDeletionGrace: "", AnnotationTerminationGrace: "",
+			containermeta.AnnotationPreStopHandler: "", containermeta.AnnotationPorts: "", containermeta.AnnotationDeletionGrace: "", containermeta.AnnotationTerminationGrace: "",
 		},
 		"not JSON, not numbers": {
-			AnnotationPreStopHandler: "{", AnnotationPorts: "[{", AnnotationDeletionGrace: "soon", AnnotationTerminationGrace: "30s",
+			containermeta.AnnotationPreStopHandler: "{", containermeta.AnnotationPorts: "[{", containermeta.AnnotationDeletionGrace: "soon", containermeta.AnnotationTerminationGrace: "30s",
 		},
 		"wrong types": {
-			AnnotationPreStopHandler: "[]", AnnotationPorts: `[{"name":"ok"},{"containerPort":"x"}]`, AnnotationDeletionGrace: "1.5",
+			containermeta.AnnotationPreStopHandler: "[]", containermeta.AnnotationPorts: `[{"name":"ok"},{"containerPort":"x"}]`, containermeta.AnnotationDeletionGrace: "1.5",
 		},
 		"null and out of range": {
-			AnnotationPreStopHandler: "null", AnnotationPorts: "null", AnnotationDeletionGrace: "-1", AnnotationTerminationGrace: "99999999999999999999",
+			containermeta.AnnotationPreStopHandler: "null", containermeta.AnnotationPorts: "null", containermeta.AnnotationDeletionGrace: "-1", containermeta.AnnotationTerminationGrace: "99999999999999999999",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +146,8 @@ func FuzzRestorePod(f *testing.F) {
 	f.Add(`{"httpGet":{"port":{}}}`, `{}`, "", "1e3")
 	f.Fuzz(func(t *testing.T, preStop, ports, termination, deletion string) {
 		pod, c := RestorePod(&PodStatus{Name: "web"}, &ContainerStatus{Name: "main", Annotations: map[string]string{
-			AnnotationPreStopHandler: preStop, AnnotationPorts: ports,
-			AnnotationTerminationGrace: termination, AnnotationDeletionGrace: deletion,
+			containermeta.AnnotationPreStopHandler: preStop, containermeta.AnnotationPorts: ports,
+			containermeta.AnnotationTerminationGrace: termination, containermeta.AnnotationDeletionGrace: deletion,
 		}})
 		require.Equal(t, "main", c.Name)
 		// What was understood once is understood the same again.

@@ -10,7 +10,7 @@ import "time"
 //
 // The kubelet keeps this state in memory and forgets it when it restarts. Here
 // it is a function of what was observed: each instance carries the delay its
-// replacement has to wait (AnnotationRestartDelay), so nothing is lost with the
+// replacement has to wait (annotationRestartDelay), so nothing is lost with the
 // agent, and nothing has to be cleaned up.
 type Backoff struct {
 	Initial time.Duration // delay before the second restart. Defaults to 10 s
@@ -32,25 +32,25 @@ func (b Backoff) withDefaults() Backoff {
 	return b
 }
 
-// Restart is when the next instance of a container may start, and what it
-// carries for the one after it.
-type Restart struct {
+// restart is when the next instance of a container may start, and the delay that the instance
+// carries for its own successor.
+type restart struct {
 	At    time.Time     // not before; zero = at once
 	Wait  time.Duration // the delay that At comes from, for people
-	Delay time.Duration // the next instance's AnnotationRestartDelay
+	Delay time.Duration // the next instance's annotationRestartDelay
 }
 
-// Next decides the restart that follows previous, the newest instance of a
+// next decides the restart that follows previous, the newest instance of a
 // container that is to be started with the given hash; nil = first start.
 //
 // An instance whose start failed counts as one that ended when it was created,
 // so such containers back off too (in the kubelet they do not). An instance of
 // another hash says nothing about this one: a changed spec starts afresh. An end
 // that lies after now (the clock was set back) owes no delay.
-func (b Backoff) Next(previous *ContainerStatus, hash string, now time.Time) Restart {
+func (b Backoff) next(previous *ContainerStatus, hash string, now time.Time) restart {
 	b = b.withDefaults()
 	if previous == nil || previous.Hash != hash {
-		return Restart{}
+		return restart{}
 	}
 	began, ended := previous.StartedAt, previous.FinishedAt
 	if began.IsZero() {
@@ -65,18 +65,18 @@ func (b Backoff) Next(previous *ContainerStatus, hash string, now time.Time) Res
 	}
 	switch {
 	case ended.Sub(began) > b.Reset:
-		return Restart{Delay: b.Initial}
+		return restart{Delay: b.Initial}
 	case delay == 0:
-		return Restart{Delay: b.Initial}
+		return restart{Delay: b.Initial}
 	default:
-		return Restart{At: ended.Add(delay), Wait: delay, Delay: min(2*delay, b.Max)}
+		return restart{At: ended.Add(delay), Wait: delay, Delay: min(2*delay, b.Max)}
 	}
 }
 
-// restartDelay reads AnnotationRestartDelay. What cannot be read is zero: the
+// restartDelay reads annotationRestartDelay. What cannot be read is zero: the
 // worst that follows is one restart without a delay.
 func restartDelay(c *ContainerStatus) time.Duration {
-	d, err := time.ParseDuration(c.Annotations[AnnotationRestartDelay])
+	d, err := time.ParseDuration(c.Annotations[annotationRestartDelay])
 	if err != nil || d < 0 {
 		return 0
 	}

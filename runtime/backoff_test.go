@@ -21,7 +21,7 @@ func crashes(t *testing.T, b Backoff, ran time.Duration, horizon time.Duration) 
 	for {
 		instance.State = StateExited
 		instance.FinishedAt = instance.StartedAt.Add(ran)
-		next := b.Next(instance, "h", instance.FinishedAt)
+		next := b.next(instance, "h", instance.FinishedAt)
 		at := instance.FinishedAt
 		if next.At.After(at) {
 			at = next.At
@@ -32,7 +32,7 @@ func crashes(t *testing.T, b Backoff, ran time.Duration, horizon time.Duration) 
 		starts = append(starts, at.Sub(epoch))
 		instance = &ContainerStatus{
 			Hash: "h", CreatedAt: at, StartedAt: at,
-			Annotations: map[string]string{AnnotationRestartDelay: next.Delay.String()},
+			Annotations: map[string]string{annotationRestartDelay: next.Delay.String()},
 		}
 	}
 }
@@ -60,9 +60,9 @@ func TestBackoffResetsAfterTenMinutesOfHealth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &ContainerStatus{
 				State: StateExited, Hash: "h", CreatedAt: epoch, StartedAt: epoch, FinishedAt: epoch.Add(tc.lived),
-				Annotations: map[string]string{AnnotationRestartDelay: "2m40s"},
+				Annotations: map[string]string{annotationRestartDelay: "2m40s"},
 			}
-			next := Backoff{}.Next(c, "h", c.FinishedAt)
+			next := Backoff{}.next(c, "h", c.FinishedAt)
 			at := c.FinishedAt
 			if !next.At.IsZero() {
 				at = next.At
@@ -76,16 +76,16 @@ func TestBackoffResetsAfterTenMinutesOfHealth(t *testing.T) {
 func TestBackoffOfOtherInstances(t *testing.T) {
 	exited := ContainerStatus{
 		State: StateExited, Hash: "old", CreatedAt: epoch, StartedAt: epoch, FinishedAt: epoch.Add(time.Second),
-		Annotations: map[string]string{AnnotationRestartDelay: "40s"},
+		Annotations: map[string]string{annotationRestartDelay: "40s"},
 	}
-	assert.Zero(t, Backoff{}.Next(nil, "h", epoch), "a first start waits for nothing")
-	assert.Zero(t, Backoff{}.Next(&exited, "new", epoch.Add(time.Minute)), "a changed spec starts afresh")
+	assert.Zero(t, Backoff{}.next(nil, "h", epoch), "a first start waits for nothing")
+	assert.Zero(t, Backoff{}.next(&exited, "new", epoch.Add(time.Minute)), "a changed spec starts afresh")
 
 	unreadable := exited
-	unreadable.Annotations = map[string]string{AnnotationRestartDelay: "soon"}
-	assert.Equal(t, Restart{Delay: 10 * time.Second}, Backoff{}.Next(&unreadable, "old", epoch.Add(time.Minute)))
+	unreadable.Annotations = map[string]string{annotationRestartDelay: "soon"}
+	assert.Equal(t, restart{Delay: 10 * time.Second}, Backoff{}.next(&unreadable, "old", epoch.Add(time.Minute)))
 
-	shorter := Backoff{Max: 5 * time.Second}.Next(&exited, "old", epoch.Add(time.Minute))
+	shorter := Backoff{Max: 5 * time.Second}.next(&exited, "old", epoch.Add(time.Minute))
 	assert.Equal(t, exited.FinishedAt.Add(5*time.Second), shorter.At, "a lowered maximum holds at once")
 }
 
@@ -94,9 +94,9 @@ func TestBackoffOfOtherInstances(t *testing.T) {
 func TestUpstreamQ2FailedStartsBackOffToo(t *testing.T) {
 	created := ContainerStatus{
 		State: StateCreated, Hash: "h", CreatedAt: epoch,
-		Annotations: map[string]string{AnnotationRestartDelay: "20s"},
+		Annotations: map[string]string{annotationRestartDelay: "20s"},
 	}
-	next := Backoff{}.Next(&created, "h", epoch)
+	next := Backoff{}.next(&created, "h", epoch)
 	assert.Equal(t, epoch.Add(20*time.Second), next.At)
 	assert.Equal(t, 40*time.Second, next.Delay)
 }
@@ -106,7 +106,7 @@ func TestUpstreamQ2FailedStartsBackOffToo(t *testing.T) {
 func TestBackoffAfterTheClockWasSetBack(t *testing.T) {
 	exited := ContainerStatus{
 		State: StateExited, Hash: "h", CreatedAt: epoch, StartedAt: epoch, FinishedAt: epoch.Add(time.Second),
-		Annotations: map[string]string{AnnotationRestartDelay: "40s"},
+		Annotations: map[string]string{annotationRestartDelay: "40s"},
 	}
-	assert.Equal(t, Restart{Delay: 10 * time.Second}, Backoff{}.Next(&exited, "h", epoch.Add(-time.Hour)))
+	assert.Equal(t, restart{Delay: 10 * time.Second}, Backoff{}.next(&exited, "h", epoch.Add(-time.Hour)))
 }

@@ -64,7 +64,7 @@ func (g *DefaultGenerator) CheckPod(pod *v1.Pod) error {
 }
 
 // CheckPod implements Checker: it refuses hooks that would fail each time.
-func (h *Hooks) CheckPod(pod *v1.Pod) error {
+func (h *hooks) CheckPod(pod *v1.Pod) error {
 	r := refusals{}
 	for ref, c := range containersOf(pod) {
 		if c.Lifecycle == nil {
@@ -77,7 +77,7 @@ func (h *Hooks) CheckPod(pod *v1.Pod) error {
 	return r.err()
 }
 
-func (h *Hooks) check(r *refusals, at string, c *v1.Container, hook *v1.LifecycleHandler) {
+func (h *hooks) check(r *refusals, at string, c *v1.Container, hook *v1.LifecycleHandler) {
 	switch {
 	case hook == nil:
 	case hook.Exec != nil && h.exec == nil:

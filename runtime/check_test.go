@@ -97,7 +97,7 @@ func TestCheckPodSaysNothingTwice(t *testing.T) {
 }
 
 func TestCheckPodWithoutARuntimeToBlame(t *testing.T) {
-	hooks := runtime.NewHooks(runtime.HooksOptions{}) // nothing can be run
+	hooks := runtime.NewHooks(nil, nil) // nothing can be run
 	err := hooks.CheckPod(newPod(regular("web"), withHooks(execHandler("true"), nil)))
 	require.EqualError(t, err, "cannot honour: spec.containers[0].lifecycle.postStart.exec (container web: nothing can be run beside it)")
 	require.ErrorIs(t, err, runtime.ErrUnsupported)

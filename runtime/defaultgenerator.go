@@ -27,7 +27,7 @@ type DefaultGeneratorOptions struct {
 	// refers to one is then an error, unless the reference is optional.
 	Objects Objects
 	// Services returns the Services whose variables the containers of pod get, as
-	// ServiceEnv takes them: those of its namespace, and kubernetes in namespace
+	// serviceEnv takes them: those of its namespace, and kubernetes in namespace
 	// default; others do no harm. It is called for every container, may be called
 	// concurrently and ends when ctx does. The result stays the callee's. An error
 	// means "cannot tell yet". Defaults to nil: no variables.
@@ -212,7 +212,7 @@ func (g *DefaultGenerator) services(ctx context.Context, pod *v1.Pod) ([]EnvVar,
 	if err != nil {
 		return nil, fmt.Errorf("env: variables of Services: %w", err)
 	}
-	return ServiceEnv(pod, services), nil
+	return serviceEnv(pod, services), nil
 }
 
 // mounts asks the caller for the container's mounts.
@@ -233,7 +233,13 @@ func (g *DefaultGenerator) mounts(ctx context.Context, pod *v1.Pod, c *v1.Contai
 	}
 	mounts, err := g.opts.Volumes(ctx, pod, resolved)
 	if err != nil {
-		return nil, fmt.Errorf("volumeMounts: %w", err)
+		secrets := secretVariables(c, env.vars)
+		for i := range c.VolumeMounts {
+			if expr := c.VolumeMounts[i].SubPathExpr; expr != "" {
+				secrets.Expanded(expr, resolved.VolumeMounts[i].SubPath)
+			}
+		}
+		return nil, fmt.Errorf("volumeMounts: %w", secrets.Error(err))
 	}
 	return mounts, nil
 }

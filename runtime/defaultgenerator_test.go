@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
 func ExampleDefaultGenerator() {
@@ -84,7 +86,7 @@ func TestNewDefaultGeneratorKeepsItsOwnOptions(t *testing.T) {
 
 func TestSandboxSpec(t *testing.T) {
 	pod := podOf()
-	pod.Labels = map[string]string{"app": "web", LabelPodUID: "forged"}
+	pod.Labels = map[string]string{"app": "web", containermeta.LabelPodUID: "forged"}
 	pod.Annotations = map[string]string{"note": "hi"}
 	before := pod.DeepCopy()
 	spec, err := newGenerator(t, DefaultGeneratorOptions{}).Sandbox(t.Context(), pod, 4)

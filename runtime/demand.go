@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// AnnotationResources is keelson's own: the cpu and memory that a container was
+// annotationResources is keelson's own: the cpu and memory that a container was
 // given when it was made, as the JSON of v1.ResourceRequirements.
-const AnnotationResources = "keelson.dev/resources"
+const annotationResources = "keelson.dev/resources"
 
 // demand is the cpu and memory of one container. 0: nothing asked for, no limit.
 type demand struct {
@@ -84,7 +84,7 @@ func resourceList(cpu, memory int64) v1.ResourceList {
 	return list
 }
 
-// record is d as AnnotationResources has it.
+// record is d as annotationResources has it.
 func (d demand) record() string {
 	text, _ := json.Marshal(d.requirements()) // quantities always have a JSON form
 	return string(text)
@@ -93,7 +93,7 @@ func (d demand) record() string {
 // givenTo reads what c was given when it was made. False: there is no record of
 // it, or it is damaged.
 func givenTo(c *ContainerStatus) (demand, bool) {
-	text, ok := c.Annotations[AnnotationResources]
+	text, ok := c.Annotations[annotationResources]
 	if !ok {
 		return demand{}, false
 	}

@@ -13,7 +13,7 @@
 //
 //	result := m.SyncPod(ctx, runtime.SyncRequest{Pod: pod})
 //	status := podstatus.Generate(...)         // result.Status as the API's status
-//	at, ok := result.RetryAt()                // CrashLoopBackOff: when to come back
+//	at, again := result.RetryAt()             // when to call again, if nothing changes before
 //
 //	<-tracker.Dirty()
 //	for _, uid := range tracker.Take() { ... } // sync these again
@@ -30,7 +30,12 @@
 //     has allocated to them: SyncPod resizes what runs to them at once. Whether a
 //     resize fits the node is decided before. A caller who limits pods as a whole
 //     raises that limit before SyncPod and lowers it once SyncPod did not fail.
-//  7. Ask CheckPod when a pod comes: what Runtime, Generator or Hooks cannot do is
+//  7. Pass pods with the status that their source has. What a pod's runtime records no
+//     longer tell, the Manager knows from its own calls; a new process knows it only from
+//     Pod.Status. Of a static pod whose records were removed while no agent ran nothing
+//     is known, unless SyncRequest.Finished tells: its containers that are never
+//     restarted run again.
+//  8. Ask CheckPod when a pod comes: what Runtime, Generator or Hooks cannot do is
 //     told there once, and fails again and again later.
 //
 // # Who owns which goroutine
@@ -62,9 +67,13 @@
 //     before it is known how that ended; what is known to have run for good
 //     (Finished) does not run again because somebody removed its record, or since
 //     a record appears late that an agent before this one had asked for;
-//     an instance that runs beside its successor is killed, and so is one that the
-//     pod has no container for; only the current sandbox triggers
-//     RestartAllContainers. The functions that decide say why.
+//     what is behind a sidecar in the spec starts, and starts again, only while that
+//     sidecar is up in this sandbox, and what runs is kept meanwhile (see Plan);
+//     the last container that fails a probe is stopped with the grace period of that
+//     probe before the pod is; an instance that runs beside its successor is killed,
+//     and so is one that the pod has no container for; only the current sandbox
+//     triggers RestartAllContainers, which Plan finds out by itself. The functions
+//     that decide say why.
 //   - Containers of a pod start side by side, with a bound over all pods, and no
 //     hook holds up a sibling (#37805, #81450). SyncPod's context is honoured
 //     throughout (#113606), and a pod is not started once it has ended (#125050).
@@ -98,7 +107,9 @@
 //
 //   - New takes Options (DESIGN §3) instead of functional options. KillPod takes a
 //     request, so that a pod without a spec is a case of it and not a nil.
-//   - What has to wait (RetryAt) and what failed (Failed) are told apart.
+//   - Result.RetryAt says when to call again after whatever failed, has to wait or is left
+//     to do: the Manager counts the failed calls in a row of each pod. Failed tells
+//     failures from what has to wait. A caller needs no back-off of its own.
 //   - Start failures (the kubelet's reason cache) are StartFailures, a value of
 //     the caller's.
 //

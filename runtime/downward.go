@@ -3,15 +3,14 @@
 package runtime
 
 import (
-	"errors"
 	"fmt"
-	"math/big"
 	"net/netip"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-dev/keelson/internal/resourcefield"
 )
 
 // fieldRef returns the field of the pod that ref names, as the kubelet does for
@@ -125,13 +124,8 @@ func parseAddrs(ips []string) []netip.Addr {
 	return out
 }
 
-// resourceFieldRef returns an amount of the resources of this container or of
-// the one ref names, in units of its divisor, rounded up.
-//
-// A limit that is not set (or zero) is the pod's, if that has one, else what
-// the node can give at most. The kubelet knows only the latter, which promises
-// a container more than its pod may use. Huge pages have no such default: what
-// is not asked for is not given.
+// resourceFieldRef returns an amount of the resources of this container or of the one that
+// ref names; see resourcefield.Value.
 func (s *envSources) resourceFieldRef(ref *v1.ResourceFieldSelector) (string, error) {
 	container := s.container
 	if ref.ContainerName != "" {
@@ -141,77 +135,5 @@ func (s *envSources) resourceFieldRef(ref *v1.ResourceFieldSelector) (string, er
 		}
 		container = at.Container(s.pod)
 	}
-	kind, name, _ := strings.Cut(ref.Resource, ".")
-	if !isDownwardResource(name) {
-		return "", fmt.Errorf("unsupported resource %q", ref.Resource)
-	}
-	var amount resource.Quantity
-	switch kind {
-	case "requests":
-		amount = container.Resources.Requests[v1.ResourceName(name)]
-	case "limits":
-		var ok bool
-		if amount, ok = s.limit(container, v1.ResourceName(name)); !ok {
-			return "", fmt.Errorf("%s is not set, and what this node can allocate of it is not known", ref.Resource)
-		}
-	default:
-		return "", fmt.Errorf("unsupported resource %q", ref.Resource)
-	}
-	return divideUp(amount, ref.Divisor)
-}
-
-func isDownwardResource(name string) bool {
-	switch v1.ResourceName(name) {
-	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
-		return true
-	}
-	return isHugePages(name)
-}
-
-func isHugePages(name string) bool {
-	return strings.HasPrefix(name, v1.ResourceHugePagesPrefix)
-}
-
-// limit returns the limit that holds for a container; false if nobody knows.
-func (s *envSources) limit(c *v1.Container, name v1.ResourceName) (resource.Quantity, bool) {
-	if q := c.Resources.Limits[name]; !q.IsZero() {
-		return q, true
-	}
-	if pod := s.pod.Spec.Resources; pod != nil {
-		if q := pod.Limits[name]; !q.IsZero() {
-			return q, true
-		}
-	}
-	if isHugePages(string(name)) {
-		return resource.Quantity{}, true
-	}
-	q, ok := s.allocatable[name]
-	return q, ok
-}
-
-// divideUp returns amount / divisor, rounded up to a whole number; a zero
-// divisor is 1. It is exact at any size, where the kubelet goes through float64.
-func divideUp(amount, divisor resource.Quantity) (string, error) {
-	if divisor.IsZero() {
-		divisor = *resource.NewQuantity(1, resource.DecimalSI)
-	}
-	if divisor.Sign() < 0 {
-		return "", errors.New("the divisor is negative")
-	}
-	ratio := new(big.Rat).Quo(exact(amount), exact(divisor))
-	up := new(big.Int).Sub(ratio.Denom(), big.NewInt(1))
-	up.Add(up, ratio.Num())
-	return up.Div(up, ratio.Denom()).String(), nil
-}
-
-// exact returns q as a fraction. q is a copy: AsDec changes its receiver.
-func exact(q resource.Quantity) *big.Rat {
-	dec := q.AsDec()
-	scale := int64(dec.Scale()) // the value is unscaled / 10^scale
-	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(max(scale, -scale)), nil)
-	r := new(big.Rat).SetInt(dec.UnscaledBig())
-	if scale < 0 {
-		return r.Mul(r, new(big.Rat).SetInt(power))
-	}
-	return r.Quo(r, new(big.Rat).SetInt(power))
+	return resourcefield.Value(s.pod, container, ref, s.allocatable)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +16,7 @@ import (
 // anything uses it, and says whether it is here and stays: what collects images
 // may have removed it since it was looked for. After a false the image is looked
 // for, and pulled, anew. It may wait for as long as ctx allows; its error is the
-// image's (ErrImageInspect). It is called concurrently. imagegc's Lease.Resolved
+// image's (errImageInspect). It is called concurrently. imagegc's Lease.Resolved
 // is made for it.
 type ImageFound func(ctx context.Context, image, id string) (bool, error)
 
@@ -35,29 +34,15 @@ type ImageRequest struct {
 	Found ImageFound
 }
 
-// ImageError says why an image is not here. errors.Is finds both its reason, one
-// of ErrInvalidImageName and those that follow it, and its cause.
-type ImageError struct {
-	Image  string
-	Reason error
-	Cause  error
-	// RetryAt is set where trying again before then is pointless.
-	RetryAt time.Time
-}
-
-func (e *ImageError) Error() string { return fmt.Sprintf("%v: %v", e.Reason, e.Cause) }
-
-// Unwrap returns the reason and the cause.
-func (e *ImageError) Unwrap() []error { return []error{e.Reason, e.Cause} }
-
 // EnsureImage makes an image present as the policy says, and returns its ID. It
 // is for images of volumes; those of containers SyncPod sees to. Both share
 // credentials, the bound on parallel pulls, downloads of the same image that are
 // under way, and per pod the back-off. It may be called concurrently, also for
 // one pod and image: the calls are then made one after the other.
 //
-// The error is an *ImageError, or wraps ErrUnsupported if the runtime has no
-// images, or ctx's cause.
+// The error wraps a reason and its cause. The reason is one of ErrInvalidImageName and those that
+// follow it, or ErrUnsupported if the runtime has no images. If ctx has ended, the error is its
+// cause.
 func (m *Manager) EnsureImage(ctx context.Context, req ImageRequest) (id string, err error) {
 	if m.images == nil {
 		return "", fmt.Errorf("image %q: the runtime has no images: %w", req.Image, ErrUnsupported)
@@ -68,8 +53,8 @@ func (m *Manager) EnsureImage(ctx context.Context, req ImageRequest) (id string,
 func (k *imageKeeper) forVolume(ctx context.Context, req ImageRequest) (string, error) {
 	image, err := NormalizeImage(req.Image)
 	if err != nil {
-		k.event(req.Pod, wanted{}, v1.EventTypeWarning, EventInspectFailed, "Failed to apply default image tag: "+err.Error())
-		return "", &ImageError{Image: req.Image, Reason: ErrInvalidImageName, Cause: err}
+		k.event(req.Pod, wanted{}, v1.EventTypeWarning, eventInspectFailed, "Failed to apply default image tag: "+err.Error())
+		return "", &imageFailure{reason: ErrInvalidImageName, cause: err}
 	}
 	done, err := k.attempts.take(ctx, attempt{req.Pod.UID, image})
 	if err != nil {
@@ -84,7 +69,7 @@ func (k *imageKeeper) forVolume(ctx context.Context, req ImageRequest) (string, 
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	}
-	return "", &ImageError{Image: image, Reason: failure.reason, Cause: failure.cause, RetryAt: failure.retryAt}
+	return "", failure
 }
 
 // obtain looks for the image where the policy says so, and pulls it where it says
@@ -98,8 +83,8 @@ func (k *imageKeeper) obtain(
 		}
 	}
 	if w.policy == v1.PullNever {
-		k.event(pod, w, v1.EventTypeWarning, EventErrImageNeverPull, fmt.Sprintf("Container image %q is not present with pull policy of Never", w.image))
-		return "", &imageFailure{reason: ErrImageNeverPull, cause: fmt.Errorf("image %q is not present, and its pull policy is Never", w.image)}
+		k.event(pod, w, v1.EventTypeWarning, eventErrImageNeverPull, fmt.Sprintf("Container image %q is not present with pull policy of Never", w.image))
+		return "", &imageFailure{reason: errImageNeverPull, cause: fmt.Errorf("image %q is not present, and its pull policy is Never", w.image)}
 	}
 	return pull(ctx, pod, w)
 }
@@ -120,7 +105,7 @@ func keep(ctx context.Context, w wanted, found ImageFound, obtain func() (string
 		}
 		stays, err := found(ctx, w.image, id)
 		if err != nil {
-			return "", &imageFailure{reason: ErrImageInspect, cause: fmt.Errorf("keep image %q: %w", w.image, err)}
+			return "", &imageFailure{reason: errImageInspect, cause: fmt.Errorf("keep image %q: %w", w.image, err)}
 		}
 		if stays {
 			return id, nil

@@ -69,9 +69,9 @@ func (e *environment) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// expand is Expand against the variables set so far.
+// expand expands s with the variables set so far.
 func (e *environment) expand(s string) (string, error) {
-	out, ok := expandUpTo(s, maxProcessStrings-e.size, e.lookup)
+	out, ok := expand(s, maxProcessStrings-e.size, e.lookup)
 	if !ok {
 		return "", errTooLarge
 	}
@@ -103,7 +103,7 @@ type envSources struct {
 	hostIPs     []string // of the node
 	allocatable v1.ResourceList
 	objects     *objectReader
-	services    []EnvVar // of Services, as ServiceEnv's
+	services    []EnvVar // of Services, as serviceEnv's
 }
 
 // build resolves the container's environment: envFrom in order, then env in

@@ -17,16 +17,16 @@ type EventRecorder interface {
 
 // Event reasons of this package, with the kubelet's words.
 const (
-	EventCreated                = "Created"
-	EventStarted                = "Started"
-	EventFailed                 = "Failed"
-	EventKilling                = "Killing"
-	EventBackOff                = "BackOff"
-	EventSandboxChanged         = "SandboxChanged"
-	EventFailedCreatePodSandBox = "FailedCreatePodSandBox"
-	EventFailedPostStartHook    = "FailedPostStartHook"
-	EventFailedPreStopHook      = "FailedPreStopHook"
-	EventLifecycleHTTPFallback  = "LifecycleHTTPFallback"
+	eventCreated                = "Created"
+	eventStarted                = "Started"
+	eventFailed                 = "Failed"
+	eventKilling                = "Killing"
+	eventBackOff                = "BackOff"
+	eventSandboxChanged         = "SandboxChanged"
+	eventFailedCreatePodSandBox = "FailedCreatePodSandBox"
+	eventFailedPostStartHook    = "FailedPostStartHook"
+	eventFailedPreStopHook      = "FailedPreStopHook"
+	eventLifecycleHTTPFallback  = "LifecycleHTTPFallback"
 )
 
 // podEvent reports about the pod as a whole.

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -21,7 +22,7 @@ func ExamplePlan() {
 		Sandboxes: []runtime.SandboxStatus{{ID: "s", Ready: true}},
 		Containers: []runtime.ContainerStatus{
 			{ID: runtime.ContainerID{Runtime: "fake", ID: "w0"}, Name: "web", Sandbox: "s", State: runtime.StateRunning,
-				Hash: runtime.HashCompat(&v1.Container{Name: "web", Image: "web:1"})},
+				Hash: containermeta.Hash(&v1.Container{Name: "web", Image: "web:1"})},
 			{ID: runtime.ContainerID{Runtime: "fake", ID: "j0"}, Name: "job", Sandbox: "s", State: runtime.StateExited, ExitCode: 3},
 		},
 	}

@@ -2,31 +2,21 @@
 
 package runtime
 
-import (
-	"math"
-	"strings"
-)
+import "strings"
 
-// Expand replaces the variable references of s, with the kubelet's syntax for
-// environment values, command, args and subPathExpr:
+// expand replaces the variable references of s, with the kubelet's syntax for environment values,
+// command, args and subPathExpr:
 //
-//   - $(NAME) becomes what lookup says; if it says false, the reference stays
-//     as written. NAME is everything up to the next ")", whatever it is.
+//   - $(NAME) becomes the value that lookup returns. If lookup returns false, the reference stays
+//     as written. NAME is everything up to the next ")".
 //   - $$ becomes $, so $$(NAME) becomes the text $(NAME).
-//   - $ before anything else, at the end, or in a $( that is never closed is
-//     kept.
+//   - $ before anything else, at the end, or in a $( that is never closed is kept.
 //
-// It is one pass from left to right: what lookup returns is not looked at
-// again. The time is linear in the input and the output.
-func Expand(s string, lookup func(name string) (string, bool)) string {
-	out, _ := expandUpTo(s, math.MaxInt, lookup)
-	return out
-}
-
-// expandUpTo is Expand that gives up, with false, before its result is longer
-// than limit bytes. References double what they refer to, so a short list of
-// variables can ask for more memory than there is.
-func expandUpTo(s string, limit int, lookup func(name string) (string, bool)) (string, bool) {
+// The values of lookup are not expanded again. The time is linear in the input and the output.
+//
+// expand returns false before its result is longer than limit bytes: references double the values
+// that they refer to, so a short list of variables can ask for more memory than there is.
+func expand(s string, limit int, lookup func(name string) (string, bool)) (string, bool) {
 	if strings.IndexByte(s, '$') < 0 {
 		return s, len(s) <= limit
 	}
@@ -49,9 +39,9 @@ func expandUpTo(s string, limit int, lookup func(name string) (string, bool)) (s
 	}
 }
 
-// nextPiece takes what the "$" at the start of s begins and returns its
-// replacement and what follows it. closed says that s may still have a ")";
-// once it is known to have none, nobody searches again.
+// nextPiece reads the reference or text that the "$" at the start of s begins, and returns its
+// replacement and the rest of s. closed is false if s is known to have no ")", so that nextPiece
+// does not search for one again.
 func nextPiece(s string, closed bool, lookup func(string) (string, bool)) (piece, rest string, stillClosed bool) {
 	if strings.HasPrefix(s, "$$") {
 		return "$", s[2:], closed

@@ -3,7 +3,7 @@
 package runtime
 
 import (
-	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,14 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func ExampleExpand() {
-	env := map[string]string{"USER": "ada", "DIR": "/home/$(USER)"}
-	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	fmt.Println(Expand("$(USER) in $(DIR)", lookup))
-	fmt.Println(Expand("$(NOBODY), $$(USER), 5$", lookup))
-	// Output:
-	// ada in /home/$(USER)
-	// $(NOBODY), $(USER), 5$
+// expandAll expands s without a limit.
+func expandAll(s string, lookup func(string) (string, bool)) string {
+	out, _ := expand(s, math.MaxInt, lookup)
+	return out
 }
 
 func TestExpand(t *testing.T) {
@@ -56,7 +52,7 @@ func TestExpand(t *testing.T) {
 		{"not UTF-8", "\xff$(A)\xfe$", "\xffa\xfe$"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			assert.Equal(t, tc.want, Expand(tc.in, lookupIn(env)))
+			assert.Equal(t, tc.want, expandAll(tc.in, lookupIn(env)))
 		})
 	}
 }
@@ -95,8 +91,8 @@ func TestExpandAgreesWithSimpleModelExhaustively(t *testing.T) {
 		}
 		words = longer
 		for _, w := range words {
-			if got, want := Expand(w, lookupIn(env)), expandSimply(w, env); got != want {
-				t.Fatalf("Expand(%q) = %q, want %q", w, got, want)
+			if got, want := expandAll(w, lookupIn(env)), expandSimply(w, env); got != want {
+				t.Fatalf("expand(%q) = %q, want %q", w, got, want)
 			}
 			checked++
 		}
@@ -107,9 +103,9 @@ func TestExpandAgreesWithSimpleModelExhaustively(t *testing.T) {
 func TestExpandUpToStopsAtTheLimit(t *testing.T) {
 	env := map[string]string{"A": "aaaa"}
 	for _, in := range []string{"", "plain", "$(A)", "x$(A)$(A)y", "$(N)$$$(A)", "$(A", "$"} {
-		whole := Expand(in, lookupIn(env))
+		whole := expandAll(in, lookupIn(env))
 		for limit := range len(whole) + 3 {
-			got, ok := expandUpTo(in, limit, lookupIn(env))
+			got, ok := expand(in, limit, lookupIn(env))
 			assert.Equal(t, len(whole) <= limit, ok, "%q up to %d", in, limit)
 			if ok {
 				assert.Equal(t, whole, got)
@@ -123,8 +119,8 @@ func FuzzExpand(f *testing.F) {
 	f.Add("$(", "", "v", "$", "$$")
 	f.Fuzz(func(t *testing.T, s, name1, value1, name2, value2 string) {
 		env := map[string]string{name1: value1, name2: value2}
-		if got, want := Expand(s, lookupIn(env)), expandSimply(s, env); got != want {
-			t.Fatalf("Expand(%q) with %q = %q, want %q", s, env, got, want)
+		if got, want := expandAll(s, lookupIn(env)), expandSimply(s, env); got != want {
+			t.Fatalf("expand(%q) with %q = %q, want %q", s, env, got, want)
 		}
 	})
 }
@@ -139,7 +135,7 @@ func BenchmarkExpand(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Expand(in, lookup)
+				expandAll(in, lookup)
 			}
 		})
 	}

@@ -98,10 +98,12 @@ func (f *flights) board(ctx context.Context, key flight, pull func(context.Conte
 	return p
 }
 
-// pullBackoff remembers failed pulls by pod and image.
-type pullBackoff struct {
-	policy Backoff
+// maxParallelPulls bounds, over all pods, how many images are pulled at the same time.
+const maxParallelPulls = 4
 
+// pullBackoff remembers failed pulls by pod and image. The delay between two pulls of an image for
+// a pod is the kubelet's: that of the zero Backoff, whose Reset counts from the last failure.
+type pullBackoff struct {
 	mu struct {
 		sync.Mutex
 		byPod map[types.UID]map[string]pullFailure
@@ -114,8 +116,8 @@ type pullFailure struct {
 	err   error
 }
 
-func newPullBackoff(policy Backoff) *pullBackoff {
-	b := &pullBackoff{policy: policy.withDefaults()}
+func newPullBackoff() *pullBackoff {
+	b := &pullBackoff{}
 	b.mu.byPod = make(map[types.UID]map[string]pullFailure)
 	return b
 }
@@ -142,9 +144,10 @@ func (b *pullBackoff) failed(uid types.UID, image string, err error, now time.Ti
 		b.mu.byPod[uid] = images
 	}
 	last, ok := images[image]
-	next := pullFailure{at: now, delay: b.policy.Initial, err: err}
-	if ok && now.Sub(last.at) <= b.policy.Reset {
-		next.delay = min(2*last.delay, b.policy.Max)
+	policy := Backoff{}.withDefaults()
+	next := pullFailure{at: now, delay: policy.Initial, err: err}
+	if ok && now.Sub(last.at) <= policy.Reset {
+		next.delay = min(2*last.delay, policy.Max)
 	}
 	images[image] = next
 }

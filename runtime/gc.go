@@ -10,20 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// GCPolicy says how much of what has ended may stay. The zero value lets nothing
-// stay that can be done without; DefaultGCPolicy is the kubelet's.
+// gcUnlimited and gcNone are limits of a GCPolicy.
+const (
+	gcUnlimited = -1
+	gcNone      = -2
+)
+
+// GCPolicy limits the ended instances that stay on the node. The zero value is the kubelet's
+// policy: one ended instance of each container, any number in all.
 type GCPolicy struct {
 	// MinAge is how long an ended instance stays in any case, also in a pod that
 	// is gone. It counts from the instance's end; from its creation where the end
 	// is not known or it never ran. (The kubelet counts from the creation, so
 	// what ran for longer than MinAge goes as soon as it ends.) Defaults to 0.
 	MinAge time.Duration
-	// MaxPerPodContainer is how many ended instances of one container of one pod
-	// may stay. Negative: any number. It should be Options.KeepExited.
+	// MaxPerPodContainer limits the ended instances of one container of one pod. -1: any number
+	// stays. -2: only those stay that are still needed, which are the newest one of a container of
+	// a pod that lives, and ends that are not reported yet. Defaults to 1.
 	MaxPerPodContainer int
-	// MaxContainers is how many ended instances may stay in all. It is shared
-	// out among the containers first, then the oldest ones go. Negative: any
-	// number.
+	// MaxContainers limits the ended instances of all pods together, with -1 and -2 as above. The
+	// number is shared out among the containers first, then the oldest instances are removed.
+	// Defaults to -1.
 	MaxContainers int
 	// AllUnused also takes everything of pods that are over but still known
 	// (PodOver), for want of disk space: the kubelet's DeleteAllUnusedContainers.
@@ -38,13 +45,30 @@ type GCPolicy struct {
 	LinkDir string
 }
 
-// DefaultGCPolicy is the kubelet's: one ended instance of each container stays.
-func DefaultGCPolicy() GCPolicy { return GCPolicy{MaxPerPodContainer: 1, MaxContainers: -1} }
+// perContainer returns MaxPerPodContainer as a number. Negative: any number.
+func (p GCPolicy) perContainer() int { return gcLimit(p.MaxPerPodContainer, 1) }
+
+// total returns MaxContainers as a number. Negative: any number.
+func (p GCPolicy) total() int { return gcLimit(p.MaxContainers, gcUnlimited) }
+
+func gcLimit(limit, standard int) int {
+	switch limit {
+	case 0:
+		return standard
+	case gcNone:
+		return 0
+	}
+	return limit
+}
 
 func (p GCPolicy) validate() error {
 	switch {
 	case p.MinAge < 0:
 		return fmt.Errorf("runtime: GCPolicy.MinAge is %s: want 0 or more", p.MinAge)
+	case p.MaxPerPodContainer < gcNone:
+		return fmt.Errorf("runtime: GCPolicy.MaxPerPodContainer is %d: want -2 or more", p.MaxPerPodContainer)
+	case p.MaxContainers < gcNone:
+		return fmt.Errorf("runtime: GCPolicy.MaxContainers is %d: want -2 or more", p.MaxContainers)
 	case p.LogRoot != "" && !filepath.IsAbs(p.LogRoot):
 		return fmt.Errorf("runtime: GCPolicy.LogRoot: %q is not absolute", p.LogRoot)
 	case p.LinkDir != "" && !filepath.IsAbs(p.LinkDir):
@@ -103,20 +127,20 @@ func (q GCQuery) fate(uid types.UID) PodFate {
 }
 
 // GCOp is what is done to a piece of garbage.
-type GCOp string
+type gcOp string
 
 // The operations: first all on containers, then all on sandboxes, logs, links.
 const (
-	GCRemoveContainer     GCOp = "RemoveContainer"
-	GCRemoveSandbox       GCOp = "RemovePodSandbox"
-	GCRemovePodLogs       GCOp = "RemovePodLogs"
-	GCRemoveContainerLogs GCOp = "RemoveContainerLogs"
-	GCRemoveLogLink       GCOp = "RemoveLogLink"
+	gcRemoveContainer     gcOp = "RemoveContainer"
+	gcRemoveSandbox       gcOp = "RemovePodSandbox"
+	gcRemovePodLogs       gcOp = "RemovePodLogs"
+	gcRemoveContainerLogs gcOp = "RemoveContainerLogs"
+	gcRemoveLogLink       gcOp = "RemoveLogLink"
 )
 
-// GCAction is one piece of garbage and what is done to it.
-type GCAction struct {
-	Op   GCOp
+// gcAction is one piece of garbage and what is done to it.
+type gcAction struct {
+	Op   gcOp
 	UID  types.UID // empty for links
 	Fate PodFate   // the pod's when this was planned
 	// Name is the container's, for RemoveContainer and RemoveContainerLogs.
@@ -135,15 +159,15 @@ type GCAction struct {
 }
 
 // String is one line for logs and tests.
-func (a GCAction) String() string {
+func (a gcAction) String() string {
 	var what string
 	switch a.Op {
-	case GCRemoveContainer:
+	case gcRemoveContainer:
 		what = fmt.Sprintf("%s %s of pod %s", a.Name, a.Container, a.UID)
 		if a.Stop {
 			what += ", stopped first"
 		}
-	case GCRemoveSandbox:
+	case gcRemoveSandbox:
 		what = fmt.Sprintf("%s of pod %s", a.Sandbox, a.UID)
 	default:
 		what = a.Path

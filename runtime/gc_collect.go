@@ -19,8 +19,10 @@ import (
 const gcParallel = 4
 
 // GarbageCollect looks once at everything the runtime has and removes what
-// PlanGC calls garbage, from the runtime and from disk. The kubelet does it once
+// planGC calls garbage, from the runtime and from disk. The kubelet does it once
 // a minute, and with GCPolicy.AllUnused when disk space runs short.
+//
+// It also collects what a backend that is an Auditor has provably left behind.
 //
 // It is the safety net: SyncPod prunes ended instances when it starts their
 // successor, and RemovePod removes a pod at once. With nothing to collect it is
@@ -42,19 +44,19 @@ func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy, query GCQ
 	}
 	disk, diskErr := openGCDisk(policy)
 	defer disk.close()
-	in := GCInput{Policy: policy, Query: query, Now: time.Now(), Pods: pods}
+	in := gcInput{Policy: policy, Query: query, Now: time.Now(), Pods: pods}
 	var logsErr, linksErr error
 	in.Logs, logsErr = disk.folders()
 	in.Links, linksErr = disk.deadLinks()
 	blind, blindErr := m.lookCloser(ctx, &in)
 
-	work := byPod(PlanGC(in), blind)
+	work := byPod(planGC(in), blind)
 	errs := make([]error, len(work))
 	inParallel(ctx, len(work), func(i int) {
 		c := &collection{m: m, query: query, disk: disk}
 		errs[i] = c.run(ctx, work[i])
 	})
-	errs = append([]error{diskErr, logsErr, linksErr, blindErr}, errs...)
+	errs = append([]error{diskErr, logsErr, linksErr, blindErr, CollectLeftovers(ctx, m.auditor)}, errs...)
 	if ctx.Err() != nil {
 		errs = append(errs, context.Cause(ctx))
 	}
@@ -87,7 +89,7 @@ func inParallel(ctx context.Context, n int, f func(i int)) {
 // where the plan depends on them, and restart counts, where there are more log
 // files than records. Most of the time that is none. It returns the pods that
 // could not be read; nothing of them may be removed.
-func (m *Manager) lookCloser(ctx context.Context, in *GCInput) (blind map[types.UID]bool, err error) {
+func (m *Manager) lookCloser(ctx context.Context, in *gcInput) (blind map[types.UID]bool, err error) {
 	which := tooBrief(*in)
 	errs := make([]error, len(which))
 	in.Pods = slices.Clone(in.Pods)
@@ -113,16 +115,16 @@ func (m *Manager) lookCloser(ctx context.Context, in *GCInput) (blind map[types.
 }
 
 // tooBrief returns the indexes of those pods.
-func tooBrief(in GCInput) []int {
+func tooBrief(in gcInput) []int {
 	// A plan takes what has no time for as old as can be, so it has no fewer
 	// actions than one with the right times.
-	plan := PlanGC(in)
-	times := len(plan) > 0 && (in.Policy.MinAge > 0 || in.Policy.MaxContainers >= 0)
+	plan := planGC(in)
+	times := len(plan) > 0 && (in.Policy.MinAge > 0 || in.Policy.total() >= 0)
 	changes := make(map[types.UID]bool)
 	for _, a := range plan {
-		changes[a.UID] = changes[a.UID] || a.Op == GCRemoveContainer && a.Fate != PodGone
+		changes[a.UID] = changes[a.UID] || a.Op == gcRemoveContainer && a.Fate != PodGone
 	}
-	logs := make(map[types.UID][]LogFiles)
+	logs := make(map[types.UID][]logFiles)
 	for _, folder := range in.Logs {
 		logs[folder.UID] = append(logs[folder.UID], folder.Containers...)
 	}
@@ -144,8 +146,8 @@ func lacksTimes(status *PodStatus) bool {
 
 // surplusLogs reports whether a container has logs of more instances than have
 // a record.
-func surplusLogs(status *PodStatus, files []LogFiles) bool {
-	return slices.ContainsFunc(files, func(f LogFiles) bool {
+func surplusLogs(status *PodStatus, files []logFiles) bool {
+	return slices.ContainsFunc(files, func(f logFiles) bool {
 		records := 0
 		for i := range status.Containers {
 			if status.Containers[i].Name == f.Container {
@@ -158,8 +160,8 @@ func surplusLogs(status *PodStatus, files []LogFiles) bool {
 
 // byPod splits a plan into one for each pod, in the order of their first
 // actions; those of no pod are one, too. Pods that are blind are left out.
-func byPod(actions []GCAction, blind map[types.UID]bool) [][]GCAction {
-	var out [][]GCAction
+func byPod(actions []gcAction, blind map[types.UID]bool) [][]gcAction {
+	var out [][]gcAction
 	index := make(map[types.UID]int)
 	for _, a := range actions {
 		if blind[a.UID] {

@@ -36,7 +36,6 @@ func gcInBubble(t *testing.T, f func(n *gcNode)) {
 		world, err := fake.NewWorld(fake.WorldOptions{WriteLogs: true})
 		require.NoError(t, err)
 		n := &gcNode{node: &node{T: t, world: world, events: &recorder{}}, logs: logs, fates: map[types.UID]runtime.PodFate{}}
-		n.policy = runtime.DefaultGCPolicy()
 		n.policy.LogRoot = logs
 		n.rt, err = fake.New(fake.Options{World: world})
 		require.NoError(t, err)

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/keelson-dev/keelson/internal/tree"
 )
 
 // goneLogs begins the name of a log folder that is being removed. No pod's
@@ -71,26 +73,26 @@ func entries(root *os.Root, dir string) ([]fs.DirEntry, error) {
 
 // folders lists the pods' log folders. On the way it removes what an earlier
 // removal has left. Links among the folders are not followed.
-func (d *gcDisk) folders() ([]LogFolder, error) {
+func (d *gcDisk) folders() ([]logFolder, error) {
 	if d.logs == nil {
 		return nil, nil
 	}
 	list, err := entries(d.logs, ".")
 	errs := []error{err}
-	var out []LogFolder
+	var out []logFolder
 	for _, e := range list {
 		if !e.IsDir() {
 			continue
 		}
 		if strings.HasPrefix(e.Name(), goneLogs) {
-			errs = append(errs, d.logs.RemoveAll(e.Name()))
+			errs = append(errs, tree.RemoveAll(d.logs, e.Name()))
 			continue
 		}
 		uid, ok := podOfLogFolder(e.Name())
 		if !ok {
 			continue
 		}
-		folder := LogFolder{Name: e.Name(), UID: uid}
+		folder := logFolder{Name: e.Name(), UID: uid}
 		folder.Containers, err = d.files(e.Name())
 		errs = append(errs, err)
 		out = append(out, folder)
@@ -99,17 +101,17 @@ func (d *gcDisk) folders() ([]LogFolder, error) {
 }
 
 // files lists the log files in one pod's folder.
-func (d *gcDisk) files(folder string) ([]LogFiles, error) {
+func (d *gcDisk) files(folder string) ([]logFiles, error) {
 	containers, err := entries(d.logs, folder)
 	errs := []error{err}
-	var out []LogFiles
+	var out []logFiles
 	for _, c := range containers {
 		if !c.IsDir() {
 			continue
 		}
 		list, err := entries(d.logs, path.Join(folder, c.Name()))
 		errs = append(errs, err)
-		files := LogFiles{Container: c.Name()}
+		files := logFiles{Container: c.Name()}
 		for _, f := range list {
 			if n, ok := restartCountOfLog(f.Name()); ok && !f.IsDir() {
 				files.RestartCounts = append(files.RestartCounts, n)
@@ -128,13 +130,13 @@ func (d *gcDisk) removeFolder(name string) error {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(name)) // never fails
 	tmp := fmt.Sprintf("%s%016x", goneLogs, hash.Sum64())
-	if err := d.logs.RemoveAll(tmp); err != nil {
+	if err := tree.RemoveAll(d.logs, tmp); err != nil {
 		return err
 	}
 	if err := d.logs.Rename(name, tmp); err != nil {
 		return missing(err)
 	}
-	return d.logs.RemoveAll(tmp)
+	return tree.RemoveAll(d.logs, tmp)
 }
 
 // removeFiles removes a container's log file and what was rotated from it.
@@ -150,12 +152,12 @@ func (d *gcDisk) removeFiles(dir, file string) error {
 }
 
 // deadLinks lists the links to log files that are not there.
-func (d *gcDisk) deadLinks() ([]LogLink, error) {
+func (d *gcDisk) deadLinks() ([]logLink, error) {
 	if d.links == nil {
 		return nil, nil
 	}
 	list, err := entries(d.links, ".")
-	var out []LogLink
+	var out []logLink
 	for _, e := range list {
 		id, ok := containerOfLink(e.Name())
 		if !ok {
@@ -163,7 +165,7 @@ func (d *gcDisk) deadLinks() ([]LogLink, error) {
 		}
 		// Links lead out of the folder; they are only asked whether they do.
 		if _, err := os.Stat(filepath.Join(d.links.Name(), e.Name())); errors.Is(err, fs.ErrNotExist) {
-			out = append(out, LogLink{Name: e.Name(), ContainerID: id})
+			out = append(out, logLink{Name: e.Name(), ContainerID: id})
 		}
 	}
 	return out, err

@@ -118,7 +118,7 @@ func TestDiskListsPodsFoldersOnly(t *testing.T) {
 	d := openDisk(t, GCPolicy{LogRoot: root})
 	folders, err := d.folders()
 	require.NoError(t, err)
-	require.Equal(t, []LogFolder{{Name: "ns_web_u1", UID: "u1", Containers: []LogFiles{
+	require.Equal(t, []logFolder{{Name: "ns_web_u1", UID: "u1", Containers: []logFiles{
 		{Container: "main", RestartCounts: []int32{0, 12}},
 	}}}, folders)
 	require.NoDirExists(t, filepath.Join(root, goneLogs+"1"), "what an earlier removal has left")
@@ -181,7 +181,7 @@ func TestDiskFindsDeadLinks(t *testing.T) {
 	d := openDisk(t, GCPolicy{LinkDir: links})
 	dead, err := d.deadLinks()
 	require.NoError(t, err)
-	require.Equal(t, []LogLink{{Name: "dead_default_main-2.log", ContainerID: "2"}}, dead)
+	require.Equal(t, []logLink{{Name: "dead_default_main-2.log", ContainerID: "2"}}, dead)
 	require.NoError(t, d.removeLink("dead_default_main-2.log"))
 	require.NoError(t, d.removeLink("dead_default_main-2.log"), "twice")
 	_, err = os.Lstat(filepath.Join(links, "dead_default_main-2.log"))
@@ -203,12 +203,15 @@ func TestDiskThatIsNotThereIsEmpty(t *testing.T) {
 
 func TestGCPolicyNamesTheBadField(t *testing.T) {
 	for field, p := range map[string]GCPolicy{
-		"GCPolicy.MinAge":  {MinAge: -1},
-		"GCPolicy.LogRoot": {LogRoot: "logs"},
-		"GCPolicy.LinkDir": {LinkDir: "links"},
+		"GCPolicy.MinAge":             {MinAge: -1},
+		"GCPolicy.MaxPerPodContainer": {MaxPerPodContainer: gcNone - 1},
+		"GCPolicy.MaxContainers":      {MaxContainers: gcNone - 1},
+		"GCPolicy.LogRoot":            {LogRoot: "logs"},
+		"GCPolicy.LinkDir":            {LinkDir: "links"},
 	} {
 		require.ErrorContains(t, p.validate(), field)
 	}
 	require.NoError(t, GCPolicy{LogRoot: "/logs", LinkDir: "/links"}.validate())
-	require.NoError(t, DefaultGCPolicy().validate())
+	require.NoError(t, GCPolicy{}.validate())
+	require.NoError(t, GCPolicy{MaxPerPodContainer: gcNone, MaxContainers: gcNone}.validate())
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-func ExamplePlanGC() {
+func Example_planGC() {
 	plan := runtime.PlanGC(runtime.GCInput{
-		Policy: runtime.DefaultGCPolicy(),
 		Query: runtime.GCQuery{Fate: func(uid types.UID) runtime.PodFate {
 			if uid == "old" {
 				return runtime.PodGone

@@ -18,7 +18,7 @@ type collection struct {
 }
 
 // run does everything that can be done and joins what could not.
-func (c *collection) run(ctx context.Context, actions []GCAction) error {
+func (c *collection) run(ctx context.Context, actions []gcAction) error {
 	uid, fate := actions[0].UID, actions[0].Fate
 	if uid != "" && c.query.fate(uid) != fate {
 		return nil // the plan is out of date
@@ -39,23 +39,23 @@ func (c *collection) run(ctx context.Context, actions []GCAction) error {
 	return errors.Join(errs...)
 }
 
-func (c *collection) do(ctx context.Context, a GCAction) error {
+func (c *collection) do(ctx context.Context, a gcAction) error {
 	switch a.Op {
-	case GCRemoveContainer:
+	case gcRemoveContainer:
 		return c.container(ctx, a)
-	case GCRemoveSandbox:
+	case gcRemoveSandbox:
 		return c.sandbox(ctx, a)
-	case GCRemovePodLogs:
+	case gcRemovePodLogs:
 		return c.podLogs(ctx, a)
-	case GCRemoveContainerLogs:
+	case gcRemoveContainerLogs:
 		return c.disk.removeFiles(path.Split(a.Path))
-	case GCRemoveLogLink:
+	case gcRemoveLogLink:
 		return c.disk.removeLink(a.Path)
 	}
 	return nil
 }
 
-func (c *collection) container(ctx context.Context, a GCAction) error {
+func (c *collection) container(ctx context.Context, a gcAction) error {
 	if a.Stop {
 		stopped, err := c.stop(ctx, a)
 		if !stopped {
@@ -72,7 +72,7 @@ func (c *collection) container(ctx context.Context, a GCAction) error {
 
 // stop kills an instance in an unknown state, as its own record says. One that
 // turns out to be running is none of our business.
-func (c *collection) stop(ctx context.Context, a GCAction) (stopped bool, err error) {
+func (c *collection) stop(ctx context.Context, a gcAction) (stopped bool, err error) {
 	status, err := c.m.rt.PodStatus(ctx, a.UID)
 	if err != nil {
 		return false, fmt.Errorf("pod %s: read its status: %w", a.UID, err)
@@ -89,7 +89,7 @@ func (c *collection) stop(ctx context.Context, a GCAction) (stopped bool, err er
 		var s steps
 		k := kill{
 			pod: pod, container: container, instance: instance, podIPs: status.addressesOf(instance),
-			reason: KillUnknownState, message: "Stopping container " + a.Name + ", whose state is unknown",
+			reason: killUnknownState, message: "Stopping container " + a.Name + ", whose state is unknown",
 		}
 		if c.m.killContainer(ctx, k, &s) {
 			return true, nil
@@ -102,7 +102,7 @@ func (c *collection) stop(ctx context.Context, a GCAction) (stopped bool, err er
 	return true, nil
 }
 
-func (c *collection) sandbox(ctx context.Context, a GCAction) error {
+func (c *collection) sandbox(ctx context.Context, a gcAction) error {
 	if c.stays[a.Sandbox] {
 		return nil // to remove it would remove its containers
 	}
@@ -119,7 +119,7 @@ func (c *collection) sandbox(ctx context.Context, a GCAction) error {
 // podLogs removes a pod's log folder if really nothing else is left of the pod.
 // The last question is the pod's fate: a pod that comes back makes a sandbox
 // first, which takes longer than what follows.
-func (c *collection) podLogs(ctx context.Context, a GCAction) error {
+func (c *collection) podLogs(ctx context.Context, a gcAction) error {
 	status, err := c.m.rt.PodStatus(ctx, a.UID)
 	if err != nil {
 		return fmt.Errorf("pod %s: read its status: %w", a.UID, err)

@@ -12,22 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// LogFolder is one pod's folder of logs.
-type LogFolder struct {
+// logFolder is one pod's folder of logs.
+type logFolder struct {
 	Name       string // below the root of logs
 	UID        types.UID
-	Containers []LogFiles
+	Containers []logFiles
 }
 
-// LogFiles says of which instances of a container there are log files, rotated
+// logFiles says of which instances of a container there are log files, rotated
 // ones included.
-type LogFiles struct {
+type logFiles struct {
 	Container     string
 	RestartCounts []int32 // ascending
 }
 
-// LogLink is a link to a log file that does not exist.
-type LogLink struct {
+// logLink is a link to a log file that does not exist.
+type logLink struct {
 	Name        string // in its folder
 	ContainerID string // that its name ends in; ContainerID.ID
 }
@@ -44,8 +44,8 @@ func (p *gcPlan) dropLogs() {
 			fate = p.in.Query.fate(folder.UID)
 		}
 		if fate == PodGone && (pod == nil || pod.empty()) {
-			p.actions = append(p.actions, GCAction{
-				Op: GCRemovePodLogs, UID: folder.UID, Fate: fate, Path: folder.Name, Cause: "the pod is gone",
+			p.actions = append(p.actions, gcAction{
+				Op: gcRemovePodLogs, UID: folder.UID, Fate: fate, Path: folder.Name, Cause: "the pod is gone",
 			})
 			continue
 		}
@@ -55,8 +55,8 @@ func (p *gcPlan) dropLogs() {
 				recorded = pod.counts[files.Container]
 			}
 			for _, n := range unrecorded(files.RestartCounts, recorded) {
-				p.actions = append(p.actions, GCAction{
-					Op: GCRemoveContainerLogs, UID: folder.UID, Fate: fate, Name: files.Container,
+				p.actions = append(p.actions, gcAction{
+					Op: gcRemoveContainerLogs, UID: folder.UID, Fate: fate, Name: files.Container,
 					Path:  path.Join(folder.Name, files.Container, fmt.Sprintf("%d.log", n)),
 					Cause: "the record of its container is gone",
 				})
@@ -102,7 +102,7 @@ func (p *gcPlan) dropLinks() {
 	}
 	for _, link := range p.in.Links {
 		if !alive[link.ContainerID] {
-			p.actions = append(p.actions, GCAction{Op: GCRemoveLogLink, Path: link.Name, Cause: "its log file is gone"})
+			p.actions = append(p.actions, gcAction{Op: gcRemoveLogLink, Path: link.Name, Cause: "its log file is gone"})
 		}
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// GCInput is all that PlanGC looks at. Nothing of it is written.
-type GCInput struct {
+// gcInput is all that planGC looks at. Nothing of it is written.
+type gcInput struct {
 	Policy GCPolicy
 	Query  GCQuery
 	Now    time.Time
 	Pods   []*PodStatus // every pod of the runtime, slices newest first
-	Logs   []LogFolder  // every folder below Policy.LogRoot
-	Links  []LogLink    // every link in Policy.LinkDir that leads nowhere
+	Logs   []logFolder  // every folder below Policy.LogRoot
+	Links  []logLink    // every link in Policy.LinkDir that leads nowhere
 }
 
-// PlanGC decides what is garbage. It follows the 1.36 kubelet's order: ended
+// planGC decides what is garbage. It follows the 1.36 kubelet's order: ended
 // instances of pods that are to go whole; of each container, those above its
 // limit; those above the limit of all; then sandboxes that are not ready and
 // empty, all of them or all but the pod's newest; then logs. Within a list the
@@ -39,7 +39,7 @@ type GCInput struct {
 //
 // An instance that was created but never ran counts towards no limit: it goes
 // unless it is the newest of a container of a pod that lives.
-func PlanGC(in GCInput) []GCAction {
+func planGC(in gcInput) []gcAction {
 	p := &gcPlan{in: in, left: make(map[types.UID]*gcPod, len(in.Pods))}
 	for _, status := range in.Pods {
 		p.read(status)
@@ -47,7 +47,7 @@ func PlanGC(in GCInput) []GCAction {
 	for _, g := range p.groups {
 		p.dropUnused(g)
 	}
-	if limit := in.Policy.MaxPerPodContainer; limit >= 0 {
+	if limit := in.Policy.perContainer(); limit >= 0 {
 		for _, g := range p.groups {
 			p.dropBeyond(g, limit, fmt.Sprintf("more than %d ended instances of the container", limit))
 		}
@@ -61,10 +61,10 @@ func PlanGC(in GCInput) []GCAction {
 
 // gcPlan is a plan in the making.
 type gcPlan struct {
-	in      GCInput
+	in      gcInput
 	left    map[types.UID]*gcPod // what stays of each pod
 	groups  []*gcGroup
-	actions []GCAction
+	actions []gcAction
 }
 
 // gcPod is one pod and what the plan leaves of it.
@@ -162,8 +162,8 @@ func (p *gcPlan) drop(g *gcGroup, i int, cause string) {
 	if len(g.pod.counts[c.Name]) == 0 {
 		delete(g.pod.counts, c.Name)
 	}
-	p.actions = append(p.actions, GCAction{
-		Op: GCRemoveContainer, UID: g.pod.status.UID, Fate: g.pod.fate, Name: c.Name, Container: c.ID,
+	p.actions = append(p.actions, gcAction{
+		Op: gcRemoveContainer, UID: g.pod.status.UID, Fate: g.pod.fate, Name: c.Name, Container: c.ID,
 		Stop: c.State == StateUnknown, Sandbox: c.Sandbox, Cause: cause,
 	})
 }
@@ -210,7 +210,7 @@ func (g *gcGroup) ended() int {
 // dropAboveTotal brings the number of all ended instances down to its limit:
 // first by an equal share for each container, then by age alone.
 func (p *gcPlan) dropAboveTotal() {
-	limit := p.in.Policy.MaxContainers
+	limit := p.in.Policy.total()
 	total, groups := 0, 0
 	for _, g := range p.groups {
 		if n := g.ended(); n > 0 {
@@ -264,7 +264,7 @@ func (p *gcPlan) dropSandboxes() {
 				continue
 			}
 			pod.sandboxes--
-			p.actions = append(p.actions, GCAction{Op: GCRemoveSandbox, UID: status.UID, Fate: pod.fate, Sandbox: s.ID, Cause: cause})
+			p.actions = append(p.actions, gcAction{Op: gcRemoveSandbox, UID: status.UID, Fate: pod.fate, Sandbox: s.ID, Cause: cause})
 		}
 	}
 }

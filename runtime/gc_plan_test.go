@@ -25,18 +25,24 @@ func TestPlanGCContainers(t *testing.T) {
 		pods   []string
 		want   []string
 	}{
-		{"nothing ended, nothing to do", gcPolicy(0, 0), "", []string{"u1 s1+ a=running@1/s1"}, nil},
-		{"the default keeps one beside the running one", runtime.DefaultGCPolicy(), "",
+		{"nothing ended, nothing to do", gcPolicy(runtime.GCNone, runtime.GCNone), "", []string{"u1 s1+ a=running@1/s1"}, nil},
+		{"the default keeps one beside the running one", runtime.GCPolicy{}, "",
 			[]string{"u1 s1+ a=running@1/s1 a=exited@5/s1 a=exited@9/s1"}, []string{"u1.a.9"}},
-		{"the default keeps one in all if none runs", runtime.DefaultGCPolicy(), "",
+		{"the default keeps one in all if none runs", runtime.GCPolicy{}, "",
 			[]string{"u1 s1+ a=exited@5/s1 a=exited@7/s1 a=exited@9/s1"}, []string{"u1.a.9", "u1.a.7"}},
+		{"the default has no limit for all together", runtime.GCPolicy{}, "",
+			[]string{"u1 s1+ a=exited@5/s1 b=exited@7/s1 c=exited@9/s1", "u2 s2+ a=exited@5/s2 b=exited@7/s2 c=exited@9/s2"}, nil},
+		{"the default keeps one of a pod that is over", runtime.GCPolicy{}, "u1 over",
+			[]string{"u1 s1- a=exited@5/s1 a=exited@9/s1"}, []string{"u1.a.9"}},
+		{"a limit for all leaves the default of each", gcPolicy(0, 5), "",
+			[]string{"u1 s1+ a=exited@5/s1 a=exited@7/s1"}, []string{"u1.a.7"}},
 		{"containers and pods are counted apart", gcPolicy(1, -1), "",
 			[]string{"u1 s1+ a=exited@5/s1 b=exited@6/s1 a=exited@7/s1", "u2 s2+ a=exited@8/s2 a=exited@9/s2"},
 			[]string{"u1.a.7", "u2.a.9"}},
 		{"negative limits are none", off, "", []string{"u1 s1+ a=exited@5/s1 a=exited@7/s1 a=exited@9/s1"}, nil},
-		{"limit 0 keeps the newest instance of a pod that lives", gcPolicy(0, -1), "",
+		{"GCNone keeps the newest instance of a pod that lives", gcPolicy(runtime.GCNone, -1), "",
 			[]string{"u1 s1+ a=exited@5/s1 a=exited@9/s1 b=running@1/s1 b=exited@8/s1"}, []string{"u1.a.9", "u1.b.8"}},
-		{"limit 0 keeps nothing of a pod that is over", gcPolicy(0, -1), "u1 over",
+		{"GCNone keeps nothing of a pod that is over", gcPolicy(runtime.GCNone, -1), "u1 over",
 			[]string{"u1 s1- a=exited@5/s1 a=exited@9/s1"}, []string{"u1.a.9", "u1.a.5"}},
 
 		{"a pod that is gone goes whole", off, "u1 gone",
@@ -46,9 +52,9 @@ func TestPlanGCContainers(t *testing.T) {
 			[]string{"u1 s1+ a=running@5/s1 a=exited@9/s1"}, []string{"u1.a.9"}},
 		{"a pod that is over stays under its limits", gcPolicy(1, -1), "u1 over",
 			[]string{"u1 s1- a=exited@5/s1 a=exited@9/s1"}, []string{"u1.a.9"}},
-		{"unless disk space is short", runtime.GCPolicy{MaxPerPodContainer: 1, MaxContainers: -1, AllUnused: true}, "u1 over",
+		{"unless disk space is short", runtime.GCPolicy{AllUnused: true}, "u1 over",
 			[]string{"u1 s1- a=exited@5/s1 a=exited@9/s1"}, []string{"u1.a.9", "u1.a.5", "s1"}},
-		{"which is no reason for a pod that lives", runtime.GCPolicy{MaxPerPodContainer: 1, MaxContainers: -1, AllUnused: true}, "",
+		{"which is no reason for a pod that lives", runtime.GCPolicy{AllUnused: true}, "",
 			[]string{"u1 s1- a=exited@5/s1"}, nil},
 
 		{"unknown ones are stopped first", gcPolicy(1, -1), "u2 gone",
@@ -58,13 +64,13 @@ func TestPlanGCContainers(t *testing.T) {
 			[]string{"u1 s1+ a=created@1/s1 a=created@2/s1 a=exited@5/s1 b=exited@9/s1"}, []string{"u1.a.2"}},
 		{"and goes with a pod that is over", off, "u1 over", []string{"u1 s1- a=created@1/s1"}, []string{"u1.a.1"}},
 
-		{"MinAge", runtime.GCPolicy{MinAge: 8 * time.Minute, MaxPerPodContainer: 0, MaxContainers: -1}, "u1 over, u2 gone",
+		{"MinAge", runtime.GCPolicy{MinAge: 8 * time.Minute, MaxPerPodContainer: runtime.GCNone}, "u1 over, u2 gone",
 			[]string{"u1 s1- a=exited@5/s1 b=exited@8/s1 a=exited@9/s1", "u2 s2- a=exited@7/s2 b=exited@10/s2"},
 			[]string{"u2.b.10", "u1.a.9", "u1.b.8"}},
-		{"what is too young does not count either", runtime.GCPolicy{MinAge: 8 * time.Minute, MaxPerPodContainer: 1, MaxContainers: -1}, "",
+		{"what is too young does not count either", runtime.GCPolicy{MinAge: 8 * time.Minute}, "",
 			[]string{"u1 s1+ a=exited@1/s1 a=exited@2/s1 a=exited@9/s1"}, nil},
 		{"age counts from the end, not from the creation",
-			runtime.GCPolicy{MinAge: 8 * time.Minute, MaxPerPodContainer: 0, MaxContainers: -1}, "u1 over",
+			runtime.GCPolicy{MinAge: 8 * time.Minute, MaxPerPodContainer: runtime.GCNone}, "u1 over",
 			[]string{"u1 s1- a=exited@1-600/s1"}, nil},
 
 		{"total: not above it", gcPolicy(-1, 4), "",
@@ -75,7 +81,7 @@ func TestPlanGCContainers(t *testing.T) {
 		{"total: a share is at least one, then the oldest go", gcPolicy(-1, 1), "u1 over, u2 over, u3 over",
 			[]string{"u1 s1- a=exited@2/s1 a=exited@3/s1", "u2 s2- a=exited@9/s2", "u3 s3- a=exited@5/s3"},
 			[]string{"u1.a.3", "u2.a.9", "u3.a.5"}},
-		{"total: not the newest of pods that live", gcPolicy(-1, 0), "u2 over",
+		{"total: not the newest of pods that live", gcPolicy(-1, runtime.GCNone), "u2 over",
 			[]string{"u1 s1+ a=exited@9/s1", "u2 s2- a=exited@2/s2"}, []string{"u2.a.2"}},
 		{"total: counted after the limit of each", gcPolicy(1, 2), "",
 			[]string{"u1 s1+ a=exited@2/s1 a=exited@3/s1 b=running@1/s1 b=exited@9/s1"}, []string{"u1.a.3"}},
@@ -90,11 +96,23 @@ func TestPlanGCContainers(t *testing.T) {
 	}
 }
 
+// What has ended in the future, since the clock was set back, goes as anything else where
+// there is no least age.
+func TestPlanGCOfAnEndInTheFuture(t *testing.T) {
+	for age, want := range map[time.Duration][]string{0: {"u1.a.5"}, time.Minute: {}} {
+		got := runtime.PlanGC(runtime.GCInput{
+			Policy: runtime.GCPolicy{MinAge: age, MaxPerPodContainer: runtime.GCNone}, Now: minutesAgo(60), Pods: gcPods("u1 s1- a=exited@5/s1"),
+			Query: runtime.GCQuery{Fate: gcFates("u1 over"), Reported: allReported},
+		})
+		require.Equal(t, want, brief(got), age)
+	}
+}
+
 // An exit that nobody has been told of is not dropped: exit code 0 became 137
 // when the record was gone before the status was written (kubernetes#104107).
 func TestUpstream104107AnUnreportedExitIsKept(t *testing.T) {
 	pods := []string{"u1 s1- a=exited@5/s1 a=exited@6/s1 a=exited@9/s1", "u2 s2+ a=running@1/s2 a=exited@4/s2 a=unknown@7/s2"}
-	short := runtime.GCPolicy{AllUnused: true}
+	short := runtime.GCPolicy{MaxPerPodContainer: runtime.GCNone, MaxContainers: runtime.GCNone, AllUnused: true}
 	for _, tc := range []struct {
 		name     string
 		reported func(types.UID, runtime.ContainerID) bool
@@ -137,7 +155,7 @@ func TestPlanGCSandboxes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := runtime.PlanGC(runtime.GCInput{
-				Policy: runtime.DefaultGCPolicy(), Now: gcNow(), Pods: gcPods(tc.pods...),
+				Policy: runtime.GCPolicy{}, Now: gcNow(), Pods: gcPods(tc.pods...),
 				Query: runtime.GCQuery{Fate: gcFates(tc.fates)},
 			})
 			require.Equal(t, append([]string{}, tc.want...), brief(got))
@@ -175,7 +193,7 @@ func TestPlanGCLogs(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := runtime.PlanGC(runtime.GCInput{
-				Policy: runtime.DefaultGCPolicy(), Now: gcNow(), Pods: gcPods(tc.pods...), Logs: tc.logs, Links: tc.links,
+				Policy: runtime.GCPolicy{}, Now: gcNow(), Pods: gcPods(tc.pods...), Logs: tc.logs, Links: tc.links,
 				Query: runtime.GCQuery{Fate: gcFates(tc.fates)},
 			})
 			require.Equal(t, append([]string{}, tc.want...), brief(got))

@@ -49,7 +49,7 @@ func randomGC(r *rand.Rand) runtime.GCInput {
 		fates[i] = []runtime.PodFate{runtime.PodLives, runtime.PodLives, runtime.PodOver, runtime.PodGone}[r.IntN(4)]
 	}
 	in := runtime.GCInput{
-		Policy: runtime.GCPolicy{MaxPerPodContainer: r.IntN(5) - 1, MaxContainers: r.IntN(10) - 1, AllUnused: r.IntN(3) == 0},
+		Policy: runtime.GCPolicy{MaxPerPodContainer: r.IntN(6) - 2, MaxContainers: r.IntN(11) - 2, AllUnused: r.IntN(3) == 0},
 		Query:  runtime.GCQuery{Fate: func(uid types.UID) runtime.PodFate { return fates[uid[1]-'0'] }},
 		Now:    gcNow(),
 		Pods:   gcPods(lines...),
@@ -166,10 +166,12 @@ func (n *naiveGC) run() map[string]bool {
 		}
 	}
 	sweep(func(c *runtime.ContainerStatus) bool { return n.whole(n.pod(c)) || c.State == runtime.StateCreated })
-	if limit := n.in.Policy.MaxPerPodContainer; limit >= 0 {
+	each, inAll := n.in.Policy.MaxPerPodContainer, n.in.Policy.MaxContainers
+	if limit, ok := map[int]int{runtime.GCNone: 0, 0: 1, 1: 1, 2: 2, 3: 3}[each]; ok {
 		sweep(func(c *runtime.ContainerStatus) bool { return n.counts(c) && n.newer(c, there) >= limit })
 	}
-	if limit := n.in.Policy.MaxContainers; limit >= 0 {
+	if inAll > 0 || inAll == runtime.GCNone {
+		limit := max(inAll, 0)
 		left := slices.DeleteFunc(n.all(), func(c *runtime.ContainerStatus) bool { return !n.counts(c) })
 		if len(left) > limit {
 			groups := map[string]bool{}

@@ -38,29 +38,7 @@ type ContainerInput struct {
 	PodIPs       []string      // of the current sandbox, primary first; may be empty
 }
 
-// Annotations of every container, with the kubelet's keys, so that an instance
-// can be killed properly when its pod's spec is gone and either agent can take
-// over the other's containers.
-const (
-	AnnotationHash                   = "io.kubernetes.container.hash"
-	AnnotationRestartCount           = "io.kubernetes.container.restartCount"
-	AnnotationTerminationMessagePath = "io.kubernetes.container.terminationMessagePath"
-	AnnotationTerminationPolicy      = "io.kubernetes.container.terminationMessagePolicy"
-	AnnotationPreStopHandler         = "io.kubernetes.container.preStopHandler"
-	AnnotationPorts                  = "io.kubernetes.container.ports"
-	AnnotationDeletionGrace          = "io.kubernetes.pod.deletionGracePeriod"
-	AnnotationTerminationGrace       = "io.kubernetes.pod.terminationGracePeriod"
-
-	// AnnotationRestartDelay is keelson's own: how long the replacement of this
-	// instance waits after its end, as a Go duration. It makes crash-loop
-	// back-off survive a restart of the agent.
-	AnnotationRestartDelay = "keelson.dev/restart-delay"
-)
-
-// Labels of every sandbox and container, with the kubelet's keys.
-const (
-	LabelPodName       = "io.kubernetes.pod.name"
-	LabelPodNamespace  = "io.kubernetes.pod.namespace"
-	LabelPodUID        = "io.kubernetes.pod.uid"
-	LabelContainerName = "io.kubernetes.container.name"
-)
+// annotationRestartDelay is the delay after the end of this instance before its replacement may
+// start, as a Go duration. With it, crash-loop back-off survives a restart of the agent. The key is
+// keelson's own.
+const annotationRestartDelay = "keelson.dev/restart-delay"

@@ -10,8 +10,8 @@ import (
 
 // Grace periods that hold where a pod says nothing usable.
 const (
-	// UnsetGracePeriod is for a pod that names none at all (its spec is gone).
-	UnsetGracePeriod = 2 * time.Second
+	// unsetGracePeriod is for a pod that names none at all (its spec is gone).
+	unsetGracePeriod = 2 * time.Second
 	// MinGracePeriod is the least a container gets between the polite and the
 	// hard signal. The kubelet's floor is 2 s, which makes a pod that asks for
 	// 1 s take 2; ours honours what was asked.
@@ -22,7 +22,7 @@ const (
 // reason: a deletion's grace before the spec's, and for a probe's verdict the
 // probe's own (KEP-2238), which may be longer than the pod's.
 func GracePeriod(pod *v1.Pod, container *v1.Container, reason KillReason) time.Duration {
-	seconds := UnsetGracePeriod
+	seconds := unsetGracePeriod
 	switch {
 	case pod.DeletionGracePeriodSeconds != nil:
 		seconds = inSeconds(*pod.DeletionGracePeriodSeconds)
@@ -38,9 +38,9 @@ func GracePeriod(pod *v1.Pod, container *v1.Container, reason KillReason) time.D
 func probeGrace(container *v1.Container, reason KillReason) *int64 {
 	var probe *v1.Probe
 	switch reason {
-	case KillStartupProbe:
+	case killStartupProbe:
 		probe = container.StartupProbe
-	case KillLivenessProbe:
+	case killLivenessProbe:
 		probe = container.LivenessProbe
 	}
 	if probe == nil {

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // HookRunner runs lifecycle handlers. Calls for different containers are
@@ -29,37 +30,23 @@ type HookCall struct {
 	Handler   *v1.LifecycleHandler
 }
 
-// HooksOptions configure Hooks.
-type HooksOptions struct {
-	// Runtime runs exec handlers, if it is an Execer. Defaults to none: exec
-	// handlers then fail with ErrUnsupported.
-	Runtime Runtime
-	// Events receives LifecycleHTTPFallback. Defaults to none.
-	Events EventRecorder
-	// Dial reaches the servers of httpGet handlers. Defaults to a net.Dialer that
-	// waits 30 s for a connection.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-}
-
-// Hooks is the default HookRunner: exec, httpGet and sleep, as in the kubelet
-// 1.36. A tcpSocket handler fails with ErrUnsupported; the API allows none. No
-// handler has a time limit of its own: ctx is the limit.
-//
-// It keeps no connection and no goroutine between calls.
-type Hooks struct {
-	exec   Execer // nil: none
+// hooks is the default HookRunner: exec, httpGet and sleep, as in the kubelet 1.36. A tcpSocket
+// handler fails with ErrUnsupported; the API allows none.
+type hooks struct {
+	exec   Execer // nil: exec handlers fail with ErrUnsupported
 	events EventRecorder
 	client *http.Client
 }
 
-// NewHooks makes a Hooks. It calls nothing.
-func NewHooks(opts HooksOptions) *Hooks {
-	exec, _ := opts.Runtime.(Execer)
-	return &Hooks{exec: exec, events: opts.Events, client: newHookClient(opts.Dial)}
+// newHooks returns the default HookRunner. rt runs exec handlers if it is an Execer; events, which
+// may be nil, receives LifecycleHTTPFallback.
+func newHooks(rt Runtime, events EventRecorder) *hooks {
+	exec, _ := rt.(Execer)
+	return &hooks{exec: exec, events: events, client: newHookClient((&net.Dialer{Timeout: hookDialTime}).DialContext)}
 }
 
 // RunHook implements HookRunner.
-func (h *Hooks) RunHook(ctx context.Context, call HookCall) error {
+func (h *hooks) RunHook(ctx context.Context, call HookCall) error {
 	switch handler := call.Handler; {
 	case handler == nil:
 		return errors.New("hook without a handler")
@@ -68,7 +55,10 @@ func (h *Hooks) RunHook(ctx context.Context, call HookCall) error {
 	case handler.HTTPGet != nil:
 		return h.httpGet(ctx, call)
 	case handler.Sleep != nil:
-		return pause(ctx, handler.Sleep)
+		if retry.Sleep(ctx, inSeconds(handler.Sleep.Seconds)) != nil {
+			return fmt.Errorf("sleep hook: %w", context.Cause(ctx))
+		}
+		return nil
 	case handler.TCPSocket != nil:
 		return fmt.Errorf("tcpSocket hook: %w", ErrUnsupported)
 	default:
@@ -76,7 +66,7 @@ func (h *Hooks) RunHook(ctx context.Context, call HookCall) error {
 	}
 }
 
-func (h *Hooks) run(ctx context.Context, call HookCall) error {
+func (h *hooks) run(ctx context.Context, call HookCall) error {
 	if h.exec == nil {
 		return fmt.Errorf("exec hook: %w", ErrUnsupported)
 	}
@@ -88,16 +78,5 @@ func (h *Hooks) run(ctx context.Context, call HookCall) error {
 		return fmt.Errorf("exec hook: exit code %d", code)
 	default:
 		return nil
-	}
-}
-
-func pause(ctx context.Context, action *v1.SleepAction) error {
-	timer := time.NewTimer(inSeconds(action.Seconds))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("sleep hook: %w", context.Cause(ctx))
 	}
 }

@@ -38,9 +38,6 @@ var errHookRedirects = fmt.Errorf("stopped after %d redirects", hookRedirects)
 // newHookClient makes a client that trusts any certificate, goes through no
 // proxy and keeps no connection.
 func newHookClient(dial func(context.Context, string, string) (net.Conn, error)) *http.Client {
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: hookDialTime}).DialContext
-	}
 	return &http.Client{
 		CheckRedirect: checkHookRedirect,
 		Transport: &http.Transport{
@@ -70,7 +67,7 @@ func checkHookRedirect(req *http.Request, via []*http.Request) error {
 
 // httpGet asks once. Any answer is success, whatever its status. A server that
 // turns out not to speak https is asked over http, without credentials.
-func (h *Hooks) httpGet(ctx context.Context, call HookCall) error {
+func (h *hooks) httpGet(ctx context.Context, call HookCall) error {
 	req, err := hookRequest(ctx, call)
 	if err != nil {
 		return fmt.Errorf("httpGet hook: %w", err)
@@ -90,7 +87,7 @@ func (h *Hooks) httpGet(ctx context.Context, call HookCall) error {
 	return nil
 }
 
-func (h *Hooks) ask(ctx context.Context, req *http.Request) error {
+func (h *hooks) ask(ctx context.Context, req *http.Request) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := h.client.Do(req.WithContext(ctx))
@@ -105,12 +102,12 @@ func (h *Hooks) ask(ctx context.Context, req *http.Request) error {
 	return nil
 }
 
-func (h *Hooks) noteFallback(call HookCall, server string) {
+func (h *hooks) noteFallback(call HookCall, server string) {
 	object := containerReference(call.Pod, call.Container.Name)
 	if h.events == nil || object == nil {
 		return
 	}
-	h.events.Event(object, v1.EventTypeWarning, EventLifecycleHTTPFallback,
+	h.events.Event(object, v1.EventTypeWarning, eventLifecycleHTTPFallback,
 		fmt.Sprintf("HTTPS lifecycle hook at %s was answered over HTTP; asked again over HTTP, which succeeded", server))
 }
 

@@ -48,7 +48,7 @@ func portOf(l net.Listener) int32 { return int32(l.Addr().(*net.TCPAddr).Port) }
 func (h *httpHook) run(ctx context.Context) error {
 	pod := h.pod.DeepCopy()
 	pod.Spec.Containers = []v1.Container{{Name: "c", Ports: h.ports}}
-	hooks := runtime.NewHooks(runtime.HooksOptions{Events: h.events})
+	hooks := runtime.NewHooks(nil, h.events)
 	return hooks.RunHook(ctx, runtime.HookCall{
 		Pod: pod, Container: &pod.Spec.Containers[0], PodIPs: h.ips, Handler: &v1.LifecycleHandler{HTTPGet: &h.action},
 	})
@@ -351,9 +351,9 @@ func TestHTTPHookWithoutEventsOrContainer(t *testing.T) {
 	call := runtime.HookCall{
 		Pod: pod, Container: &pod.Spec.Containers[0], PodIPs: hook.ips, Handler: &v1.LifecycleHandler{HTTPGet: &hook.action},
 	}
-	require.NoError(t, runtime.NewHooks(runtime.HooksOptions{}).RunHook(t.Context(), call))
+	require.NoError(t, runtime.NewHooks(nil, nil).RunHook(t.Context(), call))
 	call.Container = &v1.Container{Name: "unknown"}
-	require.NoError(t, runtime.NewHooks(runtime.HooksOptions{Events: noEvents{t}}).RunHook(t.Context(), call))
+	require.NoError(t, runtime.NewHooks(nil, noEvents{t}).RunHook(t.Context(), call))
 }
 
 type noEvents struct{ *testing.T }

@@ -217,7 +217,7 @@ func TestHTTPHookIsBoundedByItsContextOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				hooks := runtime.NewHooks(runtime.HooksOptions{Dial: pipes{c.serve}.dial})
+				hooks := runtime.NewHooksDialing(pipes{c.serve}.dial)
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 				defer cancel()
 				pod := newPod()
@@ -248,7 +248,7 @@ func TestAnUnansweredPreStopRequestTakesTheGracePeriod(t *testing.T) {
 			_, _ = conn.Read(make([]byte, 1)) // until the other side hangs up
 			close(gone)
 		})
-		n.restart(runtime.Options{Hooks: runtime.NewHooks(runtime.HooksOptions{Dial: pipes{serve}.dial})})
+		n.restart(runtime.Options{Hooks: runtime.NewHooksDialing(pipes{serve}.dial)})
 		pod := newPod(grace(7), hooked("c", nil, getHandler("/down")))
 		n.mustSync(pod)
 		r, took := n.kill(pod)
@@ -265,14 +265,14 @@ func TestSleepHookEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(3*time.Second, func() { cancel(why) })
 		began := time.Now()
-		err := runtime.NewHooks(runtime.HooksOptions{}).RunHook(ctx, runtime.HookCall{Handler: sleepHandler(60)})
+		err := runtime.NewHooks(nil, nil).RunHook(ctx, runtime.HookCall{Handler: sleepHandler(60)})
 		require.ErrorIs(t, err, why)
 		require.Equal(t, 3*time.Second, time.Since(began))
 	})
 }
 
 func TestHooksRefuseWhatTheyCannotDo(t *testing.T) {
-	hooks := runtime.NewHooks(runtime.HooksOptions{}) // and a runtime without Exec
+	hooks := runtime.NewHooks(nil, nil) // and a runtime without Exec
 	for name, c := range map[string]struct {
 		handler     *v1.LifecycleHandler
 		unsupported bool

@@ -4,19 +4,22 @@ package runtime
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/conceal"
 )
 
 // Why an image is not there. The texts are the API's waiting reasons.
 var (
 	ErrInvalidImageName          = errors.New("InvalidImageName")
-	ErrImageInspect              = errors.New("ImageInspectError")
-	ErrImageNeverPull            = errors.New("ErrImageNeverPull")
+	errImageInspect              = errors.New("ImageInspectError")
+	errImageNeverPull            = errors.New("ErrImageNeverPull")
 	ErrImagePull                 = errors.New("ErrImagePull")
 	ErrImagePullBackOff          = errors.New("ImagePullBackOff")
 	ErrRegistryUnavailable       = errors.New("RegistryUnavailable")
@@ -25,10 +28,10 @@ var (
 
 // Event reasons about images, with the kubelet's words.
 const (
-	EventPulling           = "Pulling"
-	EventPulled            = "Pulled"
-	EventInspectFailed     = "InspectFailed"
-	EventErrImageNeverPull = "ErrImageNeverPull"
+	eventPulling           = "Pulling"
+	eventPulled            = "Pulled"
+	eventInspectFailed     = "InspectFailed"
+	eventErrImageNeverPull = "ErrImageNeverPull"
 )
 
 // Keyring finds credentials for pulling an image for a pod, the likeliest
@@ -36,11 +39,17 @@ const (
 // returns credentials as well.
 type Keyring func(ctx context.Context, pod *v1.Pod, image string) ([]ImageAuth, error)
 
-// imageFailure is why an image is not there.
+// imageFailure is the reason, one of ErrInvalidImageName and those that follow it, and the cause
+// for which an image is not there.
 type imageFailure struct {
 	reason, cause error
-	retryAt       time.Time
+	retryAt       time.Time // a try before then is pointless; zero: none is
 }
+
+func (f *imageFailure) Error() string { return fmt.Sprintf("%v: %v", f.reason, f.cause) }
+
+// Unwrap returns the reason and the cause.
+func (f *imageFailure) Unwrap() []error { return []error{f.reason, f.cause} }
 
 // wanted is an image, and who wants it.
 type wanted struct {
@@ -64,12 +73,12 @@ func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, w wanted) (strin
 	id, err := k.images.ImageID(ctx, w.image)
 	if err != nil {
 		if ctx.Err() == nil {
-			k.event(pod, w, v1.EventTypeWarning, EventInspectFailed, fmt.Sprintf("Failed to inspect image %q: %v", w.image, err))
+			k.event(pod, w, v1.EventTypeWarning, eventInspectFailed, fmt.Sprintf("Failed to inspect image %q: %v", w.image, err))
 		}
-		return "", &imageFailure{reason: ErrImageInspect, cause: fmt.Errorf("inspect image %q: %w", w.image, err)}
+		return "", &imageFailure{reason: errImageInspect, cause: fmt.Errorf("inspect image %q: %w", w.image, err)}
 	}
 	if id != "" {
-		k.event(pod, w, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))
+		k.event(pod, w, v1.EventTypeNormal, eventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))
 	}
 	return id, nil
 }
@@ -82,13 +91,13 @@ func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, 
 		k.failed(pod, w, failure)
 		return "", failure
 	}
-	k.event(pod, w, v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", w.image))
+	k.event(pod, w, v1.EventTypeNormal, eventPulling, fmt.Sprintf("Pulling image %q", w.image))
 	began := time.Now()
 	id, err := k.fetch(ctx, pod, w.image)
 	switch {
 	case err == nil:
 		k.backoff.succeeded(pod.UID, w.image)
-		k.event(pod, w, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Successfully pulled image %q in %s", w.image, time.Since(began).Round(time.Millisecond)))
+		k.event(pod, w, v1.EventTypeNormal, eventPulled, fmt.Sprintf("Successfully pulled image %q in %s", w.image, time.Since(began).Round(time.Millisecond)))
 		return id, nil
 	case ctx.Err() != nil:
 		return "", &imageFailure{reason: ErrImagePull, cause: context.Cause(ctx)}
@@ -129,18 +138,29 @@ func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (str
 		if err == nil || ctx.Err() != nil {
 			return id, err
 		}
-		errs = append(errs, err)
+		errs = append(errs, auth.secrets().Error(err))
 	}
 	return "", errors.Join(errs...)
+}
+
+// secrets returns the credentials that no error may show. Registries and runtimes repeat them, also
+// as the HTTP header in which they were sent.
+func (a *ImageAuth) secrets() *conceal.Values {
+	basic := base64.StdEncoding.EncodeToString([]byte(a.Username + ":" + a.Password))
+	secrets := &conceal.Values{}
+	for _, value := range []string{basic, a.Auth, a.Password, a.IdentityToken, a.RegistryToken} {
+		secrets.Secret(value)
+	}
+	return secrets
 }
 
 // failed tells that a pull for w came to nothing.
 func (k *imageKeeper) failed(pod *v1.Pod, w wanted, f *imageFailure) {
 	if f.reason == ErrImagePullBackOff {
-		k.event(pod, w, v1.EventTypeNormal, EventBackOff, f.cause.Error())
+		k.event(pod, w, v1.EventTypeNormal, eventBackOff, f.cause.Error())
 		return
 	}
-	k.event(pod, w, v1.EventTypeWarning, EventFailed, "Failed to "+f.cause.Error())
+	k.event(pod, w, v1.EventTypeWarning, eventFailed, "Failed to "+f.cause.Error())
 }
 
 func (k *imageKeeper) event(pod *v1.Pod, w wanted, eventType, reason, message string) {

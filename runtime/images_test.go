@@ -191,13 +191,13 @@ func TestFailedPullsBackOff(t *testing.T) {
 // up; different images are bounded (kubernetes#109673: serial by default).
 func TestUpstream109673PullsAreParallelBoundedAndShared(t *testing.T) {
 	inBubble(t, func(n *node) {
-		r := n.withImages(runtime.Options{MaxParallelPulls: 2})
+		r := n.withImages(runtime.Options{})
 		began := time.Now()
 		ctx, cancel := context.WithCancel(n.Context())
 		time.AfterFunc(time.Millisecond, cancel)
 		var wg sync.WaitGroup
 		for i := range 4 {
-			pod := newPod(regular("a", "b", "c", "d"))
+			pod := newPod(regular("a", "b", "c", "d", "e", "f", "g", "h"))
 			pod.UID = types.UID(fmt.Sprint("uid-", i))
 			own := n.Context()
 			if i == 0 {
@@ -206,9 +206,9 @@ func TestUpstream109673PullsAreParallelBoundedAndShared(t *testing.T) {
 			wg.Go(func() { n.manager.SyncPod(own, runtime.SyncRequest{Pod: pod}) })
 		}
 		wg.Wait()
-		require.Equal(n, 2*time.Second, time.Since(began), "four images, two at a time")
-		require.Equal(n, 2, r.most)
-		require.Len(n, r.pulls, 4, "each image once")
+		require.Equal(n, 2*time.Second, time.Since(began), "eight images, four at a time")
+		require.Equal(n, 4, r.most)
+		require.Len(n, r.pulls, 8, "each image once")
 	})
 }
 

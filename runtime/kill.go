@@ -31,13 +31,22 @@ type KillRequest struct {
 // for sidecars, which wait for the regular containers and for the sidecars
 // after them; then it stops the pod's sandboxes. Nothing is removed. It can be
 // called again, with a shorter grace as well, after ctx interrupted it.
-// Result.Status is read afterwards: the caller sees there that nothing runs.
+// Result.Status is read afterwards: the caller sees there that nothing runs. If it
+// failed, or something may still run, Result.RetryAt says when to call again.
 func (m *Manager) KillPod(ctx context.Context, req KillRequest) Result {
 	pod := req.Pod
 	if pod == nil {
 		pod = &v1.Pod{}
 		pod.UID = req.UID
 	}
+	r := m.stopPod(ctx, pod, &req)
+	r.left = len(r.Status.Running()) > 0
+	m.unsee(pod.UID) // a pod of this UID that comes back begins anew
+	m.schedule(ctx, pod.UID, &r)
+	return r
+}
+
+func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Result {
 	status := req.Status
 	if status == nil {
 		var err error
@@ -83,10 +92,10 @@ func (m *Manager) killAll(ctx context.Context, pod *v1.Pod, status *PodStatus, g
 			continue
 		}
 		if err := gone(m.rt.StopSandbox(ctx, s.ID)); err != nil {
-			all.fail(ctx, &StepError{Action: KillPodSandbox, Target: string(s.ID), Reason: ErrKillPodSandbox, Cause: err})
+			all.fail(ctx, &StepError{Action: killPodSandbox, Target: string(s.ID), Reason: errKillPodSandbox, Cause: err})
 			continue
 		}
-		all.done(KillPodSandbox, string(s.ID))
+		all.done(killPodSandbox, string(s.ID))
 	}
 	return all.list
 }
@@ -116,7 +125,7 @@ func (m *Manager) killContainer(ctx context.Context, k kill, out *steps) bool {
 	if message == "" {
 		message = "Stopping container " + k.container.Name
 	}
-	m.containerEvent(k.pod, k.container.Name, v1.EventTypeNormal, EventKilling, message)
+	m.containerEvent(k.pod, k.container.Name, v1.EventTypeNormal, eventKilling, message)
 	began := time.Now()
 	if l := k.container.Lifecycle; l != nil && l.PreStop != nil && !k.skipHook {
 		m.preStop(ctx, k, grace)
@@ -126,7 +135,7 @@ func (m *Manager) killContainer(ctx context.Context, k kill, out *steps) bool {
 	}
 	rest := max(left(began, grace), MinGracePeriod)
 	if err := gone(m.rt.StopContainer(ctx, k.instance.ID, rest)); err != nil {
-		out.fail(ctx, &StepError{Action: KillContainer, Target: k.container.Name, Reason: ErrKillContainer, Cause: err})
+		out.fail(ctx, &StepError{Action: KillContainer, Target: k.container.Name, Reason: errKillContainer, Cause: err})
 		return false
 	}
 	out.done(KillContainer, k.container.Name)
@@ -144,7 +153,7 @@ func (m *Manager) preStop(ctx context.Context, k kill, grace time.Duration) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	m.containerEvent(k.pod, k.container.Name, v1.EventTypeWarning, EventFailedPreStopHook, "PreStopHook failed")
+	m.containerEvent(k.pod, k.container.Name, v1.EventTypeWarning, eventFailedPreStopHook, "PreStopHook failed")
 	m.log.Info("preStop hook failed, stopping the container all the same",
 		zap.String("pod", podName(k.pod)), zap.String("container", k.container.Name), zap.Error(err))
 }

@@ -26,12 +26,9 @@ type Options struct {
 
 	// Events receives events about pods. Defaults to none.
 	Events EventRecorder
-	// Hooks runs postStart and preStop handlers. Defaults to NewHooks with this
-	// Runtime and Events.
+	// Hooks runs postStart and preStop handlers. Defaults to exec, httpGet and sleep handlers as in
+	// the kubelet 1.36: a handler has no time limit but its context's, and keeps no connection.
 	Hooks HookRunner
-	// Hash is the part of a container whose change restarts it. Defaults to
-	// HashCompat: name and image, as in the kubelet.
-	Hash func(*v1.Container) string
 	// Backoff is the crash-loop policy. Defaults to the kubelet's.
 	Backoff Backoff
 	// MaxConcurrentStarts bounds, over all pods, how many sandboxes and
@@ -42,16 +39,6 @@ type Options struct {
 	MaxConcurrentStarts int
 	// Keyring finds credentials for pulling images. Defaults to none.
 	Keyring Keyring
-	// PullBackoff is how long to wait after failed pulls of one image for one
-	// pod. Its Reset counts from the last failure. Defaults to the kubelet's: 10 s,
-	// 20 s … 300 s, and afresh after 600 s without one.
-	PullBackoff Backoff
-	// MaxParallelPulls bounds, over all pods, how many images are pulled at
-	// once. Defaults to 4.
-	MaxParallelPulls int
-	// KeepExited is how many ended instances of a container stay recorded beside
-	// the newest one, for lastState and logs. Defaults to 1, which is the least.
-	KeepExited int
 	// Logger receives what nobody else is told. Defaults to none.
 	Logger *zap.Logger
 }
@@ -60,18 +47,17 @@ type Options struct {
 // calls for one pod are the caller's to keep apart (package podworkers does).
 // It starts no goroutine that outlives a call.
 type Manager struct {
-	rt         Runtime
-	gen        Generator
-	events     EventRecorder
-	hooks      HookRunner
-	hash       func(*v1.Container) string
-	backoff    Backoff
-	keepExited int
-	log        *zap.Logger
-	checkers   []Checker
-	slots      *slots       // starts under way, over all pods
-	images     *imageKeeper // nil if the runtime knows no images
-	resizer    *resizer     // nil if the runtime cannot resize
+	rt       Runtime
+	gen      Generator
+	events   EventRecorder
+	hooks    HookRunner
+	backoff  Backoff
+	log      *zap.Logger
+	checkers []Checker
+	slots    *slots       // starts under way, over all pods
+	images   *imageKeeper // nil if the runtime knows no images
+	resizer  *resizer     // nil if the runtime cannot resize
+	auditor  Auditor      // nil if the runtime is none
 
 	mu struct {
 		sync.Mutex
@@ -79,6 +65,11 @@ type Manager struct {
 		// record this manager removed while the pod lives on, so that restart
 		// counts and back-off go on. Entries go when a new instance exists.
 		removed map[types.UID]map[string]ContainerStatus
+		// seen holds, per pod and container name, how regular containers were that do not
+		// run again should their records be removed. Entries go with a new instance.
+		seen map[types.UID]map[string]ContainerStatus
+		// failures counts, per pod, the calls in a row that failed.
+		failures map[types.UID]int
 	}
 }
 
@@ -91,46 +82,32 @@ func New(opts Options) (*Manager, error) {
 		return nil, errors.New("runtime: Options.Generator is required")
 	case opts.MaxConcurrentStarts < 0:
 		return nil, fmt.Errorf("runtime: Options.MaxConcurrentStarts is %d: want 0 or more", opts.MaxConcurrentStarts)
-	case opts.MaxParallelPulls < 0:
-		return nil, fmt.Errorf("runtime: Options.MaxParallelPulls is %d: want 0 or more", opts.MaxParallelPulls)
-	case opts.KeepExited < 0:
-		return nil, fmt.Errorf("runtime: Options.KeepExited is %d: want 0 or more", opts.KeepExited)
 	case opts.Backoff.Initial < 0 || opts.Backoff.Max < 0 || opts.Backoff.Reset < 0:
 		return nil, errors.New("runtime: Options.Backoff has a negative duration")
-	case opts.PullBackoff.Initial < 0 || opts.PullBackoff.Max < 0 || opts.PullBackoff.Reset < 0:
-		return nil, errors.New("runtime: Options.PullBackoff has a negative duration")
 	}
 	m := &Manager{
-		rt:         keepApart(opts.Runtime), // its abilities are found on opts.Runtime
-		gen:        opts.Generator,
-		events:     opts.Events,
-		hooks:      opts.Hooks,
-		hash:       opts.Hash,
-		backoff:    opts.Backoff.withDefaults(),
-		keepExited: max(opts.KeepExited, 1),
-		log:        opts.Logger,
-		resizer:    newResizer(opts.Runtime),
+		rt:      keepApart(opts.Runtime), // its abilities are found on opts.Runtime
+		gen:     opts.Generator,
+		events:  opts.Events,
+		hooks:   opts.Hooks,
+		backoff: opts.Backoff.withDefaults(),
+		log:     opts.Logger,
+		resizer: newResizer(opts.Runtime),
 	}
 	if m.hooks == nil {
-		m.hooks = NewHooks(HooksOptions{Runtime: opts.Runtime, Events: opts.Events})
+		m.hooks = newHooks(opts.Runtime, opts.Events)
 	}
 	for _, part := range []any{opts.Runtime, m.gen, m.hooks} {
 		if c, ok := part.(Checker); ok {
 			m.checkers = append(m.checkers, c)
 		}
 	}
-	if m.hash == nil {
-		m.hash = HashCompat
-	}
+	m.auditor, _ = opts.Runtime.(Auditor)
 	if m.log == nil {
 		m.log = zap.NewNop()
 	}
 	if images, ok := opts.Runtime.(Images); ok {
-		pulls := opts.MaxParallelPulls
-		if pulls == 0 {
-			pulls = 4
-		}
-		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(pulls), backoff: newPullBackoff(opts.PullBackoff)}
+		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(maxParallelPulls), backoff: newPullBackoff()}
 	}
 	starts := opts.MaxConcurrentStarts
 	if starts == 0 {
@@ -138,6 +115,8 @@ func New(opts Options) (*Manager, error) {
 	}
 	m.slots = newSlots(starts)
 	m.mu.removed = make(map[types.UID]map[string]ContainerStatus)
+	m.mu.seen = make(map[types.UID]map[string]ContainerStatus)
+	m.mu.failures = make(map[types.UID]int)
 	return m, nil
 }
 
@@ -183,12 +162,65 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 func (m *Manager) forgetPod(uid types.UID) {
 	m.mu.Lock()
 	delete(m.mu.removed, uid)
+	delete(m.mu.seen, uid)
+	delete(m.mu.failures, uid)
 	m.mu.Unlock()
 	if m.images != nil {
 		m.images.forget(uid)
 	}
 	if m.resizer != nil {
 		m.resizer.forget(uid)
+	}
+}
+
+// see keeps how regular containers of a pod are by its status.
+func (m *Manager) see(pod *v1.Pod, status *PodStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		newest := status.Latest(c.Name)
+		if newest == nil || newest.State == StateCreated {
+			continue // what was seen last counts
+		}
+		seen, counts := lastSeen(pod, c, newest)
+		if !counts {
+			delete(m.mu.seen[pod.UID], c.Name)
+			continue
+		}
+		if m.mu.seen[pod.UID] == nil {
+			m.mu.seen[pod.UID] = make(map[string]ContainerStatus)
+		}
+		seen.Annotations = nil
+		m.mu.seen[pod.UID][c.Name] = seen
+	}
+	if len(m.mu.seen[pod.UID]) == 0 {
+		delete(m.mu.seen, pod.UID)
+	}
+}
+
+// unsee drops what see kept of a pod.
+func (m *Manager) unsee(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.mu.seen, uid)
+}
+
+// finished answers PlanInput.Finished: by what this Manager has seen, by pod.Status, and by
+// what the caller knows. A record that this Manager removed to start its container anew
+// says nothing of it.
+func (m *Manager) finished(req *SyncRequest) func(name string, made *ContainerStatus) bool {
+	return func(name string, made *ContainerStatus) bool {
+		if m.recall(req.Pod.UID, name) != nil {
+			return false
+		}
+		m.mu.Lock()
+		seen, ok := m.mu.seen[req.Pod.UID][name]
+		m.mu.Unlock()
+		if ref, found := Find(req.Pod, name); ok && found && finishedBy(req.Pod, ref.Container(req.Pod), &seen, made) {
+			return true
+		}
+		return Finished(req.Pod, &req.Pod.Status, name, made) || req.Finished != nil && req.Finished(name, made)
 	}
 }
 

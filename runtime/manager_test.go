@@ -145,6 +145,19 @@ func sidecar(name string) podOption {
 	}
 }
 
+// restartsAll is a container whose exit with 42 restarts all containers of its pod.
+func restartsAll(name string) v1.Container {
+	c := container(name)
+	c.RestartPolicy = new(v1.ContainerRestartPolicyNever)
+	c.RestartPolicyRules = []v1.ContainerRestartRule{{
+		Action: v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
+			Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
+		},
+	}}
+	return c
+}
+
 func grace(seconds int64) podOption {
 	return func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = &seconds }
 }
@@ -160,7 +173,6 @@ func TestNewNamesTheBadField(t *testing.T) {
 		"Options.Runtime":             {Generator: generator},
 		"Options.Generator":           {Runtime: rt},
 		"Options.MaxConcurrentStarts": {Runtime: rt, Generator: generator, MaxConcurrentStarts: -1},
-		"Options.KeepExited":          {Runtime: rt, Generator: generator, KeepExited: -1},
 		"Options.Backoff":             {Runtime: rt, Generator: generator, Backoff: runtime.Backoff{Max: -1}},
 	} {
 		_, err := runtime.New(opts)

@@ -4,6 +4,8 @@ package runtime
 
 import (
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // Plan decides what is to be done for a pod, given what its spec wants and what
@@ -18,6 +20,13 @@ import (
 //   - A container is resized only while it runs and is neither killed nor started.
 //   - A regular container is started only if the pod is initialized in its
 //     current sandbox, or has no init containers.
+//   - An init or regular container is started only while each sidecar ahead of it in
+//     the spec is up: it runs in the current sandbox, has passed its startup probe if
+//     it has one, and is not replaced by the same plan. This holds for a restart, too,
+//     whatever has ended in between. What runs is kept meanwhile: a regular container
+//     does not stop because a sidecar does, and one that is to be replaced runs on
+//     until its successor may start. (The kubelet starts what is behind a sidecar that
+//     is down or not started yet, once a regular container was made.)
 //   - Nothing is started, killed or created once pod.DeletionTimestamp is set:
 //     from then on KillPod owns the pod, with its own order and grace periods.
 //   - Doing what the plan says and planning again reaches, in a number of steps
@@ -29,19 +38,17 @@ func Plan(in PlanInput) Actions {
 	if in.Pod == nil {
 		return Actions{}
 	}
-	p := planner{pod: in.Pod, status: in.Status, probes: in.Probes, hash: in.Hash, known: in.Finished}
-	if !isStatic(in.Pod) { // whose changes make another pod
+	p := planner{pod: in.Pod, status: in.Status, probes: in.Probes, known: in.Finished}
+	if !podfacts.IsStatic(in.Pod) { // whose changes make another pod
 		p.actuated = in.Actuated
-	}
-	if p.hash == nil {
-		p.hash = HashCompat
 	}
 	sandbox := CheckSandbox(in.Pod, in.Status)
 	p.out.Sandbox, p.out.Attempt = sandbox.ID, sandbox.Attempt
 
 	switch {
 	case in.Pod.DeletionTimestamp != nil:
-	case in.RestartAll && p.restartAll(sandbox):
+	case RestartAllTriggered(in.Pod, in.Status):
+		p.restartAll(sandbox)
 	case sandbox.Changed:
 		p.replaceSandbox(sandbox)
 	default:
@@ -55,9 +62,10 @@ type planner struct {
 	pod      *v1.Pod
 	status   *PodStatus
 	probes   Probes
-	hash     func(*v1.Container) string
 	known    func(string, *ContainerStatus) bool          // PlanInput.Finished
 	actuated func(string) (v1.ResourceRequirements, bool) // nil: nothing is resized
+	held     bool                                         // a sidecar ahead of what is decided now is not up
+	due      int                                          // containers that are to be started, now or when they are not held any more
 	out      Actions
 }
 
@@ -68,8 +76,8 @@ func (p *planner) converge() {
 		return
 	}
 	if initialized {
-		kept, started := p.planRegular()
-		if kept == 0 && started == 0 {
+		kept, due := p.planRegular()
+		if kept == 0 && due == 0 {
 			// Sidecars and ephemeral containers do not keep a pod alive.
 			p.killPod("no regular container runs or is to be started")
 			return
@@ -80,13 +88,13 @@ func (p *planner) converge() {
 	p.orderResizes()
 }
 
-// KillSuperseded is the reason to kill an instance that should have been gone
+// killSuperseded is the reason to kill an instance that should have been gone
 // when a newer one of its container was made.
-const KillSuperseded KillReason = "Superseded"
+const killSuperseded KillReason = "Superseded"
 
-// KillUnwanted is the reason to kill a container that the pod does not have: a
+// killUnwanted is the reason to kill a container that the pod does not have: a
 // static pod with a UID of its own was edited while no agent ran.
-const KillUnwanted KillReason = "Unwanted"
+const killUnwanted KillReason = "Unwanted"
 
 // planSuperseded kills every instance that runs beside the one that the plan
 // goes by, so that nothing runs twice, and what the pod does not have. The kubelet
@@ -102,12 +110,12 @@ func (p *planner) planSuperseded() {
 		ref, ok := Find(p.pod, st.Name)
 		switch {
 		case !ok:
-			p.kill(st, KillUnwanted, "the pod has no such container any more")
+			p.kill(st, killUnwanted, "the pod has no such container any more")
 		case ref.Group == GroupEphemeral:
 		case ref.Group == GroupInit && st == p.status.Active(st.Name):
 		case ref.Group == GroupRegular && st == p.status.Latest(st.Name):
 		default:
-			p.kill(st, KillSuperseded, "an older instance still runs")
+			p.kill(st, killSuperseded, "an older instance still runs")
 		}
 	}
 }
@@ -117,7 +125,7 @@ func (p *planner) planSuperseded() {
 func (p *planner) planEphemeral() {
 	for i := range p.pod.Spec.EphemeralContainers {
 		if p.status.Latest(p.pod.Spec.EphemeralContainers[i].Name) == nil {
-			p.start(Ref{GroupEphemeral, i}, causeFirst)
+			p.add(Ref{GroupEphemeral, i}, causeFirst)
 		}
 	}
 }
@@ -143,7 +151,15 @@ func (p *planner) killPod(cause string) {
 	}
 }
 
+// start starts an init or regular container, unless it has to wait for a sidecar.
 func (p *planner) start(ref Ref, cause string) {
+	p.due++
+	if !p.held {
+		p.add(ref, cause)
+	}
+}
+
+func (p *planner) add(ref Ref, cause string) {
 	p.out.Start = append(p.out.Start, Start{Ref: ref, Name: ref.Container(p.pod).Name, Cause: cause})
 }
 
@@ -151,9 +167,14 @@ func (p *planner) kill(st *ContainerStatus, reason KillReason, message string) {
 	p.out.Kill = append(p.out.Kill, Kill{ID: st.ID, Name: st.Name, Reason: reason, Message: message})
 }
 
-// restart kills the instance and starts its container again.
+// restart kills the instance and starts its container again. One that has to wait for a
+// sidecar is not killed either: how it ends by a kill of its own may be for good.
 func (p *planner) restart(ref Ref, st *ContainerStatus, reason KillReason, found string) {
-	p.kill(st, reason, found+", will be restarted")
+	if p.held {
+		p.out.ResizeWaits = p.out.ResizeWaits || p.misfit(ref.Container(p.pod))
+	} else {
+		p.kill(st, reason, found+", will be restarted")
+	}
 	p.start(ref, found)
 }
 

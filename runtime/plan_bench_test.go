@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -73,7 +74,7 @@ func BenchmarkPlan10Containers(b *testing.B) {
 				for _, list := range [][]v1.Container{in.Pod.Spec.InitContainers, in.Pod.Spec.Containers} {
 					for i := range list {
 						if in.Status.Latest(list[i].Name) != nil {
-							hash = runtime.HashCompat(&list[i])
+							hash = containermeta.Hash(&list[i])
 						}
 					}
 				}

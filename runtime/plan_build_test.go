@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -192,7 +193,7 @@ func instanceOf(t testing.TB, pod *v1.Pod, words []string) (runtime.ContainerSta
 	require.True(t, ok, words)
 	c := runtime.ContainerStatus{Name: words[0], State: state}
 	if ref, found := runtime.Find(pod, c.Name); found {
-		c.Hash = runtime.HashCompat(ref.Container(pod))
+		c.Hash = containermeta.Hash(ref.Container(pod))
 	}
 	var v verdicts
 	for _, word := range words[2:] {

@@ -4,90 +4,81 @@ package runtime
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
-// planInit plans the init containers and reports whether the pod is initialized
-// in its current sandbox. Only instances of that sandbox count: what an earlier
-// one saw, before a reboot say, proves nothing (#137710, #136969, #126650).
+// planInit plans the init containers and reports whether init has come past all of
+// them in the pod's current sandbox. Only instances of that sandbox count: what an
+// earlier one saw, before a reboot say, proves nothing (#137710, #136969, #126650).
 //
-// It walks from the last init container to the first, since the last one that
-// was ever made says how far init has come; before that one, only sidecars are
-// looked after.
+// It walks in the order of the spec, and holds what is behind a sidecar that is not up.
 func (p *planner) planInit() (initialized bool) {
-	list := p.pod.Spec.InitContainers
-	if len(list) == 0 {
-		return true
-	}
-	w := initWalk{planner: p, last: len(list) - 1}
-	w.initialized = p.regularMade()
-	w.past = w.initialized
-	for i := w.last; i >= 0; i-- {
-		c, st := &list[i], p.status.Active(list[i].Name)
+	furthest := p.furthestInit()
+	for i := range p.pod.Spec.InitContainers {
+		c, ref := &p.pod.Spec.InitContainers[i], Ref{GroupInit, i}
+		st := p.status.Active(c.Name)
 		switch {
-		case IsSidecar(c):
-			w.sidecar(i, c, st)
-		case st != nil && !w.past:
-			w.plain(i, c, st)
-		}
-		if w.failed {
-			p.killPod(fmt.Sprintf("init container %s failed and is not restarted", c.Name))
+		case i > furthest:
+			cause := causeFirst
+			if i > 0 {
+				cause += ", after " + p.pod.Spec.InitContainers[i-1].Name
+			}
+			p.start(ref, cause)
 			return false
+		case IsSidecar(c):
+			up := p.sidecar(ref, c, st)
+			p.held = p.held || !up
+		case i == furthest:
+			if !p.plainInit(ref, c, st) {
+				return false
+			}
 		}
-		w.past = w.past || st != nil
 	}
-	if !w.past {
-		p.start(Ref{GroupInit, 0}, causeFirst)
-	}
-	slices.Reverse(p.out.Start)
-	slices.Reverse(p.out.Kill)
-	return w.initialized
+	return true
 }
 
-// regularMade reports whether a regular container was ever made in the current
-// sandbox, which is done only once init is complete.
-func (p *planner) regularMade() bool {
+// furthestInit returns how far init has come in the current sandbox: the index of the
+// last init container that was made there, -1 if none was, and the number of init
+// containers once a regular one was made, which is done only when init is complete.
+func (p *planner) furthestInit() int {
 	for i := range p.pod.Spec.Containers {
 		if p.status.Active(p.pod.Spec.Containers[i].Name) != nil {
-			return true
+			return len(p.pod.Spec.InitContainers)
 		}
 	}
-	return false
+	for i := len(p.pod.Spec.InitContainers) - 1; i >= 0; i-- {
+		if p.status.Active(p.pod.Spec.InitContainers[i].Name) != nil {
+			return i
+		}
+	}
+	return -1
 }
 
-// initWalk is the state of planInit between two init containers.
-type initWalk struct {
-	*planner
-	last        int
-	initialized bool // all of init is complete
-	past        bool // a later container was made, so init has come past this one
-	failed      bool // init cannot complete any more
-}
-
-// plain decides about the furthest init container that was made, one that runs
-// to completion.
-func (w *initWalk) plain(i int, c *v1.Container, st *ContainerStatus) {
-	ref := Ref{GroupInit, i}
+// plainInit decides about the furthest init container that was made, if it is one that
+// runs to completion, and reports whether it has completed.
+func (p *planner) plainInit(ref Ref, c *v1.Container, st *ContainerStatus) (completed bool) {
 	switch {
 	case st.State == StateRunning:
-		w.fit(ref, c, st)
+		p.fit(ref, c, st)
 	case st.State == StateCreated:
-		w.start(ref, causeNeverRan)
+		p.start(ref, causeNeverRan)
 	case st.State == StateExited && !st.Failed():
-		w.proceed(i, c)
-	case st.State == StateUnknown && !w.mayRetryInit(c, st):
+		return true
+	case st.State == StateUnknown && !p.mayRetryInit(c, st):
 		// How it ends decides. (The kubelet fails the pod, and may find out later, by
 		// the record of an init container that has completed, that it has not.)
-		w.kill(st, KillUnknownState, causeUnknown)
-	case !w.mayRetryInit(c, st):
-		w.failed = true
+		p.kill(st, killUnknownState, causeUnknown)
+	case !p.mayRetryInit(c, st):
+		p.killPod(fmt.Sprintf("init container %s failed and is not restarted", c.Name))
 	case st.State == StateExited:
-		w.start(ref, startCause(st))
+		p.start(ref, startCause(st))
 	default:
-		w.restart(ref, st, KillUnknownState, causeUnknown)
+		p.restart(ref, st, killUnknownState, causeUnknown)
 	}
+	return false
 }
 
 // mayRetryInit reports whether a plain init container that failed may run
@@ -96,51 +87,61 @@ func (p *planner) mayRetryInit(c *v1.Container, st *ContainerStatus) bool {
 	return ShouldRestart(p.pod, c, st)
 }
 
-// sidecar keeps sidecar i up, whatever its exit and the pod's policy.
-func (w *initWalk) sidecar(i int, c *v1.Container, st *ContainerStatus) {
-	ref := Ref{GroupInit, i}
+// sidecar keeps a sidecar up, whatever its exit and the pod's policy, and reports
+// whether it is: it runs, has passed its startup probe, and is not replaced.
+func (p *planner) sidecar(ref Ref, c *v1.Container, st *ContainerStatus) (up bool) {
 	switch {
-	case st == nil && w.past:
-		w.start(ref, "its record was lost")
 	case st == nil:
+		p.start(ref, "its record was lost")
 	case st.State == StateRunning:
-		w.runningSidecar(ref, c, st)
+		return p.runningSidecar(ref, c, st)
 	case st.State == StateUnknown:
-		w.restart(ref, st, KillUnknownState, causeUnknown)
+		p.restart(ref, st, killUnknownState, causeUnknown)
 	default:
-		w.start(ref, startCause(st))
+		p.start(ref, startCause(st))
 	}
+	return false
 }
 
-// runningSidecar lets init go on once the sidecar has started. Only its startup
-// probe can hold init up, never its liveness probe.
-func (w *initWalk) runningSidecar(ref Ref, c *v1.Container, st *ContainerStatus) {
-	switch w.startup(c, st.ID) {
-	case VerdictSuccess:
-	case VerdictFailure:
-		w.restart(ref, st, KillStartupProbe, causeStartup)
-		return
-	default:
-		return
-	}
-	if !w.past {
-		w.proceed(ref.Index, c)
-	}
+// runningSidecar replaces a sidecar that is not as wanted. Its startup probe holds what
+// is behind it until there is a result; its liveness probe only if it has failed.
+func (p *planner) runningSidecar(ref Ref, c *v1.Container, st *ContainerStatus) (up bool) {
+	startup := p.startup(c, st.ID)
 	switch {
-	case st.Hash != w.hash(c):
-		w.restart(ref, st, KillSpecChanged, causeSpecChanged)
-	case w.liveness(c, st.ID) == VerdictFailure:
-		w.restart(ref, st, KillLivenessProbe, causeLiveness)
+	case startup == VerdictFailure:
+		p.restart(ref, st, killStartupProbe, causeStartup)
+	case startup != VerdictSuccess:
+	case st.Hash != containermeta.Hash(c):
+		p.restart(ref, st, killSpecChanged, causeSpecChanged)
+	case p.liveness(c, st.ID) == VerdictFailure:
+		p.restart(ref, st, killLivenessProbe, causeLiveness)
 	default:
-		w.fit(ref, c, st)
+		return p.fit(ref, c, st)
 	}
+	return false
 }
 
-// proceed goes on to what follows init container i.
-func (w *initWalk) proceed(i int, c *v1.Container) {
-	if i == w.last {
-		w.initialized = true
-		return
+// heldAt reports whether a sidecar ahead of ref is not up by in, which was observed after
+// the start of ref was planned.
+func heldAt(in PlanInput, ref Ref) bool {
+	p := planner{pod: in.Pod, probes: in.Probes}
+	for _, c := range sidecarsAhead(in.Pod, ref) {
+		if st := in.Status.Active(c.Name); st == nil || st.State != StateRunning || p.startup(c, st.ID) != VerdictSuccess {
+			return true
+		}
 	}
-	w.start(Ref{GroupInit, i + 1}, causeFirst+", after "+c.Name)
+	return false
+}
+
+// sidecarsAhead returns the sidecars that have to be up before ref starts. They point into pod.
+func sidecarsAhead(pod *v1.Pod, ref Ref) (ahead []*v1.Container) {
+	for i := range pod.Spec.InitContainers {
+		if ref.Group == GroupEphemeral || ref.Group == GroupInit && i >= ref.Index {
+			break
+		}
+		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
+			ahead = append(ahead, c)
+		}
+	}
+	return ahead
 }

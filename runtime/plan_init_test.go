@@ -91,20 +91,55 @@ func TestPlanSidecar(t *testing.T) {
 		{name: "R4 the last: initialized", pod: alone, status: []string{"sandbox s", "s running"},
 			want: []string{"start containers[0] a: first start"}},
 		{name: "R4 init is past it: nothing follows", pod: before, status: []string{"sandbox s", "j running", "s running"}, want: nothing},
-		{name: "R5 hash changed, and the next still starts", pod: before, status: []string{"sandbox s", "s running oldhash"},
-			want: []string{"kill s (s-0): spec changed, will be restarted", "start initContainers[0] s: spec changed", next}},
+		{name: "R5 hash changed: the next waits", pod: before, status: []string{"sandbox s", "s running oldhash"},
+			want: []string{"kill s (s-0): spec changed, will be restarted", "start initContainers[0] s: spec changed"}},
 		{name: "R5 before R6", pod: liveness, status: []string{"sandbox s", "j running", "s running oldhash liveness=bad"},
 			want: []string{"kill s (s-0): spec changed, will be restarted", "start initContainers[0] s: spec changed"}},
 		{name: "R6 no liveness result holds nothing up", pod: liveness, status: []string{"sandbox s", "s running"}, want: []string{next}},
-		{name: "R6 liveness failed, and the next still starts", pod: liveness, status: []string{"sandbox s", "s running liveness=bad"},
-			want: []string{"kill s (s-0): failed its liveness probe, will be restarted", "start initContainers[0] s: failed its liveness probe", next}},
+		{name: "R6 liveness failed: the next waits", pod: liveness, status: []string{"sandbox s", "s running liveness=bad"},
+			want: []string{"kill s (s-0): failed its liveness probe, will be restarted", "start initContainers[0] s: failed its liveness probe"}},
+	})
+}
 
-		{name: "starts and kills are in spec order", pod: []string{"side s liveness", "side u startup", "side v", "main a"},
-			status: []string{"sandbox s", "a running", "v exited 2", "u running startup=bad", "s running liveness=bad"},
-			want: []string{"kill s (s-0): failed its liveness probe, will be restarted", "kill u (u-0): failed its startup probe, will be restarted",
-				"start initContainers[0] s: failed its liveness probe", "start initContainers[1] u: failed its startup probe",
-				"start initContainers[2] v: exited with code 2"}},
-		{name: "a sidecar that is down does not keep init from going on", pod: before, status: []string{"sandbox s", "j exited 0", "s exited 1"},
-			want: []string{"start initContainers[0] s: exited with code 1", "start containers[0] a: first start"}},
+// TestPlanHeldBySidecar: what is behind a sidecar that is not up waits, and what runs
+// stays.
+func TestPlanHeldBySidecar(t *testing.T) {
+	one, probed := []string{"side s", "main a"}, []string{"side s startup", "main a"}
+	two := []string{"side s liveness", "side u startup", "side v", "main a"}
+	start := "start initContainers[0] s: exited with code 137"
+	runPlanCases(t, []planCase{
+		{name: "both have ended: the sidecar first", pod: one, status: []string{"sandbox s", "a exited 137", "s exited 137"}, want: []string{start}},
+		{name: "then the regular one", pod: one, status: []string{"sandbox s", "s running", "a exited 137", "s exited 137"},
+			want: []string{"start containers[0] a: exited with code 137"}},
+		{name: "not before there is a startup result", pod: probed, status: []string{"sandbox s", "s running", "a exited 137", "s exited 137"}, want: nothing},
+		{name: "but then", pod: probed, status: []string{"sandbox s", "s running startup=ok", "a exited 137", "s exited 137"},
+			want: []string{"start containers[0] a: exited with code 137"}},
+		{name: "the sidecar's start failed", pod: one, status: []string{"sandbox s", "s created", "a exited 1"},
+			want: []string{"start initContainers[0] s: was made but never started"}},
+		{name: "a regular container runs on without its sidecar", pod: one, status: []string{"sandbox s", "a running", "s exited 137"}, want: []string{start}},
+		{name: "a sibling that runs lets nothing pass", pod: []string{"side s", "main a", "main b"},
+			status: []string{"sandbox s", "a running", "b exited 1", "s exited 137"}, want: []string{start}},
+		{name: "what is to be replaced runs on", pod: []string{"side s", "main a liveness", "main b", "main c"},
+			status: []string{"sandbox s", "a running liveness=bad", "b running oldhash", "c unknown", "s exited 137"}, want: []string{start}},
+		{name: "what is to end ends", pod: []string{"side s", "main a liveness policy=Never", "main b policy=Never"},
+			status: []string{"sandbox s", "a running liveness=bad", "b unknown", "s exited 137"},
+			want:   []string{"kill a (a-0): failed its liveness probe", "kill b (b-0): is in an unknown state", start}},
+		{name: "the sidecar is replaced: what it is ahead of after it", pod: one, status: []string{"sandbox s", "a running oldhash", "s running oldhash"},
+			want: []string{"kill s (s-0): spec changed, will be restarted", "start initContainers[0] s: spec changed"}},
+		{name: "an init container that failed", pod: []string{"side s", "init i", "main a"}, status: []string{"sandbox s", "i exited 1", "s exited 137"}, want: []string{start}},
+		{name: "the first regular one", pod: []string{"side s", "init i", "main a"}, status: []string{"sandbox s", "i exited 0", "s exited 137"}, want: []string{start}},
+		{name: "a sidecar behind does not hold an init container", pod: []string{"init i", "side s", "main a"}, status: []string{"sandbox s", "i exited 1"},
+			want: []string{"start initContainers[0] i: exited with code 1"}},
+		{name: "sidecars one after the other", pod: two, status: []string{"sandbox s", "a exited 1", "v exited 2", "u running startup=bad", "s running liveness=bad"},
+			want: []string{"kill s (s-0): failed its liveness probe, will be restarted", "start initContainers[0] s: failed its liveness probe"}},
+		{name: "the second", pod: two, status: []string{"sandbox s", "a exited 1", "v exited 2", "u running startup=bad", "s running"},
+			want: []string{"kill u (u-0): failed its startup probe, will be restarted", "start initContainers[1] u: failed its startup probe"}},
+		{name: "the third", pod: two, status: []string{"sandbox s", "a exited 1", "v exited 2", "u running startup=ok", "s running"},
+			want: []string{"start initContainers[2] v: exited with code 2"}},
+		{name: "nothing is to run: the pod ends, and the sidecar is not restarted for it", policy: v1.RestartPolicyNever, pod: one,
+			status: []string{"sandbox s", "a exited 0", "s exited 137"},
+			want:   []string{"kill pod: no regular container runs or is to be started"}},
+		{name: "ephemeral containers wait for nothing", pod: []string{"side s", "main a", "debug d"}, status: []string{"sandbox s", "a exited 1", "s exited 137"},
+			want: []string{start, "start ephemeralContainers[0] d: first start"}},
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -49,7 +50,7 @@ func (m *model) apply(a runtime.Actions) {
 		m.made++
 		m.status.Containers = slices.Insert(m.status.Containers, 0, runtime.ContainerStatus{
 			ID:   runtime.ContainerID{Runtime: "new", ID: strconv.Itoa(m.made)},
-			Name: c.Name, Sandbox: m.status.Sandboxes[0].ID, State: runtime.StateRunning, Hash: runtime.HashCompat(c),
+			Name: c.Name, Sandbox: m.status.Sandboxes[0].ID, State: runtime.StateRunning, Hash: containermeta.Hash(c),
 		})
 		if m.ledger != nil {
 			m.ledger[m.status.Containers[0].ID] = given{resources: naiveWants(m.pod, c)}

@@ -5,6 +5,7 @@ package runtime_test
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -18,7 +19,7 @@ func naivePlan(in runtime.PlanInput) naiveActions {
 	switch {
 	case in.Pod.DeletionTimestamp != nil:
 		return naiveActions{}
-	case in.RestartAll && len(n.instances) > 0:
+	case runtime.RestartAllTriggered(in.Pod, in.Status):
 		return n.restartAll()
 	case n.sandboxChanged():
 		return n.replaceSandbox()
@@ -46,7 +47,7 @@ func newNaive(in runtime.PlanInput) *naive {
 	n.latest, n.active = map[string]*runtime.ContainerStatus{}, map[string]*runtime.ContainerStatus{}
 	for _, list := range [][]v1.Container{in.Pod.Spec.InitContainers, in.Pod.Spec.Containers} {
 		for i := range list {
-			n.hashes[list[i].Name] = runtime.HashCompat(&list[i])
+			n.hashes[list[i].Name] = containermeta.Hash(&list[i])
 		}
 	}
 	if in.Status == nil {
@@ -186,11 +187,13 @@ func (n *naive) converge() naiveActions {
 		return n.killPod()
 	}
 	if initialized {
-		kept, before := 0, len(out.start)
+		held := n.heldAt(len(n.Pod.Spec.InitContainers))
+		stays := false // some regular container runs on, or is to
 		for i := range n.Pod.Spec.Containers {
 			c := &n.Pod.Spec.Containers[i]
 			st := n.latest[c.Name]
 			running := st != nil && st.State == runtime.StateRunning
+			unknown := st != nil && st.State == runtime.StateUnknown
 			changed := running && st.Hash != n.hashes[c.Name]
 			bad := running && (n.says(c.LivenessProbe, st, runtime.Probes.Liveness) == runtime.VerdictFailure ||
 				n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictFailure)
@@ -200,21 +203,20 @@ func (n *naive) converge() naiveActions {
 				resized, steps = n.fit(c, st)
 				out.resize = append(out.resize, steps...)
 				if !resized {
-					kept++
+					stays = true
 					continue
 				}
 			}
-			if st != nil && st.State == runtime.StateUnknown && n.mayNotRetry(c) {
-				kept++ // until it is stopped
-			}
-			if changed || resized || n.again(c) {
+			start := changed || resized || n.again(c)
+			stays = stays || start || unknown || bad // how it ends decides
+			if start && !held {
 				out.start = append(out.start, runtime.Ref{Group: runtime.GroupRegular, Index: i})
 			}
-			if running || st != nil && st.State == runtime.StateUnknown {
+			if (running || unknown) && !(start && held) {
 				out.kill = append(out.kill, st.ID)
 			}
 		}
-		if kept == 0 && before == len(out.start) {
+		if !stays {
 			return n.killPod()
 		}
 	}
@@ -242,72 +244,96 @@ func (n *naive) says(probe *v1.Probe, st *runtime.ContainerStatus, ask func(runt
 	return ask(n.Probes, st.ID)
 }
 
+// replaces is whether sidecar c, which runs as st, is killed to be started again.
+func (n *naive) replaces(c *v1.Container, st *runtime.ContainerStatus) bool {
+	switch n.says(c.StartupProbe, st, runtime.Probes.Startup) {
+	case runtime.VerdictFailure:
+		return true
+	case runtime.VerdictNone:
+		return false
+	}
+	resized, _ := n.fit(c, st)
+	return resized || st.Hash != n.hashes[c.Name] || n.says(c.LivenessProbe, st, runtime.Probes.Liveness) == runtime.VerdictFailure
+}
+
+// heldAt is whether an init or regular container that has i init containers ahead of it
+// may not start: one of these is a sidecar that is not up.
+func (n *naive) heldAt(i int) bool {
+	for j := range n.Pod.Spec.InitContainers[:i] {
+		c := &n.Pod.Spec.InitContainers[j]
+		st := n.active[c.Name]
+		up := st != nil && st.State == runtime.StateRunning && !n.replaces(c, st) &&
+			n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictSuccess
+		if runtime.IsSidecar(c) && !up {
+			return true
+		}
+	}
+	return false
+}
+
 // init: the furthest init container that was made decides; sidecars before it,
 // or all of them once a regular container was made, are kept up.
 func (n *naive) init() (out naiveActions, initialized, failed bool) {
 	list := n.Pod.Spec.InitContainers
-	furthest := -1
+	furthest, regular := -1, false
 	for i := range list {
 		if n.active[list[i].Name] != nil {
 			furthest = i
 		}
 	}
-	regular := false
 	for i := range n.Pod.Spec.Containers {
 		regular = regular || n.active[n.Pod.Spec.Containers[i].Name] != nil
 	}
 	if regular {
 		furthest = len(list)
 	}
-	starts := make([]bool, len(list)+1)
-	if furthest < 0 {
-		starts[0] = true
+	initialized = regular || furthest == len(list)-1
+	for i := range list {
+		c := &list[i]
+		st := n.active[c.Name]
+		if st != nil && !runtime.IsSidecar(c) && i == furthest && !(st.State == runtime.StateExited && !st.Failed()) {
+			initialized = false
+		}
 	}
 	for i := range list {
 		c := &list[i]
 		st := n.active[c.Name]
-		up := st != nil && st.State == runtime.StateRunning
-		startup := n.says(c.StartupProbe, st, runtime.Probes.Startup)
-		liveness := n.says(c.LivenessProbe, st, runtime.Probes.Liveness)
+		run := st != nil && st.State == runtime.StateRunning
+		lost := st != nil && st.State == runtime.StateUnknown
+		start := false
 		switch {
-		case i > furthest || !runtime.IsSidecar(c) && i != furthest:
-		case runtime.IsSidecar(c):
-			replace := up && (startup == runtime.VerdictFailure || startup == runtime.VerdictSuccess &&
-				(st.Hash != n.hashes[c.Name] || liveness == runtime.VerdictFailure))
-			if up && !replace && startup == runtime.VerdictSuccess {
-				var steps []naiveResize
-				replace, steps = n.fit(c, st)
+		case i == furthest+1:
+			before := i > 0 && !runtime.IsSidecar(&list[i-1]) && !(n.active[list[i-1].Name].State == runtime.StateExited && !n.active[list[i-1].Name].Failed())
+			start = !before
+		case i > furthest:
+		case runtime.IsSidecar(c) && run:
+			start = n.replaces(c, st)
+			if n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictSuccess && st.Hash == n.hashes[c.Name] &&
+				n.says(c.LivenessProbe, st, runtime.Probes.Liveness) != runtime.VerdictFailure {
+				_, steps := n.fit(c, st)
 				out.resize = append(out.resize, steps...)
 			}
-			if replace || st != nil && st.State == runtime.StateUnknown {
-				out.kill = append(out.kill, st.ID)
-			}
-			starts[i] = starts[i] || !up || replace
-			starts[i+1] = starts[i+1] || i == furthest && up && startup == runtime.VerdictSuccess
-		case st.State == runtime.StateUnknown && n.mayNotRetry(c):
+		case runtime.IsSidecar(c):
+			start = true
+		case i < furthest:
+		case lost && n.mayNotRetry(c):
 			out.kill = append(out.kill, st.ID)
 		case n.initFailed(c, st):
 			return out, false, true
-		case st.State == runtime.StateExited && !st.Failed():
-			starts[i+1] = true
-		case !up:
-			starts[i] = true
-			if st.State == runtime.StateUnknown {
-				out.kill = append(out.kill, st.ID)
-			}
-		default: // the furthest, and it runs
-			restart, steps := n.fit(c, st)
+		case run:
+			var steps []naiveResize
+			start, steps = n.fit(c, st)
 			out.resize = append(out.resize, steps...)
-			if restart {
-				out.kill = append(out.kill, st.ID)
-				starts[i] = true
-			}
+		default:
+			start = st.State != runtime.StateExited || st.Failed()
+		}
+		if !start || n.heldAt(i) {
+			continue
+		}
+		out.start = append(out.start, runtime.Ref{Group: runtime.GroupInit, Index: i})
+		if run || lost {
+			out.kill = append(out.kill, st.ID)
 		}
 	}
-	for i := range list {
-		if starts[i] {
-			out.start = append(out.start, runtime.Ref{Group: runtime.GroupInit, Index: i})
-		}
-	}
-	return out, regular || starts[len(list)], false
+	return out, initialized, false
 }

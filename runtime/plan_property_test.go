@@ -96,8 +96,7 @@ func (r *randomRun) check(status *runtime.PodStatus, thorough bool) error {
 func (r *randomRun) input() runtime.PlanInput {
 	in := runtime.PlanInput{
 		Pod: r.pod, Status: r.model.status, Probes: r.probes,
-		RestartAll: runtime.RestartAllTriggered(r.pod, r.model.status),
-		Finished:   func(name string, _ *runtime.ContainerStatus) bool { return strings.Contains(r.finished, name) },
+		Finished: func(name string, _ *runtime.ContainerStatus) bool { return strings.Contains(r.finished, name) },
 	}
 	if r.model.ledger != nil {
 		in.Actuated = r.model.actuated
@@ -134,7 +133,7 @@ func copyOf(st *runtime.PodStatus) *runtime.PodStatus {
 
 // settle plans and acts, with no time passing, until there is nothing to do.
 func (r *randomRun) settle() error {
-	limit := len(r.pod.Spec.InitContainers) + 5
+	limit := 2*len(r.pod.Spec.InitContainers) + 6 // init containers go one after the other, twice if all are restarted
 	for step := range limit {
 		in := r.input()
 		plan := runtime.Plan(in)
@@ -187,6 +186,9 @@ func (r *randomRun) keepsRules(in runtime.PlanInput, plan runtime.Actions) error
 		if s.Ref.Group == runtime.GroupRegular && !initialized {
 			return fmt.Errorf("%s is started before init is complete", s.Name)
 		}
+		if down := r.downAhead(s.Ref, killed); down != "" && !plan.CreateSandbox {
+			return fmt.Errorf("%s is started while sidecar %s ahead of it is not up", s.Name, down)
+		}
 		for _, old := range in.Status.Running() {
 			if old.Name == s.Name && !plan.KillPod && !killed[old.ID] {
 				return fmt.Errorf("%s is started beside itself", s.Name)
@@ -194,6 +196,20 @@ func (r *randomRun) keepsRules(in runtime.PlanInput, plan runtime.Actions) error
 		}
 	}
 	return nil
+}
+
+// downAhead returns a sidecar ahead of ref that does not run in the current sandbox, has
+// not passed its startup probe, or is being killed; "" if there is none.
+func (r *randomRun) downAhead(ref runtime.Ref, killed map[runtime.ContainerID]bool) string {
+	for i := range r.pod.Spec.InitContainers {
+		c := &r.pod.Spec.InitContainers[i]
+		st := r.model.status.Active(c.Name)
+		behind := ref.Group == runtime.GroupRegular || ref.Group == runtime.GroupInit && i < ref.Index
+		if behind && runtime.IsSidecar(c) && (st == nil || st.State != runtime.StateRunning || killed[st.ID] || !up(c, st, r.probes)) {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 // byPlace sorts as Actions.Start is; equal places count as out of order.
@@ -249,6 +265,16 @@ func (r *randomRun) atRest() error {
 		}
 		return fmt.Errorf("at rest before it is initialized")
 	}
+	for i := range r.pod.Spec.InitContainers {
+		c := &r.pod.Spec.InitContainers[i]
+		st := r.model.status.Active(c.Name)
+		if runtime.IsSidecar(c) && (st == nil || st.State != runtime.StateRunning) {
+			return fmt.Errorf("at rest with sidecar %s down", c.Name)
+		}
+		if runtime.IsSidecar(c) && !up(c, st, r.probes) {
+			return nil // what is behind it waits
+		}
+	}
 	if err := r.resizedAtRest(); err != nil {
 		return err
 	}
@@ -258,13 +284,6 @@ func (r *randomRun) atRest() error {
 		ran := st != nil && st.State != runtime.StateCreated
 		if runtime.ShouldRestart(r.pod, c, st) && (ran || !strings.Contains(r.finished, c.Name)) {
 			return fmt.Errorf("at rest with %s down", c.Name)
-		}
-	}
-	for i := range r.pod.Spec.InitContainers {
-		c := &r.pod.Spec.InitContainers[i]
-		st := r.model.status.Active(c.Name)
-		if runtime.IsSidecar(c) && (st == nil || st.State != runtime.StateRunning) {
-			return fmt.Errorf("at rest with sidecar %s down", c.Name)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -118,7 +119,7 @@ func (d dice) instances(st *runtime.PodStatus, c *v1.Container) {
 	for range pick(d, 0, 0, 1, 1, 1, 2, 3) {
 		in := runtime.ContainerStatus{
 			ID:   runtime.ContainerID{Runtime: "old", ID: strconv.Itoa(len(st.Containers))},
-			Name: c.Name, Hash: runtime.HashCompat(c),
+			Name: c.Name, Hash: containermeta.Hash(c),
 			State: pick(d, runtime.StateRunning, runtime.StateRunning, runtime.StateExited, runtime.StateExited,
 				runtime.StateExited, runtime.StateCreated, runtime.StateUnknown),
 		}

@@ -57,6 +57,10 @@ func TestPlanRegular(t *testing.T) {
 			pod:    []string{"main a startup policy=Never rule=Restart/NotIn/0", "main k"},
 			status: []string{"sandbox s", "k running", "a running startup=bad"},
 			want:   []string{"kill a (a-0): failed its startup probe"}},
+		{name: "running, startup failed, its own Never, rules decide by how it ends whether the pod is over",
+			pod:    []string{"main a startup policy=Never rule=Restart/NotIn/0"},
+			status: []string{"sandbox s", "a running startup=bad"},
+			want:   []string{"kill a (a-0): failed its startup probe"}},
 		{name: "running, no result yet", pod: pod, status: []string{"sandbox s", "k running", "a running"}, want: nothing},
 		{name: "running, a failure of a probe it does not have", pod: []string{"main k"},
 			status: []string{"sandbox s", "k running liveness=bad startup=bad"}, want: nothing},
@@ -81,8 +85,8 @@ func TestPlanEndsPod(t *testing.T) {
 			status: []string{"sandbox s", "a exited 1", "u exited 1", "s running"}, want: end},
 		{name: "ephemeral containers do not keep it alive, nor are they started", policy: never, pod: []string{"main a", "debug d", "debug e"},
 			status: []string{"sandbox s", "d running", "a exited 1"}, want: end},
-		{name: "a kill without a restart may end it", policy: never, pod: []string{"main a liveness"},
-			status: []string{"sandbox s", "a running liveness=bad"}, want: end},
+		{name: "a kill without a restart comes first, with the grace period of the probe", policy: never, pod: []string{"main a liveness"},
+			status: []string{"sandbox s", "a running liveness=bad"}, want: []string{"kill a (a-0): failed its liveness probe"}},
 		{name: "once stopped nothing is left to do", policy: never, pod: []string{"side s", "main a"},
 			status: []string{"sandbox s dead", "s exited 137", "a exited 1"}, want: nothing},
 	})
@@ -128,8 +132,8 @@ func TestPlanOfDeletedPod(t *testing.T) {
 		{name: "probes failed", pod: []string{"deleted", "main a liveness"}, status: []string{"sandbox s", "a running liveness=bad"}, want: nothing},
 	})
 	t.Run("a restart of all", func(t *testing.T) {
-		in := planCase{pod: []string{"deleted", "main a"}, status: []string{"sandbox s", "a exited 1"}}.input(t)
-		in.RestartAll = true
+		in := planCase{pod: []string{"deleted", "main a policy=Never rule=RestartAllContainers/In/1"},
+			status: []string{"sandbox s", "a exited 1"}}.input(t)
 		got := runtime.Plan(in)
 		assert.True(t, got.Empty(), got.String())
 	})
@@ -146,12 +150,6 @@ func TestPlanDefaults(t *testing.T) {
 	assert.True(t, got.Empty(), got.String())
 	assert.Equal(t, runtime.SandboxID("s"), got.Sandbox)
 	assert.Equal(t, uint32(3), got.Attempt)
-
-	in.Hash = runtime.HashSpec
-	got = runtime.Plan(in)
-	if assert.Len(t, got.Kill, 1, "the container was made with the other hash") {
-		assert.Equal(t, runtime.KillSpecChanged, got.Kill[0].Reason)
-	}
 }
 
 // TestPlanKillReasons: the reason decides the grace period.

@@ -24,18 +24,9 @@ type Resize struct {
 	Cause    string // for people: "memory limit 1Gi to 2Gi"
 }
 
-// KillResize is the reason to kill a container that is resized and whose
+// killResize is the reason to kill a container that is resized and whose
 // resizePolicy asks for a restart.
-const KillResize KillReason = "Resize"
-
-// annotationConfigSource says where a pod comes from; "api" is an API server.
-const annotationConfigSource = "kubernetes.io/config.source"
-
-// isStatic reports whether pod comes from the node's own configuration.
-func isStatic(pod *v1.Pod) bool {
-	source, ok := pod.Annotations[annotationConfigSource]
-	return ok && source != "api"
-}
+const killResize KillReason = "Resize"
 
 // resizable are the resources that change in a container that lives on, in the
 // order in which they are changed.
@@ -59,7 +50,7 @@ func (p *planner) fit(ref Ref, c *v1.Container, st *ContainerStatus) (kept bool)
 	}
 	for _, name := range resizable {
 		if have.differs(name, want) && restartsForResize(c, name) {
-			p.restart(ref, st, KillResize, "is resized: "+changes(have, want))
+			p.restart(ref, st, killResize, "is resized: "+changes(have, want))
 			return false
 		}
 	}
@@ -77,6 +68,15 @@ func (p *planner) fit(ref Ref, c *v1.Container, st *ContainerStatus) (kept bool)
 		have, from = next, step.To
 	}
 	return true
+}
+
+// misfit reports whether the resources of a running container are not known to be as wanted.
+func (p *planner) misfit(c *v1.Container) bool {
+	if p.actuated == nil {
+		return false
+	}
+	record, known := p.actuated(c.Name)
+	return !known || demandIn(&record) != wantedBy(p.pod, c)
 }
 
 // restartsForResize reports whether a change of the resource restarts c.

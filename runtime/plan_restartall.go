@@ -4,30 +4,21 @@ package runtime
 
 import v1 "k8s.io/api/core/v1"
 
-// restartAll plans the restart of all containers in place and reports whether
-// there is anything to reset. Every instance of every init and regular container
+// restartAll plans the restart of all containers in place. Every instance of every init and regular container
 // is killed if need be and removed; nothing is started until that is done, so
 // the next plan finds a pod that never ran, in a sandbox that stays.
 //
 // What triggered it goes last: if the agent dies in between it is triggered
-// again. If the sandbox has to be replaced that comes first, in a plan of its
-// own, and the reset follows in the next.
-func (p *planner) restartAll(s SandboxCheck) bool {
-	if p.status == nil {
-		return false
+// again. If the sandbox has to be replaced, that is all: it takes all containers along.
+func (p *planner) restartAll(s SandboxCheck) {
+	if s.Changed {
+		p.out.KillPod, p.out.CreateSandbox, p.out.Cause = true, true, s.Message
+		return
 	}
 	for _, triggers := range []trigger{isVictim, isTrigger} {
 		p.reset(p.pod.Spec.Containers, triggers)
 		p.reset(p.pod.Spec.InitContainers, triggers)
 	}
-	if len(p.out.Kill) == 0 {
-		return false
-	}
-	if s.Changed {
-		p.out.Kill = nil
-		p.out.KillPod, p.out.CreateSandbox, p.out.Cause = true, true, s.Message
-	}
-	return true
 }
 
 // trigger tells the instances that caused the restart from the others.
@@ -48,7 +39,7 @@ func (p *planner) reset(list []v1.Container, kind trigger) {
 			if st.Name != c.Name || triggersRestartAll(p.pod, c, st) != (kind == isTrigger) {
 				continue
 			}
-			p.kill(st, KillRestartAll, "all containers of the pod are restarted")
+			p.kill(st, killRestartAll, "all containers of the pod are restarted")
 			p.out.Kill[len(p.out.Kill)-1].Remove = true
 		}
 	}

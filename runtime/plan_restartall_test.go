@@ -60,24 +60,22 @@ func TestPlanRestartAll(t *testing.T) {
 		{name: "nothing is started, not even what was never made",
 			pod: []string{"main a" + rule, "main b"}, status: []string{"sandbox s", "a exited 42"},
 			want: []string{"remove a (a-0): " + why}},
-		{name: "a lost sandbox comes first, and nothing is started in it yet",
-			pod: []string{"main a" + rule, "main b"}, status: []string{"sandbox s dead", "b exited 1", "a exited 42"},
-			want: []string{"kill pod: the pod's sandbox is not ready", "create sandbox 1: the pod's sandbox is not ready"}},
+		{name: "a sandbox to be replaced comes first, and nothing is started in it yet",
+			pod: []string{"main a" + rule, "main b"}, status: []string{"sandbox s noip", "b exited 1", "a exited 42"},
+			want: []string{"kill pod: the pod's sandbox has no IP address", "create sandbox 1: the pod's sandbox has no IP address"}},
 		{name: "even in a Never pod, which would stay down otherwise", policy: v1.RestartPolicyNever,
-			pod: []string{"main a" + rule, "main b"}, status: []string{"sandbox s dead", "b exited 1", "a exited 42"},
-			want: []string{"kill pod: the pod's sandbox is not ready", "create sandbox 1: the pod's sandbox is not ready"}},
-		{name: "then the reset", pod: []string{"main a" + rule, "main b"},
+			pod: []string{"main a" + rule, "main b"}, status: []string{"sandbox s noip", "b exited 1", "a exited 42"},
+			want: []string{"kill pod: the pod's sandbox has no IP address", "create sandbox 1: the pod's sandbox has no IP address"}},
+		{name: "a lost sandbox takes all containers along", pod: []string{"main a" + rule, "main b"},
 			status: []string{"sandbox t attempt=1", "sandbox s dead", "b exited 1 @s", "a exited 42 @s"},
-			want:   []string{"remove b (b-0): " + why, "remove a (a-0): " + why}},
+			want:   []string{"start containers[0] a: exited with code 42", "start containers[1] b: exited with code 1"}},
 		{name: "once all are gone the pod starts over", pod: []string{"init i", "main a" + rule}, status: []string{"sandbox s"},
 			want: []string{"start initContainers[0] i: first start"}},
 		{name: "with nothing observed", pod: []string{"main a" + rule},
 			want: []string{"kill pod: the pod has no sandbox", "create sandbox 0: the pod has no sandbox", "start containers[0] a: first start"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in := c.input(t)
-			in.RestartAll = true
-			got := runtime.Plan(in)
+			got := runtime.Plan(c.input(t))
 			assert.Equal(t, strings.Join(c.want, "\n")+"\n", got.String())
 			for _, k := range got.Kill {
 				assert.True(t, k.Remove)
@@ -85,15 +83,6 @@ func TestPlanRestartAll(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nothing observed at all", func(t *testing.T) {
-		got := runtime.Plan(runtime.PlanInput{Pod: podOf(t, "", "main a"), RestartAll: true})
-		assert.True(t, got.CreateSandbox)
-	})
-	t.Run("not asked for: the rule restarts its own container", func(t *testing.T) {
-		got := runtime.Plan(planCase{pod: []string{"main a" + rule, "main b"},
-			status: []string{"sandbox s", "b running", "a exited 42"}}.input(t))
-		assert.Equal(t, "start containers[0] a: exited with code 42\n", got.String())
-	})
 }
 
 // TestPlanRestartAllResumes: whoever dies midway, the rest is still triggered,
@@ -105,9 +94,7 @@ func TestPlanRestartAllResumes(t *testing.T) {
 	}
 	in := c.input(t)
 	for left := len(in.Status.Containers); left > 0; left-- {
-		in.RestartAll = runtime.RestartAllTriggered(in.Pod, in.Status)
 		got := runtime.Plan(in)
-		assert.True(t, in.RestartAll)
 		assert.Len(t, got.Kill, left)
 		assert.Empty(t, got.Start)
 		m := model{pod: in.Pod, status: in.Status}

@@ -20,18 +20,18 @@ type SandboxCheck struct {
 
 // Reasons of a SandboxCheck.
 const (
-	SandboxMissing        = "SandboxMissing"
-	SandboxesConflict     = "MultipleReadySandboxes"
-	SandboxNotReady       = "SandboxNotReady"
-	SandboxNetworkChanged = "SandboxNetworkChanged"
-	SandboxWithoutIP      = "SandboxWithoutIP"
+	sandboxMissing        = "SandboxMissing"
+	sandboxesConflict     = "MultipleReadySandboxes"
+	sandboxNotReady       = "SandboxNotReady"
+	sandboxNetworkChanged = "SandboxNetworkChanged"
+	sandboxWithoutIP      = "SandboxWithoutIP"
 )
 
 // CheckSandbox decides whether pod needs a new sandbox. A sandbox without a
 // known network is never replaced for lack of an address.
 func CheckSandbox(pod *v1.Pod, status *PodStatus) SandboxCheck {
 	if status == nil || len(status.Sandboxes) == 0 {
-		return SandboxCheck{Changed: true, Reason: SandboxMissing, Message: "the pod has no sandbox"}
+		return SandboxCheck{Changed: true, Reason: sandboxMissing, Message: "the pod has no sandbox"}
 	}
 	ready := 0
 	for i := range status.Sandboxes {
@@ -43,15 +43,15 @@ func CheckSandbox(pod *v1.Pod, status *PodStatus) SandboxCheck {
 	changed := SandboxCheck{Changed: true, ID: newest.ID, Attempt: newest.Attempt + 1}
 	switch {
 	case ready > 1:
-		changed.Reason, changed.Message = SandboxesConflict, "the pod has more than one ready sandbox"
+		changed.Reason, changed.Message = sandboxesConflict, "the pod has more than one ready sandbox"
 	case !newest.Ready:
-		changed.Reason, changed.Message = SandboxNotReady, "the pod's sandbox is not ready"
+		changed.Reason, changed.Message = sandboxNotReady, "the pod's sandbox is not ready"
 	case newest.HostNetwork != pod.Spec.HostNetwork:
 		// As in the kubelet the old one is not named: it is no failure to report.
 		changed.ID = ""
-		changed.Reason, changed.Message = SandboxNetworkChanged, "the pod moves between its own network and the host's"
+		changed.Reason, changed.Message = sandboxNetworkChanged, "the pod moves between its own network and the host's"
 	case !pod.Spec.HostNetwork && newest.NetworkKnown && (len(newest.IPs) == 0 || newest.IPs[0] == ""):
-		changed.Reason, changed.Message = SandboxWithoutIP, "the pod's sandbox has no IP address"
+		changed.Reason, changed.Message = sandboxWithoutIP, "the pod's sandbox has no IP address"
 	default:
 		return SandboxCheck{ID: newest.ID, Attempt: newest.Attempt}
 	}
@@ -67,12 +67,12 @@ func (p *planner) replaceSandbox(s SandboxCheck) {
 	}
 	p.out.KillPod, p.out.CreateSandbox, p.out.Cause = true, true, s.Message
 	if len(p.pod.Spec.InitContainers) > 0 {
-		p.start(Ref{GroupInit, 0}, "init starts over in a new sandbox")
+		p.add(Ref{GroupInit, 0}, "init starts over in a new sandbox")
 		return
 	}
 	for i := range p.pod.Spec.Containers {
 		if cause, due := p.dueInNewSandbox(&p.pod.Spec.Containers[i]); due {
-			p.start(Ref{GroupRegular, i}, cause)
+			p.add(Ref{GroupRegular, i}, cause)
 		}
 	}
 }

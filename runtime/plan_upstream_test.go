@@ -57,8 +57,8 @@ func TestUpstream136969MainsRestartWhileSidecarRuns(t *testing.T) {
 			status: []string{"sandbox s", "a exited 1", "s running", "i exited 0"}, want: restart},
 		{name: "sidecar first, the record after it pruned", pod: []string{"side s", "init i", "main a"},
 			status: []string{"sandbox s", "a exited 1", "s running"}, want: restart},
-		{name: "sidecar with a startup probe without a result", pod: []string{"init i", "side s startup", "main a"},
-			status: []string{"sandbox s", "a exited 1", "s running"}, want: restart},
+		{name: "sidecar with a startup probe that has passed", pod: []string{"init i", "side s startup", "main a"},
+			status: []string{"sandbox s", "a exited 1", "s running startup=ok"}, want: restart},
 		{name: "mains only made, never started", pod: []string{"side s", "init i", "main a"},
 			status: []string{"sandbox s", "a created", "s running"}, want: []string{"start containers[0] a: was made but never started"}},
 	})

@@ -95,7 +95,7 @@ func (i *podImages) ensure(ctx context.Context, c *v1.Container) (string, *image
 	}
 	image, err := NormalizeImage(c.Image)
 	if err != nil {
-		i.k.event(i.pod, wanted{container: c.Name}, v1.EventTypeWarning, EventInspectFailed, "Failed to apply default image tag: "+err.Error())
+		i.k.event(i.pod, wanted{container: c.Name}, v1.EventTypeWarning, eventInspectFailed, "Failed to apply default image tag: "+err.Error())
 		return "", &imageFailure{reason: ErrInvalidImageName, cause: err}
 	}
 	return i.find(ctx, wanted{c.Name, image, c.ImagePullPolicy})
@@ -128,7 +128,7 @@ func (i *podImages) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, *i
 	<-o.done // it heeds the same ctx
 	switch {
 	case o.failure == nil:
-		i.k.event(pod, w, v1.EventTypeNormal, EventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))
+		i.k.event(pod, w, v1.EventTypeNormal, eventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))
 	case ctx.Err() == nil:
 		i.k.failed(pod, w, o.failure)
 	}

@@ -112,22 +112,19 @@ func TestPullEndsWithItsSandbox(t *testing.T) {
 	})
 }
 
-func TestPullBackoffIsTheCallers(t *testing.T) {
+func TestPullBackoffDoublesAndBeginsAfresh(t *testing.T) {
 	inBubble(t, func(n *node) {
-		r := n.withImages(runtime.Options{PullBackoff: runtime.Backoff{Initial: time.Second, Max: 3 * time.Second, Reset: time.Minute}})
+		r := n.withImages(runtime.Options{})
 		pod := newPod(regular("a"))
-		fails := func() time.Duration {
+		fails := func() int {
 			r.failWith = []error{errors.New("401")}
 			require.ErrorIs(n, n.sync(pod).Err(), runtime.ErrImagePull)
 			at, _ := n.sync(pod).RetryAt()
 			defer func() { time.Sleep(time.Until(at)) }()
-			return time.Until(at)
+			return int(time.Until(at).Seconds())
 		}
-		require.Equal(n, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second},
-			[]time.Duration{fails(), fails(), fails(), fails()})
-		time.Sleep(time.Minute)
-		require.Equal(n, time.Second, fails(), "afresh")
+		require.Equal(n, []int{10, 20, 40, 80, 160, 300, 300}, []int{fails(), fails(), fails(), fails(), fails(), fails(), fails()})
+		time.Sleep(10 * time.Minute)
+		require.Equal(n, 10, fails(), "afresh")
 	})
-	_, err := runtime.New(runtime.Options{Runtime: (*fake.Runtime)(nil), Generator: (*runtime.DefaultGenerator)(nil), PullBackoff: runtime.Backoff{Max: -1}})
-	require.ErrorContains(t, err, "Options.PullBackoff")
 }

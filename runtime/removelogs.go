@@ -28,7 +28,7 @@ type LogRemover interface {
 // a restart count, and their logs. The newest ended one stays: it is what
 // lastState shows, and nobody may have been told of it yet (#104107).
 func (p *pass) prune(ctx context.Context, name string, started int32) {
-	kept := 0
+	newest := true
 	keep := map[int32]bool{} // restart counts whose logs stay
 	var drop []int32
 	for i := range p.status.Containers {
@@ -40,8 +40,8 @@ func (p *pass) prune(ctx context.Context, name string, started int32) {
 			keep[c.RestartCount] = true
 			continue
 		}
-		if kept++; kept <= p.m.keepExited || c.State != StateExited {
-			keep[c.RestartCount] = true
+		if newest || c.State != StateExited {
+			newest, keep[c.RestartCount] = false, true
 			continue
 		}
 		if err := gone(p.m.rt.RemoveContainer(ctx, c.ID)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrResizePodInPlace is why a ResizePodInPlace step failed.
-var ErrResizePodInPlace = errors.New("ResizePodInPlaceError")
+// errResizePodInPlace is why a ResizePodInPlace step failed.
+var errResizePodInPlace = errors.New("ResizePodInPlaceError")
 
 // ResizePodInPlace is the step that changes the resources of all containers of
 // a pod that are resized in a pass. If it fails some may have been changed; what
@@ -24,7 +24,7 @@ const ResizePodInPlace StepAction = "ResizePodInPlace"
 // resizer changes resources and knows what was set last.
 //
 // What it knows is in memory only. A new manager begins with what each container
-// was given when it was made (AnnotationResources), corrected by what the
+// was given when it was made (annotationResources), corrected by what the
 // backend reports: see atFirstSight. At worst a container is then given once more
 // what it has.
 type resizer struct {
@@ -166,7 +166,7 @@ func (r *resizer) checkMemory(ctx context.Context, list []Resize) error {
 func (p *pass) resize(ctx context.Context) {
 	err := p.m.resizer.carryOut(ctx, p.pod.UID, p.status, p.actions.Resize)
 	if err != nil {
-		p.resized.fail(ctx, &StepError{Action: ResizePodInPlace, Target: podName(p.pod), Reason: ErrResizePodInPlace, Cause: err})
+		p.resized.fail(ctx, &StepError{Action: ResizePodInPlace, Target: podName(p.pod), Reason: errResizePodInPlace, Cause: err})
 		return
 	}
 	p.resized.done(ResizePodInPlace, podName(p.pod))
@@ -188,14 +188,14 @@ func (m *Manager) Actuated(uid types.UID, id ContainerID) (v1.ResourceRequiremen
 func withResources(annotations map[string]string, pod *v1.Pod, c *v1.Container) map[string]string {
 	out := make(map[string]string, len(annotations)+1)
 	maps.Copy(out, annotations)
-	out[AnnotationResources] = wantedBy(pod, c).record()
+	out[annotationResources] = wantedBy(pod, c).record()
 	return out
 }
 
 // owesNothing reports whether the unit's container starts afresh, whatever its
 // previous instance owes: it is given other resources (kubelet 1.32).
 func owesNothing(u *unit, previous *ContainerStatus, pod *v1.Pod, c *v1.Container) bool {
-	if u.kill != nil && u.kill.Reason == KillResize {
+	if u.kill != nil && u.kill.Reason == killResize {
 		return true
 	}
 	if previous == nil {

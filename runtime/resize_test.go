@@ -155,8 +155,8 @@ func TestMemoryLimitsStayAboveUsage(t *testing.T) {
 		require.EqualError(n, r.Err(), "ResizePodInPlace default/web: ResizePodInPlaceError: cannot decrease memory limits: "+
 			"container a uses 1073741824 bytes, not less than the new limit of 1073741824")
 		require.Empty(n, n.updates(), "nothing is done by halves")
-		_, waiting := r.RetryAt()
-		require.False(n, waiting)
+		_, again := r.RetryAt()
+		require.True(n, again)
 		require.NotNil(n, r.Status)
 
 		var resizing runtime.Resizing

@@ -15,7 +15,7 @@ type Resizing struct {
 // Apply notes what a SyncPod of the pod did about it. A call that could not even
 // read the pod changes nothing.
 func (r *Resizing) Apply(result Result) {
-	planned := false
+	planned := result.ResizeWaits
 	for i := range result.Plans {
 		planned = planned || len(result.Plans[i].Resize) > 0
 	}

@@ -71,9 +71,8 @@ func RestartsAfterExit(pod *v1.Pod, c *v1.Container, exitCode int32, reason stri
 // containers with it, so there is nothing more to restart; and the exits that
 // stopping a finished pod brings about do not bring it back.
 //
-// The caller passes the answer on as PlanInput.RestartAll. The plan removes the
-// instances that trigger it last, so the answer stays the same until everything
-// has been reset, whoever dies in between.
+// Plan then resets all containers. It removes the instances that trigger it last, so the
+// answer stays the same until everything has been reset, whatever dies in between.
 func RestartAllTriggered(pod *v1.Pod, status *PodStatus) bool {
 	current := status.Current()
 	if current == nil || pod.DeletionTimestamp != nil {

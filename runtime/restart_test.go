@@ -55,6 +55,7 @@ func TestShouldRestart(t *testing.T) {
 
 		{"out of memory with code 0 is a success of a regular container", onFailure, "main a", "a exited 0 OOMKilled", false},
 		{"out of memory with code 0 is a failure of an init container", onFailure, "init a", "a exited 0 OOMKilled", true},
+		{"with another code it keeps that", never, "init a policy=Never rule=Restart/In/1", "a exited 1 OOMKilled", true},
 		{"such an init container exited with 137", never, "init a policy=Never rule=Restart/In/137", "a exited 0 OOMKilled", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

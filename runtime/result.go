@@ -13,16 +13,16 @@ import (
 // Why a step failed. The texts are the API's waiting reasons, so that a status
 // can show them as they are (v1.ContainerStateWaiting.Reason).
 var (
-	ErrCrashLoopBackOff      = errors.New("CrashLoopBackOff")
-	ErrCreateContainerConfig = errors.New("CreateContainerConfigError")
-	ErrCreateContainer       = errors.New("CreateContainerError")
-	ErrRunContainer          = errors.New("RunContainerError")
-	ErrPostStartHook         = errors.New("PostStartHookError")
-	ErrKillContainer         = errors.New("KillContainerError")
-	ErrRemoveContainer       = errors.New("RemoveContainerError")
-	ErrConfigPodSandbox      = errors.New("ConfigPodSandboxError")
-	ErrCreatePodSandbox      = errors.New("CreatePodSandboxError")
-	ErrKillPodSandbox        = errors.New("KillPodSandboxError")
+	errCrashLoopBackOff      = errors.New("CrashLoopBackOff")
+	errCreateContainerConfig = errors.New("CreateContainerConfigError")
+	errCreateContainer       = errors.New("CreateContainerError")
+	errRunContainer          = errors.New("RunContainerError")
+	errPostStartHook         = errors.New("PostStartHookError")
+	errKillContainer         = errors.New("KillContainerError")
+	errRemoveContainer       = errors.New("RemoveContainerError")
+	errConfigPodSandbox      = errors.New("ConfigPodSandboxError")
+	errCreatePodSandbox      = errors.New("CreatePodSandboxError")
+	errKillPodSandbox        = errors.New("KillPodSandboxError")
 )
 
 // StepAction is what a step tried, in the kubelet's words.
@@ -32,9 +32,9 @@ type StepAction string
 const (
 	StartContainer   StepAction = "StartContainer"
 	KillContainer    StepAction = "KillContainer"
-	RemoveContainer  StepAction = "RemoveContainer"
-	CreatePodSandbox StepAction = "CreatePodSandbox"
-	KillPodSandbox   StepAction = "KillPodSandbox"
+	removeContainer  StepAction = "RemoveContainer"
+	createPodSandbox StepAction = "CreatePodSandbox"
+	killPodSandbox   StepAction = "KillPodSandbox"
 )
 
 // StepError is the failure of one step. errors.Is finds both its reason, one of
@@ -44,7 +44,8 @@ type StepError struct {
 	Target string // container name, sandbox ID, or namespace/name of the pod
 	Reason error
 	Cause  error
-	// RetryAt is set where trying again before then is pointless.
+	// RetryAt is set where trying again before then is pointless: a step that only has to
+	// wait. Result.RetryAt says when to call again in any case.
 	RetryAt time.Time
 }
 
@@ -65,6 +66,8 @@ type Step struct {
 // Result is what came of SyncPod or KillPod.
 type Result struct {
 	Plans []Actions // what was planned, one after the other; none by KillPod
+	// ResizeWaits is Actions.ResizeWaits at the end: a resize waits for sidecars.
+	ResizeWaits bool
 	// Steps are what was done, in the order in which it ended. Of several tries of
 	// one container in one call only the last is there, unless it got further.
 	Steps []Step
@@ -72,7 +75,9 @@ type Result struct {
 	// there was nothing to do. It is nil if it could not be read.
 	Status *PodStatus
 
-	err error // what ended the call early, or made Status unreadable
+	err   error     // what ended the call early, or made Status unreadable
+	left  bool      // something is left to do that neither failed nor has to wait
+	again time.Time // when to call again since something failed or is left to do; zero: nothing
 }
 
 // Err joins everything that failed; nil if nothing did. It is ctx's cause if
@@ -90,10 +95,13 @@ func (r Result) Err() error {
 	return errors.Join(errs...)
 }
 
-// RetryAt returns the earliest time at which a step that had to wait may be
-// tried again; false if none had to. Other steps may have failed as well, see
-// Failed.
-func (r Result) RetryAt() (at time.Time, waiting bool) {
+// RetryAt returns when SyncPod or KillPod is to be called again, if nothing changes before:
+// the earliest time at which a step that had to wait may be tried, or, where something
+// failed or is left to do, the end of the Manager's back-off for the pod: 1 s after the
+// first failed call, doubled up to 10 s. False: there is nothing to do until the pod or its
+// spec changes. A Result with an Err always has a time.
+func (r Result) RetryAt() (at time.Time, again bool) {
+	at = r.again
 	for i := range r.Steps {
 		if e := r.Steps[i].Err; e != nil && !e.RetryAt.IsZero() && (at.IsZero() || e.RetryAt.Before(at)) {
 			at = e.RetryAt
@@ -102,8 +110,8 @@ func (r Result) RetryAt() (at time.Time, waiting bool) {
 	return at, !at.IsZero()
 }
 
-// Failed reports whether anything went wrong other than that a step has to
-// wait: when to try that again is the caller's to decide.
+// Failed reports whether anything went wrong other than that a step has to wait for a
+// time that is known (StepError.RetryAt).
 func (r Result) Failed() bool {
 	for i := range r.Steps {
 		if e := r.Steps[i].Err; e != nil && e.RetryAt.IsZero() {

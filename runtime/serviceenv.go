@@ -18,7 +18,7 @@ import (
 // "default". Its variables are what in-cluster clients look for.
 const kubernetesService = "kubernetes"
 
-// ServiceEnv returns the variables that tell the containers of pod where
+// serviceEnv returns the variables that tell the containers of pod where
 // services are, as the 1.36 kubelet sets them: of every Service of the pod's
 // namespace unless enableServiceLinks is false, and of Service kubernetes in
 // namespace default in any case, where the pod's namespace has none of that name
@@ -29,7 +29,7 @@ const kubernetesService = "kubernetes"
 // with _PROTO, _PORT and _ADDR. They are ordered by the Service's name, whatever
 // the order of services, which are not written to. Where two Services make the
 // same variable, as "a" and "a-service" make A_SERVICE_PORT, the first counts.
-func ServiceEnv(pod *v1.Pod, services []*v1.Service) []EnvVar {
+func serviceEnv(pod *v1.Pod, services []*v1.Service) []EnvVar {
 	var vars serviceVars
 	for _, s := range visibleServices(pod, services) {
 		vars.add(s)

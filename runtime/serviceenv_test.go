@@ -84,16 +84,16 @@ func TestServiceEnv(t *testing.T) {
 			for _, text := range c.services {
 				services = append(services, service(t, text))
 			}
-			assert.Equal(t, c.want, printed(ServiceEnv(c.pod, services)))
+			assert.Equal(t, c.want, printed(serviceEnv(c.pod, services)))
 			slices.Reverse(services)
-			assert.Equal(t, c.want, printed(ServiceEnv(c.pod, services)), "in another order")
+			assert.Equal(t, c.want, printed(serviceEnv(c.pod, services)), "in another order")
 		})
 	}
 }
 
 // A second port, and one of the same number: each of protocol and number once.
 func TestServiceEnvOfManyPorts(t *testing.T) {
-	vars := ServiceEnv(podIn("ns", nil), []*v1.Service{service(t, "ns/dns 10.0.0.2 53/UDP=dns 53/TCP=dns-tcp 9153=metrics")})
+	vars := serviceEnv(podIn("ns", nil), []*v1.Service{service(t, "ns/dns 10.0.0.2 53/UDP=dns 53/TCP=dns-tcp 9153=metrics")})
 	have := make(map[string]string)
 	for _, v := range vars {
 		require.NotContains(t, have, v.Name)
@@ -126,7 +126,7 @@ func TestServiceEnvOfAnything(t *testing.T) {
 			}
 		}
 		names := make(map[string]bool)
-		for _, v := range ServiceEnv(pod, services) {
+		for _, v := range serviceEnv(pod, services) {
 			require.Regexp(t, `^[A-Z0-9_]+$`, v.Name)
 			require.False(t, names[v.Name], v.Name)
 			names[v.Name] = true

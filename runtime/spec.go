@@ -5,6 +5,8 @@ package runtime
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // SandboxSpec is what a backend needs to make a sandbox.
@@ -38,6 +40,14 @@ type ContainerSpec struct {
 	WorkingDir    string
 	Mounts        []Mount
 	LogPath       string // absolute; empty: no log
+
+	// Devices are nodes of the host's /dev that the container may use. A backend that cannot
+	// grant one refuses the container with an UnsupportedError.
+	Devices []Device
+	// CDIDevices are fully qualified names of devices, as in "vendor.com/gpu=0": the runtime
+	// resolves them by the node's CDI files (Container Device Interface 0.5 or newer). A backend
+	// that does not know CDI refuses the container with an UnsupportedError.
+	CDIDevices []string
 
 	// SupplementalGroups are what the pod's volumes ask for, beside the groups of
 	// Pod's securityContext. A backend that cannot do it refuses the container.
@@ -74,6 +84,13 @@ type Mount struct {
 	// The caller has found out that the volume is to be relabelled, and has not
 	// been. It means nothing where SELinux is off.
 	SELinuxRelabel bool
+}
+
+// Device is a device node of the host that a container may use.
+type Device struct {
+	HostPath      string // absolute; a symbolic link is followed
+	ContainerPath string // absolute, as the container sees it
+	Permissions   string // of "r" (read), "w" (write) and "m" (mknod), each at most once
 }
 
 // Group is the list of the pod spec a container is in.
@@ -142,6 +159,4 @@ func Find(pod *v1.Pod, name string) (Ref, bool) {
 
 // IsSidecar reports whether c, an init container, is a sidecar: one that is
 // restarted always and does not block what follows from starting (KEP-753).
-func IsSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
-}
+func IsSidecar(c *v1.Container) bool { return podfacts.IsSidecar(c) }

@@ -8,18 +8,20 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
 // start makes and starts one container, unless its back-off says to wait.
 func (p *pass) start(ctx context.Context, u *unit) {
 	container := u.start.Ref.Container(p.pod)
 	previous := p.previous(u)
-	hash := p.m.hash(container)
+	hash := containermeta.Hash(container)
 	owing := previous
 	if p.actions.CreateSandbox || owesNothing(u, previous, p.pod, container) {
 		owing = nil // what ended with its sandbox did not crash
 	}
-	restart := p.m.backoff.Next(owing, hash, time.Now())
+	restart := p.m.backoff.next(owing, hash, time.Now())
 	if restart.At.After(time.Now()) {
 		p.backOff(ctx, u, restart)
 		return
@@ -33,7 +35,7 @@ func (p *pass) start(ctx context.Context, u *unit) {
 		// It never ran: its successor takes its place and its number.
 		p.m.remember(p.pod.UID, *previous)
 		if err := gone(p.m.rt.RemoveContainer(ctx, previous.ID)); err != nil {
-			u.fail(ctx, &StepError{Action: RemoveContainer, Target: container.Name, Reason: ErrRemoveContainer, Cause: err})
+			u.fail(ctx, &StepError{Action: removeContainer, Target: container.Name, Reason: errRemoveContainer, Cause: err})
 			return
 		}
 	}
@@ -103,12 +105,12 @@ func countAfter(c *ContainerStatus) int32 {
 	return c.RestartCount + 1
 }
 
-func (p *pass) backOff(ctx context.Context, u *unit, r Restart) {
+func (p *pass) backOff(ctx context.Context, u *unit, r restart) {
 	cause := fmt.Errorf("back-off %s restarting failed container=%s pod=%s_%s(%s), next try at %s",
 		r.Wait, u.start.Name, p.pod.Name, p.pod.Namespace, p.pod.UID, r.At.UTC().Format(time.RFC3339))
-	e := &StepError{Action: StartContainer, Target: u.start.Name, Reason: ErrCrashLoopBackOff, Cause: cause, RetryAt: r.At}
+	e := &StepError{Action: StartContainer, Target: u.start.Name, Reason: errCrashLoopBackOff, Cause: cause, RetryAt: r.At}
 	if u.fail(ctx, e) {
-		p.m.containerEvent(p.pod, u.start.Name, v1.EventTypeWarning, EventBackOff, cause.Error())
+		p.m.containerEvent(p.pod, u.start.Name, v1.EventTypeWarning, eventBackOff, cause.Error())
 	}
 }
 
@@ -133,7 +135,7 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 	refuse := func(reason, cause error) (ContainerID, bool) {
 		e := &StepError{Action: StartContainer, Target: c.Name, Reason: reason, Cause: cause}
 		if u.fail(ctx, e) {
-			p.m.containerEvent(p.pod, c.Name, v1.EventTypeWarning, EventFailed, fmt.Sprintf("Error: %v", cause))
+			p.m.containerEvent(p.pod, c.Name, v1.EventTypeWarning, eventFailed, fmt.Sprintf("Error: %v", cause))
 		}
 		return ContainerID{}, false
 	}
@@ -142,8 +144,9 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 		defer cleanup()
 	}
 	if err != nil {
-		return refuse(ErrCreateContainerConfig, err)
+		return refuse(errCreateContainerConfig, err)
 	}
+	secrets := secretsOf(&spec)
 	spec.ImageID = imageID
 	spec.Annotations = withResources(spec.Annotations, p.pod, c)
 	release, err := p.m.slots.acquire(ctx, slotContainer)
@@ -151,17 +154,20 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 		return ContainerID{}, false
 	}
 	defer release()
-	if id, err = p.m.rt.CreateContainer(ctx, p.sandbox, spec); err != nil {
-		return refuse(ErrCreateContainer, err)
+	if time.Since(p.began) >= planLasts && len(sidecarsAhead(p.pod, u.start.Ref)) > 0 && !p.isStillDue(ctx, u) {
+		return ContainerID{}, false
 	}
-	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, EventCreated, "Created container "+c.Name)
+	if id, err = p.m.rt.CreateContainer(ctx, p.sandbox, spec); err != nil {
+		return refuse(errCreateContainer, secrets.Error(err))
+	}
+	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, eventCreated, "Created container "+c.Name)
 	if ctx.Err() != nil {
 		return ContainerID{}, false
 	}
 	if err = p.m.rt.StartContainer(ctx, id); err != nil {
-		return refuse(ErrRunContainer, err)
+		return refuse(errRunContainer, secrets.Error(err))
 	}
-	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, EventStarted, "Started container "+c.Name)
+	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, eventStarted, "Started container "+c.Name)
 	return id, true
 }
 
@@ -175,14 +181,14 @@ func (p *pass) postStart(ctx context.Context, u *unit, c *v1.Container, id Conta
 	if err == nil {
 		return true
 	}
-	e := &StepError{Action: StartContainer, Target: c.Name, Reason: ErrPostStartHook, Cause: err}
+	e := &StepError{Action: StartContainer, Target: c.Name, Reason: errPostStartHook, Cause: err}
 	if !u.fail(ctx, e) {
 		return false
 	}
-	p.m.containerEvent(p.pod, c.Name, v1.EventTypeWarning, EventFailedPostStartHook, "PostStartHook failed")
+	p.m.containerEvent(p.pod, c.Name, v1.EventTypeWarning, eventFailedPostStartHook, "PostStartHook failed")
 	k := kill{
 		pod: p.pod, container: c, instance: &ContainerStatus{ID: id, Name: c.Name, State: StateRunning},
-		podIPs: p.ips, reason: KillFailedPostStart, message: "FailedPostStartHook",
+		podIPs: p.ips, reason: killFailedPostStart, message: "FailedPostStartHook",
 	}
 	p.m.killContainer(ctx, k, &u.steps)
 	return false

@@ -44,7 +44,7 @@ func resolveSubPaths(c *v1.Container, env *environment) (*v1.Container, error) {
 // expandSubPath is expand that insists on its variables.
 func (e *environment) expandSubPath(expr string) (string, error) {
 	var missing []string
-	out, ok := expandUpTo(expr, maxSubPath, func(name string) (string, bool) {
+	out, ok := expand(expr, maxSubPath, func(name string) (string, bool) {
 		value, ok := e.lookup(name)
 		if value == "" {
 			missing = append(missing, name)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,10 +21,11 @@ type SyncRequest struct {
 	Status *PodStatus
 	// Probes are the latest results. Defaults to success for everything.
 	Probes Probes
-	// RestartAll: see PlanInput.
-	RestartAll bool
-	// Finished: see PlanInput. It is about what nobody knows any more by this
-	// Manager's own doing: what SyncPod removes to start it again, it starts.
+	// Finished adds to what the Manager knows of containers whose records were removed;
+	// see PlanInput. The Manager goes by what it has seen of the pod, and by Pod.Status, so
+	// only a caller that keeps another status of the pod (of a static pod, over a restart)
+	// has something to add. Defaults to nothing. It is not asked about containers whose
+	// records SyncPod itself removes to start them again.
 	Finished func(container string, made *ContainerStatus) bool
 
 	// Changed receives a value when the pod may have changed by itself. While
@@ -64,8 +66,14 @@ const maxPasses = 16
 //
 // It returns when everything it began has ended. When ctx ends it returns as
 // soon as the backend lets it, leaving only state that the next call picks up;
-// Result.Err is then ctx's cause.
+// Result.Err is then ctx's cause. Result.RetryAt says when the next call is due.
 func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
+	r := m.syncPod(ctx, req)
+	m.schedule(ctx, req.Pod.UID, &r)
+	return r
+}
+
+func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 	r := Result{Status: req.Status}
 	if r.Status == nil {
 		if r.Status, r.err = m.rt.PodStatus(ctx, req.Pod.UID); r.err != nil {
@@ -74,32 +82,55 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 	}
 	resizing := m.resizer != nil
 	for range maxPasses {
+		m.see(req.Pod, r.Status)
 		in := m.planInput(&req, r.Status)
 		if resizing {
 			in.Actuated = m.resizer.of(req.Pod, r.Status)
 		}
 		actions := Plan(in)
-		if actions.Empty() || r.inVain(&actions) {
+		r.ResizeWaits = actions.ResizeWaits
+		if r.left = !actions.Empty(); !r.left || r.inVain(&actions) {
 			break
 		}
 		told := len(r.Plans) > 0 && req.Progress != nil
 		if told {
 			req.Progress(Progress{Status: r.Status, Done: slices.Clone(r.Steps)})
 		}
-		req.RestartAll = false // it has been planned: what starts from now on stays
-		p := &pass{m: m, req: &req, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox, told: told}
+		p := &pass{m: m, req: &req, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox, told: told, began: time.Now()}
 		p.run(ctx)
 		r.Plans = append(r.Plans, actions)
 		r.Steps = append(append(r.Steps, p.list...), p.resized.list...)
-		taken := len(p.list) + len(p.resized.list)
-		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, taken > 0)
-		if r.err != nil || p.failed() || taken == 0 {
+		changed := len(p.list)+len(p.resized.list) > 0 || p.outdated
+		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, changed)
+		if r.err != nil || p.failed() || !changed {
 			break
 		}
 		// One that failed is for the next call; what else there is to do goes on.
 		resizing = resizing && !p.resized.failed()
 	}
 	return r
+}
+
+// schedule decides when the pod's next call is due.
+func (m *Manager) schedule(ctx context.Context, uid types.UID, r *Result) {
+	how := endDone
+	_, waits := r.RetryAt()
+	switch {
+	case ctx.Err() != nil:
+		how = endCut
+	case r.Failed():
+		how = endFailed
+	case r.left && !waits:
+		how = endLeft
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var failures int
+	if r.again, failures = how.again(m.mu.failures[uid], time.Now()); failures > 0 {
+		m.mu.failures[uid] = failures
+	} else {
+		delete(m.mu.failures, uid)
+	}
 }
 
 // inVain reports whether the plan is to kill just what the last one has killed, well
@@ -110,7 +141,7 @@ func (r *Result) inVain(next *Actions) bool {
 }
 
 func (m *Manager) planInput(req *SyncRequest, status *PodStatus) PlanInput {
-	return PlanInput{Pod: req.Pod, Status: status, Probes: req.Probes, RestartAll: req.RestartAll, Finished: req.Finished, Hash: m.hash}
+	return PlanInput{Pod: req.Pod, Status: status, Probes: req.Probes, Finished: m.finished(req)}
 }
 
 // observe reads the pod again if a step was taken. A call that was interrupted
@@ -143,6 +174,9 @@ type pass struct {
 	images  *podImages // nil if the runtime knows no images
 	resized steps
 	told    bool // Progress was told of status
+	began   time.Time
+	// outdated: a start was given up since the pod had changed.
+	outdated bool
 }
 
 func (p *pass) run(ctx context.Context) {
@@ -186,7 +220,7 @@ func (p *pass) killPod(ctx context.Context) bool {
 		return false
 	}
 	if p.actions.Sandbox != "" {
-		p.m.podEvent(p.pod, v1.EventTypeNormal, EventSandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
+		p.m.podEvent(p.pod, v1.EventTypeNormal, eventSandboxChanged, "Pod sandbox changed, it will be killed and re-created.")
 	}
 	told := p.told || p.req.Progress == nil
 	for i := range slices.Backward(p.status.Containers) { // see RemovePod
@@ -211,10 +245,10 @@ func (p *pass) killPod(ctx context.Context) bool {
 // remove takes one instance's record away. False ends the pass.
 func (p *pass) remove(ctx context.Context, c *ContainerStatus) bool {
 	if err := gone(p.m.rt.RemoveContainer(ctx, c.ID)); err != nil {
-		p.fail(ctx, &StepError{Action: RemoveContainer, Target: c.Name, Reason: ErrRemoveContainer, Cause: err})
+		p.fail(ctx, &StepError{Action: removeContainer, Target: c.Name, Reason: errRemoveContainer, Cause: err})
 		return false
 	}
-	p.done(RemoveContainer, c.Name)
+	p.done(removeContainer, c.Name)
 	return true
 }
 
@@ -222,15 +256,15 @@ func (p *pass) remove(ctx context.Context, c *ContainerStatus) bool {
 // the pass.
 func (p *pass) createSandbox(ctx context.Context) bool {
 	refuse := func(reason, cause error) bool {
-		e := &StepError{Action: CreatePodSandbox, Target: podName(p.pod), Reason: reason, Cause: cause}
+		e := &StepError{Action: createPodSandbox, Target: podName(p.pod), Reason: reason, Cause: cause}
 		if p.fail(ctx, e) {
-			p.m.podEvent(p.pod, v1.EventTypeWarning, EventFailedCreatePodSandBox, "Failed to create pod sandbox: "+cause.Error())
+			p.m.podEvent(p.pod, v1.EventTypeWarning, eventFailedCreatePodSandBox, "Failed to create pod sandbox: "+cause.Error())
 		}
 		return false
 	}
 	spec, err := p.m.gen.Sandbox(ctx, p.pod, p.actions.Attempt)
 	if err != nil {
-		return refuse(ErrConfigPodSandbox, err)
+		return refuse(errConfigPodSandbox, err)
 	}
 	release, err := p.m.slots.acquire(ctx, slotSandbox)
 	if err != nil {
@@ -239,15 +273,15 @@ func (p *pass) createSandbox(ctx context.Context) bool {
 	p.sandbox, err = p.m.rt.RunSandbox(ctx, spec)
 	release()
 	if err != nil {
-		return refuse(ErrCreatePodSandbox, err)
+		return refuse(errCreatePodSandbox, err)
 	}
-	p.done(CreatePodSandbox, podName(p.pod))
+	p.done(createPodSandbox, podName(p.pod))
 	if p.pod.Spec.HostNetwork || len(p.actions.Start) == 0 {
 		return ctx.Err() == nil
 	}
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
 	if err != nil {
-		return refuse(ErrCreatePodSandbox, fmt.Errorf("read the addresses of the new sandbox: %w", err))
+		return refuse(errCreatePodSandbox, fmt.Errorf("read the addresses of the new sandbox: %w", err))
 	}
 	if cur := status.Current(); cur != nil && cur.ID == p.sandbox {
 		p.ips = cur.IPs

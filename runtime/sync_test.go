@@ -89,9 +89,10 @@ func TestAConfigErrorHasItsOwnReasonAndStopsNothingElse(t *testing.T) {
 		failures.Apply(r.Steps)
 		require.Equal(n, "CreateContainerConfigError", failures["bad"].Reason)
 		require.NotContains(n, failures, "good")
-		_, waiting := r.RetryAt()
-		require.False(n, waiting)
-		require.True(n, r.Failed(), "when to retry is the caller's to decide")
+		at, again := r.RetryAt()
+		require.True(n, again)
+		require.Equal(n, time.Second, time.Until(at))
+		require.True(n, r.Failed())
 	})
 }
 
@@ -120,35 +121,21 @@ func TestConcurrentStartsAreBoundedOverAllPods(t *testing.T) {
 // is throttled, which the kubelet's is not (contract 2.6).
 func TestRestartAllGoesOnCountingAndBacksOff(t *testing.T) {
 	inBubble(t, func(n *node) {
-		never := v1.ContainerRestartPolicyNever
-		pod := newPod(regular("watcher", "worker"))
-		pod.Spec.Containers[0].RestartPolicy = &never
-		pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{
-			Action: v1.ContainerRestartRuleActionRestartAllContainers,
-			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
-				Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42},
-			},
-		}}
+		pod := newPod(regular("worker"))
+		pod.Spec.Containers = append(pod.Spec.Containers, restartsAll("watcher"))
 		n.world.Script(fake.Target{Container: "watcher"}, fake.Exit(time.Second, 42))
-		syncAll := func() runtime.Result {
-			status, err := n.rt.PodStatus(n.Context(), pod.UID)
-			require.NoError(n, err)
-			return n.manager.SyncPod(n.Context(), runtime.SyncRequest{
-				Pod: pod, Status: status, RestartAll: runtime.RestartAllTriggered(pod, status),
-			})
-		}
-		require.NoError(n, syncAll().Err())
+		require.NoError(n, n.sync(pod).Err())
 		n.pass(time.Second)
-		require.NoError(n, syncAll().Err(), "the first restart is at once")
+		require.NoError(n, n.sync(pod).Err(), "the first restart is at once")
 		for round := 2; round <= 4; round++ {
 			n.pass(time.Second) // the watcher ends with 42
-			r := syncAll()
+			r := n.sync(pod)
 			require.Empty(n, r.Status.Containers, "all instances are gone")
 			at, waiting := r.RetryAt()
 			require.True(n, waiting, "and their successors wait")
 			require.Equal(n, time.Duration(10<<(round-2))*time.Second, time.Until(at).Round(time.Second))
 			time.Sleep(time.Until(at))
-			r = syncAll()
+			r = n.sync(pod)
 			require.NoError(n, r.Err())
 			require.EqualValues(n, round, r.Status.Latest("watcher").RestartCount)
 			require.EqualValues(n, round, r.Status.Latest("worker").RestartCount)

@@ -10,26 +10,21 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 
-	"go.uber.org/zap"
+	"github.com/keelson-dev/keelson/internal/dirty"
+	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/internal/signal"
 )
 
-// ErrRunning says that Run was called twice.
-var ErrRunning = errors.New("already running or ended")
+// errRunning says that Run was called twice.
+var errRunning = errors.New("already running or ended")
 
 // TrackerOptions configure a Tracker.
 type TrackerOptions struct {
 	// Runtime is asked, and watched if it is a Watcher. Required.
 	Runtime Runtime
-	// RelistInterval is how long after one listing the next begins. Defaults to
-	// 1 min for a Watcher, where it is only a safety net. Else it follows what a
-	// listing costs: 200 times as long as the last one took, but at least 200 ms
-	// and at most 1 s, so that listing takes about half a percent of the time.
-	RelistInterval time.Duration
-	// UnhealthyAfter is how long no listing may have succeeded before Health is
-	// an error. Defaults to 3 min, at least twice RelistInterval.
-	UnhealthyAfter time.Duration
 	// Logger tells when listing or watching fails and when it works again.
 	// Defaults to none.
 	Logger *zap.Logger
@@ -42,22 +37,20 @@ type TrackerOptions struct {
 //
 // It is safe for concurrent use.
 type Tracker struct {
-	rt       Runtime
+	rt Runtime
+	// interval is the time from one listing to the next: 1 min for a Watcher, where
+	// it is only a safety net. 0: it follows what a listing costs, 200 times as long
+	// as the last one took, but at least 200 ms and at most 1 s.
 	interval time.Duration
-	patience time.Duration
 	log      *zap.Logger
-	signal   chan struct{} // capacity 1: the dirty set is not empty
-	again    chan struct{} // capacity 1: it works again
+	dirty    *dirty.Set
+	again    signal.Signal // capacity 1: it works again
 
 	mu struct {
 		sync.Mutex
-		dirty    []types.UID // in the order in which they became dirty
-		isDirty  map[types.UID]bool
 		seen     map[types.UID][]instanceState // as of the last listing
 		pods     []*PodStatus                  // the last listing
 		listedAt time.Time
-		began    time.Time // of Run
-		lastErr  error     // of the last listing
 		ran      bool
 	}
 }
@@ -70,28 +63,19 @@ type instanceState struct {
 
 // NewTracker validates opts. It calls nothing.
 func NewTracker(opts TrackerOptions) (*Tracker, error) {
-	switch {
-	case opts.Runtime == nil:
+	if opts.Runtime == nil {
 		return nil, errors.New("runtime: TrackerOptions.Runtime is required")
-	case opts.RelistInterval < 0:
-		return nil, fmt.Errorf("runtime: TrackerOptions.RelistInterval is %s: want 0 or more", opts.RelistInterval)
-	case opts.UnhealthyAfter < 0:
-		return nil, fmt.Errorf("runtime: TrackerOptions.UnhealthyAfter is %s: want 0 or more", opts.UnhealthyAfter)
 	}
 	t := &Tracker{
-		rt: opts.Runtime, interval: opts.RelistInterval, patience: opts.UnhealthyAfter, log: opts.Logger,
-		signal: make(chan struct{}, 1), again: make(chan struct{}, 1),
+		rt: opts.Runtime, log: opts.Logger,
+		dirty: dirty.New(), again: signal.New(),
 	}
-	if _, ok := opts.Runtime.(Watcher); ok && t.interval == 0 {
+	if _, ok := opts.Runtime.(Watcher); ok {
 		t.interval = time.Minute
-	}
-	if t.patience == 0 {
-		t.patience = max(3*time.Minute, 2*t.interval)
 	}
 	if t.log == nil {
 		t.log = zap.NewNop()
 	}
-	t.mu.isDirty = make(map[types.UID]bool)
 	t.mu.seen = make(map[types.UID][]instanceState)
 	return t, nil
 }
@@ -103,12 +87,9 @@ func (t *Tracker) Run(ctx context.Context) error {
 	t.mu.Lock()
 	ran := t.mu.ran
 	t.mu.ran = true
-	if !ran {
-		t.mu.began = time.Now()
-	}
 	t.mu.Unlock()
 	if ran {
-		return fmt.Errorf("runtime: Tracker.Run: %w", ErrRunning)
+		return fmt.Errorf("runtime: Tracker.Run: %w", errRunning)
 	}
 	var wg sync.WaitGroup
 	if w, ok := t.rt.(Watcher); ok {
@@ -122,7 +103,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 func (t *Tracker) relistForever(ctx context.Context) {
 	failing, pause := false, minRetry
 	for delay := time.Duration(0); ; {
-		if !sleep(ctx, delay) {
+		if retry.Sleep(ctx, delay) != nil {
 			return
 		}
 		began := time.Now()
@@ -180,12 +161,12 @@ func (t *Tracker) watch(ctx context.Context, w Watcher) {
 				t.recovered()
 			}
 			failing = false
-			t.Mark(uid)
+			t.dirty.Mark(uid)
 		}
 		if time.Since(began) > maxRetry {
 			delay = minRetry
 		}
-		if !sleep(ctx, delay) {
+		if retry.Sleep(ctx, delay) != nil {
 			return
 		}
 		delay = min(2*delay, maxRetry)
@@ -198,9 +179,6 @@ func (t *Tracker) Relist(ctx context.Context) error {
 	at := time.Now()
 	pods, err := t.rt.List(ctx, ListOptions{})
 	if err != nil {
-		t.mu.Lock()
-		t.mu.lastErr = err
-		t.mu.Unlock()
 		return fmt.Errorf("list pods: %w", err)
 	}
 	seen := make(map[types.UID][]instanceState, len(pods))
@@ -211,40 +189,20 @@ func (t *Tracker) Relist(ctx context.Context) error {
 	defer t.mu.Unlock()
 	for _, p := range pods {
 		if !slices.Equal(t.mu.seen[p.UID], seen[p.UID]) {
-			t.mark(p.UID)
+			t.dirty.Mark(p.UID)
 		}
 	}
 	for _, p := range t.mu.pods {
 		if _, ok := seen[p.UID]; !ok {
-			t.mark(p.UID)
+			t.dirty.Mark(p.UID)
 		}
 	}
-	t.mu.seen, t.mu.pods, t.mu.listedAt, t.mu.lastErr = seen, pods, at, nil
+	t.mu.seen, t.mu.pods, t.mu.listedAt = seen, pods, at
 	return nil
 }
 
-// ErrRuntimeDown says that the runtime has not listed its pods for too long.
+// ErrRuntimeDown says that the runtime does not list its pods. It is for the health checks of an agent.
 var ErrRuntimeDown = errors.New("the container runtime is down")
-
-// Health is nil while the runtime answers: while the last listing that succeeded
-// began less than UnhealthyAfter ago, or Run did. Else it wraps ErrRuntimeDown
-// and the last error. It is a value to be read; the tracker itself goes on.
-func (t *Tracker) Health() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	last := t.mu.listedAt
-	if t.mu.began.After(last) {
-		last = t.mu.began
-	}
-	silent := time.Since(last)
-	switch {
-	case last.IsZero() || silent < t.patience:
-		return nil
-	case t.mu.lastErr != nil:
-		return fmt.Errorf("%w: no listing for %s: %w", ErrRuntimeDown, silent.Round(time.Second), t.mu.lastErr)
-	}
-	return fmt.Errorf("%w: a listing does not return for %s", ErrRuntimeDown, silent.Round(time.Second))
-}
 
 func instanceStates(p *PodStatus) []instanceState {
 	states := make([]instanceState, 0, len(p.Sandboxes)+len(p.Containers))
@@ -261,27 +219,8 @@ func instanceStates(p *PodStatus) []instanceState {
 	return states
 }
 
-// Mark makes a pod dirty.
-func (t *Tracker) Mark(uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.mark(uid)
-}
-
-func (t *Tracker) mark(uid types.UID) {
-	if t.mu.isDirty[uid] {
-		return
-	}
-	t.mu.isDirty[uid] = true
-	t.mu.dirty = append(t.mu.dirty, uid)
-	select {
-	case t.signal <- struct{}{}:
-	default:
-	}
-}
-
 // Dirty receives a value when Take has something to return.
-func (t *Tracker) Dirty() <-chan struct{} { return t.signal }
+func (t *Tracker) Dirty() <-chan struct{} { return t.dirty.Signal() }
 
 // Recovered receives a value when the runtime lists pods or tells of them again
 // after that failed: what else failed meanwhile is worth another try now. It may
@@ -289,21 +228,11 @@ func (t *Tracker) Dirty() <-chan struct{} { return t.signal }
 func (t *Tracker) Recovered() <-chan struct{} { return t.again }
 
 func (t *Tracker) recovered() {
-	select {
-	case t.again <- struct{}{}:
-	default:
-	}
+	t.again.Notify()
 }
 
 // Take returns the dirty pods, first marked first, and makes them clean.
-func (t *Tracker) Take() []types.UID {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	uids := t.mu.dirty
-	t.mu.dirty = nil
-	clear(t.mu.isDirty)
-	return uids
-}
+func (t *Tracker) Take() []types.UID { return t.dirty.Take() }
 
 // Pods returns the last listing and when it began; the zero time if there was
 // none yet. The statuses are shared and must not be written.
@@ -311,19 +240,4 @@ func (t *Tracker) Pods() (pods []*PodStatus, listedAt time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.mu.pods), t.mu.listedAt
-}
-
-// sleep waits for d; false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -119,25 +119,6 @@ func TestTrackerSurvivesAFailingRuntime(t *testing.T) {
 	})
 }
 
-func TestTrackerSaysWhenTheRuntimeIsDown(t *testing.T) {
-	inBubble(t, func(n *node) {
-		tracker := n.track(n.rt)
-		require.NoError(n, tracker.Health())
-		n.inject(fake.Fault{On: fake.Target{Op: fake.OpList}, Err: errors.New("no such socket"), For: 10 * time.Minute})
-		n.pass(2 * time.Minute)
-		require.NoError(n, tracker.Health(), "not at once")
-		n.pass(2 * time.Minute)
-		require.ErrorIs(n, tracker.Health(), runtime.ErrRuntimeDown)
-		require.ErrorContains(n, tracker.Health(), "no such socket")
-		n.pass(10 * time.Minute)
-		require.NoError(n, tracker.Health())
-
-		n.inject(fake.Fault{On: fake.Target{Op: fake.OpList}, HangUntilCtx: true})
-		n.pass(10 * time.Minute)
-		require.ErrorContains(n, tracker.Health(), "does not return")
-	})
-}
-
 // A runtime that is down is asked ever more rarely, and its return is noticed
 // within two seconds all the same.
 func TestTrackerAsksARuntimeThatIsDownRarely(t *testing.T) {

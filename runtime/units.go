@@ -22,6 +22,8 @@ type unit struct {
 	// container has: it is stopped in order to be started again, or what was to follow
 	// it never ran and is made anew.
 	again bool
+	// outdated: the start was given up since the pod is not any more as the plan saw it.
+	outdated bool
 }
 
 // name is that of the unit's container.
@@ -32,31 +34,20 @@ func (u *unit) name() string {
 	return u.kill.Name
 }
 
-// runUnits carries out the plan's kills and starts, each container in a
-// goroutine of its own but for init containers, which go one after the other in
-// one. Removals (RestartAll) come last and in order, so that the instance that
+// runUnits carries out the plan's kills and starts, each container in a goroutine of its
+// own. Removals (RestartAll) come last and in order, so that the instance that
 // asked for the restart is still there if the pass is cut short.
 func (p *pass) runUnits(ctx context.Context) {
-	units, initial := p.units()
-	c := &crew{pass: p, ended: make(chan []*unit), busy: make(map[string]*unit), retry: make(map[string]time.Time)}
-	if len(initial) > 0 {
-		c.launch(initial, func() {
-			for _, u := range initial {
-				p.runUnit(ctx, u)
-				if u.failed() && !p.mayFollow(u) {
-					return
-				}
-			}
-		})
-	}
-	for _, u := range units {
-		c.launch([]*unit{u}, func() { p.runUnit(ctx, u) })
+	c := &crew{pass: p, ended: make(chan *unit), busy: make(map[string]*unit), retry: make(map[string]time.Time)}
+	for _, u := range p.units() {
+		c.launch(u, func() { p.runUnit(ctx, u) })
 	}
 	if len(p.actions.Resize) > 0 {
 		c.launch(nil, func() { p.resize(ctx) })
 	}
 	c.attend(ctx)
 	p.list = append(p.list, c.steps()...)
+	p.outdated = slices.ContainsFunc(c.done, func(u *unit) bool { return u.outdated })
 	if !p.failed() && ctx.Err() == nil {
 		p.removeKilled(ctx)
 	}
@@ -66,28 +57,32 @@ func (p *pass) runUnits(ctx context.Context) {
 // SyncPod's own goroutine.
 type crew struct {
 	pass    *pass
-	ended   chan []*unit
+	ended   chan *unit
 	running int
 	done    []*unit              // in the order in which they ended
 	busy    map[string]*unit     // containers under way
-	retry   map[string]time.Time // containers that failed: when to look again; zero = not in this pass
+	retry   map[string]time.Time // containers that failed: when to look again
 }
 
-// launch runs work, which is done for units, in a goroutine.
-func (c *crew) launch(units []*unit, work func()) {
-	for _, u := range units {
+// launch runs work, which is done for u unless that is nil, in a goroutine.
+func (c *crew) launch(u *unit, work func()) {
+	if u != nil {
 		c.busy[u.name()] = u
 	}
 	c.running++
 	go func() {
 		work()
-		c.ended <- units
+		c.ended <- u
 	}()
 }
 
 // lookDelay is how long after a container came through its siblings' progress is
 // looked at: most come through together.
 const lookDelay = 50 * time.Millisecond
+
+// restartLook is the time between two looks while a container is being restarted: Progress tells
+// the caller for how long the container has not been running.
+const restartLook = time.Second
 
 // attend waits for all units. While some are slow it looks after the others.
 func (c *crew) attend(ctx context.Context) {
@@ -96,8 +91,8 @@ func (c *crew) attend(ctx context.Context) {
 	timer.Stop()
 	for c.running > 0 {
 		select {
-		case units := <-c.ended:
-			c.end(units)
+		case u := <-c.ended:
+			c.end(u)
 			timer.Reset(c.next())
 		case <-c.pass.req.Changed:
 			c.look(ctx)
@@ -106,23 +101,28 @@ func (c *crew) attend(ctx context.Context) {
 			c.look(ctx)
 			if at := c.earliest(); !at.IsZero() {
 				timer.Reset(max(time.Until(at), lookDelay))
+			} else if len(c.restarting()) > 0 {
+				timer.Reset(restartLook)
 			}
 		}
 	}
 }
 
-func (c *crew) end(units []*unit) {
+func (c *crew) end(u *unit) {
 	c.running--
-	for _, u := range units {
-		delete(c.busy, u.name())
-		delete(c.retry, u.name())
-		for i := range u.list {
-			if e := u.list[i].Err; e != nil {
-				c.retry[u.name()] = e.RetryAt
-			}
+	if u == nil {
+		return
+	}
+	delete(c.busy, u.name())
+	delete(c.retry, u.name())
+	for i := range u.list {
+		if e := u.list[i].Err; e != nil && e.RetryAt.IsZero() {
+			c.retry[u.name()] = time.Now().Add(lastRetry)
+		} else if e != nil {
+			c.retry[u.name()] = e.RetryAt
 		}
 	}
-	c.done = append(c.done, units...)
+	c.done = append(c.done, u)
 }
 
 // next is how long to wait before looking.
@@ -136,7 +136,7 @@ func (c *crew) next() time.Duration {
 func (c *crew) earliest() time.Time {
 	var first time.Time
 	for _, at := range c.retry {
-		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+		if first.IsZero() || at.Before(first) {
 			first = at
 		}
 	}
@@ -165,7 +165,7 @@ func (c *crew) look(ctx context.Context) {
 	if actions.KillPod || actions.CreateSandbox {
 		return
 	}
-	side := &pass{m: p.m, req: p.req, pod: p.pod, status: status, sandbox: p.sandbox, ips: p.ips}
+	side := &pass{m: p.m, req: p.req, pod: p.pod, status: status, sandbox: p.sandbox, ips: p.ips, began: time.Now()}
 	if p.m.images != nil {
 		side.images = p.m.images.forPass(p.req)
 	}
@@ -179,14 +179,13 @@ func (c *crew) look(ctx context.Context) {
 			side.actions.Start = append(side.actions.Start, s)
 		}
 	}
-	for name, at := range c.retry {
-		if c.free(name) && !at.IsZero() {
+	for name := range c.retry {
+		if c.free(name) {
 			delete(c.retry, name) // its time has come, whether or not it is still wanted
 		}
 	}
-	units, _ := side.units()
-	for _, u := range units {
-		c.launch([]*unit{u}, func() { side.runUnit(ctx, u) })
+	for _, u := range side.units() {
+		c.launch(u, func() { side.runUnit(ctx, u) })
 	}
 }
 
@@ -221,7 +220,7 @@ func (c *crew) initRunsAgain() bool {
 // not failed in this pass, or its time has come.
 func (c *crew) free(name string) bool {
 	at, failed := c.retry[name]
-	return c.busy[name] == nil && (!failed || !at.IsZero() && !at.After(time.Now()))
+	return c.busy[name] == nil && (!failed || !at.After(time.Now()))
 }
 
 // steps returns what was done. Of several tries of one container the last counts.
@@ -239,13 +238,7 @@ func (c *crew) steps() []Step {
 	return all
 }
 
-// mayFollow: what comes after a sidecar that could not be started is tried all
-// the same; a plain init container is waited for.
-func (p *pass) mayFollow(u *unit) bool {
-	return u.start == nil || IsSidecar(u.start.Ref.Container(p.pod))
-}
-
-func (p *pass) units() (units, initial []*unit) {
+func (p *pass) units() (units []*unit) {
 	byName := make(map[string]*unit, len(p.actions.Start)+len(p.actions.Kill))
 	for i := range p.actions.Kill {
 		k := &p.actions.Kill[i]
@@ -265,15 +258,7 @@ func (p *pass) units() (units, initial []*unit) {
 		latest := p.status.Latest(s.Name)
 		u.again = u.kill != nil || latest != nil && latest.State == StateCreated
 	}
-	var rest []*unit
-	for _, u := range units {
-		if u.start != nil && u.start.Ref.Group == GroupInit {
-			initial = append(initial, u)
-		} else {
-			rest = append(rest, u)
-		}
-	}
-	return rest, initial
+	return units
 }
 
 func (p *pass) runUnit(ctx context.Context, u *unit) {
@@ -282,7 +267,7 @@ func (p *pass) runUnit(ctx context.Context, u *unit) {
 		if c == nil || c.State == StateExited || c.State == StateCreated {
 			c = nil // nothing to stop: a removal follows
 		}
-		if c != nil && !(p.killUnit(ctx, u, c) && p.isAlone(ctx, u)) {
+		if c != nil && !(p.killUnit(ctx, u, c) && (u.start == nil || p.isStillDue(ctx, u))) {
 			return
 		}
 	}
@@ -291,16 +276,26 @@ func (p *pass) runUnit(ctx context.Context, u *unit) {
 	}
 }
 
-// isAlone reports whether no instance of the unit's container runs, now that one has
-// been killed. That took a while, a hook and a grace period, in which somebody else may
-// have restarted it; the next pass deals with that.
-func (p *pass) isAlone(ctx context.Context, u *unit) bool {
-	if u.start == nil {
-		return true
-	}
+// isStillDue reports whether the start of u may go on, now that a kill or a pull has taken
+// a while: by a fresh look at the pod, no instance of its container runs, and the sidecars
+// ahead of it are still up. If not, the next pass deals with it. A container that was
+// stopped to be started again and ended for good by that is started all the same: the
+// next pass would take it for finished.
+func (p *pass) isStillDue(ctx context.Context, u *unit) bool {
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
-	return err != nil || !slices.ContainsFunc(status.Running(), func(c *ContainerStatus) bool { return c.Name == u.start.Name })
+	if err != nil {
+		u.outdated = u.kill == nil
+		return !u.outdated // what was killed to be started again is started
+	}
+	runs := slices.ContainsFunc(status.Running(), func(c *ContainerStatus) bool { return c.Name == u.start.Name })
+	goesOn := ShouldRestart(p.pod, u.start.Ref.Container(p.pod), status.Latest(u.start.Name))
+	u.outdated = runs || goesOn && heldAt(p.m.planInput(p.req, status), u.start.Ref)
+	return !u.outdated
 }
+
+// planLasts is for how long after a pass began a start behind a sidecar needs no fresh look at the
+// pod.
+const planLasts = time.Second
 
 func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
 	pod, container := p.pod, p.containerOf(c)
@@ -308,7 +303,7 @@ func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
 		pod, container = RestorePod(p.status, c)
 	}
 	k := kill{pod: pod, container: container, instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
-	if u.kill.Reason == KillRestartAll {
+	if u.kill.Reason == killRestartAll {
 		zero := MinGracePeriod
 		k.override, k.skipHook = &zero, true
 	}

@@ -76,9 +76,12 @@ func TestNothingFollowsAnInitContainerThatIsToRunAgain(t *testing.T) {
 func TestRestartAllStartsNothingBeforeAllHaveEnded(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("quick", "slow"), grace(30))
+		pod.Spec.Containers = append(pod.Spec.Containers, restartsAll("trigger"))
 		n.world.Script(fake.Target{Container: "slow"}, fake.Script{TermAfter: fake.Never})
+		n.world.Script(fake.Target{Container: "trigger"}, fake.Exit(time.Second, 42), fake.Script{})
 		n.mustSync(pod)
-		changed, wait := n.begin(runtime.SyncRequest{Pod: pod, RestartAll: true})
+		n.pass(time.Second)
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod})
 		n.pass(500 * time.Millisecond)
 		changed <- struct{}{}
 		n.pass(100 * time.Millisecond)

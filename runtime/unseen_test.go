@@ -56,8 +56,8 @@ func TestWhatIsBeingRestartedIsTold(t *testing.T) {
 		n.pass(time.Second)
 		changed <- struct{}{}
 		n.pass(time.Second)
-		require.Contains(n, told, "a is running, restarting [a]")
 		require.NoError(n, wait().Err())
+		require.Contains(n, told, "a is running, restarting [a]")
 		require.NotContains(n, strings.Join(told, "\n"), "b")
 	})
 }

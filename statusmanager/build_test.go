@@ -69,7 +69,7 @@ func gate(t v1.PodConditionType) podOption {
 	}
 }
 
-// static makes the pod one from a file; its UID is its hash.
+// static makes the pod a static pod from a file; its UID is its hash.
 func static(p *v1.Pod) {
 	p.Annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": string(p.UID)}
 }
@@ -160,7 +160,7 @@ func start(t testing.TB, m *statusmanager.Manager) (stop func()) {
 	return stop
 }
 
-// node is a manager that runs against a server whose every change it observes.
+// node is a running manager that observes every change of its server.
 type node struct {
 	*statusmanager.Manager
 	t      testing.TB
@@ -190,7 +190,7 @@ func (n *node) set(pod *v1.Pod, s v1.PodStatus) bool {
 	return changed
 }
 
-// api is the status that the server has.
+// api returns the status stored on the server.
 func (n *node) api(uid types.UID) v1.PodStatus {
 	n.t.Helper()
 	pod := n.server.Get(uid)

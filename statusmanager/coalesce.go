@@ -6,11 +6,13 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podconditions"
 )
 
-// CoalesceInit returns an Options.Coalesce that holds back, for d, the changes between one init container and the next
-// while a pod is pending. A change of the phase, an init container that fails, the end of init and the start of a regular
-// container are told at once. The kubelet may do so with 2 s (pull request 138795).
+// CoalesceInit returns an Options.Coalesce that delays, by d, the changes between init containers while a pod is
+// pending. Changes of the phase, failed init containers, the end of init and the start of a regular container are
+// written at once. The kubelet may do so with 2 s (pull request 138795).
 func CoalesceInit(d time.Duration) func(Change) time.Duration {
 	return func(c Change) time.Duration {
 		if c.Old == nil || c.New.Phase != v1.PodPending || !initGoesOn(c.Pod, c.New) ||
@@ -21,7 +23,7 @@ func CoalesceInit(d time.Duration) func(Change) time.Duration {
 	}
 }
 
-// initGoesOn reports whether init has begun, none of it failed, and not all is done.
+// initGoesOn reports whether init has begun, no init container has failed, and at least one has not completed.
 func initGoesOn(pod *v1.Pod, status *v1.PodStatus) bool {
 	done := 0
 	for i := range status.InitContainerStatuses {
@@ -31,11 +33,11 @@ func initGoesOn(pod *v1.Pod, status *v1.PodStatus) bool {
 				return false
 			}
 		}
-		if s.State.Terminated != nil || isStarted(s) && s.State.Running != nil && s.Ready {
+		if s.State.Terminated != nil || s.Ready {
 			done++
 		}
 	}
-	return done < len(pod.Spec.InitContainers) && anyStarted(status.InitContainerStatuses)
+	return done < len(pod.Spec.InitContainers) && podconditions.AnyStarted(status.InitContainerStatuses)
 }
 
 // sameBesidesInit reports whether two statuses differ only in init containers and the text of conditions.

@@ -27,6 +27,8 @@ func TestCoalesceInit(t *testing.T) {
 		edit(s)
 		return s
 	}
+	again := running("one")
+	again.LastTerminationState = exited("one", 1).State
 	tests := []struct {
 		name     string
 		old, now *v1.PodStatus
@@ -38,6 +40,9 @@ func TestCoalesceInit(t *testing.T) {
 		{"not begun", inInit(waiting("one", "x"), waiting("two", "x")), inInit(waiting("one", "y"), waiting("two", "x")), false},
 		{"all done", begun, inInit(exited("one", 0), exited("two", 0)), false},
 		{"failed", begun, inInit(exited("one", 1), waiting("two", "x")), false},
+		{"has failed before", begun, inInit(again, waiting("two", "x")), false},
+		{"all sidecars are ready", inInit(ready("one"), running("two")), inInit(ready("one"), ready("two")), false},
+		{"one sidecar is ready", inInit(running("one"), waiting("two", "x")), inInit(ready("one"), waiting("two", "x")), true},
 		{"phase", begun, with(begun, func(s *v1.PodStatus) { s.Phase = v1.PodRunning }), false},
 		{"not pending", with(begun, func(s *v1.PodStatus) { s.Phase = v1.PodRunning }),
 			with(inInit(exited("one", 0), running("two")), func(s *v1.PodStatus) { s.Phase = v1.PodRunning }), false},
@@ -50,7 +55,7 @@ func TestCoalesceInit(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			got := statusmanager.CoalesceInit(time.Second)(statusmanager.Change{Pod: pod, Old: tc.old, New: tc.now})
-			assert.Equal(t, tc.held, got == time.Second, got)
+			assert.Equal(t, map[bool]time.Duration{true: time.Second}[tc.held], got)
 		})
 	}
 }

@@ -98,7 +98,7 @@ func TestInitializedCondition(t *testing.T) {
 	}
 }
 
-// TestTransitionTimes: a condition has the time at which it took its status, whoever says otherwise.
+// TestTransitionTimes: a condition has the time of its last change of status, whatever time the caller sets.
 func TestTransitionTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t, statusmanager.Options{})
@@ -136,7 +136,7 @@ func TestTransitionTimes(t *testing.T) {
 	})
 }
 
-// TestStatusIsCompleted: a caller that knows only its containers gets a whole status.
+// TestStatusIsCompleted: a status with only containers is completed.
 func TestStatusIsCompleted(t *testing.T) {
 	m := newManager(t, statusmanager.Options{})
 	pod := testPod("a", func(p *v1.Pod) { p.Generation = 7 })
@@ -158,7 +158,7 @@ func TestStatusIsCompleted(t *testing.T) {
 	assert.False(t, changed, "observedGeneration does not go back")
 }
 
-// TestEndedPodIsNotReadyHere: what was said of it before it ended does not stay.
+// TestEndedPodIsNotReadyHere: the readiness from before the end of a pod does not stay.
 func TestEndedPodIsNotReadyHere(t *testing.T) {
 	m := newManager(t, statusmanager.Options{})
 	s := status(v1.PodFailed, exited("main", 1))
@@ -168,4 +168,57 @@ func TestEndedPodIsNotReadyHere(t *testing.T) {
 	got, _ := m.GetPodStatus("a")
 	assert.Equal(t, v1.ConditionFalse, conditionStatus(got, v1.PodReady))
 	assert.Equal(t, v1.ConditionFalse, conditionStatus(got, v1.ContainersReady))
+}
+
+// TestInitializedStaysWhileAllContainersRestartInPlace: init is done again, but the pod was initialized, and still is.
+func TestInitializedStaysWhileAllContainersRestartInPlace(t *testing.T) {
+	pod := testPod("a", initContainers("init"))
+	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
+	m := newManager(t, statusmanager.Options{})
+	set := func(s v1.PodStatus) v1.ConditionStatus {
+		_, err := m.SetPodStatus(pod, s)
+		require.NoError(t, err)
+		got, _ := m.GetPodStatus("a")
+		return conditionStatus(got, v1.PodInitialized)
+	}
+	removed := func(name string) v1.ContainerStatus {
+		s := waiting(name, "PodInitializing")
+		s.LastTerminationState = exited(name, 137).State
+		s.LastTerminationState.Terminated.Reason = "RestartingAllContainers"
+		return s
+	}
+	before := status(v1.PodPending, removed("main"))
+	before.InitContainerStatuses = []v1.ContainerStatus{removed("init")}
+	assert.Equal(t, v1.ConditionFalse, set(before), "it was not initialized before")
+	up := status(v1.PodRunning, ready("main"))
+	done := exited("init", 0)
+	done.Ready = true
+	up.InitContainerStatuses = []v1.ContainerStatus{done}
+	assert.Equal(t, v1.ConditionTrue, set(up))
+	again := before
+	again.Phase = v1.PodRunning
+	assert.Equal(t, v1.ConditionTrue, set(again))
+	triggered := status(v1.PodRunning, waiting("main", "PodInitializing"))
+	triggered.InitContainerStatuses = []v1.ContainerStatus{waiting("init", "PodInitializing")}
+	triggered.Conditions = []v1.PodCondition{{Type: v1.AllContainersRestarting, Status: v1.ConditionTrue}}
+	assert.Equal(t, v1.ConditionTrue, set(triggered))
+	lost := triggered
+	lost.Conditions = nil // as after the loss of the sandbox
+	assert.Equal(t, v1.ConditionFalse, set(lost))
+}
+
+// TestCallersOwnConditionsAreKept: PodScheduled and Initialized set by the caller are not recomputed.
+func TestCallersOwnConditionsAreKept(t *testing.T) {
+	m := newManager(t, statusmanager.Options{})
+	s := status(v1.PodPending, waiting("main", "ContainerCreating"))
+	s.Conditions = []v1.PodCondition{
+		{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Mine"}, {Type: v1.PodInitialized, Status: v1.ConditionFalse, Reason: "Mine"},
+	}
+	_, err := m.SetPodStatus(testPod("a"), s)
+	require.NoError(t, err)
+	got, _ := m.GetPodStatus("a")
+	for _, kind := range []v1.PodConditionType{v1.PodScheduled, v1.PodInitialized} {
+		assert.Equal(t, "Mine", condition(got, kind).Reason)
+		assert.Equal(t, v1.ConditionFalse, condition(got, kind).Status)
+	}
 }

@@ -8,13 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-func isTerminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
-
-// isSidecar reports whether an init container is restartable.
-func isSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
-}
-
 func isStarted(s *v1.ContainerStatus) bool { return s.Started != nil && *s.Started }
 
 func containerStatus(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
@@ -26,7 +19,7 @@ func containerStatus(list []v1.ContainerStatus, name string) *v1.ContainerStatus
 	return nil
 }
 
-// statusByID returns the status of the regular, else init container that has that ID.
+// statusByID returns the status of the regular or init container with the given ID, or nil.
 func statusByID(status *v1.PodStatus, id string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
 		for i := range list {
@@ -47,13 +40,6 @@ func containerSpec(list []v1.Container, name string) *v1.Container {
 	return nil
 }
 
-// anyStarted reports whether one of the containers runs or has run.
-func anyStarted(list []v1.ContainerStatus) bool {
-	return slices.ContainsFunc(list, func(s v1.ContainerStatus) bool {
-		return s.State.Running != nil || s.State.Terminated != nil
-	})
-}
-
 // anyRunning reports whether status shows a running container.
 func anyRunning(status *v1.PodStatus) bool {
 	runs := func(s v1.ContainerStatus) bool { return s.State.Running != nil }
@@ -61,7 +47,7 @@ func anyRunning(status *v1.PodStatus) bool {
 		slices.ContainsFunc(status.EphemeralContainerStatuses, runs)
 }
 
-// restarts reports whether a container that ended with code is started again by the rules of its spec and its pod's.
+// restarts reports whether the restart rules of the container and its pod restart a container that exited with code.
 func restarts(spec *v1.PodSpec, c *v1.Container, code int32) bool {
 	if c != nil && c.RestartPolicy != nil {
 		for i := range c.RestartPolicyRules {
@@ -98,7 +84,7 @@ func ruleMatches(rule *v1.ContainerRestartRule, code int32) bool {
 	return false
 }
 
-// restartsAll reports whether the end of some container may restart all of them.
+// restartsAll reports whether the end of a container may restart all containers.
 func restartsAll(spec *v1.PodSpec) bool {
 	has := func(c v1.Container) bool {
 		return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// delays holds the pods that are to be written later, the next one first.
+// delays holds the pods to write later, ordered by time.
 type delays struct{ heap delayHeap }
 
-// wait is a pod's place in delays; the zero value is in none.
+// wait is a pod's position in delays; the zero value is in no delays.
 type wait struct {
 	entry *entry
 	until time.Time
-	place int // in the heap, from 1; 0: not in it
+	place int // in the heap, from 1; 0 if absent
 }
 
-// set puts w in, or moves it.
+// set adds w, or moves w if present.
 func (d *delays) set(w *wait, until time.Time) {
 	w.until = until
 	if w.place > 0 {
@@ -27,24 +27,22 @@ func (d *delays) set(w *wait, until time.Time) {
 	heap.Push(&d.heap, w)
 }
 
-// remove takes w out, if it is in.
+// remove removes w, if present.
 func (d *delays) remove(w *wait) {
 	if w.place > 0 {
 		heap.Remove(&d.heap, w.place-1)
 	}
 }
 
-// pop takes out the next one that is due; nil if none is.
+// pop removes and returns the next due wait, or nil.
 func (d *delays) pop(now time.Time) *wait {
 	if len(d.heap) == 0 || d.heap[0].until.After(now) {
 		return nil
 	}
-	w := d.heap[0]
-	d.remove(w)
-	return w
+	return heap.Pop(&d.heap).(*wait)
 }
 
-// next is when the next one is due; false if there is none.
+// next returns the time of the earliest wait, or false.
 func (d *delays) next() (time.Time, bool) {
 	if len(d.heap) == 0 {
 		return time.Time{}, false
@@ -64,10 +62,7 @@ func (h delayHeap) Swap(i, j int) {
 
 // Push and Pop are container/heap's.
 func (h *delayHeap) Push(x any) {
-	w, ok := x.(*wait)
-	if !ok {
-		return
-	}
+	w := x.(*wait)
 	*h = append(*h, w)
 	w.place = len(*h)
 }

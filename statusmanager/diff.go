@@ -14,21 +14,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Diff returns the strategic merge patch of the status of the pod with that UID from one status to another; nil if they
-// are the same. The server refuses it if the pod is another by now.
+// Diff returns the strategic merge patch from one status of a pod to another, or nil if both are equal. The patch
+// contains uid, so the server refuses the patch for another pod.
 //
-// It is for two statuses that agree in what others own, as a result of Merge agrees with its API: conditions of others
-// and the other fields named at Equal are never in it. Where a list is merged by the server, the patch says how the whole
-// list is to be, so that it does not matter how sure from is.
-func Diff(from, to *v1.PodStatus, uid types.UID) ([]byte, error) {
+// Both statuses must agree in the fields of other writers, as a result of merge agrees with its API status. The patch
+// never contains conditions of other writers or the other fields named at Equal. For lists merged by the server, the
+// patch replaces the whole list, so a stale from does no harm.
+func diff(from, to *v1.PodStatus, uid types.UID) ([]byte, error) {
 	d := &differ{}
 	d.status(from, to)
 	return d.patch(uid)
 }
 
-// DiffAll returns the patch that sets everything Diff would compare, for when it is not known what the server has. Known
-// are conditions it may have; those of ours that to lacks are deleted.
-func DiffAll(known []v1.PodCondition, to *v1.PodStatus, uid types.UID) ([]byte, error) {
+// diffAll returns the patch that sets every field compared by Diff, for a server with unknown content. known are
+// conditions the server may have. owned conditions in known that are missing in to are deleted.
+func diffAll(known []v1.PodCondition, to *v1.PodStatus, uid types.UID) ([]byte, error) {
 	d := &differ{all: true}
 	d.status(&v1.PodStatus{Conditions: known}, to)
 	return d.patch(uid)
@@ -36,7 +36,7 @@ func DiffAll(known []v1.PodCondition, to *v1.PodStatus, uid types.UID) ([]byte, 
 
 // differ collects the fields of a patch.
 type differ struct {
-	all    bool // also those that are the same
+	all    bool // also equal fields
 	fields bytes.Buffer
 	err    error
 }
@@ -45,14 +45,10 @@ func (d *differ) patch(uid types.UID) ([]byte, error) {
 	if d.err != nil || d.fields.Len() == 0 {
 		return nil, d.err
 	}
-	quoted, err := json.Marshal(string(uid))
-	if err != nil {
-		return nil, fmt.Errorf("statusmanager: encoding the UID: %w", err)
-	}
-	return fmt.Appendf(nil, `{"metadata":{"uid":%s},"status":{%s}}`, quoted, d.fields.Bytes()), nil
+	return fmt.Appendf(nil, `{"metadata":{"uid":%s},"status":{%s}}`, d.json(uid), d.fields.Bytes()), nil
 }
 
-// status goes through the fields of a status; a test checks that none is forgotten.
+// status compares the fields of a status; a test checks that no field is missing.
 func (d *differ) status(from, to *v1.PodStatus) {
 	if d.all || from.ObservedGeneration != to.ObservedGeneration {
 		d.number("observedGeneration", to.ObservedGeneration)
@@ -84,7 +80,7 @@ func (d *differ) status(from, to *v1.PodStatus) {
 	atomic(d, "volumeHealth", from.VolumeHealth, to.VolumeHealth)
 }
 
-// sentCondition is a condition with every field, so that one that is empty clears what the server has.
+// sentCondition is a condition with every field, so that an empty field clears the server's value.
 type sentCondition struct {
 	Type               v1.PodConditionType `json:"type"`
 	ObservedGeneration int64               `json:"observedGeneration"`
@@ -95,16 +91,17 @@ type sentCondition struct {
 	Message            string              `json:"message"`
 }
 
-// conditions sends those of ours that changed, whole, and deletes those that are gone; the server merges by type.
+// conditions sends changed conditions of the agent in full, and deletes removed conditions. The server merges
+// conditions by type.
 func (d *differ) conditions(from, to []v1.PodCondition) {
 	var list []json.RawMessage
 	for i := range to {
 		c := &to[i]
-		if !Owned(c.Type) && !shared(c.Type) {
+		if !owned(c.Type) && !shared(c.Type) {
 			continue
 		}
 		old := condition(from, c.Type)
-		if old != nil && sameCondition(old, c) && !(d.all && Owned(c.Type)) {
+		if old != nil && sameCondition(old, c) && !(d.all && owned(c.Type)) {
 			continue
 		}
 		list = append(list, d.json(sentCondition{
@@ -114,7 +111,7 @@ func (d *differ) conditions(from, to []v1.PodCondition) {
 		}))
 	}
 	for i := range from {
-		if t := from[i].Type; Owned(t) && condition(to, t) == nil {
+		if t := from[i].Type; owned(t) && condition(to, t) == nil {
 			list = append(list, fmt.Appendf(nil, `{"$patch":"delete","type":%s}`, d.json(t)))
 		}
 	}
@@ -141,14 +138,14 @@ func (d *differ) text(name, from, to string) {
 
 func (d *differ) number(name string, to int64) { d.value(name, to, to == 0) }
 
-// atomic is a list that the server replaces.
+// atomic adds a list that the server replaces.
 func atomic[T any](d *differ, name string, from, to []T) {
 	if d.all || !same(from, to) {
 		d.value(name, to, len(to) == 0)
 	}
 }
 
-// merged is a list that the server merges unless it is told to replace it.
+// merged adds a list with a replace directive, because the server merges the list by default.
 func merged[T any](d *differ, name string, from, to []T) {
 	if !d.all && same(from, to) {
 		return
@@ -164,8 +161,8 @@ func merged[T any](d *differ, name string, from, to []T) {
 	d.value(name, list, false)
 }
 
-// amounts is an object that the server merges: what is no longer in it must be null. To say that all of it is replaced
-// does not work, for the server then loses one that is new.
+// amounts returns an object that the server merges: removed names must be null. A replace directive for the whole
+// object does not work, because the server then loses new names.
 func amounts(from, to v1.ResourceList) map[v1.ResourceName]*resource.Quantity {
 	if len(to) == 0 {
 		return nil
@@ -180,7 +177,7 @@ func amounts(from, to v1.ResourceList) map[v1.ResourceName]*resource.Quantity {
 	return out
 }
 
-// sentRequirements are resource requirements with null for what is empty.
+// sentRequirements are resource requirements with null for empty fields.
 type sentRequirements struct {
 	Limits   map[v1.ResourceName]*resource.Quantity `json:"limits"`
 	Requests map[v1.ResourceName]*resource.Quantity `json:"requests"`
@@ -207,7 +204,7 @@ func (d *differ) value(name string, value any, empty bool) {
 	if d.err != nil {
 		return
 	}
-	if d.fields.Len() > 0 {
+	if d.fields.Len() != 0 {
 		d.fields.WriteByte(',')
 	}
 	fmt.Fprintf(&d.fields, "%q:%s", name, text)

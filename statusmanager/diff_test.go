@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// TestDiffKnowsEveryField sets each field of a status alone; what others own must not be in the patch.
+// TestDiffKnowsEveryField sets each field of a status alone; fields of other writers must not be in the patch.
 func TestDiffKnowsEveryField(t *testing.T) {
 	others := []string{"NominatedNodeName", "ResourceClaimStatuses", "ExtendedResourceClaimStatus", "NodeAllocatableResourceClaimStatuses"}
 	from, to := v1.PodStatus{}, fullStatus(1)
@@ -50,6 +50,37 @@ func TestDiffKnowsEveryField(t *testing.T) {
 	}
 }
 
+// TestDiffOfQuantities: an equal quantity in another notation is no difference, even beside a changed field.
+func TestDiffOfQuantities(t *testing.T) {
+	with := func(cpu, message string) *v1.PodStatus {
+		list := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+		return &v1.PodStatus{Message: message, ContainerStatuses: []v1.ContainerStatus{{Name: "main", AllocatedResources: list}}}
+	}
+	patch, err := statusmanager.Diff(with("1", "before"), with("1000m", "after"), "u")
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"metadata":{"uid":"u"},"status":{"message":"after"}}`, string(patch))
+}
+
+// TestDiffSendsEachFieldOfACondition: one changed field is sufficient.
+func TestDiffSendsEachFieldOfACondition(t *testing.T) {
+	old := v1.PodCondition{Type: v1.PodReady, Status: v1.ConditionFalse}
+	at := metav1.Unix(1_800_000_000, 0)
+	for field, edit := range map[string]func(*v1.PodCondition){
+		`"status":"True"`:                             func(c *v1.PodCondition) { c.Status = v1.ConditionTrue },
+		`"reason":"r"`:                                func(c *v1.PodCondition) { c.Reason = "r" },
+		`"message":"m"`:                               func(c *v1.PodCondition) { c.Message = "m" },
+		`"observedGeneration":3`:                      func(c *v1.PodCondition) { c.ObservedGeneration = 3 },
+		`"lastProbeTime":"2027-01-15T08:00:00Z"`:      func(c *v1.PodCondition) { c.LastProbeTime = at },
+		`"lastTransitionTime":"2027-01-15T08:00:00Z"`: func(c *v1.PodCondition) { c.LastTransitionTime = at },
+	} {
+		changed := old
+		edit(&changed)
+		patch, err := statusmanager.Diff(&v1.PodStatus{Conditions: []v1.PodCondition{old}}, &v1.PodStatus{Conditions: []v1.PodCondition{changed}}, "u")
+		require.NoError(t, err)
+		assert.Contains(t, string(patch), field)
+	}
+}
+
 // TestDiffAsStrategicPatch compares with the library of the API server, on random pairs of statuses.
 func TestDiffAsStrategicPatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -64,13 +95,13 @@ func TestDiffAsStrategicPatch(t *testing.T) {
 	}
 }
 
-// TestDiffAllFromAnywhere: a patch made without knowing the server's status leads to the same as one that knows it, but
-// for conditions that it could not know.
+// TestDiffAllFromAnywhere: a patch made without the server's status leads to the same result as a patch made with the
+// status, except for unknown conditions.
 func TestDiffAllFromAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 150 {
 		server, ours := randomStatus(rng), randomStatus(rng)
-		server.AllocatedResources, server.Resources = nil, nil // keys that nobody knows of cannot be removed
+		server.AllocatedResources, server.Resources = nil, nil // unknown keys cannot be removed
 		to, _ := statusmanager.Merge(statusmanager.MergeInput{Pod: testPod("u", static), Ours: &ours, Now: metav1.Unix(1_800_000_000, 0)})
 		patch, err := statusmanager.DiffAll(nil, &to, "u")
 		require.NoError(t, err)
@@ -95,8 +126,8 @@ func shared(s v1.PodStatus) (out []v1.PodCondition) {
 	return out
 }
 
-// requirePatched checks that the patch from one status to another, applied by the server's library, does what it should.
-// With doubt, the server has some fields already as they are to be, and others as nobody knows.
+// requirePatched checks the result of the patch from one status to another, applied by the server's library. With
+// doubt, some fields on the server already have the new values, and others have unknown values.
 func requirePatched(t *testing.T, from, to v1.PodStatus, doubt bool) {
 	t.Helper()
 	patch, err := statusmanager.Diff(&from, &to, "u")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statusmanager tells the API server how the pods of a node are: in milliseconds, the urgent first, one request
-// per status that is really different, and nothing that takes back what is final.
+// Package statusmanager writes pod statuses to the API server: within milliseconds, urgent statuses first, one request
+// per changed status, and never reverting a final state.
 //
 // # Wiring
 //
@@ -23,18 +23,20 @@
 //	manager.TerminatePod(pod)           // when nothing of it runs and its volumes are gone
 //	manager.RemoveOrphanedStatuses(keep) // now and then
 //
-// Without a Patcher it is a store of statuses for a node without API server. Without Observed and Options.Pods, the first
-// write of a pod costs a GET; what others write is then noticed with our next write, and mirror pods are not known.
+// Without a Patcher, Manager only stores statuses, for a node without API server. Without Observed and Options.Pods,
+// the first write of a pod costs a GET. Changes of other writers are then noticed with the next write, and mirror pods
+// are unknown.
 //
 // # The caller's duties
 //
-//  1. Call Observed with objects as the API server sent them (or give Options.Pods); never with a status of your own in
-//     them, for that would not be written.
-//  2. Send the statuses of one pod in order: from one goroutine at a time, as podworkers does.
-//  3. Call TerminatePod once nothing of the pod runs. A pod that is to be deleted is deleted only after that.
-//  4. Call RemoveOrphanedStatuses with the UIDs that are still known: pods, static pods and mirror pods. Nothing is
-//     forgotten otherwise, not even a pod that was deleted.
-//  5. Do not write to a pod that was handed in, nor to what a Change points to.
+//  1. Call Observed with objects as received from the API server (or set Options.Pods). Never replace the status in the
+//     object with a local status, because the local status would then not be written.
+//  2. Set the statuses of one pod in order, from one goroutine at a time, as podworkers does.
+//  3. Call TerminatePod once nothing of the pod runs. A pod with a deletion timestamp is deleted only after
+//     TerminatePod.
+//  4. Call RemoveOrphanedStatuses with the UIDs of all known pods, static pods and mirror pods. No status is forgotten
+//     otherwise, not even the status of a deleted pod.
+//  5. Do not write to a pod passed to the Manager, nor to the pod and statuses in a Change.
 //
 // # What happens to a status
 //
@@ -50,54 +52,79 @@
 //	     └────────── error ─────────────────┼── PATCH ──> done; DELETE, if ended and to be deleted
 //	                                        └── 404: parked until it is seen again
 //
-// The classes: ClassTerminal is for pods that ended or are to be deleted, ClassReady for changes of Ready and pods that run
-// for the first time. The terminal class always goes first; of the others, what has waited for Options.Ageing gets one turn
-// in four.
+// The classes: ClassTerminal is for ended pods and pods with a deletion timestamp, ClassReady for changes of Ready and
+// for the first Running status. The terminal class goes first. In the remaining classes, a write that has waited for
+// two seconds gets one turn in four.
 //
-// If five requests in a row, for more than one pod, get no answer, the server is thought to be down: one request at a time
-// asks, with pauses of up to 5 s, beginning with the most urgent pod; the first answer, or anything Observed, sets all
-// others free.
+// # When requests fail
 //
-// A request that failed without a clear answer may have been carried out, or may be later. The next patch then sets every
-// field, so that it does not matter. One that the server confirmed, but did not take (a field it does not know), is not
-// sent again; RequestEvent.Refused tells.
+// The Manager does not judge the server as a whole. Each pod has its own budget, and no answer can exceed the budget.
+//
+//   - A pod without news makes at most one request per MaxBackoff (10 s), whatever the server answers and whatever other
+//     writers or webhooks change in the status. News are a new status, the end or the deletion of the pod, and another
+//     mirror pod. News permit five requests before the limit applies, with a new back-off between them.
+//   - A new status ends every wait: a back-off, a Retry-After, the minute after a refused status. The patch that brings
+//     the server a new status is free, so a server that accepts every patch receives every status. All other requests
+//     take from a bucket of five, which regains one request per MaxBackoff, so constantly changing statuses do not
+//     defeat the budget. The end of a pod fills the bucket once, so the end is written soon after an outage.
+//   - A Retry-After above one minute counts as one minute.
+//   - Troubled pods go last and use at most half of the workers, or a quarter while other pods wait. A pod is troubled
+//     if its last request failed or was overdue, or if the same content must be sent again.
+//   - A request is overdue after a twentieth of RequestTimeout (500 ms). From then on the request counts as a request of
+//     a troubled pod. If troubled pods already use their share of the workers, the request is cancelled and counts as a
+//     failure. The next request of the pod gets the whole RequestTimeout.
+//   - While a troubled pod has a request in flight, a fifth of the workers is reserved for pods whose last request was
+//     answered in time. Such pods take turns with pods without an answered request.
+//
+// With five or more workers, 99 % of pods that fail or hang therefore do not delay a pod whose requests were answered
+// before. A first overdue request may delay the pod by 500 ms. If a new pod arrives together with n new pods whose
+// requests hang, the pod waits for at most n × 500 ms / 6 with ten workers. Until a request is overdue, a hanging
+// request cannot be told from a slow one.
+//
+// A request that failed without a clear answer may have been carried out, or may still be. The next patch then sets
+// every field, so the outcome is the same in both cases. If the server confirmed a patch but did not store the change
+// (an unknown field), the patch is not sent again until another writer changes the status. RequestEvent.Refused reports
+// such a patch. If the server did not store the end of a pod, the end is sent again with each resync.
 //
 // # Goroutines
 //
-// Run waits for all of them: its own loop, and one per request in flight, at most Options.Workers. Nothing else starts any.
-// OnRequest runs in the goroutine of the request, OnChange and Coalesce in that of the caller. SyncBatch and Resync are
-// the steps of the loop, for those who drive the manager without Run.
+// Run waits for all goroutines: its own loop, and one goroutine per request in flight, at most Options.Workers. Nothing
+// else starts any. OnRequest runs in the goroutine of the request. OnChange and Coalesce run in the goroutine of the
+// caller. SyncBatch and Resync are the steps of the loop, for callers that drive the manager without Run.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - Options.Workers requests at a time and no GET on the way, instead of one GET and PATCH after the other (140936).
-//   - Priorities (107897), back-off per pod with jitter, Retry-After, and one for an outage; the kubelet tries everything
-//     again whenever any pod changes.
-//   - An illegal container transition puts back that container and lets the rest through, with a *TransitionError; the
-//     kubelet drops the status, and the pod is frozen (87470, 76382, 83725). An ephemeral container never restarts. Init
-//     containers run again where no regular one runs and one is still to run: their pod has lost its sandbox.
-//   - The phase never moves back, not even from Running to Pending, and a terminal phase on the API server is never
-//     undone, whoever set it. Static pods are exempt: they may come back under their UID.
-//   - Ready is compared with the newest object seen, so that one taken away by the node controller is given back (80968),
-//     with the time of that as its transition time.
+//   - Options.Workers concurrent requests and no GET before a PATCH, instead of one GET and PATCH after the other
+//     (140936).
+//   - Priorities (107897), back-off per pod with jitter, Retry-After, and a budget of requests per pod; the kubelet tries
+//     everything again whenever any pod changes.
+//   - An illegal container transition reverts only the container and accepts the remaining status, with a
+//     *TransitionError. The kubelet drops the status, and the pod is frozen (87470, 76382, 83725). An ephemeral
+//     container never restarts. Init containers may run again if no regular container runs and at least one is still to
+//     run, because the pod has lost its sandbox.
+//   - The phase never moves back, not even from Running to Pending. A terminal phase on the API server is never undone,
+//     whichever writer set the phase. Static pods are exempt, because a static pod may start again under the same UID.
+//   - Ready is compared with the newest observed object. If the node controller set Ready to False, Ready is written
+//     again (80968), with the current time as its transition time.
 //   - Readiness gates are followed as soon as their change is Observed, without a sync of the pod.
-//   - Conditions that every pod has, and the phase, may be left out of a status; they are made up.
-//   - A status is written back on the watch event that shows a difference, not by a pass over all pods every 10 s; an event
-//     older than our own last write is ignored.
-//   - Text is cut at the border of a rune, and made valid UTF-8, before it is compared.
+//   - Conditions of every pod, and the phase, may be missing in a status; the Manager computes the missing fields.
+//   - A status is written again on the watch event that shows a difference, not by a pass over all pods every 10 s.
+//     Events older than the last write of the Manager are ignored.
+//   - Text is cut between runes, and made valid UTF-8, before comparing.
 //   - nominatedNodeName is the scheduler's and left alone; a start time on the server is kept.
-//   - A whole list of pod or host IPs is replaced, so that a stale one cannot survive.
-//   - A pod deleted by us stays in the store, with its last status, until RemoveOrphanedStatuses.
-//   - Without a Safety a pod may have running containers while its status shows one and TerminatePod was not called.
-//   - TerminatePod judges by the last status here whether init was done, not by that in the pod.
-//   - Container IDs are matched in sidecars and init containers for readiness, as in regular ones; no bookkeeping of
-//     resize conditions: they are part of the status.
-//   - The latency reported is that of the change, not the age of the pod.
+//   - A list of pod or host IPs is replaced as a whole, so a stale address cannot survive.
+//   - A pod deleted by the Manager stays in the store, with its last status, until RemoveOrphanedStatuses.
+//   - Without a Safety, a pod may have running containers until TerminatePod was called or its status shows no running
+//     container.
+//   - TerminatePod decides from the Manager's last status whether init was done, not from the status in the pod.
+//   - SetContainerReadiness finds container IDs in regular containers, sidecars and init containers. Resize conditions
+//     are ordinary parts of the status, without bookkeeping.
+//   - The reported latency is the age of the change, not the age of the pod.
 //
 // # Choices of the interface
 //
 //   - New takes Options and names the bad field; the methods have the kubelet's names.
 //   - SetPodStatus returns whether the status is news; GetPodStatus has the rest.
-//   - RemoveOrphanedStatuses takes a predicate, so that no set has to be built.
+//   - RemoveOrphanedStatuses takes a predicate, so callers need not build a set.
 //   - The limit on requests per second is the Patcher's (rest.Config.QPS).
 package statusmanager

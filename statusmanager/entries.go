@@ -7,37 +7,39 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// Observed tells of a pod as the API server has it, from a watch or list: the pod itself, or the mirror pod of a static
-// pod. What is older than what is known already is ignored. If the server has something else than what the agent says, it
-// is written again; if a readiness gate changed, Ready follows. A pod may be observed before it has a status. pod must not
-// be written to any more.
+// Observed records a pod as stored by the API server, from a watch or list: the pod itself, or the mirror pod of a
+// static pod. Objects older than the newest known object are ignored. If the stored status differs from the agent's
+// status, the Manager writes the status again. If a readiness gate changed, Ready follows. A pod may be observed before
+// its first status. The caller must not write to pod afterwards.
 func (m *Manager) Observed(pod *v1.Pod) {
 	if pod == nil || pod.UID == "" {
 		return
 	}
 	m.mu.Lock()
-	if m.mu.life == lifeStopped {
+	if m.mu.life == lifecycle.Stopped {
 		m.mu.Unlock()
 		return
 	}
 	e := m.observed(pod)
-	if e == nil || !e.observe(pod) {
+	if e == nil || !e.sees(pod) {
 		m.mu.Unlock()
 		return
 	}
-	m.serverIsThere()
 	m.mu.Unlock()
 	m.follow(e)
 	m.reconsider(e)
 }
 
-// observed returns the entry that an object of the API server belongs to; nil if it is a mirror pod whose static pod is
-// not known yet. The lock is held.
+// observed returns the entry for an object of the API server; nil for a mirror pod without a known static pod. The lock
+// is held.
 func (m *Manager) observed(pod *v1.Pod) *entry {
 	uid := pod.UID
-	if isMirror(pod) {
+	if podfacts.IsMirror(pod) {
 		key := keyOf(pod)
 		m.mu.mirrors[key] = pod
 		static, ok := m.mu.static[key]
@@ -53,8 +55,21 @@ func (m *Manager) observed(pod *v1.Pod) *entry {
 	return e
 }
 
-// follow makes the status on hand follow what is known of the server: its readiness gates, and an end of the pod that
-// somebody else has brought about. No lock is held.
+// sees records an object of the API server, and reports whether the object is newer. A new deletion timestamp or a new
+// UID counts as news, because the Manager may have to act at once. The lock is held.
+func (e *entry) sees(object *v1.Pod) bool {
+	before := e.remote
+	if !e.observe(object) {
+		return false
+	}
+	if e.remote.deleting != before.deleting || e.remote.ref.UID != before.ref.UID {
+		e.budget.news()
+	}
+	return true
+}
+
+// follow adapts the current status to the newest object of the server: to its readiness gates, and to an end of the pod
+// set by another writer. No lock is held.
 func (m *Manager) follow(e *entry) {
 	m.mu.Lock()
 	astray := !e.removed && e.astray()
@@ -62,16 +77,16 @@ func (m *Manager) follow(e *entry) {
 	if !astray {
 		return
 	}
-	// The error would say that the phase is the server's, which is what is wanted.
+	// The error would only report that the phase follows the server, as intended.
 	_, _ = m.propose(e.uid, func(r *record) *proposal {
 		if r.status == nil {
 			return nil
 		}
-		return &proposal{pod: r.pod, status: r.status.DeepCopy()}
+		return &proposal{pod: r.pod, status: r.status.DeepCopy(), source: fromServer}
 	})
 }
 
-// reconsider schedules a write for e if one is called for.
+// reconsider schedules a write for e, if necessary.
 func (m *Manager) reconsider(e *entry) {
 	if m.options.Patcher == nil {
 		return
@@ -91,15 +106,18 @@ func (m *Manager) reconsider(e *entry) {
 	defer m.mu.Unlock()
 	switch {
 	case e.removed:
+	case e.held && !s.held && s.request != RequestNone: // the end of the pod may be told now
+		e.budget.news()
+		m.schedule(e)
 	case err != nil || s.request != RequestNone || e.version != r.version:
-		m.schedule(e) // an error is met again, and told, by whoever writes
+		m.schedule(e) // the next write meets the error again and reports it
 	case !e.busy:
 		e.settle(&s, nil, time.Now())
 		e.acknowledged()
 	}
 }
 
-// facts asks others about a pod. No lock is held.
+// facts calls the seams for a pod. No lock is held.
 func (m *Manager) facts(uid types.UID, r *record) facts {
 	f := facts{canGet: m.getter != nil}
 	switch {
@@ -112,20 +130,25 @@ func (m *Manager) facts(uid types.UID, r *record) facts {
 	return f
 }
 
-// meetMirror tells the entry of a static pod about a mirror pod that came before it. The lock is held.
+// meetMirror passes a mirror pod that was observed earlier to the entry of its static pod. The lock is held.
 func (m *Manager) meetMirror(e *entry, pod *v1.Pod) {
-	if !isStatic(pod) {
+	if !podfacts.IsStatic(pod) {
 		return
 	}
 	key := keyOf(pod)
 	m.mu.static[key] = e.uid
 	if mirror, ok := m.mu.mirrors[key]; ok {
 		e.record.pod = pod
-		e.observe(mirror)
+		e.sees(mirror)
 	}
 }
 
-// lookUp takes in what Pods has of the pod, and reports whether that is news. No lock is held.
+// endsHere reports whether after is the first status with a terminal phase.
+func endsHere(before, after *v1.PodStatus) bool {
+	return podfacts.IsTerminal(after.Phase) && (before == nil || !podfacts.IsTerminal(before.Phase))
+}
+
+// lookUp records the object from Options.Pods, and reports whether the object is newer. No lock is held.
 func (m *Manager) lookUp(e *entry) (news bool) {
 	m.mu.Lock()
 	pod := e.pod
@@ -136,11 +159,11 @@ func (m *Manager) lookUp(e *entry) (news bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return e.observe(object)
+	return e.sees(object)
 }
 
-// seed takes in what Pods has of a pod of which nothing is known yet, so that its first status is compared with that. No
-// lock is held.
+// seed records the object from Options.Pods for a pod without a status, so that its first status is compared with the
+// object. No lock is held.
 func (m *Manager) seed(pod *v1.Pod) {
 	m.mu.Lock()
 	e := m.mu.entries[pod.UID]
@@ -155,22 +178,22 @@ func (m *Manager) seed(pod *v1.Pod) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.life == lifeStopped {
+	if m.mu.life == lifecycle.Stopped {
 		return
 	}
 	if e = m.mu.entries[pod.UID]; e == nil || e.removed {
 		e = m.revive(pod.UID, e)
 	}
-	e.observe(object)
+	e.sees(object)
 }
 
-// ask returns what Pods has of a pod, or of its mirror; nil if nothing. No lock is held.
+// ask returns the object of a pod, or of its mirror pod, from Options.Pods, or nil. No lock is held.
 func (m *Manager) ask(pod *v1.Pod) *v1.Pod {
 	if m.options.Pods == nil || pod == nil {
 		return nil
 	}
 	look := m.options.Pods.Pod
-	if isStatic(pod) {
+	if podfacts.IsStatic(pod) {
 		look = m.options.Pods.Mirror
 	}
 	if object, ok := look(pod.UID); ok {
@@ -179,7 +202,7 @@ func (m *Manager) ask(pod *v1.Pod) *v1.Pod {
 	return nil
 }
 
-// translate returns the UID of the static pod that uid, if it is that of a mirror pod, stands for.
+// translate maps the UID of a mirror pod to the UID of its static pod. Any other UID is returned unchanged.
 func (m *Manager) translate(uid types.UID) types.UID {
 	m.mu.Lock()
 	_, known := m.mu.entries[uid]
@@ -206,8 +229,8 @@ func (m *Manager) translate(uid types.UID) types.UID {
 	return uid
 }
 
-// revive returns a new entry for uid. If e, the one before, is still busy, it is used again, so that there is never more
-// than one request for a UID. The lock is held.
+// revive returns a new entry for uid. If the earlier entry e is still busy, e is used again, so that a UID never has
+// more than one request. The lock is held.
 func (m *Manager) revive(uid types.UID, e *entry) *entry {
 	if e == nil {
 		e = &entry{uid: uid}
@@ -217,12 +240,12 @@ func (m *Manager) revive(uid types.UID, e *entry) *entry {
 	}
 	e.record = record{remote: remote{doubt: true}}
 	e.removed, e.again = false, false
-	e.failures, e.notUntil, e.holdUntil, e.retry = 0, time.Time{}, time.Time{}, retryOnTime
+	e.failures, e.notUntil, e.holdUntil, e.pace = 0, time.Time{}, time.Time{}, paceUnknown
 	e.epoch++
 	return e
 }
 
-// forgetIfEmpty takes back an entry of which nothing is known. The lock is held.
+// forgetIfEmpty drops an entry without a status. The lock is held.
 func (m *Manager) forgetIfEmpty(e *entry) {
 	if e.status == nil && e.remote.status == nil {
 		m.drop(e)
@@ -249,11 +272,11 @@ func (m *Manager) remove(uid types.UID) {
 	}
 }
 
-// drop forgets e, as soon as it is not busy. The lock is held.
+// drop forgets e, as soon as e is not busy. The lock is held.
 func (m *Manager) drop(e *entry) {
-	m.mu.queue.remove(&e.ticket)
+	m.mu.lanes.remove(&e.ticket)
 	m.mu.delays.remove(&e.wait)
-	if e.pod != nil && isStatic(e.pod) {
+	if e.pod != nil && podfacts.IsStatic(e.pod) {
 		key := keyOf(e.pod)
 		if m.mu.static[key] == e.uid {
 			delete(m.mu.static, key)
@@ -275,7 +298,7 @@ func (m *Manager) removeMirror(pod *v1.Pod) {
 	}
 }
 
-// acknowledged wakes those who wait for a version. The lock is held.
+// acknowledged wakes callers that wait for a version. The lock is held.
 func (e *entry) acknowledged() {
 	if e.acks != nil {
 		close(e.acks)

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Equal reports whether two normalised statuses say the same, as far as it is the agent's to say: conditions of others,
-// resource claims, nominatedNodeName, and times and generations of conditions do not count. A condition of ours that one
-// of them lacks does. It follows the kubelet (1.36).
+// Equal reports whether two normalised statuses agree in all parts owned by the agent. Conditions of other writers,
+// resource claims, nominatedNodeName, and times and generations of conditions do not count. A missing condition of the
+// agent counts as a difference. Equal follows the kubelet (1.36).
 func Equal(a, b *v1.PodStatus) bool {
 	if !sayTheSame(a.Conditions, b.Conditions) || !sayTheSame(b.Conditions, a.Conditions) {
 		return false
@@ -20,11 +20,11 @@ func Equal(a, b *v1.PodStatus) bool {
 	return reflect.DeepEqual(&x, &y) || equality.Semantic.DeepEqual(&x, &y)
 }
 
-// sayTheSame reports whether every condition of a that is ours or shared is in b, too.
+// sayTheSame reports whether b has an equal condition for every owned or shared condition of a.
 func sayTheSame(a, b []v1.PodCondition) bool {
 	for i := range a {
 		c := &a[i]
-		if !Owned(c.Type) && !shared(c.Type) {
+		if !owned(c.Type) && !shared(c.Type) {
 			continue
 		}
 		other := condition(b, c.Type)

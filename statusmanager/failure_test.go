@@ -14,8 +14,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 func TestJudge(t *testing.T) {
@@ -44,10 +45,11 @@ func TestJudge(t *testing.T) {
 		{"forbidden", apierrors.NewForbidden(pods, "a", errors.New("no")), verdictRejected, 0},
 		{"token expired", apierrors.NewUnauthorized("token"), verdictBusy, 0},
 		{"internal", apierrors.NewInternalError(errors.New("etcd")), verdictFailed, 0},
-		{"unavailable", generic(http.StatusServiceUnavailable, 5), verdictSilent, 5 * time.Second},
+		{"unavailable", generic(http.StatusServiceUnavailable, 5), verdictFailed, 5 * time.Second},
 		{"server timeout", apierrors.NewServerTimeout(pods, "patch", 4), verdictFailed, 4 * time.Second},
-		{"deadline", context.DeadlineExceeded, verdictSilent, 0},
-		{"refused", errors.New("connection refused"), verdictSilent, 0},
+		{"request timeout", generic(http.StatusRequestTimeout, 0), verdictFailed, 0},
+		{"deadline", context.DeadlineExceeded, verdictFailed, 0},
+		{"refused", errors.New("connection refused"), verdictFailed, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -68,7 +70,9 @@ func TestBackoff(t *testing.T) {
 	}
 	assert.Equal(t, 30*time.Second, b.delay(1, 30*time.Second), "as the server wants it")
 	assert.Equal(t, 4*time.Second, b.delay(3, time.Second), "not earlier than after that many failures")
-	b.jitter = addUpToHalf
+	b.jitter = func(d time.Duration) time.Duration { return d + d/2 }
+	assert.Equal(t, 45*time.Second, b.delay(1, 40*time.Second), "a quarter of it is jittered, so that nodes do not come back at once")
+	b.jitter = retry.AddUpToHalf
 	for range 100 {
 		d := b.delay(1, 8*time.Second)
 		assert.GreaterOrEqual(t, d, 8*time.Second, "never before the server wants it")
@@ -77,38 +81,4 @@ func TestBackoff(t *testing.T) {
 	b.jitter = func(time.Duration) time.Duration { return -1 }
 	assert.Zero(t, b.delay(3, 0))
 	assert.Equal(t, time.Second, b.delay(3, time.Second))
-}
-
-func TestOutage(t *testing.T) {
-	exact := func(d time.Duration) time.Duration { return d }
-	pods := []types.UID{"a", "b"}
-	o := outage{}
-	for range 10 * outageFailures {
-		o.failed("a", dawn, exact)
-	}
-	assert.True(t, o.admits(9, dawn), "one pod is no outage")
-	assert.False(t, o.answered())
-	for i := range outageFailures - 1 {
-		o.failed(pods[i%2], dawn, exact)
-	}
-	assert.True(t, o.admits(9, dawn))
-	assert.False(t, o.answered(), "there was none")
-	now := dawn
-	for i := range 3 * outageFailures { // as many as were under way
-		o.failed(pods[i%2], now, exact)
-	}
-	var pauses []time.Duration
-	for i := range 7 {
-		assert.False(t, o.admits(1, now.Add(time.Hour)), "one at a time")
-		pauses = append(pauses, o.resumeAt.Sub(now))
-		assert.False(t, o.admits(0, now))
-		now = o.resumeAt
-		assert.True(t, o.admits(0, now))
-		o.failed(pods[i%2], now, exact)
-	}
-	assert.Equal(t, []time.Duration{
-		250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second,
-	}, pauses)
-	assert.True(t, o.answered())
-	assert.True(t, o.admits(9, now))
 }

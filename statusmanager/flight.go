@@ -4,6 +4,8 @@ package statusmanager
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,34 +13,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// RequestEvent is a request to the API server that has ended.
+// errOverdue is why a request was cancelled: the pod's next request gets the whole RequestTimeout.
+var errOverdue = errors.New("statusmanager: other pods need the worker of a request without an answer")
+
+// Errors for wrong answers of a Patcher that returned no error.
+var (
+	errNoPod      = errors.New("statusmanager: the answer of the API server holds no pod")
+	errAnotherPod = errors.New("statusmanager: the API server answered with another pod")
+)
+
+// RequestEvent describes a finished request to the API server.
 type RequestEvent struct {
-	// Pod is whom it was about, and UID the pod's own: they differ for static pods.
+	// Pod is the pod on the API server, and UID the UID of the pod on the node. The UIDs differ for static pods.
 	Pod PodRef
 	UID types.UID
-	// Request is what was asked, Class how urgent it was.
+	// Request is the kind of the request, and Class its urgency.
 	Request Request
 	Class   Class
 	// Bytes is the size of the patch.
 	Bytes int
-	// Failures is how many requests for the pod failed in a row before this one.
+	// Failures is the number of consecutive failed requests for the pod before the request.
 	Failures int
-	// Started and Took tell when it was made and how long it took.
+	// Started is when the request was made, and Took its duration.
 	Started time.Time
 	Took    time.Duration
-	// Latency, for a patch that was carried out, is the time since the oldest change it carries was accepted, that is,
-	// what the kubelet means by pod_status_sync_duration_seconds.
+	// Latency, for a successful patch, is the time since the oldest change in the patch was accepted, as in the
+	// kubelet's pod_status_sync_duration_seconds.
 	Latency time.Duration
-	// Err is what came back; nil if it was carried out.
+	// Err is the error of the request, or nil.
 	Err error
-	// Refused: the server answered that all is well, but still has something else. That patch is not sent again.
+	// Refused: the server confirmed the patch but stored another status. The patch is not sent again.
 	Refused bool
 }
 
 // maxSteps is how many requests a turn has: get, patch, and after a conflict both again, delete.
 const maxSteps = 5
 
-// fly has one turn for an entry that take made busy.
+// fly makes one turn for an entry made busy by take.
 func (m *Manager) fly(ctx context.Context, e *entry) {
 	m.lookUp(e)
 	patched := false
@@ -50,8 +61,8 @@ func (m *Manager) fly(ctx context.Context, e *entry) {
 			break
 		}
 		s, err := r.next(m.facts(e.uid, &r), time.Now())
-		if s.request == RequestPatch && patched {
-			m.again(e) // a newer status; it may not be as urgent as others
+		if s.request == RequestPatch && patched || s.request != RequestNone && !m.admits(e) {
+			m.again(e) // a newer status may be less urgent than other pods, and a request may have to wait
 			break
 		}
 		patched = patched || s.request == RequestPatch
@@ -66,6 +77,18 @@ func (m *Manager) fly(ctx context.Context, e *entry) {
 	m.land(e)
 }
 
+// admits begins a request of e, if the budget permits a request now.
+func (m *Manager) admits(e *entry) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if e.budget.due(MaxBackoff).After(now) {
+		return false
+	}
+	e.budget.began(now)
+	return true
+}
+
 func (m *Manager) again(e *entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +98,7 @@ func (m *Manager) again(e *entry) {
 // land ends the turn of e. The lock is held.
 func (m *Manager) land(e *entry) {
 	e.busy = false
-	m.mu.busy--
+	m.mu.lanes.landed(e.ticket.lane)
 	switch {
 	case e.removed:
 		delete(m.mu.entries, e.uid)
@@ -85,7 +108,8 @@ func (m *Manager) land(e *entry) {
 	m.kick()
 }
 
-// do does one step, and reports whether there may be another in this turn. failed is why there is no step.
+// do makes one step, and reports whether another step may follow in the same turn. failed is the error of computing the
+// step.
 func (m *Manager) do(ctx context.Context, e *entry, epoch uint64, s *step, failed error) (goOn bool) {
 	m.mu.Lock()
 	ev := RequestEvent{
@@ -96,7 +120,7 @@ func (m *Manager) do(ctx context.Context, e *entry, epoch uint64, s *step, faile
 	m.mu.Unlock()
 	var pod *v1.Pod
 	if failed == nil && s.request != RequestNone {
-		pod, ev.Err = m.request(ctx, s)
+		pod, ev.Err = m.patiently(ctx, e, s)
 	}
 	ev.Took = time.Since(ev.Started)
 	if ctx.Err() != nil && ev.Err != nil {
@@ -104,6 +128,9 @@ func (m *Manager) do(ctx context.Context, e *entry, epoch uint64, s *step, faile
 	}
 	m.mu.Lock()
 	if e.epoch == epoch {
+		if failed == nil && s.request != RequestNone {
+			e.pace = paceOf(ev.Took, m.patience())
+		}
 		goOn = m.settle(e, s, pod, &ev, failed != nil)
 	}
 	m.mu.Unlock()
@@ -111,48 +138,115 @@ func (m *Manager) do(ctx context.Context, e *entry, epoch uint64, s *step, faile
 	return goOn
 }
 
-// request asks the API server.
+// patience is the time until a request is overdue.
+func (m *Manager) patience() time.Duration { return RequestTimeout / patienceShare }
+
+// patiently does request. Once overdue, the request counts as a request of a troubled pod, or is cancelled if troubled
+// pods already use their share of the workers.
+func (m *Manager) patiently(ctx context.Context, e *entry, s *step) (*v1.Pod, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	timer := time.AfterFunc(m.patience(), func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		switch {
+		case ctx.Err() != nil: // the request has ended
+		case m.mu.lanes.overdue(&e.ticket):
+			m.kick()
+		default:
+			giveUp(errOverdue)
+		}
+	})
+	defer timer.Stop()
+	pod, err := m.request(ctx, s)
+	if err != nil && context.Cause(ctx) == errOverdue {
+		err = fmt.Errorf("%w after %s: %w", errOverdue, m.patience(), err)
+	}
+	return pod, err
+}
+
+// request asks the API server. An answer without a pod, or about another pod, is an error.
 func (m *Manager) request(ctx context.Context, s *step) (*v1.Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.options.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	switch s.request {
 	case RequestGet:
-		return m.getter.GetPod(ctx, s.ref)
+		pod, err := m.getter.GetPod(ctx, s.ref)
+		if err == nil && (pod == nil || pod.UID == "") {
+			err = fmt.Errorf("getting pod %s: %w", s.ref, errNoPod)
+		}
+		return pod, err
 	case RequestPatch:
-		return m.options.Patcher.PatchStatus(ctx, s.ref, s.patch)
+		pod, err := m.options.Patcher.PatchStatus(ctx, s.ref, s.patch)
+		switch {
+		case err != nil || pod == nil || pod.UID == s.ref.UID:
+			return pod, err
+		case pod.UID == "":
+			return nil, nil // same as a Patcher that returns no pod
+		}
+		return nil, fmt.Errorf("patching the status of pod %s: %w, UID %s", s.ref, errAnotherPod, pod.UID)
 	default:
 		return nil, m.options.Patcher.DeletePod(ctx, s.ref)
 	}
 }
 
-// settle takes in the end of a step, and reports whether there may be another in this turn. The lock is held.
+// settle records the end of a step, and reports whether another step may follow in the same turn. An answer about an
+// object that has been replaced since, such as an earlier mirror pod, changes nothing. The lock is held.
 func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsendable bool) (goOn bool) {
 	now := time.Now()
+	if s.request != RequestNone && e.remote.ref.UID != s.ref.UID { // another object was observed meanwhile
+		e.budget.charge(now, MaxBackoff)
+		e.again = true
+		return false
+	}
 	v, retryAfter := judge(ev.Err)
 	if unsendable {
 		v = verdictRejected
-	} else if s.request != RequestNone {
-		m.judgeServer(e.uid, v, now)
 	}
 	switch v {
 	case verdictDone:
 		if s.request == RequestPatch {
 			ev.Latency = now.Sub(e.changed)
 		}
-		e.record.settle(s, pod, now)
-		ev.Refused = s.request == RequestPatch && e.remote.refused != nil
-		e.failures, e.notUntil = 0, time.Time{}
-		e.acknowledged()
+		m.succeed(e, s, pod, now)
+		ev.Refused = s.request == RequestPatch && len(e.remote.refused) > 0
 		return s.request == RequestGet || s.request == RequestPatch
 	case verdictGone:
 		e.lose(now)
 		e.failures, e.notUntil = 0, time.Time{}
+		e.budget.charge(now, MaxBackoff)
+		e.budget.told()
 		e.acknowledged()
 		return false
 	}
+	return m.fail(e, s, v, retryAfter, now)
+}
+
+// succeed records a successful step. A GET does not predict the outcome of the next PATCH, so the failures stay. The
+// lock is held.
+func (m *Manager) succeed(e *entry, s *step, pod *v1.Pod, now time.Time) {
+	unheard := s.said > e.told
+	e.record.settle(s, pod, now)
+	if s.request != RequestGet {
+		e.failures, e.notUntil = 0, time.Time{}
+		e.told = max(e.told, s.version)
+	}
+	took := s.request == RequestPatch && len(e.remote.refused) == 0
+	if s.request != RequestNone && !(took && unheard) {
+		e.budget.charge(now, MaxBackoff)
+	}
+	// With a held end the server does not have all news: the containers may have ended during the request.
+	if s.request != RequestGet && e.version == s.version && !s.held && !e.awaitsDelete() {
+		e.budget.told()
+	}
+	e.acknowledged()
+}
+
+// fail records a failed step, and reports whether a GET should follow at once. The lock is held.
+func (m *Manager) fail(e *entry, s *step, v verdict, retryAfter time.Duration, now time.Time) (goOn bool) {
 	e.failures++
-	e.retry = retryOnTime
-	delay := m.retry.delay(e.failures, retryAfter)
+	e.budget.charge(now, MaxBackoff)
+	delay := m.retry.delay(min(e.failures, e.budget.tries()), retryAfter) // news begin the back-off anew
 	switch v {
 	case verdictConflict:
 		e.remote.status = nil
@@ -160,51 +254,17 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 			return true
 		}
 		if m.getter == nil {
-			delay = max(delay, m.options.RejectedDelay) // nobody can tell us who is there
-			e.retry = retryOnChange
+			delay = max(delay, rejectedDelay) // no Getter can tell which pod the server has
 		}
 	case verdictRejected:
-		if e.version == s.version {
-			delay = max(delay, m.options.RejectedDelay)
-			e.retry = retryOnChange
-		}
-	case verdictFailed, verdictSilent:
+		delay = max(delay, rejectedDelay)
+	case verdictFailed:
 		e.remote.doubt = e.remote.doubt || s.request == RequestPatch
-		if v == verdictSilent && retryAfter == 0 {
-			e.retry = retryOnRecovery
-		}
 	}
-	e.notUntil = now.Add(delay)
+	if e.version == s.version { // a newer status does not wait
+		e.notUntil = now.Add(delay)
+	}
 	return false
-}
-
-// judgeServer takes in what a request tells of the server. The lock is held.
-func (m *Manager) judgeServer(uid types.UID, v verdict, now time.Time) {
-	if v == verdictSilent {
-		m.mu.outage.failed(uid, now, m.options.Jitter)
-		return
-	}
-	if !m.mu.outage.answered() {
-		return
-	}
-	var waiting []*entry
-	for _, w := range m.mu.delays.heap {
-		if w.entry.retry == retryOnRecovery {
-			waiting = append(waiting, w.entry)
-		}
-	}
-	for _, e := range waiting {
-		e.notUntil = time.Time{}
-		m.schedule(e)
-	}
-}
-
-// serverIsThere takes in that the server was heard of: if it was thought to be down, it is asked now. The lock is held.
-func (m *Manager) serverIsThere() {
-	if m.mu.outage.on() {
-		m.mu.outage.resumeAt = time.Time{}
-		m.kick()
-	}
 }
 
 // report tells the hook and the log of a request. No lock is held.
@@ -217,7 +277,9 @@ func (m *Manager) report(ev *RequestEvent) {
 	}
 	fields := []zap.Field{zap.String("pod", ev.Pod.Namespace+"/"+ev.Pod.Name), zap.String("podUID", string(ev.UID)),
 		zap.Stringer("request", ev.Request)}
-	switch {
+	switch v, _ := judge(ev.Err); {
+	case v == verdictGone, v == verdictConflict && ev.Failures <= 1: // a pod that is deleted, or edited, at this moment
+		m.options.Logger.Debug("Status request came late", append(fields, zap.Error(ev.Err))...)
 	case ev.Err != nil:
 		m.options.Logger.Warn("Status request failed", append(fields, zap.Int("failures", ev.Failures), zap.Error(ev.Err))...)
 	case ev.Refused:

@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // slowPatcher takes a second for everything, and keeps nothing.
@@ -25,7 +27,7 @@ func (slowPatcher) PatchStatus(_ context.Context, ref PodRef, _ []byte) (*v1.Pod
 
 func (slowPatcher) DeletePod(context.Context, PodRef) error { return nil }
 
-// TestNothingStaysOfForgottenPods, also if a request for one is in flight, or it comes back meanwhile.
+// TestNothingStaysOfForgottenPods, also if a request is in flight, or the pod returns meanwhile.
 func TestNothingStaysOfForgottenPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := New(Options{Patcher: slowPatcher{}})
@@ -42,7 +44,7 @@ func TestNothingStaysOfForgottenPods(t *testing.T) {
 		entries := func() int {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			return len(m.mu.entries) + len(m.mu.static) + len(m.mu.mirrors) + m.mu.queue.len() + len(m.mu.delays.heap)
+			return len(m.mu.entries) + len(m.mu.static) + len(m.mu.mirrors) + m.mu.lanes.len() + len(m.mu.delays.heap)
 		}
 		set("first")
 		time.Sleep(time.Second / 2)
@@ -60,9 +62,9 @@ func TestNothingStaysOfForgottenPods(t *testing.T) {
 		assert.Equal(t, time.Second/2+time.Second, time.Since(began), "the answer to the second is not one to the third")
 
 		m.RemoveOrphanedStatuses(all)
-		m.Observed(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "m", Annotations: map[string]string{configMirrorAnnotation: "h"}}})
+		m.Observed(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "m", Annotations: map[string]string{podfacts.AnnotationMirror: "h"}}})
 		static := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "h", Annotations: map[string]string{
-			configSourceAnnotation: "file", configHashAnnotation: "h",
+			podfacts.AnnotationSource: "file", podfacts.AnnotationHash: "h",
 		}}}
 		_, err = m.SetPodStatus(static, v1.PodStatus{})
 		require.NoError(t, err)

@@ -11,86 +11,75 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/signal"
 )
 
 // Errors of a Manager.
 var (
 	// ErrStopped: the context of Run has ended. Nothing was recorded, and nothing more is written.
 	ErrStopped = errors.New("statusmanager: stopped")
-	// ErrInvalidPod: the pod is nil, has no UID or name, or is a mirror pod, whose status is that of its static pod.
+	// ErrInvalidPod: the pod is nil, has no UID or name, or is a mirror pod. Set the status of the static pod instead
+	// of the mirror pod.
 	ErrInvalidPod = errors.New("statusmanager: invalid pod")
-	// ErrUnknownPod: no status of that pod is known.
+	// ErrUnknownPod: the pod has no known status.
 	ErrUnknownPod = errors.New("statusmanager: unknown pod")
 )
 
-// Manager holds the status of every pod of a node and keeps the API server up to date with it. All methods are safe for
-// concurrent use, and none waits for a request, but SyncBatch and WaitSynced.
+// Manager holds the status of every pod of a node and writes changes to the API server. All methods are safe for
+// concurrent use. Only SyncBatch and WaitSynced wait for requests.
 type Manager struct {
 	options Options
-	getter  Getter // nil if the Patcher is none
+	getter  Getter // nil if the Patcher is not a Getter
 	retry   backoff
 
-	// wake has room for one: the loop of Run has something to look at.
-	wake chan struct{}
+	// wake has room for one value: the loop of Run has work.
+	wake signal.Signal
 	// stopped is closed when the context of Run has ended.
 	stopped chan struct{}
 
 	mu struct {
 		sync.Mutex
-		life    life
+		life    lifecycle.Stage
 		entries map[types.UID]*entry
-		// static are the UIDs of static pods, mirrors the newest mirror pods that were Observed.
+		// static are the UIDs of static pods. mirrors are the newest observed mirror pods.
 		static  map[staticKey]types.UID
 		mirrors map[staticKey]*v1.Pod
-		queue   queue
+		lanes   lanes
 		delays  delays
-		outage  outage
-		busy    int // entries with a request in flight
 	}
 }
 
-// life is where a Manager stands.
-type life uint8
-
-const (
-	lifeNew life = iota
-	lifeRunning
-	lifeStopped
-)
-
-// entry is a record with what the shell needs to act on it. All of it is guarded by Manager.mu.
+// entry is a record with the queue positions and flags of the Manager. All fields are guarded by Manager.mu.
 type entry struct {
 	record
 	uid    types.UID
 	ticket ticket // in the queue
 	wait   wait   // in the delays
-	// busy: a request is in flight, or being thought about. again: something happened since.
+	// busy: a request is in flight or being prepared. again: the record has changed since.
 	busy, again bool
 	// removed: the entry is no longer wanted, but is still busy.
 	removed bool
-	// epoch counts the lives of a UID, so that a request of an earlier one does not speak for this one.
+	// epoch counts the records of a UID, so that a request for an earlier record does not affect the present record.
 	epoch uint64
-	// failures in a row, and until when to wait because of them. retry says what ends the wait early.
+	// failures counts consecutive failed requests; notUntil is the earliest time of the next try. A newer status ends
+	// the wait.
 	failures int
 	notUntil time.Time
-	retry    retryReason
-	// holdUntil is until when a change is held back; zero: none is.
+	// pace is the pace of the last request.
+	pace pace
+	// budget bounds the requests, whatever the server answers.
+	budget budget
+	// holdUntil is the end of the hold of a change; zero without a hold.
 	holdUntil time.Time
-	// acks is closed when the acknowledged version moves, or the entry goes; nil until somebody waits.
+	// acks is closed when the acknowledged version advances, or the entry is removed; nil without waiting callers.
 	acks chan struct{}
 }
 
-// retryReason is why an entry waits for its next try.
-type retryReason uint8
-
-const (
-	retryOnTime     retryReason = iota // only time ends it
-	retryOnChange                      // the status was refused; another may not be
-	retryOnRecovery                    // the server did not answer
-)
-
-// New returns a Manager that keeps statuses, and writes them once Run is called. The error names the field of o that
-// cannot be used.
+// New returns a Manager that stores statuses, and writes them once Run is called. The error names the invalid field of
+// o.
 func New(o Options) (*Manager, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -98,39 +87,40 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		options: o,
-		retry:   backoff{initial: o.InitialBackoff, limit: o.MaxBackoff, jitter: o.Jitter},
-		wake:    make(chan struct{}, 1),
+		retry:   backoff{initial: initialBackoff, limit: MaxBackoff, jitter: o.Jitter},
+		wake:    signal.New(),
 		stopped: make(chan struct{}),
 	}
 	m.getter, _ = o.Patcher.(Getter)
 	m.mu.entries = map[types.UID]*entry{}
 	m.mu.static = map[staticKey]types.UID{}
 	m.mu.mirrors = map[staticKey]*v1.Pod{}
-	m.mu.queue.ageing = o.Ageing
+	m.mu.lanes = newLanes(o.Workers)
 	return m, nil
 }
 
-// SetPodStatus says what is true of a pod now, and reports whether that is news. It completes the status as the kubelet
-// does (1.36): transition times, start time, observedGeneration, and the conditions PodScheduled, Initialized,
-// ContainersReady and Ready where they are missing; it is written to the API server as soon as there is a worker.
+// SetPodStatus stores the current status of a pod and reports whether the status changed. SetPodStatus completes the
+// status as the kubelet does (1.36): transition times, start time, observedGeneration, and missing conditions
+// PodScheduled, Initialized, ContainersReady and Ready. The status is written to the API server as soon as a worker is
+// free.
 //
 // The caller keeps status; pod must not be written to any more.
 //
-// Errors: a *TransitionError, if the status would undo what is final; everything but those parts was accepted. Otherwise
-// nothing was: ErrInvalidPod or ErrStopped.
+// The error is a *TransitionError if the status would undo a final state; all other parts were accepted. After
+// ErrInvalidPod or ErrStopped nothing was accepted.
 func (m *Manager) SetPodStatus(pod *v1.Pod, status v1.PodStatus) (changed bool, err error) {
 	if err := validatePod(pod); err != nil {
 		return false, err
 	}
 	m.seed(pod)
-	p := &proposal{pod: pod, status: status.DeepCopy()}
+	p := &proposal{pod: pod, status: status.DeepCopy(), source: fromCaller}
 	return m.propose(pod.UID, func(*record) *proposal { return p })
 }
 
-// TerminatePod says that no container of a pod runs or will run, and that what it used on the node is gone. Containers
-// that were started and whose end nobody saw have ended with code 137 and reason ContainerStatusUnknown; the phase becomes
-// Failed unless the pod had ended before or is static. Once the API server knows, and if the pod is to be deleted there,
-// it is deleted. Returns as SetPodStatus.
+// TerminatePod records that no container of a pod runs or will run, and that the pod's resources on the node are
+// released. Started containers without a known exit get exit code 137 and reason ContainerStatusUnknown. The phase
+// becomes Failed, unless the pod had already ended or is static. Once the API server has the final status, a pod with a
+// deletion timestamp is deleted there. The results are as in SetPodStatus.
 func (m *Manager) TerminatePod(pod *v1.Pod) (changed bool, err error) {
 	if err := validatePod(pod); err != nil {
 		return false, err
@@ -140,13 +130,13 @@ func (m *Manager) TerminatePod(pod *v1.Pod) (changed bool, err error) {
 		status := r.known(pod).DeepCopy()
 		terminate(pod, status)
 		setReadiness(pod, status, r.gates(pod))
-		return &proposal{pod: pod, status: status, finish: ends}
+		return &proposal{pod: pod, status: status, source: fromCaller, finish: ends}
 	})
 }
 
-// SetContainerReadiness says whether a container instance is ready, and reports whether that is news. Ready and
-// ContainersReady follow. A pod or instance that is not in the status on hand, or the same value, changes nothing; a
-// mirror pod's UID stands for its static pod. The error is ErrStopped or nil.
+// SetContainerReadiness records whether a container instance is ready, and reports whether the value changed. Ready and
+// ContainersReady follow. An unknown pod, an instance missing in the current status, or an unchanged value has no
+// effect. The UID of a mirror pod means its static pod. The error is ErrStopped or nil.
 func (m *Manager) SetContainerReadiness(uid types.UID, containerID string, ready bool) (changed bool, err error) {
 	return m.proposeContainer(uid, containerID, func(r *record, status *v1.PodStatus, c *v1.ContainerStatus) bool {
 		if c.Ready == ready {
@@ -158,7 +148,7 @@ func (m *Manager) SetContainerReadiness(uid types.UID, containerID string, ready
 	})
 }
 
-// SetContainerStartup says whether a container instance has started, and reports whether that is news. See
+// SetContainerStartup records whether a container instance has started, and reports whether the value changed. See
 // SetContainerReadiness.
 func (m *Manager) SetContainerStartup(uid types.UID, containerID string, started bool) (changed bool, err error) {
 	return m.proposeContainer(uid, containerID, func(_ *record, _ *v1.PodStatus, c *v1.ContainerStatus) bool {
@@ -180,15 +170,16 @@ func (m *Manager) proposeContainer(uid types.UID, id string, edit func(*record, 
 		if c == nil || !edit(r, status, c) {
 			return nil
 		}
-		return &proposal{pod: r.pod, status: status}
+		return &proposal{pod: r.pod, status: status, source: fromCaller}
 	})
 	return changed, err
 }
 
-// propose accepts what proposed returns for the record of uid, nil for nothing, and sees to it that it is written.
+// propose accepts the proposal returned by proposed for the record of uid, and schedules a write. A nil proposal has no
+// effect.
 func (m *Manager) propose(uid types.UID, proposed func(*record) *proposal) (changed bool, err error) {
 	m.mu.Lock()
-	if m.mu.life == lifeStopped {
+	if m.mu.life == lifecycle.Stopped {
 		m.mu.Unlock()
 		return false, ErrStopped
 	}
@@ -203,12 +194,18 @@ func (m *Manager) propose(uid types.UID, proposed func(*record) *proposal) (chan
 		return false, nil
 	}
 	m.meetMirror(e, p.pod)
-	change, deleting := Change{Pod: p.pod, Old: e.status}, e.remote.deleting
+	change, deleting, finished := Change{Pod: p.pod, Old: e.status}, e.remote.deleting, e.finished
 	changed, clamps := e.accept(*p, time.Now())
 	change.New, change.Version = e.status, e.version
 	held := changed && m.options.Coalesce != nil && e.class() != ClassTerminal
-	if changed && e.retry == retryOnChange {
+	if changed {
 		e.notUntil = time.Time{}
+	}
+	if changed || e.finished && !finished || e.remote.deleting && !deleting {
+		e.budget.news()
+	}
+	if changed && !podfacts.IsStatic(p.pod) && endsHere(change.Old, change.New) {
+		e.budget.ends()
 	}
 	if !held && (changed || p.finish == ends || e.remote.deleting && !deleting) {
 		e.holdUntil = time.Time{}
@@ -228,7 +225,7 @@ func (m *Manager) propose(uid types.UID, proposed func(*record) *proposal) (chan
 	return changed, err
 }
 
-// hold writes the status of a pod in d, or earlier if it was held until then before.
+// hold delays writing the status of a pod by d. An earlier end of an existing hold stays.
 func (m *Manager) hold(uid types.UID, d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,8 +242,8 @@ func (m *Manager) hold(uid types.UID, d time.Duration) {
 	m.schedule(e)
 }
 
-// GetPodStatus returns a copy of the status of a pod as it was last accepted; false if there is none. A mirror pod's UID
-// stands for its static pod.
+// GetPodStatus returns a copy of the last accepted status of a pod; false if the pod has no status. The UID of a mirror
+// pod means its static pod.
 func (m *Manager) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	uid = m.translate(uid)
 	m.mu.Lock()
@@ -260,8 +257,8 @@ func (m *Manager) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	return *status.DeepCopy(), true
 }
 
-// RemoveOrphanedStatuses forgets every pod for which keep says no, and what of it is not written yet. keep is asked for
-// the UIDs of pods, static pods and mirror pods, without a lock held.
+// RemoveOrphanedStatuses forgets every pod for which keep returns false, including unwritten statuses. keep is called
+// with the UIDs of pods, static pods and mirror pods, without a lock held.
 func (m *Manager) RemoveOrphanedStatuses(keep func(types.UID) bool) {
 	for _, uid := range m.uids() {
 		if !keep(uid) {
@@ -281,8 +278,8 @@ func (m *Manager) RemoveOrphanedStatuses(keep func(types.UID) bool) {
 	}
 }
 
-// WaitSynced waits until the API server has the status that is on hand now, or a later one, or the pod is found to be gone
-// there. It returns the cause of ctx if that ends first, ErrUnknownPod if no status is known or it is removed, ErrStopped
+// WaitSynced waits until the API server has the present status or a later status, or reports that the pod is gone. The
+// error wraps the cause of ctx if ctx ends first, ErrUnknownPod if the pod has no status or is removed, and ErrStopped
 // if Run ends.
 func (m *Manager) WaitSynced(ctx context.Context, uid types.UID) error {
 	uid = m.translate(uid)
@@ -322,7 +319,7 @@ func validatePod(pod *v1.Pod) error {
 		return fmt.Errorf("%w: it is nil", ErrInvalidPod)
 	case pod.UID == "" || pod.Name == "":
 		return fmt.Errorf("%w: %s/%s has no UID or no name", ErrInvalidPod, pod.Namespace, pod.Name)
-	case isMirror(pod):
+	case podfacts.IsMirror(pod):
 		return fmt.Errorf("%w: %s/%s is a mirror pod", ErrInvalidPod, pod.Namespace, pod.Name)
 	}
 	return nil

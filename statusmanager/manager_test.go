@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// patchOnly hides that the server is a Getter.
+// patchOnly hides the Getter of the server.
 type patchOnly struct{ statusmanager.Patcher }
 
 // flight fails the test if two requests for one pod overlap.
@@ -39,7 +41,7 @@ func (f *flight) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patc
 	return f.Server.PatchStatus(ctx, ref, patch)
 }
 
-// requests are the kinds of the requests for a pod, without those that failed.
+// requests returns the kinds of the successful requests for a pod.
 func requests(n *node, pod string) (out []string) {
 	for _, e := range n.server.Journal() {
 		if e.Pod.Name == pod && e.Err == nil {
@@ -47,6 +49,28 @@ func requests(n *node, pod string) (out []string) {
 		}
 	}
 	return out
+}
+
+// TestTheEndDuringARequestIsToldAtOnce: the last container ends while the server answers the patch that keeps back the end.
+func TestTheEndDuringARequestIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		n := newNode(t, statustest.Options{Latency: 20 * time.Millisecond}, statusmanager.Options{
+			Safety: statusmanager.SafetyFunc(func(types.UID) bool { return !ended.Load() }),
+		})
+		pod := n.server.Create(testPod("a"))
+		n.set(pod, status(v1.PodRunning, running("main")))
+		settle()
+		n.set(pod, status(v1.PodFailed, exited("main", 1)))
+		_, err := n.TerminatePod(pod)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Millisecond)
+		ended.Store(true)
+		_, err = n.TerminatePod(pod)
+		require.NoError(t, err)
+		settle()
+		assert.Equal(t, v1.PodFailed, n.api("a").Phase)
+	})
 }
 
 func TestDeletionAfterTermination(t *testing.T) {
@@ -74,7 +98,7 @@ func TestDeletionAfterTermination(t *testing.T) {
 	})
 }
 
-// TestDeletionKnownOnlyFromThePod: nobody observes anything, and the status is on the server before the deletion.
+// TestDeletionKnownOnlyFromThePod: no pod is observed, and the status is on the server before the deletion.
 func TestDeletionKnownOnlyFromThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, statustest.Options{})
@@ -121,7 +145,7 @@ func TestSafety(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var safe atomic.Bool
 		mayRun := func(types.UID) bool { return !safe.Load() }
-		n := newNode(t, statustest.Options{}, statusmanager.Options{Safety: statusmanager.SafetyFunc(mayRun), ResyncInterval: time.Minute})
+		n := newNode(t, statustest.Options{}, statusmanager.Options{Safety: statusmanager.SafetyFunc(mayRun)})
 		pod := n.server.Create(testPod("a"))
 		n.set(pod, status(v1.PodRunning, running("main")))
 		settle()
@@ -186,7 +210,7 @@ func TestEndBroughtAboutByOthers(t *testing.T) {
 	})
 }
 
-// TestGonePodIsAskedForAgain, rarely, if nobody would tell that it is back.
+// TestGonePodIsAskedForAgain, rarely, if no event can report its return.
 func TestGonePodIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, statustest.Options{})
@@ -231,7 +255,7 @@ func TestReplacedPodIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestConflictIsTriedAgain: somebody was faster on the server.
+// TestConflictIsTriedAgain: another writer was faster on the server.
 func TestConflictIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, statustest.Options{}, statusmanager.Options{})
@@ -270,11 +294,11 @@ func TestFirstWriteWithoutKnowledge(t *testing.T) {
 	}
 }
 
-// TestLostReply: nobody knows whether a request was carried out, or will be; what was sent then must not survive.
+// TestLostReply: a request may or may not have been carried out; the sent status must not survive.
 func TestLostReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{}, statusmanager.Options{Patcher: nil, ResyncInterval: -1})
-		m := newManager(t, statusmanager.Options{Patcher: n.server, ResyncInterval: -1}) // observes nothing
+		n := newNode(t, statustest.Options{}, statusmanager.Options{Patcher: nil})
+		m := newManager(t, statusmanager.Options{Patcher: n.server}) // observes nothing
 		start(t, m)
 		pod := n.server.Create(testPod("x"))
 		set := func(s v1.PodStatus) {
@@ -301,7 +325,7 @@ func TestLostReply(t *testing.T) {
 
 func TestRejectedStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{}, statusmanager.Options{ResyncInterval: -1})
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
 		pod := n.server.Create(testPod("a"))
 		fault := inject(t, n.server, statustest.Fault{Err: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", nil)})
 		n.set(pod, status(v1.PodRunning, waiting("main", "bad")))
@@ -319,7 +343,7 @@ func TestRejectedStatus(t *testing.T) {
 	})
 }
 
-// TestSlowPodHoldsNobodyUp: one pod whose requests hang takes one worker.
+// TestSlowPodHoldsNobodyUp: one pod with hanging requests occupies one worker.
 func TestSlowPodHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, statustest.Options{Latency: time.Millisecond}, statusmanager.Options{Workers: 2})
@@ -436,4 +460,32 @@ func TestChangesAreTold(t *testing.T) {
 	assert.Same(t, changes[0].New, changes[1].Old)
 	assert.Equal(t, []uint64{1, 2}, []uint64{changes[0].Version, changes[1].Version})
 	assert.Same(t, pod, changes[1].Pod)
+}
+
+// TestOrdinaryAnswersAreNoWarnings: a missing pod and a first conflict are ordinary. A failing server and a repeated
+// conflict are not.
+func TestOrdinaryAnswersAreNoWarnings(t *testing.T) {
+	conflict := apierrors.NewConflict(v1.Resource("pods"), "a", errors.New("the object has been modified"))
+	for name, c := range map[string]struct {
+		err   error
+		count int // of the answers
+		warns bool
+	}{
+		"gone":          {apierrors.NewNotFound(v1.Resource("pods"), "a"), 1, false},
+		"conflict":      {conflict, 1, false},
+		"conflicts":     {conflict, 5, true},
+		"server failed": {apierrors.NewInternalError(errors.New("no quorum")), 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				core, logs := observer.New(zap.WarnLevel)
+				n := newNode(t, statustest.Options{}, statusmanager.Options{Logger: zap.New(core)})
+				pod := n.server.Create(testPod("a"))
+				inject(t, n.server, statustest.Fault{Request: statusmanager.RequestPatch, Times: c.count, Err: c.err})
+				n.set(pod, status(v1.PodRunning, ready("main")))
+				time.Sleep(time.Minute)
+				assert.Equal(t, c.warns, logs.Len() > 0, logs.All())
+			})
+		})
+	}
 }

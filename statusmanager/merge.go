@@ -5,30 +5,33 @@ package statusmanager
 import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// MergeInput is what Merge makes a status of. Nothing in it is written to, and the result shares memory with it.
-type MergeInput struct {
+// mergeInput holds the arguments of merge. merge writes to no argument, and the result shares memory with the
+// arguments.
+type mergeInput struct {
 	// Pod has the spec and the annotations.
 	Pod *v1.Pod
-	// API is the status that the API server has. Nil: nobody knows.
+	// API is the status stored by the API server. Nil means unknown.
 	API *v1.PodStatus
-	// Ours is the status as the agent sees it, normalised.
+	// Ours is the agent's status, normalised.
 	Ours *v1.PodStatus
 	// MayRun: a container of the pod may still be running.
 	MayRun bool
-	// Now is the time of what changes hands only now, in whole seconds.
+	// Now is the transition time for conditions that change in merge, in whole seconds.
 	Now metav1.Time
 }
 
-// Merge returns what the API server is to have: ours, with what others own as they last left it, and a phase that does
-// not move backwards. Held means that the pod is not yet said to have ended, because containers may be running; Merge has
-// to be asked again when none does.
+// merge returns the status for the API server: the agent's status, the latest values of other writers, and a phase that
+// does not move backwards. held reports that the end of the pod is withheld, because containers may be running. Call
+// merge again when no container runs.
 //
-// It follows the kubelet (1.36), and beyond it keeps nominatedNodeName, a start time and a QoS class that the server has
-// and we do not, never takes back a terminal phase, computes Ready anew from the newest readiness gates, and gives a
-// condition that somebody else has changed, and that is changed back, the time of that.
-func Merge(in MergeInput) (merged v1.PodStatus, held bool) {
+// merge follows the kubelet (1.36), with these additions. It keeps nominatedNodeName, and a start time and QoS class
+// known only to the server. It never undoes a terminal phase, and recomputes Ready from the newest readiness gates. If
+// merge reverts a condition changed by another writer, the transition time is Now.
+func merge(in mergeInput) (merged v1.PodStatus, held bool) {
 	api := in.API
 	if api == nil {
 		api = &v1.PodStatus{}
@@ -45,10 +48,10 @@ func Merge(in MergeInput) (merged v1.PodStatus, held bool) {
 	if !api.StartTime.IsZero() {
 		merged.StartTime = api.StartTime
 	}
-	if in.API != nil && !isStatic(in.Pod) {
+	if !podfacts.IsStatic(in.Pod) {
 		clampPhase(api, &merged)
 	}
-	ends := isTerminal(merged.Phase) && !isTerminal(api.Phase)
+	ends := podfacts.IsTerminal(merged.Phase) && !podfacts.IsTerminal(api.Phase)
 	if held = ends && in.MayRun; held {
 		merged.Phase, merged.Reason, merged.Message = api.Phase, api.Reason, api.Message
 	}
@@ -59,12 +62,12 @@ func Merge(in MergeInput) (merged v1.PodStatus, held bool) {
 	return merged, held
 }
 
-// mergeConditions returns a new list: what others own from the API, ours from us. What is shared is ours at the moment
-// the pod ends, and the API's otherwise.
+// mergeConditions returns a new list: owned conditions from the agent, and all others from the API. Shared conditions
+// come from the agent when the pod ends, and from the API otherwise.
 func mergeConditions(api, ours []v1.PodCondition, ends bool) []v1.PodCondition {
 	out := make([]v1.PodCondition, 0, len(api)+len(ours))
 	mine := func(t v1.PodConditionType) bool {
-		return Owned(t) || ends && shared(t) && condition(ours, t) != nil
+		return owned(t) || ends && shared(t) && condition(ours, t) != nil
 	}
 	for _, c := range api {
 		if !mine(c.Type) {
@@ -79,8 +82,8 @@ func mergeConditions(api, ours []v1.PodCondition, ends bool) []v1.PodCondition {
 	return out
 }
 
-// mergeTransitionTimes keeps the times of merged from being older than those of the API: of two that stand for the same
-// status the later counts, and what undoes a later change happens now.
+// mergeTransitionTimes keeps transition times in merged from moving back. If both conditions have the same status, the
+// later time counts. If merged reverts a later change, the time is now.
 func mergeTransitionTimes(api, merged []v1.PodCondition, now metav1.Time) {
 	for i := range merged {
 		c := &merged[i]

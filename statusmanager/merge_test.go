@@ -63,6 +63,9 @@ func TestMergeConditions(t *testing.T) {
 	}
 	const yes, no = v1.ConditionTrue, v1.ConditionFalse
 	const theirs = v1.PodConditionType("example.com/theirs")
+	ended := func(kind v1.PodConditionType) v1.PodCondition {
+		return v1.PodCondition{Type: kind, Status: no, Reason: "PodFailed", LastTransitionTime: mergeNow}
+	}
 	tests := []struct {
 		name            string
 		pod             *v1.Pod
@@ -83,13 +86,13 @@ func TestMergeConditions(t *testing.T) {
 			[]v1.PodCondition{c(v1.PodReady, yes, 9), c(v1.PodScheduled, yes, 2)}},
 		{"disruption when it ends", testPod("a"), v1.PodRunning, v1.PodFailed,
 			[]v1.PodCondition{c(v1.DisruptionTarget, no, 1)}, []v1.PodCondition{c(v1.DisruptionTarget, yes, 2)},
-			[]v1.PodCondition{c(v1.DisruptionTarget, yes, 2)}},
+			[]v1.PodCondition{c(v1.DisruptionTarget, yes, 2), ended(v1.PodReady), ended(v1.ContainersReady)}},
 		{"disruption is theirs before", testPod("a"), v1.PodRunning, v1.PodRunning,
 			[]v1.PodCondition{c(v1.DisruptionTarget, no, 1)}, []v1.PodCondition{c(v1.DisruptionTarget, yes, 2)},
 			[]v1.PodCondition{c(v1.DisruptionTarget, no, 1)}},
 		{"disruption is theirs afterwards", testPod("a"), v1.PodFailed, v1.PodFailed,
 			[]v1.PodCondition{c(v1.DisruptionTarget, no, 1)}, []v1.PodCondition{c(v1.DisruptionTarget, yes, 2)},
-			[]v1.PodCondition{c(v1.DisruptionTarget, no, 1)}},
+			[]v1.PodCondition{c(v1.DisruptionTarget, no, 1), ended(v1.PodReady), ended(v1.ContainersReady)}},
 		{"gate closed by somebody", testPod("a", gate(theirs)), v1.PodRunning, v1.PodRunning,
 			[]v1.PodCondition{c(theirs, no, 5), c(v1.PodReady, yes, 1)}, []v1.PodCondition{c(v1.ContainersReady, yes, 2), c(v1.PodReady, yes, 2)},
 			[]v1.PodCondition{c(theirs, no, 5), c(v1.ContainersReady, yes, 2), {Type: v1.PodReady, Status: no, Reason: "ReadinessGatesNotReady",
@@ -132,7 +135,7 @@ func TestMergeLeavesWhatOthersOwn(t *testing.T) {
 	assert.Equal(t, ours.VolumeHealth, got.VolumeHealth)
 }
 
-// TestMergeTwiceIsMergeOnce: what the server has after a write calls for no other, and the inputs are left alone.
+// TestMergeTwiceIsMergeOnce: a second Merge after a write changes nothing, and the inputs are not written to.
 func TestMergeTwiceIsMergeOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -152,5 +155,40 @@ func TestMergeTwiceIsMergeOnce(t *testing.T) {
 		patch, err := statusmanager.Diff(&once, &twice, "a")
 		require.NoError(t, err)
 		require.Nil(t, patch, "not even times: %s", patch)
+	}
+}
+
+// TestMergeEndsReadiness: at the end of a pod neither condition is missing or True, and both have the reason of the end
+// unless both say so already.
+func TestMergeEndsReadiness(t *testing.T) {
+	const yes, no = v1.ConditionTrue, v1.ConditionFalse
+	for name, tc := range map[string]struct {
+		phase             v1.PodPhase
+		ready, containers v1.ConditionStatus // empty: missing
+		reason            string
+	}{
+		"none":             {v1.PodSucceeded, "", "", "PodCompleted"},
+		"no Ready":         {v1.PodFailed, "", no, "PodFailed"},
+		"no containers":    {v1.PodFailed, no, "", "PodFailed"},
+		"both are ready":   {v1.PodSucceeded, yes, yes, "PodCompleted"},
+		"one is ready":     {v1.PodFailed, no, yes, "PodFailed"},
+		"both are unready": {v1.PodFailed, no, no, "Mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours := v1.PodStatus{Phase: tc.phase}
+			for kind, value := range map[v1.PodConditionType]v1.ConditionStatus{v1.PodReady: tc.ready, v1.ContainersReady: tc.containers} {
+				if value != "" {
+					ours.Conditions = append(ours.Conditions, v1.PodCondition{Type: kind, Status: value, Reason: "Mine", LastTransitionTime: mergeNow})
+				}
+			}
+			got, _ := merge(testPod("a"), v1.PodStatus{Phase: v1.PodRunning}, ours, false)
+			for _, kind := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
+				c := condition(got, kind)
+				require.NotNil(t, c, kind)
+				assert.Equal(t, no, c.Status)
+				assert.Equal(t, tc.reason, c.Reason)
+				assert.Equal(t, mergeNow, c.LastTransitionTime)
+			}
+		})
 	}
 }

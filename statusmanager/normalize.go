@@ -16,12 +16,14 @@ import (
 // maxMessages is how many bytes the termination messages of a pod's containers share.
 const maxMessages = 12 << 10
 
-// Normalize brings status, in place, to the form in which the API server will give it back: times in whole seconds, text
-// in valid UTF-8, each termination message cut to its share of 12 KiB at the border of a rune, container statuses by
-// name and those of init containers in the order of the spec.
+// Normalize converts status, in place, to the form returned by the API server. Times have whole seconds, and text is
+// valid UTF-8. Each termination message is cut between runes to its share of 12 KiB. Container statuses are sorted by
+// name, and init container statuses by the order of the spec. If several conditions have the same type, the first is
+// kept, because a patch cannot distinguish them.
 func Normalize(spec *v1.PodSpec, status *v1.PodStatus) {
 	status.Message, status.Reason = valid(status.Message), valid(status.Reason)
 	wholeSeconds(status.StartTime)
+	status.Conditions = slices.DeleteFunc(status.Conditions, repeated())
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		c.Message, c.Reason = valid(c.Message), valid(c.Reason)
@@ -41,6 +43,18 @@ func Normalize(spec *v1.PodSpec, status *v1.PodStatus) {
 	sortAsSpecified(spec.InitContainers, status.InitContainerStatuses)
 }
 
+// repeated returns a func that reports whether an earlier call had a condition of the same type.
+func repeated() func(v1.PodCondition) bool {
+	var seen []v1.PodConditionType
+	return func(c v1.PodCondition) bool {
+		if slices.Contains(seen, c.Type) {
+			return true
+		}
+		seen = append(seen, c.Type)
+		return false
+	}
+}
+
 func normalizeState(s *v1.ContainerState, limit int) {
 	if w := s.Waiting; w != nil {
 		w.Reason, w.Message = valid(w.Reason), valid(w.Message)
@@ -55,7 +69,7 @@ func normalizeState(s *v1.ContainerState, limit int) {
 	}
 }
 
-// sortAsSpecified puts statuses in the order of the containers; those of no container come last, by name.
+// sortAsSpecified sorts statuses in the order of the containers. Statuses without a container come last, by name.
 func sortAsSpecified(containers []v1.Container, statuses []v1.ContainerStatus) {
 	place := func(s *v1.ContainerStatus) int {
 		for i := range containers {
@@ -70,27 +84,22 @@ func sortAsSpecified(containers []v1.Container, statuses []v1.ContainerStatus) {
 	})
 }
 
-// wholeSeconds makes of t what decoding it would give.
+// wholeSeconds converts t to the value after encoding and decoding.
 func wholeSeconds(t *metav1.Time) {
 	if !t.IsZero() {
 		t.Time = t.Truncate(time.Second).Local()
 	}
 }
 
-// valid replaces what is no UTF-8 as JSON would, so that what is kept is what is sent.
-func valid(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
+// valid replaces invalid UTF-8 in the same way as JSON, so that the stored text equals the sent text.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// cut returns at most limit bytes of s, which is valid UTF-8, and still is afterwards.
+// cut returns at most limit bytes of s, cut between runes. s must be valid UTF-8.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
+	for !utf8.RuneStart(s[limit]) {
 		limit--
 	}
 	return s[:limit]

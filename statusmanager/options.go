@@ -4,87 +4,85 @@ package statusmanager
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// Defaults of Options.
+// DefaultWorkers is the default of Options.Workers.
+const DefaultWorkers = 10
+
 const (
-	DefaultWorkers        = 10
-	DefaultRequestTimeout = 10 * time.Second
-	DefaultInitialBackoff = 500 * time.Millisecond
-	DefaultMaxBackoff     = 10 * time.Second
-	DefaultRejectedDelay  = time.Minute
-	DefaultAgeing         = 2 * time.Second
-	DefaultResyncInterval = time.Minute
+	// RequestTimeout is how long a request may take. A request that takes a twentieth of RequestTimeout may be
+	// cancelled when other pods need its worker.
+	RequestTimeout = 10 * time.Second
+	// MaxBackoff is the longest back-off of a pod, and the time between two requests for a pod without news.
+	MaxBackoff = 10 * time.Second
+
+	// initialBackoff is the wait of a pod after a failed request; the wait doubles up to MaxBackoff. A longer delay
+	// requested by the server is respected, up to one minute. A new status ends the wait, and the time begins anew.
+	initialBackoff = 500 * time.Millisecond
+	// rejectedDelay is how long a pod waits after the server refused a status as invalid or forbidden. A new status ends
+	// the wait.
+	rejectedDelay = time.Minute
+	// ageing is the time after which a write waiting behind more urgent writes gets a share of the turns.
+	ageing = 2 * time.Second
+	// resyncInterval is the time between passes over all pods. A pass finds changes without an event: a pod that is now
+	// safe to end, an unobserved change in Pods, a pod that reappeared on the server.
+	resyncInterval = time.Minute
 )
 
 // Options configure a Manager. Every func and seam must be safe for concurrent use and is called without a lock held.
 type Options struct {
-	// Patcher writes to the API server. If it is also a Getter, it is asked for pods of which nothing is known. Defaults
-	// to none: statuses are kept and handed out, and nothing is written.
+	// Patcher writes to the API server. If the Patcher is also a Getter, the Manager calls GetPod for unknown pods.
+	// Defaults to nil: statuses are stored and returned, but not written.
 	Patcher Patcher
-	// Pods is what is known of the API server's pods. It saves the requests for pods of which nothing is known, and shows
-	// mirror pods; calls of Observed do the same. Defaults to none.
+	// Pods is a cache of the API server's pods. Pods saves GET requests for unknown pods, and provides mirror pods;
+	// calls of Observed have the same effect. Defaults to nil.
 	Pods Pods
-	// Safety tells when it is safe to say that a pod has ended, and to delete it. Defaults to asking the status: nothing
-	// runs once TerminatePod was called or no container is shown running.
+	// Safety reports when a pod may be reported as ended, and deleted. Defaults to asking the status: nothing runs once
+	// TerminatePod was called or no container is shown running.
 	Safety Safety
 
-	// Workers is how many pods are written at a time. Defaults to DefaultWorkers.
+	// Workers is how many pods are written at a time. Pods with failing or hanging requests use at most half of the
+	// workers, but at least one. With fewer than five workers, hanging pods may delay other pods. Defaults to
+	// DefaultWorkers.
 	Workers int
-	// RequestTimeout is how long a request may take. Defaults to DefaultRequestTimeout.
-	RequestTimeout time.Duration
-	// InitialBackoff is how long a pod waits after a request that failed; the time doubles up to MaxBackoff. A delay that
-	// the server asks for is kept if it is longer. Defaults to DefaultInitialBackoff.
-	InitialBackoff time.Duration
-	// MaxBackoff is the longest such wait. Defaults to DefaultMaxBackoff.
-	MaxBackoff time.Duration
-	// RejectedDelay is how long a pod waits after the server refused a status as invalid or forbidden; a new status is
-	// tried at once. Defaults to DefaultRejectedDelay.
-	RejectedDelay time.Duration
 	// Jitter spreads every delay; a negative result counts as 0. Defaults to adding up to half, evenly distributed.
 	Jitter func(time.Duration) time.Duration
-	// Ageing is how long a write may wait behind more urgent ones before it gets a share of the turns. Defaults to
-	// DefaultAgeing.
-	Ageing time.Duration
-	// ResyncInterval is the time between passes over all pods that look for what no event told: a pod that is safe to end
-	// now, a change in Pods that was not Observed, a pod that came back. Negative means never. Defaults to
-	// DefaultResyncInterval.
-	ResyncInterval time.Duration
-	// Drain is how long Run goes on writing what is due after its context ended, the most urgent first. Defaults to 0:
-	// requests in flight are cancelled.
+	// Drain is how long Run continues to write due statuses after its context ended, the most urgent first. Defaults to
+	// 0: requests in flight are cancelled.
 	Drain time.Duration
 
-	// Coalesce returns how long a change may be held back, so that the next one can join it; 0 or less: not at all, and
-	// what was held back goes with it. A hold is never prolonged by later changes, and the end of a pod is never held
-	// back. CoalesceInit is one. Defaults to never.
+	// Coalesce returns how long a change may be held back, so that the next one can join it; 0 or less writes the
+	// change at once, together with held changes. A hold is never prolonged by later changes, and the end of a pod is
+	// never held back. CoalesceInit returns such a func. Defaults to never.
 	Coalesce func(Change) time.Duration
-	// OnChange is told of every status that was accepted. Calls for one pod made by different goroutines may overtake
-	// each other; Change.Version has the order. Defaults to nothing.
+	// OnChange is called for every accepted status. Calls for one pod from different goroutines may come out of order;
+	// Change.Version gives the order. Defaults to nothing.
 	OnChange func(Change)
-	// OnRequest is told of every request to the API server when it has ended. Defaults to nothing.
+	// OnRequest is called for every finished request to the API server. Defaults to nothing.
 	OnRequest func(RequestEvent)
 	// Logger receives failed requests. Defaults to silence.
 	Logger *zap.Logger
 }
 
-// Change is a status that was accepted. It is shared: do not write to what it points to.
+// Change describes an accepted status. The pointers are shared: do not write through them.
 type Change struct {
-	// Pod is the pod as it was handed in.
+	// Pod is the pod passed by the caller.
 	Pod *v1.Pod
 	// Old is the status before; nil for the first.
 	Old *v1.PodStatus
-	// New is the status now, as GetPodStatus returns it.
+	// New is the accepted status, as returned by GetPodStatus.
 	New *v1.PodStatus
 	// Version counts the statuses of the pod, from 1.
 	Version uint64
 }
 
-// withDefaults returns o with defaults filled in, or an error that names the field that cannot be used.
+// withDefaults returns o with defaults filled in, or an error that names the invalid field.
 func (o Options) withDefaults() (Options, error) {
 	if o.Workers < 0 {
 		return o, fmt.Errorf("statusmanager: Options.Workers is negative: %d", o.Workers)
@@ -95,40 +93,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Drain < 0 {
 		return o, fmt.Errorf("statusmanager: Options.Drain is negative: %s", o.Drain)
 	}
-	for _, d := range []struct {
-		name     string
-		value    *time.Duration
-		standard time.Duration
-	}{
-		{"RequestTimeout", &o.RequestTimeout, DefaultRequestTimeout},
-		{"InitialBackoff", &o.InitialBackoff, DefaultInitialBackoff},
-		{"MaxBackoff", &o.MaxBackoff, DefaultMaxBackoff},
-		{"RejectedDelay", &o.RejectedDelay, DefaultRejectedDelay},
-		{"Ageing", &o.Ageing, DefaultAgeing},
-	} {
-		if *d.value < 0 {
-			return o, fmt.Errorf("statusmanager: Options.%s is negative: %s", d.name, *d.value)
-		}
-		if *d.value == 0 {
-			*d.value = d.standard
-		}
-	}
-	if o.MaxBackoff < o.InitialBackoff {
-		return o, fmt.Errorf("statusmanager: Options.MaxBackoff %s is below InitialBackoff %s", o.MaxBackoff, o.InitialBackoff)
-	}
-	if o.ResyncInterval == 0 {
-		o.ResyncInterval = DefaultResyncInterval
-	}
 	if o.Jitter == nil {
-		o.Jitter = addUpToHalf
+		o.Jitter = retry.AddUpToHalf
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
 	return o, nil
-}
-
-// addUpToHalf returns a delay evenly distributed in [d, 1.5 d).
-func addUpToHalf(d time.Duration) time.Duration {
-	return d + time.Duration(rand.Float64()*float64(d)/2)
 }

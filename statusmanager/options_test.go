@@ -19,19 +19,12 @@ import (
 
 func TestNewNamesTheBadField(t *testing.T) {
 	for field, o := range map[string]statusmanager.Options{
-		"Workers":        {Workers: -1},
-		"RequestTimeout": {RequestTimeout: -1},
-		"InitialBackoff": {InitialBackoff: -1},
-		"MaxBackoff":     {MaxBackoff: -1},
-		"RejectedDelay":  {RejectedDelay: -1},
-		"Ageing":         {Ageing: -1},
-		"Drain":          {Drain: -1},
+		"Workers": {Workers: -1},
+		"Drain":   {Drain: -1},
 	} {
 		_, err := statusmanager.New(o)
 		assert.ErrorContains(t, err, "Options."+field)
 	}
-	_, err := statusmanager.New(statusmanager.Options{MaxBackoff: time.Millisecond})
-	assert.ErrorContains(t, err, "MaxBackoff")
 }
 
 func TestInvalidPods(t *testing.T) {
@@ -93,7 +86,7 @@ func TestRunOnceAndStop(t *testing.T) {
 	})
 }
 
-// TestDrain: what is due when Run has to end is still written, the most urgent first, for as long as there is time.
+// TestDrain: statuses due at the end of Run are still written, the most urgent first, within the Drain time.
 func TestDrain(t *testing.T) {
 	for drain, want := range map[time.Duration]int{time.Second: 1 + 4, time.Minute: 20} {
 		synctest.Test(t, func(t *testing.T) {

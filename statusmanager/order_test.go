@@ -17,13 +17,12 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// TestTerminalBeforeOthers: in random order of events, no request of another class begins while a pod that ended before
-// that instant waits.
+// TestTerminalBeforeOthers: in a random order of events, no request of another class begins while an ended pod waits.
 func TestTerminalBeforeOthers(t *testing.T) {
 	for seed := range uint64(16) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 13))
-			n := newNode(t, statustest.Options{Latency: 20 * time.Millisecond}, statusmanager.Options{Workers: 1 + rng.IntN(4), Ageing: 100 * time.Millisecond})
+			n := newNode(t, statustest.Options{Latency: 20 * time.Millisecond}, statusmanager.Options{Workers: 1 + rng.IntN(4)})
 			began := time.Now()
 			var pods []*v1.Pod
 			for _, uid := range uids("p", 60) {
@@ -59,7 +58,7 @@ func TestTerminalBeforeOthers(t *testing.T) {
 	}
 }
 
-// checkTerminalFirst looks at every request of another class, and at every pod that ended: it must not have waited then.
+// checkTerminalFirst checks for every request of another class that no ended pod was waiting.
 func checkTerminalFirst(t *testing.T, journal statustest.Journal, ended map[string]time.Duration) {
 	for _, e := range journal {
 		if e.Phase == v1.PodFailed {
@@ -69,7 +68,7 @@ func checkTerminalFirst(t *testing.T, journal statustest.Journal, ended map[stri
 			if at >= e.At {
 				continue
 			}
-			from, until := at, time.Duration(-1) // when it waited: after its own request in flight, until its end was sent
+			from, until := at, time.Duration(-1) // the waiting time: after its own request in flight, until its end was sent
 			for _, own := range journal {
 				switch {
 				case own.Pod.Name != pod:
@@ -89,7 +88,7 @@ func checkTerminalFirst(t *testing.T, journal statustest.Journal, ended map[stri
 // TestOthersAreNotStarved: a stream of Ready flips leaves a share of the turns to the rest.
 func TestOthersAreNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{Latency: 10 * time.Millisecond}, statusmanager.Options{Workers: 1, Ageing: time.Second})
+		n := newNode(t, statustest.Options{Latency: 10 * time.Millisecond}, statusmanager.Options{Workers: 1})
 		flapping := make([]*v1.Pod, 5)
 		for i, uid := range uids("flap", len(flapping)) {
 			flapping[i] = n.server.Create(testPod(uid))

@@ -31,8 +31,8 @@ var (
 // TestRandomLives plays random updates of a few pods against a server with random faults, other writers, and forgetful
 // callers, and checks that
 //   - the phase on the server never moves backwards, and an end is never undone,
-//   - a pod is deleted only when it was terminated, is to be deleted, and the server knows that it has ended,
-//   - there is never more than one request for a pod at a time, and none changes more often than statuses differ,
+//   - a pod is deleted only after it was terminated, has a deletion timestamp, and has its end stored on the server,
+//   - a pod never has more than one request at a time, and changes no more often than its statuses differ,
 //   - in the end the server has the last status of every pod, and nothing is left to be done.
 func TestRandomLives(t *testing.T) {
 	first, last := uint64(1), *seeds
@@ -62,7 +62,7 @@ type lives struct {
 	busy map[string]int
 }
 
-// life is what the test knows of one pod.
+// life is the expected state of one pod.
 type life struct {
 	pod      *v1.Pod
 	mirror   types.UID // of a static pod
@@ -86,11 +86,11 @@ func newLives(t *testing.T, seed uint64) *lives {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	l := &lives{t: t, seed: seed, rng: rng, busy: map[string]int{}, getter: rng.IntN(2) == 0, feed: rng.IntN(3) > 0}
 	l.server = newServer(t, statustest.Options{Latency: time.Duration(rng.IntN(50)) * time.Millisecond})
-	o := statusmanager.Options{Patcher: l, Workers: 1 + rng.IntN(4), OnChange: l.accepted, ResyncInterval: 20 * time.Second}
+	o := statusmanager.Options{Patcher: l, Workers: 1 + rng.IntN(4), OnChange: l.accepted}
 	if l.getter {
 		o.Patcher = withGetter{l}
 	}
-	if rng.IntN(2) == 0 || !l.feed || !l.getter { // somebody must tell of mirrors, of what others do, and of what was before
+	if rng.IntN(2) == 0 || !l.feed || !l.getter { // mirrors, changes of other writers and earlier objects must be known
 		o.Pods = l.server
 	}
 	l.m = newManager(t, o)
@@ -129,7 +129,7 @@ func (l *lives) accepted(c statusmanager.Change) {
 	l.find(c.Pod.UID).statuses++
 }
 
-// changed is the watch, and checks what is on the server.
+// changed is the watch, and checks the server's status.
 func (l *lives) changed(pod *v1.Pod) {
 	l.mu.Lock()
 	if one := l.find(pod.UID); one != nil {
@@ -145,7 +145,7 @@ func (l *lives) changed(pod *v1.Pod) {
 	}
 }
 
-// alone checks that nobody else has a request for that pod.
+// alone checks that no other request for the pod is in flight.
 func (l *lives) alone(ref statusmanager.PodRef) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,7 +278,7 @@ func (l *lives) step(one *life) {
 	}
 }
 
-// set says something new of a pod that goes on, or ends it.
+// set sets a new status of a living pod, or ends the pod.
 func (l *lives) set(one *life) {
 	if one.finished {
 		return
@@ -312,7 +312,7 @@ func (l *lives) terminate(one *life) {
 	require.NoError(l.t, err)
 }
 
-// other lets somebody else write to the pod.
+// other writes to the pod as another writer.
 func (l *lives) other(one *life) {
 	uid := one.api()
 	if l.server.Get(uid) == nil {
@@ -355,7 +355,7 @@ func (l *lives) fault() {
 	inject(l.t, l.server, f)
 }
 
-// check compares what the server has in the end with what was said last.
+// check compares the server's final status with the last status set.
 func (l *lives) check(one *life) {
 	t, mine := l.t, v1.PodStatus{}
 	mine, ok := l.m.GetPodStatus(one.pod.UID)

@@ -9,9 +9,10 @@ type Class uint8
 
 // The classes, most urgent first.
 const (
-	// ClassTerminal: the pod has ended, or is to be deleted. Others wait for its name, its node's resources, its job.
+	// ClassTerminal: the pod has ended, or is to be deleted. Its name, its resources on the node and its job are in use
+	// until the status is written.
 	ClassTerminal Class = iota
-	// ClassReady: Ready changes, or the pod runs for the first time. Traffic depends on it.
+	// ClassReady: Ready changes, or the pod runs for the first time. Traffic depends on Ready.
 	ClassReady
 	// ClassOther is the rest.
 	ClassOther
@@ -29,28 +30,29 @@ func (c Class) String() string {
 	return "other"
 }
 
-// agedShare: of so many turns, one is that of a pod that has waited too long behind more urgent ones.
+// agedShare: one in agedShare turns goes to a pod that has waited too long behind more urgent pods.
 const agedShare = 4
 
-// ticket is a pod's place in a queue; the zero value is in none.
+// ticket is a pod's position in a queue; the zero value is in no queue.
 type ticket struct {
 	entry      *entry
+	lane       lane // the last lane of the ticket
 	queued     bool
 	class      Class
 	since      time.Time
 	prev, next *ticket
 }
 
-// queue holds the pods that are to be written now: first in, first out in each class, the more urgent class first. The
-// terminal class always comes first; it cannot starve the others, for a pod ends but once. Of the other two, the less
-// urgent gets one turn in agedShare once its first pod has waited for ageing.
+// queue holds the pods to write now: the most urgent class first, first in, first out in each class. The terminal class
+// always comes first. It cannot starve the other classes, because a pod ends only once. Of the other two classes, the
+// less urgent class gets one turn in agedShare once its first pod has waited for ageing.
 type queue struct {
 	ageing time.Duration
 	lists  [classes]ticketList
 	turns  int
 }
 
-// push puts t into the queue, or moves it up if class is more urgent than where it is.
+// push adds t to the queue, or moves t up if class is more urgent than its present class.
 func (q *queue) push(t *ticket, class Class, now time.Time) {
 	switch {
 	case t.queued && class >= t.class:
@@ -64,7 +66,7 @@ func (q *queue) push(t *ticket, class Class, now time.Time) {
 	q.lists[class].append(t)
 }
 
-// remove takes t out, if it is in.
+// remove removes t, if present.
 func (q *queue) remove(t *ticket) {
 	if t.queued {
 		q.lists[t.class].remove(t)
@@ -72,7 +74,7 @@ func (q *queue) remove(t *ticket) {
 	}
 }
 
-// pop takes out whose turn it is; nil if nobody waits.
+// pop removes and returns the next ticket, or nil.
 func (q *queue) pop(now time.Time) *ticket {
 	t := q.first(now)
 	if t != nil {
@@ -96,6 +98,16 @@ func (q *queue) first(now time.Time) *ticket {
 		return other
 	}
 	return ready
+}
+
+// oldest returns the earliest waiting time among the first pods of all classes; zero for an empty queue.
+func (q *queue) oldest() (since time.Time) {
+	for i := range q.lists {
+		if t := q.lists[i].head; t != nil && (since.IsZero() || t.since.Before(since)) {
+			since = t.since
+		}
+	}
+	return since
 }
 
 func (q *queue) len() int {

@@ -47,7 +47,7 @@ func TestQueueOrder(t *testing.T) {
 	assert.Equal(t, []string{"terminal 1", "other 2", "ready 1", "ready 2", "other 1", ""}, got)
 }
 
-// TestQueueAgeing: what waits long gets a share of the turns, but not before what is terminal.
+// TestQueueAgeing: long-waiting pods get a share of the turns, but not before the terminal class.
 func TestQueueAgeing(t *testing.T) {
 	q := queue{ageing: time.Second}
 	for range 10 {

@@ -7,17 +7,22 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// record is all that is known of one pod. It is a value: what it points to is never written to, so that a copy can be
-// thought about while the original goes on.
+// record is the state of one pod. A record is a value. Its pointers are never written through, so next can work on a
+// copy while the original changes.
 type record struct {
-	// pod is the pod as last handed in; nil if it was only observed.
+	// pod is the last pod passed by the caller; nil if the pod was only observed.
 	pod *v1.Pod
-	// status is what the agent last said, completed; nil if nothing.
+	// status is the agent's last status, completed; nil before the first.
 	status *v1.PodStatus
-	// version counts the statuses, acked is the last one that the server has, sent the last that was to be sent.
+	// version counts the statuses, acked is the last version stored by the server, sent the last version sent.
 	version, acked, sent uint64
+	// said is the last version set by the caller, not by a change on the server. told is the last version sent to the
+	// server, or already stored there.
+	said, told uint64
 	// changed is when the first status after acked was accepted, following the same for sent.
 	changed, following time.Time
 	// finished: TerminatePod was called, so nothing runs or will run.
@@ -28,12 +33,23 @@ type record struct {
 	remote remote
 }
 
-// proposal is a status that somebody wants.
+// proposal is a proposed status of a pod.
 type proposal struct {
 	pod    *v1.Pod
 	status *v1.PodStatus // private to the record from now on
+	source source
 	finish finish
 }
+
+// source says where a proposal comes from.
+type source uint8
+
+const (
+	// fromServer: an object of the API server calls for another status.
+	fromServer source = iota
+	// fromCaller: the caller of the Manager says so.
+	fromCaller
+)
 
 // finish says whether a proposal ends the pod.
 type finish uint8
@@ -43,7 +59,7 @@ const (
 	ends
 )
 
-// known is the best status there is so far, to compare another one with.
+// known returns the best known status, to compare a new status with.
 func (r *record) known(pod *v1.Pod) *v1.PodStatus {
 	switch {
 	case r.status != nil:
@@ -54,7 +70,7 @@ func (r *record) known(pod *v1.Pod) *v1.PodStatus {
 	return &pod.Status
 }
 
-// gates are the conditions among which the pod's readiness gates are found: as others last set them.
+// gates returns the conditions with the pod's readiness gates, as last set by other writers.
 func (r *record) gates(pod *v1.Pod) []v1.PodCondition {
 	if r.remote.status != nil {
 		return r.remote.status.Conditions
@@ -62,11 +78,13 @@ func (r *record) gates(pod *v1.Pod) []v1.PodCondition {
 	return pod.Status.Conditions
 }
 
-// accept takes in a proposal, and reports whether it is news and what of it was not believed.
-func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []Clamp) {
+// accept applies a proposal, and reports whether the status changed and which parts were reverted.
+func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []clamp) {
 	old, status, stamp := r.known(p.pod), p.status, metav1.NewTime(now)
-	clamps = clampContainers(&p.pod.Spec, old, status)
-	completeConditions(p.pod, status, r.gates(p.pod))
+	if !r.startsAnew(p) {
+		clamps = clampContainers(&p.pod.Spec, old, status)
+	}
+	completeConditions(p.pod, old, status, r.gates(p.pod))
 	if len(clamps) > 0 {
 		setReadiness(p.pod, status, r.gates(p.pod))
 	}
@@ -79,7 +97,7 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []Clamp
 
 	r.pod = p.pod
 	r.setRef(p.pod)
-	r.finished = p.finish == ends || r.finished && !isStatic(p.pod)
+	r.finished = p.finish == ends || r.finished && (p.source == fromServer || !podfacts.IsStatic(p.pod))
 	if r.status != nil && Equal(r.status, status) {
 		return false, clamps
 	}
@@ -90,14 +108,24 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []Clamp
 		r.following = now
 	}
 	r.version++
+	if p.source == fromCaller {
+		r.said = r.version
+	}
 	r.status = status
 	return true, clamps
 }
 
-// clampPhases keeps status from moving back behind what was said before, and what the server has. A static pod may come
-// back. That another waits for its init containers once more is no reason for complaint, but it stays Running.
-func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []Clamp {
-	if isStatic(pod) {
+// startsAnew reports whether a static pod goes on after its end, or has another manifest than with its previous status.
+// Then all its containers are new, although the UID is the same.
+func (r *record) startsAnew(p proposal) bool {
+	return podfacts.IsStatic(p.pod) && r.pod != nil && p.source == fromCaller &&
+		(r.finished && p.finish == goesOn || r.pod.Annotations[podfacts.AnnotationHash] != p.pod.Annotations[podfacts.AnnotationHash])
+}
+
+// clampPhases keeps status from moving back behind the previous status and the server's status. A static pod may come
+// back. A pod that runs its init containers again stays Running without a clamp.
+func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []clamp {
+	if podfacts.IsStatic(pod) {
 		if status.Phase == "" {
 			clampPhase(old, status)
 		}
@@ -107,30 +135,29 @@ func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []Clamp {
 	if r.remote.status != nil && len(clamps) == 0 {
 		clamps = clampPhase(r.remote.status, status)
 	}
-	if len(clamps) > 0 && !isTerminal(status.Phase) && startsOver(&pod.Spec, old, status) {
+	if !podfacts.IsTerminal(status.Phase) && startsOver(&pod.Spec, old, status) {
 		return nil
 	}
 	return clamps
 }
 
-// astray: what is known of the server by now calls for another status than the one on hand.
+// astray reports whether the newest object of the server requires another status than the present status.
 func (r *record) astray() bool {
 	return r.status != nil && r.remote.status != nil && (len(r.pod.Spec.ReadinessGates) > 0 ||
-		!isStatic(r.pod) && movesBack(r.remote.status.Phase, r.status.Phase))
+		!podfacts.IsStatic(r.pod) && movesBack(r.remote.status.Phase, r.status.Phase))
 }
 
-// setRef: a pod of the API server is known there by the name it came with; a static pod by that of its mirror.
+// setRef sets the reference of a pod of the API server from pod. A static pod has the reference of its mirror pod.
 func (r *record) setRef(pod *v1.Pod) {
-	if isStatic(pod) {
+	if podfacts.IsStatic(pod) {
 		return
 	}
-	if r.remote.ref.UID == "" {
-		r.remote.ref = refOf(pod)
-	}
+	r.remote.ref = refOf(pod)
 	r.remote.deleting = r.remote.deleting || pod.DeletionTimestamp != nil
 }
 
-// observe takes in an object of the API server, the pod itself or its mirror, and reports whether it is news.
+// observe records an object of the API server, the pod itself or its mirror pod, and reports whether the object is
+// newer.
 func (r *record) observe(pod *v1.Pod) bool {
 	if !r.remote.newer(pod) {
 		return false
@@ -139,7 +166,7 @@ func (r *record) observe(pod *v1.Pod) bool {
 	return true
 }
 
-// spec is that of the pod, of which otherwise only an object of the API server is known.
+// spec returns the spec of the pod, or of object if the pod was only observed.
 func (r *record) spec(object *v1.Pod) *v1.PodSpec {
 	if r.pod != nil {
 		return &r.pod.Spec
@@ -147,5 +174,5 @@ func (r *record) spec(object *v1.Pod) *v1.PodSpec {
 	return &object.Spec
 }
 
-// dirty: the server does not have, as far as is known, what the agent last said.
-func (r *record) dirty() bool { return r.status != nil && r.acked < r.version }
+// dirty reports whether the server is not known to have the agent's last status.
+func (r *record) dirty() bool { return r.acked < r.version }

@@ -4,31 +4,38 @@ package statusmanager
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// remote is what is known of a pod on the API server. It is a value: what it points to is never written to.
+// remote is the known state of a pod on the API server. A remote is a value; its pointers are never written through.
 type remote struct {
 	ref PodRef
-	// status is what the server has, normalised; nil if nobody knows.
+	// status is the server's status, normalised; nil if unknown.
 	status *v1.PodStatus
 	// version is the resource version of status.
 	version string
-	// deleting: the pod has a deletion timestamp. It never loses it.
+	// deleting: the pod has a deletion timestamp. A deletion timestamp is never removed.
 	deleting bool
 	// doubt: a request may have been carried out, and may change the server's status still.
 	doubt bool
-	// gone: the server has no such pod, as was found out at goneSince.
+	// gone: the server had no such pod at goneSince.
 	gone      bool
 	goneSince time.Time
 	// deleted: the server was told to delete the pod, and said yes.
 	deleted bool
-	// refused is a patch after which the server showed something else, as it would again.
-	refused []byte
+	// refused are the last patches that the server confirmed but did not store. A server that stores only parts may
+	// require several different patches in turn.
+	refused [][]byte
 }
+
+// maxRefused is the number of remembered refused patches.
+const maxRefused = 8
 
 func refOf(pod *v1.Pod) PodRef { return PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID} }
 
@@ -43,13 +50,16 @@ func (r *remote) newer(pod *v1.Pod) bool {
 	return r.version != pod.ResourceVersion
 }
 
-// after returns r with what pod tells. spec is that of the pod, or of the static pod it stands for.
+// after returns r updated with pod. spec is the spec of the pod, or of the static pod of a mirror pod.
 func (r remote) after(pod *v1.Pod, spec *v1.PodSpec) remote {
 	if r.ref.UID != pod.UID {
 		r = remote{}
 	}
 	status := pod.Status.DeepCopy()
 	Normalize(spec, status)
+	if r.status != nil && !Equal(r.status, status) {
+		r.refused = nil // another writer is active, so the server may now store a refused patch
+	}
 	r.ref, r.version, r.status, r.gone = refOf(pod), pod.ResourceVersion, status, false
 	r.deleting = r.deleting || pod.DeletionTimestamp != nil
 	return r
@@ -57,23 +67,29 @@ func (r remote) after(pod *v1.Pod, spec *v1.PodSpec) remote {
 
 // applied returns r after the server answered a patch with pod.
 func (r remote) applied(pod *v1.Pod, spec *v1.PodSpec, s *step) remote {
-	if pod == nil { // a Patcher that cannot tell
+	if pod == nil { // the Patcher returns no pod
 		status := s.merged
 		r.status, r.doubt, r.gone = &status, false, false
 		return r
 	}
-	response := remote{}.after(pod, spec)
-	if Equal(response.status, &s.merged) {
-		r.refused = nil
-	} else {
-		r.refused = s.patch
+	var refused [][]byte
+	if response := (remote{}).after(pod, spec); !Equal(response.status, &s.merged) {
+		refused = append(slices.Clone(r.refused[max(0, len(r.refused)-maxRefused+1):]), s.patch)
 	}
 	if r.newer(pod) {
 		r = r.after(pod, spec)
 	}
+	r.refused = refused
 	r.doubt = false
 	return r
 }
 
+// refusesEnd reports whether the server did not store the end of the pod in ours.
+func (r *remote) refusesEnd(ours *v1.PodStatus) bool {
+	return len(r.refused) > 0 && ours != nil && r.status != nil && podfacts.IsTerminal(ours.Phase) && !podfacts.IsTerminal(r.status.Phase)
+}
+
 // refuses reports whether patch was tried and is known to change nothing.
-func (r *remote) refuses(patch []byte) bool { return r.refused != nil && bytes.Equal(r.refused, patch) }
+func (r *remote) refuses(patch []byte) bool {
+	return slices.ContainsFunc(r.refused, func(other []byte) bool { return bytes.Equal(other, patch) })
+}

@@ -7,17 +7,19 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
-// goneResyncs: a pod that the API server did not have is asked for again after so many intervals between resyncs, if
-// nobody else can tell that it is there.
+// goneResyncs: a pod missing on the API server is requested again after goneResyncs intervals between resyncs, if no
+// Pods can report the pod.
 const goneResyncs = 10
 
 // ErrAlreadyRun is returned by the second Run of a Manager.
 var ErrAlreadyRun = errors.New("statusmanager: Run was called before")
 
-// Run writes what was set, and what is set from now on, until ctx ends; then it writes on for Options.Drain. It returns
-// nil as soon as every request has ended. It may be called once; a second call returns ErrAlreadyRun.
+// Run writes the stored statuses and all later changes until ctx ends, and then continues for Options.Drain. Run
+// returns nil as soon as every request has ended. A second call of Run returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.open(); err != nil {
 		return err
@@ -41,40 +43,37 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) open() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.life != lifeNew {
+	if m.mu.life != lifecycle.New {
 		return ErrAlreadyRun
 	}
-	m.mu.life = lifeRunning
+	m.mu.life = lifecycle.Running
 	return nil
 }
 
 func (m *Manager) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.life = lifeStopped
+	m.mu.life = lifecycle.Stopped
 }
 
-// loop begins requests until ctx ends or, once the Manager is closed, none is left to begin or to wait for.
+// loop starts requests until ctx ends or, once the Manager is closed, no work is left.
 func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
-	resync := time.Now().Add(m.options.ResyncInterval)
+	resync := time.Now().Add(resyncInterval)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		if m.options.ResyncInterval > 0 && !time.Now().Before(resync) {
+		if !time.Now().Before(resync) {
 			m.Resync()
-			resync = time.Now().Add(m.options.ResyncInterval)
+			resync = time.Now().Add(resyncInterval)
 		}
 		next, over := m.dispatch(requests, flights)
 		if over {
 			return
 		}
-		if m.options.ResyncInterval > 0 && (next.IsZero() || resync.Before(next)) {
+		if next.IsZero() || resync.Before(next) {
 			next = resync
 		}
-		timer.Stop()
-		if !next.IsZero() {
-			timer.Reset(time.Until(next))
-		}
+		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
 			return
@@ -84,54 +83,42 @@ func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
 	}
 }
 
-// dispatch begins every request that may be begun, and returns when to look again; zero: when woken. Over means that
-// nothing is left to be done by a Manager that is closed.
+// dispatch starts every permitted request, and returns the time of the next check; zero if only wake can bring work.
+// over means that a closed Manager has no work left.
 func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (next time.Time, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.promote(time.Now())
-	for m.mu.busy < m.options.Workers {
-		e := m.take()
-		if e == nil {
-			break
-		}
+	for e := m.take(); e != nil; e = m.take() {
 		flights.Go(func() { m.fly(requests, e) })
 	}
 	next, _ = m.mu.delays.next()
-	if m.mu.outage.on() && m.mu.busy == 0 && m.mu.queue.len() > 0 && (next.IsZero() || m.mu.outage.resumeAt.Before(next)) {
-		next = m.mu.outage.resumeAt
-	}
-	idle := m.mu.busy == 0 && m.mu.queue.len() == 0 && len(m.mu.delays.heap) == 0
-	return next, idle && m.mu.life == lifeStopped
+	idle := m.mu.lanes.busy() == 0 && m.mu.lanes.len() == 0 && len(m.mu.delays.heap) == 0
+	return next, idle && m.mu.life == lifecycle.Stopped
 }
 
-// take makes the entry whose turn it is busy; nil if there is none, or the server is not to be asked now. The lock is
-// held.
+// take marks the next entry as busy and returns it; nil without a waiting entry or a free worker. The lock is held.
 func (m *Manager) take() *entry {
 	now := time.Now()
 	m.promote(now)
-	if !m.mu.outage.admits(m.mu.busy, now) {
-		return nil
-	}
-	t := m.mu.queue.pop(now)
+	t := m.mu.lanes.pop(now)
 	if t == nil {
 		return nil
 	}
 	e := t.entry
 	m.mu.delays.remove(&e.wait)
 	e.busy, e.again, e.holdUntil = true, false, time.Time{}
-	m.mu.busy++
 	return e
 }
 
-// promote moves what has waited long enough to the queue. The lock is held.
+// promote moves entries with an expired delay to the queue. The lock is held.
 func (m *Manager) promote(now time.Time) {
 	for w := m.mu.delays.pop(now); w != nil; w = m.mu.delays.pop(now) {
 		m.schedule(w.entry)
 	}
 }
 
-// schedule puts an entry where it is written as soon as it may be. The lock is held.
+// schedule queues an entry, or delays it until the budget, back-off or hold permits a request. The lock is held.
 func (m *Manager) schedule(e *entry) {
 	switch {
 	case m.options.Patcher == nil, e.removed, e.status == nil:
@@ -140,29 +127,39 @@ func (m *Manager) schedule(e *entry) {
 		e.again = true
 		return
 	}
-	now, due := time.Now(), e.notUntil
-	if e.holdUntil.After(due) {
-		due = e.holdUntil
+	now, due := time.Now(), e.budget.due(MaxBackoff)
+	for _, until := range []time.Time{e.notUntil, e.holdUntil} {
+		if until.After(due) {
+			due = until
+		}
 	}
 	if due.After(now) && !e.ticket.queued {
 		m.mu.delays.set(&e.wait, due)
 	} else {
 		m.mu.delays.remove(&e.wait)
-		m.mu.queue.push(&e.ticket, e.class(), now)
+		m.mu.lanes.push(&e.ticket, e.lane(), e.class(), now)
 	}
 	m.kick()
 }
 
-// kick has the loop look.
-func (m *Manager) kick() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
+// lane is where the entry queues. The lock is held.
+func (e *entry) lane() lane {
+	switch {
+	case e.failures > 0 || e.budget.quick == 0 || e.pace == paceSlow:
+		return laneTroubled
+	case e.pace == paceUnknown:
+		return laneNew
 	}
+	return laneGood
 }
 
-// SyncBatch writes what is due now, one pod after the other, the most urgent first, and returns how many pods it dealt
-// with. It is what Run does with many at a time; a simulation may call it instead.
+// kick has the loop look.
+func (m *Manager) kick() {
+	m.wake.Notify()
+}
+
+// SyncBatch writes the due statuses, one pod after the other, the most urgent first, and returns the number of pods. A
+// simulation may call SyncBatch instead of Run, which writes many pods concurrently.
 func (m *Manager) SyncBatch(ctx context.Context) int {
 	for n := 0; ; n++ {
 		m.mu.Lock()
@@ -187,7 +184,8 @@ func (m *Manager) giveBack(e *entry) {
 	m.land(e)
 }
 
-// Resync looks at every pod for what no event told: see Options.ResyncInterval. Run calls it.
+// Resync checks every pod for changes without an event: a pod that is now safe to end, an unobserved
+// change in Pods, a pod that reappeared on the server. Run calls Resync every minute.
 func (m *Manager) Resync() {
 	for _, uid := range m.uids() {
 		m.mu.Lock()
@@ -206,9 +204,13 @@ func (m *Manager) Resync() {
 func (m *Manager) worthAnotherLook(e *entry, news bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.remote.gone && m.options.Pods == nil && !e.remote.deleted && // perhaps it is back, or never was gone
-		time.Since(e.remote.goneSince) >= goneResyncs*m.options.ResyncInterval {
+	if e.remote.gone && m.options.Pods == nil && !e.remote.deleted && // the pod may have reappeared, or was never gone
+		time.Since(e.remote.goneSince) >= goneResyncs*resyncInterval {
 		e.remote.gone, e.remote.status = false, nil
+		return true
+	}
+	if e.remote.refusesEnd(e.status) { // the pod cannot be deleted before the server stores its end
+		e.remote.refused = nil
 		return true
 	}
 	return news || e.dirty() || e.held || e.finished

@@ -16,7 +16,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testdata")
 
 // TestScripts plays every script in testdata: prose in lines that begin with #, then blocks of commands, a line of four
-// dashes, and what happens: results that are not plain, and requests to the API server. The commands are the methods of
+// dashes, and the expected events: unusual results, and requests to the API server. The commands are the methods of
 // stage.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -37,7 +37,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// playScript returns the script with its expected output replaced by the real one.
+// playScript returns the script with the actual output in place of the expected output.
 func playScript(t *testing.T, script string) string {
 	s := newStage(t)
 	var out strings.Builder

@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// stage is where a script is played: a manager, its API server, and the pods as the script last described them.
+// stage runs a script: it has a manager, its API server, and the pods as last described by the script.
 type stage struct {
 	t      *testing.T
 	server *statustest.Server
@@ -47,13 +47,13 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// restart replaces the manager by a new one, which knows only what a watch would tell it.
+// restart replaces the manager by a new manager, which knows only the objects of a watch.
 func (s *stage) restart() {
 	if s.stop != nil {
 		s.stop()
 	}
 	s.Manager = newManager(s.t, statusmanager.Options{
-		Patcher: s.server, Pods: s.server, Workers: 1, InitialBackoff: time.Second,
+		Patcher: s.server, Pods: s.server, Workers: 1,
 		Safety: statusmanager.SafetyFunc(func(uid types.UID) bool { return s.mayRun[uid] }),
 		Jitter: func(d time.Duration) time.Duration { return d },
 	})
@@ -105,7 +105,7 @@ func (s *stage) result(changed bool, err error) {
 	}
 }
 
-// flush is what happened since the last time, in order.
+// flush returns the events since the last flush, in order.
 func (s *stage) flush() []string {
 	synctest.Wait()
 	journal := s.server.Journal()
@@ -175,7 +175,7 @@ func (s *stage) delete(args []string) {
 	s.pods[args[0]] = pod
 }
 
-// others NAME TYPE=STATUS... lets somebody else set conditions.
+// others NAME TYPE=STATUS... sets conditions as another writer.
 func (s *stage) others(args []string) {
 	_, err := s.server.Change(types.UID(args[0]), func(pod *v1.Pod) {
 		for _, arg := range args[1:] {

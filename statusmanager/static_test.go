@@ -16,7 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// TestStaticPods: the status of a static pod goes to its mirror, as soon as there is one, and to each that follows.
+// TestStaticPods: the status of a static pod is written to its mirror pod, as soon as a mirror pod exists, and to each
+// later mirror pod.
 func TestStaticPods(t *testing.T) {
 	for name, pods := range map[string]bool{"observed": false, "looked up": true} {
 		t.Run(name, func(t *testing.T) {
@@ -106,4 +107,69 @@ func TestStaticPodOfTheSameName(t *testing.T) {
 		settle()
 		assert.Equal(t, "ContainerCreating", n.api(second.UID).ContainerStatuses[0].State.Waiting.Reason)
 	})
+}
+
+// TestStaticPodStartsOver: a static pod that comes back after its end, or with another manifest and the UID that both
+// manifests name, has new containers, although those before had ended for good.
+func TestStaticPodStartsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		once := func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyOnFailure }
+		pod := testPod("named", static, once)
+		mirror := n.server.CreateMirror(pod)
+		n.set(pod, status(v1.PodRunning, exited("main", 0)))
+		edited := testPod("named", static, once)
+		edited.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+		edited.Annotations["kubernetes.io/config.hash"] = "another"
+		n.server.Remove(mirror.UID)
+		mirror = n.server.CreateMirror(edited)
+		n.set(edited, status(v1.PodRunning, running("main")))
+		settle()
+		assert.NotNil(t, n.api(mirror.UID).ContainerStatuses[0].State.Running)
+
+		n.set(edited, status(v1.PodRunning, exited("main", 0)))
+		_, err := n.TerminatePod(edited)
+		require.NoError(t, err)
+		_, err = n.server.Change(mirror.UID, func(p *v1.Pod) { // the status follows the gate, and the pod stays ended
+			p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "example.com/gate", Status: v1.ConditionTrue})
+		})
+		require.NoError(t, err)
+		settle()
+		n.set(edited, status(v1.PodRunning, running("main")))
+		settle()
+		assert.NotNil(t, n.api(mirror.UID).ContainerStatuses[0].State.Running)
+	})
+}
+
+// withoutGetter is a Patcher that cannot tell which pod the server has.
+type withoutGetter struct{ statusmanager.Patcher }
+
+// TestAnswerAboutAReplacedMirrorPod: a mirror pod is replaced while a status for it is on its way. The answer says nothing
+// about the new mirror pod, which gets the status at once.
+func TestAnswerAboutAReplacedMirrorPod(t *testing.T) {
+	for name, patcher := range map[string]func(*statustest.Server) statusmanager.Patcher{
+		"with a getter":    func(s *statustest.Server) statusmanager.Patcher { return s },
+		"without a getter": func(s *statustest.Server) statusmanager.Patcher { return withoutGetter{s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, statustest.Options{Latency: 100 * time.Millisecond})
+				m := newManager(t, statusmanager.Options{Patcher: patcher(server)})
+				start(t, m)
+				server.Watch(m.Observed)
+				pod := testPod("hash", static)
+				first := server.CreateMirror(pod)
+				_, err := m.SetPodStatus(pod, status(v1.PodPending, waiting("main", "ContainerCreating")))
+				require.NoError(t, err)
+				settle()
+				_, err = m.SetPodStatus(pod, status(v1.PodRunning, running("main")))
+				require.NoError(t, err)
+				time.Sleep(50 * time.Millisecond)
+				server.Remove(first.UID)
+				second := server.CreateMirror(pod)
+				settle()
+				assert.Equal(t, v1.PodRunning, server.Get(second.UID).Status.Phase)
+			})
+		})
+	}
 }

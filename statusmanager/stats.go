@@ -6,26 +6,26 @@ import "time"
 
 // Stats is how a Manager is doing.
 type Stats struct {
-	// Pods is how many have a status, Unsynced how many of these the API server does not have as they are.
+	// Pods is the number of pods with a status, Unsynced the number of pods whose status the API server does not have.
 	Pods, Unsynced int
 	// Queued is how many wait for a worker, by Class; Delayed how many wait for time to pass; InFlight how many are being
 	// written.
 	Queued   [classes]int
 	Delayed  int
 	InFlight int
-	// Oldest is the age of the oldest change that the API server does not have.
+	// Oldest is the age of the oldest unwritten change.
 	Oldest time.Duration
-	// Outage: the API server is thought to be down.
-	Outage bool
+	// Failing is the number of pods with a failed request and no success since.
+	Failing int
 }
 
-// Stats returns how the manager is doing now. It looks at every pod.
+// Stats returns how the manager is doing now. Stats iterates over all pods.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Stats{Delayed: len(m.mu.delays.heap), InFlight: m.mu.busy, Outage: m.mu.outage.on()}
-	for i := range m.mu.queue.lists {
-		s.Queued[i] = m.mu.queue.lists[i].len
+	s := Stats{Delayed: len(m.mu.delays.heap), InFlight: m.mu.lanes.busy()}
+	for i := range s.Queued {
+		s.Queued[i] = m.mu.lanes.queued(Class(i))
 	}
 	now := time.Now()
 	for _, e := range m.mu.entries {
@@ -33,6 +33,9 @@ func (m *Manager) Stats() Stats {
 			continue
 		}
 		s.Pods++
+		if e.failures > 0 {
+			s.Failing++
+		}
 		if e.dirty() {
 			s.Unsynced++
 			s.Oldest = max(s.Oldest, now.Sub(e.changed))

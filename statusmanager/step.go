@@ -7,12 +7,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// Request is what the API server is asked to do.
+// Request is a kind of request to the API server.
 type Request uint8
 
-// What can be asked. RequestNone is nothing.
+// The kinds of requests. RequestNone is no request.
 const (
 	RequestNone Request = iota
 	RequestGet
@@ -37,30 +39,30 @@ type step struct {
 	request Request
 	ref     PodRef
 	patch   []byte
-	// merged is what the server is to have after the patch, or has already if there is nothing to ask.
+	// merged is the server's status after the patch, or its present status if no request is necessary.
 	merged v1.PodStatus
-	// version is that of the status that merged is made of.
-	version uint64
-	// settled: with RequestNone, the server has that version.
+	// version is the version of the status in merged. said is the last version set by the caller, up to version.
+	version, said uint64
+	// settled: with RequestNone, the server has the version.
 	settled bool
 	// held: the end of the pod is kept back.
 	held bool
 }
 
-// facts is what others say of a pod just now.
+// facts are the present answers of the seams about a pod.
 type facts struct {
 	// mayRun: a container of the pod may be running.
 	mayRun bool
-	// canGet: the API server can be asked what it has.
+	// canGet: a Getter is available.
 	canGet bool
 }
 
-// next is the step that brings the API server nearer to what the agent says.
+// next returns the next step to bring the server to the agent's status.
 func (r *record) next(f facts, now time.Time) (step, error) {
-	s := step{ref: r.remote.ref, version: r.version}
+	s := step{ref: r.remote.ref, version: r.version, said: r.said}
 	switch {
 	case r.status == nil, s.ref.UID == "":
-		return s, nil // nothing to say, or nobody yet to say it to
+		return s, nil // no status yet, or no known pod on the server
 	case r.remote.gone:
 		s.settled = true
 		return s, nil
@@ -68,11 +70,11 @@ func (r *record) next(f facts, now time.Time) (step, error) {
 		s.request = RequestGet
 		return s, nil
 	}
-	s.merged, s.held = Merge(MergeInput{
+	s.merged, s.held = merge(mergeInput{
 		Pod: r.pod, API: r.remote.status, Ours: r.status, MayRun: f.mayRun, Now: metav1.NewTime(now.Truncate(time.Second)),
 	})
 	if r.remote.status == nil && s.held {
-		return s, nil // it is not known what phase to leave
+		return s, nil // the phase to keep is unknown
 	}
 	patch, err := r.diff(&s.merged)
 	switch {
@@ -88,27 +90,30 @@ func (r *record) next(f facts, now time.Time) (step, error) {
 	return s, nil
 }
 
-// diff returns the patch to merged; nil if the server has it.
+// diff returns the patch to merged, or nil if the server has merged.
 func (r *record) diff(merged *v1.PodStatus) ([]byte, error) {
 	switch {
 	case r.remote.status == nil:
-		return DiffAll(nil, merged, r.remote.ref.UID)
+		return diffAll(nil, merged, r.remote.ref.UID)
 	case r.remote.doubt:
-		return DiffAll(r.remote.status.Conditions, merged, r.remote.ref.UID)
+		return diffAll(r.remote.status.Conditions, merged, r.remote.ref.UID)
 	case Equal(r.remote.status, merged):
 		return nil, nil
 	}
-	return Diff(r.remote.status, merged, r.remote.ref.UID)
+	return diff(r.remote.status, merged, r.remote.ref.UID)
 }
 
-// deletable: the pod is to be deleted, has ended, the server knows that, and nothing of it is left here. Mirror pods are
-// deleted by whoever made them.
+// deletable reports whether the pod can be deleted: it has a deletion timestamp and has ended, the server has its final
+// status, and no container or resource is left on the node. Mirror pods are deleted by their creator.
 func (r *record) deletable(f facts) bool {
-	return r.finished && r.remote.deleting && !r.remote.deleted && !f.mayRun && !isStatic(r.pod) &&
-		r.remote.status != nil && isTerminal(r.remote.status.Phase)
+	return r.finished && r.remote.deleting && !r.remote.deleted && !f.mayRun && !podfacts.IsStatic(r.pod) &&
+		r.remote.status != nil && podfacts.IsTerminal(r.remote.status.Phase)
 }
 
-// settle takes in that a step has been done: pod is what the server answered.
+// awaitsDelete: the pod has ended and is to be deleted, and the server has not been told to.
+func (r *record) awaitsDelete() bool { return r.finished && r.remote.deleting && !r.remote.deleted }
+
+// settle records a finished step; pod is the server's answer.
 func (r *record) settle(s *step, pod *v1.Pod, now time.Time) {
 	switch s.request {
 	case RequestGet:
@@ -129,7 +134,7 @@ func (r *record) settle(s *step, pod *v1.Pod, now time.Time) {
 	}
 }
 
-// settleGet takes in what the server has under the name of the pod.
+// settleGet records the answer of a GET.
 func (r *record) settleGet(s *step, pod *v1.Pod, now time.Time) {
 	if pod.UID != s.ref.UID { // replaced by another
 		r.lose(now)
@@ -138,7 +143,8 @@ func (r *record) settleGet(s *step, pod *v1.Pod, now time.Time) {
 	r.observe(pod)
 }
 
-// lose takes in that the server does not have the pod. Nobody waits for what it cannot be told.
+// lose records that the server does not have the pod. Waiting callers are released, because the status cannot be
+// written.
 func (r *record) lose(now time.Time) {
 	r.remote.gone, r.remote.goneSince = true, now
 	r.held = false
@@ -155,7 +161,7 @@ func (r *record) ack(version uint64) {
 	}
 }
 
-// class is how urgent it is to write what the agent says now.
+// class returns the urgency of writing the present status.
 func (r *record) class() Class {
 	if r.status == nil {
 		return ClassOther
@@ -165,7 +171,7 @@ func (r *record) class() Class {
 		theirs = r.remote.status
 	}
 	switch {
-	case isTerminal(r.status.Phase) && !isTerminal(theirs.Phase), r.finished && r.remote.deleting:
+	case podfacts.IsTerminal(r.status.Phase) && !podfacts.IsTerminal(theirs.Phase), r.finished && r.remote.deleting:
 		return ClassTerminal
 	case conditionStatus(r.status.Conditions, v1.PodReady) != conditionStatus(theirs.Conditions, v1.PodReady),
 		r.status.Phase == v1.PodRunning && theirs.Phase != v1.PodRunning:

@@ -3,18 +3,22 @@
 package statusmanager
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// What is said of a container whose end nobody has seen, with the kubelet's words (1.36).
+// The status of a container without a known end, in the kubelet's words (1.36).
 const (
-	ReasonContainerStatusUnknown  = "ContainerStatusUnknown"
+	reasonContainerStatusUnknown  = "ContainerStatusUnknown"
 	messageContainerStatusUnknown = "The container could not be located when the pod was terminated"
 	exitCodeStatusUnknown         = 137
 )
 
-// terminate changes status, a private copy, to what is true of a pod none of whose containers runs or will run: what
-// was started has ended, and so has the pod unless it is static.
+// terminate edits status, a private copy, for a pod without running containers. Started containers have terminated, and
+// so has the pod unless it is static.
 func terminate(pod *v1.Pod, status *v1.PodStatus) {
 	if initialized(&pod.Spec, status) {
 		for i := range status.ContainerStatuses {
@@ -29,19 +33,19 @@ func terminate(pod *v1.Pod, status *v1.PodStatus) {
 			end(s)
 		}
 	}
-	if !isTerminal(status.Phase) && !isStatic(pod) {
+	if !podfacts.IsTerminal(status.Phase) && !podfacts.IsStatic(pod) {
 		status.Phase = v1.PodFailed
 	}
 }
 
-// end gives a container that has not ended an end.
+// end marks a container as terminated, unless it has terminated already.
 func end(s *v1.ContainerStatus) {
 	s.Ready, s.Started = false, new(bool)
 	if s.State.Terminated != nil {
 		return
 	}
 	s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-		Reason: ReasonContainerStatusUnknown, Message: messageContainerStatusUnknown, ExitCode: exitCodeStatusUnknown,
+		Reason: reasonContainerStatusUnknown, Message: messageContainerStatusUnknown, ExitCode: exitCodeStatusUnknown,
 		ContainerID: s.ContainerID,
 	}}
 }
@@ -61,16 +65,17 @@ func initialized(spec *v1.PodSpec, status *v1.PodStatus) bool {
 	switch {
 	case s == nil:
 		return false
-	case isSidecar(c) && s.State.Running != nil:
+	case podfacts.IsSidecar(c) && s.State.Running != nil:
 		return isStarted(s)
 	}
 	ended := func(t *v1.ContainerStateTerminated) bool { return t != nil && t.ExitCode == 0 }
 	return ended(s.State.Terminated) || ended(s.LastTerminationState.Terminated)
 }
 
-// lastStartedInit is the index of the last init container that was started; if none was, of the first; −1 without any.
+// lastStartedInit returns the index of the last started init container. If none was started, the index is 0; without
+// init containers, −1.
 func lastStartedInit(list []v1.ContainerStatus) int {
-	for i := len(list) - 1; i >= 0; i-- {
+	for i := range slices.Backward(list) {
 		if begun(&list[i]) {
 			return i
 		}

@@ -7,12 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// setTransitionTimes gives every condition of status that is ours the time at which it took its status: as old has it if
-// that has the same status, else now. It writes to the slice of status.
+// setTransitionTimes sets the transition time of every owned or shared condition of status. If old has the same status
+// for the condition, its time is kept; otherwise the time is now. setTransitionTimes writes to the slice of status.
 func setTransitionTimes(old, status *v1.PodStatus, now metav1.Time) {
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
-		if !Owned(c.Type) && !shared(c.Type) {
+		if !owned(c.Type) && !shared(c.Type) {
 			continue
 		}
 		before := condition(old.Conditions, c.Type)
@@ -24,7 +24,7 @@ func setTransitionTimes(old, status *v1.PodStatus, now metav1.Time) {
 	}
 }
 
-// setStartTime keeps the time at which the agent took in the pod.
+// setStartTime keeps the start time of old, or sets now if neither status has a start time.
 func setStartTime(old, status *v1.PodStatus, now metav1.Time) {
 	switch {
 	case !old.StartTime.IsZero():

@@ -8,21 +8,23 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// Clamp is one part of a status that was not believed, because it would undo what is final.
-type Clamp struct {
-	// Container is the name of the container that ended and may not run again; empty for the phase of the pod.
+// clamp is a part of a status that was reverted, because the change would undo a final state.
+type clamp struct {
+	// Container is the name of an ended container that may not run again; empty for the phase of the pod.
 	Container string
-	// From is what was kept and To what was refused: phases, or "terminated" and "running" or "waiting".
+	// From is the kept value and To the refused value: phases, or "terminated" and "running" or "waiting".
 	From, To string
 }
 
-// TransitionError says which parts of a status were not believed. The rest of that status was accepted.
+// TransitionError lists the reverted parts of a status. All other parts of the status were accepted.
 type TransitionError struct {
 	Pod    types.NamespacedName
 	UID    types.UID
-	Clamps []Clamp
+	Clamps []clamp
 }
 
 func (e *TransitionError) Error() string {
@@ -37,41 +39,41 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("statusmanager: illegal transition of pod %s: %s", e.Pod, strings.Join(parts, "; "))
 }
 
-// clampContainers puts back in status every container that ended in old and that by its restart rules cannot be
-// anything else. It writes to the slices of status. The kubelet drops the whole status instead, and freezes the pod.
-func clampContainers(spec *v1.PodSpec, old, status *v1.PodStatus) []Clamp {
+// clampContainers reverts every container in status that terminated in old and may not be restarted by its rules.
+// clampContainers writes to the slices of status. The kubelet drops the whole status instead, and freezes the pod.
+func clampContainers(spec *v1.PodSpec, old, status *v1.PodStatus) []clamp {
 	if restartsAll(spec) {
 		return nil
 	}
-	var clamps []Clamp
-	clamp := func(before, now []v1.ContainerStatus, again func(name string, code int32) bool) {
+	var clamps []clamp
+	keepEnds := func(before, now []v1.ContainerStatus, again func(name string, code int32) bool) {
 		for i := range now {
 			was := containerStatus(before, now[i].Name)
 			if was == nil || was.State.Terminated == nil || now[i].State.Terminated != nil ||
 				again(was.Name, was.State.Terminated.ExitCode) {
 				continue
 			}
-			clamps = append(clamps, Clamp{Container: was.Name, From: "terminated", To: stateName(&now[i].State)})
+			clamps = append(clamps, clamp{Container: was.Name, From: "terminated", To: stateName(&now[i].State)})
 			now[i] = *was.DeepCopy()
 			now[i].Ready, now[i].Started = false, new(bool)
 		}
 	}
-	clamp(old.ContainerStatuses, status.ContainerStatuses, func(name string, code int32) bool {
+	keepEnds(old.ContainerStatuses, status.ContainerStatuses, func(name string, code int32) bool {
 		return restarts(spec, containerSpec(spec.Containers, name), code)
 	})
 	over := startsOver(spec, old, status)
-	clamp(old.InitContainerStatuses, status.InitContainerStatuses, func(name string, code int32) bool {
+	keepEnds(old.InitContainerStatuses, status.InitContainerStatuses, func(name string, code int32) bool {
 		return over || restarts(spec, containerSpec(spec.InitContainers, name), code) // a sidecar's own policy is Always
 	})
-	clamp(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, int32) bool { return false })
+	keepEnds(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, int32) bool { return false })
 	return clamps
 }
 
-// startsOver reports whether status may be that of a pod that has lost its sandbox: in the next one init runs again from
-// its first container, whatever became of it before, as long as a regular container is still to run. None runs before
-// init is done, so one that does says that init has no reason to. It is asked when the regular containers were clamped.
+// startsOver reports whether status may belong to a pod that has lost its sandbox. In the next sandbox init runs again
+// from the first container, whatever the earlier results, as long as a regular container is still to run. A running
+// regular container proves that init is done. startsOver must be called after regular containers were clamped.
 func startsOver(spec *v1.PodSpec, old, status *v1.PodStatus) bool {
-	if len(spec.InitContainers) == 0 || isTerminal(old.Phase) {
+	if len(spec.InitContainers) == 0 || podfacts.IsTerminal(old.Phase) {
 		return false
 	}
 	due := false
@@ -87,7 +89,7 @@ func startsOver(spec *v1.PodSpec, old, status *v1.PodStatus) bool {
 	return due
 }
 
-// stateName of a state that is not terminated.
+// stateName returns the name of a state other than terminated.
 func stateName(s *v1.ContainerState) string {
 	if s.Running != nil {
 		return "running"
@@ -95,8 +97,8 @@ func stateName(s *v1.ContainerState) string {
 	return "waiting"
 }
 
-// clampPhase keeps the phase of status from moving backwards. An empty phase is one that is not told.
-func clampPhase(old, status *v1.PodStatus) []Clamp {
+// clampPhase keeps the phase of status from moving backwards. An empty phase means no change.
+func clampPhase(old, status *v1.PodStatus) []clamp {
 	switch {
 	case status.Phase == "" && old.Phase == "":
 		status.Phase = v1.PodPending
@@ -107,13 +109,13 @@ func clampPhase(old, status *v1.PodStatus) []Clamp {
 	case !movesBack(old.Phase, status.Phase):
 		return nil
 	}
-	c := Clamp{From: string(old.Phase), To: string(status.Phase)}
+	c := clamp{From: string(old.Phase), To: string(status.Phase)}
 	status.Phase, status.Reason, status.Message = old.Phase, old.Reason, old.Message
-	return []Clamp{c}
+	return []clamp{c}
 }
 
 // movesBack reports whether a pod cannot come to phase to. Nothing follows a terminal phase, and nothing is known of
 // Unknown.
 func movesBack(from, to v1.PodPhase) bool {
-	return isTerminal(from) && to != from || from == v1.PodRunning && to == v1.PodPending
+	return podfacts.IsTerminal(from) && to != from || from == v1.PodRunning && to == v1.PodPending
 }

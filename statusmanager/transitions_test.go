@@ -88,8 +88,8 @@ func TestInitAndEphemeralTransitions(t *testing.T) {
 	assert.Equal(t, []string{"init", "debug"}, names, "a sidecar restarts whatever the policy")
 }
 
-// A pod that lost its sandbox starts over with its init containers, whatever its policy: that is no illegal transition.
-// The phase stays, without a word. A pod that has nothing left to run, or runs, has no reason to.
+// A pod that lost its sandbox runs its init containers again, whatever its policy, which is no illegal transition. The
+// phase stays, without an error. A pod without containers left to run, or with a running container, cannot start over.
 func TestInitRunsAgainInANewSandbox(t *testing.T) {
 	const never, onFailure = v1.RestartPolicyNever, v1.RestartPolicyOnFailure
 	for _, tc := range []struct {

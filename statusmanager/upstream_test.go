@@ -24,7 +24,7 @@ import (
 
 // One test for each fault of the kubelet's status manager that contracts/prober-statusmanager.md §6.2 names.
 
-// The kubelet has one goroutine that makes two requests per pod, one after the other: 10.5 s here.
+// The kubelet has one goroutine with two requests per pod, one after the other: 10.5 s here.
 func TestUpstream140936BurstOf250IsNotSerial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, statustest.Options{Latency: 20 * time.Millisecond}, statusmanager.Options{})
@@ -86,12 +86,12 @@ func TestUpstreamLatencyIsThatOfTheChange(t *testing.T) {
 // The kubelet tries again whenever any pod changes, and else every 10 s; it knows neither back-off nor Retry-After.
 func TestUpstreamRetriesBackOffAndHeedRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{}, statusmanager.Options{InitialBackoff: time.Second})
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
 		pod, other := n.server.Create(testPod("a")), n.server.Create(testPod("b"))
 		inject(t, n.server, statustest.Fault{Pod: "a", Times: 2, Err: apierrors.NewInternalError(errors.New("no"))})
 		inject(t, n.server, statustest.Fault{Pod: "a", Times: 1, Err: apierrors.NewTooManyRequests("later", 7)})
 		n.set(pod, status(v1.PodRunning, ready("main")))
-		for i := range 100 { // other pods do not wake it
+		for i := range 100 { // other pods do not wake the pod
 			n.set(other, status(v1.PodRunning, waiting("main", fmt.Sprint(i))))
 			time.Sleep(200 * time.Millisecond)
 		}
@@ -101,7 +101,7 @@ func TestUpstreamRetriesBackOffAndHeedRetryAfter(t *testing.T) {
 				at = append(at, e.At)
 			}
 		}
-		assert.Equal(t, []time.Duration{0, time.Second, 3 * time.Second, 10 * time.Second}, at)
+		assert.Equal(t, []time.Duration{0, time.Second / 2, time.Second * 3 / 2, time.Second * 17 / 2}, at)
 		assert.Equal(t, v1.ConditionTrue, conditionStatus(n.api("a"), v1.PodReady))
 	})
 }
@@ -109,7 +109,7 @@ func TestUpstreamRetriesBackOffAndHeedRetryAfter(t *testing.T) {
 // The kubelet asks for a pod that is gone whenever any pod changes.
 func TestUpstreamGonePodIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{}, statusmanager.Options{ResyncInterval: -1})
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
 		pod := n.server.Create(testPod("a"))
 		n.server.Remove("a")
 		for i := range 100 {
@@ -125,7 +125,7 @@ func TestUpstreamGonePodIsParked(t *testing.T) {
 	})
 }
 
-// Every 10 s the kubelet compares every pod with a watch cache that may be older than its own last write.
+// Every 10 s the kubelet compares every pod with a watch cache, which may be older than the kubelet's last write.
 func TestUpstreamStaleWatchIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, statustest.Options{}, statusmanager.Options{})
@@ -193,7 +193,8 @@ func TestUpstreamMessageIsNotCutMidRune(t *testing.T) {
 	})
 }
 
-// The node controller makes every pod of a node that is not heard of NotReady; the kubelet has lost that more than once.
+// The node controller sets all pods of an unreachable node to NotReady; the kubelet has missed the change more than
+// once.
 func TestUpstream80968ReadyComesBackAfterNodeNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, statustest.Options{}, statusmanager.Options{})
@@ -217,7 +218,7 @@ func TestUpstream80968ReadyComesBackAfterNodeNotReady(t *testing.T) {
 	})
 }
 
-// One container whose state the kubelet does not believe freezes the status of its pod.
+// In the kubelet, one container with an implausible state freezes the status of its pod.
 func TestUpstream87470IllegalTransitionDoesNotFreezeThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, statustest.Options{}, statusmanager.Options{})
@@ -237,11 +238,11 @@ func TestUpstream87470IllegalTransitionDoesNotFreezeThePod(t *testing.T) {
 	})
 }
 
-// The claim was that a wake-up is lost when an update comes while the kubelet's batch runs; there it only waits for the
-// whole batch.
+// According to the issue, a wake-up is lost if an update comes during the kubelet's batch; in fact the update waits for
+// the whole batch.
 func TestUpstream139037UpdateWhileInFlightIsWrittenNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{Latency: 100 * time.Millisecond}, statusmanager.Options{ResyncInterval: -1})
+		n := newNode(t, statustest.Options{Latency: 100 * time.Millisecond}, statusmanager.Options{})
 		pod := n.server.Create(testPod("a"))
 		n.set(pod, status(v1.PodRunning, running("main")))
 		time.Sleep(50 * time.Millisecond)
@@ -250,7 +251,7 @@ func TestUpstream139037UpdateWhileInFlightIsWrittenNext(t *testing.T) {
 		assert.Equal(t, v1.ConditionTrue, conditionStatus(n.api("a"), v1.PodReady))
 		assert.Equal(t, 2, n.server.Total(statusmanager.RequestPatch))
 
-		deaf := newManager(t, statusmanager.Options{Patcher: n.server, ResyncInterval: -1}) // observes nothing
+		deaf := newManager(t, statusmanager.Options{Patcher: n.server}) // observes nothing
 		start(t, deaf)
 		other := n.server.Create(testPod("b"))
 		for _, s := range []v1.PodStatus{status(v1.PodRunning, running("main")), status(v1.PodRunning, ready("main"))} {
@@ -266,7 +267,7 @@ func TestUpstream139037UpdateWhileInFlightIsWrittenNext(t *testing.T) {
 // The kubelet's version starts again at 1 when a static pod comes back, and waits for its 10 s pass.
 func TestUpstreamStaticPodThatComesBackIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{}, statusmanager.Options{ResyncInterval: -1})
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
 		pod := testPod("hash", static)
 		first := n.server.CreateMirror(pod)
 		n.set(pod, status(v1.PodRunning, running("main")))
@@ -301,7 +302,7 @@ func TestUpstreamGetPodStatusDoesNotShareMemory(t *testing.T) {
 // The kubelet's Start never ends.
 func TestUpstreamRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{}, statusmanager.Options{RequestTimeout: time.Hour})
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
 		inject(t, n.server, statustest.Fault{HangUntilCtx: true})
 		n.set(n.server.Create(testPod("a")), status(v1.PodRunning, running("main")))
 		synctest.Wait()

@@ -20,7 +20,7 @@ import (
 
 const attachedName = v1.UniqueVolumeName("example.com/fake/pv-c")
 
-// cluster is an API server and a controller that attaches volumes.
+// cluster is a fake API server with an attach controller.
 type cluster struct {
 	mu       sync.Mutex
 	attached map[v1.UniqueVolumeName]string
@@ -42,7 +42,7 @@ func (c *cluster) set(attached map[v1.UniqueVolumeName]string, err error) {
 	c.attached, c.err = attached, err
 }
 
-// playAttached is play with volumes that must be attached.
+// playAttached is play with volumes that need attaching.
 func playAttached(t *testing.T, plugin volumetest.Options, f func(*stage, *cluster)) {
 	c := &cluster{}
 	plugin.Shared, plugin.Staged, plugin.Attachable = true, true, true
@@ -56,8 +56,7 @@ func playAttached(t *testing.T, plugin volumetest.Options, f func(*stage, *clust
 	}, func(s *stage) { f(s, c) })
 }
 
-// Issues 28141, 89313: the first attach waits for the next status of the node, for
-// up to 10 s.
+// Issues 28141, 89313: the first attach waits up to 10 s for the next update of the node's status.
 func TestUpstream28141AttachProtocolIsDrivenByEvents(t *testing.T) {
 	playAttached(t, volumetest.Options{}, func(s *stage, c *cluster) {
 		began := time.Now()
@@ -119,8 +118,8 @@ func TestReportedInUseIsTheWholeList(t *testing.T) {
 	})
 }
 
-// After a restart the list of what is in use has what is still mounted, so that it
-// is not detached; it is to be published only when that is known.
+// After a restart the list of volumes in use contains the volumes that are still mounted, so that
+// the controller does not detach them. The list may be published only after Reconstruct.
 func TestRestartKeepsVolumesInUse(t *testing.T) {
 	playAttached(t, volumetest.Options{}, func(s *stage, c *cluster) {
 		c.set(map[v1.UniqueVolumeName]string{attachedName: ""}, nil)
@@ -168,9 +167,63 @@ func TestSupplementalGroups(t *testing.T) {
 	})
 	play(t, volumetest.Options{}, func(o *volumemanager.Options) { o.Claims = resolve }, func(s *stage) {
 		pod := podClaiming("a", "c", "d", "e", "f")
-		pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{100}}
 		assert.Empty(s, s.manager.GetExtraSupplementalGroupsForPod(pod))
 		require.NoError(s, s.mount(pod))
-		assert.Equal(s, []int64{7, 12}, s.manager.GetExtraSupplementalGroupsForPod(pod))
+		assert.Equal(s, []int64{7, 12, 100}, s.manager.GetExtraSupplementalGroupsForPod(pod))
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{100, 7}}
+		assert.Equal(s, []int64{12}, s.manager.GetExtraSupplementalGroupsForPod(pod))
+	})
+	behave := volumetest.Options{Behave: failing(volumetest.OpSetUp, always, errors.New("no"))}
+	play(t, behave, func(o *volumemanager.Options) { o.Claims = resolve }, func(s *stage) {
+		pod := podClaiming("a", "c")
+		require.Error(s, s.mount(pod))
+		assert.True(s, s.manager.HasPossiblyMountedVolumesForPod("a"))
+		assert.Empty(s, s.manager.GetExtraSupplementalGroupsForPod(pod), "the volume is uncertain")
+	})
+}
+
+// TestQuestionsAboutSeveralVolumes asks about more than one volume, and about unknown ones.
+func TestQuestionsAboutSeveralVolumes(t *testing.T) {
+	names := []v1.UniqueVolumeName{"example.com/fake/pv-a", "example.com/fake/pv-b", "example.com/fake/pv-c"}
+	playAttached(t, volumetest.Options{}, func(s *stage, c *cluster) {
+		wait := background(func() error { return s.mount(podClaiming("p", "c", "a", "b")) })
+		synctest.Wait()
+		assert.Equal(s, names, s.manager.GetVolumesInUse())
+		s.manager.MarkVolumesAsReportedInUse(names)
+		synctest.Wait()
+		for _, name := range names {
+			assert.False(s, s.manager.VolumeIsAttached(name))
+		}
+		c.set(map[v1.UniqueVolumeName]string{names[0]: "", names[1]: "", names[2]: ""}, nil)
+		began := time.Now()
+		s.manager.NodeChanged()
+		require.NoError(s, wait())
+		assert.Zero(s, time.Since(began), "all are checked at once")
+		for _, name := range names {
+			assert.True(s, s.manager.VolumeIsAttached(name))
+		}
+		assert.False(s, s.manager.VolumeIsAttached("example.com/fake/unknown"))
+	})
+	play(t, volumetest.Options{}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		assert.True(s, s.manager.VolumeIsAttached("example.com/fake/a-v"), "a volume without attacher")
+	})
+}
+
+// NodeChanged is about attaching: a volume that cannot be staged keeps its back-off.
+func TestNodeChangedRetriesNothingElse(t *testing.T) {
+	behave := failing(volumetest.OpMountDevice, 3, errors.New("no"))
+	playAttached(t, volumetest.Options{Behave: behave}, func(s *stage, c *cluster) {
+		c.set(map[v1.UniqueVolumeName]string{attachedName: ""}, nil)
+		wait := background(func() error { return s.mount(podClaiming("a", "c")) })
+		synctest.Wait()
+		s.manager.MarkVolumesAsReportedInUse([]v1.UniqueVolumeName{attachedName})
+		synctest.Wait()
+		calls := s.plugin.Journal()
+		require.Len(s, calls, 2, "WaitForAttach and a MountDevice that failed")
+		s.manager.NodeChanged()
+		synctest.Wait()
+		assert.Equal(s, calls, s.plugin.Journal())
+		require.NoError(s, wait())
 	})
 }

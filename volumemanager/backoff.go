@@ -4,18 +4,15 @@ package volumemanager
 
 import "time"
 
-// backoff is how long a failed operation is held: first, doubled with each
-// failure, at most most.
+// backoff is the delay between retries of a failed operation: first, then doubled with each failure
+// up to most.
 type backoff struct{ first, most time.Duration }
 
-// after returns the time to wait after the count-th failure in a row.
+// after returns the delay after the count-th failure in a row.
 func (b backoff) after(count int) time.Duration {
 	d := b.first
 	for range count - 1 {
-		if d >= b.most/2 {
-			return b.most
-		}
-		d *= 2
+		d = min(2*d, b.most)
 	}
-	return min(d, b.most)
+	return d
 }

@@ -7,24 +7,22 @@ import (
 	"slices"
 )
 
-// What the error of a plugin says of the volume. They are matched with errors.Is
-// through any wrapping; the kubelet tests the outermost error only, and takes one
-// without a class for final. Here one without a class is uncertain, which costs
-// at most a TearDown of nothing.
+// The classes of plugin errors, found with errors.Is through any wrapping. The kubelet tests the
+// outermost error only, and treats an error without a class as final. Here an error without a class
+// is uncertain; at worst this costs a TearDown of nothing.
 var (
-	// ErrTransient: nothing was tried, the volume is as it was. The call is
-	// repeated after a back-off.
+	// ErrTransient: nothing was tried, and the volume is unchanged. The call is repeated after a
+	// back-off.
 	ErrTransient = errors.New("transient")
-	// ErrFinal: the call failed, nothing of it is left and nothing is under way;
-	// no TearDown is needed. The call is repeated after a back-off.
+	// ErrFinal: the call failed and has left nothing behind or under way. No TearDown is needed.
+	// The call is repeated after a back-off.
 	ErrFinal = errors.New("final")
-	// ErrTerminal: as ErrFinal, and the call would fail in the same way until the
-	// pod or the volume changes. Those who wait are told at once; the call is
-	// repeated only when the pod is synced again.
+	// ErrTerminal: as ErrFinal, and the call would fail again until the pod or the volume changes.
+	// Waiting calls return the error at once. The call is repeated only in the next sync of the
+	// pod.
 	ErrTerminal = errors.New("terminal")
-	// ErrUncertain: something of the call may be left or still under way. The
-	// call is repeated after a back-off, and once the pod is gone there is a
-	// TearDown. The default.
+	// ErrUncertain: the call may have left a part behind or under way. The call is repeated after a
+	// back-off. Once the pod is gone, TearDown is called. The default class.
 	ErrUncertain = errors.New("uncertain")
 )
 
@@ -47,15 +45,14 @@ func classify(class, err error) error {
 	return &classified{class: class, err: err}
 }
 
-// classified is err with a class that its text does not show.
+// classified is err with a class. The class does not appear in the text.
 type classified struct{ class, err error }
 
 func (c *classified) Error() string   { return c.err.Error() }
 func (c *classified) Unwrap() []error { return []error{c.class, c.err} }
 
-// classOf returns the class of err, the outermost if it was classified more than
-// once; nil for nil. Of errors that are joined the most careful class counts, so
-// that one without a class among them makes the whole uncertain.
+// classOf returns the class of err; the outermost class wins; nil for nil. Joined errors have the
+// most careful of their classes, so that an error without a class makes the whole uncertain.
 func classOf(err error) error {
 	switch err {
 	case nil:
@@ -76,9 +73,9 @@ func classOf(err error) error {
 	return ErrUncertain
 }
 
-// mostCareful returns the class of errs that leaves the most to be undone.
+// mostCareful returns the class of errs that requires the most cleanup.
 func mostCareful(errs []error) error {
-	classes := make([]error, 0, len(errs))
+	var classes []error
 	for _, err := range errs {
 		classes = append(classes, classOf(err))
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
-// Issues 105642, 109011: pods of one shared volume are mounted one after the other.
+// Issues 105642, 109011: the kubelet mounts the pods of a shared volume one after the other.
 func TestUpstream109011PodsOfASharedVolumeAreMountedAtOnce(t *testing.T) {
 	behave := func(volumetest.Call) volumetest.Behaviour { return volumetest.Behaviour{Delay: 500 * time.Millisecond} }
 	options := volumetest.Options{Shared: true, Staged: true, Behave: behave}
@@ -35,8 +35,8 @@ func TestUpstream109011PodsOfASharedVolumeAreMountedAtOnce(t *testing.T) {
 	})
 }
 
-// Issues 70044, 122342: the back-off of a mount, up to 2 min 2 s, holds up the
-// unmount, and a pod is terminating for as long.
+// Issues 70044, 122342: the back-off of a mount, up to 2 min 2 s, delays the unmount, and the pod
+// is terminating for as long.
 func TestUpstream122342UnmountIgnoresTheBackoffOfMounts(t *testing.T) {
 	options := volumetest.Options{Behave: failing(volumetest.OpSetUp, always, errors.New("no"))}
 	play(t, options, nil, func(s *stage) {
@@ -52,8 +52,8 @@ func TestUpstream122342UnmountIgnoresTheBackoffOfMounts(t *testing.T) {
 	})
 }
 
-// Waiting for operations that are pending never ends in the kubelet while one of them
-// has failed; here, a back-off does not hold up the end of Run.
+// In the kubelet, waiting for pending operations never ends while an operation is in back-off.
+// Here, a back-off does not delay the end of Run.
 func TestUpstreamRunEndsDuringABackoff(t *testing.T) {
 	options := volumetest.Options{Behave: failing(volumetest.OpSetUp, always, errors.New("no"))}
 	play(t, options, nil, func(s *stage) {

@@ -21,8 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
-// moment is what a killed agent leaves behind: the disk, what is mounted, and the
-// pods as they were.
+// moment is the state left by a killed agent: the disk, the mounts, and the pods.
 type moment struct {
 	name   string
 	root   string
@@ -30,12 +29,12 @@ type moment struct {
 	lives  map[types.UID]volumetest.Life
 }
 
-// TestKilledAtEveryCallOfAPlugin plays a story, keeps what a kill -9 would leave
-// behind just before and after every effect of a call of the plugin, and lets a new
-// agent go on from each. Records change only between these moments, and atomically.
+// TestKilledAtEveryCallOfAPlugin plays a story and copies the state that a kill -9 would leave just
+// before and after every effect of a plugin call. Then a new agent continues from each copy.
+// Between these moments only records change, and they change atomically.
 //
-// Once with every pod going on, once with every pod gone: live volumes are not torn
-// down, and in the end nothing is left.
+// Each copy is used twice: with all pods alive, no live volume is torn down; with all pods gone,
+// nothing is left at the end.
 func TestKilledAtEveryCallOfAPlugin(t *testing.T) {
 	moments := tellStory(t)
 	require.Greater(t, len(moments), 30)
@@ -105,8 +104,8 @@ func tellStory(t *testing.T) []moment {
 	return moments
 }
 
-// take copies what is mounted and what is on disk. It reports whether both are of
-// one moment: operations for other volumes go on meanwhile.
+// take copies the mounts and the disk. It reports whether both copies are of the same moment,
+// because operations for other volumes continue meanwhile.
 func (m *moment) take(s *stage, o volumetest.Options) bool {
 	m.plugin = s.plugin.Clone(o)
 	require.NoError(s, os.RemoveAll(m.root))
@@ -122,7 +121,7 @@ func storyPod(uid types.UID) *v1.Pod {
 	return pod
 }
 
-// goOn lets a new agent find what was left.
+// goOn starts a new agent on the copied state.
 func (m moment) goOn(t *testing.T, ending volumetest.Life) {
 	root := m.root + fmt.Sprint("-", ending)
 	require.NoError(t, os.CopyFS(root, os.DirFS(m.root)))

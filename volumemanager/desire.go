@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// want is one volume that a pod needs, with all of the pod's names for it.
+// want is a volume needed by a pod, with all of the pod's names for the volume.
 type want struct {
 	name      v1.UniqueVolumeName
 	plugin    Plugin
@@ -23,14 +23,14 @@ type want struct {
 	deviceDir string
 }
 
-// refusal is a volume of which it is not known what to mount.
+// refusal is a volume that cannot be resolved or mounted, with the reason.
 type refusal struct {
 	outer string
 	err   error
 }
 
-// resolve finds out what the volumes are that the pod's containers use. recorded
-// are the specs of those that the pod has already, by outer name.
+// resolve returns the volumes used by the pod's containers, and the volumes that cannot be
+// resolved. recorded are the specs of volumes that the pod already has, by outer name.
 func (m *Manager) resolve(ctx context.Context, pod *v1.Pod, recorded map[string]Spec) ([]*want, []refusal) {
 	used, uses, missing := usedVolumes(pod)
 	var wants []*want
@@ -53,7 +53,7 @@ func (m *Manager) resolve(ctx context.Context, pod *v1.Pod, recorded map[string]
 		case first.name != w.name || (first.spec.PV == nil) != (w.spec.PV == nil):
 			refused = append(refused, refusal{vol.Name, Terminal(fmt.Errorf(
 				"volumes %s and %s are different, but would have the same folder", first.outer[0], vol.Name))})
-		default: // several volumes of the pod with one claim
+		default: // several volumes of the pod with the same claim
 			first.outer = append(first.outer, vol.Name)
 			slices.Sort(first.outer)
 			first.spec.ReadOnly = first.spec.ReadOnly && w.spec.ReadOnly
@@ -62,7 +62,8 @@ func (m *Manager) resolve(ctx context.Context, pod *v1.Pod, recorded map[string]
 	return wants, refused
 }
 
-// identify finds out what one volume is.
+// identify resolves the spec, plugin, name and folder of a volume. A volume that the pod already
+// has keeps its recorded spec if Claims fails.
 func (m *Manager) identify(ctx context.Context, pod *v1.Pod, vol v1.Volume, u use, recorded map[string]Spec) (*want, error) {
 	spec, err := m.specOf(ctx, pod, vol)
 	if err != nil {
@@ -70,7 +71,7 @@ func (m *Manager) identify(ctx context.Context, pod *v1.Pod, vol v1.Volume, u us
 		if !ok {
 			return nil, err
 		}
-		spec = known // a pod goes on with what it has, whatever the cluster says
+		spec = known // a pod keeps its recorded volume, also if the claim cannot be resolved now
 	}
 	if err := checkMode(spec, u); err != nil {
 		return nil, Terminal(err)
@@ -98,7 +99,7 @@ func (m *Manager) identify(ctx context.Context, pod *v1.Pod, vol v1.Volume, u us
 	return w, nil
 }
 
-// specOf asks Claims about a volume that needs it.
+// specOf returns the Spec of vol, from Claims if the volume has a claim.
 func (m *Manager) specOf(ctx context.Context, pod *v1.Pod, vol v1.Volume) (Spec, error) {
 	if vol.PersistentVolumeClaim == nil && vol.Ephemeral == nil {
 		return Spec{Volume: vol.DeepCopy()}, nil
@@ -124,7 +125,7 @@ func deviceDir(plugin Plugin, root string, spec Spec) (string, error) {
 	return "", nil
 }
 
-// recorded returns the specs of the claims that the pod has, by outer name.
+// recorded returns the specs of the pod's persistent volumes, by outer name.
 func (m *Manager) recorded(uid types.UID) map[string]Spec {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,15 +141,15 @@ func (m *Manager) recorded(uid types.UID) map[string]Spec {
 	return specs
 }
 
-// awaited is a row that somebody waits for, and the refresh that is wanted of it.
+// awaited names a volume that a call waits for, and the refresh number that the volume must reach.
 type awaited struct {
 	name    v1.UniqueVolumeName
 	outer   []string
 	refresh uint64
 }
 
-// desire notes what a pod needs, and that it is alive. It returns what is to be
-// waited for, and what cannot be.
+// desire records the volumes needed by the pod and marks the pod as live. It returns the volumes to
+// wait for, and the errors of volumes whose folder still belongs to another volume.
 func (m *Manager) desire(pod *v1.Pod, wants []*want) ([]awaited, []refusal) {
 	now := time.Now()
 	m.mu.Lock()
@@ -166,7 +167,7 @@ func (m *Manager) desire(pod *v1.Pod, wants []*want) ([]awaited, []refusal) {
 			continue
 		}
 		r.want(w, pod, now)
-		v.excuse(r)
+		v.endBackoff(r)
 		if v.refreshes(r.spec) {
 			r.refresh++
 		}
@@ -176,7 +177,7 @@ func (m *Manager) desire(pod *v1.Pod, wants []*want) ([]awaited, []refusal) {
 	return all, refused
 }
 
-// want notes what w says.
+// want records the request w in the row.
 func (r *row) want(w *want, pod *v1.Pod, now time.Time) {
 	r.desire, r.pod, r.spec, r.outer = DesireMounted, pod, w.spec, w.outer
 	if r.state == StateMounted || r.requested.IsZero() {
@@ -184,17 +185,17 @@ func (r *row) want(w *want, pod *v1.Pod, now time.Time) {
 	}
 }
 
-// excuse lets what the pod needs be tried again at once.
-func (v *volume) excuse(r *row) {
+// endBackoff ends the back-off of the operations that set the volume up for the pod.
+func (v *volume) endBackoff(r *row) {
 	if r.failure.kind.sets() {
-		r.failure = r.failure.excuse()
+		r.failure = r.failure.endBackoff()
 	}
 	if v.failure.kind.sets() {
-		v.failure = v.failure.excuse()
+		v.failure = v.failure.endBackoff()
 	}
 }
 
-// rowFor returns the row of w, made if need be. The lock is held.
+// rowFor returns the row of w, and creates it if necessary. The lock is held.
 func (m *Manager) rowFor(w *want) (*volume, *row, error) {
 	r, err := m.displaced(w)
 	if err != nil {
@@ -203,7 +204,7 @@ func (m *Manager) rowFor(w *want) (*volume, *row, error) {
 	v := m.volume(w.name, w.plugin, w.spec)
 	v.spec, v.staged, v.deviceDir = w.spec, w.deviceDir != "", w.deviceDir
 	if attachable := m.isAttachable(w.plugin, w.spec); attachable != v.attachable {
-		v.attachable, m.mu.inUseChanged = attachable, true // it is known better than when it was found
+		v.attachable, m.mu.inUseChanged = attachable, true // the resolved spec is more reliable than the reconstructed spec
 	}
 	if v.size.IsZero() {
 		v.size = w.spec.Claimed
@@ -218,9 +219,8 @@ func (m *Manager) rowFor(w *want) (*volume, *row, error) {
 	return v, r, nil
 }
 
-// displaced removes and returns the row that has w's folder under another name: it
-// was found after a restart without a record, when nobody could tell its name.
-// The lock is held.
+// displaced removes and returns a row with w's folder under another volume name. Such a row was
+// found after a restart without a record, when the volume name was not known. The lock is held.
 func (m *Manager) displaced(w *want) (*row, error) {
 	var found *row
 	var err error
@@ -241,7 +241,7 @@ func (m *Manager) displaced(w *want) (*row, error) {
 	return found, err
 }
 
-// volume returns the volume of that name, made if need be. The lock is held.
+// volume returns the volume called name, and creates it if necessary. The lock is held.
 func (m *Manager) volume(name v1.UniqueVolumeName, plugin Plugin, spec Spec) *volume {
 	if v, ok := m.mu.volumes[name]; ok {
 		return v
@@ -253,7 +253,7 @@ func (m *Manager) volume(name v1.UniqueVolumeName, plugin Plugin, spec Spec) *vo
 	return v
 }
 
-// isAttachable reports whether something else has to attach the volume first.
+// isAttachable reports whether an external attacher must attach the volume before mounting.
 func (m *Manager) isAttachable(plugin Plugin, spec Spec) bool {
 	a, ok := plugin.(Attacher)
 	return ok && m.options.Node != nil && a.Attachable(spec)

@@ -11,12 +11,12 @@ import (
 )
 
 var (
-	// ErrStopped is returned by waits once the context of Run has ended. What is
-	// mounted stays mounted.
+	// ErrStopped is returned by waiting calls once the context of Run has ended. Mounted volumes
+	// stay mounted.
 	ErrStopped = errors.New("volumemanager: stopped")
 	// ErrAlreadyRun is returned by the second Run of a Manager.
 	ErrAlreadyRun = errors.New("volumemanager: Run was called before")
-	// ErrPodTerminating: nothing is mounted for a pod in which nothing will be
+	// ErrPodTerminating: no volume is mounted, because no further container of the pod will be
 	// started.
 	ErrPodTerminating = errors.New("the pod is terminating")
 	// ErrNoPlugin: no plugin supports the volume, or several do.
@@ -26,20 +26,19 @@ var (
 	errTimeout     = errors.New("timed out")
 )
 
-// MountError says which volumes of a pod are not ready. The lists are sorted names
-// of the pod's volumes.
+// MountError lists the volumes of a pod that are not ready. The lists contain the pod's names for
+// the volumes, sorted.
 type MountError struct {
 	PodUID types.UID
-	// Unmounted are those that are not mounted.
+	// Unmounted are the volumes that are not mounted.
 	Unmounted []string
-	// Unattached are those of Unmounted that wait for an attacher.
+	// Unattached are the volumes of Unmounted that wait for an attacher.
 	Unattached []string
-	// Unprocessed are those of which it is not known what they are: the claim
-	// cannot be resolved, no plugin supports them, the pod has no such volume.
+	// Unprocessed are the unresolved volumes: the claim cannot be resolved, no plugin supports the
+	// volume, or the pod has no such volume.
 	Unprocessed []string
-	// Err is why: the cause of ctx, context.DeadlineExceeded after
-	// Options.WaitTimeout, ErrStopped or ErrPodTerminating, and how the last
-	// operations on these volumes failed.
+	// Err is the reason: the cause of ctx, context.DeadlineExceeded after 2 min 3 s,
+	// ErrStopped or ErrPodTerminating, with the errors of the last operations on these volumes.
 	Err error
 }
 
@@ -50,9 +49,8 @@ func (e *MountError) Error() string {
 
 func (e *MountError) Unwrap() error { return e.Err }
 
-// AttachLimitError is a MountError because the node has as many volumes attached
-// as it can. The kubelet (1.36) rejects the pod with the reason
-// VolumeAttachmentLimitExceeded.
+// AttachLimitError is a MountError for a node at its attach limit. The kubelet (1.36) rejects the
+// pod with the reason VolumeAttachmentLimitExceeded.
 type AttachLimitError struct{ MountError }
 
 func (e *AttachLimitError) Error() string {
@@ -61,12 +59,12 @@ func (e *AttachLimitError) Error() string {
 
 func (e *AttachLimitError) Unwrap() error { return &e.MountError }
 
-// UnmountError says which volumes a pod still has.
+// UnmountError lists the volumes that a pod still has.
 type UnmountError struct {
 	PodUID types.UID
-	// Mounted are the unique names of those that are mounted, or may be, sorted.
+	// Mounted are the unique names of mounted and uncertain volumes, sorted.
 	Mounted []string
-	// Err is why, as in MountError.
+	// Err is the reason, as in MountError.
 	Err error
 }
 

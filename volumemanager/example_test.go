@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
-// A pod gets its volumes, the agent is restarted, and the pod goes.
+// A pod gets its volumes, the agent is restarted, and the pod ends.
 func Example() {
 	root, err := os.MkdirTemp("", "volumes")
 	if err != nil {

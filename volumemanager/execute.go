@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// executor carries operations out. It has no state but what lies on disk.
+// executor carries operations out. Its only state is on disk.
 type executor struct {
 	pods     Pods
 	node     Node
 	subpaths Subpaths
 	records  recordFiles
-	timeout  time.Duration // of all but attaching
+	timeout  time.Duration // of all operations except attaching
 	attach   time.Duration
 }
 
-// limit is how long o may take.
+// limit returns the timeout of o.
 func (e executor) limit(o *operation) time.Duration {
 	if o.kind == OpVerifyAttached {
 		return e.attach
@@ -28,8 +28,7 @@ func (e executor) limit(o *operation) time.Duration {
 	return e.timeout
 }
 
-// execute calls the plugin. The errors say what was tried; on which volume, the
-// operation knows.
+// execute calls the plugin. Errors name the failed step; the operation names the volume.
 func (e executor) execute(ctx context.Context, o *operation) outcome {
 	switch o.kind {
 	case OpMount, OpRefresh:
@@ -42,19 +41,17 @@ func (e executor) execute(ctx context.Context, o *operation) outcome {
 		return outcome{err: e.mountDevice(ctx, o)}
 	case OpUnmountDevice:
 		return outcome{err: e.unmountDevice(ctx, o)}
-	case OpExpand:
-		return e.expand(ctx, o)
 	}
-	return outcome{err: fmt.Errorf("there is no operation %s", o.kind)}
+	return e.expand(ctx, o)
 }
 
-// setUp records the volume, then sets it up, then expands it if that is due.
+// setUp writes the mount record, calls SetUp, then expands the volume if due.
 func (e executor) setUp(ctx context.Context, o *operation) outcome {
 	existed, err := e.records.writeMount(o)
 	if err != nil {
 		return outcome{err: Transient(fmt.Errorf("write the mount record: %w", err))}
 	}
-	// A record that nobody knew of is as good as one that was found in time.
+	// An unexpected record counts like a volume found by Reconstruct.
 	found := o.found || existed && o.state == StateNotMounted
 	m := Mount{
 		Place: o.place, Spec: o.spec, Pod: o.pod, Outer: slices.Clone(o.outer),
@@ -65,8 +62,8 @@ func (e executor) setUp(ctx context.Context, o *operation) outcome {
 		m.FSGroup, m.ChangePolicy = sc.FSGroup, sc.FSGroupChangePolicy
 	}
 	out := outcome{found: found}
-	if mapper, ok := o.plugin.(BlockMapper); o.spec.Block() && ok {
-		out.mounted, out.err = mapper.MapBlock(ctx, m)
+	if o.spec.Block() {
+		out.mounted, out.err = o.plugin.(BlockMapper).MapBlock(ctx, m) // identify refuses other plugins
 	} else {
 		out.mounted, out.err = o.plugin.SetUp(ctx, m)
 	}
@@ -75,17 +72,17 @@ func (e executor) setUp(ctx context.Context, o *operation) outcome {
 		o.path = out.mounted.Path
 		grown := e.expand(ctx, o)
 		grown.mounted, grown.found = out.mounted, found
-		// The volume is there: it must be torn down, and is not ready.
+		// The volume is mounted but not ready: it must be torn down.
 		grown.err = Uncertain(grown.err)
 		return grown
 	case out.err != nil && afterMount(o.was(found), found, out.err) == StateNotMounted:
-		// Nothing of it is left, so nothing needs to be known of it.
+		// Nothing of the volume is left, so the record is not needed.
 		out.err = keepClass(out.err, e.records.removeMount(o.place))
 	}
 	return out
 }
 
-// was is the state before o, which set up a volume.
+// was returns the state of the volume before the SetUp o.
 func (o *operation) was(found bool) State {
 	if o.state == StateNotMounted && found {
 		return StateUncertain
@@ -93,7 +90,7 @@ func (o *operation) was(found bool) State {
 	return o.state
 }
 
-// keepClass adds err to one that a plugin returned, without making that uncertain.
+// keepClass joins err to the plugin's error and keeps the plugin's class.
 func keepClass(plugin, err error) error {
 	if err == nil {
 		return plugin
@@ -101,8 +98,7 @@ func keepClass(plugin, err error) error {
 	return classify(classOf(plugin), errors.Join(plugin, err))
 }
 
-// tearDown asks once more whether the pod is gone, tears the volume down and
-// forgets it.
+// tearDown asks Pods again whether the pod is gone, tears the volume down and removes its record.
 func (e executor) tearDown(ctx context.Context, o *operation) outcome {
 	if !e.pods.ShouldPodRuntimeBeRemoved(o.uid) {
 		return outcome{alive: true}
@@ -128,25 +124,18 @@ func (e executor) tearDown(ctx context.Context, o *operation) outcome {
 	return outcome{}
 }
 
-// verifyAttached asks the node's status, then the plugin.
+// verifyAttached reads the node's status, then calls the plugin's WaitForAttach. isAttachable has
+// found both.
 func (e executor) verifyAttached(ctx context.Context, o *operation) outcome {
-	var hint string
-	if e.node != nil {
-		attached, err := e.node.AttachedVolumes(ctx)
-		if err != nil {
-			return outcome{err: Transient(fmt.Errorf("read the attached volumes of the node: %w", err))}
-		}
-		path, ok := attached[o.volume]
-		if !ok {
-			return outcome{err: Transient(errNotAttached)}
-		}
-		hint = path
+	attached, err := e.node.AttachedVolumes(ctx)
+	if err != nil {
+		return outcome{err: Transient(fmt.Errorf("read the attached volumes of the node: %w", err))}
 	}
-	attacher, ok := o.plugin.(Attacher)
+	hint, ok := attached[o.volume]
 	if !ok {
-		return outcome{devicePath: hint}
+		return outcome{err: Transient(errNotAttached)}
 	}
-	path, err := attacher.WaitForAttach(ctx, o.spec, hint)
+	path, err := o.plugin.(Attacher).WaitForAttach(ctx, o.spec, hint)
 	return outcome{devicePath: path, err: err}
 }
 
@@ -179,12 +168,9 @@ func (e executor) unmountDevice(ctx context.Context, o *operation) error {
 	return nil
 }
 
+// expand grows a volume for which volume.grows holds.
 func (e executor) expand(ctx context.Context, o *operation) outcome {
-	expander, ok := o.plugin.(Expander)
-	if !ok {
-		return outcome{refused: true}
-	}
-	err := expander.Expand(ctx, Expansion{Device: o.device, MountedPath: o.path, From: o.from, To: o.to})
+	err := o.plugin.(Expander).Expand(ctx, Expansion{Device: o.device, MountedPath: o.path, From: o.from, To: o.to})
 	switch {
 	case err == nil:
 		return outcome{grown: o.to}

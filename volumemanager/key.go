@@ -10,10 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// UniqueVolumeName is the name of a volume on this node, as the kubelet (1.36)
-// makes it and as it stands in node.status.volumesInUse: "<plugin>/<id>" for one
-// that pods share, "<plugin>/<pod UID>-<inner name>" else. Two pods thus never
-// have the name of an unshared volume in common.
+// UniqueVolumeName returns the name of a volume on this node in the kubelet's format (1.36), as in
+// node.status.volumesInUse: "<plugin>/<id>" for a volume shared by pods, else "<plugin>/<pod
+// UID>-<inner name>". So two pods never have the same name for an unshared volume.
 func UniqueVolumeName(plugin Plugin, uid types.UID, spec Spec) (v1.UniqueVolumeName, error) {
 	if shared, ok := plugin.(Shared); ok {
 		id, err := shared.VolumeID(spec)
@@ -31,8 +30,7 @@ func privateName(plugin string, uid types.UID, inner string) v1.UniqueVolumeName
 	return v1.UniqueVolumeName(plugin + "/" + string(uid) + "-" + inner)
 }
 
-// SplitUniqueVolumeName returns the plugin's name, which is the first two
-// elements, and the rest.
+// SplitUniqueVolumeName splits name into the plugin's name (the first two elements) and the rest.
 func SplitUniqueVolumeName(name v1.UniqueVolumeName) (plugin, id string, err error) {
 	parts := strings.SplitN(string(name), "/", 3)
 	if len(parts) < 3 {
@@ -41,7 +39,7 @@ func SplitUniqueVolumeName(name v1.UniqueVolumeName) (plugin, id string, err err
 	return parts[0] + "/" + parts[1], parts[2], nil
 }
 
-// pluginFor returns the one plugin that supports spec.
+// pluginFor returns the plugin that supports spec. No plugin or several plugins are an error.
 func pluginFor(plugins []Plugin, spec Spec) (Plugin, error) {
 	var found []Plugin
 	var names []string
@@ -60,7 +58,7 @@ func pluginFor(plugins []Plugin, spec Spec) (Plugin, error) {
 	return nil, Terminal(fmt.Errorf("volume %s: %w: all of %s support it", spec.InnerName(), ErrNoPlugin, strings.Join(names, ", ")))
 }
 
-// pluginNamed returns the plugin with that name.
+// pluginNamed returns the plugin called name.
 func pluginNamed(plugins []Plugin, name string) (Plugin, bool) {
 	for _, p := range plugins {
 		if p.Name() == name {

@@ -8,88 +8,88 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
+	"github.com/keelson-dev/keelson/internal/signal"
 )
 
-// Manager keeps one record per volume and brings what is mounted to what pods
-// need. All methods are safe for concurrent use. They call the seams, so none may
-// be called with a lock held that the caller's Pods or Claims need.
+// Manager keeps a record per volume and mounts and unmounts volumes as the pods of the node need.
+// All methods are safe for concurrent use. The methods call the seams: do not call them while
+// holding a lock that Pods or Claims take.
 type Manager struct {
 	options Options
+	own     *ownPods // Options.Pods if the caller set none; else nil
 	execute executor
 	wait    backoff
 	records recordFiles
 
-	// slots bounds how many operations run at a time.
+	// slots limits the number of concurrent operations.
 	slots chan struct{}
-	// pending counts the goroutines of operations and the timers that are armed,
-	// so that Run can wait for both.
+	// pending counts the goroutines of operations and the armed timers, so that Run can wait for
+	// both.
 	pending sync.WaitGroup
 	// stopped is closed when the context of Run has ended.
 	stopped chan struct{}
 	// rebuild admits one Reconstruct at a time.
-	rebuild chan struct{}
+	rebuild signal.Signal
 
 	mu struct {
 		sync.Mutex
-		life    life
+		life    lifecycle.Stage
 		volumes map[v1.UniqueVolumeName]*volume
 		pods    map[types.UID]*podEntry
 		timers  map[v1.UniqueVolumeName]*wakeTimer
 		// start carries an operation out in the background; nil unless running.
 		start func(*operation)
-		// rebuilt: Reconstruct has been through.
+		// rebuilt: Reconstruct has finished.
 		rebuilt bool
-		// leftovers are folders and records that no plugin knows what to do with.
+		// leftovers are folders and records of unknown plugins.
 		leftovers []Leftover
 		// epochs counts the requests for volumes of all pods.
 		epochs uint64
-		// inUseChanged: Hooks.InUseChanged is to be called.
+		// inUseChanged: unlock must call Hooks.InUseChanged.
 		inUseChanged bool
 	}
 }
 
-// life is where a Manager stands.
-type life uint8
-
-const (
-	lifeNew life = iota
-	lifeRunning
-	lifeStopped
-)
-
-// podEntry is what is known of a pod with volumes. All of it is guarded by
-// Manager.mu.
+// podEntry is the state of a pod with volumes. Manager.mu guards all fields.
 type podEntry struct {
-	// epoch is that of the last request for volumes, so that an older answer of
-	// Pods does not undo a newer request.
+	// epoch is the number of the last request for volumes. An answer of Pods from an earlier epoch
+	// is discarded.
 	epoch uint64
-	// changed is closed when a volume of the pod changes; nil until somebody waits.
+	// changed is closed when a volume of the pod changes; nil while no call waits.
 	changed chan struct{}
-	// waits counts those who wait.
+	// waits counts the waiting calls.
 	waits int
-	// volumes are the volumes with a row of the pod.
+	// volumes are the names of the volumes with a row of the pod.
 	volumes map[v1.UniqueVolumeName]struct{}
 }
 
-// New returns a Manager that knows nothing yet. It starts nothing and touches no
-// disk. The error names the field of o that cannot be used.
+// New returns a Manager without volumes. New starts no goroutine and does not touch the disk. The
+// error names the invalid field of o.
 func New(o Options) (*Manager, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	var own *ownPods
+	if o.Pods == nil {
+		own = newOwnPods()
+		o.Pods = own
+	}
 	records := recordFiles{root: o.Root, marked: new(sync.Once)}
 	m := &Manager{
 		options: o,
+		own:     own,
 		records: records,
-		wait:    backoff{first: o.InitialBackoff, most: max(o.InitialBackoff, o.MaxBackoff)},
+		wait:    backoff{first: firstBackoff, most: longestBackoff},
 		execute: executor{
 			pods: o.Pods, node: o.Node, subpaths: o.Subpaths, records: records,
-			timeout: o.OperationTimeout, attach: o.AttachTimeout,
+			timeout: o.limits.operation, attach: attachTimeout,
 		},
-		slots:   make(chan struct{}, o.MaxParallel),
+		slots:   make(chan struct{}, o.limits.parallel),
 		stopped: make(chan struct{}),
-		rebuild: make(chan struct{}, 1),
+		rebuild: signal.New(),
 	}
 	m.mu.volumes = map[v1.UniqueVolumeName]*volume{}
 	m.mu.pods = map[types.UID]*podEntry{}
@@ -97,7 +97,7 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// unlock ends a section that may have changed what is in use.
+// unlock releases the lock, then calls Hooks.InUseChanged if the volumes in use have changed.
 func (m *Manager) unlock() {
 	changed := m.mu.inUseChanged
 	m.mu.inUseChanged = false
@@ -107,7 +107,7 @@ func (m *Manager) unlock() {
 	}
 }
 
-// pod returns the entry of uid, made if need be. The lock is held.
+// pod returns the entry of uid, and creates it if necessary. The lock is held.
 func (m *Manager) pod(uid types.UID) *podEntry {
 	p, ok := m.mu.pods[uid]
 	if !ok {
@@ -118,9 +118,9 @@ func (m *Manager) pod(uid types.UID) *podEntry {
 	return p
 }
 
-// tell wakes those who wait for the pod, and forgets the pod if it has nothing and
-// nobody waits. The lock is held.
-func (m *Manager) tell(uid types.UID) {
+// wakeWaiters wakes the calls that wait for the pod. An entry without volumes and waiting calls is
+// deleted. The lock is held.
+func (m *Manager) wakeWaiters(uid types.UID) {
 	p, ok := m.mu.pods[uid]
 	if !ok {
 		return
@@ -134,27 +134,27 @@ func (m *Manager) tell(uid types.UID) {
 	}
 }
 
-// link adds a row. The lock is held.
+// link adds a row to v and its pod. The lock is held.
 func (m *Manager) link(v *volume, r *row) {
 	v.rows[r.place.PodUID] = r
 	m.pod(r.place.PodUID).volumes[v.name] = struct{}{}
 }
 
-// unlink notes that v has no row of the pod any more. The lock is held.
+// unlink removes v from the volumes of the pod. The lock is held.
 func (m *Manager) unlink(v *volume, uid types.UID) {
 	if p, ok := m.mu.pods[uid]; ok {
 		delete(p.volumes, v.name)
 	}
 }
 
-// dispatch begins what is due on v, and forgets v if nothing is left of it. The
-// lock is held.
+// dispatch starts the due operations of v. A volume without rows and state is forgotten. The lock
+// is held.
 func (m *Manager) dispatch(v *volume) {
-	for _, uid := range v.tidy() {
+	for _, uid := range v.removeIdleRows() {
 		m.unlink(v, uid)
-		m.tell(uid)
+		m.wakeWaiters(uid)
 	}
-	if v.over() {
+	if v.isUnused() {
 		m.forget(v)
 		return
 	}
@@ -169,7 +169,7 @@ func (m *Manager) dispatch(v *volume) {
 	m.arm(v.name, p.wake)
 }
 
-// begin marks s as under way. The lock is held.
+// begin prepares the operation s and marks it as under way. The lock is held.
 func (m *Manager) begin(v *volume, s step, now time.Time) *operation {
 	o := v.prepare(s, m.options.Root, now)
 	if s.alone {
@@ -180,7 +180,7 @@ func (m *Manager) begin(v *volume, s step, now time.Time) *operation {
 	return o
 }
 
-// forget drops v. The lock is held.
+// forget deletes v and its timer. The lock is held.
 func (m *Manager) forget(v *volume) {
 	m.arm(v.name, time.Time{})
 	delete(m.mu.timers, v.name)
@@ -188,8 +188,8 @@ func (m *Manager) forget(v *volume) {
 	m.mu.inUseChanged = m.mu.inUseChanged || v.attachable
 }
 
-// each calls f with every volume of the pod, of which f may forget some. The lock
-// is held.
+// each calls f with every volume of the pod. f may make the Manager forget volumes. The lock is
+// held.
 func (m *Manager) each(uid types.UID, f func(*volume, *row)) {
 	p, ok := m.mu.pods[uid]
 	if !ok {

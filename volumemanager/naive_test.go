@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// folders makes each volume a folder with one file: about the least a plugin does.
+// folders is a plugin with minimal work: each volume is a folder with a file.
 type folders struct{}
 
 func (folders) Name() string                     { return "example.com/folders" }
@@ -32,9 +32,9 @@ func (folders) TearDown(_ context.Context, u volumemanager.Unmount) error {
 	return os.RemoveAll(u.Dir())
 }
 
-// naive is what benchmarks compare with, in the kubelet's shape: every 100 ms a loop
-// writes down what all pods need and compares that with what there is; those who wait
-// look every 300 ms. It keeps no records, and does less in each round than the kubelet.
+// naive is the reference of the benchmarks, in the kubelet's shape: every 100 ms a loop collects
+// the volumes needed by all pods and compares them with the mounted volumes; waiting calls poll
+// every 300 ms. It keeps no records, and does less in each round than the kubelet.
 type naive struct {
 	root   string
 	plugin folders
@@ -45,7 +45,7 @@ type naive struct {
 	actual map[volumemanager.Place]naiveState
 }
 
-// naiveState is what is known of a volume.
+// naiveState is the mount state of a volume.
 type naiveState uint8
 
 const (
@@ -96,7 +96,7 @@ func (n *naive) round(ctx context.Context) {
 	}
 }
 
-// operate does op in the background. The lock is held.
+// operate runs op in the background. The lock is held.
 func (n *naive) operate(p volumemanager.Place, then naiveState, op func() error) {
 	before := n.actual[p]
 	n.actual[p] = naiveBusy

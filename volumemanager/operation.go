@@ -13,37 +13,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Operation is one that is under way.
+// Operation is an operation under way, or due.
 type Operation struct {
 	Kind   OperationKind
 	Volume v1.UniqueVolumeName
-	// PodUID and Outer are those of the pod it is for. One for the whole volume has
-	// the pod that was the reason, if there was one.
+	// PodUID and Outer identify the pod, and its names for the volume. For an operation on the
+	// whole volume, they are those of the pod that caused the operation, if any.
 	PodUID types.UID
 	Outer  []string
-	// Attempt counts the failures of the same kind before, without success in
-	// between.
+	// Attempt counts the failures of the same kind in a row before this operation.
 	Attempt int
-	// Queued is when it was decided on, Started when the plugin was called; zero
-	// while it waits for others (Options.MaxParallel). Deadline is when its ctx
-	// ends: one that is still there after that hangs.
+	// Queued is the time of the decision, Started the time of the plugin call; zero while the
+	// operation waits for a slot: 32 operations run at a time. Deadline is the time when ctx ends: an
+	// operation past the deadline hangs.
 	Queued, Started, Deadline time.Time
 }
 
-// OperationEnd is one that has ended.
+// OperationEnd is a finished operation.
 type OperationEnd struct {
 	Operation
-	// Pod is the newest version that is known, nil if none is. It is not to be
-	// written to.
+	// Pod is the newest known version of the pod, nil if none is known. Do not write to it.
 	Pod   *v1.Pod
 	Ended time.Time
-	// Requested is when the pod began to wait for the volume; zero if it did not.
+	// Requested is the time when the pod began to wait for the volume; zero if the pod did not
+	// wait.
 	Requested time.Time
 	Err       error
 }
 
-// operation is one with everything that is needed to carry it out without looking
-// at the manager's state. Only what is below the line changes.
+// operation is an operation with all data for the executor, so that the executor does not read the
+// manager's state. Only started, deadline and cancel change after prepare.
 type operation struct {
 	step
 	volume    v1.UniqueVolumeName
@@ -53,20 +52,20 @@ type operation struct {
 	pod       *v1.Pod
 	outer     []string
 	device    Device
-	path      string // where the pod has it, if that is known
-	state     State  // before, of the pod's volume, or of the device
+	path      string // the pod's path of the volume, if known
+	state     State  // before the operation, of the pod's volume or of the device
 	found     bool
 	refresh   uint64
-	from, to  resource.Quantity // to expand; to is zero if not
+	from, to  resource.Quantity // the expansion; to is zero if there is none
 	attempt   int
 	queued    time.Time
 	requested time.Time
-	// ————
+	// Set when the operation starts.
 	started, deadline time.Time
 	cancel            context.CancelCauseFunc
 }
 
-// prepare copies what s needs from v.
+// prepare copies the data for s from v.
 func (v *volume) prepare(s step, root string, now time.Time) *operation {
 	o := &operation{
 		step: s, volume: v.name, plugin: v.plugin, spec: v.spec, queued: now,
@@ -93,7 +92,7 @@ func (v *volume) prepare(s step, root string, now time.Time) *operation {
 	return o
 }
 
-// describe returns what the world is told of o.
+// describe returns the exported description of o.
 func (o *operation) describe() Operation {
 	return Operation{
 		Kind: o.kind, Volume: o.volume, PodUID: o.uid, Outer: slices.Clone(o.outer), Attempt: o.attempt,

@@ -3,7 +3,6 @@
 package volumemanager
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,107 +12,70 @@ import (
 	"go.uber.org/zap"
 )
 
-// The defaults of Options; the times are the kubelet's (1.36), but for
-// DefaultResync, of which it has 100 ms.
+// limits are the times and numbers of a Manager. Except for resync, they are the kubelet's (1.36).
+type limits struct {
+	resync    time.Duration // interval of Manager.Resync, the safety net for a missing PodChanged call; the kubelet's is 100 ms
+	wait      time.Duration // limits WaitForAttachAndMount and WaitForUnmount in addition to their ctx
+	operation time.Duration // deadline of a call of a plugin, except for Attacher.WaitForAttach
+	// parallel is the largest number of operations at a time. An operation counts during its first
+	// second only, so that operations that hang do not block others.
+	parallel int
+}
+
+func defaultLimits() limits {
+	return limits{resync: time.Minute, wait: 2*time.Minute + 3*time.Second, operation: 2 * time.Minute, parallel: 32}
+}
+
+// The kubelet's deadline of Attacher.WaitForAttach, and its delays before the retries of a failed
+// operation, which double from the first to the longest.
 const (
-	DefaultResync           = time.Minute
-	DefaultWaitTimeout      = 2*time.Minute + 3*time.Second
-	DefaultOperationTimeout = 2 * time.Minute
-	DefaultAttachTimeout    = 10 * time.Minute
-	DefaultInitialBackoff   = 500 * time.Millisecond
-	DefaultMaxBackoff       = 2*time.Minute + 2*time.Second
-	DefaultMaxParallel      = 32
+	attachTimeout  = 10 * time.Minute
+	firstBackoff   = 500 * time.Millisecond
+	longestBackoff = 2*time.Minute + 2*time.Second
 )
 
 // Options configure a Manager.
 type Options struct {
-	// Pods says which pods are gone. Required.
+	// Pods reports which pods are gone. Defaults to nil: the calls on the Manager decide. A pod
+	// needs its volumes from WaitForAttachAndMount to WaitForUnmount. After WaitForUnmount, or
+	// after a CleanupOrphans that does not keep it, the pod is gone. So call WaitForUnmount only
+	// when no container of the pod runs.
 	Pods Pods
-	// Root is the folder that has pods/ and plugins/ in it; "/var/lib/kubelet" is
-	// the kubelet's. Absolute. It is made if it does not exist. Required.
+	// Root is the folder that contains pods/ and plugins/, "/var/lib/kubelet" for the kubelet.
+	// Absolute. A missing folder is created. Required.
 	Root string
-	// Plugins are the kinds of volumes there are, each with a name of its own.
-	// Defaults to none.
+	// Plugins are the supported kinds of volumes, with distinct names. Defaults to none.
 	Plugins []Plugin
 
 	// Claims resolves claims. Defaults to nil: a pod with a claim is refused.
 	Claims Claims
-	// Node tells what is attached. Defaults to nil: attachable volumes are taken
-	// to be attached already.
+	// Node returns the attached volumes. Defaults to nil: attachable volumes count as attached.
 	Node Node
-	// Subpaths cleans up before a TearDown. Defaults to nil: nobody makes
-	// subpaths.
+	// Subpaths cleans up before a TearDown. Defaults to nil: this node has no subpaths.
 	Subpaths Subpaths
-	// Mounts guards CleanupOrphans. Defaults to nil: it then removes nothing but
-	// empty folders.
+	// Mounts guards CleanupOrphans. Defaults to nil: CleanupOrphans then removes empty folders
+	// only.
 	Mounts MountTable
 
-	// Resync is the time between two looks at all pods, the safety net for a
-	// PodChanged that was not called. Negative means never. Defaults to
-	// DefaultResync.
-	Resync time.Duration
-	// WaitTimeout is how long WaitForAttachAndMount and WaitForUnmount wait if
-	// their ctx does not end before. Negative means for ever. Defaults to
-	// DefaultWaitTimeout.
-	WaitTimeout time.Duration
-	// OperationTimeout is the deadline of one call of a plugin; AttachTimeout that
-	// of Attacher.WaitForAttach. Default to DefaultOperationTimeout and
-	// DefaultAttachTimeout.
-	OperationTimeout, AttachTimeout time.Duration
-	// InitialBackoff is the time after a first failed operation until it is tried
-	// again; it doubles up to MaxBackoff. Default to DefaultInitialBackoff and
-	// DefaultMaxBackoff.
-	InitialBackoff, MaxBackoff time.Duration
-	// MaxParallel is how many operations may run at a time. One that takes longer
-	// than a second does not count any more, so that those that hang hold up
-	// nobody. Defaults to DefaultMaxParallel.
-	MaxParallel int
-
-	// Hooks tell of what happens. Default to nothing.
+	// Hooks report operations and changes, for metrics and events. Default to none.
 	Hooks Hooks
-	// Logger receives operations that failed. Defaults to silence.
+	// Logger receives failed operations. Defaults to silence.
 	Logger *zap.Logger
+
+	limits *limits // of tests; nil: defaultLimits
 }
 
-// withDefaults returns o with defaults filled in, or an error that names the field
-// that cannot be used.
+// withDefaults returns o with defaults filled in. The error names the invalid field.
 func (o Options) withDefaults() (Options, error) {
-	switch {
-	case o.Pods == nil:
-		return o, errors.New("volumemanager: Options.Pods is required")
-	case !filepath.IsAbs(o.Root):
+	if !filepath.IsAbs(o.Root) {
 		return o, fmt.Errorf("volumemanager: Options.Root: %q is not absolute", o.Root)
-	case o.MaxParallel < 0:
-		return o, fmt.Errorf("volumemanager: Options.MaxParallel is negative: %d", o.MaxParallel)
 	}
 	if err := checkPlugins(o.Plugins); err != nil {
 		return o, err
 	}
-	for _, d := range []struct {
-		name     string
-		value    *time.Duration
-		standard time.Duration
-	}{
-		{"OperationTimeout", &o.OperationTimeout, DefaultOperationTimeout},
-		{"AttachTimeout", &o.AttachTimeout, DefaultAttachTimeout},
-		{"InitialBackoff", &o.InitialBackoff, DefaultInitialBackoff},
-		{"MaxBackoff", &o.MaxBackoff, DefaultMaxBackoff},
-	} {
-		if *d.value < 0 {
-			return o, fmt.Errorf("volumemanager: Options.%s is negative: %s", d.name, *d.value)
-		}
-		if *d.value == 0 {
-			*d.value = d.standard
-		}
-	}
-	if o.Resync == 0 {
-		o.Resync = DefaultResync
-	}
-	if o.WaitTimeout == 0 {
-		o.WaitTimeout = DefaultWaitTimeout
-	}
-	if o.MaxParallel == 0 {
-		o.MaxParallel = DefaultMaxParallel
+	if o.limits == nil {
+		standard := defaultLimits()
+		o.limits = &standard
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()

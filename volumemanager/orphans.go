@@ -13,25 +13,24 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/tree"
 )
 
-// CleanupOrphans removes the folders of pods that are gone for good, below
-// pods/ of the root. Call it in housekeeping, once every source of pods has
-// spoken. keep reports whether somebody still needs the folder of a pod: it is
-// configured, or a container of it exists. A pod of which Pods does not say that it
-// is gone is kept anyway.
+// CleanupOrphans removes the folders of pods that are gone, below pods/ of the root. Call it in
+// housekeeping, once every source of pods has reported. keep reports whether the folder of a pod is
+// still needed, because the pod is configured or has a container. A pod that Pods does not report
+// as gone is kept anyway.
 //
-// Volumes that are found in such a folder are taken in, torn down by their plugins
-// with back-off, and the folder is removed by a later call. It never removes what
-// could be data of a user:
+// Volumes found in such a folder are reconstructed and torn down by their plugins, with back-off. A
+// later call removes the folder. CleanupOrphans never removes possible user data:
 //
-//   - with a mount at or below the pod's folder, nothing is touched;
-//   - the folders of volumes are removed only if they are empty;
-//   - everything else is removed within one file system, without following links,
-//     once no volume is left; and only if Options.Mounts is there to ask, else
-//     only empty folders are.
+//   - if the pod's folder is or contains a mount point, nothing is touched;
+//   - volume folders are removed only if they are empty;
+//   - everything else is removed within one file system, without following links, once no volume is
+//     left. Without Options.Mounts, only empty folders are removed.
 //
-// The error joins what is in the way, for each pod. The rest has been removed.
+// The error joins the obstacles for each pod. Everything else has been removed.
 func (m *Manager) CleanupOrphans(ctx context.Context, keep func(types.UID) bool) error {
 	uids, err := m.records.podsOnDisk()
 	errs := []error{err}
@@ -45,18 +44,27 @@ func (m *Manager) CleanupOrphans(ctx context.Context, keep func(types.UID) bool)
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}
-		if !isElement(string(uid)) || keep(uid) || !m.options.Pods.ShouldPodRuntimeBeRemoved(uid) {
+		if !isElement(string(uid)) || keep(uid) {
+			continue
+		}
+		if m.own != nil {
+			m.own.orphan(uid)
+		}
+		if !m.options.Pods.ShouldPodRuntimeBeRemoved(uid) {
 			continue
 		}
 		if err := m.findPod(uid); err != nil {
 			errs = append(errs, fmt.Errorf("orphaned pod %s: %w", uid, err))
 		}
-		if m.knows(uid) {
-			m.PodChanged(uid) // unmounts; the folder is for the next call
+		if m.hasEntry(uid) {
+			m.PodChanged(uid) // unmounts; the next call removes the folder
 			continue
 		}
 		if err := m.removePodDir(uid, mounts); err != nil {
 			errs = append(errs, fmt.Errorf("orphaned pod %s: %w", uid, err))
+		}
+		if m.own != nil {
+			m.own.forget(uid)
 		}
 	}
 	return errors.Join(errs...)
@@ -75,7 +83,7 @@ func (m *Manager) removePodDir(uid types.UID, mounts []string) error {
 	defer pods.Close()
 	r := remover{root: pods}
 	if info, err := pods.Lstat(string(uid)); err != nil || !info.IsDir() {
-		return ignoreAbsence(err) // a file or link is nobody's pod
+		return ignoreAbsence(err) // a file or link is not the folder of a pod
 	} else if r.device, err = deviceOf(info); err != nil {
 		return err
 	}
@@ -84,7 +92,7 @@ func (m *Manager) removePodDir(uid types.UID, mounts []string) error {
 		depth int
 		files fate
 	}{
-		{"volume-subpaths", 3, fateRemove}, // what was bound there is an empty file or folder
+		{"volume-subpaths", 3, fateRemove}, // a bind mount target: an empty file or folder
 		{"volumeDevices", 2, fateKeep},
 		{"volumes", 2, fateKeep},
 	} {
@@ -96,12 +104,12 @@ func (m *Manager) removePodDir(uid types.UID, mounts []string) error {
 	if m.options.Mounts == nil {
 		r.removeEmpty(string(uid), 8, fateKeep)
 	} else {
-		r.removeAll(string(uid))
+		r.fail(tree.RemoveAll(pods, string(uid)))
 	}
 	return errors.Join(refuse("cannot remove", r.left), errors.Join(r.errs...))
 }
 
-// refuse says what is in the way; nil if nothing is.
+// refuse returns an error that lists paths after what; nil if paths is empty.
 func refuse(what string, paths []string) error {
 	if len(paths) == 0 {
 		return nil
@@ -109,7 +117,7 @@ func refuse(what string, paths []string) error {
 	return fmt.Errorf("%s %s", what, strings.Join(paths, ", "))
 }
 
-// mountsBelow returns the mount points at or below dir, however dir is reached.
+// mountsBelow returns the mount points at or below dir. Links in dir are resolved.
 func mountsBelow(dir string, mounts []string) ([]string, error) {
 	if len(mounts) == 0 {
 		return nil, nil
@@ -128,7 +136,7 @@ func mountsBelow(dir string, mounts []string) ([]string, error) {
 	return below, nil
 }
 
-// fate is what becomes of a file.
+// fate is the treatment of a file in removeEmpty.
 type fate uint8
 
 const (
@@ -136,15 +144,15 @@ const (
 	fateRemove
 )
 
-// remover removes below a root and on one device, and never follows a link.
+// remover removes empty folders below a root on one device, and never follows a link.
 type remover struct {
 	root   *os.Root
 	device uint64
-	left   []string // what is not to be removed
+	left   []string // paths that must not be removed
 	errs   []error
 }
 
-// names returns what is in a folder.
+// names returns the sorted names in a folder.
 func (r *remover) names(dir string) []string {
 	file, err := r.root.Open(dir)
 	if err != nil {
@@ -164,7 +172,8 @@ func (r *remover) fail(err error) {
 	}
 }
 
-// enter reports whether name is a folder on the same device.
+// enter reports whether name exists, and is a folder on the same device. Another device is recorded
+// in left.
 func (r *remover) enter(name string) (folder, exists bool) {
 	info, err := r.root.Lstat(name)
 	if err != nil {
@@ -182,8 +191,8 @@ func (r *remover) enter(name string) (folder, exists bool) {
 	return true, true
 }
 
-// removeEmpty removes folders that are empty, down to depth below name, and files
-// on the way if that is their fate. What is left is noted.
+// removeEmpty removes empty folders, down to depth below name, and empty files if files is
+// fateRemove. Other paths are recorded in left.
 func (r *remover) removeEmpty(name string, depth int, files fate) {
 	folder, exists := r.enter(name)
 	switch {
@@ -202,22 +211,8 @@ func (r *remover) removeEmpty(name string, depth int, files fate) {
 	}
 }
 
-// empty reports whether name is a regular file without content.
+// empty reports whether name is an empty regular file.
 func (r *remover) empty(name string) bool {
 	info, err := r.root.Lstat(name)
 	return err == nil && info.Mode().IsRegular() && info.Size() == 0
-}
-
-// removeAll removes name and all that is in it.
-func (r *remover) removeAll(name string) {
-	folder, exists := r.enter(name)
-	if !exists {
-		return
-	}
-	if folder {
-		for _, entry := range r.names(name) {
-			r.removeAll(filepath.Join(name, entry))
-		}
-	}
-	r.fail(r.root.Remove(name))
 }

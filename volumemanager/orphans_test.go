@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
@@ -13,13 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/tree"
+	"github.com/keelson-dev/keelson/internal/tree/treetest"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
 func nobody(types.UID) bool { return false }
 
-// files makes files below the root; a name that ends in / is a folder.
+// files creates files below the root; a name that ends in / is a folder.
 func (s *stage) files(names ...string) {
 	for _, name := range names {
 		path := filepath.Join(s.root, name)
@@ -55,7 +58,26 @@ func TestCleanupOrphansRemovesThePodsFolder(t *testing.T) {
 	})
 }
 
-// Issue 60987: what has a volume is torn down first, as often as it takes.
+// TestCleanupOfDeepTree: a container has nested folders in the folder of its pod, deeper than the
+// maximum length of a path.
+func TestCleanupOfDeepTree(t *testing.T) {
+	for _, depth := range treetest.Depths[:1] {
+		t.Run(strconv.Itoa(depth), func(t *testing.T) {
+			play(t, volumetest.Options{}, noMounts, func(s *stage) {
+				s.pods.Set("a", volumetest.Gone)
+				s.files("pods/a/containers/")
+				treetest.Deep(t, filepath.Join(s.root, "pods/a/containers"), depth)
+				restore := treetest.Scarce(t, 2*tree.MaxDescriptors)
+				defer restore()
+				require.NoError(s, s.manager.CleanupOrphans(s.Context(), nobody))
+				restore()
+				assert.NoDirExists(s, filepath.Join(s.root, "pods/a"))
+			})
+		})
+	}
+}
+
+// Issue 60987: a volume in the folder is torn down first, with as many retries as necessary.
 func TestUpstream60987OrphanedVolumeIsTornDownFirst(t *testing.T) {
 	options := volumetest.Options{Folders: true, Behave: failing(volumetest.OpTearDown, 2, errors.New("busy"))}
 	play(t, options, noMounts, func(s *stage) {
@@ -71,8 +93,8 @@ func TestUpstream60987OrphanedVolumeIsTornDownFirst(t *testing.T) {
 	})
 }
 
-// Issues 7317, 37698, 72257: the recursive removal of a pod's folder eats the data
-// in what is mounted there.
+// Issues 7317, 37698, 72257: the recursive removal of a pod's folder deletes the data in mounts
+// below the folder.
 func TestUpstream7317CleanupNeverRemovesData(t *testing.T) {
 	mounted := ""
 	table := func(o *volumemanager.Options) {

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Place is where the volume of one pod lives under the root of the agent. The
-// layout is the kubelet's (1.36). It is comparable.
+// Place identifies the volume of a pod, and its paths under the root of the agent. The layout is
+// the kubelet's (1.36). Place is comparable.
 type Place struct {
 	// Root is Options.Root, "/var/lib/kubelet" for the kubelet. Absolute.
 	Root string
-	// PodUID is the pod's; for static pods that of the source, not of the mirror.
+	// PodUID is the UID of the pod; for a static pod, the UID from the source, not of the mirror
+	// pod.
 	PodUID types.UID
 	// Plugin is the plugin's name, not escaped.
 	Plugin string
@@ -24,39 +25,39 @@ type Place struct {
 	Inner string
 }
 
-// PodDir is the folder of the pod, pods/<uid>.
+// PodDir returns the folder of the pod, pods/<uid>.
 func (p Place) PodDir() string { return filepath.Join(p.Root, "pods", string(p.PodUID)) }
 
-// Dir is the volume's own folder, pods/<uid>/volumes/<plugin>/<inner>. It is the
-// plugin's: SetUp makes it, TearDown removes it.
+// Dir returns the volume's own folder, pods/<uid>/volumes/<plugin>/<inner>. The plugin owns the
+// folder: SetUp creates it, TearDown removes it.
 func (p Place) Dir() string {
 	return filepath.Join(p.PodDir(), "volumes", EscapePluginName(p.Plugin), p.Inner)
 }
 
-// BlockPath is the link to the device of a block volume,
+// BlockPath returns the path of the link to the device of a block volume,
 // pods/<uid>/volumeDevices/<plugin>/<inner>.
 func (p Place) BlockPath() string {
 	return filepath.Join(p.PodDir(), "volumeDevices", EscapePluginName(p.Plugin), p.Inner)
 }
 
-// Record is the file with the mount record, pods/<uid>/<plugin>~<inner>.mount.json.
-// It is the manager's. A name that would be too long for a file is hashed.
+// Record returns the path of the mount record, pods/<uid>/<plugin>~<inner>.mount.json. The manager
+// owns the file. A name too long for a file is hashed.
 func (p Place) Record() string { return filepath.Join(p.PodDir(), p.recordName()) }
 
-// StateDir is for what a plugin remembers of the volume beside its folder,
-// pods/<uid>/plugins/<plugin>/<inner>. The plugin makes it if it needs it;
-// TearDown removes the files in it. The manager removes the folder after TearDown.
+// StateDir returns the folder for the plugin's state of the volume,
+// pods/<uid>/plugins/<plugin>/<inner>. The plugin creates the folder if necessary, and TearDown
+// removes the files in it. The manager removes the folder after TearDown.
 func (p Place) StateDir() string {
 	return filepath.Join(p.PodDir(), "plugins", EscapePluginName(p.Plugin), p.Inner)
 }
 
-// SubpathsDir is where containers' bind mounts of parts of the volume are,
+// SubpathsDir returns the folder for containers' bind mounts of subPaths,
 // pods/<uid>/volume-subpaths/<inner>.
 func (p Place) SubpathsDir() string {
 	return filepath.Join(p.PodDir(), "volume-subpaths", p.Inner)
 }
 
-// Check returns an error that names the part of p that would lead out of Root.
+// Check returns an error that names a part of p that would lead out of Root.
 func (p Place) Check() error {
 	if !filepath.IsAbs(p.Root) {
 		return fmt.Errorf("root %q is not absolute", p.Root)
@@ -71,14 +72,13 @@ func (p Place) Check() error {
 	return nil
 }
 
-// recordSuffix ends the names of mount records, temporary after that those of
-// files that are not complete yet.
+// recordSuffix is the suffix of mount records. Incomplete files have the suffix temporary after it.
 const (
 	recordSuffix = ".mount.json"
 	temporary    = ".tmp"
 )
 
-// recordName is the name of the record in the folder of the pod.
+// recordName returns the name of the record in the folder of the pod.
 func (p Place) recordName() string {
 	name := EscapePluginName(p.Plugin) + "~" + p.Inner
 	if len(name)+len(recordSuffix)+len(temporary) > maxElement {
@@ -87,8 +87,8 @@ func (p Place) recordName() string {
 	return name + recordSuffix
 }
 
-// placeOfRecord is the reverse of recordName, for a file in the folder of a pod.
-// It is not ok for a name that was hashed, or is no record's.
+// placeOfRecord is the reverse of recordName, for a file in the folder of a pod. It returns false
+// for a hashed name, and for a name that is not a record's.
 func placeOfRecord(root string, uid types.UID, name string) (Place, bool) {
 	name, ok := strings.CutSuffix(name, recordSuffix)
 	parts := strings.SplitN(name, "~", 3) // a plugin's name has one slash, and no "~"
@@ -99,15 +99,15 @@ func placeOfRecord(root string, uid types.UID, name string) (Place, bool) {
 	return p, p.Check() == nil
 }
 
-// maxElement is how long a file name can be, in bytes.
+// maxElement is the greatest length of a file name, in bytes.
 const maxElement = 255
 
-// isElement reports whether name can be a file name that stays in its folder.
+// isElement reports whether name is a valid file name, so that it cannot lead out of its folder.
 func isElement(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= maxElement && !strings.ContainsAny(name, "/\x00")
 }
 
-// EscapePluginName is the plugin's name as it is used for folders: "/" becomes "~".
+// EscapePluginName returns the plugin's name for use in folder names: "/" becomes "~".
 func EscapePluginName(name string) string { return strings.ReplaceAll(name, "/", "~") }
 
 // UnescapePluginName is the reverse of EscapePluginName.

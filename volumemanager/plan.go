@@ -9,29 +9,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OperationKind is what an operation does.
+// OperationKind is the kind of an operation.
 type OperationKind uint8
 
-// The kinds. Those of one pod's volume run at once for different pods; those of
-// the whole volume run alone on it.
+// The kinds. Operations for single pods run at the same time for different pods. Operations on the
+// whole volume run alone.
 const (
 	// OpMount sets a volume up for a pod (SetUp, MapBlock).
 	OpMount OperationKind = iota + 1
-	// OpRefresh renews the content of one that is set up (SetUp with Remount).
+	// OpRefresh renews the content of a mounted volume (SetUp with Remount).
 	OpRefresh
 	// OpUnmount tears a volume down for a pod (TearDown, UnmapBlock).
 	OpUnmount
-	// OpVerifyAttached waits for what the attacher does. For the whole volume.
+	// OpVerifyAttached waits for the attacher. On the whole volume.
 	OpVerifyAttached
-	// OpMountDevice stages the volume for the node. For the whole volume.
+	// OpMountDevice stages the volume for the node. On the whole volume.
 	OpMountDevice
-	// OpUnmountDevice undoes that. For the whole volume.
+	// OpUnmountDevice unstages the volume. On the whole volume.
 	OpUnmountDevice
-	// OpExpand grows the volume. For the whole volume.
+	// OpExpand grows the volume. On the whole volume.
 	OpExpand
 )
 
-// String returns the name that the kubelet has for the operation in its metrics.
+// String returns the kubelet's name of the operation in metrics.
 func (k OperationKind) String() string {
 	switch k {
 	case OpMount:
@@ -55,39 +55,39 @@ func (k OperationKind) String() string {
 // MarshalText returns String.
 func (k OperationKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// step is an operation that is due.
+// step is a due operation.
 type step struct {
 	kind OperationKind
-	uid  types.UID // of the pod it is for; "" if it is for none in particular
-	// alone: it runs alone on the volume.
+	uid  types.UID // of the pod that causes the operation; "" if no pod does
+	// alone: no other operation may run on the volume.
 	alone bool
 }
 
-// volumePlan is what is to be done about one volume.
+// volumePlan lists the due operations of a volume.
 type volumePlan struct {
-	// steps may begin now, all at once.
+	// steps may start now, all at the same time.
 	steps []step
-	// wake is when to look again although nothing happened; zero = never.
+	// wake is the end of the first back-off; zero = none.
 	wake time.Time
 }
 
-// plan decides what is to be done about v now. Rules, in this order:
+// plan returns the operations of v that are due now. Rules, in this order:
 //
-//  1. While an operation runs alone on v, nothing else begins.
+//  1. While an operation runs alone on v, no other operation starts.
 //  2. Each pod has at most one operation on v at a time.
-//  3. What a gone pod has, or may have, is torn down. Nothing else ever is.
-//  4. What a pod needs is attached, staged and set up, in this order; then its
-//     content is renewed as often as was asked for, and the volume expanded.
-//  5. An operation that is to run alone begins when no other runs or can begin.
-//  6. When no pod has v or needs it, it is unstaged.
+//  3. A mounted or uncertain volume of a gone pod is torn down. No other volume ever is.
+//  4. A volume needed by a pod is attached, staged and set up, in this order. Then its content is
+//     renewed for each request, and the volume is expanded.
+//  5. An operation that must run alone starts when no other operation runs or can start.
+//  6. When no pod has or needs v, v is unstaged.
 //
-// An operation that failed is held until its back-off is over; another kind of
-// operation is not held by that.
+// A failed operation is held until its back-off is over. The back-off does not hold operations of
+// another kind.
 func (v *volume) plan(now time.Time) volumePlan {
-	var p volumePlan
 	if v.busy != nil {
-		return p
+		return volumePlan{}
 	}
+	var p volumePlan
 	var alone *step
 	running := false
 	for _, uid := range v.uids() {
@@ -118,7 +118,7 @@ func (v *volume) plan(now time.Time) volumePlan {
 	return p
 }
 
-// next returns the next operation for one pod.
+// next returns the next operation for a pod.
 func (v *volume) next(uid types.UID, r *row) (step, bool) {
 	switch {
 	case r.desire == DesireGone:
@@ -136,12 +136,13 @@ func (v *volume) next(uid types.UID, r *row) (step, bool) {
 	case v.staged && v.device != StateMounted:
 		return step{kind: OpMountDevice, uid: uid, alone: true}, true
 	}
-	// A volume that grows when it is mounted does so once for all pods.
-	return step{kind: OpMount, uid: uid, alone: v.grows(r.spec)}, true
+	// If the volume must grow, the mount expands it once for all pods. Of several pods that need an
+	// exclusive volume, the first gets it.
+	return step{kind: OpMount, uid: uid, alone: v.grows(r.spec) || r.spec.exclusive()}, true
 }
 
-// blocked returns why v cannot be mounted for a pod that needs it, where only an
-// event from outside or another pod can change that.
+// blocked returns the reason why v cannot be mounted for a pod, if only an external event or
+// another pod can end the obstacle.
 func (v *volume) blocked(uid types.UID, r *row) error {
 	if v.attachable && !v.attached && !v.reported {
 		return fmt.Errorf("volume %s is not yet reported as in use by the node", v.name)
@@ -152,7 +153,7 @@ func (v *volume) blocked(uid types.UID, r *row) error {
 	return nil
 }
 
-// failureOf returns the failure that could hold s.
+// failureOf returns the failure that may hold s.
 func (v *volume) failureOf(r *row, s step) failure {
 	if s.kind == OpMount || s.kind == OpRefresh || s.kind == OpUnmount {
 		return r.failure
@@ -160,9 +161,9 @@ func (v *volume) failureOf(r *row, s step) failure {
 	return v.failure
 }
 
-// held reports whether f holds an operation, and notes until when.
+// held reports whether f holds an operation, and updates wake.
 func (p *volumePlan) held(f failure, kind OperationKind, now time.Time) bool {
-	if f.kind != kind || f.count == 0 {
+	if f.kind != kind {
 		return false
 	}
 	if f.terminal {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// inert is a plugin that is asked, but never called.
+// inert is a plugin whose operations are never called.
 type inert struct {
 	Plugin
 	refresh bool
@@ -59,6 +59,7 @@ func TestPlan(t *testing.T) {
 	once := Spec{PV: &v1.PersistentVolume{}}
 	once.PV.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	large := Spec{PV: &v1.PersistentVolume{}, Size: resource.MustParse("2Gi")}
+	readOnly := Spec{PV: large.PV, Size: large.Size, ReadOnly: true}
 	small := func(v *volume) { v.size = resource.MustParse("1Gi") }
 	attachable := func(v *volume) { v.attachable = true }
 	reported := func(v *volume) { v.attachable, v.reported = true, true }
@@ -88,6 +89,8 @@ func TestPlan(t *testing.T) {
 		{"not reported in use", volumeWith(map[types.UID]*row{"a": wanted(StateNotMounted)}, attachable, staged), "[]", 0},
 		{"not attached", volumeWith(map[types.UID]*row{"a": wanted(StateNotMounted), "b": wanted(StateNotMounted)}, reported, staged),
 			"[verify_controller_attached_volume a alone]", 0},
+		{"attached, and not reported in use any more", volumeWith(map[types.UID]*row{"a": wanted(StateNotMounted)}, func(v *volume) { v.attachable, v.attached = true, true }),
+			"[volume_mount a]", 0},
 		{"not staged", volumeWith(map[types.UID]*row{"a": wanted(StateNotMounted)}, staged), "[mount_device a alone]", 0},
 		{"staged perhaps", volumeWith(map[types.UID]*row{"a": wanted(StateNotMounted)}, device(StateUncertain)), "[mount_device a alone]", 0},
 		{"staged", volumeWith(map[types.UID]*row{"a": wanted(StateNotMounted)}, device(StateMounted)), "[volume_mount a]", 0},
@@ -106,10 +109,24 @@ func TestPlan(t *testing.T) {
 			"[volume_mount a alone]", 0},
 		{"cannot expand", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, state: StateMounted, spec: large}}, small, func(v *volume) { v.fixed = true }),
 			"[]", 0},
+		{"nothing to expand", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, state: StateMounted, spec: large}}, func(v *volume) { v.size = large.Size }),
+			"[]", 0},
+		{"no wish for a size", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, state: StateMounted}}, small), "[]", 0},
+		{"read-only", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, state: StateMounted, spec: readOnly}}, small), "[]", 0},
+		{"a plugin without abilities", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, state: StateMounted, spec: large}}, small, func(v *volume) { v.plugin = named{} }),
+			"[]", 0},
 		{"size unknown", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, state: StateMounted, spec: large}}), "[]", 0},
+		{"for one of two pods", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, spec: once}, "b": {desire: DesireMounted, spec: once}}),
+			"[volume_mount a alone]", 0},
+		{"for the pod that has it perhaps", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, spec: once}, "b": {desire: DesireMounted, spec: once, state: StateUncertain}}),
+			"[volume_mount b alone]", 0},
+		{"for one pod, while another pod is busy with it", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, spec: once}, "b": {busy: busy}}), "[]", 0},
 		{"for one pod", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, spec: once}, "b": {state: StateUncertain}}), "[]", 0},
 		{"back-off", volumeWith(map[types.UID]*row{
 			"a": {desire: DesireMounted, failure: failed(OpMount, time.Second)}, "b": {desire: DesireMounted, failure: failed(OpMount, time.Minute)},
+		}), "[]", time.Second},
+		{"back-off of the second pod ends first", volumeWith(map[types.UID]*row{
+			"a": {desire: DesireMounted, failure: failed(OpMount, time.Minute)}, "b": {desire: DesireMounted, failure: failed(OpMount, time.Second)},
 		}), "[]", time.Second},
 		{"back-off is over", volumeWith(map[types.UID]*row{"a": {desire: DesireMounted, failure: failed(OpMount, 0)}}), "[volume_mount a]", 0},
 		{"back-off of another kind", volumeWith(map[types.UID]*row{"a": {desire: DesireGone, state: StateUncertain, failure: failed(OpMount, time.Hour)}}),
@@ -131,8 +148,17 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanKeepsItsRules draws random volumes and checks the rules that must hold of
-// any plan, one by one, in the words of the comment.
+func TestVolumeRefreshes(t *testing.T) {
+	for _, tc := range []struct {
+		plugin Plugin
+		want   bool
+	}{{inert{refresh: true}, true}, {inert{}, false}, {named{}, false}} {
+		v := &volume{plugin: tc.plugin}
+		assert.Equal(t, tc.want, v.refreshes(Spec{}))
+	}
+}
+
+// TestPlanKeepsItsRules draws random volumes and checks each rule in the comment of plan.
 func TestPlanKeepsItsRules(t *testing.T) {
 	for seed := range uint64(20000) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -163,7 +189,7 @@ func TestPlanKeepsItsRules(t *testing.T) {
 	}
 }
 
-// requireSettled checks that nothing that could be done is left undone.
+// requireSettled checks that no possible operation is left undone.
 func requireSettled(t *testing.T, seed uint64, v *volume) {
 	for uid, r := range v.rows {
 		if r.desire == DesireGone {

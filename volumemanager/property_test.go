@@ -31,14 +31,15 @@ var (
 	onlySeed = flag.Uint64("seed", 0, "play this one history only")
 )
 
-// TestRandomHistories plays random lives of four pods with inline, private and shared
-// volumes, a plugin that fails in every way, hangs and takes its time, and restarts
-// of the agent. Whatever happens:
+// TestRandomHistories plays random histories of four pods with inline, private and shared volumes,
+// a plugin with failures of every class, hangs and delays, a cluster that attaches late and is
+// sometimes unreachable, and restarts of the agent. In every history:
 //
-//   - no volume of a pod that is not gone is torn down, nothing is set up or torn down
-//     twice at a time, and no device goes while a pod has it (the fake sees to that);
-//   - once faults stop, every volume that a live pod asked for is mounted, and nothing
-//     is left of pods that are gone, in the plugin and in the records.
+//   - no volume of a pod that is not gone is torn down, no volume is set up or torn down twice at
+//     the same time, and no device is unstaged while a pod has its volume (the fake checks these
+//     rules);
+//   - once faults stop, every volume requested by a live pod is mounted, and nothing is left of
+//     gone pods, in the plugin and in the records.
 func TestRandomHistories(t *testing.T) {
 	const batch = 100
 	first, last := uint64(1), *seeds
@@ -61,18 +62,21 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// history plays one seed.
+// history is the state of a run with a seed.
 type history struct {
 	*stage
 	seed uint64
 	rng  *rand.Rand
-	pods map[types.UID]*v1.Pod // that were asked for and live
+	pods map[types.UID]*v1.Pod // requested and live pods
 	wait sync.WaitGroup
+	// cluster attaches volumes, if the plugin's volumes need attaching.
+	cluster cluster
 
 	mu struct {
 		sync.Mutex
-		rng   *rand.Rand // of the plugin
-		peace bool       // no more faults
+		rng     *rand.Rand // for the faults of plugin and cluster
+		peace   bool       // no more faults
+		current *volumemanager.Manager
 	}
 }
 
@@ -83,16 +87,55 @@ func newHistory(t *testing.T, root string, seed uint64) *history {
 		Refresh: h.odds(2), Shared: h.odds(2), Staged: h.odds(2), Behave: h.behave,
 	}
 	plugin.Staged = plugin.Staged && plugin.Shared
+	plugin.Attachable = plugin.Shared && h.odds(2)
 	h.stage = newStage(t, root, plugin, func(o *volumemanager.Options) {
-		o.Claims, o.MaxParallel, o.OperationTimeout = claims(), 1+h.rng.IntN(4), 20*time.Second
+		o.Claims = claims()
+		o.SetLimits(volumemanager.Limits{Parallel: 1 + h.rng.IntN(4), Operation: 20 * time.Second})
+		if plugin.Attachable {
+			o.Node = &h.cluster
+		}
 	})
 	return h
 }
 
-// odds is true once in n times.
+// attach plays the attach controller at intervals until ctx ends: it reads the volumes in use,
+// attaches them and detaches the others, or is unreachable.
+func (h *history) attach(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+			return
+		}
+		h.mu.Lock()
+		down := !h.mu.peace && h.mu.rng.IntN(4) == 0
+		manager := h.mu.current
+		h.mu.Unlock()
+		if down {
+			h.cluster.set(nil, errors.New("connection refused"))
+			continue
+		}
+		attached := map[v1.UniqueVolumeName]string{}
+		for _, name := range manager.GetVolumesInUse() {
+			attached[name] = "/dev/" + string(name)
+		}
+		h.cluster.set(attached, nil)
+		manager.MarkVolumesAsReportedInUse(manager.GetVolumesInUse())
+	}
+}
+
+// restart restarts the manager and connects the new manager to the cluster.
+func (h *history) restart() {
+	h.stage.restart()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.current = h.manager
+}
+
+// odds returns true once in n times on average.
 func (h *history) odds(n int) bool { return h.rng.IntN(n) == 0 }
 
-// behave is what a call of the plugin does; what it says of an error is true.
+// behave returns a random Behaviour. The class of an error is always truthful.
 func (h *history) behave(c volumetest.Call) volumetest.Behaviour {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,6 +163,10 @@ func (h *history) behave(c volumetest.Call) volumetest.Behaviour {
 
 func (h *history) play() {
 	h.start()
+	h.mu.current = h.manager
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go h.attach(ctx)
 	for range 25 {
 		h.step()
 		if !h.odds(3) {
@@ -146,7 +193,7 @@ func (h *history) step() {
 	}
 }
 
-// ask lets the pod be synced; one that was gone lives again.
+// ask syncs the pod; a gone pod is alive again.
 func (h *history) ask(uid types.UID) {
 	synctest.Wait()
 	h.stage.pods.Set(uid, volumetest.Alive)
@@ -167,7 +214,7 @@ func (h *history) ask(uid types.UID) {
 	})
 }
 
-// end lets the pod be gone, after it has been terminating for a while or not.
+// end makes the pod gone, in some cases after a time of terminating.
 func (h *history) end(uid types.UID) {
 	synctest.Wait()
 	if h.odds(2) {
@@ -178,7 +225,7 @@ func (h *history) end(uid types.UID) {
 	delete(h.pods, uid)
 	h.stage.pods.Set(uid, volumetest.Gone)
 	if h.odds(4) {
-		return // nobody tells the manager
+		return // the manager must find out in the resync
 	}
 	manager, patience := h.manager, time.Duration(h.rng.IntN(5000))*time.Millisecond
 	h.wait.Go(func() {
@@ -188,7 +235,7 @@ func (h *history) end(uid types.UID) {
 	})
 }
 
-// check looks at what must hold at any time when nothing moves.
+// check checks the invariants while no goroutine runs.
 func (h *history) check() {
 	require.Empty(h, h.plugin.Violations(), "seed %d", h.seed)
 	for _, v := range h.manager.Snapshot().Volumes {
@@ -205,7 +252,7 @@ func (h *history) check() {
 	}
 }
 
-// finish stops the faults and checks that everything comes to where it belongs.
+// finish stops the faults and checks the final state.
 func (h *history) finish() {
 	h.mu.Lock()
 	h.mu.peace = true
@@ -237,17 +284,22 @@ func (h *history) finish() {
 	for uid := range h.pods {
 		require.NoError(h, h.remove(uid), "seed %d", h.seed)
 	}
-	synctest.Wait()
+	time.Sleep(time.Minute)
 	require.Empty(h, h.plugin.Mounted(), "seed %d", h.seed)
 	require.Empty(h, h.plugin.Staged(), "seed %d", h.seed)
 	require.Empty(h, h.manager.Snapshot().Volumes, "seed %d", h.seed)
 	require.Empty(h, filesBelow(h.T, h.root), "seed %d: no record is left", h.seed)
+	left, err := h.manager.Leftovers(context.Background(), nobody)
+	require.NoError(h, err)
+	for _, l := range left {
+		require.Equal(h, volumemanager.LeftoverFolder, l.Kind, "seed %d: %+v", h.seed, l)
+	}
 	h.stop()
 	require.Empty(h, h.plugin.Violations(), "seed %d", h.seed)
 }
 
-// inners returns the folders of all volumes the pod has ever asked for: a live pod
-// keeps what it has.
+// inners returns the folders of all volumes that the pod has ever requested: a live pod keeps its
+// volumes.
 func (h *history) inners(uid types.UID) map[string]bool {
 	inners := map[string]bool{}
 	for _, v := range h.manager.Snapshot().Volumes {

@@ -3,9 +3,11 @@
 package volumemanager
 
 import (
+	"encoding/json"
+	"errors"
+	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +22,9 @@ func TestPlaceStaysInTheRoot(t *testing.T) {
 	assert.Equal(t, "/r/pods/uid/plugins/example.com~x/v", good.StateDir())
 	assert.Equal(t, "/r/pods/uid/volumeDevices/example.com~x/v", good.BlockPath())
 	assert.Equal(t, "/r/pods/uid/volume-subpaths/v", good.SubpathsDir())
+	longest := good
+	longest.Inner = strings.Repeat("x", 255)
+	require.NoError(t, longest.Check())
 	for _, bad := range []string{"", ".", "..", "a/b", "../x", "a\x00b", strings.Repeat("x", 256)} {
 		p := good
 		p.Inner = bad
@@ -38,7 +43,8 @@ func TestPlaceStaysInTheRoot(t *testing.T) {
 	require.Error(t, relative.Check())
 }
 
-// The name of a record says which volume it is of, and fits, unless it is hashed.
+// The name of a record identifies its volume and is a valid file name; a name that is too long is
+// hashed.
 func TestPlaceOfRecord(t *testing.T) {
 	for _, inner := range []string{"v", "a~b", "~", ".", "x.mount.json", "v.mount", strings.Repeat("v", 200), strings.Repeat("v", 255)} {
 		p := Place{Root: "/r", PodUID: "uid", Plugin: "example.com/x", Inner: inner}
@@ -50,6 +56,12 @@ func TestPlaceOfRecord(t *testing.T) {
 		}
 		_, ok = placeOfRecord("/r", "uid", name+temporary)
 		assert.False(t, ok, "it is not complete")
+	}
+	for length := range 256 { // of the name of the temporary file, if not hashed
+		prefix := "example.com~x~"
+		p := Place{Root: "/r", PodUID: "uid", Plugin: "example.com/x", Inner: strings.Repeat("v", 1+length)}
+		whole := prefix + p.Inner + recordSuffix
+		assert.Equal(t, len(whole+temporary) <= 255, p.recordName() == whole, "%d", length)
 	}
 	for _, name := range []string{"", "etc-hosts", "volumes", ".mount.json", "~~.mount.json", "a~b.mount.json", "a~~v.mount.json"} {
 		p, ok := placeOfRecord("/r", "uid", name)
@@ -63,6 +75,11 @@ func TestUniqueNames(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, "example.com/inert/id", name)
 	assert.EqualValues(t, "kubernetes.io/empty-dir/uid-v", privateName("kubernetes.io/empty-dir", "uid", "v"))
+	name, err = UniqueVolumeName(named{name: "kubernetes.io/empty-dir"}, "uid", Spec{Volume: &v1.Volume{Name: "v"}})
+	require.NoError(t, err)
+	assert.EqualValues(t, "kubernetes.io/empty-dir/uid-v", name, "a plugin without shared volumes")
+	_, err = UniqueVolumeName(nameless{}, "uid", Spec{Volume: &v1.Volume{Name: "v"}})
+	require.EqualError(t, err, "name volume v: no ID")
 	p, id, err := SplitUniqueVolumeName("kubernetes.io/csi/driver^a/b")
 	require.NoError(t, err)
 	assert.Equal(t, "kubernetes.io/csi", p)
@@ -82,22 +99,35 @@ func TestPluginFor(t *testing.T) {
 	require.ErrorIs(t, err, ErrTerminal)
 }
 
+func TestPluginNamed(t *testing.T) {
+	plugins := []Plugin{named{name: "a/one"}, named{name: "a/two"}}
+	for _, want := range plugins {
+		got, ok := pluginNamed(plugins, want.Name())
+		assert.True(t, ok)
+		assert.Equal(t, want, got)
+	}
+	_, ok := pluginNamed(plugins, "a/three")
+	assert.False(t, ok)
+}
+
 func TestUsedVolumes(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		InitContainers: []v1.Container{{VolumeMounts: []v1.VolumeMount{{Name: "init"}, {Name: "both"}}}},
 		Containers:     []v1.Container{{VolumeDevices: []v1.VolumeDevice{{Name: "both"}, {Name: "device"}}}},
 		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 			VolumeMounts: []v1.VolumeMount{{Name: "debug"}, {Name: "z-missing"}, {Name: "a-missing"}},
+		}}, {EphemeralContainerCommon: v1.EphemeralContainerCommon{
+			VolumeMounts: []v1.VolumeMount{{Name: "again"}, {Name: "c-missing"}, {Name: "b-missing"}, {Name: "y-missing"}, {Name: "x-missing"}},
 		}}},
-		Volumes: []v1.Volume{{Name: "unused"}, {Name: "device"}, {Name: "debug"}, {Name: "both"}, {Name: "init"}},
+		Volumes: []v1.Volume{{Name: "unused"}, {Name: "device"}, {Name: "debug"}, {Name: "both"}, {Name: "init"}, {Name: "again"}, {Name: "both"}},
 	}}
 	used, uses, missing := usedVolumes(pod)
 	var names []string
 	for _, vol := range used {
 		names = append(names, vol.Name)
 	}
-	assert.Equal(t, []string{"device", "debug", "both", "init"}, names)
-	assert.Equal(t, []string{"a-missing", "z-missing"}, missing)
+	assert.Equal(t, []string{"device", "debug", "both", "init", "again"}, names, "each name once")
+	assert.Equal(t, []string{"a-missing", "b-missing", "c-missing", "x-missing", "y-missing", "z-missing"}, missing)
 	assert.Equal(t, use{"both", true, true}, uses["both"])
 
 	mode := v1.PersistentVolumeBlock
@@ -107,6 +137,24 @@ func TestUsedVolumes(t *testing.T) {
 	require.Error(t, checkMode(block, use{"v", true, true}))
 	require.NoError(t, checkMode(block, use{"v", false, true}))
 	require.NoError(t, checkMode(Spec{}, use{"v", true, false}))
+	mode = v1.PersistentVolumeFilesystem
+	require.NoError(t, checkMode(block, use{"v", true, false}), "the mode is no longer Block")
+}
+
+func TestExclusiveVolumes(t *testing.T) {
+	once := v1.ReadWriteOncePod
+	for _, tc := range []struct {
+		modes []v1.PersistentVolumeAccessMode
+		want  bool
+	}{
+		{nil, false}, {[]v1.PersistentVolumeAccessMode{once}, true},
+		{[]v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, false},
+		{[]v1.PersistentVolumeAccessMode{once, v1.ReadWriteMany}, false},
+	} {
+		spec := Spec{PV: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: tc.modes}}}
+		assert.Equal(t, tc.want, spec.exclusive(), "%v", tc.modes)
+	}
+	assert.False(t, Spec{}.exclusive())
 }
 
 func TestFSUser(t *testing.T) {
@@ -141,6 +189,11 @@ func TestFSUser(t *testing.T) {
 	}
 }
 
+// nameless is a plugin that cannot name its volumes.
+type nameless struct{ inert }
+
+func (nameless) VolumeID(Spec) (string, error) { return "", errors.New("no ID") }
+
 type named struct {
 	Plugin
 	name string
@@ -148,7 +201,7 @@ type named struct {
 
 func (n named) Name() string { return n.name }
 
-// alive says that no pod is gone.
+// alive is a Pods in which no pod is gone.
 type alive struct{}
 
 func (alive) ShouldPodRuntimeBeRemoved(types.UID) bool        { return false }
@@ -159,18 +212,12 @@ func TestNewNamesTheBadField(t *testing.T) {
 		want string
 		edit func(*Options)
 	}{
-		{"Options.Pods", func(o *Options) { o.Pods = nil }},
 		{"Options.Root", func(o *Options) { o.Root = "relative" }},
 		{"Options.Plugins[0] is nil", func(o *Options) { o.Plugins = []Plugin{nil} }},
 		{"Options.Plugins[1]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/b"}, named{name: "a/b"}} }},
 		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "unqualified"}} }},
 		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/../b"}} }},
 		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/b~c"}} }},
-		{"Options.MaxParallel", func(o *Options) { o.MaxParallel = -1 }},
-		{"Options.OperationTimeout", func(o *Options) { o.OperationTimeout = -1 }},
-		{"Options.AttachTimeout", func(o *Options) { o.AttachTimeout = -1 }},
-		{"Options.InitialBackoff", func(o *Options) { o.InitialBackoff = -1 }},
-		{"Options.MaxBackoff", func(o *Options) { o.MaxBackoff = -1 }},
 	}
 	for _, tc := range tests {
 		o := Options{Pods: alive{}, Root: "/root"}
@@ -182,8 +229,58 @@ func TestNewNamesTheBadField(t *testing.T) {
 	}
 }
 
-// FuzzRecord: no record that is read leads to another volume than the one it lies
-// with, or to a panic.
+// TestRecordsAreCompleteOrRefused changes each identifying part of a good record.
+func TestRecordsAreCompleteOrRefused(t *testing.T) {
+	p := Place{Root: "/r", PodUID: "uid", Plugin: "example.com/x", Inner: "v"}
+	mount := map[string]any{"version": 1, "podUID": "uid", "plugin": "example.com/x", "inner": "v"}
+	device := map[string]any{"version": 1, "volume": "example.com/x/id", "plugin": "example.com/x"}
+	encode := func(record map[string]any, key string, value any) []byte {
+		edited := maps.Clone(record)
+		edited[key] = value
+		data, err := json.Marshal(edited)
+		require.NoError(t, err)
+		return data
+	}
+	parseMount := func(data []byte) error {
+		r, err := parseRecord(p, data)
+		if err != nil {
+			assert.Zero(t, r)
+		}
+		return err
+	}
+	parseDevice := func(data []byte) error {
+		r, err := parseDeviceRecord(data)
+		if err != nil {
+			assert.Zero(t, r)
+		}
+		return err
+	}
+	require.NoError(t, parseMount(encode(mount, "block", true)))
+	require.NoError(t, parseDevice(encode(device, "devicePath", "/dev/x")))
+	for _, tc := range []struct {
+		parse  func([]byte) error
+		record map[string]any
+		key    string
+		value  any
+		want   string
+	}{
+		{parseMount, mount, "version", 2, "mount record has version 2, want 1"},
+		{parseMount, mount, "podUID", "other", `pod "other"`},
+		{parseMount, mount, "plugin", "other/x", `plugin "other/x"`},
+		{parseMount, mount, "inner", "w", `volume "w"`},
+		{parseMount, mount, "block", "yes", "mount record: json: cannot unmarshal"},
+		{parseDevice, device, "version", 2, "device record has version 2, want 1"},
+		{parseDevice, device, "volume", "", "device record without a volume or plugin"},
+		{parseDevice, device, "plugin", "", "device record without a volume or plugin"},
+		{parseDevice, device, "devicePath", 1, "device record: json: cannot unmarshal"},
+	} {
+		err := tc.parse(encode(tc.record, tc.key, tc.value))
+		require.ErrorContains(t, err, tc.want, "%s: %v", tc.key, tc.value)
+	}
+}
+
+// FuzzRecord: a decoded record always belongs to the volume at its place, and decoding never
+// panics.
 func FuzzRecord(f *testing.F) {
 	p := Place{Root: "/r", PodUID: "uid", Plugin: "example.com/x", Inner: "v"}
 	f.Add([]byte(`{"version":1,"podUID":"uid","plugin":"example.com/x","inner":"v","outer":["v"],"spec":{"volume":{"name":"v"}}}`))
@@ -205,5 +302,7 @@ func TestWordsForStates(t *testing.T) {
 	assert.Equal(t, "gone", DesireGone.String())
 	assert.Equal(t, "State(9)", State(9).String())
 	assert.Equal(t, "volume_unmount", OpUnmount.String())
-	assert.Equal(t, time.Minute, DefaultResync)
+	text, err := json.Marshal([]any{StateMounted, DesireKept, OpExpand})
+	require.NoError(t, err)
+	assert.JSONEq(t, `["mounted", "kept", "volume_fs_resize"]`, string(text))
 }

@@ -14,14 +14,13 @@ import (
 // MountedVolume is a volume that is ready for the containers of a pod.
 type MountedVolume struct {
 	Mounted
-	// Inner is the name of its folder, Block whether Path is a device.
+	// Inner is the name of the volume's folder. Block reports whether Path is a device.
 	Inner string
 	Block bool
 }
 
-// GetMountedVolumesForPod returns the volumes of the pod that are mounted, by the
-// pod's own names for them. What is uncertain is not in it. The map is the
-// caller's.
+// GetMountedVolumesForPod returns the mounted volumes of the pod, by the pod's own names for them.
+// Uncertain volumes are left out. The caller owns the map.
 func (m *Manager) GetMountedVolumesForPod(uid types.UID) map[string]MountedVolume {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,23 +30,23 @@ func (m *Manager) GetMountedVolumesForPod(uid types.UID) map[string]MountedVolum
 			return
 		}
 		for _, name := range r.outer {
-			volumes[name] = MountedVolume{Mounted: r.mounted, Inner: r.place.Inner, Block: r.spec.Block()}
+			volumes[name] = r.mountedVolume()
 		}
 	})
 	return volumes
 }
 
-// HasPossiblyMountedVolumesForPod reports whether anything of the pod is mounted,
-// or may be.
+// HasPossiblyMountedVolumesForPod reports whether the pod has a mounted or uncertain volume, or an
+// operation under way.
 func (m *Manager) HasPossiblyMountedVolumesForPod(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.remaining(uid)) > 0
 }
 
-// GetExtraSupplementalGroupsForPod returns the groups that the pod's mounted
-// volumes ask for with the annotation pv.beta.kubernetes.io/gid, and that the pod
-// does not have anyway; sorted, each once. What is no number is left out.
+// GetExtraSupplementalGroupsForPod returns the groups in the annotation pv.beta.kubernetes.io/gid
+// of the pod's mounted volumes, without the pod's own supplemental groups. The result is sorted and
+// has no duplicates. A value that is not a number is ignored.
 func (m *Manager) GetExtraSupplementalGroupsForPod(pod *v1.Pod) []int64 {
 	groups := map[int64]bool{}
 	m.mu.Lock()
@@ -65,11 +64,10 @@ func (m *Manager) GetExtraSupplementalGroupsForPod(pod *v1.Pod) []int64 {
 	return slices.Sorted(maps.Keys(groups))
 }
 
-// GetVolumesInUse returns the attachable volumes that pods need or have, sorted:
-// what is to be published as node.status.volumesInUse, so that none is detached.
-// A volume is in it from the decision to mount it until it is unmounted for good.
-// Before ReconcilerStatesHasBeenSynced it is not complete, and what was published
-// before must stay.
+// GetVolumesInUse returns the attachable volumes that pods need or have, sorted. Publish the list
+// as node.status.volumesInUse, so that the attach controller detaches no volume in use. A volume is
+// in the list from the decision to mount it until it is finally unmounted. Before
+// ReconcilerStatesHasBeenSynced the list is incomplete, and the published list must stay.
 func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,16 +81,16 @@ func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
 	return names
 }
 
-// ReconcilerStatesHasBeenSynced reports whether it is known what an agent before
-// this one had mounted.
+// ReconcilerStatesHasBeenSynced reports whether Reconstruct has found the volumes mounted by an
+// earlier agent.
 func (m *Manager) ReconcilerStatesHasBeenSynced() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.rebuilt
 }
 
-// VolumeIsAttached reports whether the volume is known and, if something has to
-// attach it, attached.
+// VolumeIsAttached reports whether the volume is known and attached. A volume without an external
+// attacher counts as attached.
 func (m *Manager) VolumeIsAttached(name v1.UniqueVolumeName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,9 +98,9 @@ func (m *Manager) VolumeIsAttached(name v1.UniqueVolumeName) bool {
 	return ok && (v.attached || !v.attachable)
 }
 
-// MarkVolumesAsReportedInUse says what the API server has as
-// node.status.volumesInUse: call it whenever the status was read or sent, with the
-// whole list. A volume that must be attached is not waited for before.
+// MarkVolumesAsReportedInUse records the whole list node.status.volumesInUse of the API server.
+// Call it whenever the status was read or sent. An attachable volume is not mounted before it is in
+// the list.
 func (m *Manager) MarkVolumesAsReportedInUse(names []v1.UniqueVolumeName) {
 	reported := make(map[v1.UniqueVolumeName]bool, len(names))
 	for _, name := range names {
@@ -111,22 +109,19 @@ func (m *Manager) MarkVolumesAsReportedInUse(names []v1.UniqueVolumeName) {
 	m.mu.Lock()
 	defer m.unlock()
 	for name, v := range m.mu.volumes {
-		if !v.attachable || v.reported == reported[name] {
-			continue
-		}
 		v.reported = reported[name]
 		m.dispatch(v)
 	}
 }
 
-// NodeChanged says that Node.AttachedVolumes may have a new result: volumes that
-// are waited for are looked for at once.
+// NodeChanged reports that Node.AttachedVolumes may have a new result. Volumes that wait for their
+// attaching are checked at once.
 func (m *Manager) NodeChanged() {
 	m.mu.Lock()
 	defer m.unlock()
 	for _, v := range m.mu.volumes {
-		if v.attachable && !v.attached && v.failure.kind == OpVerifyAttached {
-			v.failure = v.failure.excuse()
+		if v.failure.kind == OpVerifyAttached {
+			v.failure = v.failure.endBackoff()
 			m.dispatch(v)
 		}
 	}

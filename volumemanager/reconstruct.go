@@ -16,24 +16,18 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// Leftover is something on disk of which nobody knows how to undo it.
-type Leftover struct {
-	Place Place
-	// Why no plugin can be asked.
-	Why string
-}
-
-// Reconstruct finds out from the disk what an agent before this one has set up:
-// from the mount records, then from the pods' folders for what has none. It asks
-// no cluster, and looks at no mount, so that it cannot hang on one. What it finds
-// is uncertain until it is set up again for its pod, or torn down because the pod
-// is gone.
+// Reconstruct finds the volumes that an earlier agent has set up: from the mount records, then from
+// the pods' folders for volumes without a record. Reconstruct asks no cluster, and accesses no
+// mount, so that it cannot hang on a mount. A volume found is uncertain until it is set up again
+// for its pod, or torn down because the pod is gone.
 //
-// Run and Reconcile do it before anything else, once; after an error they do not
-// repeat it, but CleanupOrphans looks again. The error joins what could not be
-// read; the rest was found.
+// Run and Reconcile call Reconstruct first. After an error they do not repeat it, but
+// CleanupOrphans reads the folders again. The error joins the read failures; the other volumes were
+// found.
 func (m *Manager) Reconstruct(ctx context.Context) error {
 	select {
 	case m.rebuild <- struct{}{}:
@@ -59,13 +53,13 @@ func (m *Manager) Reconstruct(ctx context.Context) error {
 	m.mu.Lock()
 	m.mu.rebuilt = true
 	for uid := range m.mu.pods {
-		m.tell(uid)
+		m.wakeWaiters(uid)
 	}
 	m.mu.Unlock()
 	return errors.Join(errs...)
 }
 
-// findDevices takes in the records of staged volumes.
+// findDevices adds the volumes with a device record.
 func (m *Manager) findDevices() error {
 	all, err := m.records.devices()
 	m.mu.Lock()
@@ -85,7 +79,7 @@ func (m *Manager) findDevices() error {
 	return err
 }
 
-// findPod takes in what is on disk of one pod.
+// findPod adds the volumes of a pod from the disk. Folders of unknown plugins become leftovers.
 func (m *Manager) findPod(uid types.UID) error {
 	places, err := m.records.placesOf(uid)
 	errs := []error{err}
@@ -93,30 +87,35 @@ func (m *Manager) findPod(uid types.UID) error {
 	for _, p := range places {
 		plugin, ok := pluginNamed(m.options.Plugins, p.Plugin)
 		if !ok {
-			leftovers = append(leftovers, Leftover{p, "there is no such plugin"})
+			leftovers = append(leftovers, Leftover{Kind: LeftoverFolder, Path: p.Dir(), PodUID: uid, Why: fmt.Sprintf("there is no plugin %q", p.Plugin)})
 			continue
 		}
 		record, err := m.records.readMount(p)
 		switch {
 		case err == nil:
 		case errors.Is(err, fs.ErrNotExist):
-			record = guess(plugin, p)
+			record = m.guess(plugin, p)
 		default:
 			errs = append(errs, fmt.Errorf("volume %s of pod %s: %w", p.Inner, uid, err))
-			record = guess(plugin, p)
+			record = m.guess(plugin, p)
 		}
 		m.takeIn(plugin, p, record)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.leftovers = slices.DeleteFunc(m.mu.leftovers, func(l Leftover) bool { return l.Place.PodUID == uid })
+	m.mu.leftovers = slices.DeleteFunc(m.mu.leftovers, func(l Leftover) bool { return l.PodUID == uid })
 	m.mu.leftovers = append(m.mu.leftovers, leftovers...)
 	return errors.Join(errs...)
 }
 
-// guess is what can be known of a volume without a record.
-func guess(plugin Plugin, p Place) MountRecord {
+// guess returns a record for a volume without a readable record: from the device record of a staged
+// volume with the same folder name, or from the plugin.
+func (m *Manager) guess(plugin Plugin, p Place) MountRecord {
 	record := MountRecord{PodUID: p.PodUID, Plugin: p.Plugin, Inner: p.Inner}
+	if v, ok := m.stagedVolume(p); ok {
+		record.Spec, record.DeviceDir, record.DevicePath = v.spec, v.deviceDir, v.devicePath
+		return record
+	}
 	r, ok := plugin.(Reconstructor)
 	if !ok {
 		return record
@@ -129,7 +128,19 @@ func guess(plugin Plugin, p Place) MountRecord {
 	return record
 }
 
-// takeIn adds a volume that was found to the world, unless more is known of it.
+// stagedVolume returns the staged volume with the same plugin and folder name as p.
+func (m *Manager) stagedVolume(p Place) (volume, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, v := range m.mu.volumes {
+		if v.staged && v.plugin.Name() == p.Plugin && v.spec.PV != nil && v.spec.InnerName() == p.Inner {
+			return *v, true
+		}
+	}
+	return volume{}, false
+}
+
+// takeIn adds a reconstructed volume as uncertain, unless the pod already has a row for p.
 func (m *Manager) takeIn(plugin Plugin, p Place, record MountRecord) {
 	name := privateName(p.Plugin, p.PodUID, p.Inner)
 	if record.Spec.InnerName() != "" {
@@ -160,7 +171,7 @@ func (m *Manager) takeIn(plugin Plugin, p Place, record MountRecord) {
 	m.link(v, &row{place: p, spec: record.Spec, outer: record.Outer, state: StateUncertain, found: true})
 }
 
-// podsOnDisk returns the UIDs for which there is a folder.
+// podsOnDisk returns the UIDs of pods with a folder.
 func (f recordFiles) podsOnDisk() ([]types.UID, error) {
 	names, err := f.list(podsDir)
 	var uids []types.UID
@@ -170,8 +181,8 @@ func (f recordFiles) podsOnDisk() ([]types.UID, error) {
 	return uids, err
 }
 
-// placesOf returns every volume of the pod that has a record or a folder, in a
-// fixed order. No folder of a volume is looked at, only its name.
+// placesOf returns every volume of the pod that has a record or a folder, sorted. Only the names of
+// volume folders are read, not their content.
 func (f recordFiles) placesOf(uid types.UID) ([]Place, error) {
 	found := map[Place]bool{}
 	var errs []error
@@ -209,7 +220,7 @@ func (f recordFiles) placesOf(uid types.UID) ([]Place, error) {
 	}), errors.Join(errs...)
 }
 
-// placeOf returns the volume that a record is of.
+// placeOf returns the volume of a record file.
 func (f recordFiles) placeOf(uid types.UID, name string) (Place, error) {
 	if p, ok := placeOfRecord(f.root, uid, name); ok {
 		return p, nil
@@ -232,8 +243,8 @@ func (f recordFiles) placeOf(uid types.UID, name string) (Place, error) {
 	return p, nil
 }
 
-// list returns the names in a folder below the root, sorted; none if there is no
-// such folder. What is not a folder has none either.
+// list returns the sorted names in a folder below the root. A missing folder, or a file at the
+// path, has no names.
 func (f recordFiles) list(dir string) ([]string, error) {
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
@@ -260,23 +271,17 @@ func ignoreAbsence(err error) error {
 	return err
 }
 
-// maxRecord is how large a record can be that is read.
+// maxRecord is the largest size of a record that read accepts, in bytes.
 const maxRecord = 4 << 20
 
+// read reads a record of at most maxRecord bytes. A pipe at the path does not block the read.
 func (f recordFiles) read(name string) ([]byte, error) {
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	info, err := root.Lstat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular() || info.Size() > maxRecord:
-		return nil, fmt.Errorf("%s is no record", name)
-	}
-	return root.ReadFile(name)
+	return atomicfile.Read(root, name, maxRecord)
 }
 
 // readMount reads the record of the volume at p.
@@ -288,9 +293,9 @@ func (f recordFiles) readMount(p Place) (MountRecord, error) {
 	return parseRecord(p, data)
 }
 
-// devices reads the records of all staged volumes, and removes those that a
-// crash left incomplete: their volumes were not touched yet, and nobody may ever
-// want them again. No record is being written meanwhile.
+// devices reads the records of all staged volumes. Temporary files of a crash are removed: their
+// volumes were not staged yet, and may never be requested again. No other goroutine writes device
+// records meanwhile.
 func (f recordFiles) devices() ([]DeviceRecord, error) {
 	names, err := f.list(deviceRecords)
 	errs := []error{err}

@@ -9,37 +9,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// recordVersion is the version of the format that is written and read.
+// recordVersion is the version of the record format.
 const recordVersion = 1
 
-// MountRecord is what is kept on disk of one volume of one pod, in Place.Record,
-// from before its first SetUp until after its TearDown. It is what an agent knows
-// of the volume after a restart, without a cluster. It names Secrets but holds no
-// content.
+// MountRecord is the state on disk of a volume of a pod, in Place.Record. The record exists from
+// before the first SetUp until after the TearDown. After a restart, the agent knows the volume from
+// the record, without a cluster. The record names Secrets but holds no content.
 type MountRecord struct {
 	// Version is 1.
 	Version int `json:"version"`
-	// PodUID, Plugin and the folder's name say which volume it is.
+	// PodUID, Plugin and the folder's name identify the volume.
 	PodUID types.UID `json:"podUID"`
 	Plugin string    `json:"plugin"`
 	Inner  string    `json:"inner"`
-	// Namespace and Pod are the pod's name, for people who read the record.
+	// Namespace and Pod name the pod, for people who read the record.
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
-	// Outer are the names of the pod's volumes that this is, sorted.
+	// Outer are the pod's names for the volume, sorted.
 	Outer []string `json:"outer"`
-	// Block: the volume is given to the pod as a device.
+	// Block: the pod gets the volume as a device.
 	Block bool `json:"block,omitempty"`
-	// Spec is what the plugin was given.
+	// Spec is the Spec passed to the plugin.
 	Spec Spec `json:"spec"`
-	// DevicePath and DeviceDir are those of Mount.
+	// DevicePath and DeviceDir are as in Mount.
 	DevicePath string `json:"devicePath,omitempty"`
 	DeviceDir  string `json:"deviceDir,omitempty"`
 }
 
-// DeviceRecord is what is kept on disk of a volume that is staged for all pods,
-// from before MountDevice until after UnmountDevice, in
-// volumemanager/devices/<sha256 of the volume's unique name>.json under the root.
+// DeviceRecord is the state on disk of a volume that is staged for all pods. The record exists from
+// before MountDevice until after UnmountDevice, in volumemanager/devices/<sha256 of the volume's
+// unique name>.json under the root.
 type DeviceRecord struct {
 	// Version is 1.
 	Version int `json:"version"`
@@ -52,8 +51,7 @@ type DeviceRecord struct {
 	DeviceDir  string `json:"deviceDir,omitempty"`
 }
 
-// parseRecord reads the record of the volume at p. It is an error if it is that
-// of another volume.
+// parseRecord decodes the record of the volume at p. The record of another volume is an error.
 func parseRecord(p Place, data []byte) (MountRecord, error) {
 	var r MountRecord
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -68,7 +66,7 @@ func parseRecord(p Place, data []byte) (MountRecord, error) {
 	return r, nil
 }
 
-// parseDeviceRecord reads the record of a staged volume.
+// parseDeviceRecord decodes the record of a staged volume.
 func parseDeviceRecord(data []byte) (DeviceRecord, error) {
 	var r DeviceRecord
 	if err := json.Unmarshal(data, &r); err != nil {

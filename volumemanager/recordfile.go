@@ -15,25 +15,25 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 	"github.com/keelson-dev/keelson/internal/topdir"
 )
 
-// podsDir and deviceRecords are the folders of all pods, and of DeviceRecords, below
-// the root.
+// podsDir and deviceRecords are the folders of the pods and of the DeviceRecords, below the root.
 const (
 	podsDir       = "pods"
 	deviceRecords = "volumemanager/devices"
 )
 
-// recordFiles keeps records below a root. Its methods are called for different
-// names at once, for one name one after the other.
+// recordFiles keeps records below a root. Its methods may run concurrently for different names, but
+// not for the same name.
 type recordFiles struct {
 	root string
-	// marked is done once the folder of all pods has its mark.
+	// marked is done once mark has run on the folder of all pods.
 	marked *sync.Once
 }
 
-// open returns the root, made if need be, so that no path leads out of it.
+// open returns the root, and creates it if necessary. An os.Root confines all paths to it.
 func (f recordFiles) open() (*os.Root, error) {
 	root, err := os.OpenRoot(f.root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +45,7 @@ func (f recordFiles) open() (*os.Root, error) {
 	return root, err
 }
 
-// openPods returns the folder of all pods, made if need be.
+// openPods returns the folder of all pods, and creates it if necessary.
 func (f recordFiles) openPods() (*os.Root, error) {
 	root, err := f.open()
 	if err != nil {
@@ -59,8 +59,7 @@ func (f recordFiles) openPods() (*os.Root, error) {
 	return pods, err
 }
 
-// mark makes a file system put the folders of pods where there is room, not all
-// into one corner. It is no harm if it does not.
+// mark asks the file system to spread the folders of pods over the disk. A failure does no harm.
 func mark(pods *os.Root) {
 	dir, err := pods.Open(".")
 	if err != nil {
@@ -70,7 +69,7 @@ func mark(pods *os.Root) {
 	_ = topdir.Mark(dir)
 }
 
-// openOrMake opens a folder in root.
+// openOrMake opens a folder in root, and creates it if necessary.
 func openOrMake(root *os.Root, name string) (*os.Root, error) {
 	dir, err := root.OpenRoot(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -82,8 +81,8 @@ func openOrMake(root *os.Root, name string) (*os.Root, error) {
 	return root.OpenRoot(name)
 }
 
-// writeMount makes sure that the record is on disk. existed reports whether there
-// was one before: then an agent has set the volume up, or tried to.
+// writeMount makes sure that the record is on disk. existed reports whether there was a record
+// before: an earlier agent has set the volume up, or has tried to.
 func (f recordFiles) writeMount(o *operation) (existed bool, err error) {
 	record := MountRecord{
 		Version: recordVersion, PodUID: o.place.PodUID, Plugin: o.place.Plugin, Inner: o.place.Inner,
@@ -112,7 +111,7 @@ func (f recordFiles) writeMount(o *operation) (existed bool, err error) {
 	return write(pod, o.place.recordName(), data)
 }
 
-// removeMount removes the record, and StateDir if there is nothing in it.
+// removeMount removes the record, and StateDir if it is empty.
 func (f recordFiles) removeMount(p Place) error {
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
@@ -125,12 +124,12 @@ func (f recordFiles) removeMount(p Place) error {
 	}
 	defer pod.Close()
 	for _, name := range []string{p.recordName() + temporary, p.recordName()} {
-		if err := pod.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := atomicfile.Remove(pod, name); err != nil {
 			return err
 		}
 	}
 	if state, err := filepath.Rel(p.PodDir(), p.StateDir()); err == nil {
-		_ = pod.Remove(state) // what the plugin left there is found by CleanupOrphans
+		_ = pod.Remove(state) // CleanupOrphans finds files left there by the plugin
 	}
 	return nil
 }
@@ -159,21 +158,21 @@ func (f recordFiles) removeDevice(name v1.UniqueVolumeName) error {
 	return f.remove(deviceRecordName(name))
 }
 
-// remove removes a file, if it is there.
+// remove removes a record if it exists.
 func (f recordFiles) remove(name string) error {
 	root, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return ignoreAbsence(root.Remove(name))
+	return atomicfile.Remove(root, name)
 }
 
 func deviceRecordName(name v1.UniqueVolumeName) string {
 	return filepath.Join(deviceRecords, fmt.Sprintf("%x.json", sha256.Sum256([]byte(name))))
 }
 
-// relative returns the path below the root.
+// relative returns path relative to the root.
 func (f recordFiles) relative(path string) string {
 	rel, err := filepath.Rel(f.root, path)
 	if err != nil {
@@ -182,44 +181,28 @@ func (f recordFiles) relative(path string) string {
 	return rel
 }
 
-// write makes data what is in a file, in a folder that is there. If there is no such
-// file, it is complete once write has returned; after a crash before that it may be
-// cut short: nothing was done yet that it could tell of. Else see replace.
+// write makes data the content of a record, in an existing folder. The content of a new record is
+// on the disk when write returns. Its name may be lost in a power cut: then nothing is mounted, and
+// the folder of the volume is enough. A crash during write may leave a truncated record; nothing is
+// mounted at this time. existed reports whether there was a record, or another file or folder at
+// its path, which is replaced as a whole.
 func write(dir *os.Root, name string, data []byte) (existed bool, err error) {
-	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err = atomicfile.Create(dir, name, data)
 	if errors.Is(err, fs.ErrExist) {
 		return true, replace(dir, name, data)
 	}
-	if err != nil {
-		return false, err // there may be one: it is too early to remove it
-	}
-	if err := fill(file, data); err != nil {
-		_ = dir.Remove(name)
-		return false, err
-	}
-	return false, nil
+	return false, err
 }
 
-// replace makes data what is in a file, unless it is already. After a crash of the
-// agent or of the node the file is the old or the new one. The folder is not synced,
-// so that after a power cut one that was not there before may also be missing.
+// replace makes data the content of a record, unless the content is the same. After a crash of the
+// agent or of the node, the record is the old or the new version. A folder at the path is removed:
+// only records have such names.
 func replace(dir *os.Root, name string, data []byte) error {
-	if old, err := dir.ReadFile(name); err == nil && bytes.Equal(old, data) {
+	if old, err := atomicfile.Read(dir, name, maxRecord); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	file, err := dir.OpenFile(name+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err := atomicfile.Clear(dir, name); err != nil {
 		return err
 	}
-	if err := fill(file, data); err != nil {
-		_ = dir.Remove(name + temporary)
-		return err
-	}
-	return dir.Rename(name+temporary, name)
-}
-
-// fill makes data what is in a new file, and closes it.
-func fill(file *os.File, data []byte) error {
-	_, err := file.Write(data)
-	return errors.Join(err, file.Sync(), file.Close())
+	return atomicfile.Write(dir, name, data)
 }

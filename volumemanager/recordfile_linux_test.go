@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRecordOutlivesLackOfFiles: an agent that has too many files open fails before it is looked whether there is a
-// record. The record of a volume in use is not taken for one that was just begun.
+// TestRecordOutlivesLackOfFiles: an agent with too many open files fails before it has checked
+// whether a record exists. The record of a volume in use must not be taken for a new record.
 func TestRecordOutlivesLackOfFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "v.mount.json")
 	dir, err := os.OpenRoot(filepath.Dir(name))

@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
-// withClaims lets the claims of a stage be unreachable.
+// withClaims gives a stage claims that can be unreachable.
 func withClaims(reachable *bool) func(*volumemanager.Options) {
 	return func(o *volumemanager.Options) {
 		o.Claims = volumemanager.ClaimsFunc(func(ctx context.Context, pod *v1.Pod, vol v1.Volume) (volumemanager.Spec, error) {
@@ -34,8 +34,8 @@ func withClaims(reachable *bool) func(*volumemanager.Options) {
 	}
 }
 
-// Issues 120150, 101791, 52683, 53246: after a restart with an API server that does
-// not answer, the volumes of running pods are unmounted.
+// Issues 120150, 101791, 52683, 53246: after a restart without an answer of the API server, the
+// kubelet unmounts the volumes of running pods.
 func TestUpstream120150RestartWithoutClusterUnmountsNothing(t *testing.T) {
 	reachable := true
 	options := volumetest.Options{Shared: true, Staged: true}
@@ -54,13 +54,13 @@ func TestUpstream120150RestartWithoutClusterUnmountsNothing(t *testing.T) {
 		s.restart()
 		require.NoError(s, s.remove("a"))
 		assert.Empty(s, s.plugin.Mounted())
-		synctest.Wait() // the wait is for what the pod has
+		synctest.Wait() // the wait ends with the volumes that the pod has
 		assert.Empty(s, s.plugin.Staged(), "what is staged is taken down by its own record")
 	})
 }
 
-// Measured: a local volume that is a folder cannot be reconstructed. The record has
-// all of it.
+// Measured: the kubelet cannot reconstruct a local volume that is a folder. The record contains the
+// whole Spec.
 func TestUpstreamReconstructionHasTheWholeSpec(t *testing.T) {
 	folder := func(pv *v1.PersistentVolume) { pv.Spec.Local = &v1.LocalVolumeSource{Path: "/mnt/disk"} }
 	var seen []volumemanager.Spec
@@ -84,8 +84,8 @@ func TestUpstreamReconstructionHasTheWholeSpec(t *testing.T) {
 	})
 }
 
-// A volume that was found stays uncertain whatever error its SetUp returns: its
-// containers may use it, and it must be torn down at the end (PR 110670).
+// A volume found after a restart stays uncertain whatever error its SetUp returns: its containers
+// may use the volume, and it must be torn down at the end (PR 110670).
 func TestUpstream110670FoundVolumeStaysUncertain(t *testing.T) {
 	behave := func(c volumetest.Call) volumetest.Behaviour {
 		if c.Reconstructed {
@@ -104,8 +104,8 @@ func TestUpstream110670FoundVolumeStaysUncertain(t *testing.T) {
 	})
 }
 
-// Issues 60987, 45464, 38498, 113987, 134075: volumes of pods that went while the agent was
-// away stay for ever; the kubelet tries once to clean up.
+// Issues 60987, 45464, 38498, 113987, 134075: volumes of pods that ended while the agent was down
+// stay for ever; the kubelet tries the cleanup once.
 func TestUpstream60987ForgottenVolumesAreTornDownWithBackoff(t *testing.T) {
 	options := volumetest.Options{Behave: failing(volumetest.OpTearDown, 7, errors.New("device or resource busy"))}
 	play(t, options, nil, func(s *stage) {
@@ -121,7 +121,7 @@ func TestUpstream60987ForgottenVolumesAreTornDownWithBackoff(t *testing.T) {
 	})
 }
 
-// A crash between the record and SetUp: nothing is there, and TearDown must say so.
+// After a crash between the record and SetUp, nothing is mounted, and TearDown must succeed.
 func TestCrashBetweenRecordAndSetUp(t *testing.T) {
 	play(t, volumetest.Options{Behave: failing(volumetest.OpSetUp, 1, errors.New("killed"))}, nil, func(s *stage) {
 		ctx, cancel := context.WithTimeout(s.Context(), time.Millisecond)
@@ -135,9 +135,8 @@ func TestCrashBetweenRecordAndSetUp(t *testing.T) {
 	})
 }
 
-// Volumes that another agent made have no record: their folder is enough.
-// A record that was not complete when the agent was killed is that of a volume which was not touched. It was never
-// removed, unless the volume came back to the node.
+// A device record that was incomplete when the agent was killed belongs to a volume that was not
+// staged yet. Such a record was never removed, unless the volume came back to the node.
 func TestCrashWhileDeviceRecordIsWritten(t *testing.T) {
 	edit := func(o *volumemanager.Options) { o.Claims = claims() }
 	play(t, volumetest.Options{Shared: true, Staged: true}, edit, func(s *stage) {
@@ -151,6 +150,7 @@ func TestCrashWhileDeviceRecordIsWritten(t *testing.T) {
 	})
 }
 
+// Volumes of another agent have no record: their folder is enough.
 func TestVolumesOfAnotherAgentAreFound(t *testing.T) {
 	play(t, volumetest.Options{Folders: true}, nil, func(s *stage) {
 		s.stop()
@@ -163,7 +163,7 @@ func TestVolumesOfAnotherAgentAreFound(t *testing.T) {
 		require.Len(s, found.Volumes, 1)
 		assert.True(s, found.Volumes[0].Pods[0].Reconstructed)
 		require.Len(s, found.Leftovers, 1)
-		assert.Equal(s, "example.org/other", found.Leftovers[0].Place.Plugin)
+		assert.Equal(s, `there is no plugin "example.org/other"`, found.Leftovers[0].Why)
 		require.NoError(s, s.mount(podWith("a", "v")))
 		assert.Equal(s, []string{"SetUp a/v (reconstructed)"}, s.plugin.Journal())
 		s.restart()
@@ -172,7 +172,7 @@ func TestVolumesOfAnotherAgentAreFound(t *testing.T) {
 	})
 }
 
-// Without a record, the name of a shared volume is not known until its pod asks.
+// Without a record, the name of a shared volume is not known until its pod requests the volume.
 func TestSharedVolumeOfAnotherAgentIsTakenOver(t *testing.T) {
 	options := volumetest.Options{Folders: true, Shared: true, Staged: true}
 	play(t, options, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
@@ -188,7 +188,7 @@ func TestSharedVolumeOfAnotherAgentIsTakenOver(t *testing.T) {
 	})
 }
 
-// A record that cannot be read is not the end: the folder says which volume it is.
+// With an unreadable record, the folder still identifies the volume.
 func TestDamagedRecordIsNoReasonToForget(t *testing.T) {
 	play(t, volumetest.Options{}, nil, func(s *stage) {
 		require.NoError(s, s.mount(podWith("a", "v")))
@@ -205,8 +205,9 @@ func TestDamagedRecordIsNoReasonToForget(t *testing.T) {
 	})
 }
 
-// A record that was cut short when the agent was killed is that of a volume that was not touched yet, or does not
-// matter: the pod gets its volume, and in the end nothing is left, also of a volume without a folder.
+// A mount record that was truncated when the agent was killed belongs to a volume that was not set
+// up yet. The pod gets its volume, and at the end nothing is left, also for a volume without a
+// folder.
 func TestCrashWhileMountRecordIsWritten(t *testing.T) {
 	for _, cut := range []string{"", `{"version":1,"podU`} {
 		play(t, volumetest.Options{}, nil, func(s *stage) {
@@ -228,7 +229,7 @@ func TestCrashWhileMountRecordIsWritten(t *testing.T) {
 	}
 }
 
-// The name of a volume may be as long as that of a file; that of its record then has to be another one.
+// The name of a volume may be as long as a file name; then its record needs another name.
 func TestRecordOfVolumeWithLongName(t *testing.T) {
 	long := strings.Repeat("v", 253)
 	play(t, volumetest.Options{}, nil, func(s *stage) {
@@ -250,7 +251,7 @@ func TestRecordOfVolumeWithLongName(t *testing.T) {
 	})
 }
 
-// A pod whose UID comes back while its volumes are being torn down is alive.
+// A pod whose UID comes back during the teardown of its volumes is alive.
 func TestPodThatComesBackKeepsItsVolumes(t *testing.T) {
 	options := volumetest.Options{Behave: failing(volumetest.OpTearDown, 1, errors.New("busy"))}
 	play(t, options, nil, func(s *stage) {
@@ -258,7 +259,7 @@ func TestPodThatComesBackKeepsItsVolumes(t *testing.T) {
 		s.pods.Set("a", volumetest.Gone)
 		s.manager.PodChanged("a")
 		synctest.Wait()
-		s.pods.Set("a", volumetest.Alive) // nobody tells the manager
+		s.pods.Set("a", volumetest.Alive) // without a call of PodChanged
 		time.Sleep(time.Hour)
 		assert.Equal(s, []string{"SetUp a/v", "TearDown a/v"}, s.plugin.Journal())
 		require.NoError(s, s.mount(podWith("a", "v")))
@@ -266,18 +267,17 @@ func TestPodThatComesBackKeepsItsVolumes(t *testing.T) {
 	})
 }
 
-// The resync finds out what nobody told.
+// The resync finds changes without a call of PodChanged.
 func TestResyncIsTheSafetyNet(t *testing.T) {
-	play(t, volumetest.Options{}, func(o *volumemanager.Options) { o.Resync = 0 }, func(s *stage) {
+	play(t, volumetest.Options{}, func(o *volumemanager.Options) { o.SetLimits(volumemanager.DefaultLimits()) }, func(s *stage) {
 		require.NoError(s, s.mount(podWith("a", "v")))
 		s.pods.Set("a", volumetest.Gone)
-		time.Sleep(volumemanager.DefaultResync + time.Second)
+		time.Sleep(volumemanager.DefaultLimits().Resync + time.Second)
 		assert.Empty(s, s.plugin.Mounted())
 	})
 }
 
-// A new agent that is asked for the end of a pod before it knows what is mounted
-// does not say that nothing is.
+// A new agent does not report the end of a pod's volumes before Reconstruct has finished.
 func TestWaitsBeforeReconstruction(t *testing.T) {
 	reachable := true
 	options := volumetest.Options{Shared: true}
@@ -301,7 +301,7 @@ func TestWaitsBeforeReconstruction(t *testing.T) {
 	})
 }
 
-// slowReconstructor takes its time to say what a volume without a record is.
+// slowReconstructor takes time to reconstruct a volume without a record.
 type slowReconstructor struct {
 	*volumetest.Plugin
 	release chan struct{}
@@ -312,7 +312,7 @@ func (p slowReconstructor) Reconstruct(volumemanager.Place) (volumemanager.Spec,
 	return volumemanager.Spec{}, errors.New("it does not say")
 }
 
-// A pod that is synced while the agent still looks at the disk gets what is recorded.
+// A pod that is synced during Reconstruct gets its recorded volumes.
 func TestMountWaitsForReconstruction(t *testing.T) {
 	reachable := true
 	play(t, volumetest.Options{Shared: true}, withClaims(&reachable), func(s *stage) {

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
-// PodChanged asks Pods about the pod, and lets begin what that makes due: above
-// all, the unmounting of one that is gone. It does not block, and costs nothing for
-// a pod without volumes.
+// PodChanged asks Pods about the pod, and starts the operations that have become due, above all the
+// unmounting for a pod that is gone. PodChanged does not block, and returns at once for a pod
+// without volumes.
 func (m *Manager) PodChanged(uid types.UID) {
 	m.mu.Lock()
 	p, ok := m.mu.pods[uid]
@@ -32,7 +34,7 @@ func (m *Manager) PodChanged(uid types.UID) {
 	m.mu.Lock()
 	defer m.unlock()
 	if p, ok = m.mu.pods[uid]; !ok || p.epoch != epoch {
-		return // the pod was asked for since: the answer is old
+		return // a newer request for the pod makes the answer obsolete
 	}
 	m.each(uid, func(v *volume, r *row) {
 		changed := r.review(gone, terminating)
@@ -41,12 +43,12 @@ func (m *Manager) PodChanged(uid types.UID) {
 		}
 		m.dispatch(v)
 		if changed {
-			m.tell(uid)
+			m.wakeWaiters(uid)
 		}
 	})
 }
 
-// review notes where the pod is in its life, and reports whether that is new.
+// review records the lifecycle of the pod, and reports whether it has changed.
 func (r *row) review(gone, terminating bool) bool {
 	was, ended := r.desire, r.terminating
 	r.terminating = terminating
@@ -59,7 +61,8 @@ func (r *row) review(gone, terminating bool) bool {
 	return was != r.desire || ended != terminating
 }
 
-// interrupt cancels what is under way for a pod that is gone.
+// interrupt cancels the mounting for a pod that is gone. An operation on the whole volume is
+// cancelled only if no other pod needs the volume.
 func (v *volume) interrupt(r *row) {
 	if r.busy != nil && r.busy.kind.sets() {
 		r.busy.cancel(errPodGone)
@@ -75,8 +78,7 @@ func (v *volume) interrupt(r *row) {
 	v.busy.cancel(errPodGone)
 }
 
-// Resync does PodChanged for all pods with volumes. Run does it every
-// Options.Resync.
+// Resync calls PodChanged for all pods with volumes. Run calls Resync every minute.
 func (m *Manager) Resync() {
 	m.mu.Lock()
 	uids := slices.Sorted(maps.Keys(m.mu.pods))
@@ -86,18 +88,16 @@ func (m *Manager) Resync() {
 	}
 }
 
-// Reconcile brings the world as far as it goes now: it finds out what is mounted
-// if that has not happened yet, looks at all pods, does every operation that is
-// due, those that this makes due as well, and returns when none is. What failed is
-// held until its back-off is over, so each operation is tried once. Operations
-// that Run has begun are not waited for.
+// Reconcile performs all due operations, including operations that become due meanwhile, and
+// returns when none is due. Before that, Reconcile calls Reconstruct if necessary, and Resync. A
+// failed operation is in back-off, so each operation is tried once. Reconcile does not wait for
+// operations started by Run.
 //
-// With Run it is not needed. Without, it is how a simulator or a test drives the
-// manager. The error joins those of the operations. It returns ErrStopped after
-// Run has ended.
+// Reconcile drives the manager without Run, in a simulator or a test. The error joins the errors of
+// the operations. After Run has ended, Reconcile returns ErrStopped.
 func (m *Manager) Reconcile(ctx context.Context) error {
 	m.mu.Lock()
-	if m.mu.life == lifeStopped {
+	if m.mu.life == lifecycle.Stopped {
 		m.mu.Unlock()
 		return ErrStopped
 	}
@@ -122,13 +122,13 @@ func (m *Manager) Reconcile(ctx context.Context) error {
 	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
-// dueOperation is one that was begun, with its context.
+// dueOperation is a prepared operation with its context.
 type dueOperation struct {
 	*operation
 	ctx context.Context
 }
 
-// take begins everything that is due, to be carried out by the caller.
+// take prepares every due operation; the caller carries them out.
 func (m *Manager) take(ctx context.Context) []dueOperation {
 	m.mu.Lock()
 	defer m.unlock()
@@ -148,8 +148,7 @@ func (m *Manager) take(ctx context.Context) []dueOperation {
 	return due
 }
 
-// Plan returns the operations that would begin now, in the order of volumes and
-// pods, without beginning them.
+// Plan returns the operations that are due now, sorted by volume and pod. Plan starts none.
 func (m *Manager) Plan() []Operation {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,25 +8,25 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 
-	"go.uber.org/zap"
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
-// slotPatience is how long an operation counts in Options.MaxParallel.
+// slotPatience is the time during which an operation counts in limits.parallel.
 const slotPatience = time.Second
 
-// errPodGone cancels the SetUp for a pod that needs it no more.
+// errPodGone is the cause that cancels the SetUp for a pod that is gone.
 var errPodGone = errors.New("the pod is gone")
 
-// Run finds out what is mounted (Reconstruct), then lets operations begin as soon
-// as they are due, until ctx ends; those under way are then cancelled, and Run
-// returns nil when they have ended. Nothing is unmounted because Run ends. It may
-// be called once; a second call returns ErrAlreadyRun.
+// Run finds the mounted volumes (Reconstruct), then starts operations as soon as they are due,
+// until ctx ends. Then Run cancels the operations under way and returns nil when they have ended.
+// The end of Run unmounts nothing. A second call returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
-	again := m.mu.life != lifeNew
-	m.mu.life = max(m.mu.life, lifeRunning)
+	again := m.mu.life != lifecycle.New
+	m.mu.life = max(m.mu.life, lifecycle.Running)
 	m.mu.Unlock()
 	if again {
 		return ErrAlreadyRun
@@ -42,7 +42,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// open begins every operation that is due.
+// open starts every due operation, and permits dispatch to start operations.
 func (m *Manager) open(ctx context.Context) {
 	m.mu.Lock()
 	defer m.unlock()
@@ -56,11 +56,11 @@ func (m *Manager) open(ctx context.Context) {
 	}
 }
 
-// close lets nothing begin from now on.
+// close prevents new operations and wakes the waiting calls.
 func (m *Manager) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.life = lifeStopped
+	m.mu.life = lifecycle.Stopped
 	m.mu.start = nil
 	for name := range m.mu.timers {
 		m.arm(name, time.Time{})
@@ -69,11 +69,7 @@ func (m *Manager) close() {
 }
 
 func (m *Manager) resyncForever(ctx context.Context) {
-	if m.options.Resync < 0 {
-		<-ctx.Done()
-		return
-	}
-	ticker := time.NewTicker(m.options.Resync)
+	ticker := time.NewTicker(m.options.limits.resync)
 	defer ticker.Stop()
 	for {
 		select {
@@ -85,14 +81,14 @@ func (m *Manager) resyncForever(ctx context.Context) {
 	}
 }
 
-// arrange gives o a context of its own. The lock is held.
+// arrange returns a context for o, which o.cancel cancels. The lock is held.
 func (m *Manager) arrange(ctx context.Context, o *operation) context.Context {
 	ctx, o.cancel = context.WithCancelCause(ctx)
 	return ctx
 }
 
-// carryOut does o, notes how it went and lets begin what that makes due. The
-// error is o's.
+// carryOut runs o, records the outcome and starts the operations that have become due. The error is
+// the error of o.
 func (m *Manager) carryOut(ctx context.Context, o *operation) error {
 	defer o.cancel(nil)
 	release, err := m.takeSlot(ctx)
@@ -115,8 +111,8 @@ func (m *Manager) carryOut(ctx context.Context, o *operation) error {
 	return out.err
 }
 
-// takeSlot waits until another operation may run. The operation's time in the slot
-// is limited, its own time is not.
+// takeSlot waits for a free slot. The slot is freed after slotPatience, or
+// earlier by release; the operation may take longer.
 func (m *Manager) takeSlot(ctx context.Context) (release func(), err error) {
 	select {
 	case m.slots <- struct{}{}:
@@ -138,7 +134,7 @@ func (m *Manager) takeSlot(ctx context.Context) (release func(), err error) {
 	}, nil
 }
 
-// settle notes how o went.
+// settle records the outcome of o.
 func (m *Manager) settle(o *operation, out outcome, now time.Time) {
 	m.mu.Lock()
 	defer m.unlock()
@@ -146,15 +142,15 @@ func (m *Manager) settle(o *operation, out outcome, now time.Time) {
 	v.settle(o, out, now, m.wait)
 	if o.alone {
 		for uid := range v.rows {
-			m.tell(uid)
+			m.wakeWaiters(uid)
 		}
 	} else {
-		m.tell(o.uid)
+		m.wakeWaiters(o.uid)
 	}
 	m.dispatch(v)
 }
 
-// report tells the hook and the log of an operation that has ended.
+// report passes a finished operation to the hook and logs a failure.
 func (m *Manager) report(end OperationEnd) {
 	if m.options.Hooks.OperationEnded != nil {
 		m.options.Hooks.OperationEnded(end)
@@ -171,15 +167,15 @@ func (m *Manager) report(end OperationEnd) {
 		zap.Int("attempt", end.Attempt), zap.Error(end.Err))
 }
 
-// wakeTimer looks at a volume again when a back-off is over.
+// wakeTimer dispatches a volume at the end of a back-off.
 type wakeTimer struct {
 	timer *time.Timer
 	at    time.Time
-	// armed: it is counted in Manager.pending.
+	// armed: Manager.pending counts the timer.
 	armed bool
 }
 
-// arm sets the one timer of a volume; the zero time disarms it. The lock is held.
+// arm sets the only timer of a volume; the zero time stops the timer. The lock is held.
 func (m *Manager) arm(name v1.UniqueVolumeName, at time.Time) {
 	w, ok := m.mu.timers[name]
 	switch {
@@ -205,7 +201,7 @@ func (m *Manager) arm(name v1.UniqueVolumeName, at time.Time) {
 	w.timer = time.AfterFunc(time.Until(at), func() { m.wake(name, w, at) })
 }
 
-// wake runs in the goroutine of a timer.
+// wake is the function of a timer: it dispatches the volume.
 func (m *Manager) wake(name v1.UniqueVolumeName, w *wakeTimer, at time.Time) {
 	defer m.pending.Done()
 	m.mu.Lock()

@@ -11,54 +11,54 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot is everything a Manager knows, for people and tests.
+// Snapshot is the whole state of a Manager, for people and tests.
 type Snapshot struct {
 	Taken time.Time
 	// Volumes are sorted by name.
 	Volumes []VolumeSnapshot
-	// Operations are under way, sorted by volume and pod. One that is past its
+	// Operations are the operations under way, sorted by volume and pod. An operation past its
 	// Deadline hangs.
 	Operations []Operation
-	// Leftovers are on disk, and no plugin knows what to do with them.
+	// Leftovers are volume folders without a plugin to tear them down. Manager.Leftovers finds
+	// more.
 	Leftovers []Leftover
 }
 
-// VolumeSnapshot is one volume: what is desired of it, and what is.
+// VolumeSnapshot is the desired and the actual state of a volume.
 type VolumeSnapshot struct {
 	Name   v1.UniqueVolumeName
 	Plugin string
-	// Attachable: something else attaches it; Attached, and ReportedInUse, say how
-	// far that is.
+	// Attachable: an external attacher attaches the volume. Attached and ReportedInUse are the
+	// progress of the attaching.
 	Attachable, Attached, ReportedInUse bool
-	// Device is how much is known to be staged, DeviceDir where; "" if the volume
-	// need not be.
+	// Device is the state of staging, DeviceDir the staging folder; "" if the plugin does not stage
+	// the volume.
 	Device    State
 	DeviceDir string
-	// LastError is that of the last operation on the whole volume; nil if it
-	// succeeded.
+	// LastError is the error of the last operation on the whole volume; nil after a success.
 	LastError error
 	// Pods are sorted by UID.
 	Pods []PodVolume
 }
 
-// PodVolume is a volume of one pod.
+// PodVolume is the state of a volume for one pod.
 type PodVolume struct {
 	UID    types.UID
 	Outer  []string
 	Inner  string
 	Desire Desire
 	State  State
-	// Reconstructed: found after a restart, and not set up since.
+	// Reconstructed: the volume was found after a restart and not set up since.
 	Reconstructed bool
 	Mounted       Mounted
-	// LastError is that of the last operation for the pod, Failures how often it
-	// failed in a row; RetryAt when it is tried again.
+	// LastError is the error of the last operation for the pod, Failures the number of failures in
+	// a row, RetryAt the time of the next try.
 	LastError error
 	Failures  int
 	RetryAt   time.Time
 }
 
-// Snapshot returns everything as of now. It is the caller's.
+// Snapshot returns the present state. The caller owns the result.
 func (m *Manager) Snapshot() Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()

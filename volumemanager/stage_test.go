@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -34,7 +35,7 @@ type stage struct {
 	ends []volumemanager.OperationEnd
 }
 
-// play runs f in a bubble with a manager that runs.
+// play runs f in a bubble with a running manager.
 func play(t *testing.T, plugin volumetest.Options, edit func(*volumemanager.Options), f func(*stage)) {
 	t.Helper()
 	root := memoryDir(t)
@@ -56,13 +57,14 @@ func newStage(t *testing.T, root string, plugin volumetest.Options, edit func(*v
 	}
 	s.plugin = volumetest.NewPlugin(plugin)
 	s.options = volumemanager.Options{
-		Pods: s.pods, Root: root, Plugins: []volumemanager.Plugin{s.plugin}, Resync: -1, Logger: zap.NewNop(),
+		Pods: s.pods, Root: root, Plugins: []volumemanager.Plugin{s.plugin}, Logger: zap.NewNop(),
 		Hooks: volumemanager.Hooks{OperationEnded: func(e volumemanager.OperationEnd) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.ends = append(s.ends, e)
 		}},
 	}
+	s.options.SetLimits(volumemanager.Limits{Resync: 1000 * time.Hour}) // the tests see what works without it
 	if edit != nil {
 		edit(&s.options)
 	}
@@ -71,7 +73,7 @@ func newStage(t *testing.T, root string, plugin volumetest.Options, edit func(*v
 	return s
 }
 
-// renew makes a manager that knows nothing, and does not run it.
+// renew creates a new manager without running it.
 func (s *stage) renew() {
 	var err error
 	s.manager, err = volumemanager.New(s.options)
@@ -91,14 +93,14 @@ func (s *stage) start() {
 	})
 }
 
-// restart ends the manager and begins another over the same disk and mounts.
+// restart ends the manager and starts a new manager over the same disk and mounts.
 func (s *stage) restart() {
 	s.stop()
 	s.renew()
 	s.start()
 }
 
-// background calls f in a goroutine and returns its result when asked.
+// background calls f in a goroutine. The returned func waits for the result of f.
 func background(f func() error) func() error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -112,7 +114,7 @@ func (s *stage) remove(uid types.UID) error {
 	return s.manager.WaitForUnmount(s.Context(), uid)
 }
 
-// ended returns the operations that have ended, as "<kind> <pod>".
+// ended returns the finished operations, as "<kind> <pod>".
 func (s *stage) ended() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,13 +125,13 @@ func (s *stage) ended() []string {
 	return lines
 }
 
-// recordOf is where the mount record of a volume is.
+// recordOf returns the path of the mount record of a volume.
 func (s *stage) recordOf(uid types.UID, inner string) string {
 	p := volumemanager.Place{Root: s.root, PodUID: uid, Plugin: s.plugin.Name(), Inner: inner}
 	return p.Record()
 }
 
-// memoryDir is a temporary folder in which to sync costs nothing, if there is such.
+// memoryDir returns a temporary folder in memory if possible, because syncing is free there.
 func memoryDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "volumemanager")

@@ -19,10 +19,9 @@ import (
 
 var errBusy = errors.New("target is busy")
 
-// Issues 72604, 85834: a pod is terminating for ever after a restart, because what is
-// needed to unmount its volumes is not known any more: neither the pod, nor its
-// claim, nor the driver's objects. Here the record on disk is enough, and who
-// waits is told what is still mounted and why.
+// Issues 72604, 85834: a pod is terminating for ever after a restart, because the data for
+// unmounting its volumes is lost: the pod, its claim, or the driver's objects. Here the record on
+// disk is enough, and the error of a wait names the mounted volumes and the reason.
 func TestUpstream72604TearDownNeedsNothingButTheDisk(t *testing.T) {
 	reachable := true
 	options := volumetest.Options{Shared: true, Staged: true, Behave: failing(volumetest.OpTearDown, 3, errBusy)}
@@ -46,9 +45,9 @@ func TestUpstream72604TearDownNeedsNothingButTheDisk(t *testing.T) {
 	})
 }
 
-// Issue 101378: a volume whose unmount has failed is lost track of, at the latest by
-// a restart, and stays mounted. Here it is uncertain, and is tried again until it
-// is gone, however often the agent is restarted.
+// Issue 101378: the kubelet loses track of a volume whose unmount has failed, at the latest in a
+// restart, and the volume stays mounted. Here the volume is uncertain, and the unmount is retried
+// until it succeeds, across any number of restarts.
 func TestUpstream101378FailedUnmountIsNotForgotten(t *testing.T) {
 	busy := true
 	behave := func(c volumetest.Call) volumetest.Behaviour {
@@ -78,12 +77,16 @@ func TestUpstream101378FailedUnmountIsNotForgotten(t *testing.T) {
 	})
 }
 
-// Issue 113426: unstaging fails while a pod still has the volume, and is then held up
-// by its back-off, up to 2 min 2 s, when the pod has it no more. Here it is not
-// tried before, and at once after the last pod.
+// Issue 113426: in the kubelet, unstaging fails while a pod still has the volume; after the last
+// pod, unstaging waits for its back-off, up to 2 min 2 s. Here unstaging is not tried before, and
+// starts at once after the last pod.
 func TestUpstream113426UnstagedAtOnceAfterTheLastPod(t *testing.T) {
 	options := volumetest.Options{Shared: true, Staged: true, Behave: failing(volumetest.OpTearDown, 8, errBusy)}
-	play(t, options, func(o *volumemanager.Options) { o.Claims, o.WaitTimeout = claims(), -1 }, func(s *stage) {
+	patient := func(o *volumemanager.Options) {
+		o.Claims = claims()
+		o.SetLimits(volumemanager.Limits{Wait: 24 * time.Hour})
+	}
+	play(t, options, patient, func(s *stage) {
 		require.NoError(s, s.mount(podClaiming("a", "c")))
 		require.NoError(s, s.mount(podClaiming("b", "c")))
 		first, second := background(func() error { return s.remove("a") }), background(func() error { return s.remove("b") })
@@ -104,9 +107,9 @@ func TestUpstream113426UnstagedAtOnceAfterTheLastPod(t *testing.T) {
 	})
 }
 
-// Issue 65110: an unmount that does not return keeps a pod terminating, and nothing
-// says so. Here it is seen, its deadline with it, it holds up nothing else of the
-// pod, and the pod is gone the moment it returns.
+// Issue 65110: an unmount that hangs keeps a pod terminating, without any report. Here Snapshot
+// shows the unmount with its deadline, other volumes of the pod are not blocked, and the pod is
+// gone the moment the unmount returns.
 func TestUpstream65110HungUnmountIsSeen(t *testing.T) {
 	behave := func(c volumetest.Call) volumetest.Behaviour {
 		if c.Op == volumetest.OpTearDown && c.Volume == "remote" {
@@ -136,8 +139,8 @@ func TestUpstream65110HungUnmountIsSeen(t *testing.T) {
 	})
 }
 
-// A driver's object that says that no attaching is needed may be known later than
-// the volume, which is found on disk.
+// A CSIDriver object without attaching may become known later than its volume, which is found on
+// disk.
 func TestVolumeMayTurnOutToNeedNoAttaching(t *testing.T) {
 	needed := true
 	plugin := func(o *volumemanager.Options) {
@@ -157,7 +160,7 @@ func TestVolumeMayTurnOutToNeedNoAttaching(t *testing.T) {
 	})
 }
 
-// choosy is a plugin of which it is not known at first what it needs.
+// choosy is a plugin that learns later whether its volumes need attaching.
 type choosy struct {
 	*volumetest.Plugin
 	attach *bool

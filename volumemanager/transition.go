@@ -9,34 +9,33 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// outcome is how an operation went.
+// outcome is the result of an operation.
 type outcome struct {
 	err error
-	// mounted is what SetUp returned.
+	// mounted is the result of SetUp.
 	mounted Mounted
-	// devicePath is what WaitForAttach returned.
+	// devicePath is the result of WaitForAttach.
 	devicePath string
-	// grown is what the volume was expanded to; zero if it was not. refused: the
-	// plugin says that it cannot be.
+	// grown is the new size of an expanded volume; else zero. refused: the plugin cannot expand the
+	// volume.
 	grown   resource.Quantity
 	refused bool
-	// found: SetUp was called for a volume that containers may use already.
+	// found: containers may have used the volume before the SetUp.
 	found bool
-	// alive: the pod turned out not to be gone, so nothing was torn down.
+	// alive: Pods did not report the pod as gone, so nothing was torn down.
 	alive bool
 }
 
-// settle folds the outcome of o into v. The caller has made sure that o is the
-// operation that v or the row was waiting for.
+// settle applies the outcome of o to v. o must be the operation under way in v or the row.
 //
 //	              ok          transient   final, terminal         else
-//	mount         mounted     as it was   not mounted, but stays  uncertain
+//	mount         mounted     unchanged   not mounted, but stays  uncertain
 //	                                      uncertain if found
 //	remount       mounted     mounted     mounted                 mounted
 //	unmount       not mounted uncertain   uncertain               uncertain
 //
-// The same holds for the device. Found means: after a restart of the agent, and
-// not set up since; containers may use it whatever SetUp says.
+// The same table holds for the device. Found means: found after a restart of the agent, and not set
+// up since. Containers may use a found volume, whatever error SetUp returns.
 func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) {
 	r := v.rows[o.uid]
 	if o.alone {
@@ -69,7 +68,7 @@ func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) 
 	}
 }
 
-// settleSetUp notes how a SetUp went.
+// settleSetUp applies the outcome of a SetUp.
 func (r *row) settleSetUp(o *operation, out outcome) {
 	r.tried = max(r.tried, o.refresh)
 	if out.err == nil {
@@ -77,13 +76,13 @@ func (r *row) settleSetUp(o *operation, out outcome) {
 		r.state, r.found, r.mounted = StateMounted, false, out.mounted
 		return
 	}
-	if out.found && !r.found {
+	if out.found {
 		r.state, r.found = StateUncertain, true
 	}
 	r.state = afterMount(r.state, r.found, out.err)
 }
 
-// settleDevice notes how an operation on the whole volume went.
+// settleDevice applies the outcome of an operation on the whole volume.
 func (v *volume) settleDevice(o *operation, out outcome) {
 	switch o.kind {
 	case OpVerifyAttached:
@@ -101,7 +100,7 @@ func (v *volume) settleDevice(o *operation, out outcome) {
 	}
 }
 
-// afterMount is the state after a mount that failed.
+// afterMount returns the state after a failed mount.
 func afterMount(was State, found bool, err error) State {
 	if was == StateMounted {
 		return StateMounted
@@ -110,7 +109,7 @@ func afterMount(was State, found bool, err error) State {
 	case ErrTransient:
 		return was
 	case ErrFinal, ErrTerminal:
-		if was == StateUncertain && found {
+		if found {
 			return StateUncertain
 		}
 		return StateNotMounted
@@ -118,7 +117,7 @@ func afterMount(was State, found bool, err error) State {
 	return StateUncertain
 }
 
-// afterUnmount is the state after an unmount.
+// afterUnmount returns the state after an unmount.
 func afterUnmount(err error) State {
 	if err != nil {
 		return StateUncertain
@@ -126,7 +125,7 @@ func afterUnmount(err error) State {
 	return StateNotMounted
 }
 
-// next is the failure after an operation of this kind ended with err.
+// next returns the failure after an operation of this kind that ended with err.
 func (f failure) next(kind OperationKind, err error, now time.Time, wait backoff) failure {
 	if err == nil {
 		return failure{}
@@ -139,13 +138,13 @@ func (f failure) next(kind OperationKind, err error, now time.Time, wait backoff
 	return n
 }
 
-// sets reports whether the kind is for pods that need a volume, whose next sync
-// tries again what is terminal. What is to be undone is always tried again.
+// sets reports whether operations of the kind serve pods that need a volume. A terminal failure of
+// such an operation holds until the next sync of the pod; a teardown is always retried.
 func (k OperationKind) sets() bool { return k != OpUnmount && k != OpUnmountDevice }
 
-// excuse lets a failed operation of a volume that is needed be tried again at once.
-// The count stays, so that the next back-off is longer.
-func (f failure) excuse() failure {
+// endBackoff permits a retry at once, also after a terminal failure. The count stays, so that the next
+// back-off is longer.
+func (f failure) endBackoff() failure {
 	f.until, f.terminal = time.Time{}, false
 	return f
 }

@@ -5,6 +5,7 @@ package volumemanager
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestTransitions is the table of volume.settle, for volumes of pods and devices.
+// TestTransitions tests the table of volume.settle, for volumes of pods and for devices.
 func TestTransitions(t *testing.T) {
 	plain := errors.New("x")
 	failures := map[string]error{
@@ -52,9 +53,7 @@ func TestTransitions(t *testing.T) {
 			assert.Equal(t, tc.want, r.state)
 			assert.Nil(t, r.busy)
 			assert.Equal(t, out.err, r.failure.err)
-			if tc.want != StateUncertain {
-				assert.False(t, r.found && out.err == nil)
-			}
+			assert.Equal(t, tc.found && out.err != nil, r.found)
 			kind, ok := devices[tc.kind]
 			if !ok {
 				return
@@ -64,8 +63,31 @@ func TestTransitions(t *testing.T) {
 			v.busy = o
 			v.settle(o, out, now, backoff{time.Second, time.Minute})
 			assert.Equal(t, tc.want, v.device, "the device")
+			assert.Equal(t, tc.found && out.err != nil, v.found)
 			assert.Nil(t, v.busy)
 		})
+	}
+}
+
+// TestTransitionsOfAnUnexpectedRecord: a record without a known volume tells that containers may use the volume.
+func TestTransitionsOfAnUnexpectedRecord(t *testing.T) {
+	for _, err := range []error{Final(errors.New("x")), Terminal(errors.New("x")), Transient(errors.New("x")), errors.New("x"), nil} {
+		r := &row{}
+		r.settleSetUp(&operation{}, outcome{err: err, found: true})
+		want := row{state: StateUncertain, found: true}
+		if err == nil {
+			want = row{state: StateMounted}
+		}
+		assert.Equal(t, want, *r, "%v", err)
+	}
+}
+
+// TestTransitionsOfALivePod: nothing was torn down, because the pod is not gone after all.
+func TestTransitionsOfALivePod(t *testing.T) {
+	for desire, want := range map[Desire]Desire{DesireGone: DesireKept, DesireKept: DesireKept, DesireMounted: DesireMounted} {
+		v := volumeWith(map[types.UID]*row{"a": {state: StateMounted, desire: desire, busy: &operation{}}})
+		v.settle(&operation{step: step{kind: OpUnmount, uid: "a"}}, outcome{alive: true}, now, backoff{time.Second, time.Minute})
+		assert.Equal(t, row{state: StateMounted, desire: want}, *v.rows["a"])
 	}
 }
 
@@ -81,10 +103,21 @@ func TestFailures(t *testing.T) {
 	assert.True(t, f.next(OpMount, Terminal(errors.New("no")), now, wait).terminal)
 	assert.False(t, f.next(OpUnmount, Terminal(errors.New("no")), now, wait).terminal, "what is to be undone is tried again")
 	assert.False(t, f.next(OpUnmountDevice, Terminal(errors.New("no")), now, wait).terminal)
-	assert.Equal(t, 10, f.excuse().count)
-	assert.Zero(t, f.excuse().until)
+	assert.Equal(t, 10, f.endBackoff().count)
+	assert.Zero(t, f.endBackoff().until)
 	assert.Equal(t, 3*time.Second, backoff{3 * time.Second, 3 * time.Second}.after(100))
+	for count, want := range []time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 4: 5 * time.Second, 500: 5 * time.Second} {
+		if want != 0 {
+			assert.Equal(t, want, backoff{time.Second, 5 * time.Second}.after(count), "%d", count)
+		}
+	}
 }
+
+// noErrors is a joined error without an error.
+type noErrors struct{}
+
+func (noErrors) Error() string   { return "nothing" }
+func (noErrors) Unwrap() []error { return nil }
 
 func TestClasses(t *testing.T) {
 	x := errors.New("x")
@@ -103,6 +136,8 @@ func TestClasses(t *testing.T) {
 		{"joined with transient", errors.Join(Terminal(x), Transient(x)), ErrTransient},
 		{"joined with plain", errors.Join(Final(x), x), ErrUncertain},
 		{"wrapped twice in one", fmt.Errorf("%w: %w", x, Final(x)), ErrUncertain},
+		{"a wrapper of nothing", &fs.PathError{Op: "open", Path: "/x"}, ErrUncertain},
+		{"joined nothing", noErrors{}, ErrUncertain},
 		{"joined and classified", Final(errors.Join(x, x)), ErrFinal},
 	}
 	for _, tc := range tests {

@@ -11,27 +11,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WaitForUnmount returns nil when nothing of the pod is mounted, also nothing
-// uncertain, and nothing is under way for it. It unmounts nothing itself: that
-// happens once Pods says that the pod is gone, of which this call is a hint, too.
-// Else it waits until ctx ends or Options.WaitTimeout is over; the error is then an
-// *UnmountError. Each call asks for what failed to be tried again at once.
+// WaitForUnmount returns nil when the pod has no mounted or uncertain volume and no operation under
+// way. The volumes are unmounted once Pods reports the pod as gone; the call makes the Manager ask
+// Pods. Without Options.Pods, the call itself marks the pod as gone.
 //
-// Before Reconstruct it is not known what the pod has, so that it waits for that,
-// too.
+// If volumes remain when ctx ends or 2 min 3 s are over, the error is an *UnmountError.
+// Each call ends the back-off of failed teardowns. After a restart the call also waits for
+// Reconstruct.
 func (m *Manager) WaitForUnmount(ctx context.Context, uid types.UID) error {
+	if m.own != nil {
+		m.own.release(uid)
+	}
 	ctx, cancel := m.limit(ctx)
 	defer cancel()
 	m.mu.Lock()
 	m.each(uid, func(v *volume, r *row) {
 		if !r.failure.kind.sets() {
-			r.failure = r.failure.excuse()
+			r.failure = r.failure.endBackoff()
 		}
 	})
 	m.mu.Unlock()
 	m.PodChanged(uid)
 	err := m.await(ctx, uid, func() (bool, error) { return m.mu.rebuilt && len(m.remaining(uid)) == 0, nil })
 	if err == nil {
+		if m.own != nil {
+			m.own.forget(uid)
+		}
 		return nil
 	}
 	m.mu.Lock()
@@ -46,8 +51,7 @@ func (m *Manager) WaitForUnmount(ctx context.Context, uid types.UID) error {
 	return e
 }
 
-// WaitForAllPodsUnmount waits for all of them as WaitForUnmount does, and joins the
-// errors.
+// WaitForAllPodsUnmount calls WaitForUnmount for all uids at once, and joins the errors.
 func (m *Manager) WaitForAllPodsUnmount(ctx context.Context, uids ...types.UID) error {
 	errs := make([]error, len(uids))
 	var wg sync.WaitGroup
@@ -58,8 +62,8 @@ func (m *Manager) WaitForAllPodsUnmount(ctx context.Context, uids ...types.UID) 
 	return errors.Join(errs...)
 }
 
-// remaining returns the unique names of what the pod has or may have, or what is
-// just being done for it, sorted. The lock is held.
+// remaining returns the unique names of the pod's volumes that are mounted, uncertain or in an
+// operation, sorted. The lock is held.
 func (m *Manager) remaining(uid types.UID) []string {
 	var names []string
 	m.each(uid, func(v *volume, r *row) {

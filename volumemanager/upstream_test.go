@@ -22,7 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
-// failing is a Behave that fails calls of one kind, all of them or the first n.
+// failing returns a Behave that fails calls of op, all of them or the first n.
 func failing(op volumetest.Op, n int, err error) func(volumetest.Call) volumetest.Behaviour {
 	return func(c volumetest.Call) volumetest.Behaviour {
 		if c.Op == op && c.N < n {
@@ -34,8 +34,8 @@ func failing(op volumetest.Op, n int, err error) func(volumetest.Call) volumetes
 
 const always = 1 << 30
 
-// Issues 126049, 66938: the kubelet looks every 100 ms what is to be done and every
-// 300 ms whether it is done.
+// Issues 126049, 66938: the kubelet polls for work every 100 ms, and for the end of work every 300
+// ms.
 func TestUpstream126049NothingWaitsForAPoll(t *testing.T) {
 	play(t, volumetest.Options{}, nil, func(s *stage) {
 		began := time.Now()
@@ -49,15 +49,15 @@ func TestUpstream126049NothingWaitsForAPoll(t *testing.T) {
 	})
 }
 
-// Issue 126049: with nothing to do, nothing is done. The resync is the one timer.
+// Issue 126049: an idle manager does nothing. The resync is the only timer.
 func TestUpstream126049IdleMeansIdle(t *testing.T) {
 	asked := 0
 	plugin := volumetest.Options{Refresh: true, Gone: func(types.UID) bool { asked++; return false }}
-	play(t, plugin, func(o *volumemanager.Options) { o.Resync = 0 }, func(s *stage) {
+	play(t, plugin, func(o *volumemanager.Options) { o.SetLimits(volumemanager.DefaultLimits()) }, func(s *stage) {
 		for i := range 50 {
 			require.NoError(s, s.mount(podWith(types.UID(fmt.Sprint(i)), "a", "b", "c", "d", "e")))
 		}
-		synctest.Wait() // the hook is told after those who wait are
+		synctest.Wait() // the hook runs after the waiting calls were woken
 		calls, ends := len(s.plugin.Calls()), len(s.ended())
 		time.Sleep(time.Hour)
 		assert.Len(s, s.plugin.Calls(), calls)
@@ -66,8 +66,8 @@ func TestUpstream126049IdleMeansIdle(t *testing.T) {
 	})
 }
 
-// Measured: the kubelet's wait for a pod that is mounted returns in 5 µs, before the
-// refresh it has just asked for.
+// Measured: the kubelet's wait for a mounted pod returns in 5 µs, before the refresh that the call
+// requested.
 func TestUpstreamWaitReturnsAfterTheRefresh(t *testing.T) {
 	slow := func(volumetest.Call) volumetest.Behaviour { return volumetest.Behaviour{Delay: time.Second} }
 	play(t, volumetest.Options{Refresh: true, Behave: slow}, nil, func(s *stage) {
@@ -81,9 +81,9 @@ func TestUpstreamWaitReturnsAfterTheRefresh(t *testing.T) {
 	})
 }
 
-// Issues 113242, 121271: a refresh that fails empties the volume of a live pod. What
-// the plugin does is checked by the suite; the manager must keep the volume
-// mounted, tear nothing down and let the pod go on.
+// Issues 113242, 121271: a failed refresh empties the volume of a live pod. The conformance suite
+// checks the plugin's part. The manager must keep the volume mounted, tear nothing down and let the
+// pod continue.
 func TestUpstream113242RefreshThatFailsKeepsTheVolume(t *testing.T) {
 	behave := func(c volumetest.Call) volumetest.Behaviour {
 		if c.Remount && c.N < 4 {
@@ -106,7 +106,7 @@ func TestUpstream113242RefreshThatFailsKeepsTheVolume(t *testing.T) {
 	})
 }
 
-// Issues 30189, 115946: a change of a ConfigMap is seen at the next sync of the pod,
+// Issues 30189, 115946: the kubelet notices a change of a ConfigMap in the next sync of the pod,
 // after 60 to 90 s.
 func TestUpstream30189RefreshIsPushed(t *testing.T) {
 	play(t, volumetest.Options{Refresh: true}, nil, func(s *stage) {
@@ -124,8 +124,65 @@ func TestUpstream30189RefreshIsPushed(t *testing.T) {
 	})
 }
 
-// Issues 82526, 51853, 132921: two volumes of a pod with one claim: the pod waits for
-// ever.
+// Refresh renews every matching volume of live pods that can change, and ends their back-off.
+func TestRefreshOfSeveralVolumes(t *testing.T) {
+	fail := false
+	behave := func(c volumetest.Call) volumetest.Behaviour {
+		if fail && c.Remount {
+			return volumetest.Behaviour{Err: errors.New("no")}
+		}
+		return volumetest.Behaviour{}
+	}
+	play(t, volumetest.Options{Refresh: true, Behave: behave}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "one", "two")))
+		require.NoError(s, s.mount(podWith("b", "one")))
+		require.NoError(s, s.mount(podWith("c", "one")))
+		s.pods.Set("c", volumetest.Terminating)
+		s.manager.PodChanged("c")
+		require.NoError(s, s.mount(podWith("b", "two")))
+		since := func(calls int) []string {
+			synctest.Wait()
+			return slices.Sorted(slices.Values(s.plugin.Journal()[calls:]))
+		}
+		want := []string{"SetUp a/one (remount)", "SetUp a/two (remount)", "SetUp b/two (remount)"}
+		for _, fails := range []bool{false, true, false} {
+			fail = fails
+			calls := len(s.plugin.Calls())
+			began := time.Now()
+			var asked []string
+			s.manager.Refresh(func(pod *v1.Pod, vol v1.Volume) bool {
+				asked = append(asked, string(pod.UID)+"/"+vol.Name)
+				return true
+			})
+			assert.Equal(s, want, since(calls))
+			assert.Zero(s, time.Since(began), "no back-off holds a Refresh")
+			assert.NotContains(s, asked, "b/one", "the pod does not name the volume any more")
+		}
+		// The last pod goes while the others are asked about.
+		calls := len(s.plugin.Calls())
+		s.manager.Refresh(func(pod *v1.Pod, _ v1.Volume) bool { require.NoError(s, s.remove(pod.UID)); return true })
+		for _, call := range since(calls) {
+			assert.Contains(s, call, "TearDown")
+		}
+	})
+	play(t, volumetest.Options{Refresh: true, Shared: true}, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		require.NoError(s, s.mount(podClaiming("b", "c")))
+		calls := len(s.plugin.Calls())
+		s.manager.Refresh(func(*v1.Pod, v1.Volume) bool { return true })
+		synctest.Wait()
+		assert.ElementsMatch(s, []string{"SetUp a/pv-c (remount)", "SetUp b/pv-c (remount)"}, s.plugin.Journal()[calls:], "each pod of a shared volume")
+	})
+	play(t, volumetest.Options{}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "one")))
+		calls := len(s.plugin.Calls())
+		s.manager.Refresh(func(*v1.Pod, v1.Volume) bool { s.Error("the content never changes"); return true })
+		synctest.Wait()
+		assert.Len(s, s.plugin.Calls(), calls)
+	})
+}
+
+// Issues 82526, 51853, 132921: a pod with two volumes with the same claim waits for ever.
 func TestUpstream132921TwoVolumesOneClaim(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		play(t, volumetest.Options{Shared: shared, Staged: shared}, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
@@ -143,7 +200,7 @@ func TestUpstream132921TwoVolumesOneClaim(t *testing.T) {
 	}
 }
 
-// Issues 31272, 90593, 27463: a file server that hangs takes the agent with it.
+// Issues 31272, 90593, 27463: a file server that hangs blocks the whole agent.
 func TestUpstream31272HungOperationHoldsUpNobodyElse(t *testing.T) {
 	behave := func(c volumetest.Call) volumetest.Behaviour {
 		if c.Op == volumetest.OpSetUp && c.Volume == "nfs" {
@@ -151,7 +208,7 @@ func TestUpstream31272HungOperationHoldsUpNobodyElse(t *testing.T) {
 		}
 		return volumetest.Behaviour{}
 	}
-	play(t, volumetest.Options{Behave: behave}, func(o *volumemanager.Options) { o.MaxParallel = 2 }, func(s *stage) {
+	play(t, volumetest.Options{Behave: behave}, func(o *volumemanager.Options) { o.SetLimits(volumemanager.Limits{Parallel: 2}) }, func(s *stage) {
 		var hung []func() error
 		for i := range 5 {
 			uid := types.UID(fmt.Sprint("hung", i))
@@ -161,14 +218,14 @@ func TestUpstream31272HungOperationHoldsUpNobodyElse(t *testing.T) {
 		began := time.Now()
 		require.NoError(s, s.mount(podWith("a", "one", "two")))
 		require.NoError(s, s.remove("a"))
-		assert.LessOrEqual(s, time.Since(began), 5*time.Second, "a call that hangs gives its place in MaxParallel back")
+		assert.LessOrEqual(s, time.Since(began), 5*time.Second, "a call that hangs gives its slot back")
 		time.Sleep(time.Minute)
 		ops := s.manager.Snapshot().Operations
 		require.Len(s, ops, 5)
 		for _, o := range ops {
 			assert.Equal(s, volumemanager.OpMount, o.Kind)
 			assert.False(s, o.Started.IsZero())
-			assert.Equal(s, volumemanager.DefaultOperationTimeout, o.Deadline.Sub(o.Started))
+			assert.Equal(s, volumemanager.DefaultLimits().Operation, o.Deadline.Sub(o.Started))
 		}
 		for _, wait := range hung {
 			require.ErrorContains(s, wait(), "volume nfs: volume_mount is under way since")
@@ -183,7 +240,7 @@ func TestUpstream31272HungOperationHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-// A call that outlives its deadline is uncertain, whatever the plugin makes of it.
+// A call that returns after its deadline is uncertain, whatever error the plugin returns.
 func TestDeadlineMakesAMountUncertain(t *testing.T) {
 	behave := func(c volumetest.Call) volumetest.Behaviour {
 		if c.Op == volumetest.OpSetUp {
@@ -191,7 +248,7 @@ func TestDeadlineMakesAMountUncertain(t *testing.T) {
 		}
 		return volumetest.Behaviour{}
 	}
-	play(t, volumetest.Options{Behave: behave}, func(o *volumemanager.Options) { o.OperationTimeout = time.Second }, func(s *stage) {
+	play(t, volumetest.Options{Behave: behave}, func(o *volumemanager.Options) { o.SetLimits(volumemanager.Limits{Operation: time.Second}) }, func(s *stage) {
 		wait := background(func() error { return s.mount(podWith("a", "v")) })
 		time.Sleep(1100 * time.Millisecond)
 		assert.Equal(s, volumemanager.StateUncertain, s.manager.Snapshot().Volumes[0].Pods[0].State)
@@ -202,8 +259,8 @@ func TestDeadlineMakesAMountUncertain(t *testing.T) {
 	})
 }
 
-// Issues 70044, 96635: the volume that failed to mount in an uncertain way is never
-// unmounted; and the kubelet's WaitForUnmount does not wait for it.
+// Issues 70044, 96635: the kubelet never unmounts a volume whose mount failed as uncertain, and its
+// WaitForUnmount does not wait for the volume.
 func TestUpstream96635UncertainMountIsTornDown(t *testing.T) {
 	behave := func(c volumetest.Call) volumetest.Behaviour {
 		switch c.Op {
@@ -224,14 +281,13 @@ func TestUpstream96635UncertainMountIsTornDown(t *testing.T) {
 	})
 }
 
-// The kubelet tests error classes by type assertion, so that one that was wrapped is
-// taken for final.
+// The kubelet tests error classes by type assertion, so that a wrapped error counts as final.
 func TestUpstreamErrorClassesSurviveWrapping(t *testing.T) {
 	tests := []struct {
 		name  string
 		err   error
 		state volumemanager.State
-		kept  bool // the mount record
+		kept  bool // whether the mount record stays
 	}{
 		{"plain", errors.New("x"), volumemanager.StateUncertain, true},
 		{"uncertain, wrapped", fmt.Errorf("driver: %w", volumemanager.Uncertain(errors.New("x"))), volumemanager.StateUncertain, true},
@@ -259,7 +315,7 @@ func TestUpstreamErrorClassesSurviveWrapping(t *testing.T) {
 	}
 }
 
-// Back-off as the kubelet's: 500 ms, doubled up to 2 min 2 s.
+// The back-off equals the kubelet's: 500 ms, doubled up to 2 min 2 s.
 func TestBackoffIsExact(t *testing.T) {
 	play(t, volumetest.Options{Behave: failing(volumetest.OpSetUp, always, errors.New("no"))}, nil, func(s *stage) {
 		wait := background(func() error { return s.mount(podWith("a", "v")) })
@@ -280,7 +336,7 @@ func TestBackoffIsExact(t *testing.T) {
 	})
 }
 
-// A new sync of the pod, and its end, do not wait for a back-off.
+// A new sync of the pod, or its end, ends a back-off.
 func TestBackoffEndsWithANewRequest(t *testing.T) {
 	play(t, volumetest.Options{Behave: failing(volumetest.OpSetUp, 10, errors.New("no"))}, nil, func(s *stage) {
 		require.Error(s, s.mount(podWith("a", "v")))
@@ -295,7 +351,7 @@ func TestBackoffEndsWithANewRequest(t *testing.T) {
 	})
 }
 
-// Issue 128219: the device is taken down while another pod is about to mount.
+// Issue 128219: the kubelet unstages the device while another pod is about to mount.
 func TestUpstream128219DeviceStaysForTheNextPod(t *testing.T) {
 	slow := func(volumetest.Call) volumetest.Behaviour { return volumetest.Behaviour{Delay: time.Second} }
 	options := volumetest.Options{Shared: true, Staged: true, Behave: slow}
@@ -313,7 +369,7 @@ func TestUpstream128219DeviceStaysForTheNextPod(t *testing.T) {
 	})
 }
 
-// Found by reading: the kubelet looks at the PV of a volume that has none.
+// Found by reading: the kubelet dereferences the PV of a volume without a PV.
 func TestUpstreamInlineVolumeOfTwoPods(t *testing.T) {
 	play(t, volumetest.Options{Shared: true}, nil, func(s *stage) {
 		require.NoError(s, s.mount(podWith("a", "v")))
@@ -322,7 +378,7 @@ func TestUpstreamInlineVolumeOfTwoPods(t *testing.T) {
 	})
 }
 
-// ReadWriteOncePod: the second pod waits for the first, and is told so.
+// ReadWriteOncePod: the second pod waits for the first, and its error says so.
 func TestReadWriteOncePodIsForOne(t *testing.T) {
 	once := func(pv *v1.PersistentVolume) {
 		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
@@ -342,9 +398,21 @@ func TestReadWriteOncePodIsForOne(t *testing.T) {
 		assert.Zero(s, time.Since(began), "it is woken by the end of the first")
 		assert.Equal(s, []string{"b/pv-c"}, s.plugin.Mounted())
 	})
+	// Two pods wait for the same staging.
+	slow := func(volumetest.Call) volumetest.Behaviour { return volumetest.Behaviour{Delay: time.Second} }
+	options.Behave = slow
+	play(t, options, func(o *volumemanager.Options) { o.Claims = claims(once) }, func(s *stage) {
+		first := background(func() error { return s.mount(podClaiming("a", "c")) })
+		second := background(func() error { return s.mount(podClaiming("b", "c")) })
+		time.Sleep(time.Minute)
+		assert.Equal(s, []string{"MountDevice pv-c", "SetUp a/pv-c"}, s.plugin.Journal())
+		require.NoError(s, first())
+		require.NoError(s, s.remove("a"))
+		require.NoError(s, second())
+	})
 }
 
-// A volume that is to be expanded when it is mounted is not ready before.
+// A volume that is expanded during its mount is not ready before.
 func TestExpansionBeforeUse(t *testing.T) {
 	grow := volumemanager.ClaimsFunc(func(ctx context.Context, pod *v1.Pod, vol v1.Volume) (volumemanager.Spec, error) {
 		spec, err := claims()(ctx, pod, vol)

@@ -10,15 +10,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// use is how the containers of a pod use one of its volumes.
+// use tells how the containers of a pod use a volume: as files, or as a block device.
 type use struct {
 	name         string
 	files, block bool
 }
 
-// usedVolumes returns the pod's volumes that a container of any kind mounts, in
-// the order of the pod's spec; the others are not set up. Names that the pod has
-// no volume for are returned as missing, sorted.
+// usedVolumes returns the pod's volumes that a container of any kind uses, in the order of the
+// pod's spec. Unused volumes are not set up. missing are the used names without a volume in the
+// pod, sorted.
 func usedVolumes(pod *v1.Pod) (used []v1.Volume, uses map[string]use, missing []string) {
 	uses = map[string]use{}
 	for c := range containers(&pod.Spec) {
@@ -49,7 +49,7 @@ func usedVolumes(pod *v1.Pod) (used []v1.Volume, uses map[string]use, missing []
 	return used, uses, missing
 }
 
-// usedContainer is what matters of a container of any kind.
+// usedContainer has the relevant fields of a container of any kind.
 type usedContainer struct {
 	VolumeMounts  []v1.VolumeMount
 	VolumeDevices []v1.VolumeDevice
@@ -75,8 +75,7 @@ func containers(spec *v1.PodSpec) iter.Seq[usedContainer] {
 	}
 }
 
-// checkMode returns an error if containers use the volume otherwise than its mode
-// allows.
+// checkMode returns an error if the containers' use does not fit the volume's mode.
 func checkMode(spec Spec, u use) error {
 	switch {
 	case u.files && spec.Block():
@@ -87,8 +86,8 @@ func checkMode(spec Spec, u use) error {
 	return nil
 }
 
-// fsUser returns the user that every container of the pod runs as, nil if there is
-// no such one.
+// fsUser returns the user that every container of the pod runs as, nil if they differ or none is
+// set.
 func fsUser(pod *v1.Pod) *int64 {
 	var all *int64
 	for c := range containers(&pod.Spec) {

@@ -11,40 +11,43 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
-// WaitForAttachAndMount makes the volumes that the pod's containers use ready, and
-// returns nil when they all are. For volumes that are set up already it returns
-// once their content has been renewed or that has failed: then the last good
-// content is kept, the failure is told to Hooks, and tried again.
+// WaitForAttachAndMount makes the volumes used by the pod's containers ready, and returns nil when
+// all are ready. For a volume that is already set up, the call returns once the refresh of the
+// content has succeeded or failed. After a failed refresh the last good content stays, Hooks
+// reports the failure, and the refresh is retried.
 //
-// It fails at once for a volume of which it is not known what it is, or whose
-// plugin says that it is no use to go on (ErrTerminal); the other volumes are
-// set up all the same. Else it waits until ctx ends or Options.WaitTimeout is over;
-// the operations go on in the background until they succeed or the pod is gone.
-// The error is a *MountError or *AttachLimitError.
+// The call fails at once if a volume cannot be resolved, or if its plugin returns ErrTerminal. The
+// other volumes are set up all the same. Otherwise the call waits until ctx ends or
+// 2 min 3 s are over. The operations continue in the background until they succeed or the
+// pod is gone. The error is a *MountError or *AttachLimitError.
 //
-// The pod is kept and must not be written to. Before Run, operations begin only in
-// Reconcile.
+// The Manager keeps the pod: do not write to it. Before Run, only Reconcile starts operations.
 func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error {
 	if pod == nil {
 		return errors.New("volumemanager: WaitForAttachAndMount without a pod")
 	}
+	if m.own != nil {
+		m.own.need(pod.UID)
+	}
 	ctx, cancel := m.limit(ctx)
 	defer cancel()
-	// What is recorded of the pod's volumes spares asking Claims.
-	if err := m.await(ctx, pod.UID, func() (bool, error) { return m.mu.rebuilt || m.mu.life != lifeRunning, nil }); err != nil {
+	// Wait for Reconstruct: a recorded volume is used if Claims fails.
+	if err := m.await(ctx, pod.UID, func() (bool, error) { return m.mu.rebuilt || m.mu.life != lifecycle.Running, nil }); err != nil {
 		return &MountError{PodUID: pod.UID, Err: err}
 	}
 	wants, refused := m.resolve(ctx, pod, m.recorded(pod.UID))
-	if len(wants)+len(refused) == 0 && !m.knows(pod.UID) {
+	if len(wants)+len(refused) == 0 && !m.hasEntry(pod.UID) {
 		return nil
 	}
 	if m.options.Pods.ShouldPodContainersBeTerminating(pod.UID) {
 		return &MountError{PodUID: pod.UID, Unmounted: outerNames(wants, refused), Err: ErrPodTerminating}
 	}
 	waiting, more := m.desire(pod, wants)
-	// The pod may have gone while its claims were resolved.
+	// The pod may have ended while its claims were resolved.
 	m.PodChanged(pod.UID)
 	if refused = append(refused, more...); len(refused) > 0 {
 		return m.mountError(ctx, pod.UID, waiting, refused, nil)
@@ -56,17 +59,14 @@ func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error 
 	return m.mountError(ctx, pod.UID, waiting, nil, err)
 }
 
-// limit adds Options.WaitTimeout to ctx.
+// limit adds limits.wait to ctx.
 func (m *Manager) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	if m.options.WaitTimeout < 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, m.options.WaitTimeout,
-		fmt.Errorf("%w after %s: %w", errTimeout, m.options.WaitTimeout, context.DeadlineExceeded))
+	longest := m.options.limits.wait
+	return context.WithTimeoutCause(ctx, longest, fmt.Errorf("%w after %s: %w", errTimeout, longest, context.DeadlineExceeded))
 }
 
-// await returns nil when done says so, looking at each change of the pod's
-// volumes. done is called with the lock held.
+// await waits until done returns true or an error. done is called at each change of the pod's
+// volumes, with the lock held.
 func (m *Manager) await(ctx context.Context, uid types.UID, done func() (bool, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *Manager) await(ctx context.Context, uid types.UID, done func() (bool, e
 		}
 		m.mu.Lock()
 		if err != nil {
-			// What happened at the same moment counts.
+			// A change at the same moment counts.
 			if ok, failed := done(); ok && failed == nil {
 				return nil
 			}
@@ -106,15 +106,15 @@ func (m *Manager) await(ctx context.Context, uid types.UID, done func() (bool, e
 	}
 }
 
-// leave forgets a pod without volumes that nobody waits for. The lock is held.
+// leave deletes the entry of a pod without volumes and waiting calls. The lock is held.
 func (m *Manager) leave(uid types.UID) {
 	if p, ok := m.mu.pods[uid]; ok && p.waits == 0 && len(p.volumes) == 0 {
 		delete(m.mu.pods, uid)
 	}
 }
 
-// ready reports whether all volumes are mounted and as fresh as was asked for. The
-// error is that of an operation that is no use to repeat. The lock is held.
+// ready reports whether all volumes are mounted and have the requested refresh. The error is a
+// terminal failure of an operation, or ErrPodTerminating. The lock is held.
 func (m *Manager) ready(uid types.UID, waiting []awaited) (bool, error) {
 	all := true
 	for _, a := range waiting {
@@ -135,7 +135,7 @@ func (m *Manager) ready(uid types.UID, waiting []awaited) (bool, error) {
 	return all, nil
 }
 
-// row returns a row, nil if there is none. The lock is held.
+// row returns the volume and its row of the pod, nil if there is none. The lock is held.
 func (m *Manager) row(name v1.UniqueVolumeName, uid types.UID) (*volume, *row) {
 	v, ok := m.mu.volumes[name]
 	if !ok {
@@ -144,7 +144,7 @@ func (m *Manager) row(name v1.UniqueVolumeName, uid types.UID) (*volume, *row) {
 	return v, v.rows[uid]
 }
 
-// mountError says what is missing, and why.
+// mountError returns the error with the missing volumes and the reasons.
 func (m *Manager) mountError(ctx context.Context, uid types.UID, waiting []awaited, refused []refusal, cause error) error {
 	e := &MountError{PodUID: uid}
 	reasons := []error{cause}
@@ -153,7 +153,7 @@ func (m *Manager) mountError(ctx context.Context, uid types.UID, waiting []await
 		e.Unprocessed = append(e.Unprocessed, r.outer)
 		reasons = append(reasons, r.err)
 	}
-	var unattached []*volume
+	var unattached []limited
 	m.mu.Lock()
 	for _, a := range waiting {
 		v, r := m.row(a.name, uid)
@@ -166,7 +166,9 @@ func (m *Manager) mountError(ctx context.Context, uid types.UID, waiting []await
 		}
 		if v.attachable && !v.attached {
 			e.Unattached = append(e.Unattached, a.outer...)
-			unattached = append(unattached, v)
+			if limiter, ok := v.plugin.(AttachLimiter); ok {
+				unattached = append(unattached, limited{limiter, v.spec})
+			}
 		}
 		reasons = append(reasons, v.why(uid, r)...)
 	}
@@ -176,15 +178,15 @@ func (m *Manager) mountError(ctx context.Context, uid types.UID, waiting []await
 	slices.Sort(e.Unprocessed)
 	e.Err = joinDistinct(reasons)
 	if len(e.Unmounted) == 0 && !errors.Is(cause, ErrPodTerminating) {
-		return nil // only a refresh was late; the content is the last good one
+		return nil // only a refresh was late; the last good content is mounted
 	}
-	if len(unattached) > 0 && exhausted(ctx, unattached) {
+	if exhausted(ctx, unattached) {
 		return &AttachLimitError{MountError: *e}
 	}
 	return e
 }
 
-// why returns what keeps v from being mounted for the pod.
+// why returns the reasons why v is not mounted for the pod.
 func (v *volume) why(uid types.UID, r *row) []error {
 	reasons := []error{v.blocked(uid, r)}
 	if r.failure.err != nil && r.failure.kind.sets() {
@@ -196,7 +198,8 @@ func (v *volume) why(uid types.UID, r *row) []error {
 	return append(reasons, v.underWay(r)...)
 }
 
-// underWay says what is being done for r, and since when: it may hang.
+// underWay returns an error for each operation under way for r, with the start time, because the
+// operation may hang.
 func (v *volume) underWay(r *row) (reasons []error) {
 	for _, o := range []*operation{r.busy, v.busy} {
 		if o != nil && !o.started.IsZero() {
@@ -206,7 +209,7 @@ func (v *volume) underWay(r *row) (reasons []error) {
 	return reasons
 }
 
-// joinDistinct joins errs, of each text the first.
+// joinDistinct joins errs. Of errors with the same text, only the first is kept.
 func joinDistinct(errs []error) error {
 	var distinct []error
 	seen := map[string]bool{}
@@ -223,22 +226,26 @@ func joinDistinct(errs []error) error {
 	return errors.Join(distinct...)
 }
 
-// exhausted asks the plugins whether the node has too many volumes. The wait has
-// ended, so that the question has a time of its own.
-func exhausted(ctx context.Context, volumes []*volume) bool {
+// limited is an unattached volume, with the plugin that knows the attach limit.
+type limited struct {
+	limiter AttachLimiter
+	spec    Spec
+}
+
+// exhausted asks the plugins whether the attach limit of the node is reached. The ctx of the wait
+// has ended, so the question has its own timeout.
+func exhausted(ctx context.Context, volumes []limited) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	for _, v := range volumes {
-		if limiter, ok := v.plugin.(AttachLimiter); ok {
-			if full, err := limiter.Exhausted(ctx, v.spec); err == nil && full {
-				return true
-			}
+		if full, err := v.limiter.Exhausted(ctx, v.spec); err == nil && full {
+			return true
 		}
 	}
 	return false
 }
 
-// outerNames returns all names, sorted.
+// outerNames returns the pod's names of all volumes, sorted.
 func outerNames(wants []*want, refused []refusal) []string {
 	var names []string
 	for _, w := range wants {
@@ -251,8 +258,8 @@ func outerNames(wants []*want, refused []refusal) []string {
 	return names
 }
 
-// knows reports whether the pod has volumes.
-func (m *Manager) knows(uid types.UID) bool {
+// hasEntry reports whether the pod has an entry, because of volumes or waiting calls.
+func (m *Manager) hasEntry(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.mu.pods[uid]

@@ -13,18 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// State is how much is known to be mounted, for a pod or on the node.
+// State is the known mount state of a volume, for a pod or for the node.
 type State uint8
 
-// The states. What is uncertain is not used by a pod, is mounted again if it is
-// wanted, and torn down when it is not.
+// The states. A pod does not use an uncertain volume. The volume is mounted again if a pod needs
+// it, else torn down.
 const (
 	StateNotMounted State = iota
 	StateUncertain
 	StateMounted
 )
 
-// String returns a word for s.
+// String returns the name of the state, for example "not mounted".
 func (s State) String() string {
 	switch s {
 	case StateNotMounted:
@@ -40,21 +40,21 @@ func (s State) String() string {
 // MarshalText returns String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Desire is what is wanted of a volume for one pod.
+// Desire is the desired state of a volume for a pod.
 type Desire uint8
 
 // The desires. A volume is unmounted in DesireGone only.
 const (
-	// DesireKept: nobody has asked for the volume in this life of the agent, or
-	// the pod does not name it any more. It stays as it is.
+	// DesireKept: the volume was not requested since the start of the agent, or its pod does not
+	// name the volume any more. The volume stays unchanged.
 	DesireKept Desire = iota
-	// DesireMounted: the pod needs it.
+	// DesireMounted: the pod needs the volume.
 	DesireMounted
 	// DesireGone: the pod is positively gone.
 	DesireGone
 )
 
-// String returns a word for d.
+// String returns the name of the desire, for example "kept".
 func (d Desire) String() string {
 	switch d {
 	case DesireKept:
@@ -70,68 +70,68 @@ func (d Desire) String() string {
 // MarshalText returns String.
 func (d Desire) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// volume is one volume with all pods that want or have it: the desired and the
-// actual state of the world side by side.
+// volume is a volume with a row for each pod that needs or has the volume. Desired and actual state
+// are kept side by side.
 type volume struct {
 	name   v1.UniqueVolumeName
 	plugin Plugin
 	spec   Spec // the newest
 
 	attachable bool
-	attached   bool // and has appeared; false if only found after a restart
+	attached   bool // and the device has appeared; false if only found after a restart
 	reported   bool // in the node's volumesInUse
 
-	staged     bool // it is mounted for the node first
+	staged     bool // mounted for the node before the pods
 	device     State
 	devicePath string
 	deviceDir  string
 	found      bool // the device was found after a restart
 
-	// size is what the volume is known to have; zero if unknown.
+	// size is the known size of the volume; zero if unknown.
 	size resource.Quantity
-	// fixed: the plugin says that this node cannot expand it.
+	// fixed: the plugin cannot expand the volume on this node.
 	fixed bool
 
 	rows    map[types.UID]*row
-	busy    *operation // one that concerns all pods
-	failure failure    // of the last such
+	busy    *operation // an operation on the whole volume
+	failure failure    // of the last operation on the whole volume
 }
 
-// row is one volume of one pod.
+// row is the state of a volume for a pod.
 type row struct {
 	place Place
-	// Desired.
+	// Desired state.
 	desire      Desire
-	terminating bool // nothing will be started in the pod
+	terminating bool // no further container of the pod will be started
 	pod         *v1.Pod
 	spec        Spec
 	outer       []string // sorted
 	requested   time.Time
-	// refresh counts how often new content was asked for.
+	// refresh counts the requests for new content.
 	refresh uint64
 
-	// Actual.
+	// Actual state.
 	state   State
 	mounted Mounted
-	found   bool // after a restart, and not set up since
-	// tried and done are what refresh was when the last SetUp began, and the last
-	// that succeeded.
+	found   bool // found after a restart, and not set up since
+	// tried is the value of refresh at the start of the last SetUp, done at the start of the last
+	// successful SetUp.
 	tried, done uint64
 
 	busy    *operation
 	failure failure
 }
 
-// failure is how the last operation failed; zero if it did not.
+// failure is the failure of the last operation; zero after a success.
 type failure struct {
 	kind     OperationKind
 	count    int
-	until    time.Time // not again before
-	terminal bool      // not again at all
+	until    time.Time // no retry before
+	terminal bool      // no retry at all
 	err      error
 }
 
-// uids returns the pods of v in a fixed order.
+// uids returns the pods of v, sorted.
 func (v *volume) uids() []types.UID { return slices.Sorted(maps.Keys(v.rows)) }
 
 // idle reports whether no operation runs on v.
@@ -147,33 +147,32 @@ func (v *volume) idle() bool {
 	return true
 }
 
-// elsewhere returns another pod that has v, or may have.
+// elsewhere returns another pod with v mounted or uncertain.
 func (v *volume) elsewhere(uid types.UID) (types.UID, bool) {
 	for _, other := range v.uids() {
-		if r := v.rows[other]; other != uid && (r.state != StateNotMounted || r.busy != nil) {
+		if r := v.rows[other]; other != uid && r.state != StateNotMounted {
 			return other, true
 		}
 	}
 	return "", false
 }
 
-// refreshes reports whether v's content changes.
+// refreshes reports whether v's content can change after SetUp.
 func (v *volume) refreshes(spec Spec) bool {
 	p, ok := v.plugin.(Refresher)
 	return ok && p.NeedsRefresh(spec)
 }
 
-// grows reports whether v is to be expanded to what spec says.
+// grows reports whether v must be expanded to the size in spec.
 func (v *volume) grows(spec Spec) bool {
-	if _, ok := v.plugin.(Expander); !ok || v.fixed || spec.ReadOnly || v.size.IsZero() || spec.Size.IsZero() {
+	if _, ok := v.plugin.(Expander); !ok || v.fixed || spec.ReadOnly || v.size.IsZero() {
 		return false
 	}
 	return spec.Size.Cmp(v.size) > 0
 }
 
-// tidy removes the rows that say nothing: not wanted, not there. It returns the
-// pods they were of.
-func (v *volume) tidy() []types.UID {
+// removeIdleRows removes the rows that are neither needed nor mounted, and returns their pods.
+func (v *volume) removeIdleRows() []types.UID {
 	var removed []types.UID
 	for uid, r := range v.rows {
 		if r.desire != DesireMounted && r.state == StateNotMounted && r.busy == nil {
@@ -184,7 +183,7 @@ func (v *volume) tidy() []types.UID {
 	return removed
 }
 
-// over reports whether nothing is left to know of v.
-func (v *volume) over() bool {
+// isUnused reports whether v has no rows, operation or staged device, so that v can be forgotten.
+func (v *volume) isUnused() bool {
 	return len(v.rows) == 0 && v.busy == nil && v.device == StateNotMounted
 }

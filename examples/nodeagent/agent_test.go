@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,10 +24,11 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/internal/containerdtest"
+	"github.com/keelson-dev/keelson/internal/testport"
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
-// asAgent makes the test binary be the node agent.
+// asAgent is the environment variable that turns the test binary into the node agent.
 const asAgent = "KEELSON_TEST_AS_AGENT"
 
 func TestMain(m *testing.M) {
@@ -40,11 +40,11 @@ func TestMain(m *testing.M) {
 	os.Exit(containerd.Main(m))
 }
 
-// containerd is started by the first test that wants it.
+// containerd is started by the first test that uses it.
 var containerd containerdtest.Shared
 
-// backend is what runs the containers of a test, and what a manifest needs so
-// that the test can see them: the host's process IDs, and a folder of the host.
+// backend is the container runtime of a test, with the manifest fields that make containers visible
+// to the test: the host's process IDs, and a folder of the host.
 type backend struct {
 	flags           func(t *testing.T) []string
 	spec, container string               // added to manifests; %s is the folder
@@ -52,7 +52,8 @@ type backend struct {
 	exact           bool                 // a start goes on when the agent that asked for it dies
 }
 
-// keepImages: the tests' image cannot be pulled again, however full the machine's disk is.
+// keepImages prevents garbage collection on a full disk, because the tests' image cannot be pulled
+// again.
 const keepImages = "--image-gc-high-threshold=100"
 
 var backends = map[string]backend{
@@ -106,10 +107,10 @@ func readySandboxes(s *station) int {
 	return ready
 }
 
-// patience is how long something may take that takes no time on a quiet machine.
+// patience is the timeout for events that are immediate on an idle machine.
 const patience = time.Minute
 
-// station is a folder of manifests with a real agent process on it.
+// station is a folder of manifests with a real agent process.
 type station struct {
 	*testing.T
 	backend              backend
@@ -123,10 +124,15 @@ type station struct {
 func newStation(t *testing.T, b backend) *station {
 	t.Helper()
 	b.flags(t) // skips if the backend cannot be had
-	s := &station{T: t, backend: b, dir: t.TempDir(), port: freePort(t)}
+	s := &station{T: t, backend: b, dir: t.TempDir(), port: testport.Free(t)}
 	s.manifests, s.root = filepath.Join(s.dir, "manifests"), filepath.Join(s.dir, "root")
 	require.NoError(t, os.Mkdir(s.manifests, 0o755))
 	t.Cleanup(func() {
+		defer func() {
+			if t.Failed() {
+				t.Logf("the agent's log:\n%s", s.log)
+			}
+		}()
 		if s.agent != nil {
 			s.interrupt()
 		} else if entries, _ := os.ReadDir(s.root); len(entries) > 0 {
@@ -135,14 +141,11 @@ func newStation(t *testing.T, b backend) *station {
 			s.start()
 			s.interrupt()
 		}
-		if t.Failed() {
-			t.Logf("the agent's log:\n%s", s.log)
-		}
 	})
 	return s
 }
 
-// start runs the agent on the manifests and waits until it answers.
+// start runs the agent and waits until it answers requests.
 func (s *station) start(flags ...string) {
 	s.Helper()
 	args := append([]string{s.manifests, "--root-dir", s.root, "--read-only-port", strconv.Itoa(s.port), "--hostname-override", "n"}, s.backend.flags(s.T)...)
@@ -164,8 +167,8 @@ func (s *station) start(flags ...string) {
 	})
 }
 
-// interrupt ends the agent as Ctrl-C does. One that does not end shows its
-// goroutines in its log.
+// interrupt ends the agent as Ctrl-C does. An agent that does not end prints its goroutines to the
+// log.
 func (s *station) interrupt() {
 	s.Helper()
 	agent := s.agent
@@ -177,7 +180,7 @@ func (s *station) interrupt() {
 	require.NoError(s, err, "the agent ends well")
 }
 
-// kill ends the agent as the kernel would.
+// kill kills the agent with SIGKILL.
 func (s *station) kill() {
 	s.Helper()
 	require.NoError(s, s.agent.Process.Kill())
@@ -185,7 +188,7 @@ func (s *station) kill() {
 	s.agent = nil
 }
 
-// write puts a manifest in place as most programs do: truncate and write.
+// write writes a manifest as most programs do: truncate and write.
 func (s *station) write(name, content string) {
 	s.Helper()
 	require.NoError(s, os.WriteFile(filepath.Join(s.manifests, name), []byte(content), 0o644))
@@ -196,7 +199,7 @@ func (s *station) remove(name string) {
 	require.NoError(s, os.Remove(filepath.Join(s.manifests, name)))
 }
 
-// pods returns what /pods says, by name.
+// pods returns the pods of /pods by name.
 func (s *station) pods() map[string]v1.Pod {
 	s.Helper()
 	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/pods", s.port))
@@ -244,8 +247,8 @@ func isReady(pod v1.Pod) bool {
 	return false
 }
 
-// service is a manifest whose container adds its process ID to a file at each
-// start, then runs body. ("$$" is how Kubernetes writes "$" in a command.)
+// service returns a manifest with a container that appends its process ID to a file at each start
+// and then runs body. ("$$" is Kubernetes' escape for "$" in a command.)
 func (s *station) service(name, body string) (manifest, pids string) {
 	pids = filepath.Join(s.dir, name+".pids")
 	return fmt.Sprintf(`apiVersion: v1
@@ -264,7 +267,7 @@ func inFolder(format, dir string) string {
 	return strings.ReplaceAll(format, "%[1]s", dir)
 }
 
-// started returns the process IDs that a service wrote.
+// started returns the process IDs written by a service.
 func (s *station) started(path string) []int {
 	s.Helper()
 	data, err := os.ReadFile(path)
@@ -287,7 +290,7 @@ func (s *station) waitStarts(path string, n int) []int {
 	return s.started(path)
 }
 
-// alive reports whether a process runs; a zombie does not.
+// alive reports whether a process runs. A zombie does not count.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -300,15 +303,7 @@ func alive(pid int) bool {
 	return !ok || state[0] != 'Z'
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// tail keeps what the agent logs.
+// tail stores the agent's log.
 type tail struct {
 	mu  sync.Mutex
 	buf strings.Builder
@@ -326,7 +321,7 @@ func (t *tail) String() string {
 	return t.buf.String()
 }
 
-// about returns the log lines that mention all of words.
+// about returns the log lines with all of words.
 func (t *tail) about(words ...string) []string {
 	var lines []string
 	scan := bufio.NewScanner(strings.NewReader(t.String()))
@@ -343,8 +338,8 @@ func (t *tail) about(words ...string) []string {
 	return lines
 }
 
-// processes returns the processes, containers and their shims, whose working
-// directory is below the station's root.
+// processes returns the processes of containers and shims with a working directory below the
+// station's root.
 func (s *station) processes() []string {
 	s.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/cwd")

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 
 	podsource "github.com/keelson-dev/keelson/podconfig/apiserver"
@@ -25,21 +24,22 @@ import (
 	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
 )
 
-// joinCluster connects to the API server that --kubeconfig names: pods bound to
-// this node come from there, with what they use, and what becomes of them, and
-// of static pods, goes there. Nothing is asked of it yet.
+// joinCluster connects to the API server of --kubeconfig. The API server is the source of pods
+// bound to this node and of their objects, and receives statuses, mirror pods and events.
+// joinCluster sends no request.
 func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	identity, err := newIdentity(f, log)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
+		return nil, err
 	}
+	config := identity.client.Config()
 	config.UserAgent = "keelson-nodeagent"
-	config.QPS = -1 // the server's priority and fairness is the limit
+	config.QPS = -1 // no client-side limit: the server has priority and fairness
 	core, err := corev1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	m := &membership{ending: func() {}}
+	m := &membership{ending: func() {}, identity: identity}
 	if m.source, err = podsource.New(podsource.Config{Pods: core.Pods(""), NodeName: types.NodeName(f.node), Logger: log}); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 		return nil, err
 	}
 	m.cluster.Services = linked.For
-	m.objects, m.run = known, together(known.Run, linked.Run)
+	m.objects, m.run = known, together(known.Run, linked.Run, identity.run)
 	if len(f.csiSockets) > 0 {
 		if err := m.joinStorage(f, config, core, node, log); err != nil {
 			return nil, err
@@ -75,11 +75,17 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	}
 	m.cluster.Mirrors = func(namespace string) mirror.Writer { return core.Pods(namespace) }
 	m.cluster.Node = node.Get
-	// What client-go has to say of events that it could not write goes nowhere.
+	// Messages of client-go about events that could not be written are discarded.
 	broadcaster := record.NewBroadcaster(record.WithContext(logr.NewContext(context.Background(), logr.Discard())))
 	broadcaster.StartRecordingToSink(&corev1.EventSinkImpl{Interface: core.Events("")})
 	m.cluster.Events = broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "keelson", Host: f.node})
 	m.leave = broadcaster.Shutdown
+	if f.identity.rotateOwn {
+		if err := identity.serve(f, m.cluster.Events, log); err != nil {
+			m.leave()
+			return nil, err
+		}
+	}
 	if f.register {
 		if err := m.register(f, config, core, tell, log); err != nil {
 			m.leave()

@@ -22,42 +22,59 @@ import (
 	"github.com/keelson-dev/keelson/internal/apiservertest"
 )
 
-// clustered is a station whose agent belongs to a real API server, with the
-// rights of a node.
+// clustered is a station with an agent that joins a real API server with the permissions of a node.
 type clustered struct {
 	*station
 	server *apiservertest.Server
 	api    corev1.PodInterface
 	core   *corev1.CoreV1Client
+	name   string
 	flags  []string
 }
 
 func newClustered(t *testing.T, b backend) *clustered {
 	t.Helper()
-	server := apiservertest.Start(t, apiservertest.Options{})
+	c := newClusteredNode(t, b, "n", apiservertest.Options{})
+	c.flags = append(c.flags, "--port", "0")
+	return c
+}
+
+func newClusteredNode(t *testing.T, b backend, name string, opts apiservertest.Options) *clustered {
+	t.Helper()
+	server := apiservertest.Start(t, opts)
 	s := newStation(t, b)
-	_, err := server.CreateNode(t.Context(), "n")
+	_, err := server.CreateNode(t.Context(), name)
 	require.NoError(t, err)
-	kubeconfig, err := server.WriteKubeconfig(server.NodeConfig("n"))
+	kubeconfig, err := server.WriteKubeconfig(server.NodeConfig(name))
 	require.NoError(t, err)
 	core, err := server.Core()
 	require.NoError(t, err)
-	return &clustered{station: s, server: server, api: core.Pods(v1.NamespaceDefault), core: core, flags: []string{"--kubeconfig", kubeconfig}}
+	return &clustered{
+		station: s, server: server, api: core.Pods(v1.NamespaceDefault), core: core, name: name,
+		flags: []string{"--kubeconfig", kubeconfig, "--hostname-override", name},
+	}
 }
 
-// bind creates a pod bound to the node that runs a command of the host.
+// bind creates a pod that is bound to the node and runs a command of the host.
 func (c *clustered) bind(name, command string) *v1.Pod {
 	c.Helper()
+	return c.bindPod(name, func(pod *v1.Pod) { pod.Spec.Containers[0].Command = []string{"/bin/sh", "-c", command} })
+}
+
+// bindPod creates a pod that is bound to the node, after a change of the pod.
+func (c *clustered) bindPod(name string, change func(*v1.Pod)) *v1.Pod {
+	c.Helper()
 	grace := int64(2)
-	pod := apiservertest.Pod(v1.NamespaceDefault, name, "n")
+	pod := apiservertest.Pod(v1.NamespaceDefault, name, c.name)
 	pod.Spec.TerminationGracePeriodSeconds = &grace
-	pod.Spec.Containers = []v1.Container{{Name: "main", Image: "localhost/busybox:1", Command: []string{"/bin/sh", "-c", command}}}
+	pod.Spec.Containers = []v1.Container{{Name: "main", Image: "localhost/busybox:1"}}
+	change(pod)
 	made, err := c.api.Create(c.Context(), pod, metav1.CreateOptions{})
 	require.NoError(c, err)
 	return made
 }
 
-// told waits until the API server says so of a pod.
+// told waits until the pod on the API server satisfies is.
 func (c *clustered) told(name, what string, is func(*v1.Pod) bool) *v1.Pod {
 	c.Helper()
 	var pod *v1.Pod
@@ -77,7 +94,7 @@ func (c *clustered) gone(name string) {
 	})
 }
 
-// events are those about pods, as "name reason".
+// events returns the events about pods as "name reason".
 func (c *clustered) events(t *testing.T) (all []string, err error) {
 	list, err := c.core.Events(v1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -132,8 +149,8 @@ func TestOnAnAPIServer(t *testing.T) {
 	c.gone("static-n")
 }
 
-// A pod's ConfigMaps, Secrets and tokens come from the server, with the rights of
-// a node, and changes reach the pod at once.
+// A pod gets ConfigMaps, Secrets and tokens from the server with the permissions of a node. Changes
+// reach the pod at once.
 func TestObjectsOfAnAPIServer(t *testing.T) {
 	c := newClustered(t, backends["process"])
 	meta := metav1.ObjectMeta{Name: "web"}
@@ -169,8 +186,8 @@ func TestObjectsOfAnAPIServer(t *testing.T) {
 	require.NotContains(t, c.log.String(), "hunter2")
 }
 
-// Containers have the variables of Services, with the rights of a node, and also when
-// their node has started without the API server.
+// Containers get the variables of Services with the permissions of a node, also after a start of
+// the node without the API server.
 func TestServicesOfAnAPIServer(t *testing.T) {
 	c := newClustered(t, backends["process"])
 	made, err := c.core.Services(v1.NamespaceDefault).Create(t.Context(), &v1.Service{

@@ -19,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// containerd crashes under 30 running pods and comes back. They know nothing of
-// it; what happened to one of them meanwhile is found out.
+// containerd crashes while 30 pods run, and restarts. The pods are not affected, and the agent
+// notices the end of a container during the outage.
 func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	count := 8
 	if os.Getenv("KEELSON_E2E") == "1" {
@@ -46,7 +46,7 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	s.write("late.yaml", late)
 	require.NoError(t, syscall.Kill(victim.pid, syscall.SIGKILL))
 	for time.Since(down) < 6*time.Second {
-		require.NoError(t, s.health(), "the agent itself is well")
+		require.NoError(t, s.ask("/livez", time.Second), "the agent itself is well")
 		time.Sleep(200 * time.Millisecond)
 	}
 	n, byMethod := p.since(down)
@@ -90,7 +90,7 @@ func TestContainerdCrashesUnder30Pods(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(s.log.String()[mark:], "\n"), 30, "the log is short:\n%s", s.log.String()[mark:])
 }
 
-// settle waits until the agent has nothing to do but to look.
+// settle waits until the agent only makes its periodic calls.
 func settle(s *station, p *proxy) {
 	s.Helper()
 	s.eventually("the agent only looks", func() bool {
@@ -101,7 +101,7 @@ func settle(s *station, p *proxy) {
 	})
 }
 
-// containerd hangs altogether for 20 s, and goes on.
+// containerd hangs for 20 s and then continues.
 func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
 	slowly(t)
 	c := containerdtest.Start(t, containerdtest.Options{})
@@ -122,14 +122,17 @@ func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
 	require.NoError(t, syscall.Kill(killed.pid, syscall.SIGKILL))
 	s.write("late.yaml", late)
 	s.remove(removed.file)
+	unwell := make(chan error, 1)
+	go func() { unwell <- s.ask("/healthz", 10*time.Second) }()
 	for time.Since(stopped) < 20*time.Second {
-		require.NoError(t, s.health(), "the agent itself is well")
+		require.NoError(t, s.ask("/livez", time.Second), "the agent itself is well")
 		_ = s.pods()
 		time.Sleep(500 * time.Millisecond)
 	}
+	require.ErrorContains(t, <-unwell, "the container runtime is down", "an answer within 10 s, not the client's timeout")
 	now, peak := p.UnderWay()
 	t.Logf("calls under way: %d, at most %d; resident memory: %d KiB before, %d KiB after", now, peak, before, s.resident())
-	// Two lists for each pod that has something to be done, and for the looks.
+	// Two lists for each pod with pending work, and the periodic lists.
 	require.LessOrEqual(t, now, 16, "calls pile up")
 	require.Less(t, s.resident(), before+20<<10, "memory piles up")
 
@@ -150,8 +153,7 @@ func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
 	s.checkLogDoesNotRepeatItself(mark)
 }
 
-// The process between containerd and a container dies, and the container with
-// it or without.
+// The shim between containerd and a container dies, with and without the container.
 func TestShimIsKilled(t *testing.T) {
 	c := containerdtest.Start(t, containerdtest.Options{})
 	s := newStation(t, on(c.Endpoint(), c))
@@ -197,8 +199,8 @@ func command(s *station, pid int) string {
 	return strings.ReplaceAll(string(data), "\x00", " ")
 }
 
-// Everything is removed, and nothing is left: of pods that run, that crash, that
-// cannot start, that have ended, with init containers and volumes.
+// Nothing is left of removed pods: running, crashing, unable to start, ended, with init containers
+// and volumes.
 func TestNothingIsLeftOfRemovedPods(t *testing.T) {
 	c := containerdtest.Start(t, containerdtest.Options{})
 	s := newStation(t, on(c.Endpoint(), c))

@@ -9,23 +9,23 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
 )
 
-// clusterStorage is what an API server knows of the drivers and their volumes, and
-// who asks the drivers; all are nil without --csi-sockets.
+// clusterStorage holds the API server's data about CSI drivers and volumes. All fields are nil
+// without --csi-sockets.
 type clusterStorage struct {
 	drivers     csi.Drivers
 	attachments csi.Attachments
-	plugin      *csi.Plugin // from newCSI on
+	plugin      *csi.Plugin // set by newCSI
 }
 
-// newCSI returns the plugin for volumes of the drivers of --csi-sockets, none if
-// there are none. tokens is asked for when a volume needs one, not before.
+// newCSI returns the plugin for the drivers of --csi-sockets, or no plugin without drivers. tokens
+// is called when a volume needs a token, not earlier.
 func newCSI(f flags, secrets secret.Source, member *membership, tokens func() tokenMaker) ([]volumemanager.Plugin, error) {
 	if len(f.csiSockets) == 0 {
 		return nil, nil
@@ -48,7 +48,7 @@ func newCSI(f flags, secrets secret.Source, member *membership, tokens func() to
 	return []volumemanager.Plugin{plugin}, nil
 }
 
-// driverTokens makes tokens for drivers as the agent does for projected volumes.
+// driverTokens requests tokens for CSI drivers from the agent.
 type driverTokens func() tokenMaker
 
 // Token implements csi.Tokens.
@@ -64,4 +64,4 @@ func (d driverTokens) Token(ctx context.Context, pod *v1.Pod, audience string, s
 	return csi.Token{Value: made.Value, Expires: made.Expires}, err
 }
 
-var _ tokenMaker = (*nodeagent.Agent)(nil)
+var _ tokenMaker = (*node.Agent)(nil)

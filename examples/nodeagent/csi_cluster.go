@@ -22,8 +22,8 @@ import (
 	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
 )
 
-// joinStorage adds what CSI volumes need of an API server: the drivers' objects,
-// what a controller attaches, and, where this node is registered, its CSINode.
+// joinStorage adds the API server's part of CSI volumes: CSIDriver objects, attachments, and for a
+// registered node the CSINode object.
 func (m *membership) joinStorage(f flags, config *rest.Config, core corev1.NodesGetter, node *volumes.Node, log *zap.Logger) error {
 	storage, err := storageclient.NewForConfig(config)
 	if err != nil {
@@ -59,11 +59,12 @@ func (m *membership) joinStorage(f flags, config *rest.Config, core corev1.Nodes
 	return nil
 }
 
-// driversPatience is how long a claim waits for the drivers' objects. It is well
-// below what a pod waits for its volumes, which goes on with what it has.
+// driversPatience is how long the resolution of a claim waits for CSIDriver objects. It is far
+// below the time that a pod waits for volumes. After a timeout the resolution is retried.
 const driversPatience = 2 * time.Second
 
-// informedClaims resolves claims when it is known which drivers need attaching.
+// informedClaims resolves a claim only after the CSIDriver objects are known, because they tell
+// whether a volume is attached.
 type informedClaims struct {
 	drivers *volumes.Drivers
 	claims  volumemanager.Claims

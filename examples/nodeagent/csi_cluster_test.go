@@ -5,6 +5,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -22,14 +24,13 @@ import (
 	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 
 	"github.com/keelson-dev/keelson/internal/apiservertest"
-	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi/csitest"
 )
 
 const attachedVolume = v1.UniqueVolumeName("kubernetes.io/csi/" + csitest.DefaultName + "^disk-7")
 
-// claimed makes a claim "data" that is bound to the driver's volume disk-7, as the
-// controllers of a cluster do.
+// claimed creates a claim "data" bound to the driver's volume disk-7, as the controllers of a
+// cluster do.
 func (c *clustered) claimed() {
 	c.Helper()
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
@@ -56,12 +57,13 @@ func (c *clustered) claimed() {
 	require.NoError(c, err)
 }
 
-// attach is what the attach/detach controller and the driver's do.
+// attach does the work of the attach/detach controller and the driver's controller.
 func (c *clustered) attach(storage *storageclient.StorageV1Client) {
 	c.Helper()
 	ctx, pv := c.Context(), "pv"
+	sum := sha256.Sum256([]byte("disk-7" + csitest.DefaultName + "n"))
 	a, err := storage.VolumeAttachments().Create(ctx, &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: volumes.AttachmentName(csitest.DefaultName, "disk-7", "n")},
+		ObjectMeta: metav1.ObjectMeta{Name: "csi-" + hex.EncodeToString(sum[:])},
 		Spec: storagev1.VolumeAttachmentSpec{Attacher: csitest.DefaultName, NodeName: "n",
 			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
 	}, metav1.CreateOptions{})
@@ -82,9 +84,8 @@ func (c *clustered) node() *v1.Node {
 	return node
 }
 
-// A volume that a controller attaches is used when the node's status says so, not
-// before, and is in the node's status for as long as it is used. Everything is
-// done with a node's rights.
+// An attachable volume is mounted only after the node's status lists the attachment, and stays in
+// volumesInUse until it is unmounted. The agent has only the permissions of a node.
 func TestAttachedVolumeOfAnAPIServer(t *testing.T) {
 	slowly(t)
 	driver := newDriver(t)
@@ -167,7 +168,8 @@ func TestAttachedVolumeOfAnAPIServer(t *testing.T) {
 	require.NotContains(t, c.log.String(), "eyJ")
 }
 
-// volumeCalls are the calls about volumes; NodeGetInfo is for the CSINode object.
+// volumeCalls returns the calls about volumes. NodeGetInfo is left out: it is for the CSINode
+// object.
 func volumeCalls(d *csitest.Driver) []string {
 	return slices.DeleteFunc(d.Methods(), func(call string) bool { return call == "NodeGetInfo" })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi/csitest"
 )
 
-// The API server hears of a driver when it comes, and of what it has become: with a
-// node's rights, and by the rules for CSINode objects.
+// The CSINode object follows the appearance and the changes of a driver, with the permissions of a
+// node and within the API's rules for CSINode objects.
 func TestTheCSINodeOfAnAPIServer(t *testing.T) {
 	slowly(t)
 	first := newDriverOf(t, csitest.Options{NodeID: "disk-host-1", MaxVolumes: 16, Topology: map[string]string{"topology.csi.example/rack": "r7"}})
@@ -48,7 +48,7 @@ func TestTheCSINodeOfAnAPIServer(t *testing.T) {
 	}, published().Spec.Drivers[0])
 	require.Equal(t, "r7", c.node().Labels["topology.csi.example/rack"])
 
-	// Another driver of that name calls the node something else.
+	// Another driver of the same name has another ID for the node.
 	second := newDriverOf(t, csitest.Options{NodeID: "disk-host-2"})
 	require.NoError(t, os.Remove(first.Socket()))
 	require.NoError(t, os.Symlink(second.Socket(), first.Socket()))

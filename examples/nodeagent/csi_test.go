@@ -47,7 +47,7 @@ func socketOf(d *csitest.Driver) []string {
 	return []string{"--csi-sockets", csitest.DefaultName + "=unix://" + d.Socket()}
 }
 
-// volumesOf are the volumes that a driver has on its disk.
+// volumesOf returns the volumes on the driver's disk.
 func volumesOf(t *testing.T, d *csitest.Driver) (handles []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(d.Volume("x")))
@@ -101,7 +101,7 @@ spec:
 	require.Equal(t, []string{"NodePublishVolume", "NodeUnpublishVolume"}, driver.Methods())
 }
 
-// A driver that is not there yet is waited for.
+// A pod waits for a driver that starts later.
 func TestCSIDriverComesLater(t *testing.T) {
 	driver := newDriver(t)
 	s := newStation(t, backends["process"])

@@ -15,7 +15,7 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// late is a container runtime that says no more than who it is.
+// late is a container runtime that only supports the requests Version and Status.
 type late struct {
 	api.UnimplementedRuntimeServiceServer
 	api.UnimplementedImageServiceServer
@@ -29,7 +29,7 @@ func (late) Status(context.Context, *api.StatusRequest) (*api.StatusResponse, er
 	return &api.StatusResponse{Status: &api.RuntimeStatus{Conditions: []*api.RuntimeCondition{{Type: api.RuntimeReady, Status: true}}}}, nil
 }
 
-// At boot the agent may be up before its container runtime.
+// At boot the agent may start before its container runtime.
 func TestAContainerRuntimeThatComesLaterIsWaitedFor(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")

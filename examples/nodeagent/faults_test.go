@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// on is the backend for a container runtime at endpoint, behind which is c.
+// on returns the backend for the container runtime c at endpoint.
 func on(endpoint string, c *containerdtest.Instance) backend {
 	b := backends["containerd-hostnet"]
 	b.flags = func(*testing.T) []string {
@@ -31,7 +31,7 @@ func on(endpoint string, c *containerdtest.Instance) backend {
 	return b
 }
 
-// slowly skips t unless there is time for tests that are slow together.
+// slowly skips t unless KEELSON_E2E is 1, because these tests are slow together.
 func slowly(t *testing.T) {
 	t.Helper()
 	if os.Getenv("KEELSON_E2E") != "1" {
@@ -53,10 +53,13 @@ func (s *station) containersOf(c *containerdtest.Instance) []*cri.Container {
 	return r.Containers
 }
 
-// health is what /healthz answers within a second.
-func (s *station) health() error {
-	client := http.Client{Timeout: time.Second}
-	r, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz", s.port))
+// health returns the result of /healthz within a second.
+func (s *station) health() error { return s.ask("/healthz", time.Second) }
+
+// ask returns an error if the agent does not answer ok in time.
+func (s *station) ask(path string, within time.Duration) error {
+	client := http.Client{Timeout: within}
+	r, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path))
 	if err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func (s *station) health() error {
 	return err
 }
 
-// mainOf is the status of a service's container.
+// mainOf returns the status of a service's container.
 func mainOf(pod v1.Pod) v1.ContainerStatus {
 	if len(pod.Status.ContainerStatuses) != 1 {
 		return v1.ContainerStatus{}
@@ -76,7 +79,7 @@ func mainOf(pod v1.Pod) v1.ContainerStatus {
 	return pod.Status.ContainerStatuses[0]
 }
 
-// instance is a service that runs.
+// instance is a running service.
 type instance struct {
 	name, file, pids string
 	pid              int
@@ -107,7 +110,8 @@ func idOf(pod v1.Pod) string {
 	return id
 }
 
-// checkUntouched: it is the same process, in the same container, said to run.
+// checkUntouched fails unless the same process still runs in the same container with the status
+// running.
 func (s *station) checkUntouched(r *instance) {
 	s.Helper()
 	pod := s.pods()[r.name]
@@ -118,8 +122,8 @@ func (s *station) checkUntouched(r *instance) {
 	require.Zero(s, mainOf(pod).RestartCount, r.name)
 }
 
-// checkLogDoesNotRepeatItself: since the mark, a warning or an error is said once
-// of a pod, and once of what is of no pod.
+// checkLogDoesNotRepeatItself fails if a warning or error since the mark appears twice for the same
+// pod, or twice without a pod.
 func (s *station) checkLogDoesNotRepeatItself(mark int) {
 	s.Helper()
 	type kind struct{ message, pod string }
@@ -136,7 +140,7 @@ func (s *station) checkLogDoesNotRepeatItself(mark int) {
 	}
 }
 
-// resident is the agent's resident memory in KiB.
+// resident returns the agent's resident memory in KiB.
 func (s *station) resident() int {
 	s.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.agent.Process.Pid))
@@ -148,7 +152,7 @@ func (s *station) resident() int {
 	return kib
 }
 
-// leftovers is what the runtime and the disk still have of pods.
+// leftovers returns remains of pods in the runtime and on the disk.
 func (s *station) leftovers(c *containerdtest.Instance) []string {
 	s.Helper()
 	var left []string

@@ -16,31 +16,37 @@ import (
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/podconfig/url"
 )
 
-// errAnswered says that --help or --version was asked for and answered.
+// errAnswered is returned after --help or --version has been printed.
 var errAnswered = errors.New("answered")
 
-// flags are the command line. Names are the kubelet's where the meaning is.
+// flags are the parsed flags. Names are the kubelet's where the meaning is equal.
 type flags struct {
-	manifests string // file or folder, may be empty
+	manifests string // file or folder, or empty
 
 	manifestURL string
 	urlHeaders  urlHeaders
 	urlPeriod   time.Duration
 	kubeconfig  string
 	register    bool              // with kubeconfig
-	objects     string            // folder, may be empty
-	csiSockets  map[string]string // by driver
+	objects     string            // folder, or empty
+	csiSockets  map[string]string // socket path by driver name
 
 	endpoint  string
 	root      string
 	logs      string
 	node      string
+	addresses addressFlags
+	version   string // of Kubernetes, as this node tells it
 	address   string
+	hostNames []string // in addition to node and address
 	port      int
+	server    serverFlags
+	identity  identityFlags
 	profiling bool
 	keepPods  bool
 	shutdown  shutdownFlags
@@ -53,13 +59,19 @@ type flags struct {
 	imageDry  bool
 	imageWait time.Duration
 	pause     string
+	dns       dnsFlags
+	cri       criFlags
+	logFiles  logFlags
 	authFile  string
 	offer     offer
 	once      once
 	verbosity int
+	config    configFlags
+
+	values map[string]string // of all flags that have no secrets
 }
 
-// processEndpoint is the container runtime endpoint that is none.
+// processEndpoint selects the process runtime instead of a container runtime.
 const processEndpoint = "process"
 
 const usage = `Usage: nodeagent [PATH] [flags]
@@ -72,19 +84,19 @@ kept in ROOT-DIR, so that a node that starts without them runs what it ran.
 Flags:
 `
 
-// help lists the flags, as wide as the terminal.
+// help returns the list of flags, wrapped to the terminal's width.
 func help(set *pflag.FlagSet) string {
 	set.VisitAll(func(f *pflag.Flag) {
-		if f.DefValue == "[]" && strings.HasPrefix(f.Value.Type(), "stringTo") { // nothing, which needs no saying
+		if f.DefValue == "[]" && strings.HasPrefix(f.Value.Type(), "stringTo") { // an empty default need not be shown
 			f.DefValue = ""
 		}
 	})
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	switch {
 	case err != nil:
-		width = 0 // any
+		width = 0 // no limit
 	case width < 140:
-		width = min(width, 90) // so little beside the flags that what they do is said below them
+		width = min(width, 90) // narrow enough to print descriptions below the flags
 	}
 	return set.FlagUsagesWrapped(width)
 }
@@ -105,11 +117,19 @@ func parseFlags(args []string) (flags, error) {
 	set.StringVar(&f.root, "root-dir", "", "folder for volumes and records (default "+defaultRoot()+")")
 	set.StringVar(&f.logs, "pod-logs-dir", "", "folder for the containers' logs (default ROOT-DIR/logs)")
 	set.StringVar(&f.node, "hostname-override", "", "name of this node (default: the host's name)")
-	set.StringVar(&f.address, "address", "127.0.0.1", "address to serve /healthz, /pods and /metrics on; /pods shows environments, so think before you open it")
-	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz, /pods and /metrics on; 0 = do not serve")
+	f.addresses.register(set)
+	set.StringVar(&f.version, "kubelet-version", host.Behaviour, "version of Kubernetes that this node reports: the kubelet whose behaviour this program has, or an older one for an API server that is older")
+	set.StringVar(&f.address, "address", "127.0.0.1", "address of --port and --read-only-port; the latter has no authentication: think before you open it")
+	set.StringSliceVar(&f.hostNames, "allowed-hosts", nil, "names in URLs under which that is served, besides localhost, --hostname-override and addresses, as `name,...`")
+	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz, /pods and /metrics on; 0 = do not serve (default 0 with --kubeconfig)")
+	f.server.register(set)
+	f.identity.register(set)
 	set.BoolVar(&f.profiling, "profiling", false, "also serve profiles, on /debug/pprof")
 	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime)")
 	f.shutdown.register(set)
+	f.dns.register(set)
+	f.cri.register(set)
+	f.logFiles.register(set)
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
 	set.StringVar(&f.authFile, "registry-auth-file", "", "with a container runtime: docker config.json with the node's own registry credentials, tried after those of a pod and read at each pull (default ROOT-DIR/config.json, if there is one)")
@@ -122,17 +142,25 @@ func parseFlags(args []string) (flags, error) {
 	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
 	f.offer.flags(set)
 	f.once.flags(set)
+	f.config.register(set)
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
-	asked := set.Bool("version", false, "print this program's version, and of which Kubernetes it speaks the API")
+	asked := set.Bool("version", false, "print this program's version, and --kubelet-version")
 	set.Usage = func() { fmt.Print(usage, help(set)) } // it was asked for
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return f, errAnswered
 		}
-		return f, fmt.Errorf("%w (see --help)", err)
+		return f, flagError(set, err)
+	}
+	if err := f.config.apply(set); err != nil {
+		return f, err
+	}
+	var err error
+	if f.version, err = host.Version(f.version); err != nil {
+		return f, fmt.Errorf("--kubelet-version: %w", err)
 	}
 	if *asked {
-		fmt.Println(version())
+		fmt.Println(versions(os.Args[0], f.version))
 		return f, errAnswered
 	}
 	if !set.Changed("keep-pods") {
@@ -144,10 +172,19 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.once.complete(&f, set); err != nil {
 		return f, err
 	}
+	if err := errors.Join(f.server.complete(&f, set), f.identity.complete(&f)); err != nil {
+		return f, err
+	}
+	f.values = map[string]string{}
+	set.VisitAll(func(flag *pflag.Flag) {
+		if !strings.HasPrefix(flag.Name, "manifest-url") { // which may have a password
+			f.values[flag.Name] = flag.Value.String()
+		}
+	})
 	return f, f.offer.complete(&f, set)
 }
 
-// complete fills in defaults and checks what can be checked.
+// complete sets defaults and validates the flags.
 func (f *flags) complete(args []string) error {
 	switch {
 	case len(args) > 1:
@@ -178,7 +215,7 @@ func (f *flags) complete(args []string) error {
 		}
 		f.csiSockets[driver] = path
 	}
-	if err := f.shutdown.check(); err != nil {
+	if err := errors.Join(f.shutdown.check(), f.dns.check(f.endpoint), f.addresses.complete(), f.cri.check(f.endpoint), f.logFiles.check()); err != nil {
 		return err
 	}
 	if f.keepPods && f.shutdown.asked() {
@@ -239,8 +276,7 @@ func (f *flags) complete(args []string) error {
 	return nil
 }
 
-// findAuth says where the node's credentials are. A file that is named is there, or
-// somebody is mistaken.
+// findAuth sets the path of the node's registry credentials. A file given by flag must exist.
 func (f *flags) findAuth() error {
 	switch {
 	case f.endpoint == processEndpoint && f.authFile != "":
@@ -248,7 +284,7 @@ func (f *flags) findAuth() error {
 	case f.endpoint == processEndpoint:
 		return nil
 	case f.authFile == "":
-		f.authFile = filepath.Join(f.root, "config.json") // as in the kubelet
+		f.authFile = filepath.Join(f.root, "config.json") // the kubelet's default
 		return nil
 	}
 	info, err := os.Stat(f.authFile)
@@ -262,7 +298,7 @@ func (f *flags) findAuth() error {
 	return err
 }
 
-// defaultRoot is a place that the user may write to and that outlives a reboot.
+// defaultRoot returns a folder that is writable for the user and survives a reboot.
 func defaultRoot() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/keelson"
@@ -276,7 +312,10 @@ func defaultRoot() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("keelson-%d", os.Getuid()))
 }
 
-// origins says where pods come from; without what a URL may hold in secret.
+// names returns the accepted Host headers.
+func (f *flags) names() []string { return append([]string{f.node, f.address}, f.hostNames...) }
+
+// origins returns a description of the sources, without the secret parts of a URL.
 func (f *flags) origins() string {
 	var all []string
 	if f.manifests != "" {

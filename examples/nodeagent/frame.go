@@ -8,36 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// frame is what one drawing puts on a screen of that size, from the line of the
-// cursor on.
+// frame is the text of one drawing, from the line of the cursor on, for a screen of this size. It
+// has fewer lines than the screen, because lines that have scrolled away cannot be redrawn.
 type frame struct {
 	width, height int
 	lines         []string
 }
 
-// add puts lines at the end, none wider than the screen.
-func (f *frame) add(lines ...string) {
-	for _, l := range lines {
-		f.lines = append(f.lines, cut(l, f.width))
-	}
-}
-
-// after is what to write to a terminal for f to stand where last stood. A
-// terminal whose size changes moves what it shows, each in its own way: then all
-// of it is drawn anew.
+// after returns the bytes that replace last by f on the terminal. After a change of the terminal's
+// size the whole screen is cleared, because terminals rearrange their lines differently.
 func (f *frame) after(last frame) string {
-	if len(f.lines) >= f.height { // what scrolled away cannot be drawn over
-		f.lines = append(f.lines[:max(f.height-2, 1)], "…")
-	}
 	var b strings.Builder
 	switch {
-	case len(last.lines) == 0: // the first
+	case len(last.lines) == 0: // first drawing
 	case last.width != f.width || last.height != f.height:
 		b.WriteString("\x1b[H\x1b[2J")
 	default:
 		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", len(last.lines))
 	}
-	b.WriteString("\x1b[?7l") // a line with wide letters is cut, and stays one
+	b.WriteString("\x1b[?7l") // no line wrap, so that a line with wide characters stays a single line
 	for _, l := range f.lines {
 		b.WriteString(l)
 		b.WriteString("\r\n")
@@ -46,7 +35,7 @@ func (f *frame) after(last frame) string {
 	return b.String()
 }
 
-// wrap puts parts side by side, in as few lines as hold them.
+// wrap joins parts into as few lines as possible.
 func wrap(parts []string, width int) (lines []string) {
 	for _, part := range parts {
 		if last := len(lines) - 1; last >= 0 {

@@ -4,7 +4,7 @@ package main
 
 import "net/http"
 
-// handler serves what the agent does, /metrics and, if it is asked for, profiles.
+// handler serves the agent's endpoints, /metrics and optionally profiles.
 func handler(agent, metrics http.Handler, profiling bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", agent)

@@ -14,9 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Calls for one pod that hang hold up that pod, and nothing else: others start,
-// are restarted, edited and stopped, and the agent says that it is well. When
-// the calls go on, so does the pod.
+// Hanging calls for a pod delay only the pod itself. Other pods start, restart, are edited and
+// stopped, and the agent reports itself healthy. When the calls continue, the pod continues too.
 func TestACallThatHangsHoldsUpItsOwnPodOnly(t *testing.T) {
 	for name, of := range map[string]struct {
 		stick func(s *station, p *proxy) (h *hold, recovered func() bool)
@@ -54,7 +53,7 @@ func TestACallThatHangsHoldsUpItsOwnPodOnly(t *testing.T) {
 	}
 }
 
-// checkOthersGoOn does with other pods what can be done with pods.
+// checkOthersGoOn starts, edits, crashes and removes other pods.
 func checkOthersGoOn(s *station, runs []*instance) {
 	s.Helper()
 	restarted, removed := runs[0], runs[1]
@@ -84,7 +83,7 @@ func checkOthersGoOn(s *station, runs []*instance) {
 	step("another pod is edited", func() bool { return isReady(s.pods()["other-n"]) && len(s.started(pids)) == 2 })
 }
 
-// sleepers is a pod of some containers, c0 and so on.
+// sleepers returns a pod with the given number of containers, named c0 and so on.
 func sleepers(uid string, containers int) string {
 	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: stuck, uid: " + uid + "}\n" +
 		"spec:\n  terminationGracePeriodSeconds: 1\n  hostNetwork: true\n  containers:\n"
@@ -94,7 +93,7 @@ func sleepers(uid string, containers int) string {
 	return text
 }
 
-// newUID returns one that no pod of an earlier test had.
+// newUID returns a UID unused by earlier tests.
 func newUID() string { return fmt.Sprintf("stuck-%d", time.Now().UnixNano()) }
 
 func stuckInStart(method string, containers int) func(s *station, p *proxy) (*hold, func() bool) {
@@ -114,7 +113,7 @@ func stuckInStart(method string, containers int) func(s *station, p *proxy) (*ho
 	}
 }
 
-// stuckInStop: the pod is removed, and its end hangs.
+// stuckInStop removes the pod and lets its stop hang.
 func stuckInStop(method string) func(s *station, p *proxy) (*hold, func() bool) {
 	return func(s *station, p *proxy) (*hold, func() bool) {
 		uid := newUID()
@@ -140,7 +139,7 @@ func stuckInStop(method string) func(s *station, p *proxy) (*hold, func() bool) 
 	}
 }
 
-// stuckInLook: nobody learns what the pod's containers do.
+// stuckInLook lets the listing of the pod's containers hang.
 func stuckInLook(s *station, p *proxy) (*hold, func() bool) {
 	uid := newUID()
 	h := p.Hold("ListContainers", uid)
@@ -148,8 +147,7 @@ func stuckInLook(s *station, p *proxy) (*hold, func() bool) {
 	return h, func() bool { return isReady(s.pods()["stuck-n"]) }
 }
 
-// stuckInStatus: a container has ended, and nobody learns how. Whoever lists the
-// pods asks for it, too.
+// stuckInStatus lets the status of an ended container hang, also for listings of pods.
 func stuckInStatus(s *station, p *proxy) (*hold, func() bool) {
 	manifest, pids := s.service("stuck", forever)
 	s.write("stuck.yaml", manifest)

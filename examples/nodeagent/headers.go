@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// urlHeaders are the values of --manifest-url-header as they were given. They may be
-// secrets, and package pflag shows what Set refuses: so it refuses nothing.
+// urlHeaders holds the unparsed values of --manifest-url-header. Values may be secrets, and package
+// pflag prints the values that Set refuses. So Set accepts every value, and header validates later.
 type urlHeaders []string
 
-// String implements pflag.Value; --help shows it.
+// String implements pflag.Value. --help prints the result, so it is empty.
 func (*urlHeaders) String() string { return "" }
 
 // Set implements pflag.Value.
@@ -24,11 +24,11 @@ func (u *urlHeaders) Set(text string) error {
 // Type implements pflag.Value.
 func (*urlHeaders) Type() string { return "name:value,..." }
 
-// errURLHeader quotes nothing.
+// errURLHeader contains no part of a value, because values may be secrets.
 var errURLHeader = errors.New("--manifest-url-header: want name:value, or several with commas between them")
 
-// header reads the kubelet's form, "a:hello,b:again"; "=" may take the place of ":".
-// What is there several times is sent several times.
+// header parses the kubelet's form, "a:hello,b:again". "=" is also accepted as separator. A
+// repeated name is sent repeatedly.
 func (u *urlHeaders) header() (http.Header, error) {
 	header := make(http.Header)
 	for _, text := range *u {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Headers are given as to the kubelet, and what is wrong with one shows no secret.
+// The flag has the kubelet's form, and errors contain no secret.
 func TestManifestURLHeadersAreTheKubelets(t *testing.T) {
 	parse := func(args ...string) (http.Header, error) {
 		f, err := parseFlags(append([]string{"--manifest-url", "http://127.0.0.1:1", "--hostname-override", "n", "--root-dir", t.TempDir()}, args...))
@@ -33,7 +33,7 @@ func TestManifestURLHeadersAreTheKubelets(t *testing.T) {
 	}
 }
 
-// What was asked for goes where it can be read page by page.
+// Requested help goes to standard output, so that it can be piped into a pager.
 func TestHelpIsOnStandardOutput(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "--help")
 	cmd.Env = append(os.Environ(), asAgent+"=1")

@@ -22,9 +22,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// gallery is a containerd with a small disk to itself, and a registry. Its images
-// app0:1, app1:1 and so on take about 2·(size+2) MiB of the disk each; twin0:1 is
-// the very image that app0:1 is.
+// gallery is a containerd with a small disk of its own, and a registry. Images app0:1, app1:1 and
+// so on each take about 2·(size+2) MiB of the disk. twin0:1 is the same image as app0:1.
 type gallery struct {
 	*containerdtest.Instance
 	*containerdtest.Registry
@@ -45,7 +44,7 @@ func newGallery(t *testing.T, mib, images, size int) *gallery {
 	return &gallery{instance, containerdtest.StartRegistry(t, instance, published...), statfs.Path(dir)}
 }
 
-// usage is how full the disk is, in percent.
+// usage returns the used percentage of the disk.
 func (g *gallery) usage(t *testing.T) int {
 	t.Helper()
 	capacity, available, err := g.disk.ImageFS(t.Context())
@@ -53,7 +52,7 @@ func (g *gallery) usage(t *testing.T) int {
 	return int(100 - available*100/capacity)
 }
 
-// tags are those of the images that are there.
+// tags returns the tags of the images on the disk.
 func (g *gallery) tags(t *testing.T) (all []string) {
 	t.Helper()
 	answer, err := g.Images.ListImages(t.Context(), &cri.ListImagesRequest{})
@@ -64,11 +63,11 @@ func (g *gallery) tags(t *testing.T) (all []string) {
 	return all
 }
 
-// mountsImages reports whether this containerd can.
+// mountsImages reports whether the version of containerd supports image volumes.
 func (g *gallery) mountsImages() bool { return !strings.HasPrefix(g.Version, "1.") }
 
-// job is the manifest of a pod that ends at once, whose image is pulled if it is
-// not there; mounted, if any, is an image that is a volume.
+// job returns the manifest of a pod that ends at once. Its image is pulled if missing. mounted, if
+// not empty, is the image of a volume.
 func job(name, image, mounted string) string {
 	volumes, mounts := "", ""
 	if mounted != "" {
@@ -86,7 +85,7 @@ spec:
 `, name, volumes, image, mounts)
 }
 
-// done waits until a pod has ended well, and removes it.
+// done waits until a pod has succeeded, and removes the pod.
 func (s *station) done(name string) {
 	s.Helper()
 	s.waitPhase(name+"-n", v1.PodSucceeded)
@@ -94,8 +93,7 @@ func (s *station) done(name string) {
 	s.eventually(name+" is gone", func() bool { _, there := s.pods()[name+"-n"]; return !there })
 }
 
-// imageTrouble are events that tell of an image that was not there, or of anything
-// else that kept a pod from starting.
+// imageTrouble returns events about missing images or other failures of a start.
 func (s *station) imageTrouble() (lines []string) {
 	for _, reason := range []string{"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedMount", "FailedCreatePodSandBox"} {
 		lines = append(lines, s.log.about(`"event"`, `"reason":"`+reason+`"`)...)
@@ -105,8 +103,8 @@ func (s *station) imageTrouble() (lines []string) {
 
 func (s *station) removedImages() int { return len(s.log.about(`"image removed"`)) }
 
-// The agent brings a disk that images fill back below its threshold, again and
-// again, while pods start. What pods use stays. A dry run says what it would do.
+// The agent repeatedly frees a disk full of images to below the threshold while pods start. Images
+// in use stay. A dry run only logs.
 func TestAFullDiskIsBroughtBack(t *testing.T) {
 	slowly(t)
 	const images, keepers = 14, 3
@@ -188,9 +186,8 @@ func TestAFullDiskIsBroughtBack(t *testing.T) {
 	require.Empty(t, s.imageTrouble())
 }
 
-// Pods start, with images as containers and as volumes, while the agent removes
-// every image that is not in use, all the time: none fails, or has to wait,
-// because its image went.
+// Pods start, with images as containers and as volumes, while the agent continuously removes all
+// unused images. No start fails or waits because of a removed image.
 func TestNoPodFailsBecauseItsImageWasCollected(t *testing.T) {
 	const lanes, images = 3, 4
 	rounds := 4

@@ -8,19 +8,19 @@ import (
 	"errors"
 	"path/filepath"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/images"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/imagegc/recordfile"
 	"github.com/keelson-dev/keelson/imagegc/statfs"
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// imageGC collects the images of a container runtime.
-func imageGC(f flags, backend cri.Backend) *nodeagent.ImageGC {
+// imageGC returns the options for garbage collection of the container runtime's images.
+func imageGC(f flags, backend cri.Backend) *images.GC {
 	if f.imageMin == 0 {
-		f.imageMin = -1 // none; 0 is imagegc's default
+		f.imageMin = -1 // no minimum; 0 would select imagegc's default
 	}
-	return &nodeagent.ImageGC{
+	return &images.GC{
 		Images: criImages{backend},
 		InUse:  backend,
 		Disk: statfs.Func(func(ctx context.Context) (string, error) {
@@ -36,7 +36,7 @@ func imageGC(f flags, backend cri.Backend) *nodeagent.ImageGC {
 	}
 }
 
-// criImages are the images of a container runtime as package imagegc sees them.
+// criImages adapts the images of a container runtime to package imagegc.
 type criImages struct{ cri.Images }
 
 // ListImages implements imagegc.ImageService.
@@ -54,8 +54,8 @@ func (c criImages) RemoveImage(ctx context.Context, image imagegc.Image) error {
 	return c.Images.RemoveImage(ctx, image.ID)
 }
 
-// protected are images that no container shows and that are needed all the same:
-// those of sandboxes, which not every runtime pins.
+// protected returns patterns of images that are needed but not used by any container: images of
+// sandboxes, which some runtimes do not pin.
 func (f *flags) protected() []string {
 	all := []string{"*/pause"}
 	if f.pause != "" {

@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// pullSecret is the manifest of a Secret for a registry, as kubectl makes it.
+// pullSecret returns the manifest of a registry Secret as kubectl creates it.
 func pullSecret(t *testing.T, name, registry, user, password string) string {
 	t.Helper()
 	config, err := json.Marshal(map[string]any{"auths": map[string]any{registry: map[string]string{"username": user, "password": password}}})
@@ -28,8 +28,7 @@ func pullSecret(t *testing.T, name, registry, user, password string) string {
 		name, base64.StdEncoding.EncodeToString(config))
 }
 
-// reader is the manifest of a pod that prints a file of an image that is a volume,
-// and stays.
+// reader returns the manifest of a pod that prints a file of an image volume and keeps running.
 func reader(name, reference string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -47,7 +46,7 @@ spec:
 `, name, reference)
 }
 
-// output is what the first instance of the pod's container has printed.
+// output returns the output of the first instance of the pod's container.
 func (s *station) output(pod string) string {
 	s.Helper()
 	logs, err := filepath.Glob(filepath.Join(s.root, "logs", "default_"+pod+"_*", "main", "0.log"))
@@ -60,9 +59,9 @@ func (s *station) output(pod string) string {
 	return string(text)
 }
 
-// An image volume comes from a private registry with the pod's imagePullSecrets,
-// and stays while it is mounted, whoever the agent is and whatever becomes of its
-// tag. Where the runtime cannot mount images, the pod is told so.
+// An image volume is pulled from a private registry with the pod's imagePullSecrets. It stays while
+// mounted, across agents and after the removal of its tag. If the runtime does not support image
+// volumes, the pod is refused with a message.
 func TestImageVolumesFromAPrivateRegistry(t *testing.T) {
 	const password = "hunter2-hunter2"
 	c := containerdtest.Start(t, containerdtest.Options{})
@@ -112,7 +111,7 @@ func TestImageVolumesFromAPrivateRegistry(t *testing.T) {
 	s.eventually("the image is gone", func() bool { return imageID(t, c, id) == "" })
 }
 
-// imageID is the ID of an image that is there, or "".
+// imageID returns the ID of an image, "" if it is missing.
 func imageID(t *testing.T, c *containerdtest.Instance, reference string) string {
 	t.Helper()
 	answer, err := c.Images.ImageStatus(t.Context(), &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: reference}})
@@ -120,8 +119,8 @@ func imageID(t *testing.T, c *containerdtest.Instance, reference string) string 
 	return answer.GetImage().GetId()
 }
 
-// The ages of images survive the agent: what was idle for long before a restart is
-// removed right after it.
+// The ages of images survive a restart of the agent: an image unused for long is removed right
+// after the restart.
 func TestAgesOfImagesSurviveARestart(t *testing.T) {
 	c := containerdtest.Start(t, containerdtest.Options{Images: []containerdtest.Image{{Name: "localhost/old:1"}}})
 	s := newStation(t, on(c.Endpoint(), c))
@@ -133,7 +132,7 @@ func TestAgesOfImagesSurviveARestart(t *testing.T) {
 	id := imageID(t, c, "localhost/old:1")
 	require.NotEmpty(t, id)
 
-	// Two days go by for this image.
+	// Age the image by two days.
 	data, err := os.ReadFile(records)
 	require.NoError(t, err)
 	var content struct {

@@ -11,9 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// The agent is killed while containerd starts a container, and containerd forgets
-// that there is a task. The pod is up again without anybody's help, and never ran
-// twice at a time.
+// The agent is killed while containerd starts a container, and containerd forgets the task. The pod
+// recovers without help, and no container runs twice at a time.
 func TestAPodOfWhichContainerdForgotATask(t *testing.T) {
 	c := containerdtest.Start(t, containerdtest.Options{})
 	p := newProxy(t, c.Socket)

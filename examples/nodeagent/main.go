@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command nodeagent runs Kubernetes pods from a folder of manifests: every
-// container a process of its own, no cluster, no container engine, no root.
+// Command nodeagent runs Kubernetes pods from a folder of manifests. By default each container is a
+// process of the host: without a cluster, a container engine or root privileges.
 //
 //	go run ./examples/nodeagent examples/manifests
 //
-// Or, as root, in containers of a container runtime:
+// As root, it can use the containers of a container runtime:
 //
 //	nodeagent examples/manifests --container-runtime-endpoint unix:///run/containerd/containerd.sock
 //
-// The agent itself is package nodeagent below; this file only reads flags and
-// picks a runtime.
+// Package node, in the folder below, contains the agent itself. This command parses flags, connects
+// package node with a runtime, sources and an API server, and serves HTTP.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/process"
@@ -39,9 +39,12 @@ import (
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(20) // an agent does little, and its node has better use for the memory
+		debug.SetGCPercent(20) // an agent is mostly idle, so save memory instead of CPU time
 	}
-	process.Main() // this program is also the shim that each container runs under
+	process.Main()                                 // each container runs below a copy of this program as its shim
+	if len(os.Args) > 1 && os.Args[1] == "audit" { // for a manifest folder of that name, pass ./audit
+		os.Exit(audit(os.Args[2:], os.Stdout, os.Stderr))
+	}
 	flags, err := parseFlags(os.Args[1:])
 	switch {
 	case errors.Is(err, errAnswered):
@@ -56,29 +59,33 @@ func main() {
 	}
 }
 
-// run owns everything that lives as long as the agent.
+// run constructs all parts of the program and runs the agent until a signal.
 func run(f flags) error {
-	// The first signal ends the agent in its own time, a second one at once.
+	// The first signal starts a graceful shutdown. A second signal kills the program.
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+	if !signal.Ignored(syscall.SIGHUP) { // ignored under nohup
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	// A reader of the log that goes away is no reason to die.
+	// A closed pipe of the log's reader must not kill the agent.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
-	unlock, err := lockRoot(f.root)
-	if err != nil {
-		return err
+	if err := os.MkdirAll(f.root, 0o700); err != nil {
+		return fmt.Errorf("--root-dir: %w", err)
 	}
-	defer unlock()
 	out, err := newOutput(f)
 	if err != nil {
 		return err
 	}
 	defer out.close()
+	f.config.tell(out.log)
+	lock, err := node.LockRoot(ctx, f.root, out.log) // before listening: another agent that is ending also holds the port
+	if err != nil {
+		return fmt.Errorf("--root-dir: %w", err)
+	}
+	defer lock.Unlock()
 	manager := newNotifier(out.log)
 	f.once.attend(out)
 	rt, closeRuntime, err := newRuntime(ctx, f, out.log)
@@ -87,8 +94,8 @@ func run(f flags) error {
 	}
 	defer closeRuntime()
 	numbers := newMetrics(f.node)
-	var agent *nodeagent.Agent
-	changed := func(r objects.Ref) { agent.Refresh(r) } // not before something runs
+	var agent *node.Agent
+	changed := func(r objects.Ref) { agent.Refresh(r) } // not called before agent.Run
 	store, err := objects.NewStore(objects.Options{Changed: changed})
 	if err != nil {
 		return err
@@ -96,18 +103,26 @@ func run(f flags) error {
 	var member *membership
 	if f.kubeconfig != "" {
 		tell := news{changed: changed, nodeChanged: func(n *v1.Node) { agent.NodeChanged(n) },
-			runtime: rt, agent: func() *nodeagent.Agent { return agent }}
+			runtime: rt, agent: func() *node.Agent { return agent }}
 		if member, err = joinCluster(f, tell, out.log); err != nil {
 			return err
 		}
 		defer member.leave()
 	}
 	tokens := func() tokenMaker { return agent }
-	if agent, err = newAgent(f, rt, store, member, tokens, numbers, out); err != nil {
+	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, numbers, out); err != nil {
 		return err
 	}
 	numbers.watch(agent)
-	listener, err := listen(f)
+	listener, err := listenReadOnly(ctx, f)
+	if err != nil {
+		return err
+	}
+	parts := serverParts{agent: agent, runtime: rt, metrics: numbers, log: out.log}
+	if member != nil {
+		parts.identity = member.identity
+	}
+	serveKubectl, err := newServer(ctx, f, parts)
 	if err != nil {
 		return err
 	}
@@ -117,8 +132,11 @@ func run(f flags) error {
 	serving, stopServing := context.WithCancel(context.Background())
 	defer stopServing()
 	if listener != nil {
-		wg.Go(func() { serve(serving, listener, handler(agent.Handler(), numbers, f.profiling)) })
+		wg.Go(func() {
+			serve(serving, listener, node.CheckHost(handler(agent.Handler(), numbers, f.profiling), f.names()...))
+		})
 	}
+	wg.Go(func() { serveKubectl(serving) })
 	wg.Go(func() { out.show(serving, agent) })
 	defer out.ended()
 	if err := rotateLogs(serving, f, rt, out.log, &wg); err != nil {
@@ -130,7 +148,7 @@ func run(f flags) error {
 		<-ready
 	}
 	if member != nil {
-		wg.Go(func() { _ = member.run(serving) }) // nil when serving ends
+		wg.Go(func() { _ = member.run(serving) }) // returns nil when serving ends
 	}
 	out.started(f)
 	wg.Go(func() { manager.run(serving, agent) })
@@ -147,20 +165,21 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, numbers *metrics, out *output) (*nodeagent.Agent, error) {
+func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, numbers *metrics, out *output) (*node.Agent, error) {
 	sources, err := newSources(f, out.log)
 	if err != nil {
 		return nil, err
 	}
-	opts := nodeagent.Options{
+	opts := node.Options{
 		NodeName: f.node,
 		Root:     f.root,
+		RootLock: lock,
 		LogDir:   f.logs,
 		Runtime:  rt,
 		Sources:  sources,
 		Objects:  store,
 		Observer: numbers.observer(),
-		HostIPs:  hostIPs(),
+		HostIPs:  f.hostIPs(ctx),
 		Logger:   out.log,
 
 		MaxConcurrentStarts: f.starts,
@@ -181,26 +200,39 @@ func newAgent(f flags, rt runtime.Runtime, store *objects.Store, member *members
 		opts.Checkpoint = filepath.Join(f.root, "desired", "checkpoint")
 	}
 	if f.keepPods {
-		opts.OnShutdown = nodeagent.KeepPods
+		opts.OnShutdown = node.KeepPods
 	}
 	opts.StopTimeout = f.shutdown.stop
 	if opts.ShutdownClasses, err = f.shutdown.classes(); err != nil {
 		return nil, err
 	}
 	f.offer.apply(&opts)
-	return nodeagent.New(opts)
+	return node.New(opts)
 }
 
-func listen(f flags) (net.Listener, error) {
+// portPatience is how long listen retries while the port is in use. A killed agent releases its
+// lock shortly before its port.
+const portPatience = 2 * time.Second
+
+func listenReadOnly(ctx context.Context, f flags) (net.Listener, error) {
 	if f.port == 0 {
 		return nil, nil
 	}
-	address := net.JoinHostPort(f.address, strconv.Itoa(f.port))
-	l, err := net.Listen("tcp", address)
+	l, err := listen(ctx, f.address, f.port)
 	if err != nil {
 		return nil, fmt.Errorf("serve /healthz, /pods and /metrics: %w (choose another --read-only-port, or 0 for none)", err)
 	}
 	return l, nil
+}
+
+func listen(ctx context.Context, host string, port int) (net.Listener, error) {
+	address := net.JoinHostPort(host, strconv.Itoa(port))
+	l, err := net.Listen("tcp", address)
+	for late := time.Now().Add(portPatience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late) && ctx.Err() == nil; {
+		time.Sleep(20 * time.Millisecond)
+		l, err = net.Listen("tcp", address)
+	}
+	return l, err
 }
 
 func serve(ctx context.Context, l net.Listener, h http.Handler) {
@@ -208,29 +240,4 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) {
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	server.Serve(l)
-}
-
-// hostIPs are the node's addresses, the first of each family that is neither
-// loopback nor link-local; loopback where there is no network, so that what
-// listens can be probed.
-func hostIPs() []string {
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	var v4, v6 []string
-	for _, a := range addrs {
-		n, ok := a.(*net.IPNet)
-		switch {
-		case !ok || !n.IP.IsGlobalUnicast():
-		case n.IP.To4() != nil:
-			v4 = append(v4, n.IP.String())
-		default:
-			v6 = append(v6, n.IP.String())
-		}
-	}
-	if len(v4)+len(v6) == 0 {
-		return []string{"127.0.0.1"}
-	}
-	return append(v4[:min(len(v4), 1)], v6[:min(len(v6), 1)]...)
 }

@@ -9,54 +9,57 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/volumes"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 )
 
-// membership is what a node of a cluster has that others do not.
+// membership holds the additional parts of a node that belongs to a cluster.
 type membership struct {
 	source  podconfig.Source
-	cluster nodeagent.Cluster
+	cluster node.Cluster
 	objects clusterObjects
-	run     func(context.Context) error // keeps what is known of the cluster up to date
-	ending  func()                      // called when the agent begins to end
-	leave   func()                      // ends what goes on beside the agent, after the agent has ended
+	run     func(context.Context) error // keeps the data from the API server up to date
+	ending  func()                      // called when the agent starts to stop
+	leave   func()                      // called after the agent has ended
+
+	identity *identity
 
 	storage clusterStorage
 }
 
-// tokenMaker makes tokens of service accounts; *nodeagent.Agent is one.
+// tokenMaker requests service account tokens. *node.Agent implements it.
 type tokenMaker interface {
 	Token(ctx context.Context, r projected.TokenRequest) (projected.Token, error)
 }
 
-// news is what a cluster tells the agent, and what it asks of it.
+// news connects a membership with the agent: callbacks for changes in the cluster, and data for the
+// Node status.
 type news struct {
 	changed     func(objects.Ref)
 	nodeChanged func(*v1.Node)
 
-	// What the agent tells it: these answer when the agent runs.
+	// Data for the Node status. agent returns nil before the agent is constructed.
 	runtime runtime.Runtime
-	agent   func() *nodeagent.Agent
+	agent   func() *node.Agent
 }
 
-// clusterObjects are the ConfigMaps and Secrets of an API server, for pods that
-// are registered.
+// clusterObjects provides ConfigMaps and Secrets of an API server to registered pods.
 type clusterObjects interface {
-	nodeagent.Objects
-	nodeagent.Registrar
+	volumes.Objects
+	volumes.Registrar
 }
 
-// allObjects are those on the node itself, and behind them the cluster's.
+// allObjects looks up an object in the node's own folder first, and then in the cluster.
 type allObjects struct {
 	own     *objects.Store
 	cluster clusterObjects
 }
 
-// ConfigMap implements nodeagent.Objects.
+// ConfigMap implements volumes.Objects.
 func (a allObjects) ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	found, err := a.own.ConfigMap(ctx, namespace, name)
 	if apierrors.IsNotFound(err) {
@@ -65,7 +68,7 @@ func (a allObjects) ConfigMap(ctx context.Context, namespace, name string) (*v1.
 	return found, err
 }
 
-// Secret implements nodeagent.Objects.
+// Secret implements volumes.Objects.
 func (a allObjects) Secret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
 	found, err := a.own.Secret(ctx, namespace, name)
 	if apierrors.IsNotFound(err) {
@@ -74,8 +77,8 @@ func (a allObjects) Secret(ctx context.Context, namespace, name string) (*v1.Sec
 	return found, err
 }
 
-// Register implements nodeagent.Registrar.
+// Register implements volumes.Registrar.
 func (a allObjects) Register(pod *v1.Pod) { a.cluster.Register(pod) }
 
-// Unregister implements nodeagent.Registrar.
+// Unregister implements volumes.Registrar.
 func (a allObjects) Unregister(uid types.UID) { a.cluster.Unregister(uid) }

@@ -17,8 +17,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent/admission"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podworkers"
@@ -27,8 +28,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// metrics are what /metrics shows, under the kubelet's names and with its
-// labels, where the meaning is the same.
+// metrics are the metrics of /metrics. Names and labels are the kubelet's where the meaning is
+// equal.
 type metrics struct {
 	registry  *prometheus.Registry
 	rejected  *prometheus.CounterVec
@@ -43,14 +44,14 @@ type metrics struct {
 	images    *prometheus.CounterVec
 
 	mu     sync.Mutex
-	probed map[types.UID]types.NamespacedName // pods that have series of their own
+	probed map[types.UID]types.NamespacedName // pods with their own series
 }
 
 func newMetrics(node string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		probed:   make(map[types.UID]types.NamespacedName),
-		// Alpha in the kubelet (1.36), which counts each pod that comes once, too.
+		// Alpha in the kubelet (1.36). The kubelet also counts each new pod once.
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_admission_rejections_total", Help: "Pods that were refused when they came, by reason.",
 		}, []string{"reason"}),
@@ -78,7 +79,7 @@ func newMetrics(node string) *metrics {
 		}),
 		volumes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "storage_operation_duration_seconds", Help: "Duration of one operation on a volume.",
-			Buckets: []float64{.001, .01, .1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}, // the kubelet's, and two below
+			Buckets: []float64{.001, .01, .1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}, // the kubelet's buckets and two smaller ones
 		}, []string{"volume_plugin", "operation_name", "status", "migrated"}),
 		images: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_image_garbage_collected_total", Help: "Images removed, by reason.",
@@ -93,10 +94,10 @@ func newMetrics(node string) *metrics {
 	return m
 }
 
-// observer feeds the metrics.
-func (m *metrics) observer() nodeagent.Observer {
-	return nodeagent.Observer{
-		PodRejected:  func(r nodeagent.Rejection) { m.rejected.WithLabelValues(rejectionLabel(r.Reason)).Inc() },
+// observer returns the callbacks that update the metrics.
+func (m *metrics) observer() node.Observer {
+	return node.Observer{
+		PodRejected:  func(r feature.Refusal) { m.rejected.WithLabelValues(rejectionLabel(r.Reason)).Inc() },
 		PodSynced:    m.synced,
 		PodRestarted: func(pod *v1.Pod) { m.restarted.WithLabelValues(staticLabel(podconfig.IsStatic(pod))).Inc() },
 		OrphanFound:  func(types.UID) { m.orphans.Inc() },
@@ -118,8 +119,8 @@ func (m *metrics) observer() nodeagent.Observer {
 	}
 }
 
-// synced counts a call for a pod. As in the kubelet it has taken the time since it was
-// asked for; one that nobody asked for has begun by itself.
+// synced counts the end of a worker call. As in the kubelet, the duration starts with the request
+// for the call, or with the call itself if there was no request.
 func (m *metrics) synced(e podworkers.SyncEvent) {
 	asked := e.Started
 	if !e.Received.IsZero() {
@@ -129,7 +130,7 @@ func (m *metrics) synced(e podworkers.SyncEvent) {
 	if e.Type == podworkers.UpdateCreate && e.State == podworkers.StateSync && !e.Received.IsZero() {
 		m.starts.Observe(e.Started.Sub(e.Received).Seconds())
 	}
-	if e.State == podworkers.StateTerminated && e.Err == nil { // not only when somebody scrapes
+	if e.State == podworkers.StateTerminated && e.Err == nil { // not only at a scrape
 		m.forget(func(uid types.UID) bool { return uid == e.UID })
 	}
 }
@@ -148,15 +149,14 @@ func (m *metrics) attempted(a prober.Attempt) {
 	}
 }
 
-// rejectionLabel is what the kubelet (1.36) counts a rejection under: its own list of
-// reasons, of which there are always few, whatever resources a cluster has names for.
-// TaintToleration is on that list by a text that never is a reason. Pods that the
-// runtime cannot run have a reason of this agent's.
+// rejectionLabel returns the label for a reason, as the kubelet (1.36) does: the kubelet's fixed
+// list of reasons bounds the number of labels. For taints the kubelet's list has a text that is
+// never a reason; this list has the reason. ReasonUnsupported is a reason of this agent only.
 func rejectionLabel(reason string) string {
 	switch reason {
 	case "OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods",
 		admission.ReasonTaint, admission.ReasonOS, admission.ReasonOSSelector, admission.ReasonSysctl, "VolumeAttachmentLimitExceeded",
-		nodeagent.ReasonUnsupported:
+		node.ReasonUnsupported:
 		return reason
 	}
 	if strings.HasPrefix(reason, admission.ReasonOutOf) {
@@ -165,8 +165,8 @@ func rejectionLabel(reason string) string {
 	return "Other"
 }
 
-// forget drops the series of pods that are gone. Those without a UID may be another
-// pod's, too.
+// forget deletes the series of pods that are gone. Series without a UID stay if another pod has the
+// same name.
 func (m *metrics) forget(gone func(types.UID) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,8 +182,8 @@ func (m *metrics) forget(gone func(types.UID) bool) {
 	}
 }
 
-// ServeHTTP writes the text format. The client library's own handler also speaks
-// others and compresses, which makes the program two megabytes larger.
+// ServeHTTP writes the text format. The handler of the client library also supports other formats
+// and compression, and makes the program two megabytes larger.
 func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	families, err := m.registry.Gather()
 	if err != nil {

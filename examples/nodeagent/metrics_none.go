@@ -7,17 +7,17 @@ package main
 import (
 	"net/http"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 )
 
-// metrics of a program that was built without any.
+// metrics is empty in a program built without metrics.
 type metrics struct{}
 
-func newMetrics(string) *metrics              { return &metrics{} }
-func (*metrics) observer() nodeagent.Observer { return nodeagent.Observer{} }
-func (*metrics) watch(*nodeagent.Agent)       {}
+func newMetrics(string) *metrics         { return &metrics{} }
+func (*metrics) observer() node.Observer { return node.Observer{} }
+func (*metrics) watch(*node.Agent)       {}
 
-// ServeHTTP says why there is nothing.
+// ServeHTTP answers with 404 and names the build tag.
 func (*metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "this program was built without metrics (tag nometrics)", http.StatusNotFound)
 }

@@ -9,14 +9,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/podworkers"
 )
 
-// podMetrics are counted when they are asked for.
+// podMetrics computes gauges of pods at each scrape.
 type podMetrics struct {
 	m       *metrics
-	agent   *nodeagent.Agent
+	agent   *node.Agent
 	desired *prometheus.Desc
 	active  *prometheus.Desc
 	mirrors *prometheus.Desc
@@ -25,8 +25,8 @@ type podMetrics struct {
 	states  *prometheus.Desc
 }
 
-// watch has the agent's pods counted at each scrape.
-func (m *metrics) watch(agent *nodeagent.Agent) {
+// watch registers the gauges of the agent's pods.
+func (m *metrics) watch(agent *node.Agent) {
 	m.registry.MustRegister(&podMetrics{
 		m: m, agent: agent,
 		desired: prometheus.NewDesc("kubelet_desired_pods", "Pods that this node is to run.", []string{"static"}, nil),
@@ -45,7 +45,7 @@ func (p *podMetrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. A registry makes one call at a time.
+// Collect implements prometheus.Collector. The registry does not call it concurrently.
 func (p *podMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
@@ -57,13 +57,13 @@ func (p *podMetrics) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(p.mirrors, census.Mirrors)
 	for _, state := range []podworkers.State{podworkers.StateSync, podworkers.StateTerminating, podworkers.StateTerminated} {
-		for _, config := range []nodeagent.Config{nodeagent.ConfigDesired, nodeagent.ConfigOrphan} {
+		for _, config := range []node.Config{node.ConfigDesired, node.ConfigOrphan} {
 			for _, static := range []bool{true, false} {
-				gauge(p.working, census.Working[nodeagent.Work{State: state, Config: config, Static: static}], state.String(), config.String(), staticLabel(static))
+				gauge(p.working, census.Working[node.Work{State: state, Config: config, Static: static}], state.String(), config.String(), staticLabel(static))
 			}
 		}
 	}
-	strangers := nodeagent.Work{State: podworkers.StateTerminating, Config: nodeagent.ConfigRuntimeOnly}
+	strangers := node.Work{State: podworkers.StateTerminating, Config: node.ConfigRuntimeOnly}
 	gauge(p.working, census.Working[strangers], strangers.State.String(), strangers.Config.String(), "unknown")
 	p.collectRunning(gauge)
 }

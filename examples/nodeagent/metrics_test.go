@@ -18,7 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/prober"
 )
@@ -56,6 +56,15 @@ func TestMetrics(t *testing.T) {
 	}
 	code, _ := s.get("/debug/pprof/")
 	require.Equal(t, http.StatusNotFound, code, "only on request")
+	for _, path := range []string{"/pods", "/metrics", "/healthz", "/debug/pprof/"} {
+		r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path), nil)
+		require.NoError(t, err)
+		r.Host = "evil.example.com"
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		answer.Body.Close()
+		require.Equal(t, http.StatusForbidden, answer.StatusCode, "%s to a page that has rebound its name", path)
+	}
 	s.remove("web.yaml")
 	s.eventually("the pod takes its series along", func() bool {
 		_, text := s.get("/metrics")
@@ -68,11 +77,11 @@ func TestMetrics(t *testing.T) {
 	require.Contains(t, text, "goroutine profile")
 }
 
-// The labels are few, whatever the resources of a cluster are called.
+// The number of labels is bounded for any resource names of a cluster.
 func TestRejectionsAreCountedByReason(t *testing.T) {
 	m := newMetrics("n")
 	for _, reason := range []string{"OutOfcpu", "OutOfcpu", "OutOfexample.com/gpu", "OutOfhugepages-2Mi", "NodeAffinity", "UnsupportedPodSpec"} {
-		m.observer().PodRejected(nodeagent.Rejection{Reason: reason})
+		m.observer().PodRejected(feature.Refusal{Reason: reason})
 	}
 	families, err := m.registry.Gather()
 	require.NoError(t, err)
@@ -89,8 +98,7 @@ func TestRejectionsAreCountedByReason(t *testing.T) {
 	}, counts)
 }
 
-// A pod that came and went leaves no series behind: neither with nor without somebody
-// who scrapes.
+// The series of a removed pod are deleted, with and without scrapes.
 func TestSeriesOfShortLivedPodsAreDropped(t *testing.T) {
 	m := newMetrics("n")
 	attempt := func(uid types.UID) {
@@ -131,7 +139,7 @@ func TestSeriesOfShortLivedPodsAreDropped(t *testing.T) {
 	expect(0, 0)
 }
 
-// Names, types, labels and buckets are those that dashboards for the kubelet ask for.
+// Names, types, labels and buckets are those of the kubelet, for existing dashboards.
 func TestPodWorkerMetricsAreTheKubelets(t *testing.T) {
 	m := newMetrics("n")
 	began := time.Now()

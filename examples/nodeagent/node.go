@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -20,17 +19,16 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
-	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// register has the API server know this node, and that it lives.
+// register lets m.run register the node with the API server and renew the node's lease.
 func (m *membership) register(f flags, config *rest.Config, core *corev1.CoreV1Client, tell news, log *zap.Logger) error {
 	leases, err := coordination.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	n := &node{flags: f, news: tell}
+	n := &thisNode{flags: f, news: tell}
 	reporter, err := nodestatus.New(nodestatus.Options{
 		NodeName: f.node,
 		Nodes:    core.Nodes(),
@@ -52,43 +50,46 @@ func (m *membership) register(f flags, config *rest.Config, core *corev1.CoreV1C
 	return nil
 }
 
-// node is what this node tells of itself.
-type node struct {
+// thisNode provides the facts of this node for package nodestatus.
+type thisNode struct {
 	flags   flags
 	news    news
 	machine host.Machine
 	ending  atomic.Bool
 }
 
-// readyPatience is how long the agent and the runtime may take to say that all is
-// well.
+// readyPatience limits the readiness check of agent and runtime.
 const readyPatience = 2 * time.Second
 
-func (n *node) facts(ctx context.Context) nodestatus.Facts {
+func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 	agent := n.news.agent()
 	f := nodestatus.Facts{
 		Capacity:    n.flags.offer.capacity,
 		Allocatable: n.flags.offer.allocatable,
-		Addresses:   addresses(n.flags.node, hostIPs()),
-		Info:        n.machine.System(runtimeVersion(n.news.runtime)),
+		Addresses:   nodeAddresses(n.flags.node, n.flags.hostIPs(ctx)),
+		Info:        n.machine.System(),
 		Usage:       n.usage(),
 		Images:      agent.Images(),
+		KubeletPort: int32(n.flags.server.port),
+
+		DeclaredFeatures: declaredFeatures,
 	}
+	f.Info.KubeletVersion = n.flags.version
+	describeRuntime(&f, n.news.runtime)
 	ctx, cancel := context.WithTimeout(ctx, readyPatience)
 	defer cancel()
 	f.NotReady = agent.Ready(ctx)
 	if backend, ok := n.news.runtime.(cri.Backend); ok && f.NotReady == nil {
-		f.NotReady = backend.Ready(ctx)
+		f.NotReady = runtimeNotReady(backend.Ready(ctx))
 	}
 	if n.ending.Load() && !n.flags.keepPods {
-		f.NotReady = errors.New("the node agent is stopping its pods")
+		f.NotReady = errors.New("node is shutting down")
 	}
 	return f
 }
 
-// usage is what the node is short of, if anything: memory, the file systems of
-// the pods' files and logs, and processes.
-func (n *node) usage() (u nodestatus.Usage) {
+// usage returns the usage of memory, process IDs, and the file systems with pods' files and logs.
+func (n *thisNode) usage() (u nodestatus.Usage) {
 	u.MemoryBytes, u.MemoryAvailableBytes = n.machine.Memory()
 	u.ProcessIDs, u.ProcessIDsInUse = n.machine.ProcessIDs()
 	for _, folder := range []string{n.flags.root, n.flags.logs} {
@@ -98,21 +99,4 @@ func (n *node) usage() (u nodestatus.Usage) {
 		}
 	}
 	return u
-}
-
-// runtimeVersion is in the form of the kubelet's, as "containerd://2.1.0".
-func runtimeVersion(rt runtime.Runtime) string {
-	if backend, ok := rt.(cri.Backend); ok {
-		return backend.Info().Name + "://" + backend.Info().Version
-	}
-	return rt.Name() + "://" + host.Version()
-}
-
-func addresses(name string, ips []string) (all []v1.NodeAddress) {
-	for _, ip := range ips {
-		if parsed := net.ParseIP(ip); parsed != nil && !parsed.IsLoopback() {
-			all = append(all, v1.NodeAddress{Type: v1.NodeInternalIP, Address: ip})
-		}
-	}
-	return append(all, v1.NodeAddress{Type: v1.NodeHostName, Address: name})
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -14,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 )
 
-// A node that the API server does not know is made, says what it is and has, and lives by its lease, with no more rights
-// than a node has; a stop that stops the pods, too, is told.
+// The agent creates a missing Node object, writes its status and renews its lease, with only the
+// permissions of a node. A shutdown that stops the pods makes the node NotReady.
 func TestANodeOfAnAPIServer(t *testing.T) {
 	c := newClustered(t, backends["process"])
 	nodes := c.core.Nodes()
@@ -43,9 +46,17 @@ func TestANodeOfAnAPIServer(t *testing.T) {
 	require.Contains(t, node.Spec.Taints, v1.Taint{Key: "edge", Value: "yes", Effect: v1.TaintEffectNoSchedule})
 	require.True(t, node.Status.Allocatable[v1.ResourcePods].Equal(resource.MustParse("7")))
 	require.Equal(t, -1, node.Status.Allocatable.Memory().Cmp(*node.Status.Capacity.Memory()))
-	require.Contains(t, node.Status.NodeInfo.KubeletVersion, "+keelson")
+	require.Equal(t, host.Behaviour+"+keelson", node.Status.NodeInfo.KubeletVersion)
+	require.Equal(t, "true", node.Annotations["volumes.kubernetes.io/controller-managed-attach-detach"])
+	require.Equal(t, runtime.GOOS, node.Labels["beta.kubernetes.io/os"])
+	require.NotEmpty(t, node.Status.NodeInfo.SystemUUID)
 	require.Contains(t, node.Status.Addresses, v1.NodeAddress{Type: v1.NodeHostName, Address: "n"})
-	require.GreaterOrEqual(t, len(node.Status.Conditions), 4, "ready, and three kinds of pressure")
+	var said []string
+	for _, c := range node.Status.Conditions {
+		said = append(said, fmt.Sprintf("%s %s %s %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	require.Contains(t, said, "Ready True KubeletReady kubelet is posting ready status")
+	require.Len(t, said, 4, "ready, and three kinds of pressure")
 
 	leases, err := coordination.NewForConfig(c.server.Config())
 	require.NoError(t, err)
@@ -79,8 +90,6 @@ func TestUnregistered(t *testing.T) {
 
 func TestWhatANodeTellsOfItself(t *testing.T) {
 	f := flags{root: t.TempDir(), node: "n"}
-	n := &node{flags: f}
+	n := &thisNode{flags: f}
 	require.NotEmpty(t, n.usage().Disks)
-	require.Equal(t, []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}, {Type: v1.NodeHostName, Address: "n"}},
-		addresses("n", []string{"127.0.0.1", "10.0.0.1"}))
 }

@@ -15,22 +15,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// notifier tells the service manager how the agent is doing: the protocol of
-// sd_notify(3), datagrams of NAME=VALUE lines. A nil one tells nobody.
+// notifier reports the agent's state to the service manager with the protocol of sd_notify(3):
+// datagrams of NAME=VALUE lines. The methods of a nil notifier do nothing.
 type notifier struct {
 	send  func(state string) error
-	every time.Duration // between two signs of life; 0: none are asked for
+	every time.Duration // interval of watchdog messages; 0: no watchdog
 	log   *zap.Logger
 }
 
-// pulse is what the notifier wants to know of an agent.
+// pulse is the part of node.Agent that the notifier uses.
 type pulse interface {
 	Alive(ctx context.Context) error
 	Pods() []*v1.Pod
 }
 
-// newNotifier reads what the service manager has put into the environment, and
-// takes it out: it is not for the programs that the agent starts.
+// newNotifier reads the service manager's environment variables, and unsets them so that containers
+// do not inherit them.
 func newNotifier(log *zap.Logger) *notifier {
 	socket, within, pid := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
@@ -46,7 +46,7 @@ func newNotifier(log *zap.Logger) *notifier {
 	return n
 }
 
-// sendTo sends one datagram. A name that begins with "@" is one without a file.
+// sendTo sends one datagram. A name with the prefix "@" is an abstract socket.
 func sendTo(socket, state string) error {
 	conn, err := net.Dial("unixgram", socket)
 	if err != nil {
@@ -57,9 +57,9 @@ func sendTo(socket, state string) error {
 	return err
 }
 
-// run says that the agent is ready when its loop turns, and from then on gives a
-// sign of life each time that it has turned again, until ctx ends. A loop that
-// hangs gives none.
+// run sends READY when the agent's loop turns for the first time. Then it sends WATCHDOG
+// periodically until ctx ends, each time after the loop has turned again. If the loop hangs, run
+// sends nothing.
 func (n *notifier) run(ctx context.Context, agent pulse) {
 	if n == nil || agent.Alive(ctx) != nil {
 		return
@@ -93,8 +93,8 @@ func (n *notifier) run(ctx context.Context, agent pulse) {
 	}
 }
 
-// stopping says that the agent ends, and how long it needs at most, if that is
-// known.
+// stopping sends STOPPING, and extends the stop timeout if most, the longest duration of the
+// shutdown, is known.
 func (n *notifier) stopping(most time.Duration) {
 	if n == nil {
 		return
@@ -106,7 +106,7 @@ func (n *notifier) stopping(most time.Duration) {
 	n.say(lines...)
 }
 
-// lastWords is what the agent may need beyond the time of its pods.
+// lastWords is the time that the agent may need in addition to the shutdown of pods.
 const lastWords = 10 * time.Second
 
 func (n *notifier) say(lines ...string) {
@@ -115,7 +115,7 @@ func (n *notifier) say(lines ...string) {
 	}
 }
 
-// summary is for a person who looks.
+// summary returns the text for systemctl status.
 func summary(pods []*v1.Pod) string {
 	running := 0
 	for _, p := range pods {

@@ -20,7 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// serviceManager receives what a service tells its manager.
+// serviceManager receives the messages of a service.
 type serviceManager struct {
 	conn *net.UnixConn
 	mu   sync.Mutex
@@ -126,7 +126,7 @@ func TestWithoutAServiceManagerNobodyIsTold(t *testing.T) {
 	}
 }
 
-// turning is an agent whose loop turns until it is stuck.
+// turning is an agent with a loop that turns until it is stuck.
 type turning struct {
 	mu    sync.Mutex
 	stuck chan struct{}
@@ -155,7 +155,7 @@ func (a *turning) Alive(ctx context.Context) error {
 
 func (a *turning) Pods() []*v1.Pod { return nil }
 
-// A watchdog is for a loop that hangs: then it must bark.
+// A hanging loop must stop the watchdog messages.
 func TestALoopThatHangsGivesNoSignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time

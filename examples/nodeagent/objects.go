@@ -3,12 +3,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,14 +16,14 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
+	"github.com/keelson-dev/keelson/podconfig/manifest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// objectFolder keeps ConfigMaps and Secrets that are in a folder, as manifests,
-// in a store: what a node without an API server gives its pods.
+// objectFolder keeps a store in line with a folder of manifests of ConfigMaps and Secrets, for
+// nodes without an API server.
 type objectFolder struct {
 	path  string
 	store *objects.Store
@@ -32,8 +31,8 @@ type objectFolder struct {
 	files map[string]*objectFile // by name
 }
 
-// objectFile is what one file holds. A file that cannot be read as it is now
-// keeps what it held.
+// objectFile is the state of one file. If the file becomes invalid, its last valid objects stay in
+// the store.
 type objectFile struct {
 	held    map[objects.Ref]bool
 	size    int64
@@ -46,13 +45,12 @@ func newObjectFolder(path string, store *objects.Store, log *zap.Logger) *object
 }
 
 const (
-	objectsSettle = 20 * time.Millisecond // a program that writes is given time to finish
-	objectsPeriod = 10 * time.Second      // between two looks when nothing is heard
+	objectsSettle = 20 * time.Millisecond // lets a program finish writing
+	objectsPeriod = 10 * time.Second      // between two passes without a notification
 	maxObjectFile = 16 << 20
 )
 
-// follow reads the folder until ctx ends. The first look is over when ready is
-// closed.
+// follow updates the store until ctx ends. It closes ready after the first pass.
 func (o *objectFolder) follow(ctx context.Context, ready chan<- struct{}) {
 	hints, err := fsnotify.Hinter{}.Hints(ctx, o.path)
 	if err != nil {
@@ -81,8 +79,7 @@ func (o *objectFolder) follow(ctx context.Context, ready chan<- struct{}) {
 	}
 }
 
-// look brings the store in line with the folder. A folder that cannot be listed
-// changes nothing.
+// look updates the store from the folder. If the folder cannot be listed, the store is unchanged.
 func (o *objectFolder) look() {
 	entries, err := os.ReadDir(o.path)
 	if err != nil {
@@ -122,7 +119,7 @@ func (o *objectFolder) file(name string) *objectFile {
 	return f
 }
 
-// say logs what is wrong with a file, once until it is something else.
+// say logs a change of a file's problem.
 func (o *objectFolder) say(name string, err error) {
 	f, text := o.file(name), ""
 	if err != nil {
@@ -139,7 +136,7 @@ func (o *objectFolder) say(name string, err error) {
 	}
 }
 
-// read takes in one file, if it is another than last time.
+// read updates the store from a file that has changed since the last call.
 func (o *objectFolder) read(name string) error {
 	f, path := o.file(name), filepath.Join(o.path, name)
 	info, err := os.Stat(path)
@@ -176,8 +173,8 @@ func (o *objectFolder) read(name string) error {
 	return nil
 }
 
-// drop forgets what a file held and does not any more. What another file holds
-// as well, as one that was moved does, stays, and becomes what is said there.
+// drop removes the objects of a file that are not in is. If another file has the same object, for
+// example after a rename, the object stays, and that file is read again.
 func (o *objectFolder) drop(from *objectFile, is map[objects.Ref]bool) {
 	for ref := range from.held {
 		if is[ref] {
@@ -186,7 +183,7 @@ func (o *objectFolder) drop(from *objectFile, is map[objects.Ref]bool) {
 		elsewhere := false
 		for _, f := range o.files {
 			if f != from && f.held[ref] {
-				elsewhere, f.changed = true, time.Time{} // to be read again
+				elsewhere, f.changed = true, time.Time{} // forces a read
 			}
 		}
 		if !elsewhere {
@@ -207,47 +204,46 @@ func (o object) ref() objects.Ref {
 	return objects.Ref{Kind: objects.Secret, Namespace: o.secret.Namespace, Name: o.secret.Name}
 }
 
-// decodeObjects reads a stream of YAML or JSON documents. Errors name the
-// document and never what is in it.
+// decodeObjects decodes the documents of a YAML or JSON text. Errors name the document or the place
+// in the file, and quote no value.
 func decodeObjects(data []byte) (all []object, err error) {
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for n := 1; ; n++ {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("document %d: not valid YAML", n)
-		}
-		if len(bytes.TrimSpace(document)) == 0 {
-			continue
-		}
+	documents, err := manifest.Objects(data, maxObjectFile+1)
+	if errors.Is(err, manifest.ErrEmpty) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, document := range documents {
 		one, err := decodeObject(document)
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
+			return nil, fmt.Errorf("document %d: %w", i+1, err)
 		}
 		all = append(all, one)
 	}
+	return all, nil
 }
 
 func decodeObject(document []byte) (o object, err error) {
 	var kind metav1.TypeMeta
-	if err := yaml.Unmarshal(document, &kind); err != nil {
-		return o, errors.New("not valid YAML")
+	if err := json.Unmarshal(document, &kind); err != nil {
+		return o, errors.New("not an object")
 	}
+	strict := json.NewDecoder(bytes.NewReader(document))
+	strict.DisallowUnknownFields()
 	var meta *metav1.ObjectMeta
 	switch {
 	case kind.APIVersion == "v1" && kind.Kind == "ConfigMap":
 		o.configMap = &v1.ConfigMap{}
-		meta, err = &o.configMap.ObjectMeta, yaml.UnmarshalStrict(document, o.configMap)
+		meta, err = &o.configMap.ObjectMeta, strict.Decode(o.configMap)
 	case kind.APIVersion == "v1" && kind.Kind == "Secret":
 		o.secret = &v1.Secret{}
-		meta, err = &o.secret.ObjectMeta, yaml.UnmarshalStrict(document, o.secret)
+		meta, err = &o.secret.ObjectMeta, strict.Decode(o.secret)
 	default:
 		return o, fmt.Errorf("it is a %q of %q: want a ConfigMap or Secret of v1", kind.Kind, kind.APIVersion)
 	}
 	if err != nil {
-		return o, fmt.Errorf("not a valid %s", kind.Kind) // the decoder's text would repeat what is in it
+		return o, fmt.Errorf("not a valid %s", kind.Kind) // the decoder's error would quote the content
 	}
 	if meta.Name == "" {
 		return o, fmt.Errorf("the %s has no metadata.name", kind.Kind)

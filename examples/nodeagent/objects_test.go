@@ -67,8 +67,8 @@ func TestObjectsFollowTheirFolder(t *testing.T) {
 	require.Error(t, err)
 }
 
-// An object that moves to another file, whichever is looked at first, is there
-// all the time; one that two files have is what the remaining one says.
+// An object that moves to another file is always present, in any order of reads. Of an object in
+// two files, the remaining file counts.
 func TestObjectsMayMoveToAnotherFile(t *testing.T) {
 	for _, names := range [][2]string{{"a.yaml", "b.yaml"}, {"b.yaml", "a.yaml"}} {
 		dir := t.TempDir()
@@ -117,8 +117,8 @@ func TestErrorsAboutObjectsShowNothingOfThem(t *testing.T) {
 	}
 }
 
-// Volumes of every local kind on the process backend, with a change that
-// containers see, environments from objects, and nothing left in the end.
+// Volumes of every local kind on the process backend: containers see a change, environments come
+// from objects, and no leftovers remain.
 func TestVolumesOnTheProcessBackend(t *testing.T) {
 	s := newStation(t, backends["process"])
 	objectsDir := filepath.Join(s.dir, "objects")

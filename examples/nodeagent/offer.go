@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 )
 
-// offer is what this node offers to pods, and to which. Flags have the kubelet's
-// names.
+// offer holds the flags for admission: labels, taints, resources and sysctls of this node. Names
+// are those of the kubelet.
 type offer struct {
 	labels         map[string]string
 	taintTexts     []string
@@ -29,12 +29,12 @@ type offer struct {
 	kubeReserved   map[string]string
 	unsafeSysctls  []string
 
-	taints      []v1.Taint      // the rest is what complete makes of it
-	capacity    v1.ResourceList // what the machine has, "pods" only if they are limited
-	allocatable v1.ResourceList // and what pods may have
+	taints      []v1.Taint      // this and the following fields are set by complete
+	capacity    v1.ResourceList // resources of the machine, "pods" only if limited
+	allocatable v1.ResourceList // capacity without reserved resources
 }
 
-// defaultMaxPods is how many pods a cluster may put on a node.
+// defaultMaxPods is the default of --max-pods on a node of a cluster.
 const defaultMaxPods = 110
 
 func (o *offer) flags(set *pflag.FlagSet) {
@@ -46,7 +46,7 @@ func (o *offer) flags(set *pflag.FlagSet) {
 	set.StringSliceVar(&o.unsafeSysctls, "allowed-unsafe-sysctls", nil, "sysctls that pods may set besides the safe ones, as `name,...`; * at the end stands for anything")
 }
 
-// complete reads the flags and, of what the machine has, what they leave to pods.
+// complete parses the flags and computes taints, capacity and allocatable.
 func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
 	for key, value := range o.labels {
 		if wrong := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)); len(wrong) > 0 {
@@ -75,12 +75,28 @@ func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
 	memory, _ := host.Machine{}.Memory()
 	disk, _, _, _ := host.Disk(existing(f.root))
 	o.capacity = capacity(goruntime.NumCPU(), memory, disk, o.maxPods)
+	if pages := (host.Machine{}).HugePages(); f.endpoint != processEndpoint { // which gives processes none
+		addHugePages(o.capacity, pages, reserved)
+	}
 	var err error
 	o.allocatable, err = without(o.capacity, reserved)
 	return err
 }
 
-// existing is the folder itself or, if it is yet to be made, where.
+// addHugePages adds the huge pages to the capacity, and their memory to what is reserved: it can be
+// used as huge pages only.
+func addHugePages(capacity, pages, reserved v1.ResourceList) {
+	memory := reserved[v1.ResourceMemory]
+	for name, amount := range pages {
+		capacity[name] = amount
+		memory.Add(amount)
+	}
+	if memory.Sign() > 0 {
+		reserved[v1.ResourceMemory] = memory
+	}
+}
+
+// existing returns the folder, or its closest parent that exists.
 func existing(folder string) string {
 	for folder != filepath.Dir(folder) {
 		if _, err := os.Stat(folder); err == nil {
@@ -91,12 +107,12 @@ func existing(folder string) string {
 	return folder
 }
 
-// apply tells the agent.
-func (o *offer) apply(opts *nodeagent.Options) {
+// apply sets the node's Options.
+func (o *offer) apply(opts *node.Options) {
 	opts.Allocatable, opts.NodeLabels, opts.NodeTaints, opts.UnsafeSysctls = o.allocatable, o.labels, o.taints, o.unsafeSysctls
 }
 
-// capacity names what is known; bytes and pods of 0 are not.
+// capacity returns the machine's resources. An amount of 0 bytes or pods is unknown and left out.
 func capacity(cores int, memory, disk int64, pods int) v1.ResourceList {
 	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(cores), resource.DecimalSI)}
 	for name, bytes := range map[v1.ResourceName]int64{v1.ResourceMemory: memory, v1.ResourceEphemeralStorage: disk} {
@@ -110,7 +126,7 @@ func capacity(cores int, memory, disk int64, pods int) v1.ResourceList {
 	return list
 }
 
-// reserve adds what one flag keeps from pods.
+// reserve adds the resources of a flag to the reserved resources.
 func reserve(to v1.ResourceList, list map[string]string) error {
 	for key, text := range list {
 		name := v1.ResourceName(key)
@@ -130,7 +146,7 @@ func reserve(to v1.ResourceList, list map[string]string) error {
 	return nil
 }
 
-// without is what is left when something is reserved.
+// without returns have minus reserved.
 func without(have, reserved v1.ResourceList) (v1.ResourceList, error) {
 	left := have.DeepCopy()
 	for name, amount := range reserved {
@@ -148,7 +164,7 @@ func without(have, reserved v1.ResourceList) (v1.ResourceList, error) {
 	return left, nil
 }
 
-// parseTaint reads key=value:effect or key:effect.
+// parseTaint parses key=value:effect or key:effect.
 func parseTaint(text string) (v1.Taint, error) {
 	rest, effect, ok := strings.Cut(text, ":")
 	key, value, _ := strings.Cut(rest, "=")

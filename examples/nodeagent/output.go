@@ -16,16 +16,16 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/term"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 )
 
-// output is what a person or a log collector sees. On a terminal it is a live
-// table of pods, the last problems below it, and the log in a file; elsewhere
-// it is the log on standard error.
+// output shows the agent's state. On a terminal it shows a live table of pods and the last
+// problems, and writes the log to a file. Otherwise it writes the log to standard error.
 type output struct {
 	log      *zap.Logger
 	live     bool
-	file     *os.File  // the log's, on a terminal
+	colours  bool
+	file     *os.File  // the log file, on a terminal
 	problems *problems // on a terminal
 	header   []string
 
@@ -42,10 +42,10 @@ func newOutput(f flags) (*output, error) {
 		level = zapcore.DebugLevel
 	}
 	config := zap.NewProductionEncoderConfig()
-	config.EncodeDuration = zapcore.StringDurationEncoder // "1m0s": a number would need a unit
+	config.EncodeDuration = zapcore.StringDurationEncoder // "1m0s", because a number would need a unit
 	config.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	encoder := zapcore.NewJSONEncoder(config)
-	if !term.IsTerminal(int(os.Stdout.Fd())) {
+	if !term.IsTerminal(int(os.Stdout.Fd())) || os.Getenv("TERM") == "dumb" { // a dumb terminal cannot be redrawn
 		core := zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), level)
 		return &output{log: zap.New(core)}, nil
 	}
@@ -56,7 +56,7 @@ func newOutput(f flags) (*output, error) {
 	}
 	problems := &problems{manifests: f.manifests}
 	core := zapcore.NewTee(zapcore.NewCore(encoder, zapcore.Lock(file), level), problems)
-	return &output{log: zap.New(core), live: true, file: file, problems: problems}, nil
+	return &output{log: zap.New(core), live: true, colours: hasColours(os.Getenv("TERM")), file: file, problems: problems}, nil
 }
 
 func (o *output) close() {
@@ -65,7 +65,7 @@ func (o *output) close() {
 	}
 }
 
-// started says where everything is.
+// started shows the node, the sources, the address and the log folder.
 func (o *output) started(f flags) {
 	where := "not served"
 	if f.port != 0 {
@@ -76,7 +76,7 @@ func (o *output) started(f flags) {
 		zap.String("pods", where), zap.String("logs", f.logs))
 }
 
-// stopping says what the first Ctrl-C does.
+// stopping shows the effect of the first Ctrl-C.
 func (o *output) stopping(f flags) {
 	notice := "stopping the pods; press Ctrl-C again to leave at once, whatever still runs"
 	if f.keepPods {
@@ -87,15 +87,15 @@ func (o *output) stopping(f flags) {
 	o.mu.Unlock()
 }
 
-// ended takes back what stopping has said: there is nobody left to press Ctrl-C for.
+// ended removes the notice of stopping, because Ctrl-C has no effect any more.
 func (o *output) ended() {
 	o.mu.Lock()
 	o.mu.notice = ""
 	o.mu.Unlock()
 }
 
-// show redraws the table when a pod changes, and once a second for the ages.
-func (o *output) show(ctx context.Context, agent *nodeagent.Agent) {
+// show redraws the table when a pod changes, and once a second for the column AGE.
+func (o *output) show(ctx context.Context, agent *node.Agent) {
 	if !o.live {
 		return
 	}
@@ -113,22 +113,16 @@ func (o *output) show(ctx context.Context, agent *nodeagent.Agent) {
 	}
 }
 
-func (o *output) draw(agent *nodeagent.Agent) {
+func (o *output) draw(agent *node.Agent) {
 	width, height, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {
 		width, height = 80, 24
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	next := frame{width: width, height: height}
-	next.lines = append(append(wrap(o.header, width), ""), table(agent.Pods(), time.Now(), width)...)
-	if last := o.problems.lines(); len(last) > 0 {
-		next.add("", "Problems, the latest last; more about them in "+o.file.Name())
-		next.add(last...)
-	}
-	if o.mu.notice != "" {
-		next.add("", o.mu.notice)
-	}
+	view := screen{width: width, height: height, header: o.header, pods: agent.Pods(), problems: o.problems.lines(),
+		logFile: o.file.Name(), notice: o.mu.notice, now: time.Now()}
+	next := frame{width: width, height: height, lines: paint(view.layout(), o.colours)}
 	os.Stdout.WriteString(next.after(o.mu.last))
 	o.mu.last = next
 }

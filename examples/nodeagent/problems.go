@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// What the log says about files, in pairs: a file is not used, and that is over.
+// Log messages about files. Each problem has a message for its beginning and a message for its end.
 const (
 	manifestNotUsed     = "manifest not used"
 	manifestProblemOver = "manifest problem is over"
@@ -21,11 +21,10 @@ const (
 	objectsProblemOver  = "problem with objects is over"
 )
 
-// problems keeps the last warnings for the screen, each in one line that begins
-// with what it is about; what is over is not shown any longer. It is a
-// zapcore.Core, beside that of the log.
+// problems is a zapcore.Core that keeps the last warnings for the screen, in one line each. A line
+// starts with the affected object. A line is removed when its problem is over.
 type problems struct {
-	manifests string // files in this folder are shown without it
+	manifests string // the prefix that is cut off from file names
 
 	mu struct {
 		sync.Mutex
@@ -37,16 +36,16 @@ type problem struct{ message, about, line string }
 
 const problemsShown = 5
 
-// Enabled says yes to what Check looks at.
+// Enabled implements zapcore.Core. It admits the levels that Check handles.
 func (p *problems) Enabled(level zapcore.Level) bool { return level >= zapcore.InfoLevel }
 
-// With forgets the fields: a line for the screen is short.
+// With implements zapcore.Core. It drops the fields, because lines on the screen are short.
 func (p *problems) With([]zapcore.Field) zapcore.Core { return p }
 
-// Sync does nothing; there is nothing behind the screen.
+// Sync implements zapcore.Core. There is no buffer.
 func (p *problems) Sync() error { return nil }
 
-// Check takes warnings, and what says that one is over.
+// Check implements zapcore.Core. It selects warnings, and messages about the end of a problem.
 func (p *problems) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if e.Level >= zapcore.WarnLevel || e.Message == manifestProblemOver || e.Message == objectsProblemOver {
 		return ce.AddCore(e, p)
@@ -54,9 +53,9 @@ func (p *problems) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 	return ce
 }
 
-// Write takes one entry of the log.
+// Write implements zapcore.Core.
 func (p *problems) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	about, why := p.read(fields)
+	full, about, why := p.read(fields)
 	message := e.Message
 	switch message {
 	case manifestProblemOver:
@@ -72,14 +71,19 @@ func (p *problems) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if message != e.Message {
 		return nil
 	}
-	line := strings.Join(slices.DeleteFunc([]string{message, about, why}, func(s string) bool { return s == "" }), ": ")
+	place := about
+	if rest, twice := strings.CutPrefix(why, full); twice && full != "" && strings.HasPrefix(rest, ":") {
+		place, why = about+rest, "" // "file:line:column: reason"
+	}
+	line := strings.Join(slices.DeleteFunc([]string{message, place, why}, func(s string) bool { return s == "" }), ": ")
 	p.mu.last = append(p.mu.last, problem{message, about, oneLine(e.Time.Format(time.TimeOnly) + " " + line)})
 	p.mu.last = p.mu.last[max(0, len(p.mu.last)-problemsShown):]
 	return nil
 }
 
-// read tells which file or pod an entry is about, and everything else it says.
-func (p *problems) read(fields []zapcore.Field) (about, why string) {
+// read returns the file or pod of an entry, in full and as displayed, and the text of the other
+// fields.
+func (p *problems) read(fields []zapcore.Field) (full, about, why string) {
 	said, keys := zapcore.NewMapObjectEncoder(), make([]string, 0, len(fields))
 	for _, f := range fields {
 		f.AddTo(said)
@@ -90,23 +94,24 @@ func (p *problems) read(fields []zapcore.Field) (about, why string) {
 			about = fmt.Sprint(said.Fields[key])
 		}
 	}
+	full = about
 	if rel, err := filepath.Rel(p.manifests, about); err == nil && filepath.IsAbs(about) && filepath.IsLocal(rel) && rel != "." {
 		about = rel
 	}
 	var parts []string
 	for _, key := range keys {
 		switch value := said.Fields[key]; key {
-		case "", "file", "pod", "podUID", "state": // none, said already, or of no use here
+		case "", "file", "pod", "podUID", "state": // empty, used above, or not helpful on the screen
 		case "reason", "message", "error":
 			parts = append(parts, fmt.Sprint(value))
 		default:
 			parts = append(parts, fmt.Sprintf("%s=%v", key, value))
 		}
 	}
-	return about, strings.Join(parts, ": ")
+	return full, about, strings.Join(parts, ": ")
 }
 
-// lines are the last problems, the latest last.
+// lines returns the last problems, latest last.
 func (p *problems) lines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

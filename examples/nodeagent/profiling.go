@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// profile serves what net/http/pprof has.
+// profile serves the profiles of net/http/pprof.
 func profile(w http.ResponseWriter, r *http.Request) {
 	switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
 	case "cmdline":

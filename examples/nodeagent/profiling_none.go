@@ -6,7 +6,7 @@ package main
 
 import "net/http"
 
-// profile says why there is nothing.
+// profile answers with 404 and names the build tag.
 func profile(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "this program was built without profiles (tag noprofiling)", http.StatusNotFound)
 }

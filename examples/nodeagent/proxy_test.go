@@ -12,12 +12,12 @@ import (
 	"github.com/keelson-dev/keelson/internal/criproxy"
 )
 
-// proxy stands between an agent and a container runtime for one test.
+// proxy stands between an agent and a container runtime for a test.
 type proxy struct{ *criproxy.Proxy }
 
 type hold = criproxy.Hold
 
-// newProxy returns one that listens, until the test ends, on a socket of its own.
+// newProxy returns a proxy that listens on its own socket until the test ends.
 func newProxy(t *testing.T, runtimeSocket string) *proxy {
 	t.Helper()
 	p, err := criproxy.New(filepath.Join(t.TempDir(), "cri.sock"), runtimeSocket)
@@ -26,7 +26,7 @@ func newProxy(t *testing.T, runtimeSocket string) *proxy {
 	return &proxy{p}
 }
 
-// since counts the calls that began at or after at.
+// since counts the calls that began at the given time or later.
 func (p *proxy) since(at time.Time) (n int, byMethod map[string]int) {
 	byMethod = make(map[string]int)
 	for _, c := range p.Since(at) {
@@ -36,7 +36,7 @@ func (p *proxy) since(at time.Time) (n int, byMethod map[string]int) {
 	return n, byMethod
 }
 
-// waitCaught waits for a call that is held.
+// waitCaught waits until the hold has caught a call.
 func waitCaught(s *station, h *hold) {
 	s.Helper()
 	select {

@@ -19,15 +19,15 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 )
 
-// once is --runonce: the pods are run, and the program ends when they are up or
-// over.
+// once holds the flags of --runonce: the program runs the pods and ends when all are up or have
+// ended.
 type once struct {
 	on      bool
 	timeout time.Duration
-	refused *atomic.Int32 // manifests and pods that did not even get to the agent
+	refused *atomic.Int32 // manifests and pods refused before they reached the agent
 }
 
 func (o *once) flags(set *pflag.FlagSet) {
@@ -35,7 +35,7 @@ func (o *once) flags(set *pflag.FlagSet) {
 	set.DurationVar(&o.timeout, "runonce-timeout", 1023*time.Second, "how long --runonce waits for them")
 }
 
-// complete refuses what makes no sense with --runonce, and sets what does.
+// complete refuses flags that contradict --runonce, and sets the defaults for --runonce.
 func (o *once) complete(f *flags, set *pflag.FlagSet) error {
 	switch {
 	case !o.on && set.Changed("runonce-timeout"):
@@ -56,8 +56,8 @@ func (o *once) complete(f *flags, set *pflag.FlagSet) error {
 	return nil
 }
 
-// attend keeps the screen for the results, and counts what is refused before the
-// agent hears of it: the sources tell nobody but the log, and go on.
+// attend disables the live table and counts refused manifests and pods. The count uses log entries,
+// because sources report refusals only in the log.
 func (o *once) attend(out *output) {
 	if !o.on {
 		return
@@ -71,9 +71,9 @@ func (o *once) attend(out *output) {
 	}))
 }
 
-// run runs the pods and prints what became of them.
-func (o *once) run(ctx context.Context, agent *nodeagent.Agent) error {
-	results, err := agent.RunOnce(ctx, nodeagent.RunOnceOptions{Timeout: o.timeout})
+// run runs the pods and prints their results.
+func (o *once) run(ctx context.Context, agent *node.Agent) error {
+	results, err := agent.RunOnce(ctx, node.RunOnceOptions{Timeout: o.timeout})
 	if writeErr := writeResults(os.Stdout, results); writeErr != nil {
 		return writeErr
 	}
@@ -94,8 +94,8 @@ func (o *once) run(ctx context.Context, agent *nodeagent.Agent) error {
 	return nil
 }
 
-// writeResults prints a line for each pod.
-func writeResults(to io.Writer, results []nodeagent.Result) error {
+// writeResults prints one line per pod.
+func writeResults(to io.Writer, results []node.Result) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "POD\tRESULT\tPHASE\tREADY\tRESTARTS\tMESSAGE")
 	for _, r := range results {
@@ -109,18 +109,18 @@ func writeResults(to io.Writer, results []nodeagent.Result) error {
 	return w.Flush()
 }
 
-// outcome is one word for what became of a pod.
-func outcome(r nodeagent.Result) string {
+// outcome returns the RESULT column of a pod.
+func outcome(r node.Result) string {
 	switch {
 	case r.Err == nil && r.Pod.Status.Phase == v1.PodSucceeded:
 		return "succeeded"
 	case r.Err == nil:
 		return "running"
-	case errors.Is(r.Err, nodeagent.ErrPodRejected):
+	case errors.Is(r.Err, node.ErrPodRejected):
 		return "rejected"
-	case errors.Is(r.Err, nodeagent.ErrPodFailed):
+	case errors.Is(r.Err, node.ErrPodFailed):
 		return "failed"
-	case errors.Is(r.Err, nodeagent.ErrPodNotRunning):
+	case errors.Is(r.Err, node.ErrPodNotRunning):
 		return "gave up"
 	}
 	return "stopped"

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// runOnce runs the station's manifests once and returns the table, the log and
-// the exit code.
+// runOnce runs the station's manifests once, and returns the table, the log and the exit code.
 func runOnce(s *station, flags ...string) (table, log string, code int) {
 	s.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{s.manifests, "--runonce", "--root-dir", s.root, "--hostname-override", "n"}, flags...)...)
@@ -51,7 +50,7 @@ func TestRunOnceOnProcesses(t *testing.T) {
 	pid := s.waitStarts(pids, 1)[0]
 	require.True(t, alive(pid), "what runs goes on")
 
-	// Once more: what runs is taken over, and everything that is wrong is told.
+	// The second run adopts running pods and reports every failure.
 	s.write("bad.yaml", onceJob("bad", "", "exit 3"))
 	s.write("job.yaml", onceJob("job", "\n  nodeSelector: {site: south}", "true"))
 	s.write("late.yaml", onceJob("late", "\n  activeDeadlineSeconds: 1", "sleep 1000"))
@@ -63,7 +62,7 @@ func TestRunOnceOnProcesses(t *testing.T) {
 	require.Regexp(t, `(?m)^web-n +running`, table)
 	require.Equal(t, []int{pid}, s.started(pids))
 
-	// A manifest that is none is no success either. The pods are stopped if asked.
+	// An invalid manifest is a failure. With the flag, the pods are stopped.
 	for _, name := range []string{"bad.yaml", "job.yaml", "late.yaml"} {
 		s.remove(name)
 	}

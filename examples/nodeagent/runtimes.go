@@ -4,12 +4,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,15 +17,17 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
-// newRuntime opens what runs the containers. closeIt ends the connection to it,
-// not the containers.
+// newRuntime opens the runtime of --container-runtime-endpoint. closeIt closes the connection and
+// leaves the containers running.
 func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
 	if f.endpoint == processEndpoint {
 		rt, err := process.New(process.Options{
-			Root:    filepath.Join(f.root, "process"),
-			HostIPs: hostIPs(),
-			Lenient: f.lenient,
-			Logger:  log,
+			Root:        filepath.Join(f.root, "process"),
+			HostIPs:     f.hostIPs(ctx),
+			Lenient:     f.lenient,
+			MaxLogSize:  int64(f.logFiles.maxSize),
+			MaxLogFiles: f.logFiles.maxFiles,
+			Logger:      log,
 		})
 		return rt, func() {}, err
 	}
@@ -41,14 +40,14 @@ func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runti
 	return backend, func() { backend.Close() }, nil
 }
 
-// dialPatience is for how long a container runtime that is not there yet is waited
-// for: at boot it may come up after the agent, and after a crash with it.
-// dialPause is the time between two looks.
+// dialPatience is how long dial waits for a container runtime, which may start after the agent at
+// boot or restart after a crash. dialPause is the time between two attempts.
 const dialPatience, dialPause = time.Minute, 500 * time.Millisecond
 
-// dial connects to the container runtime.
+// dial connects to the container runtime of --container-runtime-endpoint.
 func dial(ctx context.Context, f flags, log *zap.Logger) (cri.Backend, error) {
-	opts := cri.Options{Root: f.root, Logger: log}
+	opts := cri.Options{Root: f.root, DNS: f.dns.options(), Logger: log}
+	f.cri.apply(&opts)
 	backend, err := cri.Dial(ctx, f.endpoint, opts)
 	if err == nil {
 		return backend, nil
@@ -70,14 +69,16 @@ func dial(ctx context.Context, f flags, log *zap.Logger) (cri.Backend, error) {
 	}
 }
 
-// rotateLogs bounds the containers' logs, where the runtime leaves that to the
-// node agent; the process runtime's shims do it themselves.
+// rotateLogs starts log rotation for a container runtime. The shims of the process runtime rotate
+// logs themselves.
 func rotateLogs(ctx context.Context, f flags, rt runtime.Runtime, log *zap.Logger, wg *sync.WaitGroup) error {
 	reopener, ok := rt.(logs.LogReopener)
 	if !ok || f.endpoint == processEndpoint {
 		return nil
 	}
-	rotator, err := logs.NewRotator(logs.RotatorOptions{Reopener: reopener, Logs: logs.RunningLogs(rt), Logger: log})
+	rotator, err := logs.NewRotator(logs.RotatorOptions{
+		Reopener: reopener, Logs: logs.RunningLogs(rt), MaxSize: int64(f.logFiles.maxSize), MaxFiles: f.logFiles.maxFiles, Logger: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -87,27 +88,4 @@ func rotateLogs(ctx context.Context, f flags, rt runtime.Runtime, log *zap.Logge
 		}
 	})
 	return nil
-}
-
-// lockRoot makes the root folder and sees to it that one agent uses it: two
-// would start every pod twice.
-func lockRoot(root string) (unlock func(), err error) {
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return nil, fmt.Errorf("--root-dir: %w", err)
-	}
-	path := filepath.Join(root, "lock")
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("--root-dir: %w", err)
-	}
-	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		lock.Close()
-		return nil, fmt.Errorf("another node agent uses %s; stop it or choose another --root-dir", root)
-	}
-	if err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return func() { lock.Close() }, nil
 }

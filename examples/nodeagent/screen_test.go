@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A line says what it is about and why before a narrow screen ends; it goes when
-// the problem is over.
+// Object and reason of a problem fit on a narrow screen. The line disappears when the problem is
+// over.
 func TestProblemsOnTheScreen(t *testing.T) {
 	p := &problems{manifests: "/home/somebody/manifests"}
 	log := zap.New(p)
@@ -46,6 +46,8 @@ func TestProblemsOnTheScreen(t *testing.T) {
 	log.Warn(manifestNotUsed, file("/a.yaml"), zap.Error(errors.New("not a Pod")))
 	require.Len(t, shown(), 5, "one line for each file")
 	require.Equal(t, "manifest not used: a.yaml: not a Pod", shown()[4])
+	log.Warn(manifestNotUsed, file("/a.yaml"), zap.Error(errors.New("/home/somebody/manifests/a.yaml:2:7: kind: not a Pod")))
+	require.Equal(t, "manifest not used: a.yaml:2:7: kind: not a Pod", shown()[4])
 	log.Info(objectsProblemOver, file("/a.yaml"))
 	require.Len(t, shown(), 5)
 	log.Info(manifestProblemOver, file("/a.yaml"))
@@ -62,24 +64,17 @@ func TestProblemsOnTheScreen(t *testing.T) {
 }
 
 func TestFramesReplaceOneAnother(t *testing.T) {
-	first := frame{width: 20, height: 24}
-	first.add("short", "longer than the screen is wide")
+	first := frame{width: 20, height: 24, lines: []string{"short", "longer than the scr…"}}
 	text := first.after(frame{})
 	require.NotContains(t, text, "\x1b[2J", "what stands above is left alone")
 	require.Contains(t, text, "short\r\nlonger than the scr…\r\n")
 
-	second := frame{width: 20, height: 24}
-	second.add("one")
+	second := frame{width: 20, height: 24, lines: []string{"one"}}
 	require.True(t, strings.HasPrefix(second.after(first), "\x1b[2A\r\x1b[J"), "over two lines")
 	for _, size := range []frame{{width: 10, height: 24}, {width: 20, height: 5}} {
-		size.add("one")
+		size.lines = []string{"one"}
 		require.True(t, strings.HasPrefix(size.after(first), "\x1b[H\x1b[2J"), "a terminal that was resized is drawn anew")
 	}
-
-	small := frame{width: 20, height: 5}
-	small.add("1", "2", "3", "4", "5")
-	require.Contains(t, small.after(frame{}), "1\r\n2\r\n3\r\n…\r\n\x1b")
-	require.Len(t, small.lines, 4, "the cursor's line is one, too")
 
 	require.Equal(t, []string{"a · b", "c · d"}, wrap([]string{"a", "b", "c", "d"}, 5))
 	require.Equal(t, []string{"a · b · c · d"}, wrap([]string{"a", "b", "c", "d"}, 0))
@@ -108,5 +103,5 @@ func TestRowsOfTheTable(t *testing.T) {
 	pod.Status.ContainerStatuses[0].State.Waiting.Message = "back-off 10s restarting failed container=main"
 	require.Equal(t, "main: CrashLoopBackOff: back-off 10s restarting failed container=main", row(pod, now)[5])
 
-	require.Equal(t, []string{"POD  PHASE    READY …", "web  Running  1/1   …"}, table([]*v1.Pod{pod}, now, 21))
+	require.Equal(t, []string{"POD  PHASE    MESSAGE", "web  Running  main: …"}, table([]*v1.Pod{pod}, now, 21))
 }

@@ -10,15 +10,15 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/shutdown"
 )
 
-// shutdownFlags say how the pods end when the agent does. Names and meaning are
-// those of the kubelet's configuration.
+// shutdownFlags are the flags for the shutdown of pods. Names and meaning are those of the
+// kubelet's configuration.
 type shutdownFlags struct {
 	total, critical time.Duration
 	byPriority      map[string]int64 // seconds
-	stop            time.Duration    // without all these
+	stop            time.Duration    // without the fields above
 }
 
 func (s *shutdownFlags) register(set *pflag.FlagSet) {
@@ -28,15 +28,15 @@ func (s *shutdownFlags) register(set *pflag.FlagSet) {
 	set.DurationVar(&s.stop, "stop-timeout", 0, "instead of all these: stop the pods at the end, all at once and each within its own grace period, and wait for them this long at most; what runs then runs on; 0 = wait for all of them")
 }
 
-// asked reports whether there is a time for stopping the pods.
+// asked reports whether any shutdown flag is set.
 func (s *shutdownFlags) asked() bool { return s.inOrder() || s.stop != 0 }
 
-// inOrder reports whether they are to be stopped class by class.
+// inOrder reports whether pods are stopped class by class.
 func (s *shutdownFlags) inOrder() bool {
 	return s.total != 0 || s.critical != 0 || len(s.byPriority) > 0
 }
 
-// check refuses what does not go together.
+// check refuses invalid values and combinations.
 func (s *shutdownFlags) check() error {
 	switch {
 	case s.stop < 0:
@@ -48,10 +48,10 @@ func (s *shutdownFlags) check() error {
 	return err
 }
 
-// classes are what the flags say together.
-func (s *shutdownFlags) classes() ([]nodeagent.ShutdownClass, error) {
+// classes returns the priority classes that the flags define.
+func (s *shutdownFlags) classes() ([]shutdown.Class, error) {
 	if len(s.byPriority) == 0 {
-		classes, err := nodeagent.ShutdownGracePeriods(s.total, s.critical)
+		classes, err := shutdown.GracePeriods(s.total, s.critical)
 		if err != nil {
 			return nil, fmt.Errorf("--shutdown-grace-period, --shutdown-grace-period-critical-pods: %w", err)
 		}
@@ -60,18 +60,18 @@ func (s *shutdownFlags) classes() ([]nodeagent.ShutdownClass, error) {
 	if s.total != 0 || s.critical != 0 {
 		return nil, errors.New("--shutdown-grace-period-by-pod-priority goes without --shutdown-grace-period and --shutdown-grace-period-critical-pods")
 	}
-	var classes []nodeagent.ShutdownClass
+	var classes []shutdown.Class
 	for text, seconds := range s.byPriority {
 		priority, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || seconds < 1 || seconds > int64(24*time.Hour/time.Second) {
 			return nil, fmt.Errorf("--shutdown-grace-period-by-pod-priority %s=%d: want a priority, and seconds from 1 to a day", text, seconds)
 		}
-		classes = append(classes, nodeagent.ShutdownClass{Priority: int32(priority), Grace: time.Duration(seconds) * time.Second})
+		classes = append(classes, shutdown.Class{Priority: int32(priority), Grace: time.Duration(seconds) * time.Second})
 	}
 	return classes, nil
 }
 
-// longest is how long the pods may take to end; 0: nobody knows.
+// longest returns the longest duration of the shutdown, 0 if there is no limit.
 func (s *shutdownFlags) longest() (sum time.Duration) {
 	classes, _ := s.classes()
 	sum = s.stop

@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/shutdown"
 )
 
-// A process that ignores SIGTERM, with an hour of grace, does not keep the node.
+// A process that ignores SIGTERM, with an hour of grace, does not delay the shutdown.
 func TestShutdownGracePeriodEndsTheDeaf(t *testing.T) {
 	s := newStation(t, backends["process"])
 	pod := func(name, more, trap string) string {
@@ -47,14 +47,14 @@ spec:
 	s.eventually("nothing runs", func() bool { return !alive(deaf) && len(s.processes()) == 0 })
 	said := linesOf(t, ended)
 	if len(s.log.about("could not stop a pod")) > 0 {
-		// The machine took more than a second to kill, and the others had no time left.
+		// The kill took more than a second on this machine, so the other classes had no time left.
 		said = slices.DeleteFunc(said, func(word string) bool { return word == "early" })
 	}
 	require.Equal(t, []string{"polite", "dns"}, said, "the critical one after all others")
 }
 
-// An agent that is told how long to wait does not wait for an hour of grace, and
-// leaves what still runs to whoever comes next.
+// With --stop-timeout the agent does not wait for an hour of grace, and leaves running pods for the
+// next agent.
 func TestStopTimeoutEndsTheWait(t *testing.T) {
 	s := newStation(t, backends["process"])
 	s.write("deaf.yaml", fmt.Sprintf(`apiVersion: v1
@@ -83,17 +83,17 @@ func TestShutdownFlags(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		args  []string
-		want  []nodeagent.ShutdownClass
+		want  []shutdown.Class
 		time  time.Duration // for all
 		error string
 	}{
 		{name: "none"},
 		{name: "one class", args: []string{"--shutdown-grace-period=30s"},
-			want: []nodeagent.ShutdownClass{{Priority: math.MinInt32, Grace: 30 * time.Second}}, time: 30 * time.Second},
+			want: []shutdown.Class{{Priority: math.MinInt32, Grace: 30 * time.Second}}, time: 30 * time.Second},
 		{name: "two", args: []string{"--shutdown-grace-period=30s", "--shutdown-grace-period-critical-pods=10s"},
-			want: []nodeagent.ShutdownClass{{Priority: math.MinInt32, Grace: 20 * time.Second}, {Priority: 2_000_000_000, Grace: 10 * time.Second}}, time: 30 * time.Second},
+			want: []shutdown.Class{{Priority: math.MinInt32, Grace: 20 * time.Second}, {Priority: 2_000_000_000, Grace: 10 * time.Second}}, time: 30 * time.Second},
 		{name: "by priority", args: []string{"--shutdown-grace-period-by-pod-priority=0=20,1000=5"},
-			want: []nodeagent.ShutdownClass{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 5 * time.Second}}, time: 25 * time.Second},
+			want: []shutdown.Class{{Priority: 0, Grace: 20 * time.Second}, {Priority: 1000, Grace: 5 * time.Second}}, time: 25 * time.Second},
 		{name: "all at once", args: []string{"--stop-timeout=45s"}, time: 45 * time.Second},
 		{name: "once, and stopped", args: []string{"--runonce", "--stop-timeout=45s"}, time: 45 * time.Second},
 		{name: "in two ways", args: []string{"--stop-timeout=45s", "--shutdown-grace-period=30s"}, error: "--stop-timeout goes without"},

@@ -4,7 +4,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
@@ -17,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/url"
 )
 
-// newFolder reads the manifests. What is wrong with one is one line of the log,
-// and so is that it is right again.
+// newFolder returns the source for manifest files. A problem with a file, and the end of the
+// problem, is one log line each.
 func newFolder(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Source, error) {
 	return file.New(file.Config{
 		Path:    f.manifests,
@@ -28,9 +30,6 @@ func newFolder(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.S
 			if err == nil {
 				log.Info(manifestProblemOver, zap.String("file", path))
 				return
-			}
-			if named, ok := errors.AsType[*file.FileError](err); ok {
-				err = named.Err // the path is in a field of its own
 			}
 			log.Warn(manifestNotUsed, zap.String("file", path), zap.Error(err))
 		},
@@ -46,9 +45,12 @@ func newURL(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Sour
 	return url.New(url.Config{URL: f.manifestURL, Header: header, Decoder: decoder, Period: f.urlPeriod, Logger: log})
 }
 
-// newSources are where pods come from, but for the API server.
+// newSources returns all sources except the API server.
 func newSources(f flags, log *zap.Logger) (sources []podconfig.Source, err error) {
-	decoder := &manifest.Decoder{NodeName: types.NodeName(f.node), Strict: true, Policy: staticPolicy(f)}
+	decoder := &manifest.Decoder{
+		NodeName: types.NodeName(f.node), Strict: true, Policy: staticPolicy(f),
+		OnlyHostNetwork: f.endpoint == processEndpoint,
+	}
 	if f.manifests != "" {
 		folder, err := newFolder(f, decoder, log)
 		if err != nil {
@@ -66,21 +68,37 @@ func newSources(f flags, log *zap.Logger) (sources []podconfig.Source, err error
 	return sources, nil
 }
 
-// staticPolicy says what static pods may use. What is on the node needs no API
-// server: objects in a folder, and CSI drivers. What else a pod may ask for is
-// refused by the agent.
+// staticPolicy returns the check of references in static pods. ConfigMaps and Secrets of a folder,
+// and CSI drivers, are available without an API server. The agent refuses other unsupported fields.
 func staticPolicy(f flags) func(*v1.Pod) error {
-	switch {
-	case f.objects != "":
+	if f.objects != "" {
 		return func(*v1.Pod) error { return nil }
-	case len(f.csiSockets) > 0:
-		return func(pod *v1.Pod) error {
-			rest := *pod
-			rest.Spec.Volumes = slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(vol v1.Volume) bool {
-				return vol.CSI != nil && vol.CSI.NodePublishSecretRef == nil
-			})
-			return manifest.NoAPIReferences(&rest)
-		}
 	}
-	return manifest.NoAPIReferences
+	return func(pod *v1.Pod) error {
+		rest := *pod
+		if len(f.csiSockets) > 0 {
+			rest.Spec.Volumes = slices.Clone(pod.Spec.Volumes)
+			for i, vol := range rest.Spec.Volumes {
+				if vol.CSI != nil && vol.CSI.NodePublishSecretRef == nil {
+					rest.Spec.Volumes[i].VolumeSource = v1.VolumeSource{} // without removing the element, so that indexes in errors are right
+				}
+			}
+		}
+		err := manifest.NoAPIReferences(&rest)
+		if reference, ok := errors.AsType[*manifest.ReferenceError](err); ok {
+			return fmt.Errorf("%w: %s", err, remedyFor(reference.Resource))
+		}
+		return err
+	}
+}
+
+// remedyFor returns advice for a static pod that refers to an unavailable resource.
+func remedyFor(resource string) string {
+	switch kind, _, _ := strings.Cut(resource, " "); kind {
+	case "configmaps", "secrets":
+		return "put their manifests into a folder and start with --objects-path FOLDER"
+	case "csidrivers":
+		return "start with --csi-sockets DRIVER=unix:///PATH"
+	}
+	return "create the pod on an API server, and start with --kubeconfig"
 }

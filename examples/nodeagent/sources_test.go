@@ -43,8 +43,8 @@ func (s *site) serve(code int, body string) {
 	s.code, s.body = code, body
 }
 
-// Pods of a URL run beside those of the folder, outlive every bad answer, and run
-// again when the agent starts while the site is away.
+// Pods of a URL run beside pods of the folder, survive every invalid answer, and run again after a
+// start of the agent without the site.
 func TestPodsOfAURLSurviveItsAbsence(t *testing.T) {
 	s := newStation(t, backends["process"])
 	site := newSite(t)
@@ -87,7 +87,7 @@ func TestPodsOfAURLSurviveItsAbsence(t *testing.T) {
 	}
 }
 
-// A liveness probe that runs a command restarts its container.
+// A liveness probe with a command restarts its container.
 func TestExecProbes(t *testing.T) { onEach(t, checkExecProbes) }
 
 func checkExecProbes(s *station) {

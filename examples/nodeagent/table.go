@@ -12,29 +12,80 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// table prints pods, one a line, no line wider than width.
+// Columns of the table. On a narrow terminal the columns of dispensable are left out, in the order
+// of that list.
+const (
+	colPod = iota
+	colPhase
+	colReady
+	colRestarts
+	colAge
+	colMessage
+)
+
+var dispensable = []int{colAge, colReady, colRestarts}
+
+// Smallest widths of the columns POD and MESSAGE before another column is left out.
+const fewestName, fewestMessage = 14, 12
+
+// table returns a head line and one line per pod, each at most width columns wide. A width of 0
+// means no limit.
 func table(pods []*v1.Pod, now time.Time, width int) []string {
 	rows := [][]string{{"POD", "PHASE", "READY", "RESTARTS", "AGE", "MESSAGE"}}
 	for _, pod := range pods {
 		rows = append(rows, row(pod, now))
 	}
-	widths := make([]int, len(rows[0]))
+	natural := make([]int, len(rows[0]))
 	for _, r := range rows {
 		for i, cell := range r {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			natural[i] = max(natural[i], utf8.RuneCountInString(cell))
 		}
 	}
+	widths := columns(natural, width)
 	lines := make([]string, 0, len(rows))
 	for _, r := range rows {
 		var b strings.Builder
 		for i, cell := range r {
-			fmt.Fprintf(&b, "%-*s  ", widths[i], cell)
+			if widths[i] > 0 {
+				fmt.Fprintf(&b, "%-*s  ", widths[i], cut(cell, widths[i]))
+			}
 		}
 		lines = append(lines, cut(strings.TrimRight(b.String(), " "), width))
 	}
 	return lines
+}
+
+// columns returns the width of each column, 0 for a column that is left out. The columns POD and
+// MESSAGE share the space left by the other columns.
+func columns(natural []int, width int) []int {
+	widths := slices.Clone(natural)
+	const gap = 2
+	free := func() int { // width for POD and MESSAGE
+		rest := width - gap
+		for _, i := range []int{colPhase, colReady, colRestarts, colAge} {
+			if widths[i] > 0 {
+				rest -= widths[i] + gap
+			}
+		}
+		return rest
+	}
+	if width <= 0 || natural[colPod]+natural[colMessage] <= free() {
+		return widths
+	}
+	for _, i := range dispensable {
+		if free() < min(natural[colPod], fewestName)+min(natural[colMessage], fewestMessage) {
+			widths[i] = 0
+		}
+	}
+	rest := max(free(), 1)
+	message := min(natural[colMessage], max(fewestMessage, rest/2), max(0, rest-fewestName))
+	widths[colPod] = min(natural[colPod], rest-message)
+	widths[colMessage] = max(0, rest-widths[colPod])
+	return widths
 }
 
 func row(pod *v1.Pod, now time.Time) []string {
@@ -58,17 +109,20 @@ func row(pod *v1.Pod, now time.Time) []string {
 	if pod.Status.StartTime != nil {
 		age = duration.HumanDuration(now.Sub(pod.Status.StartTime.Time))
 	}
-	phase := string(pod.Status.Phase)
-	if phase == "" {
-		phase = string(v1.PodPending)
-	}
 	return []string{
-		name, phase, fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), fmt.Sprint(restarts), age, message(pod),
+		name, phaseOf(pod), fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), fmt.Sprint(restarts), age, message(pod),
 	}
 }
 
-// initialized tells whether the pod's init containers have done their work: how
-// often they ran is of no interest any more.
+func phaseOf(pod *v1.Pod) string {
+	if pod.Status.Phase == "" {
+		return string(v1.PodPending)
+	}
+	return string(pod.Status.Phase)
+}
+
+// initialized reports whether the init containers have completed. Their restarts are then not
+// counted.
 func initialized(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.PodInitialized && c.Status == v1.ConditionTrue
@@ -77,12 +131,12 @@ func initialized(pod *v1.Pod) bool {
 
 func isSidecar(pod *v1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool {
-		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+		return c.Name == name && podfacts.IsSidecar(&c)
 	})
 }
 
-// message is the one thing worth saying about a pod: why it failed or waits,
-// else how a container last ended.
+// message returns the text for the column MESSAGE: the reason of a failure or wait, or the last
+// exit of a container.
 func message(pod *v1.Pod) string {
 	s := &pod.Status
 	if s.Reason != "" || s.Message != "" {
@@ -107,8 +161,7 @@ func message(pod *v1.Pod) string {
 	return ""
 }
 
-// brief leaves out of a back-off's message what the line says already, so that the
-// time of the next try is in sight.
+// brief shortens the message of a back-off, so that the time of the next try is visible.
 func brief(message string) string {
 	before, rest, isBackOff := strings.Cut(message, " restarting failed container=")
 	_, after, hasTime := strings.Cut(rest, ", next try at ")
@@ -128,8 +181,7 @@ func join(reason, message string) string {
 	return reason + ": " + message
 }
 
-// oneLine keeps a message from moving the cursor: what is not printable becomes
-// a space.
+// oneLine replaces unprintable characters by spaces, so that a message cannot move the cursor.
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\ufffd"), func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }), " ")
 }

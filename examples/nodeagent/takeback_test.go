@@ -10,11 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
-// The way back: what the kubelet (1.36) reads of sandboxes and containers that it
-// finds is all there, under its names, which are written out here.
+// The kubelet (1.36) can take the pods back: labels and annotations of sandboxes and containers are
+// complete, under the kubelet's names. The names are written out here.
 func TestWhatThisAgentMakesIsWhatAnotherCanTakeOver(t *testing.T) {
 	c := containerd.Get(t)
 	s := newStation(t, on(c.Endpoint(), c))
@@ -47,7 +47,7 @@ func TestWhatThisAgentMakesIsWhatAnotherCanTakeOver(t *testing.T) {
 	require.Equal(t, labels, found.Labels)
 	require.Equal(t, "main", found.Metadata.Name)
 	require.Zero(t, found.Metadata.Attempt)
-	require.Equal(t, runtime.HashCompat(&pod.Spec.Containers[0]), found.Annotations["io.kubernetes.container.hash"])
+	require.Equal(t, containermeta.Hash(&pod.Spec.Containers[0]), found.Annotations["io.kubernetes.container.hash"])
 	require.Equal(t, "0", found.Annotations["io.kubernetes.container.restartCount"])
 	require.Equal(t, "/dev/termination-log", found.Annotations["io.kubernetes.container.terminationMessagePath"])
 	require.Equal(t, "File", found.Annotations["io.kubernetes.container.terminationMessagePolicy"])

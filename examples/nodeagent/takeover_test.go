@@ -16,12 +16,12 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/internal/containerdtest"
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
-	"github.com/keelson-dev/keelson/runtime"
 )
 
-// foreign is a pod as the kubelet makes it: its labels, annotations and log
-// paths are written out here, and not taken from the packages that read them.
+// foreign is a pod as created by the kubelet. Labels, annotations and log paths are written out
+// here, independently of the packages under test.
 type foreign struct {
 	*station
 	containerd *containerdtest.Instance
@@ -30,8 +30,7 @@ type foreign struct {
 	sandbox    string
 }
 
-// newForeign makes the sandbox of the pod of a manifest that is in a file or will
-// be.
+// newForeign creates the sandbox for the pod of a manifest file, which may not exist yet.
 func newForeign(s *station, c *containerdtest.Instance, file, text string) *foreign {
 	s.Helper()
 	origin := manifest.Origin{Kind: manifest.OriginFile, Location: filepath.Join(s.manifests, file)}
@@ -69,7 +68,7 @@ func (f *foreign) labels() map[string]string {
 	}
 }
 
-// runs starts an instance of the pod's container, and returns its ID.
+// runs starts an instance of the pod's container and returns its ID.
 func (f *foreign) runs(count int, hash, script string) string {
 	f.Helper()
 	labels := f.labels()
@@ -101,7 +100,7 @@ func (f *foreign) runs(count int, hash, script string) string {
 	return created.ContainerId
 }
 
-// What another agent, such as the kubelet, has started goes on under this one.
+// Pods started by another agent, such as the kubelet, go on under this agent.
 func TestPodsOfAnotherAgentAreTakenOver(t *testing.T) {
 	c := containerd.Get(t)
 	s := newStation(t, on(c.Endpoint(), c))
@@ -110,7 +109,7 @@ func TestPodsOfAnotherAgentAreTakenOver(t *testing.T) {
 	script := func(pids string) string { return "echo $$ >> " + pids + "; " + forever }
 
 	f := newForeign(s, c, "kept.yaml", kept)
-	hash := runtime.HashCompat(&f.pod.Spec.Containers[0])
+	hash := containermeta.Hash(&f.pod.Spec.Containers[0])
 	f.runs(1, hash, "echo earlier; exit 3")
 	s.eventually("the first instance has ended", func() bool { return s.running(c, f.sandbox) == 0 })
 	id := f.runs(2, hash, script(keptPIDs))

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// together runs all until ctx ends.
+// together returns a function that runs all functions concurrently and joins their errors.
 func together(runs ...func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var wg sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// units returns the systemd units beside the program, by file name.
+// units returns the systemd units of this folder by file name.
 func units(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("systemd/*.service")
@@ -28,7 +28,7 @@ func units(t *testing.T) map[string]string {
 	return all
 }
 
-// setting returns the value of a unit's setting, "" if it has none.
+// setting returns the value of a unit's setting, "" if it is not set.
 func setting(unit, name string) string {
 	for line := range strings.Lines(unit) {
 		if value, ok := strings.CutPrefix(line, name+"="); ok {
@@ -56,7 +56,7 @@ func TestTheCommandsOfUnitsAreUnderstood(t *testing.T) {
 	}
 }
 
-// What the mounts for containers, or the containers themselves, would not survive.
+// Settings that would break mounts for containers, or the containers, are absent.
 func TestUnitsLeaveTheMountsAlone(t *testing.T) {
 	own := regexp.MustCompile(`(?m)^(ProtectSystem|ProtectHome|ProtectKernel\w+|ProtectControlGroups|ProtectProc|ProtectHostname|ProtectClock|Private\w+|ReadOnlyPaths|ReadWritePaths|InaccessiblePaths|BindPaths|BindReadOnlyPaths|TemporaryFileSystem|RootDirectory|MountFlags|DynamicUser|RestrictSUIDSGID|RestrictNamespaces)=`)
 	for name, unit := range units(t) {

@@ -5,20 +5,21 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	goruntime "runtime"
 	"runtime/debug"
-	"strings"
-
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 )
 
-// version is what --version says: this program's, that of the Kubernetes API it
-// speaks, and what it was built with and for.
-func version() string {
+// versions returns the output of --version: the versions of this program, of the kubelet that the node
+// reports, and of Go, and the platform. A program of the name kubelet prints what the kubelet prints,
+// because kubeadm reads it.
+func versions(program, kubelet string) string {
+	if filepath.Base(program) == "kubelet" {
+		return "Kubernetes " + kubelet
+	}
 	own := "unknown"
 	if build, ok := debug.ReadBuildInfo(); ok {
 		own = cmp.Or(build.Main.Version, own) // "(devel)" outside of version control
 	}
-	api, _, _ := strings.Cut(host.Version(), "+")
-	return fmt.Sprintf("keelson nodeagent %s, Kubernetes API %s, %s %s/%s", own, api, goruntime.Version(), goruntime.GOOS, goruntime.GOARCH)
+	return fmt.Sprintf("keelson nodeagent %s, Kubernetes %s, %s %s/%s", own, kubelet, goruntime.Version(), goruntime.GOOS, goruntime.GOARCH)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi/csitest"
 )
 
-// everyVolume is a pod with a volume of each kind, that runs /host/check.
+// everyVolume is a pod with a volume of each kind. The pod runs /host/check.
 const everyVolume = `apiVersion: v1
 kind: Pod
 metadata: {name: web, labels: {app: web}}
@@ -55,7 +55,7 @@ spec:
         - {name: disk, mountPath: /disk}
 `
 
-// checkScript is what the container says of its volumes, and does to them.
+// checkScript reads and changes the container's volumes.
 const checkScript = `
 {
   echo contents $(for f in colours/sky door/code about/labels all/sky all/code all/name part; do cat /$f; echo; done)
@@ -76,8 +76,8 @@ mv /host/pid.new /host/pid
 exec sleep 1000
 `
 
-// mountsBelow are the mounts at and below a folder, as "ID target": a volume that
-// was mounted anew has another ID.
+// mountsBelow returns the mounts at and below a folder as "ID target". A remounted volume has
+// another ID.
 func mountsBelow(t *testing.T, dir string) (mounts []string) {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/mountinfo")
@@ -91,8 +91,8 @@ func mountsBelow(t *testing.T, dir string) (mounts []string) {
 	return mounts
 }
 
-// Volumes of every kind in a container of containerd: what it finds, what it may
-// do, what happens when a source changes, when the agent is killed, and in the end.
+// Volumes of every kind in a container of containerd: their content and permissions, the change of
+// a source, a killed agent, and the cleanup.
 func TestVolumesOnContainerd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
@@ -122,7 +122,7 @@ func TestVolumesOnContainerd(t *testing.T) {
 	report, err := os.ReadFile(filepath.Join(host, "report"))
 	require.NoError(t, err)
 	require.Equal(t, `contents blue hunter2 app="web" blue hunter2 web-n blue
-modes 644:2345 440:2345 2777:2345 2777:2345
+modes 644:2345 440:2345 2777:2345 3777:2345
 /memory tmpfs
 /door tmpfs
 /about tmpfs

@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/imagegc"
 )
 
-// ListImages implements imagegc.ImageService. The order is that of IDs.
+// ListImages implements imagegc.ImageService. The images are sorted by ID.
 func (n *Node) ListImages(ctx context.Context) ([]imagegc.Image, error) {
 	if err := n.hook(ctx, Call{Method: "ListImages"}); err != nil {
 		return nil, err
@@ -69,7 +69,8 @@ func (n *Node) RemoveImage(ctx context.Context, image imagegc.Image) error {
 	return nil
 }
 
-// ImagesInUse implements imagegc.InUse: the ID of each container's image and the reference that it was created from.
+// ImagesInUse implements imagegc.InUse. It returns for each container its image ID and its
+// reference.
 func (n *Node) ImagesInUse(ctx context.Context) ([]string, error) {
 	if err := n.hook(ctx, Call{Method: "ImagesInUse"}); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (n *Node) ImageFS(ctx context.Context) (capacity, available uint64, err err
 	return capacity, available, nil
 }
 
-// Status returns the ID of an image that is there, or "": what an agent asks before it pulls.
+// Status returns the ID of a present image, or "". An agent calls Status before a pull.
 func (n *Node) Status(ctx context.Context, reference string) (id string, err error) {
 	if err := n.hook(ctx, Call{Method: "Status", Image: reference}); err != nil {
 		return "", err
@@ -115,7 +116,7 @@ func (n *Node) Status(ctx context.Context, reference string) (id string, err err
 	return "", nil
 }
 
-// Pull fetches an image from the registry by its tag, and returns its ID.
+// Pull adds an image from the registry by its tag, and returns its ID.
 func (n *Node) Pull(ctx context.Context, tag string) (id string, err error) {
 	if err := n.hook(ctx, Call{Method: "Pull", Image: tag}); err != nil {
 		return "", err
@@ -130,7 +131,7 @@ func (n *Node) Pull(ctx context.Context, tag string) (id string, err error) {
 	return image.ID(), nil
 }
 
-// Create makes a container from an image that is there.
+// Create makes a container from a present image.
 func (n *Node) Create(ctx context.Context, name, reference string) error {
 	if err := n.hook(ctx, Call{Method: "Create", Image: reference}); err != nil {
 		return err
@@ -145,7 +146,7 @@ func (n *Node) Create(ctx context.Context, name, reference string) error {
 	return nil
 }
 
-// Run is Create for the set-up of a test: it calls no Hook, and a container of an image that is not there is a
+// Run creates a container in the set-up of a test. It does not call Hook. An absent image is a
 // violation.
 func (n *Node) Run(name, reference string) {
 	n.mu.Lock()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imagegctest is a node's images in memory, for tests of what collects them: a disk, images that share layers,
-// containers that use them, a registry to pull from, and faults.
+// Package imagegctest simulates the images of a node in memory for tests of image collectors: a
+// disk, images with shared layers, containers, a registry and faults.
 //
 //	node := imagegctest.New(100 << 30)
 //	node.Add(imagegctest.Image{Tags: []string{"app:1"}, Layers: map[string]uint64{"base": 1 << 30, "app:1": 1 << 20}})
@@ -10,9 +10,9 @@
 //	…
 //	assert.Empty(t, node.Violations())
 //
-// It behaves as containerd does: RemoveImage removes an image that a container uses without a word, and frees the layers
-// that no other image has; a container cannot be created from an image that is not there. Violations tells of every
-// removal that no collector should have asked for.
+// A Node behaves like containerd. RemoveImage removes an image even if a container uses it, and
+// frees the layers used by no other image. Create fails for an absent image. Violations lists every
+// wrong removal.
 //
-// It does not emulate handlers, pull progress, or a disk that others write to, but for Fill.
+// A Node does not emulate handlers, pull progress, or writes to the disk except by Fill.
 package imagegctest

@@ -16,46 +16,47 @@ import (
 	"github.com/keelson-dev/keelson/imagegc"
 )
 
-// ErrNoImage is why a container cannot be created, or an image not be pulled.
+// ErrNoImage is returned for a container or pull of an unknown image.
 var ErrNoImage = errors.New("image not found")
 
-// Image is an image as it is in a registry.
+// Image is an image in a registry.
 type Image struct {
 	Tags   []string          // references by tag: "registry.example/app:1"
-	Layers map[string]uint64 // bytes by layer; layers of one name are one
+	Layers map[string]uint64 // bytes by layer; layers with the same name are shared
 	Pinned bool
 }
 
-// ID is the image's, as the runtime will tell it: that of its layers, so that the same image under two tags has one.
+// ID returns the image ID derived from the layers. The same image under two tags has a single ID.
 func (i Image) ID() string {
 	text := strings.Join(slices.Sorted(maps.Keys(i.Layers)), ",")
 	sum := sha256.Sum256([]byte(text))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Digest is that of the image's manifest, "sha256:…".
+// Digest returns the digest of the image's manifest, "sha256:…".
 func (i Image) Digest() string {
 	sum := sha256.Sum256([]byte("manifest of " + i.ID()))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Call is one call of a collector's or an agent's.
+// Call is a call by a collector or an agent.
 type Call struct {
 	Method string // ListImages, RemoveImage, ImagesInUse, ImageFS, Status, Pull, Create
-	Image  string // what it is about
+	Image  string // the image ID or reference in the call
 }
 
-// Lies are what a node says other than the truth. A nil func tells the truth.
+// Lies replace true answers of a node. A nil func keeps the true answer.
 type Lies struct {
 	List  func([]imagegc.Image) []imagegc.Image
 	InUse func([]string) []string
 	Disk  func(capacity, available uint64) (uint64, uint64)
 }
 
-// Node is an imagegc.ImageService, InUse and DiskUsage. Its methods are safe for concurrent use.
+// Node implements imagegc.ImageService, InUse and DiskUsage. Its methods are safe for concurrent
+// use.
 type Node struct {
-	// Hook, if not nil, is called at the beginning of every call, without a lock held; it may wait, and its error is
-	// the call's. Set it before the node is used.
+	// Hook, if not nil, is called at the beginning of every call, without a lock held. It may wait,
+	// and the call returns its error. Set Hook before using the node.
 	Hook func(context.Context, Call) error
 
 	mu struct {
@@ -64,8 +65,8 @@ type Node struct {
 		filled     uint64
 		registry   map[string]Image    // by tag
 		present    map[string]*present // by ID
-		containers map[string]string   // image ID by name
-		references map[string]string   // by container: as it was created from
+		containers map[string]string   // image ID by container name
+		references map[string]string   // reference by container name
 		lies       Lies
 		journal    []Call
 		violations []string
@@ -77,7 +78,7 @@ type present struct {
 	tags  []string
 }
 
-// New returns a node whose disk has so many bytes and no images.
+// New returns a node with a disk of capacity bytes and no images.
 func New(capacity uint64) *Node {
 	n := &Node{}
 	n.mu.capacity = capacity
@@ -98,7 +99,7 @@ func (n *Node) hook(ctx context.Context, c Call) error {
 	return context.Cause(ctx)
 }
 
-// Publish puts an image into the registry. A tag that another image has moves.
+// Publish puts an image into the registry. It moves a tag from an earlier image.
 func (n *Node) Publish(image Image) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,7 +120,7 @@ func (n *Node) Add(images ...Image) {
 	}
 }
 
-// tag makes an image present under a tag, which other images lose. The lock is held.
+// tag adds an image under a tag, and removes the tag from other images. The caller holds the lock.
 func (n *Node) tag(image Image, tag string) {
 	for _, other := range n.mu.present {
 		other.tags = slices.DeleteFunc(other.tags, func(t string) bool { return t == tag })
@@ -133,21 +134,21 @@ func (n *Node) tag(image Image, tag string) {
 	p.tags = append(p.tags, tag)
 }
 
-// Fill makes others use so much of the disk.
+// Fill sets the bytes on the disk outside images.
 func (n *Node) Fill(bytes uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.mu.filled = bytes
 }
 
-// Lie makes the node lie from now on.
+// Lie replaces the node's answers from now on.
 func (n *Node) Lie(l Lies) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.mu.lies = l
 }
 
-// find returns the image that a tag, digest or ID means here. The lock is held.
+// find returns the present image with a tag, digest or ID. The caller holds the lock.
 func (n *Node) find(reference string) *present {
 	for id, p := range n.mu.present {
 		if id == reference || slices.Contains(p.tags, reference) || strings.HasSuffix(reference, "@"+p.image.Digest()) {
@@ -157,7 +158,7 @@ func (n *Node) find(reference string) *present {
 	return nil
 }
 
-// used is what images take. The lock is held.
+// used returns the bytes of all present layers. The caller holds the lock.
 func (n *Node) used() (sum uint64) {
 	layers := make(map[string]uint64)
 	for _, p := range n.mu.present {
@@ -169,19 +170,19 @@ func (n *Node) used() (sum uint64) {
 	return sum
 }
 
-// violation takes note of what should not have happened. The lock is held.
+// violation records a violation. The caller holds the lock.
 func (n *Node) violation(format string, args ...any) {
 	n.mu.violations = append(n.mu.violations, fmt.Sprintf(format, args...))
 }
 
-// Violations are removals of images that were in use or pinned.
+// Violations returns the wrong removals, and the containers that Run could not create.
 func (n *Node) Violations() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.mu.violations)
 }
 
-// Calls are the calls of one method so far, in order.
+// Calls returns the calls of a method so far, in order.
 func (n *Node) Calls(method string) (out []Call) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -193,7 +194,7 @@ func (n *Node) Calls(method string) (out []Call) {
 	return out
 }
 
-// Tags are those of the images that are there, sorted.
+// Tags returns the tags of the present images, sorted.
 func (n *Node) Tags() (out []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

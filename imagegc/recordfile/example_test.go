@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/imagegc/recordfile"
 )
 
-// The second collector knows when the first one saw an image.
+// The second collector knows the detection time of the first.
 func Example() {
 	dir, err := os.MkdirTemp("", "records-")
 	if err != nil {

@@ -116,7 +116,7 @@ func TestCorruptFileIsTold(t *testing.T) {
 	}
 }
 
-// FuzzLoad checks that what is accepted is what Save would have written.
+// FuzzLoad checks that accepted content equals the output of Save.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`{"version":1,"images":[{"id":"a","handler":"b","firstDetected":"2026-11-21T12:00:00Z","lastUsed":"2026-11-21T13:00:00+01:00"}]}`))
 	f.Add([]byte(`{"version":1}`))
@@ -131,7 +131,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		if err := file.Save(t.Context(), got); err != nil {
-			return // a year that JSON has no text for
+			return // JSON has no text for the year
 		}
 		again, err := file.Load(t.Context())
 		require.NoError(t, err)

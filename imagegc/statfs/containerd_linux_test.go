@@ -22,8 +22,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// TestFullDiskGetsBelowTheThreshold fills containerd's disk with images and has them collected: down to what is wanted,
-// and none of those that are needed.
+// TestFullDiskGetsBelowTheThreshold fills containerd's disk with images and collects down to the
+// wanted space without removing a needed image.
 func TestFullDiskGetsBelowTheThreshold(t *testing.T) {
 	n := newNode(t, 320, 14, 8)
 	ctx := t.Context()
@@ -52,7 +52,7 @@ func TestFullDiskGetsBelowTheThreshold(t *testing.T) {
 			_, err := n.Ctr(ctx, "images", "label", n.Ref("app4:1"), "io.cri-containerd.pinned=pinned")
 			require.NoError(t, err)
 		}
-		require.NoError(t, gc.Detect(ctx)) // the order of the pulls is that of the ages
+		require.NoError(t, gc.Detect(ctx)) // the order of pulls determines the ages
 	}
 	lease, err := gc.Hold(ctx, n.Ref("app2:1"))
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestFullDiskGetsBelowTheThreshold(t *testing.T) {
 		assert.Equal(t, ids[len(needed)+i], removed.Image.ID, "the longest idle first")
 	}
 
-	// All that may go, and what is needed still works.
+	// All removable images are gone, and containers still start from the remaining images.
 	_, err = gc.DeleteUnusedImages(ctx)
 	require.NoError(t, err)
 	left, err = n.ListImages(ctx)
@@ -106,8 +106,9 @@ func TestFullDiskGetsBelowTheThreshold(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestNoPodLosesItsImage lets pods look, pull and start while every image that nobody needs is removed again and again:
-// none may fail because its image went between the look and the creation of its container.
+// TestNoPodLosesItsImage lets pods check, pull and start while unneeded images are removed again
+// and again. No pod may fail because its image was removed between the check and the creation of
+// its container.
 func TestNoPodLosesItsImage(t *testing.T) {
 	const workers, images = 3, 4
 	rounds := 10

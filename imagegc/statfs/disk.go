@@ -8,21 +8,23 @@ import (
 	"fmt"
 )
 
-// Disk is the file system that a path is on. It is an imagegc.DiskUsage, and safe for concurrent use.
+// Disk measures the file system of a path. It implements imagegc.DiskUsage and is safe for
+// concurrent use.
 type Disk struct {
 	path func(context.Context) (string, error)
 }
 
-// Path returns the file system that path is on: a folder or file, or what it is mounted on.
+// Path returns the file system of path: a folder, a file or a mount point.
 func Path(path string) *Disk {
 	return Func(func(context.Context) (string, error) { return path, nil })
 }
 
-// Func returns the file system of a path that is asked for every time: the runtime knows it, once it runs.
+// Func returns the file system of a path computed for every call, such as a path reported by the
+// runtime.
 func Func(path func(context.Context) (string, error)) *Disk { return &Disk{path} }
 
-// ImageFS returns the size of the file system and what is left of it for those who are not root, in bytes. An error is
-// that of the path's function, or wraps the kernel's and names the path.
+// ImageFS returns in bytes the size of the file system and the space available to users other than
+// root. The error is that of the path's function, or wraps the kernel's error and names the path.
 func (d *Disk) ImageFS(ctx context.Context) (capacity, available uint64, err error) {
 	path, err := d.path(ctx)
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// node is a containerd that has a small disk to itself, and the seams of a collector over it.
+// node is a containerd with a small disk to itself, and the seams of a collector over it.
 type node struct {
 	*containerdtest.Instance
 	*containerdtest.Registry
 	*statfs.Disk
 }
 
-// newNode starts a node with a disk of so many MiB. Its registry has images of which each takes about 2·(size+2) MiB on
-// the disk: their names are app0:1 to app9:1 and so on. twin0:1 is the very image that app0:1 is.
+// newNode starts a node with a disk of the given MiB. Its registry has images named app0:1, app1:1
+// and so on, of about 2·(size+2) MiB on the disk each. twin0:1 is the same image as app0:1.
 func newNode(t *testing.T, disk, images, size int) *node {
 	t.Helper()
 	dir := containerdtest.MountDisk(t, disk)
@@ -70,13 +70,13 @@ func (n *node) ImagesInUse(ctx context.Context) (out []string, err error) {
 	return out, err
 }
 
-// imageID returns the ID of an image that is there, or "".
+// imageID returns the ID of a present image, or "".
 func (n *node) imageID(ctx context.Context, reference string) (string, error) {
 	answer, err := n.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: reference}})
 	return answer.GetImage().GetId(), err
 }
 
-// pull is repeated if the image was removed while containerd put it in place, under a name that nobody could know.
+// pull repeats a pull if the image was removed under an unknown name while containerd unpacked it.
 func (n *node) pull(ctx context.Context, reference string) (string, error) {
 	answer, err := n.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: reference}})
 	for range 3 {
@@ -88,7 +88,7 @@ func (n *node) pull(ctx context.Context, reference string) (string, error) {
 	return answer.GetImageRef(), err
 }
 
-// usagePercent is how full the disk is.
+// usagePercent returns the usage of the disk.
 func (n *node) usagePercent(t *testing.T) int {
 	t.Helper()
 	capacity, available, err := n.ImageFS(t.Context())
@@ -116,7 +116,7 @@ func (n *node) sandbox(t *testing.T, name string) *sandbox {
 	return &sandbox{n, answer.GetPodSandboxId(), config}
 }
 
-// create makes a container of an image that is there.
+// create makes a container from a present image.
 func (s *sandbox) create(ctx context.Context, name, image string) (id string, err error) {
 	answer, err := s.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
 		PodSandboxId: s.id, SandboxConfig: s.config,

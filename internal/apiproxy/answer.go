@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reasons are what an API server calls its errors.
+// reasons are the API server's names of its errors.
 var reasons = map[int]metav1.StatusReason{
 	http.StatusBadRequest:          metav1.StatusReasonBadRequest,
 	http.StatusUnauthorized:        metav1.StatusReasonUnauthorized,
@@ -26,7 +26,7 @@ var reasons = map[int]metav1.StatusReason{
 	http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
 }
 
-// status is the body of an error, as the API server would give it.
+// status returns the body of an error in the form of the API server.
 func status(req Request, rule Rule) metav1.Status {
 	seconds := int32(rule.RetryAfter / time.Second)
 	return metav1.Status{
@@ -51,5 +51,5 @@ func answer(w http.ResponseWriter, req Request, rule Rule) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(rule.Code)
-	_, _ = w.Write(body) // a client that has gone needs none
+	_, _ = w.Write(body) // the client may have closed the connection
 }

@@ -11,13 +11,12 @@ import (
 
 type connKey struct{}
 
-// withConn keeps the connection of a request where connOf finds it.
+// withConn stores the connection of a request for connOf.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// connOf returns the connection that a request came on; nil if it came on none of
-// the proxy's.
+// connOf returns the connection of a request, or nil for a connection of another server.
 func connOf(r *http.Request) net.Conn {
 	c, _ := r.Context().Value(connKey{}).(net.Conn)
 	return c
@@ -30,12 +29,12 @@ func (p *Proxy) connState(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		p.mu.conns[c] = struct{}{}
-	case http.StateClosed: // one that was upgraded ends with its request
+	case http.StateClosed: // an upgraded connection ends with its request
 		delete(p.mu.conns, c)
 	}
 }
 
-// cut resets a connection, without any farewell that HTTP or TLS may have.
+// cut resets a connection, without closing HTTP or TLS.
 func cut(c net.Conn) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()

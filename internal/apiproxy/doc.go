@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiproxy stands between an API server and its clients, for tests: it is
-// slow, answers 409, 429 or 500, hangs and cuts connections where a rule says so,
-// and keeps a journal of what was asked.
+// Package apiproxy is a proxy between an API server and its clients, for tests. According to its rules the proxy delays
+// requests, answers 409, 429 or 500, hangs, and cuts connections. It keeps a journal of all requests.
 //
 //	proxy := server.Proxy(t) // of an apiservertest.Server
 //	config := server.NodeConfig("n1")
@@ -15,30 +14,27 @@
 //	err = proxy.Wait(ctx, 250, func(c apiproxy.Call) bool { return patches(c.Request) && c.Code == 200 })
 //	for _, call := range proxy.Calls(nil) { … call.Name, call.Body, call.Done.Sub(call.At) … }
 //
-// It listens on loopback, with HTTP/2 where it has a certificate, so that what its
-// clients get to see is what the API server would show them: many requests on one
-// connection, watches as streams, resets.
+// The proxy listens on loopback, and speaks HTTP/2 if it has a certificate. Clients therefore see the same behaviour as
+// from the API server: many requests on one connection, watches as streams, resets.
 //
 // # Rules
 //
-// A request gets the rules that match it in the order of their injection. It waits
-// for the sum of their delays, and the first that is not Forward says what becomes
-// of it; without one it goes to the server. A rule with Times is spent by the
-// requests it was for, when they come.
+// All matching rules apply to a request, in the order of their injection. The request waits for the sum of their
+// delays. The first rule with an outcome other than Forward decides; without such a rule the request goes to the
+// server. A rule with Times counts matching requests on arrival.
 //
 // # The caller's duties
 //
-//  1. Close the proxy; apiservertest does it when the test ends.
-//  2. Reset the journal in long tests: it keeps every body.
+//  1. Close the proxy; apiservertest closes the proxy at the end of the test.
+//  2. Reset the journal in long tests, because the journal keeps every body.
 //
 // # Goroutines
 //
-// One for the listener and those of package net/http for each connection and
-// request. Close waits for all requests.
+// One for the listener, and the goroutines of package net/http for each connection and request. Close waits for all
+// requests.
 //
 // # What it does not do
 //
-// An HTTP/2 client whose server dies sees its connection reset if it was waiting
-// for an answer, but a watch that had begun only ends its stream; CutConnections
-// is there for the rest. Names and values of headers are not recorded.
+// If the server dies, an HTTP/2 client that waits for an answer sees a reset connection, but a running watch only ends
+// its stream. Use CutConnections to reset such connections. Names and values of headers are not recorded.
 package apiproxy

@@ -10,18 +10,16 @@ import (
 	"time"
 )
 
-// Call is a request and what became of it.
+// Call is a request with its result.
 type Call struct {
 	Request
-	// Body is what the client sent, nil if nothing or if the connection was
-	// upgraded.
+	// Body is the body of the request, nil for an empty body or an upgraded connection.
 	Body []byte
-	// At is when the request came, and Done when it was over; zero before.
+	// At is when the request arrived, and Done when the request ended; Done is zero before.
 	At, Done time.Time
-	// Code is the status the client was given; 0 while there is none, and for
-	// good if the connection was cut.
+	// Code is the status sent to the client; 0 before the answer, and after a cut connection.
 	Code int
-	// Forwarded is when the server was asked; zero if it was not.
+	// Forwarded is when the request was sent to the server; zero if not sent.
 	Forwarded time.Time
 }
 
@@ -40,13 +38,13 @@ func newJournal() *journal {
 	return j
 }
 
-// begin notes a call and returns its record, which only update may change.
+// begin records a call and returns its record. Only update may change the record.
 func (j *journal) begin(c Call) *Call {
 	j.update(func() { j.mu.calls = append(j.mu.calls, &c) })
 	return &c
 }
 
-// update changes records with the lock held, and tells who waits for changes.
+// update changes records with the lock held, and wakes callers of wait.
 func (j *journal) update(change func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -55,8 +53,8 @@ func (j *journal) update(change func()) {
 	j.mu.changed = make(chan struct{})
 }
 
-// calls returns copies of the calls that match, and what is closed when there is
-// something new. Bodies are shared: nobody changes them.
+// calls returns copies of the matching calls, and a channel that closes at the next change. The
+// copies share their bodies, so callers must not write to the bodies.
 func (j *journal) calls(match func(Call) bool) ([]Call, <-chan struct{}) {
 	j.mu.Lock()
 	all, changed := make([]Call, 0, len(j.mu.calls)), j.mu.changed

@@ -18,20 +18,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options are what a proxy can be told.
+// Options configure a Proxy.
 type Options struct {
 	// Target is the URL of the server: scheme, host and port.
 	Target string
-	// Authorities are what the certificate of an https target is checked against.
-	// Defaults to the system's.
+	// Authorities verify the certificate of an https target. Defaults to the system's authorities.
 	Authorities *x509.CertPool
-	// Certificate is what the proxy shows its clients, which then speak HTTPS, and
-	// HTTP/2 if they like. Defaults to none: plain HTTP/1.1.
+	// Certificate is the proxy's certificate for its clients. Clients then use HTTPS, and HTTP/2 if
+	// supported. Defaults to nil: plain HTTP/1.1.
 	Certificate *tls.Certificate
 }
 
-// Proxy is a running proxy. Its methods may be called at any time and from several
-// goroutines.
+// Proxy is a running proxy. Methods may be called at any time and from several goroutines.
 type Proxy struct {
 	// URL is where the proxy listens: http:// or https://127.0.0.1:….
 	URL string
@@ -51,7 +49,7 @@ type Proxy struct {
 	}
 }
 
-// New starts a proxy that the caller has to Close.
+// New starts a proxy. The caller must call Close.
 func New(opts Options) (*Proxy, error) {
 	target, err := url.Parse(opts.Target)
 	if err != nil {
@@ -83,18 +81,18 @@ func New(opts Options) (*Proxy, error) {
 	}
 	go func() {
 		defer close(p.served)
-		_ = serve(listener) // it ends when it is closed
+		_ = serve(listener) // Serve returns an error after Close
 	}()
 	return p, nil
 }
 
-// newForward returns what carries requests to target. Where that does not answer,
-// its client sees what it would see without the proxy: a connection that ends.
+// newForward returns a reverse proxy to target. If target does not answer, the connection of the
+// client is cut, as without the proxy.
 func newForward(target *url.URL, transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			// What httputil removes, for the sake of clients elsewhere.
+			// httputil removes parts of the query; the proxy must not.
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
 		},
 		Transport:    transport,
@@ -103,8 +101,8 @@ func newForward(target *url.URL, transport http.RoundTripper) *httputil.ReverseP
 	}
 }
 
-// Inject puts a rule in force after those that are, and returns what removes it,
-// which can be repeated.
+// Inject adds a rule after the existing rules, and returns a func that removes the rule. Calling
+// the func again has no effect.
 func (p *Proxy) Inject(rule Rule) (remove func(), err error) {
 	if err := rule.validate(); err != nil {
 		return nil, err
@@ -121,17 +119,15 @@ func (p *Proxy) Inject(rule Rule) (remove func(), err error) {
 	}), nil
 }
 
-// Calls returns the calls since the last Reset that match, nil meaning all, in the
-// order of their coming; those under way, too. The caller does not change their
-// bodies.
+// Calls returns the matching calls since the last Reset, including calls in progress, in the order
+// of arrival. A nil match means all. The caller must not write to their bodies.
 func (p *Proxy) Calls(match func(Call) bool) []Call {
 	calls, _ := p.journal.calls(match)
 	return calls
 }
 
-// Wait returns when at least n calls since the last Reset match, or an error when
-// ctx ends. A call is looked at when it comes, when it is forwarded and when it
-// is over.
+// Wait returns when at least n calls since the last Reset match, or an error when ctx ends. Each
+// call is checked on arrival, when forwarded, and at its end.
 func (p *Proxy) Wait(ctx context.Context, n int, match func(Call) bool) error {
 	return p.journal.wait(ctx, n, match)
 }
@@ -139,8 +135,7 @@ func (p *Proxy) Wait(ctx context.Context, n int, match func(Call) bool) error {
 // Reset forgets all calls.
 func (p *Proxy) Reset() { p.journal.update(func() { p.journal.mu.calls = nil }) }
 
-// CutConnections resets all connections that clients have, with all that is under
-// way on them: watches, too.
+// CutConnections resets all client connections with all their requests and watches.
 func (p *Proxy) CutConnections() {
 	p.mu.Lock()
 	conns := make([]net.Conn, 0, len(p.mu.conns))
@@ -153,8 +148,7 @@ func (p *Proxy) CutConnections() {
 	}
 }
 
-// Close cuts all connections, and returns when every request is over. It is called
-// once.
+// Close cuts all connections, and returns when every request is over. Call Close only once.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	idle := make(chan struct{})
@@ -164,7 +158,7 @@ func (p *Proxy) Close() error {
 	}
 	p.mu.Unlock()
 	err := p.server.Close()
-	p.CutConnections() // those that were upgraded are not the server's any more
+	p.CutConnections() // upgraded connections no longer belong to the server
 	<-p.served
 	<-idle
 	p.transport.CloseIdleConnections()

@@ -24,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// world is a server, a proxy before it and a client of that.
+// world is a server, its proxy and a client of the proxy.
 type world struct {
 	proxy  *Proxy
 	client *http.Client
@@ -181,7 +181,7 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// TestDelayEnds checks both ends that a delay can have before its time.
+// TestDelayEnds checks both early ends of a delay.
 func TestDelayEnds(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, w *world) {
 		remove := w.inject(t, Rule{Delay: time.Hour})
@@ -247,7 +247,7 @@ func TestCutAndLose(t *testing.T) {
 	})
 }
 
-// TestWatch checks that events are not kept back, and that a cut ends the stream.
+// TestWatch checks that events are not delayed, and that a cut ends the stream.
 func TestWatch(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, w *world) {
 		resp, err := w.client.Get(w.proxy.URL + "/api/v1/pods?watch=1")
@@ -267,7 +267,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestDeadServer checks that a server which is not there looks like that.
+// TestDeadServer checks that the client sees a dead server as without the proxy.
 func TestDeadServer(t *testing.T) {
 	eachProtocol(t, func(t *testing.T, w *world) {
 		w.server.CloseClientConnections()
@@ -277,8 +277,7 @@ func TestDeadServer(t *testing.T) {
 	})
 }
 
-// TestUpgrade checks that what is no HTTP any more goes through, and ends with
-// the proxy.
+// TestUpgrade checks that an upgraded connection works, and ends with the proxy.
 func TestUpgrade(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		c, rw, err := http.NewResponseController(w).Hijack()
@@ -315,7 +314,7 @@ func TestUpgrade(t *testing.T) {
 	assert.False(t, p.Calls(nil)[0].Done.IsZero(), "Close waits")
 }
 
-// TestClose checks that Close ends what would not end by itself.
+// TestClose checks that Close ends hanging requests.
 func TestClose(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

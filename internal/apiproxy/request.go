@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Request is what a request asks of an API server. For a path that is no
-// resource's (/healthz, /version) Resource is empty and Verb the method in lower
-// case.
+// Request describes a request to an API server. For a path without a resource (/healthz, /version)
+// Resource is empty and Verb is the method in lower case.
 type Request struct {
 	// Verb is get, list, watch, create, update, patch, delete or
 	// deletecollection, as in RBAC rules.
@@ -21,9 +20,9 @@ type Request struct {
 	Resource, Subresource string
 	// Namespace and Name are the object's; each may be empty.
 	Namespace, Name string
-	// Path is the path of the URL, and Query what follows it.
+	// Path is the path of the URL, and Query its query string.
 	Path, Query string
-	// UserAgent is what the client says it is.
+	// UserAgent is the User-Agent header of the client.
 	UserAgent string
 }
 

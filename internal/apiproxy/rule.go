@@ -10,46 +10,44 @@ import (
 	"time"
 )
 
-// Outcome is what becomes of a request that a rule is for.
+// Outcome is the effect of a rule on a request.
 type Outcome int
 
-// What can become of a request.
+// The outcomes.
 const (
-	// Forward leaves the request to the next rule that is for it, and to the
-	// server if there is none: it is what a rule that only delays does.
+	// Forward passes the request to the next matching rule, or to the server. Use Forward for a
+	// rule with only a delay.
 	Forward Outcome = iota
 	// Answer answers in the server's place, with the rule's Code. The server does
 	// not see the request.
 	Answer
-	// Hang keeps the request until its client gives up; when the rule is removed
-	// it is cut. The server does not see it.
+	// Hang keeps the request until the client gives up. When the rule is removed, the connection is
+	// cut. The server does not see the request.
 	Hang
-	// Cut resets the client's connection, and so all else that is under way on
-	// it. The server does not see the request.
+	// Cut resets the client's connection with all other requests on the connection. The server does
+	// not see the request.
 	Cut
-	// Lose forwards the request, waits for the server's answer, and resets the
-	// client's connection instead of giving it: what was asked is done, but the
-	// client cannot know.
+	// Lose forwards the request, waits for the server's answer, and resets the client's connection
+	// instead of answering. The request is carried out, but the client cannot know.
 	Lose
 )
 
-// Rule is a fault and whom it is for.
+// Rule is a fault with the requests to affect.
 type Rule struct {
-	// Match says which requests the rule is for; it is called by several
-	// goroutines. Defaults to all of them.
+	// Match selects requests; Match is called by several goroutines. Defaults to all requests.
 	Match func(Request) bool
-	// Times is how many requests it is for. Defaults to all, until it is removed.
+	// Times is the maximum number of affected requests. Defaults to no limit, until the rule is
+	// removed.
 	Times int
-	// Delay is how long a request waits before anything else happens to it.
-	// Removing the rule ends the wait. Delays of several rules add up.
+	// Delay is the wait before the outcome. Removing the rule ends the wait. Delays of several
+	// rules add up.
 	Delay time.Duration
-	// Then is what becomes of the request. Defaults to Forward.
+	// Then is the outcome of the request. Defaults to Forward.
 	Then Outcome
-	// Code is the HTTP status of an Answer, 400 or above: the body is a Status
-	// such as the API server gives with it.
+	// Code is the HTTP status of an Answer, 400 or above. The body is a Status as from the API
+	// server.
 	Code int
-	// RetryAfter is what an Answer asks for in its header, in whole seconds.
-	// Defaults to no header.
+	// RetryAfter is the Retry-After header of an Answer, in whole seconds. Defaults to no header.
 	RetryAfter time.Duration
 }
 
@@ -71,14 +69,14 @@ func (r Rule) validate() error {
 	return nil
 }
 
-// injected is a rule that is in force.
+// injected is an active rule.
 type injected struct {
 	Rule
 	used    atomic.Int64
 	removed chan struct{} // closed when the rule is no longer in force
 }
 
-// takes reports whether the rule is for req and not spent, and counts it.
+// takes reports whether the rule matches req and is not exhausted, and counts the request.
 func (r *injected) takes(req Request) bool {
 	if r.Match != nil && !r.Match(req) {
 		return false
@@ -86,11 +84,11 @@ func (r *injected) takes(req Request) bool {
 	return r.Times == 0 || r.used.Add(1) <= int64(r.Times)
 }
 
-// rules are those in force, in the order of injection. A value is never changed.
+// rules are the active rules, in the order of injection. A value is never changed.
 type rules []*injected
 
-// take returns what applies to a request, and counts it: the rules for it up to
-// the first that ends it.
+// take returns the rules that apply to a request, up to the first with an outcome other than
+// Forward, and counts the request.
 func (rs rules) take(req Request) []*injected {
 	var out []*injected
 	for _, r := range rs {

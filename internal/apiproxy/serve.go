@@ -14,7 +14,7 @@ import (
 // maxBody is more than an API server takes.
 const maxBody = 16 << 20
 
-// serve does with a request what the rules say.
+// serve applies the rules to a request.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	req := parse(r)
 	rules, ok := p.enter()
@@ -28,7 +28,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	call := p.journal.begin(Call{Request: req, Body: body, At: time.Now()})
 	defer p.journal.update(func() { call.Done = time.Now() })
 	if err != nil {
-		cut(connOf(r)) // it has gone, or sends too much
+		cut(connOf(r)) // the client disconnected, or the body is too large
 		return
 	}
 	applied := rules.take(req)
@@ -38,7 +38,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	out.code = func(code int) { p.journal.update(func() { call.Code = code }) }
-	var end *injected // no rule, if no rule ends it
+	var end *injected // nil if no rule ends the request
 	if n := len(applied); n > 0 {
 		end = applied[n-1]
 	}
@@ -60,8 +60,8 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter notes a request under way and returns the rules in force. It is refused
-// when the proxy has been closed.
+// enter notes a request under way and returns the rules in force. After Close the request is
+// refused.
 func (p *Proxy) enter() (rules, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Proxy) enter() (rules, bool) {
 	return p.mu.rules, true
 }
 
-// leave notes that a request is over, and with it a connection that was upgraded.
+// leave records the end of a request and of its connection if upgraded.
 func (p *Proxy) leave(c net.Conn, out *recorder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *Proxy) leave(c net.Conn, out *recorder) {
 	}
 }
 
-// outcome is what becomes of a request whose last rule is r, or nil.
+// outcome returns the outcome of a request whose last rule is r. r may be nil.
 func (r *injected) outcome() Outcome {
 	if r == nil {
 		return Forward
@@ -93,7 +93,7 @@ func (r *injected) outcome() Outcome {
 	return r.Then
 }
 
-// hang waits until the client has given up, or cuts it when the rule is removed.
+// hang waits until the client has given up, or cuts the connection when the rule is removed.
 func (r *injected) hang(hr *http.Request) {
 	select {
 	case <-hr.Context().Done():
@@ -118,7 +118,7 @@ func (r *injected) delay(hr *http.Request) bool {
 	return true
 }
 
-// readBody reads the body of a request and puts a copy in its place.
+// readBody reads the body of a request and replaces it by a copy.
 func readBody(r *http.Request) ([]byte, error) {
 	if r.Header.Get("Upgrade") != "" || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -131,14 +131,14 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// recorder tells the code that a client is given.
+// recorder passes the status code sent to the client to code.
 type recorder struct {
 	http.ResponseWriter
 	code     func(int)
 	hijacked bool
 }
 
-// WriteHeader tells the code, unless it is only a foretaste, and gives it.
+// WriteHeader records and sends the code. Informational codes are sent only.
 func (w *recorder) WriteHeader(code int) {
 	if code >= http.StatusOK {
 		w.code(code)
@@ -146,7 +146,7 @@ func (w *recorder) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Hijack is what an upgrade begins with.
+// Hijack takes over the connection for an upgrade.
 func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
@@ -159,7 +159,7 @@ func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// discard takes an answer that its client will not get.
+// discard drops an answer.
 type discard struct{ header http.Header }
 
 // Header is thrown away.
@@ -169,5 +169,5 @@ func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 // WriteHeader does nothing.
 func (d discard) WriteHeader(int) {}
 
-// FlushError does nothing; httputil insists on it.
+// FlushError does nothing; httputil requires the method.
 func (d discard) FlushError() error { return nil }

@@ -4,8 +4,8 @@ package apiservertest
 
 import "syscall"
 
-// attributes keep the interrupt of a terminal, which is for the test, away from
-// its servers, and end them when the test process dies.
+// attributes start a process in its own process group, so that a terminal's interrupt reaches only
+// the test. The process is killed when the test process dies.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

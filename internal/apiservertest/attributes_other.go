@@ -6,6 +6,6 @@ package apiservertest
 
 import "syscall"
 
-// attributes keep the interrupt of a terminal, which is for the test, away from
-// its servers. A test process that is killed leaves them behind here.
+// attributes start a process in its own process group, so that a terminal's interrupt reaches only
+// the test. On these systems a killed test process leaves its servers behind.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

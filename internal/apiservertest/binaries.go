@@ -12,23 +12,22 @@ import (
 	"testing"
 )
 
-// What tells this package where kube-apiserver and etcd are, and whether a test
-// may do without.
+// Environment variables with the folder of kube-apiserver and etcd, and the permission to skip
+// tests.
 const (
 	DirVariable     = "KEELSON_APISERVER_DIR"
 	RequireVariable = "KEELSON_REQUIRE_APISERVER"
 )
 
-// ErrUnavailable is what an error is that says why this machine cannot run an
-// API server; a test that gets it may skip.
+// ErrUnavailable means that the machine cannot run an API server. A test may skip after
+// ErrUnavailable.
 var ErrUnavailable = errors.New("no API server for tests")
 
-// binaries are the programs of one server.
+// binaries are the paths of the programs of one server.
 type binaries struct{ apiserver, etcd, kubectl string }
 
-// findBinaries looks for the programs in dir, and nowhere else: what a package
-// manager installs may be of any version. An error that is ErrUnavailable names
-// everything that is missing.
+// findBinaries searches the programs only in dir, because packages may install any version. An
+// ErrUnavailable names every missing program.
 func findBinaries(dir string) (binaries, error) {
 	if dir == "" {
 		return binaries{}, fmt.Errorf("%w: %s is not set (%s=$(e2e/kubernetes.sh) builds one, in minutes)",

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// identity is a key with a certificate for 127.0.0.1 that is its own authority.
+// identity is a key with a self-signed certificate for 127.0.0.1.
 type identity struct {
 	certPEM, keyPEM []byte
 	tls             tls.Certificate
 }
 
-// newIdentity makes one that is good for a day.
+// newIdentity returns an identity that is valid for a day.
 func newIdentity() (identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -43,7 +43,7 @@ func newIdentity() (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	der, err := x509.MarshalECPrivateKey(key) // kube-apiserver reads no other format
+	der, err := x509.MarshalECPrivateKey(key) // kube-apiserver reads only the EC format
 	if err != nil {
 		return identity{}, err
 	}

@@ -10,8 +10,8 @@ import (
 	"net/http"
 )
 
-// Revision is the number of etcd's last change, which is the resource version
-// that a list has now.
+// Revision returns the revision of etcd's last change, which equals the resource version of a list
+// at present.
 func (s *Server) Revision(ctx context.Context) (int64, error) {
 	var answer struct {
 		Header struct {
@@ -25,10 +25,9 @@ func (s *Server) Revision(ctx context.Context) (int64, error) {
 	return answer.Header.Revision, err
 }
 
-// Compact makes etcd forget all states before the present one. Whoever asks
-// kube-apiserver for one of them gets 410 "Gone" – except from its watch cache:
-// that remembers what has changed since it was filled, and is empty after a
-// Restart only.
+// Compact makes etcd drop all earlier revisions. A request for an earlier revision then gets 410
+// "Gone", unless the watch cache of kube-apiserver answers the request. The cache keeps all changes
+// since its start, and is empty only after a Restart.
 func (s *Server) Compact(ctx context.Context) error {
 	revision, err := s.Revision(ctx)
 	if err != nil {
@@ -41,7 +40,7 @@ func (s *Server) Compact(ctx context.Context) error {
 // compaction is a request of etcd's JSON gateway.
 type compaction struct {
 	Revision int64 `json:"revision,string"`
-	Physical bool  `json:"physical"` // answer when it is done
+	Physical bool  `json:"physical"` // answer after the compaction
 }
 
 // etcd posts a request to the JSON gateway of etcd.

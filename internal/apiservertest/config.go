@@ -20,9 +20,9 @@ func tokensFile(token string) []byte {
 
 func newToken() string { return rand.Text() }
 
-// Config returns a new configuration of a client of the server, which may do
-// everything (group system:masters) and is not slowed down by client-go. The
-// caller may change it. It stays good when the server is restarted.
+// Config returns a new client configuration with all permissions (group system:masters) and without
+// client-go's rate limit. The caller may change the Config. The Config remains valid after a
+// restart of the server.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{
 		Host:            s.URL,
@@ -32,9 +32,8 @@ func (s *Server) Config() *rest.Config {
 	}
 }
 
-// NodeConfig is Config for what the node of this name may do: the Node
-// authorizer and the NodeRestriction admission plugin decide, as they do for a
-// kubelet.
+// NodeConfig returns a Config with the permissions of the named node. The Node authorizer and the
+// NodeRestriction admission plugin apply, as for a kubelet.
 func (s *Server) NodeConfig(node string) *rest.Config {
 	config := s.Config()
 	config.Impersonate = rest.ImpersonationConfig{
@@ -44,13 +43,12 @@ func (s *Server) NodeConfig(node string) *rest.Config {
 	return config
 }
 
-// Kubeconfig is the path of a file for kubectl and for flags named --kubeconfig,
-// with what Config has.
+// Kubeconfig returns the path of a file with the content of Config, for kubectl and for flags named
+// --kubeconfig.
 func (s *Server) Kubeconfig() string { return s.folder.file("kubeconfig") }
 
-// WriteKubeconfig writes a file like Kubeconfig with what config has, which is one
-// of Config or NodeConfig, perhaps with the Host of a proxy, and returns its
-// path. The file goes with the server.
+// WriteKubeconfig writes config to a kubeconfig file and returns its path. config comes from Config
+// or NodeConfig, possibly with the Host of a proxy. The file is removed with the server.
 func (s *Server) WriteKubeconfig(config *rest.Config) (string, error) {
 	f, err := os.CreateTemp(s.folder.dir, "kubeconfig-")
 	if err != nil {

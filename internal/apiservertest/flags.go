@@ -4,19 +4,19 @@ package apiservertest
 
 import "fmt"
 
-// etcdFlags are what etcd is started with. It is as quick as it can be: that a
-// crash of the machine loses its data matters to nobody.
+// etcdFlags returns the flags of etcd. The flags trade durability for speed, because the data need
+// not survive a crash of the machine.
 func etcdFlags(f folder, clients port) []string {
 	url := "http://" + clients.String()
 	return []string{
 		"--data-dir=" + f.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls=" + url, "--advertise-client-urls=" + url, "--socket-reuse-port",
-		"--listen-peer-urls=http://127.0.0.1:0", // it is alone
+		"--listen-peer-urls=http://127.0.0.1:0", // etcd has no peers
 		"--quota-backend-bytes=4294967296",
 	}
 }
 
-// apiserverFlags are what kube-apiserver is started with, more at the end.
+// apiserverFlags returns the flags of kube-apiserver, with more at the end.
 func apiserverFlags(f folder, secure, etcd port, more []string) []string {
 	return append([]string{
 		"--etcd-servers=http://" + etcd.String(),

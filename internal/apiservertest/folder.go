@@ -11,15 +11,14 @@ import (
 
 const folderPrefix = "keelson-api-"
 
-// folder is where the files of one server are. It is locked for as long as its
-// process lives; the kernel unlocks it when that dies.
+// folder is the folder with the files of one server. The folder is locked while its process lives;
+// the kernel unlocks the folder when the process dies.
 type folder struct {
 	dir  string
 	lock *os.File
 }
 
-// makeFolder makes a folder below parent, after removing those there that
-// processes which died have left behind.
+// makeFolder makes a folder below parent, after removing the folders of dead processes.
 func makeFolder(parent string) (folder, error) {
 	sweep(parent)
 	dir, err := os.MkdirTemp(parent, folderPrefix)
@@ -27,7 +26,8 @@ func makeFolder(parent string) (folder, error) {
 		return folder{}, err
 	}
 	f := folder{dir: dir}
-	// The lock appears locked: one that is not is a dead process's.
+	// The lock file gets its final name only after being locked, so an unlocked file belongs to a
+	// dead process.
 	fresh := filepath.Join(dir, "new")
 	f.lock, err = lockFile(fresh, os.O_CREATE)
 	if err == nil {
@@ -39,7 +39,7 @@ func makeFolder(parent string) (folder, error) {
 	return f, nil
 }
 
-// lockFile opens and locks a file, or says that another has it locked.
+// lockFile opens and locks a file. A lock held by another process is an error.
 func lockFile(name string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|flag, 0o600)
 	if err != nil {
@@ -51,8 +51,8 @@ func lockFile(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes the folders below parent whose processes have died. What cannot
-// be removed, because another user owns it, stays.
+// sweep removes the folders below parent whose processes have died. Folders that cannot be removed,
+// because another user owns the folder, stay.
 func sweep(parent string) {
 	locks, err := filepath.Glob(filepath.Join(parent, folderPrefix+"*", "lock"))
 	if err != nil {
@@ -68,8 +68,8 @@ func sweep(parent string) {
 // file is the path of a file in the folder.
 func (f folder) file(name string) string { return filepath.Join(f.dir, name) }
 
-// remove removes the folder and all in it, the lock at last. The zero folder is
-// none.
+// remove removes the folder with its content, and then releases the lock. The zero folder has
+// nothing to remove.
 func (f folder) remove() error {
 	if f.dir == "" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Kubectl runs kubectl as an administrator, and returns what it printed. It is the
-// server's version, and shares neither settings nor caches with other servers.
+// Kubectl runs kubectl as an administrator, and returns its output. kubectl has the version of the
+// server, and shares neither settings nor caches with other servers.
 func (s *Server) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, s.binaries.kubectl, append([]string{
 		"--kubeconfig=" + s.Kubeconfig(), "--cache-dir=" + s.folder.file("kubectl-cache"),

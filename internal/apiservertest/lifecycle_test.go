@@ -19,7 +19,7 @@ func pids(s *Server) []int {
 	return []int{s.mu.etcd.pid, s.mu.apiserver.pid}
 }
 
-// requireNoTraces checks that a server that was stopped has left nothing.
+// requireNoTraces checks that a stopped server has left nothing.
 func requireNoTraces(t *testing.T, s *Server, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
@@ -74,8 +74,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	requireNoTraces(t, second, secondPIDs)
 }
 
-// TestFailedStart checks that a server which does not come up says why, and is
-// gone.
+// TestFailedStart checks that a failed start returns the reason and leaves no server.
 func TestFailedStart(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	_, err := New(t.Context(), Options{Flags: []string{"--nonsense"}})
@@ -89,7 +88,7 @@ func TestFailedStart(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// TestCanceledStart checks that a start ends with its context.
+// TestCanceledStart checks that the end of the context ends a start.
 func TestCanceledStart(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	_, err := New(canceled(t), Options{})

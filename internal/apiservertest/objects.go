@@ -15,11 +15,11 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Core returns a new client of the core API, with the rights of Config, for what
-// a test wants to know or do behind the back of what it tests.
+// Core returns a new client of the core API, with the permissions of Config, for checks and changes
+// independent of the code under test.
 func (s *Server) Core() (*corev1.CoreV1Client, error) { return corev1.NewForConfig(s.Config()) }
 
-// CreateNode creates a node that is ready and has room for 1,000 pods.
+// CreateNode creates a ready node with room for 1,000 pods.
 func (s *Server) CreateNode(ctx context.Context, name string) (*v1.Node, error) {
 	core, err := s.Core()
 	if err != nil {
@@ -28,8 +28,8 @@ func (s *Server) CreateNode(ctx context.Context, name string) (*v1.Node, error) 
 	return core.Nodes().Create(ctx, Node(name), metav1.CreateOptions{})
 }
 
-// CreateNamespace creates a namespace, which stays as long as the server: no
-// controller would end its deletion. One that exists is no error.
+// CreateNamespace creates a namespace. The namespace stays as long as the server, because no
+// controller completes its deletion. An existing namespace is no error.
 func (s *Server) CreateNamespace(ctx context.Context, name string) error {
 	core, err := s.Core()
 	if err != nil {
@@ -47,8 +47,8 @@ func (s *Server) CreateNamespace(ctx context.Context, name string) error {
 // faster.
 const creators = 8
 
-// CreatePods creates pods, several at a time, and returns what the server made of
-// them, in the order given. After an error some may exist.
+// CreatePods creates pods, several at a time, and returns the created pods, in the order of the
+// arguments. After an error some pods may exist.
 func (s *Server) CreatePods(ctx context.Context, pods ...*v1.Pod) ([]*v1.Pod, error) {
 	core, err := s.Core()
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Server) CreatePods(ctx context.Context, pods ...*v1.Pod) ([]*v1.Pod, er
 	return created, errors.Join(errs...)
 }
 
-// Node returns a node that is ready and has room for 1,000 pods.
+// Node returns a ready node with room for 1,000 pods.
 func Node(name string) *v1.Node {
 	room := v1.ResourceList{
 		v1.ResourceCPU:    resource.MustParse("64"),
@@ -91,9 +91,8 @@ func Node(name string) *v1.Node {
 	}
 }
 
-// Pod returns a pod with one container that is bound to node: no scheduler is
-// needed, and none runs. It has no grace period, so that a deletion is one
-// event.
+// Pod returns a pod with one container, bound to node, because no scheduler runs. Its grace period
+// is zero, so that a deletion is one event.
 func Pod(namespace, name, node string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helperVariable makes the test program a process that starts another, says which,
-// and waits to be killed.
+// helperVariable makes the test program a helper process. The helper starts a server, prints its
+// process IDs, and waits to be killed.
 const helperVariable = "KEELSON_APISERVERTEST_HELPER"
 
-// helper reports whether this process was a helper, and is done.
+// helper reports whether this process was a helper that has finished.
 func helper() bool {
 	dir := os.Getenv(helperVariable)
 	if dir == "" {
@@ -41,8 +41,8 @@ func helper() bool {
 	return true
 }
 
-// TestOrphans checks that servers do not outlive a test process that is killed,
-// and that its folder goes with the next start.
+// TestOrphans checks that servers do not outlive a killed test process, and that the next start
+// removes the folder of the process.
 func TestOrphans(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0])

@@ -10,11 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port is a TCP port of 127.0.0.1 that is reserved for as long as its socket is
-// open: bound, so that nobody else gets it, but not listening, so that it takes
-// no connection. A server that shares ports (SO_REUSEPORT) can listen there, and
-// gets the same port again after a restart; while it is down, connections are
-// refused.
+// port is a TCP port of 127.0.0.1, reserved while its socket is open. The socket is bound, so that
+// no other program gets the port, but not listening, so that connections are refused. A server with
+// port sharing (SO_REUSEPORT) can listen on the port, and gets the same port after a restart.
 type port struct {
 	number int
 	socket int
@@ -53,7 +51,7 @@ func bind(socket int) (number int, err error) {
 	return at.Port, nil
 }
 
-// release gives the port back. The zero port is none.
+// release gives the port back. The zero port has nothing to release.
 func (p port) release() error {
 	if p.number == 0 {
 		return nil

@@ -12,36 +12,36 @@ import (
 	"strings"
 )
 
-// process is a program that runs until it is killed.
+// process is a program that runs until killed.
 type process struct {
 	pid    int
 	handle *os.Process
 	exited chan struct{} // closed when the process has ended
 }
 
-// launch starts a program, which writes to the end of the file log. Where the
-// system can, it dies when this process does, however that may be.
+// launch starts a program with its output appended to the file log. On Linux the program dies with
+// the calling process, however the process ends.
 func launch(program string, args []string, log string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(program, args...)
-	// Nothing of ours in its environment could change what it does.
+	// The environment contains nothing that could change the program's behaviour.
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + filepath.Dir(log)}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = attributes()
 	started, exited := make(chan error), make(chan struct{})
 	go func() {
-		// The signal of a parent's death comes with the death of the thread that
-		// was the parent: this one must last as long as the process.
+		// The parent-death signal is sent when the parent thread dies, so the thread must live as
+		// long as the process.
 		goruntime.LockOSThread()
 		defer goruntime.UnlockOSThread()
 		defer close(exited)
 		err := cmd.Start()
 		started <- errors.Join(err, out.Close())
 		if err == nil {
-			_ = cmd.Wait() // it ends by a signal
+			_ = cmd.Wait() // the program ends by a signal
 		}
 	}()
 	if err := <-started; err != nil {
@@ -50,8 +50,8 @@ func launch(program string, args []string, log string) (*process, error) {
 	return &process{pid: cmd.Process.Pid, handle: cmd.Process, exited: exited}, nil
 }
 
-// kill ends the process as a crash would and returns when it is gone. It can be
-// repeated, and p may be nil.
+// kill kills the process like a crash and returns when the process is gone. kill may be repeated,
+// and p may be nil.
 func (p *process) kill() error {
 	if p == nil {
 		return nil

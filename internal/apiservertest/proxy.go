@@ -9,9 +9,9 @@ import (
 	"github.com/keelson-dev/keelson/internal/apiproxy"
 )
 
-// Proxy starts a proxy for faults in front of the server, which ends with the
-// test. It has the server's certificate, so that a client needs no other change
-// than the Host of its configuration:
+// Proxy starts a fault-injection proxy in front of the server. The proxy is closed at the end of
+// the test. The proxy has the server's certificate, so a client needs to change only the Host of
+// its configuration:
 //
 //	config := server.Config()
 //	config.Host = server.Proxy(t).URL

@@ -20,16 +20,16 @@ func newHTTPClient(id identity) *http.Client {
 	pool.AppendCertsFromPEM(id.certPEM)
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		// A server that was killed must not be met again in an old connection.
+		// A new connection must not reach a killed server through an old connection.
 		DisableKeepAlives: true,
 	}}
 }
 
-// WaitReady returns when the server is ready and has its default namespace, or
-// why it is not when ctx ends.
+// WaitReady returns when the server is ready and has its default namespace, or an error with the
+// reason when ctx ends.
 func (s *Server) WaitReady(ctx context.Context) error { return s.waitReady(ctx) }
 
-// waitReady is WaitReady, and gives up when one of exited is closed.
+// waitReady is WaitReady, but also returns when one of exited is closed.
 func (s *Server) waitReady(ctx context.Context, exited ...<-chan struct{}) error {
 	// The server has no event to wait for from outside.
 	ticker := time.NewTicker(50 * time.Millisecond)
@@ -54,8 +54,7 @@ func (s *Server) waitReady(ctx context.Context, exited ...<-chan struct{}) error
 	}
 }
 
-// get reads path from kube-apiserver and returns an error if it does not answer
-// 200.
+// get requests path from kube-apiserver and returns an error unless the status is 200.
 func (s *Server) get(ctx context.Context, path string) error {
 	// Where the server hangs, a new request may do better.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -69,7 +68,7 @@ func (s *Server) get(ctx context.Context, path string) error {
 	return err
 }
 
-// do returns the body of the answer to req, or an error if its code is not 200.
+// do returns the body of the answer to req, or an error unless the status is 200.
 func (s *Server) do(req *http.Request) ([]byte, error) {
 	resp, err := s.http.Do(req)
 	if err != nil {

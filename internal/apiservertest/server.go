@@ -14,24 +14,23 @@ import (
 	"time"
 )
 
-// startTimeout is generous: a start takes some seconds where nobody else works.
+// startTimeout is generous: a start takes some seconds on an idle machine.
 const startTimeout = 3 * time.Minute
 
-// Options are what a server can be told. The zero value is good.
+// Options configure a Server. The zero value is usable.
 type Options struct {
 	// Dir is the folder with kube-apiserver, etcd and kubectl. Defaults to
 	// $KEELSON_APISERVER_DIR.
 	Dir string
-	// Flags are given to kube-apiserver after those of this package, and so win:
+	// Flags are appended to the flags of kube-apiserver and so take precedence:
 	// "--watch-cache=false".
 	Flags []string
 }
 
-// Server is a running kube-apiserver with its etcd. Its methods may be called at
-// any time and from several goroutines; those that start and end processes wait
-// for one another.
+// Server is a running kube-apiserver with its etcd. Methods may be called at any time and from
+// several goroutines. Calls that start and stop processes wait for each other.
 type Server struct {
-	// URL is where the server is, as long as it lives: https://127.0.0.1:….
+	// URL is the address of the server during its whole life: https://127.0.0.1:….
 	URL string
 	// EtcdURL is where etcd is, without any authentication: http://127.0.0.1:….
 	EtcdURL string
@@ -52,8 +51,8 @@ type Server struct {
 	}
 }
 
-// Start starts a server for one test and removes it when that ends. If the test
-// has failed, the ends of its logs become part of its output.
+// Start starts a server for one test and removes the server at the end of the test. If the test has
+// failed, the ends of its logs are printed.
 func Start(t testing.TB, opts Options) *Server {
 	t.Helper()
 	s, err := New(t.Context(), opts)
@@ -69,9 +68,9 @@ func Start(t testing.TB, opts Options) *Server {
 	return s
 }
 
-// New starts a server that the caller has to Stop, and waits until it is ready.
-// An error that is [ErrUnavailable] says that this machine cannot run one; after
-// any error nothing is left behind. ctx is for the start only.
+// New starts a server and waits until the server is ready. The caller must call Stop. An
+// [ErrUnavailable] means that the machine cannot run an API server. After any error nothing is left
+// behind.
 func New(ctx context.Context, opts Options) (*Server, error) {
 	b, err := findBinaries(cmp.Or(opts.Dir, os.Getenv(DirVariable)))
 	if err != nil {
@@ -88,7 +87,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// prepare takes the ports and writes what the servers read.
+// prepare reserves the ports and writes the files of the servers.
 func (s *Server) prepare() error {
 	var errs [4]error
 	s.folder, errs[0] = makeFolder(os.TempDir())
@@ -108,8 +107,8 @@ func (s *Server) prepare() error {
 	)
 }
 
-// PID is the process ID of kube-apiserver, for signals such as SIGSTOP, or 0
-// while it does not run.
+// PID returns the process ID of kube-apiserver, for signals such as SIGSTOP, or 0 without a running
+// process.
 func (s *Server) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +118,8 @@ func (s *Server) PID() int {
 	return s.mu.apiserver.pid
 }
 
-// Kill ends kube-apiserver as a crash would, and returns when it is gone: its
-// connections are reset and new ones refused. etcd runs on.
+// Kill kills kube-apiserver like a crash, and returns when the process is gone. Connections are
+// reset and new connections refused.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +134,8 @@ func (s *Server) killLocked() error {
 	return err
 }
 
-// Restart kills kube-apiserver if it runs, starts it again at the same URL over
-// the same data, and waits until it is ready, for three minutes at most.
+// Restart kills kube-apiserver if running, and starts kube-apiserver again at the same URL with the
+// same data. It waits for at most three minutes until the server is ready.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +156,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// launchLocked starts the processes that do not run, without waiting for them.
-// kube-apiserver itself waits for etcd.
+// launchLocked starts the missing processes, without waiting until they are ready.
 func (s *Server) launchLocked() (err error) {
 	if s.mu.etcd == nil {
 		s.mu.etcd, err = launch(s.binaries.etcd, etcdFlags(s.folder, s.clients), s.etcdLog())
@@ -189,7 +187,7 @@ func (s *Server) Stop() error {
 func (s *Server) etcdLog() string      { return s.folder.file("etcd.log") }
 func (s *Server) apiserverLog() string { return s.folder.file("kube-apiserver.log") }
 
-// LogTail is the last part of what both processes logged.
+// LogTail returns the last lines of the logs of both processes.
 func (s *Server) LogTail() string {
 	return fmt.Sprintf("the end of etcd's log:\n%sthe end of kube-apiserver's log:\n%s",
 		tail(s.etcdLog()), tail(s.apiserverLog()))

@@ -55,7 +55,7 @@ func client(t *testing.T, config *rest.Config) *corev1.CoreV1Client {
 	return core
 }
 
-// create creates a pod and returns it as the server has it.
+// create creates a pod and returns the stored pod.
 func (p place) create(t *testing.T, name string) *v1.Pod {
 	t.Helper()
 	pod, err := p.core.Pods(p.namespace).Create(t.Context(), Pod(p.namespace, name, p.node), metav1.CreateOptions{})
@@ -139,7 +139,7 @@ func isGone(w watch.Interface, err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// TestCompact checks what a compaction is for: a client that comes back too late.
+// TestCompact checks the effect of a compaction on a client with an old resource version.
 func TestCompact(t *testing.T) {
 	p := newPlace(t, shared.Get(t), "compact")
 	old := p.create(t, "old").ResourceVersion
@@ -166,7 +166,7 @@ func canceled(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestNodeRights checks that a client which is a node is not an administrator.
+// TestNodeRights checks that a node's client has no administrator permissions.
 func TestNodeRights(t *testing.T) {
 	s := shared.Get(t)
 	mine, theirs := newPlace(t, s, "mine"), newPlace(t, s, "theirs")
@@ -181,7 +181,7 @@ func TestNodeRights(t *testing.T) {
 	assert.NoError(t, setRunning(t.Context(), mine.core, b), "the administrator may")
 }
 
-// TestKubeconfigs checks that files say what the configurations say.
+// TestKubeconfigs checks that the files have the content of the configurations.
 func TestKubeconfigs(t *testing.T) {
 	p := newPlace(t, shared.Get(t), "kubeconfigs")
 	pod := p.create(t, "p")
@@ -196,7 +196,7 @@ func TestKubeconfigs(t *testing.T) {
 	}
 }
 
-// TestKubectl checks that kubectl shows what is there.
+// TestKubectl checks the output of kubectl.
 func TestKubectl(t *testing.T) {
 	p := newPlace(t, shared.Get(t), "kubectl")
 	require.NoError(t, setRunning(t.Context(), p.core, p.create(t, "p")))

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// Shared is one server for all tests of a package, started when the first of
-// them asks for it:
+// Shared is one server for all tests of a package, started by the first Get:
 //
 //	var apiserver apiservertest.Shared
 //
@@ -20,9 +19,8 @@ import (
 //	func TestPods(t *testing.T) {
 //		server := apiserver.Get(t)
 //
-// The zero value is ready. Tests that share a server tell their pods apart by
-// namespace and node; those that kill or compact it do not run in parallel with
-// others.
+// The zero value is ready. Tests that share a server use different namespaces and nodes. Tests that
+// kill or compact the server must not run in parallel with other tests.
 type Shared struct {
 	// Options are for the start.
 	Options Options
@@ -32,8 +30,7 @@ type Shared struct {
 	err    error
 }
 
-// Main runs the tests, stops the server if one was started, and returns the exit
-// code.
+// Main runs the tests, stops the server if started, and returns the exit code.
 func (s *Shared) Main(m *testing.M) int {
 	code := m.Run()
 	if s.server == nil {
@@ -49,7 +46,7 @@ func (s *Shared) Main(m *testing.M) int {
 	return code
 }
 
-// Get returns the server. It skips t, or fails it, as [Start] would.
+// Get returns the server. Get skips or fails t under the same conditions as [Start].
 func (s *Shared) Get(t testing.TB) *Server {
 	t.Helper()
 	s.once.Do(func() { s.server, s.err = New(context.Background(), s.Options) })

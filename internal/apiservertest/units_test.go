@@ -19,7 +19,7 @@ import (
 // probeSignal asks whether a process is there.
 const probeSignal = syscall.Signal(0)
 
-// recorder is a test that only notes how it was ended.
+// recorder is a testing.TB that only records its end.
 type recorder struct {
 	testing.TB
 	skipped, failed string
@@ -53,7 +53,7 @@ func TestFailOrSkip(t *testing.T) {
 	}
 }
 
-// TestMissingBinaries checks that one message names all that is missing.
+// TestMissingBinaries checks that one message names every missing program.
 func TestMissingBinaries(t *testing.T) {
 	_, err := findBinaries("")
 	require.ErrorIs(t, err, ErrUnavailable)
@@ -73,7 +73,7 @@ func TestMissingBinaries(t *testing.T) {
 	assert.Equal(t, binaries{filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd"), filepath.Join(dir, "kubectl")}, b)
 }
 
-// TestPort checks that a reserved port is nobody else's, and refuses connections.
+// TestPort checks that no other socket gets a reserved port, and that the port refuses connections.
 func TestPort(t *testing.T) {
 	p, err := reservePort()
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestPort(t *testing.T) {
 	assert.NoError(t, port{}.release(), "none")
 }
 
-// TestSweep checks that the folders of the dead go, and no others.
+// TestSweep checks that only the folders of dead processes are removed.
 func TestSweep(t *testing.T) {
 	parent := t.TempDir()
 	living, err := makeFolder(parent)

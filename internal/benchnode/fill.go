@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// fillNode starts as many pods as a large node has, none of which may fail, and
-// measures what the agent needs for them when they do nothing.
+// fillNode starts the pods of a large node, fails if a pod fails, and measures the idle agent.
 func fillNode(ctx context.Context, n *node, pods int, idle time.Duration) error {
 	took, err := n.many(ctx, pods)
 	if err != nil {

@@ -20,19 +20,19 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// script tells the host that it runs: it adds its process ID to a file there.
+// script appends its process ID to a file on the host.
 func script(marks, name string) []string {
 	return []string{"/bin/sh", "-c", fmt.Sprintf("echo $$ >> %s/%s; exec sleep 100000", marks, name)}
 }
 
-// floor makes the CRI calls that cannot be left out, and nothing else.
+// floor makes only the necessary CRI calls.
 type floor struct {
 	runtime cri.RuntimeServiceClient
 	dir     string
 	traced  func() // if set, called by many when all run
 }
 
-// floorPod is a pod that the floor made.
+// floorPod is a pod created by the floor.
 type floorPod struct {
 	sandbox   string
 	config    *cri.PodSandboxConfig
@@ -83,8 +83,7 @@ func (f *floor) startContainer(ctx context.Context, p *floorPod, name string, at
 	return err
 }
 
-// restart starts a container again that was killed, as soon as the runtime says
-// that it has ended.
+// restart restarts a killed container, as soon as the runtime reports its end.
 func (f *floor) restart(ctx context.Context, p *floorPod, name string, attempt uint32) error {
 	for {
 		r, err := f.runtime.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: p.container})
@@ -138,8 +137,8 @@ func (f *floor) many(ctx context.Context, n, atOnce int) (time.Duration, error) 
 	return took, errors.Join(errs...)
 }
 
-// waitMarks waits until a pod's script has run so often, and returns the process
-// IDs that it left.
+// waitMarks waits until a pod's script has run the given number of times, and returns the recorded
+// process IDs.
 func waitMarks(ctx context.Context, dir, name string, times int) ([]int, error) {
 	deadline := time.Now().Add(2 * time.Minute)
 	for ctx.Err() == nil {

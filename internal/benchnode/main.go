@@ -2,10 +2,9 @@
 
 //go:build linux
 
-// Command benchnode measures the node agent on a private containerd, beside the
-// floor: the same CRI calls made by a program that does nothing else. It prints
-// one row per number, with the ratio of both, from one run. `make bench-node`
-// runs it (root, Linux). What follows the flags is passed on to the agent.
+// Command benchnode measures the node agent on a private containerd, and compares it with the
+// floor: the same CRI calls made by a minimal program. It prints one row per measurement, with the
+// ratio of both values from the same run. Arguments after the flags are passed on to the agent.
 package main
 
 import (
@@ -22,26 +21,41 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
+// options are the flags of the command.
+type options struct {
+	agent  string
+	flags  []string // more flags for the agent
+	pods   int
+	rounds int
+	bursts int
+	only   string
+	idle   time.Duration
+	trace  bool
+	fill   int
+}
+
 func main() {
-	agent := flag.String("agent", "bin/nodeagent", "the node agent to be measured")
-	pods := flag.Int("pods", 50, "how many pods many are")
-	rounds := flag.Int("rounds", 10, "how often what is quick is measured; the median counts")
-	idle := flag.Duration("idle", time.Minute, "for how long idle CPU is measured")
-	trace := flag.Bool("trace", false, "only start many pods, and say where the time goes")
-	fill := flag.Int("fill", 0, "only start so many pods, and measure what the agent needs for them when idle; 250 is the goal")
+	var o options
+	flag.StringVar(&o.agent, "agent", "bin/nodeagent", "the node agent to be measured")
+	flag.IntVar(&o.pods, "pods", 50, "the number of pods of a burst")
+	flag.IntVar(&o.rounds, "rounds", 10, "how often a short measurement is repeated; its median counts")
+	flag.IntVar(&o.bursts, "bursts", 5, "how often a burst is repeated; its ratios are printed as a range")
+	flag.StringVar(&o.only, "only", "", "measure only the rows with this text in their names, such as 'at once'")
+	flag.DurationVar(&o.idle, "idle", time.Minute, "for how long idle CPU is measured")
+	flag.BoolVar(&o.trace, "trace", false, "only start a burst, and say where the time goes")
+	flag.IntVar(&o.fill, "fill", 0, "only start so many pods, and measure what the agent needs for them when idle; 250 is the goal")
 	flag.Parse()
+	o.flags = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	err := run(ctx, *agent, flag.Args(), *pods, *rounds, *fill, *idle, *trace)
-	if err != nil {
+	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "benchnode:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, agentPath string, flags []string, pods, rounds, fill int, idle time.Duration, trace bool) (err error) {
-	agentPath, err = filepath.Abs(agentPath)
-	if err != nil {
+func run(ctx context.Context, o options) (err error) {
+	if o.agent, err = filepath.Abs(o.agent); err != nil {
 		return err
 	}
 	containerd, err := containerdtest.New(ctx, containerdtest.Options{})
@@ -59,40 +73,46 @@ func run(ctx context.Context, agentPath string, flags []string, pods, rounds, fi
 	}
 	defer os.RemoveAll(dir)
 
-	if fill > 0 {
-		pods = fill
+	if o.fill > 0 {
+		o.pods = o.fill
 	}
-	fmt.Printf("machine: %s\ncontainerd %s, %d pods, median of %d\n\n", machine(), containerd.Version, pods, rounds)
-	if trace {
-		return traceMany(ctx, containerd, dir, agentPath, flags, pods)
+	fmt.Printf("machine: %s\ncontainerd %s, %d pods, median of %d\n\n", machine(), containerd.Version, o.pods, o.rounds)
+	if o.trace {
+		return traceMany(ctx, containerd, dir, o.agent, o.flags, o.pods)
 	}
 	fmt.Printf("%-46s %12s %12s %9s  %s\n", "", "floor", "keelson", "ratio", "goal")
 	floor := &floor{runtime: containerd.Runtime, dir: dir}
-	node := &node{endpoint: containerd.Endpoint(), dir: dir, path: agentPath, flags: flags}
+	node := &node{endpoint: containerd.Endpoint(), dir: dir, path: o.agent, flags: o.flags}
 	defer node.kill()
 	if err := node.start(ctx); err != nil {
 		return err
 	}
-	if fill > 0 {
-		return fillNode(ctx, node, fill, idle)
+	if o.fill > 0 {
+		return fillNode(ctx, node, o.fill, o.idle)
 	}
 	for _, m := range []measurement{
-		onePod(rounds), restartOne(rounds), removeOne(rounds), manyPods(pods),
+		onePod(o.rounds), restartOne(o.rounds), removeOne(o.rounds), manyPods(o.pods, o.bursts),
 	} {
+		if !strings.Contains(m.name, o.only) {
+			continue
+		}
 		if err := m.do(ctx, floor, node); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	if err := idleNode(ctx, node, pods, idle, idleGoals{"≤ 0.3 %", "≤ 40 MiB"}); err != nil {
+	if o.only != "" {
+		return nil
+	}
+	if err := idleNode(ctx, node, o.pods, o.idle, idleGoals{"≤ 0.3 %", "≤ 40 MiB"}); err != nil {
 		return err
 	}
-	if err := restartAgent(ctx, node, rounds); err != nil {
+	if err := restartAgent(ctx, node, o.rounds); err != nil {
 		return err
 	}
-	return binarySize(agentPath)
+	return binarySize(o.agent)
 }
 
-// measurement is one row: the same thing done by the floor and by the node.
+// measurement is one row: the same work done by the floor and by the node.
 type measurement struct {
 	name, goal string
 	do         func(ctx context.Context, f *floor, n *node) error
@@ -120,7 +140,7 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// machine says what a number is worth.
+// machine describes the machine of the measurement.
 func machine() string {
 	model := "unknown CPU"
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -47,7 +47,7 @@ func (n *node) start(context.Context) error {
 	return n.agent.Start()
 }
 
-// kill ends the agent as the kernel would; its pods run on.
+// kill kills the agent with SIGKILL; its pods continue to run.
 func (n *node) kill() {
 	if n.agent != nil {
 		_ = n.agent.Process.Kill()
@@ -56,15 +56,15 @@ func (n *node) kill() {
 	}
 }
 
-// write asks for a pod that ends when it is asked to.
+// write adds a pod that ends on SIGTERM.
 func (n *node) write(name string) error { return n.put(name, "exec sleep 100000") }
 
-// writeDeaf asks for a pod that ignores SIGTERM.
+// writeDeaf adds a pod that ignores SIGTERM.
 func (n *node) writeDeaf(name string) error {
 	return n.put(name, "trap '' TERM; exec sleep 100000")
 }
 
-// put puts a manifest in place at once, as deploy tools do it.
+// put writes a manifest atomically, as deploy tools do.
 func (n *node) put(name, then string) error {
 	manifest := fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -89,7 +89,7 @@ spec:
 
 func (n *node) file(name string) string { return filepath.Join(n.manifests(), name+".yaml") }
 
-// remove ends a pod and waits until its process is gone.
+// remove removes a pod and waits until its process is gone.
 func (n *node) remove(ctx context.Context, name string, pid int) error {
 	if err := os.Remove(n.file(name)); err != nil {
 		return err
@@ -109,7 +109,7 @@ func waitGone(ctx context.Context, pid int) error {
 	return ctx.Err()
 }
 
-// cpu returns the processor time that the agent has used.
+// cpu returns the processor time used by the agent.
 func (n *node) cpu() (time.Duration, error) {
 	own, _, err := cpuOf(n.agent.Process.Pid)
 	return own, err

@@ -24,9 +24,9 @@ import (
 	"github.com/keelson-dev/keelson/internal/criproxy"
 )
 
-// traceMany starts many pods, once as the floor and once with the agent, with a
-// proxy in between that records every call, and prints where the time goes: what
-// each kind of call takes, and whose processor time it is.
+// traceMany starts many pods, first with the floor and then with the agent, through a proxy that
+// records every call. It prints the duration of each kind of call and the processor time of each
+// program.
 func traceMany(ctx context.Context, c *containerdtest.Instance, dir, agent string, flags []string, pods int) (err error) {
 	proxy, err := criproxy.New(filepath.Join(dir, "cri.sock"), c.Socket)
 	if err != nil {
@@ -43,7 +43,7 @@ func traceMany(ctx context.Context, c *containerdtest.Instance, dir, agent strin
 	if err := n.start(ctx); err != nil {
 		return err
 	}
-	time.Sleep(2 * time.Second) // it has come up
+	time.Sleep(2 * time.Second) // let the agent start
 	for _, k := range atOnce {
 		t := &tracing{proxy: proxy, containerd: c.PID(), agent: n.agent.Process.Pid}
 		f := &floor{runtime: cri.NewRuntimeServiceClient(conn), dir: dir, traced: t.end}
@@ -116,7 +116,7 @@ func (t *tracing) print(title string) {
 	fmt.Printf("  starting calls under way: none for %s, one for %s\n\n", short(t.underWay(0)), short(t.underWay(1)))
 }
 
-// underWay is for how long just n calls that start something were under way.
+// underWay returns how long exactly n starting calls were in progress.
 func (t *tracing) underWay(n int) (sum time.Duration) {
 	type edge struct {
 		at   time.Time
@@ -144,11 +144,10 @@ func (t *tracing) underWay(n int) (sum time.Duration) {
 	return sum
 }
 
-// tick is what the kernel counts processor time in: USER_HZ is 100.
+// tick is the kernel's unit of processor time: USER_HZ is 100.
 const tick = 10 * time.Millisecond
 
-// cpuOf returns what a process has used, and what its children had that it has
-// waited for.
+// cpuOf returns the processor time of a process, and of its children already waited for.
 func cpuOf(pid int) (own, children time.Duration, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -166,7 +165,7 @@ func cpuOf(pid int) (own, children time.Duration, err error) {
 	return sum(11), sum(13), nil
 }
 
-// busy returns what all processors together have done.
+// busy returns the busy time of all processors.
 func busy() (sum time.Duration, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

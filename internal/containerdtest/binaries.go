@@ -16,28 +16,26 @@ import (
 	"strings"
 )
 
-// What tells this package which containerd to take, and whether a test may do
-// without.
+// Environment variables with the folder of containerd, and the permission to skip tests.
 const (
 	DirVariable     = "KEELSON_CONTAINERD_DIR"
 	RequireVariable = "KEELSON_REQUIRE_CONTAINERD"
 )
 
-// ErrUnavailable is what an error is that says why this machine cannot run
-// containerd; a test that gets it may skip.
+// ErrUnavailable means that the machine cannot run containerd. A test may skip after
+// ErrUnavailable.
 var ErrUnavailable = errors.New("no containerd for tests")
 
-// binaries are the programs of one instance.
+// binaries are the paths of the programs of one instance.
 type binaries struct {
 	containerd, ctr, busybox string
-	path                     string // PATH of containerd, for its shim and runc
+	path                     string // PATH of containerd, used to find its shim and runc
 	cniDir                   string
 	version                  version
 }
 
-// findBinaries looks for all that an instance needs: first in dir if it is not
-// empty, then on PATH and where packages put what is for root only. An error
-// that is ErrUnavailable names everything that is missing.
+// findBinaries searches the programs of an instance: first in dir unless empty, then on PATH and in
+// the folders for root's programs. An ErrUnavailable names every missing program.
 func findBinaries(dir string) (binaries, error) {
 	if runtime.GOOS != "linux" {
 		return binaries{}, fmt.Errorf("%w: containers are Linux's", ErrUnavailable)
@@ -85,8 +83,8 @@ func findBinaries(dir string) (binaries, error) {
 	return b, err
 }
 
-// isStatic reports whether file runs without a dynamic linker, and so in an
-// image that holds nothing else.
+// isStatic reports whether file runs without a dynamic linker, and therefore in an image without
+// libraries.
 func isStatic(file string) bool {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -102,8 +100,8 @@ type version struct {
 	text         string // as printed, without a leading v
 }
 
-// parseVersion reads what containerd --version prints: its name, its import path
-// and its version, and perhaps the revision.
+// parseVersion parses the output of containerd --version: name, import path, version, and
+// optionally the revision.
 func parseVersion(line string) (version, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 3 {
@@ -121,7 +119,6 @@ func parseVersion(line string) (version, error) {
 	return v, nil
 }
 
-// hasEvents reports whether the runtime offers GetContainerEvents and
-// RuntimeConfig, as containerd does since 1.7 and 2.0; configuration of version
-// 3 came with 2.0 only, which is what tests are for.
+// hasEvents reports whether the runtime offers GetContainerEvents and RuntimeConfig. containerd
+// offers GetContainerEvents since 1.7, and RuntimeConfig and configuration version 3 since 2.0.
 func (v version) hasEvents() bool { return v.major >= 2 }

@@ -17,20 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What containerd, its shim and libcni put where no configuration reaches.
+// Fixed paths of containerd, its shim and libcni, outside any configuration.
 const (
 	shimSockets = "/run/containerd/s"
 	cniResults  = "/var/lib/cni/results"
 )
 
-// removeInstance ends every process of the instance at l and removes all that is
-// its own. It can be repeated, and is for an instance that died, too.
+// removeInstance kills every process of the instance at l and removes its resources. removeInstance
+// may be repeated, and also works for an instance that died.
 func removeInstance(l layout) error {
 	if err := killAll(l); err != nil {
 		return err
 	}
-	// The folder goes last: what else there is to remove is known from it. And
-	// behind a mount may be files of others: no removal before all are gone.
+	// The folder is removed last, because it names the other resources. Files of other programs may
+	// be behind a mount, so nothing is removed before all mounts are gone.
 	err := errors.Join(removeSockets(l), removeResults(l), removeCgroups(l), removeBridge(l.Network), unmountBelow(l.dir))
 	if err != nil {
 		return err
@@ -38,8 +38,8 @@ func removeInstance(l layout) error {
 	return os.RemoveAll(l.dir)
 }
 
-// killAll kills the processes of the instance until there are none: one may have
-// been starting another.
+// killAll kills the processes of the instance until none is left, because a process may be starting
+// another.
 func killAll(l layout) error {
 	const patience = 10 * time.Second
 	deadline := time.Now().Add(patience)
@@ -65,8 +65,7 @@ func killAll(l layout) error {
 // mount is a line of /proc/self/mountinfo.
 type mount struct{ point, fsType string }
 
-// parseMounts reads the format of /proc/self/mountinfo; lines that make no sense
-// are left out.
+// parseMounts parses the format of /proc/self/mountinfo and skips invalid lines.
 func parseMounts(text string) []mount {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var mounts []mount
@@ -86,7 +85,7 @@ func readMounts() ([]mount, error) {
 	return parseMounts(string(text)), err
 }
 
-// unmountBelow unmounts what is mounted below dir, the latest first.
+// unmountBelow unmounts all mounts below dir, the latest first.
 func unmountBelow(dir string) error {
 	mounts, err := readMounts()
 	if err != nil {
@@ -123,8 +122,8 @@ func removeSockets(l layout) error {
 	return errors.Join(errs...)
 }
 
-// removeCgroups removes the cgroups of all containers, and the pod's cgroup that
-// they were in, if their parent was one.
+// removeCgroups removes the cgroups of all containers, and their parent if the parent is a pod's
+// cgroup.
 func removeCgroups(l layout) error {
 	mounts, err := readMounts()
 	if err != nil {
@@ -133,7 +132,7 @@ func removeCgroups(l layout) error {
 	var errs []error
 	for _, id := range containerIDs(l) {
 		path, err := cgroupPath(filepath.Join(l.bundles(), id))
-		if err != nil || path == "" || strings.Contains(path, ":") { // systemd removes its own
+		if err != nil || path == "" || strings.Contains(path, ":") { // systemd removes its own cgroups
 			continue
 		}
 		for _, m := range mounts {
@@ -143,15 +142,14 @@ func removeCgroups(l layout) error {
 			dir := filepath.Join(m.point, path)
 			errs = append(errs, removeCgroup(dir))
 			if parent := filepath.Dir(dir); strings.HasPrefix(filepath.Base(parent), "pod") {
-				_ = os.Remove(parent) // a sibling may still be in it
+				_ = os.Remove(parent) // a sibling may still be present
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// cgroupPath returns where the container of bundle has its cgroup, in each
-// hierarchy.
+// cgroupPath returns the path of the container's cgroup in each hierarchy.
 func cgroupPath(bundle string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))
 	if err != nil {
@@ -166,8 +164,8 @@ func cgroupPath(bundle string) (string, error) {
 	return spec.Linux.CgroupsPath, err
 }
 
-// removeCgroup removes a cgroup and those in it. The kernel may take a moment
-// after the last process has ended.
+// removeCgroup removes a cgroup with its children. The kernel may take a moment after the last
+// process has ended.
 func removeCgroup(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -193,8 +191,8 @@ func removeCgroup(dir string) error {
 	return nil
 }
 
-// removeBridge deletes the bridge, with the ends of the pods' pairs that are
-// still plugged into it going when their network namespaces do.
+// removeBridge deletes the bridge. Remaining ends of veth pairs disappear with the network
+// namespaces of their pods.
 func removeBridge(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -207,7 +205,7 @@ func removeBridge(name string) error {
 	}
 	err = unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, request)
 	if errors.Is(err, unix.ENODEV) {
-		return nil // no pod had a network of its own
+		return nil // no pod had a private network
 	}
 	if err == nil {
 		request.SetUint16(request.Uint16() &^ unix.IFF_UP)
@@ -222,8 +220,8 @@ func removeBridge(name string) error {
 	return nil
 }
 
-// removeResults removes what libcni remembers of sandboxes that were not stopped:
-// of their network, and of the loopback that containerd adds.
+// removeResults removes libcni's records of sandboxes that were not stopped, for the pod network
+// and the loopback network of containerd.
 func removeResults(l layout) error {
 	patterns := []string{l.Network + "-*"}
 	for _, id := range containerIDs(l) {

@@ -20,14 +20,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// traces are what an instance shows of itself on the machine, found by other
-// means than the clean-up uses.
+// traces are the visible resources of an instance, found by other means than in the clean-up.
 type traces struct {
 	processes, mounts, cgroups, bridges, sockets, files []string
 }
 
-// findTraces looks for what belongs to i, of whose containers and sandboxes ids
-// are the IDs.
+// findTraces returns the traces of i. ids are the IDs of its containers and sandboxes.
 func findTraces(t *testing.T, i *Instance, ids []string) traces {
 	t.Helper()
 	var found traces
@@ -57,8 +55,8 @@ func findTraces(t *testing.T, i *Instance, ids []string) traces {
 			found.bridges = append(found.bridges, link.Name)
 		}
 	}
-	// Other instances have sockets there, too: those that nobody listens to are
-	// told from them by their names only.
+	// Other instances have sockets there, too. Only their names distinguish sockets without a
+	// listener.
 	for _, id := range ids {
 		found.sockets = append(found.sockets, glob(t, shimSockets+"/"+digest([]byte(i.Socket+"/k8s.io/"+id)))...)
 	}
@@ -81,8 +79,8 @@ func glob(t *testing.T, pattern string) []string {
 // remove.
 func podCgroups(i *Instance) string { return "/keelson-test-" + filepath.Base(i.layout.dir) }
 
-// busyInstance returns an instance with a pod of either kind and one whose
-// container has ended, and the IDs.
+// busyInstance returns an instance with a pod of either kind and a pod with an ended container, and
+// the IDs.
 func busyInstance(t *testing.T) (i *Instance, ids []string) {
 	t.Helper()
 	i, err := New(t.Context(), Options{})
@@ -122,7 +120,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var before traces
-	require.NoError(t, retry(ctx, func() error { // until what forks has
+	require.NoError(t, retry(ctx, func() error { // until the forking process has started
 		before = findTraces(t, i, ids)
 		if n := len(before.processes); n < 1+3+3+3 {
 			return fmt.Errorf("%d processes of containerd, the shims, pauses and containers", n)
@@ -141,8 +139,8 @@ func TestStopLeavesNothing(t *testing.T) {
 	assert.ErrorContains(t, i.Restart(t.Context()), "stopped")
 }
 
-// TestSlotOfDeadProcess checks that what a test process leaves behind that was
-// killed goes when the next instance starts.
+// TestSlotOfDeadProcess checks that the next start of an instance removes the resources of a killed
+// test process.
 func TestSlotOfDeadProcess(t *testing.T) {
 	i, ids := busyInstance(t)
 	require.NoError(t, i.slot.release(), "the kernel does this for a dead process")
@@ -157,11 +155,11 @@ func TestSlotOfDeadProcess(t *testing.T) {
 		}
 		return nil
 	}))
-	i.slot = next.slot // for its Stop at the end, which finds nothing to do
+	i.slot = next.slot // for the Stop at the end, which has nothing to do
 	i.mu.stopped = true
 }
 
-// TestInstancesSideBySide checks that two do not get in each other's way.
+// TestInstancesSideBySide checks that two instances do not interfere.
 func TestInstancesSideBySide(t *testing.T) {
 	first, second := containerd.Get(t), Start(t, Options{})
 	assert.NotEqual(t, first.Socket, second.Socket)
@@ -177,7 +175,7 @@ func TestInstancesSideBySide(t *testing.T) {
 	require.NoError(t, p.remove(t.Context()))
 }
 
-// TestSlots checks who gets which slot, with folders that hold no instance.
+// TestSlots checks the allocation of slots, with folders without an instance.
 func TestSlots(t *testing.T) {
 	dir := t.TempDir()
 	first, err := takeSlot(dir)

@@ -7,8 +7,8 @@ import (
 	"text/template"
 )
 
-// unused are plugins that cost time at start or reach outside our folders; not
-// every containerd knows all of them.
+// unused are plugins that slow the start or use paths outside the instance's folders. Some versions
+// of containerd lack some of the plugins.
 const unused = `disabled_plugins = [
 	"io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
 	"io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.zfs",
@@ -16,9 +16,8 @@ const unused = `disabled_plugins = [
 ]
 `
 
-// A negative oom_score_adj is refused where CAP_SYS_RESOURCE is missing, as in
-// most containers, and runc dies of it without saying so: hence
-// restrict_oom_score_adj.
+// A negative oom_score_adj is refused without CAP_SYS_RESOURCE, as in most containers, and runc
+// then dies without a message: hence restrict_oom_score_adj.
 const configHead = `root = {{printf "%q" .Root}}
 state = {{printf "%q" .State}}
 ` + unused + `
@@ -66,9 +65,9 @@ const configV3 = "version = 3\n" + configHead + `
         Root = {{printf "%q" .RuncRoot}}
 `
 
-// networkConfig is the pod network. Pods reach one another and the host; what
-// would need iptables, a way out, is left off. The loopback plugin is run for
-// every pod by containerd itself.
+// networkConfig is the pod network. Pods reach each other and the host, but no other network,
+// because masquerading would need iptables. The loopback plugin is run for every pod by containerd
+// itself.
 const networkConfig = `{
   "cniVersion": "0.4.0",
   "name": {{printf "%q" .Network}},
@@ -88,8 +87,7 @@ const networkConfig = `{
 }
 `
 
-// configFor returns containerd's configuration for l, in the format that v
-// reads.
+// configFor returns containerd's configuration for l, in the format of version v.
 func configFor(l layout, v version) ([]byte, error) {
 	if v.major >= 2 {
 		return render(configV3, l)

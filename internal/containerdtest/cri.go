@@ -14,12 +14,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// retryEvery is how long to wait before asking containerd again: it has no event
-// for what is waited for here.
+// retryEvery is the poll interval for states of containerd without an event.
 const retryEvery = 10 * time.Millisecond
 
-// dial returns a connection to socket, which need not exist yet. It comes back
-// by itself and at once when containerd does.
+// dial returns a connection to socket, which may be created later. The connection is restored at
+// once when containerd restarts.
 func dial(socket string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("unix://"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -31,8 +30,8 @@ func dial(socket string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// waitReady returns when the runtime and its network are ready. Other conditions
-// are not about readiness: containerd 2 has one about deprecated configuration.
+// waitReady returns when the runtime and its network are ready. Other conditions do not affect
+// readiness; containerd 2 has a condition about deprecated configuration.
 func waitReady(ctx context.Context, runtime runtimeapi.RuntimeServiceClient) error {
 	return retry(ctx, func() error {
 		status, err := runtime.Status(ctx, &runtimeapi.StatusRequest{})
@@ -49,8 +48,8 @@ func waitReady(ctx context.Context, runtime runtimeapi.RuntimeServiceClient) err
 	})
 }
 
-// waitImage returns when the CRI has the image of that name: containerd tells it
-// of an import by an event.
+// waitImage returns when the CRI has the named image. containerd reports an import to the CRI by an
+// event.
 func waitImage(ctx context.Context, images runtimeapi.ImageServiceClient, name string) error {
 	return retry(ctx, func() error {
 		status, err := images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: name}})
@@ -61,8 +60,7 @@ func waitImage(ctx context.Context, images runtimeapi.ImageServiceClient, name s
 	})
 }
 
-// retry calls f until it succeeds or ctx ends, and then returns its last error
-// too.
+// retry calls f until success or the end of ctx. The error then includes the last error of f.
 func retry(ctx context.Context, f func() error) error {
 	ticker := time.NewTicker(retryEvery)
 	defer ticker.Stop()

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MountDisk mounts a file system of so many MiB until t ends: ext4 on a loop
-// device, or in memory where there are none. It returns the folder that it is
-// mounted on, for Options.Parent. Without the right to mount it skips t.
+// MountDisk mounts a file system of the given size in MiB until t ends: ext4 on a loop device, or
+// tmpfs without loop devices. It returns the mount point, for Options.Parent. Without the
+// permission to mount, t is skipped.
 func MountDisk(t testing.TB, mib int) string {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("it takes root")
 	}
 	file := filepath.Join(t.TempDir(), "disk")
-	dir, err := os.MkdirTemp("/tmp", "keelson-disk-") // short: sockets will be in it
+	dir, err := os.MkdirTemp("/tmp", "keelson-disk-") // short, because socket paths are limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func MountDisk(t testing.TB, mib int) string {
 	}
 	t.Cleanup(func() {
 		if unix.Unmount(dir, 0) != nil {
-			_ = unix.Unmount(dir, unix.MNT_DETACH) // what is left of a failed test
+			_ = unix.Unmount(dir, unix.MNT_DETACH) // a failed test may still use the mount
 		}
 	})
 	if err := os.Chmod(dir, 0o755); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containerdtest starts a private containerd for tests: with its own
-// folders, socket, images and pod network, and nothing left of it afterwards.
+// Package containerdtest starts a private containerd for tests: with its own folders, socket,
+// images and pod network. Nothing is left behind afterwards.
 //
 //	func TestPods(t *testing.T) {
 //		containerd := containerdtest.Start(t, containerdtest.Options{})
@@ -10,22 +10,20 @@
 //		require.NoError(t, containerd.Restart(t.Context()))
 //	}
 //
-// A start takes about a second, so that tests of one package better share one,
-// through [Shared].
+// A start takes about a second, so tests of one package should share one instance, through
+// [Shared].
 //
-// It needs root, Linux, and on Debian the packages containerd, runc,
-// containernetworking-plugins and busybox-static. The folder named by
-// KEELSON_CONTAINERD_DIR, with containerd, containerd-shim-runc-v2 and ctr in
-// it, goes before PATH: e2e/containerd.sh builds one with containerd 2. Where
-// something is missing the test is skipped, or fails if
+// The package needs root, Linux, and on Debian the packages containerd, runc,
+// containernetworking-plugins and busybox-static. The folder named by KEELSON_CONTAINERD_DIR, with
+// containerd, containerd-shim-runc-v2 and ctr, takes precedence over PATH: e2e/containerd.sh builds
+// such a folder with containerd 2. Where something is missing the test is skipped, or fails if
 // KEELSON_REQUIRE_CONTAINERD=1.
 //
-// Every instance holds a slot: a locked file below /run that says where its
-// folders are. Which slot it is decides the name of the bridge and the subnet,
-// so that test processes side by side do not clash, and a slot whose process
-// died without cleaning up is cleaned up by whoever starts the next instance.
+// Every instance holds a slot: a locked file below /run with the path of its folder. The number of
+// the slot determines the bridge and the subnet, so concurrent test processes do not clash. If a
+// process died without cleaning up, the next start cleans up its slot.
 //
-// Outside its folders an instance uses, because containerd 1.6 offers no choice,
-// /run/containerd/s for the sockets of its shims and /var/lib/cni/results for
-// what libcni remembers of its network, and removes what is its own.
+// Outside its folders an instance uses /run/containerd/s for the sockets of its shims and
+// /var/lib/cni/results for libcni's records, because containerd 1.6 offers no choice. An instance
+// removes its own files there.
 package containerdtest

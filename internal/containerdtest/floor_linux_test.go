@@ -11,10 +11,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// BenchmarkFloorStart is the floor that no node agent can get below: from
-// nothing to all pods running, by the calls that cannot be left out (sandbox,
-// create, start) and nothing else, with so many pods at a time. Pods are on the
-// host's network and have one busybox container. Removing them is not counted.
+// BenchmarkFloorStart is the lower bound for any node agent: the time from nothing to all pods
+// running, with only the necessary calls (sandbox, create, start) and the given number of pods at a
+// time. Pods use the host's network and have one busybox container. The removal is not measured.
 func BenchmarkFloorStart(b *testing.B) {
 	instance := containerd.Get(b)
 	for _, size := range []struct{ pods, atOnce int }{{1, 1}, {50, 1}, {50, 2}, {50, 4}, {50, 8}} {

@@ -19,18 +19,18 @@ import (
 	"strings"
 )
 
-// The images that every instance has from the start. Both hold a busybox with
-// all its commands in /bin; the second sleeps.
+// The images of every instance. Both contain busybox with all its commands in /bin; PauseImage
+// sleeps.
 const (
 	BusyboxImage = "localhost/busybox:1"
 	PauseImage   = "localhost/pause:1"
 )
 
-// Image is what a test has built, without a registry: busybox, and what is said
-// here. The zero value of a field is the format's.
+// Image describes an image built by a test, without a registry: busybox plus the fields below. The
+// zero value of a field is the default of the image format.
 type Image struct {
-	// Name is the image's reference with its tag. It needs a host in front,
-	// localhost/app:1, or it is taken for one of docker.io.
+	// Name is the image reference with its tag. Name needs a host, as in localhost/app:1; otherwise
+	// the host is docker.io.
 	Name       string
 	Entrypoint []string
 	Cmd        []string
@@ -39,18 +39,26 @@ type Image struct {
 	WorkingDir string
 	StopSignal string
 	Labels     map[string]string
-	// Files are further regular files of mode 0644, by absolute path. They make
-	// the image's content, and so its ID, another one.
+	// Files are further regular files of mode 0644, by absolute path. Files change the image's
+	// content, and so its ID.
 	Files map[string]string
 }
 
-// users are there so that images may name a user.
+// userFiles define the users, so that images may name a user.
 var userFiles = map[string]string{
 	"/etc/passwd": "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
 	"/etc/group":  "root:x:0:\nnogroup:x:65534:\n",
 }
 
-// writeArchive writes images as one file that ctr images import reads.
+// parts returns the layer and the config of the image.
+func (i Image) parts(busybox string) (layer, config []byte, err error) {
+	if layer, err = i.layer(busybox); err == nil {
+		config, err = i.config(layer)
+	}
+	return layer, config, err
+}
+
+// writeArchive writes images as one archive for ctr images import.
 func writeArchive(w io.Writer, busybox string, images ...Image) error {
 	type entry struct {
 		Config   string
@@ -60,11 +68,7 @@ func writeArchive(w io.Writer, busybox string, images ...Image) error {
 	var manifest []entry
 	files := map[string][]byte{}
 	for _, image := range images {
-		layer, err := image.layer(busybox)
-		if err != nil {
-			return err
-		}
-		config, err := image.config(layer)
+		layer, config, err := image.parts(busybox)
 		if err != nil {
 			return err
 		}
@@ -86,7 +90,7 @@ func writeArchive(w io.Writer, busybox string, images ...Image) error {
 	return out.Close()
 }
 
-// config returns the image's configuration, of which layer is the only one.
+// config returns the image's configuration with layer as the only layer.
 func (i Image) config(layer []byte) ([]byte, error) {
 	type process struct {
 		Entrypoint []string          `json:",omitempty"`

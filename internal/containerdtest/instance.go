@@ -20,23 +20,23 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// startTimeout is generous: a start takes a second where nobody else works.
+// startTimeout is generous: a start takes a second on an idle machine.
 const startTimeout = 90 * time.Second
 
-// Options are what an instance can be told. The zero value is good.
+// Options configure an Instance. The zero value is usable.
 type Options struct {
-	// Dir is the folder with containerd, containerd-shim-runc-v2 and ctr.
-	// Defaults to $KEELSON_CONTAINERD_DIR; what is not there is taken from PATH.
+	// Dir is the folder with containerd, containerd-shim-runc-v2 and ctr. Defaults to
+	// $KEELSON_CONTAINERD_DIR. Missing programs are taken from PATH.
 	Dir string
-	// Parent is where the instance puts its folder; its path is to be short.
-	// Defaults to the folder for temporary files.
+	// Parent is the parent of the instance's folder; its path must be short. Defaults to the folder
+	// for temporary files.
 	Parent string
 	// Images are imported at the start, beside BusyboxImage and PauseImage.
 	Images []Image
 }
 
-// Instance is a running containerd. Its methods may be called at any time and
-// from several goroutines; those that start and end it wait for one another.
+// Instance is a running containerd. Methods may be called at any time and from several goroutines.
+// Calls that start and stop containerd wait for each other.
 type Instance struct {
 	// Socket is the absolute path of the CRI socket.
 	Socket string
@@ -45,10 +45,10 @@ type Instance struct {
 	// HasEvents reports whether the runtime offers GetContainerEvents, and
 	// RuntimeConfig: containerd 2 does, containerd 1.6 does not.
 	HasEvents bool
-	// Subnet is where pods that are not on the host's network get addresses.
+	// Subnet is the subnet of pods outside the host's network.
 	Subnet string
-	// Runtime and Images are clients of the instance's own, for what a test wants
-	// to know or do behind the back of what it tests. They outlive restarts.
+	// Runtime and Images are clients for checks and changes independent of the code under test. The
+	// clients stay usable after restarts.
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
@@ -59,14 +59,14 @@ type Instance struct {
 
 	mu struct {
 		sync.Mutex
-		cmd     *exec.Cmd     // nil while none runs
+		cmd     *exec.Cmd     // nil without a process
 		exited  chan struct{} // closed when cmd has ended
 		stopped bool
 	}
 }
 
-// Start starts an instance for one test and removes it when that ends. If the
-// test has failed, the end of containerd's log becomes part of its output.
+// Start starts an instance for one test and removes the instance at the end of the test. If the
+// test has failed, the end of containerd's log is printed.
 func Start(t testing.TB, opts Options) *Instance {
 	t.Helper()
 	i, err := New(t.Context(), opts)
@@ -95,10 +95,9 @@ func failOrSkip(t testing.TB, err error) {
 	}
 }
 
-// New starts an instance that the caller has to Stop, and waits until the CRI
-// answers and the network is ready. An error that is [ErrUnavailable] says that
-// this machine cannot run one; after any error nothing is left behind. ctx is
-// for the start only.
+// New starts an instance and waits until the CRI answers and the network is ready. The caller must
+// call Stop. An [ErrUnavailable] means that the machine cannot run containerd. After any error
+// nothing is left behind.
 func New(ctx context.Context, opts Options) (*Instance, error) {
 	b, err := findBinaries(cmp.Or(opts.Dir, os.Getenv(DirVariable)))
 	if err != nil {
@@ -138,7 +137,7 @@ func newInstance(b binaries, s *slot, parent string) (*Instance, error) {
 	return i, i.layout.write(b.version)
 }
 
-// begin starts containerd for the first time and gives it its images.
+// begin starts containerd for the first time and imports the images.
 func (i *Instance) begin(ctx context.Context, images []Image) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -161,8 +160,8 @@ func (i *Instance) begin(ctx context.Context, images []Image) error {
 // Endpoint is Socket as a URL: unix:///….
 func (i *Instance) Endpoint() string { return "unix://" + i.Socket }
 
-// PID is the process ID of containerd, for signals such as SIGSTOP, or 0 while it
-// does not run.
+// PID returns the process ID of containerd, for signals such as SIGSTOP, or 0 without a running
+// process.
 func (i *Instance) PID() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -172,8 +171,8 @@ func (i *Instance) PID() int {
 	return i.mu.cmd.Process.Pid
 }
 
-// Kill ends containerd as a crash would, and returns when it is gone. Its
-// containers and their shims live on, and Restart finds them.
+// Kill kills containerd like a crash, and returns when the process is gone. Containers and shims
+// continue to run, and Restart finds them.
 func (i *Instance) Kill() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -192,8 +191,8 @@ func (i *Instance) killLocked() error {
 	return nil
 }
 
-// Restart kills containerd if it runs, starts it over the same folders, and
-// waits until the CRI answers and the network is ready, for 90 seconds at most.
+// Restart kills containerd if running, and starts containerd again with the same folders. It waits
+// for at most 90 seconds until the CRI answers and the network is ready.
 func (i *Instance) Restart(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -228,8 +227,8 @@ func (i *Instance) Restart(ctx context.Context) error {
 	return nil
 }
 
-// launchLocked starts the process, without waiting for it to be of use. Its
-// environment has nothing of ours that could change what it does.
+// launchLocked starts the process, without waiting until ready. The environment contains nothing
+// that could change containerd's behaviour.
 func (i *Instance) launchLocked() error {
 	log, err := os.OpenFile(i.layout.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -239,7 +238,7 @@ func (i *Instance) launchLocked() error {
 	cmd := exec.Command(i.binaries.containerd, "--config", i.layout.config(), "--log-level", "info")
 	cmd.Env = []string{"PATH=" + i.binaries.path, "TMPDIR=" + i.layout.tmp()}
 	cmd.Stdout, cmd.Stderr = log, log
-	// The interrupt of a terminal is for the test, which still needs containerd.
+	// A terminal's interrupt must reach only the test, because the test still needs containerd.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -247,14 +246,14 @@ func (i *Instance) launchLocked() error {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait() // it ends by a signal
+		_ = cmd.Wait() // the process ends by a signal
 	}()
 	i.mu.cmd, i.mu.exited = cmd, exited
 	return nil
 }
 
-// Stop ends containerd and all its containers at once, and removes their mounts,
-// cgroups and network, and the folders. A second Stop does nothing.
+// Stop kills containerd and all its containers at once, and removes mounts, cgroups, network and
+// folders. A second Stop does nothing.
 func (i *Instance) Stop() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -266,11 +265,11 @@ func (i *Instance) Stop() error {
 	if i.conn != nil {
 		errs = append(errs, i.conn.Close())
 	}
-	// A slot that could not be cleaned up is tried again by the next to start.
+	// If the clean-up of a slot failed, the next start tries again.
 	return errors.Join(append(errs, i.slot.cleanUp(), i.slot.release())...)
 }
 
-// LogTail is the last part of what containerd logged.
+// LogTail returns the last lines of containerd's log.
 func (i *Instance) LogTail() string {
 	const lines = 60
 	text, err := os.ReadFile(i.layout.log())
@@ -281,7 +280,7 @@ func (i *Instance) LogTail() string {
 	return strings.Join(all[max(0, len(all)-lines):], "")
 }
 
-// Import adds images to those of containerd, and returns when the CRI has them.
+// Import imports images into containerd, and returns when the CRI has the images.
 func (i *Instance) Import(ctx context.Context, images ...Image) error {
 	file, err := os.CreateTemp(i.layout.tmp(), "import-")
 	if err != nil {
@@ -302,8 +301,7 @@ func (i *Instance) Import(ctx context.Context, images ...Image) error {
 	return nil
 }
 
-// Ctr runs the ctr command of containerd in the CRI's namespace, and returns
-// what it printed.
+// Ctr runs containerd's ctr command in the CRI's namespace, and returns its output.
 func (i *Instance) Ctr(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, i.binaries.ctr, append([]string{"--address", i.Socket, "--namespace", namespace}, args...)...)
 	var stderr bytes.Buffer

@@ -11,13 +11,13 @@ import (
 
 const (
 	folderPrefix = "keelson-ctd-"
-	// maxSocket is the longest path of a unix socket, its end mark included.
+	// maxSocket is the maximum length of a unix socket path, including the terminating NUL.
 	maxSocket = 108
 	// namespace is where containerd's CRI plugin puts everything.
 	namespace = "k8s.io"
 )
 
-// layout is where the things of one instance are, and what they are called.
+// layout holds the paths and names of one instance.
 type layout struct {
 	dir     string
 	Network string // of CNI, and the name of the bridge: at most 15 bytes
@@ -28,8 +28,8 @@ type layout struct {
 	Pause       string
 }
 
-// newLayout returns the layout of the instance that has slot, which is less than
-// maxSlots, and lives in dir.
+// newLayout returns the layout of the instance in dir with the given slot, which must be less than
+// maxSlots.
 func newLayout(dir string, slot int) layout {
 	return layout{
 		dir: dir, Pause: PauseImage, Snapshotter: "overlayfs",
@@ -37,7 +37,7 @@ func newLayout(dir string, slot int) layout {
 	}
 }
 
-// The methods below are what the templates use, too.
+// The methods below are also used by the templates.
 
 func (l layout) Root() string     { return filepath.Join(l.dir, "root") }
 func (l layout) State() string    { return filepath.Join(l.dir, "state") }
@@ -50,15 +50,14 @@ func (l layout) tmp() string      { return filepath.Join(l.dir, "tmp") }
 func (l layout) config() string   { return filepath.Join(l.dir, "config.toml") }
 func (l layout) log() string      { return filepath.Join(l.dir, "containerd.log") }
 
-// bundles is where the runtime plugin keeps one folder per container and
-// sandbox, named by its ID.
+// bundles returns the runtime plugin's folder, with one folder per container and sandbox, named by
+// ID.
 func (l layout) bundles() string {
 	return filepath.Join(l.State(), "io.containerd.runtime.v2.task", namespace)
 }
 
-// makeFolder makes the folder of an instance: one with a path short enough for
-// sockets, and that users of user namespaces can pass on the way to their root
-// file systems.
+// makeFolder makes the folder of an instance. Its path is short enough for sockets, and its mode
+// lets users of user namespaces reach their root file systems.
 func makeFolder(parent string) (string, error) {
 	dir, err := os.MkdirTemp(parent, folderPrefix)
 	if err == nil && parent == "" && len(layout{dir: dir}.Socket())+len(".ttrpc") >= maxSocket {
@@ -73,7 +72,7 @@ func makeFolder(parent string) (string, error) {
 	return dir, os.Chmod(dir, 0o711)
 }
 
-// write writes what containerd of version v reads.
+// write writes the configuration files for containerd of version v.
 func (l layout) write(v version) error {
 	config, err := configFor(l, v)
 	if err != nil {

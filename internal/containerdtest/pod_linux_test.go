@@ -39,8 +39,7 @@ func sandboxConfig(name, logs string, network runtimeapi.NamespaceMode) *runtime
 	}
 }
 
-// startPod makes the calls that start a pod: three of them. The container gets
-// what it lacks to run.
+// startPod makes the three calls that start a pod. Missing fields of the container are filled in.
 func startPod(ctx context.Context, i *Instance, config *runtimeapi.PodSandboxConfig, container *runtimeapi.ContainerConfig) (*pod, error) {
 	p := &pod{instance: i, config: config}
 	sandbox, err := i.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
@@ -73,7 +72,7 @@ func (p *pod) startContainer(ctx context.Context, config *runtimeapi.ContainerCo
 	return err
 }
 
-// command is a container that runs busybox.
+// command returns a container that runs busybox.
 func command(args ...string) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{Command: args}
 }
@@ -141,8 +140,7 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// TestRestart checks that pods live through a crash of containerd and are its
-// own again afterwards.
+// TestRestart checks that pods survive a crash of containerd and are managed again afterwards.
 func TestRestart(t *testing.T) {
 	instance := containerd.Get(t)
 	p, err := startPod(t.Context(), instance, sandboxConfig("restart", t.TempDir(), runtimeapi.NamespaceMode_POD), command("sleep", "1000"))
@@ -167,7 +165,7 @@ func TestRestart(t *testing.T) {
 	require.NoError(t, p.remove(t.Context()))
 }
 
-// TestEvents checks that HasEvents says whether the runtime offers them.
+// TestEvents checks that HasEvents is true if the runtime offers events.
 func TestEvents(t *testing.T) {
 	instance := containerd.Get(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -194,7 +192,7 @@ func TestEvents(t *testing.T) {
 	require.NoError(t, p.remove(t.Context()))
 }
 
-// TestImport checks that an image says what runs in it.
+// TestImport checks that the configuration of an image decides its process.
 func TestImport(t *testing.T) {
 	instance := containerd.Get(t)
 	image := Image{

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// PIDs are the processes of an instance as they were a moment ago, in ascending
-// order.
+// PIDs are the processes of an instance at the time of the call, in ascending order.
 type PIDs struct {
 	Containerd []int // and, for a moment, ctr, runc and network plugins
 	Shims      []int
@@ -23,8 +22,7 @@ func (i *Instance) PIDs() PIDs { return findPIDs(i.layout) }
 
 func (p PIDs) all() []int { return slices.Concat(p.Containerd, p.Shims, p.Containers) }
 
-// findPIDs goes through /proc. A process that is gone while it looks is not
-// there.
+// findPIDs goes through /proc. A process that ends during the search is left out.
 func findPIDs(l layout) PIDs {
 	var p PIDs
 	ids := containerIDs(l)
@@ -58,9 +56,8 @@ const (
 	daemon
 )
 
-// classify says what the process is whose folder in /proc is dir. That a command
-// line names a folder of ours does not make the process ours: the agent under
-// test names the socket, too.
+// classify returns the kind of the process with the folder dir in /proc. A command line with a
+// folder of the instance is not sufficient: the agent under test names the socket, too.
 func classify(l layout, ids []string, dir string) kind {
 	cgroups := readFile(dir, "cgroup")
 	for path := range strings.FieldsFuncSeq(cgroups, func(r rune) bool { return r == '/' || r == '\n' || r == ':' }) {
@@ -81,7 +78,7 @@ func classify(l layout, ids []string, dir string) kind {
 	return foreign
 }
 
-// isZombie reports whether the process has ended and nobody has waited for it.
+// isZombie reports whether the process has ended without being waited for.
 func isZombie(dir string) bool {
 	stat := readFile(dir, "stat")
 	_, rest, _ := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
@@ -93,8 +90,8 @@ func readFile(dir, name string) string {
 	return string(text)
 }
 
-// containerIDs returns, sorted, the IDs of all containers and sandboxes that have
-// or had a process.
+// containerIDs returns, sorted, the IDs of all containers and sandboxes with a present or past
+// process.
 func containerIDs(l layout) []string {
 	entries, _ := os.ReadDir(l.bundles())
 	var ids []string

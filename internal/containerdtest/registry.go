@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Registry is a registry on a port of 127.0.0.1, which containerd speaks plain
-// HTTP with. It is read-only, knows no ranges, and misbehaves as it is told.
+// Registry is an image registry on a port of 127.0.0.1 that speaks plain HTTP. Registry is
+// read-only, does not support ranges, and misbehaves according to its Behaviour.
 type Registry struct {
 	// Host is the registry's part of references: address and port.
 	Host string
@@ -23,7 +23,7 @@ type Registry struct {
 	manifests map[string][]byte // by repository:tag and repository@digest
 	digests   map[string]string // of manifests, by repository:tag
 	blobs     map[string][]byte // by digest
-	layers    map[string]bool   // which of blobs are layers
+	layers    map[string]bool   // the blobs that are layers
 
 	mu struct {
 		sync.Mutex
@@ -32,12 +32,10 @@ type Registry struct {
 	}
 }
 
-// Behaviour is what a registry does other than serve. The zero value is a good
-// registry's. Layers are what the file systems of images are in; the small
-// documents about them are always sent whole.
+// Behaviour is the misbehaviour of a registry. The zero value is a correct registry. Layers contain
+// the file systems of images; manifests and configs are always sent whole.
 type Behaviour struct {
-	// Username and Password are asked for, by Basic authentication, unless they
-	// are empty.
+	// Username and Password are required by Basic authentication, unless empty.
 	Username, Password string
 	// Latency is how long every answer takes to come.
 	Latency time.Duration
@@ -45,30 +43,30 @@ type Behaviour struct {
 	Unavailable int
 	// Cuts is how many answers with a layer end half-way: the connection breaks.
 	Cuts int
-	// Hold makes layers flow only half-way, until it is closed.
+	// Hold stops layers half-way until closed.
 	Hold <-chan struct{}
-	// Corrupt sends layers with one byte changed.
+	// Corrupt changes one byte of each layer.
 	Corrupt bool
-	// Redirect, if not empty, is the query of an address that blobs are fetched
-	// from instead, as registries do that sign addresses.
+	// Redirect, if not empty, redirects requests for blobs to a URL with Redirect as its query, as
+	// registries with signed URLs do.
 	Redirect string
-	// Expired refuses such addresses.
+	// Expired refuses redirected requests.
 	Expired bool
-	// Complaint is part of every answer that is an error.
+	// Complaint is appended to the text of every error.
 	Complaint string
 }
 
-// Request is one that the registry was sent.
+// Request is a request to the registry.
 type Request struct {
 	Method, Path string
 	Status       int
 	Sent         int64 // bytes of the body
 	Ended        bool
-	Abandoned    bool // the client left before it had everything
+	Abandoned    bool // the client disconnected before receiving the whole answer
 }
 
-// StartRegistry starts a registry that serves images until t ends. Their names
-// have no host: "app:1".
+// StartRegistry starts a registry that serves images until t ends. Their names have no host:
+// "app:1".
 func StartRegistry(t testing.TB, i *Instance, images ...Image) *Registry {
 	t.Helper()
 	r := &Registry{
@@ -82,7 +80,7 @@ func StartRegistry(t testing.TB, i *Instance, images ...Image) *Registry {
 	}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // those whose layer is held back
+	t.Cleanup(server.CloseClientConnections) // requests with a held layer
 	r.Host = strings.TrimPrefix(server.URL, "http://")
 	return r
 }
@@ -99,11 +97,7 @@ func (r *Registry) add(image Image, busybox string) error {
 	if !ok || tag == "" {
 		return fmt.Errorf("want repository:tag")
 	}
-	layer, err := image.layer(busybox)
-	if err != nil {
-		return err
-	}
-	config, err := image.config(layer)
+	layer, config, err := image.parts(busybox)
 	if err != nil {
 		return err
 	}
@@ -134,10 +128,10 @@ func (r *Registry) add(image Image, busybox string) error {
 	return nil
 }
 
-// Ref is the reference of an image by its tag.
+// Ref returns the reference of an image by tag.
 func (r *Registry) Ref(name string) string { return r.Host + "/" + name }
 
-// Digest is that of an image's manifest: "sha256:…".
+// Digest returns the digest of an image's manifest: "sha256:…".
 func (r *Registry) Digest(name string) string { return r.digests[name] }
 
 // Behave tells the registry how to behave from now on.
@@ -147,8 +141,7 @@ func (r *Registry) Behave(b Behaviour) {
 	r.mu.behaviour = b
 }
 
-// Requests are those so far, in the order in which they came, and what has come
-// of them.
+// Requests returns all requests so far with their results, in the order of arrival.
 func (r *Registry) Requests() []Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +159,7 @@ func (r *Registry) Layers() []Request {
 	})
 }
 
-// blobOf is the digest of the blob that path is about, or "".
+// blobOf returns the digest of the blob in path, or "".
 func blobOf(path string) string {
 	_, digest, _ := strings.Cut(path, "/blobs/")
 	return digest

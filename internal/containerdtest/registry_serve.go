@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// ServeHTTP is the registry: of the distribution specification, what a pull
-// needs.
+// ServeHTTP implements the parts of the distribution specification needed for a pull.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	log := &Request{Method: q.Method, Path: q.URL.Path}
 	b := r.note(log)
@@ -44,7 +43,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// note records a request and returns how to treat it.
+// note records a request and returns the behaviour for the request.
 func (r *Registry) note(log *Request) Behaviour {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +53,7 @@ func (r *Registry) note(log *Request) Behaviour {
 	return b
 }
 
-// takeCut reports whether the answer that is about to be sent is to be cut.
+// takeCut reports whether to cut the next layer.
 func (r *Registry) takeCut() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +62,7 @@ func (r *Registry) takeCut() bool {
 	return cut
 }
 
-// serve answers a request that there is nothing against.
+// serve answers a request accepted by ServeHTTP.
 func (r *Registry) serve(a *answer, q *http.Request, b Behaviour, signed bool) {
 	path := strings.TrimPrefix(q.URL.Path, "/v2/")
 	a.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
@@ -101,7 +100,7 @@ func (r *Registry) serve(a *answer, q *http.Request, b Behaviour, signed bool) {
 	}
 }
 
-// answer notes what is sent.
+// answer records the sent status and bytes.
 type answer struct {
 	http.ResponseWriter
 	r   *Registry
@@ -115,7 +114,7 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// end notes that nothing more is sent.
+// end records the end of the answer.
 func (a *answer) end(q *http.Request) {
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
@@ -142,7 +141,7 @@ func (a *answer) send(q *http.Request, content []byte) {
 	}
 }
 
-// sendLayer is send, with all that may go wrong.
+// sendLayer is send with the faults for layers.
 func (a *answer) sendLayer(q *http.Request, b Behaviour, layer []byte) {
 	cut := a.r.takeCut()
 	if !cut && b.Hold == nil && !b.Corrupt {

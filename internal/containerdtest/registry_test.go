@@ -23,7 +23,7 @@ func newRegistry(t *testing.T) *Registry {
 	return StartRegistry(t, &Instance{binaries: binaries{busybox: busybox}}, Image{Name: "a/b:1"})
 }
 
-// get fetches path and returns what came of it.
+// get fetches path and returns the result.
 func get(t *testing.T, r *Registry, path string, edit func(*http.Request)) (*http.Response, []byte, error) {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.Host+"/v2/"+path, nil)

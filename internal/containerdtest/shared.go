@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// Shared is one instance for all tests of a package, started when the first of
-// them asks for it:
+// Shared is one instance for all tests of a package, started by the first Get:
 //
 //	var containerd containerdtest.Shared
 //
@@ -20,8 +19,8 @@ import (
 //	func TestPods(t *testing.T) {
 //		instance := containerd.Get(t)
 //
-// The zero value is ready. Tests that share an instance tell their pods apart by
-// namespace or UID, and remove them.
+// The zero value is ready. Tests that share an instance use different namespaces or UIDs for their
+// pods, and remove their pods.
 type Shared struct {
 	// Options are for the start.
 	Options Options
@@ -31,8 +30,7 @@ type Shared struct {
 	err      error
 }
 
-// Main runs the tests, stops the instance if one was started, and returns the
-// exit code.
+// Main runs the tests, stops the instance if started, and returns the exit code.
 func (s *Shared) Main(m *testing.M) int {
 	code := m.Run()
 	if s.instance == nil {
@@ -48,7 +46,7 @@ func (s *Shared) Main(m *testing.M) int {
 	return code
 }
 
-// Get returns the instance. It skips t, or fails it, as [Start] would.
+// Get returns the instance. Get skips or fails t under the same conditions as [Start].
 func (s *Shared) Get(t testing.TB) *Instance {
 	t.Helper()
 	s.once.Do(func() { s.instance, s.err = New(context.Background(), s.Options) })

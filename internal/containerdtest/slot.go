@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// slotsDir is root's, and empty after a boot, as is all that a slot stands
-	// for: processes, mounts, a bridge.
+	// slotsDir is writable only for root, and empty after a boot, like the processes, mounts and
+	// bridges of its slots.
 	slotsDir = "/run/keelson-containerdtest"
 	// maxSlots is how many subnets 10.88.0.0/16 has.
 	maxSlots = 256
 )
 
-// slot is the right to one bridge and subnet, for as long as the file is locked;
-// the kernel unlocks it when the process dies. The file says which folder
-// belongs to it.
+// slot is the right to one bridge and subnet while its file is locked. The kernel unlocks the file
+// when the process dies. The file contains the path of the slot's folder.
 type slot struct {
 	number int
 	file   *os.File
@@ -30,8 +29,8 @@ type slot struct {
 
 func slotFile(dir string, number int) string { return filepath.Join(dir, strconv.Itoa(number)) }
 
-// lockSlot takes slot number below dir. It returns nil and no error if another
-// process, or another instance of this one, has it.
+// lockSlot takes slot number below dir. If another process or instance holds the slot, the result
+// is nil without an error.
 func lockSlot(dir string, number int) (*slot, error) {
 	f, err := os.OpenFile(slotFile(dir, number), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -47,8 +46,8 @@ func lockSlot(dir string, number int) (*slot, error) {
 	return &slot{number, f}, nil
 }
 
-// takeSlot cleans up what dead processes left in any slot below dir, and takes
-// the first free one. A slot that cannot be cleaned up is left to others.
+// takeSlot cleans up the slots of dead processes below dir, and takes the first free slot. A slot
+// whose clean-up fails is not used.
 func takeSlot(dir string) (*slot, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -81,14 +80,14 @@ func takeSlot(dir string) (*slot, error) {
 	return taken, nil
 }
 
-// own says that folder belongs to the slot.
+// own writes folder to the slot's file.
 func (s *slot) own(folder string) error {
 	_, err := s.file.WriteAt([]byte(folder+"\n"), 0)
 	return err
 }
 
-// cleanUp ends and removes all that belongs to the slot. After it the slot owns
-// nothing.
+// cleanUp kills the processes and removes the resources of the slot. Afterwards the slot owns no
+// folder.
 func (s *slot) cleanUp() error {
 	text, err := os.ReadFile(s.file.Name())
 	if err != nil {
@@ -107,5 +106,5 @@ func (s *slot) cleanUp() error {
 	return s.file.Truncate(0)
 }
 
-// release gives the slot to others.
+// release unlocks the slot.
 func (s *slot) release() error { return s.file.Close() }

@@ -107,7 +107,7 @@ func untar(t *testing.T, text []byte) map[string][]byte {
 	}
 }
 
-// recorder is a test that only notes how it was ended.
+// recorder is a testing.TB that only records its end.
 type recorder struct {
 	testing.TB
 	skipped, failed string
@@ -141,7 +141,7 @@ func TestFailOrSkip(t *testing.T) {
 	}
 }
 
-// TestMissingBinaries checks that one message names all that is missing.
+// TestMissingBinaries checks that one message names every missing program.
 func TestMissingBinaries(t *testing.T) {
 	t.Setenv("PATH", "")
 	_, err := findBinaries(t.TempDir())

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package criproxy stands between a client of the container runtime interface and
-// a runtime, for tests and measurements: it records the calls, and can keep some
-// of them waiting.
+// Package criproxy is a proxy between a CRI client and a container runtime, for tests and
+// measurements. It records calls, and can hold selected calls.
 package criproxy

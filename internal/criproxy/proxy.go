@@ -22,9 +22,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Proxy hands on bytes, records calls, and can keep some of them waiting. It
-// knows no CRI: a call is a request and one or more answers. Its methods may be
-// called by any goroutine.
+// Proxy forwards messages, records calls, and can hold selected calls. Proxy does not decode CRI
+// messages: a call is a request with one or more answers. Methods may be called by any goroutine.
 type Proxy struct {
 	socket   string
 	upstream *grpc.ClientConn
@@ -34,35 +33,35 @@ type Proxy struct {
 	served chan struct{}
 	calls  []Call
 	now    int // calls under way
-	peak   int // the most of them at a time
+	peak   int // the maximum of now
 	holds  []*Hold
 }
 
-// Call is one that reached the proxy.
+// Call is a call received by the proxy.
 type Call struct {
 	Method string // as in "StopContainer"
-	// Began and Ended are when the request came and when its last answer was
-	// handed on; Ended is zero while the call is under way.
+	// Began is when the request arrived, and Ended when the last answer was forwarded. Ended is
+	// zero while the call is in progress.
 	Began, Ended time.Time
 }
 
-// Hold is what keeps calls from reaching the runtime.
+// Hold keeps calls from reaching the runtime.
 type Hold struct {
 	method   string
 	contains string        // in the request
-	caught   chan struct{} // closed when there is one
+	caught   chan struct{} // closed when the first call is held
 	released chan struct{}
 	once     sync.Once
-	full     bool // it holds no more
+	full     bool // holds no further calls
 }
 
 // Caught is closed once a call is held.
 func (h *Hold) Caught() <-chan struct{} { return h.caught }
 
-// Method is what it holds.
+// Method returns the name of the held method.
 func (h *Hold) Method() string { return h.method }
 
-// frame is a message as it is on the wire. It is its own codec.
+// frame is an encoded message. frames is its codec.
 type frame struct{ data []byte }
 
 type frames struct{}
@@ -78,8 +77,8 @@ func (frames) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// New returns a proxy that listens on socket, before the runtime on the other
-// one. The caller must Close it in the end.
+// New returns a proxy that listens on socket and forwards to runtimeSocket. The caller must call
+// Close.
 func New(socket, runtimeSocket string) (*Proxy, error) {
 	upstream, err := grpc.NewClient("unix://"+runtimeSocket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -102,7 +101,7 @@ func New(socket, runtimeSocket string) (*Proxy, error) {
 // Endpoint is the proxy's address, "unix://...".
 func (p *Proxy) Endpoint() string { return "unix://" + p.socket }
 
-// Open makes a proxy listen again that Shut made deaf.
+// Open makes the proxy listen again after Shut.
 func (p *Proxy) Open() error {
 	listener, err := net.Listen("unix", p.socket)
 	if err != nil {
@@ -139,7 +138,7 @@ func (p *Proxy) Shut() {
 	}
 }
 
-// serve hands one call on.
+// serve forwards one call.
 func (p *Proxy) serve(_ any, down grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(down)
 	var request frame
@@ -160,7 +159,7 @@ func (p *Proxy) serve(_ any, down grpc.ServerStream) error {
 
 func (p *Proxy) forward(ctx context.Context, name string, request *frame, down grpc.ServerStream) error {
 	if header, ok := metadata.FromIncomingContext(ctx); ok {
-		ctx = metadata.NewOutgoingContext(ctx, header) // grpc leaves out what is its own
+		ctx = metadata.NewOutgoingContext(ctx, header) // grpc drops its own headers
 	}
 	up, err := p.upstream.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, name)
 	if err != nil {
@@ -180,7 +179,7 @@ func (p *Proxy) forward(ctx context.Context, name string, request *frame, down g
 	}
 }
 
-// endOf is the error that a stream ends with, nil for its end.
+// endOf returns the error of a stream, or nil at the regular end.
 func endOf(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -188,7 +187,7 @@ func endOf(err error) error {
 	return err
 }
 
-// begin records a call and says what holds it, if anything does.
+// begin records a call and returns the Hold for the call, or nil.
 func (p *Proxy) begin(method string, request []byte) (held *Hold, nth int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,8 +210,8 @@ func (p *Proxy) end(nth int) {
 	p.now--
 }
 
-// Hold keeps calls from the runtime until release, those whose requests contain
-// some text: a pod's UID, a container's ID.
+// Hold holds calls of method whose requests contain the text contains, such as a pod's UID or a
+// container's ID, until Release.
 func (p *Proxy) Hold(method, contains string) *Hold {
 	h := &Hold{method: method, contains: contains, caught: make(chan struct{}), released: make(chan struct{})}
 	p.mu.Lock()
@@ -221,14 +220,14 @@ func (p *Proxy) Hold(method, contains string) *Hold {
 	return h
 }
 
-// Limit keeps h from holding more than it has.
+// Limit makes h hold no further calls.
 func (p *Proxy) Limit(h *Hold) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h.full = true
 }
 
-// Release lets all go that is held.
+// Release releases all held calls and removes all holds.
 func (p *Proxy) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,7 +237,7 @@ func (p *Proxy) Release() {
 	p.holds = nil
 }
 
-// Since returns the calls that began at or after at, in that order.
+// Since returns the calls that began at or after at, in the order of their start.
 func (p *Proxy) Since(at time.Time) []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,7 +5,6 @@ package soak
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,15 +18,15 @@ import (
 
 const nodeName = "n"
 
-// agent is the node agent under test with somebody who starts it again when it
-// ends, as a service manager does.
+// agent is the node agent under test with a supervisor that restarts the agent, like a service
+// manager.
 type agent struct {
 	path, log string
 	args      []string
 	port      int
 	journal   *journal
-	// mayEnd reports whether it has a reason to end by itself: it cannot start
-	// where there is no container runtime.
+	// mayEnd reports whether the agent has a reason to end by itself: it cannot start without a
+	// container runtime.
 	mayEnd func() bool
 	wrong  func(format string, args ...any)
 
@@ -39,16 +38,7 @@ type agent struct {
 	wg    sync.WaitGroup
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// start starts it, unless it runs.
+// start starts the agent, unless running.
 func (a *agent) start() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +81,7 @@ func (a *agent) start() error {
 	return nil
 }
 
-// kill ends it by a signal and waits for the end.
+// kill ends the agent by a signal and waits for the end.
 func (a *agent) signal(sig syscall.Signal) {
 	a.mu.Lock()
 	cmd, ended := a.cmd, a.ended
@@ -110,7 +100,7 @@ func (a *agent) signal(sig syscall.Signal) {
 	}
 }
 
-// stop ends it for good.
+// stop ends the agent for good.
 func (a *agent) stop(sig syscall.Signal) {
 	a.mu.Lock()
 	a.stops = true
@@ -119,7 +109,7 @@ func (a *agent) stop(sig syscall.Signal) {
 	a.wg.Wait()
 }
 
-// pods asks the agent. An error means that it does not run, or has just begun.
+// pods asks the agent. An error means that the agent does not run, or has just started.
 func (a *agent) pods() (s sample, err error) {
 	client := http.Client{Timeout: 10 * time.Second}
 	s.began = time.Now()

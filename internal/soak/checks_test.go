@@ -49,7 +49,7 @@ func (t *tale) says(second, g int, i string, e Event, code int) {
 	t.record(Record{At: t.at(second), Event: e, Pod: "p", Generation: g, Container: "main", Instance: i, Code: code, Text: "main"})
 }
 
-// shown is what /pods shows of a generation of p.
+// shown is the answer of /pods for a generation of p.
 func shown(g int, phase v1.PodPhase, containers ...v1.ContainerStatus) v1.Pod {
 	pod := v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p-" + nodeName, UID: "u", Labels: map[string]string{labelGeneration: fmt.Sprint(g)}}}
 	pod.Status.Phase, pod.Status.ContainerStatuses = phase, containers
@@ -63,8 +63,7 @@ func (t *tale) shows(second int, pods ...v1.Pod) {
 	t.sampled(sample{began: t.at(second), ended: t.at(second), pods: pods})
 }
 
-// runs is a container that runs, with the end before it if that was the end of
-// an instance.
+// runs is a running container, with its previous end if caused by the end of an instance.
 func runs(id string, restarts int32, last string, code int32) v1.ContainerStatus {
 	c := v1.ContainerStatus{Name: "main", ContainerID: "c://" + id, RestartCount: restarts}
 	c.State.Running = &v1.ContainerStateRunning{}
@@ -74,7 +73,7 @@ func runs(id string, restarts int32, last string, code int32) v1.ContainerStatus
 	return c
 }
 
-// TestViolationsAreSeen tells one fault each.
+// TestViolationsAreSeen injects one fault at a time.
 func TestViolationsAreSeen(t *testing.T) {
 	const a, b = "aaaaaaaaaa", "bbbbbbbbbb" // instances
 	for name, c := range map[string]struct {
@@ -181,8 +180,7 @@ func TestViolationsAreSeen(t *testing.T) {
 	}
 }
 
-// TestWhatIsUnsettledIsSeen changes one thing each in a view in which all is
-// well.
+// TestWhatIsUnsettledIsSeen changes one fact at a time in a settled view.
 func TestWhatIsUnsettledIsSeen(t *testing.T) {
 	const a, b = "aaaaaaaaaa", "bbbbbbbbbb"
 	main := process{"p", 1, "main"}
@@ -233,7 +231,7 @@ func TestWhatIsUnsettledIsSeen(t *testing.T) {
 	}
 }
 
-// TestFollowerReadsWholeRecords: a line that is being written is left for later.
+// TestFollowerReadsWholeRecords: an incomplete line is left for the next read.
 func TestFollowerReadsWholeRecords(t *testing.T) {
 	folder := Folder(t.TempDir())
 	f := &follower{path: folder.Records()}

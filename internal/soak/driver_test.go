@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// driver does at random what befalls a node. It is one goroutine; what takes time
-// goes on beside it.
+// driver makes random changes to the node. It is one goroutine; long changes run in other
+// goroutines.
 type driver struct {
 	*world
 	rng    *rand.Rand
@@ -28,8 +28,8 @@ type driver struct {
 	agentOut sync.Mutex     // held while the agent is being killed and started
 }
 
-// die is the chance of one step: as many numbers for each, whatever it is, so
-// that one step does not change the next.
+// die supplies the random numbers of one step: every step uses the same count, so that one step
+// does not affect the next.
 type die struct {
 	which, of int
 	length    float64
@@ -38,7 +38,7 @@ type die struct {
 	pause     time.Duration
 }
 
-// deed is something that may happen. It reports whether it could.
+// deed is a possible change. It reports whether the change was possible.
 type deed struct {
 	name   string
 	weight int
@@ -69,7 +69,7 @@ func newDriver(w *world, seed uint64, pods int) *driver {
 	return d
 }
 
-// step does one thing, and waits a while.
+// step makes one change, and waits a while.
 func (d *driver) step() {
 	x := die{
 		which: d.rng.IntN(1 << 20), of: d.rng.IntN(1 << 20), length: d.rng.Float64(),
@@ -91,7 +91,7 @@ func (d *driver) step() {
 	time.Sleep(x.pause)
 }
 
-// pick returns a pod whose manifest is there, or is not.
+// pick returns a pod with a manifest, or without.
 func (d *driver) pick(x die, wanted bool) (name string, ok bool) {
 	var fit []string
 	d.ledger.mu.Lock()
@@ -151,8 +151,8 @@ func (d *driver) take(name string) {
 	d.ledger.remove(name, time.Now())
 }
 
-// bounce removes a manifest and brings it back as it was: the same pod, by its
-// UID, begins anew, or never notices.
+// bounce removes a manifest and restores the same manifest: the pod with the same UID starts again,
+// or does not notice.
 func (d *driver) bounce(x die) bool {
 	name, ok := d.pick(x, true)
 	if !ok {
@@ -173,8 +173,8 @@ func (d *driver) bounce(x die) bool {
 	return true
 }
 
-// mayFail returns an instance that runs and whose pod has not failed so often
-// that it would be waited for too long afterwards.
+// mayFail returns a running instance whose pod has few enough failures, so that its next back-off
+// stays short.
 func (d *driver) mayFail(x die) (*instance, bool) {
 	var fit []*instance
 	for _, i := range d.ledger.alive() {
@@ -291,8 +291,8 @@ func (w *world) after(wait time.Duration, f func()) {
 	w.Cleanup(func() { timer.Stop() })
 }
 
-// calmDown ends what would make the next pause long: pods that have failed so
-// often that they wait for minutes. Then it waits until all faults are over.
+// calmDown removes pods with many failures, because their back-off of minutes would prolong the
+// next pause. Then calmDown waits until all faults are over.
 func (d *driver) calmDown() {
 	d.faults.Wait()
 	for _, name := range d.names {

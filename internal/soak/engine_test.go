@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// engine is containerd and what befalls it.
+// engine is containerd with its faults.
 type engine struct {
 	c     *containerdtest.Instance
 	world *world
@@ -21,12 +21,12 @@ type engine struct {
 	well    time.Time // since when there are none
 }
 
-// aftermath is for how long after a fault of containerd a call that was under
-// way may still fail of it: Dial takes ten seconds at most.
+// aftermath is the time after a fault of containerd in which a call in progress may still fail:
+// Dial takes at most ten seconds.
 const aftermath = 15 * time.Second
 
-// telling is how long the end of a process may be on its way to where containerd
-// remembers it, on a machine with much to do.
+// telling is the maximum delay on a busy machine between the end of a process and its record in
+// containerd.
 const telling = time.Second
 
 // disturbed reports whether containerd does not work, or did not a moment ago.
@@ -55,10 +55,10 @@ func (e *engine) begin() (end func()) {
 	}
 }
 
-// crash kills containerd and starts it again some time later.
+// crash kills containerd and restarts containerd after down.
 func (e *engine) crash(down time.Duration) {
 	defer e.begin()()
-	// What ends while it is away, or was being told when it died, nobody tells.
+	// An end during the crash, or shortly before, is not reported.
 	defer e.world.after(time.Second, e.world.ledger.begin(&e.world.ledger.disturbed, telling))
 	if err := e.c.Kill(); err != nil {
 		e.world.wrong("containerd cannot be killed: %v", err)
@@ -72,7 +72,7 @@ func (e *engine) crash(down time.Duration) {
 	e.world.journal.say("containerd: back after %s", time.Since(began))
 }
 
-// hang stops containerd and lets it go on some time later.
+// hang stops containerd and lets containerd continue after d.
 func (e *engine) hang(d time.Duration) {
 	defer e.begin()()
 	pid := e.c.PID()

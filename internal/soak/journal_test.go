@@ -12,7 +12,7 @@ import (
 
 const timeFormat = "15:04:05.000"
 
-// journal is what happened, line by line.
+// journal is the list of events, one per line.
 type journal struct {
 	mu    sync.Mutex
 	began time.Time
@@ -28,8 +28,7 @@ func (j *journal) say(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf("%s %8.3f  %s", now.UTC().Format(timeFormat), now.Sub(j.began).Seconds(), fmt.Sprintf(format, args...)))
 }
 
-// tail returns the last lines, and before them those about any of the pods that
-// words name.
+// tail returns the last lines, preceded by the lines about the pods named in words.
 func (j *journal) tail(n int, words []string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ledger is all that is known, and what is wrong with it. It looks at nothing by
-// itself and reads no clock.
+// ledger holds the history of all pods, and the violations found. It makes no observations itself
+// and reads no clock.
 type ledger struct {
 	journal *journal
 
@@ -24,7 +24,7 @@ type ledger struct {
 	disturbed  []period // when containerd could not tell how containers end
 	orphaning  []period // when a start may have been under way without an agent
 	exceptions map[string]int
-	doubts     []Record // faults of which it is not known yet whose they are
+	doubts     []Record // faults not yet assigned to a cause
 }
 
 // period is from when to when, or open.
@@ -43,7 +43,7 @@ type podBook struct {
 	name        string
 	wanted      bool
 	changed     time.Time // when wanted last changed, or the manifest
-	gone        time.Time // since when it is known to be over; zero if it is not
+	gone        time.Time // when the end was noticed; zero before
 	generations []*generation
 	newest      int // generation that has started
 }
@@ -73,8 +73,8 @@ type generation struct {
 // containers are the instances of one container of a generation.
 type containers struct {
 	starts   []*instance // in their order
-	restarts int32       // what was said last
-	ids      []string    // what was said, in that order
+	restarts int32       // the last reported values
+	ids      []string    // the reported values, in order
 	ended    map[string]v1.ContainerStateTerminated
 }
 
@@ -126,10 +126,10 @@ func (l *ledger) book(name string) *podBook {
 	return b
 }
 
-// names are those of all pods, sorted.
+// names returns the names of all pods, sorted.
 func (l *ledger) names() []string { return slices.Sorted(maps.Keys(l.pods)) }
 
-// number is what the next generation of a pod is called.
+// number returns the number of the next generation of a pod.
 func (l *ledger) number(name string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +162,7 @@ func (l *ledger) bounce(name string) {
 	l.book(name).latest().bounced = true
 }
 
-// remove notes that a manifest was removed.
+// remove records the removal of a manifest.
 func (l *ledger) remove(name string, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,8 +170,7 @@ func (l *ledger) remove(name string, at time.Time) {
 	b.wanted, b.changed = false, at
 }
 
-// begin notes the begin of a period, which is earlier by lead, and returns what
-// notes its end.
+// begin records the start of a period, earlier by lead, and returns a func that records its end.
 func (l *ledger) begin(periods *[]period, lead time.Duration) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,8 +183,8 @@ func (l *ledger) begin(periods *[]period, lead time.Duration) (end func()) {
 	}
 }
 
-// alive are the instances that have not said that they end, oldest first. They
-// may have been killed.
+// alive returns the instances without a record of their end, oldest first. Such an instance may
+// have been killed.
 func (l *ledger) alive() (all []*instance) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// leftovers is what is left on the node of pods that were.
+// leftovers returns the leftovers of removed pods on the node.
 func (w *world) leftovers(v *view) (left []string) {
 	for _, s := range v.sandboxes {
 		left = append(left, "sandbox "+s.GetId()+" of "+s.GetMetadata().GetName())
@@ -67,8 +67,7 @@ func cgroupsOf(id string) (dirs []string) {
 
 func isNoNetwork(mount string) bool { return !strings.Contains(mount, "/netns/") }
 
-// idOfProcess is the container or sandbox that a process is in, or that it is the
-// shim of.
+// idOfProcess returns the ID of the container or sandbox of a process or of a shim.
 func idOfProcess(pid int) string {
 	for _, file := range []string{"cgroup", "cmdline"} {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
@@ -79,8 +78,8 @@ func idOfProcess(pid int) string {
 	return ""
 }
 
-// cutShort is what containerd's log tells of calls that made a container or a
-// sandbox run and had no end: containerd was killed meanwhile, or their caller.
+// cutShort lists the calls in containerd's log that started a container or a sandbox and have no
+// end, because containerd or the caller was killed.
 type cutShort struct {
 	text      string
 	sandboxes int // that were begun, and neither made nor failed
@@ -104,28 +103,26 @@ func (e *engine) cutShort() cutShort {
 	return c
 }
 
-// has reports whether what has that ID never came to run, as far as anybody was
-// told. Of such a thing containerd may leave the shim with its sandbox process,
-// and the network's namespace, although it says that it has removed the sandbox;
-// and runc, killed between making a cgroup and noting that there is a container,
-// the cgroup. It is not on any list of the CRI any more, so nobody who speaks it
-// can know of it.
+// has reports whether the container or sandbox with the ID was never reported as started. For such
+// an ID containerd may leave the shim with its sandbox process, and the network namespace, although
+// containerd reports the sandbox as removed. If runc is killed between making a cgroup and
+// recording the container, runc leaves the cgroup. The ID is not on any CRI list any more, so no
+// CRI client can know the ID.
 func (c cutShort) has(id string) bool {
 	return id != "" &&
 		!strings.Contains(c.text, `returns sandbox id \"`+id) &&
 		!strings.Contains(c.text, `StartContainer for \"`+id+`\" returns successfully`)
 }
 
-// lost reports whether containerd took the shim with that ID for dead, and said
-// that the sandbox was removed. There are shims that live on with nothing in them
-// after their connection broke.
+// lost reports whether containerd considered the shim of the ID dead, and reported the sandbox as
+// removed. Some empty shims continue to run after their connection broke.
 func (c cutShort) lost(id string) bool {
 	return id != "" && strings.Contains(c.text, `msg="cleaning up dead shim" id=`+id) &&
 		strings.Contains(c.text, `RemovePodSandbox \"`+id+`\" returns successfully`)
 }
 
-// endCgroups removes the cgroups that were excused, and counts them and the shims;
-// containerdtest ends what is still in them.
+// endCgroups removes the excused cgroups, and counts the cgroups and the shims; containerdtest
+// kills the processes left inside.
 func (w *world) endCgroups() {
 	w.ledger.mu.Lock()
 	for range w.engine.c.PIDs().Shims {

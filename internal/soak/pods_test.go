@@ -23,7 +23,7 @@ type shape struct {
 	build  func(b *builder)
 }
 
-// shapes are those that there are.
+// shapes are all shapes.
 var shapes = []*shape{
 	{name: "web", build: func(b *builder) {
 		b.spec.HostNetwork = true
@@ -86,7 +86,7 @@ var shapes = []*shape{
 	}},
 }
 
-// What every pod of ours has, and where its containers see it.
+// The volumes of every pod, and their paths in the containers.
 const (
 	labelGeneration = "soak/generation"
 	scratchPath     = "/scratch"
@@ -160,7 +160,7 @@ func (b *builder) sidecar(name string, args ...string) {
 	b.spec.InitContainers = append(b.spec.InitContainers, c)
 }
 
-// hook gives the container a preStop hook that takes so long.
+// hook gives the container a preStop hook of the given duration.
 func (b *builder) hook(c *v1.Container, takes string) {
 	command := append(c.Command[:6:6], "-hook="+takes)
 	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: command}}}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// processes finds every witness of ours that runs, but for hooks.
+// processes returns every running witness of the test except hooks.
 func (w *world) processes() map[process][]int {
 	found := make(map[process][]int)
 	for pid, args := range commandLines() {
@@ -43,7 +43,7 @@ func (w *world) processes() map[process][]int {
 	return found
 }
 
-// commandLines are those of all processes that have not ended.
+// commandLines returns the command lines of all processes that have not ended.
 func commandLines() map[int][]string {
 	lines := make(map[int][]string)
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -57,7 +57,7 @@ func commandLines() map[int][]string {
 	return lines
 }
 
-// pauses are the processes that hold the sandboxes.
+// pauses returns the sandbox processes.
 func (w *world) pauses() (pids []int) {
 	lines := commandLines()
 	for _, pid := range w.engine.c.PIDs().Containers {
@@ -68,7 +68,7 @@ func (w *world) pauses() (pids []int) {
 	return pids
 }
 
-// endProcesses is for what a failure leaves.
+// endProcesses kills the processes left by a failure.
 func (w *world) endProcesses() {
 	for _, pids := range w.processes() {
 		for _, pid := range pids {

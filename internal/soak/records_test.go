@@ -14,8 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// record takes in what the program in a container says. Records come in the
-// order in which they were written.
+// record adds a record of the program in a container. Records come in the order of writing.
 func (l *ledger) record(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,20 +49,19 @@ func (l *ledger) record(r Record) {
 	}
 }
 
-// doubtful is how long after a shim was killed containerd may still be about to
-// end what was in it, and how long the agent has to tell of it.
+// doubtful is the time after the death of a shim in which containerd may still kill its processes
+// and the agent may still report their end.
 const doubtful = 5 * time.Second
 
-// resolve decides about faults that came when containerd was disturbed. When a
-// shim is killed, containerd 1.6 says that its containers have exited with 255
-// before it kills their processes; who believes it takes volumes away from a
-// process, or starts a second one, for a moment. It is a violation unless that
-// was said of the instance that had ended.
+// resolve decides about faults during a disturbance of containerd. When a shim is killed,
+// containerd 1.6 reports that its containers have exited with 255 before killing their processes. A
+// client that trusts the report removes volumes of a running process, or starts a second process,
+// for a moment. A fault is a violation unless containerd reported the exit of the ended instance.
 func (l *ledger) resolve(now time.Time) {
 	l.doubts = slices.DeleteFunc(l.doubts, func(r Record) bool {
 		of := r.Instance
 		if r.Event == Doubled {
-			of = r.Text // whoever had the lock
+			of = r.Text // the holder of the lock
 		}
 		if i := l.instances[of]; i != nil && l.wasEndedWith255(i.start) {
 			l.except("a process that ran for a moment after containerd said that it had exited, when its shim was killed")
@@ -86,7 +84,7 @@ func (l *ledger) wasEndedWith255(r Record) bool {
 	return false
 }
 
-// started checks what an instance's start says about all that was before.
+// started compares the start of an instance with all earlier records.
 func (l *ledger) started(b *podBook, g *generation, i *instance) {
 	r := i.start
 	if r.Generation < b.newest {
@@ -106,9 +104,8 @@ func (l *ledger) started(b *podBook, g *generation, i *instance) {
 	c.starts = append(c.starts, i)
 }
 
-// lateStart is a violation but where the agent died in the middle of a start:
-// containerd finishes what nobody waits for any more, and no agent can know of it
-// before it is there.
+// lateStart records a violation, unless the agent died during a start. containerd then completes
+// the start without a client, and no agent can know of the container before it exists.
 func (l *ledger) lateStart(format string, i *instance, b *podBook) {
 	if within(l.orphaning, i.start.At) {
 		l.except("a start that was under way when the agent was killed")

@@ -13,7 +13,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// view is everything that can be seen at about one time.
+// view is the visible state of the node at about one time.
 type view struct {
 	sample
 	sandboxes  []*cri.PodSandbox
@@ -22,16 +22,16 @@ type view struct {
 	version    int               // of the ConfigMap
 }
 
-// process is what a running witness says of itself.
+// process is a running witness according to its arguments.
 type process struct {
 	pod        string
 	generation int
 	container  string
 }
 
-// unsettled says what of a view is not as it has to be once faults have stopped
-// and everybody had time. Nothing means that every pod that is wanted runs, that
-// no other does, and that its ends and starts were reported.
+// unsettled returns the parts of a view that violate the settled state, after faults have stopped
+// and enough time has passed. An empty result means that every wanted pod runs, that no other pod
+// runs, and that all ends and starts were reported.
 func (l *ledger) unsettled(v *view) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,8 +80,8 @@ func (b *podBook) unsettled(v *view, shown []*v1.Pod) (wrong []string) {
 	return append(wrong, latest.unsettled(v, b, shown[0])...)
 }
 
-// sandboxes counts those of the pod that are ready; those of all UIDs, and also
-// those that are not ready, if the UID is empty.
+// sandboxes counts the ready sandboxes of the pod with the UID. With an empty UID it counts the
+// sandboxes of all UIDs, ready or not.
 func (b *podBook) sandboxes(v *view, uid string) (n int) {
 	for _, s := range v.sandboxes {
 		ready := s.GetState() == cri.PodSandboxState_SANDBOX_READY
@@ -125,8 +125,7 @@ func (g *generation) unsettled(v *view, b *podBook, pod *v1.Pod) (wrong []string
 	return wrong
 }
 
-// untold is what the status of a container that runs does not tell of its starts
-// and ends.
+// untold returns the starts and ends that are missing in the status of a running container.
 func (g *generation) untold(v *view, st *v1.ContainerStatus) (wrong []string) {
 	c := g.of(st.Name)
 	say := func(format string, args ...any) {
@@ -146,13 +145,12 @@ func (g *generation) untold(v *view, st *v1.ContainerStatus) (wrong []string) {
 		say("restart count %d after %d starts", st.RestartCount, len(c.starts))
 	}
 	if int(st.RestartCount) > len(c.starts)-1 || len(c.starts) < 2 {
-		return wrong // an instance was killed before it could say that it starts
+		return wrong // an instance was killed before its start record
 	}
 	previous, told := c.starts[len(c.starts)-2].start.Instance, st.LastTerminationState.Terminated
 	if told == nil && last.start.Text == "sidecar" && c.told(previous) {
-		// With a new sandbox the records of init containers are removed. An agent
-		// that begins after that does not know of their ends any more; the one
-		// before has told them.
+		// With a new sandbox the records of init containers are removed. An agent started
+		// afterwards does not know their ends; its predecessor has reported the ends.
 		return wrong
 	}
 	if told == nil {
@@ -173,8 +171,8 @@ func (c *containers) told(instance string) bool {
 	return false
 }
 
-// silent counts the restarts of instances that never said that they start. Some
-// are killed that early; if all were, something counts wrong.
+// silent counts the restarts of instances without a start record. Some instances are killed before
+// their first record; if all were, the count is wrong.
 func (l *ledger) silent() (n, starts int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +193,7 @@ func isReady(pod *v1.Pod) bool {
 	})
 }
 
-// summary is a pod's status in one line.
+// summary returns a pod's status in one line.
 func summary(pod *v1.Pod) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s/%s %s", nameOf(pod), pod.Labels[labelGeneration], pod.Status.Phase)
@@ -221,8 +219,7 @@ func summary(pod *v1.Pod) string {
 	return out.String()
 }
 
-// nextTry is the latest time for which a container waits in its crash loop, or
-// zero.
+// nextTry returns the latest end of a crash loop back-off, or zero.
 func nextTry(pods []v1.Pod) (latest time.Time) {
 	for i := range pods {
 		st := &pods[i].Status

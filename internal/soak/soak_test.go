@@ -27,7 +27,7 @@ var (
 	agentBuild = flag.String("soak.build", "", "more flags of go build for the agent, such as -race")
 )
 
-// TestSoak is the long one.
+// TestSoak is the long run.
 func TestSoak(t *testing.T) {
 	if os.Getenv("KEELSON_SOAK") != "1" {
 		t.Skip("takes ten minutes: runs with KEELSON_SOAK=1, as in make soak-containerd")
@@ -35,7 +35,7 @@ func TestSoak(t *testing.T) {
 	soak(t, *length, 40*time.Second, *podCount)
 }
 
-// TestSmoke is a piece of it.
+// TestSmoke is a short run.
 func TestSmoke(t *testing.T) {
 	if os.Getenv("KEELSON_E2E") != "1" {
 		t.Skip("takes a minute: runs with KEELSON_E2E=1, as in make e2e")
@@ -96,8 +96,7 @@ func (w *world) check() {
 	}
 }
 
-// patience is how long things may take to come right, beside what a crash loop
-// waits.
+// patience is the time to reach the settled state, in addition to crash loop back-offs.
 const patience = 60 * time.Second
 
 // settle waits until nothing is wrong any more.
@@ -129,7 +128,7 @@ func (w *world) settle(ctx context.Context, what string, look func(*view) []stri
 	}
 }
 
-// tell puts into the test's output what is needed to understand a failure.
+// tell prints the information needed to understand a failure.
 func (w *world) tell() {
 	broken := w.ledger.broken()
 	var about []string
@@ -149,7 +148,7 @@ func (w *world) tell() {
 	w.Logf("what containerd's log has of %v:\n%s", ids, w.engine.about(ids, 60))
 }
 
-// report says what was done.
+// report prints the counts of all changes.
 func (w *world) report(d *driver) {
 	w.ledger.mu.Lock()
 	generations, bounced := 0, 0

@@ -12,7 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// sample is what the agent said of its pods in one answer.
+// sample is one answer of the agent's /pods.
 type sample struct {
 	began, ended time.Time
 	pods         []v1.Pod
@@ -21,8 +21,7 @@ type sample struct {
 // nameOf is the name in the manifest: static pods have their node's after it.
 func nameOf(pod *v1.Pod) string { return strings.TrimSuffix(pod.Name, "-"+nodeName) }
 
-// sampled checks what the agent says against what it and the containers said
-// before.
+// sampled compares the agent's answer with earlier answers and records of containers.
 func (l *ledger) sampled(s sample) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +50,7 @@ func (l *ledger) sampled(s sample) {
 func (l *ledger) sampledPod(s sample, name string, g *generation, st *v1.PodStatus) {
 	what := fmt.Sprintf("%s/%d", name, g.number)
 	over := st.Phase == v1.PodSucceeded || st.Phase == v1.PodFailed
-	// Before its first look at a pod an agent that has just started says nothing.
+	// A restarted agent reports nothing about a pod before its first look at the pod.
 	if !g.over.IsZero() && st.Phase != g.phase && st.Phase != "" && !(st.Phase == v1.PodPending && len(st.ContainerStatuses) == 0) && !g.bounced {
 		l.violate("%s: was %s and is %s", what, g.phase, st.Phase)
 	}
@@ -75,7 +74,7 @@ func (l *ledger) sampledContainer(at time.Time, pod string, g *generation, st *v
 			l.reported(what, c, t)
 		}
 	}
-	if g.bounced { // what has the same UID may have been another pod
+	if g.bounced { // another pod may have had the same UID
 		return
 	}
 	if st.RestartCount < c.restarts && st.ContainerID != "" {
@@ -90,16 +89,15 @@ func (l *ledger) sampledContainer(at time.Time, pod string, g *generation, st *v
 	}
 }
 
-// short is enough of a container's ID to tell it from others.
+// short returns enough of a container's ID to be unique.
 func short(id string) string {
 	_, id, _ = strings.Cut(id, "://")
 	return id[:min(len(id), 12)]
 }
 
-// outOfSight reports whether an end is none but that containerd, which was killed
-// a moment ago, says of the container that its state is unknown: containerd 1.6
-// does, until it is told to stop it. The agent then says what a kubelet says, and
-// the truth when containerd does.
+// outOfSight reports whether an end is only the unknown state of a container after a kill of
+// containerd: containerd 1.6 reports the state until asked to stop the container. The agent reports
+// the same state as a kubelet, and the real end when containerd does.
 func (l *ledger) outOfSight(at time.Time, t *v1.ContainerStateTerminated) bool {
 	if t.Reason != "ContainerStatusUnknown" || !within(l.disturbed, at) && !within(l.disturbed, at.Add(-5*time.Second)) {
 		return false
@@ -108,8 +106,8 @@ func (l *ledger) outOfSight(at time.Time, t *v1.ContainerStateTerminated) bool {
 	return true
 }
 
-// reported checks that the end of an instance is said once, the same whenever it
-// is said, and true.
+// reported checks that the end of an instance is reported once, always with the same values, and
+// correctly.
 func (l *ledger) reported(what string, c *containers, t *v1.ContainerStateTerminated) {
 	id := short(t.ContainerID)
 	known, ok := c.ended[id]
@@ -124,7 +122,7 @@ func (l *ledger) reported(what string, c *containers, t *v1.ContainerStateTermin
 	c.ended[id] = *t
 	l.journal.say("%s: %s ended with %d (%s), says the agent", what, id, t.ExitCode, t.Message)
 	i := l.instances[instanceOf(t.Message)]
-	if i == nil { // it was killed before it said anything, or its record is still to be read
+	if i == nil { // killed before its first record, or the record is not read yet
 		return
 	}
 	if i.id != "" && i.id != id {
@@ -136,9 +134,8 @@ func (l *ledger) reported(what string, c *containers, t *v1.ContainerStateTermin
 	}
 }
 
-// otherCode is a violation but where nobody could know how a container ended:
-// the process that waits for it was killed, or containerd was not there to hear
-// of it and says 255 or 137.
+// otherCode records a violation, unless the exit code could not be known: the waiting process was
+// killed, or containerd was down and reports 255 or 137.
 func (l *ledger) otherCode(what string, i *instance, t *v1.ContainerStateTerminated) {
 	if within(l.disturbed, i.ended.At) && (t.ExitCode == 255 || t.ExitCode == 137) {
 		l.except("an exit code that was lost with a shim or with containerd")
@@ -148,7 +145,7 @@ func (l *ledger) otherCode(what string, i *instance, t *v1.ContainerStateTermina
 		i.ended.Code, i.ended.At.Format(timeFormat), t.ExitCode)
 }
 
-// instanceOf is what an instance wrote for its termination message.
+// instanceOf returns the instance named in its termination message.
 func instanceOf(message string) string {
 	message = strings.TrimSpace(message)
 	return message[max(0, len(message)-10):]

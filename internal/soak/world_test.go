@@ -24,9 +24,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/internal/containerdtest"
+	"github.com/keelson-dev/keelson/internal/testport"
 )
 
-// world is a node: an agent, a containerd, manifests, and what is known of them.
+// world is a node: an agent, a containerd, manifests, and their recorded history.
 type world struct {
 	*testing.T
 	journal *journal
@@ -45,7 +46,7 @@ type world struct {
 	}
 }
 
-// newWorld starts everything. It ends with the test.
+// newWorld starts everything. The world ends with the test.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, journal: newJournal()}
@@ -54,10 +55,8 @@ func newWorld(t *testing.T) *world {
 	w.makeFolders()
 	w.engine = &engine{c: containerdtest.Start(t, containerdtest.Options{}), world: w}
 	t.Cleanup(w.keepLogs)
-	port, err := freePort()
-	require.NoError(t, err)
 	w.agent = &agent{
-		path: filepath.Join(w.dir, "nodeagent"), log: filepath.Join(w.dir, "agent.log"), port: port, journal: w.journal,
+		path: filepath.Join(w.dir, "nodeagent"), log: filepath.Join(w.dir, "agent.log"), port: testport.Free(t), journal: w.journal,
 		args: []string{
 			w.manifests, "--root-dir", w.root, "--objects-path", w.objects,
 			"--container-runtime-endpoint", w.engine.c.Endpoint(), "-v", "1",
@@ -108,7 +107,7 @@ func (w *world) makeFolders() {
 	require.NoError(w, w.folder.Make())
 }
 
-// keepLogs is for what would go with containerd.
+// keepLogs copies the logs that are removed with containerd.
 func (w *world) keepLogs() {
 	if !*keep {
 		return
@@ -118,7 +117,7 @@ func (w *world) keepLogs() {
 	require.NoError(w, os.WriteFile(filepath.Join(w.dir, "containerd.log"), log, 0o644))
 }
 
-// build makes a program that needs nothing of the system it runs in.
+// build makes a statically linked program.
 func build(t *testing.T, out, pkg, flags string) {
 	t.Helper()
 	args := append([]string{"build", "-tags", "grpcnotrace", "-buildvcs=false", "-o", out}, strings.Fields(flags)...)
@@ -144,7 +143,7 @@ func (w *world) put(dir, name string, text []byte) {
 	require.NoError(w, os.Rename(temp, filepath.Join(dir, name)))
 }
 
-// writeConfig gives the ConfigMap its next version.
+// writeConfig writes the next version of the ConfigMap.
 func (w *world) writeConfig() {
 	w.version++
 	version := fmt.Sprint(w.version)
@@ -166,7 +165,7 @@ func (w *world) observe(ctx context.Context) {
 	defer f.close()
 	for n := 0; ctx.Err() == nil; n++ {
 		s, asked := w.agent.pods()
-		records, err := f.read() // after the sample: what it tells of is written
+		records, err := f.read() // after the sample, so that its records are written
 		if err != nil {
 			w.wrong("read the records: %v", err)
 			return
@@ -189,7 +188,7 @@ func (w *world) observe(ctx context.Context) {
 	}
 }
 
-// note puts into the journal what changed on /pods.
+// note records the changes of /pods in the journal.
 func (w *world) note(s sample) {
 	w.seen.Lock()
 	defer w.seen.Unlock()
@@ -209,7 +208,7 @@ func (w *world) note(s sample) {
 	w.seen.last = now
 }
 
-// list asks the CRI, remembers what there was, and returns it.
+// list lists sandboxes and containers by CRI, and remembers their IDs.
 func (w *world) list(ctx context.Context) (sandboxes []*cri.PodSandbox, containers []*cri.Container, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -232,7 +231,7 @@ func (w *world) list(ctx context.Context) (sandboxes []*cri.PodSandbox, containe
 	return s.GetItems(), c.GetContainers(), nil
 }
 
-// idsSeen are those of all containers and sandboxes so far.
+// idsSeen returns the IDs of all containers and sandboxes so far.
 func (w *world) idsSeen() map[string]bool {
 	w.seen.Lock()
 	defer w.seen.Unlock()

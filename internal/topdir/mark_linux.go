@@ -12,8 +12,8 @@ import (
 // flag is FS_TOPDIR_FL of linux/fs.h.
 const flag = 0x20000
 
-// Mark marks the folder that dir is open for. It is a hint: what it does not change is where files are found, and a file
-// system that does not know it returns an error, which can be ignored. A folder that has the mark is not written to.
+// Mark sets the flag on the open folder dir. The flag is a hint and does not change the paths of files. A file system
+// without the flag returns an error, which can be ignored. A folder with the flag is not written to.
 func Mark(dir *os.File) error {
 	raw, err := dir.SyscallConn()
 	if err != nil {

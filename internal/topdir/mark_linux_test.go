@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/topdir"
 )
 
-// The flags of a folder are those it had and the mark; folders in it do not inherit it.
+// The folder keeps its flags and gets the mark; its child folders do not inherit the mark.
 func TestMark(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.Open(dir)

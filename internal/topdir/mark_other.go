@@ -9,5 +9,5 @@ import (
 	"os"
 )
 
-// Mark returns an error: there is no such hint here.
+// Mark returns an error, because the flag exists only on Linux.
 func Mark(*os.File) error { return errors.ErrUnsupported }

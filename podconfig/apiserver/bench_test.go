@@ -31,10 +31,11 @@ const (
 	goalBytes       = 20 << 10
 )
 
-// BenchmarkEvent is one event of an API server, the status of one pod of many, from the watch through reflector, source
-// and Store.Merge to the update in the consumer's hands. naive does what the kubelet does with it: the complete list, as a
-// snapshot, for every event; the store, which looks at no more than UID and version of what has not changed, is ours all
-// the same. json has the event come as JSON over HTTP, and so pays for its decoding as well.
+// BenchmarkEvent measures an event of an API server, a new status of a pod among many, from the
+// watch through reflector, source and Store.Merge to the consumer. naive is the kubelet's way: a
+// snapshot of the complete list for every event. It uses this package's store, which compares only
+// UID and version of unchanged pods. json receives the event as JSON over HTTP, and includes its
+// decoding.
 func BenchmarkEvent(b *testing.B) {
 	for _, n := range []int{10, 110, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("keelson/pods=%d", n), func(b *testing.B) { benchmarkSource(b, n) })
@@ -43,7 +44,7 @@ func BenchmarkEvent(b *testing.B) {
 	b.Run("json/pods=10000", func(b *testing.B) { benchmarkWire(b, 10_000) })
 }
 
-// feed is an API server without network.
+// feed is an API server without a network.
 type feed struct {
 	pods  []*v1.Pod
 	watch *watch.FakeWatcher
@@ -69,7 +70,7 @@ func (f *feed) Watch(context.Context, metav1.ListOptions) (watch.Interface, erro
 	return f.watch, nil
 }
 
-// cpuTime is what this process has used of all processors: on a busy machine the number that counts.
+// cpuTime returns the CPU time of this process, the relevant number on a busy machine.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
@@ -82,7 +83,8 @@ func change(p *v1.Pod, i int) {
 	p.ResourceVersion = strconv.Itoa(1_000 + i)
 }
 
-// consume runs a source until the benchmark ends, and returns what waits for the next update.
+// consume runs a source until the benchmark ends, and returns a func that waits for the next
+// update.
 func consume(b *testing.B, source podconfig.Source) (next func()) {
 	store, err := podconfig.NewStore(podconfig.StoreOptions{})
 	require.NoError(b, err)
@@ -169,7 +171,7 @@ func benchmarkNaive(b *testing.B, n int) {
 	}
 }
 
-// stream answers watches with what comes on lines, and lists with pods.
+// stream answers watches with the events from lines, and lists with pods.
 type stream struct {
 	list  []byte
 	lines chan []byte
@@ -202,7 +204,7 @@ func benchmarkWire(b *testing.B, n int) {
 	text, err := json.Marshal(list)
 	require.NoError(b, err)
 	lines := make(chan []byte)
-	pipes := &server{} // for its pipes alone
+	pipes := &server{} // only for its pipes
 	pipes.serve(&stream{list: text, lines: lines})
 	b.Cleanup(func() { _ = pipes.http.Close() })
 	transport := &http.Transport{DialContext: pipes.dial}
@@ -226,7 +228,8 @@ func benchmarkWire(b *testing.B, n int) {
 	}
 }
 
-// realisticPod has three containers with probes, env and mounts, and a full status: about 9 KB on the heap.
+// realisticPod has three containers with probes, env and mounts, and a full status: about 9 KB on
+// the heap.
 func realisticPod(i int) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprint("web-", i), Namespace: "ns", UID: types.UID(fmt.Sprintf("7d1f2c3a-0000-4000-8000-%012d", i)), ResourceVersion: "1000",

@@ -17,27 +17,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// client is the reflector's view of the server: it selects the node's pods, bounds every request in time, reports what
-// fails, and keeps from the reflector what makes it wait for nothing or without end.
+// client wraps the API server for the reflector. It selects the node's pods, limits the duration of
+// every request and reports failures. It also hides errors for which the reflector would retry
+// without a pause or wait without an end.
 type client struct {
 	pods     PodListWatcher
 	node     string
 	selector string
-	timeout  time.Duration
 	noStream bool
 	report   *reporter
 
-	// All below but mu is owned by the reflector's goroutine, and by that of a list or stream while it waits for them.
+	// The reflector's goroutine owns all fields below except mu. A list or stream goroutine owns
+	// them while the reflector waits for it.
 
-	// current is the last stream; nil if there was none.
+	// current is the last stream, or nil.
 	current *stream
-	// refused is why a watch-list failed that need not be followed by a list, which would fail like it.
+	// refused is the error of a failed watch-list for which the following list is skipped, because
+	// the list would fail with the same error.
 	refused error
-	// stale counts the watch-lists in a row whose resource version the server did not have.
+	// stale counts consecutive watch-lists with a resource version unknown to the server.
 	stale int
-	// notBefore is when a watch may be opened again after one that did not last.
+	// short counts consecutive watches that ended within standing.
+	short int
+	// notBefore is the earliest time to open the next watch after a short watch.
 	notBefore time.Time
 
 	mu struct {
@@ -53,15 +60,16 @@ var (
 )
 
 func newClient(c Config, report *reporter) *client {
-	return &client{pods: c.Pods, node: string(c.NodeName), timeout: c.Timeout, noStream: c.WithoutWatchList, report: report,
+	return &client{pods: c.Pods, node: string(c.NodeName), noStream: c.WithoutWatchList, report: report,
 		selector: fields.OneTermEqualSelector("spec.nodeName", string(c.NodeName)).String()}
 }
 
-// IsWatchListSemanticsUnSupported is how client-go's reflector asks.
+// IsWatchListSemanticsUnSupported is called by client-go's reflector.
 func (c *client) IsWatchListSemanticsUnSupported() bool { return c.noStream }
 
-// begin tells whether a list may still begin: the reflector begins it in a goroutine that it does not wait for.
-func (c *client) begin() bool {
+// beginList reports whether a list may begin. The reflector starts a list in a goroutine without
+// waiting for it.
+func (c *client) beginList() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.closed {
@@ -71,8 +79,9 @@ func (c *client) begin() bool {
 	return true
 }
 
-// close returns when no list and no watch is running, and no list can begin. The reflector has returned by then; it
-// stops its watches, but for one whose first events the sink refused.
+// close waits until no list and no watch is running, and prevents further lists. It must be called
+// after the reflector has returned. The reflector stops its watches, except a watch whose initial
+// events the sink refused.
 func (c *client) close() {
 	if c.current != nil {
 		c.current.Stop()
@@ -83,33 +92,33 @@ func (c *client) close() {
 	c.mu.running.Wait()
 }
 
-// List is ListWithContext without a context; the reflector does not call it.
+// List is ListWithContext without a context. The reflector does not call it.
 func (c *client) List(o metav1.ListOptions) (runtime.Object, error) {
 	return c.ListWithContext(context.Background(), o)
 }
 
-// Watch is WatchWithContext without a context; the reflector does not call it.
+// Watch is WatchWithContext without a context. The reflector does not call it.
 func (c *client) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return c.WatchWithContext(context.Background(), o)
 }
 
-// ListWithContext returns one page.
+// ListWithContext returns a page of the list.
 func (c *client) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	if !c.begin() {
+	if !c.beginList() {
 		return nil, context.Canceled
 	}
 	defer c.mu.running.Done()
 	if err := c.refused; err != nil {
 		c.refused = nil
-		c.report.failed(problem(VerbList, err))
+		c.report.failed(problem(verbList, err))
 		return nil, err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, timeoutError{c.timeout})
+	limited, cancel := context.WithTimeoutCause(ctx, requestTimeout, clientkit.TimeoutError{After: requestTimeout})
 	defer cancel()
 	o.FieldSelector = c.selector
 	list, err := c.pods.List(limited, o)
 	if err == nil && (list == nil || list.ResourceVersion == "") {
-		err = errBadAnswer // client-go reads any JSON object as a list, and most of them as an empty one
+		err = clientkit.ErrBadAnswer // client-go decodes any JSON object as a list, usually an empty list
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -118,28 +127,28 @@ func (c *client) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 		err = context.Cause(limited)
 	case err == nil:
 		c.stale = 0
-		c.report.works(VerbList)
-		list.Items = slices.DeleteFunc(list.Items, func(p v1.Pod) bool { return !c.ours(VerbList, &p) })
+		c.report.works(verbList)
+		list.Items = slices.DeleteFunc(list.Items, func(p v1.Pod) bool { return !c.ours(verbList, &p) })
 		return list, nil
 	}
-	c.report.failed(problem(VerbList, err))
+	c.report.failed(problem(verbList, err))
 	return nil, err
 }
 
-// ours guards against servers and proxies that do not know the field selector: running the pods of all nodes would be
-// the worst a node can do.
-func (c *client) ours(verb Verb, p *v1.Pod) bool {
+// ours reports whether p belongs to the node. It guards against servers and proxies that ignore the
+// field selector, because running the pods of all nodes would be the worst possible failure.
+func (c *client) ours(verb string, p *v1.Pod) bool {
 	if p.Spec.NodeName == c.node {
 		return true
 	}
-	c.report.failed(&Error{Verb: verb, Reason: ReasonBadAnswer, Err: errOtherNode})
+	c.report.failed(&Error{Verb: verb, Reason: clientkit.BadAnswer, Err: errOtherNode})
 	return false
 }
 
 // WatchWithContext opens a watch, or a watch-list.
 func (c *client) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if !c.notBefore.IsZero() {
-		pause(ctx, time.Until(c.notBefore))
+		_ = retry.Sleep(ctx, time.Until(c.notBefore))
 	}
 	initial := o.SendInitialEvents != nil && *o.SendInitialEvents
 	s := newStream(c, initial, c.lifetime(o))
@@ -154,22 +163,24 @@ func (c *client) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 	case initial:
 		return nil, c.unstreamed(err)
 	}
-	c.report.failed(problem(VerbWatch, err))
+	c.report.failed(problem(verbWatch, err))
 	return nil, err
 }
 
-// lifetime is how long a watch may last: the server ends it by itself after what is asked for, if it is alive.
+// lifetime returns the maximum duration of a watch. A healthy server ends a watch earlier, after
+// the requested timeout.
 func (c *client) lifetime(o metav1.ListOptions) time.Duration {
 	if o.TimeoutSeconds == nil {
-		return c.timeout
+		return requestTimeout
 	}
-	return time.Duration(*o.TimeoutSeconds)*time.Second + c.timeout
+	return time.Duration(*o.TimeoutSeconds)*time.Second + requestTimeout
 }
 
-// unstreamed decides what the reflector does about a watch-list that failed. It tries again, without any wait, if the
-// error says that the resource version is gone; it waits for up to a minute, ctx or not, if the server refuses; and
-// lists in all other cases. Here it gets to try again once, and to list otherwise. A server that refuses gets no list,
-// which then fails with the same error.
+// unstreamed returns the error to pass to the reflector for a failed watch-list. The reflector
+// retries without a pause if the resource version is gone. It waits up to a minute, regardless of
+// ctx, if the server refuses. Otherwise it lists. With the returned error, the reflector retries
+// once for a stale version and otherwise lists. A list after a refusal is not sent, and fails with
+// the same error.
 func (c *client) unstreamed(err error) error {
 	switch {
 	case isStale(err):
@@ -182,10 +193,10 @@ func (c *client) unstreamed(err error) error {
 	return errUnstreamed
 }
 
-// errUnstreamed is an error the reflector knows nothing about.
+// errUnstreamed is an error without a meaning for the reflector.
 var errUnstreamed = errors.New("no watch-list")
 
-// isStale tells whether the server does not have the state that was asked for.
+// isStale reports whether the server lacks the requested resource version.
 func isStale(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)

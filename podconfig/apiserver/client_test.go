@@ -24,13 +24,13 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 )
 
-// client-go's clients fit as they are.
+// client-go's clients implement PodListWatcher.
 var (
 	_ apiserver.PodListWatcher = typedcorev1.PodInterface(nil)
 	_ mirror.Writer            = typedcorev1.PodInterface(nil)
 )
 
-// client-go's fake clientset works, too. It knows no field selector and no bookmark.
+// client-go's fake clientset works, too. It ignores field selectors and has no bookmarks.
 func TestRunOnTheFakeClientset(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clients := fake.NewClientset(pod("a"), onNode(pod("foreign"), "m"))
@@ -52,7 +52,7 @@ func TestRunOnTheFakeClientset(t *testing.T) {
 
 // tardy takes three seconds to end a list or a watch.
 type tardy struct {
-	lists bool // that is, never answers a list
+	lists bool // lists also never answer
 	ended atomic.Bool
 }
 
@@ -79,7 +79,7 @@ func (s *tardy) end(ctx context.Context) {
 	s.ended.Store(true)
 }
 
-// Nothing that Run began is left when it returns, also if it takes its time.
+// When Run returns, all its requests and goroutines have ended, even slow requests.
 func TestRunWaitsForWhatItBegan(t *testing.T) {
 	for name, lists := range map[string]bool{"list": true, "watch": false} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestRunWaitsForWhatItBegan(t *testing.T) {
 	}
 }
 
-// dying is a watch whose last word, once its context has ended, is that it cannot decode an event: so is client-go's.
+// dying is a watch that reports an undecodable event after its context has ended, like client-go's.
 type dying struct{ tardy }
 
 func (s *dying) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
@@ -112,7 +112,7 @@ func (s *dying) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interfac
 }
 
 func TestRunTellsNothingOfItsOwnEnd(t *testing.T) {
-	for range 20 { // what is ready first is up to chance
+	for range 20 { // the order of ready events is random
 		bubble(t, func(t *testing.T) {
 			f := &fixture{T: t}
 			f.config = apiserver.Config{Pods: &dying{}, NodeName: "n", WithoutWatchList: true, Problem: f.problem}
@@ -123,7 +123,7 @@ func TestRunTellsNothingOfItsOwnEnd(t *testing.T) {
 	}
 }
 
-// stuck is a sink that waits for the end of its context, as one does whose consumer waits.
+// stuck is a sink that waits for the end of its context, like the sink of a blocked consumer.
 type stuck struct{}
 
 func (stuck) Submit(ctx context.Context, _ podconfig.Change) error {
@@ -177,7 +177,6 @@ func TestNewNamesTheBadField(t *testing.T) {
 		{"no pods", func(c *apiserver.Config) { c.Pods = nil }, "Pods"},
 		{"no node", func(c *apiserver.Config) { c.NodeName = "" }, "NodeName"},
 		{"no name", func(c *apiserver.Config) { c.NodeName = "a,metadata.name=b" }, "NodeName"},
-		{"timeout", func(c *apiserver.Config) { c.Timeout = -1 }, "Timeout"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

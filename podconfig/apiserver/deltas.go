@@ -13,13 +13,13 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// deltas is the reflector's store, which stores nothing: it hands every change on. The reflector calls it from one
-// goroutine.
+// deltas is the reflector's store. It stores no object and submits every change. The reflector
+// calls it from a single goroutine.
 type deltas struct {
-	ctx  context.Context // of the one Run this is for; the reflector passes none
+	ctx  context.Context // of the Run; the reflector passes no context
 	out  podconfig.Sink
 	stop func() // ends the reflector
-	err  error  // of out
+	err  error  // the first error of out
 }
 
 var _ cache.ReflectorStore = (*deltas)(nil)
@@ -36,7 +36,7 @@ func (d *deltas) Delete(obj any) error {
 	return d.submit(podconfig.Remove(p.UID))
 }
 
-// Replace hands on the whole of a list.
+// Replace submits a complete list.
 func (d *deltas) Replace(list []any, _ string) error {
 	pods := make([]*v1.Pod, 0, len(list))
 	for _, obj := range list {
@@ -47,7 +47,7 @@ func (d *deltas) Replace(list []any, _ string) error {
 	return d.submit(podconfig.Snapshot(pods...))
 }
 
-// Resync is never asked for.
+// Resync is never called.
 func (d *deltas) Resync() error { return nil }
 
 var errNoPod = errors.New("apiserver source: not a pod")

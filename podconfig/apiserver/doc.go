@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver is a podconfig.Source of the pods that an API server has bound to a node, by client-go's reflector: a
-// snapshot after each list, and in between one change of one pod per event.
+// Package apiserver is a podconfig.Source of the pods that an API server has bound to a node. It
+// uses client-go's reflector: each list is a snapshot, and each event is a change of a single pod.
 //
 //	clients, err := kubernetes.NewForConfig(config) // protobuf saves most of the decoding
 //	...
@@ -25,58 +25,69 @@
 //
 // # The caller's duties
 //
-//  1. Give each Source to one Run.
-//  2. Give the client what it needs for long connections: rest.Config.Timeout must be 0, for it would end every watch, and
-//     rest.Config.WarningHandler should be the caller's, for client-go's writes to stderr.
-//  3. Return from Problem; the source waits for it. What the server does is told there, and never ends Run.
+//  1. Pass each Source to a single Run.
+//  2. Configure the client for long connections. rest.Config.Timeout must be 0, because any other
+//     value ends every watch. Set rest.Config.WarningHandler, because client-go's default writes to
+//     stderr.
+//  3. Return promptly from Problem: the source waits for it. Failures of the server are reported to
+//     Problem and never end Run.
 //
-// # What is told when
+// # Events and changes
 //
 //	first list, or watch-list    Snapshot, also without pods: the source is ready
-//	event ADDED, MODIFIED        Upsert of that pod; package podconfig tells what it means
-//	event DELETED                Remove of that UID
+//	event ADDED, MODIFIED        Upsert of the pod
+//	event DELETED                Remove of the UID
 //	bookmark                     nothing
-//	watch ended                  nothing: a new one begins where it ended
-//	connection lost              nothing: all pods stay, and a new watch, or list, is tried
-//	history lost (410)           Snapshot of a new list; what was missed comes out of its merge
+//	watch ended                  nothing: a new watch continues at the same version
+//	connection lost              nothing: all pods stay; the source retries the watch or a list
+//	history lost (410)           Snapshot of a new list; its merge yields the missed changes
 //
-// So an event costs the work of one pod, whatever number of pods there is. Where the server offers it (Kubernetes 1.34 by
-// default), a list is a stream, which neither side holds in memory twice.
+// An event thus costs the work for a single pod, regardless of the number of pods. If the server
+// supports watch-lists (Kubernetes 1.34 by default), a list is a stream, and neither side holds it
+// in memory twice.
 //
 // # Problems
 //
-// Each kind of problem, an Error with its Verb and Reason, is told once until its verb works again: a list that succeeds,
-// a watch that stands for 5 s. When none is left, that is told, too. An answer that cannot be decoded is never repeated in
-// an error, nor is anything of a pod.
+// Each kind of problem, an Error with its Verb and Reason, is reported once until its verb succeeds
+// again: a list succeeds, or a watch lasts for 5 s. The end of the last problem is reported, too.
+// Errors contain neither undecodable answers nor data of pods.
 //
-// Every request is bounded: a list, and the first part of a watch-list, by Config.Timeout; the opening of a watch by twice
-// that; a watch by what it was asked for (5 to 10 minutes) and that much more. After a failed round the source waits 0.8 s,
-// then 1.6 s, and so on up to 30 s, each up to twice as long by chance.
+// Every request is limited in time: a list, and the initial events of a watch-list, to a minute;
+// the opening of a watch to two minutes; a watch to the requested timeout (5 to 10 minutes) plus a
+// minute. After a failed round the source waits 0.8 s, then 1.6 s,
+// and so on up to 30 s. Each wait is extended randomly by up to its length.
 //
 // # Goroutines
 //
-// Run is the caller's. It has one more per watch, and those of the reflector and of client-go's streams; all have ended
-// when it returns, at once after ctx's end. A list that the reflector abandons is waited for. Everything runs in a
-// testing/synctest bubble, with a client that does.
+// Run runs in the caller's goroutine. Each watch has an additional goroutine, beside the goroutines
+// of the reflector and client-go's streams. All have ended when Run returns, right after the end of
+// ctx. Run also waits for a list abandoned by the reflector. The source runs in a testing/synctest
+// bubble, given a client without real I/O.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - Changes are told one by one. The kubelet pushes the complete list for every event.
-//   - The wait for the node is an event, and ends with ctx. The kubelet looks once per second and cannot be stopped.
-//   - Pods of other nodes are left out, if the server does not know the field selector.
-//   - A list without resource version is a bad answer. client-go reads any JSON object as a list, "{}" as an empty one.
+//   - Each change is submitted alone. The kubelet submits the complete list for every event.
+//   - The wait for the node uses an event, and ends with ctx. The kubelet polls once per second and
+//     cannot be stopped.
+//   - Pods of other nodes are dropped if the server ignores the field selector.
+//   - A list without a resource version is a bad answer. client-go decodes any JSON object as a
+//     list, "{}" as an empty list.
 //
-// And from client-go's reflector (0.37), which is used for what it does well:
+// Differences from a plain reflector of client-go (0.37):
 //
-//   - Nothing is written to stderr through klog. (A list of more than ten seconds still is: that logger cannot be chosen.)
-//   - A server that refuses a watch-list, or ends it early, or says 410 again and again, is asked at the pace of the
-//     backoff, not without pause, and the end of ctx ends that wait.
-//   - A watch that did not last for a second is opened again a second after its beginning.
-//   - A server that hangs is left.
-//   - What fails is reported by its kind; the reflector reports some of it, to a process-wide handler.
+//   - No log is written to stderr through klog, except for a list of more than ten seconds, whose
+//     logger cannot be replaced.
+//   - If a server refuses a watch-list, ends it early, or repeats 410, the source retries with
+//     backoff instead of without a pause. The end of ctx ends the backoff.
+//   - After a watch of less than a second, the next watch begins a second after the beginning of
+//     the former.
+//   - A request to a hung server is abandoned.
+//   - Failures are reported by kind. The reflector reports only some failures, to a process-wide
+//     handler.
 //
 // # Differences from the contract's sketch
 //
-//   - New returns an error. NodeSynced is NodeKnown, a function that waits. Backoff is client-go's, without an option.
-//     WatchList became WithoutWatchList. Timeout and Problem are new.
+//   - New returns an error. NodeSynced is replaced by NodeKnown, a function that waits. The backoff
+//     is client-go's, without an option. WatchList is replaced by WithoutWatchList. Problem is
+//     new.
 package apiserver

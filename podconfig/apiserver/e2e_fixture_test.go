@@ -24,7 +24,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/apiserver"
 )
 
-// kubeAPIServer is a real kube-apiserver with its etcd, for the tests whose names begin with TestE2E.
+// kubeAPIServer is a real kube-apiserver with its etcd, for tests with names beginning with
+// TestE2E.
 var kubeAPIServer apiservertest.Shared
 
 func TestMain(m *testing.M) { os.Exit(kubeAPIServer.Main(m)) }
@@ -68,7 +69,7 @@ func (u *uplink) mend() {
 	u.down = false
 }
 
-// e2eNode is a node of a real server: a source with the node's own rights, and a store behind it.
+// e2eNode is a node of a real server: a source with the node's own rights, and a store.
 type e2eNode struct {
 	*testing.T
 	server *apiservertest.Server
@@ -81,12 +82,13 @@ type e2eNode struct {
 
 	mu      sync.Mutex
 	updates []podconfig.Update
-	told    []*apiserver.Error // nil for "well again"
+	told    []*apiserver.Error // nil for the end of all problems
 	changed chan struct{}      // has room for one
 	onEach  func(podconfig.Update)
 }
 
-// newE2ENode makes a node of that name and runs its source until the test ends. onEach, if not nil, hears every update.
+// newE2ENode makes a node with the name and runs its source until the test ends. onEach, if not
+// nil, receives every update.
 func newE2ENode(t *testing.T, name string, onEach func(podconfig.Update)) *e2eNode {
 	n := &e2eNode{T: t, server: kubeAPIServer.Get(t), name: name, changed: make(chan struct{}, 1), onEach: onEach}
 	var err error
@@ -146,7 +148,7 @@ func (n *e2eNode) hint() {
 	}
 }
 
-// await waits for something that comes with an update or a problem, or, at worst, soon after one.
+// await waits for a condition that becomes true with an update or a problem, or soon afterwards.
 func (n *e2eNode) await(what string, ok func() bool) {
 	n.Helper()
 	deadline, again := time.After(2*time.Minute), time.NewTicker(200*time.Millisecond)
@@ -161,7 +163,7 @@ func (n *e2eNode) await(what string, ok func() bool) {
 	}
 }
 
-// ops returns how many pods came with each operation since the last call.
+// ops returns the number of pods per operation since the last call.
 func (n *e2eNode) ops() map[podconfig.Op]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -173,11 +175,11 @@ func (n *e2eNode) ops() map[podconfig.Op]int {
 	return ops
 }
 
-// problems returns what was told so far: reasons, and "" for "well again".
-func (n *e2eNode) problems() []apiserver.Reason {
+// problems returns the reasons reported so far, and "" for the end of all problems.
+func (n *e2eNode) problems() []metav1.StatusReason {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var out []apiserver.Reason
+	var out []metav1.StatusReason
 	for _, e := range n.told {
 		if e == nil {
 			out = append(out, "")
@@ -188,7 +190,7 @@ func (n *e2eNode) problems() []apiserver.Reason {
 	return out
 }
 
-// isWell tells whether the last word was that all is well.
+// isWell reports whether all problems have ended.
 func (n *e2eNode) isWell() bool {
 	p := n.problems()
 	return len(p) > 0 && p[len(p)-1] == ""

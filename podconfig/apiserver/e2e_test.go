@@ -16,13 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/apiservertest"
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/podconfig"
-	"github.com/keelson-dev/keelson/podconfig/apiserver"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 )
 
-// Pods that are bound to the node arrive, and what happens to them; those of other nodes do not.
+// Pods bound to the node arrive with their changes; pods of other nodes do not.
 func TestE2EPodsArrive(t *testing.T) {
 	n := newE2ENode(t, "arrive", nil)
 	require.Equal(t, map[podconfig.Op]int{podconfig.OpAdd: 0}, n.ops(), "an empty node is ready")
@@ -47,7 +47,7 @@ func TestE2EPodsArrive(t *testing.T) {
 	require.Empty(t, n.problems())
 }
 
-// A pod that is bound later arrives then: the server makes an ADDED of it.
+// A pod bound later arrives at its binding: the server sends an ADDED event.
 func TestE2EBindingIsAnArrival(t *testing.T) {
 	n := newE2ENode(t, "bind", nil)
 	p := apiservertest.Pod("bind", "late", "")
@@ -62,7 +62,7 @@ func TestE2EBindingIsAnArrival(t *testing.T) {
 	require.Equal(t, 2, n.ops()[podconfig.OpAdd])
 }
 
-// The server is killed and comes back: what ran stays, and news arrive.
+// The server is killed and restarted: known pods stay, and new pods arrive.
 func TestE2EServerIsKilledAndRestarted(t *testing.T) {
 	n := newE2ENode(t, "killed", nil)
 	n.create("a", "b")
@@ -80,8 +80,9 @@ func TestE2EServerIsKilledAndRestarted(t *testing.T) {
 		"each change once, and no word of b")
 }
 
-// A thousand pods are created, and most deleted, while the node is cut off; then the history is compacted, so that the
-// server answers 410 to the watch. The merged state is right afterwards, with each change told once.
+// A thousand pods are created, and most are deleted, while the node is disconnected. Then the
+// history is compacted, so that the server answers 410 to the watch. The merged state is correct
+// afterwards, with each change reported once.
 func TestE2EThousandPodsMissedAndCompacted(t *testing.T) {
 	n := newE2ENode(t, "missed", nil)
 	old, fresh := names(200, "old-%03d"), names(1000, "new-%04d")
@@ -93,11 +94,11 @@ func TestE2EThousandPodsMissedAndCompacted(t *testing.T) {
 	n.create(fresh...)
 	n.remove(fresh[100:]...)
 	n.remove(old[:100]...)
-	again := fresh[0] // another pod of that name
+	again := fresh[0] // another pod with the same name
 	n.remove(again)
 	n.create(again)
 	require.NoError(t, n.server.Compact(t.Context()))
-	require.NoError(t, n.server.Restart(t.Context())) // its watch cache remembers nothing older
+	require.NoError(t, n.server.Restart(t.Context())) // its watch cache then starts empty
 	require.Len(t, n.held(), 200)
 	require.Empty(t, n.ops())
 
@@ -105,13 +106,14 @@ func TestE2EThousandPodsMissedAndCompacted(t *testing.T) {
 	n.awaitHeld(append(append([]string{}, old[100:]...), fresh[:100]...))
 	n.await("well again", n.isWell)
 	require.Equal(t, map[podconfig.Op]int{podconfig.OpAdd: 100, podconfig.OpRemove: 100}, n.ops())
-	require.Contains(t, n.problems(), apiserver.ReasonExpired, "that was a 410")
+	require.Contains(t, n.problems(), clientkit.Expired, "that was a 410")
 	n.create("after")
 	n.await("what comes after", func() bool { return n.ops()[podconfig.OpAdd] == 1 })
 }
 
-// Mirror pods are created, replaced when the pod is edited or a user deletes them, and removed with it, by the node's own
-// rights: what NodeRestriction refuses fails here.
+// Mirror pods are created, replaced after an edit of the pod or a deletion by a user, and removed
+// with the pod. The node uses its own rights, so that a request rejected by NodeRestriction fails
+// the test.
 func TestE2EMirrorPods(t *testing.T) {
 	index := mirror.NewIndex()
 	m := &mirroring{T: t, index: index}
@@ -140,13 +142,14 @@ func TestE2EMirrorPods(t *testing.T) {
 	require.Equal(t, "x:2", two.Spec.Containers[0].Image)
 	n.await("the new mirror", func() bool { return index.Translate(two.UID) == second.UID })
 
-	// A user deletes it: the API server waits for the node, which confirms, and makes another.
+	// A user deletes the mirror pod: the API server waits for the node, which confirms and creates
+	// another.
 	require.NoError(t, n.admin.CoreV1().Pods("mirror").Delete(t.Context(), "web-mirror", metav1.DeleteOptions{GracePeriodSeconds: new(int64(30))}))
 	n.await("another mirror", func() bool { p := m.inAPI(); return p != nil && p.UID != two.UID && p.DeletionTimestamp == nil })
 	three := m.inAPI()
 	n.await("the third mirror", func() bool { return index.Translate(three.UID) == second.UID })
 
-	// Finalizers hold it: nothing is done until they are gone.
+	// Finalizers hold the mirror pod: no request is sent until they are removed.
 	m.finalize(`["example.com/hold"]`)
 	third := m.decode("x:3")
 	index.Remove(second.UID)
@@ -155,7 +158,7 @@ func TestE2EMirrorPods(t *testing.T) {
 	m.finalize(`[]`)
 	n.await("the fourth mirror", func() bool { p := m.inAPI(); return p != nil && mirror.IsMirrorOf(p, third) })
 
-	// The manifest goes.
+	// The manifest is removed.
 	four := m.inAPI()
 	n.await("the fourth mirror in the index", func() bool { return index.Translate(four.UID) == third.UID })
 	index.Remove(third.UID)
@@ -163,7 +166,7 @@ func TestE2EMirrorPods(t *testing.T) {
 	n.await("nothing", func() bool { return m.inAPI() == nil && len(n.held()) == 0 })
 }
 
-// mirroring is what a node agent does about mirror pods: the syncs of one static pod.
+// mirroring handles mirror pods like a node agent: the syncs of a static pod.
 type mirroring struct {
 	*testing.T
 	node   *e2eNode
@@ -180,7 +183,7 @@ func (m *mirroring) take(u podconfig.Update) {
 	}
 }
 
-// sync syncs a static pod that is, or is put, in the index.
+// sync syncs a static pod, which is in the index or is added to it.
 func (m *mirroring) sync(static *v1.Pod) mirror.Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +209,7 @@ func (m *mirroring) decode(image string) *v1.Pod {
 	return p
 }
 
-// inAPI returns what the server has, nil if nothing.
+// inAPI returns the pod of the server, or nil.
 func (m *mirroring) inAPI() *v1.Pod {
 	p, err := m.node.admin.CoreV1().Pods("mirror").Get(m.Context(), "web-mirror", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

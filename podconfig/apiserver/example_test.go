@@ -18,7 +18,7 @@ func Example() {
 	src, err := apiserver.New(apiserver.Config{
 		Pods:             clients.CoreV1().Pods(""),
 		NodeName:         "n",
-		WithoutWatchList: true, // for the fake alone
+		WithoutWatchList: true, // only for the fake
 	})
 	if err != nil {
 		fmt.Println(err)

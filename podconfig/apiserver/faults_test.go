@@ -17,12 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/podconfig/apiserver"
 )
 
 var pods = schema.GroupResource{Resource: "pods"}
 
-// answer is a fault that answers every request of the verbs, all of them if there are none, with do.
+// answer is a fault that answers every request of the verbs, or of all verbs if none is given, with
+// do.
 func answer(do http.HandlerFunc, verbs ...string) func(string, http.ResponseWriter, *http.Request) bool {
 	return func(verb string, w http.ResponseWriter, r *http.Request) bool {
 		for _, v := range verbs {
@@ -42,35 +44,36 @@ func status(e *apierrors.StatusError) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fail(w, e) }
 }
 
-// TestRunTellsEachProblemOnce, by its kind, however often it happens, and that it is over. What ran stays.
+// TestRunTellsEachProblemOnce expects each kind of problem to be reported once, and its end. Known
+// pods stay.
 func TestRunTellsEachProblemOnce(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer http.HandlerFunc
-		want   apiserver.Reason
+		want   metav1.StatusReason
 	}{
-		{"401", status(apierrors.NewUnauthorized("who are you")), apiserver.ReasonUnauthorized},
-		{"403", status(apierrors.NewForbidden(pods, "", errors.New("no"))), apiserver.ReasonForbidden},
-		{"404", status(apierrors.NewNotFound(pods, "")), apiserver.ReasonNotFound},
-		{"410", status(apierrors.NewResourceExpired("too old")), apiserver.ReasonExpired},
-		{"429", status(apierrors.NewTooManyRequestsError("busy")), apiserver.ReasonTooManyRequests},
-		{"500", status(apierrors.NewInternalError(errors.New("etcd"))), apiserver.ReasonServer},
+		{"401", status(apierrors.NewUnauthorized("who are you")), clientkit.Unauthorized},
+		{"403", status(apierrors.NewForbidden(pods, "", errors.New("no"))), clientkit.Forbidden},
+		{"404", status(apierrors.NewNotFound(pods, "")), clientkit.NotFound},
+		{"410", status(apierrors.NewResourceExpired("too old")), clientkit.Expired},
+		{"429", status(apierrors.NewTooManyRequestsError("busy")), clientkit.TooManyRequests},
+		{"500", status(apierrors.NewInternalError(errors.New("etcd"))), clientkit.Server},
 		{"404 of another server", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			http.Error(w, secret, http.StatusNotFound)
-		}, apiserver.ReasonNotFound},
+		}, clientkit.NotFound},
 		{"502 of a proxy", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			http.Error(w, secret, http.StatusBadGateway)
-		}, apiserver.ReasonServer},
-		{"garbage", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"a":"`+secret+`"}`) }, apiserver.ReasonBadAnswer},
-		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, secret) }, apiserver.ReasonBadAnswer},
-		{"silence", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, apiserver.ReasonTimeout},
+		}, clientkit.Server},
+		{"garbage", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"a":"`+secret+`"}`) }, clientkit.BadAnswer},
+		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, secret) }, clientkit.BadAnswer},
+		{"silence", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, clientkit.Timeout},
 		{"cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, `{"kind":"PodList"`)
-		}, apiserver.ReasonUnreachable},
-		{"no answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, apiserver.ReasonUnreachable},
+		}, clientkit.Unreachable},
+		{"no answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, clientkit.Unreachable},
 	}
 	for _, tc := range tests {
 		for name, mode := range modes {
@@ -104,7 +107,7 @@ func TestRunTellsEachProblemOnce(t *testing.T) {
 	}
 }
 
-// A watch may be forbidden, or broken, where a list works.
+// A watch may be forbidden or broken while a list works.
 func TestRunTellsOfWatchesApart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -121,7 +124,7 @@ func TestRunTellsOfWatchesApart(t *testing.T) {
 	})
 }
 
-// TestRunSurvivesBrokenStreams: what comes within a watch is broken, and nothing is lost.
+// TestRunSurvivesBrokenStreams sends broken events within a watch and expects no lost change.
 func TestRunSurvivesBrokenStreams(t *testing.T) {
 	stream := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +185,8 @@ func TestRunSurvivesBrokenStreams(t *testing.T) {
 	}
 }
 
-// A server or a proxy that does not know the field selector would make this node run all pods of the cluster.
+// With a server or proxy that ignores the field selector, this node would run all pods of the
+// cluster.
 func TestRunLeavesOutPodsOfOtherNodes(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -210,8 +214,8 @@ func TestRunLeavesOutPodsOfOtherNodes(t *testing.T) {
 	}
 }
 
-// A server that hangs in a watch, without ending the connection, is left after the time that it was asked for, and some
-// more.
+// A server that hangs in a watch, without ending the connection, is abandoned after the requested
+// duration plus Timeout.
 func TestRunLeavesAServerThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -222,7 +226,7 @@ func TestRunLeavesAServerThatHangs(t *testing.T) {
 			<-r.Context().Done()
 		}, "watch"))
 		r.pass(10 * time.Second)
-		f.cut() // what follows is a watch that hangs
+		f.cut() // then follows a watch that hangs
 		r.pass(10 * time.Second)
 		f.break_(nil)
 		f.set(pod("b"))
@@ -232,8 +236,8 @@ func TestRunLeavesAServerThatHangs(t *testing.T) {
 	})
 }
 
-// One that never answers a watch is left sooner, but not before a proxy that waits for the first event has passed on a
-// bookmark.
+// A server that never answers a watch is abandoned sooner, but not before a proxy that waits for
+// the first event has passed on a bookmark.
 func TestRunLeavesAServerThatDoesNotAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -251,7 +255,7 @@ func TestRunLeavesAServerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// A stream that has begun is no watch that works, as long as it has not come to the end of its first events.
+// A watch-list does not count as successful before the end of its initial events.
 func TestRunIsNotWellInTheInitialEvents(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -274,7 +278,7 @@ func TestRunIsNotWellInTheInitialEvents(t *testing.T) {
 	})
 }
 
-// An expired version costs a new watch-list each time, and never a list.
+// An expired version causes a new watch-list each time, and never a list.
 func TestRunStreamsAgainAfterEachExpiry(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -295,7 +299,7 @@ func TestRunStreamsAgainAfterEachExpiry(t *testing.T) {
 	})
 }
 
-// A slow server is no problem as long as it is within the time.
+// A slow server is no problem within the timeout.
 func TestRunHasPatience(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -312,7 +316,7 @@ func TestRunHasPatience(t *testing.T) {
 	})
 }
 
-// With status errors the caller can ask what apimachinery knows.
+// Status errors give access to the functions of apimachinery.
 func TestErrorsAreTyped(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -324,6 +328,6 @@ func TestErrorsAreTyped(t *testing.T) {
 		require.EqualError(t, f.errs[0], "list pods: Forbidden: pods is forbidden: no role")
 		require.Equal(t, metav1.StatusReasonForbidden, apierrors.ReasonForError(f.errs[0]))
 		require.False(t, f.errs[0].Temporary())
-		require.True(t, (&apiserver.Error{Reason: apiserver.ReasonTimeout}).Temporary())
+		require.True(t, (&apiserver.Error{Reason: clientkit.Timeout}).Temporary())
 	})
 }

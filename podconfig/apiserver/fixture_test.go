@@ -28,7 +28,7 @@ import (
 
 const secret = "hunter2"
 
-// pod is a pod of node n with a secret in it; name and UID are one.
+// pod returns a pod of node n with a secret in it; its UID equals its name.
 func pod(name string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)},
@@ -50,13 +50,13 @@ func onNode(p *v1.Pod, node string) *v1.Pod {
 // bubble runs a test in virtual time.
 func bubble(t *testing.T, test func(*testing.T)) { synctest.Test(t, test) }
 
-// fixture is a server, and the parts of a source that reads from it with a real clientset.
+// fixture is a server, and the parts of a source that uses it through a real clientset.
 type fixture struct {
 	*testing.T
 	*server
 	config apiserver.Config
 	mu     sync.Mutex
-	errs   []*apiserver.Error // nil when all is well again
+	errs   []*apiserver.Error // nil for the end of all problems
 }
 
 // newFixture must be called in a bubble.
@@ -134,7 +134,8 @@ func (s *sink) Submit(ctx context.Context, c podconfig.Change) error {
 	return s.err
 }
 
-// take returns the changes since the last call. Those of one snapshot are sorted: a watch-list has no order.
+// take returns the changes since the last call. The pods of a snapshot are sorted, because a
+// watch-list has no order.
 func (s *sink) take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,14 +149,14 @@ func (s *sink) take() []string {
 	return got
 }
 
-// running is a fixture whose source runs.
+// running is a fixture with a running source.
 type running struct {
 	*fixture
 	*sink
 	stop func() error
 }
 
-// run starts the source and lets it come to rest. The test must call stop.
+// run starts the source and waits until it is idle. The test must call stop.
 func (f *fixture) run() *running {
 	r := &running{fixture: f, sink: &sink{}}
 	source, err := apiserver.New(f.config)
@@ -177,7 +178,7 @@ func (r *running) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// settle lets a backoff pass and what follows it, and the server be well for long enough to be called so.
+// settle waits for a backoff and the following requests, until the server counts as recovered.
 func (r *running) settle() { r.pass(70 * time.Second) }
 
 func names(n int, format string) []string {

@@ -4,31 +4,34 @@ package apiserver
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 func TestBackoff(t *testing.T) {
 	want := []time.Duration{800, 1600, 3200, 6400, 12800, 25600, 30000, 30000}
 	for i, d := range want {
-		require.Equal(t, d*time.Millisecond, backoff(i+1, 0))
-		require.Equal(t, d*time.Millisecond*3/2, backoff(i+1, 0.5))
+		require.Equal(t, d*time.Millisecond, retry.Backoff(i+1, firstBackoff, maxBackoff, 0))
+		require.Equal(t, d*time.Millisecond*3/2, retry.Backoff(i+1, firstBackoff, maxBackoff, 0.5))
 	}
-	require.Equal(t, maxBackoff, backoff(1<<40, 0))
-	require.Equal(t, firstBackoff, backoff(0, 0))
+	require.Equal(t, maxBackoff, retry.Backoff(1<<40, firstBackoff, maxBackoff, 0))
+	require.Equal(t, firstBackoff, retry.Backoff(0, firstBackoff, maxBackoff, 0))
 }
 
-// A round that lasted begins the row anew.
+// A long round resets the backoff.
 func TestRepeatForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var last time.Time
 		var pauses []time.Duration
 		rounds := 0
-		repeat(ctx, func(context.Context) {
+		repeat(ctx, rand.Float64, func(context.Context) {
 			if rounds++; rounds > 1 {
 				pauses = append(pauses, time.Since(last))
 			}

@@ -2,16 +2,22 @@
 
 package apiserver
 
-import "go.uber.org/zap"
+import (
+	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// kind is what is told once.
+	"github.com/keelson-dev/keelson/internal/clientkit"
+)
+
+// kind identifies problems to report once.
 type kind struct {
-	verb   Verb
-	reason Reason
+	verb   string
+	reason metav1.StatusReason
 }
 
-// reporter tells each kind of problem once until its verb works again, and when all is well again. One goroutine at a
-// time calls it: the reflector lists only while no watch is open, and neither while it hands on what came.
+// reporter reports each kind of problem once until its verb succeeds again, and the end of the last
+// problem. Only a single goroutine calls it at a time: the reflector lists only while no watch is
+// open, and does neither while it submits changes.
 type reporter struct {
 	told    map[kind]bool
 	problem func(err error)
@@ -25,8 +31,8 @@ func (r *reporter) failed(e *Error) {
 	}
 }
 
-// works takes note that a verb succeeded.
-func (r *reporter) works(v Verb) {
+// works records a success of a verb.
+func (r *reporter) works(v string) {
 	before := len(r.told)
 	for k := range r.told {
 		if k.verb == v {
@@ -46,7 +52,7 @@ func (r *reporter) tell(e *Error) {
 		r.problem(e)
 	case e == nil:
 		r.log.Info("API server is well again")
-	case e.Reason == ReasonExpired:
+	case e.Reason == clientkit.Expired:
 		r.log.Info("API server has forgotten the known state, listing all pods", zap.Error(e))
 	default:
 		r.log.Warn("cannot read pods from the API server", zap.Error(e))

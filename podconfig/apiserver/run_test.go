@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/apiserver"
 )
 
-// modes are the two ways in which a list comes.
+// modes are the two forms of a list.
 var modes = map[string]func(*fixture){
 	"watch-list":             func(*fixture) {},
 	"server without streams": func(f *fixture) { f.noStream = true },
@@ -66,7 +66,7 @@ func TestRunTellsThatThereIsNothing(t *testing.T) {
 	}
 }
 
-// A bookmark moves the resource version on, so that a new watch begins there, and tells nothing.
+// A bookmark advances the resource version for the next watch, and submits no change.
 func TestRunTellsNothingOfBookmarks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -162,7 +162,8 @@ func TestRunEndsWithItsSink(t *testing.T) {
 	}
 }
 
-// TestRunEnds: at once, with every goroutine, whatever it waits for. What is left behind fails the bubble.
+// TestRunEnds expects Run to return at once with all goroutines, whatever it waits for. A leaked
+// goroutine fails the bubble.
 func TestRunEnds(t *testing.T) {
 	hang := func(verbs ...string) func(f *fixture) {
 		return func(f *fixture) {
@@ -218,7 +219,7 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// TestRunMergesWhatWasMissed: a thousand pods come and others go while there is no connection.
+// TestRunMergesWhatWasMissed creates a thousand pods and deletes others during a disconnection.
 func TestRunMergesWhatWasMissed(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {

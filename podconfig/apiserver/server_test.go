@@ -26,17 +26,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// event is a watch event as it goes over the wire.
+// event is a watch event in its wire form.
 type event struct {
 	Type   string `json:"type"`
 	Object any    `json:"object"`
-	// version and node are what decides who gets it.
+	// version and node decide which watches receive it.
 	version int
 	node    string
 }
 
-// server speaks as much of the API server's HTTP and JSON as a reflector needs: list, watch, watch-list and bookmarks of
-// pods, with resource versions that it can forget, and faults of the test's choice. It is reached over pipes in memory.
+// server implements the part of the API server's HTTP and JSON used by a reflector: list, watch,
+// watch-list and bookmarks of pods. It can forget resource versions, and has faults set by the
+// test. It is reached over in-memory pipes.
 type server struct {
 	conns chan net.Conn
 	http  *http.Server
@@ -47,14 +48,14 @@ type server struct {
 	events    []event
 	version   int
 	compacted int           // versions up to this one are forgotten
-	changed   chan struct{} // closed when anything below pods changes
+	changed   chan struct{} // closed when a field below pods changes
 	down      bool          // connections are refused
 	open      map[net.Conn]bool
 	requests  []string // "list 0", "watch 7", "watch-list 7"
 	selectors []string
-	// fault, if it is not nil and answers, does so instead of the server.
+	// fault, if not nil, may answer in place of the server.
 	fault func(verb string, w http.ResponseWriter, r *http.Request) bool
-	// noStream makes it an old server, which refuses watch-lists.
+	// noStream simulates an old server, which rejects watch-lists.
 	noStream bool
 	streams  int // open watches
 }
@@ -69,7 +70,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// serve begins to answer at the other end of its pipes.
+// serve starts answering at the other end of its pipes.
 func (s *server) serve(h http.Handler) {
 	s.conns, s.ended, s.open = make(chan net.Conn), make(chan error, 1), map[net.Conn]bool{}
 	s.http = &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
@@ -130,7 +131,7 @@ func (s *server) start() {
 // cut ends all connections.
 func (s *server) cut() { s.kill(); s.start() }
 
-// compact forgets what was, so that every older resource version is gone.
+// compact forgets the history, so that every older resource version is gone.
 func (s *server) compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +163,7 @@ func (s *server) remove(uid types.UID) {
 	s.tell("DELETED", p)
 }
 
-// bookmark sends one to every watch.
+// bookmark sends a bookmark to every watch.
 func (s *server) bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +181,7 @@ func (s *server) tell(kind string, p *v1.Pod) {
 	s.changed = make(chan struct{})
 }
 
-// typed adds what an API server says of a lone object.
+// typed adds the type metadata of a single object.
 func typed(p *v1.Pod) *v1.Pod {
 	p = p.DeepCopy()
 	p.Kind, p.APIVersion = "Pod", "v1"
@@ -264,7 +265,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, initial bool) {
 	s.stream(w, r, q.Get("fieldSelector"), from, first)
 }
 
-// stream sends the first events and then those after version from, until either side ends it.
+// stream sends the first events and then events after version from, until either side ends it.
 func (s *server) stream(w http.ResponseWriter, r *http.Request, selector string, from int, first []event) {
 	flush := http.NewResponseController(w)
 	if flush.Flush() != nil {
@@ -300,7 +301,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, selector string,
 	}
 }
 
-// break_ chooses the fault from now on.
+// break_ sets the fault from now on.
 func (s *server) break_(fault func(verb string, w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

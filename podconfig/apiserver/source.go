@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,42 +24,47 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// DefaultTimeout is how long a list may take: what an API server itself allows by default.
-const DefaultTimeout = time.Minute
+// requestTimeout is the maximum duration of a list and of the initial events of a watch-list, equal to an
+// API server's default. A watch may exceed its requested duration (5 to 10 minutes) by
+// requestTimeout.
+const requestTimeout = time.Minute
 
 // Errors of New and Run.
 var (
-	// ErrConfig is a Config that cannot work; the error names the field.
+	// ErrConfig means an invalid Config; the error names the field.
 	ErrConfig = errors.New("apiserver source: bad config")
-	// ErrRunning is a second Run of one Source.
+	// ErrRunning is returned by a second Run of a Source.
 	ErrRunning = errors.New("apiserver source: Run was called before")
 )
 
-// PodListWatcher reads the pods of all namespaces. client-go's CoreV1().Pods("") is one as it is.
+// PodListWatcher reads the pods of all namespaces. client-go's CoreV1().Pods("") implements it.
 type PodListWatcher interface {
-	// List ends with ctx. A list has a resource version. Its pods are the source's to keep.
+	// List returns when ctx ends. A list has a resource version. The source keeps its pods.
 	List(ctx context.Context, o metav1.ListOptions) (*v1.PodList, error)
-	// Watch returns once the server has agreed. The watch ends when it is stopped or ctx ends, and then closes its channel.
+	// Watch returns after the server has accepted. When the watch is stopped or ctx ends, the watch
+	// ends and closes its channel.
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
-// Config of a Source.
+// Config configures a Source.
 type Config struct {
-	// Pods is asked for the pods of NodeName, of all namespaces. Required.
+	// Pods lists and watches the pods of NodeName in all namespaces. Required.
 	Pods PodListWatcher
-	// NodeName is the node whose pods count: those with it as their spec.nodeName. Required.
+	// NodeName selects the pods by spec.nodeName. Required.
 	NodeName types.NodeName
-	// NodeKnown returns when it makes sense to ask, as a rule once the node's own object is known, and with ctx's error when
-	// ctx ends first. Any other error ends Run. Defaults to asking at once.
+	// NodeKnown waits until the source may send requests, usually until the node's own object is
+	// known. It returns ctx's error when ctx ends. Any other error ends Run. Defaults to no wait.
 	NodeKnown func(ctx context.Context) error
-	// Timeout is how long a list, or the first part of a watch-list, may take, and how much longer than it was asked for (5
-	// to 10 minutes) a watch may last. Defaults to DefaultTimeout.
-	Timeout time.Duration
-	// WithoutWatchList makes the source list in pages and never try a watch-list, for clients that accept one and do not
-	// mean it, as client-go's fake clientset. Defaults to a watch-list where the server offers it.
+	// WithoutWatchList makes the source list in pages and never try a watch-list, for clients that
+	// accept a watch-list without support for it, such as client-go's fake clientset. Defaults to a
+	// watch-list if the server supports it.
 	WithoutWatchList bool
-	// Problem is called once for each new kind of problem, with an *Error, and once with nil when all is well again; never
-	// concurrently. Defaults to Logger: at level warn (that a resource version has expired: info), respectively info.
+	// Random returns values in [0, 1) that spread the retries of many nodes. It may be called
+	// concurrently. Defaults to package math/rand/v2. A repeatable simulation passes its own.
+	Random func() float64
+	// Problem is called with an *Error once for each new kind of problem, and with nil once all
+	// problems have ended. Calls are never concurrent. Defaults to Logger, at level warn for a
+	// problem (info for an expired resource version) and info for the end.
 	Problem func(err error)
 	// Logger defaults to none.
 	Logger *zap.Logger
@@ -67,12 +73,12 @@ type Config struct {
 // Source is a podconfig.Source of the pods that an API server has bound to a node.
 type Source struct {
 	config  Config
-	started atomic.Bool // by Run
+	started atomic.Bool // Run was called
 }
 
 var _ podconfig.Source = (*Source)(nil)
 
-// New returns a Source. It asks nothing yet.
+// New returns a Source. It sends no request.
 func New(c Config) (*Source, error) {
 	if c.Pods == nil {
 		return nil, fmt.Errorf("%w: Pods is nil", ErrConfig)
@@ -80,11 +86,8 @@ func New(c Config) (*Source, error) {
 	if faults := validation.IsDNS1123Subdomain(string(c.NodeName)); len(faults) > 0 {
 		return nil, fmt.Errorf("%w: NodeName %q: %s", ErrConfig, c.NodeName, strings.Join(faults, "; "))
 	}
-	if c.Timeout < 0 {
-		return nil, fmt.Errorf("%w: Timeout %v must not be negative", ErrConfig, c.Timeout)
-	}
-	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+	if c.Random == nil {
+		c.Random = rand.Float64
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
@@ -95,8 +98,9 @@ func New(c Config) (*Source, error) {
 // Name returns podconfig.SourceAPI.
 func (s *Source) Name() string { return podconfig.SourceAPI }
 
-// Run hands to out a Snapshot after each list, and an Upsert or a Remove of one pod for each event in between, until ctx
-// ends; then it returns nil. An error of out, or of Config.NodeKnown, ends it, too. What the server does never ends it.
+// Run submits to out a Snapshot after each list, and an Upsert or Remove of a single pod for each
+// event, until ctx ends. Then it returns nil. An error of out or Config.NodeKnown also ends Run.
+// Failures of the server never end it.
 func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	if !s.started.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -112,8 +116,8 @@ func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	}
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// client-go logs what it meets through the context's logger, and to stderr if there is none. All of that is reported
-	// here by its kind; and its lines may hold whole pods.
+	// client-go logs problems through the context's logger, and to stderr without a logger. The log
+	// lines may contain whole pods. The source reports all problems by kind instead.
 	silent := logr.Discard()
 	running = logr.NewContext(running, silent)
 
@@ -124,8 +128,8 @@ func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	reflector := cache.NewReflectorWithOptions(client, &v1.Pod{}, d, cache.ReflectorOptions{
 		Logger: &silent, Name: "keelson", TypeDescription: "pods",
 	})
-	repeat(running, func(ctx context.Context) {
-		// What it returns is what the client or the sink has returned to it, and they have told.
+	repeat(running, s.config.Random, func(ctx context.Context) {
+		// The returned error comes from the client or the sink, which have reported it.
 		_ = reflector.ListAndWatchWithContext(ctx)
 	})
 	if ctx.Err() != nil {

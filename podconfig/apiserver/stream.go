@@ -13,23 +13,27 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/keelson-dev/keelson/internal/clientkit"
 )
 
 const (
-	// standing is how long a watch must have gone on for the server to be well.
+	// standing is the duration after which a watch counts as successful.
 	standing = 5 * time.Second
-	// shortest is the time from the opening of a watch that did not last to that of the next.
+	// shortest is the minimum time between the openings of two watches after a short watch. It
+	// doubles with each consecutive short watch, up to longest.
 	shortest = time.Second
+	longest  = 10 * time.Second
 )
 
-// stream passes the events of a watch on to the reflector. It has one goroutine, which ends with Stop, and which has
-// ended when Stop returns.
+// stream passes the events of a watch to the reflector. It has a single goroutine, which has ended
+// when Stop returns.
 type stream struct {
 	client   *client
-	initial  bool // the first events, up to a bookmark, stand for a list
+	initial  bool // the initial events, up to a bookmark, form a list
 	lifetime time.Duration
 	opened   time.Time
-	done     <-chan struct{} // of the context of whoever opened it
+	done     <-chan struct{} // of the context passed to open
 	cancel   context.CancelFunc
 	inner    watch.Interface
 	events   chan watch.Event
@@ -45,21 +49,21 @@ func newStream(c *client, initial bool, lifetime time.Duration) *stream {
 	return s
 }
 
-// allowed is how long the watch may go on without an end of the initial events, if there are any.
+// allowed returns the maximum duration of the initial events, or else of the watch.
 func (s *stream) allowed() time.Duration {
 	if s.initial {
-		return s.client.timeout
+		return requestTimeout
 	}
 	return s.lifetime
 }
 
-// open asks the server, within the time that is allowed, and starts the goroutine.
+// open opens the watch within the allowed time, and starts the goroutine.
 func (s *stream) open(ctx context.Context, o metav1.ListOptions) error {
 	s.done = ctx.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
-	// A proxy may hold the answer back until the first event, which is a bookmark after a minute.
-	most := min(s.allowed(), 2*s.client.timeout)
-	late := time.AfterFunc(most, func() { cancel(timeoutError{most}) })
+	// A proxy may withhold the answer until the first event, a bookmark after a minute.
+	most := min(s.allowed(), 2*requestTimeout)
+	late := time.AfterFunc(most, func() { cancel(clientkit.TimeoutError{After: most}) })
 	inner, err := s.client.pods.Watch(ctx, o)
 	inTime := late.Stop()
 	if err == nil && !inTime {
@@ -67,7 +71,7 @@ func (s *stream) open(ctx context.Context, o metav1.ListOptions) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		if timeout, ok := errors.AsType[timeoutError](context.Cause(ctx)); ok {
+		if timeout, ok := errors.AsType[clientkit.TimeoutError](context.Cause(ctx)); ok {
 			err = timeout
 		}
 		cancel(nil)
@@ -94,7 +98,8 @@ func (s *stream) run() {
 		s.cancel()
 		drain(s.inner)
 	}()
-	s.client.notBefore = s.opened.Add(shortest)
+	s.client.notBefore = s.opened.Add(min(longest, shortest<<min(s.client.short, 4)))
+	s.client.short++
 	end := time.NewTimer(s.allowed() - time.Since(s.opened))
 	defer end.Stop()
 	stands := time.NewTimer(standing)
@@ -104,73 +109,75 @@ func (s *stream) run() {
 		case <-s.stopped:
 			return
 		case <-stands.C:
+			s.client.short = 0
 			if s.initial {
 				stands.Reset(standing)
 				continue
 			}
-			s.client.report.works(VerbWatch)
+			s.client.report.works(verbWatch)
 		case <-end.C:
-			s.finish(timeoutError{s.allowed()}, seen)
+			s.endFromServer(clientkit.TimeoutError{After: s.allowed()}, seen)
 			return
 		case event, open := <-s.inner.ResultChan():
 			if isClosed(s.done) {
-				return // what comes now is the client's word of its own end
+				return // further events come from the client's own shutdown
 			}
 			if !open {
-				s.finish(errAtOnce, seen)
+				s.endFromServer(clientkit.ErrAtOnce, seen)
 				return
 			}
-			if !s.take(event) {
+			if !s.forward(event) {
 				return
 			}
 			if s.initial && isEndOfInitialEvents(event) {
 				s.initial = false
 				s.client.stale = 0
-				s.client.report.works(VerbList)
+				s.client.report.works(verbList)
 				end.Reset(s.lifetime - time.Since(s.opened))
 			}
 		}
 	}
 }
 
-// finish ends the stream from the server's side. Nobody relies on how a watch ends; but a watch-list without its end is
-// none, and the reflector would ask for it again at once.
-func (s *stream) finish(why error, seen int) {
+// endFromServer ends the stream after the server ended the watch. For an ordinary watch the reflector
+// ignores the reason. For a watch-list without its final bookmark, finish sends an error, because
+// the reflector would otherwise retry at once.
+func (s *stream) endFromServer(why error, seen int) {
 	switch {
 	case s.initial:
-		s.send(s.failure(s.client.unstreamed(why)))
+		s.send(s.errorEvent(s.client.unstreamed(why)))
 	case seen == 0 && time.Since(s.opened) < shortest:
-		s.client.report.failed(&Error{Verb: VerbWatch, Reason: ReasonUnreachable, Err: why})
+		s.client.report.failed(&Error{Verb: verbWatch, Reason: clientkit.Unreachable, Err: why})
 	}
 }
 
-// take passes an event on, and returns false if it was the last.
-func (s *stream) take(event watch.Event) bool {
+// forward passes an event on, and returns false after the last event.
+func (s *stream) forward(event watch.Event) bool {
 	switch event.Type {
 	case watch.Error:
-		s.send(s.failed(event))
+		s.send(s.finalEvent(event))
 		return false
 	case watch.Added, watch.Modified, watch.Deleted, watch.Bookmark:
 		if p, ok := event.Object.(*v1.Pod); ok {
-			return event.Type != watch.Bookmark && !s.client.ours(VerbWatch, p) || s.send(event)
+			return event.Type != watch.Bookmark && !s.client.ours(verbWatch, p) || s.send(event)
 		}
 	}
-	s.client.report.failed(&Error{Verb: VerbWatch, Reason: ReasonBadAnswer, Err: errBadAnswer})
+	s.client.report.failed(&Error{Verb: verbWatch, Reason: clientkit.BadAnswer, Err: clientkit.ErrBadAnswer})
 	return true
 }
 
-// failed reports the server's last word, and returns what the reflector should hear.
-func (s *stream) failed(event watch.Event) watch.Event {
+// finalEvent reports an error event of the server, and returns the event for the reflector.
+func (s *stream) finalEvent(event watch.Event) watch.Event {
 	err := apierrors.FromObject(event.Object)
 	if s.initial {
-		return s.failure(s.client.unstreamed(err))
+		return s.errorEvent(s.client.unstreamed(err))
 	}
-	s.client.report.failed(problem(VerbWatch, err))
+	s.client.report.failed(problem(verbWatch, err))
 	return event
 }
 
-// failure is an event of an error.
-func (s *stream) failure(err error) watch.Event {
+// errorEvent returns an error event.
+func (s *stream) errorEvent(err error) watch.Event {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 		Reason: metav1.StatusReasonUnknown, Message: err.Error()}
 	if known, ok := errors.AsType[*apierrors.StatusError](err); ok {
@@ -205,7 +212,8 @@ func drain(w watch.Interface) {
 	}
 }
 
-// isEndOfInitialEvents tells whether an event is the bookmark behind the initial events of a watch-list.
+// isEndOfInitialEvents reports whether an event is the bookmark after the initial events of a
+// watch-list.
 func isEndOfInitialEvents(event watch.Event) bool {
 	p, ok := event.Object.(*v1.Pod)
 	return ok && event.Type == watch.Bookmark && p.Annotations[metav1.InitialEventsAnnotationKey] == "true"

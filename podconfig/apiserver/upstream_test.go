@@ -19,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/apiserver"
 )
 
-// Each test in this file shows that a fault of kubelet 1.36.3, or of client-go's reflector as it uses it, is absent, or
-// that what it does is kept.
+// Each test in this file shows the absence of a fault of kubelet 1.36.3 or of client-go's reflector
+// in the kubelet, or that upstream's behaviour is kept.
 
 // The kubelet pushes the complete list for every event.
 func TestUpstreamEveryEventIsACompleteList(t *testing.T) {
@@ -44,10 +44,11 @@ func TestUpstreamEveryEventIsACompleteList(t *testing.T) {
 	})
 }
 
-// The kubelet asks once per second whether the node is known, for ever, and nothing ends that.
+// The kubelet polls once per second whether the node is known, forever, and the poll cannot be
+// stopped.
 func TestUpstreamWaitForTheNodeCannotBeEnded(t *testing.T) { TestRunEndsWhileItWaitsForTheNode(t) }
 
-// Kept: while there is no connection nothing is emitted, and the known pods stay.
+// Kept: during a disconnection no change is submitted, and the known pods stay.
 func TestUpstreamDisconnectionEmitsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -68,7 +69,7 @@ func TestUpstreamDisconnectionEmitsNothing(t *testing.T) {
 	})
 }
 
-// Kept: a pod that was deleted and created anew within the gap is another one.
+// Kept: a pod deleted and re-created within the gap is a new pod.
 func TestUpstreamRecreatedInTheGap(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -87,7 +88,8 @@ func TestUpstreamRecreatedInTheGap(t *testing.T) {
 	})
 }
 
-// The reflector waits for up to a minute, whatever its context says, when a server refuses a watch-list.
+// The reflector waits up to a minute, regardless of its context, after a server has rejected a
+// watch-list.
 func TestUpstreamReflectorSitsOutItsBackoff(t *testing.T) {
 	for name, setUp := range map[string]func(f *fixture){
 		"refused": func(f *fixture) { f.kill() },
@@ -115,8 +117,8 @@ func TestUpstreamReflectorSitsOutItsBackoff(t *testing.T) {
 	}
 }
 
-// The reflector asks again without any pause when a watch-list ends before its bookmark, or is told that its resource
-// version has expired.
+// The reflector retries without a pause if a watch-list ends before its bookmark, or if its
+// resource version has expired.
 func TestUpstreamReflectorAsksWithoutPause(t *testing.T) {
 	for name, do := range map[string]http.HandlerFunc{
 		"cut": func(w http.ResponseWriter, _ *http.Request) {
@@ -150,7 +152,7 @@ func TestUpstreamReflectorAsksWithoutPause(t *testing.T) {
 	}
 }
 
-// A watch that the server ends soon and again and again is opened anew without any pause by the reflector.
+// The reflector reopens a watch without a pause if the server ends watches early again and again.
 func TestUpstreamReflectorReopensWithoutPause(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -165,7 +167,7 @@ func TestUpstreamReflectorReopensWithoutPause(t *testing.T) {
 	})
 }
 
-// The reflector forgets to stop a watch-list whose pods its store refused.
+// The reflector does not stop a watch-list whose pods its store rejected.
 func TestUpstreamReflectorLeavesAWatchOpen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -177,7 +179,8 @@ func TestUpstreamReflectorLeavesAWatchOpen(t *testing.T) {
 	})
 }
 
-// client-go tells all this through klog, which writes to stderr: lines by the dozen, and some hold a whole event.
+// client-go logs all failures through klog, which writes to stderr: dozens of lines, some with a
+// whole event.
 func TestUpstreamReflectorWritesToStderr(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
@@ -216,8 +219,8 @@ func TestUpstreamReflectorWritesToStderr(t *testing.T) {
 	require.Empty(t, string(bytes.TrimSpace(text)))
 }
 
-// client-go reads any JSON object as a list, and "{}" as one without pods: with a captive portal in between, all pods
-// would end.
+// client-go decodes any JSON object as a list, and "{}" as an empty list. Behind a captive portal,
+// all pods would end.
 func TestUpstreamAnyObjectIsAnEmptyList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)

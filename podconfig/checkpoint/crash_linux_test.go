@@ -20,10 +20,10 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// childFolder tells the test binary that it is the child of TestKillLeavesTheOldOrTheNew.
+// childFolder marks the test binary as the child of TestKillLeavesTheOldOrTheNew.
 const childFolder = "KEELSON_CHECKPOINT_CHILD"
 
-// TestChild saves one generation after the other until it is killed, and says so after each.
+// TestChild saves generations in turn until it is killed, and prints each saved generation.
 func TestChild(t *testing.T) {
 	dir := os.Getenv(childFolder)
 	if dir == "" {
@@ -39,15 +39,15 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// generationOf is a snapshot of pods that all tell the generation.
+// generationOf returns a snapshot of pods labelled with the generation.
 func generationOf(n int) podconfig.Change {
 	image := fmt.Sprint(n)
 	return podconfig.Snapshot(pod("a", image), pod("b", image), pod("c", image))
 }
 
-// TestKillLeavesTheOldOrTheNew kills a process that saves without pause, with SIGKILL at random moments. The file must
-// hold one whole generation, at least the last that the process said was saved, and the next process must get along with
-// what the last one left.
+// TestKillLeavesTheOldOrTheNew kills a process that saves without pause, with SIGKILL at random
+// moments. The file must hold a whole generation, at least the last printed generation. The next
+// process must work with the remaining files.
 func TestKillLeavesTheOldOrTheNew(t *testing.T) {
 	kills := 40
 	if testing.Short() {
@@ -67,7 +67,8 @@ func TestKillLeavesTheOldOrTheNew(t *testing.T) {
 	}
 }
 
-// saveAndKill runs a child until a moment after its first save, and returns the last generation that it said was saved.
+// saveAndKill runs a child until a moment after its first save, and returns the last printed
+// generation.
 func (f *fixture) saveAndKill(from int, after time.Duration) (said int) {
 	self, err := os.Executable()
 	require.NoError(f, err)
@@ -94,7 +95,7 @@ func (f *fixture) saveAndKill(from int, after time.Duration) (said int) {
 	return said
 }
 
-// tinyDisk returns a file system of that many bytes, for root; others skip the test.
+// tinyDisk returns a file system of the given bytes. It skips the test for users other than root.
 func tinyDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -8,39 +8,41 @@ import (
 	"io/fs"
 )
 
-// What a FileError of Read wraps, beside the errors of the operating system.
+// Errors wrapped by a FileError of Read, besides errors of the operating system.
 var (
-	// ErrForeign: the file is something else, not a checkpoint.
+	// ErrForeign: the file is not a checkpoint.
 	ErrForeign = errors.New("it is no checkpoint")
-	// ErrVersion: the checkpoint was written by another version of this package, in a format that this one cannot read.
+	// ErrVersion: the checkpoint has the format of another version of this package.
 	ErrVersion = errors.New("its format is of another version")
 	// ErrTorn: the end is missing.
 	ErrTorn = errors.New("it is torn: its end is missing")
-	// ErrCorrupt: the content is not what was written.
+	// ErrCorrupt: the content does not match its checksum, or is not valid.
 	ErrCorrupt = errors.New("it is corrupt")
-	// ErrTooLarge: the checkpoint would be, or is, larger than allowed.
+	// ErrTooLarge: the checkpoint exceeds the size limit.
 	ErrTooLarge = errors.New("it is larger than allowed")
-	// ErrExposed: others than the owner may write to the file, thus could have pods run on this node.
+	// ErrExposed: users other than the owner may write to the file, and could thus run pods on the
+	// node.
 	ErrExposed = errors.New("others than its owner may write to it")
 )
 
-// FileError is what went wrong with a checkpoint. Its text is one line and holds nothing of the pods.
+// FileError is an error of a checkpoint operation. Its text is a single line without data of pods.
 type FileError struct {
-	// Path is that of the checkpoint.
+	// Path is the path of the checkpoint.
 	Path string
-	// Op is what was tried: "read", "write", "sync", "replace".
+	// Op is the operation: "read", "write", "replace".
 	Op string
 	// Err wraps one of this package's errors or the operating system's.
 	Err error
 }
 
-// Error names the file, what was tried, and why it failed.
+// Error returns the path, the operation and the reason.
 func (e *FileError) Error() string { return fmt.Sprintf("checkpoint %s: %s: %v", e.Path, e.Op, e.Err) }
 
 // Unwrap returns Err.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// fileError strips the path from an error of the operating system, as a FileError names it.
+// fileError strips the path from an error of the operating system, because FileError contains the
+// path.
 func fileError(path, op string, err error) *FileError {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err

@@ -15,11 +15,12 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/checkpoint"
 )
 
-// boot starts an agent that hears updates from its checkpoint first and then from a server, if that says anything.
+// boot starts an agent that receives updates from its checkpoint first and then from a server, if
+// reachable.
 func boot(path string, server func(ctx context.Context, out podconfig.Sink) error) {
-	seed, err := checkpoint.Read(path, 0)
+	seed, err := checkpoint.Read(path)
 	if err != nil {
-		fmt.Println(err) // the seed is empty, and so the node waits for its sources
+		fmt.Println(err) // the seed is empty, so that the node waits for its sources
 	}
 	store, err := podconfig.NewStore(podconfig.StoreOptions{Seed: seed})
 	if err != nil {
@@ -60,7 +61,8 @@ func boot(path string, server func(ctx context.Context, out podconfig.Sink) erro
 	}
 }
 
-// A node boots three times. The second time its server is down, and the third time a pod was deleted meanwhile.
+// A node boots three times. At the second boot its server is down. Before the third boot a pod was
+// deleted.
 func Example() {
 	dir, err := os.MkdirTemp("", "example-*")
 	if err != nil {

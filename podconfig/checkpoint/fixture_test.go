@@ -7,10 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,7 @@ import (
 
 const secret = "hunter2"
 
-// pod has a secret in its environment.
+// pod returns a pod with a secret in its environment.
 func pod(name, image string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name), ResourceVersion: image,
@@ -30,31 +31,23 @@ func pod(name, image string) *v1.Pod {
 	}
 }
 
-// fixture is a store and a checkpoint of it in a folder of its own.
+// fixture is a store with a checkpoint in a folder of its own.
 type fixture struct {
 	*testing.T
 	path   string
 	store  *podconfig.Store
 	writer *checkpoint.Writer
 
-	mu       sync.Mutex
-	problems []string // what Problem was told, "ok" for nil
+	logs *observer.ObservedLogs
 }
 
 func newFixture(t *testing.T, dir string, edit ...func(*checkpoint.Options)) *fixture {
-	f := &fixture{T: t, path: filepath.Join(dir, "pods.checkpoint")}
+	core, logs := observer.New(zap.InfoLevel)
+	f := &fixture{T: t, path: filepath.Join(dir, "pods.checkpoint"), logs: logs}
 	var err error
 	f.store, err = podconfig.NewStore(podconfig.StoreOptions{})
 	require.NoError(t, err)
-	o := checkpoint.Options{Path: f.path, Pods: f.store, Problem: func(err error) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		text := "ok"
-		if err != nil {
-			text = strings.TrimPrefix(err.Error(), "checkpoint "+f.path+": ")
-		}
-		f.problems = append(f.problems, text)
-	}}
+	o := checkpoint.Options{Path: f.path, Pods: f.store, Logger: zap.New(core)}
 	for _, e := range edit {
 		e(&o)
 	}
@@ -70,19 +63,22 @@ func (f *fixture) say(source string, c podconfig.Change) []podconfig.Update {
 	return updates
 }
 
-// told returns the problems since the last call.
-func (f *fixture) told() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p := f.problems
-	f.problems = nil
-	return p
+// told returns the logged problems since the last call, "ok" for the end of a problem.
+func (f *fixture) told() (problems []string) {
+	for _, l := range f.logs.TakeAll() {
+		text := "ok"
+		if l.Level == zap.WarnLevel {
+			text = strings.TrimPrefix(l.ContextMap()["error"].(string), "checkpoint "+f.path+": ")
+		}
+		problems = append(problems, text)
+	}
+	return problems
 }
 
-// read returns what the file holds as "source/name=image".
+// read returns the pods of the file as "source/name=image".
 func (f *fixture) read() []string {
 	f.Helper()
-	seed, err := checkpoint.Read(f.path, 0)
+	seed, err := checkpoint.Read(f.path)
 	require.NoError(f, err)
 	return briefly(f.T, seed)
 }

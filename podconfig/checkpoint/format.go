@@ -18,24 +18,25 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// A checkpoint is a line "keelson-checkpoint 1 BYTES SHA256", which tells length and hash of what follows: a JSON object
-// per line, one for each pod.
+// A checkpoint begins with a line "keelson-checkpoint 1 BYTES SHA256" with the length and hash of
+// the remaining content: a JSON object per line, one for each pod.
 
 const (
 	magic   = "keelson-checkpoint "
 	version = "1"
-	// longestHeader has room for a version and a length of any size.
+	// longestHeader fits a version and a length of any size.
 	longestHeader = 128
 )
 
-// line is one pod of one source.
+// line is a pod of a source.
 type line struct {
 	Source string  `json:"source"`
 	Pod    *v1.Pod `json:"pod"`
 }
 
-// encode writes the pods of the sources, of all if there are none. It returns ErrTooLarge as soon as that is so.
-func encode(pods iter.Seq2[string, *v1.Pod], sources []string, maxBytes int64) ([]byte, error) {
+// encode encodes the pods of the given sources, or of all sources if none is given. It returns
+// ErrTooLarge as soon as the limit is exceeded.
+func encode(pods iter.Seq2[string, *v1.Pod], sources []string, maxBytes int) ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	for source, p := range pods {
@@ -43,16 +44,16 @@ func encode(pods iter.Seq2[string, *v1.Pod], sources []string, maxBytes int64) (
 			continue
 		}
 		if err := enc.Encode(line{Source: source, Pod: slim(p)}); err != nil {
-			return nil, fmt.Errorf("%w: a pod cannot be written as JSON", ErrCorrupt) // the error might hold a value
+			return nil, fmt.Errorf("%w: a pod cannot be written as JSON", ErrCorrupt) // the error might contain a secret
 		}
-		if int64(body.Len())+longestHeader > maxBytes {
+		if body.Len()+longestHeader > maxBytes {
 			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxBytes)
 		}
 	}
 	return seal(body.Bytes()), nil
 }
 
-// slim leaves out what only an API server's clients need, and what may be half of a pod.
+// slim removes managedFields, which can be half of a pod and serve only clients of an API server.
 func slim(p *v1.Pod) *v1.Pod {
 	if p.ManagedFields == nil {
 		return p
@@ -62,7 +63,7 @@ func slim(p *v1.Pod) *v1.Pod {
 	return &q
 }
 
-// seal puts the header before a body.
+// seal prepends the header to a body.
 func seal(body []byte) []byte {
 	return append([]byte(headerOf(body)+"\n"), body...)
 }
@@ -72,8 +73,8 @@ func headerOf(body []byte) string {
 	return fmt.Sprintf("%s%s %d %s", magic, version, len(body), hex.EncodeToString(sum[:]))
 }
 
-// decode is the inverse of encode: pods by source, in their order. Its errors wrap those of this package and hold
-// nothing of the content.
+// decode is the inverse of encode. It returns the pods by source in their order. Errors wrap this
+// package's errors and contain no data of pods.
 func decode(data []byte) (map[string][]*v1.Pod, error) {
 	body, err := unseal(data)
 	if err != nil {
@@ -84,14 +85,15 @@ func decode(data []byte) (map[string][]*v1.Pod, error) {
 		n++
 		var l line
 		if err := json.Unmarshal(text, &l); err != nil || !acceptable(l, taken) {
-			return nil, fmt.Errorf("%w: line %d is no pod of a source", ErrCorrupt, n) // err might hold a value
+			return nil, fmt.Errorf("%w: line %d is no pod of a source", ErrCorrupt, n) // err might contain a secret
 		}
 		pods[l.Source] = append(pods[l.Source], l.Pod)
 	}
 	return pods, nil
 }
 
-// acceptable tells whether a Store takes the pod as a seed: it has a UID, and no other of its source has its UID or name.
+// acceptable reports whether a Store accepts the pod as a seed: it has a UID, and no other pod of
+// its source has the same UID or name.
 func acceptable(l line, taken map[[2]string]bool) bool {
 	if l.Source == "" || l.Pod == nil || l.Pod.UID == "" {
 		return false
@@ -133,8 +135,8 @@ func unseal(data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("%w: its content is not that of its checksum", ErrCorrupt)
 }
 
-// isPrefix tells whether data is nothing but the beginning of text: so is an empty file, or one of zeros, which is what a
-// file system may leave after a power cut.
+// isPrefix reports whether data is only a beginning of text. An empty file or a file of zeros also
+// counts, because a file system may leave either after a power failure.
 func isPrefix(data []byte, text string) bool {
 	return len(data) < len(text) && strings.HasPrefix(text, string(data)) || len(bytes.Trim(data, "\x00")) == 0
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// FuzzDecode reads anything as a file, and as the content of a file whose header is right. Nothing panics, errors are
-// those that are documented, and what is accepted is a seed that survives another round.
+// FuzzDecode decodes any data as a file, and as the body of a file with a valid header. It expects
+// no panic, only documented errors, and that accepted data is a seed that survives another round.
 func FuzzDecode(f *testing.F) {
 	const pod = `{"source":"api","pod":{"metadata":{"name":"a","namespace":"ns","uid":"1"},"spec":{"containers":[{"name":"c","image":"i"}]},"status":{}}}`
 	f.Add([]byte(""))
@@ -37,11 +37,11 @@ func FuzzDecode(f *testing.F) {
 			}
 			_, err = podconfig.NewStore(podconfig.StoreOptions{Seed: pods})
 			require.NoError(t, err)
-			again, err := encode(all(pods), nil, 1<<40)
+			again, err := encode(all(pods), nil, MaxBytes)
 			require.NoError(t, err)
 			pods, err = decode(again)
 			require.NoError(t, err)
-			twice, err := encode(all(pods), nil, 1<<40)
+			twice, err := encode(all(pods), nil, MaxBytes)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(again, twice) || len(pods) > 1, "stable, but for the order of sources")
 		}
@@ -60,7 +60,7 @@ func all(pods map[string][]*v1.Pod) iter.Seq2[string, *v1.Pod] {
 	}
 }
 
-// A checkpoint whose checksum is right was made by somebody; what is in it may still be no seed.
+// A checkpoint with a valid checksum may still contain an invalid seed.
 func TestContentThatIsNoSeedIsCorrupt(t *testing.T) {
 	const a = `{"source":"api","pod":{"metadata":{"name":"a","uid":"1"}}}` + "\n"
 	pods, err := decode(seal([]byte(a)))
@@ -107,4 +107,14 @@ func TestPace(t *testing.T) {
 	p.saved(now, nil)
 	p.saved(now, failed)
 	require.Equal(t, now.Add(time.Second), p.due)
+}
+
+func TestEncodeHasALimit(t *testing.T) {
+	pods := map[string][]*v1.Pod{"api": {{}, {}}}
+	data, err := encode(all(pods), nil, MaxBytes)
+	require.NoError(t, err)
+	_, err = encode(all(pods), nil, len(data)+longestHeader)
+	require.NoError(t, err)
+	_, err = encode(all(pods), nil, len(data)-longestHeader)
+	require.ErrorIs(t, err, ErrTooLarge)
 }

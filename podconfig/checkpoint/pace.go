@@ -5,12 +5,11 @@ package checkpoint
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// urgency is how much it matters that a change is written soon.
+// urgency is the urgency of writing a change.
 type urgency uint8
 
 const (
@@ -18,13 +17,14 @@ const (
 	canWait
 )
 
-// urgencyOf tells how much an update matters. That a pod has ended does: it must not run again after a restart.
+// urgencyOf returns the urgency of an update. A terminated pod is urgent: it must not run again
+// after a restart.
 func urgencyOf(u podconfig.Update) urgency {
 	if u.Op != podconfig.OpReconcile || u.Synced {
 		return matters
 	}
 	for _, p := range u.Pods {
-		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		if podfacts.IsTerminal(p.Status.Phase) {
 			return matters
 		}
 	}
@@ -32,14 +32,21 @@ func urgencyOf(u podconfig.Update) urgency {
 }
 
 const (
+	// writeDelay is the time for which changes are gathered before a write. There is at most a
+	// single write per writeDelay.
+	writeDelay = time.Second
+	// statusDelay is the delay for changes of statuses alone, which are frequent and rarely matter.
+	// Only the last status of a pod (phase Succeeded or Failed) is written within writeDelay.
+	statusDelay = time.Minute
+
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 )
 
-// pace decides when to write. It is plain data; times come in as values.
+// pace schedules writes. It is plain data and receives times as arguments.
 type pace struct {
-	due   time.Time     // of the next write; zero if there is nothing to write
-	hold  time.Time     // no write before, after one that failed
+	due   time.Time     // time of the next write; zero without a pending write
+	hold  time.Time     // earliest time of a write after a failed write
 	retry time.Duration // the pause after the next failure
 }
 

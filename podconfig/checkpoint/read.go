@@ -8,25 +8,24 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
+	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// DefaultMaxBytes is how large a checkpoint may be if nothing else is said: a pod takes 2 to 10 KB.
-const DefaultMaxBytes = 64 << 20
+// MaxBytes is the size limit of a checkpoint, for writing and reading. A pod takes 2 to 10 KB.
+const MaxBytes = 64 << 20
 
-// Read returns what a checkpoint holds, as podconfig.StoreOptions.Seed wants it: pods by source, in the order of their
-// arrival. Nothing and no error if there is no file, as at a node's first start. It reads no more than maxBytes (0 is
-// DefaultMaxBytes), and does not block on what is no regular file.
+// Read returns the pods of a checkpoint for podconfig.StoreOptions.Seed: pods by source, in order
+// of arrival. If the file does not exist, as at a node's first start, Read returns no pods and no
+// error. It reads at most MaxBytes, and does not block on a file that is not regular.
 //
-// An error is a *FileError. With it comes nothing: the caller says so and goes on without a seed, as if there were no
-// file. The next Save replaces it, whatever it is.
-func Read(path string, maxBytes int64) (map[string][]*v1.Pod, error) {
-	if maxBytes == 0 {
-		maxBytes = DefaultMaxBytes
-	}
-	data, err := load(path, maxBytes)
+// An error is a *FileError, and no pods are returned. The caller should log the error and continue
+// without a seed. The next Save replaces any existing file.
+func Read(path string) (map[string][]*v1.Pod, error) {
+	data, err := load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -40,27 +39,30 @@ func Read(path string, maxBytes int64) (map[string][]*v1.Pod, error) {
 	return pods, nil
 }
 
-// load reads a file that only its owner can have written.
-func load(path string, maxBytes int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+// load reads a file that only its owner may write.
+func load(path string) ([]byte, error) {
+	dir, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, info, err := atomicfile.OpenRegular(dir, filepath.Base(path))
+	if errors.Is(err, atomicfile.ErrNotRegular) {
+		return nil, fmt.Errorf("%w: it is not a regular file", ErrForeign)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
 	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%w: it is not a regular file", ErrForeign)
 	case info.Mode().Perm()&0o022 != 0:
 		return nil, fmt.Errorf("%w (mode %04o)", ErrExposed, info.Mode().Perm())
-	case info.Size() > maxBytes:
-		return nil, fmt.Errorf("%w: %d of %d bytes", ErrTooLarge, info.Size(), maxBytes)
+	case info.Size() > MaxBytes:
+		return nil, fmt.Errorf("%w: %d of %d bytes", ErrTooLarge, info.Size(), MaxBytes)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err == nil && int64(len(data)) > maxBytes {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, maxBytes)
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err == nil && len(data) > MaxBytes {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxBytes)
 	}
 	return data, err
 }

@@ -28,7 +28,7 @@ func saved(t *testing.T) (*fixture, []byte) {
 func (f *fixture) refused(data []byte) error {
 	f.Helper()
 	require.NoError(f, os.WriteFile(f.path, data, 0o600))
-	seed, err := checkpoint.Read(f.path, 0)
+	seed, err := checkpoint.Read(f.path)
 	require.Error(f, err)
 	require.Nil(f, seed)
 	fileErr, ok := err.(*checkpoint.FileError)
@@ -39,7 +39,7 @@ func (f *fixture) refused(data []byte) error {
 	return err
 }
 
-// A file that was cut off at any byte is torn, never half of its pods.
+// A file cut off at any byte is torn, and is never read in part.
 func TestReadOfATornFile(t *testing.T) {
 	f, data := saved(t)
 	for n := range len(data) {
@@ -48,7 +48,7 @@ func TestReadOfATornFile(t *testing.T) {
 	require.ErrorIs(t, f.refused(make([]byte, len(data))), checkpoint.ErrTorn, "zeros, as after a power cut")
 }
 
-// One byte that is another one is found, wherever it is.
+// A single changed byte is detected at any position.
 func TestReadOfACorruptFile(t *testing.T) {
 	f, data := saved(t)
 	for n := range len(data) {
@@ -73,31 +73,32 @@ func TestReadOfForeignFiles(t *testing.T) {
 }
 
 func TestReadBlocksOnNothingAndReadsNoMoreThanItMay(t *testing.T) {
-	f, data := saved(t)
-	_, err := checkpoint.Read(f.path, int64(len(data)))
-	require.NoError(t, err)
-	_, err = checkpoint.Read(f.path, int64(len(data)-1))
-	require.ErrorIs(t, err, checkpoint.ErrTooLarge)
-	require.NoError(t, os.Truncate(f.path, 1<<40))
-	_, err = checkpoint.Read(f.path, 0)
-	require.ErrorIs(t, err, checkpoint.ErrTooLarge)
+	f, _ := saved(t)
+	for _, size := range []int64{checkpoint.MaxBytes + 1, 1 << 40} {
+		require.NoError(t, os.Truncate(f.path, size))
+		_, err := checkpoint.Read(f.path)
+		require.ErrorIs(t, err, checkpoint.ErrTooLarge)
+	}
+	require.NoError(t, os.Truncate(f.path, checkpoint.MaxBytes))
+	_, err := checkpoint.Read(f.path)
+	require.ErrorIs(t, err, checkpoint.ErrCorrupt, "it is read")
 
 	require.NoError(t, os.Remove(f.path))
 	require.NoError(t, syscall.Mkfifo(f.path, 0o600))
-	_, err = checkpoint.Read(f.path, 0)
+	_, err = checkpoint.Read(f.path)
 	require.ErrorIs(t, err, checkpoint.ErrForeign)
-	_, err = checkpoint.Read(t.TempDir(), 0)
+	_, err = checkpoint.Read(t.TempDir())
 	require.ErrorIs(t, err, checkpoint.ErrForeign)
-	_, err = checkpoint.Read("/dev/zero", 0)
+	_, err = checkpoint.Read("/dev/zero")
 	require.ErrorIs(t, err, checkpoint.ErrForeign)
 }
 
-// Whoever may write the file may run pods on the node.
+// A user with write access to the file could run pods on the node.
 func TestReadRefusesAFileOthersMayWrite(t *testing.T) {
 	f, _ := saved(t)
 	for _, mode := range []os.FileMode{0o620, 0o602, 0o666} {
 		require.NoError(t, os.Chmod(f.path, mode))
-		_, err := checkpoint.Read(f.path, 0)
+		_, err := checkpoint.Read(f.path)
 		require.ErrorIs(t, err, checkpoint.ErrExposed)
 	}
 	require.NoError(t, os.Chmod(f.path, 0o644))

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Run saves what it is told of, gathered over Options.Delay, until ctx ends; then it saves what is not saved yet and
-// returns nil. What fails is told to Options.Problem and tried again, after a second at first, a minute at last. Call
-// Save once more when podconfig.Run has returned, if its last updates came after ctx's end. A second Run is ErrRunning.
+// Run saves the updates of Tee, gathered over a second, until ctx ends. Then it saves pending updates
+// and returns nil. A failure is logged and retried, first after a second, at last every minute. If podconfig.Run sends further updates after ctx's end, call Save
+// once more after podconfig.Run has returned. A second Run returns ErrRunning.
 func (w *Writer) Run(ctx context.Context) error {
 	if !w.started.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -22,12 +22,12 @@ func (w *Writer) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			l.finish()
+			l.savePending()
 			return nil
 		case <-w.soon:
-			l.plan(w.options.Delay)
+			l.plan(writeDelay)
 		case <-w.late:
-			l.plan(w.options.StatusDelay)
+			l.plan(statusDelay)
 		case <-l.timer.C:
 			l.save()
 		}
@@ -39,7 +39,7 @@ type loop struct {
 	writer *Writer
 	pace   pace
 	timer  *time.Timer
-	told   string // the problem that Options.Problem was told last, "" if none
+	told   string // the problem last reported, "" if none
 }
 
 func (l *loop) plan(delay time.Duration) {
@@ -56,15 +56,15 @@ func (l *loop) save() {
 	}
 }
 
-// finish takes in what was noted but not heard, and saves if there is anything to save.
-func (l *loop) finish() {
+// savePending saves if a noted update is pending.
+func (l *loop) savePending() {
 	pending := !l.pace.due.IsZero() || len(l.writer.soon) > 0 || len(l.writer.late) > 0
 	if pending {
 		l.save()
 	}
 }
 
-// report tells each problem once, and its end.
+// report logs each problem once, and its end.
 func (l *loop) report(err error) {
 	text := ""
 	if err != nil {
@@ -75,12 +75,9 @@ func (l *loop) report(err error) {
 	}
 	l.told = text
 	o := l.writer.options
-	switch {
-	case o.Problem != nil:
-		o.Problem(err)
-	case err != nil:
+	if err != nil {
 		o.Logger.Warn("Checkpoint cannot be written", zap.Error(err))
-	default:
-		o.Logger.Info("Checkpoint is written again", zap.String("path", o.Path))
+		return
 	}
+	o.Logger.Info("Checkpoint is written again", zap.String("path", o.Path))
 }

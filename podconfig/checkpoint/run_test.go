@@ -11,15 +11,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/checkpoint"
 )
 
-// running is a fixture whose writer runs, in a bubble.
+// running is a fixture with a running writer, in a bubble.
 type running struct {
 	*fixture
 	stop func()
@@ -38,10 +36,11 @@ func run(t *testing.T, edit ...func(*checkpoint.Options)) *running {
 	return r
 }
 
-// change merges and notes.
+// change merges a change and notes its updates.
 func (r *running) change(c podconfig.Change) {
+	note := r.writer.Tee(func(context.Context, podconfig.Update) error { return nil })
 	for _, u := range r.say("api", c) {
-		r.writer.Note(u)
+		require.NoError(r, note(r.Context(), u))
 	}
 	synctest.Wait()
 }
@@ -151,21 +150,6 @@ func TestTeeHandsOnFirst(t *testing.T) {
 		r.wait(time.Second)
 		require.True(t, r.exists(r.path))
 		require.Equal(t, []podconfig.Op{podconfig.OpRemove, podconfig.OpAdd, podconfig.OpAdd}, got)
-		r.stop()
-	})
-}
-
-func TestProblemsAreLoggedIfNobodyElseWants(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		core, logs := observer.New(zap.InfoLevel)
-		r := run(t, func(o *checkpoint.Options) { o.Problem, o.Logger = nil, zap.New(core) })
-		require.NoError(t, os.MkdirAll(r.path+".tmp/full", 0o700))
-		r.change(podconfig.Snapshot(pod("a", "a:1")))
-		r.wait(time.Second)
-		require.NoError(t, os.RemoveAll(r.path+".tmp"))
-		r.wait(time.Minute)
-		require.Equal(t, 2, logs.Len())
-		require.Equal(t, zap.WarnLevel, logs.All()[0].Level)
 		r.stop()
 	})
 }

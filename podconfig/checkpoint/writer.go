@@ -3,82 +3,66 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
-	"time"
-
-	v1 "k8s.io/api/core/v1"
 
 	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
-)
-
-const (
-	// DefaultDelay is how long changes are gathered before they are written.
-	DefaultDelay = time.Second
-	// DefaultStatusDelay is how long changes of nothing but statuses are.
-	DefaultStatusDelay = time.Minute
 )
 
 // Errors of New and Run.
 var (
-	// ErrOptions: the Options cannot work; the error names the field.
+	// ErrOptions means invalid Options; the error names the field.
 	ErrOptions = errors.New("checkpoint: bad options")
-	// ErrRunning: a second Run of one Writer.
+	// ErrRunning is returned by a second Run of a Writer.
 	ErrRunning = errors.New("checkpoint: Run was called before")
 )
 
-// Holder knows the pods. *podconfig.Store is one.
+// Holder provides the pods to save. *podconfig.Store implements it.
 type Holder interface {
-	// Pods yields source and pod of all that there is. The Writer reads the pods, in the goroutine of Save, and does not
-	// keep them.
+	// Pods yields the source and pod of every pod. The Writer reads the pods in the goroutine of
+	// Save, and does not keep them.
 	Pods() iter.Seq2[string, *v1.Pod]
 }
 
-// Options of a Writer. Path and Pods are required.
+// Options configure a Writer. Path and Pods are required.
 type Options struct {
-	// Path is the file. Its folder must exist, and should be the agent's alone. Beside the file, for a moment or after a
-	// crash, there is one of the same name with ".tmp" behind. A relative path is made absolute once.
+	// Path is the path of the checkpoint. Its folder must exist, and should be writable only by the
+	// agent. During a write, or after a crash, the folder also contains a file with the suffix
+	// ".tmp". A relative path is made absolute once.
 	Path string
-	// Pods is where the pods come from.
+	// Pods provides the pods.
 	Pods Holder
-	// Sources are those whose pods are written. Defaults to all. A source that is on the node itself, such as a folder,
-	// needs no checkpoint, but it does no harm: a manifest that is gone ends its pod with the folder's first snapshot.
+	// Sources are the sources whose pods are written. Defaults to all. A local source, such as a
+	// folder, needs no checkpoint. Including it does no harm: the folder's first snapshot ends the
+	// pod of a missing manifest.
 	Sources []string
-	// MaxBytes is how large the checkpoint may become; a larger one is not written. Defaults to DefaultMaxBytes.
-	MaxBytes int64
-	// Delay is for how long changes are gathered before they are written: there is at most one write per Delay, however
-	// many changes. Defaults to DefaultDelay.
-	Delay time.Duration
-	// StatusDelay is the same for changes of statuses alone, which are many and mean little: a status is worth writing in
-	// time only if it is a pod's last, and that is (phase Succeeded or Failed: Delay). Defaults to DefaultStatusDelay.
-	StatusDelay time.Duration
-	// Problem is told once about each new problem with writing, a *FileError, and once with nil when it is over, always
-	// from the goroutine of Run. Defaults to Logger, at level warn respectively info.
-	Problem func(err error)
-	// Logger defaults to none.
+	// Logger receives each new write problem once, at level warn, and its end at level info.
+	// Defaults to none.
 	Logger *zap.Logger
 }
 
-// Writer writes a checkpoint whenever what it is told of changes it. Note and Tee are safe for concurrent use, Save and
-// Run are not.
+// Writer writes a checkpoint after the updates of Tee. Tee is safe for concurrent use; Save and Run
+// are not.
 type Writer struct {
 	options Options
-	started atomic.Bool // by Run
-	// soon and late hold a token when there is something to write, within Delay respectively StatusDelay.
-	soon, late chan struct{}
-	written    [sha256.Size]byte // hash of what the file holds; zero if nobody knows
+	started atomic.Bool // Run was called
+	// soon and late hold a token if a write is due within writeDelay or statusDelay, respectively.
+	soon, late signal.Signal
+	// doubt: the last write failed, so that the file's content may not be synced to the disk.
+	doubt bool
 }
 
-// New returns a Writer. It touches no file yet.
+// New returns a Writer. It does not access the disk.
 func New(o Options) (*Writer, error) {
 	switch {
 	case o.Path == "":
@@ -87,10 +71,6 @@ func New(o Options) (*Writer, error) {
 		return nil, fmt.Errorf("%w: Pods is nil", ErrOptions)
 	case slices.Contains(o.Sources, ""):
 		return nil, fmt.Errorf("%w: Sources has an empty name", ErrOptions)
-	case o.MaxBytes < 0:
-		return nil, fmt.Errorf("%w: MaxBytes %d is negative", ErrOptions, o.MaxBytes)
-	case o.Delay < 0, o.StatusDelay < 0:
-		return nil, fmt.Errorf("%w: Delay %v and StatusDelay %v must not be negative", ErrOptions, o.Delay, o.StatusDelay)
 	}
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -98,56 +78,34 @@ func New(o Options) (*Writer, error) {
 	}
 	o.Path = path
 	o.Sources = slices.Clone(o.Sources)
-	setDefault(&o.MaxBytes, DefaultMaxBytes)
-	setDefault(&o.Delay, DefaultDelay)
-	setDefault(&o.StatusDelay, DefaultStatusDelay)
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	return &Writer{options: o, soon: make(chan struct{}, 1), late: make(chan struct{}, 1)}, nil
+	return &Writer{options: o, soon: signal.New(), late: signal.New()}, nil
 }
 
-func setDefault[T ~int64](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
-}
-
-// Save writes what the Holder holds now, unless the file holds it already. An error is a *FileError; then the file is
-// what it was, or, if Op is "sync", holds the new content but may lose it in a power cut. Save must not be called
-// concurrently with itself or Run.
+// Save writes the pods of the Holder, unless the file already has the same content. Save reads the
+// file each time, because another process may have replaced the file. An error is a *FileError.
+// After an error the file is unchanged, or has the new content without a sync to the disk; the next
+// Save then writes in any case. Save must not be called concurrently with itself or Run.
 func (w *Writer) Save() error {
-	data, err := encode(w.options.Pods.Pods(), w.options.Sources, w.options.MaxBytes)
+	data, err := encode(w.options.Pods.Pods(), w.options.Sources, MaxBytes)
 	if err != nil {
 		return fileError(w.options.Path, "write", err)
 	}
-	sum := sha256.Sum256(data)
-	if w.holds(sum) {
+	if held, err := load(w.options.Path); err == nil && !w.doubt && bytes.Equal(held, data) {
 		return nil
 	}
-	w.written = [sha256.Size]byte{}
-	if err := replace(w.options.Path, data); err != nil {
-		return err
-	}
-	w.written = sum
-	return nil
+	err = replace(w.options.Path, data)
+	w.doubt = err != nil
+	return err
 }
 
-// holds tells whether the file holds content of this hash already, as far as that is cheap to know: the first time the
-// file is read, later it is enough that nobody removed it.
-func (w *Writer) holds(sum [sha256.Size]byte) bool {
-	if w.written == ([sha256.Size]byte{}) {
-		data, err := load(w.options.Path, w.options.MaxBytes)
-		return err == nil && sha256.Sum256(data) == sum
-	}
-	_, err := os.Lstat(w.options.Path)
-	return err == nil && w.written == sum
-}
-
-// Tee returns a function for podconfig.Run that hands an update on and then notes it.
+// Tee returns a function for podconfig.Run. The function passes an update to next and then notes
+// that the Holder has changed.
 func (w *Writer) Tee(next func(context.Context, podconfig.Update) error) func(context.Context, podconfig.Update) error {
 	return func(ctx context.Context, u podconfig.Update) error {
-		source, much := u.Source, urgencyOf(u) // next takes the update over
+		source, much := u.Source, urgencyOf(u) // next takes ownership of the update
 		if err := next(ctx, u); err != nil {
 			return err
 		}
@@ -156,9 +114,7 @@ func (w *Writer) Tee(next func(context.Context, podconfig.Update) error) func(co
 	}
 }
 
-// Note says that the Holder has changed, by an update that it gave. It never blocks.
-func (w *Writer) Note(u podconfig.Update) { w.note(u.Source, urgencyOf(u)) }
-
+// note records that the Holder has changed by an update of the source. It never blocks.
 func (w *Writer) note(source string, u urgency) {
 	if len(w.options.Sources) > 0 && !slices.Contains(w.options.Sources, source) {
 		return
@@ -167,8 +123,5 @@ func (w *Writer) note(source string, u urgency) {
 	if u == canWait {
 		wake = w.late
 	}
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
+	wake.Notify()
 }

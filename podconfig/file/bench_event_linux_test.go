@@ -19,10 +19,11 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// BenchmarkEvent is the CPU time, of all threads, that one changed manifest among many costs, from the hint to the merge:
-// glances, a scan, and what the store is told. The goal is 5 ms at 1,000. In the meantime the source waits, so cpu-ns/op is
-// the number that counts. A manifest is written in place, or, as editors do, renamed over. naive is what the kubelet's
-// listing does: it reads and decodes every file, and merges all of them.
+// BenchmarkEvent measures the CPU time, of all threads, of a changed manifest among many, from the
+// hint to the merge: glances, a scan, and the submitted changes. The goal is 5 ms at 1,000. The
+// source mostly waits, so the relevant number is cpu-ns/op. A manifest is written in place or, as
+// by editors, renamed over. naive is the kubelet's listing: it reads and decodes every file, and
+// merges all of them.
 func BenchmarkEvent(b *testing.B) {
 	for _, n := range []int{10, 100, 1_000} {
 		b.Run(fmt.Sprintf("in-place/manifests=%d", n), func(b *testing.B) {
@@ -70,7 +71,7 @@ func (f *eventBench) write(path, text string) {
 	require.NoError(f, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// run measures a source that runs and is told of every edit.
+// run measures a running source that receives a hint for every edit.
 func (f *eventBench) run(edit func(text string)) {
 	hints := make(chan struct{})
 	s, err := file.New(file.Config{Path: f.dir, Decoder: f.decoder, Hinter: file.HinterFunc(
@@ -101,7 +102,7 @@ func (f *eventBench) run(edit func(text string)) {
 	time.Sleep(300 * time.Millisecond)
 	f.measure(edit, func() {
 		hints <- struct{}{}
-		for range 2 { // the old one goes, the new one comes
+		for range 2 { // a removal and an addition
 			<-heard
 		}
 	})
@@ -109,7 +110,7 @@ func (f *eventBench) run(edit func(text string)) {
 	require.NoError(f, <-done)
 }
 
-// measure edits one manifest and measures what then happens, again and again.
+// measure edits a manifest and measures the effects, again and again.
 func (f *eventBench) measure(edit func(text string), then func()) {
 	var spent time.Duration
 	round := 0

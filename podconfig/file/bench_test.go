@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// BenchmarkScanOfUnchangedFiles is what an idle source does every period.
+// BenchmarkScanOfUnchangedFiles measures the periodic work of an idle source.
 func BenchmarkScanOfUnchangedFiles(b *testing.B) {
 	for _, n := range []int{10, 50, 500} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// habit is a way to edit the files of a pod, or to get in their way. What fails, because the disk is full or the file is not
-// there, fails: the oracle looks at what came of it.
+// habit is a way to edit or disturb the files of a pod. Errors of an edit, such as a full disk or a
+// missing file, are ignored: the oracle examines the result.
 type habit struct {
 	name string
 	do   func(c *chaos, pod string)
 }
 
-// habits are chosen with equal chance; those that stand twice are common.
+// habits are chosen with equal probability; a habit listed twice is more frequent.
 var habits = []habit{
 	{"write", func(c *chaos, pod string) { c.put(c.file(pod), c.text(pod)) }},
 	{"write", func(c *chaos, pod string) { c.put(c.file(pod), c.text(pod)) }},
@@ -115,7 +115,7 @@ var habits = []habit{
 func (c *chaos) in(name string) string  { return filepath.Join(c.dir, name) }
 func (c *chaos) file(pod string) string { return c.in(pod + ".yaml") }
 
-// text is a manifest that nobody has written before. Each image is a line's end away from others that are valid, too.
+// text returns a new manifest. Each image differs from other valid images by the end of its line.
 func (c *chaos) text(pod string) string {
 	c.serial++
 	text := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  containers:\n  - name: main\n    image: i%d\n", pod, c.serial)
@@ -135,7 +135,8 @@ func (c *chaos) write(path, text string, flags int) {
 
 func (c *chaos) move(from, to string) { _ = os.Rename(from, to) }
 
-// writeSlowly writes a manifest in place, in two halves, with pauses before each and before the end.
+// writeSlowly writes a manifest in place, in two halves, with pauses before each and before the
+// end.
 func writeSlowly(c *chaos, pod string) {
 	f, err := os.OpenFile(c.file(pod), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
@@ -151,7 +152,8 @@ func writeSlowly(c *chaos, pod string) {
 	_ = f.Close()
 }
 
-// atomicWriter does what kubelets do for config maps: a folder with the new content, and a link to it that is swapped.
+// atomicWriter replaces files like the kubelet's config maps: a folder with the new content, and a
+// swapped link to it.
 func atomicWriter(c *chaos, pod string) {
 	text := c.text(pod)
 	fresh := fmt.Sprint("..", c.serial)
@@ -178,7 +180,8 @@ func atomicWriter(c *chaos, pod string) {
 	}
 }
 
-// replaceFolder copies the folder, takes the old one away, and puts the copy into its place after a pause.
+// replaceFolder copies the folder, removes the original, and moves the copy to its place after a
+// pause.
 func (c *chaos) replaceFolder(away func()) {
 	copied := c.base + "/copy"
 	_ = os.RemoveAll(copied)

@@ -23,15 +23,15 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// chaosSeed repeats a chaos test that failed: go test ./podconfig/file -run Chaos -chaos-seed 123
+// chaosSeed repeats a failed chaos test: go test ./podconfig/file -run Chaos -chaos-seed 123
 var chaosSeed = flag.Uint64("chaos-seed", 0, "seed of the chaos test; 0 takes a new one")
 
-// TestChaosOfEditorsHabits edits manifests in all the ways that people and programs have, on a disk that is full now and
-// then, with pauses between the single steps of an edit and hints that get lost, and compares what the source makes of it
-// with an oracle (chaos_oracle_linux_test.go):
-//   - whatever stands still for longer than the debounce is in the end what is merged;
-//   - the pod of a file that is there all the time is never removed in between, whatever the file holds;
-//   - nothing is ever told that no file has held.
+// TestChaosOfEditorsHabits edits manifests in the ways of people and programs, on a disk that is
+// sometimes full, with pauses between the steps of an edit and with lost hints. It compares the
+// merged pods with an oracle (chaos_oracle_linux_test.go):
+//   - files unchanged for longer than the debounce are merged in the end;
+//   - the pod of a file that always exists is never removed in between, whatever the content;
+//   - no content is merged that was never in a file.
 func TestChaosOfEditorsHabits(t *testing.T) {
 	steps, shards := 10_000, 2
 	if testing.Short() {
@@ -60,7 +60,8 @@ func TestChaosOfEditorsHabits(t *testing.T) {
 	}
 }
 
-// chaosDisk returns a folder on a disk of its own that can be filled, or, for who may not mount one, on any.
+// chaosDisk returns a folder on a disk of its own that can be filled. Without the right to mount,
+// it returns a folder on any disk.
 func chaosDisk(t *testing.T) string {
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=512k"); err != nil {
@@ -72,7 +73,7 @@ func chaosDisk(t *testing.T) string {
 	return dir
 }
 
-// chaos is a source that runs, and somebody who edits its folder.
+// chaos is a running source, and an editor of its folder.
 type chaos struct {
 	*testing.T
 	*rand.Rand
@@ -87,7 +88,7 @@ type chaos struct {
 	told      int
 
 	mu    sync.Mutex
-	hints chan struct{} // nil: no watch
+	hints chan struct{} // nil without a watch
 	end   chan struct{}
 }
 
@@ -121,7 +122,7 @@ func newChaos(t *testing.T, base string, r *rand.Rand) *chaos {
 
 var chaosDecoder = &manifest.Decoder{NodeName: "n", Strict: true}
 
-// Submit merges what the source says, and asks the oracle what it thinks of it.
+// Submit merges a change of the source, and checks it with the oracle.
 func (c *chaos) Submit(ctx context.Context, change podconfig.Change) error {
 	c.told++
 	if _, err := c.store.Merge(ctx, podconfig.SourceFile, change); err != nil {
@@ -133,7 +134,7 @@ func (c *chaos) Submit(ctx context.Context, change podconfig.Change) error {
 	return nil
 }
 
-// runs returns the images of the pods that are merged, by pod name.
+// runs returns the images of the merged pods by pod name.
 func (c *chaos) runs() map[string]string {
 	out := map[string]string{}
 	for _, p := range c.store.Pods() {
@@ -163,8 +164,8 @@ func (c *chaos) watch(ctx context.Context, _ string) (<-chan struct{}, error) {
 	return hints, nil
 }
 
-// hint tells the source that something changed, most of the time. Some hints end the watch, as that of a folder that was
-// replaced does.
+// hint usually sends a hint to the source. Some hints end the watch, like the hint of a replaced
+// folder.
 func (c *chaos) hint() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +182,8 @@ func (c *chaos) hint() {
 	}
 }
 
-// step does one edit and tells whether all is well. Now and then all stands still, and is compared.
+// step makes an edit and reports whether no fault was found. Sometimes it waits until all files are
+// at rest, and compares.
 func (c *chaos) step() bool {
 	h := habits[c.IntN(len(habits))]
 	name := string(rune('a' + c.IntN(5)))
@@ -202,13 +204,13 @@ func (c *chaos) step() bool {
 	return c.oracle.violation() == ""
 }
 
-// note has the oracle look at the files, and hints at them.
+// note lets the oracle look at the files, and sends a hint.
 func (c *chaos) note() {
 	c.oracle.look(time.Now())
 	c.hint()
 }
 
-// pause notes and lets some time pass, often none, at most so much.
+// pause notes and waits for a random time up to most, often zero.
 func (c *chaos) pause(most time.Duration) {
 	c.note()
 	if c.IntN(3) > 0 {

@@ -15,35 +15,36 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// oracle knows what a file source may say. It looks at the files with the simplest means after each single step of an
-// edit, and does not know what the source saw in between: so it holds, for each file, every content that the source may
-// take for its last good one, until the files stand still.
+// oracle knows the permitted changes of a file source. It looks at the files in a simple way after
+// each step of an edit, without knowing the views of the source in between. So until the files are
+// at rest, it keeps for each file every content that the source may regard as its last valid
+// content.
 type oracle struct {
 	dir string
 
 	mu sync.Mutex
-	// files are those that were there when all last stood still, or since.
+	// files are the files present when all files were last at rest, or since.
 	files  map[string]*sighting
 	folder absence
-	// merged are the images of the pods that were merged when all last stood still.
+	// merged are the images of the pods merged when all files were last at rest.
 	merged map[string]string
-	// sure are the pods that must be merged as long as no file of theirs is gone for the debounce.
+	// sure are the pods that must be merged while no file of theirs is missing for the debounce.
 	sure    map[string]bool
 	fault   string
 	decoded map[string]content // by text, as decoding takes long
 }
 
-// sighting is one file as it was last seen.
+// sighting is the last view of a file.
 type sighting struct {
 	content
 	exists  bool
 	absence absence
-	// good are the images that the last good content may have had.
+	// good are the possible images of the last valid content.
 	good map[string]bool
 }
 
-// absence is since when something is gone: since it went for the first time, if it was back for so short a while that the
-// source may not have looked.
+// absence holds the time since which a file is missing. A return counts only if it lasted long
+// enough for the source to see it.
 type absence struct{ since, back time.Time }
 
 func (a *absence) gone(now time.Time) {
@@ -63,15 +64,15 @@ func (a *absence) there(now time.Time) {
 	}
 }
 
-// lasts tells whether it is gone, and longer than that.
+// lasts reports whether the absence has exceeded limit.
 func (a *absence) lasts(limit time.Duration, now time.Time) bool {
 	return !a.since.IsZero() && a.back.IsZero() && now.Sub(a.since) >= limit
 }
 
-// content is what a file says.
+// content is the decoded content of a file.
 type content struct {
 	valid bool
-	// doubtful content is valid, but may be the beginning of something else.
+	// doubtful content is valid, but may be a truncated form of other content.
 	doubtful bool
 	image    string
 }
@@ -80,13 +81,13 @@ func newOracle(dir string) *oracle {
 	return &oracle{dir: dir, files: map[string]*sighting{}, sure: map[string]bool{}, decoded: map[string]content{}}
 }
 
-// podOf returns the name of the pod that a file holds: the letter before its extension.
+// podOf returns the name of the pod in a file: the letter before its extension.
 func podOf(file string) string {
 	stem := strings.TrimSuffix(file, ".yaml")
 	return stem[len(stem)-1:]
 }
 
-// look takes in how the files are now.
+// look reads the current files.
 func (o *oracle) look(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +95,7 @@ func (o *oracle) look(now time.Time) {
 	if err != nil {
 		o.folder.gone(now)
 		for _, f := range o.files {
-			if !f.absence.since.IsZero() { // it was gone before, and is again
+			if !f.absence.since.IsZero() { // missing before, and missing again
 				f.absence.gone(now)
 			}
 		}
@@ -118,7 +119,7 @@ func (o *oracle) look(now time.Time) {
 			f.exists = false
 			f.absence.gone(now)
 			if since := o.folder.since; !since.IsZero() && since.Before(f.absence.since) {
-				f.absence.since = since // it went with the folder
+				f.absence.since = since // removed with the folder
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func (o *oracle) decode(path, text string) content {
 	return c
 }
 
-// mayRun tells whether a pod of this image may be merged.
+// mayRun reports whether a pod with the image may be merged.
 func (o *oracle) mayRun(pod, image string) bool {
 	if o.merged[pod] == image {
 		return true
@@ -175,7 +176,7 @@ func (o *oracle) mayRun(pod, image string) bool {
 	return false
 }
 
-// expire gives up what has been gone for so long that its pod may end.
+// expire drops files missing for so long that their pods may end.
 func (o *oracle) expire(now time.Time) {
 	for name := range o.files {
 		if o.gone(name, now) {
@@ -184,7 +185,8 @@ func (o *oracle) expire(now time.Time) {
 	}
 }
 
-// gone tells whether a file has been gone for the debounce, or its folder for ten times that.
+// gone reports whether a file has been missing for the debounce, or its folder for ten times the
+// debounce.
 func (o *oracle) gone(name string, now time.Time) bool {
 	if o.folder.lasts(0, now) {
 		return o.files[name].absence.lasts(10*chaosDebounce, now) || o.folder.lasts(10*chaosDebounce, now)
@@ -192,7 +194,7 @@ func (o *oracle) gone(name string, now time.Time) bool {
 	return o.files[name].absence.lasts(chaosDebounce, now)
 }
 
-// hear checks what is merged while the files may be changing.
+// hear checks the merged pods while the files may be changing.
 func (o *oracle) hear(merged map[string]string, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -209,7 +211,8 @@ func (o *oracle) hear(merged map[string]string, now time.Time) {
 	}
 }
 
-// settle checks what is merged after the files stood still for long, and forgets what else may have been.
+// settle checks the merged pods after the files were at rest for long, and forgets other
+// possibilities.
 func (o *oracle) settle(merged map[string]string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -239,7 +242,7 @@ func (o *oracle) settle(merged map[string]string) {
 	}
 }
 
-// claims returns the images that the files of a pod hold, and how many files hold nobody knows what.
+// claims returns the images in the files of a pod, and the number of files with unclear content.
 func (o *oracle) claims(pod string) (valid []string, unclear int) {
 	for name, f := range o.files {
 		if podOf(name) != pod || !f.exists || !o.folder.since.IsZero() && o.folder.back.IsZero() {
@@ -260,7 +263,7 @@ func (o *oracle) accuse(format string, args ...any) {
 	}
 }
 
-// violation returns what went wrong first, "" if nothing did.
+// violation returns the first fault, "" without a fault.
 func (o *oracle) violation() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

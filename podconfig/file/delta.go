@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// known is pods in the order of their files, and by their UIDs.
+// known holds pods in the order of their files, and by UID.
 type known struct {
 	pods []*v1.Pod
 	uids map[types.UID]*v1.Pod
@@ -23,15 +23,16 @@ func knownOf(pods []*v1.Pod) known {
 	return k
 }
 
-// ambiguous tells that two pods have one UID.
+// ambiguous reports whether two pods have the same UID.
 func (k known) ambiguous() bool { return len(k.uids) < len(k.pods) }
 
-// changes returns what to say to somebody who knows the pods of before so that he knows those of after: what left, then
-// what is new or another object, each only if there is any. So an edit among a thousand manifests costs no comparison of
-// a thousand pods.
+// changes returns the changes that turn the pods of before into the pods of after: a Remove and
+// then an Upsert, each only if not empty. An edit among a thousand manifests thus costs no
+// comparison of a thousand pods.
 //
-// What left and has a successor of its name goes with that one, in one change. Where two pods have one UID, which of
-// them counts is the merger's to say, and it is told the whole.
+// A pod replaced by a pod of the same name is not removed separately, because the Upsert replaces
+// it. If two pods have the same UID, changes returns a Snapshot, and the merger decides which pod
+// to accept.
 func changes(before, after known) []podconfig.Change {
 	if before.ambiguous() || after.ambiguous() {
 		return []podconfig.Change{podconfig.Snapshot(after.pods...)}

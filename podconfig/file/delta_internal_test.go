@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// deltaPod is a pod of one of few names and UIDs.
+// deltaPod returns a pod with a name and UID from small ranges.
 func deltaPod(name, uid, content int) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprint("n", name), Namespace: "ns", UID: types.UID(fmt.Sprint("u", uid)),
@@ -23,7 +23,8 @@ func deltaPod(name, uid, content int) *v1.Pod {
 	}}
 }
 
-// randomPods has each name at most once, as choose sees to, and keeps some of the pods of before as they are.
+// randomPods returns pods with unique names, as choose does, and keeps some of the pods of before
+// unchanged.
 func randomPods(r *rand.Rand, before []*v1.Pod) []*v1.Pod {
 	kept := map[string]*v1.Pod{}
 	for _, p := range before {
@@ -47,8 +48,8 @@ func randomPods(r *rand.Rand, before []*v1.Pod) []*v1.Pod {
 	return pods
 }
 
-// TestPropertyChangesSayWhatASnapshotSays: who is told the changes holds what he would hold after a snapshot, and heard
-// no other operations on the way.
+// TestPropertyChangesSayWhatASnapshotSays expects from changes the same pods and operations as from
+// a snapshot.
 func TestPropertyChangesSayWhatASnapshotSays(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -79,7 +80,7 @@ func newDeltaStore(t *testing.T) deltaStore {
 	return deltaStore{t, s}
 }
 
-// tell returns every operation on a pod that the changes led to.
+// tell returns all operations on pods caused by the changes.
 func (s deltaStore) tell(say ...podconfig.Change) (ops []string) {
 	for _, c := range say {
 		updates, err := s.Merge(s.Context(), podconfig.SourceFile, c)

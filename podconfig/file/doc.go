@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package file is a podconfig.Source of static pods from a folder of manifests, or a single one: what the kubelet's
-// --pod-manifest-path does, without ending a healthy pod by accident.
+// Package file is a podconfig.Source of static pods from a folder of manifests or a single
+// manifest, like the kubelet's --pod-manifest-path. It never ends a healthy pod because of a faulty
+// or briefly missing file.
 //
 //	src, err := file.New(file.Config{
 //		Path:    "/etc/pods",
@@ -20,16 +21,19 @@
 //
 // # The caller's duties
 //
-//  1. Give the same Path after a restart: a file's absolute path is part of its pod's UID.
-//  2. Give each Source to one Run. To drive it without Run, call Scan from one goroutine, again at Result.Recheck.
-//  3. Return from Problem and the Decoder's functions; the source waits for them.
+//  1. Use the same Path after a restart: the absolute path of a file is part of its pod's UID.
+//  2. Pass each Source to a single Run. To work without Run, call Scan from a single goroutine, and
+//     again at Result.Recheck.
+//  3. Return promptly from Problem and from the Decoder's functions: the source waits for them.
 //
-// # What is read
+// # Files read
 //
-// Every file of the folder, in the order of their names, but for those whose name begins with a dot and what editors
-// leave ("web.yaml~"); one pod each. Folders in it, FIFOs, devices, loops of links and what is no valid manifest is
-// reported and otherwise ignored. Links are followed. Of two files with pods of one name the one that ran already, else
-// the first in order counts, and the other is reported; when that one is gone, the other counts from the same moment.
+// The source reads every file of the folder in the order of file names, with a single pod per file.
+// It skips names with a leading dot and editors' backup files ("web.yaml~"). Subfolders, FIFOs,
+// devices, loops of links and invalid manifests are reported and otherwise ignored. Links are
+// followed. If two files hold pods of the same name, the pod that already runs is kept, else the
+// pod of the first file in order, and the other file is reported. When the winning file disappears,
+// the other file takes its place at the same moment.
 //
 // # What happens to the pod of a file
 //
@@ -43,40 +47,61 @@
 //	                                  ▼ file gone for the debounce, folder gone for ten times that
 //	                               (no pod)
 //
-// A file that was renamed is another file, so its pod ends and one with another UID begins, in one change; unless the
-// manifest holds a uid: then the pod goes on and is updated. Removing a file whose last content was bad ends the pod of
-// its last good one. Nothing is kept over a restart of the agent: a file that is bad at the start has no pod. While a
-// file is half-written at the start the first snapshot waits, for a second at most.
+// A renamed file is a new file: its pod ends and a pod with another UID starts, in a single change.
+// If the manifest holds a uid, the pod continues and is updated instead. Removing a file with
+// invalid content ends the pod of its last valid content. No state survives a restart of the agent:
+// a file invalid at the start has no pod. While a file is half-written at the start, the first
+// snapshot is delayed by at most a second.
 //
-// # When it looks
+// # Times of scans
 //
-// Hints only say when to look: the files must have been quiet for the debounce (100 ms; at most 1 s under a constant
-// stream), then all of them are compared with what is known by device, inode, size and times, and read if they differ.
-// After the last hint of a burst there are glances first, 2, 10 and 25 ms after it: they take new files, of which the
-// kernel says that nobody has them open for writing (on Linux, by asking for a lease). So a new pod waits a few
-// milliseconds, a changed one 100 ms, and a removed one 102 ms. A file that is open for writing is left alone as long as it goes on
-// changing and 5 s more. Without hints there is a look every period (20 s).
+// A hint only triggers a scan. A scan begins after the files have been quiet for the debounce (100
+// ms), at the latest after 1 s of constant hints. It compares the device, inode, size and times of
+// all files with the known values, and reads files with different values. Before the scan, 2, 10
+// and 25 ms after the last hint of a burst, the source glances at new files. A glance takes only
+// files without a writer, as reported by the kernel (on Linux through a lease). A new pod thus
+// waits a few milliseconds, a changed pod 100 ms, and a removed pod 102 ms. A file open for writing
+// is left alone while it changes and for 5 s more. Without hints, the source scans every period (20
+// s).
 //
-// Run is one goroutine, the caller's; the Hinter's have ended when Run returns. Everything runs in a testing/synctest
-// bubble, with a Hinter that does.
+// The source runs in a testing/synctest bubble, given a Hinter without real I/O.
+//
+// # Goroutines, and file systems without an answer
+//
+// Run makes decisions in the caller's goroutine. A second goroutine makes the calls to the disk,
+// because a call on a network file system or FUSE may never return, and no context can end it. If a
+// call takes longer than 250 ms, or 20 ms after another hung call in the same scan, the goroutine
+// is abandoned with its thread, and the scan continues with the next path. Other manifests thus
+// load. The hung path is reported and keeps its last valid pod. The source checks once a second
+// whether the call has returned, and only then calls again. At most 1,000 hung calls are abandoned;
+// further files are not read and are reported. A hung folder changes nothing.
+//
+// Run returns within 100 ms after ctx ends. All goroutines of the source and the Hinter have ended
+// by then, except for hung calls, which end without effect when the file system answers.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - A file that becomes invalid keeps its last good pod, also in a folder; Config.DropInvalid is the kubelet's way.
-//   - A folder that cannot be read, or a path that is neither folder nor file, changes nothing. The kubelet reads it as
-//     empty, as it does with a folder whose name is a pattern.
-//   - A path that goes missing keeps its pods for a second, and is empty after that. Missing at the start it is empty
-//     after that second, too; the kubelet says so at once.
-//   - Of two files with one pod name the one that ran already stays, else the first wins, and the other is reported; in
-//     the kubelet, the last in sort order wins silently, so that a copy beside a manifest takes its pod over.
-//   - What editors leave (x~, #x#, .bak, .orig, .rej, .swp, .swx, .tmp) is not read (kubernetes#136962).
-//   - Events are only hints: no state of its own is kept per event, so nothing flaps.
-//   - Files are examined before they are opened, and opened without blocking.
-//   - What changed is sent when it changes; a snapshot of everything, only at first. The kubelet sends one every period.
-//   - The path is made absolute and is not followed for the pods' identity.
+//   - A file that becomes invalid keeps its last valid pod, also in a folder. Config.DropInvalid
+//     selects the kubelet's behaviour.
+//   - An unreadable folder, or a path that is neither folder nor file, changes nothing. The kubelet
+//     treats both as empty, like a folder with a pattern as its name.
+//   - A missing path keeps its pods for a second, and is empty afterwards. The same delay applies
+//     to a path missing at the start; the kubelet has no delay.
+//   - If two files hold pods of the same name, the running pod stays, else the first file wins, and
+//     the other file is reported. In the kubelet the last file in sort order wins silently, so that
+//     a copy beside a manifest replaces its pod.
+//   - Editors' backup files (x~, #x#, .bak, .orig, .rej, .swp, .swx, .tmp) are not read
+//     (kubernetes#136962).
+//   - Events are only hints without a state of their own, so that pods do not flap.
+//   - Files are examined before they are opened, and opened without blocking. A hung file system
+//     delays neither other manifests nor shutdown.
+//   - Only the first change is a snapshot; later changes carry only the differences. The kubelet
+//     sends a snapshot every period.
+//   - The path is made absolute, and links are not resolved for the pods' identity.
 //
 // # Differences from the contract's sketch
 //
 //   - New returns an error.
-//   - The single steps are exported: Scan, and Glance, which is new. The Hinter's contract says how a watch ends.
+//   - The single steps Scan and Glance are exported. The Hinter's contract covers the end of a
+//     watch.
 package file

@@ -40,7 +40,7 @@ func Example() {
 		return
 	}
 	look := func() {
-		r, err := src.Scan(context.Background()) // Run does this when something changes
+		r, err := src.Scan(context.Background()) // Run calls Scan after a change
 		if err != nil {
 			fmt.Println(err)
 		}
@@ -57,7 +57,7 @@ func Example() {
 	look()
 	// Output:
 	// pod: web-edge-17 localhost/web:1
-	// problem: web.yaml not valid YAML: line 4: did not find expected ',' or '}'
+	// problem: web.yaml 4:1: not valid YAML: a [ or { is not closed here, or a comma is missing
 	// pod: web-edge-17 localhost/web:1
 	// recovered: web.yaml
 	// pod: web-edge-17 localhost/web:1

@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// pod is a manifest.
+// pod returns a manifest.
 func pod(name, image string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  containers:\n  - name: main\n    image: %s\n", name, image)
 }
@@ -51,7 +51,7 @@ func (f *fixture) newSource(edit ...func(*file.Config)) *file.Source {
 		text := path + " ok"
 		if err != nil {
 			text = err.Error()
-			require.True(f, strings.HasPrefix(text, path+": "), text)
+			require.True(f, strings.HasPrefix(text, path+":"), text)
 		}
 		require.NotContains(f, text, "\n")
 		f.mu.Lock()
@@ -82,7 +82,7 @@ func (f *fixture) scan() file.Result {
 	return r
 }
 
-// settle scans until nothing is left to look at again, letting the time pass, and returns what runs.
+// settle scans until no recheck is due, advancing the time, and returns the running pods.
 func (f *fixture) settle() []string {
 	for range 200 {
 		r := f.scan()
@@ -105,7 +105,7 @@ func (f *fixture) told() []string {
 	return p
 }
 
-// images names pods as name=image, without the node's suffix.
+// images formats pods as name=image, without the node's suffix.
 func images(pods []*v1.Pod) []string {
 	out := []string{}
 	for _, p := range pods {
@@ -125,7 +125,7 @@ func uids(pods []*v1.Pod) []types.UID {
 // bubble runs a test in virtual time.
 func bubble(t *testing.T, test func(*testing.T)) { synctest.Test(t, test) }
 
-// snapshot is what a sink was given and when, counted from the start of the test.
+// snapshot is a submitted state and its time since the start of the test.
 type snapshot struct {
 	at   time.Duration
 	pods []string
@@ -141,7 +141,7 @@ type sink struct {
 	got   []snapshot
 }
 
-// Submit merges and records what the store then holds, by name.
+// Submit merges a change and records the pods of the store by name.
 func (s *sink) Submit(ctx context.Context, c podconfig.Change) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,14 +174,14 @@ func (s *sink) take() []snapshot {
 	return got
 }
 
-// hinter is a file.Hinter whose hints come from the test.
+// hinter is a file.Hinter with hints from the test.
 type hinter struct {
 	onArm func()
 
 	mu     sync.Mutex
 	fail   error
 	calls  int
-	ended  int           // watches that have ended
+	ended  int           // ended watches
 	hints  chan struct{} // of the last watch
 	broken chan struct{}
 }
@@ -220,7 +220,7 @@ func (h *hinter) hint() {
 	}
 }
 
-// failWith makes arming fail, or work again.
+// failWith makes the start of a watch fail, or work again.
 func (h *hinter) failWith(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -240,7 +240,7 @@ func (h *hinter) counts() (calls, ended int) {
 	return h.calls, h.ended
 }
 
-// running is a fixture whose source runs.
+// running is a fixture with a running source.
 type running struct {
 	*fixture
 	*sink
@@ -248,7 +248,7 @@ type running struct {
 	stop func() error
 }
 
-// run starts the source within a bubble and lets it come to rest. The test must call stop.
+// run starts the source in a bubble and waits until it is idle. The test must call stop.
 func run(f *fixture, edit ...func(*file.Config)) *running {
 	r := &running{fixture: f, sink: &sink{start: time.Now()}, hinter: &hinter{}}
 	f.source = f.newSource(append([]func(*file.Config){func(c *file.Config) { c.Hinter = r.hinter }}, edit...)...)
@@ -267,7 +267,7 @@ func (r *running) start() *running {
 	return r
 }
 
-// change does something to the files and hints at it.
+// change edits the files and sends a hint.
 func (r *running) change(do func()) {
 	do()
 	r.hint()

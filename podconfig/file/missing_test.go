@@ -52,7 +52,8 @@ func TestFileThatComesBackInTimeWasNeverMissing(t *testing.T) {
 	})
 }
 
-// For a missing path the kubelet sends an empty snapshot and logs an error every second and every period.
+// For a missing path the kubelet sends an empty snapshot and logs an error every second and every
+// period.
 func TestMissingPathIsEmptyAndToldOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -99,7 +100,7 @@ func TestFolderThatIsReplacedKeepsItsPods(t *testing.T) {
 	})
 }
 
-// After an empty or missing path, the kubelet's next event brings back the pods of before.
+// After an empty or missing path, the kubelet's next event brings back the former pods.
 func TestUpstreamGhostsComeBackAfterEmptyFolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -4,7 +4,7 @@ package file
 
 import "time"
 
-// step is what Run does next.
+// step is the next action of Run.
 type step uint8
 
 const (
@@ -14,22 +14,23 @@ const (
 	stepArm
 )
 
-// pace decides when to look: a glance as soon as the hints pause, a scan when they have been quiet for the debounce, or
-// at the latest after ten times that, a scan when something is to be looked at again, and a scan every period in any
-// case. It is plain data; times come in as values.
+// pace schedules the steps of Run: a glance when hints pause; a scan after hints were quiet for the
+// debounce, at the latest after ten times the debounce; a scan at a recheck time; and a scan every
+// period. It is plain data and receives times as arguments.
 type pace struct {
 	debounce, period time.Duration
 
-	firstHint, lastHint time.Time // of the burst that no scan has answered; zero if there is none
-	glances             int       // since lastHint; as many as there are pauses if no more are worth it
+	firstHint, lastHint time.Time // of the current burst of hints; zero without a burst
+	glances             int       // number since lastHint; len(pausesPerDebounce) if further glances are useless
 	recheck             time.Time
 	scanned             time.Time
-	arm                 time.Time // when to arm the watch again; zero if it is armed or there is none
+	arm                 time.Time // time of the next attempt to arm the watch; zero if armed or without a Hinter
 	armDelay            time.Duration
 }
 
-// pausesPerDebounce is how much shorter than the debounce the pauses before a glance are: the first finds what was put in
-// place at once, the others what took a moment to be written and closed.
+// pausesPerDebounce are the divisors of the debounce for the pauses before glances. The first
+// glance finds files renamed into place; the later glances find files written and closed within a
+// moment.
 var pausesPerDebounce = [...]time.Duration{50, 10, 4}
 
 func (p *pace) hint(now time.Time) {
@@ -39,8 +40,8 @@ func (p *pace) hint(now time.Time) {
 	p.lastHint, p.glances = now, 0
 }
 
-// afterGlance notes a glance. One that left nothing to be taken is the last until there is another hint: a glance is for
-// new files, and none comes without a hint.
+// afterGlance records a glance. If no new file is left, glances stop until the next hint, because a
+// glance looks only for new files, and a new file causes a hint.
 func (p *pace) afterGlance(settled bool, recheck time.Time) {
 	p.glances++
 	if settled {
@@ -54,10 +55,10 @@ func (p *pace) afterScan(now, recheck time.Time) {
 	p.scanned, p.recheck = now, recheck
 }
 
-// watchEnded plans to arm the watch again soon: the folder was replaced, most likely.
+// watchEnded schedules arming the watch again soon, because the folder was probably replaced.
 func (p *pace) watchEnded(now time.Time) { p.arm = now.Add(p.debounce) }
 
-// armFailed plans to try again after a delay that grows from one second to the period.
+// armFailed schedules another attempt after a delay that grows from a second to the period.
 func (p *pace) armFailed(now time.Time) {
 	p.armDelay = min(max(2*p.armDelay, time.Second), max(p.period, time.Second))
 	p.arm = now.Add(p.armDelay)
@@ -65,7 +66,7 @@ func (p *pace) armFailed(now time.Time) {
 
 func (p *pace) armed() { p.arm, p.armDelay = time.Time{}, 0 }
 
-// next returns the step that is due first, and when.
+// next returns the first due step and its time.
 func (p *pace) next() (step, time.Time) {
 	do, at := stepScan, p.scanned.Add(p.period)
 	consider := func(s step, t time.Time) {

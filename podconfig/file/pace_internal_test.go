@@ -81,8 +81,8 @@ func TestArmDelayIsBounded(t *testing.T) {
 	assert.Equal(t, time.Second, p.arm.Sub(epoch))
 }
 
-// Whatever the hints, a scan begins within ten debounces of the first that none has answered, never within the debounce
-// of a hint unless that forces it, and within every period.
+// For any hints, a scan begins within ten debounces of the first open hint and within every period.
+// It never begins within the debounce of a hint unless the ten debounces have passed.
 func TestPaceKeepsItsBounds(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,23 +12,32 @@ import (
 	"unicode/utf8"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// FileError is what Config.Problem gets: one line that names the file and the reason.
+// FileError is passed to Config.Problem. It is a single line with the file and the reason.
 type FileError struct {
-	// Path is the file or folder the problem is with.
+	// Path is the file or folder with the problem.
 	Path string
-	// Err is the reason: an error of package manifest, of the operating system, or *DuplicateError.
+	// Err is the reason: a *manifest.Error, an error of the operating system, or a *DuplicateError.
 	Err error
 }
 
-func (e *FileError) Error() string { return printable(e.Path) + ": " + e.Err.Error() }
+// Error begins with "path:line:column: " if the position is known, a form that editors can open.
+func (e *FileError) Error() string {
+	between := ": "
+	if wrong, ok := errors.AsType[*manifest.Error](e.Err); ok && wrong.Position() != (manifest.Position{}) {
+		between = ":"
+	}
+	return printable(e.Path) + between + e.Err.Error()
+}
 
 // Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// DuplicateError tells that a file's pod is not used because another file holds one of the same name: it did before, or
-// its path sorts earlier.
+// DuplicateError means that a file's pod is not used because another file holds a pod of the same
+// name. The other pod ran earlier, or its path sorts first.
 type DuplicateError struct {
 	// Pod is namespace/name.
 	Pod string
@@ -39,7 +49,7 @@ func (e *DuplicateError) Error() string {
 	return "pod " + e.Pod + " is already in " + printable(e.Winner)
 }
 
-// printable quotes a path that would not stay on one line.
+// printable quotes a path with unprintable characters, so that it stays on a single line.
 func printable(path string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if !utf8.ValidString(path) || strings.ContainsFunc(path, odd) {
@@ -48,13 +58,13 @@ func printable(path string) string {
 	return path
 }
 
-// subject is what a problem is about: a path, or the watch on one.
+// subject is the object of a problem: a path, or the watch on a path.
 type subject struct {
 	path  string
 	watch bool
 }
 
-// reporter tells each problem once, and once that it is over.
+// reporter reports each problem once, and its end once.
 type reporter struct {
 	told    map[subject]string
 	problem func(path string, err error)
@@ -65,7 +75,7 @@ func (r *reporter) set(s subject, err error) {
 	if err == nil {
 		_, was := r.told[s]
 		delete(r.told, s)
-		// The other problem that a path may have is not over by that.
+		// A path may have two problems. Report recovery only after both have ended.
 		if _, other := r.told[subject{path: s.path, watch: !s.watch}]; was && !other {
 			r.tell(s.path, nil)
 		}
@@ -78,7 +88,7 @@ func (r *reporter) set(s subject, err error) {
 	}
 }
 
-// update makes current the set of all problems with paths.
+// update replaces the set of problems with paths by current.
 func (r *reporter) update(current map[string]error) {
 	byPath := func(a, b subject) int { return strings.Compare(a.path, b.path) }
 	for _, s := range slices.SortedFunc(maps.Keys(r.told), byPath) {

@@ -17,23 +17,23 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// listing is what there is to read: paths in sort order, or why nobody knows.
+// listing is the result of listing a path: the manifest paths in sort order, or an error.
 type listing struct {
 	paths   []string
-	names   []string // of everything in the folder, as the system gave them
-	missing bool     // there is neither a folder nor a file
-	adrift  bool     // missing, and so is the folder it would be in
+	names   []string // all names in the folder, in the order of the system
+	missing bool     // neither a folder nor a file exists
+	adrift  bool     // the path and its parent folder are missing
 	err     error
 
 	stamp stamp // of the folder, before its names were read; zero if the folder had just changed
 }
 
-// holds tells whether a folder certainly has the same names as when it was listed, without listing it. It is what the
-// file system says, which some do late; a look that must not miss anything lists.
+// holds reports whether a folder certainly has the names of the listing, without listing it again.
+// The file system may update the folder's times late, so Scan always lists.
 func (l listing) holds(path string) bool { return l.stamp != stamp{} && hasStamp(path, l.stamp) }
 
-// list finds the manifests at path. An error never reads as "nothing there". If before is a listing of the same names,
-// its paths are used.
+// list finds the manifests at path. An error never counts as an empty folder. If before has the
+// same names, its paths are reused.
 func list(path string, before listing) listing {
 	info, err := os.Stat(path)
 	switch {
@@ -66,7 +66,7 @@ func list(path string, before listing) listing {
 	return l
 }
 
-// namesIn returns the names in a folder, never some of them with an error.
+// namesIn returns all names in a folder, or an error without names.
 func namesIn(path string) ([]string, error) {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -91,8 +91,9 @@ func manifestsAmong(names []string, folder string) []string {
 	return paths
 }
 
-// isManifest tells whether a folder's entry is to be read. Hidden files are not, as in the kubelet, nor is what editors
-// leave beside the file that they write: a copy that runs instead of the manifest is never what was meant.
+// isManifest reports whether to read an entry of a folder. Hidden files are skipped, as in the
+// kubelet. Editors' backup files are skipped, too: a backup copy must never run in place of the
+// manifest.
 func isManifest(name string) bool {
 	switch {
 	case strings.HasPrefix(name, "."), strings.HasSuffix(name, "~"), strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#"):
@@ -105,7 +106,7 @@ func isManifest(name string) bool {
 	return true
 }
 
-// writer tells whether somebody has a file open for writing.
+// writer reports whether a process has a file open for writing.
 type writer uint8
 
 const (
@@ -114,18 +115,58 @@ const (
 	writerPresent
 )
 
-// content is a file as it was read.
+// content is the content of a file with its stamp.
 type content struct {
 	data   []byte
 	stamp  stamp
 	writer writer
-	torn   bool // it changed while it was read
+	torn   bool // the file changed during the read
 }
 
-// errVanished tells that the file's name is gone.
+// errWaits means that a read of the file would block for content.
+var errWaits = errors.New("not a file with content: reading it waits, as reading a device does")
+
+// errVanished means that the file no longer exists.
 var errVanished = errors.New("file is gone")
 
-// examine stats what the path leads to, without opening anything but a regular file of a permitted size.
+// fileSystem is the interface of a Source to the disk. Calls may never return.
+type fileSystem interface {
+	// list is the function list.
+	list(path string, before listing) listing
+	// holds is listing.holds.
+	holds(path string, l listing) bool
+	// look reads a file of less than limit bytes. It skips the read if known is not zero and the
+	// file certainly has the stamp known.
+	look(path string, known stamp, limit int64) look
+}
+
+// look is the result of looking at a file: unchanged, its content, or an error.
+type look struct {
+	unchanged bool
+	content   content
+	err       error
+}
+
+// system is the operating system's file system.
+type system struct{}
+
+func (system) list(path string, before listing) listing { return list(path, before) }
+
+func (system) holds(path string, l listing) bool { return l.holds(path) }
+
+func (system) look(path string, known stamp, limit int64) look {
+	if known != (stamp{}) && hasStamp(path, known) {
+		return look{unchanged: true}
+	}
+	if err := examine(path, limit); err != nil {
+		return look{err: err}
+	}
+	c, err := read(path, limit)
+	return look{content: c, err: err}
+}
+
+// examine checks with stat that path leads to a regular file of a permitted size, without opening
+// it.
 func examine(path string, limit int64) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,8 +191,8 @@ func permitted(info fs.FileInfo, limit int64) error {
 	return nil
 }
 
-// read reads a file that was examined. What it opens may be another one by now, a FIFO even: opening does not block,
-// and the file is examined again once it is open.
+// read reads an examined file. The path may lead to a different file by now, even a FIFO. So read
+// opens without blocking, and examines the open file again.
 func read(path string, limit int64) (content, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +209,13 @@ func read(path string, limit int64) (content, error) {
 	if err := permitted(before, limit); err != nil {
 		return content{}, err
 	}
+	// Files that block for content, such as /proc/kmsg, support a deadline. For other files the
+	// call fails, and no deadline is needed.
+	_ = f.SetReadDeadline(time.Now().Add(patience / 2))
 	data, err := io.ReadAll(io.LimitReader(f, limit))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return content{}, errWaits
+	}
 	if err != nil {
 		return content{}, reason(err)
 	}
@@ -182,7 +229,7 @@ func read(path string, limit int64) (content, error) {
 	return c, nil
 }
 
-// reason strips the path from an error, as problems name it themselves.
+// reason strips the path from an error, because problems contain the path already.
 func reason(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err

@@ -17,8 +17,8 @@ import (
 
 const anyPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: i}]}\n"
 
-// The clock of a file system may stand still between two writes. An equal stamp proves nothing about a file that was
-// read right after it was written.
+// The clock of a file system may stand still between two writes. An equal stamp proves nothing
+// about a file read right after a write.
 func TestEqualStampIsOnlyTrustedOnceTheFileIsOld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(anyPod), 0o644))
@@ -28,21 +28,25 @@ func TestEqualStampIsOnlyTrustedOnceTheFileIsOld(t *testing.T) {
 	require.NoError(t, err)
 
 	e := &entry{stamp: stampOf(info)}
-	s.refresh(path, e, info.ModTime().Add(time.Second))
+	s.files[path] = e
+	refresh := func(now time.Time) {
+		require.NoError(t, s.lookAt(t.Context(), []string{path}, func(path string, seen look) { s.refresh(path, e, seen, now) }))
+	}
+	refresh(info.ModTime().Add(time.Second))
 	require.NotNil(t, e.pod, "read, as the stamp is not trusted")
 	assert.False(t, e.trusted)
-	s.refresh(path, e, info.ModTime().Add(time.Minute))
+	refresh(info.ModTime().Add(time.Minute))
 	assert.True(t, e.trusted)
 
 	e.sum, e.pod = [32]byte{}, nil
-	s.refresh(path, e, info.ModTime().Add(time.Minute))
+	refresh(info.ModTime().Add(time.Minute))
 	assert.Nil(t, e.pod, "not read again")
 	require.NoError(t, os.Chmod(path, 0o600))
-	s.refresh(path, e, info.ModTime().Add(time.Minute))
+	refresh(info.ModTime().Add(time.Minute))
 	assert.NotNil(t, e.pod, "any change of the stamp counts")
 }
 
-// What was a file when it was examined may be a FIFO when it is opened.
+// An examined file may be a FIFO by the time it is opened.
 func TestReadDoesNotBlockOnAFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(path, 0o644))
@@ -55,7 +59,7 @@ func TestReadDoesNotBlockOnAFIFO(t *testing.T) {
 	case err := <-done:
 		assert.EqualError(t, err, "not a regular file but a named pipe")
 	case <-time.After(10 * time.Second):
-		// End the opening that hangs, before the failure.
+		// End the hanging open call before the failure.
 		w, err := os.OpenFile(path, os.O_RDWR, 0)
 		require.NoError(t, err)
 		defer w.Close()

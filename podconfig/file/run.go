@@ -10,8 +10,9 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Run hands a snapshot of all pods to out at first, and then what changes, until ctx ends; then it returns nil. An
-// error of out ends it, too. The watch is armed before the first scan, so that no change falls between.
+// Run submits a snapshot of all pods to out first, and then the changes, until ctx ends. Then it
+// returns nil. An error of out also ends Run and is returned. The watch is armed before the first
+// scan, so that no change is missed.
 func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	if !s.started.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -21,7 +22,7 @@ func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	l.rearm(ctx)
 	err := l.scan(ctx)
 	for err == nil && ctx.Err() == nil {
-		err = l.turn(ctx)
+		err = l.runStep(ctx)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -35,13 +36,14 @@ type loop struct {
 	out    podconfig.Sink
 	pace   pace
 	hints  <-chan struct{}
-	cancel context.CancelFunc // of the watch
-	told   known              // what out knows
-	synced bool               // out knows something
+	cancel context.CancelFunc // ends the watch
+	arming chan armed         // a pending call of Hints; nil without a call
+	told   known              // the pods submitted to out
+	synced bool               // a snapshot has been submitted
 }
 
-// turn waits for what comes first, a hint or the next step, and does it.
-func (l *loop) turn(ctx context.Context) error {
+// runStep waits for a hint or the next step, and handles it.
+func (l *loop) runStep(ctx context.Context) error {
 	do, at := l.pace.next()
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
@@ -63,7 +65,7 @@ func (l *loop) turn(ctx context.Context) error {
 		return l.glance(ctx)
 	case stepArm:
 		l.rearm(ctx)
-		l.pace.hint(time.Now()) // what changed while there was no watch
+		l.pace.hint(time.Now()) // changes before the watch was armed
 		return nil
 	}
 	return l.scan(ctx)
@@ -109,7 +111,7 @@ func (l *loop) rearm(ctx context.Context) {
 		return
 	}
 	watchCtx, cancel := context.WithCancel(ctx)
-	hints, err := l.source.hinter.Hints(watchCtx, l.source.path)
+	hints, err := l.watch(watchCtx)
 	watch := subject{path: l.source.path, watch: true}
 	if err != nil {
 		cancel()
@@ -122,13 +124,49 @@ func (l *loop) rearm(ctx context.Context) {
 	l.source.report.set(watch, nil)
 }
 
-// disarm ends the watch and waits until it has ended.
+// armed is the result of Hints.
+type armed struct {
+	hints <-chan struct{}
+	err   error
+}
+
+// watch calls the Hinter. If Hints does not return because the file system hangs, the call is
+// abandoned and not repeated before it has returned; the caller must then cancel ctx.
+func (l *loop) watch(ctx context.Context) (<-chan struct{}, error) {
+	if l.arming == nil {
+		l.arming = make(chan armed, 1)
+		go func(answer chan<- armed) {
+			hints, err := l.source.hinter.Hints(ctx, l.source.path)
+			answer <- armed{hints, err}
+		}(l.arming)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case a := <-l.arming:
+		l.arming = nil
+		return a.hints, a.err
+	case <-timer.C:
+		return nil, errHung
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// disarm ends the watch and waits for its end, but at most for farewell.
 func (l *loop) disarm() {
 	if l.hints == nil {
 		return
 	}
 	l.cancel()
-	for range l.hints {
+	timer := time.NewTimer(farewell)
+	defer timer.Stop()
+	for open := true; open; {
+		select {
+		case _, open = <-l.hints:
+		case <-timer.C:
+			open = false
+		}
 	}
 	l.hints, l.cancel = nil, nil
 }

@@ -141,7 +141,7 @@ func TestWatchThatEndsIsArmedAgainAndNothingIsMissed(t *testing.T) {
 		r.endWatch()
 		r.wait(99 * ms)
 		assert.Equal(t, 1, calls(r))
-		r.write("a.yaml", pod("a", "i")) // nobody watches
+		r.write("a.yaml", pod("a", "i")) // no watch is armed
 		r.wait(time.Second)
 		assert.Equal(t, 2, calls(r))
 		assert.Equal(t, []snapshot{{100 * ms, []string{"a=i"}}}, r.take())
@@ -177,7 +177,8 @@ func TestSinkThatFailsEndsRun(t *testing.T) {
 	})
 }
 
-// vim writes a test file "4913", renames x to x~, writes x anew, and removes x~. sed -i renames a new file over x.
+// vim writes a test file "4913", renames x to x~, writes x anew, and removes x~. sed -i renames a
+// new file over x.
 func TestEditorsNeverEndAPod(t *testing.T) {
 	edits := map[string]func(r *running){
 		"vim": func(r *running) {
@@ -239,7 +240,7 @@ func TestEditorsNeverEndAPod(t *testing.T) {
 	}
 }
 
-// Some programs leave a copy beside the file, under a name that comes first.
+// Some programs leave a copy beside the file, under a name that sorts first.
 func TestCopyThatComesFirstChangesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -257,7 +258,8 @@ func TestCopyThatComesFirstChangesNothing(t *testing.T) {
 	})
 }
 
-// The kubelet's event handler opens a FIFO like any file, and hangs until somebody writes to it.
+// The kubelet's event handler opens a FIFO like any file, and hangs until a process writes to the
+// FIFO.
 func TestUpstreamFIFOBlocksTheSourceForever(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := run(newFixture(t))
@@ -269,7 +271,8 @@ func TestUpstreamFIFOBlocksTheSourceForever(t *testing.T) {
 	})
 }
 
-// In the kubelet, a list tick between two delete events shows [], then the second pod again, then [].
+// In the kubelet, a list tick between two delete events shows [], then the second pod again, then
+// [].
 func TestUpstreamListRacingEventsFlaps(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)

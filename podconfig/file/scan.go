@@ -15,38 +15,43 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// errMissing is the problem of a path where there is nothing.
+// errMissing is the problem of a path without a file or folder.
 var errMissing = errors.New("there is no such file or folder")
 
-// trustAfter is how old a file's last change must be when it is read, for an equal stamp to prove equal content later:
-// longer than the steps of any file system's clock (FAT: 2 s).
+// trustAfter is the minimum age of a file's last change at the read, so that an equal stamp later
+// proves equal content. It exceeds the clock resolution of any file system (FAT: 2 s).
 const trustAfter = 3 * time.Second
 
-// Result is what a look at the files gave.
+// Result is the result of a Scan or Glance.
 type Result struct {
-	// Pods is all pods to run, in the order of their files. Read-only: the source keeps them and hands them out again.
-	// Nil until Ready.
+	// Pods are all pods to run, in the order of their files. The source shares them between
+	// results; do not edit them. Nil until Ready.
 	Pods []*v1.Pod
-	// Ready tells that Pods is complete: the path was readable at least once, and no file of a first look was half-written.
+	// Ready reports whether Pods is complete: the path was readable at least once, and no file was
+	// half-written in the first scan.
 	Ready bool
-	// Changed tells that Pods or Ready is not what the look before gave.
+	// Changed reports whether Pods or Ready differs from the previous result.
 	Changed bool
-	// Recheck is when a Scan is due because something that may be an accident would then count; zero if there is nothing
-	// of that kind.
+	// Recheck is the time of the next necessary Scan, after which a missing or unfinished file
+	// counts. Zero if no such file exists.
 	Recheck time.Time
 }
 
-// Scan looks at all files and reads those that changed: the step that Run repeats. It must not be called concurrently
-// with itself, Glance or Run. The error is ctx's; what was seen until then is not lost.
+// Scan lists all files and reads changed files. Run calls it repeatedly. It must not be called
+// concurrently with itself, Glance or Run. The error is the cause of ctx; files read so far are
+// kept.
 func (s *Source) Scan(ctx context.Context) (Result, error) {
 	now := time.Now()
 	if s.firstScan.IsZero() {
 		s.firstScan = now
 	}
-	l := list(s.path, s.listed)
+	l, err := s.list(ctx)
+	if err != nil {
+		return Result{}, err
+	}
 	s.listed, s.settled = l, false
 	if l.err != nil {
-		return s.conclude(map[string]error{s.path: l.err}, time.Time{}, s.last.Ready), nil
+		return s.conclude(map[string]error{s.path: l.err}, s.whenHung(l.err, now), s.last.Ready), nil
 	}
 	recheck, complete, missing := s.lookForMissing(l, now), true, map[string]error{}
 	if l.missing {
@@ -55,25 +60,70 @@ func (s *Source) Scan(ctx context.Context) (Result, error) {
 			missing[s.path] = errMissing
 		}
 	}
-	for _, path := range l.paths {
-		if err := ctx.Err(); err != nil {
-			return Result{}, context.Cause(ctx)
-		}
-		e := s.files[path]
-		if e == nil {
-			e = &entry{}
-			s.files[path] = e
-		}
-		if again := s.refresh(path, e, now); !again.IsZero() {
+	err = s.lookAt(ctx, l.paths, func(path string, seen look) {
+		e := s.entry(path)
+		if again := s.refresh(path, e, seen, now); !again.IsZero() {
 			recheck = earliest(recheck, again)
 			complete = complete && (e.pod != nil || now.Sub(s.firstScan) >= s.waits.folder)
 		}
+	})
+	if err != nil {
+		return Result{}, err
 	}
 	s.settled = len(s.files) == len(l.paths)
 	return s.conclude(missing, recheck, s.last.Ready || complete), nil
 }
 
-// lookForMissing notes what is gone, and returns when to look again for it.
+// list lists the folder. The error is the cause of ctx.
+func (s *Source) list(ctx context.Context) (listing, error) {
+	before := s.listed
+	var l listing
+	err := each(ctx, &s.disk, []string{s.path}, func(int) listing { return s.fs.list(s.path, before) },
+		func(_ int, result listing, err error) {
+			if l = result; err != nil {
+				l = listing{err: err}
+			}
+		})
+	return l, err
+}
+
+// lookAt reads files, skipping certainly unchanged files. The error is the cause of ctx.
+func (s *Source) lookAt(ctx context.Context, paths []string, got func(path string, seen look)) error {
+	known, limit := make([]stamp, len(paths)), s.decoder.Limit()
+	for i, path := range paths {
+		if e := s.files[path]; e != nil && e.trusted {
+			known[i] = e.stamp
+		}
+	}
+	return each(ctx, &s.disk, paths, func(i int) look { return s.fs.look(paths[i], known[i], limit) },
+		func(i int, seen look, err error) {
+			if err != nil {
+				seen = look{err: err}
+			}
+			got(paths[i], seen)
+		})
+}
+
+// entry returns the entry of a file, creating it if absent.
+func (s *Source) entry(path string) *entry {
+	e := s.files[path]
+	if e == nil {
+		e = &entry{}
+		s.files[path] = e
+	}
+	return e
+}
+
+// whenHung returns the time to look again at a hung path; zero for other problems, which end only
+// with a change of the files.
+func (s *Source) whenHung(err error, now time.Time) time.Time {
+	if errors.Is(err, errHung) || errors.Is(err, errTooManyHung) {
+		return now.Add(s.waits.folder)
+	}
+	return time.Time{}
+}
+
+// lookForMissing records missing files, and returns the time to check them again.
 func (s *Source) lookForMissing(l listing, now time.Time) time.Time {
 	if !l.missing {
 		s.missingSince = time.Time{}
@@ -91,8 +141,9 @@ func (s *Source) lookForMissing(l listing, now time.Time) time.Time {
 	return again
 }
 
-// missingWait is for how long the path must have been missing: briefly if it was a single file in a folder that is still
-// there, long if it was a folder, which is no way to end pods but may be how it is replaced.
+// missingWait returns the time after which a missing path counts. It is short for a single file
+// whose folder exists. It is long for a folder, because removing a folder is usually part of
+// replacing it.
 func (s *Source) missingWait(l listing) time.Duration {
 	if s.single && !l.adrift {
 		return s.waits.file
@@ -100,7 +151,7 @@ func (s *Source) missingWait(l listing) time.Duration {
 	return s.waits.folder
 }
 
-// paths are those of the files, in order; when they are those that were listed, they are sorted already.
+// paths returns the paths of all files in order. The paths of a settled listing are already sorted.
 func (s *Source) paths() []string {
 	if s.settled {
 		return s.listed.paths
@@ -131,37 +182,35 @@ func (s *Source) result(pods []*v1.Pod, recheck time.Time, ready bool) Result {
 	return r
 }
 
-// refresh brings the entry up to date with its file, and returns when to look at the file again if that had to be put
-// off.
-func (s *Source) refresh(path string, e *entry, now time.Time) (again time.Time) {
-	if e.trusted && hasStamp(path, e.stamp) {
+// refresh updates the entry of a file with its look, and returns the time to look again if the
+// update was postponed.
+func (s *Source) refresh(path string, e *entry, seen look, now time.Time) (again time.Time) {
+	c, err := seen.content, seen.err
+	switch {
+	case seen.unchanged:
 		e.err = e.decodeErr
 		return time.Time{}
-	}
-	err := examine(path, s.decoder.Limit())
-	var c content
-	if err == nil {
-		c, err = read(path, s.decoder.Limit())
-	}
-	switch {
-	case errors.Is(err, errVanished): // after it was listed
+	case errors.Is(err, errVanished): // removed after the listing
 		e.missingSince = now
 		return now.Add(s.waits.file)
 	case err != nil:
-		e.err, e.trusted, e.busySince = err, false, time.Time{}
-		return time.Time{}
+		if again = s.whenHung(err, now); again.IsZero() {
+			e.trusted, e.busySince = false, time.Time{}
+		}
+		e.err = err
+		return again
 	case c.torn:
 		return now.Add(s.waits.file)
 	case c.writer == writerPresent && e.writing(c.stamp, now, s.waits.writer):
 		return now.Add(s.waits.file)
 	}
 	e.busySince = time.Time{}
-	s.take(path, e, c, now)
+	s.decodeContent(path, e, c, now)
 	return time.Time{}
 }
 
-// take decodes content unless it is what the entry has already.
-func (s *Source) take(path string, e *entry, c content, now time.Time) {
+// decodeContent decodes content unless the entry already holds it.
+func (s *Source) decodeContent(path string, e *entry, c content, now time.Time) {
 	sum := sha256.Sum256(c.data)
 	if e.sum != sum {
 		pod, err := s.decoder.Pod(c.data, manifest.Origin{Kind: manifest.OriginFile, Location: path})
@@ -180,57 +229,64 @@ func (s *Source) take(path string, e *entry, c content, now time.Time) {
 	e.stamp, e.trusted = c.stamp, now.Sub(c.stamp.changed()) > trustAfter && c.writer != writerPresent
 }
 
-// Glance looks for new files only, and takes those that are certainly complete: nobody has them open for writing, and
-// they hold a valid pod of a name that no other file has. It notes which files are gone, too. All else is left to Scan,
-// which has to follow. Thus a new pod need not wait for the debounce, which is there to protect the running ones.
+// Glance takes only new files that are certainly complete: no process has the file open for
+// writing, and it holds a valid pod with a name unknown in other files. Glance also records missing
+// files. All other changes are left to a following Scan. A new pod thus need not wait for the
+// debounce, which protects running pods.
 //
-// It must not be called concurrently with itself, Scan or Run, nor before the first Scan.
+// Glance must not be called concurrently with itself, Scan or Run, nor before the first Scan.
 func (s *Source) Glance(ctx context.Context) (Result, error) {
 	now := time.Now()
 	unchanged := s.last
 	unchanged.Changed, unchanged.Pods = false, slices.Clone(s.last.Pods)
-	if s.settled && s.listed.holds(s.path) {
+	if s.settled && s.sameListing(ctx) {
 		return unchanged, nil
 	}
-	l := list(s.path, s.listed)
+	l, err := s.list(ctx)
+	if err != nil {
+		return Result{}, err
+	}
 	if l.err != nil || !s.last.Ready || s.settled && sameNames(l, s.listed) {
 		return unchanged, nil
 	}
 	s.listed, s.settled = l, false
 	recheck := s.lookForMissing(l, now)
 	names := s.files.names()
-	for _, path := range l.paths {
-		if ctx.Err() != nil {
-			return Result{}, context.Cause(ctx)
-		}
-		if s.files[path] != nil {
-			continue
-		}
-		if e := s.glanceAt(path, now); e != nil && !names[e.name] {
+	isKnown := func(path string) bool { return s.files[path] != nil }
+	err = s.lookAt(ctx, slices.DeleteFunc(slices.Clone(l.paths), isKnown), func(path string, seen look) {
+		if e := s.glanceAt(path, seen, now); e != nil && !names[e.name] {
 			s.files[path] = e
 			names[e.name] = true
 		}
+	})
+	if err != nil {
+		return Result{}, err
 	}
 	s.settled = len(s.files) == len(l.paths) && recheck.IsZero()
 	pods, _ := s.files.choose(s.paths(), s.invalid, s.winners)
 	return s.result(pods, recheck, true), nil
 }
 
-// sameNames tells whether two listings of a folder are of the same names.
+// sameNames reports whether two listings of a folder have the same names.
 func sameNames(a, b listing) bool {
 	return a.names != nil && slices.Equal(a.names, b.names)
 }
 
-func (s *Source) glanceAt(path string, now time.Time) *entry {
-	if err := examine(path, s.decoder.Limit()); err != nil {
-		return nil
-	}
-	c, err := read(path, s.decoder.Limit())
-	if err != nil || c.torn || c.writer != writerAbsent {
+// sameListing reports whether the folder certainly has the names of the last listing.
+func (s *Source) sameListing(ctx context.Context) bool {
+	listed, same := s.listed, false
+	_ = each(ctx, &s.disk, []string{s.path}, func(int) bool { return s.fs.holds(s.path, listed) },
+		func(_ int, result bool, _ error) { same = result })
+	return same
+}
+
+func (s *Source) glanceAt(path string, seen look, now time.Time) *entry {
+	c := seen.content
+	if seen.err != nil || c.torn || c.writer != writerAbsent {
 		return nil
 	}
 	e := &entry{}
-	if s.take(path, e, c, now); e.err != nil {
+	if s.decodeContent(path, e, c, now); e.err != nil {
 		return nil
 	}
 	return e

@@ -24,11 +24,11 @@ func TestBadInputIsOneLineAndNothingElseChanges(t *testing.T) {
 		want string // of the file "m.yaml"
 	}{
 		{"unknown field", func(f *fixture) { f.write("m.yaml", strings.Replace(pod("m", "i"), "image:", "imagee:", 1)) },
-			`unknown field "spec.containers[0].imagee" (did you mean "image"?)`},
+			`8:5: spec.containers[0].imagee: unknown field, did you mean "image"?`},
 		{"wrong type", func(f *fixture) { f.write("m.yaml", pod("m", "5")) },
-			"spec.containers[0].image: expected a string, got a number (put it in quotes)"},
+			"8:12: spec.containers[0].image: expected a string, got a number: put it in quotes"},
 		{"two documents", func(f *fixture) { f.write("m.yaml", pod("m", "i")+"---\n"+pod("x", "i")) },
-			"more than one document, and one is expected"},
+			"9:1: more than one document, and one is expected"},
 		{"duplicate name", func(f *fixture) { f.write("m.yaml", pod("good", "other")) },
 			"pod default/good-n is already in good.yaml"},
 		{"10 MiB", func(f *fixture) { f.write("m.yaml", pod("m", "i")+strings.Repeat("#", 10<<20)) },
@@ -39,15 +39,15 @@ func TestBadInputIsOneLineAndNothingElseChanges(t *testing.T) {
 		{"dangling symlink", func(f *fixture) { require.NoError(f, os.Symlink("nowhere", f.path("m.yaml"))) }, "symbolic link to a file that does not exist"},
 		{"device", func(f *fixture) { require.NoError(f, os.Symlink("/dev/zero", f.path("m.yaml"))) }, "not a regular file but a device"},
 		{"parent folder in the name", func(f *fixture) { f.write("m.yaml", pod("../../m", "i")) },
-			`invalid pod: metadata.name: Invalid value: "../../m-n": a lowercase RFC 1123 subdomain must consist of`},
+			`4:9: metadata.name: Invalid value: "../../m-n": a lowercase RFC 1123 subdomain must consist of`},
 		{"parent folder in a path", func(f *fixture) {
 			f.write("m.yaml", pod("m", "i")+"    volumeMounts: [{name: v, mountPath: /a, subPath: ../../b}]\n  volumes: [{name: v}]\n")
-		}, `invalid pod: spec.containers[0].volumeMounts[0].subPath: Invalid value: "../../b": must not contain '..'`},
-		{"binary", func(f *fixture) { f.write("m.yaml", "\x7fELF\x00\x01") }, "manifest is not a text file: byte 0x7f at offset 0"},
+		}, `9:54: spec.containers[0].volumeMounts[0].subPath: Invalid value: "../../b": must not contain '..'`},
+		{"binary", func(f *fixture) { f.write("m.yaml", "\x7fELF\x00\x01") }, "1:1: manifest is not a text file: it contains the byte 0x7f"},
 		{"empty", func(f *fixture) { f.write("m.yaml", "") }, "manifest is empty"},
-		{"not YAML", func(f *fixture) { f.write("m.yaml", "a: [") }, "not valid YAML: line 1: did not find expected node content"},
+		{"not YAML", func(f *fixture) { f.write("m.yaml", "a: [") }, "1:1: not valid YAML: a value or a closing ] or } is missing"},
 		{"API reference", func(f *fixture) { f.write("m.yaml", pod("m", "i")+"  serviceAccountName: x\n") },
-			"static pods may not reference serviceaccounts"},
+			"9:23: spec.serviceAccountName: static pods may not reference serviceaccounts"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestBadInputIsOneLineAndNothingElseChanges(t *testing.T) {
 				assert.Same(t, before.Pods[0], after.Pods[0])
 				told := f.told()
 				require.Len(t, told, 1)
-				assert.True(t, strings.HasPrefix(told[0], "m.yaml: "+tt.want), told[0])
+				assert.True(t, strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(told[0], "m.yaml:")), tt.want), told[0])
 				assert.Less(t, len(told[0]), 500)
 
 				f.scan()
@@ -93,7 +93,8 @@ func TestWhatIsNoManifest(t *testing.T) {
 	})
 }
 
-// vim keeps "x~", and people keep "x.bak". The kubelet reads both, lets the last file win and says nothing (136962).
+// vim keeps "x~", and users keep "x.bak". The kubelet reads both and silently lets the last file
+// win (136962).
 func TestUpstream136962BackupSilentlyOverridesManifest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -109,7 +110,8 @@ func TestUpstream136962BackupSilentlyOverridesManifest(t *testing.T) {
 	})
 }
 
-// Two real manifests of one name: the first counts, and the other takes over as soon as it is gone.
+// Of two valid manifests of the same name, the first is used. When it disappears, the other is used
+// at once.
 func TestDuplicateIsReportedAndTakesOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -127,7 +129,7 @@ func TestDuplicateIsReportedAndTakesOver(t *testing.T) {
 	})
 }
 
-// A copy beside a manifest does not take its pod over, even if its name comes first.
+// A copy beside a manifest does not take over its pod, even if its name sorts first.
 func TestACopyThatComesFirstEndsNoPod(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -157,8 +159,8 @@ func TestUpstreamDeletingTheLosingDuplicateDropsThePod(t *testing.T) {
 	})
 }
 
-// In a folder, the kubelet drops the pod of a file that is malformed or half-written at the time of listing; a single
-// file keeps it.
+// In a folder, the kubelet drops the pod of a file that is malformed or half-written at the time of
+// listing; a single file keeps it.
 func TestUpstreamMalformedFileKillsItsPod(t *testing.T) {
 	for _, broken := range []string{"", "apiVersion: v1\nkind: Po", pod("a", "i")[:60], "\x00", pod("a", "i") + "  x: y\n"} {
 		bubble(t, func(t *testing.T) {
@@ -190,7 +192,7 @@ func TestDropInvalidIsWhatTheKubeletDoes(t *testing.T) {
 	})
 }
 
-// The kubelet's event shows the pod of the old and of the new name until the next listing.
+// The kubelet's event shows the pod under both its old and new name until the next listing.
 func TestUpstreamRenamedPodRunsTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -201,7 +203,8 @@ func TestUpstreamRenamedPodRunsTwice(t *testing.T) {
 	})
 }
 
-// The kubelet finds folders by pattern: one named [ab] is empty to it, and so all its pods are removed.
+// The kubelet finds folders by pattern: a folder named [ab] counts as empty, and all its pods are
+// removed.
 func TestUpstreamFolderNameIsReadAsPattern(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)

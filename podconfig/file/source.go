@@ -17,34 +17,36 @@ import (
 )
 
 const (
-	// DefaultPeriod is how often the files are looked at without any hint, as in the kubelet.
+	// DefaultPeriod is the interval between scans without hints, as in the kubelet.
 	DefaultPeriod = 20 * time.Second
-	// DefaultDebounce is how long the files must be quiet before they are read after a hint.
+	// DefaultDebounce is the time without hints before a scan.
 	DefaultDebounce = 100 * time.Millisecond
 )
 
 // Errors of New and Run.
 var (
-	// ErrConfig is a Config that cannot work; the error names the field.
+	// ErrConfig means an invalid Config; the error names the field.
 	ErrConfig = errors.New("file source: bad config")
-	// ErrRunning is a second Run of one Source.
+	// ErrRunning is returned by a second Run of a Source.
 	ErrRunning = errors.New("file source: Run was called before")
 )
 
-// Hinter tells that something may have changed at a path, never what: hints may be too many, and one may stand for any
-// number of changes.
+// Hinter reports that files at a path may have changed, without details. Hints may be spurious, and
+// a single hint may stand for any number of changes.
 type Hinter interface {
-	// Hints begins to watch path, a folder or file that need not exist, and returns once the watch is armed: later
-	// changes give a hint. The channel should have room for one hint and is never blocked on.
+	// Hints starts to watch path, a folder or file that need not exist. It returns after the watch
+	// is armed: later changes cause a hint. The channel should have a buffer of a single hint; a
+	// Hinter drops further hints instead of blocking.
 	//
-	// The channel is closed, after every goroutine and resource of the watch is gone, soon after ctx ends, or earlier if
-	// the watch is worth nothing any more, for example because the folder was replaced; Hints is then called anew. An
-	// error means the same and is retried with a growing delay. Hints is called from one goroutine, with no more than one
-	// watch alive at a time.
+	// The Hinter closes the channel soon after ctx ends, after ending all goroutines and freeing
+	// all resources of the watch. It closes the channel earlier if the watch has become useless,
+	// for example because the folder was replaced. Then Hints is called again. After an error,
+	// Hints is called again with a growing delay. Hints is called from a single goroutine, with at
+	// most a single watch alive.
 	Hints(ctx context.Context, path string) (<-chan struct{}, error)
 }
 
-// HinterFunc makes a Hinter of a function.
+// HinterFunc adapts a function to Hinter.
 type HinterFunc func(ctx context.Context, path string) (<-chan struct{}, error)
 
 // Hints calls f.
@@ -52,27 +54,28 @@ func (f HinterFunc) Hints(ctx context.Context, path string) (<-chan struct{}, er
 	return f(ctx, path)
 }
 
-// Config of a Source.
+// Config configures a Source.
 type Config struct {
-	// Path is a folder of manifests or a single one. It need not exist. Required; a relative path is made absolute once,
-	// because the absolute one is part of the identity of the pods.
+	// Path is a folder of manifests or a single manifest. It need not exist. Required. A relative
+	// path is made absolute once, because the absolute path is part of the pods' identity.
 	Path string
-	// Decoder turns a file's bytes into a pod. Required.
+	// Decoder decodes a file into a pod. Required.
 	Decoder *manifest.Decoder
-	// Hinter makes changes noticed at once. Defaults to none: they are noticed within Period.
+	// Hinter reports changes at once. Defaults to none: changes are noticed within Period.
 	Hinter Hinter
-	// Period is the time between two looks at the files without any hint. Defaults to DefaultPeriod.
+	// Period is the time between two scans without hints. Defaults to DefaultPeriod.
 	Period time.Duration
-	// Debounce is how long no hint must have come before changed files are read, and for how long a file must have been
-	// gone before its pod is; a folder's must have been gone for ten times that. A constant stream of hints puts reading
-	// off for at most ten times Debounce. Defaults to DefaultDebounce.
+	// Debounce is the time without hints before changed files are read. It is also the time for
+	// which a file must be missing before its pod ends; a folder must be missing for ten times
+	// Debounce. Constant hints postpone a scan by at most ten times Debounce. Defaults to
+	// DefaultDebounce.
 	Debounce time.Duration
-	// Problem is called once for each new problem with a file or with Path itself, with a *FileError, and once with nil
-	// when it is over, always from the goroutine that runs Run or Scan. Defaults to Logger: at level warn, respectively
-	// info.
+	// Problem is called once with a *FileError for each new problem with a file or Path, and once
+	// with nil at its end. It is always called from the goroutine of Run or Scan. Defaults to
+	// Logger, at level warn for a problem and info for its end.
 	Problem func(path string, err error)
-	// DropInvalid ends the pod of a file that is not a valid manifest any more, as the kubelet does with those of a
-	// folder. Defaults to keeping the pod of the last good content as long as the file exists.
+	// DropInvalid ends the pod of a file whose manifest becomes invalid, as the kubelet does in a
+	// folder. Defaults to keeping the pod of the last valid content while the file exists.
 	DropInvalid bool
 	// Logger defaults to none.
 	Logger *zap.Logger
@@ -89,22 +92,24 @@ type Source struct {
 	invalid  invalidPolicy
 	report   reporter
 	log      *zap.Logger
-	started  atomic.Bool // by Run
+	fs       fileSystem
+	started  atomic.Bool // Run was called
 
-	// All below is owned by the goroutine that runs Run, or calls Scan and Glance.
+	// The goroutine that calls Run, or Scan and Glance, owns all fields below.
+	disk         disk
 	files        table
-	winners      map[string]string // paths by pod name, of the last look
+	winners      map[string]string // paths by pod name at the last scan or glance
 	firstScan    time.Time
 	missingSince time.Time // of path itself
-	single       bool      // path was a file when it was last there
-	listed       listing   // by the last look
-	settled      bool      // files is what was listed, neither more nor less
+	single       bool      // path was a file when it last existed
+	listed       listing   // the last listing
+	settled      bool      // files are exactly the listed files
 	last         Result
 }
 
 var _ podconfig.Source = (*Source)(nil)
 
-// New returns a Source. It reads nothing yet.
+// New returns a Source. It does not access the disk.
 func New(c Config) (*Source, error) {
 	if c.Path == "" {
 		return nil, fmt.Errorf("%w: Path is empty", ErrConfig)
@@ -120,7 +125,7 @@ func New(c Config) (*Source, error) {
 		return nil, fmt.Errorf("%w: Path %q: %w", ErrConfig, c.Path, err)
 	}
 	s := &Source{path: path, decoder: c.Decoder, hinter: c.Hinter, period: c.Period, debounce: c.Debounce,
-		log: c.Logger, files: table{}, winners: map[string]string{}}
+		log: c.Logger, fs: system{}, disk: disk{root: path, hung: map[string]<-chan struct{}{}}, files: table{}, winners: map[string]string{}}
 	if s.period == 0 {
 		s.period = DefaultPeriod
 	}
@@ -141,5 +146,5 @@ func New(c Config) (*Source, error) {
 // Name returns podconfig.SourceFile.
 func (s *Source) Name() string { return podconfig.SourceFile }
 
-// Path returns the absolute path that is looked at.
+// Path returns the absolute path of the folder or file.
 func (s *Source) Path() string { return s.path }

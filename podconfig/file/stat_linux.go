@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// stamp changes whenever a file's content does, within the resolution of the file system's clock.
+// stamp changes with a file's content, within the resolution of the file system's clock.
 type stamp struct {
 	dev, ino     uint64
 	size         int64
@@ -27,19 +27,19 @@ func stampOfStat(s *syscall.Stat_t) stamp {
 	return stamp{dev: uint64(s.Dev), ino: s.Ino, size: s.Size, mtime: s.Mtim, ctime: s.Ctim}
 }
 
-// hasStamp tells whether what the path leads to is certainly the file of a stamp, unchanged. It is os.Stat without the
-// garbage: it is asked of every file of a folder whenever one of them changes.
+// hasStamp reports whether path certainly leads to the unchanged file of the stamp. It is called
+// for every file of a folder after a change, and unlike os.Stat does not allocate.
 func hasStamp(path string, of stamp) bool {
 	var s syscall.Stat_t
 	return syscall.Stat(path, &s) == nil && stampOfStat(&s) == of
 }
 
-// changed is when the file's content or metadata last changed.
+// changed returns the time of the last change of the file's content or metadata.
 func (s stamp) changed() time.Time { return time.Unix(s.ctime.Unix()) }
 
-// openForWriting asks the kernel for a read lease, which it grants only if nobody has the file open for writing, and
-// gives it back at once. It needs to own the file or CAP_LEASE, and a file system that knows leases; else it tells
-// nothing.
+// openForWriting requests a read lease, which the kernel grants only if no process has the file
+// open for writing, and releases it at once. The process must own the file or have CAP_LEASE, and
+// the file system must support leases; otherwise the result is writerUnknown.
 func openForWriting(f *os.File) writer {
 	conn, err := f.SyscallConn()
 	if err != nil {

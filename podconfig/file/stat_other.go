@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stamp changes when a file's content does, unless its size stays and its time is set back.
+// stamp changes with a file's content, unless the size stays and the time is set back.
 type stamp struct {
 	size  int64
 	mtime time.Time
@@ -18,13 +18,13 @@ type stamp struct {
 
 func stampOf(info fs.FileInfo) stamp { return stamp{size: info.Size(), mtime: info.ModTime().Round(0)} }
 
-// changed is when the file's content last changed, as far as it tells.
+// changed returns the time of the last known change of the file's content.
 func (s stamp) changed() time.Time { return s.mtime }
 
-// openForWriting has no answer on this system.
+// openForWriting is not supported on this system.
 func openForWriting(*os.File) writer { return writerUnknown }
 
-// hasStamp tells whether what the path leads to is a file that has the stamp.
+// hasStamp reports whether path leads to a regular file with the stamp.
 func hasStamp(path string, of stamp) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && stampOf(info) == of

@@ -13,41 +13,42 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// entry is what is known about one file.
+// entry is the state of a file.
 type entry struct {
-	// stamp is that of the content last read; trusted means that an equal stamp proves equal content.
+	// stamp is the stamp of the last read content. If trusted, an equal stamp proves equal content.
 	stamp   stamp
 	trusted bool
-	// sum and decodeErr are of the content last read.
+	// sum and decodeErr belong to the last read content.
 	sum       [sha256.Size]byte
 	decodeErr error
-	// err is why the file does not give the pod that it should: decodeErr, or why it could not be read.
+	// err is the reason for a missing or outdated pod: decodeErr, or the error of the read.
 	err error
-	// pod is that of the last good content, nil if there has been none, and name its podName; good is that content, nil
-	// if it is large.
+	// pod is the pod of the last valid content, nil if none, and name is its podName. good is the
+	// last valid content, nil if large.
 	pod  *v1.Pod
 	name string
 	good []byte
-	// missingSince is when the file was first found to be gone; zero if it is there.
+	// missingSince is the time at which the file was first found missing; zero if present.
 	missingSince time.Time
-	// busySince is since when the file is as it is now, with somebody writing to it; zero if nobody is.
+	// busySince is the time since which a file with a writer has not changed; zero without a
+	// writer.
 	busySince time.Time
 	busyStamp stamp
 }
 
-// table is the files of one source by path. It is plain data: times come in as values, nothing is read here.
+// table holds the files of a source by path. It is plain data and receives times as arguments.
 type table map[string]*entry
 
-// waits are the times that pass before something that may be an accident counts.
+// waits are the delays before a missing or unfinished file counts.
 type waits struct {
-	// file is for how long a file, and folder for how long the folder, must have been missing.
+	// file and folder are the times for which a file or the folder must be missing.
 	file, folder time.Duration
-	// writer is for how long a file that is open for writing must have stayed as it is.
+	// writer is the time for which a file open for writing must be unchanged.
 	writer time.Duration
 }
 
-// markMissing notes which files are gone, forgets those that have been for long enough, and returns when to look again
-// for the others; zero for never.
+// markMissing records missing files, forgets files missing for the time after, and returns the time
+// to check the others again; zero for never.
 func (t table) markMissing(present []string, now time.Time, after time.Duration) (again time.Time) {
 	for _, path := range present {
 		if e := t[path]; e != nil {
@@ -70,7 +71,7 @@ func (t table) markMissing(present []string, now time.Time, after time.Duration)
 	return again
 }
 
-// earliest returns the earlier time; the zero time is none.
+// earliest returns the earlier time. A zero time is ignored.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -78,8 +79,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// writing tells whether to leave a file alone because somebody is writing to it: as long as it goes on changing, and for
-// patience after. Some programs never close the files they wrote.
+// writing reports whether to leave a file alone because it is open for writing: while it changes,
+// and for patience after the last change. Some programs never close their files.
 func (e *entry) writing(s stamp, now time.Time, patience time.Duration) bool {
 	if e.busySince.IsZero() || e.busyStamp != s {
 		e.busySince, e.busyStamp = now, s
@@ -87,14 +88,15 @@ func (e *entry) writing(s stamp, now time.Time, patience time.Duration) bool {
 	return now.Sub(e.busySince) < patience
 }
 
-// errHalfWritten tells that a file ends in the middle of a line of what it held before.
+// errHalfWritten means that a file is a truncated copy of its earlier content.
 var errHalfWritten = errors.New("half-written: it is the beginning of what it was, cut off within a line")
 
-// goodLimit is how large a manifest may be for its content to be kept, in bytes.
+// goodLimit is the largest content in bytes to keep in entry.good.
 const goodLimit = 64 << 10
 
-// halfWritten tells whether data is a truncated copy of the last good content. A manifest cut off within a line is often
-// still a valid one, of another pod; cut off between lines it may be what somebody wants.
+// halfWritten reports whether data is the last valid content truncated within a line. Such a
+// manifest is often still valid but describes another pod. A manifest truncated between lines may
+// be intended.
 func (e *entry) halfWritten(data []byte) bool {
 	return len(data) < len(e.good) && bytes.HasPrefix(e.good, data) &&
 		!bytes.HasSuffix(data, []byte("\n")) && e.good[len(data)] != '\n' && e.good[len(data)] != '\r'
@@ -102,14 +104,14 @@ func (e *entry) halfWritten(data []byte) bool {
 
 func podName(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 
-// choose returns the pods to run in the order of their files, and what is wrong with which file. Of files with pods of
-// one name that of before counts as long as it is there, so that a copy beside it ends no pod; among newcomers the
-// first does. A file that has just gone missing still counts. paths are the table's, in order. winners is changed to what
-// was chosen: paths by pod name.
+// choose returns the pods to run in the order of their files, and the problems by path. Among files
+// with pods of the same name, the previous winner stays while it exists, so that a copy ends no
+// pod. Without a previous winner the first path wins. A file counts until its missing time is over.
+// paths are the paths of the table in order. choose updates winners, the winning paths by pod name.
 func (t table) choose(paths []string, invalid invalidPolicy, winners map[string]string) ([]*v1.Pod, map[string]error) {
 	problems := map[string]error{}
-	first := make(map[string]string, len(t)) // paths by pod name
-	rivals := map[string][]string{}          // the others
+	first := make(map[string]string, len(t)) // first path by pod name
+	rivals := map[string][]string{}          // further paths by pod name
 	for _, path := range paths {
 		e := t[path]
 		if e.err != nil {
@@ -144,13 +146,13 @@ func (t table) choose(paths []string, invalid invalidPolicy, winners map[string]
 
 func (t table) reportRivals(name string, paths []string, winner string, problems map[string]error) {
 	for _, path := range paths {
-		if path != winner && t[path].err == nil && t[winner].missingSince.IsZero() { // else it is about to win
+		if path != winner && t[path].err == nil && t[winner].missingSince.IsZero() { // otherwise path is about to win
 			problems[path] = &DuplicateError{Pod: name, Winner: winner}
 		}
 	}
 }
 
-// names returns the names that any file's pod has.
+// names returns the names of all files' pods.
 func (t table) names() map[string]bool {
 	names := map[string]bool{}
 	for _, e := range t {
@@ -161,7 +163,7 @@ func (t table) names() map[string]bool {
 	return names
 }
 
-// invalidPolicy is what becomes of the last good pod of a file that is bad now.
+// invalidPolicy decides about the last valid pod of a file with invalid content.
 type invalidPolicy uint8
 
 const (

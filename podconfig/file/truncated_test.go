@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A manifest cut off within a line is often still valid YAML, of another pod. It does not replace the pod it was.
+// A manifest truncated within a line is often still valid YAML of another pod. It does not replace
+// the former pod.
 func TestTruncatedManifestKeepsThePod(t *testing.T) {
 	full := pod("m", "registry/image:1") + "    command: [\"/bin/run\", \"--all\"]\n    workingDir: /srv\n"
 	for cut := range len(full) {
 		if full[cut] == '\n' || cut > 0 && full[cut-1] == '\n' {
-			continue // a file of whole lines may be what somebody wants
+			continue // a file of whole lines may be intended
 		}
 		bubble(t, func(t *testing.T) {
 			f := newFixture(t)

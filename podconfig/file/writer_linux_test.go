@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Kubernetes users see manifests half-written when what writes them is slow (bottlerocket 1396, 1409). Half a manifest
-// is often valid.
+// Kubernetes users see half-written manifests if the writer is slow (bottlerocket 1396, 1409). Half
+// a manifest is often valid.
 func TestUpstreamBottlerocket1396SlowWriterIsSeenHalfWritten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -59,7 +59,7 @@ func TestNewFileIsNotTakenWhileItIsWritten(t *testing.T) {
 	})
 }
 
-// Somebody who never closes the file does not keep it from being read for ever.
+// A process that never closes the file does not prevent the read forever.
 func TestFileThatStaysOpenIsReadOnceItRests(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := run(newFixture(t))
@@ -79,8 +79,8 @@ func TestFileThatStaysOpenIsReadOnceItRests(t *testing.T) {
 	})
 }
 
-// At the start, a file that is being written keeps the source from being ready for a second: else the pod that runs
-// from before the restart would be killed.
+// At the start, a file open for writing keeps the source from being ready for a second. Otherwise a
+// pod running since before the restart would be killed.
 func TestFirstSnapshotWaitsForAWriterButNotForEver(t *testing.T) {
 	for _, closeAfter := range []time.Duration{300 * ms, time.Hour} {
 		bubble(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestFirstSnapshotWaitsForAWriterButNotForEver(t *testing.T) {
 	}
 }
 
-// needLeases skips where the file system does not tell who writes.
+// needLeases skips the test if the file system does not report writers.
 func needLeases(t *testing.T, f *os.File) {
 	r, err := os.Open(f.Name())
 	require.NoError(t, err)

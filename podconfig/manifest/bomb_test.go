@@ -12,8 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// TestLargestInputAllocatesAFewTimesItsSize: whatever is in the largest manifest that is read at all (here of 3 MiB, to
-// be quick), what decoding allocates is a small multiple of its size. A document of empty mappings, read naively, is a thousand times its size as pods.
+// TestLargestInputAllocatesAFewTimesItsSize expects that decoding the largest permitted manifest
+// (here 3 MiB, to be quick) allocates a small multiple of its size, whatever the content. Decoded
+// naively, a document of empty mappings takes a thousand times its size as pods.
 func TestLargestInputAllocatesAFewTimesItsSize(t *testing.T) {
 	const limit = 3 << 20
 	const size, most = limit - 1, 10 * limit

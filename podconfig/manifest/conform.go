@@ -19,17 +19,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// conformer compares a tree with a Go type by the type's JSON tags. It knows the path of everything it finds, which the
-// JSON package does not for types that decode themselves (quantities, times).
+// Expected values in problem texts, besides the plain types.
+const (
+	wantQuantity = `a quantity such as "500m" or "64Mi"`
+	wantBool     = "true or false"
+	wantWhole    = "a whole number"
+)
+
+// conformer compares a tree with a Go type by the type's JSON tags. It knows the path of every
+// problem. The JSON package lacks the path for types that decode themselves (quantities, times).
 //
-// Invariant: a tree without wrong is decoded into the type by encoding/json without error.
+// Invariant: encoding/json decodes a tree without wrong problems into the type without error.
 type conformer struct {
 	types   map[reflect.Type]map[string]reflect.Type
-	unknown []string
-	wrong   []string
+	around  []scope // the objects around the current value, outermost first
+	unknown []Problem
+	wrong   []Problem
 }
 
-// conform removes unknown fields from the tree, so that what is decoded and hashed is what is understood.
+// scope is an object of the document with its type.
+type scope struct {
+	path   string
+	object map[string]any
+	fields map[string]reflect.Type
+}
+
+// conform removes unknown fields from the tree, so that decoding and hashing ignore them.
 func conform(root any, t reflect.Type) *conformer {
 	c := &conformer{types: map[reflect.Type]map[string]reflect.Type{}}
 	c.value(root, t, "")
@@ -37,14 +52,14 @@ func conform(root any, t reflect.Type) *conformer {
 }
 
 func (c *conformer) report(path, want string, got any) {
-	text := fmt.Sprintf("%s: expected %s, got %s", path, want, describe(got))
-	if want == "a string" && describe(got) != "a list" && describe(got) != "an object" {
-		text += " (put it in quotes)"
+	text := fmt.Sprintf("expected %s, got %s", want, describe(got))
+	if remedy := remedyFor(path, want, got); remedy != "" {
+		text += ": " + remedy
 	}
-	c.wrong = append(c.wrong, text)
+	c.wrong = append(c.wrong, Problem{Field: path, Text: text})
 }
 
-// describe names a value's type, never the value.
+// describe returns the type of a value, never the value.
 func describe(v any) string {
 	switch v.(type) {
 	case map[string]any:
@@ -91,16 +106,18 @@ func (c *conformer) object(v any, t reflect.Type, path string) {
 		c.report(path, "an object", v)
 		return
 	}
-	fields := c.fields(t)
+	here := scope{path: path, object: m, fields: c.fields(t)}
+	c.around = append(c.around, here)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		ft, known := fields[key]
+		ft, known := here.fields[key]
 		if !known {
 			delete(m, key)
-			c.unknown = append(c.unknown, unknownText(child(path, key), key, fields))
+			c.unknown = append(c.unknown, Problem{Field: child(path, key), Text: c.unknownText(key), isKey: true})
 			continue
 		}
 		c.value(m[key], ft, child(path, key))
 	}
+	c.around = c.around[:len(c.around)-1]
 }
 
 func (c *conformer) mapping(v any, t reflect.Type, path string) {
@@ -139,11 +156,14 @@ func scalar(v any, t reflect.Type) (want string, ok bool) {
 		return "a string", ok
 	case reflect.Bool:
 		_, ok = v.(bool)
-		return "true or false", ok
+		return wantBool, ok
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		n, isNumber := v.(json.Number)
 		_, err := strconv.ParseInt(string(n), 10, t.Bits())
-		return fmt.Sprintf("a whole number of %d bits", t.Bits()), isNumber && err == nil
+		if errors.Is(err, strconv.ErrRange) {
+			return fmt.Sprintf("a whole number of %d bits", t.Bits()), false
+		}
+		return wantWhole, isNumber && err == nil
 	case reflect.Float32, reflect.Float64:
 		n, isNumber := v.(json.Number)
 		_, err := strconv.ParseFloat(string(n), t.Bits())
@@ -152,7 +172,7 @@ func scalar(v any, t reflect.Type) (want string, ok bool) {
 	return "nothing", false // no other kind is in a pod
 }
 
-// selfDecoding judges the types that decode themselves.
+// selfDecoding checks a value of a type that decodes itself.
 func selfDecoding(v any, t reflect.Type) (want string, ok, special bool) {
 	text, isText := v.(string)
 	number, isNumber := v.(json.Number)
@@ -161,7 +181,7 @@ func selfDecoding(v any, t reflect.Type) (want string, ok, special bool) {
 		if isNumber {
 			text = string(number)
 		}
-		return `a quantity such as "500m" or "64Mi"`, (isText || isNumber) && isQuantity(strings.TrimSpace(text)), true
+		return wantQuantity, (isText || isNumber) && isQuantity(strings.TrimSpace(text)), true
 	case reflect.TypeFor[intstr.IntOrString]():
 		_, err := strconv.ParseInt(string(number), 10, 32)
 		return "a whole number or a name", isText || isNumber && err == nil, true
@@ -172,7 +192,8 @@ func selfDecoding(v any, t reflect.Type) (want string, ok, special bool) {
 	return "", false, false
 }
 
-// isQuantity refuses far exponents itself: parsing "1e-1000000000" takes the library minutes and gigabytes.
+// isQuantity rejects large exponents before parsing, because the library takes minutes and
+// gigabytes to parse "1e-1000000000".
 func isQuantity(text string) bool {
 	if i := strings.IndexAny(text, "eE"); i >= 0 && i+1 < len(text) {
 		exponent, err := strconv.Atoi(text[i+1:])
@@ -187,7 +208,7 @@ func isQuantity(text string) bool {
 	return err == nil
 }
 
-// fields maps the JSON names of a struct to their types, embedded structs included.
+// fields returns the types of a struct's fields by JSON name, including embedded structs.
 func (c *conformer) fields(t reflect.Type) map[string]reflect.Type {
 	if fields, ok := c.types[t]; ok {
 		return fields
@@ -205,41 +226,4 @@ func (c *conformer) fields(t reflect.Type) map[string]reflect.Type {
 	}
 	c.types[t] = fields
 	return fields
-}
-
-func unknownText(path, key string, fields map[string]reflect.Type) string {
-	best, distance := "", min(3, 1+len(key)/3)
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if d := editDistance(strings.ToLower(key), strings.ToLower(name), distance); d < distance {
-			best, distance = name, d
-		}
-	}
-	if best == "" {
-		return fmt.Sprintf("unknown field %q", path)
-	}
-	return fmt.Sprintf("unknown field %q (did you mean %q?)", path, best)
-}
-
-// editDistance counts the single-byte edits from a to b; it gives up with limit when their lengths differ by as much.
-func editDistance(a, b string, limit int) int {
-	if max(len(a), len(b))-min(len(a), len(b)) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

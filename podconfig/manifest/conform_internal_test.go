@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A type that decodes itself and is not known to conform would be taken for the fields it is made of.
+// A self-decoding type unknown to conform would be treated as its fields.
 func TestEverySelfDecodingTypeOfAPodIsKnown(t *testing.T) {
 	unmarshaler := reflect.TypeFor[json.Unmarshaler]()
 	seen, known := map[reflect.Type]bool{}, 0
@@ -43,15 +43,4 @@ func TestEverySelfDecodingTypeOfAPodIsKnown(t *testing.T) {
 	walk(reflect.TypeFor[v1.PodSpec]())
 	assert.GreaterOrEqual(t, known, 3)
 	assert.Greater(t, len(seen), 100)
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"ab", "ba", 2}, {"contaners", "containers", 1}, {"kitten", "sitting", 3}, {"a", "abcd", 3}} {
-		assert.Equal(t, tt.want, editDistance(tt.a, tt.b, 4), tt.a+" "+tt.b)
-		assert.Equal(t, tt.want, editDistance(tt.b, tt.a, 4), tt.b+" "+tt.a)
-	}
-	assert.Equal(t, 2, editDistance("a", "abcd", 2), "gives up")
 }

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// containers yields the init containers, then the containers, to be edited in place.
+// containers yields the init containers and then the containers. The loop may edit them in place.
 func containers(spec *v1.PodSpec) iter.Seq[*v1.Container] {
 	return func(yield func(*v1.Container) bool) {
 		for _, group := range [][]v1.Container{spec.InitContainers, spec.Containers} {
@@ -20,11 +20,6 @@ func containers(spec *v1.PodSpec) iter.Seq[*v1.Container] {
 			}
 		}
 	}
-}
-
-// isSidecar tells whether an init container runs beside the others instead of before them.
-func isSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
 func setContainerDefaults(c *v1.Container, hostNetwork bool) {
@@ -55,10 +50,11 @@ func setContainerDefaults(c *v1.Container, hostNetwork bool) {
 	}
 }
 
-// pullPolicyFor is Always where the image's name does not pin a version: the tag is missing or "latest".
+// pullPolicyFor returns Always if the image name does not pin a version: the tag is missing or
+// "latest".
 func pullPolicyFor(image string) v1.PullPolicy {
 	name, _, hasDigest := strings.Cut(image, "@")
-	name = name[strings.LastIndex(name, "/")+1:] // a registry's port is no tag
+	name = name[strings.LastIndex(name, "/")+1:] // the port of a registry is not a tag
 	_, tag, hasTag := strings.Cut(name, ":")
 	if tag == "latest" || !hasTag && !hasDigest {
 		return v1.PullAlways

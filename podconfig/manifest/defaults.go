@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// SetDefaults fills in what an API server (1.36) would have defaulted in a pod of the core/v1 API, given that no
-// admission plugin is on. It is idempotent. Scheduling fields have no defaults there either.
+// SetDefaults sets the defaults of an API server (1.36) without admission plugins in a pod of the
+// core/v1 API. It is idempotent. Scheduling fields have no defaults in the API server either.
 func SetDefaults(pod *v1.Pod) {
 	spec := &pod.Spec
 	setSpecDefaults(spec)
@@ -33,7 +33,7 @@ func setSpecDefaults(spec *v1.PodSpec) {
 	setIfNil(&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)
 	setIfNil(&spec.EnableServiceLinks, v1.DefaultEnableServiceLinks)
 	setIfNil(&spec.SecurityContext, v1.PodSecurityContext{})
-	// The two names of the service account are one field to the API server; the new name wins.
+	// The API server treats the two service account fields as a single field; the new field wins.
 	setIfZero(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 }

@@ -39,7 +39,8 @@ func asMap(t *testing.T, v any) map[string]any {
 	return m
 }
 
-// contains reports the parts of want, a YAML object, that got lacks. An empty text in want means "not set".
+// contains reports the parts of want, a YAML object, missing in got. An empty text in want means
+// "not set".
 func contains(t *testing.T, want, got any, path string) {
 	t.Helper()
 	switch want := want.(type) {
@@ -150,7 +151,7 @@ func TestPullPolicyDefault(t *testing.T) {
 	}
 }
 
-// TestGoldenPod shows a whole pod as it leaves the decoder. Run with -rewrite after a wanted change.
+// TestGoldenPod compares a whole decoded pod. Run with -rewrite after an intended change.
 func TestGoldenPod(t *testing.T) {
 	in, err := os.ReadFile("testdata/full.yaml")
 	require.NoError(t, err)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest turns the bytes of a static pod's manifest into a complete v1.Pod: decoded, defaulted, validated and
-// identified, as the kubelet does it for its file and URL sources, without any of the kubelet's code.
+// Package manifest decodes the manifest of a static pod into a complete v1.Pod: defaulted,
+// validated and identified, as in the kubelet's file and URL sources. It contains no code of the
+// kubelet.
 //
 //	dec := &manifest.Decoder{
 //		NodeName: "edge-17",
@@ -21,26 +22,31 @@
 //	bytes ── text? size? ──> tree ── kind? known fields? types? ──> canonical JSON ──> v1.Pod
 //	      ──> name suffix, namespace, node, toleration, phase ──> UID and hash ──> defaults ──> validation ──> policy
 //
-// Every step is a pure function; a Decoder starts no goroutine, keeps nothing between calls, and may be shared.
+// Every step is a pure function. A Decoder starts no goroutine, keeps no state between calls, and
+// may be shared.
 //
 // # The caller's duties
 //
-//  1. Give NodeName; nothing else is required.
-//  2. Give each manifest the same Origin after a restart as before: it is part of the pod's identity.
-//  3. Show errors to the author of the manifest: each is one line that names the field, and holds no value of an
-//     environment variable, argument, annotation or header. Errors of one's own Validate and Policy are passed on as they
-//     are.
+//  1. Set NodeName. No other field is required.
+//  2. Give each manifest the same Origin after a restart, because the Origin is part of the pod's
+//     identity.
+//  3. Show errors to the author of the manifest. An *Error is a single line that begins with line
+//     and column. For each problem it names the field, the expected value and the remedy. It
+//     contains no value of an environment variable, argument, annotation or header. Errors of a
+//     caller's Validate and Policy are included unchanged.
 //
-// # What it costs to be wrong
+// # Limits
 //
-// Memory is bounded for any input: the size by MaxBytes, the values of a document by a constant that no real pod comes
-// near, aliases by what they expand to, far exponents in quantities by refusal.
+// Memory is limited for any input. MaxBytes limits the size. A constant far above any real pod
+// limits the number of values. Aliases count with their expanded size. Quantities with large
+// exponents are rejected.
 //
 // # Defaults
 //
-// What SetDefaults fills in where a manifest says nothing, as an API server does; "=" stands before what is taken from
-// elsewhere. container is every container, init and ephemeral ones included, probe each of its three probes, hook each of
-// its two lifecycle hooks, volume every volume.
+// SetDefaults sets the following fields if the manifest does not, like an API server. A "="
+// precedes a value derived from another field. container is every container including init and
+// ephemeral containers, probe each of its three probes, hook each of its two lifecycle hooks,
+// volume every volume.
 //
 //	spec.restartPolicy                                                  Always
 //	spec.dnsPolicy                                                      ClusterFirst
@@ -51,8 +57,8 @@
 //	spec.serviceAccount                                                 = spec.serviceAccountName
 //	spec.serviceAccountName                                             = spec.serviceAccount
 //	spec.overhead.*                                                     = itself, rounded up to 0.001
-//	spec.resources.limits.*                                             = itself, rounded up to 0.001; huge pages: what the containers need
-//	spec.resources.requests.*                                           = what the containers need of CPU and memory, else the limit (KEP-2837)
+//	spec.resources.limits.*                                             = itself, rounded up to 0.001; huge pages: the containers' total
+//	spec.resources.requests.*                                           = the containers' total of CPU and memory, else the limit (KEP-2837)
 //	container.terminationMessagePath                                    /dev/termination-log
 //	container.terminationMessagePolicy                                  File
 //	container.imagePullPolicy                                           Always            (tag "latest", or no tag and no digest)
@@ -98,31 +104,38 @@
 //	volume.scaleIO.storageMode                                          ThinProvisioned
 //	volume.scaleIO.fsType                                               xfs
 //
-// Then there is what makes a static pod of it: the suffix of the name, the namespace "default", the node, the uid and the
-// hash, the toleration of NoExecute taints (files only), and the phase Pending.
+// In addition, the decoder sets the properties of a static pod: the suffix of the name, the
+// namespace "default", the node, the uid and the hash, the toleration of NoExecute taints (files
+// only), and the phase Pending.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - More than one document is an error; the kubelet silently ignores all but the first.
-//   - Unknown fields and duplicate keys are errors (Strict) or warnings; the kubelet says nothing. Wrong types name the
-//     field, also where a quantity is malformed.
-//   - The UID is a hash of the manifest's content as JSON before defaults, with node and origin, also for URLs (the kubelet's
-//     UID of a URL's pod is the same on every node). The kubelet's values cannot be reproduced, see ContentUID.
-//   - The annotation kubernetes.io/config.hash is always the content's hash, also with an explicit uid or PathUID.
-//   - An explicit uid must be safe as a folder's name.
-//   - The reserved annotations config.hash, config.mirror, config.seen and config.source are removed from manifests, and so
-//     is what only a server says: status, deletionTimestamp, resourceVersion and their like. A manifest made of a dumped
-//     pod works.
-//   - A node name with upper-case letters is fine.
-//   - A null in a list is an error; the kubelet reads it as an empty element.
-//   - Defaults and validation are this package's own, see SetDefaults and Validate for what they leave out. ".." is refused
-//     in every path, including mountPath, workingDir and terminationMessagePath.
+//   - More than one document is an error. The kubelet silently ignores all but the first document.
+//   - Unknown fields and duplicate keys are errors (Strict) or warnings. The kubelet ignores them
+//     silently. Errors for wrong types name the field, also for malformed quantities.
+//   - The UID is a hash of the node, the origin and the manifest's content as JSON before defaults,
+//     also for URLs (the kubelet gives a pod from a URL the same UID on every node). The kubelet's
+//     UIDs cannot be reproduced, see ContentUID.
+//   - The annotation kubernetes.io/config.hash is always the hash of the content, also with an
+//     explicit uid or PathUID.
+//   - An explicit uid must be safe as a folder name.
+//   - The reserved annotations config.hash, config.mirror, config.seen and config.source are
+//     removed from manifests. Fields set only by a server are removed as well: status,
+//     deletionTimestamp, resourceVersion and similar fields. A manifest from a dumped pod thus
+//     works.
+//   - A node name may contain upper-case letters.
+//   - A null in a list is an error. The kubelet treats it as an empty element.
+//   - Defaults and validation are this package's own; see SetDefaults and Validate for omitted
+//     checks. ".." is rejected in every path, including mountPath, workingDir and
+//     terminationMessagePath.
 //
 // # Differences from the contract's sketch
 //
-//   - OriginKind is a string, so that sources outside of this module have kinds of their own.
-//   - Decoder.Warn carries what a lenient decoder tolerates; Decoder.MultiDocument is the opt-in for several documents;
-//     Decoder.Check reports a decoder's own faults; Limit and TooLarge let a caller refuse a file unread.
-//   - The YAML parser is used directly, not through sigs.k8s.io/yaml: aliases that expand to gigabytes are caught before
-//     they are written out.
+//   - OriginKind is a string, so that sources in other modules can add kinds.
+//   - Decoder.Warn receives the problems tolerated without Strict. Decoder.MultiDocument allows
+//     several documents. Decoder.Check reports invalid decoders. Limit and TooLarge let a caller
+//     reject a file without reading it.
+//   - YAML is parsed to a tree of nodes, not through sigs.k8s.io/yaml. The nodes have positions,
+//     and aliases with gigabytes of expanded content are detected before their expansion. Values
+//     are interpreted as in sigs.k8s.io/yaml (YAML 1.1).
 package manifest

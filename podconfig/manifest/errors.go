@@ -11,74 +11,116 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Sentinels wrapped by what Decoder.Pod and Decoder.Pods return. Every error's text is one line, names the field where
-// there is one, and holds no value that could be a secret (environment, annotations, arguments).
+// Sentinels wrapped by an *Error, and ErrDecoder, returned by Decoder.Check.
 var (
-	// ErrEmpty is a manifest without content: no bytes, white space, comments, or null.
+	// ErrEmpty means a manifest without content: no bytes, white space, comments, or null.
 	ErrEmpty = errors.New("manifest is empty")
-	// ErrTooLarge is a manifest whose bytes, values or nesting exceed what a pod can need.
+	// ErrTooLarge means a manifest with more bytes, values or nesting than a pod can need.
 	ErrTooLarge = errors.New("manifest is too large")
-	// ErrNotText is a manifest with bytes that no YAML or JSON text has.
+	// ErrNotText means a manifest with bytes invalid in YAML and JSON.
 	ErrNotText = errors.New("manifest is not a text file")
-	// ErrSyntax is text that is neither YAML nor JSON.
+	// ErrSyntax means a text that is neither YAML nor JSON.
 	ErrSyntax = errors.New("not valid YAML")
-	// ErrDocuments is a manifest with more than one document.
+	// ErrDocuments means a manifest with more than one document.
 	ErrDocuments = errors.New("more than one document, and one is expected")
-	// ErrNotPod is a document of another kind.
+	// ErrNotPod means a document of another kind.
 	ErrNotPod = errors.New("not a Pod")
-	// ErrDecoder is a Decoder that cannot work; see Decoder.Check.
+	// ErrDecoder means an invalid Decoder; see Decoder.Check.
 	ErrDecoder = errors.New("manifest decoder is misconfigured")
 )
 
 const (
-	// listedProblems bounds how many problems an error's text lists; the errors themselves hold all.
+	// listedProblems limits the problems in an error's text. Error.Problems holds all.
 	listedProblems = 10
-	// shownBytes bounds how much of a value an error repeats.
+	// shownBytes limits the part of a value in an error.
 	shownBytes = 64
 )
 
-// StructureError tells that a document does not have the shape of a v1.Pod: wrong types, and for a strict Decoder
-// unknown fields and duplicate keys.
-type StructureError struct {
-	// Problems holds one text each, ordered by field path.
-	Problems []string
+// Problem is a fault of a manifest.
+type Problem struct {
+	// Position is the position of the fault. It is unknown for a fault of the whole manifest, and
+	// for problems not listed by Error.Error.
+	Position Position
+	// Field is the path of the field in the notation of field.Path. It is "" for a fault of the
+	// text.
+	Field string
+	// Text states the expected value, the found value and the remedy. It contains no values that
+	// could be secret (environment, annotations, arguments, headers).
+	Text string
+	// Err is one of the sentinels, a *field.Error, a *ReferenceError, or the error of
+	// Decoder.Policy. It is nil for a field with a wrong type, an unknown field and a duplicate
+	// key.
+	Err error
+
+	isKey bool // the fault is in the key of Field, not in its value
 }
 
-// Error lists the problems in one line.
-func (e *StructureError) Error() string { return joinProblems(e.Problems) }
-
-// InvalidError tells that a pod has the right shape and values that make no sense.
-type InvalidError struct {
-	// Errs holds every problem with its exact field path.
-	Errs field.ErrorList
-}
-
-// Error lists the problems in one line.
-func (e *InvalidError) Error() string {
-	texts := make([]string, len(e.Errs))
-	for i, err := range e.Errs {
-		texts[i] = oneLine(err.Error())
+// String returns "line:column: field: text" without unknown parts.
+func (p Problem) String() string {
+	parts := make([]string, 0, 3)
+	for _, part := range []string{p.Position.String(), p.Field, p.Text} {
+		if part != "" {
+			parts = append(parts, part)
+		}
 	}
-	return "invalid pod: " + joinProblems(texts)
+	return strings.Join(parts, ": ")
 }
 
-// Unwrap gives access to the single errors.
-func (e *InvalidError) Unwrap() []error {
-	errs := make([]error, len(e.Errs))
-	for i, err := range e.Errs {
-		errs[i] = err
+// Error holds all problems of a manifest. Its text is a single line and begins with the position of
+// the first problem, if known. With a path and a colon before the text, the line begins with
+// "file:line:column".
+type Error struct {
+	// Problems has at least one element, and is ordered by field path.
+	Problems []Problem
+}
+
+// Error returns up to ten problems in a single line.
+func (e *Error) Error() string {
+	listed := e.Problems[:min(len(e.Problems), listedProblems)]
+	texts := make([]string, len(listed))
+	for i, p := range listed {
+		texts[i] = p.String()
+	}
+	text := strings.Join(texts, "; ")
+	if more := len(e.Problems) - len(listed); more > 0 {
+		text = fmt.Sprintf("%s; and %d more", text, more)
+	}
+	return text
+}
+
+// Unwrap returns the errors of all problems.
+func (e *Error) Unwrap() []error {
+	var errs []error
+	for _, p := range e.Problems {
+		if p.Err != nil {
+			errs = append(errs, p.Err)
+		}
 	}
 	return errs
 }
 
-func joinProblems(texts []string) string {
-	if more := len(texts) - listedProblems; more > 0 {
-		return fmt.Sprintf("%s; and %d more", strings.Join(texts[:listedProblems], "; "), more)
+// Position returns the position of the first problem.
+func (e *Error) Position() Position { return e.Problems[0].Position }
+
+// problem returns the error for a fault of the whole text; detail may be empty.
+func problem(at Position, sentinel error, detail string) error {
+	text := sentinel.Error()
+	if detail != "" {
+		text += ": " + detail
 	}
-	return strings.Join(texts, "; ")
+	return &Error{Problems: []Problem{{Position: at, Text: text, Err: sentinel}}}
 }
 
-// shorten cuts a value from a manifest to what an error may repeat.
+// fieldProblems returns a problem for each error of a validation.
+func fieldProblems(errs field.ErrorList) []Problem {
+	problems := make([]Problem, len(errs))
+	for i, err := range errs {
+		problems[i] = Problem{Field: err.Field, Text: oneLine(err.ErrorBody()), Err: err}
+	}
+	return problems
+}
+
+// shorten limits a value from a manifest to shownBytes.
 func shorten(s string) string { return cutTo(s, shownBytes) }
 
 func cutTo(s string, limit int) string {
@@ -91,7 +133,7 @@ func cutTo(s string, limit int) string {
 	return s[:limit] + "…"
 }
 
-// oneLine makes sure that a text from elsewhere keeps to one line.
+// oneLine replaces all white space of a text by single spaces.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

@@ -36,5 +36,5 @@ spec:
 	// Output:
 	// default web-edge-17 0e0877ebb2c8051293d2d16799e87c9f
 	// Always IfNotPresent / 10
-	// unknown field "spec.contaners" (did you mean "containers"?); spec.hostNetwork: expected true or false, got a number
+	// 3:8: spec.contaners: unknown field, did you mean "containers"?; 3:36: spec.hostNetwork: expected true or false, got a number
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// FuzzDecode looks for input that panics, gives an error of more than one line, or a pod that breaks a promise. The
-// corpus is in testdata/fuzz.
+// FuzzDecode looks for input that panics, gives an error of more than a line, or decodes to an
+// invalid pod. The corpus is in testdata/fuzz.
 func FuzzDecode(f *testing.F) {
 	full, err := os.ReadFile("testdata/full.yaml")
 	require.NoError(f, err)

@@ -15,23 +15,23 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// ContentUID identifies a pod by everything its manifest says, the node and the origin: any edit that is more than
-// white space, comments, or order of keys makes a new pod, and so does moving the file. It is 32 hexadecimal digits,
-// 128 bits of a SHA-256.
+// ContentUID identifies a pod by the content of its manifest, the node and the origin. Any edit
+// beyond white space, comments or order of keys results in a new pod; moving the file does, too.
+// The UID has 32 hexadecimal digits, 128 bits of a SHA-256.
 //
-// The kubelet (1.36) hashes a dump of its internal types instead: its UIDs cannot be reproduced outside of it, and they
-// change when those types do.
+// The kubelet (1.36) hashes a dump of its internal types. Its UIDs cannot be reproduced elsewhere,
+// and change with the types.
 func ContentUID(m Manifest) types.UID {
 	return digest("content", string(m.NodeName), string(m.Origin.Kind), m.Origin.Location, string(m.Canonical))
 }
 
-// PathUID identifies a pod by its namespace, name, node and origin: an edit updates the pod in place, and what cannot
-// be updated in place is up to the workers. Moving the file still makes a new pod.
+// PathUID identifies a pod by its namespace, name, node and origin. An edit updates the pod in
+// place, as far as the workers support it. Moving the file results in a new pod.
 func PathUID(m Manifest) types.UID {
 	return digest("path", string(m.NodeName), string(m.Origin.Kind), m.Origin.Location, m.Namespace, m.Name)
 }
 
-// digest hashes the parts with their lengths, so that no two lists of parts collide.
+// digest hashes the parts with their lengths, so that different lists of parts do not collide.
 func digest(parts ...string) types.UID {
 	h := sha256.New()
 	for _, p := range parts {
@@ -40,9 +40,9 @@ func digest(parts ...string) types.UID {
 	return types.UID(hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// identify sets the UID and the hash annotation. The hash is always that of the content, so that a mirror pod is
-// refreshed after an edit also when the UID stays (kubernetes issue 103374).
-func (d *Decoder) identify(pod *v1.Pod, canonical []byte, o Origin) error {
+// identify sets the UID and the hash annotation. The annotation is always the hash of the content,
+// so that a mirror pod is refreshed after an edit even if the UID stays (kubernetes issue 103374).
+func (d *Decoder) identify(pod *v1.Pod, canonical []byte, o Origin) field.ErrorList {
 	m := Manifest{Canonical: canonical, Namespace: pod.Namespace, Name: pod.Name, NodeName: d.NodeName, Origin: o}
 	if pod.UID == "" {
 		if d.UID != nil {
@@ -52,13 +52,13 @@ func (d *Decoder) identify(pod *v1.Pod, canonical []byte, o Origin) error {
 		}
 	}
 	if !isUID(string(pod.UID)) {
-		return &InvalidError{Errs: uidError(string(pod.UID))}
+		return uidError(string(pod.UID))
 	}
 	pod.Annotations[podconfig.AnnotationHash] = string(ContentUID(m))
 	return nil
 }
 
-// isUID accepts what is safe as a folder's name, as a UID will be one.
+// isUID reports whether s is safe as a folder name, because UIDs are used as folder names.
 func isUID(s string) bool {
 	const allowed = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_."
 	foreign := func(r rune) bool { return !strings.ContainsRune(allowed, r) }

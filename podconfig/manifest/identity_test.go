@@ -65,7 +65,8 @@ func TestPathUIDSurvivesEditsButHashDoesNot(t *testing.T) {
 	assert.NotEqual(t, a.UID, decode(t, d, edited(t, "name: web", "name: other")).UID, "a pod's name never changes")
 }
 
-// Kubernetes 103374: with an explicit uid the hash was the uid, so that an edit never refreshed the mirror pod.
+// Kubernetes 103374: with an explicit uid the hash was the uid, so that an edit never refreshed the
+// mirror pod.
 func TestUpstream103374HashOfPodWithExplicitUIDFollowsContent(t *testing.T) {
 	a := decode(t, strict(), edited(t, "name: web", "name: web\n  uid: 2f3a"))
 	b := decode(t, strict(), edited(t, "name: web", "name: web\n  uid: 2f3a", "web:1", "web:2"))

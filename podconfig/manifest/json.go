@@ -7,12 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 )
 
-// errNotJSON makes readDocuments go on with YAML, of which JSON is nearly a subset.
+// errNotJSON makes readDocuments try YAML, a near superset of JSON.
 var errNotJSON = errors.New("not JSON")
 
-// readJSON reads the documents of a JSON text, at most most+1, so that "too many" shows without reading on.
+// readJSON reads at most most+1 documents of a JSON text, enough to detect too many documents.
 func readJSON(data []byte, most int, maxBytes int64) ([]document, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -27,7 +28,7 @@ func readJSON(data []byte, most int, maxBytes int64) ([]document, error) {
 			return nil, err
 		}
 		if root != nil {
-			docs = append(docs, document{root: root, duplicates: r.duplicates})
+			docs = append(docs, document{root: root, duplicates: r.duplicates, text: data})
 		}
 	}
 	return docs, nil
@@ -36,10 +37,10 @@ func readJSON(data []byte, most int, maxBytes int64) ([]document, error) {
 type jsonReader struct {
 	dec        *json.Decoder
 	budget     *budget
-	duplicates []string
+	duplicates []Problem
 }
 
-// token returns io.EOF only where the text may end, errNotJSON for any fault.
+// token returns io.EOF only at a valid end of the text, and errNotJSON for any fault.
 func (r *jsonReader) token(depth int) (json.Token, error) {
 	tok, err := r.dec.Token()
 	if errors.Is(err, io.EOF) && depth == 1 {
@@ -95,7 +96,7 @@ func (r *jsonReader) mapping(path string, depth int) (any, error) {
 		}
 		at := child(path, key)
 		if seen[key] {
-			r.duplicates = append(r.duplicates, duplicateText(at))
+			r.duplicates = append(r.duplicates, Problem{Field: at, Text: "duplicate key: remove one of them", isKey: true})
 		}
 		seen[key] = true
 		v, err := r.value(at, depth+1)
@@ -121,4 +122,24 @@ func (r *jsonReader) list(path string, depth int) (any, error) {
 	}
 	_, err := r.token(depth + 1)
 	return list, err
+}
+
+// Objects returns the non-null documents of a YAML or JSON text as JSON, for objects that are not pods. Nulls in mappings
+// are left out. A text of maxBytes bytes or more, an empty text, a syntax error and a duplicate key are an *Error, which
+// quotes no value.
+func Objects(data []byte, maxBytes int64) ([]json.RawMessage, error) {
+	docs, err := readDocuments(data, math.MaxInt-1, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]json.RawMessage, len(docs))
+	for i := range docs {
+		if duplicates := docs[i].locate(docs[i].duplicates); len(duplicates) > 0 {
+			return nil, &Error{Problems: duplicates}
+		}
+		if all[i], err = json.Marshal(docs[i].root); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }

@@ -9,12 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// maxPods bounds a list; a node runs far fewer.
+// maxPods limits the pods of a list. A node runs far fewer.
 const maxPods = 10_000
 
-// Pods decodes a manifest that holds a Pod or a v1 PodList, and with MultiDocument any number of these as documents.
-// One bad pod makes the whole manifest bad, as in the kubelet; the error then lists all bad pods and wraps the error of
-// each. An empty PodList is no error.
+// Pods decodes a manifest with a Pod or a v1 PodList, or with MultiDocument any number of them as
+// documents. As in the kubelet, a single invalid pod makes the whole manifest invalid; the *Error
+// holds the problems of all pods. An empty PodList is no error.
 func (d *Decoder) Pods(data []byte, o Origin) ([]*v1.Pod, error) {
 	if err := d.Check(); err != nil {
 		return nil, err
@@ -32,74 +32,74 @@ func (d *Decoder) Pods(data []byte, o Origin) ([]*v1.Pod, error) {
 		return nil, err
 	}
 	var pods []*v1.Pod
-	bad := &listError{total: len(items)}
-	for i, item := range items {
-		pod, err := d.pod(item, o)
-		if err != nil {
-			bad.add(i, err)
+	var bad []Problem
+	for i := range items {
+		pod, problems := d.pod(&items[i], o)
+		items[i].locate(problems)
+		for _, p := range problems {
+			if len(items) > 1 {
+				p.Text += fmt.Sprintf(" (pod %d of %d)", i+1, len(items))
+			}
+			bad = append(bad, p)
 		}
 		pods = append(pods, pod)
 	}
-	if len(items) == 1 && len(bad.errs) == 1 {
-		return nil, bad.errs[0]
-	}
-	if len(bad.errs) > 0 {
-		return nil, bad
+	if len(bad) > 0 {
+		return nil, &Error{Problems: bad}
 	}
 	return pods, nil
 }
 
-// listItems replaces each PodList by its items. Items need no apiVersion and kind, servers leave them out.
+// listItems replaces each PodList by its items. Items may lack apiVersion and kind, because servers
+// omit both.
 func listItems(docs []document) ([]document, error) {
 	var items []document
-	for _, doc := range docs {
+	for i := range docs {
+		doc := &docs[i]
 		if checkKind(doc.root, "PodList") != nil {
-			if err := checkKind(doc.root, "Pod"); err != nil {
-				return nil, err
+			if problems := checkKind(doc.root, "Pod"); problems != nil {
+				return nil, &Error{Problems: doc.locate(problems)}
 			}
-			items = append(items, doc)
+			items = append(items, *doc)
 			continue
 		}
-		list, isList := lookup(doc.root)["items"].([]any)
-		if raw := lookup(doc.root)["items"]; raw != nil && !isList {
-			return nil, &StructureError{Problems: []string{"items: expected a list, got " + describe(raw)}}
+		more, problems := itemsOf(doc)
+		if problems != nil {
+			return nil, &Error{Problems: doc.locate(problems)}
 		}
-		for i, root := range list {
-			m, ok := root.(map[string]any)
-			if !ok {
-				return nil, &StructureError{Problems: []string{fmt.Sprintf("%s: expected an object, got %s",
-					indexed("items", i), describe(root))}}
-			}
-			if m["kind"] == nil && m["apiVersion"] == nil {
-				m["kind"], m["apiVersion"] = "Pod", "v1"
-			}
-			if err := checkKind(root, "Pod"); err != nil {
-				return nil, fmt.Errorf("%s: %w", indexed("items", i), err)
-			}
-			item := document{root: root}
-			if i == 0 {
-				item.duplicates = doc.duplicates // reported once
-			}
-			items = append(items, item)
-		}
+		items = append(items, more...)
 	}
 	if len(items) > maxPods {
-		return nil, fmt.Errorf("%w: more than %d pods", ErrTooLarge, maxPods)
+		return nil, problem(Position{}, ErrTooLarge, fmt.Sprintf("more than %d pods", maxPods))
 	}
 	return items, nil
 }
 
-// listError is the errors of several pods in one line.
-type listError struct {
-	total int
-	texts []string
-	errs  []error
+func itemsOf(doc *document) ([]document, []Problem) {
+	raw := lookup(doc.root)["items"]
+	list, isList := raw.([]any)
+	if raw != nil && !isList {
+		return nil, []Problem{{Field: "items", Text: "expected a list, got " + describe(raw)}}
+	}
+	var items []document
+	for i, root := range list {
+		path := indexed("items", i)
+		m, ok := root.(map[string]any)
+		if !ok {
+			return nil, []Problem{{Field: path, Text: "expected an object, got " + describe(root)}}
+		}
+		if m["kind"] == nil && m["apiVersion"] == nil {
+			m["kind"], m["apiVersion"] = "Pod", "v1"
+		}
+		if problems := checkKind(root, "Pod"); problems != nil {
+			problems[0].Field = joinPath(path, problems[0].Field)
+			return nil, problems
+		}
+		item := document{root: root, nodes: doc.nodes, text: doc.text, prefix: path}
+		if i == 0 {
+			item.duplicates = doc.duplicates // reported once
+		}
+		items = append(items, item)
+	}
+	return items, nil
 }
-
-func (e *listError) add(i int, err error) {
-	e.texts = append(e.texts, fmt.Sprintf("pod %d of %d: %s", i+1, e.total, err))
-	e.errs = append(e.errs, err)
-}
-
-func (e *listError) Error() string   { return joinProblems(e.texts) }
-func (e *listError) Unwrap() []error { return e.errs }

@@ -31,14 +31,14 @@ func TestPods(t *testing.T) {
 		{"item with kind", list("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: i}]}}"), strict(), []string{"a-node-1"}, ""},
 		{"empty list", list(), strict(), nil, ""},
 		{"list without items", "{apiVersion: v1, kind: PodList}", strict(), nil, ""},
-		{"bad pod", "{apiVersion: v1, kind: Pod}", strict(), nil, "invalid pod: metadata.name: Required value: name is needed for the pod"},
-		{"one bad item", list(item("a"), item("A"), item("b")), strict(), nil, `pod 2 of 3: invalid pod: metadata.name: Invalid value: "A-node-1"`},
-		{"two bad items", list("{}", "{x: 1}"), strict(), nil, `pod 1 of 2: invalid pod: metadata.name: Required value: name is needed for the pod; pod 2 of 2: unknown field "x"`},
+		{"bad pod", "{apiVersion: v1, kind: Pod}", strict(), nil, "1:1: metadata.name: Required value: every pod needs a name"},
+		{"one bad item", list(item("a"), item("A"), item("b")), strict(), nil, `1:125: metadata.name: Invalid value: "A-node-1"`},
+		{"two bad items", list("{}", "{x: 1}"), strict(), nil, "1:41: metadata.name: Required value: every pod needs a name (pod 1 of 2); 1:46: x: unknown field: remove it (pod 2 of 2)"},
 		{"items of a wrong type", "{apiVersion: v1, kind: PodList, items: 5}", strict(), nil, "items: expected a list, got a number"},
 		{"item of a wrong type", list("5"), strict(), nil, "items[0]: expected an object, got a number"},
-		{"item of another kind", list("{apiVersion: v1, kind: Secret}"), strict(), nil, `items[0]: not a Pod: its kind is "Secret"`},
+		{"item of another kind", list("{apiVersion: v1, kind: Secret}"), strict(), nil, `items[0].kind: not a Pod: its kind is "Secret"`},
 		{"duplicate key in an item", list("{metadata: {name: a, name: b}}"), strict(), nil, "pod 1 of 1"},
-		{"documents", web + "---\n" + list(item("a")), strict(), nil, "more than one document, and one is expected"},
+		{"documents", web + "---\n" + list(item("a")), strict(), nil, "9:1: more than one document, and one is expected: write each pod to a file of its own"},
 		{"documents wanted", web + "---\n# nothing\n---\n" + list(item("a")), multi, []string{"web-node-1", "a-node-1"}, ""},
 		{"a foreign document", web + "---\n{apiVersion: v1, kind: Service}", multi, nil, `not a Pod: its kind is "Service"`},
 	}
@@ -64,7 +64,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// The kubelet's UID of a URL's pod is the same on every node.
+// The kubelet gives a URL's pod the same UID on every node.
 func TestUpstreamSameURLOnTwoNodesSameUID(t *testing.T) {
 	o := manifest.Origin{Kind: manifest.OriginURL, Location: "http://localhost/pod"}
 	a, err := (&manifest.Decoder{NodeName: "a"}).Pods([]byte(web), o)
@@ -74,7 +74,8 @@ func TestUpstreamSameURLOnTwoNodesSameUID(t *testing.T) {
 	assert.NotEqual(t, a[0].UID, b[0].UID)
 }
 
-// A file of exactly the limit is refused, as the kubelet does; one byte less is read.
+// As in the kubelet, a file of exactly the limit is rejected, and a file smaller by a byte is
+// accepted.
 func TestSizeLimitIsExclusive(t *testing.T) {
 	d := &manifest.Decoder{NodeName: "n", MaxBytes: int64(len(web))}
 	_, err := d.Pod([]byte(web), origin)

@@ -6,70 +6,81 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ReferenceError tells that a pod needs an object from an API server.
+// ReferenceError means that a pod requires an object of an API server.
 type ReferenceError struct {
-	// Resource is the kind of object in the kubelet's words, such as "secrets" or "secrets (via secret volumes)".
+	// Resource is the kind of object in the kubelet's words, such as "secrets" or "secrets (via
+	// secret volumes)".
 	Resource string
+	// Field is the path of the referring field, such as "spec.volumes[0]".
+	Field string
 }
 
-// Error has the kubelet's words.
+// Error returns the kubelet's text.
 func (e *ReferenceError) Error() string { return "static pods may not reference " + e.Resource }
 
-// NoAPIReferences returns a *ReferenceError for the first reference to an API object, nil if there is none. It is what
-// the kubelet does since 1.34 (gate PreventStaticPodAPIReferences): a static pod must run without an API server. What it
-// does not know, it refuses.
+// NoAPIReferences returns a *ReferenceError for the first reference to an API object, or nil. It
+// matches the kubelet since 1.34 (gate PreventStaticPodAPIReferences): a static pod must run
+// without an API server. Unknown kinds of volumes are rejected.
 func NoAPIReferences(pod *v1.Pod) error {
-	if resource := firstReference(&pod.Spec); resource != "" {
-		return &ReferenceError{Resource: resource}
+	if e := firstReference(&pod.Spec); e.Resource != "" {
+		return &e
 	}
 	return nil
 }
 
-func firstReference(spec *v1.PodSpec) string {
-	if spec.ServiceAccountName != "" || spec.DeprecatedServiceAccount != "" {
-		return "serviceaccounts"
+func firstReference(spec *v1.PodSpec) ReferenceError {
+	switch {
+	case spec.ServiceAccountName != "":
+		return ReferenceError{"serviceaccounts", "spec.serviceAccountName"}
+	case spec.DeprecatedServiceAccount != "":
+		return ReferenceError{"serviceaccounts", "spec.serviceAccount"}
+	case len(spec.ImagePullSecrets) > 0:
+		return ReferenceError{"secrets", "spec.imagePullSecrets"}
 	}
-	if len(spec.ImagePullSecrets) > 0 {
-		return "secrets"
-	}
-	for c := range containers(spec) {
-		if resource := containerReference(c); resource != "" {
-			return resource
+	for _, group := range []struct {
+		path       string
+		containers []v1.Container
+	}{{"spec.initContainers", spec.InitContainers}, {"spec.containers", spec.Containers}} {
+		for i := range group.containers {
+			if e := containerReference(&group.containers[i]); e.Resource != "" {
+				return ReferenceError{e.Resource, indexed(group.path, i) + "." + e.Field}
+			}
 		}
 	}
 	if len(spec.ResourceClaims) > 0 {
-		return "resourceclaims"
+		return ReferenceError{"resourceclaims", "spec.resourceClaims"}
 	}
 	for i := range spec.Volumes {
 		if resource := volumeReference(&spec.Volumes[i].VolumeSource); resource != "" {
-			return resource
+			return ReferenceError{resource, indexed("spec.volumes", i)}
 		}
 	}
-	return ""
+	return ReferenceError{}
 }
 
-func containerReference(c *v1.Container) string {
-	for _, from := range c.EnvFrom {
+// containerReference returns an error whose Field is relative to the container.
+func containerReference(c *v1.Container) ReferenceError {
+	for i, from := range c.EnvFrom {
 		switch {
 		case from.SecretRef != nil:
-			return "secrets"
+			return ReferenceError{"secrets", indexed("envFrom", i) + ".secretRef"}
 		case from.ConfigMapRef != nil:
-			return "configmaps"
+			return ReferenceError{"configmaps", indexed("envFrom", i) + ".configMapRef"}
 		}
 	}
-	for _, env := range c.Env {
+	for i, env := range c.Env {
 		switch {
 		case env.ValueFrom == nil:
 		case env.ValueFrom.SecretKeyRef != nil:
-			return "secrets"
+			return ReferenceError{"secrets", indexed("env", i) + ".valueFrom.secretKeyRef"}
 		case env.ValueFrom.ConfigMapKeyRef != nil:
-			return "configmaps"
+			return ReferenceError{"configmaps", indexed("env", i) + ".valueFrom.configMapKeyRef"}
 		}
 	}
-	return ""
+	return ReferenceError{}
 }
 
-// volumeReference returns "" for the volumes that a node can mount by what the manifest says.
+// volumeReference returns "" for volumes that a node can mount from the manifest alone.
 func volumeReference(v *v1.VolumeSource) string {
 	switch {
 	case v.ConfigMap != nil:
@@ -138,7 +149,8 @@ func hasSecretRef(v *v1.VolumeSource) bool {
 	return false
 }
 
-// isSelfContained lists the allowed kinds, so that a kind added to the API later is refused until it is looked at.
+// isSelfContained lists the allowed kinds. A kind added to the API later is rejected until it is
+// added here.
 func isSelfContained(v *v1.VolumeSource) bool {
 	rest := *v
 	rest.DownwardAPI, rest.EmptyDir, rest.HostPath, rest.Image = nil, nil, nil, nil

@@ -69,7 +69,7 @@ func TestNoAPIReferences(t *testing.T) {
 	}
 }
 
-// A kind of volume that the API gains later must be looked at before static pods may use it.
+// A new kind of volume in the API must be reviewed before static pods may use it.
 func TestEveryKindOfVolumeIsKnown(t *testing.T) {
 	for f := range reflect.TypeFor[v1.VolumeSource]().Fields() {
 		pod := &v1.Pod{Spec: v1.PodSpec{Volumes: make([]v1.Volume, 1)}}
@@ -81,8 +81,9 @@ func TestEveryKindOfVolumeIsKnown(t *testing.T) {
 	}
 }
 
-// Kubernetes 103587: static pods that reference API objects were accepted and then failed in a hundred ways.
+// Kubernetes 103587: static pods with references to API objects were accepted and failed later in
+// many ways.
 func TestUpstream103587StaticPodReferencesAPIObjects(t *testing.T) {
 	_, err := strict().Pod([]byte(edited(t, "  containers:", "  volumes: [{name: v, secret: {secretName: s}}]\n  containers:")), origin)
-	assert.EqualError(t, err, "static pods may not reference secrets (via secret volumes)")
+	assert.EqualError(t, err, "6:13: spec.volumes[0]: static pods may not reference secrets (via secret volumes)")
 }

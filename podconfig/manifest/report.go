@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/internal/spelling"
 )
 
-// report collects what is wrong with a pod. Only the methods with a value repeat it, shortened; they are for names,
-// paths and numbers, never for what may be a secret.
+// report collects the errors of a pod. Only methods with a value include the value, shortened. Use
+// them for names, paths and numbers, never for possible secrets.
 type report struct {
 	errs field.ErrorList
 }
@@ -28,13 +31,15 @@ func (r *report) invalid(p *field.Path, value, detail string) {
 	r.errs = append(r.errs, field.Invalid(p, shorten(value), detail))
 }
 
-// hidden reports a value without repeating it.
+// hidden reports an invalid value without including it.
 func (r *report) hidden(p *field.Path, detail string) {
 	r.errs = append(r.errs, field.Invalid(p, field.OmitValueType{}, detail))
 }
 
 func (r *report) duplicate(p *field.Path, value string) {
-	r.errs = append(r.errs, field.Duplicate(p, shorten(value)))
+	err := field.Duplicate(p, shorten(value))
+	err.Detail = "it is used already, choose another"
+	r.errs = append(r.errs, err)
 }
 
 func (r *report) number(p *field.Path, value int64, detail string) {
@@ -50,11 +55,14 @@ func (r *report) notNegative(p *field.Path, value int64) {
 // faults reports the complaints of apimachinery's validation functions about value.
 func (r *report) faults(p *field.Path, value string, complaints []string) {
 	for _, c := range complaints {
+		if text, _, long := strings.Cut(c, ", regex used for validation is "); long {
+			c = text + ")"
+		}
 		r.invalid(p, value, c)
 	}
 }
 
-// exactlyOne reports unless exactly one of the alternatives is set.
+// exactlyOne reports an error unless exactly one of the alternatives is set.
 func (r *report) exactlyOne(p *field.Path, what string, set ...bool) {
 	n := 0
 	for _, s := range set {
@@ -66,27 +74,52 @@ func (r *report) exactlyOne(p *field.Path, what string, set ...bool) {
 	case n == 0:
 		r.required(p, "must specify "+what)
 	case n > 1:
-		r.forbidden(p, "may not specify more than one "+what)
+		r.forbidden(p, "may not specify more than one "+what+", remove all but one")
 	}
 }
 
-// oneOf reports a value that is not among those allowed. An empty value is reported as missing.
+// oneOf reports a value other than the allowed values. An empty value is reported as missing.
 func oneOf[T ~string](r *report, p *field.Path, value T, allowed ...T) {
 	if value == "" {
-		r.required(p, "")
+		names := make([]string, len(allowed))
+		for i, a := range allowed {
+			names[i] = string(a)
+		}
+		r.required(p, "must be one of "+strings.Join(names, ", "))
 		return
 	}
 	optionalOneOf(r, p, &value, allowed...)
 }
 
-// optionalOneOf is oneOf for a field that may be absent.
+// optionalOneOf is oneOf for an optional field.
 func optionalOneOf[T ~string](r *report, p *field.Path, value *T, allowed ...T) {
 	if value != nil && !slices.Contains(allowed, *value) {
-		r.errs = append(r.errs, field.NotSupported(p, shorten(string(*value)), allowed))
+		err := field.NotSupported(p, shorten(string(*value)), allowed)
+		err.Detail = didYouMean(err.Detail, string(*value), allowed)
+		r.errs = append(r.errs, err)
 	}
 }
 
-// unique reports name if it is in seen already, else adds it. A missing name is reported as that elsewhere.
+// didYouMean adds the nearest allowed value to detail, if any is near.
+func didYouMean[T ~string](detail, value string, allowed []T) string {
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		names[i] = string(a)
+	}
+	if name := spelling.Nearest(value, names); name != "" {
+		detail += fmt.Sprintf(", did you mean %q?", name)
+	}
+	return detail
+}
+
+// noVolume reports the name of an unknown volume.
+func (r *report) noVolume(p *field.Path, name string, volumes map[string]*v1.Volume) {
+	err := field.NotFound(p, shorten(name))
+	err.Detail = didYouMean("spec.volumes has no volume of this name", name, sortedKeys(volumes))
+	r.errs = append(r.errs, err)
+}
+
+// unique reports a name already in seen, and adds new names. Missing names are reported elsewhere.
 func (r *report) unique(p *field.Path, seen map[string]bool, name string) {
 	if seen[name] && name != "" {
 		r.duplicate(p, name)
@@ -94,7 +127,8 @@ func (r *report) unique(p *field.Path, seen map[string]bool, name string) {
 	seen[name] = true
 }
 
-// noBackstep reports a path with an element "..": paths from manifests never leave the folder they are put into.
+// noBackstep reports a path with an element "..". Paths from manifests must never leave their
+// folder.
 func (r *report) noBackstep(p *field.Path, path string) {
 	if slices.Contains(strings.FieldsFunc(path, func(c rune) bool { return c == '/' || c == '\\' }), "..") {
 		r.invalid(p, path, "must not contain '..'")
@@ -102,7 +136,7 @@ func (r *report) noBackstep(p *field.Path, path string) {
 	r.noControl(p, path)
 }
 
-// descending reports a path that is absolute or has an element "..".
+// descending reports an absolute path or a path with an element "..".
 func (r *report) descending(p *field.Path, path string) {
 	if strings.HasPrefix(path, "/") || strings.HasPrefix(path, "\\") {
 		r.invalid(p, path, "must be a relative path")
@@ -110,14 +144,14 @@ func (r *report) descending(p *field.Path, path string) {
 	r.noBackstep(p, path)
 }
 
-// noControl reports characters that no path or name of an operating system should have.
+// noControl reports control characters, which are invalid in paths and names.
 func (r *report) noControl(p *field.Path, text string) {
 	if i := strings.IndexFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }); i >= 0 {
 		r.hidden(p, fmt.Sprintf("must not contain control characters (byte %d)", i))
 	}
 }
 
-// noZero reports a text that cannot be passed to a process.
+// noZero reports a text with a zero byte, which cannot be passed to a process.
 func (r *report) noZero(p *field.Path, text string) {
 	if strings.ContainsRune(text, 0) {
 		r.hidden(p, "must not contain a zero byte")

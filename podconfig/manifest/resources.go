@@ -7,9 +7,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// setResourceDefaults rounds quantities up to thousandths and lets a missing request be its limit.
+// setResourceDefaults rounds quantities up to thousandths and sets missing requests to the limits.
 func setResourceDefaults(r *v1.ResourceRequirements) {
 	roundUp(r.Limits)
 	roundUp(r.Requests)
@@ -34,8 +36,8 @@ func setResource(list *v1.ResourceList, name v1.ResourceName, q resource.Quantit
 	(*list)[name] = q.DeepCopy()
 }
 
-// setPodResourceDefaults completes pod-level resources (KEP-2837) from those of the containers, which have theirs by
-// now. A pod without pod-level resources gets none.
+// setPodResourceDefaults derives pod-level resources (KEP-2837) from the resources of the
+// containers, which must be defaulted. A pod without pod-level resources is not changed.
 func setPodResourceDefaults(spec *v1.PodSpec) {
 	r := spec.Resources
 	if r == nil {
@@ -62,13 +64,13 @@ func setPodResourceDefaults(spec *v1.PodSpec) {
 	}
 }
 
-// totalOf returns the most that a pod's containers need at one time: all containers and sidecars together, or an init
-// container together with the sidecars started before it.
+// totalOf returns the most that a pod's containers need at a time: all containers and sidecars
+// together, or an init container together with the sidecars started before it.
 func totalOf(spec *v1.PodSpec, of func(*v1.Container) v1.ResourceList) v1.ResourceList {
 	sidecars, most := v1.ResourceList{}, v1.ResourceList{}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		if isSidecar(c) {
+		if podfacts.IsSidecar(c) {
 			addTo(sidecars, of(c))
 			raiseTo(most, sidecars)
 			continue

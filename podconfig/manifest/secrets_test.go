@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// Whatever is wrong around them, the values that may be secret are in no error and no warning. Each place is combined
+// Errors and warnings never contain values that may be secret. Each place of a value is combined
 // with each fault.
 func TestErrorsHoldNoSecretValues(t *testing.T) {
 	const secret = "hush"

@@ -3,7 +3,6 @@
 package manifest
 
 import (
-	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,20 +11,22 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// reservedAnnotations are the agent's own. A manifest that held config.mirror would make its pod pass for a mirror pod.
+// reservedAnnotations are set only by the agent. A manifest with config.mirror would turn its pod
+// into a mirror pod.
 var reservedAnnotations = [...]string{
 	podconfig.AnnotationHash, podconfig.AnnotationMirror, podconfig.AnnotationFirstSeen, podconfig.AnnotationSource,
 }
 
-// serverFields is metadata about a pod's life on an API server, which a manifest made of a dumped pod may hold. A
-// deletionTimestamp would have the pod killed at once, and a resourceVersion that never changes would hide edits.
+// serverFields are metadata set by an API server, present in a manifest made from a dumped pod. A
+// deletionTimestamp would kill the pod at once, and a constant resourceVersion would hide edits.
 var serverFields = [...]string{
 	"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
 	"resourceVersion", "selfLink",
 }
 
-// dropForeign removes from a pod's tree what is not its author's to say, and returns a warning for each annotation.
-func dropForeign(root any) (warnings []string) {
+// dropForeign removes fields reserved for the agent and the server from a pod's tree, and returns a
+// warning for each annotation.
+func dropForeign(root any) (warnings []Problem) {
 	pod := lookup(root)
 	delete(pod, "status")
 	metadata := lookup(root, "metadata")
@@ -36,7 +37,7 @@ func dropForeign(root any) (warnings []string) {
 	for _, key := range reservedAnnotations {
 		if _, ok := annotations[key]; ok {
 			delete(annotations, key)
-			warnings = append(warnings, fmt.Sprintf("reserved annotation %q removed", key))
+			warnings = append(warnings, Problem{Field: "metadata.annotations[" + key + "]", Text: "reserved annotation removed", isKey: true})
 		}
 	}
 	if len(warnings) > 0 && len(annotations) == 0 {
@@ -45,8 +46,9 @@ func dropForeign(root any) (warnings []string) {
 	return warnings
 }
 
-// setStatic sets what makes a pod a static pod of this node. As in the kubelet, except that the node's name is not
-// validated as part of the pod: with a mixed-case one the kubelet refuses every static pod.
+// setStatic sets the properties of a static pod of this node, as in the kubelet. Unlike the
+// kubelet, it does not validate the node's name as part of the pod: with a mixed-case node name,
+// the kubelet rejects every static pod.
 func setStatic(pod *v1.Pod, node types.NodeName, o Origin) {
 	pod.Name = pod.Name + "-" + strings.ToLower(string(node))
 	pod.GenerateName = ""
@@ -63,12 +65,12 @@ func setStatic(pod *v1.Pod, node types.NodeName, o Origin) {
 	pod.Status = v1.PodStatus{Phase: v1.PodPending}
 }
 
-// tolerateNoExecute makes sure that no taint evicts the pod: nothing but its file may remove it.
+// tolerateNoExecute adds a toleration so that no taint evicts the pod. Only its file may remove it.
 func tolerateNoExecute(pod *v1.Pod) {
 	want := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
 	for i, t := range pod.Spec.Tolerations {
 		if t.Key == want.Key && t.Operator == want.Operator && t.Effect == want.Effect && t.Value == want.Value {
-			pod.Spec.Tolerations[i] = want // its tolerationSeconds would limit it
+			pod.Spec.Tolerations[i] = want // tolerationSeconds would limit the toleration
 			return
 		}
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// The kubelet does not lower-case spec.nodeName and then validates it, so that with a node name such as "Edge-17" every
-// static pod fails.
+// The kubelet does not lower-case spec.nodeName and then validates it, so that with a node name
+// such as "Edge-17" every static pod fails.
 func TestUpstreamMixedCaseNodeNameFailsEveryStaticPod(t *testing.T) {
 	pod := decode(t, &manifest.Decoder{NodeName: "Edge-17"}, web)
 	assert.Equal(t, "web-edge-17", pod.Name)
 	assert.Equal(t, "Edge-17", pod.Spec.NodeName)
 }
 
-// The kubelet keeps config.mirror of a manifest; such a static pod is taken for a mirror pod.
+// The kubelet keeps config.mirror of a manifest; the static pod then counts as a mirror pod.
 func TestUpstreamMirrorAnnotationInManifestMakesMirrorPod(t *testing.T) {
 	var warnings []string
 	d := strict()
@@ -36,7 +36,7 @@ func TestUpstreamMirrorAnnotationInManifestMakesMirrorPod(t *testing.T) {
 	assert.False(t, podconfig.IsMirror(pod))
 	assert.Equal(t, map[string]string{"keep": "this", podconfig.AnnotationHash: string(pod.UID)}, pod.Annotations)
 	assert.Len(t, warnings, 4)
-	assert.Contains(t, warnings, `reserved annotation "kubernetes.io/config.mirror" removed`)
+	assert.Contains(t, warnings, "7:5: metadata.annotations[kubernetes.io/config.mirror]: reserved annotation removed")
 }
 
 // The kubelet reads only the first YAML document and ignores the rest.
@@ -47,7 +47,7 @@ func TestUpstreamLaterDocumentsAreSilentlyIgnored(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// The kubelet accepts unknown fields and duplicate keys without a word.
+// The kubelet silently accepts unknown fields and duplicate keys.
 func TestUpstreamUnknownFieldsAndDuplicateKeysAreSilentlyAccepted(t *testing.T) {
 	for _, text := range []string{edited(t, "image:", "imag: x\n    image:"), edited(t, "image:", "image: x\n    image:")} {
 		_, err := strict().Pod([]byte(text), origin)
@@ -58,8 +58,8 @@ func TestUpstreamUnknownFieldsAndDuplicateKeysAreSilentlyAccepted(t *testing.T) 
 	}
 }
 
-// A manifest made of a dumped pod must not be killed for its deletionTimestamp, nor pass for unchanged for ever because
-// its resourceVersion never changes.
+// A manifest from a dumped pod must not be killed because of its deletionTimestamp. Its edits must
+// be noticed even though its resourceVersion never changes.
 func TestManifestOfADumpedPodIsACleanPod(t *testing.T) {
 	pod := decode(t, strict(), edited(t, "name: web", `name: web
   generateName: web-

@@ -22,7 +22,7 @@ import (
 // row is a line of the table of defaults in the package's documentation.
 type row struct {
 	path  string
-	value any // nil if it is taken from elsewhere
+	value any // nil if derived from another field
 }
 
 // tableOfDefaults reads the table.
@@ -50,7 +50,7 @@ func tableOfDefaults(t *testing.T) (rows []row) {
 	return rows
 }
 
-// matches tells whether the row is about this field and value.
+// matches reports whether the row describes the field and value.
 func (r row) matches(path string, value any) bool {
 	if prefix, ok := strings.CutSuffix(r.path, "*"); ok {
 		return strings.HasPrefix(path, prefix)
@@ -58,8 +58,9 @@ func (r row) matches(path string, value any) bool {
 	return r.path == path && (r.value == nil || fmt.Sprint(r.value) == fmt.Sprint(value))
 }
 
-// TestTableOfDefaults compares the table with what SetDefaults does to pods that leave out all it fills in: every field
-// that it sets or changes is in the table with its value, and every line of the table is one of these fields.
+// TestTableOfDefaults compares the table with the effect of SetDefaults on pods with unset fields.
+// Every field set or changed must be in the table with its value, and every row of the table must
+// be such a field.
 func TestTableOfDefaults(t *testing.T) {
 	in, err := os.ReadFile("testdata/defaults.yaml")
 	require.NoError(t, err)
@@ -142,7 +143,7 @@ var tableWords = []struct {
 	{regexp.MustCompile(`\[\d+\]`), "[]"},
 }
 
-// inTable writes the path of a field as the table does.
+// inTable returns the path of a field in the notation of the table.
 func inTable(path string) string {
 	for _, w := range tableWords {
 		path = w.pattern.ReplaceAllString(path, w.word)

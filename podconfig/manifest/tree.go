@@ -4,26 +4,20 @@ package manifest
 
 import (
 	"fmt"
-	"strings"
 )
-
-// A document is read into a tree first: map[string]any, []any, string, json.Number, bool and, in lists, nil. Nulls in
-// mappings are dropped, they mean "absent". The tree is what duplicates, unknown fields and wrong types are found in,
-// and its JSON is the canonical form that identifies a pod.
-type document struct {
-	root       any
-	duplicates []string // one text each
-}
 
 const (
-	// maxValues bounds the values of one document: an element of two bytes becomes a struct of a kilobyte, so the size
-	// of the text alone bounds nothing. A pod of 100 containers has about 5,000.
+	// maxValues limits the values of a document. The size of the text is no sufficient limit,
+	// because an element of two bytes becomes a struct of a kilobyte. A pod of 100 containers has
+	// about 5,000 values.
 	maxValues = 100_000
-	// maxDepth bounds the nesting. A pod's deepest field is about 15 levels down.
+	// maxDepth limits the nesting. The deepest field of a pod is about 15 levels down.
 	maxDepth = 64
+	// maxContainers limits the containers of a pod. They are counted before any work per container.
+	maxContainers = 1_000
 )
 
-// budget is what one document may still use. Aliases count each time they are used.
+// budget is the remaining allowance of a document. Aliases count each time they are used.
 type budget struct {
 	values int
 	bytes  int64
@@ -38,11 +32,23 @@ func (b *budget) spend(depth, size int) error {
 	b.bytes -= int64(size)
 	switch {
 	case depth > maxDepth:
-		return fmt.Errorf("%w: nested deeper than %d levels", ErrTooLarge, maxDepth)
+		return problem(Position{}, ErrTooLarge, fmt.Sprintf("nested deeper than %d levels", maxDepth))
 	case b.values < 0:
-		return fmt.Errorf("%w: more than %d values", ErrTooLarge, maxValues)
+		return problem(Position{}, ErrTooLarge, fmt.Sprintf("more than %d values", maxValues))
 	case b.bytes < 0:
-		return fmt.Errorf("%w: its aliases expand beyond the size limit", ErrTooLarge)
+		return problem(Position{}, ErrTooLarge, "its aliases expand beyond the size limit")
+	}
+	return nil
+}
+
+// countContainers reports a pod with more than maxContainers containers.
+func countContainers(root any) []Problem {
+	spec, n := lookup(root, "spec"), 0
+	for _, key := range []string{"containers", "initContainers"} {
+		list, _ := spec[key].([]any)
+		if n += len(list); n > maxContainers {
+			return []Problem{{Field: "spec." + key, Text: fmt.Sprintf("a pod has at most %d containers, split it into several pods", maxContainers)}}
+		}
 	}
 	return nil
 }
@@ -59,15 +65,11 @@ func keyed(path, key string) string { return path + "[" + shorten(key) + "]" }
 
 func indexed(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
-// lookup returns the mapping at the given keys, nil if there is none.
+// lookup returns the mapping at the given keys, or nil.
 func lookup(root any, keys ...string) map[string]any {
 	m, _ := root.(map[string]any)
 	for _, key := range keys {
 		m, _ = m[key].(map[string]any)
 	}
 	return m
-}
-
-func duplicateText(path string) string {
-	return fmt.Sprintf("duplicate key %q", strings.TrimPrefix(path, "."))
 }

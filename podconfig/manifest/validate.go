@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxAnnotationBytes bounds all annotations of a pod together.
+// maxAnnotationBytes limits the total size of a pod's annotations.
 const maxAnnotationBytes = 256 << 10
 
-// Validate checks a defaulted pod for what would make no sense to a node, and returns every problem it finds, in the
-// order of the fields. It is the part of the API server's validation (1.36) that matters to a static pod: scheduling
-// fields, Windows fields and volumes that need an API object are not looked at. Stricter than the server: ".." is
-// refused in every path and the UID must be safe as a folder's name.
+// Validate checks a pod after defaulting and returns all errors in the order of the fields. It
+// covers the part of the API server's validation (1.36) relevant to a static pod. Scheduling
+// fields, Windows fields and volumes that require an API object are not checked. It is stricter
+// than the server: ".." is rejected in every path, and the UID must be safe as a folder name.
 //
-// Values of environment variables, annotations, arguments and headers are never part of an error.
+// Errors never contain values of environment variables, annotations, arguments and headers.
 func Validate(pod *v1.Pod) field.ErrorList {
 	r := &report{}
 	validateMeta(r, pod, field.NewPath("metadata"))
@@ -168,7 +168,7 @@ func validateTolerations(r *report, tolerations []v1.Toleration, p *field.Path) 
 	}
 }
 
-// validateNames checks the names of other objects, because some of them become parts of paths.
+// validateNames checks the names of other objects, because some names become parts of paths.
 func validateNames(r *report, spec *v1.PodSpec, p *field.Path) {
 	if spec.ServiceAccountName != "" {
 		r.faults(p.Child("serviceAccountName"), spec.ServiceAccountName,

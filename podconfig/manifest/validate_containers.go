@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 const (
@@ -24,7 +26,7 @@ func sortedKeys[K ~string, V any](m map[K]V) []K {
 
 func validateContainers(r *report, spec *v1.PodSpec, volumes map[string]*v1.Volume, p *field.Path) {
 	if len(spec.Containers) == 0 {
-		r.required(p.Child("containers"), "")
+		r.required(p.Child("containers"), "a pod needs at least one container")
 	}
 	names, hostPorts := map[string]bool{}, map[string]bool{}
 	for i := range spec.InitContainers {
@@ -32,7 +34,7 @@ func validateContainers(r *report, spec *v1.PodSpec, volumes map[string]*v1.Volu
 		validateContainer(r, spec, &spec.InitContainers[i], volumes, at)
 		validateInitOnly(r, &spec.InitContainers[i], at)
 		r.unique(at.Child("name"), names, spec.InitContainers[i].Name)
-		if isSidecar(&spec.InitContainers[i]) {
+		if podfacts.IsSidecar(&spec.InitContainers[i]) {
 			validateHostPorts(r, &spec.InitContainers[i], hostPorts, at.Child("ports"))
 		}
 	}
@@ -46,7 +48,7 @@ func validateContainers(r *report, spec *v1.PodSpec, volumes map[string]*v1.Volu
 
 func validateContainer(r *report, spec *v1.PodSpec, c *v1.Container, volumes map[string]*v1.Volume, p *field.Path) {
 	if c.Name == "" {
-		r.required(p.Child("name"), "")
+		r.required(p.Child("name"), "every container needs a name")
 	} else {
 		r.faults(p.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))
 	}
@@ -75,7 +77,7 @@ func validateContainer(r *report, spec *v1.PodSpec, c *v1.Container, volumes map
 func validateImage(r *report, c *v1.Container, p *field.Path) {
 	switch {
 	case c.Image == "":
-		r.required(p.Child("image"), "")
+		r.required(p.Child("image"), "every container needs an image")
 	case strings.TrimSpace(c.Image) != c.Image:
 		r.invalid(p.Child("image"), c.Image, "must not have leading or trailing whitespace")
 	default:
@@ -93,7 +95,7 @@ func validatePorts(r *report, spec *v1.PodSpec, ports []v1.ContainerPort, p *fie
 			r.unique(at.Child("name"), names, port.Name)
 		}
 		if port.ContainerPort == 0 {
-			r.required(at.Child("containerPort"), "")
+			r.required(at.Child("containerPort"), "a number from 1 to 65535")
 		} else {
 			validatePortNumber(r, at.Child("containerPort"), port.ContainerPort)
 		}
@@ -124,9 +126,10 @@ func validateHostPorts(r *report, c *v1.Container, taken map[string]bool, p *fie
 	}
 }
 
-// validateInitOnly checks what an init container may not have because it ends before the pod is up.
+// validateInitOnly reports fields not allowed in an init container, because it ends before the pod
+// is running.
 func validateInitOnly(r *report, c *v1.Container, p *field.Path) {
-	if isSidecar(c) {
+	if podfacts.IsSidecar(c) {
 		return
 	}
 	const detail = "may not be set for init containers without restartPolicy=Always"
@@ -139,7 +142,8 @@ func validateInitOnly(r *report, c *v1.Container, p *field.Path) {
 	}
 }
 
-// validateRestart follows KEP-5307 as of 1.36: a container's own policy, and rules only together with one.
+// validateRestart follows KEP-5307 as of 1.36: a container may have its own policy, and may have
+// rules only with a policy.
 func validateRestart(r *report, c *v1.Container, p *field.Path) {
 	optionalOneOf(r, p.Child("restartPolicy"), c.RestartPolicy, v1.ContainerRestartPolicyAlways,
 		v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever)

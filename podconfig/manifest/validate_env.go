@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Fields that the downward API serves, for variables and for files.
+// Fields supported by the downward API, for variables and for files.
 var (
 	envFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
 		"spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
@@ -24,7 +24,7 @@ func validateEnv(r *report, env []v1.EnvVar, volumes map[string]*v1.Volume, p *f
 	for i := range env {
 		at := p.Index(i)
 		if env[i].Name == "" {
-			r.required(at.Child("name"), "")
+			r.required(at.Child("name"), "every variable needs a name")
 		} else {
 			r.faults(at.Child("name"), env[i].Name, validation.IsRelaxedEnvVarName(env[i].Name))
 		}
@@ -86,7 +86,7 @@ func validateFileKeyRef(r *report, ref *v1.FileKeySelector, volumes map[string]*
 	case ref.VolumeName == "":
 		r.required(p.Child("volumeName"), "")
 	case v == nil:
-		r.errs = append(r.errs, field.NotFound(p.Child("volumeName"), shorten(ref.VolumeName)))
+		r.noVolume(p.Child("volumeName"), ref.VolumeName, volumes)
 	case v.EmptyDir == nil:
 		r.invalid(p.Child("volumeName"), ref.VolumeName, "must be an emptyDir volume")
 	}
@@ -106,7 +106,7 @@ func validateFieldRef(r *report, ref *v1.ObjectFieldSelector, allowed []string, 
 		return
 	}
 	if !slices.Contains(allowed, ref.FieldPath) {
-		r.errs = append(r.errs, field.NotSupported(p.Child("fieldPath"), shorten(ref.FieldPath), allowed))
+		optionalOneOf(r, p.Child("fieldPath"), &ref.FieldPath, allowed...)
 	}
 }
 

@@ -25,12 +25,12 @@ func validateMounts(r *report, c *v1.Container, volumes map[string]*v1.Volume, p
 	for i := range c.VolumeMounts {
 		m, at := &c.VolumeMounts[i], p.Child("volumeMounts").Index(i)
 		if m.Name == "" {
-			r.required(at.Child("name"), "")
+			r.required(at.Child("name"), "the name of one of spec.volumes")
 		} else if volumes[m.Name] == nil {
-			r.errs = append(r.errs, field.NotFound(at.Child("name"), shorten(m.Name)))
+			r.noVolume(at.Child("name"), m.Name, volumes)
 		}
 		if m.MountPath == "" {
-			r.required(at.Child("mountPath"), "")
+			r.required(at.Child("mountPath"), "the path in the container, such as \"/data\"")
 		} else {
 			r.noBackstep(at.Child("mountPath"), m.MountPath)
 			r.unique(at.Child("mountPath"), paths, m.MountPath)
@@ -40,7 +40,7 @@ func validateMounts(r *report, c *v1.Container, volumes map[string]*v1.Volume, p
 	for i, d := range c.VolumeDevices {
 		at := p.Child("volumeDevices").Index(i)
 		if volumes[d.Name] == nil {
-			r.errs = append(r.errs, field.NotFound(at.Child("name"), shorten(d.Name)))
+			r.noVolume(at.Child("name"), d.Name, volumes)
 		}
 		if d.DevicePath == "" {
 			r.required(at.Child("devicePath"), "")

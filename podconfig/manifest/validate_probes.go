@@ -88,7 +88,8 @@ func validateTCPSocket(r *report, socket *v1.TCPSocketAction, p *field.Path) {
 	}
 }
 
-// validatePort accepts a number or the name of a port. Whether a port of that name exists is not the API's business.
+// validatePort accepts a number or the name of a port. As in the API server, a port of the name
+// need not exist.
 func validatePort(r *report, port intstr.IntOrString, p *field.Path) {
 	if port.Type == intstr.Int {
 		validatePortNumber(r, p, port.IntVal)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// nativeResources are the names without a domain that containers may ask for.
+// nativeResources are the resource names without a domain allowed in containers.
 var nativeResources = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 
 func validateResources(r *report, res *v1.ResourceRequirements, claims []v1.PodResourceClaim, p *field.Path) {
@@ -52,7 +52,8 @@ func validateQuantity(r *report, list v1.ResourceList, name v1.ResourceName, p *
 	}
 }
 
-// isOvercommittable tells whether a request may be lower than the limit: for what the node itself shares out.
+// isOvercommittable reports whether a request may be lower than the limit. Only resources allocated
+// by the node itself may be overcommitted.
 func isOvercommittable(name v1.ResourceName) bool { return slices.Contains(nativeResources, name) }
 
 func validatePodResources(r *report, spec *v1.PodSpec, p *field.Path) {

@@ -3,6 +3,8 @@
 package manifest
 
 import (
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -32,11 +34,29 @@ func validatePodSecurity(r *report, spec *v1.PodSpec, p *field.Path) {
 			r.required(name, "")
 			continue
 		}
-		// A sysctl's name becomes a path below /proc/sys.
-		r.descending(name, s.Name)
+		if !isSysctl(s.Name) {
+			r.invalid(name, s.Name, "must be segments of lower case letters, digits, '-' and '_', joined by '.' or '/', at most 253 bytes, as in net.core.somaxconn")
+		}
 		r.unique(name, seen, s.Name)
 	}
 	validateProfiles(r, sc.SeccompProfile, sc.AppArmorProfile, at)
+}
+
+// isSysctl reports whether name is a kernel parameter, which becomes a path below /proc/sys. Each
+// segment begins and ends with a letter or digit, and so differs from "..".
+func isSysctl(name string) bool {
+	alphanumeric := func(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+	for segment := range strings.SplitSeq(strings.ReplaceAll(name, "/", "."), ".") {
+		if segment == "" || !alphanumeric(segment[0]) || !alphanumeric(segment[len(segment)-1]) {
+			return false
+		}
+		for i := range len(segment) {
+			if c := segment[i]; !alphanumeric(c) && c != '-' && c != '_' {
+				return false
+			}
+		}
+	}
+	return len(name) <= validation.DNS1123SubdomainMaxLength
 }
 
 func validateSecurity(r *report, sc *v1.SecurityContext, p *field.Path) {

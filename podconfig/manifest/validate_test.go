@@ -3,6 +3,8 @@
 package manifest_test
 
 import (
+	"fmt"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -14,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// validated returns what Validate says about a pod of the given spec: container "main" of image "i" where there is no
-// "containers", and what SetDefaults adds.
+// validated returns the errors of Validate for a pod of the given spec after SetDefaults. A spec
+// without "containers" gets a container "main" of image "i".
 func validated(t *testing.T, spec string) []string {
 	t.Helper()
 	pod := &v1.Pod{}
@@ -32,7 +34,7 @@ func validated(t *testing.T, spec string) []string {
 	return texts
 }
 
-// rule is a spec and the beginnings of all the errors it has, in order; none for a valid one.
+// rule is a spec and the beginnings of all its errors in order; none for a valid spec.
 type rule struct {
 	name, spec string
 	want       []string
@@ -86,12 +88,53 @@ func TestValidatePod(t *testing.T) {
 				"spec.securityContext.supplementalGroups[0]: Invalid", "spec.securityContext.fsGroupChangePolicy: Unsupported",
 				"spec.securityContext.sysctls[0].name: Required", "spec.securityContext.sysctls[1].name: Invalid", "spec.securityContext.sysctls[3].name: Duplicate",
 				"spec.securityContext.seccompProfile.localhostProfile: Required", "spec.securityContext.appArmorProfile.localhostProfile: Forbidden"}},
+		{"sysctls", `{securityContext: {sysctls: [{name: net.core.somaxconn}, {name: net/ipv4/conf/eth0.1/rp_filter}, {name: a}, {name: kernel.shm_rmid-forced2},
+			{name: kernel..x}, {name: .x}, {name: x.}, {name: /x}, {name: X}, {name: a b}, {name: a=b}, {name: _a}, {name: a-}, {name: "a\n"}, {name: ` +
+			strings.Repeat("a", 253) + `}, {name: ` + strings.Repeat("b", 254) + `}]}}`, sysctlsInvalid(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15)},
 		{"overhead", "{overhead: {cpu: -1}}", []string{`spec.overhead[cpu]: Invalid value: "-1": must be greater than or equal to 0`}},
 		{"pod-level resources", "{resources: {limits: {cpu: 1, example.com/gpu: 1}, requests: {cpu: 2}}, containers: [{name: a, image: i, resources: {requests: {cpu: 3}}}]}",
 			[]string{`spec.resources.requests[cpu]: Invalid value: "2": must be less than or equal to cpu limit of 1`,
 				`spec.resources.limits[example.com/gpu]: Unsupported value: "example.com/gpu"`,
 				"spec.resources.requests[cpu]: Invalid value: \"2\": must be greater than or equal to aggregate container requests of 3"}},
 	})
+}
+
+func sysctlsInvalid(indices ...int) []string {
+	var all []string
+	for _, i := range indices {
+		all = append(all, fmt.Sprintf("spec.securityContext.sysctls[%d].name: Invalid", i))
+	}
+	return all
+}
+
+// TestTooManyContainers expects a single error for a pod with more than 1,000 containers, at no
+// more cost than reading the text.
+func TestTooManyContainers(t *testing.T) {
+	manifestOf := func(containers, inits int) []byte {
+		list := func(n int) string { return strings.Repeat("{name: a, image: b},", n) }
+		return []byte("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [" + list(containers) +
+			"], initContainers: [" + list(inits) + "]}}")
+	}
+	d := &manifest.Decoder{NodeName: "n"}
+	_, err := d.Pod(manifestOf(500, 500), origin)
+	require.ErrorContains(t, err, "Duplicate")
+	for _, data := range [][]byte{manifestOf(24_000, 0), manifestOf(500, 501)} {
+		_, err = d.Pod(data, origin)
+		require.ErrorContains(t, err, "at most 1000 containers")
+		require.NotContains(t, err.Error(), "Duplicate")
+	}
+	bytesPer := func(n int) float64 {
+		data := manifestOf(n, 0)
+		var before, after goruntime.MemStats
+		goruntime.ReadMemStats(&before)
+		_, err := d.Pod(data, origin)
+		goruntime.ReadMemStats(&after)
+		require.Error(t, err)
+		return float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
+	}
+	few, many := bytesPer(6_000), bytesPer(24_000)
+	require.Less(t, many, 1.5*few, "the cost grows with the number of containers")
+	require.Less(t, many, 3_500.0, "bytes a container, most of them the parser's")
 }
 
 func TestValidateMeta(t *testing.T) {

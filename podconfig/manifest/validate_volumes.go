@@ -16,7 +16,7 @@ func validateVolumes(r *report, volumes []v1.Volume, p *field.Path) map[string]*
 	for i := range volumes {
 		at := p.Index(i)
 		if volumes[i].Name == "" {
-			r.required(at.Child("name"), "")
+			r.required(at.Child("name"), "every volume needs a name")
 		} else {
 			r.faults(at.Child("name"), volumes[i].Name, validation.IsDNS1123Label(volumes[i].Name))
 			r.unique(at.Child("name"), names, volumes[i].Name)
@@ -61,14 +61,15 @@ func validateVolume(r *report, v *v1.VolumeSource, p *field.Path) {
 
 func validateHostPath(r *report, hp *v1.HostPathVolumeSource, p *field.Path) {
 	if hp.Path == "" {
-		r.required(p.Child("path"), "")
+		r.required(p.Child("path"), "the path on the node")
 	}
 	r.noBackstep(p.Child("path"), hp.Path)
 	optionalOneOf(r, p.Child("type"), hp.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
 		v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)
 }
 
-// validateRemoteVolume checks the kinds a static pod may have besides local ones, as far as they are common to nodes.
+// validateRemoteVolume checks the remote volumes allowed in a static pod, as far as their rules
+// apply to all nodes.
 func validateRemoteVolume(r *report, v *v1.VolumeSource, p *field.Path) {
 	switch {
 	case v.Image != nil:
@@ -150,7 +151,8 @@ func validateDownwardFiles(r *report, items []v1.DownwardAPIVolumeFile, p *field
 	}
 }
 
-// validateFilePath checks a path inside a volume that a node writes. Names that begin with ".." are the writer's own.
+// validateFilePath checks a path inside a volume written by a node. Names with a leading ".." are
+// reserved for the writer.
 func validateFilePath(r *report, path string, p *field.Path) {
 	if path == "" {
 		r.required(p, "")

@@ -14,7 +14,7 @@ func setVolumeDefaults(v *v1.Volume) {
 	setRemoteVolumeDefaults(v)
 }
 
-// setFileVolumeDefaults defaults the volumes whose content a node makes itself.
+// setFileVolumeDefaults sets the defaults of volumes with content created by the node.
 func setFileVolumeDefaults(v *v1.Volume) {
 	if v.HostPath != nil {
 		setIfNil(&v.HostPath.Type, v1.HostPathUnset)
@@ -58,7 +58,7 @@ func setDownwardDefaults(items []v1.DownwardAPIVolumeFile) {
 	}
 }
 
-// setRemoteVolumeDefaults defaults the volumes that are attached from elsewhere.
+// setRemoteVolumeDefaults sets the defaults of remote volumes.
 func setRemoteVolumeDefaults(v *v1.Volume) {
 	if v.ISCSI != nil {
 		setIfZero(&v.ISCSI.ISCSIInterface, "default")

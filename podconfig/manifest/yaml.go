@@ -8,109 +8,50 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
-	"regexp"
+	"slices"
 	"strconv"
-	"strings"
 
-	"go.yaml.in/yaml/v2"
+	"go.yaml.in/yaml/v3"
 )
 
-// maxMarks bounds the characters of a YAML text that can begin a value. The parser builds its whole tree, at about 200
-// bytes a value, before anything can be counted in it; so a text that could hold very many is refused unparsed. Text in
-// scalars counts too, hence the room above maxValues.
+// maxMarks limits the bytes of a YAML text that can begin a value. The parser builds its whole
+// tree, with about 200 bytes per value, before values can be counted. A text with more marks is
+// thus rejected before parsing. The limit exceeds maxValues, because marks inside scalars count,
+// too.
 const maxMarks = 4 * maxValues
 
-// readYAML reads the non-null documents of a YAML text, at most most+1. YAML is read as Kubernetes reads it: version
-// 1.1, so that "yes" is a boolean and 0644 is octal.
+// readYAML reads at most most+1 non-null documents of a YAML text.
 func readYAML(data []byte, most int, maxBytes int64) ([]document, error) {
 	if countMarks(data) > maxMarks {
-		return nil, fmt.Errorf("%w: more than %d values", ErrTooLarge, maxMarks)
+		return nil, problem(Position{}, ErrTooLarge, fmt.Sprintf("more than %d values", maxMarks))
 	}
-	docs, err := readYAMLStream(data, most, maxBytes, yamlStrict)
-	var repeated *repeatedKeys
-	if !errors.As(err, &repeated) {
-		return docs, err
-	}
-	docs, err = readYAMLStream(data, most, maxBytes, yamlLenient)
-	if len(docs) > 0 {
-		docs[0].duplicates = repeated.texts
-	}
-	return docs, err
-}
-
-type yamlMode uint8
-
-const (
-	yamlLenient yamlMode = iota // the last of equal keys wins, as in the kubelet
-	yamlStrict                  // equal keys are repeatedKeys
-)
-
-// repeatedKeys carries the parser's complaints about equal keys.
-type repeatedKeys struct{ texts []string }
-
-func (e *repeatedKeys) Error() string { return joinProblems(e.texts) }
-
-func readYAMLStream(data []byte, most int, maxBytes int64, mode yamlMode) ([]document, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	// The parser calls it a repeated key when a key overrides a merged one ("<<: *base"), which is what merging is for.
-	dec.SetStrict(mode == yamlStrict && !bytes.Contains(data, []byte("<<:")))
 	var docs []document
-	var repeated []string
 	for len(docs) <= most {
-		var raw any
-		err := dec.Decode(&raw)
-		var typeErr *yaml.TypeError
-		switch {
-		case errors.Is(err, io.EOF):
-			if len(repeated) > 0 {
-				return nil, &repeatedKeys{texts: repeated}
-			}
+		nodes := &yaml.Node{}
+		err := dec.Decode(nodes)
+		if errors.Is(err, io.EOF) {
 			return docs, nil
-		case errors.As(err, &typeErr):
-			repeated = append(repeated, repeatedTexts(typeErr.Errors)...)
-		case err != nil:
-			return nil, fmt.Errorf("%w: %s", ErrSyntax, yamlReason(err))
 		}
-		root, err := fromYAML(raw, 1, newBudget(maxBytes))
+		if err != nil {
+			return nil, syntaxError(data, err)
+		}
+		r := yamlReader{budget: newBudget(maxBytes)}
+		root, err := r.value(nodes, 1)
 		if err != nil {
 			return nil, err
 		}
 		if root != nil {
-			docs = append(docs, document{root: root})
+			docs = append(docs, document{root: root, duplicates: r.duplicates, nodes: nodes})
 		}
-	}
-	if len(repeated) > 0 {
-		return nil, &repeatedKeys{texts: repeated}
 	}
 	return docs, nil
 }
 
-var alreadySet = regexp.MustCompile(`^(line \d+): key (.*) already set in map$`)
-
-func repeatedTexts(complaints []string) []string {
-	texts := make([]string, len(complaints))
-	for i, c := range complaints {
-		texts[i] = oneLine(c)
-		if m := alreadySet.FindStringSubmatch(texts[i]); m != nil {
-			texts[i] = fmt.Sprintf("duplicate key %s at %s", shorten(m[2]), m[1])
-		}
-	}
-	return texts
-}
-
-// quotedValue is how the parser quotes a piece of the text in its complaints; that piece may be a secret.
-var quotedValue = regexp.MustCompile("`[^`]*`")
-
-func yamlReason(err error) string {
-	text := strings.TrimPrefix(oneLine(err.Error()), "yaml: ")
-	if strings.HasPrefix(text, "invalid map key: ") { // what follows is the key as Go writes it, with all that is in it
-		return "a key is a list or a map (as in a template that is not filled in)"
-	}
-	return cutTo(quotedValue.ReplaceAllString(text, "a value"), 4*shownBytes) // anchors and tags it repeats can be of any length
-}
-
-// countMarks counts the bytes that can begin a value: flow indicators, and block indicators followed by white space.
+// countMarks counts the bytes that can begin a value: flow indicators, and block indicators
+// followed by white space.
 func countMarks(data []byte) int {
 	n := 0
 	for i, c := range data {
@@ -126,70 +67,185 @@ func countMarks(data []byte) int {
 	return n
 }
 
-// fromYAML turns the parser's values into a tree. The parser shares the memory of aliased values and bounds how often
-// it follows an alias; the budget bounds what they come to when written out.
-func fromYAML(raw any, depth int, b *budget) (any, error) {
-	size := 1
-	if s, ok := raw.(string); ok {
-		size = len(s)
-	}
-	if err := b.spend(depth, size); err != nil {
-		return nil, err
-	}
-	switch v := raw.(type) {
-	case map[any]any:
-		return fromYAMLMap(v, depth, b)
-	case []any:
-		list := make([]any, len(v))
-		for i, item := range v {
-			var err error
-			if list[i], err = fromYAML(item, depth+1, b); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	case string, bool, nil:
-		return v, nil
-	}
-	number, ok := yamlNumber(raw)
-	if !ok {
-		return nil, fmt.Errorf("%w: a number is infinite or undefined", ErrSyntax)
-	}
-	return json.Number(number), nil
+// yamlReader converts the parser's nodes to a tree, as Kubernetes interprets YAML: version 1.1, so
+// that "yes" is a boolean and 0644 is octal. The budget limits the expanded size of aliases.
+type yamlReader struct {
+	budget     *budget
+	expanding  []*yaml.Node // the anchors around the current value
+	path       []yamlStep   // path of the current value
+	duplicates []Problem
 }
 
-func fromYAMLMap(raw map[any]any, depth int, b *budget) (any, error) {
-	m := make(map[string]any, len(raw))
-	for k, item := range raw {
+// yamlStep is a key of an object, or an index of a list if the key is nil.
+type yamlStep struct {
+	key   *yaml.Node
+	index int
+}
+
+// pathOf returns steps and a last key in the notation of field.Path.
+func pathOf(steps []yamlStep, key string) string {
+	path := ""
+	for _, s := range steps {
+		if s.key == nil {
+			path = indexed(path, s.index)
+			continue
+		}
+		path = child(path, s.key.Value)
+	}
+	return child(path, key)
+}
+
+func (r *yamlReader) value(n *yaml.Node, depth int) (any, error) {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return r.value(n.Content[0], depth)
+	case yaml.AliasNode:
+		return r.alias(n, depth)
+	}
+	if err := r.budget.spend(depth, max(1, len(n.Value))); err != nil {
+		return nil, err
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		m := make(map[string]any, len(n.Content)/2)
+		return m, r.mapping(n, m, depth)
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			r.path = append(r.path, yamlStep{index: i})
+			var err error
+			if list[i], err = r.value(item, depth+1); err != nil {
+				return nil, err
+			}
+			r.path = r.path[:len(r.path)-1]
+		}
+		return list, nil
+	}
+	return yamlScalar(n)
+}
+
+func (r *yamlReader) alias(n *yaml.Node, depth int) (any, error) {
+	if slices.Contains(r.expanding, n.Alias) || depth > maxDepth {
+		return nil, problem(positionOf(n), ErrSyntax, "an anchor contains itself")
+	}
+	r.expanding = append(r.expanding, n.Alias)
+	v, err := r.value(n.Alias, depth)
+	r.expanding = r.expanding[:len(r.expanding)-1]
+	return v, err
+}
+
+// mapping adds the pairs of n to m. Later pairs replace earlier pairs, whether merged ("<<: *base")
+// or not.
+func (r *yamlReader) mapping(n *yaml.Node, m map[string]any, depth int) error {
+	var lines map[string]int
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, item := n.Content[i], n.Content[i+1]
+		if k.ShortTag() == "!!merge" {
+			if err := r.merge(item, m, depth+1); err != nil {
+				return err
+			}
+			continue
+		}
 		key, err := yamlKey(k)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		v, err := fromYAML(item, depth+1, b)
+		if first, again := lines[key]; again {
+			r.duplicates = append(r.duplicates, Problem{Position: positionOf(k), Field: pathOf(r.path, key),
+				Text: fmt.Sprintf("duplicate key, it is already on line %d: remove one of them", first)})
+		}
+		if lines == nil {
+			lines = make(map[string]int, len(n.Content)/2)
+		}
+		lines[key] = k.Line
+		r.path = append(r.path, yamlStep{key: k})
+		v, err := r.value(item, depth+1)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		b.bytes -= int64(len(key))
-		if v != nil {
+		r.path = r.path[:len(r.path)-1]
+		r.budget.bytes -= int64(len(key))
+		if delete(m, key); v != nil {
 			m[key] = v
 		}
 	}
-	return m, nil
+	return nil
 }
 
-func yamlKey(k any) (string, error) {
-	switch k := k.(type) {
+// merge adds the target of "<<": an object, or a list of objects of which earlier objects take
+// precedence.
+func (r *yamlReader) merge(n *yaml.Node, m map[string]any, depth int) error {
+	v, err := r.value(n, depth)
+	if err != nil {
+		return err
+	}
+	sources, isList := v.([]any)
+	if !isList {
+		sources = []any{v}
+	}
+	for _, source := range slices.Backward(sources) {
+		merged, ok := source.(map[string]any)
+		if !ok {
+			return problem(positionOf(n), ErrSyntax, `"<<" needs an object, or a list of objects`)
+		}
+		maps.Copy(m, merged)
+	}
+	return nil
+}
+
+// yaml11 are the boolean words of YAML 1.1, and so of Kubernetes, unknown to the parser.
+var yaml11 = map[string]bool{
+	"y": true, "Y": true, "yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true,
+	"n": false, "N": false, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false,
+}
+
+const quotedStyle = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+
+// yamlScalar returns a string, bool, json.Number or nil.
+func yamlScalar(n *yaml.Node) (any, error) {
+	tag := n.ShortTag()
+	word, isWord := yaml11[n.Value]
+	if isWord && (tag == "!!bool" || tag == "!!str" && n.Style&(quotedStyle|yaml.TaggedStyle) == 0) {
+		return word, nil
+	}
+	switch tag {
+	case "!!bool", "!!int", "!!float", "!!null", "!!binary":
+		var v any
+		if err := n.Decode(&v); err != nil {
+			return nil, problem(positionOf(n), ErrSyntax, "the value does not fit its tag "+tag)
+		}
+		switch v := v.(type) {
+		case bool, nil, string:
+			return v, nil
+		}
+		number, ok := yamlNumber(v)
+		if !ok {
+			return nil, problem(positionOf(n), ErrSyntax, "a number is infinite or undefined")
+		}
+		return json.Number(number), nil
+	}
+	return n.Value, nil // a string, a time, or a custom tag
+}
+
+func yamlKey(k *yaml.Node) (string, error) {
+	at := positionOf(k)
+	k = resolveAlias(k)
+	if k.Kind != yaml.ScalarNode {
+		return "", problem(at, ErrSyntax, "a key is a list or a map, as in a template that is not filled in: put a value that begins with { or [ in quotes")
+	}
+	v, err := yamlScalar(k)
+	if err != nil {
+		return "", err
+	}
+	switch v := v.(type) {
 	case string:
-		return k, nil
+		return v, nil
 	case bool:
-		return strconv.FormatBool(k), nil
-	case nil:
-		return "", fmt.Errorf("%w: a key is null", ErrSyntax)
+		return strconv.FormatBool(v), nil
+	case json.Number:
+		return string(v), nil
 	}
-	if key, ok := yamlNumber(k); ok {
-		return key, nil
-	}
-	return "", fmt.Errorf("%w: a key is neither text nor number", ErrSyntax)
+	return "", problem(at, ErrSyntax, "a key is null")
 }
 
 func yamlNumber(raw any) (string, bool) {

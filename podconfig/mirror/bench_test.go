@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 )
 
-// BenchmarkApply is an update of one pod, and what a sync asks, whatever number of pods there is.
+// BenchmarkApply measures an update of a pod and the queries of a sync, for any number of pods.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{10, 110, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {

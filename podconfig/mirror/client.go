@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,47 +17,54 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Errors of Client beside ErrNode, podconfig.ErrFullName and those of the Writer.
+// Errors of Client, besides ErrNode, podconfig.ErrFullName and the errors of the Writer.
 var (
-	// ErrConfig is a Config that cannot work; the error names the field.
+	// ErrConfig means an invalid Config; the error names the field.
 	ErrConfig = errors.New("mirror: bad config")
-	// ErrNotStatic: only static pods have mirrors.
+	// ErrNotStatic: only static pods have mirror pods.
 	ErrNotStatic = errors.New("mirror: not a static pod")
-	// ErrNameTaken: a pod that is no mirror, or is another node's, has the static pod's name in the API. It is left alone.
+	// ErrNameTaken: an API pod with the static pod's name is not a mirror pod, or belongs to
+	// another node. The API pod is left alone.
 	ErrNameTaken = errors.New("mirror: name is taken by a pod that is not the node's mirror")
-	// ErrUnsettled: others create or delete pods of the same name at the same time. Reconcile again later.
+	// ErrBudget: the budget of the pod's name is used up. The error is a *BudgetError, and no
+	// request was sent.
+	ErrBudget = errors.New("mirror: too many requests for one mirror pod")
+	// ErrUnsettled: other clients create or delete pods of the same name at the same time. Call
+	// Reconcile again later.
 	ErrUnsettled = errors.New("mirror: mirror pod keeps changing")
 )
 
-// Writer is how mirror pods of one namespace are written. client-go's PodInterface is one as it is. Its methods may be
-// called concurrently, end with ctx, and return errors of apimachinery's api/errors for what an API server says.
+// Writer writes the mirror pods of a namespace. client-go's PodInterface implements it. Its methods
+// may be called concurrently, return when ctx ends, and return apimachinery's api/errors for an API
+// server's answers.
 type Writer interface {
 	Create(ctx context.Context, p *v1.Pod, o metav1.CreateOptions) (*v1.Pod, error)
 	Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.Pod, error)
 	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
 }
 
-// Config of a Client.
+// Config configures a Client.
 type Config struct {
 	// Pods returns the writer of a namespace; with client-go:
 	//
 	//	func(namespace string) mirror.Writer { return clientset.CoreV1().Pods(namespace) }
 	//
-	// Nil for a node without API server: then every method of the client does nothing and succeeds.
+	// Nil for a node without an API server. All methods of the client then do nothing and succeed.
 	Pods func(namespace string) Writer
-	// Node returns the API server's object of this node, from a cache as a rule; it is read only. An error means that it is
-	// not known yet. Required unless Pods is nil.
+	// Node returns the API server's object of this node, usually from a cache. The object is only
+	// read. An error means that the node is not known yet. Required unless Pods is nil.
 	Node func(ctx context.Context) (*v1.Node, error)
 }
 
-// Client keeps the mirror pods of one node. It has no goroutines and remembers nothing; it is safe for concurrent use,
-// for different pods.
+// Client creates and deletes the mirror pods of a node. It has no goroutines, and remembers the
+// budgets that are not full. It is safe for concurrent use with different pods.
 type Client struct {
-	pods func(namespace string) Writer
-	node func(ctx context.Context) (*v1.Node, error)
+	pods    func(namespace string) Writer
+	node    func(ctx context.Context) (*v1.Node, error)
+	budgets budgets
 }
 
-// NewClient returns a client. It sends nothing yet.
+// NewClient returns a client. It sends no request.
 func NewClient(c Config) (*Client, error) {
 	if c.Pods != nil && c.Node == nil {
 		return nil, fmt.Errorf("%w: Node is nil", ErrConfig)
@@ -64,19 +72,19 @@ func NewClient(c Config) (*Client, error) {
 	return &Client{pods: c.Pods, node: c.Node}, nil
 }
 
-// Outcome is what Reconcile found or did.
+// Outcome is the outcome of Reconcile.
 type Outcome uint8
 
-// The outcomes. The zero Outcome comes with an error.
+// The outcomes. The zero Outcome is returned with an error.
 const (
-	// Kept: the mirror was right already.
+	// Kept: the mirror pod was already correct.
 	Kept Outcome = iota + 1
-	// Created: there was none, and now there is one.
+	// Created: a mirror pod was missing and has been created.
 	Created
-	// Replaced: the old one was deleted, and a new one is there.
+	// Replaced: the old mirror pod was deleted and a new mirror pod created.
 	Replaced
-	// Waiting: there is no right mirror, and nothing can be done before something else happens: the REMOVE of the old one,
-	// which finalizers hold; or the end of the node, which is being deleted.
+	// Waiting: no correct mirror pod exists, and Reconcile must wait. Either finalizers hold the
+	// old mirror pod, or the node is being deleted.
 	Waiting
 )
 
@@ -95,13 +103,15 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Reconcile makes the mirror of a static pod right: created if there is none, deleted and created anew if it is being
-// deleted or shows another content. mirror is what the node knows of it, nil if nothing; it may be out of date. Neither
-// pod is edited.
+// Reconcile makes the mirror pod of a static pod correct. It creates a missing mirror pod. It
+// replaces a mirror pod that is being deleted or shows other content. mirror is the known mirror
+// pod, nil if unknown, and may be outdated. Neither pod is edited.
 //
-// Call it on every sync of the pod, and for every one that Index.Apply returns as touched, as long as the pod is in its
-// source, whether it runs, has ended, or was not admitted. After an error, call it again at the next sync; an error
-// wraps those of this package, what Config.Node returned, or the Writer's.
+// Call Reconcile on every sync of the pod, and for every touched pod of Index.Apply, while the pod
+// is in its source, even if it has ended or was not admitted. After an error, call Reconcile again
+// at the next sync. An error wraps an error of this package, of Config.Node or of the Writer. For
+// each name, five calls with requests are allowed, plus a call per 10 s. Further calls send no
+// request and return a *BudgetError.
 func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome, error) {
 	if c.pods == nil {
 		return Kept, nil
@@ -110,13 +120,16 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 		return 0, fmt.Errorf("%w: %s", ErrNotStatic, podconfig.FullName(static))
 	}
 	outcome := Created
-	switch Decide(static, mirror) {
-	case StepNone:
+	switch decide(static, mirror) {
+	case stepNone:
 		return Kept, nil
-	case StepWait:
+	case stepWait:
 		return Waiting, nil
-	case StepReplace:
-		// That it is gone, or another one by now, is for create to find out.
+	case stepReplace:
+		if err := c.budgets.charge(podconfig.FullName(static), time.Now()); err != nil {
+			return 0, err
+		}
+		// If the mirror is gone or replaced by now, create detects it.
 		if _, err := c.delete(ctx, mirror, &mirror.UID); err != nil {
 			return 0, err
 		}
@@ -133,13 +146,19 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 	if err != nil {
 		return 0, fmt.Errorf("mirror: make the mirror pod of %s: %w", podconfig.FullName(static), err)
 	}
+	if outcome == Created {
+		if err := c.budgets.charge(podconfig.FullName(static), time.Now()); err != nil {
+			return 0, err
+		}
+	}
 	return c.create(ctx, static, p, outcome)
 }
 
-// attempts is how often a creation is tried in one call: again once it is known, and out of the way, what has the name.
+// attempts is the number of creations tried in a call. The second attempt follows the removal of a
+// wrong pod with the same name.
 const attempts = 2
 
-// create creates p. If its name is taken, what has it decides.
+// create creates p. If the name is taken, create decides by the existing pod.
 func (c *Client) create(ctx context.Context, static, p *v1.Pod, outcome Outcome) (Outcome, error) {
 	w := c.pods(p.Namespace)
 	for range attempts {
@@ -150,7 +169,7 @@ func (c *Client) create(ctx context.Context, static, p *v1.Pod, outcome Outcome)
 		if !apierrors.IsAlreadyExists(err) {
 			return 0, fmt.Errorf("mirror: create the mirror pod of %s: %w", podconfig.FullName(static), err)
 		}
-		// The object that comes with this error is empty, so who has the name must be asked.
+		// The object returned with this error is empty, so get the existing pod.
 		existing, err := w.Get(ctx, p.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
@@ -161,10 +180,10 @@ func (c *Client) create(ctx context.Context, static, p *v1.Pod, outcome Outcome)
 		if !podconfig.IsMirror(existing) || existing.Spec.NodeName != static.Spec.NodeName {
 			return 0, fmt.Errorf("%w: %s", ErrNameTaken, podconfig.FullName(static))
 		}
-		switch Decide(static, existing) {
-		case StepNone:
+		switch decide(static, existing) {
+		case stepNone:
 			return Kept, nil
-		case StepWait:
+		case stepWait:
 			return Waiting, nil
 		}
 		if _, err := c.delete(ctx, existing, &existing.UID); err != nil {
@@ -175,8 +194,9 @@ func (c *Client) create(ctx context.Context, static, p *v1.Pod, outcome Outcome)
 	return 0, fmt.Errorf("%w: %s", ErrUnsettled, podconfig.FullName(static))
 }
 
-// Delete deletes the mirror pod of a full name, at once and, if uid is given, only the one of that UID. It returns false
-// if there is none: then nothing was deleted. An error wraps podconfig.ErrFullName or is the Writer's.
+// Delete deletes the mirror pod of a full name at once. If uid is given, only a pod with the UID is
+// deleted. Delete returns false if no such pod exists. An error wraps podconfig.ErrFullName or is
+// the Writer's.
 func (c *Client) Delete(ctx context.Context, fullName string, uid *types.UID) (bool, error) {
 	if c.pods == nil {
 		return false, nil
@@ -188,21 +208,26 @@ func (c *Client) Delete(ctx context.Context, fullName string, uid *types.UID) (b
 	return c.delete(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}, uid)
 }
 
-// DeleteOrphans deletes mirror pods whose static pods are gone, as Index.Orphans yields them, but for those whose pods
-// busy says are still ending. A mirror that is another one by now stays. Call it when all sources are ready. It goes on
-// after an error, and returns all of them joined.
+// DeleteOrphans deletes mirror pods without a static pod, as yielded by Index.Orphans, except while
+// busy returns true for a pod that is still ending. A mirror pod replaced meanwhile stays. Call
+// DeleteOrphans when all sources are ready. It continues after an error, and returns all errors
+// joined.
 func (c *Client) DeleteOrphans(ctx context.Context, orphans iter.Seq[*v1.Pod], busy func(mirror *v1.Pod) bool) error {
 	if c.pods == nil {
 		return nil
 	}
 	var errs []error
 	for m := range orphans {
-		held := m.DeletionTimestamp != nil && confirmed(m) // by finalizers
+		held := m.DeletionTimestamp != nil && confirmed(m) // held by finalizers
 		if held || busy != nil && busy(m) {
 			continue
 		}
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		if err := c.budgets.charge(podconfig.FullName(m), time.Now()); err != nil {
+			errs = append(errs, err)
+			continue
 		}
 		if _, err := c.delete(ctx, m, &m.UID); err != nil {
 			errs = append(errs, err)

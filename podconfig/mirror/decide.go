@@ -4,51 +4,52 @@ package mirror
 
 import v1 "k8s.io/api/core/v1"
 
-// Step is what has to be done about the mirror of a static pod.
-type Step uint8
+// Step is the next step for the mirror pod of a static pod.
+type step uint8
 
-// The steps. The zero Step is none of them.
+// The steps. The zero Step is invalid.
 const (
-	// StepNone: the mirror is there and shows the pod's present content.
-	StepNone Step = iota + 1
-	// StepCreate: there is no mirror.
-	StepCreate
-	// StepReplace: the mirror is being deleted, which waits for this node to confirm, or shows another content. It has to
-	// be deleted and created anew, because the API server lets nobody edit it.
-	StepReplace
-	// StepWait: the node has deleted the mirror, and finalizers hold it. Nothing but its removal helps.
-	StepWait
+	// stepNone: the mirror pod shows the current content of the static pod.
+	stepNone step = iota + 1
+	// stepCreate: the mirror pod is missing.
+	stepCreate
+	// stepReplace: the mirror pod is being deleted and waits for this node to confirm, or it shows
+	// other content. It must be deleted and created anew, because the API server allows no edit.
+	stepReplace
+	// stepWait: the node has deleted the mirror pod, but finalizers hold it. Wait for its removal.
+	stepWait
 )
 
 // String returns the name of the step.
-func (s Step) String() string {
+func (s step) String() string {
 	switch s {
-	case StepNone:
+	case stepNone:
 		return "none"
-	case StepCreate:
+	case stepCreate:
 		return "create"
-	case StepReplace:
+	case stepReplace:
 		return "replace"
-	case StepWait:
+	case stepWait:
 		return "wait"
 	}
 	return "unknown"
 }
 
-// Decide tells what has to be done about a static pod and its mirror, nil if it has none. It is Client.Reconcile's rule.
-func Decide(static, mirror *v1.Pod) Step {
+// decide returns the next step for a static pod and its mirror pod, nil if missing.
+// Client.Reconcile follows it.
+func decide(static, mirror *v1.Pod) step {
 	switch {
 	case mirror == nil:
-		return StepCreate
+		return stepCreate
 	case mirror.DeletionTimestamp != nil && confirmed(mirror) && len(mirror.Finalizers) > 0:
-		return StepWait
+		return stepWait
 	case mirror.DeletionTimestamp != nil, !IsMirrorOf(mirror, static):
-		return StepReplace
+		return stepReplace
 	}
-	return StepNone
+	return stepNone
 }
 
-// confirmed tells whether a pod that is being deleted waits for its node no more.
+// confirmed reports whether the node has confirmed the deletion of p.
 func confirmed(p *v1.Pod) bool {
 	return p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
 }

@@ -26,14 +26,14 @@ func Example() {
 	}
 	index := mirror.NewIndex()
 
-	// The file source tells of a static pod.
+	// The file source adds a static pod.
 	web := static("web-edge-17", "static-uid", "hash-1")
 	pods, _ := index.Apply(podconfig.Update{Op: podconfig.OpAdd, Source: podconfig.SourceFile, Pods: []*v1.Pod{web}})
 	for _, p := range pods {
 		pod, known := index.Pair(p)
 		fmt.Println(mirrors.Reconcile(context.Background(), pod, known))
 	}
-	// The API source tells of its mirror.
+	// The API source adds its mirror pod.
 	m := server.pods["ns/web-edge-17"]
 	pods, touched := index.Apply(podconfig.Update{Op: podconfig.OpAdd, Source: podconfig.SourceAPI, Pods: []*v1.Pod{m}})
 	fmt.Println("to run:", len(pods), "to sync:", touched[0].Name)

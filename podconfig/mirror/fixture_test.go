@@ -22,8 +22,8 @@ import (
 
 var podResource = schema.GroupResource{Resource: "pods"}
 
-// api is pods as an API server keeps them: it gives UIDs, minds preconditions, lets nobody delete a pod of a node at
-// once but the node, and keeps what has finalizers.
+// api simulates the pods of an API server. It assigns UIDs, checks preconditions, allows only the
+// node to delete its pods at once, and keeps pods with finalizers.
 type api struct {
 	pods  map[string]*v1.Pod // by namespace/name
 	calls []string
@@ -33,7 +33,7 @@ type api struct {
 	before func(call string)
 }
 
-// namespaced is one namespace of an api, a mirror.Writer.
+// namespaced is a namespace of an api and implements mirror.Writer.
 type namespaced struct {
 	*api
 	namespace string
@@ -147,15 +147,15 @@ func newFixture(t *testing.T) *fixture {
 
 var errNoNode = errors.New("no node yet")
 
-// reconcile reconciles with what the API server has now.
+// reconcile reconciles with the current mirror pod of the API server.
 func (f *fixture) reconcile() (mirror.Outcome, error) {
 	return f.client.Reconcile(f.Context(), f.static, f.current())
 }
 
-// current returns a copy of the pod in the API, nil if there is none.
+// current returns a copy of the pod in the API, or nil.
 func (f *fixture) current() *v1.Pod { return f.api.pods[key].DeepCopy() }
 
-// created reconciles once, and returns the mirror.
+// created reconciles once, and returns the mirror pod.
 func (f *fixture) created() *v1.Pod {
 	outcome, err := f.client.Reconcile(f.Context(), f.static, nil)
 	require.NoError(f, err)
@@ -164,7 +164,7 @@ func (f *fixture) created() *v1.Pod {
 	return f.current()
 }
 
-// shown is the hash that the mirror in the API shows, "" if there is none.
+// shown returns the hash in the mirror pod in the API, or "".
 func (f *fixture) shown() string {
 	if f.current() == nil {
 		return ""
@@ -172,7 +172,7 @@ func (f *fixture) shown() string {
 	return f.current().Annotations[podconfig.AnnotationMirror]
 }
 
-// static is a static pod of the file source on node n.
+// static returns a static pod of the file source on node n.
 func static(name string, uid types.UID, hash string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: uid, Annotations: map[string]string{
@@ -181,7 +181,8 @@ func static(name string, uid types.UID, hash string) *v1.Pod {
 	}
 }
 
-// mirrorPod is the mirror of a static pod of that name and hash, as the API source tells it.
+// mirrorPod returns the mirror pod of a static pod with the name and hash, as sent by the API
+// source.
 func mirrorPod(name string, uid types.UID, hash string) *v1.Pod {
 	p := static(name, uid, hash)
 	p.Annotations[podconfig.AnnotationSource] = podconfig.SourceAPI
@@ -189,7 +190,7 @@ func mirrorPod(name string, uid types.UID, hash string) *v1.Pod {
 	return p
 }
 
-// plain is a pod of the API server.
+// plain returns a pod of the API server.
 func plain(name string, uid types.UID) *v1.Pod {
 	p := static(name, uid, "")
 	p.Annotations = map[string]string{podconfig.AnnotationSource: podconfig.SourceAPI}

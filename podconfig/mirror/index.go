@@ -13,11 +13,12 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Index is the pods of a node by UID and by name, mirror pods apart from all others, and which mirror belongs to which
-// static pod: what the kubelet calls its pod manager.
+// Index stores the pods of a node by UID and by name, with mirror pods separate from other pods,
+// and maps mirror pods to static pods. It corresponds to the kubelet's pod manager.
 //
-// It keeps the pods that it is given and returns the same ones: nobody may edit them. Where several pods have one full
-// name, the one that arrived last stands for it. An Index is safe for concurrent use.
+// An Index stores and returns the given pods without copying; do not edit them. If several pods
+// have the same full name, lookups by name return the pod that arrived last. An Index is safe for
+// concurrent use.
 type Index struct {
 	mu struct {
 		sync.RWMutex
@@ -33,9 +34,10 @@ func NewIndex() *Index {
 	return x
 }
 
-// Apply takes in an update of a Store, which now belongs to the index, and returns what to tell the workers: pods, with
-// the operation of the update; and touched, the static pods whose mirror pods the update was about, as an update each.
-// Mirror pods themselves are nothing to run. An update must be applied before the ones that follow it.
+// Apply applies an update of a Store and takes ownership of the update. It returns the work for the
+// workers: pods have the operation of the update, and touched are the static pods of the update's
+// mirror pods, to handle as an OpUpdate each. Mirror pods themselves never run. Apply updates in
+// order.
 func (x *Index) Apply(u podconfig.Update) (pods, touched []*v1.Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -54,22 +56,23 @@ func (x *Index) Apply(u podconfig.Update) (pods, touched []*v1.Pod) {
 	return pods, touched
 }
 
-// Put adds a pod, or replaces the one of its UID.
+// Put adds a pod, or replaces the pod with the same UID.
 func (x *Index) Put(p *v1.Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.put(p)
 }
 
-// Remove removes the pod of a UID, mirror or not, if there is one. A pod of the same name and another UID stays, and is
-// found by that name.
+// Remove removes the pod or mirror pod with a UID, if present. A pod with the same name and another
+// UID stays and is found by name.
 func (x *Index) Remove(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.remove(uid)
 }
 
-// put files a pod on the right side, and takes it off the other: a pod may be made a mirror by an edit.
+// put adds a pod to its table and removes it from the other table, because an edit may turn a pod
+// into a mirror pod.
 func (x *Index) put(p *v1.Pod) {
 	side, other := &x.mu.pods, &x.mu.mirrors
 	if podconfig.IsMirror(p) {
@@ -85,7 +88,7 @@ func (x *Index) remove(uid types.UID) {
 	x.mu.mirrors.remove(uid)
 }
 
-// Get returns the pod of a UID; that of a mirror pod is not found.
+// Get returns the pod with a UID. It does not find mirror pods.
 func (x *Index) Get(uid types.UID) (*v1.Pod, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -93,7 +96,7 @@ func (x *Index) Get(uid types.UID) (*v1.Pod, bool) {
 	return p, p != nil
 }
 
-// ByName returns the pod of a name; mirror pods are not found.
+// ByName returns the pod with a name. It does not find mirror pods.
 func (x *Index) ByName(namespace, name string) (*v1.Pod, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -101,9 +104,9 @@ func (x *Index) ByName(namespace, name string) (*v1.Pod, bool) {
 	return p, p != nil
 }
 
-// Pair returns, for a pod or a mirror pod, which need not be in the index, both: itself and what has its name on the
-// other side, nil if nothing has. Whether the mirror is one of the pod's present content is not looked at; see
-// IsMirrorOf.
+// Pair returns the pod and the mirror pod with the name of p, where p is either and need not be in
+// the index. The counterpart is nil if absent. Pair does not check whether the mirror pod shows the
+// pod's current content; see IsMirrorOf.
 func (x *Index) Pair(p *v1.Pod) (pod, mirror *v1.Pod) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -113,8 +116,8 @@ func (x *Index) Pair(p *v1.Pod) (pod, mirror *v1.Pod) {
 	return p, x.mu.mirrors.named(nameOf(p))
 }
 
-// Pods yields all pods but mirrors, in the order of their arrival. What the index held when the loop began is yielded;
-// the loop may call the index.
+// Pods yields all pods except mirror pods, in order of arrival. It yields the content of the index
+// at the beginning of the loop. The loop may call the index.
 func (x *Index) Pods() iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		pods, _ := x.all()
@@ -130,8 +133,8 @@ func (x *Index) Mirrors() iter.Seq[*v1.Pod] {
 	}
 }
 
-// Statics yields each static pod and its mirror pod, nil if it has none: what to Reconcile, for example all at once when
-// the node object has come to be. See Pods.
+// Statics yields each static pod and its mirror pod, nil if absent. Use it to Reconcile all static
+// pods, for example when the node object becomes available. See Pods.
 func (x *Index) Statics() iter.Seq2[*v1.Pod, *v1.Pod] {
 	return func(yield func(static, mirror *v1.Pod) bool) {
 		for _, p := range x.statics() {
@@ -142,13 +145,13 @@ func (x *Index) Statics() iter.Seq2[*v1.Pod, *v1.Pod] {
 	}
 }
 
-// Orphans yields the mirror pods whose name no pod has: those to delete. See Pods.
+// Orphans yields the mirror pods without a pod of the same name, which should be deleted. See Pods.
 func (x *Index) Orphans() iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) { slices.Values(x.orphans())(yield) }
 }
 
-// Translate returns the UID of the static pod whose mirror has this UID, and any other UID as it is. A mirror is the
-// static pod's for as long as both are there.
+// Translate returns the UID of the static pod whose mirror pod has the given UID. Any other UID is
+// returned unchanged. A mirror pod maps to its static pod while both exist.
 func (x *Index) Translate(uid types.UID) types.UID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -160,8 +163,8 @@ func (x *Index) Translate(uid types.UID) types.UID {
 	return uid
 }
 
-// Translations returns the UIDs of the mirror pods by static pod, "" for one that has none, and those of the static pods
-// by mirror pod. Both maps are the caller's.
+// Translations returns the UIDs of mirror pods by static pod, "" without a mirror pod, and the UIDs
+// of static pods by mirror pod. The caller owns both maps.
 func (x *Index) Translations() (mirrorOf, staticOf map[types.UID]types.UID) {
 	mirrorOf, staticOf = map[types.UID]types.UID{}, map[types.UID]types.UID{}
 	for static, mirror := range x.Statics() {

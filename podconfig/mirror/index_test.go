@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 )
 
-// model is the index as a list that is searched from its end.
+// model is a simple index: a list searched from its end.
 type model []*v1.Pod
 
 func (m model) put(p *v1.Pod) model {
@@ -146,7 +146,7 @@ func TestIndexOfNothing(t *testing.T) {
 	require.Empty(t, slices.Collect(x.Pods()))
 }
 
-// TestIndexMayBeCalledFromItsLoops: none holds a lock while it yields.
+// TestIndexMayBeCalledFromItsLoops expects that no iterator holds a lock while it yields.
 func TestIndexMayBeCalledFromItsLoops(t *testing.T) {
 	x := mirror.NewIndex()
 	for _, uid := range []types.UID{"1", "2", "3"} {

@@ -16,20 +16,21 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// ErrNode is wrapped when a mirror pod cannot be made for want of a node object that could own it.
+// ErrNode is wrapped if no node object can own a mirror pod.
 var ErrNode = errors.New("mirror: node unknown")
 
-// IsMirrorOf tells whether mirror shows static as it is now: same name and namespace, and the value of its annotation
-// podconfig.AnnotationMirror is the Hash of static. As in the kubelet (1.36).
+// IsMirrorOf reports whether mirror shows the current content of static: they have the same name
+// and namespace, and the annotation podconfig.AnnotationMirror equals the Hash of static. As in the
+// kubelet (1.36).
 func IsMirrorOf(mirror, static *v1.Pod) bool {
 	hash, isMirror := mirror.Annotations[podconfig.AnnotationMirror]
-	return isMirror && nameOf(mirror) == nameOf(static) && hash == Hash(static)
+	return isMirror && nameOf(mirror) == nameOf(static) && hash == hashOf(static)
 }
 
-// Hash tells contents of a static pod apart: its annotation podconfig.AnnotationHash, which package manifest sets. For a
-// pod without, from a source of the embedder's, it is computed of labels, annotations and spec, so that an edit is
-// noticed there, too.
-func Hash(static *v1.Pod) string {
+// Hash returns a hash of the content of a static pod: the annotation podconfig.AnnotationHash, set
+// by package manifest. Without the annotation, Hash is computed from labels, annotations and spec,
+// so that edits of pods from other sources are noticed, too.
+func hashOf(static *v1.Pod) string {
 	if hash := static.Annotations[podconfig.AnnotationHash]; hash != "" {
 		return hash
 	}
@@ -43,15 +44,16 @@ func Hash(static *v1.Pod) string {
 	content := v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: static.Labels, Annotations: annotations}, Spec: static.Spec}
 	text, err := json.Marshal(content)
 	if err != nil {
-		text = []byte(static.UID) // no v1.Pod fails to marshal; a constant would hide every edit
+		text = []byte(static.UID) // marshalling a v1.Pod never fails; a constant would hide every edit
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 
-// New returns the mirror pod of a static pod on a node: a copy with the annotation podconfig.AnnotationMirror, owned by
-// the node so that it goes with it. It is what the NodeRestriction admission plugin accepts from the node, if the pod
-// references no API objects. An error wraps ErrNode.
+// New returns the mirror pod of a static pod on a node: a copy with the annotation
+// podconfig.AnnotationMirror. The node owns the mirror pod, so that both are deleted together. The
+// NodeRestriction admission plugin accepts the mirror pod from the node, if the pod references no
+// API objects. An error wraps ErrNode.
 func New(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if node == nil || node.UID == "" {
 		return nil, fmt.Errorf("%w: it has no UID", ErrNode)
@@ -66,6 +68,6 @@ func New(static *v1.Pod, node *v1.Node) (*v1.Pod, error) {
 	if p.Annotations == nil {
 		p.Annotations = map[string]string{}
 	}
-	p.Annotations[podconfig.AnnotationMirror] = Hash(static)
+	p.Annotations[podconfig.AnnotationMirror] = hashOf(static)
 	return p, nil
 }

@@ -101,7 +101,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestReconcileOutOfDate: what the node knows of the mirror is not what the API server has.
+// TestReconcileOutOfDate passes mirror pods that differ from the API server's.
 func TestReconcileOutOfDate(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -232,7 +232,7 @@ func TestNewMirrorPod(t *testing.T) {
 	require.ErrorIs(t, err, mirror.ErrNode)
 }
 
-// A bus gives its pods no hash; an edit is noticed all the same.
+// Pods from a bus have no hash annotation; edits must be noticed nevertheless.
 func TestHashOfAPodWithoutAnnotation(t *testing.T) {
 	bare := func(edit func(*v1.Pod)) *v1.Pod {
 		p := static("a", "s", "")

@@ -10,28 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podName is a full name without its allocation.
+// podName holds the parts of a full name without an allocation.
 type podName struct{ namespace, name string }
 
 func nameOf(p *v1.Pod) podName { return podName{namespace: p.Namespace, name: p.Name} }
 
-// row is a pod and its place in the order of arrival.
+// row is a pod with its arrival number.
 type row struct {
 	pod *v1.Pod
 	at  uint64
 }
 
-// table is pods by UID and by name. Several pods may have one name; the one that arrived last counts.
+// table holds pods by UID and by name. Several pods may have the same name; lookups return the last
+// arrival.
 type table struct {
 	rows  map[types.UID]row
-	names map[podName][]types.UID // in the order of arrival
+	names map[podName][]types.UID // in order of arrival
 }
 
 func newTable() table {
 	return table{rows: map[types.UID]row{}, names: map[podName][]types.UID{}}
 }
 
-// put adds or replaces a pod. One that is there keeps its place, unless its name is another now.
+// put adds or replaces a pod. A replaced pod keeps its arrival number, unless its name has changed.
 func (t *table) put(p *v1.Pod, at uint64) {
 	old, known := t.rows[p.UID]
 	if known && nameOf(old.pod) == nameOf(p) {
@@ -43,7 +44,8 @@ func (t *table) put(p *v1.Pod, at uint64) {
 	t.names[nameOf(p)] = append(t.names[nameOf(p)], p.UID)
 }
 
-// remove removes a pod by its UID and returns it, nil if there is none. A name that another pod has, too, is that pod's.
+// remove removes a pod by its UID and returns it, or nil if absent. Another pod with the same name
+// remains.
 func (t *table) remove(uid types.UID) *v1.Pod {
 	r, known := t.rows[uid]
 	if !known {
@@ -58,10 +60,10 @@ func (t *table) remove(uid types.UID) *v1.Pod {
 	return r.pod
 }
 
-// get returns the pod of a UID, nil if there is none.
+// get returns the pod with a UID, or nil.
 func (t *table) get(uid types.UID) *v1.Pod { return t.rows[uid].pod }
 
-// named returns the pod that a name stands for, nil if there is none.
+// named returns the last pod with a name, or nil.
 func (t *table) named(name podName) *v1.Pod {
 	uids := t.names[name]
 	if len(uids) == 0 {
@@ -70,7 +72,7 @@ func (t *table) named(name podName) *v1.Pod {
 	return t.rows[uids[len(uids)-1]].pod
 }
 
-// all returns the pods in the order of their arrival.
+// all returns the pods in order of arrival.
 func (t *table) all() []*v1.Pod {
 	rows := make([]row, 0, len(t.rows))
 	for _, r := range t.rows {

@@ -17,9 +17,10 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 )
 
-// Each test in this file shows that a fault of kubelet 1.36.3 is absent.
+// Each test in this file shows the absence of a fault of kubelet 1.36.3.
 
-// In the kubelet the removal of a UID that is gone takes the name away from the pod that has it now.
+// In the kubelet the removal of an old UID also removes the name from the new pod with the same
+// name.
 func TestUpstreamStaleRemovalLosesTheNewPodOfThatName(t *testing.T) {
 	for _, side := range []func(name string, uid types.UID, hash string) *v1.Pod{static, mirrorPod} {
 		x := mirror.NewIndex()
@@ -40,7 +41,7 @@ func TestUpstreamStaleRemovalLosesTheNewPodOfThatName(t *testing.T) {
 	}
 }
 
-// In the kubelet the translation of a static pod that is gone stays until its mirror goes.
+// In the kubelet the translation of a removed static pod stays until its mirror pod is removed.
 func TestUpstreamTranslationOutlivesTheStaticPod(t *testing.T) {
 	x := mirror.NewIndex()
 	s, m := static("a", "s", "h"), mirrorPod("a", "m", "h")
@@ -55,8 +56,8 @@ func TestUpstreamTranslationOutlivesTheStaticPod(t *testing.T) {
 	require.Equal(t, types.UID("s2"), x.Translate("m"))
 }
 
-// The kubelet means to be content with a mirror that exists already, and looks for it in the empty object that comes
-// with the error.
+// The kubelet intends to accept an existing mirror pod, but looks for it in the empty object
+// returned with the error.
 func TestUpstreamAlreadyExistsIsAnError(t *testing.T) {
 	f := newFixture(t)
 	before := f.created()
@@ -66,7 +67,7 @@ func TestUpstreamAlreadyExistsIsAnError(t *testing.T) {
 	require.Equal(t, before, f.current())
 }
 
-// The kubelet logs any error of a deletion and calls it "not deleted".
+// The kubelet logs any error of a deletion and treats it as "not deleted".
 func TestUpstreamErrorOfADeletionIsSwallowed(t *testing.T) {
 	f := newFixture(t)
 	f.created()
@@ -77,7 +78,7 @@ func TestUpstreamErrorOfADeletionIsSwallowed(t *testing.T) {
 	require.False(t, done)
 }
 
-// The kubelet deletes orphans by name alone: a new pod of that name goes with them.
+// The kubelet deletes orphans by name alone, and so deletes a new pod with the same name.
 func TestUpstreamOrphanIsDeletedByName(t *testing.T) {
 	f := newFixture(t)
 	x := mirror.NewIndex()
@@ -87,8 +88,8 @@ func TestUpstreamOrphanIsDeletedByName(t *testing.T) {
 	require.NotNil(t, f.current())
 }
 
-// #29845: the mirror of a static pod that has ended is gone for good once it is deleted, as the kubelet creates one only
-// while it syncs the pod.
+// #29845: a deleted mirror pod of a terminated static pod never returns, because the kubelet
+// creates mirror pods only in syncs of the pod.
 func TestUpstream29845MirrorOfAnEndedPodComesBack(t *testing.T) {
 	f := newFixture(t)
 	f.static.Status.Phase = v1.PodSucceeded
@@ -106,7 +107,8 @@ func TestUpstream29845MirrorOfAnEndedPodComesBack(t *testing.T) {
 	require.NotNil(t, f.current())
 }
 
-// #103374: with an explicit UID the kubelet's hash is that UID, so the mirror is never refreshed.
+// #103374: with an explicit UID the kubelet's hash equals the UID, so that the mirror pod is never
+// refreshed.
 func TestUpstream103374EditOfAPodWithAnExplicitUIDRefreshesItsMirror(t *testing.T) {
 	f := newFixture(t)
 	decode := func(image string) *v1.Pod {
@@ -125,7 +127,8 @@ func TestUpstream103374EditOfAPodWithAnExplicitUIDRefreshesItsMirror(t *testing.
 	require.Equal(t, "x:2", f.current().Spec.Containers[0].Image)
 }
 
-// #126870: mirror pods came late, each with the sync of its pod. Here all of them can be made as soon as there is a node.
+// #126870: each mirror pod was delayed until the sync of its pod. Here all mirror pods can be
+// created as soon as the node is known.
 func TestUpstream126870MirrorsAreMadeAsSoonAsThereIsANode(t *testing.T) {
 	f := newFixture(t)
 	f.node = nil

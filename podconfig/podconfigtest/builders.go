@@ -12,10 +12,10 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// PodOption edits a pod that is being built.
+// PodOption edits a pod under construction.
 type PodOption func(*v1.Pod)
 
-// Pod returns a pod of that name and UID in namespace "ns", with one container. Every call returns an object of its own.
+// Pod returns a new pod with the name and UID in namespace "ns", with a single container.
 func Pod(name string, uid types.UID, options ...PodOption) *v1.Pod {
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: uid},
@@ -52,7 +52,7 @@ func Version(version string) PodOption {
 	return func(p *v1.Pod) { p.ResourceVersion = version }
 }
 
-// Deleting sets a DeletionTimestamp, always the same, and the grace period in seconds.
+// Deleting sets a constant DeletionTimestamp and the grace period in seconds.
 func Deleting(grace int64) PodOption {
 	return func(p *v1.Pod) {
 		at := metav1.Unix(1_700_000_000, 0)
@@ -60,11 +60,11 @@ func Deleting(grace int64) PodOption {
 	}
 }
 
-// Edited applies any function.
+// Edited applies a function.
 func Edited(edit func(*v1.Pod)) PodOption { return edit }
 
-// Brief writes updates as a Step wants them: "REMOVE[a/1] ADD[b/2 c/3]+" is a removal of the pod a with UID 1 and then an
-// addition of two pods that is Synced.
+// Brief formats updates for Step.Want: "REMOVE[a/1] ADD[b/2 c/3]+" is a removal of the pod a with
+// UID 1 and then an addition of two pods with Synced set.
 func Brief(updates []podconfig.Update) string {
 	parts := make([]string, 0, len(updates))
 	for _, u := range updates {

@@ -15,34 +15,37 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Case is one row of the table.
+// Case is a row of the table.
 type Case struct {
-	// Name says what is shown. It never changes its meaning.
+	// Name describes the tested behaviour. It never changes its meaning.
 	Name string
-	// Fault is the fault of the kubelet that is shown to be absent; empty if the case is a rule that the kubelet follows.
+	// Fault is a fault of the kubelet. The case shows its absence. Fault is empty if the case is a
+	// rule of the kubelet.
 	Fault string
-	// Steps are taken one after the other, with a fresh Merger.
+	// Steps run in order with a fresh Merger.
 	Steps []Step
 }
 
-// Step is one change of one source.
+// Step is a change of a source.
 type Step struct {
 	Source string
 	Change podconfig.Change
-	// Want is what Merge must return, as Brief writes it; empty if nothing.
+	// Want is the expected result of Merge as formatted by Brief, empty for no updates.
 	Want string
-	// Err is what the error of Merge must wrap; nil if there must be none. After an error the Merger is as it was.
+	// Err is the error wrapped by the error of Merge, nil for no error. After an error the Merger
+	// is unchanged.
 	Err error
 }
 
-// Cases returns the whole table. It is the caller's to change; the pods of its changes must not be edited.
+// Cases returns the whole table. The caller may change it, but must not edit the pods of its
+// changes.
 func Cases() []Case {
 	return slices.Concat(snapshotCases(), deltaCases(), contentCases(), deletionCases(), annotationCases(), duplicateCases(),
 		readinessCases(), sourceCases(), faultCases(), misuseCases())
 }
 
-// Run runs every case as a subtest of t, with a Merger of its own that open makes. The Merger's sources need not be
-// known to it before.
+// Run runs every case as a subtest of t, each with a new Merger from open. The Merger need not know
+// the sources in advance.
 func Run(t *testing.T, open func(tb testing.TB) podconfig.Merger) {
 	t.Helper()
 	for _, c := range Cases() {
@@ -52,21 +55,21 @@ func Run(t *testing.T, open func(tb testing.TB) podconfig.Merger) {
 	}
 }
 
-// Check takes the steps with a fresh Merger. It returns an error that tells what the Merger did wrong in which step, nil
-// if it did nothing wrong.
+// Check runs the steps with a fresh Merger. It returns an error with the step and the first fault
+// of the Merger, or nil.
 func (c Case) Check(ctx context.Context, m podconfig.Merger) error {
 	w := newWitness()
 	for i, s := range c.Steps {
-		if err := w.take(ctx, m, s); err != nil {
+		if err := w.runStep(ctx, m, s); err != nil {
 			return fmt.Errorf("step %d, %s of source %q: %w", i+1, s.Change.Kind(), s.Source, err)
 		}
 	}
 	return nil
 }
 
-// take lets the Merger take one step and checks everything about it.
-func (w *witness) take(ctx context.Context, m podconfig.Merger, s Step) error {
-	sent := w.send(s.Change)
+// runStep runs a step and checks the result.
+func (w *witness) runStep(ctx context.Context, m podconfig.Merger, s Step) error {
+	sent := w.copyChange(s.Change)
 	updates, err := m.Merge(ctx, s.Source, sent)
 	if (err == nil) != (s.Err == nil) || !errors.Is(err, s.Err) {
 		return fmt.Errorf("the error must be %v, it is %v", s.Err, err)

@@ -22,7 +22,7 @@ func cpu(amount string) PodOption {
 	}
 }
 
-// elsewhere tells the DeletionTimestamp in another zone.
+// elsewhere moves the DeletionTimestamp to another time zone.
 func elsewhere(p *v1.Pod) {
 	p.DeletionTimestamp = &metav1.Time{Time: p.DeletionTimestamp.In(time.FixedZone("elsewhere", 5400))}
 }
@@ -37,7 +37,7 @@ func trifles(p *v1.Pod) {
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "j"}}
 }
 
-// faultCases are the faults of kubelet 1.36.3 that were observed (contract §1, [P]), and that a table can show.
+// faultCases are the observed faults of kubelet 1.36.3 (contract §1, [P]) that a table can test.
 func faultCases() []Case {
 	return []Case{
 		fault("NilLabelsAreNotEmpty", "nil and empty are the same", upsert("ADD[a/1]", a()), upsert("", a(emptied)), upsert("", a())),

@@ -8,7 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// readinessCases are about the first snapshot of a source, contract §1.6 to §1.8.
+// readinessCases test the first snapshot of a source, contract §1.6 to §1.8.
 func readinessCases() []Case {
 	return []Case{
 		rule("first snapshot, empty: an ADD without pods, once", snapshot("ADD[]+"), snapshot("")),
@@ -23,8 +23,8 @@ func readinessCases() []Case {
 	}
 }
 
-// sourceCases are what files, URLs and API servers make of the changes that people make, contract §2 to §4, told as the
-// sources tell it.
+// sourceCases test typical changes by users as submitted by the file, URL and API server sources,
+// contract §2 to §4.
 func sourceCases() []Case {
 	mirror := Pod("a", "mirror-uid", Annotation(podconfig.AnnotationMirror, "h"), Annotation(podconfig.AnnotationSource, "file"))
 	return []Case{
@@ -64,7 +64,7 @@ func sourceCases() []Case {
 	}
 }
 
-// misuseCases are mistakes of the program, after which everything is as before.
+// misuseCases test mistakes of the program, which leave the Merger unchanged.
 func misuseCases() []Case {
 	return []Case{
 		{Name: "no source", Steps: []Step{{Change: podconfig.Snapshot(a()), Err: podconfig.ErrNoSource}, snapshot("ADD[a/1]+", a())}},

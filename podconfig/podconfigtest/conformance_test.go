@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/podconfigtest"
 )
 
-// fault is what a naive Merger does wrong.
+// fault is a fault of a naive Merger.
 type fault string
 
 const (
@@ -52,12 +52,12 @@ var faults = []fault{duplicateNames, duplicateUIDs, lastWins, renamesUnnoticed, 
 
 func rawEqual(a, b any) bool { return reflect.DeepEqual(a, b) }
 
-// TestNaiveConforms: the suite is open to anyone's Merger.
+// TestNaiveConforms shows that the suite accepts a second Merger.
 func TestNaiveConforms(t *testing.T) {
 	podconfigtest.Run(t, func(testing.TB) podconfig.Merger { return newNaive(none) })
 }
 
-// TestEveryFaultIsFound: a suite that cannot fail is worth nothing.
+// TestEveryFaultIsFound shows that the suite detects faults.
 func TestEveryFaultIsFound(t *testing.T) {
 	for _, f := range faults {
 		t.Run(string(f), func(t *testing.T) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podconfigtest is the conformance suite of podconfig.Merger: what changes of sources mean, as a table, and
-// builders of pods to write tables of one's own.
+// Package podconfigtest is the conformance suite of podconfig.Merger: a table of changes and
+// expected updates, and builders of pods for further tables.
 //
-// A test of a Merger says how to make one, and calls Run:
+// The test of a Merger passes a constructor to Run:
 //
 //	func TestConformance(t *testing.T) {
 //		podconfigtest.Run(t, func(testing.TB) podconfig.Merger { return mymerger.New() })
 //	}
 //
-// The table is data: Cases returns it, for a program that wants to print it, leave rows out, or run them in its own way
-// with Case.Check. Each case is a list of steps, and each step one change of one source and the updates that it must yield:
+// The table is data. Cases returns it for programs that print it, omit rows, or run rows with
+// Case.Check. Each case is a list of steps, and each step is a change of a source with the expected
+// updates:
 //
 //	podconfigtest.Case{
 //		Name: "same name, new UID",
@@ -20,19 +21,20 @@
 //		},
 //	}
 //
-// Case.Fault names the fault of kubelet 1.36.3 that a case shows to be absent, where there is one.
+// Case.Fault names a fault of kubelet 1.36.3, if the case shows the absence of a fault.
 //
-// # What is checked besides
+// # Further checks
 //
-// With every step of every case, that
-//   - the caller's pods are neither edited nor kept: after each step they are ruined, and the same objects are used again;
-//   - the pods of updates are the receiver's: after each step these are ruined, too;
-//   - each pod is told with the content that its source gave, and with the source's name, the time at which it was first
-//     seen, as it was at its ADD, and the mirror annotation once it had one.
+// Every step of every case also checks:
+//   - The caller's pods are neither edited nor kept. After each step the suite modifies them, and
+//     uses the same objects again.
+//   - The receiver owns the pods of updates. After each step the suite modifies them, too.
+//   - Each pod in an update has the content from its source, the source's name, the first-seen time
+//     of its ADD, and a mirror annotation from the first time it was sent.
 //
-// # What is not checked
+// # Not checked
 //
-// Concurrency, cost, and who is told about rejected pods.
+// Concurrency, cost, and reports about rejected pods.
 //
 // The suite has no goroutines and makes a Merger per case.
 package podconfigtest

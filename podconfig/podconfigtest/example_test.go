@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/podconfigtest"
 )
 
-// forgetful is a Merger that tells of new pods alone.
+// forgetful is a Merger that reports only new pods.
 type forgetful struct{ store *podconfig.Store }
 
 func (m forgetful) Merge(ctx context.Context, source string, c podconfig.Change) ([]podconfig.Update, error) {
@@ -21,7 +21,7 @@ func (m forgetful) Merge(ctx context.Context, source string, c podconfig.Change)
 	return updates, err
 }
 
-// The table is data, and Check says what a Merger does wrong. In a test, call Run.
+// The table is data, and Check returns the first fault of a Merger. In a test, call Run.
 func Example() {
 	for _, c := range podconfigtest.Cases() {
 		if c.Name != "same name, new UID: REMOVE before ADD" {

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// naive is a second Merger: lists that are searched from the front, copies of everything. Each fault makes it do one
-// thing wrong.
+// naive is a second, simple Merger: lists that are searched from the front, and copies of
+// everything. Each fault breaks a single behaviour.
 type naive struct {
 	fault fault
 	pods  map[string][]*v1.Pod
@@ -81,7 +81,7 @@ func (n *naive) leaves(p *v1.Pod, c podconfig.Change, batch []*v1.Pod) bool {
 	return displaced || slices.Contains(c.UIDs(), p.UID)
 }
 
-// removed returns what left in the order in which it must be told.
+// removed returns the removed pods in the order to send.
 func removed(before, after []*v1.Pod, c podconfig.Change, batch []*v1.Pod) (gone []*v1.Pod) {
 	left := slices.DeleteFunc(slices.Clone(before), func(p *v1.Pod) bool { return slices.Contains(after, p) })
 	take := func(match func(*v1.Pod) bool) {
@@ -131,7 +131,7 @@ func (n *naive) enter(in *v1.Pod, source string) *v1.Pod {
 
 var localKeys = []string{podconfig.AnnotationSource, podconfig.AnnotationFirstSeen, podconfig.AnnotationMirror}
 
-// compare returns what the difference is called, 0 if it is told to nobody, and what to store.
+// compare returns the operation for a difference, 0 if none is sent, and the pod to store.
 func (n *naive) compare(old, in *v1.Pod) (podconfig.Op, *v1.Pod) {
 	p := in.DeepCopy()
 	if p.Annotations == nil {

@@ -17,13 +17,14 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// witness remembers what was sent and told in the steps of a case.
+// witness records the pods sent and received in the steps of a case.
 type witness struct {
-	// objects are what the caller sends: the same object for a UID every time, as a program has that edits its pods in place.
+	// objects are the caller's pods. The same object is sent for a UID every time, like in a
+	// program that edits its pods in place.
 	objects map[types.UID]*v1.Pod
-	// held is what each source sent last about each pod.
+	// held is the last version of each pod sent by a source.
 	held map[key]*v1.Pod
-	// local are the local annotations of each pod that was told.
+	// local are the local annotations of each received pod.
 	local map[key]map[string]string
 }
 
@@ -36,8 +37,8 @@ func newWitness() *witness {
 	return &witness{objects: map[types.UID]*v1.Pod{}, held: map[key]*v1.Pod{}, local: map[key]map[string]string{}}
 }
 
-// send returns a copy of the change, of the caller's objects.
-func (w *witness) send(c podconfig.Change) podconfig.Change {
+// copyChange returns a copy of the change with the caller's objects.
+func (w *witness) copyChange(c podconfig.Change) podconfig.Change {
 	var pods []*v1.Pod
 	inUse := map[types.UID]bool{}
 	for _, p := range c.Pods() {
@@ -63,7 +64,7 @@ func (w *witness) send(c podconfig.Change) podconfig.Change {
 	return podconfig.Change{}
 }
 
-// unedited tells whether the pods that were sent are still what they were.
+// unedited returns an error if the Merger edited the sent pods.
 func unedited(original, sent podconfig.Change) error {
 	for i, p := range sent.Pods() {
 		if !reflect.DeepEqual(p, original.Pods()[i]) {
@@ -73,7 +74,7 @@ func unedited(original, sent podconfig.Change) error {
 	return nil
 }
 
-// accepted returns the pods of a step that count: of several of one name or UID the first does.
+// accepted returns the accepted pods of a step: the first of several with the same name or UID.
 func accepted(s Step) map[key]*v1.Pod {
 	pods, names := map[key]*v1.Pod{}, map[string]bool{}
 	for _, p := range s.Change.Pods() {
@@ -86,7 +87,8 @@ func accepted(s Step) map[key]*v1.Pod {
 	return pods
 }
 
-// check compares the pods of the updates with what was sent in this step, or, if they left, before it.
+// check compares the pods of the updates with the pods sent in this step or, for removed pods,
+// earlier.
 func (w *witness) check(s Step, updates []podconfig.Update) error {
 	sent := accepted(s)
 	for _, u := range updates {
@@ -111,7 +113,7 @@ func (w *witness) check(s Step, updates []podconfig.Update) error {
 	return nil
 }
 
-// expectMirror notes a mirror annotation that came without a word: it must be there from now on.
+// expectMirror records a mirror annotation sent without an update. Later updates must contain it.
 func (w *witness) expectMirror(k key, p *v1.Pod) {
 	value, ok := p.Annotations[podconfig.AnnotationMirror]
 	if _, known := w.local[k][podconfig.AnnotationMirror]; ok && !known && w.local[k] != nil {
@@ -132,7 +134,7 @@ func (w *witness) checkPod(op podconfig.Op, k key, want, got *v1.Pod) error {
 	return checkContent(want, got)
 }
 
-// firstSeenLayout is the kubelet's: RFC 3339 with all nine digits.
+// firstSeenLayout is the kubelet's format: RFC 3339 with nine fractional digits.
 const firstSeenLayout = "2006-01-02T15:04:05.000000000Z07:00"
 
 func (w *witness) checkLocal(k key, p *v1.Pod) error {
@@ -185,7 +187,7 @@ func withoutLocal(p *v1.Pod) *v1.Pod {
 	return q
 }
 
-// ruin does to the pods of the updates and of the change what their owners may do.
+// ruin modifies the pods of the updates and of the change, as their owners may do.
 func ruin(updates []podconfig.Update, sent podconfig.Change) {
 	pods := slices.Clone(sent.Pods())
 	for _, u := range updates {

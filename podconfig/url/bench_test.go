@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/url"
 )
 
-// canned answers without a network.
+// canned answers requests without a network.
 type canned string
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -34,8 +34,8 @@ func (u untagged) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// BenchmarkPollUnchanged is a poll of 100 pods that have not changed, without the network: what an idle node pays every
-// period. naive decodes each body.
+// BenchmarkPollUnchanged measures a poll of 100 unchanged pods without the network, the periodic
+// work of an idle node. naive decodes each body.
 func BenchmarkPollUnchanged(b *testing.B) {
 	var items []string
 	for i := range 100 {

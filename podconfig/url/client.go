@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// maxRedirects is net/http's own.
+// maxRedirects equals net/http's limit.
 const maxRedirects = 10
 
-// newClient returns the client for callers who bring none. Its transport is not shared, so that its connections end with
-// the source.
+// newClient returns the default client. Its transport is not shared, so that its connections end
+// with the source.
 func newClient(header http.Header) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -26,8 +26,8 @@ func newClient(header http.Header) *http.Client {
 	}
 }
 
-// checkRedirect keeps what was meant for one host from others: net/http passes on all headers but a few that it knows,
-// and, as the Referer, the query.
+// checkRedirect removes headers intended for the first host from redirects to other hosts. net/http
+// keeps all but a few known headers, and sends the query in the Referer.
 func checkRedirect(req *http.Request, via []*http.Request, header http.Header) error {
 	first := via[0]
 	if len(via) >= maxRedirects {

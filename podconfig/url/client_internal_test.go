@@ -26,13 +26,14 @@ func (h *hops) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestOwnClientFollowsRedirectsWithCare: net/http alone passes X-Token on to any host, and the query in the Referer.
+// TestOwnClientFollowsRedirectsWithCare tests that X-Token and the query stay with the first host.
+// net/http alone sends X-Token to any host, and the query in the Referer.
 func TestOwnClientFollowsRedirectsWithCare(t *testing.T) {
 	tests := []struct {
 		name string
 		to   []string
 		err  string
-		// kept tells for each request whether it carried the header.
+		// kept records for each request whether it had the header.
 		kept []bool
 	}{
 		{name: "same host", to: []string{"/b"}, kept: []bool{true, true}},
@@ -67,7 +68,7 @@ func TestOwnClientFollowsRedirectsWithCare(t *testing.T) {
 	}
 }
 
-// FuzzScrub: whatever a foreign error says, no URL and nothing quoted is left, in one short line.
+// FuzzScrub expects a short line without URLs or quoted texts for any foreign error.
 func FuzzScrub(f *testing.F) {
 	f.Add(`Get "https://u:p@h/?t=1": failed`)
 	f.Add("proxy socks5://u:p@h: refused")

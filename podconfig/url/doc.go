@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package url is a podconfig.Source of static pods from a URL: what the kubelet's --manifest-url does, without getting
-// stuck.
+// Package url is a podconfig.Source of static pods from a URL, like the kubelet's --manifest-url,
+// without its stuck states.
 //
 //	src, err := url.New(url.Config{
 //		URL:     "https://site.example/nodes/edge-17/pods.yaml",
@@ -21,52 +21,58 @@
 //
 // # The caller's duties
 //
-//  1. Give the same URL after a restart: scheme, host and path are part of its pods' UIDs. User, password and query are
-//     not, so that a token may change.
-//  2. Give each Source to one Run. To drive it without Run, call Poll from one goroutine, again after Result.Next.
-//  3. Return from Problem and the Decoder's functions; the source waits for them.
-//  4. Say in Client what is allowed of redirects and TLS. Its connections are the caller's to close.
+//  1. Use the same URL after a restart: scheme, host and path are part of its pods' UIDs. User,
+//     password and query are not part of the UIDs, so that a token may change.
+//  2. Pass each Source to a single Run. To work without Run, call Poll from a single goroutine, and
+//     again after Result.Next.
+//  3. Return promptly from Problem and from the Decoder's functions: the source waits for them.
+//  4. Configure redirects and TLS in Client, and close its connections.
 //
-// # What an answer means
+// # Answers of the server
 //
-//	200, pods that are valid     these are the pods now, if the body is not the last one
-//	200, an empty body           there are no pods (and this is told as a problem)
-//	200, anything else           a problem: garbage, one bad pod of many, 10 MiB or more
-//	304                          as the answer before, be it good or bad
-//	anything else, or nothing    a problem: other statuses, timeouts, broken connections, refused redirects
+//	200, pods that are valid     the new pods, unless the body is unchanged
+//	200, an empty body           no pods, and a problem is reported
+//	200, anything else           a problem: invalid content, a single invalid pod, 10 MiB or more
+//	304                          same as the previous answer, valid or not
+//	anything else, or nothing    a problem: another status, timeouts, broken connections, refused redirects
 //
-// A problem changes nothing: the last good pods stay, for as long as it lasts. It is told once, and not again when it
-// comes and goes beside others, until all is well again; that is told, too. Nothing is kept over a restart of the agent
-// (a checkpoint of podconfig is for that): until the first good answer the source is not ready.
+// A problem changes nothing: the last valid pods stay for its whole duration. Each kind of problem
+// is reported once until all problems have ended, and the end is reported, too. No state survives a
+// restart of the agent, except in a podconfig checkpoint: until the first valid answer the source
+// is not ready.
 //
-// A body that cannot be used is remembered with its error, so that it is neither fetched nor decoded again; the pods that
-// count stay those of the last good body. No ETag and no time of change is trusted that the server gave within two
-// seconds of a change: the next one may have the same.
+// An invalid body is remembered with its error, so that it is neither fetched nor decoded again.
+// The pods remain those of the last valid body. An ETag or modification time sent within two
+// seconds of a change is not trusted, because the next change may have the same value.
 //
-// # When it asks
+// # Times of polls
 //
-// At once, and then a period (20 s, give or take a tenth) after the end of each poll, which takes 10 s at most. Before
-// its first good answer a source asks sooner, after 1, 2, 4, … seconds. Failures make it ask no more rarely: what a
-// failing server gets is no more than what it gets when it is well. Retry-After is heeded, up to ten minutes.
+// The source polls at once, and then a period (20 s, plus or minus a tenth) after the end of each
+// poll. A poll takes 10 s at most. Before the first valid answer the source polls sooner, after 1,
+// 2, 4, … seconds. Failures do not lengthen the period: a failing server receives at most as many
+// requests as a healthy server. Retry-After is respected, up to ten minutes.
 //
-// Run is one goroutine, the caller's; net/http's end with the poll, or with the Client's connections. Everything runs in
-// a testing/synctest bubble, with a Client that does.
+// Run uses only the caller's goroutine. The goroutines of net/http end with the poll, or with the
+// Client's connections. The source runs in a testing/synctest bubble, given a Client without real
+// I/O.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - A body that cannot be used is a problem for as long as it is served; the kubelet tells it once and calls it a
-//     success from then on.
-//   - After an empty body the old one counts again; the kubelet ignores it until it changes.
-//   - No error and no log line holds the body, or of the URL the user, password or query; the kubelet logs all of the
-//     body.
-//   - Requests are conditional. TLS, proxies and redirects are the Client's; the kubelet has no options for them.
-//   - The UID depends on the node, and not on the URL's query.
-//   - An empty body must say that it is: one that ends with the connection is a problem.
-//   - A header Host is sent as such.
-//   - Pods of a URL get no toleration of NoExecute taints, as in the kubelet.
+//   - An invalid body is a problem while the server sends it. The kubelet reports it once and then
+//     treats it as a success.
+//   - After an empty body, the former body is valid again. The kubelet ignores it until it changes.
+//   - Errors and logs contain neither the body nor the URL's user, password or query. The kubelet
+//     logs the whole body.
+//   - Requests are conditional. The Client configures TLS, proxies and redirects; the kubelet has
+//     no options for them.
+//   - The UID depends on the node, not on the URL's query.
+//   - An empty body must have a declared length: an empty body ended only by the connection is a
+//     problem.
+//   - A header Host is sent as the request's host.
+//   - As in the kubelet, pods of a URL receive no toleration of NoExecute taints.
 //
 // # Differences from the contract's sketch
 //
-//   - New returns an error. Config has Timeout and Problem besides.
-//   - The single step is exported: Poll.
+//   - New returns an error. Problem in Config is new.
+//   - The single step Poll is exported.
 package url

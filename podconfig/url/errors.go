@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// ErrEmptyBody tells that the body was empty and that there are therefore no pods.
+// ErrEmptyBody means that the body was empty, so that there are no pods.
 var ErrEmptyBody = errors.New("the body is empty, so there are no pods")
 
-// Error is a problem with the source's URL, in one line. It holds nothing of the body, and of the URL neither user nor
-// query.
+// Error is a problem with the source's URL, in a single line. It contains neither the body nor the
+// user and query of the URL.
 type Error struct {
 	// URL is Source.URL.
 	URL string
-	// Err is a *StatusError, a *TransportError, an error of package manifest, or ErrEmptyBody.
+	// Err is a *StatusError, a *TransportError, a *manifest.Error, or ErrEmptyBody.
 	Err error
 }
 
@@ -32,9 +32,9 @@ func (e *Error) Error() string { return e.URL + ": " + e.Err.Error() }
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// TransportError tells that there was no complete answer.
+// TransportError means that no complete answer arrived.
 type TransportError struct {
-	// kind is equal for errors that mean the same, though their texts tell different ports.
+	// kind is equal for equivalent errors, even if their texts differ in ports.
 	kind string
 	text string
 	err  error
@@ -42,19 +42,21 @@ type TransportError struct {
 
 func (e *TransportError) Error() string { return e.text }
 
-// Unwrap returns the error of the network, of TLS or of ctx, if it is of a type that holds no secrets; otherwise nil.
+// Unwrap returns the error of the network, of TLS or of ctx, if its type contains no secrets;
+// otherwise nil.
 func (e *TransportError) Unwrap() error { return e.err }
 
-// Timeout tells whether the server took too long.
+// Timeout reports whether the server took too long.
 func (e *TransportError) Timeout() bool { return e.kind == "timeout" }
 
-// timeoutError is the cause of the end of a poll's context.
+// timeoutError is the cause of a poll context's deadline.
 type timeoutError struct{ after time.Duration }
 
 func (e timeoutError) Error() string { return fmt.Sprintf("no complete answer within %v", e.after) }
 func (e timeoutError) Timeout() bool { return true }
 
-// transportError makes a TransportError of what net/http returned, which repeats the whole URL, or that of a redirect.
+// transportError converts an error of net/http to a TransportError. Errors of net/http contain the
+// whole URL, or the URL of a redirect.
 func transportError(err error) error {
 	if wrapper, ok := errors.AsType[*neturl.Error](err); ok {
 		err = wrapper.Err
@@ -80,7 +82,7 @@ func transportError(err error) error {
 	return &TransportError{kind: scrub(err.Error()), text: scrub(err.Error())}
 }
 
-// shownBytes bounds how much of a foreign error is repeated.
+// shownBytes limits the text of a foreign error.
 const shownBytes = 200
 
 var (
@@ -88,7 +90,7 @@ var (
 	address = regexp.MustCompile(`\S*://\S*`)
 )
 
-// scrub removes what may be a URL, a header or a proxy's password from the text of an error.
+// scrub removes URLs, headers and proxy passwords from the text of an error.
 func scrub(text string) string {
 	text = quoted.ReplaceAllString(strings.Join(strings.Fields(text), " "), `"…"`)
 	text = strings.ToValidUTF8(address.ReplaceAllString(text, "…"), "?")

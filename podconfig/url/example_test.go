@@ -27,7 +27,7 @@ func Example() {
 		return
 	}
 	look := func() {
-		r, err := src.Poll(context.Background()) // Run does this every period
+		r, err := src.Poll(context.Background()) // Run calls Poll every period
 		if err != nil {
 			fmt.Println(err)
 			return

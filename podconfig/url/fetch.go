@@ -14,22 +14,23 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// settled is how much older than its answer a resource must be for its validators to prove that it is the same later:
-// servers make them of the time of the last change, in seconds, and may have changed it again in that second.
+// settled is the minimum age of a resource at its answer for its validators to be trusted. Servers
+// derive validators from the time of the last change in seconds, and may change the resource again
+// within the second.
 const settled = 2 * time.Second
 
-// validators are what a server tells a state of the resource by.
+// validators identify a state of the resource for the server.
 type validators struct{ etag, lastModified string }
 
 // answer is a complete answer of the server.
 type answer struct {
-	// unchanged: the resource is still in the state that the request's validators named.
+	// unchanged: the resource is still in the state of the request's validators.
 	unchanged  bool
 	data       []byte
 	validators validators
 }
 
-// fetch sends one request and reads the answer. It keeps nothing of it open.
+// fetch sends a request and reads the complete answer.
 func (s *Source) fetch(ctx context.Context, known validators) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.String(), nil)
 	if err != nil {
@@ -82,13 +83,13 @@ func read(resp *http.Response, limit int64) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// endsWithConnection tells whether nothing but the end of the connection tells where the body ends. Then an empty body
-// cannot be told from a server that has died, and all pods would end with it.
+// endsWithConnection reports whether only the end of the connection marks the end of the body. An
+// empty body is then indistinguishable from a server crash, which would end all pods.
 func endsWithConnection(resp *http.Response) bool {
 	return resp.ProtoMajor < 2 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 && !resp.Uncompressed
 }
 
-// validatorsOf returns nothing if the resource has changed so lately that they prove nothing.
+// validatorsOf returns no validators if the resource has changed too recently.
 func validatorsOf(h http.Header) validators {
 	v := validators{etag: h.Get("ETag"), lastModified: h.Get("Last-Modified")}
 	if v.lastModified == "" {
@@ -105,7 +106,7 @@ func validatorsOf(h http.Header) validators {
 	return v
 }
 
-// retryAfter returns how long the server wants to be left alone, 0 if it does not say.
+// retryAfter returns the wait requested by the server, 0 if absent.
 func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0
@@ -120,11 +121,11 @@ func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	return 0
 }
 
-// StatusError is an answer that is neither 200 nor, to a conditional request, 304.
+// StatusError is an answer other than 200, or 304 to a conditional request.
 type StatusError struct {
 	// Code is the HTTP status.
 	Code int
-	// RetryAfter is how long a server that is busy (429, 503) wants to be left alone; 0 if it does not say.
+	// RetryAfter is the wait requested by a busy server (429, 503); 0 if absent.
 	RetryAfter time.Duration
 }
 

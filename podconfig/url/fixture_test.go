@@ -26,12 +26,12 @@ import (
 
 const secret = "hunter2"
 
-// pod is a manifest.
+// pod returns a manifest.
 func pod(name, image string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  containers:\n  - name: main\n    image: %s\n", name, image)
 }
 
-// list is a PodList in JSON; its items are named a=b.
+// list returns a PodList in JSON; its items are named a=b.
 func list(items ...string) string {
 	var out []string
 	for _, item := range items {
@@ -44,7 +44,7 @@ func list(items ...string) string {
 // bubble runs a test in virtual time.
 func bubble(t *testing.T, test func(*testing.T)) { synctest.Test(t, test) }
 
-// pipes is a network of one host, in memory.
+// pipes is an in-memory network with a single host.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -77,7 +77,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// fixture is a server whose answer the test chooses, and the parts of a source that asks it.
+// fixture is a server with an answer chosen by the test, and the parts of a source for the server.
 type fixture struct {
 	*testing.T
 	config url.Config
@@ -86,7 +86,7 @@ type fixture struct {
 	answer   http.HandlerFunc
 	requests []*http.Request
 	at       []time.Duration // since start
-	problems []string        // "ok" when all is well again
+	problems []string        // "ok" when all problems have ended
 	start    time.Time
 }
 
@@ -139,7 +139,7 @@ func (f *fixture) problem(err error) {
 	f.problems = append(f.problems, text)
 }
 
-// serve chooses the answer from now on.
+// serve sets the answer from now on.
 func (f *fixture) serve(answer http.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,7 +151,7 @@ func body(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }
 
-// status answers with a status and something that must never be told.
+// status answers with a status and a text that must never be reported.
 func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, secret, code) }
 }
@@ -178,7 +178,7 @@ func (f *fixture) asked() []*http.Request {
 	return r
 }
 
-// times returns when requests came since the last call.
+// times returns the times of requests since the last call.
 func (f *fixture) times() []time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,7 +210,7 @@ func (f *fixture) poll(s *url.Source, answer http.HandlerFunc) url.Result {
 	return r
 }
 
-// images names pods as name=image, without the node's suffix.
+// images formats pods as name=image, without the node's suffix.
 func images(pods []*v1.Pod) []string {
 	out := []string{}
 	for _, p := range pods {
@@ -244,14 +244,14 @@ func (s *sink) take() [][]string {
 	return got
 }
 
-// running is a fixture whose source runs.
+// running is a fixture with a running source.
 type running struct {
 	*fixture
 	*sink
 	stop func() error
 }
 
-// run starts the source and lets it come to rest. The test must call stop.
+// run starts the source and waits until it is idle. The test must call stop.
 func (f *fixture) run() *running {
 	r := &running{fixture: f, sink: &sink{}}
 	ctx, cancel := context.WithCancel(f.Context())
@@ -270,7 +270,7 @@ func (f *fixture) run() *running {
 func (r *running) next(answer http.HandlerFunc, polls int) {
 	r.serve(answer)
 	for range polls {
-		time.Sleep(22*time.Second + url.DefaultTimeout) // a period, its jitter, and a poll
+		time.Sleep(22*time.Second + url.Timeout) // a period, its jitter, and a poll
 		synctest.Wait()
 	}
 }

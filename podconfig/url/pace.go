@@ -5,19 +5,20 @@ package url
 import "time"
 
 const (
-	// firstRetry is the delay after the first failure of a source that has no pods yet.
+	// firstRetry is the delay after the first failure of a source without pods.
 	firstRetry = time.Second
-	// maxRetryAfter bounds what a server can ask for.
+	// maxRetryAfter limits a server's Retry-After.
 	maxRetryAfter = 10 * time.Minute
-	// jitter is the part of the delay that is up to chance, in either direction.
+	// jitter is the random part of the delay, in either direction.
 	jitter = 0.1
 )
 
-// delay decides how long to wait before the next poll. random is in [0, 1).
+// delay returns the wait before the next poll. random is in [0, 1).
 //
-// A source that has pods polls every period, whether that succeeds or not: a failing server gets no more requests than
-// a healthy one, and a repaired one is noticed within the period. One that has none yet tries again sooner, in doubling
-// steps, because at boot a network or a server is often late by seconds.
+// A source with pods polls every period, after successes and failures alike. A failing server thus
+// receives no more requests than a healthy server, and its recovery is noticed within the period. A
+// source without pods retries sooner, in doubling steps, because a network or server is often late
+// by seconds at boot.
 func delay(period time.Duration, good bool, failures int, retryAfter time.Duration, random float64) time.Duration {
 	wait := period
 	if !good && failures > 0 {

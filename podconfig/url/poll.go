@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -17,34 +16,34 @@ import (
 
 type sum = [sha256.Size]byte
 
-// body is what is known of the last complete body.
+// body is the state of the last complete body.
 type body struct {
 	known      bool
 	sum        sum
 	validators validators
-	// err is why it cannot be used. As long as the server sends it again, it is not decoded again.
+	// err is the error of the body. The same body is not decoded again.
 	err error
 }
 
-// Result is what a poll gave.
+// Result is the result of a Poll.
 type Result struct {
-	// Pods is all pods to run, in the order of the manifest. Read-only: the source keeps them and hands them out again.
-	// Nil until Ready.
+	// Pods are all pods to run, in the order of the manifest. The source shares them between
+	// results; do not edit them. Nil until Ready.
 	Pods []*v1.Pod
-	// Ready tells that a poll has succeeded at least once.
+	// Ready reports whether a poll has succeeded at least once.
 	Ready bool
-	// Changed tells that Pods or Ready is not what the poll before gave.
+	// Changed reports whether Pods or Ready differs from the previous result.
 	Changed bool
-	// Problem is nil or an *Error: why the poll failed, or ErrEmptyBody.
+	// Problem is nil or an *Error: the reason for a failed poll, or ErrEmptyBody.
 	Problem error
-	// Next is how long to wait before the next poll.
+	// Next is the wait before the next poll.
 	Next time.Duration
 }
 
-// Poll asks the server once: the step that Run repeats. A poll that fails, in whatever way, changes nothing. It must not
-// be called concurrently with itself or Run. The error is ctx's alone.
+// Poll sends a single request to the server. Run calls it repeatedly. A failed poll changes
+// nothing. Poll must not be called concurrently with itself or Run. The error is the cause of ctx.
 func (s *Source) Poll(ctx context.Context) (Result, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, s.timeout, timeoutError{s.timeout})
+	limited, cancel := context.WithTimeoutCause(ctx, Timeout, timeoutError{Timeout})
 	defer cancel()
 	a, err := s.fetch(limited, s.last.validators)
 	if ctx.Err() != nil {
@@ -56,13 +55,13 @@ func (s *Source) Poll(ctx context.Context) (Result, error) {
 	case a.unchanged:
 		err = s.last.err
 	default:
-		changed, err = s.take(a)
+		changed, err = s.decodeBody(a)
 	}
 	return s.result(changed, err), nil
 }
 
-// take makes pods of a complete body, unless it is one that is known.
-func (s *Source) take(a answer) (changed bool, err error) {
+// decodeBody decodes a complete body, unless the body is known.
+func (s *Source) decodeBody(a answer) (changed bool, err error) {
 	sum := sha256.Sum256(a.data)
 	if s.last.known && s.last.sum == sum {
 		s.last.validators = a.validators
@@ -96,6 +95,6 @@ func (s *Source) result(changed bool, err error) Result {
 	if err != nil {
 		r.Problem = &Error{URL: s.shown, Err: err}
 	}
-	r.Next = delay(s.period, s.good, s.failures, wanted, rand.Float64())
+	r.Next = delay(s.period, s.good, s.failures, wanted, s.random())
 	return r
 }

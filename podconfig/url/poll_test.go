@@ -87,7 +87,7 @@ func TestPollIsConditional(t *testing.T) {
 	})
 }
 
-// The same body under a new tag is no change, and from then on asked for by that tag.
+// The same body under a new tag is no change, and the next request uses the new tag.
 func TestPollFollowsTheTag(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -122,7 +122,7 @@ func TestPollOfNothing(t *testing.T) {
 	})
 }
 
-// A body that cannot be used is fetched and decoded once, and stays a problem.
+// An invalid body is fetched and decoded once, and stays a problem.
 func TestPollOfABadBodyIsConditionalToo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -177,7 +177,7 @@ func TestPollTrustsNoFreshTimes(t *testing.T) {
 	}
 }
 
-// TestPollKeepsTheLastGoodPods: what goes wrong, and what is said about it.
+// TestPollKeepsTheLastGoodPods tests the faults of polls and their reports.
 func TestPollKeepsTheLastGoodPods(t *testing.T) {
 	const want = "http://site.example/pods: "
 	tests := []struct {
@@ -185,12 +185,12 @@ func TestPollKeepsTheLastGoodPods(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		{"garbage", body("\x00\x01" + secret), "manifest is not a text file"},
-		{"not YAML", body("a: [" + secret), "not valid YAML"},
-		{"HTML", body("<html>" + secret + "</html>"), "not a Pod: the document is a string"},
+		{"garbage", body("\x00\x01" + secret), "1:1: manifest is not a text file"},
+		{"not YAML", body("a: [" + secret), "1:1: not valid YAML"},
+		{"HTML", body("<html>" + secret + "</html>"), "1:1: not a Pod: the document is a string"},
 		{"comment", body("# " + secret), "manifest is empty"},
-		{"another kind", body("apiVersion: v1\nkind: Secret\ndata: {a: " + secret + "}"), `not a Pod: its kind is "Secret"`},
-		{"one bad pod of two", body(list("a=x:1", "B_=x:2")), "pod 2 of 2: invalid pod: metadata.name"},
+		{"another kind", body("apiVersion: v1\nkind: Secret\ndata: {a: " + secret + "}"), `2:7: kind: not a Pod: its kind is "Secret"`},
+		{"one bad pod of two", body(list("a=x:1", "B_=x:2")), "1:146: metadata.name: "},
 		{"11 MiB announced", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "11534336")
 			_, _ = io.WriteString(w, secret)
@@ -258,7 +258,7 @@ func TestPollKeepsTheLastGoodPods(t *testing.T) {
 	}
 }
 
-// zipped is 11 MiB that weigh little.
+// zipped is 11 MiB with a small compressed size.
 var zipped = sync.OnceValue(func() []byte {
 	var buf bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
@@ -267,7 +267,7 @@ var zipped = sync.OnceValue(func() []byte {
 	return buf.Bytes()
 })
 
-// raw answers with bytes of one's own and closes the connection.
+// raw answers with given bytes and closes the connection.
 func raw(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -305,7 +305,7 @@ func TestPollEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A network that cannot be reached is one problem, whatever port its errors tell.
+// An unreachable network is a single problem, whatever port is in the error text.
 func TestPollTellsWhyThereIsNoConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t, func(c *url.Config) {
@@ -321,7 +321,7 @@ func TestPollTellsWhyThereIsNoConnection(t *testing.T) {
 	})
 }
 
-// The decoder is told where a manifest came from without what may be a secret.
+// The decoder receives the origin of a manifest without possible secrets.
 func TestOriginHoldsNoSecrets(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var origins []manifest.Origin
@@ -340,4 +340,19 @@ func TestOriginHoldsNoSecrets(t *testing.T) {
 		third := f.poll(f.source(), body(pod("a", "x:1")))
 		require.Equal(t, second.Pods[0].UID, third.Pods[0].UID)
 	})
+}
+
+// TestRandomSpreadsPolls expects that the random number sets the tenth added to or subtracted from
+// a period.
+func TestRandomSpreadsPolls(t *testing.T) {
+	for random, want := range map[float64]time.Duration{0: 18 * time.Second, 0.5: 20 * time.Second} {
+		f := newFixture(t)
+		f.config.Random = func() float64 { return random }
+		r := f.poll(f.source(), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		if r.Ready {
+			require.Equal(t, want, r.Next)
+		} else {
+			require.Equal(t, want/20, r.Next)
+		}
+	}
 }

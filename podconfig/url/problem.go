@@ -8,17 +8,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxTold bounds what is remembered: a server can send ever new nonsense.
+// maxTold limits the remembered problems, because a server can send ever new errors.
 const maxTold = 100
 
-// reporter tells each kind of problem once until all is well again, and that it is.
+// reporter reports each kind of problem once until all problems have ended, and then the end.
 type reporter struct {
 	told    map[string]bool
 	problem func(err error)
 	log     *zap.Logger
 }
 
-// set takes note of how a poll went.
+// set records the outcome of a poll.
 func (r *reporter) set(err error) {
 	if err == nil {
 		if r.told != nil {
@@ -47,7 +47,7 @@ func (r *reporter) tell(err error) {
 	}
 }
 
-// kindOf is equal for problems that are one to a reader.
+// kindOf returns equal values for problems that are the same to a reader.
 func kindOf(err error) string {
 	if transport, ok := errors.AsType[*TransportError](err); ok {
 		return transport.kind

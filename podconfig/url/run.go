@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Run hands a snapshot of all pods to out after the first poll that succeeds and whenever they change, until ctx ends;
-// then it returns nil. An error of out ends it, too.
+// Run submits a snapshot of all pods to out after the first successful poll and after every change,
+// until ctx ends. Then it returns nil. An error of out also ends Run and is returned.
 func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	if !s.started.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -27,7 +27,7 @@ func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 			return nil
 		case <-timer.C:
 		}
-		next, err := s.turn(ctx, out)
+		next, err := s.pollAndSubmit(ctx, out)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -38,8 +38,8 @@ func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	}
 }
 
-// turn polls and hands over what is new.
-func (s *Source) turn(ctx context.Context, out podconfig.Sink) (next time.Duration, err error) {
+// pollAndSubmit polls and submits a change.
+func (s *Source) pollAndSubmit(ctx context.Context, out podconfig.Sink) (next time.Duration, err error) {
 	r, err := s.Poll(ctx)
 	if err != nil {
 		return 0, err

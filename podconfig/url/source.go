@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	neturl "net/url"
 	"slices"
@@ -23,68 +24,73 @@ import (
 const (
 	// DefaultPeriod is the time between two polls, as in the kubelet.
 	DefaultPeriod = 20 * time.Second
-	// DefaultTimeout is how long one poll may take, as in the kubelet.
-	DefaultTimeout = 10 * time.Second
+	// Timeout is the maximum duration of a poll, from the connection to the last byte of the body.
+	// It is the kubelet's.
+	Timeout = 10 * time.Second
 )
 
 // Errors of New and Run.
 var (
-	// ErrConfig is a Config that cannot work; the error names the field.
+	// ErrConfig means an invalid Config; the error names the field.
 	ErrConfig = errors.New("url source: bad config")
-	// ErrRunning is a second Run of one Source.
+	// ErrRunning is returned by a second Run of a Source.
 	ErrRunning = errors.New("url source: Run was called before")
 )
 
-// Config of a Source.
+// Config configures a Source.
 type Config struct {
-	// URL is where the manifest is: a Pod or a PodList, as YAML or JSON. Its scheme is http or https; it may hold a user
-	// and a password. Scheme, host and path are part of the identity of the pods, user and query are not. Required.
+	// URL is the location of the manifest: a Pod or a PodList, as YAML or JSON. Its scheme is http
+	// or https; a user and password are allowed. Scheme, host and path are part of the pods'
+	// identity; user and query are not. Required.
 	URL string
-	// Decoder turns the body into pods; its MaxBytes bounds the body. Required.
+	// Decoder decodes the body into pods. Its MaxBytes limits the body. Required.
 	Decoder *manifest.Decoder
-	// Header goes with every request, which otherwise has the headers that net/http adds. It is copied, and must not hold
-	// conditions (If-None-Match and the like). Defaults to none.
+	// Header is added to every request, besides net/http's own headers. It is copied, and must not
+	// contain conditional headers (such as If-None-Match). Defaults to none.
 	Header http.Header
-	// Client sends the requests, and decides about TLS, proxies and redirects. Its Timeout counts beside the one below.
-	// Defaults to a client of the source's own, with the system's authorities and the environment's proxy, which follows
-	// up to ten redirects, none of them from https to http, and takes Header and the Referer to no other host.
+	// Client sends the requests and configures TLS, proxies and redirects. Its Timeout applies in
+	// addition to the constant Timeout. Defaults to a private client with the system's authorities and
+	// the environment's proxy. The default client follows up to ten redirects, but none from https
+	// to http, and sends Header and the Referer to no other host.
 	Client *http.Client
-	// Period is the time from the end of one poll to the next, give or take a tenth at random, so that the nodes of a site
-	// that have started together do not poll together. Defaults to DefaultPeriod.
+	// Period is the time from the end of a poll to the next. A random tenth is added or subtracted,
+	// so that the nodes of a site started together do not poll together. Defaults to DefaultPeriod.
 	Period time.Duration
-	// Timeout is how long one poll may take, from the connection to the last byte of the body. Defaults to DefaultTimeout.
-	Timeout time.Duration
-	// Problem is called once for each new kind of problem, with an *Error, and once with nil when all is well again, always
-	// from the goroutine that runs Run. Defaults to Logger: at level warn, respectively info.
+	// Random returns values in [0, 1) that spread the polls of many nodes. It may be called
+	// concurrently. Defaults to package math/rand/v2. A repeatable simulation passes its own.
+	Random func() float64
+	// Problem is called with an *Error once for each new kind of problem, and with nil once all
+	// problems have ended. It is always called from the goroutine of Run. Defaults to Logger, at
+	// level warn for a problem and info for the end.
 	Problem func(err error)
 	// Logger defaults to none.
 	Logger *zap.Logger
 }
 
-// Source is a podconfig.Source of the static pods that a URL names.
+// Source is a podconfig.Source of static pods from a URL.
 type Source struct {
 	url     *neturl.URL
 	shown   string // url without secrets
 	decoder *manifest.Decoder
 	header  http.Header
 	client  *http.Client
-	own     bool // client is the source's own
+	own     bool // client is private to the source
 	period  time.Duration
-	timeout time.Duration
+	random  func() float64
 	report  reporter
-	started atomic.Bool // by Run
+	started atomic.Bool // Run was called
 
-	// All below is owned by the goroutine that runs Run, or calls Poll.
-	good     bool // pods is what a good body said, or an empty one
+	// The goroutine that calls Run or Poll owns all fields below.
+	good     bool // pods come from a valid or empty body
 	goodSum  sum
 	pods     []*v1.Pod
 	last     body
-	failures int // until good
+	failures int // before the first valid body
 }
 
 var _ podconfig.Source = (*Source)(nil)
 
-// New returns a Source. It sends nothing yet. No error repeats the URL.
+// New returns a Source. It sends no request. Its errors do not contain the URL.
 func New(c Config) (*Source, error) {
 	u, err := parse(c.URL)
 	if err != nil {
@@ -93,16 +99,15 @@ func New(c Config) (*Source, error) {
 	if err := c.Decoder.Check(); err != nil {
 		return nil, fmt.Errorf("%w: Decoder: %w", ErrConfig, err)
 	}
-	if c.Period < 0 || c.Timeout < 0 {
-		return nil, fmt.Errorf("%w: Period %v and Timeout %v must not be negative", ErrConfig, c.Period, c.Timeout)
+	if c.Period < 0 {
+		return nil, fmt.Errorf("%w: Period %v must not be negative", ErrConfig, c.Period)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Header)) {
 		if slices.Contains(conditions, http.CanonicalHeaderKey(name)) {
 			return nil, fmt.Errorf("%w: Header: %s is the source's own to send", ErrConfig, http.CanonicalHeaderKey(name))
 		}
 	}
-	s := &Source{url: u, shown: show(u), decoder: c.Decoder, header: http.Header{}, client: c.Client,
-		period: c.Period, timeout: c.Timeout}
+	s := &Source{url: u, shown: show(u), decoder: c.Decoder, header: http.Header{}, client: c.Client, period: c.Period}
 	for name, values := range c.Header {
 		s.header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
 	}
@@ -112,8 +117,8 @@ func New(c Config) (*Source, error) {
 	if s.period == 0 {
 		s.period = DefaultPeriod
 	}
-	if s.timeout == 0 {
-		s.timeout = DefaultTimeout
+	if s.random = c.Random; s.random == nil {
+		s.random = rand.Float64
 	}
 	log := c.Logger
 	if log == nil {
@@ -126,14 +131,14 @@ func New(c Config) (*Source, error) {
 // Name returns podconfig.SourceHTTP.
 func (s *Source) Name() string { return podconfig.SourceHTTP }
 
-// URL returns what is polled, without user, password, query and fragment: fit for logs, and the Location of the
-// manifests' Origin.
+// URL returns the polled URL without user, password, query and fragment. It is suitable for logs,
+// and is the Location of the manifests' Origin.
 func (s *Source) URL() string { return s.shown }
 
-// conditions are the request headers that say which answer is wanted.
+// conditions are the conditional request headers.
 var conditions = []string{"If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range"}
 
-// parse parses a URL. Its errors do not repeat it, as those of net/url do.
+// parse parses a URL. Unlike the errors of net/url, its errors do not contain the URL.
 func parse(text string) (*neturl.URL, error) {
 	u, err := neturl.Parse(text)
 	switch {
@@ -149,7 +154,7 @@ func parse(text string) (*neturl.URL, error) {
 	return u, nil
 }
 
-// show leaves out what may be a secret.
+// show returns the URL without secrets.
 func show(u *neturl.URL) string {
 	plain := neturl.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	return plain.String()

@@ -14,9 +14,11 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/url"
 )
 
-// Each test in this file shows that a fault of kubelet 1.36.3 is absent, or that what it does is kept.
+// Each test in this file shows the absence of a fault of kubelet 1.36.3, or that its behaviour is
+// kept.
 
-// The kubelet remembers a body before it decodes it: a bad one is an error once, and from then on a success.
+// The kubelet remembers a body before decoding it: an invalid body is an error once, and then a
+// success.
 func TestUpstreamBadBodyIsASuccessFromTheSecondPollOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -46,7 +48,7 @@ func TestUpstreamPodsStayGoneAfterAnEmptyBody(t *testing.T) {
 	})
 }
 
-// The kubelet's log line about a body that it cannot parse holds the entire body.
+// The kubelet logs the entire body if it cannot parse the body.
 func TestUpstreamBodyIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		core, lines := observer.New(zap.DebugLevel)
@@ -86,7 +88,7 @@ func TestUpstreamOtherStatusKeepsThePods(t *testing.T) {
 	})
 }
 
-// Kept: a list with one bad pod is bad as a whole.
+// Kept: a list with a single invalid pod is invalid as a whole.
 func TestUpstreamOneBadItemRejectsTheList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -98,7 +100,7 @@ func TestUpstreamOneBadItemRejectsTheList(t *testing.T) {
 	})
 }
 
-// #87461: one URL on two nodes, and the kubelet gives both pods one UID.
+// #87461: for the same URL on two nodes, the kubelet gives both pods the same UID.
 func TestUpstream87461TwoNodesShareAUID(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -109,8 +111,8 @@ func TestUpstream87461TwoNodesShareAUID(t *testing.T) {
 	})
 }
 
-// #15122: a URL that never answers keeps the kubelet's gate closed for all sources. Here readiness is per source; this
-// one tells nothing, rather than something wrong.
+// #15122: a URL that never answers keeps the kubelet's gate closed for all sources. Here readiness
+// is per source, and a silent source submits nothing.
 func TestUpstream15122SilentURLTellsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -28,7 +28,7 @@ func addressOf(t prober.Target, host string, port intstr.IntOrString) (string, e
 	return net.JoinHostPort(host, strconv.Itoa(number)), nil
 }
 
-// portOf finds a port by its number, by its name among the container's own, or by its number written as text.
+// portOf resolves a port number, a port name of the container, or a port number written as text.
 func portOf(port intstr.IntOrString, c *v1.Container) (int, error) {
 	number := int(port.IntVal)
 	if port.Type == intstr.String {

@@ -19,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/prober/handlers"
 )
 
-// BenchmarkAttempt is one attempt over loopback, server included, beside the kubelet's way of asking: a shared transport
-// without keep-alives, a dial with a linger of 1 s, and grpc-go as it comes.
+// BenchmarkAttempt is one attempt over loopback, server included, beside the kubelet's method: a shared transport
+// without keep-alives, a dial with a linger of 1 s, and grpc-go with its defaults.
 func BenchmarkAttempt(b *testing.B) {
 	h := newHandler(b, handlers.Options{})
 	web := serve(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })

@@ -7,11 +7,9 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/keelson-dev/keelson/prober"
 )
 
-// How long, and for how many bytes, a connection that is being closed waits for its peer to close first.
+// Limits (time, reads, bytes per read) for waiting until the peer closes the connection first.
 const (
 	peerTime  = 20 * time.Millisecond
 	peerReads = 128
@@ -21,7 +19,6 @@ const (
 // lines are the connections of one attempt.
 type lines struct {
 	handler *Handler
-	target  prober.Target
 
 	mu struct {
 		sync.Mutex
@@ -31,8 +28,8 @@ type lines struct {
 	}
 }
 
-// conn is a connection that leaves no TIME_WAIT on this side. Whoever closes it first does the closing; others wait
-// for that.
+// conn is a connection that leaves no TIME_WAIT socket on the local side. The first Close call closes the connection;
+// concurrent calls wait for the first.
 type conn struct {
 	net.Conn
 	ctx   context.Context
@@ -43,7 +40,7 @@ type conn struct {
 
 // dial connects for as long as ctx lasts.
 func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := l.handler.options.Dial(ctx, l.target, network, address)
+	raw, err := l.handler.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +51,7 @@ func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, er
 	return c, nil
 }
 
-// hurry says that peers will not close first.
+// hurry makes connections close without waiting for the peer.
 func (l *lines) hurry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +64,7 @@ func (l *lines) patient() bool {
 	return !l.mu.impatient
 }
 
-// close closes every connection, and returns when all of them are.
+// close closes every connection and returns when all are closed.
 func (l *lines) close() {
 	l.mu.Lock()
 	all := l.mu.all
@@ -77,10 +74,10 @@ func (l *lines) close() {
 	}
 }
 
-// Close gives the peer a moment to close first, and resets the connection if it does not.
+// Close waits a moment for the peer to close first, and resets the connection otherwise.
 func (c *conn) Close() error {
 	c.once.Do(func() {
-		if c.lines.handler.options.Closing == CloseReset && !c.peerCloses() {
+		if !c.peerCloses() {
 			reset(c.Conn)
 		}
 		c.err = c.Conn.Close()
@@ -88,7 +85,7 @@ func (c *conn) Close() error {
 	return c.err
 }
 
-// peerCloses waits for the end of what the peer sends.
+// peerCloses reads until the peer has closed the connection, and reports whether the peer did.
 func (c *conn) peerCloses() bool {
 	if c.ctx.Err() != nil || !c.lines.patient() || c.SetReadDeadline(time.Now().Add(peerTime)) != nil {
 		return false
@@ -103,7 +100,7 @@ func (c *conn) peerCloses() bool {
 	return false
 }
 
-// reset makes closing c send a RST. Not every kind of connection has one.
+// reset makes closing c send a RST. Connections without SetLinger are left unchanged.
 func reset(c net.Conn) {
 	if tcp, ok := c.(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(0)

@@ -82,7 +82,7 @@ func TestExecThatCannotRun(t *testing.T) {
 	assert.Equal(t, prober.Outcome{}, out)
 }
 
-// TestExecTooLate: commands that do not end, do not listen, or leave children behind that hold their output.
+// TestExecTooLate: commands that do not end, ignore signals, or leave children behind that hold their output.
 func TestExecTooLate(t *testing.T) {
 	h := newExec(t)
 	for name, script := range map[string]string{

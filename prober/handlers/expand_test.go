@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// FuzzExpand compares one pass by hand with a regular expression.
+// FuzzExpand compares expand with a regular expression.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{"$(A)", "$$(A)", "$($(A))", "$(", "$$$", "$()", "a$(B", "$(A)$(C)$"} {
 		f.Add(s)

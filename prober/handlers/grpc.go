@@ -31,14 +31,14 @@ const (
 	grpcHeaders = 64 << 10
 )
 
-// grpc asks the standard health service, over a connection of its own.
+// grpc calls the standard health service over a new connection.
 func (h *Handler) grpc(ctx context.Context, t prober.Target, action *v1.GRPCAction) (prober.Outcome, error) {
 	if t.Instance.PodIP == "" {
 		return prober.Outcome{}, ErrNoPodIP
 	}
 	began := time.Now()
 	address := net.JoinHostPort(t.Instance.PodIP, strconv.Itoa(int(action.Port)))
-	l := &lines{handler: h, target: t}
+	l := &lines{handler: h}
 	l.hurry() // no server closes first
 	defer l.close()
 	var broken dialError
@@ -72,7 +72,7 @@ func (h *Handler) grpc(ctx context.Context, t prober.Target, action *v1.GRPCActi
 	return prober.Outcome{Verdict: prober.VerdictSuccess, Output: "service healthy"}, nil
 }
 
-// newClient makes a client that connects through dial only, and once.
+// newClient returns a client that connects only through dial, and once.
 func (h *Handler) newClient(
 	address string, action *v1.GRPCAction, dial func(context.Context, string) (net.Conn, error),
 ) (*grpc.ClientConn, error) {
@@ -84,7 +84,7 @@ func (h *Handler) newClient(
 		grpc.WithAuthority(address),
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(dial),
-		grpc.WithUserAgent(h.options.UserAgent),
+		grpc.WithUserAgent(userAgent),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableHealthCheck(),
@@ -97,7 +97,8 @@ func (h *Handler) newClient(
 	)
 }
 
-// connect tries to connect once. False: it failed, and the next call says why, or ctx ended.
+// connect tries to connect once. False: the connection failed, and the next call returns the error,
+// or ctx ended.
 func connect(ctx context.Context, cc *grpc.ClientConn) bool {
 	cc.Connect()
 	for {
@@ -114,7 +115,7 @@ func connect(ctx context.Context, cc *grpc.ClientConn) bool {
 	}
 }
 
-// rpcFailure says what became of a call, with the kubelet's words.
+// rpcFailure describes a failed call in the kubelet's words.
 func rpcFailure(ctx context.Context, err error, began time.Time) string {
 	s := status.Convert(err)
 	switch {
@@ -129,7 +130,7 @@ func rpcFailure(ctx context.Context, err error, began time.Time) string {
 // spent is the time since began, in a form for people.
 func spent(began time.Time) time.Duration { return time.Since(began).Round(time.Millisecond) }
 
-// dialError is the last error of a dialer that grpc-go calls in a goroutine of its own.
+// dialError is the last error of a dialer. grpc-go calls the dialer in a separate goroutine.
 type dialError struct {
 	mu  sync.Mutex
 	err error
@@ -147,7 +148,7 @@ func (d *dialError) get() error {
 	return d.err
 }
 
-// errorOr is the first of two errors that is one; that of a call without what grpc-go says around it.
+// errorOr returns first if not nil, else the text of call without grpc-go's prefix.
 func errorOr(first, call error) error {
 	if first != nil {
 		return first

@@ -45,7 +45,7 @@ func (s *healthServer) Check(ctx context.Context, r *grpc_health_v1.HealthCheckR
 	return nil, status.Error(codes.NotFound, "unknown service")
 }
 
-// serveGRPC serves s, or nothing at all if that is nil.
+// serveGRPC serves s, or no service if s is nil.
 func serveGRPC(t testing.TB, address string, s *healthServer, o ...grpc.ServerOption) string {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -144,25 +144,4 @@ func TestUpstream89898NoTimeWaitOfGRPC(t *testing.T) {
 		require.Equal(t, prober.VerdictSuccess, outcome(t, timeout, h, grpcTarget(t, address, "")).Verdict)
 	}
 	assert.Zero(t, timeWaits(t, address))
-}
-
-// TestDial: each target may be reached its own way.
-func TestDial(t *testing.T) {
-	near, far := serveGRPC(t, "127.0.0.1:0", &healthServer{}), serve(t, proto).Listener.Addr().String()
-	var seen []string
-	h := newHandler(t, handlers.Options{UserAgent: "me", Dial: func(ctx context.Context, target prober.Target, network, address string) (net.Conn, error) {
-		seen = append(seen, target.Instance.ID+" "+network+" "+address)
-		to := far
-		if target.Probe.GRPC != nil {
-			to = near
-		}
-		return new(net.Dialer).DialContext(ctx, network, to)
-	}})
-	for _, probe := range []v1.ProbeHandler{
-		{HTTPGet: &v1.HTTPGetAction{}}, {TCPSocket: &v1.TCPSocketAction{}}, {GRPC: &v1.GRPCAction{}},
-	} {
-		out := outcome(t, timeout, h, targetOf(t, "192.0.2.1:80", probe))
-		assert.Equal(t, prober.VerdictSuccess, out.Verdict, out.Output)
-	}
-	assert.Equal(t, []string{"test://c1 tcp 192.0.2.1:80", "test://c1 tcp 192.0.2.1:80", "test://c1 tcp 192.0.2.1:80"}, seen)
 }

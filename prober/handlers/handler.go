@@ -3,7 +3,6 @@
 package handlers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,32 +11,33 @@ import (
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// DefaultUserAgent begins with the kubelet's word, which servers look for.
-const DefaultUserAgent = "kube-probe/1.37 (keelson)"
+// userAgent is sent by httpGet and grpc probes. It begins with the kubelet's product name, because servers look for the
+// name.
+const userAgent = "kube-probe/1.37 (keelson)"
 
-// Errors of attempts that have no verdict.
+// Errors of attempts without a verdict.
 var (
-	// ErrNoPodIP says that the pod has no address yet, and the probe names no host.
+	// ErrNoPodIP: the pod has no address yet, and the probe names no host.
 	ErrNoPodIP = errors.New("the pod has no IP address")
-	// ErrNoRunner says that there is an exec probe and no Runner.
+	// ErrNoRunner: the probe is an exec probe, and Options.Runner is nil.
 	ErrNoRunner = errors.New("nothing here can run a command in a container")
-	// ErrNoHandler says that the probe names nothing to do.
+	// ErrNoHandler: the probe has no action.
 	ErrNoHandler = errors.New("the probe has no handler")
 )
 
-// Runner runs a command in a container instance, by its ID, and waits for it.
+// Runner runs a command in a container instance, by its ID, and waits for the command.
 //
-//   - ctx has the probe's timeout as its deadline. When it ends, the command and what it started are killed, and Exec
-//     returns ctx's error soon.
-//   - An error means that the command could not be run, or not to its end, and is no verdict unless ctx's deadline has
+//   - ctx has the probe's timeout as its deadline. When ctx ends, Exec kills the command with its child processes and
+//     returns the error of ctx soon.
+//   - An error means that the command did not run to its end. The attempt has no verdict unless the deadline of ctx has
 //     passed. An exit code other than 0 is not an error.
-//   - The output may be cut; its first 10 KiB are of interest.
-//   - It is called concurrently.
+//   - The output may be cut; only the first 10 KiB are used.
+//   - Exec is called concurrently.
 type Runner interface {
 	Exec(ctx context.Context, id string, cmd []string) (stdout, stderr []byte, exitCode int, err error)
 }
 
-// RunnerFunc is a func that is a Runner.
+// RunnerFunc adapts a func to Runner.
 type RunnerFunc func(ctx context.Context, id string, cmd []string) (stdout, stderr []byte, exitCode int, err error)
 
 // Exec calls f.
@@ -45,51 +45,28 @@ func (f RunnerFunc) Exec(ctx context.Context, id string, cmd []string) (stdout, 
 	return f(ctx, id, cmd)
 }
 
-// Closing is how connections are closed.
-type Closing uint8
-
-// The ways to close. CloseReset leaves no socket in TIME_WAIT on this side: a tcpSocket or grpc connection is reset, and
-// so is that of a httpGet if its server does not close it first. CloseFIN closes in the usual way.
-const (
-	CloseReset Closing = iota
-	CloseFIN
-)
-
-// Options configure a Handler. Every func must be safe for concurrent use.
+// Options configure a Handler.
 type Options struct {
-	// Runner runs exec probes. Defaults to none: they have no verdict.
+	// Runner runs exec probes. Defaults to nil: exec probes have no verdict.
 	Runner Runner
-	// Dial connects to a target: through another network namespace, vsock, or in memory. A connection that has
-	// SetLinger(int) error can be reset. Defaults to a net.Dialer.
-	Dial func(ctx context.Context, t prober.Target, network, address string) (net.Conn, error)
-	// UserAgent is for httpGet and grpc probes. Defaults to DefaultUserAgent.
-	UserAgent string
-	// Closing is how connections are closed. Defaults to CloseReset.
-	Closing Closing
 }
 
-// Handler makes attempts of any kind. It is a prober.Handler.
-type Handler struct{ options Options }
+// Handler makes attempts of any kind. Handler implements prober.Handler.
+type Handler struct {
+	runner Runner
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+}
 
 var _ prober.Handler = (*Handler)(nil)
 
-// New returns a Handler. The error names the field of o that cannot be used.
+// New returns a Handler. The error is always nil.
 func New(o Options) (*Handler, error) {
-	if o.Closing > CloseFIN {
-		return nil, fmt.Errorf("prober/handlers: Options.Closing is unknown: %d", o.Closing)
-	}
-	if o.Dial == nil {
-		dialer := &net.Dialer{KeepAlive: -1}
-		o.Dial = func(ctx context.Context, _ prober.Target, network, address string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, address)
-		}
-	}
-	o.UserAgent = cmp.Or(o.UserAgent, DefaultUserAgent)
-	return &Handler{options: o}, nil
+	dialer := &net.Dialer{KeepAlive: -1}
+	return &Handler{runner: o.Runner, dial: dialer.DialContext}, nil
 }
 
-// Probe makes one attempt, as t.Probe says. Whatever keeps a verdict from being found out is an error; a target that
-// cannot be reached, or answers too late for ctx's deadline, is a failure.
+// Probe makes one attempt according to t.Probe. Any obstacle on the node is an error without a verdict. An unreachable
+// target, or an answer after ctx's deadline, is a failure.
 func (h *Handler) Probe(ctx context.Context, t prober.Target) (prober.Outcome, error) {
 	switch {
 	case t.Probe == nil:
@@ -106,8 +83,8 @@ func (h *Handler) Probe(ctx context.Context, t prober.Target) (prober.Outcome, e
 	return prober.Outcome{}, ErrNoHandler
 }
 
-// failure is the outcome of a target that did not do what it should, unless the attempt was called off: then nothing
-// was found out.
+// failure returns the outcome of an unhealthy target. If the attempt was cancelled, failure returns the cause and no
+// verdict.
 func failure(ctx context.Context, format string, args ...any) (prober.Outcome, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return prober.Outcome{}, context.Cause(ctx)

@@ -22,10 +22,10 @@ import (
 	"github.com/keelson-dev/keelson/prober/handlers"
 )
 
-// timeout is that of probes that are expected to answer.
+// timeout is the timeout of probes with an expected answer.
 const timeout = 20 * time.Second
 
-// brief is that of probes that are expected to be too late.
+// brief is the timeout of probes without an expected answer in time.
 const brief = 100 * time.Millisecond
 
 func newHandler(t testing.TB, o handlers.Options) *handlers.Handler {
@@ -35,7 +35,7 @@ func newHandler(t testing.TB, o handlers.Options) *handlers.Handler {
 	return h
 }
 
-// targetOf is a target at an address host:port, or of a container that is reached by its ID.
+// targetOf is a target at an address host:port, or a container with an ID.
 func targetOf(t testing.TB, address string, probe v1.ProbeHandler) prober.Target {
 	t.Helper()
 	target := prober.Target{
@@ -62,7 +62,7 @@ func targetOf(t testing.TB, address string, probe v1.ProbeHandler) prober.Target
 	return target
 }
 
-// within makes one attempt that may take d.
+// within makes one attempt with the timeout d.
 func within(t testing.TB, d time.Duration, h prober.Handler, target prober.Target) (prober.Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -70,7 +70,7 @@ func within(t testing.TB, d time.Duration, h prober.Handler, target prober.Targe
 	return h.Probe(ctx, target)
 }
 
-// outcome is within that has a verdict.
+// outcome is within for an attempt that must have a verdict.
 func outcome(t testing.TB, d time.Duration, h prober.Handler, target prober.Target) prober.Outcome {
 	t.Helper()
 	out, err := within(t, d, h, target)
@@ -132,7 +132,7 @@ func listen(t testing.TB, network, address string, f func(net.Conn)) net.Listene
 	return l
 }
 
-// closedPort is an address where nobody listens.
+// closedPort returns an address without a listener.
 func closedPort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,7 +141,7 @@ func closedPort(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// timeWaits counts the sockets on this side that are in TIME_WAIT after a connection to address.
+// timeWaits counts the local sockets in TIME_WAIT after a connection to address.
 func timeWaits(t testing.TB, address string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)

@@ -35,14 +35,13 @@ const (
 
 var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
-// httpGet asks once and judges the status. Whatever happens on the way to it and to the end of the body is the
-// server's fault.
+// httpGet asks once and judges the status. Any fault up to the end of the body is the server's fault.
 func (h *Handler) httpGet(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (prober.Outcome, error) {
 	req, err := h.request(ctx, t, action)
 	if err != nil {
 		return prober.Outcome{}, err
 	}
-	l := &lines{handler: h, target: t}
+	l := &lines{handler: h}
 	defer l.close()
 	client := &http.Client{Transport: transport(ctx, l, action), CheckRedirect: checkRedirect}
 	resp, err := client.Do(req)
@@ -56,7 +55,7 @@ func (h *Handler) httpGet(ctx context.Context, t prober.Target, action *v1.HTTPG
 // judge reads as much of the body as will be shown.
 func judge(ctx context.Context, req *http.Request, resp *http.Response) (prober.Outcome, error) {
 	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
-		// The body stays where it is: it may tell what is nobody's business.
+		// The body is not shown, because an error page may contain confidential data.
 		return failure(ctx, "HTTP probe failed with statuscode: %d", resp.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, prober.MaxOutput))
@@ -70,7 +69,7 @@ func judge(ctx context.Context, req *http.Request, resp *http.Response) (prober.
 	return prober.Outcome{Verdict: prober.VerdictWarning, Output: output}, nil
 }
 
-// request makes the request that action describes.
+// request makes the HTTP request of action.
 func (h *Handler) request(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (*http.Request, error) {
 	address, err := addressOf(t, action.Host, action.Port)
 	if err != nil {
@@ -98,16 +97,16 @@ func (h *Handler) request(ctx context.Context, t prober.Target, action *v1.HTTPG
 	return req, nil
 }
 
-// setHeaders sets the probe's headers. An empty User-Agent or Accept asks for none to be sent.
+// setHeaders sets the probe's headers. An empty User-Agent or Accept suppresses the header.
 func (h *Handler) setHeaders(req *http.Request, headers []v1.HTTPHeader) {
 	for _, header := range headers {
 		req.Header.Add(header.Name, header.Value)
 	}
 	if host := req.Header.Get(headerHost); host != "" {
-		req.Host = host // net/http does not look for it among the headers
+		req.Host = host // net/http ignores a Host header in req.Header
 	}
 	if _, given := req.Header[headerUserAgent]; !given {
-		req.Header.Set(headerUserAgent, h.options.UserAgent)
+		req.Header.Set(headerUserAgent, userAgent)
 	}
 	switch _, given := req.Header[headerAccept]; {
 	case !given:
@@ -117,7 +116,8 @@ func (h *Handler) setHeaders(req *http.Request, headers []v1.HTTPHeader) {
 	}
 }
 
-// transport is that of one attempt: it trusts any certificate, goes through no proxy and keeps no connection.
+// transport returns the transport of one attempt: it trusts any certificate, uses no proxy and keeps no connection
+// alive.
 func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Transport {
 	protocols := new(http.Protocols)
 	if action.Protocol != nil && *action.Protocol == v1.HTTPProtocolHTTP2 && action.Scheme != v1.URISchemeHTTPS {
@@ -129,7 +129,7 @@ func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Tr
 	}
 	return &http.Transport{
 		Protocols: protocols,
-		// The attempt's own ctx: net/http lets a dial live on for the next request, and there is none.
+		// Use the attempt's ctx: net/http lets a dial continue for a next request, and there is no next request.
 		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 			return l.dial(ctx, network, address)
 		},
@@ -149,7 +149,7 @@ func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Tr
 	}
 }
 
-// checkRedirect lets a server redirect to itself, on any port. A redirect elsewhere is an answer like any other.
+// checkRedirect lets a server redirect to itself, on any port. A redirect to another host is an ordinary answer.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case req.URL.Hostname() != via[0].URL.Hostname():
@@ -160,13 +160,13 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// shown is a URL without its query.
+// shown returns the URL without its query.
 func shown(u *url.URL) string {
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	return bare.String()
 }
 
-// reason is the text of a transport error without what the server sent, which net/http quotes.
+// reason returns the text of a transport error without the server's data quoted by net/http.
 func reason(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.DeadlineExceeded.Error()
@@ -177,7 +177,7 @@ func reason(ctx context.Context, err error) string {
 	return unquoted(err.Error())
 }
 
-// unquoted is s without what stands between quotation marks.
+// unquoted returns s without the text between quotation marks.
 func unquoted(s string) string {
 	before, quoted, found := strings.Cut(s, `"`)
 	if !found {

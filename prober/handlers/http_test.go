@@ -42,12 +42,12 @@ func TestHTTPStatus(t *testing.T) {
 	}
 }
 
-// TestHTTPRequest shows what a server gets to see.
+// TestHTTPRequest checks the requests received by a server.
 func TestHTTPRequest(t *testing.T) {
 	var seen *http.Request
 	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { seen = r })
 	address := s.Listener.Addr().String()
-	usual := http.Header{"Accept": {"*/*"}, "Connection": {"close"}, "User-Agent": {handlers.DefaultUserAgent}}
+	usual := http.Header{"Accept": {"*/*"}, "Connection": {"close"}, "User-Agent": {handlers.UserAgent}}
 	with := func(change func(http.Header)) http.Header {
 		h := usual.Clone()
 		change(h)
@@ -171,7 +171,7 @@ func TestHTTPBodyIsCut(t *testing.T) {
 	assert.True(t, utf8.ValidString(out.Output))
 }
 
-// TestHTTPTransportErrors: whatever is wrong on the way is a failure, and its text has nothing that a server sent.
+// TestHTTPTransportErrors: any transport error is a failure, and its text contains no data of the server.
 func TestHTTPTransportErrors(t *testing.T) {
 	h := newHandler(t, handlers.Options{})
 	at := func(address string) prober.Target {

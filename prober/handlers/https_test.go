@@ -20,7 +20,7 @@ import (
 
 func proto(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }
 
-// TestHTTPS: any certificate will do, and HTTP/2 is spoken with those who offer it.
+// TestHTTPS: any certificate is accepted, and HTTP/2 is used with servers that offer HTTP/2.
 func TestHTTPS(t *testing.T) {
 	h := newHandler(t, handlers.Options{})
 	for _, want := range []string{"HTTP/1.1", "HTTP/2.0"} {
@@ -67,7 +67,7 @@ func h2cServer(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// TestH2C is what "protocol: HTTP2" asks for: prior knowledge, no upgrade.
+// TestH2C tests "protocol: HTTP2": prior knowledge, no upgrade.
 func TestH2C(t *testing.T) {
 	h := newHandler(t, handlers.Options{})
 	var seen http.Header
@@ -81,7 +81,7 @@ func TestH2C(t *testing.T) {
 	began := time.Now()
 	assert.Equal(t, prober.Outcome{Verdict: prober.VerdictSuccess, Output: "HTTP/2.0"},
 		outcome(t, timeout, h, get(t, s, "/", h2c, header("X-A", "1"), header("Host", "example.org"))))
-	assert.Equal(t, http.Header{"Accept": {"*/*"}, "User-Agent": {handlers.DefaultUserAgent}, "X-A": {"1"}}, seen)
+	assert.Equal(t, http.Header{"Accept": {"*/*"}, "User-Agent": {handlers.UserAgent}, "X-A": {"1"}}, seen)
 	assert.Equal(t, "HTTP probe failed with statuscode: 418", outcome(t, timeout, h, get(t, s, "/bad", h2c)).Output)
 	assert.Less(t, time.Since(began), timeout)
 

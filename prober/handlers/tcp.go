@@ -10,19 +10,17 @@ import (
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// tcpSocket is healthy if somebody accepts a connection, which is closed at once.
+// tcpSocket is healthy if the target accepts a connection. The connection is closed at once.
 func (h *Handler) tcpSocket(ctx context.Context, t prober.Target, action *v1.TCPSocketAction) (prober.Outcome, error) {
 	address, err := addressOf(t, action.Host, action.Port)
 	if err != nil {
 		return prober.Outcome{}, err
 	}
-	c, err := h.options.Dial(ctx, t, "tcp", address)
+	c, err := h.dial(ctx, "tcp", address)
 	if err != nil {
 		return failure(ctx, "%v", err)
 	}
-	if h.options.Closing == CloseReset {
-		reset(c)
-	}
+	reset(c)
 	_ = c.Close()
 	return prober.Outcome{Verdict: prober.VerdictSuccess}, nil
 }

@@ -67,15 +67,16 @@ func TestUpstream89898NoTimeWait(t *testing.T) {
 	}
 	t.Run("the usual way", func(t *testing.T) {
 		l := listen(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-		h := newHandler(t, handlers.Options{Closing: handlers.CloseFIN})
 		for range attempts {
-			outcome(t, timeout, h, tcpTarget(t, l.Addr().String()))
+			c, err := net.Dial("tcp", l.Addr().String())
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
 		}
 		assert.NotZero(t, timeWaits(t, l.Addr().String()), "or this test could not fail")
 	})
 }
 
-// patience counts how often somebody waits for a peer to close.
+// patience counts the waits for a peer to close.
 type patience struct {
 	net.Conn
 	waits *atomic.Int32
@@ -88,7 +89,7 @@ func (p patience) SetReadDeadline(at time.Time) error {
 	return p.Conn.SetReadDeadline(at)
 }
 
-// TestWhoWaitsForThePeer: servers of HTTP/1.1 close first, others do not.
+// TestWhoWaitsForThePeer: servers of HTTP/1.1 close first, all others do not.
 func TestWhoWaitsForThePeer(t *testing.T) {
 	secure := func(protocol string) *httptest.Server {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(proto))
@@ -107,16 +108,17 @@ func TestWhoWaitsForThePeer(t *testing.T) {
 		"h2c":              {get(t, h2cServer(t, proto), "/", h2c), 0},
 	} {
 		var waits atomic.Int32
-		h := newHandler(t, handlers.Options{Dial: func(ctx context.Context, _ prober.Target, network, address string) (net.Conn, error) {
+		h := newHandler(t, handlers.Options{})
+		h.Dial(func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, network, address)
 			return patience{c, &waits}, err
-		}})
+		})
 		require.Equal(t, prober.VerdictSuccess, outcome(t, timeout, h, tc.target).Verdict, name)
 		assert.Equal(t, tc.want, waits.Load(), name)
 	}
 }
 
-// TestUpstreamNoVerdictWithoutPodIP: the kubelet would dial ":port", which is the node itself.
+// TestUpstreamNoVerdictWithoutPodIP: the kubelet would dial ":port", and so the node itself.
 func TestUpstreamNoVerdictWithoutPodIP(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0", nil)
 	h := newHandler(t, handlers.Options{})
@@ -137,10 +139,11 @@ func TestUpstreamNoVerdictWithoutPodIP(t *testing.T) {
 
 func TestPorts(t *testing.T) {
 	var dialled []string
-	h := newHandler(t, handlers.Options{Dial: func(_ context.Context, _ prober.Target, _, address string) (net.Conn, error) {
+	h := newHandler(t, handlers.Options{})
+	h.Dial(func(_ context.Context, _, address string) (net.Conn, error) {
 		dialled = append(dialled, address)
 		return nil, errors.New("no")
-	}})
+	})
 	for _, tc := range []struct {
 		port intstr.IntOrString
 		want string // "" = no verdict
@@ -175,30 +178,32 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestStoppedAttemptsHaveNoVerdict: an attempt that is called off says nothing about its target.
+// TestStoppedAttemptsHaveNoVerdict: a cancelled attempt has no verdict.
 func TestStoppedAttemptsHaveNoVerdict(t *testing.T) {
 	silent := listen(t, "tcp", "127.0.0.1:0", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }).Addr().String()
-	blocked := func(ctx context.Context, _ prober.Target, _, _ string) (net.Conn, error) {
+	dialing := newHandler(t, handlers.Options{})
+	dialing.Dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}
+	})
+	usual := newHandler(t, handlers.Options{})
 	errStop := errors.New("stopped")
 	for name, tc := range map[string]struct {
-		o     handlers.Options
-		probe v1.ProbeHandler
+		handler *handlers.Handler
+		probe   v1.ProbeHandler
 	}{
-		"tcp":  {handlers.Options{Dial: blocked}, v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{}}},
-		"http": {handlers.Options{}, v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}},
-		"grpc": {handlers.Options{}, v1.ProbeHandler{GRPC: &v1.GRPCAction{}}},
-		"exec": {handlers.Options{Runner: handlers.RunnerFunc(
+		"tcp":  {dialing, v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{}}},
+		"http": {usual, v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{}}},
+		"grpc": {usual, v1.ProbeHandler{GRPC: &v1.GRPCAction{}}},
+		"exec": {newHandler(t, handlers.Options{Runner: handlers.RunnerFunc(
 			func(ctx context.Context, _ string, _ []string) ([]byte, []byte, int, error) {
 				<-ctx.Done()
 				return nil, nil, 0, context.Cause(ctx)
-			})}, v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}},
+			})}), v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go cancel(errStop)
-		_, err := newHandler(t, tc.o).Probe(ctx, targetOf(t, silent, tc.probe))
+		_, err := tc.handler.Probe(ctx, targetOf(t, silent, tc.probe))
 		assert.ErrorIs(t, err, errStop, name)
 	}
 }
@@ -211,6 +216,4 @@ func TestNoHandler(t *testing.T) {
 	assert.ErrorIs(t, err, handlers.ErrNoHandler)
 	_, err = within(t, timeout, h, targetOf(t, "", v1.ProbeHandler{Exec: &v1.ExecAction{}}))
 	assert.ErrorIs(t, err, handlers.ErrNoRunner)
-	_, err = handlers.New(handlers.Options{Closing: 7})
-	assert.ErrorContains(t, err, "Options.Closing")
 }

@@ -11,45 +11,47 @@ import (
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// Forever is a time that an attempt takes until its context ends.
+// Forever, as Behaviour.Takes, makes an attempt last until its context ends.
 const Forever time.Duration = -1
 
-// Behaviour is how a container answers. The zero value answers at once that all is well.
+// Behaviour is how a container answers. The zero value succeeds at once.
 type Behaviour struct {
 	// Verdict is the answer. Defaults to prober.VerdictSuccess.
 	Verdict prober.Verdict
-	// Output comes with it.
+	// Output is the output of the answer.
 	Output string
 	// Err is returned instead.
 	Err error
-	// Takes is how long the answer takes, or Forever. If the context ends earlier, its cause is returned.
+	// Takes is how long the answer takes, or Forever. If the context ends earlier, Probe returns the cause of the
+	// context.
 	Takes time.Duration
 }
 
-// Pass is the behaviour of a container with which all is well.
+// Pass is the behaviour of a healthy container.
 func Pass() Behaviour { return Behaviour{} }
 
-// Fail is that of a container that answers, but not well.
+// Fail is the behaviour of an unhealthy container.
 func Fail() Behaviour { return Behaviour{Verdict: prober.VerdictFailure, Output: "failure"} }
 
-// Warn is that of a container that answers well, with something to say.
+// Warn is the behaviour of a healthy container with a warning.
 func Warn() Behaviour { return Behaviour{Verdict: prober.VerdictWarning, Output: "warning"} }
 
-// Hang is that of a container that never answers.
+// Hang is the behaviour of a container that never answers.
 func Hang() Behaviour { return Behaviour{Takes: Forever} }
 
-// Break is that of a container that cannot be asked.
+// Break is the behaviour of a container whose probe ends with an error.
 func Break(text string) Behaviour { return Behaviour{Err: errors.New(text)} }
 
-// Call is one attempt. Ended is zero while it is under way; Interrupted is the cause of its context if that ended first.
+// Call is one attempt. Ended is zero while the attempt is in progress. Interrupted is the cause of its context if the
+// context ended first.
 type Call struct {
 	Target         prober.Target
 	Started, Ended time.Time
 	Interrupted    error
 }
 
-// Handler is a prober.Handler whose containers behave as they are told. The zero value answers that all is well. It is
-// safe for concurrent use.
+// Handler is a prober.Handler with configurable behaviour. The zero value always succeeds. Handler is safe for
+// concurrent use.
 type Handler struct {
 	mu struct {
 		sync.Mutex
@@ -66,8 +68,8 @@ type subject struct {
 	kind           prober.Type
 }
 
-// Set tells how the probes of these kinds of a container behave, in attempts that begin from now on. pod is
-// "namespace/name"; an empty one means every pod that is not told otherwise.
+// Set configures the given kinds of probes of a container for attempts that begin later. pod is "namespace/name"; an
+// empty pod sets the default for pods without their own Set call.
 func (h *Handler) Set(pod, container string, kinds prober.Type, b Behaviour) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,7 +83,7 @@ func (h *Handler) Set(pod, container string, kinds prober.Type, b Behaviour) {
 	}
 }
 
-// Calls returns every attempt so far, in the order in which they began. It is the caller's.
+// Calls returns every attempt so far, in start order. The slice is the caller's.
 func (h *Handler) Calls() []Call {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +124,7 @@ func (h *Handler) begin(t prober.Target) (Behaviour, *Call) {
 	return b, call
 }
 
-// pass lets the time go by that the behaviour takes.
+// pass waits for b.Takes, or until ctx ends.
 func (b Behaviour) pass(ctx context.Context) error {
 	var over <-chan time.Time
 	switch {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +18,8 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
 const (
@@ -46,17 +47,9 @@ func (s *Services) remember() {
 }
 
 func readFile(path string) (*v1.ServiceList, error) {
-	f, err := os.Open(path)
+	data, err := atomicfile.ReadPath(path, maxFile)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
 	list := &v1.ServiceList{}
 	if err := json.Unmarshal(data, list); err != nil {
@@ -91,10 +84,7 @@ func (s *Services) keep(ctx context.Context) {
 
 // poke says that there is something to be written.
 func (s *Services) poke() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	s.changed.Notify()
 }
 
 // encode is what is known, as a list of Services in the order of their names.
@@ -116,28 +106,11 @@ func (s *Services) encode() []byte {
 
 // replaceFile gives the file at path this content, or leaves it as it was. A file that has it is left alone.
 func replaceFile(path string, data []byte) error {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+	if old, err := atomicfile.ReadPath(path, maxFile); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(path+".tmp", path)
-	}
-	if err != nil {
-		_ = os.Remove(path + ".tmp")
-	}
-	return err
+	return atomicfile.WritePath(path, data)
 }

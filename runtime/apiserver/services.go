@@ -21,6 +21,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/internal/signal"
 )
 
 // Errors of NewServices, Run and For.
@@ -49,6 +53,9 @@ type ServicesOptions struct {
 	// File keeps what is known, for the next start without an API server; absolute. It is replaced within a second or so of
 	// a change, with mode 0600. Defaults to none.
 	File string
+	// Random is in [0, 1) and spreads the retries of many nodes. It may be called by several
+	// goroutines. Defaults to package math/rand/v2; a simulation that can be repeated has its own.
+	Random func() float64
 	// Logger is told when Services cannot be read, once until they can be. Defaults to nobody.
 	Logger *zap.Logger
 }
@@ -58,11 +65,12 @@ type Services struct {
 	client     ListWatcher
 	file       string
 	log        *zap.Logger
+	random     func() float64
 	started    atomic.Bool
 	remembered bool          // of the file
 	settled    chan struct{} // closed when it is known what there is, or that nobody will say
 	settle     func()
-	changed    chan struct{} // capacity 1
+	changed    signal.Signal // capacity 1
 	mu         struct {
 		sync.Mutex
 		all  map[string]map[string]*v1.Service // by namespace and name
@@ -78,10 +86,13 @@ func NewServices(o ServicesOptions) (*Services, error) {
 	if o.File != "" && !filepath.IsAbs(o.File) {
 		return nil, fmt.Errorf("%w: ServicesOptions.File: %q is not absolute", ErrOptions, o.File)
 	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	s := &Services{client: o.Client, file: o.File, log: o.Logger, settled: make(chan struct{}), changed: make(chan struct{}, 1)}
+	s := &Services{client: o.Client, file: o.File, log: o.Logger, random: o.Random, settled: make(chan struct{}), changed: signal.New()}
 	s.settle = sync.OnceFunc(func() { close(s.settled) })
 	s.mu.all = make(map[string]map[string]*v1.Service)
 	if s.file != "" {
@@ -90,14 +101,14 @@ func NewServices(o ServicesOptions) (*Services, error) {
 	return s, nil
 }
 
-// For returns what ServiceEnv of package runtime needs for pod: the Services of its namespace, and kubernetes in namespace
+// For returns the Services whose variables the containers of pod get: the Services of its namespace, and kubernetes in namespace
 // default. They are not to be written to, and in no particular order. It fits runtime.DefaultGeneratorOptions.Services.
 //
 // A pod that is not from the API server, by its annotation kubernetes.io/config.source, has what is known; others wait for
 // the first list, or until the server does not answer and the file is what is known. After ten seconds the error is
 // ErrUnknown.
 func (s *Services) For(ctx context.Context, pod *v1.Pod) ([]*v1.Service, error) {
-	if source := pod.Annotations[annotationSource]; source == "" || source == "api" {
+	if source := pod.Annotations[podfacts.AnnotationSource]; source == "" || source == podfacts.SourceAPI {
 		if err := s.await(ctx); err != nil {
 			return nil, err
 		}
@@ -110,9 +121,6 @@ func (s *Services) For(ctx context.Context, pod *v1.Pod) ([]*v1.Service, error) 
 	}
 	return seen, nil
 }
-
-// annotationSource says where a pod is from.
-const annotationSource = "kubernetes.io/config.source"
 
 func (s *Services) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, ErrUnknown)
@@ -150,7 +158,7 @@ func (s *Services) Run(ctx context.Context) error {
 		if time.Since(began) >= standing {
 			failures = 0
 		}
-		pause(ctx, failures)
+		_ = retry.Sleep(ctx, retry.Backoff(failures+1, firstPause, longestPause, s.random()))
 	}
 	return nil
 }
@@ -161,14 +169,6 @@ const (
 	firstPause, longestPause = 800 * time.Millisecond, 30 * time.Second
 	standing                 = time.Minute
 )
-
-func pause(ctx context.Context, failures int) {
-	wait := min(longestPause, firstPause<<min(failures, 10))
-	select {
-	case <-ctx.Done():
-	case <-time.After(wait + rand.N(wait)):
-	}
-}
 
 // heard notes how a request ended; what goes wrong is logged once, until it goes well or wrong differently.
 func (s *Services) heard(err error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// The calls go over a real socket to the server of the tests, whose work counts.
+// The calls go over a real socket to the tests' server, whose work is included.
 
 func BenchmarkList(b *testing.B) {
 	for _, pods := range []int{10, 100, 500} {

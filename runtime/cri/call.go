@@ -16,22 +16,21 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ErrUnavailable says that nobody answers at the socket. Calls fail with it at
-// once while the runtime is down and work again within about a second of its
-// return.
+// ErrUnavailable means the socket does not answer. Calls fail at once with ErrUnavailable while the
+// runtime is down, and work again within about a second of the runtime's return.
 var ErrUnavailable = errors.New("the container runtime cannot be reached")
 
 // How long a call may take, as in the kubelet.
 const (
 	callTimeout    = 2 * time.Minute
 	sandboxTimeout = 2 * callTimeout
-	noTimeout      = 0 // PullImage: only ctx ends it
+	noTimeout      = 0 // PullImage: bounded by ctx only
 )
 
-// CallError is a call that the runtime refused or did not answer. errors.Is
-// finds runtime.ErrNotFound, runtime.ErrUnsupported and ErrUnavailable in it.
+// CallError is a call refused or not answered by the runtime. Through CallError, errors.Is finds
+// runtime.ErrNotFound, runtime.ErrUnsupported and ErrUnavailable.
 type CallError struct {
-	Call    string // the CRI's name of it, as in "StartContainer"
+	Call    string // the CRI's name of the call, as in "StartContainer"
 	Code    codes.Code
 	Message string // the runtime's words
 	kind    error
@@ -49,7 +48,7 @@ func (e *CallError) Unwrap() error { return e.kind }
 // rpc is a method of the generated clients.
 type rpc[Q, A any] = func(context.Context, *Q, ...grpc.CallOption) (*A, error)
 
-// do makes one call. An error is ctx's own if ctx has ended, else a *CallError.
+// do makes one call. The error is ctx's own if ctx has ended, else a *CallError.
 func do[Q, A any](ctx context.Context, timeout time.Duration, name string, call rpc[Q, A], request *Q) (*A, error) {
 	limited := ctx
 	if timeout != noTimeout {
@@ -61,7 +60,7 @@ func do[Q, A any](ctx context.Context, timeout time.Duration, name string, call 
 	return answer, callError(ctx, timeout, name, err)
 }
 
-// callError translates what grpc says.
+// callError translates an error of grpc.
 func callError(ctx context.Context, timeout time.Duration, name string, err error) error {
 	if err == nil {
 		return nil
@@ -73,8 +72,8 @@ func callError(ctx context.Context, timeout time.Duration, name string, err erro
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", name, ctx.Err())
 	}
-	// The runtime knows ctx's deadline, too, and its answer may be here before
-	// ctx's own timer; containerd 1.6 then gives it the code Unknown.
+	// The runtime also knows ctx's deadline, and the runtime's answer may arrive before ctx's own
+	// timer fires. containerd 1.6 answers with the code Unknown then.
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		return fmt.Errorf("%s: %w", name, context.DeadlineExceeded)
 	}
@@ -94,8 +93,8 @@ func callError(ctx context.Context, timeout time.Duration, name string, err erro
 	return e
 }
 
-// withoutKind takes what e was recognized as away, where it would say something
-// wrong to the caller: a missing image is no missing container.
+// withoutKind removes the kind from a CallError where the kind would mislead the caller: a missing
+// image is not a missing container.
 func withoutKind(err error) error {
 	if e, ok := errors.AsType[*CallError](err); ok {
 		return &CallError{Call: e.Call, Code: e.Code, Message: e.Message}
@@ -103,15 +102,15 @@ func withoutKind(err error) error {
 	return err
 }
 
-// goodID reports whether id may be one of the runtime's. What is none is not
-// sent to it, and never becomes a file's name.
+// goodID reports whether id may be an ID of the runtime. Other strings are not sent to the runtime
+// and are never used as a file name.
 func goodID(id string) bool {
 	return strings.Trim(id, ".") != "" && !strings.ContainsFunc(id, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_' && r != '.'
 	})
 }
 
-// notFound is the error for an ID that is none.
+// notFound is the error for a malformed ID.
 func notFound(call, id string) error {
 	return &CallError{Call: call, Code: codes.NotFound, Message: fmt.Sprintf("%q is no ID of this runtime", id), kind: runtime.ErrNotFound}
 }

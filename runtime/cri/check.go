@@ -10,9 +10,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// CheckPod implements runtime.Checker: it refuses, all at once, what no CRI
-// runtime could do for us and what this one cannot.
-func (r *Runtime) CheckPod(pod *v1.Pod) error {
+// CheckPod implements runtime.Checker. The error lists all fields of the pod unsupported by the
+// CRI, by this backend or by this runtime.
+func (r *client) CheckPod(pod *v1.Pod) error {
 	if fields := refusedFields(pod, &r.opts, r.info); len(fields) > 0 {
 		return &runtime.UnsupportedError{Runtime: r.Name(), Fields: fields}
 	}
@@ -22,10 +22,11 @@ func (r *Runtime) CheckPod(pod *v1.Pod) error {
 const (
 	whyNoImageVolumes  = "this runtime mounts no images"
 	whyNoImageSubPaths = "this runtime mounts whole images only"
-	whyNoDevices       = "there is nobody who allocates devices"
+	whyNoDevices       = "no part of this node allocates devices"
+	whyLinux           = "the node's is linux"
 )
 
-// refusedFields lists the fields that cannot be honoured, in the pod's order.
+// refusedFields lists the fields of the pod the backend cannot honour, in the pod's order.
 func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 	classes := opts.RuntimeHandlers
 	var fields []string
@@ -35,6 +36,7 @@ func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 		}
 	}
 	spec := &pod.Spec
+	fields = append(fields, refusedSeccomp(pod)...)
 	images := make(map[string]bool)
 	for i := range spec.Volumes {
 		images[spec.Volumes[i].Name] = spec.Volumes[i].Image != nil
@@ -47,6 +49,7 @@ func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 				break
 			}
 			at := fmt.Sprintf("spec.%s[%d].", group, i)
+			refuse(c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil, at+"securityContext.windowsOptions", whyLinux)
 			refuse(len(c.VolumeDevices) > 0, at+"volumeDevices", "block devices cannot be attached")
 			refuse(len(c.Resources.Claims) > 0, at+"resources.claims", whyNoDevices)
 			for j := range c.VolumeMounts {
@@ -67,8 +70,9 @@ func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 	if field, why := refuseUsers(pod, opts, info); field != "" {
 		refuse(true, field, why)
 	}
-	refuse(spec.OS != nil && spec.OS.Name != v1.Linux, "spec.os.name", "the node's is linux")
+	refuse(spec.OS != nil && spec.OS.Name != v1.Linux, "spec.os.name", whyLinux)
 	if sc := spec.SecurityContext; sc != nil {
+		refuse(sc.WindowsOptions != nil, "spec.securityContext.windowsOptions", whyLinux)
 		strict := sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict
 		refuse(strict && !info.SupplementalGroupsPolicy, "spec.securityContext.supplementalGroupsPolicy", "this runtime always merges")
 	}
@@ -83,13 +87,13 @@ func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 	return fields
 }
 
-// handlerOf is what the runtime's handler for the pod can do; nothing, where
-// the runtime does not say.
+// handlerOf returns the abilities of the pod's handler. The zero Handler means the runtime does not
+// report handlers.
 func handlerOf(pod *v1.Pod, classes map[string]string, info Info) Handler {
 	return info.Handlers[handlerName(pod, classes)]
 }
 
-// handlerName is the runtime's handler for the pod; "" is its default.
+// handlerName returns the name of the pod's handler; "" is the runtime's default.
 func handlerName(pod *v1.Pod, classes map[string]string) string {
 	if pod.Spec.RuntimeClassName == nil {
 		return ""

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -17,7 +18,7 @@ func TestSandboxConfig(t *testing.T) {
 	pod := testPod("u1", "main")
 	spec := sandboxSpecOf(pod)
 	spec.Attempt, spec.LogDirectory = 3, "/logs/pod"
-	spec.Labels = map[string]string{"app": "web", runtime.LabelPodUID: "forged"}
+	spec.Labels = map[string]string{"app": "web", containermeta.LabelPodUID: "forged"}
 	spec.Annotations = map[string]string{"a": "b"}
 	opts := &Options{CgroupParent: func(p *v1.Pod) string { return "/pods/" + string(p.UID) }}
 	got, err := sandboxConfig(spec, &api.DNSConfig{Servers: []string{"1.1.1.1"}}, nil, opts)
@@ -113,12 +114,11 @@ func TestLogPath(t *testing.T) {
 	}
 }
 
-// The kubelet's annotations are read again, whoever wrote them; ours does not
-// show.
+// The kubelet's annotations are read back for any writer. Our own annotation does not show.
 func TestRecordRoundTrip(t *testing.T) {
 	pod := testPod("u1", "main")
 	spec := containerSpecOf(pod, "main")
-	spec.Hash, spec.Annotations = "abc", map[string]string{runtime.AnnotationHash: "abc", runtime.AnnotationRestartCount: "4"}
+	spec.Hash, spec.Annotations = "abc", map[string]string{containermeta.AnnotationHash: "abc", containermeta.AnnotationRestartCount: "4"}
 	assert.Equal(t, spec.Annotations, annotations(spec))
 	rest, hash, n := recordOf(annotations(spec), 9)
 	assert.Equal(t, spec.Annotations, rest)
@@ -130,7 +130,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	assert.Equal(t, "abc", hash)
 	assert.EqualValues(t, 9, n, "the attempt that is part of its name")
 	for _, bad := range []string{"x", "-1", "99999999999"} {
-		_, _, n = recordOf(map[string]string{runtime.AnnotationRestartCount: bad}, 2)
+		_, _, n = recordOf(map[string]string{containermeta.AnnotationRestartCount: bad}, 2)
 		assert.EqualValues(t, 2, n)
 	}
 }

@@ -14,12 +14,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
 // CreateContainer implements runtime.Runtime. The image has to be on the node.
-func (r *Runtime) CreateContainer(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
+func (r *client) CreateContainer(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
 	if err := checkSpec(&spec); err != nil {
+		return runtime.ContainerID{}, err
+	}
+	if err := r.checkDevices(&spec); err != nil {
 		return runtime.ContainerID{}, err
 	}
 	if err := r.CheckPod(spec.Pod); err != nil {
@@ -39,8 +43,8 @@ func (r *Runtime) CreateContainer(ctx context.Context, id runtime.SandboxID, spe
 	return runtime.ContainerID{Runtime: r.Name(), ID: made}, nil
 }
 
-// find gathers what the configuration needs, and makes its files.
-func (r *Runtime) find(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (found, error) {
+// find gathers the inputs of the container's configuration and creates the pod's files.
+func (r *client) find(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (found, error) {
 	f := found{node: r.node, capabilities: handlerOf(spec.Pod, r.opts.RuntimeHandlers, r.info)}
 	var err error
 	if f.sandbox, err = r.sandboxFor(ctx, id, spec); err != nil {
@@ -76,9 +80,8 @@ func (r *Runtime) find(ctx context.Context, id runtime.SandboxID, spec runtime.C
 	return f, nil
 }
 
-// findVolumeImages looks for the images that are mounted. One that is not there is
-// left out.
-func (r *Runtime) findVolumeImages(ctx context.Context, spec runtime.ContainerSpec) (map[string]*api.Image, error) {
+// findVolumeImages looks up the images mounted by the container. Missing images are left out.
+func (r *client) findVolumeImages(ctx context.Context, spec runtime.ContainerSpec) (map[string]*api.Image, error) {
 	var out map[string]*api.Image
 	for _, m := range spec.Mounts {
 		if m.Image == "" || out[m.Image] != nil {
@@ -99,9 +102,9 @@ func (r *Runtime) findVolumeImages(ctx context.Context, spec runtime.ContainerSp
 	return out, nil
 }
 
-// refuseImageMount is for specs that say more than their pod, which CheckPod has
-// seen.
-func (r *Runtime) refuseImageMount(m *runtime.Mount) error {
+// refuseImageMount refuses an image mount not supported by the runtime. A spec may have image
+// mounts beyond those of the pod, which CheckPod has checked.
+func (r *client) refuseImageMount(m *runtime.Mount) error {
 	var field string
 	switch {
 	case !r.info.ImageVolumes:
@@ -114,7 +117,7 @@ func (r *Runtime) refuseImageMount(m *runtime.Mount) error {
 	return &runtime.UnsupportedError{Runtime: r.Name(), Fields: []string{field}}
 }
 
-func (r *Runtime) create(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec, f found) (string, error) {
+func (r *client) create(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec, f found) (string, error) {
 	config, err := containerConfig(spec, f, &r.opts)
 	if err != nil {
 		return "", err
@@ -125,7 +128,7 @@ func (r *Runtime) create(ctx context.Context, id runtime.SandboxID, spec runtime
 	if errors.Is(err, runtime.ErrNotFound) {
 		r.forget(id)
 		if _, gone := r.sandboxStatus(ctx, string(id)); gone == nil {
-			err = withoutKind(err) // the sandbox is there: it is about something else
+			err = withoutKind(err) // the sandbox exists: another object was not found
 		}
 	}
 	if err != nil {
@@ -137,9 +140,9 @@ func (r *Runtime) create(ctx context.Context, id runtime.SandboxID, spec runtime
 	return answer.GetContainerId(), nil
 }
 
-// writeHosts makes the pod's hosts file; none where there is nothing to say that
-// the runtime does not say by itself.
-func (r *Runtime) writeHosts(s *sandbox, pod *v1.Pod) (string, error) {
+// writeHosts writes the pod's hosts file and returns its path, or "" if the pod has neither the
+// host's network nor addresses.
+func (r *client) writeHosts(s *sandbox, pod *v1.Pod) (string, error) {
 	switch {
 	case s.hostNetwork():
 		node, err := os.ReadFile(hostsPath)
@@ -154,9 +157,8 @@ func (r *Runtime) writeHosts(s *sandbox, pod *v1.Pod) (string, error) {
 	}
 }
 
-// ephemeralTarget returns the container that an ephemeral container wants to
-// look into.
-func (r *Runtime) ephemeralTarget(ctx context.Context, spec runtime.ContainerSpec) (string, error) {
+// ephemeralTarget returns the ID of the ephemeral container's target container.
+func (r *client) ephemeralTarget(ctx context.Context, spec runtime.ContainerSpec) (string, error) {
 	if spec.Group != runtime.GroupEphemeral {
 		return "", nil
 	}
@@ -167,7 +169,7 @@ func (r *Runtime) ephemeralTarget(ctx context.Context, spec runtime.ContainerSpe
 	name := spec.Pod.Spec.EphemeralContainers[i].TargetContainerName
 	containers, err := r.listContainers(ctx, &api.ContainerFilter{
 		State:         &api.ContainerStateValue{State: api.ContainerState_CONTAINER_RUNNING},
-		LabelSelector: map[string]string{runtime.LabelPodUID: string(spec.Pod.UID), runtime.LabelContainerName: name},
+		LabelSelector: map[string]string{containermeta.LabelPodUID: string(spec.Pod.UID), containermeta.LabelContainerName: name},
 	})
 	if err != nil {
 		return "", err
@@ -178,15 +180,15 @@ func (r *Runtime) ephemeralTarget(ctx context.Context, spec runtime.ContainerSpe
 	return slices.MaxFunc(containers, func(a, b *api.Container) int { return int(a.GetCreatedAt() - b.GetCreatedAt()) }).GetId(), nil
 }
 
-// startPatience is how much longer than its ctx a start may take. A start that
-// is cut short may or may not happen, and containerd may leave parts of it
-// behind; almost all are over before that.
+// startPatience is how much longer than its ctx a start may take. A start cut short may or may not
+// happen, and containerd may leave parts of the start behind. Almost all starts end within
+// startPatience.
 const startPatience = time.Second
 
-// StartContainer implements runtime.Runtime. When ctx ends it waits a second
-// more for the runtime to say what became of the start; nil then still means
-// that the container was started.
-func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) error {
+// StartContainer implements runtime.Runtime. When ctx ends, StartContainer waits one more second
+// for the runtime to report the outcome of the start. A nil error still means the container was
+// started.
+func (r *client) StartContainer(ctx context.Context, id runtime.ContainerID) error {
 	if !goodID(id.ID) {
 		return notFound("StartContainer", id.ID)
 	}
@@ -220,7 +222,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 }
 
 // RemoveContainer implements runtime.Runtime.
-func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
+func (r *client) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
 	if !goodID(id.ID) {
 		return notFound("RemoveContainer", id.ID)
 	}
@@ -246,7 +248,7 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) e
 	return errors.Join(r.files.removeMessage(messageFile(st)), r.files.unmarkStopped(id.ID))
 }
 
-func (r *Runtime) remove(ctx context.Context, id string) error {
+func (r *client) remove(ctx context.Context, id string) error {
 	return again(ctx, func(ctx context.Context) error {
 		_, err := do(ctx, callTimeout, "RemoveContainer", r.cri.RemoveContainer, &api.RemoveContainerRequest{ContainerId: id})
 		return err

@@ -73,15 +73,15 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, pods, 1)
 	assert.Empty(t, pods[0].Containers, "what has no metadata is left out")
-	assert.NoError(t, rt.(*Runtime).files.removePod(pod.UID))
+	assert.NoError(t, rt.(*client).files.removePod(pod.UID))
 }
 
-// The message file is made for the container and goes with it; what agents
-// remember of a container goes, too.
+// The message file is made for the container and removed with the container, and so are the cached
+// facts.
 func TestFilesOfAContainer(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
-	root := rt.(*Runtime).opts.Root
+	root := rt.(*client).opts.Root
 	sb, id := made(t, rt, "u1")
 	files, err := filepath.Glob(root + "/pods/u1/containers/main/*")
 	require.NoError(t, err)
@@ -107,14 +107,14 @@ func TestFilesOfAContainer(t *testing.T) {
 	assert.NoFileExists(t, files[0])
 	assert.NoFileExists(t, mark)
 
-	// A volume of the pod in the same directory is none of ours.
+	// A pod volume in the same directory is not the agent's.
 	require.NoError(t, os.MkdirAll(root+"/pods/u1/volumes", 0o700))
 	require.NoError(t, rt.RemoveSandbox(t.Context(), sb))
 	assert.NoFileExists(t, root+"/pods/u1/etc-hosts")
 	assert.DirExists(t, root+"/pods/u1/volumes")
 }
 
-// A container that could not be made leaves no file behind.
+// A failed creation leaves no file behind.
 func TestNoFileOfWhatWasNotMade(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -124,13 +124,13 @@ func TestNoFileOfWhatWasNotMade(t *testing.T) {
 	s.fail("CreateContainer", codes.Unknown, "no")
 	_, err = rt.CreateContainer(t.Context(), sb, containerSpecOf(pod, "main"))
 	require.Error(t, err)
-	files, err := filepath.Glob(rt.(*Runtime).opts.Root + "/pods/u1/containers/*/*")
+	files, err := filepath.Glob(rt.(*client).opts.Root + "/pods/u1/containers/*/*")
 	require.NoError(t, err)
 	assert.Empty(t, files)
 }
 
-// A sandbox that another agent made, or this one before it died, is used with
-// what its status says.
+// A sandbox made by another agent, or by an earlier process of the agent, is used with the facts of
+// its status.
 func TestSandboxOfAnotherAgent(t *testing.T) {
 	s := newServer(t)
 	first := s.dial(t)
@@ -144,7 +144,7 @@ func TestSandboxOfAnotherAgent(t *testing.T) {
 	spec.LogPath = logs + "/main/0.log"
 	_, err = second.CreateContainer(t.Context(), sb, spec)
 	require.NoError(t, err)
-	config := second.(*Runtime).recall(sb).config
+	config := second.(*client).recall(sb).config
 	assert.Equal(t, "host", config.GetHostname())
 	assert.Equal(t, logs, config.GetLogDirectory())
 	assert.Equal(t, "u1", config.GetMetadata().GetUid())
@@ -168,9 +168,9 @@ func TestStartOutcomeIsWaitedFor(t *testing.T) {
 	require.ErrorIs(t, rt.StartContainer(ctx, id), context.Canceled, "a ctx that has ended starts nothing")
 }
 
-// The pod of kubernetes#125050 was deleted while a start was under way, and was
-// started all the same. Here even a start that the runtime goes on with after
-// its call was given up is stopped by the stop that follows.
+// The pod of kubernetes#125050 was deleted while a start was under way, and was started all the
+// same. Here the next stop also stops a start continued by the runtime after the call was cut
+// short.
 func TestUpstream125050StartThatWasGivenUpIsStopped(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -200,7 +200,7 @@ func TestUpstream125050StartThatWasGivenUpIsStopped(t *testing.T) {
 	assert.Equal(t, api.ContainerState_CONTAINER_EXITED, s.state(id))
 }
 
-// A stop waits for the start under way, not longer than its ctx.
+// A stop waits for the start under way, but not longer than its own ctx.
 func TestStopWaitsForTheStart(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -228,12 +228,12 @@ func TestStopWaitsForTheStart(t *testing.T) {
 	assert.Equal(t, api.ContainerState_CONTAINER_EXITED, s.state(id))
 }
 
-// containerd says that a stop is done before its status does.
+// containerd reports a stop as done before the status is exited.
 func TestStopReturnsWhenTheStatusSaysSo(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
 	_, id := made(t, rt, "u1")
-	// The server ends what runs, and this does not: it is what it looks like.
+	// The server ends only running containers, so the unknown state lasts.
 	s.edit(id, func(c *api.ContainerStatus) { c.State, c.StartedAt = api.ContainerState_CONTAINER_UNKNOWN, 1 })
 	var asked atomic.Int32
 	s.inTheWay(func(_ context.Context, call string) error {
@@ -246,7 +246,7 @@ func TestStopReturnsWhenTheStatusSaysSo(t *testing.T) {
 	assert.EqualValues(t, 3, asked.Load())
 }
 
-// A grace period that is no whole number of seconds is kept by our own clock.
+// A grace period with a fraction of a second is timed by our own clock.
 func TestStopWithPartsOfASecond(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -254,7 +254,7 @@ func TestStopWithPartsOfASecond(t *testing.T) {
 	require.NoError(t, rt.StartContainer(t.Context(), id))
 	s.inTheWay(func(ctx context.Context, call string) error {
 		if call == "StopContainer" && s.count("StopContainer") == 1 {
-			<-ctx.Done() // it ignores SIGTERM
+			<-ctx.Done() // ignores SIGTERM
 			return status.FromContextError(ctx.Err()).Err()
 		}
 		return nil
@@ -284,12 +284,12 @@ func TestRefusedPod(t *testing.T) {
 	assert.Equal(t, refused, err)
 }
 
-// Marks of what went without our doing go with a list; fresh ones may be of what
-// the list could not know.
+// A list removes marks of containers removed by other clients. Fresh marks stay, because the list
+// may be older than the container.
 func TestMarksAreSwept(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
-	f := rt.(*Runtime).files
+	f := rt.(*client).files
 	require.NoError(t, f.markStopped("old"))
 	require.NoError(t, f.markStopped("fresh"))
 	hour := time.Now().Add(-time.Hour)
@@ -308,15 +308,14 @@ func TestRemovalOfAnOldSandboxKeepsThePodsFiles(t *testing.T) {
 	old, _ := made(t, rt, "u1")
 	made(t, rt, "u1")
 	require.NoError(t, rt.RemoveSandbox(t.Context(), old))
-	assert.FileExists(t, rt.(*Runtime).opts.Root+"/pods/u1/etc-hosts")
+	assert.FileExists(t, rt.(*client).opts.Root+"/pods/u1/etc-hosts")
 	st, err := rt.PodStatus(t.Context(), "u1")
 	require.NoError(t, err)
 	assert.Len(t, st.Sandboxes, 1)
 	assert.Len(t, st.Containers, 1)
 }
 
-// Runtimes differ in how long they let containers live when a sandbox is
-// stopped.
+// Runtimes differ in the grace given to containers when a sandbox is stopped.
 func TestStopSandboxKillsFirst(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)

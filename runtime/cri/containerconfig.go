@@ -13,28 +13,29 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// annotationSpecHash is our own: ContainerSpec.Hash where its annotations do not
-// say the same. Statuses do not show it.
+// annotationSpecHash holds ContainerSpec.Hash if the spec's
+// annotations hold another value. Statuses do not show the annotation.
 const annotationSpecHash = "keelson.dev/hash"
 
-// found is what a container's configuration needs beyond its spec.
+// found holds the inputs of a container's configuration beyond its spec.
 type found struct {
 	image        *api.Image
 	sandbox      *sandbox
 	target       string // container ID, for an ephemeral container
-	message      string // file for the termination message; empty: none
-	hosts        string // the pod's hosts file; empty: none
+	message      string // file for the termination message; "" for no file
+	hosts        string // the pod's hosts file; "" for no file
 	capabilities Handler
 	node         node
 
-	volumeImages map[string]*api.Image // those that are mounted, by reference
+	volumeImages map[string]*api.Image // the mounted images, by reference
 }
 
-// containerConfig is what the runtime is told to make of spec. Errors begin
-// with the field's path below the container, or below the pod.
+// containerConfig returns the CRI configuration for spec. Errors begin with the field's path below
+// the container, or below the pod.
 func containerConfig(spec runtime.ContainerSpec, f found, opts *Options) (*api.ContainerConfig, error) {
 	pod, c := spec.Pod, spec.Container
 	security, err := containerSecurity(pod, c, userOfImage(f.image), opts)
@@ -55,7 +56,7 @@ func containerConfig(spec runtime.ContainerSpec, f found, opts *Options) (*api.C
 	}
 	meta := f.sandbox.config.GetMetadata()
 	labels := withIdentity(spec.Labels, pod.UID, meta.GetNamespace(), meta.GetName())
-	labels[runtime.LabelContainerName] = spec.Name
+	labels[containermeta.LabelContainerName] = spec.Name
 	return &api.ContainerConfig{
 		Metadata:    &api.ContainerMetadata{Name: spec.Name, Attempt: uint32(max(spec.RestartCount, 0))},
 		Image:       &api.ImageSpec{Image: f.image.GetId(), UserSpecifiedImage: spec.Image},
@@ -64,6 +65,8 @@ func containerConfig(spec runtime.ContainerSpec, f found, opts *Options) (*api.C
 		WorkingDir:  spec.WorkingDir,
 		Envs:        keyValues(spec.Env),
 		Mounts:      mounted,
+		Devices:     devices(&spec),
+		CDIDevices:  cdiDevicesOf(spec.CDIDevices),
 		Labels:      labels,
 		Annotations: annotations(spec),
 		LogPath:     logPath,
@@ -78,7 +81,7 @@ func containerConfig(spec runtime.ContainerSpec, f found, opts *Options) (*api.C
 	}, nil
 }
 
-// checkSpec refuses what no configuration can be made of.
+// checkSpec refuses an incomplete spec.
 func checkSpec(spec *runtime.ContainerSpec) error {
 	switch {
 	case spec.Pod == nil || spec.Container == nil:
@@ -93,7 +96,7 @@ func checkSpec(spec *runtime.ContainerSpec) error {
 	return nil
 }
 
-// relativeLogPath is how CRI wants it: below the sandbox's directory.
+// relativeLogPath returns the log path relative to the sandbox's directory, as CRI wants.
 func relativeLogPath(dir, path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -116,20 +119,19 @@ func keyValues(env []runtime.EnvVar) []*api.KeyValue {
 func annotations(spec runtime.ContainerSpec) map[string]string {
 	out := make(map[string]string, len(spec.Annotations)+1)
 	maps.Copy(out, spec.Annotations)
-	if out[runtime.AnnotationHash] != spec.Hash {
+	if out[containermeta.AnnotationHash] != spec.Hash {
 		out[annotationSpecHash] = spec.Hash
 	}
 	return out
 }
 
-// messageTarget is where the container finds the file for its termination
-// message.
+// messageTarget returns the path of the termination message inside the container.
 func messageTarget(c *v1.Container) string {
 	return cmp.Or(c.TerminationMessagePath, v1.TerminationMessagePathDefault)
 }
 
-// stopSignal is the signal that asks the container to end; runtimes before CRI
-// knew of it (1.33) use the image's.
+// stopSignal is the signal sent to the container at a stop. Runtimes older than the CRI field
+// (1.33) use the image's stop signal.
 func stopSignal(c *v1.Container) api.Signal {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return api.Signal_SIGNAL_RUNTIME_DEFAULT

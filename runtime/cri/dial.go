@@ -5,27 +5,24 @@ package cri
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"go.uber.org/zap"
-
+	"github.com/keelson-dev/keelson/internal/grpcunix"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// maxMessage is the largest answer that is taken, in bytes; the kubelet's.
+// maxMessage is the largest accepted answer in bytes, as in the kubelet.
 const maxMessage = 16 << 20
 
-// Backend is a runtime.Runtime over a CRI socket: what Dial returns and
-// *Runtime implements. If the runtime offers events, the value that Dial
-// returns is a runtime.Watcher, too; if not, it is not, so that the caller
-// relists often enough.
+// Backend is a runtime.Runtime over a CRI socket, returned by Dial. If the runtime offers events,
+// Dial's value is also a runtime.Watcher. Otherwise the value is no Watcher, so the caller relists
+// often enough.
 type Backend interface {
 	runtime.Runtime
 	runtime.Checker
@@ -34,24 +31,26 @@ type Backend interface {
 	runtime.StatsReader
 	runtime.Updater
 	runtime.MemoryMeter
+	runtime.Auditor
 	Images
 	LogReopener
 
-	// Info says what was found behind the socket by Dial.
+	// Info returns the facts about the runtime found by Dial.
 	Info() Info
-	// Ready asks the runtime whether it can run containers, and their networks.
-	// The error is a *NotReadyError, or that of the call.
+	// Ready asks the runtime whether containers and their networks can run. The error is a
+	// *NotReadyError, or the error of the call.
 	Ready(ctx context.Context) error
 	// Close ends the connection. Calls under way and later ones fail; containers
 	// go on.
 	Close() error
 }
 
-// Runtime is the backend over one CRI socket. See Dial. All methods are safe
+// client is the backend over one CRI socket. See Dial. All methods are safe
 // for concurrent use.
-type Runtime struct {
+type client struct {
 	opts   Options
 	info   Info
+	socket string // path of the socket
 	conn   *grpc.ClientConn
 	cri    api.RuntimeServiceClient
 	images api.ImageServiceClient
@@ -63,32 +62,29 @@ type Runtime struct {
 
 	mu struct {
 		sync.Mutex
-		sandboxes map[runtime.SandboxID]*sandbox // what later calls need to know; a cache
+		sandboxes map[runtime.SandboxID]*sandbox // a cache of facts needed by later calls
 		starts    map[string]*start              // starts and removals under way, by container ID
-		lost      map[string]bool                // starts whose outcome is not known, see stop.go
-		neverRan  map[string]bool                // exited containers: whether they never ran
-		askAgain  map[string]time.Time           // exited containers that could not be looked at
-		mounted   map[string][]string            // images that containers have mounted, by container ID
+		lost      map[string]bool                // starts with an unknown outcome, see stop.go
+		neverRan  map[string]bool                // exited containers: true for a container never started
+		askAgain  map[string]time.Time           // exited containers without an answer to ContainerStatus
+		mounted   map[string][]string            // images mounted by containers, by container ID
 
-		imagesByID map[string]*api.Image // what they are, not whether they are there; never written
+		imagesByID map[string]*api.Image // facts about images, present or not; never written
 	}
 }
 
 var (
-	_ Backend         = (*Runtime)(nil)
+	_ Backend         = (*client)(nil)
 	_ Backend         = (*watchingRuntime)(nil)
 	_ runtime.Watcher = (*watchingRuntime)(nil)
 )
 
-// Dial connects to the CRI runtime behind endpoint, "unix:///path" or "/path",
-// and asks it what it is and can do. ctx is for that only; it takes a few
-// milliseconds, and at most 10 s.
+// Dial connects to the CRI runtime behind endpoint, "unix:///path" or "/path", and asks for its
+// version and abilities. ctx bounds only Dial, which takes a few milliseconds, and at most 10 s.
 //
-// The error says what is wrong: a bad option (by name), no such socket or
-// nobody listening (ErrUnavailable, worth another try), something that speaks
-// no CRI v1, or a runtime that is not ready (*NotReadyError, worth another
-// try). A network that is not ready is no error here: pods on the host's
-// network can run. See Ready.
+// Errors: a bad option (by name); no such socket or no listener (ErrUnavailable, worth a retry); a
+// server without CRI v1; or a runtime not ready (*NotReadyError, worth a retry). A network not
+// ready is no error here: pods on the host's network can run. See Ready.
 func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -105,8 +101,9 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cri: endpoint %q: %w", endpoint, err)
 	}
-	r := &Runtime{
+	r := &client{
 		opts:   opts,
+		socket: path,
 		conn:   conn,
 		cri:    api.NewRuntimeServiceClient(conn),
 		images: api.NewImageServiceClient(conn),
@@ -128,25 +125,17 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 		return nil, fmt.Errorf("cri: %s: %w", path, err)
 	}
 	if r.info.Events {
-		return &watchingRuntime{Runtime: r}, nil
+		return &watchingRuntime{client: r}, nil
 	}
 	return r, nil
 }
 
-// connect prepares the connection; it is made by the first call and again
-// whenever it breaks.
+// connect prepares the connection. The first call connects, and later calls reconnect after a
+// break.
 func connect(path string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///cri",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}),
-		grpc.WithAuthority("localhost"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithNoProxy(),
-		grpc.WithDisableServiceConfig(),
+	return grpcunix.NewClient(path, maxMessage,
 		grpc.WithIdleTimeout(0),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-		// A runtime that comes back is found within a second.
+		// A restarted runtime is found within a second.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
@@ -155,10 +144,10 @@ func connect(path string) (*grpc.ClientConn, error) {
 }
 
 // Close implements Backend.
-func (r *Runtime) Close() error { return r.conn.Close() }
+func (r *client) Close() error { return r.conn.Close() }
 
 // Name is the runtime's own word for itself: "containerd" or "cri-o".
-func (r *Runtime) Name() string { return r.info.Name }
+func (r *client) Name() string { return r.info.Name }
 
 // Info implements Backend.
-func (r *Runtime) Info() Info { return r.info.clone() }
+func (r *client) Info() Info { return r.info.clone() }

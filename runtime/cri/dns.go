@@ -10,19 +10,19 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// What a resolv.conf can hold: the C library's limit and the API's.
+// Limits of a resolv.conf: the C library's and the API's.
 const (
 	maxServers      = 3
 	maxSearches     = 32
-	maxSearchLength = 2048 // all of them with a blank between
+	maxSearchLength = 2048 // sum of all names with a blank between
 	maxSearchName   = 253
 )
 
 // resolver is the content of a resolv.conf.
 type resolver struct{ servers, searches, options []string }
 
-// parseResolvConf reads the format of resolv.conf(5). What it does not know it
-// leaves out; of several search lines the last counts, options add up.
+// parseResolvConf reads the format of resolv.conf(5). Unknown lines are left out. Of several search
+// lines the last counts; options add up.
 func parseResolvConf(text string) resolver {
 	var r resolver
 	for line := range strings.Lines(text) {
@@ -48,7 +48,7 @@ func parseResolvConf(text string) resolver {
 	return r
 }
 
-// trimDot takes the last dot away, unless it is all there is.
+// trimDot removes the last dot, except from ".".
 func trimDot(domain string) string {
 	if domain == "." {
 		return domain
@@ -59,8 +59,8 @@ func trimDot(domain string) string {
 // wantsHostDNS reports whether the pod's resolv.conf depends on the node's.
 func wantsHostDNS(pod *v1.Pod) bool { return pod.Spec.DNSPolicy != v1.DNSNone }
 
-// podDNS is the pod's resolv.conf, by the 1.36 kubelet's rules. host is the
-// node's. What did not fit is told in dropped, by name.
+// podDNS is the pod's resolv.conf, by the 1.36 kubelet's rules. host is the node's. dropped lists
+// the servers and searches beyond the limits.
 func podDNS(pod *v1.Pod, cluster DNS, host resolver) (config *api.DNSConfig, dropped []string) {
 	var r resolver
 	switch {
@@ -82,8 +82,9 @@ func podDNS(pod *v1.Pod, cluster DNS, host resolver) (config *api.DNSConfig, dro
 	return &api.DNSConfig{Servers: r.servers, Searches: r.searches, Options: r.options}, dropped
 }
 
-// wantsClusterDNS: pods on the node's network use the node's, unless they say
-// otherwise. No policy at all is ClusterFirst, as the API defaults it.
+// wantsClusterDNS reports whether the pod uses the cluster's DNS. Pods on the node's network use
+// the node's DNS, unless their policy is ClusterFirstWithHostNet. An empty policy is ClusterFirst,
+// as in API defaulting.
 func wantsClusterDNS(pod *v1.Pod) bool {
 	switch pod.Spec.DNSPolicy {
 	case v1.DNSClusterFirstWithHostNet:
@@ -114,8 +115,7 @@ func optionWords(options []v1.PodDNSConfigOption) []string {
 	return out
 }
 
-// mergeOptions appends more to have; a later option replaces the earlier one of
-// its name.
+// mergeOptions appends more to have. A later option replaces an earlier option of the same name.
 func mergeOptions(have, more []string) []string {
 	for _, o := range more {
 		name, _, _ := strings.Cut(o, ":")
@@ -140,7 +140,7 @@ func unique(in []string) []string {
 	return out
 }
 
-// cut keeps what fits and returns the names of what does not.
+// cut applies the limits and returns the dropped names.
 func (r *resolver) cut() (dropped []string) {
 	if len(r.servers) > maxServers {
 		dropped = append(dropped, r.servers[maxServers:]...)

@@ -17,41 +17,33 @@
 //
 // # The caller's duties
 //
-//  1. Dial again when it fails with ErrUnavailable or a *NotReadyError. Once it
-//     has succeeded the value lasts: calls fail while the runtime is down and
-//     work again within about a second of its return.
-//  2. Hand on the value that Dial returned, not a wrapper that hides what it
-//     implements: it is a runtime.Watcher if, and only if, the runtime offers
-//     events (containerd 2, CRI-O where it is told to), and a Tracker relists
-//     once a second where there are none.
-//  3. Have images on the node before a container is created: package runtime's
-//     manager pulls them through the runtime.Images that the value is; those of
-//     image volumes when whoever makes the mounts asks it to (EnsureImage).
-//  4. Prepare what options point to: the pods' cgroups (CgroupParent), seccomp
-//     profiles, AppArmor profiles.
+//  1. Dial again after ErrUnavailable or a *NotReadyError. After a successful Dial the value lasts: calls fail while
+//     the runtime is down and work again within about a second of the runtime's return.
+//  2. Pass on the value returned by Dial, not a wrapper hiding its interfaces. The value is a runtime.Watcher if, and
+//     only if, the runtime offers events (containerd 2, CRI-O if configured). Without events a Tracker relists once a
+//     second.
+//  3. Have images on the node before a container is created. Package runtime's manager pulls container images through
+//     the value's runtime.Images. Images of image volumes are pulled when the maker of the mounts calls EnsureImage.
+//  4. Prepare the objects named in Options: the pods' cgroups (CgroupParent), seccomp profiles, AppArmor profiles.
 //  5. Connect where the URLs of the runtime.Streamer lead to, or proxy to there:
 //     containerd listens on the node's loopback, and each URL is a secret.
-//  6. Build with -tags grpcnotrace: a program that links grpc and a template
-//     engine, as client-go does, is 27 MiB larger without.
+//  6. Build with -tags grpcnotrace. Without the tag, a program linking grpc and a template engine, as client-go does,
+//     is 27 MiB larger.
 //
 // # Goroutines
 //
-// The connection has some of its own from Dial to Close. Methods join what they
-// start before they return.
+// The connection has goroutines of its own from Dial to Close. Methods join their goroutines before they return.
 //
 // # Taking a node over
 //
-// Sandboxes and containers have the kubelet's labels and annotations, names and
-// log paths, and their files are where the kubelet's are. Where Options.Root
-// and the generator's LogRoot are those of the kubelet, either agent sees what
-// the other made: restart counts, hashes, grace periods, preStop hooks, and
-// termination messages. Whether a container stays depends on the hash: the
-// planner restarts what was made from another one. What has no label with a
-// pod's UID (crictl makes such things) is neither seen nor touched.
+// Sandboxes and containers have the kubelet's labels and annotations, names and log paths, and their files are where
+// the kubelet's are. If Options.Root and the generator's LogRoot are the kubelet's, each agent sees the other agent's
+// restart counts, hashes, grace periods, preStop hooks, and termination messages. A container stays if its hash
+// matches: the planner restarts a container made from another hash. Sandboxes and containers without a label of a pod's
+// UID, such as crictl makes, are neither seen nor touched.
 //
-// Of its own, this package adds the annotations keelson.dev/hostname on
-// sandboxes and keelson.dev/hash on containers whose spec's annotations do not
-// hold their hash. Both mean nothing to a kubelet.
+// This package adds the annotation keelson.dev/hostname to sandboxes, and keelson.dev/hash to containers whose spec's
+// annotations do not hold the spec's hash. A kubelet ignores both.
 //
 // # States
 //
@@ -62,43 +54,42 @@
 //	exited, never started (failed start)    created
 //	unknown, or a word not known            unknown
 //
-// No runtime starts a container again whose start failed; a successor takes its
-// place. One that is stopped before it was started stays created, and a file
-// below <Root>/keelson/stopped says so: StartContainer refuses it.
+// No runtime starts a container again after a failed start; a successor takes its place. A container stopped before its
+// start stays created, and a file below <Root>/keelson/stopped records the stop: StartContainer refuses the container.
 //
 // # Differences from the kubelet
 //
-//   - A ctx that ends ends the call, a pull included (kubernetes#113606). A start
-//     is given a second to say what became of it, because one that is cut short
-//     may happen all the same; and a stop deals with those that do (#125050).
+//   - A call ends when its ctx ends, a pull included (kubernetes#113606). A start has one more second to report its
+//     outcome, because a start cut short may happen all the same. A stop also stops such containers (#125050).
 //   - Containers and sandboxes of a pod are inspected several at a time (#93886).
 //   - StopContainer returns when the container's status is exited, and takes
 //     grace periods of less than a second, and 0.
 //   - StopSandbox kills the containers itself first: CRI-O would wait 10 s.
-//   - Termination messages are read only from files that an agent made: one in a
-//     volume may have become a link to anything.
-//   - A hosts file is written only if it changes, and a hostAlias cannot add
-//     lines.
+//   - Termination messages are read only from files made by an agent: a file in a volume may have become a link to any
+//     path.
+//   - A hosts file is written only on a change, and a hostAlias cannot add lines.
 //   - Annotations of AppArmor, sysctls with slashes, host aliases, DNS limits and
 //     OOM scores are the kubelet's, of 1.36.
-//   - Errors of pulls have no credentials and no signed addresses in them, which
-//     containerd 2 puts there and the kubelet into the pod's status.
-//   - A stop, start or removal that fails because the runtime lost a connection on
-//     the way is judged by what is: see insist.go.
-//   - A container that containerd cannot remove, because it forgot the task of a
-//     start whose caller died, is removed all the same, through containerd's own
-//     API on the same socket: see leftover.go. The kubelet's stays, and its sandbox
-//     with it, until containerd is restarted.
+//   - Pull errors contain no credentials and no signed addresses. containerd 2 includes both, and the kubelet copies
+//     both into the pod's status.
+//   - After a stop, start or removal fails because the runtime lost a connection, the backend reads the object's state
+//     to decide the outcome: see insist.go.
+//   - containerd cannot remove a container if it forgot the task of a start whose caller died. This backend removes the
+//     container all the same, through containerd's own API on the same socket: see leftover.go. With the kubelet the
+//     container and its sandbox stay until containerd is restarted. The same applies to a sandbox, although containerd
+//     2 reports the sandbox as removed.
 //   - Limits can be taken away from running containers (#128675).
-//   - Refused, and not silently dropped: block devices, resource claims, Windows,
-//     bindMountOptions, unknown RuntimeClasses, and what the runtime has not got of strict
-//     supplemental groups, recursive read-only mounts, image volumes and user
-//     namespaces. See CheckPod.
-//   - User namespaces, MemoryQoS and swap are done where Options say so, by the
-//     kubelet's formulas; it is the caller who gives the IDs, and who knows which
-//     volumes are to be relabelled for SELinux and which images are mounted
-//     (runtime.Mount).
-//   - Not done: CPU managers' exclusive CPUs, device plugins and CDI.
+//   - Refused, and not silently dropped: block devices, resource claims, Windows, bindMountOptions and unknown
+//     RuntimeClasses. Also refused, if the runtime lacks support: strict supplemental groups, recursive read-only
+//     mounts, image volumes and user namespaces. See CheckPod.
+//   - User namespaces, MemoryQoS and swap follow Options and the kubelet's formulas. The caller supplies the IDs, the
+//     volumes to relabel for SELinux and the images to mount (runtime.Mount).
+//   - A hostPath volume of type CharDevice or BlockDevice is passed as a device, "rw", or "r" for a read-only mount, so
+//     the container can open the device. The kubelet mounts the device node, and only a privileged container can open
+//     the mounted node.
+//   - ContainerSpec.CDIDevices are refused with containerd before 2.0 and CRI-O before 1.28, because these versions
+//     ignore the field.
+//   - Not done: CPU managers' exclusive CPUs, device plugins.
 //
 // # What runtimes differ in
 //
@@ -109,19 +100,30 @@
 //	user namespaces               no               with runc 1.2       as it says
 //	stats of whole pods           with a CgroupParent for every pod    as it has them
 //
-// Tests run on containerd 1.6 and 2.4 with runc 1.1, and those of user namespaces
-// where a newer runc is on PATH. Nothing of it has been tried on CRI-O, nor
-// MemoryQoS and swap on a node with cgroup v2.
+// Tests run on containerd 1.6 and 2.4 with runc 1.1. Tests of user namespaces run if a newer runc is on PATH. CRI-O is
+// untested, and so are MemoryQoS and swap on a node with cgroup v2.
 //
 // # What the CRI cannot do
 //
-// When the ctx of Exec ends, the runtime kills the command, but not what it
-// started. The CRI's clock for stops is whole seconds; parts of one are kept by
-// ours. A list does not say whether an exited container ever ran: List asks
-// about each once, and does not wait for one that gives no answer.
+// When the ctx of Exec ends, the runtime kills the command, but not the command's children. The CRI counts stop
+// timeouts in whole seconds; this package times fractions itself. A list does not say whether an exited container ever
+// ran: List asks about each exited container once, and waits at most half a second for the answers.
 //
-// An agent that is killed while containerd makes a container's process may leave
-// one that waits for ever to become the container's program, and that neither the
-// CRI nor containerd knows (seen with 2.4, in one of seventy kills then). It does
-// nothing, but keeps its memory and its cgroup, which is below the CgroupParent.
+// # What containerd loses
+//
+// containerd may leave a shim behind when the client of a call is killed, or containerd itself, while containerd makes
+// a sandbox or a container. Neither the CRI nor containerd's task service knows such a shim. A process may remain below
+// the shim, waiting for ever to become the container's program. containerd 1.6 leaves a shim in 1 of 60 calls cut at a
+// random instant of their first 120 ms, and in half of the calls during which containerd is killed. The figures for 2.4
+// are 1 in 60 and 1 in 50. No call can end such a shim.
+//
+// The backend is a runtime.Auditor and ends such shims. The audit looks in /proc for shims of runc with the endpoint's
+// socket and the namespace k8s.io in their arguments, and then asks the CRI and containerd for the shims' sandboxes. A
+// shim of an unknown sandbox is ours if no container known to containerd is below the shim, and if the shim's folder
+// either is gone or names a pod's sandbox made by the CRI. Without the folder containerd never finds the shim again,
+// not even at containerd's start. A process below a known shim is ours if containerd does not know the process's
+// container. All other shims, such as shims of Docker and of another containerd, are at most listed.
+//
+// Two agents on one containerd may collect each other's leftovers. Neither loses anything, because neither can reach a
+// collected shim.
 package cri

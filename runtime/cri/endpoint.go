@@ -29,7 +29,7 @@ func parseEndpoint(endpoint string) (string, error) {
 	return filepath.Clean(path), nil
 }
 
-// checkSocket says why nothing can be behind path, where that is plain to see.
+// checkSocket returns an error if path is missing or is not a socket.
 func checkSocket(path string) error {
 	info, err := os.Stat(path)
 	switch {

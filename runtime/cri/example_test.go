@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// An agent that starts before its container runtime tries again.
+// An agent started before its container runtime dials again.
 func ExampleDial() {
 	rt, err := cri.Dial(context.Background(), "unix:///run/nobody/here.sock", cri.Options{Root: "/var/lib/kubelet"})
 	if errors.Is(err, cri.ErrUnavailable) {

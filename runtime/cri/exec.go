@@ -16,10 +16,10 @@ import (
 // maxOutput is how much of each stream Exec returns, in bytes.
 const maxOutput = 16 << 10
 
-// Exec implements runtime.Execer by ExecSync. When ctx ends the runtime kills
-// the command; what the command started goes on until the container ends, as
-// the CRI knows no more than the one process. Output beyond 16 MiB is an error.
-func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error) {
+// Exec implements runtime.Execer by ExecSync. When ctx ends the runtime kills the command.
+// Processes started by the command go on until the container ends, because the CRI knows only the
+// command's process. Output beyond 16 MiB is an error.
+func (r *client) Exec(ctx context.Context, id runtime.ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error) {
 	switch {
 	case len(cmd) == 0:
 		return nil, nil, 0, errors.New("ExecSync: no command")

@@ -16,9 +16,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/tree"
 )
 
-// Permissions of what is made, as the kubelet's.
+// Permissions of created files and directories, as the kubelet's.
 const (
 	dirMode     = 0o750
 	logDirMode  = 0o755
@@ -26,18 +28,18 @@ const (
 	messageMode = 0o666 // whoever the container runs as may write
 )
 
-// files are the files that pods get from the agent, below root:
+// files manages the agent's files for pods, below root:
 //
 //	pods/<uid>/etc-hosts
 //	pods/<uid>/containers/<name>/<8 hex digits>  a termination message
 //	keelson/stopped/<container ID>               see stop.go
 //
-// Nothing that a manifest says leads out of root.
+// No text of a manifest leads out of root.
 type files struct{ root string }
 
 const stoppedDir = "keelson/stopped"
 
-// open opens root, which is made if it is not there.
+// open opens root, and creates root if missing.
 func (f files) open() (*os.Root, error) {
 	if err := os.MkdirAll(f.root, dirMode); err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func podDir(uid types.UID) (string, error) {
 	return "pods/" + string(uid), nil
 }
 
-// checkElement refuses what is not exactly one element of a path.
+// checkElement refuses a string unless s is exactly one element of a path.
 func checkElement(s string) error {
 	if s == "" || s == "." || s == ".." || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '/' }) {
 		return fmt.Errorf("%q makes no file name", s)
@@ -61,8 +63,8 @@ func checkElement(s string) error {
 	return nil
 }
 
-// makeMessage makes an empty file for a container's termination message and
-// returns its path.
+// makeMessage creates an empty file for a container's termination message and returns the file's
+// path.
 func (f files) makeMessage(uid types.UID, container string) (string, error) {
 	dir, err := podDir(uid)
 	if err != nil {
@@ -91,8 +93,7 @@ func (f files) makeMessage(uid types.UID, container string) (string, error) {
 	return filepath.Join(f.root, name), errors.Join(file.Chmod(messageMode), file.Close())
 }
 
-// messagePath returns the part of a host's path below root, if it is that of a
-// termination message.
+// messagePath returns the part of hostPath below root if hostPath is a termination message.
 func (f files) messagePath(hostPath string) (string, bool) {
 	name, err := filepath.Rel(f.root, hostPath)
 	if err != nil {
@@ -102,8 +103,8 @@ func (f files) messagePath(hostPath string) (string, bool) {
 	return name, len(part) == 5 && part[0] == "pods" && part[2] == "containers"
 }
 
-// removeMessage removes a termination message, and its directory if that was the
-// last in it. It leaves alone what is none.
+// removeMessage removes a termination message, and its directory if empty. Other paths are left
+// alone.
 func (f files) removeMessage(hostPath string) error {
 	name, ok := f.messagePath(hostPath)
 	if !ok {
@@ -121,8 +122,8 @@ func (f files) removeMessage(hostPath string) error {
 	return nil
 }
 
-// writeHosts makes the pod's hosts file say text and returns its path. The file
-// stays the same one: running containers have it mounted.
+// writeHosts writes text to the pod's hosts file and returns the file's path. The file is rewritten
+// in place, because running containers have the file mounted.
 func (f files) writeHosts(uid types.UID, text string) (string, error) {
 	dir, err := podDir(uid)
 	if err != nil {
@@ -148,8 +149,8 @@ func (f files) writeHosts(uid types.UID, text string) (string, error) {
 	return filepath.Join(f.root, name), nil
 }
 
-// removePod removes what files made for the pod. Other things in its directory,
-// volumes for one, stay.
+// removePod removes the files made for the pod. Other content of the directory, such as volumes,
+// stays.
 func (f files) removePod(uid types.UID) error {
 	dir, err := podDir(uid)
 	if err != nil {
@@ -163,7 +164,7 @@ func (f files) removePod(uid types.UID) error {
 	if err := root.Remove(dir + "/etc-hosts"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := root.RemoveAll(dir + "/containers"); err != nil {
+	if err := tree.RemoveAll(root, dir+"/containers"); err != nil {
 		return err
 	}
 	if err := root.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EEXIST) {
@@ -172,7 +173,7 @@ func (f files) removePod(uid types.UID) error {
 	return nil
 }
 
-// markStopped remembers that a container that was never started never will be.
+// markStopped records that a created container must never be started.
 func (f files) markStopped(id string) error {
 	root, err := f.open()
 	if err != nil {
@@ -193,8 +194,7 @@ func (f files) isStopped(id string) (bool, error) {
 	return err == nil, err
 }
 
-// unmarkAll takes the marks of all others than ids away, unless they are newer
-// than since.
+// unmarkAll removes the marks of all containers not in ids, except marks newer than since.
 func (f files) unmarkAll(ids map[string]bool, since time.Time) {
 	entries, _ := os.ReadDir(filepath.Join(f.root, stoppedDir))
 	for _, e := range entries {

@@ -18,20 +18,20 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// collector is a node alone on its containerd: a collection looks at everything.
+// collector is a node alone on its containerd, because a collection covers all pods.
 type collector struct {
 	*node
 	manager *runtime.Manager
 	policy  runtime.GCPolicy
 	fates   map[types.UID]runtime.PodFate
-	secret  map[runtime.ContainerID]bool // exits that nobody has been told of
+	secret  map[runtime.ContainerID]bool // unreported exits
 }
 
 func newCollector(t testing.TB) *collector {
 	n := newNodeOn(t, containerdtest.Start(t, containerdtest.Options{}), cri.Options{})
 	manager, err := runtime.New(runtime.Options{Runtime: n.rt, Generator: n.gen})
 	require.NoError(t, err)
-	c := &collector{node: n, manager: manager, policy: runtime.DefaultGCPolicy(), fates: map[types.UID]runtime.PodFate{}, secret: map[runtime.ContainerID]bool{}}
+	c := &collector{node: n, manager: manager, fates: map[types.UID]runtime.PodFate{}, secret: map[runtime.ContainerID]bool{}}
 	c.policy.LogRoot = filepath.Join(n.root, "logs")
 	return c
 }
@@ -44,7 +44,7 @@ func (c *collector) collect() {
 	}))
 }
 
-// sandbox makes one that nobody removes but the collection.
+// sandbox makes a sandbox removed only by the collection.
 func (c *collector) sandbox(p *v1.Pod, attempt uint32) runtime.SandboxID {
 	c.Helper()
 	spec, err := c.gen.Sandbox(c.Context(), p, attempt)
@@ -54,7 +54,7 @@ func (c *collector) sandbox(p *v1.Pod, attempt uint32) runtime.SandboxID {
 	return id
 }
 
-// ran is an instance that has exited.
+// ran makes an exited instance of the container.
 func (c *collector) ran(sb runtime.SandboxID, p *v1.Pod, restarts int32) runtime.ContainerID {
 	c.Helper()
 	id := c.startIn(sb, p, restarts)
@@ -67,7 +67,7 @@ func (c *collector) ran(sb runtime.SandboxID, p *v1.Pod, restarts int32) runtime
 	return id
 }
 
-// left is what the runtime has of a pod.
+// left returns the pod's remaining containers and sandboxes.
 func (c *collector) left(p *v1.Pod) (containers []runtime.ContainerID, sandboxes []runtime.SandboxID) {
 	c.Helper()
 	st, err := c.rt.PodStatus(c.Context(), p.UID)
@@ -91,8 +91,8 @@ func (c *collector) logs(p *v1.Pod) []string {
 	return files
 }
 
-// Of a pod that lives, the newest end of each container stays, with its log, and
-// the newest sandbox.
+// For a live pod, the newest exited instance of each container stays, with its log, and the newest
+// sandbox.
 func TestGarbageOfAPodThatLives(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -118,15 +118,15 @@ func TestGarbageOfAPodThatLives(t *testing.T) {
 	assert.Equal(t, []runtime.ContainerID{running, last}, containers, "the last end is the last state of what runs")
 }
 
-// Nothing stays of a pod that is gone: no container, no sandbox, no log folder,
-// and none of its files. What has a folder of logs and no record goes, too.
+// No container, sandbox, log folder or file stays of a removed pod. A log folder without a record
+// is removed, too.
 func TestGarbageOfAPodThatIsGone(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
 	p := pod("gone", idle)
 	sb := c.sandbox(p, 0)
 	c.startIn(sb, p, 0)
-	require.NoError(t, c.rt.StopSandbox(t.Context(), sb)) // as a kill does; a ready one is not garbage
+	require.NoError(t, c.rt.StopSandbox(t.Context(), sb)) // as a kill does; a ready sandbox is not garbage
 	c.collect()
 	containers, _ := c.left(p)
 	assert.Len(t, containers, 1, "it may still be started again")
@@ -153,8 +153,8 @@ func TestGarbageOfAPodThatIsGone(t *testing.T) {
 	assert.Empty(t, pods)
 }
 
-// The exit of kubernetes#104107 was collected before it was reported, and told as
-// 137. Here it stays until somebody has been told.
+// The exit of kubernetes#104107 was collected before the report, and reported with exit code
+// 137. Here the container stays until the exit is reported.
 func TestUpstream104107UnreportedExitStays(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// First lines of the files that are ours, with the kubelet's words.
+// First lines of generated hosts files, with the kubelet's words.
 const (
 	hostsHead        = "# Kubernetes-managed hosts file.\n"
 	hostsHeadNetwork = "# Kubernetes-managed hosts file (host network).\n"
@@ -17,8 +17,8 @@ const (
 // hostsPath is where containers have their hosts file.
 const hostsPath = "/etc/hosts"
 
-// podHosts is the hosts file of a pod with a network of its own: the local
-// names, its own name at each of its addresses, and its hostAliases.
+// podHosts is the hosts file of a pod with its own network: the local names, the pod's name at each
+// of the pod's addresses, and the hostAliases.
 func podHosts(pod *v1.Pod, hostname, clusterDomain string, ips []string) string {
 	var b strings.Builder
 	b.WriteString(hostsHead)
@@ -52,7 +52,7 @@ func hostNetworkHosts(pod *v1.Pod, node string) string {
 	return b.String()
 }
 
-// podDomain is the domain a pod with a subdomain is in; "" for others.
+// podDomain returns the domain of a pod with a subdomain; "" for other pods.
 func podDomain(pod *v1.Pod, clusterDomain string) string {
 	if pod.Spec.Subdomain == "" || clusterDomain == "" {
 		return ""
@@ -70,7 +70,7 @@ func writeAliases(b *strings.Builder, aliases []v1.HostAlias) {
 	}
 }
 
-// oneLine keeps what comes from a manifest from making lines of its own.
+// oneLine prevents text of a manifest from adding lines.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' {

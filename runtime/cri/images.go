@@ -12,40 +12,40 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Images is what can be done with the node's images. References are taken as
-// they are: the runtime expands them by its own rules.
+// Images manages the node's images. References are passed unchanged; the runtime expands references
+// by its own rules.
 type Images interface {
 	runtime.Images
 	// ListImages returns every image on the node.
 	ListImages(ctx context.Context) ([]Image, error)
-	// RemoveImage removes an image by ID or reference, with all its references.
-	// One that is not there is no error.
+	// RemoveImage removes an image by ID or reference, with all its references. A missing image is
+	// no error.
 	RemoveImage(ctx context.Context, ref string) error
-	// ImagesInUse names the image of every container, also of those that no agent
-	// made, in all ways that the runtime knows, and the images that they have
-	// mounted; "" stands for a container whose image it does not say.
+	// ImagesInUse returns the image of every container, including containers not made by an agent,
+	// under all names known to the runtime, and the images mounted by containers. "" stands for a
+	// container whose image the runtime does not report.
 	ImagesInUse(ctx context.Context) ([]string, error)
-	// ImageFsInfo returns the use of the file systems that hold images.
+	// ImageFsInfo returns the use of the file systems holding images.
 	ImageFsInfo(ctx context.Context) ([]FsUsage, error)
 }
 
-// Image is one image on the node.
+// Image is an image on the node.
 type Image struct {
 	ID          string
 	RepoTags    []string
 	RepoDigests []string
 	Size        uint64 // bytes
-	Pinned      bool   // the runtime wants it kept
+	Pinned      bool   // the runtime keeps the image
 }
 
-// FsUsage is what images take of one file system.
+// FsUsage is the space taken by images on one file system.
 type FsUsage struct {
 	Mountpoint string
 	UsedBytes  uint64
 	InodesUsed uint64
 }
 
-func (r *Runtime) imageStatus(ctx context.Context, ref string) (*api.Image, error) {
+func (r *client) imageStatus(ctx context.Context, ref string) (*api.Image, error) {
 	answer, err := do(ctx, callTimeout, "ImageStatus", r.images.ImageStatus, &api.ImageStatusRequest{Image: &api.ImageSpec{Image: ref}})
 	if errors.Is(err, runtime.ErrNotFound) {
 		return nil, nil
@@ -60,9 +60,8 @@ func (r *Runtime) imageStatus(ctx context.Context, ref string) (*api.Image, erro
 // imageMemory is how many images are remembered.
 const imageMemory = 256
 
-// learnImage remembers an image by its ID. What an image is never changes, only
-// whether it is there.
-func (r *Runtime) learnImage(image *api.Image) {
+// learnImage caches an image by ID. An image's content never changes; only its presence does.
+func (r *client) learnImage(image *api.Image) {
 	if image.GetId() == "" {
 		return
 	}
@@ -74,9 +73,8 @@ func (r *Runtime) learnImage(image *api.Image) {
 	r.mu.imagesByID[image.GetId()] = image
 }
 
-// imageFor returns the image of a container: the one that the caller found under
-// its reference, else the one that is there.
-func (r *Runtime) imageFor(ctx context.Context, spec *runtime.ContainerSpec) (*api.Image, error) {
+// imageFor returns the cached image of spec.ImageID, else the image currently under spec.Image.
+func (r *client) imageFor(ctx context.Context, spec *runtime.ContainerSpec) (*api.Image, error) {
 	r.mu.Lock()
 	known := r.mu.imagesByID[spec.ImageID]
 	r.mu.Unlock()
@@ -87,15 +85,15 @@ func (r *Runtime) imageFor(ctx context.Context, spec *runtime.ContainerSpec) (*a
 }
 
 // ImageID implements runtime.Images.
-func (r *Runtime) ImageID(ctx context.Context, ref string) (string, error) {
+func (r *client) ImageID(ctx context.Context, ref string) (string, error) {
 	image, err := r.imageStatus(ctx, ref)
 	return image.GetId(), err
 }
 
-// PullImage implements runtime.Images. A pull that fails because RemoveImage took
-// the image away under another of its names is made again. The error's message is the runtime's,
-// without credentials: neither those of auth nor what is in addresses.
-func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error) {
+// PullImage implements runtime.Images. A pull is repeated if RemoveImage removed the image under
+// another name during the pull. The error's message is the runtime's, without the credentials of
+// auth and of addresses.
+func (r *client) PullImage(ctx context.Context, ref string, auth *runtime.ImageAuth) (string, error) {
 	request := &api.PullImageRequest{Image: &api.ImageSpec{Image: ref}}
 	if auth != nil {
 		request.Auth = &api.AuthConfig{
@@ -104,11 +102,11 @@ func (r *Runtime) PullImage(ctx context.Context, ref string, auth *runtime.Image
 		}
 	}
 	id, err := r.pull(ctx, request)
-	return id, pullError(err, auth)
+	return id, pullError(err)
 }
 
 // ListImages implements Images.
-func (r *Runtime) ListImages(ctx context.Context) ([]Image, error) {
+func (r *client) ListImages(ctx context.Context) ([]Image, error) {
 	answer, err := do(ctx, callTimeout, "ListImages", r.images.ListImages, &api.ListImagesRequest{})
 	if err != nil {
 		return nil, err
@@ -124,14 +122,14 @@ func (r *Runtime) ListImages(ctx context.Context) ([]Image, error) {
 }
 
 // RemoveImage implements Images.
-func (r *Runtime) RemoveImage(ctx context.Context, ref string) error {
+func (r *client) RemoveImage(ctx context.Context, ref string) error {
 	defer r.removals.begin()()
 	_, err := do(ctx, callTimeout, "RemoveImage", r.images.RemoveImage, &api.RemoveImageRequest{Image: &api.ImageSpec{Image: ref}})
 	return gone(err)
 }
 
 // ImageFsInfo implements Images.
-func (r *Runtime) ImageFsInfo(ctx context.Context) ([]FsUsage, error) {
+func (r *client) ImageFsInfo(ctx context.Context) ([]FsUsage, error) {
 	answer, err := do(ctx, callTimeout, "ImageFsInfo", r.images.ImageFsInfo, &api.ImageFsInfoRequest{})
 	if err != nil {
 		return nil, err
@@ -144,7 +142,7 @@ func (r *Runtime) ImageFsInfo(ctx context.Context) ([]FsUsage, error) {
 }
 
 // ImagesInUse implements Images.
-func (r *Runtime) ImagesInUse(ctx context.Context) ([]string, error) {
+func (r *client) ImagesInUse(ctx context.Context) ([]string, error) {
 	containers, err := r.listContainers(ctx, nil)
 	if err != nil {
 		return nil, err

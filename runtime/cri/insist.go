@@ -13,17 +13,17 @@ import (
 	"google.golang.org/grpc/codes"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// A runtime may fail at a call with nothing wrong about what was asked. Beside
-// each container of containerd there is a process, the shim, that ends with it;
-// a call that is on its way there then fails with "ttrpc: closed", while the
-// container ends as it was told to, or has ended by itself. So who was told of
-// such an error looks at what is, and goes by that.
+// A runtime may fail a valid call. Each container of containerd has a process, the shim, which ends
+// with the container. A call under way to the shim then fails with "ttrpc: closed", although the
+// container ends as requested or has ended by itself. After such an error the backend therefore
+// reads the object's state and acts on the state.
 
-// How long a call that fails is made again, from its first failure on, as long
-// as the runtime answers at all.
+// How long a failing call is repeated, from the first failure on, as long as the runtime answers at
+// all.
 const (
 	stopPatience = statusPatience
 	diedPatience = lostPatience
@@ -43,15 +43,14 @@ func isFinal(err error) bool {
 	}
 }
 
-// connectionDied reports whether a call failed because somebody it passed
-// through went away, so that it is open whether it had its effect.
+// connectionDied reports whether a call failed because a process on its way went away, so the call
+// may or may not have had its effect.
 func connectionDied(err error) bool {
 	e, ok := errors.AsType[*CallError](err)
 	if !ok || isFinal(err) {
 		return false
 	}
-	// What a connection to a shim says is passed on as text, with the code
-	// Unknown.
+	// An error of the connection to a shim is passed on as text, with the code Unknown.
 	died := []string{
 		"ttrpc: closed", "ttrpc: server closed", "use of closed network connection",
 		"broken pipe", "connection reset by peer", "connection refused", "transport is closing",
@@ -61,11 +60,10 @@ func connectionDied(err error) bool {
 		slices.ContainsFunc(died, func(s string) bool { return strings.Contains(e.Message, s) })
 }
 
-// stopFirmly is stop by a runtime that may fail at it: the container that has
-// ended all the same is stopped, and one that has not is stopped again, with
-// what is left of grace. nil means that the runtime says so, or that the
-// container is created or exited.
-func (r *Runtime) stopFirmly(ctx context.Context, id string, grace time.Duration) error {
+// stopFirmly is stop with retries. After a failed stop, an ended container counts as stopped, and a
+// running container is stopped again with the rest of grace. nil means the runtime confirmed the
+// stop, or the container is created or exited.
+func (r *client) stopFirmly(ctx context.Context, id string, grace time.Duration) error {
 	began := time.Now()
 	var failing time.Time
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
@@ -85,16 +83,15 @@ func (r *Runtime) stopFirmly(ctx context.Context, id string, grace time.Duration
 		case ctx.Err() == nil && (look != nil || isFinal(err) || time.Since(failing) > stopPatience):
 			return err
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := retry.Sleep(ctx, wait); err != nil {
 			return fmt.Errorf("StopContainer: %w", err)
 		}
 	}
 }
 
-// again makes a call that may be made twice, and makes it again while it fails
-// because a connection died, for as long as exists, which asks about what the
-// call is for, gets an answer. The error is that of the call, or that there is
-// no such thing any more.
+// again makes an idempotent call, and repeats the call while its connection dies, for at most
+// diedPatience. exists looks for the object of the call before each repetition. The error is the
+// error of the call, or the runtime.ErrNotFound of exists.
 func again(ctx context.Context, call, exists func(context.Context) error) error {
 	began := time.Now()
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
@@ -108,29 +105,28 @@ func again(ctx context.Context, call, exists func(context.Context) error) error 
 		case ctx.Err() == nil && (look != nil || time.Since(began) > diedPatience):
 			return err
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := retry.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
 }
 
-func (r *Runtime) containerExists(id string) func(context.Context) error {
+func (r *client) containerExists(id string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := r.containerStatus(ctx, id)
 		return err
 	}
 }
 
-func (r *Runtime) sandboxExists(id runtime.SandboxID) func(context.Context) error {
+func (r *client) sandboxExists(id runtime.SandboxID) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := r.sandboxStatus(ctx, string(id))
 		return err
 	}
 }
 
-// hasStarted looks whether a start of which no more is known than that its call
-// failed has been one.
-func (r *Runtime) hasStarted(ctx context.Context, id string) bool {
+// hasStarted reports whether the container has started although the start's call failed.
+func (r *client) hasStarted(ctx context.Context, id string) bool {
 	st, err := r.containerStatus(ctx, id)
 	return err == nil && st.GetStartedAt() > 0 &&
 		(st.GetState() == api.ContainerState_CONTAINER_RUNNING || st.GetState() == api.ContainerState_CONTAINER_EXITED)

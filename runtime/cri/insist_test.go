@@ -16,13 +16,12 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// shimGone is what containerd 1.6 says of a call that was on its way when the
-// shim's connection closed.
+// shimGone is containerd 1.6's error for a call under way when the shim's connection closed.
 func shimGone() error {
 	return status.Error(codes.Unknown, `failed to stop container "1": ttrpc: closed: unknown`)
 }
 
-// running is one container that runs in a sandbox of its own.
+// running returns a running container in its own sandbox.
 func running(t *testing.T, rt Backend, uid string) (runtime.SandboxID, runtime.ContainerID) {
 	t.Helper()
 	sb, id := made(t, rt, uid)
@@ -30,7 +29,7 @@ func running(t *testing.T, rt Backend, uid string) (runtime.SandboxID, runtime.C
 	return sb, id
 }
 
-// failsTimes makes a call fail so often, each time after what happens then.
+// failsTimes makes a call fail the given number of times, each time after happens.
 func (s *server) failsTimes(call string, times int, err error, happens func()) {
 	first := s.count(call)
 	s.inTheWay(func(_ context.Context, c string) error {
@@ -65,7 +64,7 @@ func TestStopThatFailsOfAContainerThatRunsOn(t *testing.T) {
 	assert.Equal(t, api.ContainerState_CONTAINER_EXITED, s.state(id))
 }
 
-// What is left of the grace period is still the container's after a failed stop.
+// After a failed stop the container keeps the rest of the grace period.
 func TestStopThatFailsLeavesTheGrace(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -99,7 +98,7 @@ func TestStopThatFailsForGood(t *testing.T) {
 	}
 }
 
-// A runtime that cannot be asked what is, is down: nobody waits for it.
+// A runtime without an answer to ContainerStatus is down: the stop does not wait.
 func TestStopThatFailsWithoutAStatus(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -161,7 +160,7 @@ func TestSandboxCallsThatFail(t *testing.T) {
 	s.lateStop = 0
 	s.mu.Unlock()
 
-	// It is gone, though the call says that it failed.
+	// The container is removed although the call failed.
 	sb, _ = running(t, rt, "u2")
 	s.failsTimes("RemovePodSandbox", 1, shimGone(), func() {
 		s.mu.Lock()
@@ -170,7 +169,7 @@ func TestSandboxCallsThatFail(t *testing.T) {
 	})
 	require.NoError(t, rt.RemoveSandbox(t.Context(), sb))
 
-	// What is wrong with the network stays wrong.
+	// A fault of the network persists.
 	sb, _ = running(t, rt, "u3")
 	before := s.count("StopPodSandbox")
 	s.fail("StopPodSandbox", codes.Unknown, "cni plugin not initialized")

@@ -18,11 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/containerdtest"
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// node is one agent's view of the shared containerd.
+// node is an agent's view of the shared containerd.
 type node struct {
 	testing.TB
 	rt   cri.Backend
@@ -42,7 +43,7 @@ func newNodeOn(t testing.TB, c *containerdtest.Instance, opts cri.Options) *node
 	return &node{TB: t, rt: rt, root: opts.Root, gen: gen}
 }
 
-// pod is a pod with one container that runs script in a shell.
+// pod returns a pod with one container running script in a shell.
 func pod(name, script string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID("uid-" + name), Namespace: "cri", Name: name},
@@ -52,8 +53,8 @@ func pod(name, script string) *v1.Pod {
 	}
 }
 
-// start makes a sandbox and runs the pod's container in it; all goes with the
-// test.
+// start makes a sandbox and runs the pod's container in the sandbox. The test's cleanup removes
+// both.
 func (n *node) start(p *v1.Pod) runtime.ContainerID {
 	n.Helper()
 	spec, err := n.gen.Sandbox(n.Context(), p, 0)
@@ -66,7 +67,7 @@ func (n *node) start(p *v1.Pod) runtime.ContainerID {
 
 func (n *node) startIn(sb runtime.SandboxID, p *v1.Pod, restarts int32) runtime.ContainerID {
 	n.Helper()
-	spec, _, err := n.gen.Container(n.Context(), p, runtime.Ref{}, runtime.ContainerInput{RestartCount: restarts, Hash: runtime.HashCompat(&p.Spec.Containers[0])})
+	spec, _, err := n.gen.Container(n.Context(), p, runtime.Ref{}, runtime.ContainerInput{RestartCount: restarts, Hash: containermeta.Hash(&p.Spec.Containers[0])})
 	require.NoError(n, err)
 	id, err := n.rt.CreateContainer(n.Context(), sb, spec)
 	require.NoError(n, err)
@@ -86,8 +87,8 @@ func (n *node) ended(p *v1.Pod) (c *runtime.ContainerStatus) {
 	return c
 }
 
-// output is what the container printed to stdout, of which the last is "end": an
-// exit may be known a moment before the last line is in the file.
+// output waits for the container's last line, "end", and returns stdout. An exit may be known a
+// moment before the last line is in the file.
 func (n *node) output(c *runtime.ContainerStatus) string {
 	n.Helper()
 	var out strings.Builder
@@ -141,7 +142,7 @@ func TestPodsFiles(t *testing.T) {
 	n.rt = gone{n.rt}
 }
 
-// gone is for pods that the test has removed itself.
+// gone is for pods removed by the test itself.
 type gone struct{ cri.Backend }
 
 func (gone) RemoveSandbox(context.Context, runtime.SandboxID) error { return nil }
@@ -210,7 +211,7 @@ func TestUpstream128675LimitsAreTakenAway(t *testing.T) {
 	}
 	assert.Equal(t, "500m", limits().Cpu().String())
 	assert.Equal(t, "64Mi", limits().Memory().String())
-	// What the kernel has of it: cgroup v2, or v1.
+	// Read the limit from the kernel: cgroup v2, or v1.
 	kernel := func() string {
 		out, _, _, err := n.rt.Exec(t.Context(), id, []string{"sh", "-c", `cd /sys/fs/cgroup
 			if [ -f memory.max ]; then echo $(cat memory.max cpu.max); else
@@ -240,7 +241,7 @@ func TestUpstream128675LimitsAreTakenAway(t *testing.T) {
 	assert.FileExists(t, n.root+"/logs/cri_resources_uid-resources/main/0.log")
 }
 
-// A container is restarted in a sandbox that an agent made which is no more.
+// A container restarts in a sandbox made by an earlier agent.
 func TestNextAgentGoesOn(t *testing.T) {
 	t.Parallel()
 	first := newNode(t, cri.Options{})
@@ -256,7 +257,7 @@ func TestNextAgentGoesOn(t *testing.T) {
 	second.startIn(st.Sandboxes[0].ID, p, 1)
 	c := second.ended(p)
 	assert.EqualValues(t, 1, c.RestartCount)
-	assert.Equal(t, runtime.HashCompat(&p.Spec.Containers[0]), c.Hash)
+	assert.Equal(t, containermeta.Hash(&p.Spec.Containers[0]), c.Hash)
 	assert.Contains(t, second.output(c), st.Sandboxes[0].IPs[0]+"\tkept\n")
 	require.NoError(t, second.rt.RemoveContainer(t.Context(), c.ID))
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// A list says of a container that it has exited, not whether it ever ran. What a
-// list is for does not depend on it, so nobody waits long for the answer: one
-// container that cannot be looked at must not hide all others.
+// A list reports a container as exited, not whether the container ever ran. The purpose of a list
+// does not depend on the answer, so the wait is short: a container without an answer must not hide
+// all other containers.
 const (
-	judgePatience = 500 * time.Millisecond // in one List
-	judgePause    = 30 * time.Second       // before one that gave no answer is asked about again
+	judgePatience = 500 * time.Millisecond // per List
+	judgePause    = 30 * time.Second       // before the next question about a container without an answer
 )
 
-// judge finds out which of the exited containers never ran, and asks about each
-// only once if there is an answer. One that is gone meanwhile is left out.
-func (r *Runtime) judge(ctx context.Context, containers []*api.Container) []*api.Container {
+// judge finds out which exited containers never ran. Each container with an answer is asked about
+// only once. Containers removed meanwhile are left out.
+func (r *client) judge(ctx context.Context, containers []*api.Container) []*api.Container {
 	ask := r.undecided(containers)
 	if len(ask) == 0 {
 		return containers
@@ -32,7 +32,7 @@ func (r *Runtime) judge(ctx context.Context, containers []*api.Container) []*api
 	defer cancel()
 	var mu sync.Mutex
 	left := make(map[string]bool)
-	_ = forEach(limited, r.opts.ParallelInspections, ask, func(ctx context.Context, c *api.Container) error {
+	_ = forEach(limited, ask, func(ctx context.Context, c *api.Container) error {
 		if ctx.Err() != nil {
 			return ctx.Err() // not asked: the next List does
 		}
@@ -56,8 +56,8 @@ func (r *Runtime) judge(ctx context.Context, containers []*api.Container) []*api
 	return deleteFunc(containers, func(c *api.Container) bool { return left[c.GetId()] })
 }
 
-// undecided returns the exited containers of agents that are to be asked about.
-func (r *Runtime) undecided(containers []*api.Container) []*api.Container {
+// undecided returns the agents' exited containers still to be asked about.
+func (r *client) undecided(containers []*api.Container) []*api.Container {
 	now := time.Now()
 	var ask []*api.Container
 	r.mu.Lock()

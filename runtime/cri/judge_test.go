@@ -17,8 +17,8 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// One container that cannot be looked at hides nobody from a list: neither if
-// the call hangs, nor if the runtime has lost what it should answer.
+// A container without an answer does not hide other containers from a list, whether the call hangs
+// or the runtime has lost the status.
 func TestListDoesNotWaitForOneContainer(t *testing.T) {
 	for name, fault := range map[string]func(ctx context.Context) error{
 		"hangs": func(ctx context.Context) error { <-ctx.Done(); return status.FromContextError(ctx.Err()).Err() },
@@ -26,7 +26,7 @@ func TestListDoesNotWaitForOneContainer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			rt := s.dial(t).(*Runtime)
+			rt := s.dial(t).(*client)
 			_, id := made(t, rt, "u1")
 			made(t, rt, "u2")
 			s.edit(id, func(c *api.ContainerStatus) { exit(c, 128); c.Reason = "StartError" })

@@ -18,32 +18,32 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// containerd (1.6 to 2.4) may fail a start because its client is gone, right
-// after it made the container's process, its task, and before that became the
-// container's program. It then says that the container has exited and never
-// started, and forgets to delete the task. From then on StopContainer does
-// nothing, since nothing runs, StartContainer refuses, and RemoveContainer fails,
-// and RemovePodSandbox with it, until somebody restarts containerd. Nor is it
-// enough that the process ends: it is the task that is in the way.
+// containerd (1.6 to 2.4) may fail a start because its client is gone, after the creation of the
+// container's process (the task) and before the process became the container's program. containerd
+// then reports the container as exited and never started, and forgets to delete the task. From then
+// on StopContainer does nothing, since nothing runs. StartContainer refuses. RemoveContainer and
+// RemovePodSandbox fail until containerd is restarted. Ending the process is not enough: the task
+// blocks the removal.
 //
-// So a removal that fails in just this manner deletes the task as containerd does
-// where it does not forget: through its own API, which is on the same socket as
-// the CRI. Nothing of another container can be hit.
+// After exactly such a failed removal the backend deletes the task through containerd's own API, on
+// the same socket as the CRI. No other container can be hit.
 
-// What containerd's API wants to know of a container of the CRI.
+// Names in containerd's API for containers of the CRI.
 const (
-	tasksService    = "/containerd.services.tasks.v1.Tasks/"
-	namespaceHeader = "containerd-namespace"
-	criNamespace    = "k8s.io"
+	tasksService      = "containerd.services.tasks.v1.Tasks"
+	containersService = "containerd.services.containers.v1.Containers"
+	sandboxesService  = "containerd.services.sandbox.v1.Store"
+	namespaceHeader   = "containerd-namespace"
+	criNamespace      = "k8s.io"
 
-	taskTimeout = 10 * time.Second // for one call
+	containerdTimeout = 10 * time.Second // per call
 )
 
-// hasLeftTask reports whether err is that of the removal of a container that was
-// never started and has a task nevertheless.
+// hasLeftTask reports whether err is the failed removal of a never started container with a task.
 func hasLeftTask(err error, st *api.ContainerStatus) bool {
 	e, ok := errors.AsType[*CallError](err)
 	if !ok || e.Call != "RemoveContainer" || e.Code != codes.FailedPrecondition || podUID(st.GetLabels()) == "" {
@@ -56,9 +56,9 @@ func hasLeftTask(err error, st *api.ContainerStatus) bool {
 	return found && st.GetId() != "" && (rest == "" || rest[0] == ':')
 }
 
-// removeWithTask removes a container whose removal has failed with err, if that
-// is because containerd has left a task behind; err if not.
-func (r *Runtime) removeWithTask(ctx context.Context, id string, err error) error {
+// removeWithTask removes a container whose removal failed with err because of a task left by
+// containerd. For any other cause removeWithTask returns err.
+func (r *client) removeWithTask(ctx context.Context, id string, err error) error {
 	if r.info.Name != "containerd" {
 		return err
 	}
@@ -70,40 +70,78 @@ func (r *Runtime) removeWithTask(ctx context.Context, id string, err error) erro
 		return fmt.Errorf("%w; delete the task that a failed start has left: %w", err, withoutKind(failed))
 	}
 	r.log.Warn("deleted the task that containerd had left behind when the start of the container failed",
-		zap.String("pod", st.GetLabels()[runtime.LabelPodNamespace]+"/"+st.GetLabels()[runtime.LabelPodName]),
+		zap.String("pod", st.GetLabels()[containermeta.LabelPodNamespace]+"/"+st.GetLabels()[containermeta.LabelPodName]),
 		zap.String("podUID", string(podUID(st.GetLabels()))),
-		zap.String("container", st.GetLabels()[runtime.LabelContainerName]), zap.String("containerID", id))
+		zap.String("container", st.GetLabels()[containermeta.LabelContainerName]), zap.String("containerID", id))
 	return r.remove(ctx, id)
 }
 
-// deleteTask ends what runs of a container and deletes its task. A task or a
-// process that is not there is fine.
-func (r *Runtime) deleteTask(ctx context.Context, id string) error {
-	const (
-		fieldID, fieldSignal, fieldAll = 1, 3, 4 // of their messages
-		sigkill                        = 9
-	)
-	task := protowire.AppendString(protowire.AppendTag(nil, fieldID, protowire.BytesType), id)
-	kill := protowire.AppendVarint(protowire.AppendTag(task[:len(task):len(task)], fieldSignal, protowire.VarintType), sigkill)
-	kill = protowire.AppendVarint(protowire.AppendTag(kill, fieldAll, protowire.VarintType), 1)
-	if err := r.callTasks(ctx, "Kill", kill); err != nil {
-		return err
+// removeLostTask removes the task, if any, and the container of a stopped sandbox. containerd 2
+// fails a RunPodSandbox whose client is gone and cannot clean up, because the task blocks the
+// cleanup. containerd then lists the sandbox as not ready. A stop does nothing, and a removal
+// reports success but keeps the container, the shim, and the process below the shim.
+func (r *client) removeLostTask(ctx context.Context, st *api.PodSandboxStatus) error {
+	if r.info.Name != "containerd" || podUID(st.GetLabels()) == "" {
+		return nil
 	}
-	if err := r.callTasks(ctx, "Wait", task); err != nil { // Delete hangs while there is a process
-		return err
+	id := st.GetId()
+	err := r.callContainerd(ctx, tasksService, "Get", idMessage(id))
+	if errors.Is(err, runtime.ErrNotFound) {
+		return nil
 	}
-	return r.callTasks(ctx, "Delete", task)
+	if err == nil {
+		err = r.deleteTask(ctx, id)
+	}
+	if err == nil {
+		err = gone(r.callContainerd(ctx, containersService, "Delete", idMessage(id)))
+	}
+	if err != nil {
+		return fmt.Errorf("remove the task that a failed start of the sandbox has left: %w", withoutKind(err))
+	}
+	r.log.Warn("deleted the task that containerd had left behind when the start of the sandbox failed",
+		zap.String("pod", st.GetMetadata().GetNamespace()+"/"+st.GetMetadata().GetName()),
+		zap.String("podUID", string(podUID(st.GetLabels()))), zap.String("sandboxID", id))
+	return nil
 }
 
-// callTasks makes a call to containerd's API for tasks. The messages are a few
-// bytes: containerd's module for them would bring its dependencies along.
-func (r *Runtime) callTasks(ctx context.Context, method string, message []byte) error {
+// deleteTask kills a container's processes and deletes its task. A missing task or process is no
+// error.
+func (r *client) deleteTask(ctx context.Context, id string) error {
+	const (
+		fieldSignal, fieldAll = 3, 4
+		sigkill               = 9
+	)
+	task := idMessage(id)
+	kill := protowire.AppendVarint(protowire.AppendTag(task[:len(task):len(task)], fieldSignal, protowire.VarintType), sigkill)
+	kill = protowire.AppendVarint(protowire.AppendTag(kill, fieldAll, protowire.VarintType), 1)
+	for _, step := range []struct {
+		method  string
+		message []byte
+	}{{"Kill", kill}, {"Wait", task}, {"Delete", task}} { // Delete hangs while there is a process
+		if err := gone(r.callContainerd(ctx, tasksService, step.method, step.message)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idMessage is a message of containerd's API with an ID as its only field.
+func idMessage(id string) []byte {
+	const fieldID = 1
+	return protowire.AppendString(protowire.AppendTag(nil, fieldID, protowire.BytesType), id)
+}
+
+// callContainerd makes a call to containerd's own API, in the namespace of its CRI. The answer is
+// not read. The messages are a few bytes; containerd's module for the messages would add its
+// dependencies.
+func (r *client) callContainerd(ctx context.Context, service, method string, message []byte) error {
 	call := func(ctx context.Context, request *emptypb.Empty, opts ...grpc.CallOption) (*emptypb.Empty, error) {
 		answer := new(emptypb.Empty)
-		return answer, r.conn.Invoke(ctx, tasksService+method, request, answer, opts...)
+		return answer, r.conn.Invoke(ctx, "/"+service+"/"+method, request, answer, opts...)
 	}
 	request := new(emptypb.Empty)
 	request.ProtoReflect().SetUnknown(message)
-	_, err := do(metadata.AppendToOutgoingContext(ctx, namespaceHeader, criNamespace), taskTimeout, "Tasks."+method, call, request)
-	return gone(err)
+	name := service[strings.LastIndexByte(service, '.')+1:] + "." + method
+	_, err := do(metadata.AppendToOutgoingContext(ctx, namespaceHeader, criNamespace), containerdTimeout, name, call, request)
+	return err
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// create makes a container in a sandbox of its own; all goes with the test.
+// create makes a container in its own sandbox. The test's cleanup removes both.
 func (n *node) create(name string) (runtime.SandboxID, runtime.ContainerID) {
 	n.Helper()
 	p := pod(name, "sleep 1000")
@@ -47,7 +47,7 @@ func (n *node) createIn(sb runtime.SandboxID, name string, restarts int32) runti
 	return id
 }
 
-// processesOf are those in cgroups that are named after the container.
+// processesOf returns the processes in cgroups named after the container.
 func processesOf(t testing.TB, id runtime.ContainerID) (pids []int) {
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	require.NoError(t, err)
@@ -61,8 +61,8 @@ func processesOf(t testing.TB, id runtime.ContainerID) (pids []int) {
 	return pids
 }
 
-// What containerd says and does where it forgets a task, provoked by making one
-// behind the back of its CRI. The task even runs, which a forgotten one does not.
+// The test makes a task behind the back of containerd's CRI, to provoke containerd's behaviour with
+// a forgotten task. Unlike a forgotten task, this task even runs.
 func TestTaskThatContainerdForgot(t *testing.T) {
 	t.Parallel()
 	c := containerd.Get(t)
@@ -117,7 +117,7 @@ func TestStartsWhoseClientDies(t *testing.T) {
 			_, err := c.Runtime.RemoveContainer(t.Context(), &api.RemoveContainerRequest{ContainerId: id.ID})
 			return err
 		}
-		n.await(func() bool { // containerd may still be at it
+		n.await(func() bool { // containerd may still be removing
 			err := remove()
 			return err == nil || !strings.Contains(err.Error(), "is in starting state")
 		})
@@ -131,8 +131,8 @@ func TestStartsWhoseClientDies(t *testing.T) {
 	t.Logf("%d of %d starts left a task behind, and %d a process that containerd does not know", tasks, starts, orphans)
 }
 
-// killOrphans ends what waits for ever to become the container's program, of a
-// container that is no more. No call could: see doc.go.
+// killOrphans kills the processes of a removed container, which wait for ever to become the
+// container's program. No call could: see doc.go.
 func killOrphans(t *testing.T, id runtime.ContainerID) int {
 	pids := processesOf(t, id)
 	for _, pid := range pids {

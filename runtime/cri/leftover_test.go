@@ -24,14 +24,15 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// tasksDesc are the calls of containerd's own API that the server answers.
+// tasksDesc describes the calls of containerd's own API answered by the server.
 var tasksDesc = grpc.ServiceDesc{
 	ServiceName: "containerd.services.tasks.v1.Tasks",
 	HandlerType: (*any)(nil),
-	Methods:     []grpc.MethodDesc{taskMethod("Kill"), taskMethod("Wait"), taskMethod("Delete")},
+	Methods:     []grpc.MethodDesc{taskMethod("Get"), taskMethod("Kill"), taskMethod("Wait"), taskMethod("Delete")},
 }
 
 func taskMethod(name string) grpc.MethodDesc {
@@ -47,14 +48,44 @@ func taskMethod(name string) grpc.MethodDesc {
 	}}
 }
 
+// containersDesc are the calls about containerd's own containers.
+var containersDesc = grpc.ServiceDesc{
+	ServiceName: "containerd.services.containers.v1.Containers",
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{
+		containerMethod("Get", func(*server, string) {}),
+		containerMethod("Delete", func(s *server, id string) { delete(s.known, id) }),
+	},
+}
+
+func containerMethod(name string, do func(s *server, id string)) grpc.MethodDesc {
+	return grpc.MethodDesc{MethodName: name, Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		request := new(emptypb.Empty)
+		if err := decode(request); err != nil {
+			return nil, err
+		}
+		s := srv.(*server)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		id, _, err := readTaskRequest(request.ProtoReflect().GetUnknown())
+		if err == nil && !s.known[id] {
+			err = status.Errorf(codes.NotFound, "container %q in namespace %q: not found", id, metadata.ValueFromIncomingContext(ctx, "containerd-namespace"))
+		}
+		if err == nil {
+			do(s, id)
+		}
+		return new(emptypb.Empty), err
+	}}
+}
+
 // States of a task.
 const (
 	taskCreated = "created"
-	taskDying   = "dying" // killed; whoever waits sees it end
+	taskDying   = "dying" // killed; a Wait call sees the task end
 	taskStopped = "stopped"
 )
 
-// task does what containerd does with the task that a request is about.
+// task does containerd's work on the task of a request.
 func (s *server) task(ctx context.Context, call string, request []byte) error {
 	namespace := metadata.ValueFromIncomingContext(ctx, "containerd-namespace")
 	if len(namespace) != 1 || namespace[0] != "k8s.io" {
@@ -68,6 +99,7 @@ func (s *server) task(ctx context.Context, call string, request []byte) error {
 	switch {
 	case !ok:
 		return status.Errorf(codes.NotFound, "task %s not found", id)
+	case call == "Get":
 	case call == "Kill" && (numbers[3] != 9 || numbers[4] != 1):
 		return status.Errorf(codes.InvalidArgument, "signal %d, all %d", numbers[3], numbers[4])
 	case call == "Kill" && state == taskStopped:
@@ -105,7 +137,7 @@ func readTaskRequest(b []byte) (id string, numbers map[protowire.Number]uint64, 
 	return id, numbers, nil
 }
 
-// taskInTheWay is what containerd 1.6 and 2.4 say.
+// taskInTheWay is the error of containerd 1.6 and 2.4.
 func taskInTheWay(id string) error {
 	return status.Errorf(codes.FailedPrecondition, "failed to delete containerd container %q: cannot delete running task %s: failed precondition", id, id)
 }
@@ -127,8 +159,7 @@ func (s *server) leftTasks() map[string]string {
 	return maps.Clone(s.tasks)
 }
 
-// newContainerd is a server that says it is containerd, and what is logged about
-// it.
+// newContainerd returns a server named containerd and the observed logs.
 func newContainerd(t *testing.T) (*server, Backend, *observer.ObservedLogs) {
 	s := newServer(t)
 	s.name = "containerd"
@@ -163,7 +194,7 @@ func TestRemovalOfAContainerWithATaskLeftBehind(t *testing.T) {
 			_, other := running(t, rt, "u2")
 			sb, id := made(t, rt, "u1")
 			s.leaves(id, tc.task)
-			s.leaves(other, taskCreated) // nobody asks for this one
+			s.leaves(other, taskCreated) // not requested by any call
 			s.edit(id, func(c *api.ContainerStatus) { c.State = tc.state })
 			require.NoError(t, tc.remove(rt, sb, id))
 			assert.Equal(t, map[string]string{other.ID: taskCreated}, s.leftTasks())
@@ -178,8 +209,8 @@ func TestRemovalOfAContainerWithATaskLeftBehind(t *testing.T) {
 	}
 }
 
-// Where the task cannot be deleted the removal fails as it did, and is no
-// success, nor "unsupported", nor "not found".
+// If the task cannot be deleted, the removal keeps its original error, not nil, "unsupported", or
+// "not found".
 func TestRemovalWhereTheTaskStays(t *testing.T) {
 	for _, call := range []string{"Kill", "Wait", "Delete"} {
 		for _, code := range []codes.Code{codes.Unimplemented, codes.Unknown, codes.DeadlineExceeded} {
@@ -215,7 +246,7 @@ func TestRemovalWithATaskEndsWithItsContext(t *testing.T) {
 	assert.ErrorIs(t, rt.RemoveContainer(ctx, id), context.Canceled)
 }
 
-// Only containerd has such tasks, and only a container that never ran leaves one.
+// Only containerd leaves such tasks, and only for a container never started.
 func TestRemovalsThatTouchNoTask(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -235,7 +266,7 @@ func TestRemovalsThatTouchNoTask(t *testing.T) {
 func TestRecognitionOfALeftTask(t *testing.T) {
 	const id = "0123456789abcdef"
 	var (
-		labels = map[string]string{runtime.LabelPodUID: "u1"}
+		labels = map[string]string{containermeta.LabelPodUID: "u1"}
 		failed = &api.ContainerStatus{Id: id, Labels: labels, State: api.ContainerState_CONTAINER_EXITED}
 	)
 	refusal := func(code codes.Code, message string) error {
@@ -266,5 +297,37 @@ func TestRecognitionOfALeftTask(t *testing.T) {
 		{"it ran", refusal(codes.FailedPrecondition, words+id), &api.ContainerStatus{Id: id, Labels: labels, State: api.ContainerState_CONTAINER_EXITED, StartedAt: 1}, assert.False},
 	} {
 		tc.want(t, hasLeftTask(tc.err, tc.st), tc.name)
+	}
+}
+
+// containerd 2 cannot clean up after a RunPodSandbox whose client died between two steps.
+// containerd keeps a task of a sandbox not ready, and RemovePodSandbox leaves the task.
+func TestTaskOfASandboxThatContainerdForgot(t *testing.T) {
+	s := newServer(t)
+	s.name = "containerd"
+	core, log := observer.New(zapcore.WarnLevel)
+	rt, err := Dial(t.Context(), s.socket, Options{Root: t.TempDir(), Logger: zap.New(core)})
+	require.NoError(t, err)
+	defer rt.Close()
+	for _, cut := range []bool{false, true} {
+		id, err := rt.RunSandbox(t.Context(), sandboxSpecOf(testPod("u1")))
+		require.NoError(t, err)
+		s.mu.Lock()
+		s.known[string(id)] = true
+		if cut {
+			s.tasks[string(id)] = taskCreated
+		}
+		s.mu.Unlock()
+		if cut { // the CRI keeps the sandbox, so the next attempt finds the task
+			s.fail("Delete", codes.Unavailable, "containerd is going down")
+			require.ErrorContains(t, rt.RemoveSandbox(t.Context(), id), "the task that a failed start of the sandbox has left")
+			s.inTheWay(nil)
+			require.Contains(t, s.sandboxes, string(id))
+		}
+		require.NoError(t, rt.RemoveSandbox(t.Context(), id))
+		assert.Empty(t, s.tasks)
+		assert.Equal(t, !cut, s.known[string(id)], "what the CRI does by itself is left to it")
+		assert.NotContains(t, s.sandboxes, string(id))
+		assert.Equal(t, cut, log.Len() > 0)
 	}
 }

@@ -75,7 +75,7 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// None of it is done unless it is asked for, nor without cgroup v2.
+// No memory option applies without being set, nor without cgroup v2.
 func TestMemoryOptionsAreOff(t *testing.T) {
 	pod := testPod("u1", "main")
 	pod.Spec.Containers[0].Resources = requires(list("memory", "100Mi"), list("memory", "200Mi"))
@@ -92,7 +92,7 @@ func TestMemoryOptionsAreOff(t *testing.T) {
 	assert.Equal(t, map[string]string{"memory.min": "0", "memory.high": "max"}, updateOf(demand{}, node{qos: qos}).GetUnified(), "what was there is taken away")
 
 	for _, bad := range []Options{
-		{Swap: "odd"}, {SwapCapacity: -1}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: 1.1}}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: math.NaN()}},
+		{Swap: "odd"}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: 1.1}}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: math.NaN()}},
 		{MemoryQoS: &MemoryQoS{Allocatable: -1}},
 	} {
 		bad.Root = "/x"
@@ -105,9 +105,9 @@ func TestMemoryOptionsAreOff(t *testing.T) {
 	assert.InDelta(t, 0.9, done.MemoryQoS.ThrottlingFactor, 1e-9)
 	assert.Zero(t, own.MemoryQoS.ThrottlingFactor, "the caller's is not written")
 
-	here, err := lookAtNode(Options{MemoryCapacity: 1})
+	here, err := lookAtNode(Options{})
 	require.NoError(t, err)
-	for _, opts := range []Options{{MemoryCapacity: 1, Swap: NoSwap}, {MemoryCapacity: 1, MemoryQoS: qos}} {
+	for _, opts := range []Options{{Swap: NoSwap}, {MemoryQoS: qos}} {
 		_, err := lookAtNode(opts)
 		assert.Equal(t, here.cgroup2, err == nil, "%v", err)
 	}

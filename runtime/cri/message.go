@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
 // How much of a termination message is kept, as in the kubelet.
@@ -23,18 +23,18 @@ const (
 	maxMessageFile = 4096 // bytes of the file's end
 	maxLogMessage  = 2048 // bytes of the log's end
 	maxLogLines    = 80
-	// logWindow is how much of the log's end is read for it: entries have a time
-	// and a tag before the text.
+	// logWindow is how many bytes of the log's end are read: entries have a time and a tag before
+	// the text.
 	logWindow = 64 << 10
 )
 
 // reasonCannotRun is a runtime's word for a container without a log.
 const reasonCannotRun = "ContainerCannotRun"
 
-// message is what an exited container left to say: the end of its termination
-// message, or of its log where its policy is so, behind what the runtime says.
-// What cannot be read is told in its place: the message is for people.
-func (r *Runtime) message(st *api.ContainerStatus) string {
+// message returns the termination message of an exited container: the runtime's message, then the
+// end of the message file, or of the log if the policy says so. A read error is reported in place
+// of the text, because the message is for people.
+func (r *client) message(st *api.ContainerStatus) string {
 	if st.GetState() != api.ContainerState_CONTAINER_EXITED || neverRan(st) {
 		return ""
 	}
@@ -51,13 +51,13 @@ func (r *Runtime) message(st *api.ContainerStatus) string {
 
 // wantsLog reports whether the end of the log stands in for a missing message.
 func wantsLog(st *api.ContainerStatus) bool {
-	policy := v1.TerminationMessagePolicy(st.GetAnnotations()[runtime.AnnotationTerminationPolicy])
+	policy := v1.TerminationMessagePolicy(st.GetAnnotations()[containermeta.AnnotationTerminationPolicy])
 	return policy == v1.TerminationMessageFallbackToLogsOnError && st.GetExitCode() != 0 &&
 		st.GetReason() != reasonCannotRun && st.GetLogPath() != ""
 }
 
-// readMessage reads the end of a termination message. Only what an agent made
-// below root is read: a file in a volume may be anything by now.
+// readMessage reads the end of a termination message. Only files made by an agent below root are
+// read: a file in a volume may have become a link to any path.
 func (f files) readMessage(hostPath string) string {
 	name, ok := f.messagePath(hostPath)
 	if !ok {
@@ -117,8 +117,8 @@ func readEnd(file *os.File, n int64) (string, error) {
 	return strings.ToValidUTF8(string(text), "�"), err
 }
 
-// logEnd takes the text out of the last lines of a log in the CRI's format. The
-// first line may be a part of one.
+// logEnd takes the text out of the last lines of a log in the CRI's format. The first line may be
+// incomplete.
 func logEnd(log string) string {
 	var lines []string // the last first
 	size, parts := 0, 0

@@ -12,11 +12,11 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// A list of containers does not say what they have mounted, so that each has to be
-// asked about. What it was made with never changes: once is enough.
+// A list of containers does not include their mounts, so each container needs a ContainerStatus.
+// Mounts never change after creation: one call per container is enough.
 
-// learnMounts remembers which images a container has mounted.
-func (r *Runtime) learnMounts(st *api.ContainerStatus) []string {
+// learnMounts caches the images mounted by a container.
+func (r *client) learnMounts(st *api.ContainerStatus) []string {
 	if !r.info.ImageVolumes {
 		return nil
 	}
@@ -34,10 +34,10 @@ func (r *Runtime) learnMounts(st *api.ContainerStatus) []string {
 	return names
 }
 
-// mountedImages names the images that containers have mounted. Nobody but the
-// runtime knows of the containers of others, and of those of an agent before this
-// one whose manifests are gone. One that is gone meanwhile is left out.
-func (r *Runtime) mountedImages(ctx context.Context, containers []*api.Container) ([]string, error) {
+// mountedImages returns the images mounted by containers. Only the runtime knows the containers of
+// other clients, and of an earlier agent whose manifests are gone. Containers removed meanwhile are
+// left out.
+func (r *client) mountedImages(ctx context.Context, containers []*api.Container) ([]string, error) {
 	if !r.info.ImageVolumes {
 		return nil, nil
 	}
@@ -53,7 +53,7 @@ func (r *Runtime) mountedImages(ctx context.Context, containers []*api.Container
 	}
 	r.mu.Unlock()
 	found := make(chan []string, len(ask))
-	err := forEach(ctx, r.opts.ParallelInspections, ask, func(ctx context.Context, c *api.Container) error {
+	err := forEach(ctx, ask, func(ctx context.Context, c *api.Container) error {
 		st, err := r.containerStatus(ctx, c.GetId())
 		switch {
 		case errors.Is(err, runtime.ErrNotFound):

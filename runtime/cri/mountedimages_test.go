@@ -13,12 +13,12 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// What containers have mounted is in use, also those that an agent before this one
-// made; each is asked about once.
+// Mounted images are in use, including mounts made by an earlier agent. Each container is asked
+// about once.
 func TestImagesInUseNamesMountedImages(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
-	r := rt.(*Runtime)
+	r := rt.(*client)
 	_, plain := made(t, rt, "a")
 	_, mounting := made(t, rt, "b")
 	s.edit(mounting, func(c *api.ContainerStatus) {

@@ -15,11 +15,14 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// mounts are those of the spec, the hosts file and the termination message. In a
-// user namespace each shows its files' owners as they are on the node.
+// mounts returns the spec's mounts, the hosts file and the termination message. In a user namespace
+// each mount shows the node's file owners.
 func mounts(spec runtime.ContainerSpec, f found) ([]*api.Mount, error) {
 	var out []*api.Mount
 	for _, m := range spec.Mounts {
+		if isDeviceMount(&spec, &m) {
+			continue
+		}
 		one, err := mount(m, spec.Container, f)
 		if err != nil {
 			return nil, err
@@ -39,8 +42,8 @@ func mounts(spec runtime.ContainerSpec, f found) ([]*api.Mount, error) {
 	return out, nil
 }
 
-// mount adds to what the volumes say what the container's volumeMount says. The
-// errors begin with the field's path below the container.
+// mount merges a volume's mount with the container's volumeMount. The errors begin with the field's
+// path below the container.
 func mount(m runtime.Mount, c *v1.Container, f found) (*api.Mount, error) {
 	out := &api.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, Readonly: m.ReadOnly, SelinuxRelabel: m.SELinuxRelabel}
 	i := slices.IndexFunc(c.VolumeMounts, func(v v1.VolumeMount) bool {
@@ -67,8 +70,8 @@ func mount(m runtime.Mount, c *v1.Container, f found) (*api.Mount, error) {
 	return out, nil
 }
 
-// propagation is nobody's, the node's to the container, or both ways: that is for
-// privileged containers only, whose mounts the node then sees.
+// propagation translates the mode: none, from the node to the container, or both ways. Only
+// privileged containers may propagate both ways, since the node then sees their mounts.
 func propagation(mode *v1.MountPropagationMode, c *v1.Container) (api.MountPropagation, error) {
 	if mode == nil {
 		return api.MountPropagation_PROPAGATION_PRIVATE, nil
@@ -88,9 +91,9 @@ func propagation(mode *v1.MountPropagationMode, c *v1.Container) (api.MountPropa
 	}
 }
 
-// recursiveReadOnly reports whether what is mounted below is read-only, too. Such
-// a mount has to be read-only itself, and private (1.33). Where it is only wished
-// for, the runtime's abilities decide; Enabled without them has been refused.
+// recursiveReadOnly reports whether mounts below m are read-only, too. A recursive read-only mount
+// must be read-only itself, and private (1.33). IfPossible depends on the runtime's abilities;
+// Enabled without the ability was refused earlier.
 func recursiveReadOnly(v v1.VolumeMount, m *api.Mount, handler Handler) (bool, error) {
 	if v.RecursiveReadOnly == nil {
 		return false, nil
@@ -111,7 +114,7 @@ func recursiveReadOnly(v v1.VolumeMount, m *api.Mount, handler Handler) (bool, e
 	return handler.RecursiveReadOnlyMounts, nil
 }
 
-// imageMount makes out a mount of an image that is on the node.
+// imageMount fills out with a mount of an image present on the node.
 func imageMount(out *api.Mount, m runtime.Mount, f found) error {
 	image := f.volumeImages[m.Image]
 	switch {

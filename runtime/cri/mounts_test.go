@@ -124,7 +124,7 @@ func TestRefusedFields(t *testing.T) {
 	opts := &Options{RuntimeHandlers: map[string]string{"kata": "kata-qemu"}, UserNamespaces: func(*v1.Pod) (IDMapping, error) { return IDMapping{}, nil }}
 	info := Info{SupplementalGroupsPolicy: true, ImageVolumes: true, Handlers: map[string]Handler{"": {}, "kata-qemu": {RecursiveReadOnlyMounts: true}}}
 	assert.Equal(t, []string{
-		"spec.containers[0].resources.claims (there is nobody who allocates devices)",
+		"spec.containers[0].resources.claims (no part of this node allocates devices)",
 		"spec.containers[0].volumeMounts[1].subPath (this runtime mounts whole images only)",
 		"spec.hostUsers (this runtime has no user namespaces)", "spec.os.name (the node's is linux)",
 	}, refusedFields(pod, opts, info))
@@ -132,7 +132,7 @@ func TestRefusedFields(t *testing.T) {
 	assert.Contains(t, refusedFields(pod, opts, info), "spec.runtimeClassName (the runtime has no handler of that class)")
 }
 
-// What the CRI has no word for is not dropped without a word of ours.
+// A field without a CRI equivalent is refused, not silently dropped.
 func TestFieldsWithoutAWordInTheCRIAreRefused(t *testing.T) {
 	pod := testPod("u1", "main")
 	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "a", MountPath: "/a"}, {Name: "b", MountPath: "/b", BindMountOptions: []string{"nosuid"}}}
@@ -140,12 +140,32 @@ func TestFieldsWithoutAWordInTheCRIAreRefused(t *testing.T) {
 	pod.Spec.Resources = &v1.ResourceRequirements{Claims: []v1.ResourceClaim{{Name: "gpu"}}}
 	assert.Equal(t, []string{
 		"spec.containers[0].volumeMounts[1].bindMountOptions (the CRI has no word for them)",
-		"spec.resourceClaims (there is nobody who allocates devices)",
-		"spec.resources.claims (there is nobody who allocates devices)",
+		"spec.resourceClaims (no part of this node allocates devices)",
+		"spec.resources.claims (no part of this node allocates devices)",
 	}, refusedFields(pod, &Options{}, Info{}))
 }
 
-// A spec may mount an image that its pod does not name.
+// A pod with a profile by an old annotation, or with a Windows feature, is refused.
+func TestOldAnnotationsAndWindowsOptionsAreRefused(t *testing.T) {
+	pod := testPod("u1", "main", "side")
+	pod.Annotations = map[string]string{
+		"seccomp.security.alpha.kubernetes.io/pod": "runtime/default", "container.seccomp.security.alpha.kubernetes.io/main": "runtime/default",
+		"container.apparmor.security.beta.kubernetes.io/main": "runtime/default", // is honoured
+	}
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{HostProcess: pointer(true)}}
+	pod.Spec.Containers[1].SecurityContext = &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{HostProcess: pointer(true)}}
+	assert.Equal(t, []string{
+		"metadata.annotations[container.seccomp.security.alpha.kubernetes.io/main] (set securityContext.seccompProfile instead)",
+		"metadata.annotations[seccomp.security.alpha.kubernetes.io/pod] (set securityContext.seccompProfile instead)",
+		"spec.containers[1].securityContext.windowsOptions (the node's is linux)",
+		"spec.securityContext.windowsOptions (the node's is linux)",
+	}, refusedFields(pod, &Options{}, Info{}))
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault}}
+	pod.Spec.Containers[1].SecurityContext = nil
+	assert.Empty(t, refusedFields(pod, &Options{}, Info{}), "the field has taken the annotations' place")
+}
+
+// A spec may mount an image absent from its pod.
 func TestImageMountsOfASpec(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -158,7 +178,7 @@ func TestImageMountsOfASpec(t *testing.T) {
 	assert.ErrorIs(t, err, runtime.ErrUnsupported)
 	assert.ErrorContains(t, err, "this runtime mounts no images")
 
-	rt.(*Runtime).info.ImageVolumes = true
+	rt.(*client).info.ImageVolumes = true
 	spec.Mounts[0].ImageSubPath = "a"
 	_, err = rt.CreateContainer(t.Context(), sb, spec)
 	assert.ErrorContains(t, err, "whole images only")

@@ -9,8 +9,8 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// namespaceOptions say what a pod shares with the node and its containers with
-// one another.
+// namespaceOptions returns the namespaces shared between pod and node and among the pod's
+// containers.
 func namespaceOptions(pod *v1.Pod) *api.NamespaceOption {
 	out := &api.NamespaceOption{
 		Network: api.NamespaceMode_POD,
@@ -32,8 +32,8 @@ func namespaceOptions(pod *v1.Pod) *api.NamespaceOption {
 	return out
 }
 
-// containerNamespaces are those of one container. target is the container whose
-// processes an ephemeral container wants to see; empty: none.
+// containerNamespaces returns the namespaces of one container. target is the container whose
+// processes an ephemeral container sees; "" for no target.
 func containerNamespaces(pod *v1.Pod, target string) *api.NamespaceOption {
 	out := namespaceOptions(pod)
 	if target != "" && out.Pid == api.NamespaceMode_CONTAINER {
@@ -42,9 +42,9 @@ func containerNamespaces(pod *v1.Pod, target string) *api.NamespaceOption {
 	return out
 }
 
-// portMappings are the ports of the pod's regular containers, each once; the
-// kubelet sends those without a host port, too. On the host network there is
-// nothing to map.
+// portMappings returns the ports of the pod's regular containers without duplicates. Like the
+// kubelet, portMappings includes ports without a host port. A pod on the host network has no
+// mappings.
 func portMappings(pod *v1.Pod) []*api.PortMapping {
 	if pod.Spec.HostNetwork {
 		return nil
@@ -80,7 +80,7 @@ func protocolOf(p v1.Protocol) api.Protocol {
 	}
 }
 
-// sysctls of a pod, with the kernel's dots for the slashes that the API allows.
+// sysctls returns the pod's sysctls, with the kernel's dots for the slashes allowed by the API.
 func sysctls(pod *v1.Pod) map[string]string {
 	sc := pod.Spec.SecurityContext
 	if sc == nil || len(sc.Sysctls) == 0 {
@@ -93,8 +93,8 @@ func sysctls(pod *v1.Pod) map[string]string {
 	return out
 }
 
-// sysctlName swaps the separators if the first of them is a slash: in
-// "net/ipv4/conf/eth0.100/x" the dot is part of an interface's name.
+// sysctlName swaps the separators if a slash comes first: in "net/ipv4/conf/eth0.100/x" the dot is
+// part of an interface's name.
 func sysctlName(name string) string {
 	i := strings.IndexAny(name, "./")
 	if i < 0 || name[i] == '.' {

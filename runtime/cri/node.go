@@ -11,22 +11,21 @@ import (
 	"strings"
 )
 
-// node is what configurations depend on and stays as it is while the machine
-// runs.
+// node holds facts about the machine, constant while the machine runs.
 type node struct {
 	memory    int64 // bytes
-	swap      int64 // bytes; only if there is a policy for it
+	swap      int64 // bytes; read for LimitedSwap only
 	policy    SwapPolicy
 	qos       *MemoryQoS
-	cgroup2   bool     // the unified hierarchy is the only one
+	cgroup2   bool     // only the unified hierarchy is mounted
 	hugePages []string // sizes in the CRI's words, as in "2MB"
 }
 
-// lookAtNode reads what the options do not say. A machine that does not tell
-// its memory is an error; the rest counts as not there.
+// lookAtNode reads the facts about the machine. An unreadable memory size is an error; other
+// unreadable facts count as absent.
 func lookAtNode(opts Options) (node, error) {
-	n := node{memory: opts.MemoryCapacity, swap: opts.SwapCapacity, policy: opts.Swap, qos: opts.MemoryQoS}
-	if err := n.readMeminfo(opts); err != nil {
+	n := node{policy: opts.Swap, qos: opts.MemoryQoS}
+	if err := n.readMeminfo(); err != nil {
 		return n, err
 	}
 	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
@@ -48,22 +47,16 @@ func lookAtNode(opts Options) (node, error) {
 	return n, nil
 }
 
-// readMeminfo looks for what opts do not say.
-func (n *node) readMeminfo(opts Options) error {
-	wantSwap := n.swap == 0 && n.policy == LimitedSwap
-	if n.memory != 0 && !wantSwap {
-		return nil
-	}
+// readMeminfo reads the sizes of the node's memory and, if LimitedSwap needs it, swap.
+func (n *node) readMeminfo() error {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return fmt.Errorf("find the memory of the machine, which Options.MemoryCapacity and SwapCapacity do not say: %w", err)
+		return fmt.Errorf("find the memory of the machine: %w", err)
 	}
-	if n.memory == 0 {
-		if n.memory, err = parseMeminfo(string(text), "MemTotal"); err == nil && n.memory == 0 {
-			err = errors.New("MemTotal is 0")
-		}
+	if n.memory, err = parseMeminfo(string(text), "MemTotal"); err == nil && n.memory == 0 {
+		err = errors.New("MemTotal is 0")
 	}
-	if err == nil && wantSwap {
+	if err == nil && n.policy == LimitedSwap {
 		n.swap, err = parseMeminfo(string(text), "SwapTotal")
 	}
 	if err != nil {
@@ -72,7 +65,7 @@ func (n *node) readMeminfo(opts Options) error {
 	return nil
 }
 
-// parseMeminfo returns one of the values in bytes.
+// parseMeminfo returns the value of key in bytes.
 func parseMeminfo(meminfo, key string) (int64, error) {
 	for line := range strings.Lines(meminfo) {
 		f := strings.Fields(line)
@@ -99,7 +92,7 @@ func hugePageSize(dir string) (string, bool) {
 	return pageSizeName(kb << 10), true
 }
 
-// pageSizeName writes a number of bytes in the largest unit that divides it.
+// pageSizeName formats bytes in the largest unit without a remainder.
 func pageSizeName(bytes int64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB", "PB"}
 	i := 0

@@ -13,20 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-func (r *Runtime) listSandboxes(ctx context.Context, filter *api.PodSandboxFilter) ([]*api.PodSandbox, error) {
+func (r *client) listSandboxes(ctx context.Context, filter *api.PodSandboxFilter) ([]*api.PodSandbox, error) {
 	answer, err := do(ctx, callTimeout, "ListPodSandbox", r.cri.ListPodSandbox, &api.ListPodSandboxRequest{Filter: filter})
 	return answer.GetItems(), err
 }
 
-func (r *Runtime) listContainers(ctx context.Context, filter *api.ContainerFilter) ([]*api.Container, error) {
+func (r *client) listContainers(ctx context.Context, filter *api.ContainerFilter) ([]*api.Container, error) {
 	answer, err := do(ctx, callTimeout, "ListContainers", r.cri.ListContainers, &api.ListContainersRequest{Filter: filter})
 	return answer.GetContainers(), err
 }
 
-func (r *Runtime) containerStatus(ctx context.Context, id string) (*api.ContainerStatus, error) {
+func (r *client) containerStatus(ctx context.Context, id string) (*api.ContainerStatus, error) {
 	answer, err := do(ctx, callTimeout, "ContainerStatus", r.cri.ContainerStatus, &api.ContainerStatusRequest{ContainerId: id})
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func (r *Runtime) containerStatus(ctx context.Context, id string) (*api.Containe
 }
 
 // lists asks for sandboxes and containers at the same time.
-func (r *Runtime) lists(ctx context.Context, sf *api.PodSandboxFilter, cf *api.ContainerFilter) ([]*api.PodSandbox, []*api.Container, error) {
+func (r *client) lists(ctx context.Context, sf *api.PodSandboxFilter, cf *api.ContainerFilter) ([]*api.PodSandbox, []*api.Container, error) {
 	var sandboxes []*api.PodSandbox
 	var containers []*api.Container
 	var errs [2]error
@@ -50,11 +51,10 @@ func (r *Runtime) lists(ctx context.Context, sf *api.PodSandboxFilter, cf *api.C
 	return sandboxes, containers, errors.Join(errs[0], errs[1])
 }
 
-// List implements runtime.Runtime with two calls, and one more for each
-// container that has ended since the last List: whether it ever ran. One of which
-// that is not known soon is exited for now. What has no label with a pod's UID is
-// not an agent's and is left out.
-func (r *Runtime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
+// List implements runtime.Runtime with two calls, and one more call for each container exited since
+// the last List, to learn whether the container ever ran. A container without a quick answer is
+// reported as exited for now. Sandboxes and containers without a label of a pod's UID are left out.
+func (r *client) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
 	at := time.Now()
 	var filter *api.PodSandboxFilter
 	if opts.RunningOnly {
@@ -75,9 +75,9 @@ func (r *Runtime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtim
 	return r.group(sandboxes, containers, at), nil
 }
 
-// sweep drops what is remembered of sandboxes and containers that are no more.
-// What is remembered since the listing began is newer than that.
-func (r *Runtime) sweep(sandboxes []*api.PodSandbox, containers []*api.Container, at time.Time) {
+// sweep drops the cached facts of removed sandboxes and containers. Marks made since at, the start
+// of the listing, are kept.
+func (r *client) sweep(sandboxes []*api.PodSandbox, containers []*api.Container, at time.Time) {
 	ids := make(map[string]bool, len(sandboxes)+len(containers))
 	for _, s := range sandboxes {
 		ids[s.GetId()] = true
@@ -88,7 +88,7 @@ func (r *Runtime) sweep(sandboxes []*api.PodSandbox, containers []*api.Container
 	r.mu.Lock()
 	for id := range r.mu.sandboxes {
 		if !ids[string(id)] {
-			delete(r.mu.sandboxes, id) // if it is just being made, it is asked for
+			delete(r.mu.sandboxes, id) // a sandbox under construction is read again later
 		}
 	}
 	for id := range r.mu.neverRan {
@@ -111,7 +111,7 @@ func (r *Runtime) sweep(sandboxes []*api.PodSandbox, containers []*api.Container
 }
 
 // group makes the pods' statuses of two lists.
-func (r *Runtime) group(sandboxes []*api.PodSandbox, containers []*api.Container, at time.Time) []*runtime.PodStatus {
+func (r *client) group(sandboxes []*api.PodSandbox, containers []*api.Container, at time.Time) []*runtime.PodStatus {
 	var out []*runtime.PodStatus
 	byUID := make(map[types.UID]*runtime.PodStatus, len(sandboxes))
 	pod := func(labels map[string]string) *runtime.PodStatus {
@@ -121,7 +121,7 @@ func (r *Runtime) group(sandboxes []*api.PodSandbox, containers []*api.Container
 		}
 		st := byUID[uid]
 		if st == nil {
-			st = &runtime.PodStatus{UID: uid, Namespace: labels[runtime.LabelPodNamespace], Name: labels[runtime.LabelPodName], ObservedAt: at}
+			st = &runtime.PodStatus{UID: uid, Namespace: labels[containermeta.LabelPodNamespace], Name: labels[containermeta.LabelPodName], ObservedAt: at}
 			byUID[uid] = st
 			out = append(out, st)
 		}
@@ -148,7 +148,7 @@ func (r *Runtime) group(sandboxes []*api.PodSandbox, containers []*api.Container
 	return out
 }
 
-// listedContainer translates an entry of a list, which says less than a status.
+// listedContainer translates an entry of a list, which has fewer fields than a status.
 func listedContainer(name string, c *api.Container, neverRan bool) runtime.ContainerStatus {
 	out := containerOf(name, c.GetPodSandboxId(), &api.ContainerStatus{
 		Id: c.GetId(), Metadata: c.GetMetadata(), Labels: c.GetLabels(), Annotations: c.GetAnnotations(),
@@ -160,23 +160,23 @@ func listedContainer(name string, c *api.Container, neverRan bool) runtime.Conta
 	return out
 }
 
-// PodStatus implements runtime.Runtime with two lists and one call for each
-// sandbox and container. What is gone between the two is left out.
-func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+// PodStatus implements runtime.Runtime with two lists and one call for each sandbox and container.
+// Objects removed between the two are left out.
+func (r *client) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
 	st := &runtime.PodStatus{UID: uid, ObservedAt: time.Now()}
 	if uid == "" {
 		return st, nil
 	}
-	selector := map[string]string{runtime.LabelPodUID: string(uid)}
+	selector := map[string]string{containermeta.LabelPodUID: string(uid)}
 	sandboxes, containers, err := r.lists(ctx, &api.PodSandboxFilter{LabelSelector: selector}, &api.ContainerFilter{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", uid, err)
 	}
 	switch {
 	case len(sandboxes) > 0:
-		st.Namespace, st.Name = sandboxes[0].GetLabels()[runtime.LabelPodNamespace], sandboxes[0].GetLabels()[runtime.LabelPodName]
+		st.Namespace, st.Name = sandboxes[0].GetLabels()[containermeta.LabelPodNamespace], sandboxes[0].GetLabels()[containermeta.LabelPodName]
 	case len(containers) > 0:
-		st.Namespace, st.Name = containers[0].GetLabels()[runtime.LabelPodNamespace], containers[0].GetLabels()[runtime.LabelPodName]
+		st.Namespace, st.Name = containers[0].GetLabels()[containermeta.LabelPodNamespace], containers[0].GetLabels()[containermeta.LabelPodName]
 	}
 	if err := r.inspect(ctx, st, sandboxes, containers); err != nil {
 		return nil, fmt.Errorf("pod %s: %w", uid, err)
@@ -186,7 +186,7 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodSta
 }
 
 // inspect fills st in, several at a time.
-func (r *Runtime) inspect(ctx context.Context, st *runtime.PodStatus, sandboxes []*api.PodSandbox, containers []*api.Container) error {
+func (r *client) inspect(ctx context.Context, st *runtime.PodStatus, sandboxes []*api.PodSandbox, containers []*api.Container) error {
 	var mu sync.Mutex
 	var looks []func(context.Context) error
 	for _, s := range sandboxes {
@@ -216,12 +216,15 @@ func (r *Runtime) inspect(ctx context.Context, st *runtime.PodStatus, sandboxes 
 			return nil
 		})
 	}
-	return forEach(ctx, r.opts.ParallelInspections, looks, func(ctx context.Context, look func(context.Context) error) error { return look(ctx) })
+	return forEach(ctx, looks, func(ctx context.Context, look func(context.Context) error) error { return look(ctx) })
 }
 
-// forEach calls f for every item, at most so many at a time, and returns the
-// first error, after which it begins no more.
-func forEach[T any](ctx context.Context, atOnce int, items []T, f func(context.Context, T) error) error {
+// parallelInspections bounds how many containers and sandboxes one call inspects concurrently.
+const parallelInspections = 8
+
+// forEach calls f for every item, at most parallelInspections at a time. forEach returns the first error and
+// starts no more calls after an error.
+func forEach[T any](ctx context.Context, items []T, f func(context.Context, T) error) error {
 	if len(items) == 1 {
 		return f(ctx, items[0])
 	}
@@ -241,7 +244,7 @@ func forEach[T any](ctx context.Context, atOnce int, items []T, f func(context.C
 		return items[next-1], true
 	}
 	var wg sync.WaitGroup
-	for range min(atOnce, len(items)) {
+	for range min(parallelInspections, len(items)) {
 		wg.Go(func() {
 			for item, ok := take(); ok; item, ok = take() {
 				if err := f(ctx, item); err != nil {

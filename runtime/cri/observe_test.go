@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -33,8 +34,8 @@ func listOf(t *testing.T, rt Backend) map[types.UID]*runtime.PodStatus {
 	return out
 }
 
-// What a runtime calls exited and never ran is created, in the list and in the
-// status, and the list asks about it only once.
+// A container reported by the runtime as exited and never started is created, in the list and in
+// the status. The list asks about the container only once.
 func TestFailedStartIsCreated(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -57,7 +58,7 @@ func TestFailedStartIsCreated(t *testing.T) {
 
 func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	s := newServer(t)
-	rt := s.dial(t).(*Runtime)
+	rt := s.dial(t).(*client)
 	sb, id := made(t, rt, "u1")
 	s.edit(id, func(c *api.ContainerStatus) { exit(c, 1) })
 	listOf(t, rt)
@@ -70,8 +71,7 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	assert.Empty(t, rt.mu.neverRan)
 }
 
-// What is gone between the list and the look at it is left out; any other
-// failure is the call's.
+// Objects removed between the list and the inspection are left out. Any other failure is returned.
 func TestPodStatusOfWhatGoes(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -93,8 +93,8 @@ func TestPodStatusOfWhatGoes(t *testing.T) {
 	assert.ErrorContains(t, err, "broken")
 }
 
-// kubernetes#93886: one after the other, a slow runtime makes a pod of many
-// containers take for ever. They are looked at together, and not all at once.
+// kubernetes#93886: with sequential inspections, a slow runtime delays a pod of many containers for
+// ever. Here inspections run in parallel, within a bound.
 func TestUpstream93886InspectsInParallel(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -123,7 +123,7 @@ func TestUpstream93886InspectsInParallel(t *testing.T) {
 			late = time.AfterFunc(50*time.Millisecond, func() { close(full) }) // time for a ninth
 		}
 		mu.Unlock()
-		<-full // nobody goes on before there are eight
+		<-full // blocks until eight inspections run
 		mu.Lock()
 		now--
 		mu.Unlock()
@@ -134,12 +134,12 @@ func TestUpstream93886InspectsInParallel(t *testing.T) {
 	st, err := rt.PodStatus(ctx, "u1")
 	require.NoError(t, err)
 	assert.Len(t, st.Containers, 20)
-	assert.Equal(t, 8, most, "Options.ParallelInspections")
+	assert.Equal(t, parallelInspections, most)
 	assert.False(t, late.Stop())
 	assert.True(t, slices.IsSortedFunc(st.Containers, func(a, b runtime.ContainerStatus) int { return b.CreatedAt.Compare(a.CreatedAt) }))
 }
 
-// kubernetes#26300 and #113606: a pull that hangs can be given up.
+// kubernetes#26300 and #113606: a hanging pull can be cancelled.
 func TestUpstream113606PullEndsWithItsContext(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -158,7 +158,7 @@ func TestUpstream113606PullEndsWithItsContext(t *testing.T) {
 	assert.NotContains(t, fmt.Sprintf("%v %+v %#v", &runtime.ImageAuth{Password: "secret"}, &runtime.ImageAuth{Password: "secret"}, &runtime.ImageAuth{Password: "secret"}), "secret")
 }
 
-// A call that hangs holds up itself only.
+// A hanging call delays only itself.
 func TestHungCallHoldsUpNobody(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -184,7 +184,7 @@ func TestHungCallHoldsUpNobody(t *testing.T) {
 	wg.Wait()
 }
 
-// watch collects what a watch yields until f has had enough.
+// watch collects the results of a watch until f returns false.
 func watch(ctx context.Context, rt Backend, f func(types.UID, error) bool) {
 	for uid, err := range rt.(runtime.Watcher).Watch(ctx) {
 		if !f(uid, err) {
@@ -200,7 +200,7 @@ func TestWatch(t *testing.T) {
 	require.True(t, rt.Info().Events)
 	made(t, rt, "u1")
 	_, id := made(t, rt, "u2")
-	labels := map[string]string{runtime.LabelPodUID: "u3"}
+	labels := map[string]string{containermeta.LabelPodUID: "u3"}
 	s.events <- &api.ContainerEventResponse{ContainerId: strings.Repeat("a", 64), PodSandboxStatus: &api.PodSandboxStatus{Labels: labels}}
 	s.events <- &api.ContainerEventResponse{ContainerId: strings.Repeat("b", 64), PodSandboxStatus: &api.PodSandboxStatus{}} // nobody's
 	s.events <- &api.ContainerEventResponse{ContainerId: id.ID}                                                              // says little

@@ -9,22 +9,21 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// What the kernel adds to a process's badness, as in the 1.36 kubelet.
+// Values added to a process's badness in the kernel, as in the 1.36 kubelet.
 const (
 	oomGuaranteed = -997
 	oomBestEffort = 1000
-	// Burstable containers stay between the other two.
+	// Burstable containers stay between guaranteed and best effort.
 	oomBurstableMin = 1000 + oomGuaranteed
 	oomBurstableMax = oomBestEffort - 1
 
-	// nodeCritical is the priority from which on a pod is as hard to kill as a
-	// guaranteed one: that of system-node-critical.
+	// nodeCritical is the lowest priority at which a pod is as hard to kill as a guaranteed pod:
+	// the priority of system-node-critical.
 	nodeCritical = 2_000_001_000
 )
 
-// oomScoreAdj says how readily the kernel kills the container when the node,
-// with so many bytes of memory, runs out of it: the more of it a burstable
-// container asked for, the later.
+// oomScoreAdj returns the container's OOM score adjustment for a node with capacity bytes of
+// memory. The more memory a burstable container requests, the later the kernel kills the container.
 func oomScoreAdj(pod *v1.Pod, c *v1.Container, group runtime.Group, capacity int64) int64 {
 	if pod.Spec.Priority != nil && *pod.Spec.Priority >= nodeCritical {
 		return oomGuaranteed
@@ -40,7 +39,7 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, group runtime.Group, capacity int
 	if group != runtime.GroupInit || !runtime.IsSidecar(c) || len(pod.Spec.Containers) == 0 {
 		return score
 	}
-	// A sidecar goes no earlier than the regular container that goes first.
+	// A sidecar is killed no earlier than the pod's first regular container.
 	first := int64(oomBurstableMin)
 	for i := range pod.Spec.Containers {
 		first = max(first, burstableScore(memoryRequest(&pod.Spec.Containers[i])+spare, capacity))
@@ -58,8 +57,8 @@ func burstableScore(request, capacity int64) int64 {
 
 func memoryRequest(c *v1.Container) int64 { return demandOf(&c.Resources).memoryRequest }
 
-// spareRequest is each container's share of what the pod as a whole asks for
-// beyond the sum of its containers.
+// spareRequest is each container's share of the pod-level request beyond the sum of the containers'
+// requests.
 func spareRequest(pod *v1.Pod) int64 {
 	whole := demandOf(pod.Spec.Resources).memoryRequest
 	if whole == 0 {
@@ -76,7 +75,7 @@ func spareRequest(pod *v1.Pod) int64 {
 	return whole / n
 }
 
-// lasting are the containers that run together for the pod's whole life.
+// lasting returns the containers running for the pod's whole life.
 func lasting(pod *v1.Pod) []*v1.Container {
 	var out []*v1.Container
 	for i := range pod.Spec.InitContainers {
@@ -90,9 +89,9 @@ func lasting(pod *v1.Pod) []*v1.Container {
 	return out
 }
 
-// podQOS is the pod's class by the API's rule: best effort if nobody asks for
-// CPU or memory, guaranteed if everybody has limits of both and asks for just
-// that, or the pod as a whole does; else burstable.
+// podQOS is the pod's class by the API's rule. Best effort: no container has a request or limit of
+// CPU or memory. Guaranteed: every container, or the pod-level resources, have limits of both equal
+// to the requests. Burstable: all other pods.
 func podQOS(pod *v1.Pod) v1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ownStarts tells events about what the agent itself starts from those about
-// what happens otherwise. The zero value is ready.
+// ownStarts separates events caused by the agent's own starts from other events. The zero value is
+// ready.
 type ownStarts struct {
 	mu struct {
 		sync.Mutex
@@ -26,17 +26,17 @@ type ownStarts struct {
 
 type ownPod struct {
 	calls int       // under way
-	ended time.Time // the last of them
+	ended time.Time // end of the last call
 }
 
-// ownMemory is how many pods are remembered before those are dropped whose
-// events must have come by now, which is after ownPatience.
+// ownMemory is the number of remembered pods from which on pods are dropped ownPatience after their
+// last call. Their events have arrived by then.
 const (
 	ownMemory   = 64
 	ownPatience = time.Minute
 )
 
-// begin notes a call that makes or starts something of a pod, until end.
+// begin notes a call making or starting a sandbox or container of a pod, until end.
 func (o *ownStarts) begin(uid types.UID) (end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +65,8 @@ func (o *ownStarts) made(id string, uid types.UID) {
 	o.mu.containers[id] = uid
 }
 
-// ownerOf returns whose container it is, once, if it was made here.
+// ownerOf returns and forgets the pod of a container made here and not started yet; "" for other
+// containers.
 func (o *ownStarts) ownerOf(id string) types.UID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,8 +75,7 @@ func (o *ownStarts) ownerOf(id string) types.UID {
 	return uid
 }
 
-// explain reports whether an event says no more than that a call of the agent's
-// did what it should.
+// explain reports whether an event only confirms one of the agent's own calls.
 func (o *ownStarts) explain(uid types.UID, event *api.ContainerEventResponse) bool {
 	switch event.GetContainerEventType() {
 	case api.ContainerEventType_CONTAINER_CREATED_EVENT, api.ContainerEventType_CONTAINER_STARTED_EVENT:
@@ -91,16 +91,16 @@ func (o *ownStarts) explain(uid types.UID, event *api.ContainerEventResponse) bo
 // RunSandbox implements runtime.Runtime.
 func (w *watchingRuntime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
 	defer w.own.begin(spec.UID)()
-	return w.Runtime.RunSandbox(ctx, spec)
+	return w.client.RunSandbox(ctx, spec)
 }
 
 // CreateContainer implements runtime.Runtime.
 func (w *watchingRuntime) CreateContainer(ctx context.Context, sandbox runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
 	if spec.Pod == nil {
-		return w.Runtime.CreateContainer(ctx, sandbox, spec)
+		return w.client.CreateContainer(ctx, sandbox, spec)
 	}
 	defer w.own.begin(spec.Pod.UID)()
-	id, err := w.Runtime.CreateContainer(ctx, sandbox, spec)
+	id, err := w.client.CreateContainer(ctx, sandbox, spec)
 	if err == nil {
 		w.own.made(id.ID, spec.Pod.UID)
 	}
@@ -112,11 +112,11 @@ func (w *watchingRuntime) StartContainer(ctx context.Context, id runtime.Contain
 	if uid := w.own.ownerOf(id.ID); uid != "" {
 		defer w.own.begin(uid)()
 	}
-	return w.Runtime.StartContainer(ctx, id)
+	return w.client.StartContainer(ctx, id)
 }
 
 // RemoveContainer implements runtime.Runtime.
 func (w *watchingRuntime) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
 	w.own.ownerOf(id.ID)
-	return w.Runtime.RemoveContainer(ctx, id)
+	return w.client.RemoveContainer(ctx, id)
 }

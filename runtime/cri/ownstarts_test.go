@@ -19,7 +19,7 @@ const (
 	eventDeleted = api.ContainerEventType_CONTAINER_DELETED_EVENT
 )
 
-// Only what an agent's own call must have caused is nobody's news.
+// Only the effects of an agent's own calls are hidden.
 func TestOwnStartsAreNoHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var own ownStarts

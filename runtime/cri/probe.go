@@ -20,51 +20,52 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Info is what was found behind the socket.
+// Info describes the runtime behind the socket, found by Dial.
 type Info struct {
-	Name       string // "containerd" or "cri-o"; Runtime of every ContainerID
+	Name       string // "containerd" or "cri-o"; the Runtime of every ContainerID
 	Version    string // the runtime's own, as in "2.4.2"
 	APIVersion string // of the CRI, "v1"
 
-	// Events says that the runtime tells of changes by itself.
+	// Events means the runtime sends container events.
 	Events bool
 	// CgroupDriver is "systemd" or "cgroupfs", or "" where the runtime does not
 	// say (containerd 1).
 	CgroupDriver string
-	// Handlers are the runtime's handlers by name, "" being its default; nil
-	// where the runtime does not say (containerd 1).
+	// Handlers are the runtime's handlers by name; "" is the default. nil if the runtime does not
+	// report handlers (containerd 1).
 	Handlers map[string]Handler
-	// SupplementalGroupsPolicy says that the runtime honours the field of that
-	// name in the pod's security context.
+	// SupplementalGroupsPolicy means the runtime honours supplementalGroupsPolicy of the pod's
+	// security context.
 	SupplementalGroupsPolicy bool
-	// UserNamespacesHostNetwork says that a pod may be on the host network and in a
-	// user namespace.
+	// UserNamespacesHostNetwork means a pod may be on the host network and in a user namespace.
 	UserNamespacesHostNetwork bool
-	// ImageVolumes says that images can be mounted as volumes, and
-	// ImageVolumeSubPaths that parts of them can. The CRI has no word for it: it is
-	// known of containerd (2.1, 2.2) and CRI-O (1.31, 1.33) by their versions.
+	// ImageVolumes means images can be mounted as volumes, and ImageVolumeSubPaths means parts of
+	// images can. The CRI does not report either ability. Both are derived from the versions of
+	// containerd (2.1, 2.2) and CRI-O (1.31, 1.33).
 	ImageVolumes, ImageVolumeSubPaths bool
-	// Conditions are those of the moment of Dial.
+	// CDIDevices means devices can be requested by CDI name, derived from the versions of
+	// containerd (2.0) and CRI-O (1.28).
+	CDIDevices bool
+	// Conditions are the runtime's conditions at the moment of Dial.
 	Conditions []Condition
 }
 
-// Handler is what one of the runtime's handlers can do.
+// Handler lists the abilities of a handler of the runtime.
 type Handler struct {
 	RecursiveReadOnlyMounts bool
 	UserNamespaces          bool
 }
 
-// Condition is one of the runtime's conditions.
+// Condition is a condition of the runtime.
 type Condition struct {
 	Type            string // "RuntimeReady", "NetworkReady" or the runtime's own
 	True            bool
 	Reason, Message string
 }
 
-// NotReadyError says that the runtime answers and cannot run containers, or
-// not with networks of their own.
+// NotReadyError means the runtime answers but cannot run containers, or cannot run pod networks.
 type NotReadyError struct {
-	// Conditions are those that should be true and are not.
+	// Conditions are the required conditions not reported as true.
 	Conditions []Condition
 }
 
@@ -82,17 +83,16 @@ func (i Info) clone() Info {
 	return i
 }
 
-// Bounds of the questions that Dial asks.
+// Bounds of Dial's calls.
 const (
 	probeTimeout = 10 * time.Second
-	// eventsTimeout is how long a runtime that refuses to tell of events may take
-	// to say so; one that agrees says nothing. It is asked only if its name and
-	// version do not tell.
+	// eventsTimeout is how long Dial waits for the refusal of a runtime without events; a runtime
+	// with events stays silent. Dial asks only if the runtime's name and version do not decide.
 	eventsTimeout = 200 * time.Millisecond
 )
 
-// probe asks the runtime what it is and what it can do.
-func (r *Runtime) probe(ctx context.Context) (Info, error) {
+// probe asks the runtime for its version and abilities.
+func (r *client) probe(ctx context.Context) (Info, error) {
 	var info Info
 	version, err := do(ctx, probeTimeout, "Version", r.cri.Version, &api.VersionRequest{Version: "v1"})
 	if e, ok := errors.AsType[*CallError](err); ok && (e.Code == codes.Unimplemented || e.Code == codes.Internal) {
@@ -122,12 +122,13 @@ func (r *Runtime) probe(ctx context.Context) (Info, error) {
 		info.CgroupDriver = strings.ToLower(config.GetLinux().GetCgroupDriver().String())
 	}
 	info.ImageVolumes, info.ImageVolumeSubPaths = imageVolumes(info.Name, info.Version)
+	info.CDIDevices = cdiDevices(info.Name, info.Version)
 	info.Events, err = r.probeEvents(ctx, info)
 	return info, err
 }
 
 // Ready implements Backend.
-func (r *Runtime) Ready(ctx context.Context) error {
+func (r *client) Ready(ctx context.Context) error {
 	answer, err := do(ctx, callTimeout, "Status", r.cri.Status, &api.StatusRequest{})
 	if err != nil {
 		return err
@@ -157,8 +158,8 @@ func addStatus(info *Info, answer *api.StatusResponse) {
 	info.SupplementalGroupsPolicy = answer.GetFeatures().GetSupplementalGroupsPolicy()
 }
 
-// falseConditions returns what is wrong with the conditions of these types; one
-// that is not reported is wrong, too. It is nil if nothing is.
+// falseConditions returns an error for the conditions of the given types not reported as true. A
+// missing condition counts as false. The error is nil if all are true.
 func falseConditions(have []Condition, types ...string) error {
 	var bad []Condition
 	for _, t := range types {
@@ -176,10 +177,10 @@ func falseConditions(have []Condition, types ...string) error {
 	return &NotReadyError{Conditions: bad}
 }
 
-// probeEvents finds out whether GetContainerEvents is offered. Asking costs a
-// moment, and containerd 1.7 hands each event to one listener only, so that one
-// who just asks takes it away from another; what is known is not asked.
-func (r *Runtime) probeEvents(ctx context.Context, info Info) (bool, error) {
+// probeEvents finds out whether GetContainerEvents is offered. Asking costs a moment, and
+// containerd 1.7 delivers each event to one listener only, so the question takes an event away from
+// another listener. The question is skipped if name and version decide.
+func (r *client) probeEvents(ctx context.Context, info Info) (bool, error) {
 	if info.Name == "containerd" {
 		return !release(info.Version).before(2, 0), nil
 	}
@@ -192,13 +193,13 @@ func (r *Runtime) probeEvents(ctx context.Context, info Info) (bool, error) {
 	if ctx.Err() != nil {
 		return false, fmt.Errorf("GetContainerEvents: %w", ctx.Err())
 	}
-	// Silence and an event are an offer. Whatever ends the stream before its time
-	// (end of file, any error) is none; the runtime, too, may end it at that time.
+	// Silence and an event are an offer. An earlier end of the stream (end of file, any error) is a
+	// refusal. The runtime, too, may end the stream at the deadline.
 	return err == nil || limited.Err() != nil && !errors.Is(err, io.EOF) || status.Code(err) == codes.DeadlineExceeded, nil
 }
 
-// imageVolumes tells from a runtime's version whether it mounts images, and parts
-// of them. An older one would ignore what it does not know of the request.
+// imageVolumes derives from the runtime's version whether images, and parts of images, can be
+// mounted. An older runtime would ignore the unknown field of the request.
 func imageVolumes(name, version string) (whole, parts bool) {
 	at := release(version)
 	switch name {
@@ -211,7 +212,20 @@ func imageVolumes(name, version string) (whole, parts bool) {
 	}
 }
 
-// version is the first two numbers of one; -1 for what is no number.
+// cdiDevices derives from the runtime's version whether CDI names are resolved by default. An older
+// runtime ignores the field of the request.
+func cdiDevices(name, version string) bool {
+	switch name {
+	case "containerd":
+		return !release(version).before(2, 0)
+	case "cri-o":
+		return !release(version).before(1, 28)
+	default:
+		return false
+	}
+}
+
+// version is the first two numbers of a version; -1 for a part without a number.
 type version struct{ major, minor int }
 
 // release reads "v2.4.2".

@@ -24,16 +24,16 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// pullBackoff is the delay after the first failure: time for one more look.
-const pullBackoff = 2 * time.Second
+// pullBackoff is the delay after the first failure.
+const pullBackoff = 10 * time.Second
 
-// Secrets that must never be seen.
+// Secrets which must never appear.
 const (
 	password  = "hunter-two"
 	signature = "signature=hunter-three"
 )
 
-// puller is a node whose manager pulls from a registry of its own.
+// puller is a node whose manager pulls from its own registry.
 type puller struct {
 	*node
 	*containerdtest.Registry
@@ -41,8 +41,8 @@ type puller struct {
 	events  *eventLog
 }
 
-// newPuller makes a node and a registry with the images app:1 and other:1, which
-// nobody else has: what containerd has is not pulled.
+// newPuller makes a node and a registry with the images app:1 and other:1, unique to the test,
+// because containerd does not pull a known image.
 func newPuller(t testing.TB, opts runtime.Options) *puller {
 	t.Helper()
 	n := &puller{node: newNode(t, cri.Options{}), events: &eventLog{}}
@@ -51,16 +51,13 @@ func newPuller(t testing.TB, opts runtime.Options) *puller {
 	}
 	n.Registry = containerdtest.StartRegistry(t, containerd.Get(t), image("app:1"), image("other:1"))
 	opts.Runtime, opts.Generator, opts.Events = n.rt, n.gen, n.events
-	if opts.PullBackoff == (runtime.Backoff{}) {
-		opts.PullBackoff = runtime.Backoff{Initial: pullBackoff}
-	}
 	var err error
 	n.manager, err = runtime.New(opts)
 	require.NoError(t, err)
 	return n
 }
 
-// pod is one that runs image; what is made of it goes with the test.
+// pod returns a pod running image. The test's cleanup removes the pod's objects.
 func (n *puller) pod(name, image string) *v1.Pod {
 	p := pod(strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "").Replace(n.Name()))+name, "")
 	p.Spec.HostNetwork = true
@@ -79,7 +76,7 @@ func (n *puller) sync(p *v1.Pod) runtime.Result {
 	return n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: p})
 }
 
-// runs syncs p and expects it to run.
+// runs syncs p and expects p to run.
 func (n *puller) runs(p *v1.Pod) {
 	n.Helper()
 	result := n.sync(p)
@@ -87,8 +84,8 @@ func (n *puller) runs(p *v1.Pod) {
 	require.Equal(n, runtime.StateRunning, result.Status.Active("main").State)
 }
 
-// waits syncs p and expects all its containers to wait. It returns what the pod's
-// status will say of them.
+// waits syncs p and expects all its containers to wait. The results are the failures for the pod's
+// status and the sync's result.
 func (n *puller) waits(p *v1.Pod) (runtime.StartFailures, runtime.Result) {
 	n.Helper()
 	result := n.sync(p)
@@ -99,7 +96,7 @@ func (n *puller) waits(p *v1.Pod) (runtime.StartFailures, runtime.Result) {
 	return failures, result
 }
 
-// recovers syncs p when that makes sense, until it runs.
+// recovers syncs p whenever a retry is due, until p runs.
 func (n *puller) recovers(p *v1.Pod) {
 	n.Helper()
 	var result runtime.Result
@@ -116,7 +113,7 @@ func (n *puller) recovers(p *v1.Pod) {
 	require.NoError(n, result.Err())
 }
 
-// keepsSecrets checks that nobody was told one.
+// keepsSecrets checks that no event, log or error contains a secret.
 func (n *puller) keepsSecrets(also ...string) {
 	n.Helper()
 	for _, secret := range []string{password, signature, base64.StdEncoding.EncodeToString([]byte("user:" + password))} {
@@ -126,8 +123,8 @@ func (n *puller) keepsSecrets(also ...string) {
 	}
 }
 
-// pulls is how often a reference was resolved, as every pull does once; what
-// follows containerd may have from another pull.
+// pulls counts how often a reference was resolved. Every pull resolves once; containerd may take
+// the rest from another pull.
 func (n *puller) pulls() (count int) {
 	for _, q := range n.Requests() {
 		if q.Method == http.MethodHead && q.Status == http.StatusOK && strings.Contains(q.Path, "/manifests/") {
@@ -163,7 +160,7 @@ func (l *eventLog) all() []string {
 	return slices.Clone(l.lines)
 }
 
-// count is how many events had that reason.
+// count returns the number of events with the reason.
 func (l *eventLog) count(reason string) (n int) {
 	for _, line := range l.all() {
 		if strings.HasPrefix(line, reason+" ") {
@@ -173,7 +170,7 @@ func (l *eventLog) count(reason string) (n int) {
 	return n
 }
 
-// keys is a keyring that knows these passwords of user.
+// keys is a keyring with the given passwords of user.
 func keys(passwords ...string) runtime.Keyring {
 	return func(context.Context, *v1.Pod, string) (out []runtime.ImageAuth, err error) {
 		for _, p := range passwords {
@@ -183,8 +180,7 @@ func keys(passwords ...string) runtime.Keyring {
 	}
 }
 
-// A pull that fails says why, is not tried again too soon, and works when the
-// fault is gone.
+// A failed pull reports the reason, is not retried too soon, and works after the fault is removed.
 func TestFailedPullsRecover(t *testing.T) {
 	t.Parallel()
 	locked := containerdtest.Behaviour{Username: "user", Password: "right"}
@@ -213,7 +209,7 @@ func TestFailedPullsRecover(t *testing.T) {
 			}
 			p := n.pod("", image)
 			p.Spec.Containers[0].ImagePullPolicy = v1.PullNever
-			n.waits(p) // for a sandbox, which may take longer than the back-off
+			n.waits(p) // wait for a sandbox, which may take longer than the back-off
 			p.Spec.Containers[0].ImagePullPolicy = v1.PullIfNotPresent
 			waiting, result := n.waits(p)
 			first := waiting["main"]
@@ -243,7 +239,7 @@ func TestFailedPullsRecover(t *testing.T) {
 	}
 }
 
-// What the registry does not have, and where there is none.
+// Pulls of an image absent from the registry, and from an address without a registry.
 func TestPullsOfNothing(t *testing.T) {
 	t.Parallel()
 	n := newPuller(t, runtime.Options{})

@@ -12,12 +12,11 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// An image has many names, and the one that is pulled may turn out to be one that
-// is just being removed under another name, which nobody can know before. Then
-// containerd's pull cannot find the names that it has given the image itself, and
-// fails although nothing is wrong.
+// An image has many names. The pulled image may be under removal by another name, which the caller
+// cannot know before the pull. Then containerd's pull cannot find the names given to the image by
+// the same pull, and fails although nothing is wrong.
 
-// maxPulls is how often a pull is tried that removals get in the way of.
+// maxPulls bounds the attempts of a pull disturbed by removals.
 const maxPulls = 4
 
 // removals tell whether an image was being removed at a time. The zero value is
@@ -43,7 +42,7 @@ func (r *removals) begin() (end func()) {
 	}
 }
 
-// watch returns a func that reports whether a removal was under way since.
+// watch returns a func reporting whether a removal was under way since the call of watch.
 func (r *removals) watch() (seen func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,8 +54,8 @@ func (r *removals) watch() (seen func() bool) {
 	}
 }
 
-// pull asks for an image, and again if it got lost on the way.
-func (r *Runtime) pull(ctx context.Context, request *api.PullImageRequest) (ref string, err error) {
+// pull pulls an image, and repeats the pull if a removal took the image away meanwhile.
+func (r *client) pull(ctx context.Context, request *api.PullImageRequest) (ref string, err error) {
 	for range maxPulls {
 		removed := r.removals.watch()
 		var answer *api.PullImageResponse

@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Containerd 1.6 fails a pull whose image is removed meanwhile under another name:
-// "failed to create image reference "sha256:…": not found".
+// Containerd 1.6 fails a pull whose image is removed meanwhile under another name: "failed to
+// create image reference "sha256:…": not found".
 func TestPullThatARemovalGotInTheWayOfIsMadeAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		losses  int32 // how many pulls lose their image
@@ -56,7 +56,7 @@ func TestPullThatARemovalGotInTheWayOfIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A removal that was under way before the pull counts, one that had ended does not.
+// A removal under way before the pull counts, a removal ended before the pull does not.
 func TestRemovalsAreWatchedFromTheBeginning(t *testing.T) {
 	var r removals
 	assert.False(t, r.watch()())

@@ -3,7 +3,6 @@
 package cri
 
 import (
-	"encoding/base64"
 	"errors"
 	"regexp"
 	"strings"
@@ -11,20 +10,19 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// pullError makes of a failed pull what is to be told of it. It recognizes what
-// runtimes put before the message, as the kubelet does (cri-api's pkg/errors has
-// the words), and takes secrets out: a pod's status is read by many. A missing
-// image is no missing container.
-func pullError(err error, auth *runtime.ImageAuth) error {
+// pullError translates the error of a failed pull. The runtimes' prefixes are recognized as in the
+// kubelet (see cri-api's pkg/errors). Access parts of addresses are removed, because many people
+// can read a pod's status. A missing image is not a missing container.
+func pullError(err error) error {
 	e, ok := errors.AsType[*CallError](err)
 	if !ok {
 		return err
 	}
-	out := &CallError{Call: e.Call, Code: e.Code, Message: withoutSecrets(e.Message, auth), kind: e.kind}
+	out := &CallError{Call: e.Call, Code: e.Code, Message: withoutAccess(e.Message), kind: e.kind}
 	for _, known := range []error{runtime.ErrRegistryUnavailable, runtime.ErrSignatureValidationFailed} {
 		if rest, ok := strings.CutPrefix(out.Message, known.Error()); ok {
 			out.kind = known
-			out.Message = strings.TrimPrefix(rest, ": ") // the kind says it
+			out.Message = strings.TrimPrefix(rest, ": ") // the kind already says so
 			return out
 		}
 	}
@@ -37,21 +35,13 @@ func pullError(err error, auth *runtime.ImageAuth) error {
 // hidden is shown where a secret was.
 const hidden = "(hidden)"
 
-// address is a URL. What is before the @ and behind the ? gives access:
-// registries sign the addresses of their stores.
+// address is a URL. The parts before the @ and behind the ? give access: registries sign the
+// addresses of their stores.
 var address = regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://)([^\s/"'@]*@)?([^\s"'?]*)(\?[^\s"']*)?`)
 
-// withoutSecrets returns a runtime's words without what gives access to a
-// registry: that of auth, which registries may repeat, and that in addresses.
-func withoutSecrets(message string, auth *runtime.ImageAuth) string {
-	if auth != nil {
-		basic := base64.StdEncoding.EncodeToString([]byte(auth.Username + ":" + auth.Password))
-		for _, secret := range []string{basic, auth.Auth, auth.Password, auth.IdentityToken, auth.RegistryToken} {
-			if len(secret) > 3 { // what is shorter hides words, and no secret
-				message = strings.ReplaceAll(message, secret, hidden)
-			}
-		}
-	}
+// withoutAccess returns the message without the parts of addresses granting access to a registry.
+// runtime.Manager conceals the credentials of the pull itself.
+func withoutAccess(message string) string {
 	return address.ReplaceAllStringFunc(message, func(url string) string {
 		part := address.FindStringSubmatch(url)
 		out := part[1]

@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// An image comes by tag and by digest, with credentials, from registries that
-// are slow or break off once; and its ID is known by the reference afterwards.
+// Images are pulled by tag and by digest, with credentials, from slow registries and from
+// registries with one aborted transfer. Afterwards the image's ID is known by the reference.
 func TestPulls(t *testing.T) {
 	t.Parallel()
 	locked := containerdtest.Behaviour{Username: "user", Password: "right"}
@@ -72,7 +72,7 @@ func TestPulls(t *testing.T) {
 	}
 }
 
-// Two pods that want one image at the same time share the download.
+// Two pods pulling the same image at the same time share the download.
 func TestOnePullServesTwoPods(t *testing.T) {
 	t.Parallel()
 	n := newPuller(t, runtime.Options{})
@@ -96,8 +96,8 @@ func TestOnePullServesTwoPods(t *testing.T) {
 	assert.Equal(t, 1, n.pulls(), "containerd was asked once")
 }
 
-// A registry that hangs holds up the container that wants something of it:
-// neither its siblings nor other pods.
+// A hanging registry delays only the container with an image from the registry, neither its
+// siblings nor other pods.
 func TestHungPullHoldsUpItsOwnContainerOnly(t *testing.T) {
 	t.Parallel()
 	n := newPuller(t, runtime.Options{})
@@ -125,17 +125,17 @@ func TestHungPullHoldsUpItsOwnContainerOnly(t *testing.T) {
 	assert.Equal(t, runtime.StateRunning, result.Status.Active("slow").State)
 }
 
-// A pull ends with its ctx: containerd stops to fetch. That is no failure.
+// A pull ends with its ctx: containerd stops fetching. The cancellation is not a failure.
 func TestPullEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	n := newPuller(t, runtime.Options{PullBackoff: runtime.Backoff{Initial: time.Hour, Max: time.Hour}})
+	n := newPuller(t, runtime.Options{})
 	n.Behave(containerdtest.Behaviour{Hold: make(chan struct{})})
 	p := n.pod("", n.Ref("app:1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan runtime.Result)
 	go func() { done <- n.manager.SyncPod(ctx, runtime.SyncRequest{Pod: p}) }()
 	n.flows()
-	n.await(func() bool { // or it were the sandbox that ends
+	n.await(func() bool { // otherwise the sandbox would end
 		st, err := n.rt.PodStatus(t.Context(), p.UID)
 		require.NoError(t, err)
 		return st.Current() != nil
@@ -151,4 +151,5 @@ func TestPullEndsWithItsContext(t *testing.T) {
 	assert.Zero(t, n.events.count("Failed"))
 	n.Behave(containerdtest.Behaviour{})
 	n.recovers(p)
+	assert.Zero(t, n.events.count("BackOff"))
 }

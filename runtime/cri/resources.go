@@ -25,7 +25,7 @@ const (
 // cpuShares is the weight of a request of so many thousandths of a CPU.
 func cpuShares(milli int64) int64 {
 	if milli > maxShares {
-		return maxShares // before it overflows
+		return maxShares // avoids an overflow
 	}
 	return min(max(milli*sharesPerCPU/1000, minShares), maxShares)
 }
@@ -42,7 +42,7 @@ func cpuQuota(milli int64) int64 {
 	return max(milli*quotaPeriod/1000, minQuota)
 }
 
-// milliOfShares is the inverse of cpuShares as far as there is one.
+// milliOfShares is the inverse of cpuShares, up to rounding.
 func milliOfShares(shares int64) int64 {
 	if shares <= minShares {
 		return 0
@@ -58,7 +58,7 @@ func milliOfQuota(quota, period int64) int64 {
 	return quota * 1000 / period
 }
 
-// demand is what a container or pod asks for; 0: nothing said.
+// demand is the resources of a container or pod; 0 means unset.
 type demand struct {
 	cpuRequest, cpuLimit       int64 // thousandths
 	memoryRequest, memoryLimit int64 // bytes
@@ -74,8 +74,8 @@ func demandOf(r *v1.ResourceRequirements) demand {
 		memoryRequest: r.Requests.Memory().Value(),
 		memoryLimit:   r.Limits.Memory().Value(),
 	}
-	// A limit without a request is a request, too; API defaulting says so, and
-	// a manifest from a file may not have seen it.
+	// A limit without a request is a request, too; API defaulting adds the request, but a manifest
+	// from a file may lack the default.
 	if _, ok := r.Requests[v1.ResourceCPU]; !ok {
 		d.cpuRequest = d.cpuLimit
 	}
@@ -95,8 +95,8 @@ func (d demand) linuxResources() *api.LinuxContainerResources {
 	}
 }
 
-// containerResources are the limits of one container. A limit of the whole pod
-// stands in where the container has none.
+// containerResources returns the limits of one container. A pod-level limit replaces a missing
+// limit of the container.
 func containerResources(pod *v1.Pod, c *v1.Container, group runtime.Group, n node) *api.LinuxContainerResources {
 	d := demandOf(&c.Resources)
 	whole := demandOf(pod.Spec.Resources)
@@ -110,7 +110,7 @@ func containerResources(pod *v1.Pod, c *v1.Container, group runtime.Group, n nod
 	out.OomScoreAdj = oomScoreAdj(pod, c, group, n.memory)
 	out.HugepageLimits = hugePageLimits(c.Resources.Limits, n.hugePages)
 	if n.cgroup2 {
-		// One process killed for memory takes its container with it (1.28).
+		// The OOM kill of a process kills its whole container (1.28).
 		out.Unified = map[string]string{"memory.oom.group": "1"}
 		if n.policy != SwapOfRuntime {
 			out.Unified[memorySwapMax] = strconv.FormatInt(n.policy.swapOf(pod, d, n), 10)
@@ -122,7 +122,7 @@ func containerResources(pod *v1.Pod, c *v1.Container, group runtime.Group, n nod
 	return out
 }
 
-// hugePageLimits forbids every size that is not asked for.
+// hugePageLimits sets the limit of every page size; sizes without a limit in limits are forbidden.
 func hugePageLimits(limits v1.ResourceList, sizes []string) []*api.HugepageLimit {
 	wanted := make(map[string]uint64)
 	for name, quantity := range limits {
@@ -141,9 +141,8 @@ func hugePageLimits(limits v1.ResourceList, sizes []string) []*api.HugepageLimit
 	return out
 }
 
-// podResources are what the whole pod asks for, and its overhead; nil where
-// there is nothing to say. Runtimes that make the sandbox a machine of its own
-// size it by them.
+// podResources returns the resources of the whole pod and the pod's overhead; overhead is nil for a
+// pod without overhead. Runtimes with a virtual machine per sandbox size the machine by both.
 func podResources(pod *v1.Pod) (resources, overhead *api.LinuxContainerResources) {
 	resources = podDemand(pod).linuxResources()
 	if len(pod.Spec.Overhead) > 0 {
@@ -153,9 +152,9 @@ func podResources(pod *v1.Pod) (resources, overhead *api.LinuxContainerResources
 	return resources, overhead
 }
 
-// podDemand sums up a pod: its regular containers and sidecars run together;
-// each plain init container runs with the sidecars before it. One without a
-// limit makes the whole have none. What is said for the pod itself wins.
+// podDemand sums up a pod. Regular containers and sidecars run together; each plain init container
+// runs with the sidecars before it. A container without a limit makes the pod unlimited. Pod-level
+// resources override the sum.
 func podDemand(pod *v1.Pod) demand {
 	var together, peak demand
 	unlimited := demand{}
@@ -202,7 +201,7 @@ func (d demand) or(e demand) demand {
 	return demand{max(d.cpuRequest, e.cpuRequest), max(d.cpuLimit, e.cpuLimit), max(d.memoryRequest, e.memoryRequest), max(d.memoryLimit, e.memoryLimit)}
 }
 
-// orElse fills what d does not say from e.
+// orElse fills the unset fields of d from e.
 func (d demand) orElse(e demand) demand {
 	pick := func(a, b int64) int64 {
 		if a != 0 {

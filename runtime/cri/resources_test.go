@@ -44,7 +44,7 @@ func TestCPUQuota(t *testing.T) {
 	}
 }
 
-// What a runtime reports is what was asked for, as far as the kernel's units go.
+// The reported resources equal the requested resources, up to the kernel's units.
 func TestCPURoundTrip(t *testing.T) {
 	for milli := int64(3); milli < 5000; milli++ {
 		assert.InDelta(t, milli, milliOfShares(cpuShares(milli)), 1)

@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// A pod outlives containerd, and the same value goes on when that is back.
+// A pod survives a restart of containerd, and the same Backend works again afterwards.
 func TestContainerdIsKilled(t *testing.T) {
 	t.Parallel()
 	c := containerdtest.Start(t, containerdtest.Options{})

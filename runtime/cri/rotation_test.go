@@ -17,8 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/logs"
 )
 
-// A log is rotated again and again under a container that writes all the time,
-// and no line of it is lost, comes twice or in another order.
+// A log is rotated repeatedly under a constant writer. No line is lost, duplicated or reordered.
 func TestRotationUnderAWriter(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{})
@@ -35,7 +34,7 @@ func TestRotationUnderAWriter(t *testing.T) {
 	})
 	require.NoError(t, err)
 	n.await(func() bool {
-		// By itself, not by RotateAll: that would be other tests' logs, too.
+		// Rotate, not RotateAll, which would rotate other tests' logs, too.
 		require.NoError(t, rotator.Rotate(t.Context(), logs.Log{ID: id, Path: path}))
 		compressed, err := filepath.Glob(path + ".*.gz")
 		require.NoError(t, err)
@@ -67,8 +66,7 @@ func TestRotationUnderAWriter(t *testing.T) {
 	}
 }
 
-// What is rotated to nothing but a few files still follows a writer, and the
-// oldest go.
+// Rotation with few small files keeps up with a writer and removes the oldest files.
 func TestRotationKeepsFewFiles(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{})

@@ -9,17 +9,18 @@ import (
 	"os"
 	"time"
 
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"go.uber.org/zap"
-
+	"github.com/keelson-dev/keelson/internal/containermeta"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// sandbox is what is remembered of one: its configuration, which every call
-// that makes a container has to repeat, and its addresses. It is a cache: what
-// is not in it is asked for. Never written once it is shared.
+// sandbox caches a sandbox's configuration, which every CreateContainer has to repeat, and the
+// sandbox's addresses. Missing entries are read from the runtime. A shared sandbox is never
+// written.
 type sandbox struct {
 	config *api.PodSandboxConfig
 	ips    []string // nil: not known yet, or on the host network
@@ -29,8 +30,8 @@ func (s *sandbox) hostNetwork() bool {
 	return s.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == api.NamespaceMode_NODE
 }
 
-// RunSandbox implements runtime.Runtime. It takes up to 4 min.
-func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
+// RunSandbox implements runtime.Runtime. RunSandbox takes up to 4 min.
+func (r *client) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
 	if spec.Pod == nil {
 		return "", errors.New("SandboxSpec.Pod is missing")
 	}
@@ -65,9 +66,8 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 	return id, nil
 }
 
-// sandboxConfig reads the node's resolv.conf, which may have changed, and makes
-// the configuration.
-func (r *Runtime) sandboxConfig(spec runtime.SandboxSpec, users *api.UserNamespace) (*api.PodSandboxConfig, error) {
+// sandboxConfig reads the node's current resolv.conf and returns the configuration.
+func (r *client) sandboxConfig(spec runtime.SandboxSpec, users *api.UserNamespace) (*api.PodSandboxConfig, error) {
 	var host resolver
 	if wantsHostDNS(spec.Pod) {
 		text, err := os.ReadFile(r.opts.DNS.ResolvConf)
@@ -84,26 +84,26 @@ func (r *Runtime) sandboxConfig(spec runtime.SandboxSpec, users *api.UserNamespa
 	return sandboxConfig(spec, dns, users, &r.opts)
 }
 
-func (r *Runtime) remember(id runtime.SandboxID, s *sandbox) {
+func (r *client) remember(id runtime.SandboxID, s *sandbox) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.sandboxes[id] = s
 }
 
-func (r *Runtime) recall(id runtime.SandboxID) *sandbox {
+func (r *client) recall(id runtime.SandboxID) *sandbox {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mu.sandboxes[id]
 }
 
-func (r *Runtime) forget(id runtime.SandboxID) {
+func (r *client) forget(id runtime.SandboxID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.mu.sandboxes, id)
 }
 
-// learnIPs adds to the cache what a status says of the sandbox's addresses.
-func (r *Runtime) learnIPs(id runtime.SandboxID, ips []string) {
+// learnIPs adds the addresses of a sandbox's status to the cache.
+func (r *client) learnIPs(id runtime.SandboxID, ips []string) {
 	if len(ips) == 0 {
 		return
 	}
@@ -114,9 +114,9 @@ func (r *Runtime) learnIPs(id runtime.SandboxID, ips []string) {
 	}
 }
 
-// sandboxFor returns what the sandbox for a container is; from the runtime where
-// it was made by another agent or its addresses are not known yet.
-func (r *Runtime) sandboxFor(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (*sandbox, error) {
+// sandboxFor returns the cached sandbox, or reads the runtime's status for a sandbox made by
+// another agent or without known addresses.
+func (r *client) sandboxFor(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (*sandbox, error) {
 	s := r.recall(id)
 	if s != nil && (s.ips != nil || s.hostNetwork()) {
 		return s, nil
@@ -135,10 +135,10 @@ func (r *Runtime) sandboxFor(ctx context.Context, id runtime.SandboxID, spec run
 	return found, nil
 }
 
-// foundConfig is the configuration of a sandbox that somebody else made.
-func (r *Runtime) foundConfig(st *api.PodSandboxStatus, spec runtime.ContainerSpec) (*api.PodSandboxConfig, error) {
+// foundConfig is the configuration of a sandbox made by another agent.
+func (r *client) foundConfig(st *api.PodSandboxStatus, spec runtime.ContainerSpec) (*api.PodSandboxConfig, error) {
 	users := st.GetLinux().GetNamespaces().GetOptions().GetUsernsOptions()
-	if users == nil { // the runtime does not tell, or there are none
+	if users == nil { // not reported by the runtime, or no user namespace
 		var err error
 		if users, err = r.opts.users(spec.Pod); err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func (r *Runtime) foundConfig(st *api.PodSandboxStatus, spec runtime.ContainerSp
 	return r.sandboxConfig(foundSandbox(st, spec), users)
 }
 
-func (r *Runtime) sandboxStatus(ctx context.Context, id string) (*api.PodSandboxStatus, error) {
+func (r *client) sandboxStatus(ctx context.Context, id string) (*api.PodSandboxStatus, error) {
 	answer, err := do(ctx, callTimeout, "PodSandboxStatus", r.cri.PodSandboxStatus, &api.PodSandboxStatusRequest{PodSandboxId: id})
 	if err != nil {
 		return nil, err
@@ -158,11 +158,10 @@ func (r *Runtime) sandboxStatus(ctx context.Context, id string) (*api.PodSandbox
 	return answer.GetStatus(), nil
 }
 
-// StopSandbox implements runtime.Runtime. The containers are killed one by one
-// first, because runtimes differ in how long they let them live. It returns when
-// the runtime also says that the sandbox is not ready, which containerd 2 may do a
-// moment later.
-func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
+// StopSandbox implements runtime.Runtime. StopSandbox first kills the containers, because runtimes
+// differ in the grace given to containers. StopSandbox returns when the runtime also reports the
+// sandbox as not ready. containerd 2 may do so a moment later.
+func (r *client) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
 	if !goodID(string(id)) {
 		return notFound("StopPodSandbox", string(id))
 	}
@@ -179,7 +178,7 @@ func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
 	return r.awaitNotReady(ctx, id)
 }
 
-func (r *Runtime) awaitNotReady(ctx context.Context, id runtime.SandboxID) error {
+func (r *client) awaitNotReady(ctx context.Context, id runtime.SandboxID) error {
 	began := time.Now()
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		st, err := r.sandboxStatus(ctx, string(id))
@@ -191,26 +190,26 @@ func (r *Runtime) awaitNotReady(ctx context.Context, id runtime.SandboxID) error
 		case time.Since(began) > statusPatience:
 			return fmt.Errorf("StopPodSandbox: the runtime says that the sandbox has stopped, and %s later that it is ready", statusPatience)
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := retry.Sleep(ctx, wait); err != nil {
 			return fmt.Errorf("StopPodSandbox: %w", err)
 		}
 	}
 }
 
-func (r *Runtime) killSandbox(ctx context.Context, id runtime.SandboxID) error {
+func (r *client) killSandbox(ctx context.Context, id runtime.SandboxID) error {
 	containers, err := r.listContainers(ctx, &api.ContainerFilter{PodSandboxId: string(id)})
 	if err != nil {
 		return err
 	}
 	containers = deleteFunc(containers, func(c *api.Container) bool { return !mayRun(c.GetState()) })
-	return forEach(ctx, r.opts.ParallelInspections, containers, func(ctx context.Context, c *api.Container) error {
+	return forEach(ctx, containers, func(ctx context.Context, c *api.Container) error {
 		return gone(r.stopFirmly(ctx, c.GetId(), 0))
 	})
 }
 
-// RemoveSandbox implements runtime.Runtime. With the pod's last sandbox go the
-// files that the agent made for the pod.
-func (r *Runtime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error {
+// RemoveSandbox implements runtime.Runtime. The removal of the pod's last sandbox also removes the
+// agent's files for the pod.
+func (r *client) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error {
 	if !goodID(string(id)) {
 		return notFound("RemovePodSandbox", string(id))
 	}
@@ -229,11 +228,14 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error
 	if err := gone(r.StopSandbox(ctx, id)); err != nil {
 		return err
 	}
-	// Most runtimes do it by themselves; the CRI leaves room.
+	// Most runtimes remove the containers by themselves; the CRI does not require so.
 	for _, c := range containers {
 		if err := gone(r.RemoveContainer(ctx, runtime.ContainerID{Runtime: r.Name(), ID: c.GetId()})); err != nil {
 			return err
 		}
+	}
+	if err := r.removeLostTask(ctx, st); err != nil {
+		return err
 	}
 	err = again(ctx, func(ctx context.Context) error {
 		_, err := do(ctx, callTimeout, "RemovePodSandbox", r.cri.RemovePodSandbox, &api.RemovePodSandboxRequest{PodSandboxId: string(id)})
@@ -246,16 +248,16 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error
 	return r.removePodFiles(ctx, types.UID(st.GetMetadata().GetUid()))
 }
 
-// removePodFiles removes the pod's files unless it has another sandbox.
-func (r *Runtime) removePodFiles(ctx context.Context, uid types.UID) error {
-	rest, err := r.listSandboxes(ctx, &api.PodSandboxFilter{LabelSelector: map[string]string{runtime.LabelPodUID: string(uid)}})
+// removePodFiles removes the pod's files unless the pod has another sandbox.
+func (r *client) removePodFiles(ctx context.Context, uid types.UID) error {
+	rest, err := r.listSandboxes(ctx, &api.PodSandboxFilter{LabelSelector: map[string]string{containermeta.LabelPodUID: string(uid)}})
 	if err != nil || len(rest) > 0 {
 		return err
 	}
 	return r.files.removePod(uid)
 }
 
-// gone takes "it does not exist" for success.
+// gone returns nil for a "not found" error.
 func gone(err error) error {
 	if errors.Is(err, runtime.ErrNotFound) {
 		return nil
@@ -263,8 +265,7 @@ func gone(err error) error {
 	return err
 }
 
-// withoutKindNotFound is for calls whose "not found" is about something that
-// the caller did not name.
+// withoutKindNotFound is for calls whose "not found" concerns an object not named by the caller.
 func withoutKindNotFound(err error) error {
 	if errors.Is(err, runtime.ErrNotFound) {
 		return withoutKind(err)

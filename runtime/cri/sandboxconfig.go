@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// annotationHostname is our own, on sandboxes: what SandboxSpec.Hostname was. A
-// container made later, perhaps by another agent, needs it, and CRI does not
-// tell it again.
+// annotationHostname, on sandboxes, holds SandboxSpec.Hostname. A container made later, perhaps by
+// another agent, needs the hostname, and CRI does not return the hostname.
 const annotationHostname = "keelson.dev/hostname"
 
-// sandboxConfig is what the runtime is told to make of spec. users is the pod's
-// user namespace; nil: the node's.
+// sandboxConfig returns the CRI configuration for spec. users is the pod's user namespace; nil
+// means the node's.
 func sandboxConfig(spec runtime.SandboxSpec, dns *api.DNSConfig, users *api.UserNamespace, opts *Options) (*api.PodSandboxConfig, error) {
 	pod := spec.Pod
 	switch {
@@ -40,7 +40,7 @@ func sandboxConfig(spec runtime.SandboxSpec, dns *api.DNSConfig, users *api.User
 	security.NamespaceOptions.UsernsOptions = users
 	security.NamespaceOptions.Network = networkMode(spec.HostNetwork)
 	if spec.HostNetwork {
-		spec.Hostname = "" // the node's: they share it
+		spec.Hostname = "" // the pod shares the node's hostname
 	}
 	resources, overhead := podResources(pod)
 	config := &api.PodSandboxConfig{
@@ -77,18 +77,18 @@ func networkMode(host bool) api.NamespaceMode {
 	return api.NamespaceMode_POD
 }
 
-// withIdentity adds to labels whose sandbox or container it is.
+// withIdentity returns labels plus the labels of the pod's identity.
 func withIdentity(labels map[string]string, uid types.UID, namespace, name string) map[string]string {
 	out := make(map[string]string, len(labels)+4)
 	maps.Copy(out, labels)
-	out[runtime.LabelPodUID] = string(uid)
-	out[runtime.LabelPodNamespace] = namespace
-	out[runtime.LabelPodName] = name
+	out[containermeta.LabelPodUID] = string(uid)
+	out[containermeta.LabelPodNamespace] = namespace
+	out[containermeta.LabelPodName] = name
 	return out
 }
 
-// foundSandbox is the spec of a sandbox that somebody else made, as far as it
-// can be told from its status and from the first container to be made in it.
+// foundSandbox reconstructs the spec of a sandbox made by another agent from the sandbox's status
+// and the first container to be made in the sandbox.
 func foundSandbox(st *api.PodSandboxStatus, spec runtime.ContainerSpec) runtime.SandboxSpec {
 	meta := st.GetMetadata()
 	out := runtime.SandboxSpec{
@@ -115,8 +115,7 @@ func isHostNetwork(st *api.PodSandboxStatus) bool {
 	return st.GetLinux().GetNamespaces().GetOptions().GetNetwork() == api.NamespaceMode_NODE
 }
 
-// plainHostname is the kubelet's rule for a pod's hostname, for a sandbox that
-// it made.
+// plainHostname is the kubelet's rule for a pod's hostname, for a sandbox made by a kubelet.
 func plainHostname(pod *v1.Pod) string {
 	if o := pod.Spec.HostnameOverride; o != nil && *o != "" {
 		return *o

@@ -13,8 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Paths below /proc and /sys that say too much about the node or let it be
-// changed, as in the 1.36 kubelet.
+// Paths below /proc and /sys which reveal or change too much of the node, as in the 1.36 kubelet.
 func maskedPaths() []string {
 	return []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -27,8 +26,8 @@ func readonlyPaths() []string {
 	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 }
 
-// effectiveSecurity is the container's security context with what it leaves
-// open filled in from the pod's. The parts point into both.
+// effectiveSecurity is the container's security context, with unset fields filled in from the
+// pod's. The result shares pointers with both.
 func effectiveSecurity(pod *v1.Pod, c *v1.Container) v1.SecurityContext {
 	var out v1.SecurityContext
 	if c.SecurityContext != nil {
@@ -78,7 +77,7 @@ func isPrivileged(pod *v1.Pod) bool {
 	return false
 }
 
-// sandboxSecurity is that of the sandbox's own process.
+// sandboxSecurity is the security context of the sandbox's own process.
 func sandboxSecurity(pod *v1.Pod) (*api.LinuxSandboxSecurityContext, error) {
 	out := &api.LinuxSandboxSecurityContext{
 		NamespaceOptions: namespaceOptions(pod),
@@ -100,8 +99,8 @@ func sandboxSecurity(pod *v1.Pod) (*api.LinuxSandboxSecurityContext, error) {
 	return out, err
 }
 
-// containerSecurity is that of one container, but for its namespaces. The
-// errors name the field.
+// containerSecurity is the security context of one container, except for its namespaces. The errors
+// name the field.
 func containerSecurity(pod *v1.Pod, c *v1.Container, image imageUser, opts *Options) (*api.LinuxContainerSecurityContext, error) {
 	sc := effectiveSecurity(pod, c)
 	out := &api.LinuxContainerSecurityContext{
@@ -155,7 +154,7 @@ func capabilities(in []v1.Capability) []string {
 	return out
 }
 
-// supplementalGroups are the pod's fsGroup and the groups it names.
+// supplementalGroups returns the pod's fsGroup and supplementalGroups.
 func supplementalGroups(sc *v1.PodSecurityContext) []int64 {
 	var out []int64
 	if sc.FSGroup != nil {
@@ -178,7 +177,7 @@ func groupsPolicy(sc *v1.PodSecurityContext) (api.SupplementalGroupsPolicy, erro
 	}
 }
 
-// seccompProfile is the container's, the pod's, or what the options default to.
+// seccompProfile is the container's profile, the pod's, or the default of the options.
 func seccompProfile(sc *v1.SecurityContext, opts *Options) (*api.SecurityProfile, error) {
 	profile := sc.SeccompProfile
 	if profile == nil {
@@ -197,19 +196,49 @@ func seccompProfile(sc *v1.SecurityContext, opts *Options) (*api.SecurityProfile
 		if file == nil || !filepath.IsLocal(*file) {
 			return nil, fmt.Errorf("securityContext.seccompProfile.localhostProfile: want a path below the node's directory of profiles")
 		}
-		return &api.SecurityProfile{ProfileType: api.SecurityProfile_Localhost, LocalhostRef: filepath.Join(opts.SeccompRoot, *file)}, nil
+		return &api.SecurityProfile{ProfileType: api.SecurityProfile_Localhost, LocalhostRef: filepath.Join(opts.Root, "seccomp", *file)}, nil
 	default:
 		return nil, fmt.Errorf("securityContext.seccompProfile.type: %q is not known", profile.Type)
 	}
 }
 
-// What the annotations meant that AppArmor had before its field (1.30).
+// refusedSeccomp lists the pod's seccomp annotations without an equivalent field. The kubelet has
+// ignored the annotations since 1.27, and the container would run unconfined.
+func refusedSeccomp(pod *v1.Pod) []string {
+	var fields []string
+	refuse := func(key string) {
+		fields = append(fields, "metadata.annotations["+key+"] (set securityContext.seccompProfile instead)")
+	}
+	_, whole := pod.Annotations[v1.SeccompPodAnnotationKey]
+	open := false // a container without its own profile
+	for _, group := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
+		for i := 0; ; i++ {
+			c := runtime.Ref{Group: group, Index: i}.Container(pod)
+			if c == nil {
+				break
+			}
+			if effectiveSecurity(pod, c).SeccompProfile != nil {
+				continue
+			}
+			open = true
+			if _, asked := pod.Annotations[v1.SeccompContainerAnnotationKeyPrefix+c.Name]; asked {
+				refuse(v1.SeccompContainerAnnotationKeyPrefix + c.Name)
+			}
+		}
+	}
+	if whole && open {
+		refuse(v1.SeccompPodAnnotationKey)
+	}
+	return fields
+}
+
+// Values of the AppArmor annotations, older than the field (1.30).
 const (
 	appArmorKey       = v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 	appArmorLocalhost = v1.DeprecatedAppArmorBetaProfileNamePrefix
 )
 
-// appArmorProfile is nil where nobody asks for one: the runtime decides.
+// appArmorProfile returns nil if no profile is requested: the runtime decides.
 func appArmorProfile(pod *v1.Pod, container string, profile *v1.AppArmorProfile) (*api.SecurityProfile, error) {
 	if profile == nil {
 		var err error

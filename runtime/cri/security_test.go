@@ -147,7 +147,7 @@ func TestSeccomp(t *testing.T) {
 		{"localhost without a file", v1.SecurityContext{SeccompProfile: local(nil)}, false, nil},
 		{"not known", v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: "Odd"}}, false, nil},
 	} {
-		got, err := seccompProfile(&tt.sc, &Options{SeccompDefault: tt.def, SeccompRoot: "/root/seccomp"})
+		got, err := seccompProfile(&tt.sc, &Options{SeccompDefault: tt.def, Root: "/root"})
 		assert.Equal(t, tt.want, got, tt.name)
 		assert.Equal(t, tt.want == nil, err != nil, tt.name)
 	}

@@ -21,8 +21,8 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// server is a CRI runtime in memory behind a real socket. Its containers run
-// until they are stopped. A test puts itself in the way of calls by fault.
+// server is a CRI runtime in memory behind a real socket. Its containers run until stopped. A test
+// intercepts calls by fault.
 type server struct {
 	api.UnimplementedRuntimeServiceServer
 	api.UnimplementedImageServiceServer
@@ -44,7 +44,8 @@ type server struct {
 	url         string                         // of every stream
 	stats       map[string]*api.ContainerStats // by container ID
 	lateStop    time.Duration                  // of a sandbox, behind the answer
-	tasks       map[string]string              // what containerd has left behind, by container ID
+	tasks       map[string]string              // tasks left by containerd, by container ID
+	known       map[string]bool                // containers of containerd not listed by the CRI
 	grpc        *grpc.Server
 }
 
@@ -59,6 +60,7 @@ func newServer(t testing.TB) *server {
 		containers:  map[string]*api.ContainerStatus{},
 		homes:       map[string]string{},
 		tasks:       map[string]string{},
+		known:       map[string]bool{},
 	}
 	s.listen(t)
 	t.Cleanup(s.close)
@@ -72,6 +74,7 @@ func (s *server) listen(t testing.TB) {
 	api.RegisterRuntimeServiceServer(s.grpc, s)
 	api.RegisterImageServiceServer(s.grpc, s)
 	s.grpc.RegisterService(&tasksDesc, s)
+	s.grpc.RegisterService(&containersDesc, s)
 	go func(g *grpc.Server) { _ = g.Serve(listener) }(s.grpc)
 }
 
@@ -93,14 +96,14 @@ func (s *server) inTheWay(f func(ctx context.Context, call string) error) {
 	s.fault = f
 }
 
-// asks shows f every request from now on, one at a time.
+// asks passes every later request to f, sequentially.
 func (s *server) asks(f func(request any)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = f
 }
 
-// fail makes one call fail from now on.
+// fail makes every later call of the name fail.
 func (s *server) fail(call string, code codes.Code, message string) {
 	s.inTheWay(func(_ context.Context, c string) error {
 		if c == call {

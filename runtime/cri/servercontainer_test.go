@@ -70,7 +70,7 @@ func (s *server) ContainerStatus(_ context.Context, q *api.ContainerStatusReques
 	return &api.ContainerStatusResponse{Status: copyOf(c)}, nil
 }
 
-// copyOf is c as it is now: answers are written to the wire without the lock.
+// copyOf returns a copy of c, because answers are written to the wire without the lock.
 func copyOf(c *api.ContainerStatus) *api.ContainerStatus {
 	return &api.ContainerStatus{
 		Id: c.Id, Metadata: c.Metadata, Labels: c.Labels, Annotations: c.Annotations, Image: c.Image, Mounts: c.Mounts,
@@ -114,7 +114,7 @@ func (s *server) state(id runtime.ContainerID) api.ContainerState {
 	return s.containers[id.ID].GetState()
 }
 
-// testPod is a plain pod with these containers.
+// testPod is a plain pod with the given containers.
 func testPod(uid string, containers ...string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: "ns", Name: "pod-" + uid}}
 	for _, name := range containers {
@@ -133,7 +133,7 @@ func containerSpecOf(pod *v1.Pod, name string) runtime.ContainerSpec {
 	return runtime.ContainerSpec{Name: name, Image: c.Image, Pod: pod, Container: c, Group: ref.Group}
 }
 
-// made is one created container in a sandbox of its own.
+// made returns a created container in its own sandbox.
 func made(t testing.TB, rt Backend, uid string) (runtime.SandboxID, runtime.ContainerID) {
 	t.Helper()
 	pod := testPod(uid, "main")

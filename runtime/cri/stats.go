@@ -13,11 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
 // ContainerStats implements runtime.StatsReader.
-func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
+func (r *client) ContainerStats(ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
 	if !goodID(id.ID) {
 		return nil, notFound("ContainerStats", id.ID)
 	}
@@ -34,11 +35,10 @@ func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*
 	return &out, nil
 }
 
-// ListStats implements runtime.StatsReader with two calls. What whole pods use is
-// told only where the second succeeds: containerd fails it for all pods if one
-// has no cgroup of its own (Options.CgroupParent), and older runtimes do not have
-// it.
-func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
+// ListStats implements runtime.StatsReader with two calls. Usage of whole pods is included only if
+// the second call succeeds. containerd fails the second call for all pods if a pod has no cgroup of
+// its own (Options.CgroupParent), and older runtimes lack the call.
+func (r *client) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
 	var containers []*api.ContainerStats
 	var pods *api.ListPodSandboxStatsResponse
 	var errs [2]error
@@ -48,7 +48,7 @@ func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
 	})
 	wg.Go(func() {
 		pods, errs[1] = do(ctx, callTimeout, "ListPodSandboxStats", r.cri.ListPodSandboxStats, &api.ListPodSandboxStatsRequest{
-			Filter: &api.PodSandboxStatsFilter{}, // containerd looks only then which are ready
+			Filter: &api.PodSandboxStatsFilter{}, // containerd determines readiness only with a filter
 		})
 	})
 	wg.Wait()
@@ -61,10 +61,10 @@ func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
 	return podStatsOf(r.Name(), pods.GetStats(), containers), nil
 }
 
-// containerStats asks for all containers at once. containerd 1.6 fails that where
-// one is just being removed; then it is asked for one after the other, and who
-// does not answer is left out.
-func (r *Runtime) containerStats(ctx context.Context) ([]*api.ContainerStats, error) {
+// containerStats asks for all containers at once. containerd 1.6 fails the call while a container
+// is being removed. Then containerStats asks for each container alone and leaves out containers
+// without an answer.
+func (r *client) containerStats(ctx context.Context) ([]*api.ContainerStats, error) {
 	answer, err := do(ctx, callTimeout, "ListContainerStats", r.cri.ListContainerStats, &api.ListContainerStatsRequest{})
 	if !errors.Is(err, runtime.ErrNotFound) {
 		return answer.GetStats(), err
@@ -75,7 +75,7 @@ func (r *Runtime) containerStats(ctx context.Context) ([]*api.ContainerStats, er
 	}
 	var mu sync.Mutex
 	var out []*api.ContainerStats
-	err = forEach(ctx, r.opts.ParallelInspections, running, func(ctx context.Context, c *api.Container) error {
+	err = forEach(ctx, running, func(ctx context.Context, c *api.Container) error {
 		answer, err := do(ctx, callTimeout, "ContainerStats", r.cri.ContainerStats, &api.ContainerStatsRequest{ContainerId: c.GetId()})
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
@@ -92,7 +92,7 @@ func (r *Runtime) containerStats(ctx context.Context) ([]*api.ContainerStats, er
 }
 
 // MemoryUsage implements runtime.MemoryMeter.
-func (r *Runtime) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64, error) {
+func (r *client) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64, error) {
 	st, err := r.ContainerStats(ctx, id)
 	if err != nil {
 		return 0, err
@@ -103,8 +103,8 @@ func (r *Runtime) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int6
 	return int64(min(st.Memory.Usage, 1<<62)), nil
 }
 
-// podStatsOf puts together what the runtime says of pods and of containers. What
-// no agent made is left out.
+// podStatsOf merges the runtime's stats of pods and of containers. Sandboxes and containers not
+// made by an agent are left out.
 func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.ContainerStats) []runtime.PodStats {
 	var out []runtime.PodStats
 	place := make(map[types.UID]int)
@@ -117,14 +117,14 @@ func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.Cont
 		if !ok {
 			i = len(out)
 			place[uid] = i
-			out = append(out, runtime.PodStats{UID: uid, Namespace: labels[runtime.LabelPodNamespace], Name: labels[runtime.LabelPodName]})
+			out = append(out, runtime.PodStats{UID: uid, Namespace: labels[containermeta.LabelPodNamespace], Name: labels[containermeta.LabelPodName]})
 		}
 		return &out[i]
 	}
 	for _, st := range pods {
 		p := pod(st.GetAttributes().GetLabels())
 		if p == nil || p.Sandbox != "" && st.GetLinux().GetCpu() == nil {
-			continue // of two sandboxes of a pod, the one that runs
+			continue // if a pod has two sandboxes, the ready sandbox counts
 		}
 		p.Sandbox = runtime.SandboxID(st.GetAttributes().GetId())
 		p.CPU, p.Memory = cpuStatsOf(st.GetLinux().GetCpu()), memoryStatsOf(st.GetLinux().GetMemory())
@@ -141,7 +141,7 @@ func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.Cont
 	return out
 }
 
-// addContainer leaves out what has ended: there is nothing to tell of it.
+// addContainer leaves out ended containers, which have no usage.
 func addContainer(pod *runtime.PodStats, name string, c *api.ContainerStats) {
 	if st := containerStatsOf(name, c); !st.CPU.At.IsZero() || !st.Memory.At.IsZero() {
 		pod.Containers = append(pod.Containers, st)
@@ -158,7 +158,7 @@ func containerStatsOf(name string, st *api.ContainerStats) runtime.ContainerStat
 	a, layer := st.GetAttributes(), st.GetWritableLayer()
 	return runtime.ContainerStats{
 		ID:     runtime.ContainerID{Runtime: name, ID: a.GetId()},
-		Name:   cmp.Or(a.GetLabels()[runtime.LabelContainerName], a.GetMetadata().GetName()),
+		Name:   cmp.Or(a.GetLabels()[containermeta.LabelContainerName], a.GetMetadata().GetName()),
 		CPU:    cpuStatsOf(st.GetCpu()),
 		Memory: memoryStatsOf(st.GetMemory()),
 		WritableLayer: runtime.FSStats{

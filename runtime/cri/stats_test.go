@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// A container uses CPU, memory and its own file system, and that is told.
+// The stats of a container include CPU, memory and the container's file system.
 func TestStats(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{})
@@ -62,12 +62,11 @@ func TestStats(t *testing.T) {
 	assert.False(t, got.Containers[0].CPU.At.IsZero())
 }
 
-// What a whole pod uses is told where each has a cgroup of its own; no other may
-// be there that has none.
+// Stats of whole pods are reported if every pod on the runtime has its own cgroup.
 func TestStatsOfWholePods(t *testing.T) {
 	t.Parallel()
 	const parent = "/keelson-cri-test-pod-stats"
-	t.Cleanup(func() { // nobody removes it but who named it
+	t.Cleanup(func() { // no other component removes the cgroup
 		v1, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
 		for _, dir := range append(v1, "/sys/fs/cgroup"+parent) {
 			_ = os.Remove(dir)

@@ -16,10 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// stateOf translates one to one; what is not known is unknown.
+// stateOf translates a CRI state; unknown values become StateUnknown.
 func stateOf(s api.ContainerState) runtime.State {
 	switch s {
 	case api.ContainerState_CONTAINER_CREATED:
@@ -33,7 +34,7 @@ func stateOf(s api.ContainerState) runtime.State {
 	}
 }
 
-// timeOf is zero for what is not set; CRI-O sends the zero time's negative
+// timeOf returns the zero time for an unset value. CRI-O sends the zero time's negative
 // nanoseconds.
 func timeOf(nanos int64) time.Time {
 	if nanos <= 0 {
@@ -42,9 +43,8 @@ func timeOf(nanos int64) time.Time {
 	return time.Unix(0, nanos)
 }
 
-// neverRan reports whether an exited container is one whose start failed: the
-// runtimes call it exited, package runtime calls it created. It is over all the
-// same: no runtime starts it again.
+// neverRan reports whether the start of an exited container failed. Runtimes call such a container
+// exited, package runtime calls it created. No runtime starts the container again.
 func neverRan(st *api.ContainerStatus) bool {
 	return st.GetState() == api.ContainerState_CONTAINER_EXITED && st.GetStartedAt() <= 0
 }
@@ -53,7 +53,7 @@ func neverRan(st *api.ContainerStatus) bool {
 func containerOf(name, sandbox string, st *api.ContainerStatus, message string) runtime.ContainerStatus {
 	out := runtime.ContainerStatus{
 		ID:        runtime.ContainerID{Runtime: name, ID: st.GetId()},
-		Name:      cmp.Or(st.GetLabels()[runtime.LabelContainerName], st.GetMetadata().GetName()),
+		Name:      cmp.Or(st.GetLabels()[containermeta.LabelContainerName], st.GetMetadata().GetName()),
 		Sandbox:   runtime.SandboxID(sandbox),
 		State:     stateOf(st.GetState()),
 		Image:     cmp.Or(st.GetImage().GetUserSpecifiedImage(), st.GetImage().GetImage()),
@@ -80,16 +80,16 @@ func containerOf(name, sandbox string, st *api.ContainerStatus, message string) 
 	return out
 }
 
-// recordOf reads what was written with the container. The restart count is the
-// kubelet's annotation, or the attempt that is part of the container's name.
+// recordOf reads the annotations written at the container's creation. The restart count is the
+// kubelet's annotation, or the attempt in the container's name.
 func recordOf(annotations map[string]string, attempt uint32) (rest map[string]string, hash string, restarts int32) {
 	rest = maps.Clone(annotations)
 	hash, own := rest[annotationSpecHash]
 	if !own {
-		hash = rest[runtime.AnnotationHash]
+		hash = rest[containermeta.AnnotationHash]
 	}
 	delete(rest, annotationSpecHash)
-	n, err := strconv.ParseInt(rest[runtime.AnnotationRestartCount], 10, 32)
+	n, err := strconv.ParseInt(rest[containermeta.AnnotationRestartCount], 10, 32)
 	if err != nil || n < 0 {
 		n = int64(min(attempt, 1<<31-1))
 	}
@@ -103,7 +103,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// exitReason fills in what a runtime leaves open.
+// exitReason returns the runtime's reason, or a default by exit code.
 func exitReason(reason string, code int32) string {
 	switch {
 	case reason != "":
@@ -158,7 +158,7 @@ func sandboxOf(st *api.PodSandboxStatus) runtime.SandboxStatus {
 	return out
 }
 
-// sandboxIPs are the addresses, primary first; none, if any makes no sense.
+// sandboxIPs returns the addresses, primary first; nil if any address is malformed.
 func sandboxIPs(st *api.PodSandboxStatus) []string {
 	if isHostNetwork(st) || st.GetNetwork().GetIp() == "" {
 		return nil
@@ -178,10 +178,10 @@ func sandboxIPs(st *api.PodSandboxStatus) []string {
 	return out
 }
 
-// messageFile is the host's path of the container's termination message; ""
-// where it has none.
+// messageFile is the host's path of the container's termination message; "" for a container without
+// one.
 func messageFile(st *api.ContainerStatus) string {
-	target := filepath.Clean(cmp.Or(st.GetAnnotations()[runtime.AnnotationTerminationMessagePath], v1.TerminationMessagePathDefault))
+	target := filepath.Clean(cmp.Or(st.GetAnnotations()[containermeta.AnnotationTerminationMessagePath], v1.TerminationMessagePathDefault))
 	for _, m := range st.GetMounts() {
 		if filepath.Clean(m.GetContainerPath()) == target {
 			return m.GetHostPath()
@@ -190,10 +190,10 @@ func messageFile(st *api.ContainerStatus) string {
 	return ""
 }
 
-// podUID tells whose pod it is; "" for what no agent made.
-func podUID(labels map[string]string) types.UID { return types.UID(labels[runtime.LabelPodUID]) }
+// podUID returns the UID of the labels' pod; "" for objects not made by an agent.
+func podUID(labels map[string]string) types.UID { return types.UID(labels[containermeta.LabelPodUID]) }
 
-// newestFirst sorts a pod's parts as package runtime wants them.
+// newestFirst sorts a pod's sandboxes and containers in the order required by package runtime.
 func newestFirst(st *runtime.PodStatus) {
 	slices.SortFunc(st.Sandboxes, func(a, b runtime.SandboxStatus) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))

@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -25,7 +26,7 @@ func TestContainerOf(t *testing.T) {
 		Id: "c1", Metadata: &api.ContainerMetadata{Name: "meta", Attempt: 2}, State: api.ContainerState_CONTAINER_EXITED,
 		CreatedAt: 10, StartedAt: 20, FinishedAt: 30, ExitCode: 137, Reason: "OOMKilled", LogPath: "/l/0.log",
 		Image: &api.ImageSpec{Image: "docker.io/x:1", UserSpecifiedImage: "x:1"}, ImageRef: "sha256:ref", ImageId: "sha256:id",
-		Labels:    map[string]string{runtime.LabelContainerName: "main"},
+		Labels:    map[string]string{containermeta.LabelContainerName: "main"},
 		Resources: &api.ContainerResources{Linux: &api.LinuxContainerResources{CpuShares: 512, CpuQuota: 50000, CpuPeriod: 100000, MemoryLimitInBytes: 1 << 20}},
 		User:      &api.ContainerUser{Linux: &api.LinuxContainerUser{Uid: 5, Gid: 6, SupplementalGroups: []int64{7}}},
 	}
@@ -86,7 +87,7 @@ func TestSandboxOf(t *testing.T) {
 
 func TestMessage(t *testing.T) {
 	root := t.TempDir()
-	r := &Runtime{files: files{root: root}}
+	r := &client{files: files{root: root}}
 	file, err := r.files.makeMessage("u1", "main")
 	require.NoError(t, err)
 	log := filepath.Join(root, "0.log")
@@ -94,7 +95,7 @@ func TestMessage(t *testing.T) {
 	st := &api.ContainerStatus{
 		State: api.ContainerState_CONTAINER_EXITED, StartedAt: 1, LogPath: log, ExitCode: 1,
 		Mounts:      []*api.Mount{{ContainerPath: "/dev/termination-log/", HostPath: file}},
-		Annotations: map[string]string{runtime.AnnotationTerminationPolicy: "FallbackToLogsOnError"},
+		Annotations: map[string]string{containermeta.AnnotationTerminationPolicy: "FallbackToLogsOnError"},
 	}
 	assert.Equal(t, "from the log\n", r.message(st))
 	st.Message = "runtime"
@@ -114,7 +115,7 @@ func TestMessage(t *testing.T) {
 	assert.Empty(t, r.message(st), "it never ran")
 }
 
-// Nothing but a message that an agent made is read or removed.
+// Only messages made by an agent are read or removed.
 func TestMessageStaysInItsPlace(t *testing.T) {
 	root := t.TempDir()
 	f := files{root: root}

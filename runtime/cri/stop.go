@@ -12,24 +12,22 @@ import (
 	"google.golang.org/grpc/codes"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// A runtime's word that a container has ended is not enough:
+// A runtime's report of a stopped container is not enough:
 //
-//   - containerd says so when the process is gone, a moment before its status
-//     does. The seam promises that the status does, too.
-//   - A stop of a container that does not run does nothing, also while it is
-//     about to run. A stop waits for the start that this value has under way,
-//     and for a moment for one whose outcome nobody told (its call was cut
-//     short), and stops what comes up.
-//   - It may fail and the container end all the same, see insist.go.
-//   - It leaves a created container startable. What is still created after a stop
-//     is marked in a file, and StartContainer refuses what is marked, in this
-//     process and in later ones.
+//   - containerd reports the stop when the process is gone, a moment before the status is exited.
+//     runtime.Runtime promises an exited status.
+//   - A stop of a container not yet running does nothing, even during its start. StopContainer
+//     waits for a start under way in this process, and for a moment for a start with an unknown
+//     outcome (its call was cut short), and then stops the container again if running.
+//   - A stop may fail although the container ends, see insist.go.
+//   - A stop leaves a created container startable. StopContainer marks a created container in a
+//     file, and StartContainer refuses marked containers, in this process and in later ones.
 
-// Bounds of these moments. There is no event to wait for that all runtimes
-// offer.
+// Bounds of the waits. No event for these moments is offered by all runtimes.
 const (
 	statusPatience = 10 * time.Second
 	lostPatience   = 2 * time.Second
@@ -38,7 +36,7 @@ const (
 )
 
 // StopContainer implements runtime.Runtime.
-func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
+func (r *client) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
 	if !goodID(id.ID) {
 		return notFound("StopContainer", id.ID)
 	}
@@ -75,32 +73,21 @@ func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, gra
 		case waited > statusPatience:
 			return fmt.Errorf("StopContainer: the runtime says that the container has ended, and %s later that it is %s", statusPatience, stateOf(st.GetState()))
 		case !created:
-			// It came up meanwhile, or its status lags behind; kill in either case:
-			// its grace is over.
+			// The container started meanwhile, or the status lags behind. Kill in either case: the
+			// grace period is over.
 			if err := r.stopFirmly(ctx, id.ID, 0); err != nil {
 				return gone(err)
 			}
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := retry.Sleep(ctx, wait); err != nil {
 			return fmt.Errorf("StopContainer: %w", err)
 		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// stop asks politely, waits for grace and kills. The CRI counts in seconds: what
-// is left of grace beyond them is waited for here.
-func (r *Runtime) stop(ctx context.Context, id string, grace time.Duration) error {
+// stop asks politely, waits for grace and kills. The CRI counts in whole seconds; the fraction of
+// grace is timed here.
+func (r *client) stop(ctx context.Context, id string, grace time.Duration) error {
 	whole := grace.Truncate(time.Second)
 	if grace <= 0 || whole == grace {
 		return r.stopOnce(ctx, id, max(grace, 0))
@@ -114,8 +101,8 @@ func (r *Runtime) stop(ctx context.Context, id string, grace time.Duration) erro
 	return r.stopOnce(ctx, id, 0)
 }
 
-// stopOnce is one call; grace is whole seconds.
-func (r *Runtime) stopOnce(ctx context.Context, id string, grace time.Duration) error {
+// stopOnce makes one call; grace is whole seconds.
+func (r *client) stopOnce(ctx context.Context, id string, grace time.Duration) error {
 	_, err := do(ctx, callTimeout+grace, "StopContainer", r.cri.StopContainer,
 		&api.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
 	return err
@@ -126,8 +113,7 @@ func mayRun(s api.ContainerState) bool {
 	return s != api.ContainerState_CONTAINER_CREATED && s != api.ContainerState_CONTAINER_EXITED
 }
 
-// isUncertain reports whether a call failed in a way that leaves open whether it
-// had its effect.
+// isUncertain reports whether a failed call may have had its effect.
 func isUncertain(err error) bool {
 	if err == nil {
 		return false
@@ -136,12 +122,12 @@ func isUncertain(err error) bool {
 	return !ok || e.Code == codes.DeadlineExceeded || e.Code == codes.Canceled || connectionDied(err)
 }
 
-// start is a call under way that others on the container wait for.
+// start is a start or removal under way; other calls on the container wait for done.
 type start struct{ done chan struct{} }
 
-// acquire waits until no start and no removal of the container is under way,
-// and makes the caller the one that is.
-func (r *Runtime) acquire(ctx context.Context, id string) (release func(), err error) {
+// acquire waits until no start and no removal of the container is under way, and registers the
+// caller's own.
+func (r *client) acquire(ctx context.Context, id string) (release func(), err error) {
 	for {
 		r.mu.Lock()
 		other := r.mu.starts[id]
@@ -166,7 +152,7 @@ func (r *Runtime) acquire(ctx context.Context, id string) (release func(), err e
 }
 
 // awaitIdle waits until no start and no removal of the container is under way.
-func (r *Runtime) awaitIdle(ctx context.Context, id string) error {
+func (r *client) awaitIdle(ctx context.Context, id string) error {
 	r.mu.Lock()
 	other := r.mu.starts[id]
 	r.mu.Unlock()
@@ -181,26 +167,26 @@ func (r *Runtime) awaitIdle(ctx context.Context, id string) error {
 	}
 }
 
-func (r *Runtime) setLost(id string) {
+func (r *client) setLost(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.lost[id] = true
 }
 
-func (r *Runtime) isLost(id string) bool {
+func (r *client) isLost(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mu.lost[id]
 }
 
-func (r *Runtime) clearLost(id string) {
+func (r *client) clearLost(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.mu.lost, id)
 }
 
-// lingering returns a context that ends d later than ctx. The caller must call
-// cancel, which waits for what is behind it.
+// lingering returns a context ending d later than ctx. The caller must call cancel, which joins the
+// goroutine of lingering.
 func lingering(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	out, end := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup

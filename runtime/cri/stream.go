@@ -18,7 +18,7 @@ var (
 	errNoCommand = errors.New("no command")
 )
 
-// checkStreams refuses what the CRI leaves undefined.
+// checkStreams refuses combinations undefined in the CRI.
 func checkStreams(s runtime.Streams) error {
 	if !s.Stdin && !s.Stdout && (!s.Stderr || s.TTY) {
 		return errNoStream
@@ -27,7 +27,7 @@ func checkStreams(s runtime.Streams) error {
 }
 
 // ExecURL implements runtime.Streamer.
-func (r *Runtime) ExecURL(ctx context.Context, id runtime.ContainerID, cmd []string, s runtime.Streams) (*url.URL, error) {
+func (r *client) ExecURL(ctx context.Context, id runtime.ContainerID, cmd []string, s runtime.Streams) (*url.URL, error) {
 	switch err := checkStreams(s); {
 	case !goodID(id.ID):
 		return nil, notFound("Exec", id.ID)
@@ -46,7 +46,7 @@ func (r *Runtime) ExecURL(ctx context.Context, id runtime.ContainerID, cmd []str
 }
 
 // AttachURL implements runtime.Streamer.
-func (r *Runtime) AttachURL(ctx context.Context, id runtime.ContainerID, s runtime.Streams) (*url.URL, error) {
+func (r *client) AttachURL(ctx context.Context, id runtime.ContainerID, s runtime.Streams) (*url.URL, error) {
 	switch err := checkStreams(s); {
 	case !goodID(id.ID):
 		return nil, notFound("Attach", id.ID)
@@ -63,7 +63,7 @@ func (r *Runtime) AttachURL(ctx context.Context, id runtime.ContainerID, s runti
 }
 
 // PortForwardURL implements runtime.Streamer.
-func (r *Runtime) PortForwardURL(ctx context.Context, id runtime.SandboxID, ports []int32) (*url.URL, error) {
+func (r *client) PortForwardURL(ctx context.Context, id runtime.SandboxID, ports []int32) (*url.URL, error) {
 	if !goodID(string(id)) {
 		return nil, notFound("PortForward", string(id))
 	}
@@ -79,8 +79,8 @@ func (r *Runtime) PortForwardURL(ctx context.Context, id runtime.SandboxID, port
 	return streamURL("PortForward", answer.GetUrl())
 }
 
-// streamURL reads a runtime's answer. The answer is in no error: it is a right to
-// connect.
+// streamURL reads a runtime's answer. Errors do not contain the answer, because the URL grants
+// access.
 func streamURL(call, answer string) (*url.URL, error) {
 	u, err := url.Parse(answer)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

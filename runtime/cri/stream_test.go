@@ -20,7 +20,7 @@ const (
 	stdin, stdout, stderr, result = 0, 1, 2, 3
 )
 
-// idle is a script that ends when it is told to.
+// idle is a script ending on SIGTERM.
 const idle = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done"
 
 func TestExecStreams(t *testing.T) {
@@ -84,11 +84,11 @@ func TestPortForward(t *testing.T) {
 	n.start(p)
 	st, err := n.rt.PodStatus(t.Context(), p.UID)
 	require.NoError(t, err)
-	n.output(&st.Containers[0]) // it listens
+	n.output(&st.Containers[0]) // the container listens
 	u, err := n.rt.PortForwardURL(t.Context(), st.Sandboxes[0].ID, []int32{8080})
 	require.NoError(t, err)
 	s := connect(t, u)
-	const data = 0 // of the first port; 1 is for its errors
+	const data = 0 // data of the first port; 1 is for errors of the port
 	s.send(data, "GET /index.html HTTP/1.0\r\n\r\n")
 	got := s.until(func(got map[byte]string) bool { return strings.Contains(got[data], "served\n") })
 	assert.True(t, strings.HasPrefix(got[data], "\x90\x1f"), "it begins with the port")

@@ -14,10 +14,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// What the server says about streams and stats.
+// The server's answers about streams and stats.
 
 func (s *server) Exec(context.Context, *api.ExecRequest) (*api.ExecResponse, error) {
 	return &api.ExecResponse{Url: s.url}, nil
@@ -97,7 +98,7 @@ func TestStreamsThatAreRefused(t *testing.T) {
 
 func TestStatsOf(t *testing.T) {
 	labels := func(uid, container string) map[string]string {
-		return map[string]string{runtime.LabelPodUID: uid, runtime.LabelPodNamespace: "ns", runtime.LabelPodName: "pod-" + uid, runtime.LabelContainerName: container}
+		return map[string]string{containermeta.LabelPodUID: uid, containermeta.LabelPodNamespace: "ns", containermeta.LabelPodName: "pod-" + uid, containermeta.LabelContainerName: container}
 	}
 	n := func(n uint64) *api.UInt64Value { return &api.UInt64Value{Value: n} }
 	container := func(uid, name string, at int64) *api.ContainerStats {
@@ -140,15 +141,14 @@ func TestMemoryUsageThatIsNotTold(t *testing.T) {
 	assert.ErrorContains(t, err, "not running")
 	s.mu.Lock()
 	s.stats = map[string]*api.ContainerStats{id.ID: {
-		Attributes: &api.ContainerAttributes{Id: id.ID, Labels: map[string]string{runtime.LabelPodUID: "u1"}},
+		Attributes: &api.ContainerAttributes{Id: id.ID, Labels: map[string]string{containermeta.LabelPodUID: "u1"}},
 		Memory:     &api.MemoryUsage{Timestamp: 1, WorkingSetBytes: &api.UInt64Value{Value: 5}},
 	}}
 	s.mu.Unlock()
 	_, err = rt.MemoryUsage(t.Context(), id)
 	assert.ErrorIs(t, err, runtime.ErrUnsupported, "a working set is less than what counts")
 
-	// Pods' own numbers are told where there are any; what is told of containers
-	// does not depend on it.
+	// Pod-level stats are reported if present. The containers' stats do not depend on them.
 	pods, err := rt.ListStats(t.Context())
 	require.NoError(t, err, "it has no ListPodSandboxStats")
 	require.Len(t, pods, 1)
@@ -161,7 +161,7 @@ func TestMemoryUsageThatIsNotTold(t *testing.T) {
 	assert.ErrorIs(t, err, runtime.ErrNotFound)
 }
 
-// containerd 1.6 tells of no container where one is just being removed.
+// containerd 1.6 reports no container's stats while a container is being removed.
 func TestStatsWhileAContainerGoes(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
@@ -169,7 +169,7 @@ func TestStatsWhileAContainerGoes(t *testing.T) {
 	for _, uid := range []string{"u1", "u2", "u3"} {
 		_, id := running(t, rt, uid)
 		stats[id.ID] = &api.ContainerStats{
-			Attributes: &api.ContainerAttributes{Id: id.ID, Labels: map[string]string{runtime.LabelPodUID: uid}},
+			Attributes: &api.ContainerAttributes{Id: id.ID, Labels: map[string]string{containermeta.LabelPodUID: uid}},
 			Memory:     &api.MemoryUsage{Timestamp: 1, UsageBytes: &api.UInt64Value{Value: 5}},
 		}
 	}

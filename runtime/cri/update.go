@@ -13,21 +13,21 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// LogReopener lets somebody else rotate logs, as package runtime/logs does.
+// LogReopener reopens logs after a rotation by another component, such as package runtime/logs.
 type LogReopener interface {
 	// ReopenLog makes the runtime write to a new log file after the old one was
 	// renamed.
 	ReopenLog(ctx context.Context, id runtime.ContainerID) error
 }
 
-// UpdateResources implements runtime.Updater. Limits that are not in want are
-// taken away, which the kubelet cannot do (kubernetes#128675).
-func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
+// UpdateResources implements runtime.Updater. Limits missing from want are removed, which the
+// kubelet cannot do (kubernetes#128675).
+func (r *client) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
 	if !goodID(id.ID) {
 		return notFound("UpdateContainerResources", id.ID)
 	}
-	// A runtime would also take it for a container that does not run, for when it
-	// is started.
+	// A runtime would also accept limits for a container not running, and apply the limits at its
+	// start.
 	st, err := r.containerStatus(ctx, id.ID)
 	if err != nil {
 		return err
@@ -40,11 +40,10 @@ func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, w
 	return err
 }
 
-// noLimit is the kernel's word for a limit that is taken away; 0 would leave it
-// as it is.
+// noLimit removes a limit in the kernel; 0 would leave the limit unchanged.
 const noLimit = -1
 
-// updateOf says all that d does, and what it does not limit.
+// updateOf returns all resources of d, with unset limits removed.
 func updateOf(d demand, n node) *api.LinuxContainerResources {
 	out := d.linuxResources()
 	if out.CpuQuota == 0 {
@@ -60,7 +59,7 @@ func updateOf(d demand, n node) *api.LinuxContainerResources {
 }
 
 // ReopenLog implements LogReopener.
-func (r *Runtime) ReopenLog(ctx context.Context, id runtime.ContainerID) error {
+func (r *client) ReopenLog(ctx context.Context, id runtime.ContainerID) error {
 	if !goodID(id.ID) {
 		return notFound("ReopenContainerLog", id.ID)
 	}
@@ -74,7 +73,7 @@ func (r *Runtime) ReopenLog(ctx context.Context, id runtime.ContainerID) error {
 	return err
 }
 
-// notRunning is for calls about what only a running container has.
+// notRunning is the error of calls requiring a running container.
 func notRunning(call string, st *api.ContainerStatus) error {
 	return fmt.Errorf("%s: the container is %s: %w", call, stateOf(st.GetState()), runtime.ErrNotRunning)
 }

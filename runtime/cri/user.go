@@ -10,8 +10,7 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// imageUser is whom an image wants to run as: a number, a name, or nobody said,
-// which is root.
+// imageUser is an image's user: a number, a name, or neither, which means root.
 type imageUser struct {
 	uid  *int64
 	name string
@@ -25,8 +24,8 @@ func userOfImage(image *api.Image) imageUser {
 	return imageUser{name: image.GetUsername()}
 }
 
-// setUser decides whom the container runs as: runAsUser, or the image's user.
-// It refuses root, and whoever may be root, to a container with runAsNonRoot.
+// setUser sets the container's user: runAsUser, or the image's user. With runAsNonRoot, root and
+// users not known to be other than root are refused.
 func setUser(out *api.LinuxContainerSecurityContext, sc *v1.SecurityContext, image imageUser) error {
 	if isSet(sc.RunAsNonRoot) {
 		if err := checkNonRoot(sc.RunAsUser, image); err != nil {

@@ -11,9 +11,9 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// IDMapping says which of the node's users and groups those of a pod in a user
-// namespace are: 0 of the pod is HostUID and HostGID, and so on. The kubelet
-// gives each pod a range of 65536, none twice, and none below 65536.
+// IDMapping maps a pod's users and groups to the node's in a user namespace: 0 of the pod is
+// HostUID and HostGID, and so on. The kubelet gives each pod a distinct range of 65536 IDs, not
+// below 65536.
 type IDMapping struct {
 	HostUID, HostGID uint32
 	Length           uint32 // how many of each; at least 1
@@ -34,7 +34,7 @@ func (m IDMapping) check() error {
 // hasOwnUsers reports whether the pod asks for a user namespace.
 func hasOwnUsers(pod *v1.Pod) bool { return pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers }
 
-// users asks the caller for the pod's, if it is to have its own.
+// users returns the pod's user namespace from Options.UserNamespaces; nil for a pod on the node's.
 func (o *Options) users(pod *v1.Pod) (*api.UserNamespace, error) {
 	if !hasOwnUsers(pod) || o.UserNamespaces == nil {
 		return nil, nil // the latter has been refused
@@ -65,8 +65,8 @@ func usersOf(s *sandbox) *api.UserNamespace {
 	return u
 }
 
-// refuseUsers says why the pod cannot have the user namespace that it asks for;
-// nothing, if it can.
+// refuseUsers returns the field and reason for which the pod cannot have a user namespace; both are
+// "" if nothing is wrong.
 func refuseUsers(pod *v1.Pod, opts *Options, info Info) (field, why string) {
 	spec := &pod.Spec
 	switch {

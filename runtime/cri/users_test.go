@@ -76,14 +76,14 @@ func TestUsersThatAreRefused(t *testing.T) {
 	}
 }
 
-// The sandbox, its containers and their mounts have the same users, also where
-// another agent made the sandbox, whatever this one would have given it.
+// The sandbox, its containers and their mounts have the same users, even if another agent made the
+// sandbox with other users.
 func TestUsersArrive(t *testing.T) {
 	s := newServer(t)
 	var asked []any
 	s.asks(func(q any) { asked = append(asked, q) })
-	agent := func(first uint32) *Runtime {
-		rt := s.dial(t).(*Runtime)
+	agent := func(first uint32) *client {
+		rt := s.dial(t).(*client)
 		rt.opts.UserNamespaces = func(*v1.Pod) (IDMapping, error) { return IDMapping{HostUID: first, HostGID: first, Length: 10}, nil }
 		rt.info.Handlers = map[string]Handler{"": {UserNamespaces: true}}
 		return rt

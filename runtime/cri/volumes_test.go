@@ -18,7 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// mounting is a node that mounts these into every container.
+// mounting makes the node add the mounts to every container.
 func (n *node) mounting(mounts ...runtime.Mount) {
 	n.Helper()
 	var err error
@@ -57,8 +57,7 @@ func TestImageVolume(t *testing.T) {
 	assert.Contains(t, names, id, "for as long as there is the container")
 }
 
-// What is mounted below a read-only mount is read-only where it is asked for, and
-// the runtime can do it.
+// A mount below a read-only mount is read-only if requested and supported by the runtime.
 func TestRecursiveReadOnly(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{})
@@ -91,8 +90,8 @@ func TestRecursiveReadOnly(t *testing.T) {
 	assert.Equal(t, "plain/below is written\nend\n", n.output(n.ended(p)))
 }
 
-// A mount made on the node later is seen by a container that asked for it, and
-// one that a privileged container makes is seen on the node.
+// A later mount on the node is seen by a container with HostToContainer. A mount made by a
+// privileged container with Bidirectional is seen on the node.
 func TestMountPropagation(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{})
@@ -127,7 +126,7 @@ func TestMountPropagation(t *testing.T) {
 	require.NoError(t, unix.Unmount(filepath.Join(volume, "out"), 0))
 }
 
-// Root in the pod is nobody on the node, and finds its own files all the same.
+// Root in the pod has no rights on the node, but can use its own files.
 func TestUserNamespace(t *testing.T) {
 	t.Parallel()
 	users := cri.IDMapping{HostUID: 100000, HostGID: 200000, Length: 65536}
@@ -151,7 +150,7 @@ func TestUserNamespace(t *testing.T) {
 	require.NoError(t, unix.Stat(filepath.Join(volume, "made"), &st))
 	assert.Equal(t, []uint32{0, 0}, []uint32{st.Uid, st.Gid}, "in volumes the pod's IDs are the node's")
 
-	// Another agent goes on with the users that the pod has.
+	// Another agent keeps the users of the running pod.
 	users = cri.IDMapping{HostUID: 300000, HostGID: 300000, Length: 65536}
 	second := newNode(t, cri.Options{UserNamespaces: func(*v1.Pod) (cri.IDMapping, error) { return users, nil }})
 	second.gen = n.gen
@@ -159,4 +158,21 @@ func TestUserNamespace(t *testing.T) {
 	c = second.ended(p)
 	assert.EqualValues(t, 1, c.RestartCount)
 	assert.Contains(t, second.output(c), "0 100000 65536 0 200000 65536\n")
+}
+
+// A container can open the device node of a hostPath volume of a device type.
+func TestHostPathDevice(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, cri.Options{})
+	const device = "/dev/loop-control"
+	if _, err := os.Stat(device); err != nil {
+		t.Skipf("this machine has no %s", device)
+	}
+	n.mounting(runtime.Mount{Name: "device", HostPath: device, ContainerPath: "/control"})
+	p := pod("device", "(: </control) && echo opened; echo end")
+	p.Spec.HostNetwork = true
+	char := v1.HostPathCharDev
+	p.Spec.Volumes = []v1.Volume{{Name: "device", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: device, Type: &char}}}}
+	n.start(p)
+	assert.Equal(t, "opened\nend\n", n.output(n.ended(p)))
 }

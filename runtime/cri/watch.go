@@ -14,15 +14,15 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// watchingRuntime is a Runtime whose runtime tells of changes by itself. It
-// keeps to itself what it is told of its own starts: who asked for them looks at
-// the pod anyway, and would look again for every such hint.
+// watchingRuntime is a client of a runtime with container events. Events of the agent's own starts
+// are dropped: the caller of a start reads the pod's status anyway, and every such event would
+// cause another read.
 type watchingRuntime struct {
-	*Runtime
+	*client
 	own ownStarts
 }
 
-// errStreamEnded is for a stream that the runtime ended without an error.
+// errStreamEnded means the runtime ended the stream without an error.
 var errStreamEnded = errors.New("GetContainerEvents: the runtime ended the stream")
 
 // Watch implements runtime.Watcher by GetContainerEvents.
@@ -36,14 +36,13 @@ func (w *watchingRuntime) Watch(ctx context.Context) iter.Seq2[types.UID, error]
 	}
 }
 
-// watch returns nil when nobody wants to hear more.
+// watch returns nil when yield returns false.
 func (w *watchingRuntime) watch(ctx context.Context, yield func(types.UID, error) bool) error {
 	stream, err := w.cri.GetContainerEvents(ctx, &api.GetEventsRequest{})
 	if err != nil {
 		return callError(ctx, noTimeout, "GetContainerEvents", err)
 	}
-	// The stream comes first and the list after it, on one connection: nothing
-	// falls between them.
+	// The stream is opened before the list, on one connection, so no change is lost between both.
 	pods, err := w.List(ctx, runtime.ListOptions{})
 	if err != nil {
 		return err
@@ -74,9 +73,9 @@ func (w *watchingRuntime) watch(ctx context.Context, yield func(types.UID, error
 	}
 }
 
-// podOf tells whose pod an event is about; "" where it is nobody's any more, or
-// not an agent's.
-func (r *Runtime) podOf(ctx context.Context, event *api.ContainerEventResponse) (types.UID, error) {
+// podOf returns the UID of the event's pod; "" if the object no longer exists or was not made by an
+// agent.
+func (r *client) podOf(ctx context.Context, event *api.ContainerEventResponse) (types.UID, error) {
 	if sandbox := event.GetPodSandboxStatus(); sandbox != nil {
 		return podUID(sandbox.GetLabels()), nil
 	}

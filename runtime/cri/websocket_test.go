@@ -18,17 +18,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// socket is the client's side of a WebSocket connection (RFC 6455), as far as
-// the streaming servers of runtimes need one: short messages, binary, none in
-// parts.
+// socket is the client side of a WebSocket connection (RFC 6455), reduced to the needs of runtimes'
+// streaming servers: short, binary, unfragmented messages.
 type socket struct {
 	testing.TB
 	conn net.Conn
 	in   *bufio.Reader
 }
 
-// connect upgrades a connection to u with Kubernetes' protocol of channels: the
-// first byte of a message says which stream the rest belongs to.
+// connect upgrades a connection to u with Kubernetes' channel protocol: the first byte of a message
+// is the channel's number.
 func connect(t testing.TB, u *url.URL) *socket {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", u.Host, 10*time.Second)
@@ -49,7 +48,7 @@ func connect(t testing.TB, u *url.URL) *socket {
 	return &socket{TB: t, conn: conn, in: in}
 }
 
-// send writes one message.
+// send writes a message.
 func (s *socket) send(channel byte, text string) {
 	s.Helper()
 	const binaryMessage, last, masked = 2, 0x80, 0x80
@@ -59,7 +58,7 @@ func (s *socket) send(channel byte, text string) {
 	require.NoError(s, err)
 }
 
-// next reads one message; io.EOF at the end of the connection.
+// next reads a message; io.EOF at the end of the connection.
 func (s *socket) next() (channel byte, text string, err error) {
 	for {
 		var head [2]byte
@@ -85,13 +84,13 @@ func (s *socket) next() (channel byte, text string, err error) {
 		switch opcode := head[0] & 0x0f; {
 		case opcode == 8:
 			return 0, "", io.EOF
-		case (opcode == 1 || opcode == 2) && length > 1: // a stream begins with nothing but its number
+		case (opcode == 1 || opcode == 2) && length > 1: // a stream begins with an empty message on its channel
 			return body[0], string(body[1:]), nil
 		}
 	}
 }
 
-// until reads messages until done says so of all that came, by channel.
+// until reads messages until done returns true for the received data by channel.
 func (s *socket) until(done func(got map[byte]string) bool) map[byte]string {
 	s.Helper()
 	got := map[byte]string{}

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Overlap is two instances of one container of one pod that ran at once.
+// Overlap is a pair of instances of the same container that ran at the same time.
 type Overlap struct {
 	UID            types.UID
 	Namespace, Pod string
 	Container      string
 	Older, Newer   string        // the container IDs
-	At             time.Duration // when the newer one started, since the World was made
+	At             time.Duration // start of the newer instance, since the World was made
 }
 
 func (o Overlap) String() string {
@@ -25,7 +25,7 @@ func (o Overlap) String() string {
 
 const keptOverlaps = 100
 
-// overlap writes down that newer starts while older runs. World.mu is held.
+// overlap records that newer starts while older runs. World.mu is held.
 func (w *World) overlap(older, newer *container) {
 	if len(w.mu.overlaps) == keptOverlaps {
 		return
@@ -36,9 +36,9 @@ func (w *World) overlap(older, newer *container) {
 	})
 }
 
-// NoOverlap returns nil if there were never two running instances of one
-// container of a pod, from the World's beginning and whatever the journal holds.
-// The error lists the first hundred overlaps.
+// NoOverlap returns nil if no container ever had two running instances at the same time. NoOverlap
+// covers the World's whole life, independent of the journal. The error lists the first hundred
+// overlaps.
 func (w *World) NoOverlap() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,8 +49,8 @@ func (w *World) NoOverlap() error {
 	return errors.Join(errs...)
 }
 
-// Count is how many entries of the journal on picks. Entries that the journal
-// has dropped are not counted: see Total.
+// Count returns the number of journal entries that match on. Dropped entries are not counted: see
+// Total.
 func (w *World) Count(on Target) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,9 +63,8 @@ func (w *World) Count(on Target) int {
 	return n
 }
 
-// Before returns nil if the first entry that first picks came before the first
-// one that second picks. It is an error, too, if there is no such entry, or if
-// the journal has dropped entries and cannot tell.
+// Before returns nil if the first entry that matches first precedes the first entry that matches
+// second. A missing entry is an error, and so is a journal with dropped entries.
 func (w *World) Before(first, second Target) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

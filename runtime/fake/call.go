@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Op is what an entry of the journal is about: a call of the seam, which begins
-// with a capital letter, or something that happened by itself.
+// Op is the kind of a journal entry: a call of the runtime interface, which begins with a capital
+// letter, or an event.
 type Op string
 
 // The calls.
@@ -36,9 +36,9 @@ func calls() []Op {
 	}
 }
 
-// What happens by itself, or is made to happen by a test.
+// Events that happen by themselves or are caused by a test.
 const (
-	OpExited      Op = "exited"       // a container, for whatever reason
+	OpExited      Op = "exited"       // a container, for any reason
 	OpTerminating Op = "terminating"  // a container got SIGTERM
 	OpLostTrack   Op = "lost-track"   // World.LoseTrack
 	OpLostRecords Op = "lost-records" // World.LoseRecords
@@ -47,8 +47,8 @@ const (
 	OpRebooted    Op = "rebooted"     // World.Reboot
 )
 
-// Call is what is known about a call when it comes in. What it does not concern
-// is empty; so is what an unknown ID hides.
+// Call describes an incoming call. Fields that do not apply to the call are empty. If the call has
+// an unknown ID, the fields derived from the ID are empty.
 type Call struct {
 	Op        Op
 	UID       types.UID
@@ -58,8 +58,8 @@ type Call struct {
 	Image     string // ContainerSpec.Image
 }
 
-// Target picks calls, entries of the journal or containers: those that agree
-// with every field that is not empty. The zero value picks everything.
+// Target selects calls, journal entries or containers that agree with every non-empty field. The
+// zero value selects everything.
 type Target struct {
 	Op        Op
 	UID       types.UID
@@ -76,7 +76,7 @@ func (t Target) matches(c Call) bool {
 		(t.Image == "" || t.Image == c.Image)
 }
 
-// String names what t picks, for messages.
+// String describes the selection for messages.
 func (t Target) String() string {
 	var parts []string
 	if t.Op != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// CreateContainer implements runtime.Runtime. A second container with the same
-// name and RestartCount is not refused.
+// CreateContainer implements runtime.Runtime. A second container with the same name and
+// RestartCount is accepted.
 func (r *Runtime) CreateContainer(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
 	call := Call{Op: OpCreateContainer, Container: spec.Name, Image: spec.Image}
 	r.mu.Lock()
@@ -55,7 +55,7 @@ func (w *World) addContainer(s *sandbox, spec runtime.ContainerSpec) *container 
 	return c
 }
 
-// onContainer carries a call about one container. act runs with no lock held.
+// onContainer executes a call on a container. act runs with no lock held.
 func (r *Runtime) onContainer(ctx context.Context, op Op, id runtime.ContainerID, detail string, act func(*container) error) error {
 	call := Call{Op: op}
 	if c := r.find(id); c != nil {
@@ -86,8 +86,8 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 		if err != nil {
 			return err
 		}
-		// The world is not locked while the script's functions and the disk are
-		// at work; whether the start is still allowed is asked again after.
+		// The World is not locked during the script's functions and the disk writes. mayStart is
+		// checked again afterwards.
 		script := r.scriptFor(c.call(OpStartContainer), spec.Pod, spec)
 		if script.StartErr != nil {
 			return script.StartErr
@@ -116,7 +116,7 @@ func (w *World) startable(c *container) (runtime.ContainerSpec, error) {
 	return c.spec, w.mayStart(c)
 }
 
-// mayStart says why c cannot be started now. World.mu is held.
+// mayStart returns an error if c cannot be started now. World.mu is held.
 func (w *World) mayStart(c *container) error {
 	switch {
 	case w.mu.containers[c.id] != c:
@@ -129,8 +129,7 @@ func (w *World) mayStart(c *container) error {
 	return nil
 }
 
-// StopContainer implements runtime.Runtime. One that was merely created becomes
-// exited with code 137.
+// StopContainer implements runtime.Runtime. A created container becomes exited with code 137.
 func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
 	return r.onContainer(ctx, OpStopContainer, id, fmt.Sprintf("grace %v", grace), func(c *container) error {
 		done := r.askToStop(c, grace)
@@ -153,8 +152,8 @@ func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, gra
 	})
 }
 
-// askToStop does what a stop does at once. If c then still runs, it returns
-// what is closed when c exits.
+// askToStop executes the immediate part of a stop. If c still runs afterwards, the returned channel
+// is closed at the exit of c. Otherwise the channel is nil.
 func (w *World) askToStop(c *container, grace time.Duration) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,25 +19,24 @@
 //
 // # World and Runtime
 //
-// A World is the machine: records, processes, faults, journal. A Runtime is one
-// agent's hold on it, and has the World's methods. To restart the agent, make a
-// second Runtime over the same World; to reboot the machine, call Reboot first.
+// A World is the machine: records, processes, faults, journal. A Runtime is an agent's connection
+// to the World, and has the World's methods. To restart the agent, make a second Runtime over the
+// same World. To reboot the machine, call Reboot first.
 //
 // # The caller's duties
 //
-//  1. Run it under testing/synctest for virtual time. It works in real time too;
-//     then Close the World to be rid of timers.
-//  2. Give each simulated node its own World. They share nothing.
-//  3. In big simulations set WorldOptions.JournalLimit; NoOverlap and Total
-//     stay exact.
-//  4. Functions handed in (Latency, Behave, Check, Match, Output, Exec) are
-//     called with no lock held, by the goroutine of the call they belong to.
+//  1. Run tests under testing/synctest for virtual time. In real time, Close the World at the end
+//     to stop timers.
+//  2. Give each simulated node its own World. Worlds share no state.
+//  3. In big simulations set WorldOptions.JournalLimit. NoOverlap and Total stay exact.
+//  4. Functions in options and scripts (Latency, Behave, Check, Match, Output, Exec) are called
+//     with no lock held, by the goroutine of the call.
 //
 // # Goroutines
 //
-// None. A call runs in its caller's goroutine, an exit in that of its timer. A
-// container costs no goroutine and, beside its spec, less than 1 KB; a timer
-// that is pending does not keep a synctest bubble from ending.
+// None. A call runs in the caller's goroutine, an exit in the goroutine of its timer. A container
+// costs no goroutine and, beside its spec, less than 1 KB. A pending timer does not keep a synctest
+// bubble from ending.
 //
 // # A container's life
 //
@@ -45,31 +44,30 @@
 //	created ──────────────────> running ─────────────────────────────────> exited
 //	   └──────────── StopContainer (code 137, never startable) ──────────────^
 //
-// LoseTrack makes a running one StateUnknown to whoever asks; it runs on.
+// List and PodStatus report a running container as StateUnknown after LoseTrack. The container runs
+// on.
 //
-// # What it does not emulate
+// # What the fake does not emulate
 //
-//   - Processes: no command is run, no mount, resource limit, user, security
-//     context or environment has any effect (Script.Output and Script.Exec get
-//     the spec and can act on it). Files at terminationMessagePath are not read:
-//     Script.Message is the message.
-//   - Images: every image is there; ImageID and ImageRef are the image's name.
-//   - Networks: IPs are handed out but lead nowhere.
-//   - Streams: the URLs for exec, attach and port-forward lead nowhere, either.
-//   - Logs are all printed at the start, and neither rotated nor reopened.
-//   - A second sandbox with the same attempt, or container with the same name
-//     and restart count, is not refused, as it would be by a CRI runtime.
-//   - Time that passes while the machine reboots.
-//   - An order among what several goroutines or timers do at the same instant of
-//     virtual time (but an exit due at the end of a grace period beats the kill).
-//   - Stops are never slower than SIGKILL: the fake has no process that cannot
-//     be killed (use Fault.HangUntilCtx).
+//   - Processes: no command is run. Mounts, resource limits, users, security contexts and
+//     environments have no effect (Script.Output and Script.Exec get the spec and can use the
+//     spec). Files at terminationMessagePath are not read: Script.Message is the message.
+//   - Images: every image is present. ImageID and ImageRef are the image's name.
+//   - Networks: IPs are assigned but lead nowhere.
+//   - Streams: the URLs for exec, attach and port-forward lead nowhere.
+//   - Logs: all lines are printed at the start. Logs are neither rotated nor reopened.
+//   - Duplicates: a second sandbox with the same attempt, or a second container with the same name
+//     and restart count, is accepted. A CRI runtime refuses both.
+//   - Reboots take no time.
+//   - Order: several goroutines or timers at the same instant of virtual time run in any order (but
+//     an exit due at the end of a grace period precedes the kill).
+//   - Stops are never slower than SIGKILL: the fake has no process that cannot be killed (use
+//     Fault.HangUntilCtx).
 //
-// Where the seam leaves a choice, the fake takes the one that is harder on the
-// caller: List reports IDs, names, sandboxes and states only, pods with nothing
-// to report are left out, Watch is silent about what calls did themselves, and
-// all that is gone is ErrNotFound.
+// Where runtime.Runtime leaves a choice, the fake takes the harder choice for the caller. List
+// reports only IDs, names, sandboxes and states. Pods without records are omitted. Without
+// WorldOptions.Echo, Watch gives no hints about the effects of calls. A missing record is ErrNotFound.
 //
-// NoOverlap asks about every container, not about those of one name: of a name
+// NoOverlap covers every container, not a name: a check of a misspelt name would always pass.
 // that is spelt wrong there never are two instances.
 package fake

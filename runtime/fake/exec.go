@@ -14,8 +14,8 @@ import (
 
 const execOutput = 16 << 10 // bytes of each stream that Exec keeps
 
-// Exec implements runtime.Execer with Script.Exec. A command whose container
-// exits meanwhile is killed: exit code 137.
+// Exec implements runtime.Execer with Script.Exec. If the container exits meanwhile, the command is
+// killed: exit code 137.
 func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error) {
 	var res ExecResult
 	err = r.onContainer(ctx, OpExec, id, fmt.Sprintf("%q", cmd), func(c *container) error {
@@ -52,7 +52,7 @@ func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string
 	return res.Stdout[:min(len(res.Stdout), execOutput)], res.Stderr[:min(len(res.Stderr), execOutput)], res.ExitCode, nil
 }
 
-// enter registers a command that is to be cancelled when c exits.
+// enter registers a command that the exit of c cancels.
 func (w *World) enter(c *container, cancel *context.CancelFunc) (script *Script, spec runtime.ContainerSpec, ready bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +69,7 @@ func (w *World) leave(c *container, cancel *context.CancelFunc) {
 	c.execs = slices.DeleteFunc(c.execs, func(other *context.CancelFunc) bool { return other == cancel })
 }
 
-// ready is what ReadyAfter says. World.mu is held.
+// ready reports whether c runs and ReadyAfter has passed. World.mu is held.
 func (c *container) ready() bool {
 	return c.state == runtime.StateRunning && time.Since(c.started) >= c.script.ReadyAfter
 }

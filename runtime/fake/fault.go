@@ -8,69 +8,67 @@ import (
 	"slices"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/faults"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ErrReplyLost is what a call returns that was done but whose reply got lost,
-// unless the fault has an error of its own.
-var ErrReplyLost = errors.New("the connection broke before the reply came")
+// ErrReplyLost is the error of a call that took effect but lost its reply, unless the fault sets
+// Err.
+var ErrReplyLost = faults.ErrReplyLost
 
-// Fault is what goes wrong with which calls. A call is struck by at most one
-// fault, the first injected of those that apply. In this order: the call takes
-// Latency longer; then it fails with Err or hangs, unless DoneButReplyLost.
+// Fault makes the matching calls fail, hang, take longer or return a wrong status. If several
+// faults match a call, the fault injected first applies. The call first waits for Latency. Then the
+// call fails with Err or hangs, unless DoneButReplyLost is set.
 type Fault struct {
-	// On picks the calls. For a Lie, it picks the pods that are lied about by
-	// the calls On.Op (if empty: both List and PodStatus).
+	// On selects the calls. For a Lie, On selects the pods with a wrong status in the calls On.Op
+	// (if empty: both List and PodStatus).
 	On Target
-	// Match, if set, must also agree. It is called with no lock held.
+	// Match, if set, must also return true. Match is called with no lock held.
 	Match func(Call) bool
 
-	// Nth is the only call it strikes, counting those it applies to from 1.
-	// 0: every one.
+	// Nth is the number of the only affected call, counting matching calls from 1. 0: every
+	// matching call.
 	Nth int
-	// Times is how many calls it strikes in all, from the first or the Nth on.
-	// 0: one if Nth is given, else all.
+	// Times is the total number of affected calls, from the first or the Nth on. 0: one if Nth is
+	// given, else all.
 	Times int
-	// For is how long it lasts. 0: until it is cleared.
+	// For is the duration of the fault. 0: until Clear.
 	For time.Duration
 
 	Err     error
 	Latency time.Duration
-	// HangUntilCtx: the call does nothing until its ctx ends, whose error it
-	// returns. A Watch says nothing until then, or until the fault is cleared, as a
-	// stream does that nobody answers for a while.
+	// HangUntilCtx: the call has no effect until its ctx ends and returns the error of ctx. A Watch
+	// yields nothing until ctx ends or Clear is called, like a stream without a server.
 	HangUntilCtx bool
-	// DoneButReplyLost: the call is done, and fails afterwards: with Err, with
-	// ErrReplyLost, or by hanging.
+	// DoneButReplyLost: the call takes effect and fails afterwards with Err, with ErrReplyLost, or
+	// by hanging.
 	DoneButReplyLost bool
-	// Lie, for List and PodStatus, which then succeed.
+	// Lie makes List and PodStatus return a wrong status without an error.
 	Lie Lie
 }
 
-// Injected is a fault in place.
+// Injected is an active fault.
 type Injected struct {
 	w     *World
 	f     Fault
-	until time.Time            // zero: for ever
-	stale []*runtime.PodStatus // what a Stale lie goes on to say
+	stale []*runtime.PodStatus // the statuses of a Stale lie
 	gone  chan struct{}        // closed by Clear
 
 	// Guarded by World.mu.
-	applied, hits int
-	cleared       bool
+	strikes faults.Strikes
+	cleared bool
 }
 
-// Inject puts a fault in place. It is an error if the fault could never do
-// anything, or a number is negative.
+// Inject activates a fault. A fault without any effect or with a negative number is an error.
 func (w *World) Inject(f Fault) (*Injected, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	in := &Injected{w: w, f: f, gone: make(chan struct{})}
+	in := &Injected{w: w, f: f, gone: make(chan struct{}), strikes: faults.Strikes{Nth: f.Nth, Times: f.Times}}
 	if f.For > 0 {
-		in.until = time.Now().Add(f.For)
+		in.strikes.Until = time.Now().Add(f.For)
 	}
 	if f.Lie == Stale {
 		in.stale = slices.DeleteFunc(w.fullStatuses(), func(st *runtime.PodStatus) bool { return !in.about(st) })
@@ -99,8 +97,7 @@ func (f *Fault) validate() error {
 	return nil
 }
 
-// Clear takes the fault away. Calls it has struck are not released, but for a Watch
-// that hangs.
+// Clear deactivates the fault. Calls that the fault holds keep hanging, except for a Watch.
 func (in *Injected) Clear() {
 	in.w.mu.Lock()
 	defer in.w.mu.Unlock()
@@ -111,15 +108,15 @@ func (in *Injected) Clear() {
 	in.w.mu.faults = slices.DeleteFunc(in.w.mu.faults, func(other *Injected) bool { return other == in })
 }
 
-// Hits is how many calls it has struck so far.
+// Hits returns the number of affected calls so far.
 func (in *Injected) Hits() int {
 	in.w.mu.Lock()
 	defer in.w.mu.Unlock()
-	return in.hits
+	return in.strikes.Hits()
 }
 
-// strike finds the fault that this call meets; nil: none. Faults are asked one
-// by one, without a lock, because Match is the caller's.
+// strike returns the fault that applies to the call; nil: none. The faults are checked without a
+// lock, because Match is the caller's function.
 func (w *World) strike(call Call) *Injected {
 	w.mu.Lock()
 	faults := slices.Clone(w.mu.faults) // nearly always empty
@@ -138,7 +135,7 @@ func (in *Injected) applies(call Call) bool {
 		if call.Op != OpList && call.Op != OpPodStatus {
 			return false
 		}
-		if call.Op == OpList { // the target picks pods, and List is about all
+		if call.Op == OpList { // On selects pods, and List is about all pods
 			on.UID, on.Pod = "", ""
 		}
 		on.Container, on.Image = "", ""
@@ -146,21 +143,9 @@ func (in *Injected) applies(call Call) bool {
 	return on.matches(call) && (in.f.Match == nil || in.f.Match(call))
 }
 
-// due counts a call the fault applies to and says whether it is to be struck.
+// due counts a matching call and reports whether the fault applies to the call.
 func (in *Injected) due() bool {
 	in.w.mu.Lock()
 	defer in.w.mu.Unlock()
-	if in.cleared || !in.until.IsZero() && !time.Now().Before(in.until) {
-		return false
-	}
-	in.applied++
-	first, times := max(in.f.Nth, 1), in.f.Times
-	if times == 0 && in.f.Nth > 0 {
-		times = 1
-	}
-	if in.applied < first || times > 0 && in.applied >= first+times {
-		return false
-	}
-	in.hits++
-	return true
+	return !in.cleared && in.strikes.Due(time.Now())
 }

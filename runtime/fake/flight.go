@@ -5,21 +5,23 @@ package fake
 import (
 	"context"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// flight is one call on its way.
+// flight is a call under way.
 type flight struct {
 	entry *Entry // guarded by World.mu
 	fault *Injected
 }
 
-// do carries one call: it is written down, delayed, perhaps struck by a fault,
-// and acted upon. act is called with no lock held and may wait.
+// do executes a call: the journal entry, the latency, a fault if any, and act. act is called with
+// no lock held and may wait.
 func (r *Runtime) do(ctx context.Context, call Call, id, detail string, act func(*flight) error) error {
 	f := r.begin(call, id, detail)
 	err := ctx.Err()
 	if err == nil && r.opts.Latency != nil {
-		err = pause(ctx, r.opts.Latency(call))
+		err = retry.Sleep(ctx, r.opts.Latency(call))
 	}
 	if err == nil {
 		var goOn bool
@@ -42,8 +44,7 @@ func (w *World) begin(call Call, id, detail string) flight {
 	return flight{entry: e, fault: w.strike(call)}
 }
 
-// note writes down whether the call took effect, which its caller may never
-// learn.
+// note records whether the call took effect, even if the caller never gets the reply.
 func (w *World) note(e *Entry, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,12 +60,12 @@ func (w *World) end(e *Entry, err error) {
 	e.Err = err
 }
 
-// before is what the fault does before the call; false: the call is over.
+// before applies the fault before the call. If goOn is false, the call returns err without effect.
 func (in *Injected) before(ctx context.Context, op Op) (goOn bool, err error) {
 	if in == nil {
 		return true, nil
 	}
-	if err := pause(ctx, in.f.Latency); err != nil {
+	if err := retry.Sleep(ctx, in.f.Latency); err != nil {
 		return false, err
 	}
 	switch {
@@ -85,7 +86,7 @@ func (in *Injected) before(ctx context.Context, op Op) (goOn bool, err error) {
 	}
 }
 
-// after is what the fault makes of the call's own result.
+// after applies the fault to the result of the call.
 func (in *Injected) after(ctx context.Context, err error) error {
 	switch {
 	case in == nil || !in.f.DoneButReplyLost:
@@ -97,20 +98,5 @@ func (in *Injected) after(ctx context.Context, err error) error {
 		return in.f.Err
 	default:
 		return ErrReplyLost
-	}
-}
-
-// pause waits for d, or fails with ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

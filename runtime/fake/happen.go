@@ -14,8 +14,8 @@ import (
 
 var errRebooted = errors.New("the machine was rebooted")
 
-// Kill lets the newest running instance of a container die by itself, now and
-// with this code. It is an ErrNotFound if none runs.
+// Kill makes the newest running instance of a container exit at once with the given code. The error
+// is ErrNotFound if no instance runs.
 func (w *World) Kill(uid types.UID, name string, code int32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,10 +28,9 @@ func (w *World) Kill(uid types.UID, name string, code int32) error {
 	return nil
 }
 
-// Replace lets somebody else restart a container behind the agent's back: its
-// newest running instance is killed, and a new one with the next RestartCount
-// runs in the same sandbox, with a log file of its own. It is an ErrNotFound if none
-// runs.
+// Replace restarts a container like a program other than the agent. The newest running instance is
+// killed. A new instance with the next RestartCount and a new log file runs in the same sandbox.
+// The error is ErrNotFound if no instance runs.
 func (w *World) Replace(uid types.UID, name string) (runtime.ContainerID, error) {
 	c, err := w.replace(uid, name)
 	if err != nil {
@@ -59,9 +58,9 @@ func (w *World) replace(uid types.UID, name string) (*container, error) {
 	return c, nil
 }
 
-// LoseTrack makes the newest running instance of a container unknown to the
-// backend: it runs on, but is reported as StateUnknown until it exits. It is an
-// ErrNotFound if none runs.
+// LoseTrack makes the newest running instance of a container unknown to the backend. The instance
+// runs on and is reported as StateUnknown until its exit. The error is ErrNotFound if no instance
+// runs.
 func (w *World) LoseTrack(uid types.UID, name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,9 +74,8 @@ func (w *World) LoseTrack(uid types.UID, name string) error {
 	return nil
 }
 
-// LoseRecords removes every record of a container, as somebody who cleans up
-// too much does; what of it still ran is killed. Logs stay. It is an
-// ErrNotFound if there is no record.
+// LoseRecords removes every record of a container, like an overeager cleanup. Running instances are
+// killed. Logs are kept. The error is ErrNotFound if the container has no record.
 func (w *World) LoseRecords(uid types.UID, name string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,8 +100,8 @@ func (w *World) LoseRecords(uid types.UID, name string) error {
 	return nil
 }
 
-// SandboxLosesIP takes the IP from the newest sandbox of a pod. It is an
-// ErrNotFound if there is no sandbox.
+// SandboxLosesIP removes the IP from the newest sandbox of a pod. The error is ErrNotFound if the
+// pod has no sandbox.
 func (w *World) SandboxLosesIP(uid types.UID) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,10 +116,9 @@ func (w *World) SandboxLosesIP(uid types.UID) error {
 	return nil
 }
 
-// Reboot is a reboot of the machine that takes no time: no sandbox is ready,
-// what ran has exited with code 255 and reason "Unknown" (as containerd reports
-// it), what was created is still created. Watch streams break. The caller drops
-// the Runtime and makes a new one.
+// Reboot reboots the machine in no time. Afterwards no sandbox is ready. Running containers have
+// exited with code 255 and reason "Unknown" (as containerd reports). Created containers are still
+// created. Watch streams break. The caller drops the Runtime and makes a new Runtime.
 func (w *World) Reboot() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,8 +136,8 @@ func (w *World) Reboot() {
 	w.breakStreams(errRebooted)
 }
 
-// Ready reports whether a running instance is ready by its Script.ReadyAfter,
-// for probe handlers of a test.
+// Ready reports whether a running instance is ready according to Script.ReadyAfter, for probe
+// handlers of a test.
 func (w *World) Ready(id runtime.ContainerID) bool {
 	c := w.find(id)
 	if c == nil {
@@ -151,7 +148,7 @@ func (w *World) Ready(id runtime.ContainerID) bool {
 	return c.ready()
 }
 
-// Printed returns what a container printed.
+// Printed returns the output of a container.
 func (w *World) Printed(id runtime.ContainerID) []Line {
 	c := w.find(id)
 	if c == nil {
@@ -165,7 +162,7 @@ func (w *World) Printed(id runtime.ContainerID) []Line {
 	return joinOutput(c.script.Log, c.output)
 }
 
-// running finds the newest running instance. World.mu is held.
+// running returns the newest running instance. World.mu is held.
 func (w *World) running(uid types.UID, name string) (*container, error) {
 	if p := w.mu.pods[uid]; p != nil {
 		if c := p.newestRunning(name); c != nil {

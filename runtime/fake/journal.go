@@ -6,31 +6,32 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/faults"
 )
 
-// Entry is one line of the journal: a call, or something that happened.
+// Entry is a line of the journal: a call or an event.
 type Entry struct {
 	Call
-	// At is when it came in, as the time since the World was made.
+	// At is the start of the call, as the time since the World was made.
 	At time.Duration
-	// ID is the sandbox's or container's ID; empty if there is none (yet).
+	// ID is the ID of the sandbox or container; empty before the ID is assigned.
 	ID string
-	// Detail says more, in words: the grace period, the exit code.
+	// Detail has further text, such as the grace period or the exit code.
 	Detail string
 	// UnderWay: the call has not returned yet.
 	UnderWay bool
-	// Took is how long the call took.
+	// Took is the duration of the call.
 	Took time.Duration
-	// Err is what it returned.
+	// Err is the returned error.
 	Err error
-	// Done: the call took effect, at DoneAt, whatever it returned, if it has
-	// returned at all. Things that happen by themselves have neither.
+	// Done: the call took effect at DoneAt, even if the call failed or has not returned. Events
+	// have neither field.
 	Done   bool
 	DoneAt time.Duration
 }
 
-// String is What, with the time before it, in seconds, and what the call took
-// behind it.
+// String returns What, preceded by the start in seconds and followed by the duration of the call.
 func (e Entry) String() string {
 	s := fmt.Sprintf("%11.3fs %s", e.At.Seconds(), e.What())
 	if e.Took > 0 {
@@ -39,7 +40,7 @@ func (e Entry) String() string {
 	return s
 }
 
-// What prints the entry without any time, on one line.
+// What returns the entry on one line, without times.
 func (e Entry) What() string {
 	var b strings.Builder
 	b.WriteString(string(e.Op))
@@ -70,20 +71,13 @@ func (e Entry) What() string {
 	return b.String()
 }
 
-// Journal is what happened, in the order in which calls came in.
+// Journal is a list of entries in the order of the calls' starts.
 type Journal []Entry
 
 // String prints one line per entry.
-func (j Journal) String() string {
-	var b strings.Builder
-	for _, e := range j {
-		b.WriteString(e.String())
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
+func (j Journal) String() string { return faults.Lines(j) }
 
-// Of returns the entries that on picks.
+// Of returns the entries that match on.
 func (j Journal) Of(on Target) Journal {
 	var out Journal
 	for _, e := range j {
@@ -94,7 +88,7 @@ func (j Journal) Of(on Target) Journal {
 	return out
 }
 
-// Journal returns a copy of what the journal holds, oldest first.
+// Journal returns a copy of the journal, oldest entry first.
 func (w *World) Journal() Journal {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,15 +99,14 @@ func (w *World) Journal() Journal {
 	return out
 }
 
-// Dropped is how many entries the journal no longer holds.
+// Dropped returns the number of entries dropped from the journal.
 func (w *World) Dropped() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.mu.journal.dropped
 }
 
-// Total is how often something happened, whether the journal still holds it or
-// not.
+// Total returns the number of calls or events of the kind op, including dropped entries.
 func (w *World) Total(op Op) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +116,8 @@ func (w *World) Total(op Op) int {
 // journal keeps the last limit entries; 0: all, negative: none.
 type journal struct {
 	limit   int
-	entries []*Entry // a ring once it is full
-	next    int      // where the ring's next entry goes: the oldest one
+	entries []*Entry // a ring buffer when full
+	next    int      // index of the oldest entry, which is replaced next
 	dropped int
 	totals  map[Op]int
 }
@@ -156,7 +149,7 @@ func (j *journal) all() func(yield func(*Entry) bool) {
 	}
 }
 
-// event writes down what happened by itself. World.mu is held.
+// event adds an event to the journal. World.mu is held.
 func (w *World) event(call Call, id, detail string) {
 	if w.mu.journal.limit < 0 {
 		w.mu.journal.add(&Entry{Call: Call{Op: call.Op}})

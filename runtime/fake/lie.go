@@ -10,29 +10,29 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Lie is how List and PodStatus can be wrong.
+// Lie is the kind of error in the results of List and PodStatus.
 type Lie uint8
 
 // The lies.
 const (
-	// Omit leaves out the pods that the fault's target picks.
+	// Omit leaves out the pods that Fault.On selects.
 	Omit Lie = iota + 1
-	// Stale reports them as they were when the fault was injected, but with the
-	// present as ObservedAt.
+	// Stale reports the selected pods as of the injection of the fault, but with the current time
+	// as ObservedAt.
 	Stale
-	// DuplicateSandbox reports a second ready sandbox of each of them, newer
-	// than all others.
+	// DuplicateSandbox reports a second ready sandbox of each selected pod, newer than all other
+	// sandboxes.
 	DuplicateSandbox
 )
 
 func (in *Injected) lies() bool { return in != nil && in.f.Lie != 0 }
 
-// about reports whether the fault lies about this pod.
+// about reports whether the fault selects the pod.
 func (in *Injected) about(st *runtime.PodStatus) bool {
 	return Target{UID: in.f.On.UID, Pod: in.f.On.Pod}.matches(Call{UID: st.UID, Pod: st.Name})
 }
 
-// distort makes a lie of the truth, which it may change. World.mu is held.
+// distort applies the lie to the true statuses and may change them. World.mu is held.
 func (in *Injected) distort(truth []*runtime.PodStatus) []*runtime.PodStatus {
 	switch in.f.Lie {
 	case Omit:
@@ -52,7 +52,7 @@ func (in *Injected) distort(truth []*runtime.PodStatus) []*runtime.PodStatus {
 	return truth
 }
 
-// double is a sandbox that is not there.
+// double returns a sandbox that does not exist.
 func double(s runtime.SandboxStatus) runtime.SandboxStatus {
 	s.ID += "-double"
 	s.Ready = true

@@ -3,21 +3,21 @@
 package fake
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// The life of one container. Everything here runs with World.mu held.
+// The functions below change the state of a container, with World.mu held.
 
 const sigkilled = 137 // 128+SIGKILL
 
-// run makes a created container running, with the script it has.
+// run changes a created container with a script to running.
 func (w *World) run(c *container) {
 	c.state = runtime.StateRunning
 	c.started = time.Now()
+	w.echo(c)
 	for _, other := range c.pod.containers {
 		if other != c && other.spec.Name == c.spec.Name && other.state == runtime.StateRunning {
 			w.overlap(other, c)
@@ -28,7 +28,7 @@ func (w *World) run(c *container) {
 	}
 }
 
-// head makes c exit after d, unless it is on its way to an earlier exit.
+// head plans the exit of c after d, unless an earlier exit is planned.
 func (w *World) head(c *container, d time.Duration, code int32, reason string) {
 	at := time.Now().Add(d)
 	if w.mu.closed || c.timer != nil && !at.Before(c.exitAt) {
@@ -40,7 +40,7 @@ func (w *World) head(c *container, d time.Duration, code int32, reason string) {
 	t = time.AfterFunc(d, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if c.timer != t { // it was too late to disarm this one
+		if c.timer != t { // disarm came too late for the timer
 			return
 		}
 		w.exit(c, c.exitCode, c.exitReason)
@@ -71,7 +71,8 @@ func (w *World) terminate(c *container) {
 	}
 }
 
-// exit ends c; reason "" is the usual one. What was created is never started.
+// exit ends c. An empty reason becomes Completed or Error. A created container that exits can never
+// be started.
 func (w *World) exit(c *container, code int32, reason string) {
 	c.disarm()
 	if reason == "" {
@@ -85,7 +86,7 @@ func (w *World) exit(c *container, code int32, reason string) {
 	}
 	c.state, c.lost = runtime.StateExited, false
 	c.code, c.reason, c.exited = code, reason, time.Now()
-	// What only a running container needs is given back.
+	// Release the parts of the spec that only a running container needs.
 	c.spec.Command, c.spec.Args, c.spec.Env, c.spec.Mounts, c.spec.Labels = nil, nil, nil, nil, nil
 	c.spec.Pod, c.spec.Container = nil, nil
 	if c.done != nil {
@@ -97,11 +98,19 @@ func (w *World) exit(c *container, code int32, reason string) {
 	}
 	c.execs = nil
 	w.event(c.call(OpExited), c.id, exitDetail(code, reason))
+	w.echo(c)
 }
 
-// kill is SIGKILL, for whatever still runs. An exit that is due at this very
-// moment comes first, so that the result does not depend on whose timer fires
-// first.
+// echo hints at a change that a call may have brought about, if WorldOptions.Echo is set. World.mu is
+// held.
+func (w *World) echo(c *container) {
+	if w.opts.Echo {
+		w.hint(c.pod.uid)
+	}
+}
+
+// kill sends SIGKILL to a running container. An exit due at the same instant comes first, so that
+// the result does not depend on the order of timers.
 func (w *World) kill(c *container) {
 	switch {
 	case c.state != runtime.StateRunning:
@@ -113,7 +122,7 @@ func (w *World) kill(c *container) {
 	}
 }
 
-// stopSandbox kills what runs in s and makes it not ready.
+// stopSandbox kills the running containers of s and makes s not ready.
 func (w *World) stopSandbox(s *sandbox) {
 	for _, c := range s.pod.containers {
 		if c.sandbox == s {
@@ -131,9 +140,4 @@ func (p *pod) newestRunning(name string) *container {
 		}
 	}
 	return nil
-}
-
-func ipString(raw []byte) string {
-	addr, _ := netip.AddrFromSlice(raw)
-	return addr.String()
 }

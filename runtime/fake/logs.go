@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A longer line is cut into pieces of this many bytes, as containerd does.
+// Longer lines are split into pieces of logPiece bytes, as by containerd.
 const logPiece = 16 << 10
 
 func (w *World) makeLogDirectory(dir string) error {
@@ -20,7 +20,7 @@ func (w *World) makeLogDirectory(dir string) error {
 	return os.MkdirAll(dir, 0o755)
 }
 
-// writeLog writes what a container prints to its log file, if that is wanted.
+// writeLog appends the output of a container to its log file if WriteLogs is set.
 func (w *World) writeLog(path string, log []string, output []Line) error {
 	if !w.opts.WriteLogs || path == "" {
 		return nil
@@ -39,8 +39,8 @@ func (w *World) writeLog(path string, log []string, output []Line) error {
 	return f.Close()
 }
 
-// nextLog is the log of the instance after one whose log is at path, where they are
-// named after their restart counts: 1.log after 0.log.
+// nextLog returns the log path of the next instance. The path changes only if the file is named
+// after the restart count: 1.log follows 0.log.
 func nextLog(path string, count int32) string {
 	if dir, base := filepath.Split(path); base == fmt.Sprintf("%d.log", count-1) {
 		return dir + fmt.Sprintf("%d.log", count)
@@ -48,7 +48,7 @@ func nextLog(path string, count int32) string {
 	return path
 }
 
-// formatLog puts lines into the CRI's format.
+// formatLog formats lines in the CRI's log format.
 func formatLog(at time.Time, lines []Line) []byte {
 	var b bytes.Buffer
 	stamp := at.UTC().Format(time.RFC3339Nano)

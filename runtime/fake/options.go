@@ -3,9 +3,7 @@
 package fake
 
 import (
-	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -14,47 +12,41 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Options say what a Runtime is made of.
+// Options configure a Runtime.
 type Options struct {
-	// World is what the backend has done so far; it outlives the Runtime. A
-	// second Runtime over the same World is the backend as an agent finds it
-	// after its own restart. Defaults to a new World with default options.
+	// World has the backend's state and outlives the Runtime. A second Runtime over the same World
+	// is the backend after a restart of the agent. Defaults to a new World with default options.
 	World *World
 
-	// Check is what CheckPod, RunSandbox and CreateContainer ask about each pod;
-	// a refusal is a *runtime.UnsupportedError. It is called with no lock held,
-	// by several goroutines, never with nil. Defaults to accepting every pod.
+	// Check is called by CheckPod, RunSandbox and CreateContainer for each pod. A refusal is a
+	// *runtime.UnsupportedError. Check is called with no lock held, by several goroutines, never
+	// with nil. Defaults to accepting every pod.
 	Check func(pod *v1.Pod) error
 }
 
-// WorldOptions say what kind of machine a World is.
+// WorldOptions configure a World.
 type WorldOptions struct {
 	// Name is the Runtime of every container ID. Defaults to "fake".
 	Name string
 
-	// NodeIP is the address of pods on the host's network. Defaults to 192.0.2.1.
-	NodeIP string
-
-	// PodIPs is where other pods get their address, one after the other; at the
-	// end it begins again. Defaults to 10.88.0.0/16.
-	PodIPs netip.Prefix
-
-	// Latency is how long a call takes before it has any effect. A call whose
-	// ctx ends during that time fails and has none. It is called with no lock
-	// held, by several goroutines. Defaults to no time at all.
+	// Latency returns the time before a call takes effect. A call whose ctx ends in that time fails
+	// without effect. Latency is called with no lock held, by several goroutines. Defaults to zero.
 	Latency func(call Call) time.Duration
 
-	// Behave is the script of containers for which World.Script has said
-	// nothing. It is called with no lock held, once per start. Defaults to the
-	// zero Script.
+	// Behave returns the script of containers that no World.Script call selects. Behave is called
+	// with no lock held, once per start. Defaults to the zero Script.
 	Behave func(pod *v1.Pod, spec runtime.ContainerSpec) Script
 
-	// WriteLogs also writes what containers print to LogPath, in the CRI's
-	// format. Defaults to keeping it in memory only.
+	// Echo makes Watch hint at the effects of calls too: the start and the exit of a container that
+	// a call brought about. The event stream of containerd does so. Without Echo, Watch is as silent
+	// as runtime.Watcher allows.
+	Echo bool
+
+	// WriteLogs writes the output of containers to LogPath in the CRI's format. By default the
+	// output is kept in memory only.
 	WriteLogs bool
 
-	// JournalLimit is how many of the latest entries the journal keeps; negative:
-	// none. Defaults to all.
+	// JournalLimit is the number of latest entries in the journal; negative: none. Defaults to all.
 	JournalLimit int
 }
 
@@ -65,18 +57,5 @@ func (o *WorldOptions) complete() error {
 	if strings.Contains(o.Name, "://") {
 		return fmt.Errorf("fake: WorldOptions.Name %q contains ://", o.Name)
 	}
-	if o.NodeIP == "" {
-		o.NodeIP = "192.0.2.1"
-	}
-	if _, err := netip.ParseAddr(o.NodeIP); err != nil {
-		return fmt.Errorf("fake: WorldOptions.NodeIP: %w", err)
-	}
-	if o.PodIPs == (netip.Prefix{}) {
-		o.PodIPs = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88}), 16)
-	}
-	if !o.PodIPs.IsValid() {
-		return errors.New("fake: WorldOptions.PodIPs is not a valid prefix")
-	}
-	o.PodIPs = o.PodIPs.Masked()
 	return nil
 }

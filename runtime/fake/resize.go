@@ -23,8 +23,8 @@ var (
 	_ runtime.MemoryMeter = (*Runtime)(nil)
 )
 
-// UpdateResources implements runtime.Updater. It has no effect but on what
-// PodStatus reports; that is rounded as a kernel does.
+// UpdateResources implements runtime.Updater. The only effect is on PodStatus, which reports the
+// values rounded like a kernel.
 func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
 	return r.onContainer(ctx, OpUpdateResources, id, describe(&want), func(c *container) error {
 		r.mu.Lock()
@@ -55,15 +55,15 @@ func (r *Runtime) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int6
 	return used, nil
 }
 
-// describe is for the journal: cpu and memory, request/limit.
+// describe returns cpu and memory as request/limit, for the journal.
 func describe(r *v1.ResourceRequirements) string {
 	return fmt.Sprintf("cpu %s/%s memory %s/%s",
 		r.Requests.Cpu(), r.Limits.Cpu(), r.Requests.Memory(), r.Limits.Memory())
 }
 
-// reportedResources is what a CRI runtime would tell: shares and quota turned
-// back into cpu, and no memory request, of which kernels know nothing. World.mu
-// is held.
+// reportedResources returns the resources as a CRI runtime reports them: cpu converted back from
+// shares and quota, and no memory request, because kernels have no memory request. World.mu is
+// held.
 func (c *container) reportedResources() *v1.ResourceRequirements {
 	given := c.resources
 	if given == nil {

@@ -14,10 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Runtime is a backend as one agent holds it: a runtime.Runtime that is also a
-// Watcher, an Execer, a Checker, an Updater, a MemoryMeter, a StatsReader and a
-// Streamer. Everything it knows is in its World, whose methods it has, too. It
-// owns no goroutine.
+// Runtime is the backend of an agent. Beside runtime.Runtime it implements Watcher, Execer,
+// Checker, Updater, MemoryMeter, StatsReader and Streamer. All state is in the embedded World. A
+// Runtime owns no goroutine.
 type Runtime struct {
 	*World
 	check    func(*v1.Pod) error
@@ -43,10 +42,10 @@ func New(opts Options) (*Runtime, error) {
 	return &Runtime{World: opts.World, check: opts.Check}, nil
 }
 
-// Name is WorldOptions.Name.
+// Name returns WorldOptions.Name.
 func (r *Runtime) Name() string { return r.opts.Name }
 
-// CheckPod is Options.Check.
+// CheckPod calls Options.Check.
 func (r *Runtime) CheckPod(pod *v1.Pod) error {
 	if r.check == nil || pod == nil {
 		return nil
@@ -54,13 +53,12 @@ func (r *Runtime) CheckPod(pod *v1.Pod) error {
 	return r.check(pod)
 }
 
-// errNotFound is what calls say of an ID that has no record.
+// errNotFound returns the error of a call with an ID that has no record.
 func errNotFound(kind, id string) error {
 	return fmt.Errorf("%s %q: %w", kind, id, runtime.ErrNotFound)
 }
 
-// RunSandbox implements runtime.Runtime. A second sandbox with the same attempt
-// is not refused.
+// RunSandbox implements runtime.Runtime. A second sandbox with the same attempt is accepted.
 func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
 	var id runtime.SandboxID
 	call := Call{Op: OpRunSandbox, UID: spec.UID, Namespace: spec.Namespace, Pod: spec.Name}
@@ -76,7 +74,7 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 		p := r.podFor(spec.UID, spec.Namespace, spec.Name)
 		s := &sandbox{
 			id: runtime.SandboxID(r.nextID("sandbox")), pod: p, attempt: spec.Attempt, ready: true,
-			hostNetwork: spec.HostNetwork, ip: r.opts.NodeIP, created: time.Now(),
+			hostNetwork: spec.HostNetwork, ip: nodeIP, created: time.Now(),
 		}
 		if !s.hostNetwork {
 			s.ip = r.nextIP()
@@ -93,7 +91,7 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 	return id, nil
 }
 
-// onSandbox carries a call about one sandbox; act runs with World.mu held.
+// onSandbox executes a call on a sandbox. act runs with World.mu held.
 func (r *Runtime) onSandbox(ctx context.Context, op Op, id runtime.SandboxID, act func(*sandbox)) error {
 	call := Call{Op: op}
 	r.mu.Lock()

@@ -15,48 +15,46 @@ import (
 const (
 	// AtOnce as Script.ExitAfter makes a container exit right after its start.
 	AtOnce = time.Nanosecond
-	// Never as Script.TermAfter makes a container ignore SIGTERM, as
-	// Script.ReadyAfter makes it never ready.
+	// Never as Script.TermAfter makes a container ignore SIGTERM. Never as Script.ReadyAfter makes
+	// a container never ready.
 	Never = time.Duration(math.MaxInt64)
 )
 
-// Script is what one instance of a container does from its start on. The zero
-// value is a good server: it runs until it is stopped, and exits with code 0 as
-// soon as it gets SIGTERM.
+// Script is the behaviour of a container instance from its start. The zero value is a well-behaved
+// server: the container runs until a stop, and exits with code 0 at SIGTERM.
 type Script struct {
-	// StartErr makes StartContainer fail with it; the container stays created.
+	// StartErr is the error of StartContainer. The container stays created.
 	StartErr error
 
-	// ExitAfter is how long after its start it exits by itself. 0: never.
+	// ExitAfter is the time from the start to the container's own exit. 0: never.
 	ExitAfter time.Duration
 	ExitCode  int32
-	// Reason of that exit. Defaults to Completed for code 0, Error otherwise.
+	// Reason of the container's own exit. Defaults to Completed for code 0, Error otherwise.
 	Reason string
-	// Message is the termination message, whatever the exit. Cut at 4096 bytes.
+	// Message is the termination message of any exit. Cut at 4096 bytes.
 	Message string
 
-	// TermAfter is how long after SIGTERM it exits, with TermCode. Never: it
-	// ignores SIGTERM, and only SIGKILL (code 137) or its own exit ends it.
+	// TermAfter is the time from SIGTERM to the exit with TermCode. Never: the container ignores
+	// SIGTERM, and only SIGKILL (code 137) or the container's own exit ends the container.
 	TermAfter time.Duration
 	TermCode  int32
 
-	// Log is what it prints to stdout at its start, a line each. Not copied.
+	// Log has the lines printed to stdout at the start. Log is not copied.
 	Log []string
-	// Output is what it prints after that, made from what it was created with.
-	// It is called with no lock held and must not write to spec.
+	// Output returns the lines printed after Log, computed from the container's spec. Output is
+	// called with no lock held and must not write to spec.
 	Output func(spec runtime.ContainerSpec) []Line
 
-	// Memory is how much of it it uses while it runs, in bytes.
+	// Memory is the memory usage while running, in bytes.
 	Memory int64
-	// CPU is how much of one core it uses while it runs, in thousandths.
+	// CPU is the cpu usage while running, in thousandths of a core.
 	CPU int64
 
-	// ReadyAfter is how long after its start World.Ready and the default Exec
-	// call it ready. Never: they never do.
+	// ReadyAfter is the time from the start until World.Ready and the default Exec report
+	// readiness. Never: the container is never ready.
 	ReadyAfter time.Duration
-	// Exec runs a command in the container. It is called with no lock held; ctx
-	// ends when Exec's ctx ends or the container exits. Defaults to exit code 0
-	// if ready, else 1.
+	// Exec runs a command in the container. Exec is called with no lock held. ctx ends with the ctx
+	// of Runtime.Exec or at the container's exit. Defaults to exit code 0 if ready, else 1.
 	Exec func(ctx context.Context, spec runtime.ContainerSpec, cmd []string) ExecResult
 }
 
@@ -66,27 +64,27 @@ type Line struct {
 	Text   string
 }
 
-// ExecResult is what a command left behind.
+// ExecResult is the result of a command.
 type ExecResult struct {
 	Stdout, Stderr []byte
 	ExitCode       int
-	Err            error // the command could not be run; nothing else counts then
+	Err            error // the command could not be run; the other fields are then ignored
 }
 
-// Exit is a script of a container that exits with code after d.
+// Exit returns a script of a container that exits with code after d.
 func Exit(d time.Duration, code int32) Script {
 	return Script{ExitAfter: max(d, AtOnce), ExitCode: code}
 }
 
-// OOM is a script of a container that the kernel kills for its memory after d.
+// OOM returns a script of a container that the kernel kills for its memory usage after d.
 func OOM(d time.Duration) Script {
 	return Script{ExitAfter: max(d, AtOnce), ExitCode: 137, Reason: runtime.ReasonOOMKilled}
 }
 
-// Script says how the containers that on picks behave from their next start on:
-// the first script is for the start with RestartCount 0, the next for 1, and so
-// on; the last one also for all that follow. What was said last wins. on.Op is
-// not looked at. No scripts: takes back everything said so far.
+// Script sets the scripts of the containers that on selects, from their next start on. The first
+// script is for RestartCount 0, the second for 1, and so on. The last script is also for all later
+// starts. The latest matching call applies. on.Op is ignored. A call without scripts removes all
+// scripts.
 func (w *World) Script(on Target, scripts ...Script) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,14 +100,13 @@ func (w *World) Script(on Target, scripts ...Script) {
 	w.mu.scripts = append(w.mu.scripts, scripted{on, kept})
 }
 
-// scripted is one call of World.Script. The scripts are shared by every
-// container they are for, and never written.
+// scripted is a call of World.Script. Containers share the scripts, which are never written.
 type scripted struct {
 	on      Target
 	scripts []*Script
 }
 
-// scriptFor finds the script of one start.
+// scriptFor returns the script of a start.
 func (w *World) scriptFor(call Call, pod *v1.Pod, spec runtime.ContainerSpec) *Script {
 	if s := w.scriptSaid(call, spec.RestartCount); s != nil {
 		return s

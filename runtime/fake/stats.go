@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// The calls about what is used.
+// The calls for usage statistics.
 const (
 	OpContainerStats Op = "ContainerStats"
 	OpListStats      Op = "ListStats"
@@ -20,8 +20,8 @@ const (
 
 var _ runtime.StatsReader = (*Runtime)(nil)
 
-// ContainerStats implements runtime.StatsReader with Script.CPU and
-// Script.Memory, measured at this moment. There are no writable layers.
+// ContainerStats implements runtime.StatsReader with Script.CPU and Script.Memory at the current
+// time. Writable layers are not reported.
 func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
 	var out runtime.ContainerStats
 	err := r.onContainer(ctx, OpContainerStats, id, "", func(c *container) error {
@@ -39,8 +39,8 @@ func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*
 	return &out, nil
 }
 
-// ListStats implements runtime.StatsReader. A pod uses what its containers use;
-// nothing goes through its network.
+// ListStats implements runtime.StatsReader. The usage of a pod is the sum over its containers.
+// Network usage is zero.
 func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
 	var out []runtime.PodStats
 	err := r.do(ctx, Call{Op: OpListStats}, "", "", func(*flight) error {
@@ -60,7 +60,8 @@ func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
 	return out, nil
 }
 
-// podStats reports whether there is something to tell. World.mu is held.
+// podStats returns the pod's usage and whether the pod has any running container or ready sandbox.
+// World.mu is held.
 func (w *World) podStats(p *pod, now time.Time) (runtime.PodStats, bool) {
 	out := runtime.PodStats{
 		UID: p.uid, Namespace: p.namespace, Name: p.name,
@@ -87,7 +88,7 @@ func (w *World) podStats(p *pod, now time.Time) (runtime.PodStats, bool) {
 	return out, out.Sandbox != "" || len(out.Containers) > 0
 }
 
-// containerStats is of one that runs. World.mu is held.
+// containerStats returns the usage of a running container. World.mu is held.
 func (w *World) containerStats(c *container, now time.Time) runtime.ContainerStats {
 	used := uint64(max(c.script.Memory, 0))
 	return runtime.ContainerStats{

@@ -13,9 +13,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// List implements runtime.Runtime. Containers have an ID, a name, a sandbox and
-// a state and nothing else, which is all that the seam promises. A pod with
-// nothing left to report is left out. Pods are in the order of their making.
+// List implements runtime.Runtime. Containers have only an ID, a name, a sandbox and a state, the
+// minimum that runtime.Runtime requires. A pod without records to report is omitted. Pods are in
+// creation order.
 func (r *Runtime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
 	detail := ""
 	if opts.RunningOnly {
@@ -87,8 +87,8 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodSta
 	return out, nil
 }
 
-// What follows makes statuses from records, with World.mu held. The results
-// share nothing with the records.
+// The functions below build statuses from records, with World.mu held. The results share no memory
+// with the records.
 
 func (w *World) fullStatuses() []*runtime.PodStatus {
 	out := make([]*runtime.PodStatus, 0, len(w.mu.order))
@@ -164,7 +164,7 @@ func (w *World) idOf(c *container) runtime.ContainerID {
 	return runtime.ContainerID{Runtime: w.opts.Name, ID: c.id}
 }
 
-// reported is the state that List and PodStatus report.
+// reported returns the state in List and PodStatus.
 func (c *container) reported() runtime.State {
 	if c.lost {
 		return runtime.StateUnknown
@@ -180,7 +180,7 @@ func brief(id runtime.ContainerID, name string, sandbox runtime.SandboxID, state
 	return runtime.ContainerStatus{ID: id, Name: name, Sandbox: sandbox, State: state}
 }
 
-// narrow makes of a full status what List reports.
+// narrow reduces a full status to the fields of List.
 func narrow(st *runtime.PodStatus, opts runtime.ListOptions) *runtime.PodStatus {
 	st.Sandboxes = slices.DeleteFunc(st.Sandboxes, func(s runtime.SandboxStatus) bool { return opts.RunningOnly && !s.Ready })
 	st.Containers = slices.DeleteFunc(st.Containers, func(c runtime.ContainerStatus) bool { return !listed(opts, c.State) })

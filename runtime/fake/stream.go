@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// The calls about streams.
+// The calls for streams.
 const (
 	OpExecURL        Op = "ExecURL"
 	OpAttachURL      Op = "AttachURL"
@@ -20,8 +20,8 @@ const (
 
 var _ runtime.Streamer = (*Runtime)(nil)
 
-// ExecURL implements runtime.Streamer. Nobody listens at its URLs, which are
-// fake://<runtime's name>/exec/<container>/<number>.
+// ExecURL implements runtime.Streamer. The URLs, fake://<runtime's name>/exec/<container>/<number>,
+// have no server.
 func (r *Runtime) ExecURL(ctx context.Context, id runtime.ContainerID, cmd []string, s runtime.Streams) (*url.URL, error) {
 	if len(cmd) == 0 {
 		return nil, errors.New("exec: the command is empty")
@@ -76,7 +76,7 @@ func (r *Runtime) PortForwardURL(ctx context.Context, id runtime.SandboxID, port
 	return out, nil
 }
 
-// streamURL makes a URL that no other call has got. World.mu is held.
+// streamURL returns a unique URL. World.mu is held.
 func (w *World) streamURL(path, id string) *url.URL {
 	w.mu.urls++
 	return &url.URL{Scheme: "fake", Host: w.opts.Name, Path: fmt.Sprintf("/%s/%s/%d", path, id, w.mu.urls)}

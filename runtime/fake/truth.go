@@ -8,10 +8,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Truth returns every pod in full as it really is, in the order of their making,
-// for whoever judges an agent from outside: it takes no time, meets no fault and
-// no lie, and leaves no trace in the journal. What LoseTrack hides is still
-// reported as unknown. The statuses are the caller's.
+// Truth returns the true and full status of every pod in creation order, for tests that check an
+// agent from outside. Truth takes no time, ignores faults and lies, and adds no journal entry.
+// Containers hidden by LoseTrack are still reported as unknown. The caller owns the statuses.
 func (w *World) Truth() []*runtime.PodStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -22,5 +21,5 @@ func (w *World) Truth() []*runtime.PodStatus {
 	return all
 }
 
-// Now is the present time on the journal's clock: since the World was made.
+// Now returns the current time on the journal's clock: the time since the World was made.
 func (w *World) Now() time.Duration { return time.Since(w.born) }

@@ -9,15 +9,17 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/signal"
 )
 
 var errWatched = errors.New("the backend has a watcher already")
 
-// stream is one Watch under way. It is guarded by World.mu, but for wake.
+// stream is a Watch under way. All fields except wake are guarded by World.mu.
 type stream struct {
-	dirty []types.UID            // in the order of their first hint
-	known map[types.UID]struct{} // the same
-	wake  chan struct{}
+	dirty []types.UID            // in the order of the first hint
+	known map[types.UID]struct{} // the UIDs in dirty
+	wake  signal.Signal
 	err   error // the stream broke
 }
 
@@ -28,9 +30,9 @@ func (s *stream) add(uid types.UID) {
 	}
 }
 
-// Watch implements runtime.Watcher. It hints at what happened by itself, never
-// at what a call did, and at a pod only once however much happened to it since
-// the last hint was taken. It runs in the caller's goroutine.
+// Watch implements runtime.Watcher. Watch hints at events, and with WorldOptions.Echo at the effects
+// of calls. Several events of a pod before the pod's hint is taken give a single hint. Watch runs in the caller's
+// goroutine.
 func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	return func(yield func(types.UID, error) bool) {
 		if !r.watching.CompareAndSwap(false, true) {
@@ -38,7 +40,7 @@ func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 			return
 		}
 		defer r.watching.Store(false)
-		enough := false // the caller left its loop and must not be called again
+		enough := false // the caller left its loop; yield must not be called again
 		err := r.do(ctx, Call{Op: OpWatch}, "", "", func(*flight) error {
 			s := r.openStream()
 			defer r.closeStream(s)
@@ -53,8 +55,7 @@ func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	}
 }
 
-// drain yields hints until the caller or ctx has enough (nil) or the stream
-// breaks.
+// drain yields hints until the caller leaves the loop, ctx ends (nil) or the stream breaks.
 func (r *Runtime) drain(ctx context.Context, s *stream, yield func(types.UID) bool) error {
 	for ctx.Err() == nil {
 		uid, ok, err := r.nextHint(s)
@@ -78,7 +79,7 @@ func (r *Runtime) drain(ctx context.Context, s *stream, yield func(types.UID) bo
 func (w *World) openStream() *stream {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := &stream{wake: make(chan struct{}, 1), known: map[types.UID]struct{}{}}
+	s := &stream{wake: signal.New(), known: map[types.UID]struct{}{}}
 	for _, p := range w.mu.order {
 		s.add(p.uid)
 	}
@@ -104,7 +105,7 @@ func (w *World) nextHint(s *stream) (uid types.UID, ok bool, err error) {
 	return uid, true, nil
 }
 
-// hint tells every stream about a pod. World.mu is held.
+// hint adds the pod to every stream. World.mu is held.
 func (w *World) hint(uid types.UID) {
 	for _, s := range w.mu.streams {
 		s.add(uid)
@@ -112,8 +113,7 @@ func (w *World) hint(uid types.UID) {
 	}
 }
 
-// BreakWatch breaks every stream of Watch that is under way: it yields err and
-// stops. nil stands for an error that says so.
+// BreakWatch makes every open Watch stream yield err and stop. nil stands for a default error.
 func (w *World) BreakWatch(err error) {
 	if err == nil {
 		err = errors.New("the stream of changes broke")
@@ -131,8 +131,5 @@ func (w *World) breakStreams(err error) {
 }
 
 func (s *stream) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Notify()
 }

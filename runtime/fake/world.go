@@ -16,9 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// World is a machine with its sandboxes and containers: what a backend's
-// records and processes are. It goes on when a Runtime over it is dropped. Its
-// methods are safe for concurrent use.
+// World is a machine with its sandboxes and containers: the records and processes of a backend. A
+// World outlives the Runtimes over the World. All methods are safe for concurrent use.
 type World struct {
 	opts   WorldOptions // complete, never written
 	born   time.Time
@@ -28,7 +27,7 @@ type World struct {
 		sync.Mutex
 		seq        uint64 // of pods, sandboxes and containers; makes IDs
 		pods       map[types.UID]*pod
-		order      []*pod // the same, in the order of their making
+		order      []*pod // the pods in creation order
 		sandboxes  map[runtime.SandboxID]*sandbox
 		containers map[string]*container
 		ips        uint64
@@ -43,8 +42,7 @@ type World struct {
 	}
 }
 
-// NewWorld makes an empty World; its time begins now. An error names the bad
-// field of opts.
+// NewWorld makes an empty World, whose clock starts now. The error names the invalid field of opts.
 func NewWorld(opts WorldOptions) (*World, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
@@ -57,8 +55,8 @@ func NewWorld(opts WorldOptions) (*World, error) {
 	return w, nil
 }
 
-// Close ends the world: no container exits by itself any more. Records stay.
-// Only programs in real time need it, to be rid of timers.
+// Close stops the World: no container exits by itself afterwards. Records stay. Only programs in
+// real time need Close, to stop timers.
 func (w *World) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +66,7 @@ func (w *World) Close() {
 	}
 }
 
-// pod is everything made for one UID. It exists while it has any record.
+// pod has all records of a UID. A pod exists while the pod has a sandbox or container.
 type pod struct {
 	seq             uint64
 	uid             types.UID
@@ -87,16 +85,16 @@ type sandbox struct {
 	created     time.Time
 }
 
-// container is one instance. Its spec is cut down when it has exited.
+// container is a container instance. The exit clears parts of spec.
 type container struct {
 	id      string
 	pod     *pod
 	sandbox *sandbox
 	spec    runtime.ContainerSpec
 	script  *Script // nil until started
-	output  []Line  // what Script.Output made
+	output  []Line  // the result of Script.Output
 
-	resources *v1.ResourceRequirements // of the last update; nil: as made
+	resources *v1.ResourceRequirements // of the last update; nil: as created
 
 	state                    runtime.State // the truth; never unknown
 	lost                     bool          // reported as unknown
@@ -104,11 +102,11 @@ type container struct {
 	code                     int32
 	reason, message          string
 	created, started, exited time.Time
-	timer                    *time.Timer // to the exit it is heading for
-	exitAt                   time.Time   // when that is; zero: never
-	exitCode                 int32       // and how
+	timer                    *time.Timer // timer of the planned exit
+	exitAt                   time.Time   // time of the planned exit; zero: never
+	exitCode                 int32       // code of the planned exit
 	exitReason               string
-	done                     chan struct{} // closed at the exit; made by the first who waits
+	done                     chan struct{} // closed at the exit; made by the first waiter
 	execs                    []*context.CancelFunc
 }
 
@@ -117,7 +115,7 @@ func (w *World) nextID(kind string) string {
 	return fmt.Sprintf("%s-%08d", kind, w.mu.seq)
 }
 
-// podFor finds or makes the record of a pod.
+// podFor returns the record of a pod, and creates a missing record.
 func (w *World) podFor(uid types.UID, namespace, name string) *pod {
 	p := w.mu.pods[uid]
 	if p == nil {
@@ -157,22 +155,14 @@ func (w *World) dropSandbox(s *sandbox) {
 	w.forget(s.pod)
 }
 
-// nextIP hands out the addresses of the prefix in turn, without the first.
+// nodeIP is the address of pods on the host's network.
+const nodeIP = "192.0.2.1"
+
+// nextIP returns the addresses of 10.88.0.0/16 in turn, without the first.
 func (w *World) nextIP() string {
-	bits := w.opts.PodIPs.Addr().BitLen() - w.opts.PodIPs.Bits()
-	size := uint64(1) << min(bits, 32)
-	n := uint64(0)
-	if size > 1 {
-		n = w.mu.ips%(size-1) + 1
-	}
+	n := w.mu.ips%(1<<16-1) + 1
 	w.mu.ips++
-	raw := w.opts.PodIPs.Addr().AsSlice()
-	for i := len(raw) - 1; i >= 0 && n > 0; i-- {
-		n += uint64(raw[i])
-		raw[i] = byte(n)
-		n >>= 8
-	}
-	return ipString(raw)
+	return fmt.Sprintf("10.88.%d.%d", n>>8, n&0xff)
 }
 
 func (c *container) call(op Op) Call {

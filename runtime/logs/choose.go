@@ -11,17 +11,17 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Which is which instance of a container is meant.
+// Which selects an instance of a container.
 type Which uint8
 
 // The instances.
 const (
-	Current  Which = iota // the one that runs, else the last one that did
-	Previous              // the one before, as lastState tells of it
+	Current  Which = iota // the running instance, else the last instance that ran
+	Previous              // the instance in lastState
 )
 
-// UnavailableError says that there is no instance of a container to read logs
-// from, and why. It is the caller's fault, or it is too early: HTTP 400.
+// UnavailableError reports that a container has no instance to read logs from, and the reason. The
+// request is wrong or too early: HTTP 400.
 type UnavailableError struct {
 	Container string
 	Why       string // after "container … ", for people
@@ -29,11 +29,10 @@ type UnavailableError struct {
 
 func (e *UnavailableError) Error() string { return fmt.Sprintf("container %q %s", e.Container, e.Why) }
 
-// Choose returns the instance of a container that logs are read from, by the
-// rules of the 1.36 kubelet: the instance that runs; else the one that ended
-// last, whether it is the state or the last state; for Previous always the one
-// of the last state. The error is an *UnavailableError, or that of an ID that
-// cannot be read.
+// Choose returns the instance of a container whose logs are read, by the rules of the 1.36 kubelet:
+// the running instance, else the last terminated instance, in state or last state. For Previous,
+// Choose returns the instance of the last state. The error is an *UnavailableError or the parse
+// error of an invalid ID.
 func Choose(status *v1.PodStatus, container string, which Which) (runtime.ContainerID, error) {
 	c := find(status, container)
 	if c == nil {
@@ -50,7 +49,7 @@ func Choose(status *v1.PodStatus, container string, which Which) (runtime.Contai
 	return parsed, nil
 }
 
-// find looks at regular containers first, then init, then ephemeral ones.
+// find searches regular, then init, then ephemeral containers.
 func find(status *v1.PodStatus, name string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{
 		status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses,
@@ -76,7 +75,7 @@ func choose(c *v1.ContainerStatus, which Which) (id, why string) {
 	case state.Terminated != nil && state.Terminated.ContainerID != "":
 		return state.Terminated.ContainerID, ""
 	case state.Terminated != nil || c.LastTerminationState.Terminated != nil:
-		return last, "is terminated, and its log cannot be found"
+		return last, "is terminated"
 	case state.Waiting == nil:
 		return "", "is waiting to start: no logs yet"
 	}

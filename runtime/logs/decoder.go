@@ -16,8 +16,8 @@ const maxEntry = 128 << 10
 // firstBuffer is enough for the entries that container engines write.
 const firstBuffer = 32 << 10
 
-// decoder reads the entries of a log file that may still grow: after io.EOF it
-// can be asked again.
+// decoder reads the entries of a log file that may still grow. After io.EOF, next may be called
+// again.
 type decoder struct {
 	src       io.Reader
 	buf       []byte // buf[from:to] is read and not used yet; at most maxEntry
@@ -41,14 +41,14 @@ const (
 
 func newDecoder() *decoder { return &decoder{buf: make([]byte, firstBuffer)} }
 
-// reset starts with another source, which begins at offset of its file. What is
-// left of the old one is dropped.
+// reset switches to another source, which begins at offset of its file. Unread bytes of the old
+// source are dropped.
 func (d *decoder) reset(src io.Reader, offset int64) {
 	d.src, d.from, d.to, d.scanned, d.used, d.state = src, 0, 0, 0, offset, atStart
 }
 
-// next returns the next entry. Its text is valid until the next call. At the end
-// of what is there it returns io.EOF and keeps an incomplete line.
+// next returns the next entry. The text is valid until the next call. At the end of the data, next
+// returns io.EOF and keeps an incomplete line.
 func (d *decoder) next() (Entry, error) {
 	for {
 		rest := d.buf[d.from:d.to]
@@ -85,7 +85,7 @@ func (d *decoder) makeRoom() {
 	d.from = 0
 }
 
-// last returns what is left of a line that will not be completed any more.
+// last returns the rest of a line that will not be completed.
 func (d *decoder) last() (Entry, bool) {
 	if d.from == d.to {
 		if d.state == inEntry { // it ended just where the buffer did

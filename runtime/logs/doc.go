@@ -21,15 +21,14 @@
 //
 // # The caller's duties
 //
-//  1. Give paths that come from a backend, never from a user.
-//  2. Have one Rotator for each folder of logs.
-//  3. Remove the logs of pods that are gone: runtime.Manager.GarbageCollect, or
-//     Rotator.Clean.
+//  1. Pass only paths from a backend, never from a user.
+//  2. Run a single Rotator for each folder of logs.
+//  3. Remove the logs of pods that are gone: runtime.Manager.GarbageCollect, or Rotator.Clean.
 //
-// # Who owns which goroutine
+// # Goroutines
 //
-// Read has none. Rotator.RotateAll has one for each log it is at, as many as
-// RotatorOptions.Workers; they end before it does.
+// Read starts no goroutine. Rotator.RotateAll starts a goroutine for each log to rotate, at most
+// two at a time, and waits for all of them.
 //
 // # Files
 //
@@ -40,15 +39,14 @@
 //
 // # Differences from the kubelet
 //
-//   - What was rotated out is read, too, and counts for tail (kubernetes#59902).
-//     Follow misses no file if a log is rotated several times meanwhile.
-//   - A line in pieces is put together, up to 256 KiB, so that stdout and stderr
-//     do not mix within a line; tail counts it once. Tail does not count lines of
-//     a stream that is not wanted, so it can be combined with one stream.
-//   - Follow looks for changes instead of watching the folder; see Request.Poll.
-//   - An interrupted rotation is healed at the next look, not at the next
-//     rotation. A full disk does not keep a log from being rotated. Two rotations
-//     within a second do not share a name.
-//   - Putting a log back never replaces one that was reopened after all.
+//   - Read includes rotated files, which also count for tail (kubernetes#59902). Follow misses no
+//     file if a log is rotated several times meanwhile.
+//   - Line pieces are joined, up to 256 KiB, so that stdout and stderr do not mix within a line.
+//     Tail counts a joined line once. Tail ignores lines of an unwanted stream, so that tail works
+//     with a single stream.
+//   - Follow polls for changes instead of watching the folder; see Request.Poll.
+//   - An interrupted rotation is repaired at the next look, not at the next rotation. A full disk
+//     does not prevent a rotation. Two rotations within a second get different names.
+//   - Renaming a log back never replaces a log file that was reopened after all.
 //   - Compressed files keep their times.
 package logs

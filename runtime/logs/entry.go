@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Stream is which of a container's outputs a line was written to.
+// Stream is the output stream of a line.
 type Stream uint8
 
 // The streams.
@@ -18,7 +18,7 @@ const (
 	Stderr
 )
 
-// String returns the CRI's word.
+// String returns the CRI's name of the stream.
 func (s Stream) String() string {
 	if s == Stderr {
 		return "stderr"
@@ -38,8 +38,8 @@ type Entry struct {
 	offset int64 // where its line begins in the file, if a decoder read it
 }
 
-// ErrMalformed says that a line of a log file is in none of the known formats.
-// The line itself may be secret and is not in the error.
+// ErrMalformed reports a log line in an unknown format. The line may be secret and is not in the
+// error.
 var ErrMalformed = errors.New("malformed log entry")
 
 // ParseEntry reads one line of a log file, with or without its newline. It may

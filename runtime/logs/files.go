@@ -23,13 +23,13 @@ const (
 	tmpSuffix   = ".tmp" // of a compression that is not complete
 )
 
-// rotated is one rotated log file.
+// rotated is a rotated log file.
 type rotated struct {
 	stamp string
 	gz    bool
 }
 
-// suffix is what comes after the log's own name.
+// suffix returns the part of the file name after the log's own name.
 func (r rotated) suffix() string {
 	if r.gz {
 		return "." + r.stamp + gzSuffix
@@ -37,7 +37,7 @@ func (r rotated) suffix() string {
 	return "." + r.stamp
 }
 
-// rotatedOf tells whether name is a rotated file of the log file base.
+// rotatedOf reports whether name is a rotated file of the log file base.
 func rotatedOf(name, base string) (r rotated, ok bool) {
 	rest, ok := strings.CutPrefix(name, base+".")
 	if !ok {
@@ -52,9 +52,8 @@ func isStamp(s string) bool {
 	return err == nil && len(s) == len(stampLayout) // the parser takes fractions, too
 }
 
-// history picks the rotated files of base from names, oldest first. One that is
-// there compressed and not, because a compression was interrupted at its end,
-// is in it once, not compressed.
+// history returns the rotated files of base among names, oldest first. A file that is present with
+// and without compression, because the compression was interrupted, appears once, as uncompressed.
 func history(names []string, base string) []rotated {
 	var out []rotated
 	for _, name := range names {
@@ -68,7 +67,7 @@ func history(names []string, base string) []rotated {
 	return slices.CompactFunc(out, func(a, b rotated) bool { return a.stamp == b.stamp })
 }
 
-// namesIn lists a folder. One that is not there is empty.
+// namesIn lists a folder. A missing folder is empty.
 func namesIn(dir string) ([]string, error) {
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +86,7 @@ func namesIn(dir string) ([]string, error) {
 
 // openLog opens a regular file.
 func openLog(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a fifo must not hold us up
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a fifo must not block the open
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +130,7 @@ func openRotated(path string, r rotated) (*opened, error) {
 
 func (o *opened) close() { _ = o.file.Close() } // it was only read
 
-// tail returns where its last n lines begin.
+// tail returns the start of the file's last n lines.
 func (o *opened) tail(n int64, wants func(Stream) bool) (place, error) {
 	if o.gz {
 		return forward(func() (io.Reader, error) { return o.from(0) }, n, wants)

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// folder is what a rotation does to the folder of a log. Names have no slash.
+// folder has the file operations of a rotation in a log's folder. Names have no slash.
 type folder interface {
 	names() ([]string, error)
 	// stat does not follow links.
 	stat(name string) (fs.FileInfo, error)
 	rename(from, to string) error
-	// putBack renames, but never over another file.
+	// putBack renames, but never replaces another file.
 	putBack(from, to string) error
 	remove(name string) error
 	open(name string) (io.ReadCloser, error)
@@ -31,7 +31,7 @@ type newFile interface {
 	Sync() error
 }
 
-// diskFolder is a real one. Links do not lead out of it.
+// diskFolder is a folder on the disk. Links do not lead out of the folder.
 type diskFolder struct{ root *os.Root }
 
 func openFolder(dir string) (folder, error) {

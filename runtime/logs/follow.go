@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// stateInterval is how often a container's state is asked for at the end of its
-// log.
+// stateInterval is the time between two state checks of a container at the end of its log.
 const stateInterval = time.Second
 
-// history reads rotated files, of the first one what begin says.
+// history reads the rotated files, the first file from begin on.
 func (r *reading) history(ctx context.Context, list []rotated, begin place) error {
 	for _, f := range list {
 		if err := r.readRotated(ctx, f, begin); err != nil {
@@ -27,7 +26,7 @@ func (r *reading) history(ctx context.Context, list []rotated, begin place) erro
 	return nil
 }
 
-// readRotated reads one rotated file. One that is gone by now was too old.
+// readRotated reads a rotated file. A missing file was removed as too old.
 func (r *reading) readRotated(ctx context.Context, f rotated, begin place) error {
 	o, err := openRotated(r.Path, f)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,11 +60,11 @@ func (r *reading) readRotated(ctx context.Context, f rotated, begin place) error
 // source makes the decoder read src from begin on.
 func (r *reading) source(src io.Reader, begin place) {
 	r.decoder.reset(src, begin.offset)
-	r.out.emit = begin.emit
+	r.out.first = begin.first
 }
 
-// turnTo goes on with the log file. Without Follow its end is where it ends now:
-// who writes quickly must not keep us for ever.
+// turnTo continues with the log file. Without Follow, reading ends at the current end of the file,
+// so that a fast writer cannot prolong the reading.
 func (r *reading) turnTo(begin place) error {
 	if _, err := r.current.Seek(begin.offset, io.SeekStart); err != nil {
 		return err
@@ -82,14 +81,14 @@ func (r *reading) turnTo(begin place) error {
 	return nil
 }
 
-// sourceError is a failure to read, as opposed to one to write.
+// sourceError is a read error, as opposed to a write error.
 type sourceError struct{ err error }
 
 func (e *sourceError) Error() string { return e.err.Error() }
 
 func (e *sourceError) Unwrap() error { return e.err }
 
-// copy writes every complete entry that is there.
+// copy writes every complete entry of the file.
 func (r *reading) copy(ctx context.Context) error {
 	for n := 0; ; n++ {
 		if n%256 == 0 && ctx.Err() != nil {
@@ -108,7 +107,7 @@ func (r *reading) copy(ctx context.Context) error {
 	}
 }
 
-// leave ends a file to which nothing will be added.
+// leave finishes a file that will not grow.
 func (r *reading) leave() error {
 	if e, ok := r.decoder.last(); ok {
 		return r.out.add(e)
@@ -116,9 +115,9 @@ func (r *reading) leave() error {
 	return nil
 }
 
-// follow reads on, from file to file, until the container has ended.
+// follow reads from file to file until the container has terminated.
 func (r *reading) follow(ctx context.Context) error {
-	leaving := false // the file was replaced, and read to its end after that
+	leaving := false // the file was replaced and then read to its end
 	for {
 		if r.current != nil {
 			if err := r.copy(ctx); err != nil {
@@ -132,7 +131,7 @@ func (r *reading) follow(ctx context.Context) error {
 				continue
 			}
 		}
-		// The state is asked before the last look for a newer file.
+		// Check the state before the last check for a newer file.
 		stopped := r.hasStopped(ctx)
 		replaced := r.replaced()
 		switch {
@@ -150,18 +149,18 @@ func (r *reading) follow(ctx context.Context) error {
 			}
 			return r.out.finish()
 		case stopped:
-			r.stopped = true // what it wrote until then is still to be read
+			r.stopped = true // output written before the exit is still to be read
 			continue
 		}
-		leaving = replaced // whoever writes may not have opened the new file yet
+		leaving = replaced // the runtime may not have opened the new file yet
 		if err := r.wait(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// rewind starts over in a file that became shorter: somebody empties it instead
-// of renaming it.
+// rewind starts over in a file that became shorter, because a program truncated the file instead of
+// renaming it.
 func (r *reading) rewind() (rewound bool, err error) {
 	at, err := r.current.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -174,11 +173,11 @@ func (r *reading) rewind() (rewound bool, err error) {
 	return true, r.turnTo(place{})
 }
 
-// replaced reports whether the log's path leads to another file by now.
+// replaced reports whether the log's path leads to another file.
 func (r *reading) replaced() bool {
 	info, err := os.Stat(r.Path)
 	if err != nil {
-		return false // it was renamed, and the new one is not there yet
+		return false // renamed, and the new file is missing yet
 	}
 	if r.current == nil {
 		return true
@@ -187,8 +186,7 @@ func (r *reading) replaced() bool {
 	return err == nil && !os.SameFile(old, info)
 }
 
-// next leaves the file that was replaced, reads those that came and went since,
-// and opens the one that there is now.
+// next leaves the replaced file, reads the files rotated since, and opens the current log file.
 func (r *reading) next(ctx context.Context) error {
 	if r.current != nil {
 		if err := r.copy(ctx); err != nil {
@@ -201,8 +199,7 @@ func (r *reading) next(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The oldest of them is the one just read, if it is not compressed yet or
-		// was removed.
+		// The oldest file is the file just read, unless that file was compressed or removed.
 		if i := r.indexOfCurrent(list); i >= 0 {
 			r.after = list[i].stamp
 		} else if len(list) > 0 && list[0].gz {
@@ -222,7 +219,7 @@ func (r *reading) next(ctx context.Context) error {
 	return r.turnTo(place{})
 }
 
-// hasStopped asks for the container's state, if that was not done lately.
+// hasStopped checks the container's state, at most once per stateInterval.
 func (r *reading) hasStopped(ctx context.Context) bool {
 	if r.stopped || r.Running == nil {
 		return true
@@ -235,10 +232,10 @@ func (r *reading) hasStopped(ctx context.Context) bool {
 	return err == nil && !running
 }
 
-// mayCome reports whether a log that is not there may still be made.
+// mayCome reports whether a missing log may still be created.
 func (r *reading) mayCome(ctx context.Context) bool { return r.Follow && !r.hasStopped(ctx) }
 
-// wait waits for a change, or some time.
+// wait waits for a hint, at most r.Poll.
 func (r *reading) wait(ctx context.Context) error {
 	timer := time.NewTimer(r.Poll)
 	defer timer.Stop()

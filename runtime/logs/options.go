@@ -10,27 +10,26 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Options say which part of a log is wanted.
+// Options select a part of a log.
 type Options struct {
-	// Follow goes on with what is written later, until the container has ended.
+	// Follow continues with later output until the container has terminated.
 	Follow bool
-	// Tail is how many of the last lines there are to be; nil: all. Lines in
-	// pieces count once, lines of a stream that is not wanted do not count.
+	// Tail is the number of last lines; nil: all. A line in pieces counts once. Lines of an
+	// unwanted stream do not count.
 	Tail *int64
-	// LimitBytes ends reading after so many bytes, timestamps and newlines
-	// included, even within a line; nil: no limit.
+	// LimitBytes ends the reading after the given number of bytes, including timestamps and
+	// newlines, even within a line; nil: no limit.
 	LimitBytes *int64
-	// Since drops lines that were begun before. It is looked at after Tail, as in
-	// the kubelet. Zero: none.
+	// Since drops lines that began before Since. The filter is applied after Tail, as in the
+	// kubelet. Zero: none.
 	Since time.Time
-	// Timestamps puts the time of its first piece before each line.
+	// Timestamps prefixes each line with the time of its first piece.
 	Timestamps bool
 }
 
-// NewOptions reads the API's options. Where it has both sinceSeconds, which
-// count back from now, and sinceTime, the later one holds. It does not look at
-// container, previous and stream: those are about which log it is, and which
-// writers are given to Read. Errors name the field.
+// NewOptions converts the API's options. If both sinceSeconds (counted back from now) and sinceTime
+// are set, the later time applies. The fields container, previous and stream are ignored, because
+// they select the log and the writers of Read. Errors name the field.
 func NewOptions(api *v1.PodLogOptions, now time.Time) (Options, error) {
 	o := Options{Follow: api.Follow, Tail: api.TailLines, LimitBytes: api.LimitBytes, Timestamps: api.Timestamps}
 	if api.SinceTime != nil {
@@ -47,7 +46,7 @@ func NewOptions(api *v1.PodLogOptions, now time.Time) (Options, error) {
 	return o, o.validate()
 }
 
-// seconds converts without overflow.
+// seconds converts n without overflow.
 func seconds(n int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Second)
 	return time.Duration(min(n, most)) * time.Second

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// maxLine is how much of a line that is in pieces is held back until it is
-// complete, so that the streams do not mix within a line. A longer one is
-// written piece by piece.
+// maxLine is the number of bytes of an incomplete line that are held back, so that the streams do
+// not mix within a line. A longer line is written piece by piece.
 const maxLine = 256 << 10
 
-// batch is how much is collected before it is written.
+// batch is the number of bytes collected before a write.
 const batch = 32 << 10
 
 // timeLayout is RFC 3339 with a fixed width.
@@ -22,13 +21,13 @@ const timeLayout = "2006-01-02T15:04:05.000000000Z07:00"
 // errLimit ends reading when Options.LimitBytes have been written.
 var errLimit = errors.New("limit reached")
 
-// output joins entries to lines and writes those that are asked for.
+// output joins entries to lines and writes the wanted lines.
 type output struct {
-	writers    [2]io.Writer // by stream; nil: not wanted
+	writers    [2]io.Writer // by stream; nil: unwanted
 	since      time.Time
 	timestamps bool
-	limit      int64 // bytes that may still be written; negative: any number
-	emit       int64 // lines that end before this offset of the file being read are dropped
+	limit      int64    // bytes that may still be written; negative: any number
+	first      [2]int64 // by stream: entries before this offset of the file being read are dropped
 
 	lines  [2]line
 	batch  []byte // of one stream
@@ -37,28 +36,26 @@ type output struct {
 	written, bytes int64 // lines and bytes
 }
 
-// line is one that is not complete yet.
+// line is an incomplete line.
 type line struct {
 	open  bool
 	at    time.Time // of its first piece
 	old   bool      // before since
-	begun bool      // some of it was written
-	last  int64     // offset of its newest piece
+	begun bool      // a part was written
 	text  []byte
 }
 
 func (o *output) wants(s Stream) bool { return o.writers[s] != nil }
 
-// add takes the next entry.
+// add processes the next entry.
 func (o *output) add(e Entry) error {
-	if !o.wants(e.Stream) {
+	if !o.wants(e.Stream) || e.offset < o.first[e.Stream] {
 		return nil
 	}
 	l := &o.lines[e.Stream]
 	if !l.open {
 		*l = line{open: true, at: e.Time, old: e.Time.Before(o.since), text: l.text[:0]}
 	}
-	l.last = e.offset
 	if !e.Partial {
 		return o.end(e.Stream, e.Text, "\n")
 	}
@@ -67,10 +64,6 @@ func (o *output) add(e Entry) error {
 	}
 	if len(l.text)+len(e.Text) <= maxLine {
 		l.text = append(l.text, e.Text...)
-		return nil
-	}
-	if e.offset < o.emit { // it may be one of those: better lose its beginning
-		l.text = l.text[:0]
 		return nil
 	}
 	begun := l.begun
@@ -84,14 +77,14 @@ func (o *output) add(e Entry) error {
 func (o *output) end(s Stream, text []byte, newline string) error {
 	l := &o.lines[s]
 	l.open = false
-	if l.old || l.last < o.emit {
+	if l.old {
 		return nil
 	}
 	o.written++
 	return o.write(s, l.begun, l.at, l.text, text, newline)
 }
 
-// finish writes lines that will not be completed any more, as they are.
+// finish writes the incomplete lines that will not be completed.
 func (o *output) finish() error {
 	for s := range o.lines {
 		if o.lines[s].open {
@@ -122,7 +115,7 @@ func (o *output) write(s Stream, begun bool, at time.Time, text, more []byte, ne
 	return nil
 }
 
-// flush writes the batch, or what of it the limit allows.
+// flush writes the batch up to the limit.
 func (o *output) flush() error {
 	out, full := o.batch, false
 	if o.limit >= 0 && int64(len(out)) >= o.limit {

@@ -13,50 +13,48 @@ import (
 	"time"
 )
 
-// Request is one reading of a container's log.
+// Request is the input of Read.
 type Request struct {
 	// Path of the log file, as runtime.ContainerStatus.LogPath. Required.
 	Path string
 	Options
-	// Stdout and Stderr receive the text of the lines. nil: that stream is not
-	// wanted. They may be the same. They are never called concurrently.
+	// Stdout and Stderr receive the text of the lines. nil: the stream is unwanted. Both may be the
+	// same writer. The writers are never called concurrently.
 	Stdout, Stderr io.Writer
 
-	// Running says whether the container may still write, for Follow. It is asked
-	// at the end of the log, at most once a second; an error counts as yes.
-	// Defaults to no: Follow then ends at the end of the log.
+	// Running reports, for Follow, whether the container may still write. Running is called at the
+	// end of the log, at most once a second. An error counts as true. Defaults to false: Follow
+	// then ends at the end of the log.
 	Running func(context.Context) (bool, error)
-	// Changed receives a hint that the log may have grown or the container ended,
-	// for Follow. Defaults to none: hints only make it quicker.
+	// Changed receives a hint, for Follow, that the log may have grown or the container terminated.
+	// Defaults to none: hints only reduce the delay.
 	Changed <-chan struct{}
-	// Poll is how long Follow waits at the end of the log before it looks again.
-	// Defaults to 200 ms. A look is two system calls; a watch for changes of files
-	// would be no cheaper, has limits of its own, and does not work everywhere.
+	// Poll is the time between two checks of Follow at the end of the log. Defaults to 200 ms. A
+	// check is two system calls. A file watch would not be cheaper, has limits of its own, and is
+	// not available everywhere.
 	Poll time.Duration
 }
 
-// Result is what came of a reading.
+// Result has the counts of a Read.
 type Result struct {
 	Lines, Bytes int64
-	// Malformed is how many lines of the files were no log entries. They are left
-	// out.
+	// Malformed is the number of skipped lines that are no log entries.
 	Malformed int64
 }
 
-// defaultPoll is a delay that nobody notices. See Request.Poll.
+// defaultPoll is too short a delay for people to notice. See Request.Poll.
 const defaultPoll = 200 * time.Millisecond
 
-// Read writes a container's log to the writers: first what was rotated out, the
-// oldest first, then the log file, up to its end as it is now, or with Follow
-// until the container has ended. The kubelet 1.36 leaves out what was rotated
-// (kubernetes#59902); otherwise its rules hold.
+// Read writes a container's log to the writers: first the rotated files, oldest first, then the log
+// file up to its current end. With Follow, Read continues until the container has terminated. The
+// kubelet 1.36 omits rotated files (kubernetes#59902). The other rules are the kubelet's.
 //
-// A line whose pieces are in two files may lose its beginning to Tail.
+// A line whose pieces are in two files may lose its beginning to Tail, and so may a line with more
+// than 256 KiB of the other stream between two of its pieces.
 //
-// Memory is bounded whatever the lines are like: at most 1.5 MiB. A rotated file
-// that cannot be read is left out and is part of the error; the rest is read all
-// the same. Writers' errors end the reading and are returned. When ctx ends its
-// cause is returned. If there is no log at all the error wraps fs.ErrNotExist.
+// Memory is bounded for any input: at most 1.5 MiB. An unreadable rotated file is skipped and is
+// part of the error. A writer's error ends the reading and is returned. When ctx ends, Read returns
+// the cause of ctx. If the log has no file at all, the error wraps fs.ErrNotExist.
 func Read(ctx context.Context, req Request) (Result, error) {
 	switch err := req.validate(); {
 	case req.Path == "":
@@ -66,6 +64,7 @@ func Read(ctx context.Context, req Request) (Result, error) {
 	case err != nil:
 		return Result{}, err
 	}
+	req.Path = linked(req.Path)
 	r := &reading{Request: req, decoder: newDecoder()}
 	r.out = output{writers: [2]io.Writer{req.Stdout, req.Stderr}, since: req.Since, timestamps: req.Timestamps, limit: -1}
 	if req.LimitBytes != nil {
@@ -81,6 +80,25 @@ func Read(ctx context.Context, req Request) (Result, error) {
 	return Result{Lines: r.out.written, Bytes: r.out.bytes, Malformed: r.decoder.malformed}, errors.Join(append(r.errs, err)...)
 }
 
+// linked returns the target if path is a symbolic link, because rotated files lie beside the log
+// itself. The log may be missing for a moment during a rotation.
+func linked(path string) string {
+	for range maxLinks {
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return path
+}
+
+// maxLinks is the number of links to follow, as in Linux. The open call fails on a cycle.
+const maxLinks = 40
+
 // reading is a Read under way.
 type reading struct {
 	Request
@@ -88,7 +106,7 @@ type reading struct {
 	decoder *decoder
 	errs    []error // rotated files that could not be read
 
-	current *os.File // nil: it is missing
+	current *os.File // nil: the log file is missing
 	after   string   // the stamp of the newest file that was rotated before current
 	stateAt time.Time
 	stopped bool // the container does not run
@@ -134,7 +152,7 @@ func (r *reading) run(ctx context.Context) error {
 	return r.out.finish()
 }
 
-// begin lets whoever follows see that reading has begun, before there is a line.
+// begin tells the writers of a Follow that reading has begun, before the first line.
 func (r *reading) begin() error {
 	for _, w := range r.out.writers {
 		if w != nil && r.Follow {
@@ -146,9 +164,9 @@ func (r *reading) begin() error {
 	return nil
 }
 
-// openCurrent opens the log file and lists what was rotated since r.after and
-// before the file it has opened. Between a rename and the reopening there is no
-// log file; what was renamed last is the one that is written to.
+// openCurrent opens the log file and lists the files rotated since r.after and before the opened
+// file. Between a rename and the reopening the log file is missing; the runtime then writes to the
+// file renamed last.
 func (r *reading) openCurrent() ([]rotated, error) {
 	f, err := openLog(r.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +186,7 @@ func (r *reading) openCurrent() ([]rotated, error) {
 		r.current = f
 	}
 	if i := r.indexOfCurrent(list); i >= 0 {
-		list = list[:i] // it was rotated just now
+		list = list[:i] // rotated just now
 	}
 	if len(list) > 0 {
 		r.after = list[len(list)-1].stamp
@@ -178,7 +196,7 @@ func (r *reading) openCurrent() ([]rotated, error) {
 
 func (r *reading) closeCurrent() {
 	if r.current != nil {
-		_ = r.current.Close() // it was only read
+		_ = r.current.Close() // the file was only read
 		r.current = nil
 	}
 }
@@ -197,7 +215,7 @@ func (r *reading) rotatedAfter(stamp string) ([]rotated, error) {
 	return nil, nil
 }
 
-// indexOfCurrent finds the open file among rotated ones; -1: it is not.
+// indexOfCurrent returns the index of the open file among the rotated files, or -1.
 func (r *reading) indexOfCurrent(list []rotated) int {
 	if r.current == nil {
 		return -1
@@ -214,14 +232,14 @@ func (r *reading) indexOfCurrent(list []rotated) int {
 	return -1
 }
 
-// start is where reading starts.
+// start is the position where reading starts.
 type start struct {
 	file    int   // index of the first rotated file
-	first   place // in that one
+	first   place // in the first rotated file
 	current place // in the log file
 }
 
-// startOf finds the start that Options.Tail asks for.
+// startOf returns the start position for Options.Tail.
 func (r *reading) startOf(older []rotated) (start, error) {
 	if r.Tail == nil {
 		return start{}, nil
@@ -243,7 +261,7 @@ func (r *reading) startOf(older []rotated) (start, error) {
 		s.file--
 		o, err := openRotated(r.Path, older[s.file])
 		if err != nil {
-			continue // reading it will fail, too, and say why
+			continue // readRotated will fail with the same error
 		}
 		first, err := o.tail(left, r.wants)
 		o.close()

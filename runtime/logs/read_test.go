@@ -33,6 +33,31 @@ func read(t *testing.T, req Request) (string, Result, error) {
 	return b.String(), result, err
 }
 
+// A link to a log, as the kubelet makes them in /var/log/containers, leads to its rotated
+// files as well, also while the log itself is missing.
+func TestReadOfALinkFindsRotatedFiles(t *testing.T) {
+	dir := t.TempDir()
+	log := writeFiles(t, dir, []string{entryLine(Stdout, "F", "old"), entryLine(Stdout, "F", "new")}, func(int) bool { return false })
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "containers"), 0o700))
+	absolute, relative := filepath.Join(dir, "containers", "a.log"), filepath.Join(dir, "containers", "b.log")
+	require.NoError(t, os.Symlink(log, absolute))
+	require.NoError(t, os.Symlink("a.log", relative))
+	for _, path := range []string{absolute, relative} {
+		got, _, err := read(t, Request{Path: path})
+		require.NoError(t, err)
+		require.Equal(t, "old\nnew\n", got)
+	}
+	require.NoError(t, os.Remove(log))
+	got, _, err := read(t, Request{Path: relative})
+	require.NoError(t, err)
+	require.Equal(t, "old\n", got)
+
+	circle := filepath.Join(dir, "circle")
+	require.NoError(t, os.Symlink(circle, circle))
+	_, _, err = read(t, Request{Path: circle})
+	require.Error(t, err)
+}
+
 // Rotated files are read, too (kubernetes#59902).
 func TestUpstream59902RotatedFilesAreRead(t *testing.T) {
 	var files []string

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// leftovers returns which of names beside the log file base an interrupted
-// rotation has left: compressions that are not complete, and what was
-// compressed but not removed.
+// leftovers returns the leftovers of an interrupted rotation among names: incomplete compressions,
+// and originals whose compressed file is complete.
 func leftovers(names []string, base string) []string {
 	var out []string
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -23,10 +22,10 @@ func leftovers(names []string, base string) []string {
 	return out
 }
 
-// makeRoom decides what happens to the rotated files before the log becomes the
-// newest of them: the oldest are removed, so that with it and the log itself
-// there are no more than maxFiles; those that stay are compressed. So the newest
-// is never compressed: who writes may not have let go of it yet.
+// makeRoom decides about the rotated files before the log becomes the newest rotated file. The
+// oldest files are removed, so that at most maxFiles remain, including the newest rotated file and
+// the log itself. The remaining files are compressed. The newest rotated file is never compressed,
+// because the runtime may still write to it.
 func makeRoom(names []string, base string, maxFiles int) (remove, compress []string) {
 	files := history(names, base)
 	for i, f := range files {
@@ -40,8 +39,8 @@ func makeRoom(names []string, base string, maxFiles int) (remove, compress []str
 	return remove, compress
 }
 
-// nextStamp names the file that a log becomes at now: later than all there are,
-// whatever the clock does. It is local time, as in the kubelet.
+// nextStamp returns the stamp of a log rotated at now: later than all present stamps, even if the
+// clock went back. Stamps are in local time, as in the kubelet.
 func nextStamp(names []string, base string, now time.Time) string {
 	stamp := now.Format(stampLayout)
 	files := history(names, base)

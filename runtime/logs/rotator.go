@@ -15,15 +15,14 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ErrRunning says that Run was called twice.
+// ErrRunning is the error of a second call of Run.
 var ErrRunning = errors.New("already running or ended")
 
-// LogReopener makes the runtime write a container's log to its path again, after
-// the file was renamed: to a new file if there is none. It may be called for a
-// container that is ending or gone (then runtime.ErrNotRunning and ErrNotFound
-// are no failures; after the former the old file gets its name back), and again
-// although nothing was renamed. It returns when the old file is not
-// written to any more, or will not be after the container's next line.
+// LogReopener makes the runtime reopen a container's log path after the log file was renamed. The
+// runtime creates a missing file. ReopenLog may be called for a container that is terminating or
+// gone: runtime.ErrNotRunning and ErrNotFound are no failures. After ErrNotRunning the old file
+// gets its name back. ReopenLog may also be called without a rename. ReopenLog returns when the old
+// file receives no more output, or at most the container's next line.
 type LogReopener interface {
 	ReopenLog(ctx context.Context, id runtime.ContainerID) error
 }
@@ -34,65 +33,54 @@ type Log struct {
 	Path string // absolute, as runtime.ContainerStatus.LogPath
 }
 
+const (
+	// lookInterval is the time between two size checks of Run.
+	lookInterval = 10 * time.Second
+	// parallelRotations is the number of logs rotated at the same time.
+	parallelRotations = 2
+	// reopenTimeout bounds a call of ReopenLog.
+	reopenTimeout = 30 * time.Second
+)
+
 // RotatorOptions configure a Rotator.
 type RotatorOptions struct {
-	// Reopener is told that a log file was renamed. Required.
+	// Reopener reopens a renamed log file. Required.
 	Reopener LogReopener
-	// Logs lists the logs of the containers that run. With an error it may list
-	// some of them. Required.
+	// Logs lists the logs of the running containers. A partial list may come with an error.
+	// Required.
 	Logs func(context.Context) ([]Log, error)
 
-	// MaxSize is how many bytes a log file may have; it is looked at every
-	// Interval, so it may have more meanwhile. Negative: nothing is rotated.
-	// Defaults to 10 MiB.
+	// MaxSize is the size in bytes above which a log file is rotated. Sizes are checked every 10 s,
+	// so that a file may exceed MaxSize meanwhile. Negative: no rotation. Defaults to 10 MiB.
 	MaxSize int64
-	// MaxFiles is how many files of one container instance there may be, the log
-	// file included. At least 2. Defaults to 5.
+	// MaxFiles is the maximum number of files of a container instance, including the log file. At
+	// least 2. Defaults to 5.
 	MaxFiles int
-	// Interval is how long after one look Run takes the next. Defaults to 10 s.
-	Interval time.Duration
-	// Workers is how many logs are rotated at once. Defaults to 2.
-	Workers int
-	// ReopenTimeout bounds one call of Reopener. Defaults to 30 s.
-	ReopenTimeout time.Duration
-	// Logger tells which logs cannot be rotated. Defaults to none.
+	// Logger receives rotation failures. Defaults to a silent logger.
 	Logger *zap.Logger
 }
 
-// Rotator keeps log files from growing for ever: it renames those that are too
-// big, has the runtime begin new ones, compresses older ones and removes the
-// oldest. It does the job of the 1.36 kubelet's ContainerLogManager, with the
-// same names of files. It is safe for concurrent use.
+// Rotator bounds the size of log files: it renames big files, makes the runtime open new files,
+// compresses older files and removes the oldest. File names and duties are those of the 1.36
+// kubelet's ContainerLogManager. A Rotator is safe for concurrent use.
 type Rotator struct {
 	opts       RotatorOptions
 	openFolder func(dir string) (folder, error)
 
 	mu struct {
 		sync.Mutex
-		busy map[string]chan struct{} // by path; closed when its step has ended
+		busy map[string]chan struct{} // by path; closed at the end of the step
 		ran  bool
 	}
 }
 
-// NewRotator validates opts. It touches nothing.
+// NewRotator validates opts and touches no file.
 func NewRotator(opts RotatorOptions) (*Rotator, error) {
-	for _, d := range []struct {
-		value    *int64
-		standard int64
-	}{
-		{(*int64)(&opts.Interval), int64(10 * time.Second)},
-		{(*int64)(&opts.ReopenTimeout), int64(30 * time.Second)},
-		{&opts.MaxSize, 10 << 20},
-	} {
-		if *d.value == 0 {
-			*d.value = d.standard
-		}
+	if opts.MaxSize == 0 {
+		opts.MaxSize = 10 << 20
 	}
 	if opts.MaxFiles == 0 {
 		opts.MaxFiles = 5
-	}
-	if opts.Workers == 0 {
-		opts.Workers = 2
 	}
 	if opts.Logger == nil {
 		opts.Logger = zap.NewNop()
@@ -104,20 +92,14 @@ func NewRotator(opts RotatorOptions) (*Rotator, error) {
 		return nil, errors.New("logs: RotatorOptions.Logs is required")
 	case opts.MaxFiles < 2:
 		return nil, fmt.Errorf("logs: RotatorOptions.MaxFiles is %d: want 2 or more", opts.MaxFiles)
-	case opts.Interval < 0:
-		return nil, fmt.Errorf("logs: RotatorOptions.Interval is %s: want 0 or more", opts.Interval)
-	case opts.Workers < 0:
-		return nil, fmt.Errorf("logs: RotatorOptions.Workers is %d: want 0 or more", opts.Workers)
-	case opts.ReopenTimeout < 0:
-		return nil, fmt.Errorf("logs: RotatorOptions.ReopenTimeout is %s: want 0 or more", opts.ReopenTimeout)
 	}
 	r := &Rotator{opts: opts, openFolder: openFolder}
 	r.mu.busy = make(map[string]chan struct{})
 	return r, nil
 }
 
-// Run rotates every interval what needs it. It blocks until ctx ends and
-// everything it started has ended, and returns nil then.
+// Run calls RotateAll every 10 s. Run blocks until ctx ends and all its goroutines have ended, and
+// returns nil then.
 func (r *Rotator) Run(ctx context.Context) error {
 	r.mu.Lock()
 	ran := r.mu.ran
@@ -126,10 +108,10 @@ func (r *Rotator) Run(ctx context.Context) error {
 	if ran {
 		return fmt.Errorf("logs: Rotator.Run: %w", ErrRunning)
 	}
-	timer := time.NewTimer(r.opts.Interval)
+	timer := time.NewTimer(lookInterval)
 	defer timer.Stop()
 	var last string
-	for ; ; timer.Reset(r.opts.Interval) {
+	for ; ; timer.Reset(lookInterval) {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -141,15 +123,15 @@ func (r *Rotator) Run(ctx context.Context) error {
 			return nil
 		case err == nil:
 			last = ""
-		case err.Error() != last: // the same again is not news
+		case err.Error() != last: // a repeated error is logged once
 			last = err.Error()
 			r.opts.Logger.Warn("cannot rotate logs", zap.Error(err))
 		}
 	}
 }
 
-// RotateAll lists the logs once and rotates those that are too big. A log that
-// cannot be rotated is part of the error and holds up none of the others.
+// RotateAll lists the logs once and rotates big logs. The error includes every log that cannot be
+// rotated. A failed log does not delay other logs.
 func (r *Rotator) RotateAll(ctx context.Context) error {
 	if r.opts.MaxSize < 0 {
 		return nil
@@ -159,7 +141,7 @@ func (r *Rotator) RotateAll(ctx context.Context) error {
 		listErr = fmt.Errorf("list logs: %w", listErr)
 	}
 	errs := make([]error, len(list))
-	slots := make(chan struct{}, r.opts.Workers)
+	slots := make(chan struct{}, parallelRotations)
 	var wg sync.WaitGroup
 	for i := range list {
 		select {
@@ -177,7 +159,7 @@ func (r *Rotator) RotateAll(ctx context.Context) error {
 	return errors.Join(append(errs, listErr)...)
 }
 
-// enter waits for its turn with the files of a log.
+// enter waits for exclusive use of the files of a log.
 func (r *Rotator) enter(ctx context.Context, path string) (leave func(), err error) {
 	for {
 		r.mu.Lock()
@@ -202,7 +184,7 @@ func (r *Rotator) enter(ctx context.Context, path string) (leave func(), err err
 	}
 }
 
-// at opens the folder of a log and waits for its turn there.
+// at opens the folder of a log and waits for exclusive use of the log's files.
 func (r *Rotator) at(ctx context.Context, path string) (dir folder, base string, leave func(), err error) {
 	if !filepath.IsAbs(path) {
 		return nil, "", nil, fmt.Errorf("log %q: its path is not absolute", path)
@@ -218,7 +200,7 @@ func (r *Rotator) at(ctx context.Context, path string) (dir folder, base string,
 		return nil, "", nil, err
 	}
 	return dir, filepath.Base(path), func() {
-		_ = dir.Close() // nothing was written through it
+		_ = dir.Close() // the folder handle was not written to
 		unlock()
 	}, nil
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Running returns a func for Request.Running: whether an instance of a pod's
-// container may still write. It may as long as it has not exited; one without a
-// record may not.
+// Running returns a function for Request.Running, which reports whether a container instance may
+// still write. An instance may write until its exit. An instance without a record may not write.
 func Running(rt runtime.Runtime, uid types.UID, id runtime.ContainerID) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		status, err := rt.PodStatus(ctx, uid)
@@ -31,9 +30,9 @@ func Running(rt runtime.Runtime, uid types.UID, id runtime.ContainerID) func(con
 	}
 }
 
-// RunningLogs returns a func for RotatorOptions.Logs: the logs of all containers
-// that run or may run. It remembers where they are, so it is one List as long as
-// no container is started.
+// RunningLogs returns a function for RotatorOptions.Logs, which lists the logs of all containers
+// that run or may run. Known paths are cached, so that a call costs a single List while no
+// container is started.
 func RunningLogs(rt runtime.Runtime) func(context.Context) ([]Log, error) {
 	l := &lister{rt: rt, known: map[runtime.ContainerID]string{}}
 	return l.list
@@ -77,8 +76,8 @@ func (l *lister) list(ctx context.Context) ([]Log, error) {
 	return out, errors.Join(errs...)
 }
 
-// paths finds where the containers of a pod log to, from what is known, what the
-// listing says, or the pod's full status.
+// paths returns the log paths of a pod's containers, from the cache, the
+// listing, or the pod's full status.
 func (l *lister) paths(ctx context.Context, pod *runtime.PodStatus, known map[runtime.ContainerID]string) (map[runtime.ContainerID]string, error) {
 	paths := map[runtime.ContainerID]string{}
 	missing := false

@@ -16,18 +16,18 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Rotate looks at one log, once: it heals what an interruption has left, and
-// rotates the log if it is too big. Interrupted at any point, also by the death
-// of the process, nothing that was logged is lost, and the next step goes on:
+// Rotate checks a single log: it repairs an interrupted rotation, and rotates a big log. An
+// interruption at any point, also by the death of the process, loses no log line, and the next call
+// continues:
 //
 //	0.log (too big)            remove the oldest rotated files
 //	                           compress the others: .gz.tmp, then .gz, then remove
 //	0.log -> 0.log.<stamp>     rename; from here on 0.log is missing
 //	0.log (new)                ReopenLog; if that fails the name is put back
 //
-// Where removing or compressing fails (a full disk) it rotates all the same, and
-// tries again the next time. A log that is missing is reopened: that is where a
-// step may have been interrupted. Logs that are no regular files are left alone.
+// If a removal or compression fails (a full disk), Rotate still rotates the log and retries the
+// removal at the next call. A missing log is reopened, because an interrupted rotation leaves no
+// log file. Logs that are not regular files are ignored.
 func (r *Rotator) Rotate(ctx context.Context, log Log) error {
 	if r.opts.MaxSize < 0 {
 		return nil
@@ -88,8 +88,7 @@ func (r *Rotator) step(ctx context.Context, dir folder, base string, id runtime.
 	return errors.Join(append(errs, r.rename(ctx, dir, base, nextStamp(names, base, time.Now()), id))...)
 }
 
-// putBackHalfway removes the second name of a log that was put back, where that
-// was interrupted.
+// putBackHalfway removes the second name of a log if renaming the log back was interrupted.
 func putBackHalfway(dir folder, names []string, base string, log fs.FileInfo) error {
 	for _, f := range history(names, base) {
 		name := base + f.suffix()
@@ -114,9 +113,9 @@ func (r *Rotator) rename(ctx context.Context, dir folder, base, stamp string, id
 		return nil
 	}
 	if errors.Is(err, runtime.ErrNotRunning) {
-		err = nil // it has just ended: its log is not rotated any more
+		err = nil // the container has just terminated: its log is no longer rotated
 	}
-	// It may have been done all the same; then there is a new file, which stays.
+	// ReopenLog may have succeeded despite the error. The new file then stays.
 	if back := dir.putBack(old, base); back != nil && !errors.Is(back, fs.ErrExist) {
 		return errors.Join(err, fmt.Errorf("rename it back: %w", back))
 	}
@@ -124,7 +123,7 @@ func (r *Rotator) rename(ctx context.Context, dir folder, base, stamp string, id
 }
 
 func (r *Rotator) reopen(ctx context.Context, id runtime.ContainerID) error {
-	ctx, cancel := context.WithTimeout(ctx, r.opts.ReopenTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reopenTimeout)
 	defer cancel()
 	if err := r.opts.Reopener.ReopenLog(ctx, id); err != nil && !errors.Is(err, runtime.ErrNotFound) {
 		return fmt.Errorf("reopen: %w", err)
@@ -132,8 +131,8 @@ func (r *Rotator) reopen(ctx context.Context, id runtime.ContainerID) error {
 	return nil
 }
 
-// compressFile puts name.gz in the place of name. The time it was written last
-// is kept: readers tell by it what they need not look at.
+// compressFile replaces name by name.gz. The modification time is kept, because readers use the
+// time to skip files.
 func compressFile(ctx context.Context, dir folder, name string) error {
 	info, err := dir.stat(name)
 	if err != nil {
@@ -195,9 +194,9 @@ func copyText(ctx context.Context, dst io.Writer, src io.Reader) error {
 	}
 }
 
-// Clean removes the log at path and everything rotated from it, for a container
-// that is gone. It waits for a rotation of that log to end. (The kubelet's does
-// nothing if rotation is off; this one does.)
+// Clean removes the log at path and all its rotated files, for a container that is gone. Clean
+// waits for a running rotation of the log. (The kubelet's Clean has no effect if rotation is off;
+// Rotator.Clean always removes the files.)
 func (r *Rotator) Clean(ctx context.Context, path string) error {
 	dir, base, leave, err := r.at(ctx, path)
 	if err != nil {
@@ -217,7 +216,7 @@ func (r *Rotator) Clean(ctx context.Context, path string) error {
 	return nil
 }
 
-// missing treats fs.ErrNotExist as success: what is to be gone is.
+// missing treats fs.ErrNotExist as success, because the file was to be removed.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -5,30 +5,31 @@ package logs
 import (
 	"bytes"
 	"io"
+	"math"
 )
 
 const (
-	// block is how much is read at once on the way back from the end of a file.
+	// block is the number of bytes per read on the way back from the end of a file.
 	block = 64 << 10
-	// headLength is how much of a line is enough to know its stream and tag.
+	// headLength is the number of bytes of a line that contain its stream and tag.
 	headLength = 256
 )
 
-// place is where in a file to begin.
+// place is a start position in a file.
 type place struct {
-	offset int64 // where to read from
-	emit   int64 // lines whose last entry is before this one are not wanted
-	lines  int64 // wanted lines that end in the file
+	offset int64    // where to read from
+	first  [2]int64 // by stream: entries before first belong to unwanted lines
+	lines  int64    // wanted lines that end in the file
 }
 
-// backward looks for the last lines of a file without reading the rest of it.
-// A line counts where it ends: at its full entry. One without a full entry ends
-// at its last piece, or, if the file was rotated, in the next file, which has
-// counted it.
+// backward finds the last lines of a file without reading the whole file. A line counts at its end,
+// the full entry. A line without a full entry ends at its last piece. In a rotated file such a line
+// ends in the next file and was counted there.
 //
-// Its pieces may lie among entries of the other stream, before lines that do not
-// count any more; so it goes on, for at most maxLine bytes, until it has come
-// upon the line before in each stream.
+// The pieces of a wanted line may lie among entries of the other stream, before lines that do not
+// count. The search therefore continues until it finds the preceding line of each stream that has a
+// wanted line. It stops maxLine bytes before the earliest wanted piece found so far. The length of
+// a line is not bounded.
 type backward struct {
 	file    io.ReaderAt
 	size    int64
@@ -39,7 +40,7 @@ type backward struct {
 	begin   place
 }
 
-// chain is what is known of a stream from the end of the file up to here.
+// chain is the state of a stream between the end of the file and the current position.
 type chain uint8
 
 const (
@@ -48,9 +49,9 @@ const (
 	unwanted       // to one that does not
 )
 
-// run returns where the last b.want lines begin.
+// run returns the start of the last b.want lines.
 func (b *backward) run() (place, error) {
-	b.begin = place{offset: b.size, emit: b.size}
+	b.begin = place{offset: b.size, first: [2]int64{b.size, b.size}}
 	if b.want == 0 {
 		return b.begin, nil
 	}
@@ -58,15 +59,15 @@ func (b *backward) run() (place, error) {
 		return place{}, err
 	}
 	if b.begin.lines < b.want {
-		b.begin.offset, b.begin.emit = 0, 0
+		b.begin.offset, b.begin.first = 0, [2]int64{}
 	}
 	return b.begin, nil
 }
 
-// scan visits lines from the last to the first, until it has seen enough.
+// scan visits lines from the last to the first, until the search is done.
 func (b *backward) scan() error {
 	buf := make([]byte, min(block, b.size))
-	end := b.size // of the line that is being looked for
+	end := b.size // of the current line
 	for pos := b.size; pos > 0; {
 		from := max(0, pos-block)
 		part := buf[:pos-from]
@@ -92,8 +93,8 @@ func (b *backward) scan() error {
 	return b.visit(0, end, nil)
 }
 
-// visit looks at the line from start to end, without its newline. part is the
-// beginning of it, as far as it is in memory.
+// visit handles the line from start to end, without its newline. part is the beginning of the line
+// that is in memory.
 func (b *backward) visit(start, end int64, part []byte) error {
 	if start >= end {
 		return nil
@@ -107,7 +108,7 @@ func (b *backward) visit(start, end int64, part []byte) error {
 		}
 	}
 	e, err := ParseEntry(head)
-	if err != nil && int64(len(head)) < length { // JSON has to be whole
+	if err != nil && int64(len(head)) < length { // a JSON line has to be complete
 		if head, err = b.read(start, length); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (b *backward) read(start, length int64) ([]byte, error) {
 	return part[:n], err
 }
 
-// count takes the next entry on the way back.
+// count counts the next entry on the way back.
 func (b *backward) count(start int64, e Entry) {
 	chain := &b.streams[e.Stream]
 	switch {
@@ -139,59 +140,92 @@ func (b *backward) count(start int64, e Entry) {
 		*chain = unwanted
 	default:
 		b.begin.lines++
-		b.begin.emit = start
 		*chain = wanted
 	}
 	if *chain == wanted {
-		b.begin.offset = start
+		b.begin.offset, b.begin.first[e.Stream] = start, start
 	}
 }
 
-// done reports whether nothing before end is needed.
+// done reports whether the entries before end are not needed.
 func (b *backward) done(end int64) bool {
 	if b.begin.lines < b.want {
 		return false
 	}
-	return b.streams[Stdout] != wanted && b.streams[Stderr] != wanted || b.begin.emit-end > maxLine
+	return b.streams[Stdout] != wanted && b.streams[Stderr] != wanted || b.begin.offset-end > maxLine
 }
 
-// forward is backward for a rotated file that can only be read from its
-// beginning, which open does: it counts all lines first.
+// forward replaces backward for a compressed file, which is readable only from the start. open
+// opens the file. forward counts all lines first.
 func forward(open func() (io.Reader, error), want int64, wants func(Stream) bool) (place, error) {
-	total, _, err := countLines(open, -1, wants)
-	if err != nil || total <= want {
-		return place{lines: total}, err
+	all := lineCount{wants: wants}
+	if err := all.read(open); err != nil || all.total <= want {
+		return place{lines: all.total}, err
 	}
-	_, emit, err := countLines(open, total-want, wants)
-	return place{emit: emit, lines: want}, err
+	last := lineCount{wants: wants, skip: all.total - want}
+	err := last.read(open)
+	return place{first: last.first(), lines: want}, err
 }
 
-// countLines counts the lines that end in a file. at is where the last entry of
-// line number n is, counted from 0.
-func countLines(open func() (io.Reader, error), n int64, wants func(Stream) bool) (total, at int64, err error) {
+// lineCount counts the lines that end in a file, and finds where the lines after the first
+// skip ones begin.
+type lineCount struct {
+	wants func(Stream) bool
+	skip  int64
+
+	total   int64
+	streams [2]struct {
+		open  bool  // its last line is not complete
+		begin int64 // offset of the first piece of its open line, or of its first line after skip
+		found bool  // begin is that of a line after skip
+	}
+}
+
+// read counts the entries of one file.
+func (c *lineCount) read(open func() (io.Reader, error)) error {
 	src, err := open()
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	d := newDecoder()
 	d.reset(src, 0)
 	for {
-		e, err := d.next()
-		if err != nil && err != io.EOF {
-			return total, at, err
-		}
-		ok, last := err == nil, err == io.EOF
-		if last {
-			e, ok = d.last()
-		}
-		if ok && !e.Partial && wants(e.Stream) {
-			if total == n {
-				at = e.offset
+		switch e, err := d.next(); {
+		case err == nil:
+			c.add(e)
+		case err == io.EOF:
+			if e, ok := d.last(); ok {
+				c.add(e)
 			}
-			total++
-		}
-		if last {
-			return total, at, nil
+			return nil
+		default:
+			return err
 		}
 	}
+}
+
+func (c *lineCount) add(e Entry) {
+	if !c.wants(e.Stream) {
+		return
+	}
+	s := &c.streams[e.Stream]
+	if !s.open && !s.found {
+		s.begin = e.offset
+	}
+	s.open = e.Partial
+	if !e.Partial {
+		s.found = s.found || c.total >= c.skip
+		c.total++
+	}
+}
+
+// first returns place.first. An incomplete line ends in the next file and was counted there.
+func (c *lineCount) first() (first [2]int64) {
+	for i, s := range c.streams {
+		first[i] = math.MaxInt64
+		if s.found || s.open {
+			first[i] = s.begin
+		}
+	}
+	return first
 }

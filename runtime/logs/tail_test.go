@@ -23,7 +23,7 @@ func readText(t *testing.T, text string, tail int64) *said {
 	require.NoError(t, err)
 	d := newDecoder()
 	d.reset(strings.NewReader(text[begin.offset:]), begin.offset)
-	out.emit = begin.emit
+	out.first = begin.first
 	for {
 		e, err := d.next()
 		if err != nil {
@@ -70,7 +70,8 @@ func TestTailLooksBackSoFarOnly(t *testing.T) {
 	b := &backward{file: file, size: int64(len(text)), want: 1, wants: func(Stream) bool { return true }}
 	begin, err := b.run()
 	require.NoError(t, err)
-	require.Equal(t, place{offset: int64(len(others)), emit: int64(len(text) - len(entryLine(Stdout, "F", "b"))), lines: 1}, begin)
+	piece := int64(len(others))
+	require.Equal(t, place{offset: piece, first: [2]int64{Stdout: piece, Stderr: int64(len(text))}, lines: 1}, begin)
 	require.Less(t, file.n, int64(maxLine+2*block))
 }
 

@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// setIPs fills in the addresses of the node and of the pod.
+// setIPs sets the addresses of the node and of the pod.
 func (g *generator) setIPs(out *v1.PodStatus) {
 	hosts := addresses(g.HostIPs)
 	if len(hosts) == 0 {
@@ -34,9 +36,9 @@ func (g *generator) setIPs(out *v1.PodStatus) {
 	}
 }
 
-// podIPs are those of the current sandbox. A pod that has stopped keeps those it
-// had; one that will get a new sandbox has none until then. A pod on the host's
-// network has the node's; once set they stay, though a second family may join.
+// podIPs returns the addresses of the current sandbox. A stopped pod keeps its addresses. A pod
+// that waits for a new sandbox has no addresses. A pod on the host's network has the node's
+// addresses. Once set, the node's addresses stay, and a second family may be added.
 func (g *generator) podIPs(hosts []netip.Addr) []netip.Addr {
 	var before []string
 	for _, ip := range g.previous.PodIPs {
@@ -49,14 +51,14 @@ func (g *generator) podIPs(hosts []netip.Addr) []netip.Addr {
 	if sandbox := g.Observed.Current(); sandbox != nil {
 		now = addresses(sandbox.IPs)
 	}
-	if len(now) == 0 && !(g.mayStart() && !isTerminal(g.previous.Phase)) {
+	if len(now) == 0 && !(g.mayStart() && !podfacts.IsTerminal(g.previous.Phase)) {
 		return addresses(before)
 	}
 	return now
 }
 
-// onePerFamily returns at most one address of each family, that of the node's
-// primary address first.
+// onePerFamily returns at most one address of each family. The family of the node's primary address
+// is first.
 func onePerFamily(ips, hosts []netip.Addr) []netip.Addr {
 	if len(ips) == 0 {
 		return nil
@@ -77,7 +79,7 @@ func onePerFamily(ips, hosts []netip.Addr) []netip.Addr {
 	return out
 }
 
-// addresses parses what can be parsed, and drops the rest.
+// addresses parses list and drops invalid entries.
 func addresses(list []string) []netip.Addr {
 	var out []netip.Addr
 	for _, s := range list {
@@ -88,8 +90,8 @@ func addresses(list []string) []netip.Addr {
 	return out
 }
 
-// withoutLeadingZeros turns 010.000.000.001 into 10.0.0.1. Some network plugins
-// print such addresses; they are decimal.
+// withoutLeadingZeros turns 010.000.000.001 into 10.0.0.1. Some network plugins print such decimal
+// addresses.
 func withoutLeadingZeros(s string) string {
 	if strings.Contains(s, ":") {
 		return s

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -45,7 +46,7 @@ func podOf(t testing.TB, policy v1.RestartPolicy, lines ...string) *v1.Pod {
 			pod.DeletionTimestamp = &metav1.Time{Time: noon}
 			continue
 		case "static":
-			pod.Annotations = map[string]string{annotationSource: "file"}
+			pod.Annotations = map[string]string{podfacts.AnnotationSource: "file"}
 			continue
 		}
 		c := containerOf(t, words)

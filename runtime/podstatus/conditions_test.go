@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/podconditions"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -93,7 +94,7 @@ func showCondition(c *v1.PodCondition) string {
 // to, since it makes a status for every container.
 func TestConditionsOfUnknownStatuses(t *testing.T) {
 	g := newGenerator(Input{Pod: podOf(t, always, "init i", "side s", "main a", "main b"), Now: noon})
-	none := g.containersReady(&v1.PodStatus{})
+	none := podconditions.ContainersReady(&g.Pod.Spec, &v1.PodStatus{})
 	assert.Equal(t, "False UnknownContainerStatuses", showCondition(&none))
 	none = g.initializedCondition(&v1.PodStatus{})
 	assert.Equal(t, "False UnknownContainerStatuses", showCondition(&none))
@@ -102,16 +103,16 @@ func TestConditionsOfUnknownStatuses(t *testing.T) {
 		InitContainerStatuses: []v1.ContainerStatus{{Name: "s"}},
 		ContainerStatuses:     []v1.ContainerStatus{{Name: "b", Ready: true}},
 	}
-	got := g.containersReady(some)
+	got := podconditions.ContainersReady(&g.Pod.Spec, some)
 	assert.Equal(t, "False ContainersNotReady containers with unknown status: [a], containers with unready status: [s]", showCondition(&got))
 	got = g.initializedCondition(some)
 	assert.Equal(t, "False ContainersNotInitialized containers with unknown status: [i], containers with incomplete status: [s]", showCondition(&got))
 
 	some.Phase = v1.PodSucceeded
-	got = g.containersReady(some)
-	assert.Equal(t, ReasonContainersNotReady, got.Reason, "completed only if all are known")
+	got = podconditions.ContainersReady(&g.Pod.Spec, some)
+	assert.Equal(t, podconditions.ReasonContainersNotReady, got.Reason, "completed only if all are known")
 	got = g.initializedCondition(some)
-	assert.Equal(t, ReasonContainersNotInitialized, got.Reason, "completed only if all are known")
+	assert.Equal(t, podconditions.ReasonContainersNotInitialized, got.Reason, "completed only if all are known")
 }
 
 // TestInitializedPastAContainer: an init container whose record is gone is
@@ -179,6 +180,59 @@ func TestConditionsOfOthersAreKept(t *testing.T) {
 	}
 	assert.Equal(t, []v1.PodConditionType{"x.io/a", v1.DisruptionTarget, v1.PodReadyToStartContainers, v1.PodInitialized,
 		v1.PodReady, v1.ContainersReady, v1.PodScheduled}, types)
+}
+
+// DisruptionTarget is there once, though the API server and the previous status both have
+// it: the type is the merge key of a patch.
+func TestDisruptionTargetIsThereOnce(t *testing.T) {
+	pod := podOf(t, always, "main a")
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: "True", Reason: "Old"}, {Type: "x.io/a", Status: "True"}}
+	previous := v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.DisruptionTarget, Status: "True", Reason: "New"}}}
+	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s"), Previous: &previous, Now: noon})
+	var reasons []string
+	for _, c := range out.Conditions {
+		if c.Type == v1.DisruptionTarget {
+			reasons = append(reasons, c.Reason)
+		}
+	}
+	assert.Equal(t, []string{"New"}, reasons)
+}
+
+// An agent that has just begun, with a previous status that knows nothing, keeps the times
+// that the API server has, but for resizes.
+func TestTransitionTimesOfTheAPIServerAreKept(t *testing.T) {
+	pod := podOf(t, always, "main a")
+	before := metav1.NewTime(noon.Add(-time.Hour))
+	for _, kind := range []v1.PodConditionType{v1.PodReady, v1.PodInitialized, v1.PodResizeInProgress} {
+		pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: kind, Status: "True", LastTransitionTime: before})
+	}
+	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "a running"), Previous: &v1.PodStatus{}, Now: noon, Resizing: runtime.Resizing{UnderWay: true}})
+	assert.Equal(t, before, condition(out.Conditions, v1.PodReady).LastTransitionTime)
+	assert.Equal(t, before, condition(out.Conditions, v1.PodInitialized).LastTransitionTime)
+	assert.Equal(t, metav1.NewTime(noon), condition(out.Conditions, v1.PodResizeInProgress).LastTransitionTime)
+}
+
+// A restart of all containers that comes before init was complete does not make the pod
+// initialized.
+func TestRestartAllBeforeInitIsCompleteInitializesNothing(t *testing.T) {
+	pod := podOf(t, always, "side s rule=RestartAllContainers/In/42", "init i", "main a")
+	previous := generate(pod, seen(t, "sandbox s", "s running", "i running"))
+	require.False(t, isTrue(previous.Conditions, v1.PodInitialized))
+	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "i running", "s exited 42"), Previous: &previous, Now: noon})
+	assert.Equal(t, "True", string(condition(out.Conditions, v1.AllContainersRestarting).Status))
+	assert.False(t, isTrue(out.Conditions, v1.PodInitialized))
+}
+
+// The init containers of a pod that ends have completed, though the sandbox in which they
+// did is gone: nothing starts in another one.
+func TestInitializedOfAnEndingPod(t *testing.T) {
+	pod := podOf(t, always, "init i", "main a")
+	in := Input{Pod: pod, Observed: seen(t, "sandbox s dead", "i exited 0"), Now: noon}
+	for stage, want := range map[Stage]bool{StageSync: false, StageTerminating: true} {
+		in.Stage = stage
+		out := Generate(in)
+		assert.Equal(t, want, isTrue(out.Conditions, v1.PodInitialized), stage)
+	}
 }
 
 func TestTransitionTimes(t *testing.T) {

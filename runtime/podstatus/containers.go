@@ -10,22 +10,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/podconditions"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Reasons of waiting and terminated containers that Generate gives itself.
+// Reasons of waiting and terminated containers that Generate sets.
 const (
 	ReasonContainerCreating  = "ContainerCreating"
 	ReasonPodInitializing    = "PodInitializing"
 	ReasonStatusUnknown      = "ContainerStatusUnknown"
-	ReasonRestartingAll      = "RestartingAllContainers"
+	ReasonRestartingAll      = podconditions.ReasonRestartingAll
 	exitCodeUnknown          = 137
 	messageLost              = "The container could not be located. It used to be Running"
 	messageRemoved           = "The container was removed because all containers of the pod are restarted in place"
 	messageInitRecordMissing = "The record of this init container is gone; since the pod is initialized it is taken as completed"
 )
 
-// place is one container of the spec with all that is known of it.
+// place is a container of the spec with its newest record and its previous status.
 type place struct {
 	ref     runtime.Ref
 	spec    *v1.Container
@@ -34,16 +35,16 @@ type place struct {
 	old     *v1.ContainerStatus      // nil = not in the previous status
 }
 
-// overBefore reports whether the newest instance was made, and never ran, of a container
-// that has run for good by the previous status: it is not started.
+// overBefore reports whether the newest instance was created and never ran, although the container
+// has finished in the previous status. Such a container is not started.
 func (g *generator) overBefore(p *place) bool {
-	return !g.resetting && p.newest != nil && p.newest.State == runtime.StateCreated && Finished(g.Pod, g.previous, p.spec.Name, p.newest)
+	return !g.resetting && p.newest != nil && p.newest.State == runtime.StateCreated && runtime.Finished(g.Pod, g.previous, p.spec.Name, p.newest)
 }
 
 func (p *place) plainInit() bool { return p.ref.Group == runtime.GroupInit && !p.sidecar }
 
-// containerStatuses has one status for every container of the group: init in
-// spec order, the others by name.
+// containerStatuses returns the status of every container of the group: init containers in spec
+// order, others by name.
 func (g *generator) containerStatuses(group runtime.Group) []v1.ContainerStatus {
 	var out []v1.ContainerStatus
 	for i := 0; ; i++ {
@@ -97,7 +98,7 @@ func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
 	return nil
 }
 
-// fromRecord is the status of a container of which the runtime has a record.
+// fromRecord returns the status of a container with a record in the runtime.
 func (g *generator) fromRecord(p *place) v1.ContainerStatus {
 	in := p.newest
 	status := v1.ContainerStatus{
@@ -131,7 +132,7 @@ func (g *generator) fromRecord(p *place) v1.ContainerStatus {
 	return status
 }
 
-// terminated is the API form of an exited instance.
+// terminated returns the API form of an exited instance.
 func terminated(in *runtime.ContainerStatus) *v1.ContainerStateTerminated {
 	reason := in.Reason
 	switch {
@@ -151,17 +152,16 @@ func terminated(in *runtime.ContainerStatus) *v1.ContainerStateTerminated {
 	}
 }
 
-// lost is the end of an instance that was running and of which nothing else is
-// known.
+// lost returns the termination of an instance that was running and has no known exit.
 func lost(id string) *v1.ContainerStateTerminated {
 	return &v1.ContainerStateTerminated{
 		ExitCode: exitCodeUnknown, Reason: ReasonStatusUnknown, Message: messageLost, ContainerID: id,
 	}
 }
 
-// applyStartFailure shows why a container that should run is not started. How
-// its last instance ended moves to lastState. Without a failure the end stays
-// visible: the container will be started any moment.
+// applyStartFailure shows the start failure of a container that should run. The termination of the
+// last instance moves to lastState. Without a failure the termination stays visible, because the
+// container will be started at once.
 func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 	failure, failed := g.StartFailures[p.spec.Name]
 	if !failed || failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) || g.overBefore(p) {
@@ -170,26 +170,26 @@ func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 	ended := status.State.Terminated
 	switch {
 	case p.plainInit() && (g.initialized || g.initPast(p.ref.Index) || ended != nil && !failedInit(ended)):
-		return // it is complete, or init has come past it
+		return // init is complete or has passed the container
 	case p.ref.Group == runtime.GroupEphemeral && ended != nil:
-		return // it is never restarted
+		return // ephemeral containers are never restarted
 	case p.newest == nil && ended != nil && !runtime.RestartsAfterExit(g.Pod, p.spec, ended.ExitCode, ended.Reason):
-		return // its record is gone, but how it ended is known
+		return // the record is gone, but the exit is known
 	case ended != nil:
 		status.LastTerminationState = v1.ContainerState{Terminated: ended}
 	}
 	status.State = v1.ContainerState{Waiting: &failure}
 }
 
-// failedInit reports whether an init container ended badly, as
-// runtime.ContainerStatus.Failed does.
+// failedInit reports whether an init container failed, by the rule of
+// runtime.ContainerStatus.Failed.
 func failedInit(t *v1.ContainerStateTerminated) bool {
 	return t.ExitCode != 0 || t.Reason == runtime.ReasonOOMKilled
 }
 
-// applyProbes sets Started and Ready. They belong to the instance: what was true
-// of an earlier one is not carried over. A plain init container is ready when it
-// is complete; an ephemeral one never is.
+// applyProbes sets Started and Ready of the current instance. A new instance does not inherit the
+// values of an earlier instance. A plain init container is ready when complete. An ephemeral
+// container is never ready.
 func (g *generator) applyProbes(p *place, status *v1.ContainerStatus) {
 	status.Ready, status.Started = false, nil
 	if p.ref.Group == runtime.GroupEphemeral {

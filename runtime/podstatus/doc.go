@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podstatus turns what a runtime reports about a pod into the
-// v1.PodStatus that the API server and people see.
+// Package podstatus computes the v1.PodStatus of a pod from the report of a container runtime.
 //
-// It is one pure function: no clock, no lock, no cache.
+// Generate is a pure function without clock, lock or cache.
 //
 //	status := podstatus.Generate(podstatus.Input{
 //		Pod:           pod,                  // what is wanted, and what the API server has
@@ -13,57 +12,55 @@
 //		Resizing:      resizing,             // how far a resize has come
 //		Started:       results.Started,      // what the prober knows; nil = no probes
 //		Ready:         results.Ready,
-//		HostIPs:       node.IPs,
+//		HostIPs:       hostIPs,
 //		Stage:         podstatus.StageSync,
 //		Now:           time.Now(),
 //	})
 //
-// The caller
-//  1. gives each result back as Previous the next time, for the same UID only:
-//     restart counts, last states, transition times and the terminal phase live
-//     on in it when records are gone. After a restart of the agent the API's
-//     status, in Pod.Status, takes its place.
-//  2. says by Stage how far its worker has come. Only a pod that is terminated
-//     (nothing runs or will run) ends because it was stopped.
-//  3. fails a pod by Override for reasons that containers know nothing of, such
-//     as its active deadline.
-//  4. decides which resizes the node takes on. Pod has the resources that are
-//     allocated; a resize that waits, or will never be, is told by ResizePending.
-//  5. writes the result where it belongs. Cutting messages and times to what the
-//     API server takes is the writer's.
+// The caller's duties:
+//  1. Pass each result as Previous of the next call for the same UID. Restart counts, last states,
+//     transition times and the terminal phase are kept there when records are gone. After a restart
+//     of the agent, Pod.Status from the API server takes the place of Previous.
+//  2. Set Stage to the progress of the pod's worker. Only a terminated pod (no container runs or
+//     will run) gets a terminal phase because the pod was stopped.
+//  3. Set Override to fail a pod for reasons outside of its containers, such as the active
+//     deadline.
+//  4. Decide which resizes the node accepts. Pod has the allocated resources. ResizePending reports
+//     a deferred or infeasible resize.
+//  5. Publish the result. The status writer cuts messages and times to the limits of the API
+//     server.
 //
 // # Differences from the kubelet
 //
-// The level is 1.36 and what was merged since.
-//   - After a reboot a pod with init containers is Pending and not Initialized
-//     until init is complete in its new sandbox (#126650, #127793). Those that
-//     will run again are waiting, and their earlier end is their last state.
-//   - Started and Ready belong to an instance. They are not carried over to the
-//     next one by the container's name, and a container that does not run is
-//     neither.
-//   - The restart count never goes back. If records are lost it continues from
-//     the previous status, also where a new instance only repeats the old count.
-//     An instance that is lost sight of is not counted as restarted before it is.
-//   - While an instance may still run that is not shown as running, because the
-//     runtime lost sight of it, say, the pod is not over; nor while a container is to
-//     be started that was made and never ran. So a pod that is said to be over starts
-//     nothing any more, whoever plans for it.
-//   - A container that ran, is not restarted and whose record is gone has ended; the
-//     kubelet has it wait to be created.
-//   - The last state is always an end: an older instance that never ran is
-//     skipped, and what the previous status knows is used when the record is gone.
+// Generate follows version 1.36 and later changes on the upstream main branch.
+//   - After a reboot a pod with init containers is Pending and not Initialized until init is
+//     complete in the new sandbox (#126650, #127793). Init containers that will run again are
+//     waiting, and their earlier exit is the last state.
+//   - Started and Ready belong to an instance. A new instance of the same container does not
+//     inherit them, and a container that is not running has neither.
+//   - The restart count never decreases. If records are lost, the count continues from the previous
+//     status, also where a new instance repeats the old count. A lost instance is not counted as
+//     restarted before a new instance exists.
+//   - A pod has no terminal phase while an instance may run that the status does not show as
+//     running, for example because the runtime lost the instance. The same holds while a created
+//     container that never ran is to be started. Therefore a pod with a terminal phase starts no
+//     container, whichever planner is used.
+//   - A container that ran, is not restarted and has no record is terminated. The kubelet reports
+//     the container as waiting for creation.
+//   - The last state is always a termination. An older instance that never ran is skipped. Without
+//     a record, the last state of the previous status is kept.
 //   - A sidecar that exited with 0 and is in back-off is shown waiting.
-//   - An init container that the OOM killer hit has failed whatever its code, for
-//     the phase as well as for the restart.
-//   - A waiting container whose last end its policy does not restart counts as
-//     ended, so that a "Never" pod whose record is lost fails.
-//   - Why a start failed is shown only while containers are started at all.
-//   - A pod that has stopped keeps its addresses.
-//   - An Override does not touch a pod that has finished before.
+//   - An OOM-killed init container has failed regardless of the exit code, for the phase as well as
+//     for the restart.
+//   - A waiting container counts as terminated if the restart policy does not restart its last
+//     exit. So a "Never" pod with a lost record fails.
+//   - Start failures are shown only at a stage that starts containers.
+//   - A stopped pod keeps its addresses.
+//   - An Override does not change a pod that has finished before.
 //   - An unset request counts as the limit for the QoS class, as if defaulted.
-//   - Resources of a running container are those it has, also where the runtime
-//     tells nothing and a resize fails.
-//   - Conditions of the API server that are not ours are passed on. Not reported
-//     are volumeMounts, stopSignal and allocatedResourcesStatus, of which runtimes
-//     do not tell us, nor the resources of the pod as a whole.
+//   - Resources of a running container are the actual resources, also if the runtime reports none
+//     and a resize fails.
+//   - Conditions that Generate does not own are copied from the API server. volumeMounts,
+//     stopSignal, allocatedResourcesStatus and pod-level resources are not reported, because
+//     runtimes do not report them.
 package podstatus

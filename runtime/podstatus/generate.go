@@ -8,73 +8,72 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Stage is how far the pod's worker has come with it.
+// Stage is the progress of the pod's worker.
 type Stage uint8
 
 // The stages, one for each of the three calls of a pod worker.
 const (
-	StageSync        Stage = iota // containers are kept as the spec wants them
-	StageTerminating              // they are being stopped and nothing starts any more
-	StageTerminated               // nothing runs, and nothing ever will again
+	StageSync        Stage = iota // containers are started and restarted as the spec requires
+	StageTerminating              // containers are being stopped and no container starts
+	StageTerminated               // no container runs or will run
 )
 
-// Override makes a pod Failed whatever its containers do: it was evicted, say,
-// or ran out of its active deadline.
+// Override makes a pod Failed regardless of its containers, for example after an eviction or at the
+// active deadline.
 type Override struct {
 	Reason  string // one CamelCase word, such as "DeadlineExceeded"
 	Message string
 }
 
-// Input is everything Generate looks at. It writes to none of it.
+// Input is the input of Generate. Generate writes to no part of Input.
 type Input struct {
-	// Pod has the spec, the deletion and, in Status, what the API server last
-	// said: conditions of others, the start time, a terminal phase. Required.
+	// Pod has the spec, the deletion timestamp and, in Status, the last status of the API server:
+	// foreign conditions, the start time, a terminal phase. Required.
 	Pod *v1.Pod
-	// Observed is what the runtime reports; nil = nothing was ever made.
+	// Observed is the report of the runtime; nil = the runtime has no record of the pod.
 	Observed *runtime.PodStatus
-	// Previous is what Generate last returned for this pod, of the same UID.
-	// Defaults to Pod.Status.
+	// Previous is the last result of Generate for the same UID. Defaults to Pod.Status.
 	Previous *v1.PodStatus
-	// Now is the time of transitions. Required.
+	// Now becomes the transition time of changed conditions. Required.
 	Now time.Time
 
-	// Stage is where the pod is in its life. Defaults to StageSync.
+	// Stage is the progress of the pod's worker. Defaults to StageSync.
 	Stage Stage
-	// Override fails the pod, unless it has ended by itself before.
+	// Override fails the pod, unless the pod has finished before.
 	Override *Override
-	// StartFailures are why containers could not be started lately, by name.
+	// StartFailures are the reasons of recent start failures, by container name.
 	StartFailures runtime.StartFailures
-	// ResizePending is why a resize that was asked for is not begun. Pod then has
-	// the resources that the node allocated, not those that are asked for.
-	// Defaults to none.
+	// ResizePending is the reason why a requested resize has not begun. Pod then has the allocated
+	// resources, not the requested resources. Defaults to none.
 	ResizePending *ResizePending
-	// Resizing is how far a resize has come that was begun. Defaults to none.
+	// Resizing is the progress of a resize that has begun. Defaults to none.
 	Resizing runtime.Resizing
-	// Actuated tells what a running instance was last given; runtime.Manager has
-	// it. Defaults to what Pod says.
+	// Actuated returns the resources last applied to a running instance, as runtime.Manager does.
+	// Defaults to the resources in Pod.
 	Actuated func(runtime.ContainerID) (v1.ResourceRequirements, bool)
-	// Started and Ready are asked about running instances of containers that
-	// have a startup or readiness probe. Defaults to true.
+	// Started and Ready are called for running instances of containers with a startup or readiness
+	// probe. Defaults to true.
 	Started, Ready func(runtime.ContainerID) bool
-	// HostIPs are the node's addresses, primary first. Defaults to what the
-	// previous status says.
+	// HostIPs are the node's addresses, primary first. Defaults to the addresses of the previous
+	// status.
 	HostIPs []string
 }
 
-// Generate computes a pod's API status. It is pure: the same input gives the
-// same status, which is the caller's and shares nothing with the input. With its
-// own result as Previous it gives that result again, whatever Now is.
+// Generate computes a pod's API status. Generate is pure: the same input gives the same status. The
+// caller owns the status, which shares no memory with the input. A call with its own result as
+// Previous returns an equal result for any Now.
 //
-// It follows the kubelet 1.36 and what was merged since.
+// Generate follows the kubelet 1.36 and later changes on the upstream main branch.
 func Generate(in Input) v1.PodStatus {
 	if in.Pod == nil {
 		return v1.PodStatus{}
 	}
 	g := newGenerator(in)
-	out := *in.Pod.Status.DeepCopy() // keeps what is not ours, such as resource claims
+	out := *in.Pod.Status.DeepCopy() // keeps fields that Generate does not own, such as resource claims
 
 	out.InitContainerStatuses = g.containerStatuses(runtime.GroupInit)
 	out.ContainerStatuses = g.containerStatuses(runtime.GroupRegular)
@@ -88,18 +87,18 @@ func Generate(in Input) v1.PodStatus {
 	return out
 }
 
-// generator carries one Generate call.
+// generator is the state of a Generate call.
 type generator struct {
 	Input
 	previous *v1.PodStatus
 
-	// initialized: init is complete in the current sandbox. The proof is that a
-	// regular container was made in it.
+	// initialized: init is complete in the current sandbox, because a regular container was created
+	// in the sandbox or the pod has no init containers.
 	initialized bool
-	// starting: init runs, or is to run, because regular containers are due.
+	// starting: init containers run or are to run, because regular containers are due.
 	starting bool
-	// triggered: all containers are to be restarted in place.
-	// resetting: that goes on, or has just come to the point where all are gone.
+	// triggered: all containers are to be restarted in place. resetting: the restart in place goes
+	// on, or has just removed all containers.
 	triggered, resetting bool
 }
 
@@ -121,7 +120,7 @@ func newGenerator(in Input) *generator {
 	return g
 }
 
-// due reports whether some regular container is to be started (again).
+// due reports whether a regular container is to be started or restarted.
 func (g *generator) due() bool {
 	for i := range g.Pod.Spec.Containers {
 		p, _ := g.place(runtime.Ref{Group: runtime.GroupRegular, Index: i})
@@ -143,14 +142,14 @@ func (g *generator) mayStart() bool {
 	return g.Stage == StageSync && g.Pod.DeletionTimestamp == nil
 }
 
-// setPhase computes the phase and lets what was decided before stand: a terminal
-// phase never changes, and a reason stays as long as its phase does.
+// setPhase sets the phase, the reason and the message. A terminal phase never changes, and a reason
+// is kept as long as the phase does not change.
 func (g *generator) setPhase(out *v1.PodStatus) {
 	api, reason, message := &g.Pod.Status, "", ""
 	switch computed := g.phase(out); {
-	case isTerminal(api.Phase):
+	case podfacts.IsTerminal(api.Phase):
 		out.Phase = api.Phase
-	case isTerminal(g.previous.Phase):
+	case podfacts.IsTerminal(g.previous.Phase):
 		out.Phase = g.previous.Phase
 	case g.Override != nil:
 		out.Phase, reason, message = v1.PodFailed, g.Override.Reason, g.Override.Message
@@ -164,8 +163,6 @@ func (g *generator) setPhase(out *v1.PodStatus) {
 	}
 	out.Reason, out.Message = reason, message
 }
-
-func isTerminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
 
 func (g *generator) startTime() *metav1.Time {
 	for _, at := range []*metav1.Time{g.previous.StartTime, g.Pod.Status.StartTime} {

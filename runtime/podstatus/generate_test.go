@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/podconditions"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -47,7 +48,7 @@ func TestTerminalPhaseStays(t *testing.T) {
 			out := Generate(in)
 			assert.Equal(t, [3]string{string(c.want), c.wantReason, c.wantMe}, [3]string{string(out.Phase), out.Reason, out.Message})
 			if out.Phase == failed {
-				assert.Equal(t, ReasonPodFailed, condition(out.Conditions, v1.PodReady).Reason, "the conditions know")
+				assert.Equal(t, podconditions.ReasonPodFailed, condition(out.Conditions, v1.PodReady).Reason, "the conditions know")
 			}
 
 			in.Previous, in.Override = &out, nil

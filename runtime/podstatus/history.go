@@ -12,11 +12,11 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// This file is about what the runtime has forgotten and the previous status
-// still knows: restart counts, last terminations, containers without a record.
+// The functions of this file restore facts from the previous status that the runtime has forgotten:
+// restart counts, last terminations, containers without a record.
 
-// withoutRecord is the status of a container of which the runtime has no record:
-// it was not made yet, or its record is gone.
+// withoutRecord returns the status of a container without a record in the runtime: the container
+// was not created yet, or the record is gone.
 func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 	status := v1.ContainerStatus{Name: p.spec.Name, Image: p.spec.Image}
 	status.State.Waiting = &v1.ContainerStateWaiting{Reason: ReasonContainerCreating}
@@ -27,7 +27,7 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 	if old == nil {
 		old = &v1.ContainerStatus{}
 	}
-	if waitsAfterEnd(old) { // still about the instance that ended
+	if waitsAfterEnd(old) { // old still describes the terminated instance
 		waiting := status.State
 		status = *old.DeepCopy()
 		status.State = waiting
@@ -36,7 +36,7 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 	status.LastTerminationState = *old.LastTerminationState.DeepCopy()
 	ended := old.State.Terminated
 	switch {
-	case g.resetting && p.ref.Group != runtime.GroupEphemeral && (ended != nil || old.State.Running != nil || old.ContainerID != ""):
+	case g.resetting && p.ref.Group != runtime.GroupEphemeral && (ended != nil || old.ContainerID != "" && !neverRan(old)):
 		status.RestartCount++
 		status.ContainerID, status.ImageID = "", ""
 		status.LastTerminationState.Terminated = &v1.ContainerStateTerminated{
@@ -65,21 +65,21 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 	return status
 }
 
-// endsForGood reports whether p, a regular container that ran and whose record is gone,
-// is not started again: then it has ended, and waits for nothing.
+// endsForGood reports whether p is a regular container that ran, has no record and is not
+// restarted. Such a container is terminated, not waiting.
 func (g *generator) endsForGood(p *place, old *v1.ContainerStatus) bool {
 	return g.mayStart() && p.ref.Group == runtime.GroupRegular && !g.restarts(p.spec, lost(old.ContainerID))
 }
 
-// waitsAfterEnd reports whether old shows a waiting container under the ID of
-// the instance whose end has become its last state.
+// waitsAfterEnd reports whether old shows a waiting container with the ID of the instance in its
+// last state.
 func waitsAfterEnd(old *v1.ContainerStatus) bool {
 	last := old.LastTerminationState.Terminated
 	return old.State.Waiting != nil && old.ContainerID != "" && last != nil && last.ContainerID == old.ContainerID
 }
 
-// runsAgain reports whether plain init container p, which is complete by the
-// previous status, is to run again since the sandbox it ran in is gone.
+// runsAgain reports whether the plain init container p, complete in the previous status, is to run
+// again because its sandbox is gone.
 func (g *generator) runsAgain(p *place) bool {
 	if !g.starting || !p.plainInit() {
 		return false
@@ -87,8 +87,8 @@ func (g *generator) runsAgain(p *place) bool {
 	return !g.initPast(p.ref.Index)
 }
 
-// initPast reports whether an init container after number i was made in the
-// current sandbox, so that i must be complete.
+// initPast reports whether an init container after index i was created in the current sandbox, so
+// that the init container at i must be complete.
 func (g *generator) initPast(i int) bool {
 	for j := i + 1; j < len(g.Pod.Spec.InitContainers); j++ {
 		if g.Observed.Active(g.Pod.Spec.InitContainers[j].Name) != nil {
@@ -98,45 +98,45 @@ func (g *generator) initPast(i int) bool {
 	return false
 }
 
-// restartCount is what the record says, unless the previous status knows of
-// more: records and log files may have been lost, and the count never goes back.
+// restartCount returns the count of the record or the higher count of the previous status. Records
+// and log files may have been lost, and the count never decreases.
 func (g *generator) restartCount(in *runtime.ContainerStatus, old *v1.ContainerStatus) int32 {
 	switch {
 	case old == nil || in.RestartCount > old.RestartCount:
 		return in.RestartCount
 	case old.ContainerID == in.ID.String(), old.ContainerID == "", !isNewer(in, old), tookPlace(in, old), g.removedRunning(in, old), isBack(in, old):
 		return old.RestartCount
-	default: // a restart that the record does not know to be one
+	default: // a restart that is not counted in the record
 		return old.RestartCount + 1
 	}
 }
 
-// tookPlace reports whether in has the number that old counts already for an
-// instance that was made and never ran: in takes its place, and nothing was
-// restarted.
+// tookPlace reports whether in has the restart count of an old instance that was created and never
+// ran. in replaces the old instance, and no restart is counted.
 func tookPlace(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	return in.RestartCount == old.RestartCount && neverRan(old)
 }
 
-// removedRunning reports whether in has the number of one that old shows running and
-// of which there is no record: it was removed before it ran, as far as whoever numbered
-// in could see, and began to run meanwhile. A running one that somebody else removes has
-// left its log, so that its successor's number is higher.
+// removedRunning reports whether in has the restart count of an instance that old shows running and
+// that has no record. When in was numbered, the old instance had not run yet; the old instance
+// started between that moment and its removal. A running instance removed by another program has
+// left a log, so that its successor gets a higher count.
 func (g *generator) removedRunning(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	return in.RestartCount == old.RestartCount && old.State.Running != nil &&
 		!slices.ContainsFunc(g.Observed.Containers, func(c runtime.ContainerStatus) bool { return c.ID.String() == old.ContainerID })
 }
 
-// neverRan reports whether the newest instance that old knows, and counts, was
-// made and did not run yet: what old shows as ended is another one.
+// neverRan reports whether the newest instance in old was created and has not run. The termination
+// in old belongs to an earlier instance.
 func neverRan(old *v1.ContainerStatus) bool {
 	ended := lastEnd(old)
 	return old.ContainerID != "" && old.State.Running == nil && (ended == nil || ended.ContainerID != old.ContainerID)
 }
 
-// isBack reports whether in, which has ended, is the newest again since a later
-// instance was removed before its successor is made: one that never ran, or had just
-// begun to. The status goes on naming the later one: it counts it.
+// isBack reports whether the terminated instance in is the newest again. That happens when a later
+// instance, which never ran or had just started, was removed and its successor is not created yet.
+// The status keeps the ID of the later instance because the restart count includes the later
+// instance.
 func isBack(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	switch ended := lastEnd(old); {
 	case in.State != runtime.StateExited:
@@ -148,9 +148,9 @@ func isBack(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	}
 }
 
-// wasLost reports whether old is about an instance that was lost sight of. (The
-// kubelet counts its restart then and there; here it counts when there is one, so
-// that the count is the same whether or not somebody finds out how it has ended.)
+// wasLost reports whether the runtime had lost the instance in old. (The kubelet counts the restart
+// of a lost instance at once. Generate counts the restart when the new instance exists, so that the
+// count does not depend on whether the exit of the lost instance is found.)
 func wasLost(old *v1.ContainerStatus) bool {
 	t := old.State.Terminated
 	if t == nil && old.State.Waiting != nil {
@@ -159,9 +159,13 @@ func wasLost(old *v1.ContainerStatus) bool {
 	return t != nil && t.Reason == ReasonStatusUnknown && t.ContainerID == old.ContainerID
 }
 
-// isNewer reports whether in was made after the instance that old tells of had
-// started. It is false for an observation that is behind the previous one.
+// isNewer reports whether in was created after the start of the instance in old. isNewer is false
+// for an observation older than the previous observation, and for the instance in the last state of
+// old.
 func isNewer(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
+	if last := old.LastTerminationState.Terminated; last != nil && last.ContainerID == in.ID.String() {
+		return false
+	}
 	var began time.Time
 	switch {
 	case old.State.Running != nil:
@@ -172,9 +176,8 @@ func isNewer(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	return !in.CreatedAt.Before(began)
 }
 
-// lastTermination is how the instance before the newest one ended: by its own
-// record, else by the previous status. An older instance that never ran is
-// skipped.
+// lastTermination returns the termination of the instance before the newest instance, from the
+// record or else from the previous status. An older instance that never ran is skipped.
 func (g *generator) lastTermination(p *place) *v1.ContainerStateTerminated {
 	if before := g.lastExited(p.newest); before != nil {
 		return terminated(before)
@@ -193,18 +196,18 @@ func (g *generator) lastTermination(p *place) *v1.ContainerStateTerminated {
 		}
 	}
 	if last == nil || last.ContainerID == id {
-		return nil // there was none, or it is this one's own, shown while it waited
+		return nil // no earlier instance, or the newest instance's own exit, shown as last state while waiting
 	}
 	return last.DeepCopy()
 }
 
-// has reports whether the runtime has a record of an instance: however long that
-// still runs, its end will be known.
+// has reports whether the runtime has a record of an instance. The exit of such an instance will be
+// known.
 func (g *generator) has(id string) bool {
 	return slices.ContainsFunc(g.Observed.Containers, func(c runtime.ContainerStatus) bool { return c.ID.String() == id })
 }
 
-// lastExited returns the newest exited instance of in's container but in.
+// lastExited returns the newest exited instance of in's container except in.
 func (g *generator) lastExited(in *runtime.ContainerStatus) *runtime.ContainerStatus {
 	for i := range g.Observed.Containers {
 		c := &g.Observed.Containers[i]

@@ -255,3 +255,20 @@ func TestRestartAllInPlace(t *testing.T) {
 		previous = &st
 	}
 }
+
+// A container that waits for its second instance, which was made and whose record is gone,
+// is not shown under that instance's ID: only the one that ended last has ended.
+func TestAWaitingInstanceWhoseRecordIsGoneIsNotNamed(t *testing.T) {
+	pod := podOf(t, always, "main a")
+	ended := &v1.ContainerStateTerminated{ExitCode: 1, ContainerID: "test://a-0"}
+	for id, want := range map[string]string{"test://a-0": "test://a-0", "test://a-1": ""} {
+		previous := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
+			Name: "a", ContainerID: id, RestartCount: 1,
+			State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: v1.ContainerState{Terminated: ended},
+		}}}
+		out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s"), Previous: &previous, Now: noon})
+		assert.Equal(t, want, statusOf(&out, "a").ContainerID, "of %s", id)
+		assert.Equal(t, ended, statusOf(&out, "a").LastTerminationState.Terminated)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -83,7 +84,7 @@ func TestFinished(t *testing.T) {
 				out := Generate(in)
 				in.Previous = &out
 			}
-			assert.Equal(t, c.want, Finished(in.Pod, in.Previous, "a", nil), brief(in.Previous))
+			assert.Equal(t, c.want, runtime.Finished(in.Pod, in.Previous, "a", nil), brief(in.Previous))
 		})
 	}
 }
@@ -118,11 +119,11 @@ func TestMadeLate(t *testing.T) {
 			}
 			assert.Equal(t, c.phase, in.Previous.Phase, brief(in.Previous))
 			made := in.Observed.Latest("a")
-			assert.Equal(t, c.late, Finished(in.Pod, in.Previous, "a", made))
+			assert.Equal(t, c.late, runtime.Finished(in.Pod, in.Previous, "a", made))
 			plan := runtime.Plan(runtime.PlanInput{
-				Pod: in.Pod, Status: in.Observed, Hash: func(*v1.Container) string { return "" },
+				Pod: in.Pod, Status: in.Observed,
 				Finished: func(name string, made *runtime.ContainerStatus) bool {
-					return Finished(in.Pod, in.Previous, name, made)
+					return runtime.Finished(in.Pod, in.Previous, name, made)
 				},
 			})
 			assert.Equal(t, !c.late, len(plan.Start) > 0, plan.String())
@@ -154,7 +155,7 @@ func TestAPodThatIsOverStartsNothing(t *testing.T) {
 			in.Stage, in.Override, in.Pod.DeletionTimestamp = StageSync, nil, nil
 			out := Generate(in)
 			in.Previous = &out
-			if isTerminal(out.Phase) {
+			if podfacts.IsTerminal(out.Phase) {
 				ends++
 				require.NoError(t, d.startsNothing(in))
 				break
@@ -170,10 +171,9 @@ func (d dice) startsNothing(in Input) error {
 	status := in.Observed
 	for range 8 {
 		plan := runtime.Plan(runtime.PlanInput{
-			Pod: in.Pod, Status: status, RestartAll: runtime.RestartAllTriggered(in.Pod, status),
-			Hash: func(*v1.Container) string { return "" },
+			Pod: in.Pod, Status: status,
 			Finished: func(name string, made *runtime.ContainerStatus) bool {
-				return Finished(in.Pod, in.Previous, name, made)
+				return runtime.Finished(in.Pod, in.Previous, name, made)
 			},
 		})
 		if len(plan.Start) > 0 {

@@ -7,13 +7,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// annotationSource is where the pod came from; "api" is an API server.
-const annotationSource = "kubernetes.io/config.source"
-
-// tally counts the containers of a pod by what they mean for its phase.
+// tally counts the containers of a pod by their effect on the phase.
 type tally struct {
 	initPending, initOver     int // not complete; failed and not restarted
 	sidecarPending            int
@@ -21,20 +19,20 @@ type tally struct {
 	stopped, succeeded, final int // final: stopped and not restarted
 }
 
-// phase sums up the containers. What has ended is not over while some instance of
-// the pod may still run that its containers' states do not show (if the runtime has
-// lost sight of it, how it ends is still to be learned), nor while all containers are
-// to be restarted in place. A pod that was stopped for good, and that nobody here may
-// bring back, has failed if it had not ended by then. (The kubelet's status manager
-// says so to the API server, and the kubelet's own list of pods does not.)
+// phase returns the pod's phase. A terminal phase is withheld while an instance may run that the
+// container statuses do not show, for example because the runtime has lost the instance. A terminal
+// phase is also withheld while all containers are to be restarted in place. A terminated pod that
+// is not static has failed if the pod had not finished by itself. (The kubelet's status manager
+// sends Failed to the API server for such a pod; the kubelet's own list of pods does not have
+// Failed.)
 func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
 	n := g.tally(status)
 	summed := g.sumUp(n)
 	unseen := g.runsUnseen(status)
 	switch {
-	case g.Stage == StageTerminated && !isStatic(g.Pod) && !isTerminal(summed) && !unseen && n.running == 0:
+	case g.Stage == StageTerminated && !podfacts.IsStatic(g.Pod) && !podfacts.IsTerminal(summed) && !unseen && n.running == 0:
 		return v1.PodFailed
-	case !isTerminal(summed) || n.initOver > 0 || !g.triggered && !unseen:
+	case !podfacts.IsTerminal(summed) || n.initOver > 0 || !g.triggered && !unseen:
 		return summed
 	case g.initialized:
 		return v1.PodRunning
@@ -43,15 +41,15 @@ func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
 	}
 }
 
-// sumUp is the contract's table; the first rule that applies decides.
+// sumUp is the phase table of the contract. The first rule that applies decides.
 func (g *generator) sumUp(n tally) v1.PodPhase {
 	ended := n.running == 0 && n.stopped > 0 && n.unknown == 0
 	over := ended && n.final == len(g.Pod.Spec.Containers)
 	switch {
 	case n.initOver > 0:
 		return v1.PodFailed
-	// Nothing of it will run again, whatever has become of the records of its init
-	// containers: the planner makes no sandbox for it.
+	// No container will run again, whether or not the init containers have records: the planner
+	// creates no sandbox for the pod.
 	case over && n.stopped == n.succeeded:
 		return v1.PodSucceeded
 	case over:
@@ -62,13 +60,13 @@ func (g *generator) sumUp(n tally) v1.PodPhase {
 		return v1.PodPending
 	case n.running > 0 && n.unknown == 0:
 		return v1.PodRunning
-	case ended && g.Stage == StageTerminated && !isStatic(g.Pod):
+	case ended && g.Stage == StageTerminated && !podfacts.IsStatic(g.Pod):
 		if n.stopped == n.succeeded {
 			return v1.PodSucceeded
 		}
 		return v1.PodFailed
 	case ended && n.final < n.stopped && g.starting:
-		// Its sandbox is gone, and init comes first (#126650, #127793).
+		// The sandbox is gone, and init runs first (#126650, #127793).
 		return v1.PodPending
 	case ended && n.final < n.stopped:
 		return v1.PodRunning
@@ -105,7 +103,7 @@ func (g *generator) countInit(n *tally, c *v1.Container, s *v1.ContainerStatus) 
 	switch {
 	case g.newestIs(c.Name, runtime.StateUnknown):
 		if !g.initialized {
-			n.initPending++ // it is stopped first, and how it ended then decides
+			n.initPending++ // the container is stopped first; its exit then decides
 		}
 	case ended == nil:
 		n.initPending++
@@ -114,15 +112,15 @@ func (g *generator) countInit(n *tally, c *v1.Container, s *v1.ContainerStatus) 
 	}
 }
 
-// newestIs reports whether the newest instance of a container is in that state: one
-// that is unknown may still run, and one that was merely created will be started.
+// newestIs reports whether the newest instance of a container is in the given state. An instance in
+// StateUnknown may still run. An instance in StateCreated will be started.
 func (g *generator) newestIs(name string, state runtime.State) bool {
 	newest := g.Observed.Latest(name)
 	return newest != nil && newest.State == state
 }
 
-// runsUnseen reports whether an instance runs or may run although its container is not
-// shown as running. Ephemeral containers do not count.
+// runsUnseen reports whether an instance runs or may run although the status does not show the
+// container as running. Ephemeral containers do not count.
 func (g *generator) runsUnseen(status *v1.PodStatus) bool {
 	return slices.ContainsFunc(g.Observed.Running(), func(in *runtime.ContainerStatus) bool {
 		ref, ok := runtime.Find(g.Pod, in.Name)
@@ -138,7 +136,7 @@ func (g *generator) runsUnseen(status *v1.PodStatus) bool {
 	})
 }
 
-// sidecar counts a sidecar. How it ended never matters.
+// sidecar counts a sidecar. The exit code of a sidecar has no effect.
 func (n *tally) sidecar(s *v1.ContainerStatus) {
 	switch {
 	case s == nil:
@@ -180,8 +178,8 @@ func (g *generator) countRegular(n *tally, c *v1.Container, s *v1.ContainerStatu
 	}
 }
 
-// lastEnd is how a container that does not run ended; nil if it runs or never
-// ran.
+// lastEnd returns the termination of a container that is not running, nil if the container runs or
+// never ran.
 func lastEnd(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	switch {
 	case s == nil:
@@ -195,43 +193,13 @@ func lastEnd(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	}
 }
 
-// restarts reports whether a container that ended so is restarted, whether or
-// not the pod is being deleted: what is stopped by a deletion did not end by
-// itself. What was removed to be restarted is.
+// restarts reports whether a container with the given termination is restarted. The deletion of the
+// pod does not matter: a container stopped by a deletion did not exit by itself. A container
+// removed for a restart in place is restarted.
 func (g *generator) restarts(c *v1.Container, ended *v1.ContainerStateTerminated) bool {
 	return restarts(g.Pod, c, ended)
 }
 
 func restarts(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) bool {
 	return ended.Reason == ReasonRestartingAll || runtime.RestartsAfterExit(pod, c, ended.ExitCode, ended.Reason)
-}
-
-// Finished reports whether container name has run for good by the status of its pod:
-// it is a regular one, has ended, and is not restarted after such an end. While all
-// containers are restarted in place none has.
-//
-// It is what PlanInput.Finished asks, of containers whose records somebody removed: one
-// that the status has running has ended, too, nobody knows how. (The kubelet starts them
-// again.) If there is made, an instance that never ran, only an end counts that the
-// status shows as the container's state: one that is behind it is to be followed.
-func Finished(pod *v1.Pod, status *v1.PodStatus, name string, made *runtime.ContainerStatus) bool {
-	known := find(status.ContainerStatuses, name)
-	ended := lastEnd(known)
-	switch {
-	case known == nil:
-	case made != nil:
-		ended = known.State.Terminated
-	case known.State.Running != nil:
-		ended = lost(known.ContainerID)
-	}
-	ref, ok := runtime.Find(pod, name)
-	return ok && ref.Group == runtime.GroupRegular && ended != nil && !restarts(pod, ref.Container(pod), ended) &&
-		!isTrue(status.Conditions, v1.AllContainersRestarting)
-}
-
-// isStatic reports whether the pod comes from this node's own configuration. Its
-// phase does not become terminal by being stopped: it may come back.
-func isStatic(pod *v1.Pod) bool {
-	source, ok := pod.Annotations[annotationSource]
-	return ok && source != "api"
 }

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -143,7 +144,7 @@ func checkOne(s *v1.ContainerStatus) error {
 // checkWhole looks at phase and conditions.
 func checkWhole(in Input, out *v1.PodStatus) error {
 	for _, before := range []*v1.PodStatus{&in.Pod.Status, in.Previous} {
-		if before != nil && isTerminal(before.Phase) {
+		if before != nil && podfacts.IsTerminal(before.Phase) {
 			if before.Phase != out.Phase {
 				return fmt.Errorf("the phase was %s and now is %s", before.Phase, out.Phase)
 			}
@@ -157,15 +158,15 @@ func checkWhole(in Input, out *v1.PodStatus) error {
 		}
 		seen[c.Type] = true
 	}
-	over := isTerminal(out.Phase) || in.Stage != StageSync || in.Pod.DeletionTimestamp != nil
+	over := podfacts.IsTerminal(out.Phase) || in.Stage != StageSync || in.Pod.DeletionTimestamp != nil
 	if seen[v1.PodResizePending] != (in.ResizePending != nil && !over) || seen[v1.PodResizeInProgress] != (in.Resizing.UnderWay && !over) {
 		return fmt.Errorf("conditions of resize: %s", brief(out))
 	}
 	ready := isTrue(out.Conditions, v1.PodReady)
-	if ready && (isTerminal(out.Phase) || !isTrue(out.Conditions, v1.ContainersReady)) {
+	if ready && (podfacts.IsTerminal(out.Phase) || !isTrue(out.Conditions, v1.ContainersReady)) {
 		return fmt.Errorf("ready in phase %s: %s", out.Phase, brief(out))
 	}
-	if out.Phase == v1.PodRunning && !isTerminal(out.Phase) {
+	if out.Phase == v1.PodRunning && !podfacts.IsTerminal(out.Phase) {
 		for i := range out.ContainerStatuses {
 			s := &out.ContainerStatuses[i]
 			if s.State.Waiting != nil && s.LastTerminationState.Terminated == nil {

@@ -5,22 +5,22 @@ package podstatus
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ResizePending is why a resize that was asked for is not begun.
+// ResizePending is the reason why a requested resize has not begun.
 type ResizePending struct {
-	// Reason is v1.PodReasonDeferred if the node may be able to do it later,
-	// v1.PodReasonInfeasible if it never will.
+	// Reason is v1.PodReasonDeferred if the node may accept the resize later,
+	// v1.PodReasonInfeasible if the node can never accept the resize.
 	Reason  string
 	Message string // for people
 }
 
-// resizeConditions are there only while they are true, and only of a pod whose
-// containers are kept running. Both can be: one resize is under way and the next
-// is asked for.
+// resizeConditions returns the resize conditions, each only while true, of a pod whose containers
+// are kept running. Both are true while a resize is under way and the next resize is pending.
 func (g *generator) resizeConditions(phase v1.PodPhase) (out []v1.PodCondition) {
-	if !g.mayStart() || isTerminal(phase) {
+	if !g.mayStart() || podfacts.IsTerminal(phase) {
 		return nil
 	}
 	if p := g.ResizePending; p != nil {
@@ -38,22 +38,21 @@ func (g *generator) resizeConditions(phase v1.PodPhase) (out []v1.PodCondition) 
 	return out
 }
 
-// isResize reports whether t is a condition that comes and goes: what the API
-// server still has of one that has gone says nothing about the next.
+// isResize reports whether t is a resize condition. Resize conditions are removed when false, so
+// that a stale resize condition from the API server gives no transition time.
 func isResize(t v1.PodConditionType) bool {
 	return t == v1.PodResizePending || t == v1.PodResizeInProgress
 }
 
-// The least cpu that a kernel can be told, in thousandths. A container that is
-// given less reads back as this much, which must not look like a resize.
+// The smallest cpu values that a kernel accepts, in thousandths. A container with a smaller value
+// reads back as the smallest value. The difference must not look like a resize.
 const (
 	leastCPULimit   = 10 // of a CFS quota
 	leastCPURequest = 2  // two shares
 )
 
-// setResources reports what the spec gives the container: that is allocated. If
-// it runs, what it was last given and, before that, what the runtime says it has
-// are reported as its own.
+// setResources reports the resources in the spec as allocated. For a running container, Resources
+// has the resources last applied, overlaid by the resources that the runtime reports.
 func (g *generator) setResources(spec *v1.Container, in *runtime.ContainerStatus, status *v1.ContainerStatus) {
 	given := &spec.Resources
 	if len(given.Requests) == 0 && len(given.Limits) == 0 {
@@ -76,7 +75,7 @@ func (g *generator) setResources(spec *v1.Container, in *runtime.ContainerStatus
 	}
 }
 
-// overlay replaces the cpu and memory that to has by those of from.
+// overlay replaces the cpu and memory values in to by the values in from.
 func overlay(to, from v1.ResourceList, leastCPU int64) {
 	for _, name := range computeResources {
 		_, had := to[name]

@@ -4,8 +4,8 @@ package podstatus
 
 import v1 "k8s.io/api/core/v1"
 
-// qosClass is the class the pod was given first, since it never changes; else it
-// is computed.
+// qosClass returns the first assigned class, since the class never changes, or else the computed
+// class.
 func (g *generator) qosClass() v1.PodQOSClass {
 	for _, class := range []v1.PodQOSClass{g.Pod.Status.QOSClass, g.previous.QOSClass} {
 		if class != "" {
@@ -15,11 +15,11 @@ func (g *generator) qosClass() v1.PodQOSClass {
 	return QOSClass(g.Pod)
 }
 
-// QOSClass computes the quality-of-service class of a pod from its cpu and
-// memory. A pod that sets any of them for itself as a whole is judged by that
-// (KEP-2837), any other by all its regular and init containers: Guaranteed if
-// each has limits for both and requests that equal them (an unset request is the
-// limit), BestEffort if none has anything but zeros, Burstable otherwise.
+// QOSClass computes the quality-of-service class of a pod from cpu and memory. If the pod has
+// pod-level cpu or memory, the pod-level resources decide (KEP-2837). Otherwise all regular and
+// init containers decide. The class is Guaranteed if each container has limits for both resources
+// and equal requests (an unset request equals the limit), BestEffort if no container has a non-zero
+// value, and Burstable otherwise.
 func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	if r := pod.Spec.Resources; r != nil && usesAny(r) {
 		if isGuaranteed(r) {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// execAttr is how a command of Exec starts: leader of its own session and
-// process group.
+// execAttr makes a command of Exec the leader of a new session and process group.
 func execAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // dropPrivileges cannot be done here.

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// execAttr is how a command of Exec starts: leader of its own session and
-// process group, killed when the thread that started it ends.
+// execAttr makes a command of Exec the leader of a new session and process group. The kernel kills
+// the command when the starting thread ends.
 func execAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }

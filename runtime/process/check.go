@@ -14,9 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// CheckPod refuses a pod with fields that a plain OS process cannot honour, with
-// one *runtime.UnsupportedError that lists them all. With Options.Lenient only
-// a container without a command is refused: there is no image to ask for one.
+// CheckPod refuses a pod with fields that a plain OS process cannot honour. The error is a
+// *runtime.UnsupportedError that lists all such fields. With Options.Lenient, CheckPod refuses
+// only containers without a command, because there is no image that could supply a command.
 func (r *Runtime) CheckPod(pod *v1.Pod) error {
 	c := newCheck()
 	if r.lenient {
@@ -25,12 +25,12 @@ func (r *Runtime) CheckPod(pod *v1.Pod) error {
 		c.pod(pod)
 	}
 	if len(c.fields) > 0 {
-		return &runtime.UnsupportedError{Runtime: Name, Fields: c.fields}
+		return &runtime.UnsupportedError{Runtime: name, Fields: c.fields}
 	}
 	return nil
 }
 
-// Why fields are refused.
+// Reasons for the refusal of a field.
 const (
 	whyCommand  = "required: there is no image whose command could be run"
 	whyIsolated = "processes are not isolated"
@@ -42,7 +42,7 @@ const (
 	whyStdin    = "there is no standard input"
 )
 
-// check collects what cannot be honoured. Pure but for newCheck.
+// check collects the fields that cannot be honoured. All methods are pure.
 type check struct {
 	uid, gid int64
 	goos     string
@@ -50,12 +50,12 @@ type check struct {
 	fields   []string
 }
 
-// newCheck returns a check for the user this process runs as.
+// newCheck returns a check for the user of this process.
 func newCheck() *check {
 	return &check{uid: int64(os.Getuid()), gid: int64(os.Getgid()), goos: goruntime.GOOS}
 }
 
-// refuse adds a field if it asks for something that is not there.
+// refuse adds a field to the list if asked is true.
 func (c *check) refuse(asked bool, field, why string) {
 	if asked {
 		c.fields = append(c.fields, field+" ("+why+")")
@@ -66,6 +66,7 @@ func (c *check) refuse(asked bool, field, why string) {
 func (c *check) pod(pod *v1.Pod) []string {
 	spec := &pod.Spec
 	c.volumes = spec.Volumes
+	c.annotations(pod.Annotations)
 	eachContainer(pod, c.container)
 	if spec.SecurityContext != nil {
 		c.podSecurity("spec.securityContext", spec.SecurityContext)
@@ -86,7 +87,7 @@ func (c *check) pod(pod *v1.Pod) []string {
 	return c.fields
 }
 
-// commands lists only what no leniency can make up for.
+// commands lists only the containers without a command, which even a lenient backend cannot run.
 func (c *check) commands(pod *v1.Pod) {
 	eachContainer(pod, func(at string, ct *v1.Container) {
 		c.refuse(len(ct.Command) == 0, at+".command", whyCommand)
@@ -154,9 +155,9 @@ func (c *check) volumeMount(field string, all []v1.VolumeMount, i int) {
 	c.refuse(len(m.BindMountOptions) > 0, field+".bindMountOptions", whyLink)
 }
 
-// generated reports whether the agent makes the volume's content for this pod
-// only. A read-only mount of it passes: nobody else is harmed by a write, and
-// service account tokens are always mounted so.
+// generated reports whether the agent makes the volume's content for this pod only. A read-only
+// mount of such a volume is accepted, because a write harms no other pod, and service account
+// tokens are always mounted read-only.
 func (c *check) generated(volume string) bool {
 	i := slices.IndexFunc(c.volumes, func(v v1.Volume) bool { return v.Name == volume })
 	if i < 0 {

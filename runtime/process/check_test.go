@@ -85,6 +85,22 @@ spec:
 	}, bare(root.pod(pod)))
 }
 
+// A pod that asks for a profile by the annotations of before does not run without.
+func TestOldProfileAnnotationsAreRefused(t *testing.T) {
+	pod := decode(t, ordinary)
+	pod.Annotations = map[string]string{
+		"seccomp.security.alpha.kubernetes.io/pod":              "runtime/default",
+		"container.seccomp.security.alpha.kubernetes.io/main":   "localhost/p.json",
+		"container.apparmor.security.beta.kubernetes.io/main":   "localhost/p",
+		"container.apparmor.security.beta.kubernetes.io/second": "unconfined",
+	}
+	assert.Equal(t, []string{
+		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/main]",
+		"metadata.annotations[container.seccomp.security.alpha.kubernetes.io/main]",
+		"metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]",
+	}, bare(newCheck().pod(pod)))
+}
+
 // bare removes the reasons.
 func bare(fields []string) []string {
 	for i, f := range fields {

@@ -4,16 +4,18 @@ package process
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// podSecurity checks the pod's security context. What asks for nothing but what
-// an ordinary process of this user already is passes.
+// podSecurity checks the pod's security context. Fields that ask for no more than an ordinary
+// process of this user has are accepted.
 func (c *check) podSecurity(at string, sc *v1.PodSecurityContext) {
 	c.refuse(sc.SELinuxOptions != nil, at+".seLinuxOptions", whyRights)
 	c.refuse(sc.WindowsOptions != nil, at+".windowsOptions", "this is "+c.goos)
@@ -28,8 +30,18 @@ func (c *check) podSecurity(at string, sc *v1.PodSecurityContext) {
 		at+".appArmorProfile", whyIsolated)
 }
 
-// checkGroups refuses groups that volumes ask for, unless this process, whose
-// rights a container has, is in them.
+// annotations checks the annotations of profiles from the time before seccomp (1.19) and AppArmor
+// (1.30) had fields. The profile "unconfined" is accepted.
+func (c *check) annotations(annotations map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		profile := key == v1.SeccompPodAnnotationKey || strings.HasPrefix(key, v1.SeccompContainerAnnotationKeyPrefix) ||
+			strings.HasPrefix(key, v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix)
+		c.refuse(profile && annotations[key] != v1.DeprecatedAppArmorBetaProfileNameUnconfined, "metadata.annotations["+key+"]", whyIsolated)
+	}
+}
+
+// checkGroups refuses supplemental groups of volumes unless this process is a member of the group.
+// A container has the rights of this process.
 func (r *Runtime) checkGroups(groups []int64) error {
 	if len(groups) == 0 || r.lenient {
 		return nil
@@ -41,8 +53,7 @@ func (r *Runtime) checkGroups(groups []int64) error {
 	return refuseGroups(groups, append(own, os.Getegid()), os.Geteuid())
 }
 
-// refuseGroups lists those of groups that a process of these rights does not
-// have. Root needs none.
+// refuseGroups refuses the groups that are not among own. Root needs no groups.
 func refuseGroups(groups []int64, own []int, uid int) error {
 	var refused []string
 	for _, group := range groups {
@@ -51,7 +62,7 @@ func refuseGroups(groups []int64, own []int, uid int) error {
 		}
 	}
 	if len(refused) > 0 {
-		return &runtime.UnsupportedError{Runtime: Name, Fields: refused}
+		return &runtime.UnsupportedError{Runtime: name, Fields: refused}
 	}
 	return nil
 }
@@ -60,7 +71,7 @@ func refuseGroups(groups []int64, own []int, uid int) error {
 func (c *check) security(at string, sc *v1.SecurityContext) {
 	if caps := sc.Capabilities; caps != nil {
 		c.refuse(len(caps.Add) > 0, at+".capabilities.add", whyRights)
-		// A process that is not root has none to drop.
+		// A process of another user than root has no capabilities to drop.
 		c.refuse(len(caps.Drop) > 0 && c.uid == 0, at+".capabilities.drop", whyRights)
 	}
 	c.refuse(isTrue(sc.Privileged), at+".privileged", whyRights)
@@ -68,7 +79,7 @@ func (c *check) security(at string, sc *v1.SecurityContext) {
 	c.refuse(sc.WindowsOptions != nil, at+".windowsOptions", "this is "+c.goos)
 	c.user(at, sc.RunAsUser, sc.RunAsGroup, sc.RunAsNonRoot)
 	c.refuse(isTrue(sc.ReadOnlyRootFilesystem), at+".readOnlyRootFilesystem", whyHost)
-	// allowPrivilegeEscalation: false is honoured where the kernel can.
+	// Only Linux can honour allowPrivilegeEscalation: false.
 	c.refuse(sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation && c.goos != "linux",
 		at+".allowPrivilegeEscalation", whyRights)
 	c.refuse(sc.ProcMount != nil && *sc.ProcMount != v1.DefaultProcMount, at+".procMount", whyHost)
@@ -77,7 +88,7 @@ func (c *check) security(at string, sc *v1.SecurityContext) {
 		at+".appArmorProfile", whyIsolated)
 }
 
-// user checks who a process shall run as: only who runs the agent.
+// user refuses every user and group except the agent's own.
 func (c *check) user(at string, uid, gid *int64, nonRoot *bool) {
 	c.refuse(uid != nil && *uid != c.uid, at+".runAsUser", whyRights)
 	c.refuse(gid != nil && *gid != c.gid, at+".runAsGroup", whyRights)

@@ -20,25 +20,25 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// What a container finds in its environment beside its spec's.
+// The backend's own variables in a container's environment.
 const (
-	// envRoot is the working folder, below which mounts appear; it is also HOME
-	// and the working directory unless the spec says otherwise.
+	// envRoot names the working folder, below which mounts appear. The working folder is also
+	// HOME and the working directory, unless the spec sets them.
 	envRoot = "KEELSON_ROOT"
 
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// surroundings are what compose needs beside the spec.
+// surroundings are the inputs of compose in addition to the spec.
 type surroundings struct {
 	id       string
 	work     string // the working folder, absolute
 	hostname string
-	path     string // PATH of the agent; the only variable that passes on
+	path     string // PATH of the agent; the agent's other variables are not passed on
 }
 
-// compose turns a container's spec into what is recorded and run. Pure. Its
-// errors name variables and paths, never values.
+// compose turns a container's spec into the record that the shim runs. Pure. Errors name variables
+// and paths, never values.
 func compose(spec runtime.ContainerSpec, at surroundings) (record.Spec, error) {
 	rec := record.Spec{
 		ID: at.id, Name: spec.Name, RestartCount: spec.RestartCount, Hash: spec.Hash,
@@ -46,13 +46,16 @@ func compose(spec runtime.ContainerSpec, at surroundings) (record.Spec, error) {
 		Args: slices.Concat(spec.Command, spec.Args), LogPath: spec.LogPath,
 	}
 	if len(spec.Command) == 0 {
-		return rec, &runtime.UnsupportedError{Runtime: Name, Fields: []string{"command (" + whyCommand + ")"}}
+		return rec, &runtime.UnsupportedError{Runtime: name, Fields: []string{"command (" + whyCommand + ")"}}
 	}
 	if slices.ContainsFunc(rec.Args, func(a string) bool { return strings.Contains(a, "\x00") }) {
 		return rec, errors.New("an argument holds a NUL byte")
 	}
 	if spec.LogPath != "" && !filepath.IsAbs(spec.LogPath) {
 		return rec, fmt.Errorf("log path: %q is not absolute", spec.LogPath)
+	}
+	if fields := refusedDevices(spec.Devices, spec.CDIDevices); len(fields) > 0 {
+		return rec, &runtime.UnsupportedError{Runtime: name, Fields: fields}
 	}
 	var err error
 	if rec.Mounts, err = mounts(spec.Mounts); err != nil {
@@ -80,7 +83,26 @@ func compose(spec runtime.ContainerSpec, at surroundings) (record.Spec, error) {
 	return rec, nil
 }
 
-// addContainer adds what has no field of its own in runtime.ContainerSpec.
+// refusedDevices lists the devices that cannot be granted. A process sees the host's /dev and opens
+// a device with the agent's rights. A device is therefore granted only at the device's own path, and
+// only with permission to read and to write, because neither can be withheld.
+func refusedDevices(devices []runtime.Device, cdi []string) (fields []string) {
+	for i, d := range devices {
+		at := fmt.Sprintf("ContainerSpec.Devices[%d].", i)
+		if path.Clean(d.ContainerPath) != path.Clean(d.HostPath) {
+			fields = append(fields, at+"ContainerPath ("+whyHost+")")
+		}
+		if !strings.Contains(d.Permissions, "r") || !strings.Contains(d.Permissions, "w") {
+			fields = append(fields, at+"Permissions ("+whyRights+")")
+		}
+	}
+	if len(cdi) > 0 {
+		fields = append(fields, "ContainerSpec.CDIDevices ("+whyHost+")")
+	}
+	return fields
+}
+
+// addContainer adds the settings without a field in runtime.ContainerSpec.
 func addContainer(rec *record.Spec, c *v1.Container) {
 	rec.MessagePath = messagePath(c, func(p string) bool {
 		return slices.ContainsFunc(rec.Mounts, func(m record.Mount) bool {
@@ -100,7 +122,7 @@ func addContainer(rec *record.Spec, c *v1.Container) {
 
 // signalNumber returns the number of a signal by its name in the API.
 func signalNumber(name v1.Signal) (unix.Signal, bool) {
-	const rtMin, rtMax = 34, 64 // as the C library counts, which keeps two for itself
+	const rtMin, rtMax = 34, 64 // as in the C library, which reserves 32 and 33
 	s := string(name)
 	for _, rt := range []struct {
 		prefix     string
@@ -124,8 +146,7 @@ func signalNumber(name v1.Signal) (unix.Signal, bool) {
 	return sig, sig != 0
 }
 
-// mounts checks and sorts the mounts: parents first, which is only for the eye,
-// since one inside another is refused.
+// mounts checks the mounts and sorts them by path. A mount inside another mount is refused.
 func mounts(in []runtime.Mount) ([]record.Mount, error) {
 	var out []record.Mount
 	for _, m := range in {
@@ -150,8 +171,8 @@ func mounts(in []runtime.Mount) ([]record.Mount, error) {
 // within reports whether p is at or below dir. Both are absolute and clean.
 func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
-// shown translates a path as the container's spec writes it to one of the host:
-// at or below a mount it is the mount's, else it is the host's own.
+// shown translates a path of the container's spec to a path of the host. A path at or below a mount
+// is translated to the mount's host path. Every other path is the host's already.
 func shown(mounts []record.Mount, p string) string {
 	clean := path.Clean(p)
 	for _, m := range mounts {
@@ -162,9 +183,9 @@ func shown(mounts []record.Mount, p string) string {
 	return p
 }
 
-// environment returns the whole environment, sorted by who says it: the
-// backend's defaults that the spec does not override, the spec's in its order,
-// then the mark, which cannot be overridden.
+// environment returns the whole environment in this order: the backend's defaults that the spec
+// does not override, the spec's variables in the spec's order, and the mark, which the spec cannot
+// override.
 func environment(spec []runtime.EnvVar, at surroundings) ([]string, error) {
 	set := map[string]bool{}
 	for _, e := range spec {
@@ -195,8 +216,8 @@ func environment(spec []runtime.EnvVar, at surroundings) ([]string, error) {
 	return append(env, record.IDEnv+"="+at.id), nil
 }
 
-// messagePath returns where within the working folder a container's termination
-// message is; empty if a mount hides it, because links are not followed there.
+// messagePath returns the path of a container's termination message within the working folder. The
+// path is empty if a mount hides the file, because links are not followed out of the folder.
 func messagePath(c *v1.Container, mounted func(p string) bool) string {
 	p := path.Clean("/" + cmp.Or(c.TerminationMessagePath, v1.TerminationMessagePathDefault))
 	if p == "/" || mounted(p) {

@@ -57,6 +57,39 @@ func TestComposePaths(t *testing.T) {
 	}
 }
 
+func TestComposeDevices(t *testing.T) {
+	device := func(host, container, permissions string) runtime.Device {
+		return runtime.Device{HostPath: host, ContainerPath: container, Permissions: permissions}
+	}
+	for _, tt := range []struct {
+		name    string
+		devices []runtime.Device
+		cdi     []string
+		want    []string
+	}{
+		{name: "none"},
+		{name: "at its own path", devices: []runtime.Device{device("/dev/x", "/dev/x", "rw"), device("/dev/y", "/dev/./y", "rwm")}},
+		{name: "elsewhere", devices: []runtime.Device{device("/dev/x", "/dev/x", "rw"), device("/dev/x", "/dev/y", "rw")},
+			want: []string{"ContainerSpec.Devices[1].ContainerPath (processes see the host's files)"}},
+		{name: "only to read", devices: []runtime.Device{device("/dev/x", "/dev/x", "r")},
+			want: []string{"ContainerSpec.Devices[0].Permissions (processes have the agent's rights)"}},
+		{name: "only to write", devices: []runtime.Device{device("/dev/x", "/dev/x", "wm")},
+			want: []string{"ContainerSpec.Devices[0].Permissions (processes have the agent's rights)"}},
+		{name: "by a CDI name", cdi: []string{"vendor.com/gpu=0"}, want: []string{"ContainerSpec.CDIDevices (processes see the host's files)"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := compose(runtime.ContainerSpec{Command: []string{"a"}, Devices: tt.devices, CDIDevices: tt.cdi}, here)
+			if tt.want == nil {
+				require.NoError(t, err)
+				return
+			}
+			var refused *runtime.UnsupportedError
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, tt.want, refused.Fields)
+		})
+	}
+}
+
 func TestComposeRefuses(t *testing.T) {
 	mount := func(host, at string) runtime.Mount {
 		return runtime.Mount{Name: "v", HostPath: host, ContainerPath: at}

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/runtimetest"
 )
@@ -87,7 +87,11 @@ func killWithoutAWord(tb testing.TB, dir string, raw []byte) {
 	var p record.Process
 	require.NoError(tb, json.Unmarshal(raw, &p))
 	_ = p.Shim.Signal(9)
-	require.NoError(tb, proc.KillAll(tb.Context(), func(q proc.Info) bool {
-		return q.SID == p.Main.PID || q.Ref == p.Shim
-	}))
+	all, err := proc.All()
+	require.NoError(tb, err)
+	for _, q := range all {
+		if q.SID == p.Main.PID {
+			_ = q.Signal(9)
+		}
+	}
 }

@@ -21,8 +21,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// CreateContainer makes a container's folder: its record, and the working
-// folder with the mounts as links.
+// CreateContainer makes a container's folder with the record, and with a working folder that has
+// the mounts as links.
 func (r *Runtime) CreateContainer(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
 	if err := ctx.Err(); err != nil {
 		return runtime.ContainerID{}, err
@@ -54,13 +54,14 @@ func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, 
 	key := containerKey{sandbox: s.key, name: spec.Name, restart: spec.RestartCount, salt: newSalt()}
 	hostname := s.rec.Hostname
 	if hostname == "" {
-		hostname, _ = os.Hostname() // empty is what it is then
+		hostname, _ = os.Hostname() // empty on error
 	}
 	work := filepath.Join(r.root, key.dir(), record.WorkDir)
 	rec, err := compose(spec, surroundings{id: key.id().ID, work: work, hostname: hostname, path: os.Getenv("PATH")})
 	if err != nil {
 		return containerKey{}, err
 	}
+	rec.Sandbox = &s.rec
 	rec.MaxLogSize, rec.MaxLogFiles = r.maxLogSize, r.maxLogFiles
 	rec.CreatedAt = after(time.Now(), r.newestContainer(s))
 	if rec.LogPath != "" {
@@ -71,10 +72,10 @@ func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, 
 	return key, place(s.dir, key.base(), func(dir *os.Root) error { return furnish(dir, rec) })
 }
 
-// newestContainer returns when the pod's newest container was made.
+// newestContainer returns the creation time of the pod's newest container.
 func (r *Runtime) newestContainer(s *sandbox) time.Time {
 	var newest time.Time
-	sandboxes, _ := r.sandboxes(s.key.uid) // what cannot be read has no time
+	sandboxes, _ := r.sandboxes(s.key.uid) // an unreadable sandbox has no time
 	for _, sk := range sandboxes {
 		other, err := r.openSandbox(sk.id())
 		if err != nil {
@@ -134,8 +135,8 @@ func furnish(dir *os.Root, rec record.Spec) error {
 	return f.Close()
 }
 
-// RemoveContainer stops the container at once and removes its folder. The log
-// stays.
+// RemoveContainer stops the container without a grace period and removes the container's folder.
+// The log is kept.
 func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) error {
 	if err := r.StopContainer(ctx, id, 0); err != nil {
 		return err

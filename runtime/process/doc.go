@@ -21,113 +21,143 @@
 //     Otherwise StartContainer fails with ErrNoShim.
 //  2. Give Root to one agent at a time. Starts are safe with two, plans are not.
 //  3. Let shims live when the agent goes: under systemd KillMode=process.
-//  4. An agent that is process 1 reaps orphans it does not know, as every process
-//     1 must. Its own shims are reaped by whichever call first sees them exited.
+//  4. An agent that is process 1 reaps unknown orphans, as every process 1 must. The
+//     agent's own shims are reaped by the first call that sees the shim exited.
 //
-// No goroutine outlives a call; Watch and Exec run in their callers' time. There
-// is no memory but that of which broken records were logged.
+// No goroutine outlives a call. Watch and Exec use the goroutine of the caller. The only state
+// in memory is the list of broken records that were logged.
 //
 // # What a container gets
 //
-//   - A command: ContainerSpec.Command and Args. The image is not looked at, so a
-//     container without a command is refused.
-//   - A working folder of its own, deleted with its record. It is the working
-//     directory and HOME, and KEELSON_ROOT names it.
+//   - A command: ContainerSpec.Command and Args. The image is ignored, so a container
+//     without a command is refused.
+//   - A working folder for this container alone, deleted with the container's record. The
+//     folder is the working directory and HOME, and KEELSON_ROOT holds its path.
 //   - Mounts as symbolic links: a volume mounted at /etc/app appears at
 //     $KEELSON_ROOT/etc/app. There is no mount namespace: /etc/app itself is the
 //     host's. A working directory or command at or below a mount is translated;
-//     others are the host's. A relative working directory is in the working folder.
-//   - An environment of the spec's variables, PATH (the agent's), HOSTNAME, HOME,
-//     KEELSON_ROOT, all of which the spec may override, and KEELSON_CONTAINER_ID,
-//     which it may not: it marks the processes of a container. Nothing else of
-//     the agent's environment.
-//   - Its termination message read from $KEELSON_ROOT + terminationMessagePath;
-//     never through a link that leads out of the working folder.
-//   - /dev/null as stdin, and its output in the log, in the CRI's format. Its shim
-//     rotates the log, so that one instance's takes no more than about
-//     Options.MaxLogSize × MaxLogFiles; package logs reads all of it. What a full
-//     disk cannot take is lost, and the container runs on.
+//     other paths are the host's. A relative working directory is below the working
+//     folder.
+//   - An environment of the spec's variables, PATH (the agent's), HOSTNAME, HOME and
+//     KEELSON_ROOT, which the spec may override. KEELSON_CONTAINER_ID marks the
+//     processes of a container, and the spec cannot override the mark. No other
+//     variable of the agent's environment is passed on.
+//   - A termination message, read from $KEELSON_ROOT + terminationMessagePath. A link
+//     that leads out of the working folder is not followed.
+//   - /dev/null as stdin. The output goes to the log, in the CRI's format. The shim
+//     rotates the log, so that the log of one instance takes at most about
+//     Options.MaxLogSize × MaxLogFiles. Package logs reads rotated files, too. On a full
+//     disk, output is lost and the container continues.
 //   - The host's network, processes, users and files. Fields that ask for
 //     anything else are refused, see CheckPod, unless Options.Lenient.
 //
 // All processes of a container run as the agent's user. There is no isolation: a
-// container can do whatever that user can, to the state folder as well.
+// container has all rights of that user, also over the state folder.
 //
 // # State
 //
-// Folders are 0700 and files 0600, since the environment may hold secrets. All
-// records are JSON, written whole or not at all.
+// Folders are 0700 and files 0600, because the environment may hold secrets. All records are JSON
+// and are replaced atomically.
 //
 //	<root>/<uid>/sandbox-<attempt>-<salt>/
 //	    sandbox.json                 pod, host network, boot ID
-//	    stopped.json                 there: the sandbox was stopped
+//	    stopped.json                 exists if the sandbox was stopped
 //	    <name>-<restart>-<salt>/
-//	        spec.json                what to run and to report
-//	        lock                     locked: a shim lives or is coming up
-//	        pid.json                 boot ID; PID and start time of shim and main process
+//	        spec.json                command, environment, facts for statuses; a copy of sandbox.json
+//	        lock                     locked while a shim runs or starts
+//	        pid.json                 boot ID; PID and start time of shim and main process;
+//	                                 after the end also a copy of exit.json
 //	        exit.json                exit code, reason, message, time
-//	        exec                     there: Exec was used
-//	        shim.log                 stderr of the shim: empty, or what was wrong with the log
+//	        exec                     exists if Exec was used
+//	        shim.log                 stderr of the shim: empty, or the log's errors
 //	        work/                    the working folder
 //
-// IDs hold the same as folder names, so that a broken record cannot hide what it
-// was about. Folders are made under a name that begins with a dot and renamed
-// into place; to be removed they are renamed away first.
+// An ID holds the same facts as the folder's name, so that a broken record does not hide which
+// container the record belongs to. A folder is made under a name that begins with a dot, and then
+// renamed. A folder is renamed to such a name before its removal.
 //
 // # Why a crash at any moment is safe
 //
-//	StartContainer:  lock, check, fork shim (inherits the lock), wait for its word
-//	shim:            pid.json{shim}, exec, pid.json{shim, main}, "started",
-//	                 … exit, kill the rest, exit.json, end (unlocks)
+//	StartContainer:  lock, check, fork shim (inherits the lock), wait for the shim's report
+//	shim:            pid.json{shim}, exec, pid.json{shim, main}, statement, "started",
+//	                 … exit, kill the rest, no statement, exit.json, end (unlocks)
 //
-// The lock belongs to the open file, of which agent and shim have duplicates. It
-// is free exactly when neither lives: nobody can start the container any more.
-// So, whoever looks, in the order exit.json, lock, pid.json (function judge):
+// The lock belongs to the open file, of which the agent and the shim have duplicates. The lock is
+// free exactly when both are dead, and then no call can start the container any more. Each call
+// therefore reads exit.json, the lock and pid.json in this order (function judge):
 //
-//	exit.json                             exited
+//	exit.json, and the shim is ending or dead   exited
 //	locked, pid.json with main            running
-//	locked, not yet                       a start under way: it settles in a moment
-//	free, no pid.json                     created; no start under way can change that
-//	free, pid.json                        the shim died: what is left of the container
-//	                                      is killed, exit.json written: 137
-//	pid.json, but of an earlier boot      exited, 137
+//	locked, no main                       starting: the state settles within milliseconds
+//	free, no pid.json                     created; no call under way can start the container
+//	free, pid.json                        the shim died: the container's processes are killed,
+//	                                      and exit.json is written with code 137
+//	pid.json of an earlier boot           exited, 137
 //
-// An agent that dies before the fork leaves a created container; after it, the
-// shim goes on, and the next agent finds it running or with its true exit code.
-// A shim that is killed takes the main process with it (PR_SET_PDEATHSIG); what
-// else is left is found by its session and by KEELSON_CONTAINER_ID in its
-// environment. A PID counts only together with its start time and boot.
-// A broken record is logged once and never read as "created".
+// An agent that dies before the fork leaves a created container. After the fork the shim continues,
+// and the next agent finds the container running or with its true exit code. A broken record is
+// logged once and never read as "created".
 //
-// exit.json is synced to disk, and its space set aside at the start, so that
-// neither a power cut nor a full disk loses an exit code. The other records need
-// not survive a power cut: nothing runs after it.
+// # Identity comes from the kernel
+//
+// Containers run as the agent's user, and can therefore destroy and forge every file here. On
+// Linux the decisive facts are in the kernel and in the shim's memory:
+//
+//   - The lock is a name in the kernel (an abstract unix socket) beside the lock file.
+//   - A shim is identified by its arguments: the container's folder, which the salts make
+//     unique. A recorded PID is only a hint for the search. Every signal goes through a
+//     pidfd that was opened before the arguments were compared.
+//   - The statement is sealed memory with the spec and the processes. The shim holds it
+//     open while the container runs. If a record of a container with a held lock is
+//     missing, broken or contradicts another record, the record is restored from the
+//     statement. Damage to any single record restarts no container. exit.json and
+//     sandbox.json are restored from their copies.
+//   - The shim kills only its unreaped children, because the PID of an unreaped child
+//     cannot be reused. A process that escapes by a double fork becomes a child of the shim.
+//   - The kernel kills the main process when the shim dies (PR_SET_PDEATHSIG). The
+//     container's other processes are found by KEELSON_CONTAINER_ID in the environment.
+//     Sessions that such processes made are killed with all members. Session 0 and the
+//     session of the killing process are spared: no container has made them.
+//
+// exit.json is synced to disk, and its space is reserved at the start, so that an exit code
+// survives a power cut and a full disk. No other record needs to survive a power cut, because no
+// container does.
+//
+// # Leftovers
+//
+// A killed agent may leave folders half made or half removed. A call locks the folder that the
+// call makes, so an unlocked folder is abandoned. Leftovers finds abandoned folders, folders of
+// pods without a sandbox, shims whose container's folder is gone, and processes with the mark of a
+// container that does not run. The first step of Watch, and runtime.Manager.GarbageCollect, remove
+// the leftovers that are provably this backend's.
 //
 // # Limits
 //
-//   - Linux 5.3 (pidfd). On macOS it is best effort: exits are found by polling,
-//     and what leaves the process group by a double fork is not.
-//   - No images, cgroups, limits, users, namespaces; no reason OOMKilled: exit
-//     code 137 is all that is seen of it.
-//   - A container that runs a set-user-ID program of another user may leave it
-//     behind; the termination message then says so.
-//   - A process that clears its environment, leaves the session, and whose shim is
-//     killed with SIGKILL, is not found.
-//   - If the state folder is deleted, what runs is forgotten.
+//   - Linux 5.3 (pidfd). macOS is best effort: exits are found by polling, and processes
+//     that leave the process group by a double fork are not found.
+//   - No images, cgroups, limits, users or namespaces. No reason OOMKilled: such a
+//     container only has exit code 137.
+//   - A set-user-ID program of another user may survive its container. The termination
+//     message then says so.
+//   - If a shim is killed with SIGKILL, a process with a cleared environment is found only
+//     if another process in the same session still has the mark.
+//   - If the folder of a container is deleted while it runs, the container is killed
+//     when leftovers are collected.
+//   - An agent in another network namespace than its predecessor does not see the
+//     names of the locks, and uses the lock files.
 //
 // # Differences
 //
-// From the kubelet with a CRI runtime: SIGTERM goes to the process group, not
-// only to the main process. A created container that is stopped becomes exited
-// (137), and stays created when only its sandbox is stopped. Exec's processes end
-// with the container; its output is waited for half a second longer than the
-// command when something holds it open. Logs are rotated by who writes them, before
-// they are too big and not after up to 10 s, and not compressed; a flood of more
-// than one rotation a second makes their stamps run ahead of the clock.
+// From the kubelet with a CRI runtime: SIGTERM goes to the process group, not only to the main
+// process. A created container that is stopped becomes exited (137). The container stays created if
+// only the sandbox is stopped. The processes of Exec end with the container. If a background process
+// holds the output of Exec's command open, Exec returns half a second after the command's end. The
+// shim rotates logs before they are too big, and not up to 10 s later. Rotated logs are not
+// compressed. With more than one rotation a second, the time stamps in their names run ahead of the
+// clock.
 //
-// From the contract: folders carry a salt; hostPID, hostIPC and
-// shareProcessNamespace are let pass, since the host's is what containers see;
-// allowPrivilegeEscalation: false is honoured (PR_SET_NO_NEW_PRIVS); dropped
-// capabilities pass unless the agent is root; readOnly passes for mounts of
-// configMap, secret, projected and downwardAPI volumes only.
+// From the contract: folders carry a salt. hostPID, hostIPC and shareProcessNamespace are accepted,
+// because containers see the host's processes. allowPrivilegeEscalation: false is honoured
+// (PR_SET_NO_NEW_PRIVS). Dropped capabilities are accepted unless the agent is root. readOnly is
+// accepted only for mounts of configMap, secret, projected and downwardAPI volumes.
 package process

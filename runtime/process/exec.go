@@ -19,34 +19,45 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/lookpath"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
 const (
 	maxExecOutput = 16 << 10
-	// execEnv marks the processes of one Exec, so that what it started can be
-	// found when it is cancelled.
+	// execEnv marks the processes of one Exec call, so that a cancelled Exec can kill them.
 	execEnv = "KEELSON_EXEC_ID"
-	// pipeTime is how long the output of a command that has ended is waited for,
-	// when something it left behind holds it open.
+	// pipeTime bounds the wait for output after the command has ended, if a background
+	// process of the command holds the output open.
 	pipeTime = 500 * time.Millisecond
 )
 
-// Exec runs a command with the container's environment and working directory,
-// in a session of its own. It ends with ctx or with the container, whichever is
-// first; what it leaves running otherwise ends with the container.
+// Exec runs a command with the container's environment and working directory, in a new session.
+// The command is killed when ctx or the container ends. Background processes of the command end
+// with the container.
 func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error) {
-	if err := ctx.Err(); err != nil {
+	var out, errOut capped
+	exitCode, err = r.execBeside(ctx, id, cmd, func(c *exec.Cmd) {
+		c.Stdout, c.Stderr, c.WaitDelay = &out, &errOut, pipeTime
+	})
+	if err != nil {
 		return nil, nil, 0, err
 	}
+	return out.buf, errOut.buf, exitCode, nil
+}
+
+// execBeside runs a command beside a running container, after connect has set its streams.
+func (r *Runtime) execBeside(ctx context.Context, id runtime.ContainerID, cmd []string, connect func(*exec.Cmd)) (exitCode int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	if len(cmd) == 0 {
-		return nil, nil, 0, errors.New("exec: the command is empty")
+		return 0, errors.New("exec: the command is empty")
 	}
 	s, in, err := r.openContainer(id)
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("container %s: %w", id, err)
+		return 0, fmt.Errorf("container %s: %w", id, err)
 	}
 	defer s.close()
 	defer in.close()
@@ -55,21 +66,25 @@ func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string
 		err = errors.New("the container does not run")
 	}
 	if err == nil {
-		// Tells the shim to look for what is left when the container ends.
+		// The file asks the shim to look for processes of Exec when the container ends.
 		err = touch(in.dir, record.ExecFile)
 	}
-	if err != nil {
-		return nil, nil, 0, fmt.Errorf("exec in container %s: %w", in.key.name, err)
+	if err == nil {
+		exitCode, err = execIn(ctx, in, o, cmd, connect)
 	}
-	stdout, stderr, exitCode, err = execIn(ctx, o, cmd)
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("exec in container %s: %w", in.key.name, err)
+		return 0, fmt.Errorf("exec in container %s: %w", in.key.name, err)
 	}
-	return stdout, stderr, exitCode, nil
+	return exitCode, nil
 }
 
+// touch makes an empty file if name does not exist. An existing folder is as good, because only the
+// existence of name counts.
 func touch(dir *os.Root, name string) error {
-	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	if _, err := dir.Lstat(name); err == nil {
+		return nil
+	}
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
@@ -77,10 +92,10 @@ func touch(dir *os.Root, name string) error {
 }
 
 // execIn runs the command beside the container for as long as its shim lives.
-func execIn(ctx context.Context, o observation, args []string) (stdout, stderr []byte, code int, err error) {
-	shim, err := o.process.Shim.Open()
+func execIn(ctx context.Context, in *instance, o observation, args []string, connect func(*exec.Cmd)) (code int, err error) {
+	shim, err := in.hold(o.process.Shim)
 	if err != nil {
-		return nil, nil, 0, errors.New("the container does not run")
+		return 0, errors.New("the container does not run")
 	}
 	defer shim.Close()
 	running, end := context.WithCancel(ctx)
@@ -98,17 +113,14 @@ func execIn(ctx context.Context, o observation, args []string) (stdout, stderr [
 	}
 	program, err := lookpath.Find(name, o.spec.Dir, o.spec.Env)
 	if err != nil {
-		return nil, nil, 0, err
+		return 0, err
 	}
 	mark := execEnv + "=" + newSalt() + newSalt()
-	var out, errOut capped
 	c := exec.CommandContext(running, program)
 	c.Args, c.Dir = args, o.spec.Dir
 	c.Env = append(slices.Clone(o.spec.Env), mark)
-	c.Stdout, c.Stderr = &out, &errOut
 	c.SysProcAttr = execAttr()
-	c.WaitDelay = pipeTime
-	c.Cancel = func() error { return unix.Kill(-c.Process.Pid, unix.SIGKILL) }
+	connect(c)
 	ran := make(chan error, 1)
 	wg.Go(func() { ran <- runCommand(c, o.spec) })
 	err = <-ran
@@ -117,25 +129,24 @@ func execIn(ctx context.Context, o observation, args []string) (stdout, stderr [
 	case ctx.Err() != nil:
 		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
 		defer cancel()
-		killErr := proc.KillAll(cleaning, func(p proc.Info) bool { return proc.HasEnv(p.PID, mark) })
-		return nil, nil, 0, errors.Join(ctx.Err(), killErr)
+		killErr := proc.KillMarked(cleaning, mark, proc.Ref{})
+		return 0, errors.Join(ctx.Err(), killErr)
 	case c.ProcessState == nil: // never started
 		if bare := (*fs.PathError)(nil); errors.As(err, &bare) {
 			err = bare.Err
 		}
-		return nil, nil, 0, fmt.Errorf("command %q: %w", args[0], err)
+		return 0, fmt.Errorf("command %q: %w", args[0], err)
 	}
-	// How it ended is in its state; err may be that of what it left behind.
+	// ProcessState holds the end of the command. err may come from a background process.
 	status, _ := c.ProcessState.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
-		return out.buf, errOut.buf, 128 + int(status.Signal()), nil
+		return 128 + int(status.Signal()), nil
 	}
-	return out.buf, errOut.buf, status.ExitStatus(), nil
+	return status.ExitStatus(), nil
 }
 
-// runCommand runs a command on a thread of its own that ends with it: the
-// kernel's "kill me when my parent dies" means the thread, and privileges given
-// up cannot be had back.
+// runCommand runs a command on a new thread that ends with the command. PR_SET_PDEATHSIG refers to
+// the parent thread, and a thread cannot regain dropped privileges.
 func runCommand(c *exec.Cmd, spec record.Spec) error {
 	goruntime.LockOSThread() // and never unlocked
 	if spec.NoNewPrivs {

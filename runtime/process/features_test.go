@@ -17,8 +17,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 )
 
 func TestMountsAppearInTheWorkingFolder(t *testing.T) {

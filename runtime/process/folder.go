@@ -9,20 +9,23 @@ import (
 	"os"
 	"path/filepath"
 
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// Every access to the state goes through an os.Root, so that neither a name nor
-// a link a container planted leads out of it.
+// Every access to the state uses an os.Root, so that neither a name nor a link made by a container
+// leads out of the state folder.
 
-// openRoot opens the state folder: fs.ErrNotExist if nothing was ever made.
+// openRoot opens the state folder. The error is fs.ErrNotExist if the folder was never made.
 func (r *Runtime) openRoot() (*os.Root, error) { return os.OpenRoot(r.root) }
 
-// makeRoot opens the state folder, and makes it if it is missing.
+// makeRoot opens the state folder, and makes a missing folder.
 func (r *Runtime) makeRoot() (*os.Root, error) {
 	if err := os.MkdirAll(r.root, 0o700); err != nil {
 		return nil, err
@@ -30,8 +33,8 @@ func (r *Runtime) makeRoot() (*os.Root, error) {
 	return r.openRoot()
 }
 
-// openDir opens a folder below the state folder: runtime.ErrNotFound if it is
-// not there.
+// openDir opens a folder below the state folder. The error is runtime.ErrNotFound for a missing
+// folder.
 func (r *Runtime) openDir(rel string) (*os.Root, error) {
 	root, err := r.openRoot()
 	if err == nil {
@@ -44,7 +47,7 @@ func (r *Runtime) openDir(rel string) (*os.Root, error) {
 	return nil, notFound(err)
 }
 
-// notFound turns the file system's word for it into the runtime's.
+// notFound turns fs.ErrNotExist into runtime.ErrNotFound.
 func notFound(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return runtime.ErrNotFound
@@ -57,11 +60,11 @@ type sandbox struct {
 	key    sandboxKey
 	dir    *os.Root
 	rec    record.Sandbox
-	intact bool // rec could be read
+	intact bool // rec was read from the record or from a copy
 	boot   bootCheck
 }
 
-// openSandbox opens a sandbox by its ID: runtime.ErrNotFound if there is none.
+// openSandbox opens the sandbox with the ID. The error is runtime.ErrNotFound for an unknown ID.
 func (r *Runtime) openSandbox(id runtime.SandboxID) (*sandbox, error) {
 	key, ok := parseSandboxID(id)
 	if !ok {
@@ -86,7 +89,28 @@ func (r *Runtime) openSandbox(id runtime.SandboxID) (*sandbox, error) {
 		return nil, runtime.ErrNotFound
 	}
 	r.report(filepath.Join(dir.Name(), record.SandboxFile), err)
+	r.restoreSandbox(s)
 	return s, nil
+}
+
+// restoreSandbox restores the record of a sandbox from a copy. Each container of the sandbox has a
+// copy.
+func (r *Runtime) restoreSandbox(s *sandbox) {
+	keys, _ := s.containers() // an unreadable folder has no copy
+	for _, key := range keys {
+		spec, err := record.Read[record.Spec](s.dir, filepath.Join(key.base(), record.SpecFile))
+		if err != nil || spec.Sandbox == nil || spec.Sandbox.UID != string(s.key.uid) {
+			continue
+		}
+		s.rec, s.boot.sandbox, s.intact = *spec.Sandbox, spec.Sandbox.BootID, true
+		path := filepath.Join(s.key.dir(), record.SandboxFile)
+		if err := record.Restore(s.dir, record.SandboxFile, s.rec); err != nil {
+			r.report(path+" (restore)", err)
+			return
+		}
+		r.log.Info("Restored a damaged record", zap.String("path", path))
+		return
+	}
 }
 
 func (s *sandbox) close() { _ = s.dir.Close() }
@@ -112,7 +136,7 @@ func (s *sandbox) containers() ([]containerKey, error) {
 	return keys, err
 }
 
-// usable says why no container may be made or started; nil if they may.
+// usable returns the reason why no container may be made or started, or nil.
 func (s *sandbox) usable() error {
 	stopped, err := s.stopped()
 	switch {
@@ -136,8 +160,7 @@ type instance struct {
 	boot bootCheck
 }
 
-// open opens one of the sandbox's containers: runtime.ErrNotFound if it is not
-// there any more.
+// open opens a container of the sandbox. The error is runtime.ErrNotFound for a removed container.
 func (s *sandbox) open(r *Runtime, key containerKey) (*instance, error) {
 	dir, err := s.dir.OpenRoot(key.base())
 	if err != nil {
@@ -146,8 +169,8 @@ func (s *sandbox) open(r *Runtime, key containerKey) (*instance, error) {
 	return &instance{key: key, dir: dir, path: filepath.Join(r.root, key.dir()), boot: s.boot}, nil
 }
 
-// openContainer opens a container and its sandbox by the container's ID:
-// runtime.ErrNotFound if there is none.
+// openContainer opens the container with the ID and the container's sandbox. The error is
+// runtime.ErrNotFound for an unknown ID.
 func (r *Runtime) openContainer(id runtime.ContainerID) (*sandbox, *instance, error) {
 	key, ok := parseContainerID(id)
 	if !ok {
@@ -167,13 +190,13 @@ func (r *Runtime) openContainer(id runtime.ContainerID) (*sandbox, *instance, er
 
 func (in *instance) close() { _ = in.dir.Close() }
 
-// gone reports whether the folder is not where it was any more.
+// gone reports whether the folder was removed or renamed.
 func (in *instance) gone() bool {
 	_, err := os.Lstat(in.path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// sandboxes returns the keys of a pod's sandboxes; none for an unknown pod.
+// sandboxes returns the keys of a pod's sandboxes. An unknown pod has no sandboxes.
 func (r *Runtime) sandboxes(uid types.UID) ([]sandboxKey, error) {
 	if checkName(string(uid)) != nil {
 		return nil, nil
@@ -196,8 +219,8 @@ func (r *Runtime) sandboxes(uid types.UID) ([]sandboxKey, error) {
 	return keys, err
 }
 
-// subfolders returns the names of the folders in dir; none if dir was removed
-// since it was opened.
+// subfolders returns the names of the folders in dir. If dir was removed after it was opened, the
+// result is empty.
 func subfolders(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -220,44 +243,74 @@ func subfolders(dir *os.Root) ([]string, error) {
 	return names, err
 }
 
-// place makes the folder name in parent out of what build puts in it: it is
-// there whole or not at all.
+// Prefixes of the names of folders that are being made, and of folders that are being removed.
+const (
+	newPrefix  = ".new-"
+	gonePrefix = ".gone-"
+)
+
+// place makes the folder name in parent atomically, with the content written by build. place locks
+// the folder until the end, so that an unlocked folder with a temporary name is known to come from a
+// killed agent.
 func place(parent *os.Root, name string, build func(dir *os.Root) error) error {
-	tmp := ".new-" + newSalt()
-	if err := parent.Mkdir(tmp, 0o700); err != nil {
+	for tries := 0; ; tries++ {
+		tmp := newPrefix + newSalt()
+		if err := parent.Mkdir(tmp, 0o700); err != nil {
+			return err
+		}
+		lock, err := lockFolder(parent, tmp)
+		if err != nil && tries < 3 {
+			continue // the folder was collected as a leftover before the lock
+		}
+		if err == nil {
+			err = fill(parent, tmp, build)
+		}
+		if err == nil {
+			err = parent.Rename(tmp, name)
+		}
+		if err != nil {
+			err = errors.Join(err, tree.RemoveAll(parent, tmp))
+		}
+		if lock != nil {
+			_ = lock.Close()
+		}
 		return err
 	}
-	dir, err := parent.OpenRoot(tmp)
-	if err == nil {
-		err = errors.Join(build(dir), dir.Close())
-	}
-	if err == nil {
-		err = parent.Rename(tmp, name)
-	}
-	if err != nil {
-		return errors.Join(err, parent.RemoveAll(tmp))
-	}
-	return nil
 }
 
-// discard removes the folder name from parent: at once for everybody who looks,
-// then for good. Links are removed, never followed.
+func fill(parent *os.Root, name string, build func(dir *os.Root) error) error {
+	dir, err := parent.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(build(dir), dir.Close())
+}
+
+// lockFolder locks a folder. Close the returned file to unlock the folder. The error is
+// record.ErrLocked if the folder is locked already.
+func lockFolder(parent *os.Root, name string) (*os.File, error) {
+	f, err := parent.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = record.ErrLocked
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// discard renames the folder, which hides the folder from every later call, and then removes the
+// folder. Links are removed, never followed.
 func discard(parent *os.Root, name string) error {
-	tmp := ".gone-" + newSalt()
+	tmp := gonePrefix + newSalt()
 	if err := parent.Rename(name, tmp); err != nil {
 		return err
 	}
-	if parent.RemoveAll(tmp) == nil {
-		return nil
-	}
-	// A container may have taken its own rights to a folder away.
-	_ = fs.WalkDir(parent.FS(), tmp, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			_ = parent.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	if err := parent.RemoveAll(tmp); err != nil {
+	if err := tree.RemoveAll(parent, tmp); err != nil {
 		return fmt.Errorf("remove what is left: %w", err)
 	}
 	return nil

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -208,4 +208,13 @@ func (e *env) process(id runtime.ContainerID) record.Process {
 func (e *env) folder(id runtime.ContainerID) string {
 	part := strings.Split(id.ID, ":")
 	return filepath.Join(e.root, part[0], "sandbox-"+part[1], part[2])
+}
+
+// seen returns the pod's status without the time of the observation.
+func (e *env) seen(pod *v1.Pod) *runtime.PodStatus {
+	e.Helper()
+	st, err := e.rt.PodStatus(e.background(), pod.UID)
+	require.NoError(e, err)
+	st.ObservedAt = time.Time{}
+	return st
 }

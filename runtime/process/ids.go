@@ -15,14 +15,14 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// IDs and folders say the same, so that neither needs an index and a broken
-// record cannot hide which container it was about:
+// An ID and a folder's name hold the same facts. No index is needed, and a broken record does not
+// hide which container the record belongs to:
 //
 //	sandbox    <uid>:<attempt>-<salt>                          <uid>/sandbox-<attempt>-<salt>
 //	container  <uid>:<attempt>-<salt>:<name>-<restart>-<salt>  <uid>/sandbox-<attempt>-<salt>/<name>-<restart>-<salt>
 //
-// A salt is eight random hex digits: an ID is not reused when a pod with the
-// same UID comes back.
+// A salt is eight random hex digits. With the salt an ID is not reused for a later pod with the same
+// UID.
 
 const sandboxPrefix = "sandbox-"
 
@@ -53,7 +53,7 @@ type containerKey struct {
 func (k containerKey) base() string { return fmt.Sprintf("%s-%d-%s", k.name, k.restart, k.salt) }
 
 func (k containerKey) id() runtime.ContainerID {
-	return runtime.ContainerID{Runtime: Name, ID: string(k.sandbox.id()) + ":" + k.base()}
+	return runtime.ContainerID{Runtime: name, ID: string(k.sandbox.id()) + ":" + k.base()}
 }
 
 // dir is relative to Options.Root.
@@ -83,7 +83,7 @@ func parseSandboxDir(uid types.UID, base string) (sandboxKey, bool) {
 // parseContainerID is the inverse of containerKey.id.
 func parseContainerID(id runtime.ContainerID) (containerKey, bool) {
 	colon := strings.LastIndexByte(id.ID, ':')
-	if id.Runtime != Name || colon < 0 {
+	if id.Runtime != name || colon < 0 {
 		return containerKey{}, false
 	}
 	sandbox, ok := parseSandboxID(runtime.SandboxID(id.ID[:colon]))
@@ -110,8 +110,8 @@ func cutLast(s string, sep byte) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// checkName says what is wrong with a pod's UID or a container's name as the
-// name of a folder and as a part of an ID.
+// checkName returns an error if a pod's UID or a container's name cannot be a folder's name and a
+// part of an ID.
 func checkName(s string) error {
 	const maxName = 200 // leaves room for the numbers: a file name has at most 255
 	switch {

@@ -40,7 +40,7 @@ func TestStrangeIDs(t *testing.T) {
 		assert.False(t, ok, "%q", id)
 	}
 	for _, id := range []string{"", "c", "c-0", "c-0-", "c-0-123", "-0-0123abcd", "..-0-0123abcd", "c-+1-0123abcd", "c-01-0123abcd", "c-2147483648-0123abcd", "a/b-0-0123abcd"} {
-		_, ok := parseContainerID(runtime.ContainerID{Runtime: Name, ID: "uid:0-0123abcd:" + id})
+		_, ok := parseContainerID(runtime.ContainerID{Runtime: name, ID: "uid:0-0123abcd:" + id})
 		assert.False(t, ok, "%q", id)
 	}
 	_, ok := parseContainerID(runtime.ContainerID{Runtime: "other", ID: "uid:0-0123abcd:c-0-0123abcd"})
@@ -54,7 +54,7 @@ func FuzzParseContainerID(f *testing.F) {
 	f.Add("../../x:0-0123abcd:c-0-0123abcd")
 	f.Add("a:b:0-0123abcd:-0-0123abcd")
 	f.Fuzz(func(t *testing.T, id string) {
-		key, ok := parseContainerID(runtime.ContainerID{Runtime: Name, ID: id})
+		key, ok := parseContainerID(runtime.ContainerID{Runtime: name, ID: id})
 		if !ok {
 			return
 		}

@@ -19,9 +19,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/tree"
+	"github.com/keelson-dev/keelson/internal/tree/treetest"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 )
 
 func TestRunAndExit(t *testing.T) {
@@ -318,4 +320,19 @@ func TestRemoveOfAFolderWithoutRights(t *testing.T) {
 	require.NoError(t, e.rt.RemoveContainer(t.Context(), id))
 	assert.NoDirExists(t, e.folder(id))
 	assert.FileExists(t, e.spec(pod, 0).LogPath, "the log stays")
+}
+
+// A container that nests folders deeper than a path may be long leaves no record that cannot be removed.
+func TestRemoveOfADeepFolder(t *testing.T) {
+	e := newEnv(t)
+	pod := e.pod(`sleep 1000`)
+	_, id := e.run(pod)
+	treetest.Deep(t, e.folder(id), 1500)
+	require.NoError(t, e.rt.StopContainer(t.Context(), id, 0))
+	e.exited(pod)
+	restore := treetest.Scarce(t, 2*tree.MaxDescriptors)
+	defer restore()
+	require.NoError(t, e.rt.RemoveContainer(t.Context(), id))
+	restore()
+	assert.NoDirExists(t, e.folder(id))
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -24,6 +24,8 @@ func TestMain(m *testing.M) {
 	}
 	process.Main()
 	miniAgent()
+	reusePIDs()
+	churn()
 	// Built with -race every shim would sleep for a second at its end.
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	code := m.Run()

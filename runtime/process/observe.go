@@ -9,35 +9,42 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
 const (
-	// settleTime is how long a start that another agent began is waited for,
-	// before a container counts as unknown.
+	// settleTime bounds the wait for a start begun by another agent. After settleTime the
+	// container's state is unknown.
 	settleTime = 3 * time.Second
-	// cleanUpTime bounds the killing of what a dead shim left behind.
+	// cleanUpTime bounds the time for killing the processes left by a dead shim.
 	cleanUpTime = 10 * time.Second
 )
 
-// observation is what became of one container, and the records that say so.
+// observation is the state of one container with the records that prove it.
 type observation struct {
 	verdict verdict // below verdictSettling
 	spec    record.Spec
 	process record.Process
 	exit    record.Exit
-	err     error // why it is unknown
+	err     error // the reason for verdictUnknown
 }
 
-// observe says what became of a container. It waits for a start under way, and
-// ends what a dead shim left behind. The error is ctx's, or
-// runtime.ErrNotFound for a container that is being removed.
+// observe returns the state of a container. observe waits for a start under way, and kills the
+// processes left by a dead shim. The error is ctx's, or runtime.ErrNotFound for a container that is
+// being removed.
 func (r *Runtime) observe(ctx context.Context, in *instance) (observation, error) {
 	deadline := r.settleBy(in.path)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		o, err := r.observeNow(ctx, in)
+		last := !time.Now().Before(deadline)
+		where := searchHint
+		if last || wait >= searchAfter {
+			where = searchAll
+		}
+		o, err := r.observeNow(ctx, in, where)
 		if err != nil {
 			return o, err
 		}
@@ -45,26 +52,26 @@ func (r *Runtime) observe(ctx context.Context, in *instance) (observation, error
 			r.settled(in.path)
 			return o, nil
 		}
-		if !time.Now().Before(deadline) {
+		if last {
 			r.unsettled(in.path)
 			o.verdict, o.err = verdictUnknown, errors.New("its start does not settle")
 			return o, nil
 		}
-		if !proc.Pause(ctx, wait) {
+		if retry.Sleep(ctx, wait) != nil {
 			return o, ctx.Err()
 		}
 	}
 }
 
-// observeNow is observe without waiting: the verdict may be settling.
-func (r *Runtime) observeNow(ctx context.Context, in *instance) (observation, error) {
-	o, f, err := r.look(in)
+// observeNow is observe without the wait. The verdict may be verdictSettling.
+func (r *Runtime) observeNow(ctx context.Context, in *instance, where search) (observation, error) {
+	o, f, err := r.look(in, where)
 	if err == nil {
 		o.verdict = judge(f)
 	}
 	if err == nil && o.verdict > verdictSettling {
 		if err = r.conclude(ctx, in); err == nil {
-			if o, f, err = r.look(in); err == nil {
+			if o, f, err = r.look(in, where); err == nil {
 				o.verdict = min(judge(f), verdictSettling)
 			}
 		}
@@ -82,13 +89,13 @@ func (r *Runtime) observeNow(ctx context.Context, in *instance) (observation, er
 	case o.verdict == verdictUnknown:
 		o.err = errors.New("its record is broken")
 	case o.verdict == verdictExited:
-		o.process.Shim.Reap()
+		proc.Reap(o.process.Shim.PID, record.ShimName)
 	}
 	return o, nil
 }
 
-// settleBy returns until when a container may be waited for to settle: not at
-// all if it did not the last time, or one hung start would slow every List.
+// settleBy returns the deadline of the wait for a start under way. A container whose start did not
+// settle the last time gets no wait, because one hung start would slow every List.
 func (r *Runtime) settleBy(path string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,13 +117,15 @@ func (r *Runtime) unsettled(path string) {
 	r.mu.stuck[path] = true
 }
 
-// look gathers the facts. See facts for the order.
-func (r *Runtime) look(in *instance) (o observation, f facts, err error) {
+// look gathers the facts in the order that the type facts prescribes.
+func (r *Runtime) look(in *instance, where search) (o observation, f facts, err error) {
 	if o.exit, f.exit, err = read[record.Exit](r, in, record.ExitFile); err != nil {
 		return o, f, err
 	}
-	if f.locked, err = record.Locked(in.dir); err != nil {
-		return o, f, err
+	if where != searchNowhere {
+		if f.locked, err = record.Locked(in.dir, in.key.id().ID); err != nil {
+			return o, f, err
+		}
 	}
 	if o.process, f.process, err = read[record.Process](r, in, record.ProcessFile); err != nil {
 		return o, f, err
@@ -126,20 +135,31 @@ func (r *Runtime) look(in *instance) (o observation, f facts, err error) {
 		o.process.Shim, o.process.Main = proc.Ref{}, proc.Ref{}
 	}
 	f.started = o.process.Main.PID > 0
-	f.shim = o.process.Shim.Alive()
+	f.shim = proc.Is(o.process.Shim, in.isShim)
 	var spec presence
-	if o.spec, spec, err = read[record.Spec](r, in, record.SpecFile); spec != present {
+	if o.spec, spec, err = read[record.Spec](r, in, record.SpecFile); err != nil {
+		return o, f, err
+	}
+	runs := f.exit == absent && f.process == present && f.started && f.shim
+	if (f.locked || f.shim) && !f.rebooted && (!runs || spec != present) {
+		spec = r.ask(in, where, &o, &f, spec)
+	}
+	if !f.locked && f.exit != present && o.process.Exit != nil {
+		o.exit, f.exit = *o.process.Exit, present
+		r.restored(in, record.ExitFile, record.Restore(in.dir, record.ExitFile, o.exit))
+	}
+	if spec != present {
 		o.spec = in.bareSpec()
 	}
-	if err == nil && !f.shim && (spec != present || f.exit != present) && in.gone() {
-		// The records are being deleted under our eyes, one by one.
+	if !f.shim && (spec != present || f.exit != present) && in.gone() {
+		// Another call is deleting the records.
 		err = runtime.ErrNotFound
 	}
 	return o, f, err
 }
 
-// read reads one record of a container. A corrupt one is reported; the error is
-// that of a folder which cannot be read at all.
+// read reads one record of a container and reports a corrupt record. The error is that of an
+// unreadable folder.
 func read[T any](r *Runtime, in *instance, name string) (T, presence, error) {
 	v, err := record.Read[T](in.dir, name)
 	if err == nil {
@@ -155,28 +175,24 @@ func read[T any](r *Runtime, in *instance, name string) (T, presence, error) {
 	return v, absent, err
 }
 
-// bareSpec is what a container's folder says of it when its spec is broken.
+// bareSpec returns the facts in the name of a container's folder, for a container with a broken
+// spec. The creation time is unknown.
 func (in *instance) bareSpec() record.Spec {
-	spec := record.Spec{ID: in.key.id().ID, Name: in.key.name, RestartCount: in.key.restart}
-	if info, err := in.dir.Stat("."); err == nil {
-		spec.CreatedAt = info.ModTime()
-	}
-	return spec
+	return record.Spec{ID: in.key.id().ID, Name: in.key.name, RestartCount: in.key.restart}
 }
 
-// conclude records the end of a container whose shim cannot. It holds the lock
-// meanwhile: record.ErrLocked means that somebody else is about to.
+// conclude records the end of a container with a dead shim. conclude holds the container's lock. The
+// error is record.ErrLocked if another call holds the lock to do the same.
 func (r *Runtime) conclude(ctx context.Context, in *instance) error {
-	lock, err := record.TryLock(in.dir)
+	lock, err := record.TryLock(in.dir, in.key.id().ID)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	o, f, err := r.look(in)
+	o, f, err := r.look(in, searchNowhere)
 	if err != nil {
 		return err
 	}
-	f.locked = false // it is ours
 	exit := record.Exit{Code: 137, Reason: runtime.ReasonError, FinishedAt: time.Now()}
 	switch judge(f) {
 	case verdictLost:
@@ -188,34 +204,25 @@ func (r *Runtime) conclude(ctx context.Context, in *instance) error {
 		exit.Message = "the machine was restarted while the container ran"
 	case verdictForgotten:
 		exit.Message = "the record of how the container ended cannot be read"
-		if err := in.dir.RemoveAll(record.ExitFile); err != nil {
+		if err := tree.RemoveAll(in.dir, record.ExitFile); err != nil {
 			return err
 		}
 	default:
-		return nil // it was concluded meanwhile
+		return nil // another call has recorded the end
 	}
-	o.process.Shim.Reap()
+	proc.Reap(o.process.Shim.PID, record.ShimName)
 	return record.WriteDurable(in.dir, record.ExitFile, exit)
 }
 
-// killRest kills every process of a container whose shim is dead: those that
-// carry its mark in their environment, and those of its session or group.
+// killRest kills every process of a container with a dead shim. The processes are found by the mark
+// in their environment, which the kernel keeps. The recorded PIDs may belong to other processes.
 func killRest(ctx context.Context, in *instance, p record.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanUpTime)
 	defer cancel()
-	entry := record.IDEnv + "=" + in.key.id().ID
-	// As long as a session or group exists its number is not used again. But all
-	// of ours may be gone, and the number may be another's: then its leader has
-	// another start time.
-	leader, err := proc.Lookup(p.Main.PID)
-	session := p.Main.PID > 0 && (err != nil || leader.Ref == p.Main)
-	return proc.KillAll(ctx, func(q proc.Info) bool {
-		inSession := session && q.Start >= p.Main.Start && (q.SID == p.Main.PID || q.PGID == p.Main.PID)
-		return inSession || proc.HasEnv(q.PID, entry)
-	})
+	return proc.KillMarked(ctx, record.IDEnv+"="+in.key.id().ID, p.Main)
 }
 
-// bootCheck tells whether records are from an earlier boot of the machine.
+// bootCheck detects records from an earlier boot of the machine.
 type bootCheck struct {
 	now     string
 	sandbox string // Sandbox.BootID; empty if it cannot be read

@@ -15,56 +15,55 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/shim"
 )
 
 // Name is the runtime's name, as in "process://…".
-const Name = "process"
+const name = "process"
 
-// ErrNoShim is why StartContainer fails in a program that cannot start shims.
+// ErrNoShim is the error of StartContainer in a program that cannot start shims.
 var ErrNoShim = errors.New("process.Main was not called: call it first in main (in tests: in TestMain), or set Options.Shim")
 
-// mainCalled is the one thing that belongs to the process and not to a Runtime:
-// whether executing this program again would make a shim of it, or an agent
-// that does the same again and again.
+// mainCalled is the only state that belongs to the process and not to a Runtime. If mainCalled is
+// true, a second process of this program becomes a shim. Otherwise the second process would be
+// another agent, which starts a third process, and so on.
 var mainCalled atomic.Bool
 
-// Main makes this program able to be its own shim. It must be called first in
-// main, and in TestMain of tests: when the process was started to be a shim it
-// runs that and ends the process; else it returns at once.
+// Main allows this program to be its own shim. Call Main first in main, and in TestMain of tests.
+// If the process was started as a shim, Main runs the shim and ends the process. Otherwise Main
+// returns at once.
 func Main() {
 	shim.Main()
 	mainCalled.Store(true)
 }
 
-// Options are what New needs.
+// Options configure New.
 type Options struct {
-	// Root is the folder of the backend's state, absolute. It is made when first
-	// needed, and belongs to one backend. Required.
+	// Root is the folder of the backend's state, an absolute path. The first use makes the
+	// folder. The folder belongs to one backend. Required.
 	Root string
 
-	// HostIPs are reported as the IPs of every pod, primary first, since pods
-	// share the host's network. Defaults to none: the network is not known.
+	// HostIPs are reported as the IPs of every pod, primary first, because pods share the
+	// host's network. Without HostIPs the network of a sandbox is reported as unknown.
 	HostIPs []string
 
-	// Lenient runs pods with fields that cannot be honoured, and logs which ones
-	// for each sandbox. Defaults to refusing them, see CheckPod.
+	// Lenient runs pods with fields that cannot be honoured, and logs the ignored fields of
+	// each sandbox. By default such pods are refused, see CheckPod.
 	Lenient bool
 
-	// Shim is the executable that becomes a container's shim, absolute: a program
-	// whose main is shim.Main(). Defaults to the running program, which must
-	// have called Main.
+	// Shim is the absolute path of a program whose main is shim.Main(). A container's shim
+	// executes this program. Defaults to the running program, which must have called Main.
 	Shim string
 
-	// MaxLogSize is how many bytes a container's log file may have before its shim
-	// renames it to <log>.<yyyymmdd-hhmmss>, as the kubelet does, and begins a new
-	// one. A single line may have more. Negative: no limit, for who rotates logs
-	// otherwise. Defaults to 10 MiB.
+	// MaxLogSize is the greatest size of a container's log file in bytes. Before a line
+	// exceeds the size, the shim renames the file to <log>.<yyyymmdd-hhmmss>, as the
+	// kubelet does, and begins a new file. A single line may be longer. Negative: no limit,
+	// for callers that rotate logs themselves. Defaults to 10 MiB.
 	MaxLogSize int64
 
-	// MaxLogFiles is how many log files of one container instance there may be, the
-	// one being written included; the oldest are removed. At least 2. Defaults to 5.
+	// MaxLogFiles is the greatest number of log files of one container instance, including
+	// the current file. The oldest files are removed. At least 2. Defaults to 5.
 	MaxLogFiles int
 
 	// Logger defaults to none.
@@ -72,9 +71,8 @@ type Options struct {
 }
 
 // Runtime runs one OS process per container. It implements runtime.Runtime,
-// Watcher, Checker and Execer, and logs.LogReopener. It has no goroutine but
-// those of calls under way, and keeps nothing in memory that is not on disk, so
-// any number of values over one Root agree.
+// Watcher, Checker, Execer and Auditor, and logs.LogReopener. A Runtime has no goroutine after a
+// call has returned. All state is on disk, so several Runtimes of one Root agree.
 type Runtime struct {
 	root    string
 	hostIPs []string
@@ -85,14 +83,14 @@ type Runtime struct {
 	maxLogSize  int64
 	maxLogFiles int
 
-	// pods keeps a pod's folder from being removed while a sandbox is put there.
+	// pods prevents the removal of a pod's folder while a sandbox is placed in the folder.
 	pods sync.Mutex
 
 	mu struct {
 		sync.Mutex
 		reported map[string]bool // broken records that were logged
 		stuck    map[string]bool // containers whose start did not settle
-		watch    *proc.Set       // of the Watch under way; nil if there is none
+		watch    *proc.Set       // of the running Watch; nil without a running Watch
 	}
 }
 
@@ -101,10 +99,11 @@ var _ interface {
 	runtime.Watcher
 	runtime.Checker
 	runtime.Execer
+	runtime.Auditor
 } = (*Runtime)(nil)
 
-// New returns a backend. It looks at no disk: what is wrong with Root shows at
-// the first call that needs it.
+// New returns a backend, or an error that names the invalid option. New does not read the disk. An
+// unusable Root fails the first call that needs the folder.
 func New(opts Options) (*Runtime, error) {
 	switch {
 	case opts.Root == "":
@@ -135,9 +134,9 @@ func New(opts Options) (*Runtime, error) {
 }
 
 // Name returns "process".
-func (r *Runtime) Name() string { return Name }
+func (r *Runtime) Name() string { return name }
 
-// report logs a broken record, once for each file.
+// report logs a broken record. Each file is logged once.
 func (r *Runtime) report(path string, err error) {
 	r.mu.Lock()
 	seen := r.mu.reported[path]

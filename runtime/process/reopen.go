@@ -9,11 +9,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ReopenLog lets somebody else rotate a container's log. There is nothing to be
-// done but to say whether there is such a container: with the next output the
-// shim finds that the file was renamed, and begins a new one (or goes on with
-// one that was put there). It implements logs.LogReopener. With it goes a
-// negative Options.MaxLogSize.
+// ReopenLog implements logs.LogReopener, for callers that rotate logs themselves and set a negative
+// Options.MaxLogSize. ReopenLog only checks that the container exists. At the next output the shim
+// notices that the file was renamed, and continues with a new file or with the file in its place.
 func (r *Runtime) ReopenLog(ctx context.Context, id runtime.ContainerID) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -15,13 +15,14 @@ import (
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// RunSandbox makes a sandbox: a folder with a record. Nothing runs in it yet,
-// so it is ready until it is stopped or the machine restarts.
+// RunSandbox makes a sandbox, which is a folder with a record. A sandbox has no process. The sandbox
+// is ready until StopSandbox or until the machine restarts.
 func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -56,7 +57,7 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 	return key.id(), nil
 }
 
-// admit refuses a pod that cannot be honoured, or logs what is ignored.
+// admit refuses a pod that cannot be honoured. A lenient backend logs the ignored fields.
 func (r *Runtime) admit(spec runtime.SandboxSpec) error {
 	if spec.Pod == nil {
 		return nil
@@ -91,10 +92,10 @@ func (r *Runtime) placeSandbox(key sandboxKey, rec record.Sandbox) error {
 	})
 }
 
-// newestSandbox returns when the pod's newest sandbox was made.
+// newestSandbox returns the creation time of the pod's newest sandbox.
 func (r *Runtime) newestSandbox(uid types.UID) time.Time {
 	var newest time.Time
-	keys, _ := r.sandboxes(uid) // what cannot be read has no time
+	keys, _ := r.sandboxes(uid) // an unreadable sandbox has no time
 	for _, key := range keys {
 		if s, err := r.openSandbox(key.id()); err == nil {
 			if s.rec.CreatedAt.After(newest) {
@@ -106,8 +107,8 @@ func (r *Runtime) newestSandbox(uid types.UID) time.Time {
 	return newest
 }
 
-// after returns now, or just after last if the clock was set back since:
-// "newest first" must be the order in which things were made.
+// after returns now, or 1 ns after last if the clock was set back in between. "Newest first" must be
+// the order of creation.
 func after(now, last time.Time) time.Time {
 	if now.After(last) {
 		return now
@@ -115,8 +116,8 @@ func after(now, last time.Time) time.Time {
 	return last.Add(time.Nanosecond)
 }
 
-// StopSandbox kills what runs in the sandbox and makes it not ready. Containers
-// that were never started stay created, and can never be started any more.
+// StopSandbox kills the containers of the sandbox and makes the sandbox not ready. Containers that
+// were never started stay created, and later starts fail.
 func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -138,8 +139,8 @@ func (r *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 		return err
 	}
 	if !stopped {
-		// First the mark, then the containers: a start that misses the mark holds
-		// its container's lock by now, and is seen below.
+		// The mark comes before the containers. A start that missed the mark holds the
+		// lock of the container by now, and the loop below stops that container.
 		if err := record.Write(s.dir, record.StoppedFile, record.Stopped{StoppedAt: time.Now()}); err != nil {
 			return err
 		}
@@ -200,9 +201,9 @@ func (r *Runtime) discardSandbox(key sandboxKey) error {
 	}
 	for _, name := range names {
 		if !strings.HasPrefix(name, ".") {
-			return nil // another sandbox
+			return nil // the pod has another sandbox
 		}
 	}
-	// What a crash left half made or half removed goes with the last sandbox.
-	return root.RemoveAll(string(key.uid))
+	// Abandoned folders are removed with the last sandbox.
+	return tree.RemoveAll(root, string(key.uid))
 }

@@ -14,17 +14,17 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// startTime bounds how long a shim may take to say whether the container
-// started. It takes milliseconds unless it is not a shim at all.
+// startTime bounds the wait for a shim's report of the start. A shim reports within milliseconds. A
+// program that is not a shim never reports.
 const startTime = 30 * time.Second
 
-// StartContainer starts a created container and returns when its command has
-// been executed, or could not be. Once begun it is not cancelled by ctx: a start
-// takes milliseconds, and what became of it must be known.
+// StartContainer starts a created container and returns when the command was executed or has failed
+// to execute. The end of ctx does not cancel a start under way, because the result must be known. A
+// start takes milliseconds.
 func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -49,17 +49,16 @@ func (r *Runtime) start(ctx context.Context, s *sandbox, in *instance) error {
 	if err != nil {
 		return err
 	}
-	// The shim has a duplicate, with which the lock stays held.
+	// The shim has a duplicate, which keeps the lock held.
 	defer lock.Close()
-	// Everything below is true until the lock is free again.
+	// The facts read below stay true until the lock is free again.
 	if err := s.usable(); err != nil {
 		return err
 	}
-	o, f, err := r.look(in)
+	o, f, err := r.look(in, searchNowhere)
 	if err != nil {
 		return err
 	}
-	f.locked = false // it is ours
 	if judge(f) != verdictCreated {
 		return errors.New("it was started before")
 	}
@@ -69,12 +68,12 @@ func (r *Runtime) start(ctx context.Context, s *sandbox, in *instance) error {
 	return r.launch(in, lock)
 }
 
-// lockToStart takes a created container's lock. Another program that this
-// process starts at the same moment holds a duplicate of every descriptor until
-// it is executed, so a lock may be held a moment longer than by its holder.
-func (r *Runtime) lockToStart(ctx context.Context, in *instance) (*os.File, error) {
+// lockToStart takes a created container's lock. A program started by this process at the same moment
+// holds a duplicate of every descriptor until the program is executed. A lock may therefore stay
+// held shortly after the holder has closed the lock.
+func (r *Runtime) lockToStart(ctx context.Context, in *instance) (*record.Lock, error) {
 	for {
-		lock, err := record.TryLock(in.dir)
+		lock, err := record.TryLock(in.dir, in.key.id().ID)
 		if !errors.Is(err, record.ErrLocked) {
 			return lock, err
 		}
@@ -88,8 +87,8 @@ func (r *Runtime) lockToStart(ctx context.Context, in *instance) (*os.File, erro
 	}
 }
 
-// launch starts the shim and waits for its word.
-func (r *Runtime) launch(in *instance, lock *os.File) error {
+// launch starts the shim and waits for the shim's report.
+func (r *Runtime) launch(in *instance, lock *record.Lock) error {
 	hear, say, err := os.Pipe()
 	if err != nil {
 		return err
@@ -102,20 +101,20 @@ func (r *Runtime) launch(in *instance, lock *os.File) error {
 	}
 	err = listen(hear)
 	if err != nil {
-		// Whatever it still does ends here, and with it what it started.
+		// The kill of the shim also kills the container's main process.
 		_ = p.Kill()
 		_, _ = p.Wait()
 		return r.explain(in, err)
 	}
 	if info, err := proc.Lookup(p.Pid); err == nil {
-		r.watch(in.key, info.Ref)
+		r.watch(in, info.Ref)
 	}
 	return p.Release()
 }
 
-// startShim starts the shim in a session of its own. It inherits the lock, the
-// pipe to speak on, and nothing else: not the agent's environment, either.
-func (r *Runtime) startShim(in *instance, lock, say *os.File) (*os.Process, error) {
+// startShim starts the shim in a new session. The shim inherits the lock and the pipe for the report,
+// no other descriptor, and no variable of the agent's environment.
+func (r *Runtime) startShim(in *instance, lock *record.Lock, say *os.File) (*os.Process, error) {
 	path := r.shim
 	if path == "" {
 		var err error
@@ -133,11 +132,15 @@ func (r *Runtime) startShim(in *instance, lock, say *os.File) (*os.Process, erro
 		return nil, err
 	}
 	defer shimLog.Close()
+	// In the order of record.LockFD, record.StatusFD and record.NameFD.
+	files := []*os.File{null, null, shimLog, lock.File, say}
+	if lock.Name != nil {
+		files = append(files, lock.Name)
+	}
 	p, err := os.StartProcess(path, []string{record.ShimName, in.path}, &os.ProcAttr{
-		Dir: in.path,
-		Env: shimEnvironment(),
-		// In the order of record.LockFD and record.StatusFD.
-		Files: []*os.File{null, null, shimLog, lock, say},
+		Dir:   in.path,
+		Env:   shimEnvironment(),
+		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -146,8 +149,8 @@ func (r *Runtime) startShim(in *instance, lock, say *os.File) (*os.Process, erro
 	return p, nil
 }
 
-// shimEnvironment is the whole environment of a shim: its mark, that one thread
-// is plenty, and what builds with -race and -cover are told by.
+// shimEnvironment returns the whole environment of a shim: the mark, GOMAXPROCS=1, and the settings
+// of builds with -race and -cover.
 func shimEnvironment() []string {
 	env := []string{record.ShimEnv + "=1", "GOMAXPROCS=1"}
 	for _, name := range []string{"GORACE", "GOCOVERDIR"} {
@@ -158,8 +161,8 @@ func shimEnvironment() []string {
 	return env
 }
 
-// selfExecutable returns a path that executes this program, even if its file
-// was replaced or removed meanwhile.
+// selfExecutable returns a path that executes this program. On Linux the path is valid even after
+// the program's file was replaced or removed.
 func selfExecutable() (string, error) {
 	if goruntime.GOOS == "linux" {
 		return "/proc/self/exe", nil
@@ -167,10 +170,10 @@ func selfExecutable() (string, error) {
 	return os.Executable()
 }
 
-// errSilent says that a shim ended without a word.
+// errSilent is the error of a shim that ended without a report.
 var errSilent = errors.New("the shim ended at once")
 
-// listen waits for a shim's word: nil if the container's command was executed.
+// listen waits for a shim's report. The result is nil if the container's command was executed.
 func listen(hear *os.File) error {
 	if err := hear.SetReadDeadline(time.Now().Add(startTime)); err != nil {
 		return err
@@ -188,8 +191,8 @@ func listen(hear *os.File) error {
 	return nil
 }
 
-// explain adds to the error of a shim that ended without a word what it wrote
-// to its stderr.
+// explain adds the first line of the shim's stderr to the error of a shim that ended without a
+// report.
 func (r *Runtime) explain(in *instance, err error) error {
 	if !errors.Is(err, errSilent) {
 		return err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// PodStatus reports one pod from what is on disk and which processes live.
+// PodStatus reports one pod from the records on disk and the running processes.
 func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
 	st := &runtime.PodStatus{UID: uid, ObservedAt: time.Now()}
 	if err := ctx.Err(); err != nil {
@@ -30,6 +31,7 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodSta
 			return nil, err
 		}
 	}
+	orderBroken(st)
 	slices.SortFunc(st.Sandboxes, func(a, b runtime.SandboxStatus) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
@@ -39,8 +41,8 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodSta
 	return st, nil
 }
 
-// addSandbox adds a sandbox and its containers to a pod's status. What is being
-// removed at the same time is left out.
+// addSandbox adds a sandbox and the sandbox's containers to a pod's status, without those that
+// another call is removing.
 func (r *Runtime) addSandbox(ctx context.Context, st *runtime.PodStatus, key sandboxKey) error {
 	s, err := r.openSandbox(key.id())
 	if errors.Is(err, runtime.ErrNotFound) {
@@ -56,8 +58,6 @@ func (r *Runtime) addSandbox(ctx context.Context, st *runtime.PodStatus, key san
 	}
 	if s.intact {
 		st.Namespace, st.Name = s.rec.Namespace, s.rec.Name
-	} else if info, err := s.dir.Stat("."); err == nil {
-		sandbox.CreatedAt = info.ModTime()
 	}
 	st.Sandboxes = append(st.Sandboxes, sandbox)
 	keys, err := s.containers()
@@ -97,7 +97,7 @@ func (r *Runtime) containerStatus(ctx context.Context, s *sandbox, key container
 		c.State = runtime.StateCreated
 	case verdictRunning:
 		c.State = runtime.StateRunning
-		r.watch(key, o.process.Shim)
+		r.watch(in, o.process.Shim)
 	case verdictExited:
 		c.State = runtime.StateExited
 		c.ExitCode, c.Reason, c.Message, c.FinishedAt = o.exit.Code, o.exit.Reason, o.exit.Message, o.exit.FinishedAt
@@ -107,7 +107,7 @@ func (r *Runtime) containerStatus(ctx context.Context, s *sandbox, key container
 	return c, nil
 }
 
-// List reports every pod, in full, ordered by UID.
+// List reports every pod completely, ordered by UID.
 func (r *Runtime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -135,16 +135,21 @@ func (r *Runtime) List(ctx context.Context, opts runtime.ListOptions) ([]*runtim
 	return out, nil
 }
 
-// uids returns the UIDs of all pods, sorted.
+// uids returns the sorted UIDs of all pods. Without a state folder there are none.
 func (r *Runtime) uids() ([]types.UID, error) {
 	root, err := r.openRoot()
+	if err == nil {
+		defer root.Close()
+		return podsIn(root)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		err = nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
+	return nil, err
+}
+
+// podsIn returns the sorted UIDs of the pods with a folder in root.
+func podsIn(root *os.Root) ([]types.UID, error) {
 	names, err := subfolders(root)
 	var out []types.UID
 	for _, name := range names {

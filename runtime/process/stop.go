@@ -12,17 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// killTime is how long a shim may take to kill its container before it is
-// killed itself and its work done for it.
+// killTime bounds the wait for a shim that kills the container. After killTime the shim is killed,
+// and the next call that observes the container kills the remaining processes.
 const killTime = 10 * time.Second
 
-// StopContainer sends the stop signal to the container's process group, waits
-// at most grace, then kills every process of it. A container that was never
-// started becomes exited.
+// StopContainer sends the stop signal to the container's process group, waits at most grace, and then
+// kills every process of the container. A container that was never started becomes exited.
 func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -38,7 +37,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, gra
 		if err == nil && v == verdictCreated {
 			err = r.retire(in)
 			if errors.Is(err, record.ErrLocked) {
-				continue // somebody starts it just now
+				continue // a start is under way
 			}
 		}
 		if err != nil {
@@ -56,14 +55,16 @@ func (r *Runtime) halt(ctx context.Context, in *instance, grace time.Duration) (
 			return o.verdict, err
 		}
 		if o.verdict == verdictExited || o.verdict == verdictCreated {
-			return o.verdict, awaitEnd(ctx, o.process.Shim)
+			return o.verdict, awaitEnd(ctx, in, o.process.Shim)
 		}
-		shim := o.process.Shim
-		if o.verdict == verdictUnknown && !shim.Alive() {
-			var found bool
-			if shim, found = proc.Find(record.ShimName, in.path); !found {
-				return o.verdict, fmt.Errorf("nobody is found who runs it: %w", o.err)
-			}
+		shim, err := in.hold(o.process.Shim)
+		switch {
+		case errors.Is(err, os.ErrProcessDone) && o.verdict == verdictUnknown:
+			return o.verdict, fmt.Errorf("no shim is found that runs it: %w", o.err)
+		case errors.Is(err, os.ErrProcessDone):
+			continue // the container has ended since observe
+		case err != nil:
+			return o.verdict, err
 		}
 		if err := endShim(ctx, shim, grace); err != nil {
 			return o.verdict, err
@@ -71,35 +72,28 @@ func (r *Runtime) halt(ctx context.Context, in *instance, grace time.Duration) (
 	}
 }
 
-// endShim makes a shim end its container, and returns when the shim has ended.
-func endShim(ctx context.Context, shim proc.Ref, grace time.Duration) error {
-	h, err := shim.Open()
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer h.Close()
+// endShim makes a shim end the container, returns when the shim has ended, and closes the handle.
+func endShim(ctx context.Context, shim *proc.Handle, grace time.Duration) error {
+	defer shim.Close()
 	defer shim.Reap()
 	for _, step := range []struct {
 		signal  unix.Signal
 		atMost  time.Duration
 		skipped bool
 	}{
-		{unix.SIGTERM, grace, grace <= 0}, // passed on as the stop signal
-		{unix.SIGUSR1, killTime, false},   // kill everything
-		{unix.SIGKILL, killTime, false},   // what is left is killed by whoever looks next
+		{unix.SIGTERM, grace, grace <= 0}, // the shim sends the stop signal
+		{unix.SIGUSR1, killTime, false},   // the shim kills every process
+		{unix.SIGKILL, killTime, false},   // the next observe kills the remaining processes
 	} {
 		if step.skipped {
 			continue
 		}
-		err := h.Signal(step.signal)
+		err := shim.Signal(step.signal)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("signal the shim: %w", err)
 		}
 		waiting, cancel := context.WithTimeout(ctx, step.atMost)
-		err = h.Wait(waiting)
+		err = shim.Wait(waiting)
 		cancel()
 		switch {
 		case err == nil:
@@ -113,10 +107,9 @@ func endShim(ctx context.Context, shim proc.Ref, grace time.Duration) error {
 	return errors.New("the shim cannot be killed")
 }
 
-// awaitEnd waits for a shim that has written how its container ended and is just
-// about to end itself.
-func awaitEnd(ctx context.Context, shim proc.Ref) error {
-	h, err := shim.Open()
+// awaitEnd waits for the end of a shim that has recorded the container's exit.
+func awaitEnd(ctx context.Context, in *instance, hint proc.Ref) error {
+	h, err := proc.HoldAt(hint, in.isShim)
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
@@ -127,26 +120,25 @@ func awaitEnd(ctx context.Context, shim proc.Ref) error {
 	ending, cancel := context.WithTimeout(ctx, killTime)
 	defer cancel()
 	if err := h.Wait(ending); err == nil {
-		shim.Reap()
+		h.Reap()
 	}
 	return ctx.Err()
 }
 
-// retire makes a container that was never started exited, so that no start that
-// is under way can start it any more. record.ErrLocked: one has begun.
+// retire makes a container that was never started exited, so that a start under way fails. The error
+// is record.ErrLocked if a start holds the lock.
 func (r *Runtime) retire(in *instance) error {
-	lock, err := record.TryLock(in.dir)
+	lock, err := record.TryLock(in.dir, in.key.id().ID)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	_, f, err := r.look(in)
+	_, f, err := r.look(in, searchNowhere)
 	if err != nil {
 		return err
 	}
-	f.locked = false // it is ours
 	if judge(f) != verdictCreated {
-		return record.ErrLocked // it was started, and maybe ended, meanwhile
+		return record.ErrLocked // the container was started since, and may have ended
 	}
 	return record.Write(in.dir, record.ExitFile, record.Exit{
 		Code: 137, Reason: runtime.ReasonError, Message: "stopped before it was started", FinishedAt: time.Now(),

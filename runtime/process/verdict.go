@@ -2,55 +2,62 @@
 
 package process
 
-// presence says what became of a record.
+// presence is the state of a record on disk.
 type presence uint8
 
 const (
 	absent presence = iota
 	present
-	corrupt // there, but it cannot be read
+	corrupt // the record exists and cannot be read
 )
 
-// facts are what is seen of one container, in the order they are looked at:
-// exit before lock before process. The shim changes them in another order
-// (lock, process, exit, unlock), which is what makes judge's conclusions safe.
+// facts are the observations of one container. They are read in this order: exit, lock, process,
+// statement. The shim changes them in another order: lock, process, statement, no statement, exit,
+// unlock. judge's conclusions are safe because of these two orders.
 type facts struct {
 	exit     presence // exit.json
-	locked   bool     // somebody holds the lock
+	locked   bool     // the lock is held
 	process  presence // pid.json
 	started  bool     // pid.json names the container's process
-	shim     bool     // the shim that pid.json names is alive
+	shim     bool     // the shim runs, according to the kernel
+	stated   bool     // the shim has a statement, so the container runs
+	searched bool     // the search for the shim covered all processes
 	rebooted bool     // the sandbox or pid.json is from an earlier boot
 }
 
-// verdict is what the facts say.
+// verdict is the state of a container that follows from the facts.
 type verdict uint8
 
 const (
-	// verdictCreated: never started, and nobody is starting it.
+	// verdictCreated: never started, and no start is under way.
 	verdictCreated verdict = iota
 	verdictRunning
 	verdictExited
-	// verdictUnknown: it may run.
+	// verdictUnknown: the container may run.
 	verdictUnknown
-	// verdictSettling: it will be another verdict in a moment.
+	// verdictSettling: a start or an end is under way, and another verdict follows.
 	verdictSettling
-	// verdictLost: the shim died without a word. Whatever is left must be killed,
-	// then it is exited.
+	// verdictLost: the shim died without an exit record. The remaining processes must be
+	// killed. Then the container is exited.
 	verdictLost
-	// verdictRebooted: it ran, or was about to, when the machine went down.
+	// verdictRebooted: the container ran or was starting when the machine went down.
 	verdictRebooted
-	// verdictForgotten: it has exited, but how cannot be read any more.
+	// verdictForgotten: the container has exited, and the exit record is unreadable.
 	verdictForgotten
 )
 
-// judge says what became of a container. Invariant: it says created only if no
-// process of the container runs and no start that began before can make one.
+// judge returns the state of a container. judge returns created only if no process of the container
+// runs and no earlier start can make a process. judge returns exited only if no shim has a statement,
+// because a container can forge records.
 func judge(f facts) verdict {
 	ran := f.process != absent
 	switch {
-	case f.exit == present:
+	case f.stated:
+		return verdictRunning
+	case f.exit == present && (!f.locked || f.shim):
 		return verdictExited
+	case f.exit == present:
+		return verdictSettling // until the lock is free
 	case f.rebooted && (ran || f.exit == corrupt):
 		return verdictRebooted
 	case f.rebooted:
@@ -60,8 +67,8 @@ func judge(f facts) verdict {
 	case f.shim && f.started && f.exit == absent:
 		// With or without the lock: the lock file may have been removed.
 		return verdictRunning
-	case f.locked && f.process == corrupt:
-		return verdictUnknown // there is a shim, and it cannot say more
+	case f.locked && f.process == corrupt && f.searched:
+		return verdictUnknown // the shim runs and has no statement
 	case f.locked || f.shim:
 		return verdictSettling
 	case ran:

@@ -19,7 +19,11 @@ func TestJudge(t *testing.T) {
 		{"the shim is up", facts{locked: true, process: present, shim: true}, verdictSettling},
 		{"runs", facts{locked: true, process: present, started: true, shim: true}, verdictRunning},
 		{"runs, lock file removed", facts{process: present, started: true, shim: true}, verdictRunning},
-		{"pid.json is broken", facts{locked: true, process: corrupt}, verdictUnknown},
+		{"pid.json is broken", facts{locked: true, process: corrupt}, verdictSettling},
+		{"pid.json is broken, and the shim says nothing", facts{locked: true, process: corrupt, searched: true}, verdictUnknown},
+		{"the shim says that it runs", facts{locked: true, stated: true, shim: true, process: corrupt, exit: corrupt}, verdictRunning},
+		{"the shim says that it runs, a record that it exited", facts{locked: true, stated: true, shim: true, exit: present}, verdictRunning},
+		{"a record that it exited, no shim is found yet", facts{locked: true, exit: present}, verdictSettling},
 		{"the shim just died", facts{locked: true, process: present, started: true}, verdictSettling},
 		{"the shim died", facts{process: present, started: true}, verdictLost},
 		{"the shim died in the middle of a start", facts{process: present}, verdictLost},
@@ -54,7 +58,9 @@ func TestJudgeNeverSaysCreatedOfWhatMayRun(t *testing.T) {
 						if v := judge(f); v == verdictLost || v == verdictForgotten {
 							assert.False(t, locked || shim, "nobody else may be at work: %+v", f)
 						}
-						assert.Equal(t, exit == present, judge(f) == verdictExited, "%+v", f)
+						assert.Equal(t, exit == present && (shim || !locked), judge(f) == verdictExited, "%+v", f)
+						f.stated = true
+						assert.Equal(t, verdictRunning, judge(f), "the shim's word counts: %+v", f)
 					}
 				}
 			}

@@ -6,20 +6,21 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"os"
 
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 )
 
-// ErrWatching is what a second Watch at the same time yields.
+// ErrWatching is yielded by a second Watch at the same time.
 var ErrWatching = errors.New("process: Watch is under way already")
 
-// Watch yields the UID of every pod, and then that of a pod when one of its
-// containers has exited. It waits for the end of the shims (pidfds in one
-// epoll), so the exit is on record by then. It uses the caller's goroutine and no
-// other.
+// Watch yields the UID of every pod, and then the pod's UID after each exit of a container. Watch
+// waits for the end of the shims (pidfds in one epoll), so the exit is recorded before Watch yields.
+// Watch starts no goroutine.
 func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	return func(yield func(types.UID, error) bool) {
 		set, err := proc.NewSet()
@@ -33,7 +34,11 @@ func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 			return
 		}
 		defer r.leave()
-		// Looking at the containers that run already adds them to the set.
+		// A killed agent may have left abandoned folders, shims and processes.
+		if err := runtime.CollectLeftovers(ctx, r); err != nil && ctx.Err() == nil {
+			r.log.Warn("Cannot collect all leftovers", zap.Error(err))
+		}
+		// List adds the running containers to the set.
 		pods, err := r.List(ctx, runtime.ListOptions{})
 		for i := 0; err == nil && i < len(pods); i++ {
 			if ctx.Err() != nil || !yield(pods[i].UID, nil) {
@@ -61,11 +66,11 @@ func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	}
 }
 
-// tell yields each pod of the containers once.
+// tell yields the pods of the containers, each pod once.
 func tell(ids []string, yield func(types.UID, error) bool) bool {
 	told := map[types.UID]bool{}
 	for _, id := range ids {
-		key, ok := parseContainerID(runtime.ContainerID{Runtime: Name, ID: id})
+		key, ok := parseContainerID(runtime.ContainerID{Runtime: name, ID: id})
 		if !ok || told[key.sandbox.uid] {
 			continue
 		}
@@ -93,16 +98,25 @@ func (r *Runtime) leave() {
 	r.mu.watch = nil
 }
 
-// watch adds a running container to the Watch under way, if there is one. A
-// failure costs a hint, and hints are never the only source.
-func (r *Runtime) watch(key containerKey, shim proc.Ref) {
+// watch adds a running container to the running Watch, if any. A failure only loses a hint, and no
+// caller relies on hints alone.
+func (r *Runtime) watch(in *instance, hint proc.Ref) {
 	r.mu.Lock()
 	set := r.mu.watch
 	r.mu.Unlock()
-	if set == nil {
+	id := in.key.id().ID
+	if set == nil || set.Has(id) {
 		return
 	}
-	if err := set.Add(shim, key.id().ID); err != nil {
-		r.report(key.id().ID, err)
+	h, err := proc.HoldAt(hint, in.isShim)
+	switch {
+	case errors.Is(err, os.ErrProcessDone):
+		err = set.AddGone(id)
+	case err == nil:
+		err = set.Add(h, id)
+		h.Close()
+	}
+	if err != nil {
+		r.report(id, err)
 	}
 }

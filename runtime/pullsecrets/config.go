@@ -19,10 +19,10 @@ import (
 
 // Why a secret is of no use. The secret's content is in no error.
 var (
-	// ErrType says that a secret is of another type.
-	ErrType = errors.New("not a secret with registry credentials")
-	// ErrMalformed says that a secret does not hold what its type says.
-	ErrMalformed = errors.New("the credentials cannot be read")
+	// errType says that a secret is of another type.
+	errType = errors.New("not a secret with registry credentials")
+	// errMalformed says that a secret does not hold what its type says.
+	errMalformed = errors.New("the credentials cannot be read")
 )
 
 // entry is what a secret has for one registry, or a part of one.
@@ -48,11 +48,11 @@ func read(secret *v1.Secret) ([]entry, error) {
 	case v1.SecretTypeDockercfg:
 		var registries map[string]json.RawMessage
 		if json.Unmarshal(secret.Data[v1.DockerConfigKey], &registries) != nil {
-			return nil, ErrMalformed // what json says may quote
+			return nil, errMalformed // what json says may quote
 		}
 		return entriesOf(registries)
 	}
-	return nil, fmt.Errorf("%w, but of type %q", ErrType, secret.Type)
+	return nil, fmt.Errorf("%w, but of type %q", errType, secret.Type)
 }
 
 // readConfig returns what is in a config.json. Programs that know credentials, which docker's own may name, are not run.
@@ -61,7 +61,7 @@ func readConfig(data []byte) ([]entry, error) {
 		Auths map[string]json.RawMessage `json:"auths"`
 	}
 	if json.Unmarshal(data, &config) != nil {
-		return nil, ErrMalformed
+		return nil, errMalformed
 	}
 	return entriesOf(config.Auths)
 }
@@ -77,7 +77,7 @@ func entriesOf(registries map[string]json.RawMessage) (out []entry, err error) {
 		}
 	}
 	if len(out) == 0 && len(registries) > 0 {
-		return nil, ErrMalformed
+		return nil, errMalformed
 	}
 	return out, nil
 }

@@ -15,20 +15,12 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// EventFailedToRetrieveImagePullSecret is the kubelet's reason for secrets that are not there, or of no use.
-const EventFailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret"
+// eventFailedToRetrieveImagePullSecret is the kubelet's reason for secrets that are not there, or of no use.
+const eventFailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret"
 
 // Source has the secrets. It is called concurrently, during pulls, and heeds ctx. What it returns is not written.
 type Source interface {
 	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
-}
-
-// SourceFunc is a func as Source.
-type SourceFunc func(ctx context.Context, namespace, name string) (*v1.Secret, error)
-
-// Secret calls f.
-func (f SourceFunc) Secret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
-	return f(ctx, namespace, name)
 }
 
 // Options are the options of New.
@@ -111,7 +103,7 @@ func (k *Keyring) ofPod(ctx context.Context, pod *v1.Pod) (entries []entry, err 
 		about := &v1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 		}
-		k.opts.Events.Event(about, v1.EventTypeWarning, EventFailedToRetrieveImagePullSecret, fmt.Sprintf(
+		k.opts.Events.Event(about, v1.EventTypeWarning, eventFailedToRetrieveImagePullSecret, fmt.Sprintf(
 			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", ")))
 	}
 	return entries, nil

@@ -260,12 +260,16 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
+// cluster has one Secret, of each name.
+type cluster struct{}
+
+func (cluster) Secret(_ context.Context, namespace, name string) (*v1.Secret, error) {
+	fmt.Println("look up", namespace+"/"+name)
+	return configJSON(`{"registry.example/team": {"username": "robot", "password": "secret"}}`), nil
+}
+
 func Example() {
-	store := pullsecrets.SourceFunc(func(_ context.Context, namespace, name string) (*v1.Secret, error) {
-		fmt.Println("look up", namespace+"/"+name)
-		return configJSON(`{"registry.example/team": {"username": "robot", "password": "secret"}}`), nil
-	})
-	keyring, err := pullsecrets.New(pullsecrets.Options{Secrets: store})
+	keyring, err := pullsecrets.New(pullsecrets.Options{Secrets: cluster{}}) // in an agent: what it knows of the API server
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -31,8 +31,8 @@ var server apiservertest.Shared
 
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
-// e2eNode is a manager with the rights of a kubelet, behind a proxy, with a watch on its pods; and what an administrator
-// sees of it behind its back.
+// e2eNode is a manager with the permissions of a kubelet, behind a proxy, with a watch on its pods, and an
+// administrator's client beside the manager.
 type e2eNode struct {
 	*statusmanager.Manager
 	t      *testing.T
@@ -42,7 +42,7 @@ type e2eNode struct {
 	name   string // of the node and of the namespace
 
 	mu       sync.Mutex
-	statuses map[types.UID]int // that differed from the one before
+	statuses map[types.UID]int // statuses different from the previous status
 	writes   map[types.UID]int // that changed the object
 }
 
@@ -59,7 +59,7 @@ func newE2ENode(t *testing.T, name string) *e2eNode {
 	patcher, err := apiserver.New(apiserver.Options{Config: config})
 	require.NoError(t, err)
 	n.Manager, err = statusmanager.New(statusmanager.Options{
-		Patcher: patcher, RequestTimeout: 5 * time.Second,
+		Patcher: patcher,
 		OnChange: func(c statusmanager.Change) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -146,7 +146,7 @@ func (n *e2eNode) set(pod *v1.Pod, s v1.PodStatus) {
 	require.NoError(n.t, err)
 }
 
-// synced waits until the manager says that the server has everything.
+// synced waits until the manager reports that the server has every status.
 func (n *e2eNode) synced(pods []*v1.Pod, within time.Duration) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), within)
@@ -156,7 +156,8 @@ func (n *e2eNode) synced(pods []*v1.Pod, within time.Duration) {
 	}
 }
 
-// requireSame checks that the server shows what the manager says, of every pod that is there, and returns how many are.
+// requireSame checks that the server's status equals the manager's status for every existing pod, and returns the
+// number of existing pods.
 func (n *e2eNode) requireSame(pods []*v1.Pod) int {
 	n.t.Helper()
 	list, err := n.admin.Pods(n.name).List(n.t.Context(), metav1.ListOptions{})
@@ -180,7 +181,8 @@ func (n *e2eNode) requireSame(pods []*v1.Pod) int {
 	return len(there)
 }
 
-// requireFewWrites checks that no pod was changed more often than its status, beside what others did to it.
+// requireFewWrites checks that the number of changes of each pod is at most the number of its statuses plus the changes
+// of other writers.
 func (n *e2eNode) requireFewWrites(pods []*v1.Pod, others map[types.UID]int) {
 	n.t.Helper()
 	n.mu.Lock()
@@ -196,10 +198,10 @@ func jsonText(t *testing.T, v any) string {
 	return string(b)
 }
 
-// patches are the calls that patch a status.
+// patches reports whether a request patches a status.
 func patches(r apiproxy.Request) bool { return r.Verb == "patch" && r.Subresource == "status" }
 
-// patchesDone are those that the server carried out, in the order of their coming.
+// patchesDone returns the successful patches, in the order of arrival.
 func (n *e2eNode) patchesDone() []apiproxy.Call {
 	return n.proxy.Calls(func(c apiproxy.Call) bool { return patches(c.Request) && c.Code == 200 })
 }

@@ -19,15 +19,15 @@ import (
 
 // Options configure a Patcher.
 type Options struct {
-	// Config says where the API server is, who asks, and how often. It is copied. Required.
+	// Config holds the address of the API server, the credentials and the rate limits. New copies the Config. Required.
 	Config *rest.Config
 }
 
-// Patcher writes statuses to an API server. Its methods are safe for concurrent use; their errors are as the server or the
-// transport gave them, wrapped, with the server's Retry-After.
+// Patcher writes statuses to an API server. All methods are safe for concurrent use. Errors wrap the error of the
+// server or the transport, with the server's Retry-After.
 type Patcher struct{ client rest.Interface }
 
-// New returns a Patcher. The error names the field of o that cannot be used.
+// New returns a Patcher. The error names the invalid field of o.
 func New(o Options) (*Patcher, error) {
 	if o.Config == nil {
 		return nil, errors.New("apiserver: Options.Config is required")
@@ -41,8 +41,7 @@ func New(o Options) (*Patcher, error) {
 	return &Patcher{client: core.RESTClient()}, nil
 }
 
-// PatchStatus sends a strategic merge patch to the status subresource of a pod, once, and returns the pod as the server
-// has it then.
+// PatchStatus sends a strategic merge patch to the status subresource of a pod, once, and returns the patched pod.
 func (p *Patcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	ctx, asked := withAsked(ctx)
@@ -53,7 +52,7 @@ func (p *Patcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, pat
 	return pod, nil
 }
 
-// DeletePod deletes a pod without grace, on condition that it has that UID.
+// DeletePod deletes a pod with grace period 0, on condition that the pod has the UID of ref.
 func (p *Patcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
 	options := &metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64),
@@ -66,7 +65,7 @@ func (p *Patcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) error
 	return nil
 }
 
-// GetPod returns the pod of that name, whatever its UID.
+// GetPod returns the pod with the given namespace and name, whatever its UID.
 func (p *Patcher) GetPod(ctx context.Context, ref statusmanager.PodRef) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	ctx, asked := withAsked(ctx)
@@ -76,7 +75,7 @@ func (p *Patcher) GetPod(ctx context.Context, ref statusmanager.PodRef) (*v1.Pod
 	return pod, nil
 }
 
-// about completes a request for one pod, which is not repeated.
+// about completes a request for one pod, without retries.
 func about(r *rest.Request, ref statusmanager.PodRef) *rest.Request {
 	return r.Namespace(ref.Namespace).Resource("pods").Name(ref.Name).MaxRetries(0)
 }

@@ -32,7 +32,7 @@ var _ interface {
 
 var web = statusmanager.PodRef{Namespace: "default", Name: "web", UID: "1234"}
 
-// answerer is an API server that says what it is told to, and remembers what it was asked.
+// answerer is an API server with configured answers that records all requests.
 type answerer struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ func (a *answerer) requests() []string {
 	return slices.Clone(a.asked)
 }
 
-// patcher speaks JSON, so that the tests can read it.
+// patcher uses JSON, so that the tests can read requests.
 func (a *answerer) patcher(t *testing.T) *apiserver.Patcher {
 	p, err := apiserver.New(apiserver.Options{Config: &rest.Config{
 		Host: a.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
@@ -78,7 +78,7 @@ func object(status int, value any, headers ...string) func(http.ResponseWriter) 
 			w.Header().Set(headers[i], headers[i+1])
 		}
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(value) // the client sees what is missing
+		_ = json.NewEncoder(w).Encode(value) // the client sees the missing part
 	}
 }
 
@@ -110,7 +110,8 @@ func TestRequests(t *testing.T) {
 		requests[2][len("DELETE /api/v1/namespaces/default/pods/web application/json "):])
 }
 
-// TestErrorsAreToldApart: what the server says arrives as an API status, and nothing is asked twice.
+// TestErrorsAreToldApart: an error of the server is returned as an API status, and no request is
+// repeated.
 func TestErrorsAreToldApart(t *testing.T) {
 	failure := func(code int, reason metav1.StatusReason, seconds int32) metav1.Status {
 		s := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason}

@@ -5,6 +5,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -13,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// longestRetryAfter is the longest delay that is believed.
-const longestRetryAfter = 10 * time.Minute
+// longestRetryAfter is the longest delay of a Status. The manager has a shorter limit.
+const longestRetryAfter = math.MaxInt32 * time.Second
 
 // asked carries the Retry-After of an answer from the transport to whoever made the request: client-go drops the header
 // where the body is a Status.
@@ -22,13 +23,13 @@ type asked struct{ retryAfter time.Duration }
 
 type askedKey struct{}
 
-// withAsked returns a ctx for one request whose Retry-After is wanted.
+// withAsked returns a ctx for one request, and an asked that receives the Retry-After of the answer.
 func withAsked(ctx context.Context) (context.Context, *asked) {
 	a := &asked{}
 	return context.WithValue(ctx, askedKey{}, a), a
 }
 
-// noting is a transport that notes the Retry-After of answers that refuse.
+// noting is a transport that stores the Retry-After of error answers in asked.
 type noting struct{ next http.RoundTripper }
 
 // RoundTrip makes noting a transport.
@@ -43,7 +44,7 @@ func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// parseRetryAfter reads seconds or a date; what is neither, or past, is 0.
+// parseRetryAfter parses seconds or a date. Invalid values and past dates are 0.
 func parseRetryAfter(value string, now time.Time) time.Duration {
 	var d time.Duration
 	if seconds, err := strconv.Atoi(value); err == nil {
@@ -54,7 +55,7 @@ func parseRetryAfter(value string, now time.Time) time.Duration {
 	return min(max(d, 0), longestRetryAfter)
 }
 
-// in puts the delay into err, if err is an answer of the server that has none of its own.
+// in sets the delay in err, if err is an API status without a delay.
 func (a *asked) in(err error) error {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || a.retryAfter == 0 {

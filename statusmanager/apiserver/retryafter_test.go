@@ -17,11 +17,12 @@ func TestParseRetryAfter(t *testing.T) {
 		"0":                             0,
 		"-5":                            0,
 		"soon":                          0,
-		"99999999999":                   10 * time.Minute,
+		"99999999999":                   longestRetryAfter,
 		"999999999999999999999999":      0,
 		"Sat, 21 Nov 2026 08:00:07 GMT": 7 * time.Second,
 		"Sat, 21 Nov 2026 07:00:00 GMT": 0,
-		"Sat, 21 Nov 2027 07:00:00 GMT": 10 * time.Minute,
+		"Sun, 21 Nov 2027 08:00:00 GMT": 365 * 24 * time.Hour,
+		"Thu, 21 Nov 2126 08:00:00 GMT": longestRetryAfter,
 	} {
 		assert.Equal(t, want, parseRetryAfter(value, now), value)
 	}

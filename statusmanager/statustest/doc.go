@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statustest is the API server that a statusmanager.Manager writes to, in memory, for tests and simulations: pods
-// with statuses that are really patched, faults on demand, and a journal of every request.
+// Package statustest is an in-memory API server for a statusmanager.Manager, for tests and simulations. It applies
+// patches to stored pods, injects faults, and keeps a journal of every request.
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		server, err := statustest.New(statustest.Options{Latency: 20 * time.Millisecond})
@@ -16,21 +16,34 @@
 //		t.Log(server.Journal())
 //	})
 //
-// A Server is a statusmanager.Patcher, Getter and Pods. Wrap it to hide the Getter.
+// A Server is a statusmanager.Patcher, Getter and Pods. Wrap the Server to hide the Getter. Server.Transport connects a
+// Patcher that speaks HTTP to the Server, without a socket.
+//
+// # Hostile servers
+//
+// Server.Poison treats one pod with a Hostility: permanent errors, webhooks, second writers, stale answers.
+// RandomHostility draws a Hostility from a seed. Run tests a Manager with your Patcher against any number of hostile
+// servers. It checks the number of requests of each pod, and that troubled pods do not delay other pods:
+//
+//	func TestPatcher(t *testing.T) {
+//		statustest.Run(t, statustest.Harness{Servers: 1000, Patcher: func(s *statustest.Server) statusmanager.Patcher {
+//			return newPatcher(&http.Client{Transport: s.Transport()})
+//		}})
+//	}
 //
 // # The caller's duties
 //
-//  1. Run it under testing/synctest for virtual time; it works in real time too.
-//  2. Give each simulated cluster its own Server. They share nothing.
-//  3. Do not write to the pods it hands out or is given.
+//  1. Run the Server under testing/synctest for virtual time; real time works too.
+//  2. Give each simulated cluster its own Server. Servers share nothing.
+//  3. Do not write to pods passed to the Server or returned by the Server.
 //  4. In long simulations set Options.JournalLimit.
 //
 // # Goroutines
 //
-// None. A call runs in its caller's goroutine; so does the delivery of what it changed to Watch.
+// None. A call runs in its caller's goroutine, including the delivery of its changes to Watch.
 //
 // # What it does not emulate
 //
-// Authentication, admission, quotas, priority and fairness; validation of pods and statuses; managed fields; any write to
-// the spec; watches that end, lag or skip. Every other resource. Use Fault for what such things would answer.
+// Authentication, admission, quotas, priority and fairness; validation of pods and statuses; managed fields; writes to
+// the spec; watches that end, lag or skip. All other resources. Use Fault for the errors of such features.
 package statustest

@@ -10,26 +10,28 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/faults"
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// Entry is a request that has ended.
+// Entry describes a finished request.
 type Entry struct {
-	// At is when it came, as the time since the Server was made, and Took how long it took.
+	// At is the start of the request, as the time since the Server was created. Took is the
+	// duration of the request.
 	At, Took time.Duration
 	Request  statusmanager.Request
 	Pod      statusmanager.PodRef
-	// Patch is what was to change.
+	// Patch is the text of the patch.
 	Patch string
-	// Changed: it did change something.
+	// Changed reports whether the request changed the stored pod.
 	Changed bool
-	// Phase is that of the pod afterwards; empty if the request failed.
+	// Phase is the phase of the pod afterwards; empty if the request failed.
 	Phase v1.PodPhase
-	// Err is what came back.
+	// Err is the error of the request.
 	Err error
 }
 
-// String is the time in seconds, the request, the pod, and what came of it.
+// String returns the time in seconds, the request, the pod, and the result.
 func (e Entry) String() string {
 	result := "ok, " + string(e.Phase)
 	switch {
@@ -41,20 +43,13 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%9.3fs %s %s: %s", e.At.Seconds(), e.Request, e.Pod, result)
 }
 
-// Journal is the requests in the order in which they ended.
+// Journal is the requests in the order of their end.
 type Journal []Entry
 
-// String prints one line per entry.
-func (j Journal) String() string {
-	var b strings.Builder
-	for _, e := range j {
-		b.WriteString(e.String())
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
+// String returns one line per entry.
+func (j Journal) String() string { return faults.Lines(j) }
 
-// Journal returns what the journal holds, oldest first.
+// Journal returns the kept entries, oldest first.
 func (s *Server) Journal() Journal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,12 +60,12 @@ func (s *Server) Journal() Journal {
 	return slices.Clone(kept)
 }
 
-// totals counts requests, and those that changed something, by kind.
+// totals counts all requests, and the requests with a change, by kind.
 type totals struct {
 	all, changed [statusmanager.RequestDelete + 1]int
 }
 
-// Total is how many requests of a kind have ended, whether the journal still holds them or not.
+// Total is the number of finished requests of a kind, including requests no longer in the journal.
 func (s *Server) Total(kind statusmanager.Request) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,14 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// PatchStatus applies a strategic merge patch to the status of a pod, as the real server (1.36) does: for a pod of
-// another UID it is invalid, and a patch that changes nothing leaves the resource version alone.
+// PatchStatus applies a strategic merge patch to the status of a pod, like the API server (1.36): a patch with another
+// UID is invalid, and a patch without a change keeps the resource version.
 func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	defer s.deliver()
-	return s.request(ctx, statusmanager.RequestPatch, ref, patch, func(pod *v1.Pod) (*v1.Pod, error) {
+	return s.request(ctx, statusmanager.RequestPatch, ref, patch, func(pod *v1.Pod, p *poison) (*v1.Pod, error) {
 		patched, err := apply(pod, patch)
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
@@ -38,14 +39,17 @@ func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patc
 		if s.options.Drop != nil {
 			s.options.Drop(&next.Status)
 		}
-		return s.store(next), nil
+		p.mutate(pod, next)
+		next = s.store(next)
+		p.meddle(s, pod, next)
+		return next, nil
 	})
 }
 
-// DeletePod removes a pod of that UID; one with finalizers stays, without grace.
+// DeletePod removes the pod if its UID matches. A pod with finalizers stays, with grace period 0.
 func (s *Server) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
 	defer s.deliver()
-	_, err := s.request(ctx, statusmanager.RequestDelete, ref, nil, func(pod *v1.Pod) (*v1.Pod, error) {
+	_, err := s.request(ctx, statusmanager.RequestDelete, ref, nil, func(pod *v1.Pod, _ *poison) (*v1.Pod, error) {
 		if pod.UID != ref.UID {
 			return nil, uidConflict(ref.Name, ref.UID, pod.UID)
 		}
@@ -60,14 +64,14 @@ func (s *Server) DeletePod(ctx context.Context, ref statusmanager.PodRef) error 
 	return err
 }
 
-// GetPod returns the pod of that name.
+// GetPod returns the pod with the given namespace and name.
 func (s *Server) GetPod(ctx context.Context, ref statusmanager.PodRef) (*v1.Pod, error) {
-	return s.request(ctx, statusmanager.RequestGet, ref, nil, func(pod *v1.Pod) (*v1.Pod, error) { return pod, nil })
+	return s.request(ctx, statusmanager.RequestGet, ref, nil, func(pod *v1.Pod, _ *poison) (*v1.Pod, error) { return pod, nil })
 }
 
-// request takes its time, fails if it must, and else does act on the pod of that name, with the lock held.
+// request applies latency, delay and faults, and calls act on the named pod, with the lock held.
 func (s *Server) request(ctx context.Context, kind statusmanager.Request, ref statusmanager.PodRef, patch []byte,
-	act func(*v1.Pod) (*v1.Pod, error),
+	act func(*v1.Pod, *poison) (*v1.Pod, error),
 ) (*v1.Pod, error) {
 	e := Entry{At: time.Since(s.born), Request: kind, Pod: ref, Patch: string(patch)}
 	fault := s.strike(kind, ref)
@@ -75,7 +79,10 @@ func (s *Server) request(ctx context.Context, kind statusmanager.Request, ref st
 	if fault != nil {
 		latency += fault.Latency
 	}
-	err := pause(ctx, latency)
+	err := retry.Sleep(ctx, s.delay(kind, ref.Name))
+	if err == nil {
+		err = retry.Sleep(ctx, latency)
+	}
 	if err == nil && fault != nil && fault.HangUntilCtx && !fault.DoneButReplyLost {
 		<-ctx.Done()
 		err = ctx.Err()
@@ -98,23 +105,28 @@ func (s *Server) request(ctx context.Context, kind statusmanager.Request, ref st
 	return pod, err
 }
 
-func (s *Server) act(e *Entry, act func(*v1.Pod) (*v1.Pod, error)) (*v1.Pod, error) {
+func (s *Server) act(e *Entry, act func(*v1.Pod, *poison) (*v1.Pod, error)) (*v1.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p, err := s.refuse(e.Request, e.Pod.Name)
+	if err != nil {
+		return nil, err
+	}
 	pod, ok := s.mu.pods[types.NamespacedName{Namespace: e.Pod.Namespace, Name: e.Pod.Name}]
 	if !ok {
 		return nil, apierrors.NewNotFound(v1.Resource("pods"), e.Pod.Name)
 	}
 	before := s.mu.version
-	after, err := act(pod)
+	after, err := act(pod, p)
 	e.Changed = s.mu.version != before || err == nil && e.Request == statusmanager.RequestDelete
-	if err == nil {
-		e.Phase = after.Status.Phase
+	if err != nil {
+		return nil, err
 	}
-	return after, err
+	e.Phase = after.Status.Phase
+	return p.distort(e.Request, after)
 }
 
-// apply returns what a strategic merge patch makes of a pod.
+// apply returns pod with a strategic merge patch applied.
 func apply(pod *v1.Pod, patch []byte) (*v1.Pod, error) {
 	before, err := json.Marshal(pod)
 	if err != nil {
@@ -134,19 +146,4 @@ func apply(pod *v1.Pod, patch []byte) (*v1.Pod, error) {
 func uidConflict(name string, wanted, is types.UID) error {
 	return apierrors.NewConflict(v1.Resource("pods"), name,
 		fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", wanted, is))
-}
-
-// pause waits for d, or for the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -5,6 +5,8 @@ package statustest
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,27 +17,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The annotations of mirror pods and of the static pods they stand for.
+// The annotations of mirror pods and static pods.
 const (
 	mirrorAnnotation = "kubernetes.io/config.mirror"
 	hashAnnotation   = "kubernetes.io/config.hash"
 )
 
-// ErrNoPod: there is no such pod.
+// ErrNoPod: the server has no pod with the given UID.
 var ErrNoPod = errors.New("statustest: no such pod")
 
 // Options configure a Server.
 type Options struct {
-	// Latency is how long a request takes; what it does happens at the end. Defaults to 0.
+	// Latency is the duration of a request; its effect happens at the end. Defaults to 0.
 	Latency time.Duration
-	// Drop throws away, in place, what this server does not keep of a status that was patched, as one does that lacks a
-	// feature. It must always do the same. Defaults to nothing.
+	// Drop removes, in place, the parts of a patched status that the server does not store, like a server without a
+	// feature. Drop must be deterministic. Defaults to nothing.
 	Drop func(*v1.PodStatus)
-	// JournalLimit is how many requests the journal holds, the last ones. Defaults to 0: all; negative: none.
+	// JournalLimit is how many requests the journal holds, the last ones. Defaults to 0: all requests; negative: no
+	// requests.
 	JournalLimit int
 }
 
-// Server holds pods. All methods are safe for concurrent use. Pods that are handed out are never written to.
+// Server holds pods. All methods are safe for concurrent use. Returned pods are never written to.
 type Server struct {
 	options Options
 	born    time.Time
@@ -45,17 +48,19 @@ type Server struct {
 		version int
 		pods    map[types.NamespacedName]*v1.Pod
 		names   map[types.UID]types.NamespacedName
+		nodes   map[string]bool
 		journal []Entry
 		totals  totals
 		faults  []*Injected
-		// pending are changes that are not delivered yet, to watchers; delivering: somebody is at it.
+		poisons map[string]*poison // by the name of the pod
+		// pending are changes not yet delivered to watchers; delivering: a goroutine delivers them.
 		watchers   []func(*v1.Pod)
 		pending    []*v1.Pod
 		delivering bool
 	}
 }
 
-// New returns a Server without pods. The error names the field of o that cannot be used.
+// New returns a Server without pods. The error names the invalid field of o.
 func New(o Options) (*Server, error) {
 	if o.Latency < 0 {
 		return nil, fmt.Errorf("statustest: Options.Latency is negative: %s", o.Latency)
@@ -63,18 +68,21 @@ func New(o Options) (*Server, error) {
 	s := &Server{options: o, born: time.Now()}
 	s.mu.pods = map[types.NamespacedName]*v1.Pod{}
 	s.mu.names = map[types.UID]types.NamespacedName{}
+	s.mu.nodes = map[string]bool{}
+	s.mu.poisons = map[string]*poison{}
 	return s, nil
 }
 
-// Watch has every pod that is created or changed from now on told to f, in order, one at a time and without a lock held,
-// by whoever changed it. The end of a pod is not told.
+// Watch calls f for every pod created or changed from now on, in order, one at a time and without a lock held, in the
+// goroutine of the change. Removals are not reported.
 func (s *Server) Watch(f func(*v1.Pod)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.watchers = append(s.mu.watchers, f)
 }
 
-// Create stores a copy of pod, with a UID if it has none, and replaces one of the same name. It returns what is stored.
+// Create stores a copy of pod and replaces a pod of the same name. A pod without a UID gets a UID. Create returns the
+// stored pod.
 func (s *Server) Create(pod *v1.Pod) *v1.Pod {
 	defer s.deliver()
 	s.mu.Lock()
@@ -89,7 +97,7 @@ func (s *Server) Create(pod *v1.Pod) *v1.Pod {
 	return s.store(pod)
 }
 
-// Change lets somebody else write to a pod: edit gets a copy. It returns what is stored then.
+// Change edits a pod like another client of the API server: edit receives a copy. Change returns the stored pod.
 func (s *Server) Change(uid types.UID, edit func(*v1.Pod)) (*v1.Pod, error) {
 	defer s.deliver()
 	s.mu.Lock()
@@ -103,7 +111,7 @@ func (s *Server) Change(uid types.UID, edit func(*v1.Pod)) (*v1.Pod, error) {
 	return s.store(pod), nil
 }
 
-// Delete lets somebody ask for the end of a pod: it gets a deletion timestamp.
+// Delete sets a deletion timestamp, like a client that deletes the pod.
 func (s *Server) Delete(uid types.UID) (*v1.Pod, error) {
 	return s.Change(uid, func(pod *v1.Pod) {
 		if pod.DeletionTimestamp == nil {
@@ -113,20 +121,20 @@ func (s *Server) Delete(uid types.UID) (*v1.Pod, error) {
 	})
 }
 
-// Remove lets somebody delete a pod by force.
+// Remove deletes a pod at once, like a client that deletes by force.
 func (s *Server) Remove(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(uid)
 }
 
-// Get returns a pod; nil if there is none.
+// Get returns a pod, or nil.
 func (s *Server) Get(uid types.UID) *v1.Pod {
 	pod, _ := s.Pod(uid)
 	return pod
 }
 
-// Pod returns a pod, as an informer that is never late would.
+// Pod returns a pod, like an informer without delay.
 func (s *Server) Pod(uid types.UID) (*v1.Pod, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +142,14 @@ func (s *Server) Pod(uid types.UID) (*v1.Pod, bool) {
 	return pod, ok
 }
 
-// Mirror returns the mirror pod whose annotation names a static pod by its UID.
+// Pods returns all pods, in no order.
+func (s *Server) Pods() []*v1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.mu.pods))
+}
+
+// Mirror returns the mirror pod whose annotation holds the UID of the static pod.
 func (s *Server) Mirror(static types.UID) (*v1.Pod, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +161,7 @@ func (s *Server) Mirror(static types.UID) (*v1.Pod, bool) {
 	return nil, false
 }
 
-// Static returns the UID of the static pod that a mirror pod stands for.
+// Static returns the UID of the static pod of a mirror pod.
 func (s *Server) Static(mirror types.UID) (types.UID, bool) {
 	pod, ok := s.Pod(mirror)
 	if !ok {
@@ -156,7 +171,7 @@ func (s *Server) Static(mirror types.UID) (types.UID, bool) {
 	return types.UID(hash), ok
 }
 
-// CreateMirror stores the mirror pod of a static pod, whose UID must be its hash, as the kubelet has it.
+// CreateMirror stores the mirror pod of a static pod. The UID of the static pod must be its hash, as in the kubelet.
 func (s *Server) CreateMirror(static *v1.Pod) *v1.Pod {
 	mirror := static.DeepCopy()
 	mirror.UID = ""
@@ -169,7 +184,7 @@ func (s *Server) CreateMirror(static *v1.Pod) *v1.Pod {
 	return s.Create(mirror)
 }
 
-// store replaces what is stored by pod, unless that is the same. The lock is held.
+// store stores pod, unless the stored pod is equal, and returns the stored pod. The lock is held.
 func (s *Server) store(pod *v1.Pod) *v1.Pod {
 	name := nameOf(pod)
 	if old, ok := s.mu.pods[name]; ok && old.UID == pod.UID {
@@ -191,7 +206,7 @@ func (s *Server) drop(uid types.UID) {
 	delete(s.mu.names, uid)
 }
 
-// deliver tells watchers what changed, in order, unless somebody else is at it.
+// deliver calls the watchers for pending changes, in order, unless another goroutine is delivering.
 func (s *Server) deliver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -143,7 +143,7 @@ func TestInvalidFaultsAndOptions(t *testing.T) {
 	require.ErrorContains(t, err, "Options.Latency")
 }
 
-// TestWatch: every change, in order, also of those who write from within.
+// TestWatch: every change is reported in order, including changes made by a watcher.
 func TestWatch(t *testing.T) {
 	s := newServer(t, statustest.Options{})
 	var phases []v1.PodPhase

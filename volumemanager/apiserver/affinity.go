@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// selects tells whether one of the selector's terms matches the node. A term that cannot be read matches nothing, and is
-// an error if no other term matches.
+// selects reports whether a term of the selector matches the node. An invalid term matches no node,
+// and is an error if no other term matches.
 func selects(s *v1.NodeSelector, node *v1.Node) (bool, error) {
 	var bad []error
 	for i := range s.NodeSelectorTerms {
@@ -28,7 +28,8 @@ func selects(s *v1.NodeSelector, node *v1.Node) (bool, error) {
 	return false, errors.Join(bad...)
 }
 
-// matches tells whether all requirements of a term hold. One without any holds for no node.
+// matches reports whether all requirements of a term hold. A term without requirements matches no
+// node.
 func matches(term *v1.NodeSelectorTerm, node *v1.Node) (bool, error) {
 	if len(term.MatchExpressions)+len(term.MatchFields) == 0 {
 		return false, nil
@@ -53,7 +54,8 @@ func matches(term *v1.NodeSelectorTerm, node *v1.Node) (bool, error) {
 	return all, nil
 }
 
-// operator is that of labels for one of a node selector; false if there is none.
+// operator converts an operator of a node selector to a label operator; false for an unknown
+// operator.
 func operator(o v1.NodeSelectorOperator) (selection.Operator, bool) {
 	switch o {
 	case v1.NodeSelectorOpIn:
@@ -77,7 +79,7 @@ func holds(r v1.NodeSelectorRequirement, of labels.Set) (bool, error) {
 	if !ok {
 		return false, fmt.Errorf("label %s: %q is no operator", r.Key, r.Operator)
 	}
-	// What is wrong with values is of one line, and holds no more than the selector.
+	// The error about the values may have several lines. It contains only text of the selector.
 	requirement, err := labels.NewRequirement(r.Key, op, r.Values)
 	if err != nil {
 		return false, fmt.Errorf("label %s: %s", r.Key, strings.Join(strings.Fields(err.Error()), " "))

@@ -64,7 +64,7 @@ func TestSelects(t *testing.T) {
 	}
 }
 
-// Requirements of labels against what the API's documentation says of them, word by word.
+// Label requirements behave as documented in the API.
 func TestHoldsLikeTheDocumentation(t *testing.T) {
 	says := func(r v1.NodeSelectorRequirement, labels map[string]string) bool {
 		value, exists := labels[r.Key]

@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -17,13 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// DefaultAttachPatience is how long one Attachment waits for a controller; whoever wants it asks again.
-const DefaultAttachPatience = 5 * time.Second
+// attachPatience limits the wait of an Attachment call for the attach controller. The caller
+// retries later.
+const attachPatience = 5 * time.Second
 
-// The first and the longest pause between two looks at an object that may be only read, not watched.
+// The first and the longest pause between two reads of an object for which the node has no watch
+// permission.
 const (
 	firstLook   = 50 * time.Millisecond
 	longestLook = time.Second
@@ -31,55 +33,47 @@ const (
 
 // AttachmentsOptions are the options of NewAttachments.
 type AttachmentsOptions struct {
-	// Client reads VolumeAttachment objects; client-go's StorageV1() is one. Required.
+	// Client reads VolumeAttachment objects, for example client-go's StorageV1(). Required.
 	Client storageclient.VolumeAttachmentsGetter
 	// NodeName is the node's name. Required.
 	NodeName types.NodeName
-	// Timeout is how long one request may take. Defaults to DefaultTimeout.
-	Timeout time.Duration
-	// Patience is how long one Attachment waits. Defaults to DefaultAttachPatience.
-	Patience time.Duration
 }
 
-// Attachments reads what the controller of a CSI driver says of a volume that it has attached to this node. It fits
+// Attachments reads the attach controller's result for CSI volumes attached to this node. It fits
 // csi.Options.Attachments.
 type Attachments struct {
 	options AttachmentsOptions
 	gets    flights[string, *storagev1.VolumeAttachment]
 }
 
-// NewAttachments returns an Attachments. An error names the option that is wrong.
+// NewAttachments returns an Attachments. The error names the invalid option.
 func NewAttachments(o AttachmentsOptions) (*Attachments, error) {
 	switch {
 	case o.Client == nil:
 		return nil, fmt.Errorf("%w: AttachmentsOptions.Client is required", ErrOptions)
 	case o.NodeName == "":
 		return nil, fmt.Errorf("%w: AttachmentsOptions.NodeName is required", ErrOptions)
-	case o.Timeout < 0:
-		return nil, fmt.Errorf("%w: AttachmentsOptions.Timeout is negative: %v", ErrOptions, o.Timeout)
-	case o.Patience < 0:
-		return nil, fmt.Errorf("%w: AttachmentsOptions.Patience is negative: %v", ErrOptions, o.Patience)
 	}
-	o.Timeout, o.Patience = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Patience, DefaultAttachPatience)
 	return &Attachments{options: o}, nil
 }
 
-// AttachmentName is the name of the VolumeAttachment object of a CSI volume on a node, by the rule of the attach/detach
-// controller (1.36).
-func AttachmentName(driver, handle string, node types.NodeName) string {
+// attachmentName returns the name of the VolumeAttachment object of a CSI volume on a node, in the
+// format of the attach/detach controller (1.36).
+func attachmentName(driver, handle string, node types.NodeName) string {
 	sum := sha256.Sum256([]byte(handle + driver + string(node)))
 	return "csi-" + hex.EncodeToString(sum[:])
 }
 
-// Attachment waits for a while until the volume is attached, and returns the driver's publish context, which is the
-// caller's. A node may get the object, not watch it, so it is looked at again and again; normally the first look is
-// enough, because the node's status says first that the volume is attached. The error is the reason why it is not.
+// Attachment waits until the volume is attached, at most 5 s, and returns the driver's publish
+// context. The caller owns the map. A node may get the object but not watch it, so Attachment reads
+// the object repeatedly. Normally the first read is enough, because the node's status lists the
+// volume as attached before. The error is the reason why the volume is not attached.
 func (a *Attachments) Attachment(ctx context.Context, spec volumemanager.Spec) (map[string]string, error) {
 	if spec.PV == nil || spec.PV.Spec.CSI == nil {
 		return nil, errors.New("is no persistent CSI volume")
 	}
-	name := AttachmentName(spec.PV.Spec.CSI.Driver, spec.PV.Spec.CSI.VolumeHandle, a.options.NodeName)
-	patience := time.NewTimer(a.options.Patience)
+	name := attachmentName(spec.PV.Spec.CSI.Driver, spec.PV.Spec.CSI.VolumeHandle, a.options.NodeName)
+	patience := time.NewTimer(attachPatience)
 	defer patience.Stop()
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		metadata, err := a.look(ctx, name)
@@ -96,13 +90,13 @@ func (a *Attachments) Attachment(ctx context.Context, spec volumemanager.Spec) (
 	}
 }
 
-// errNotYet marks what time may heal without anybody's doing.
+// errNotYet marks a state that ends without an action of a user.
 var errNotYet = errors.New("is not attached yet")
 
-// look gets the object once.
+// look reads the object once.
 func (a *Attachments) look(ctx context.Context, name string) (map[string]string, error) {
 	found, err := a.gets.do(ctx, name, func(ctx context.Context) (*storagev1.VolumeAttachment, error) {
-		return request(ctx, a.options.Timeout, VerbGet, func(ctx context.Context) (*storagev1.VolumeAttachment, error) {
+		return request(ctx, verbGet, func(ctx context.Context) (*storagev1.VolumeAttachment, error) {
 			return a.options.Client.VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
 		})
 	})
@@ -114,7 +108,7 @@ func (a *Attachments) look(ctx context.Context, name string) (map[string]string,
 	case found.Spec.NodeName != string(a.options.NodeName):
 		return nil, fmt.Errorf("VolumeAttachment %s is for node %q", name, found.Spec.NodeName)
 	case found.Status.AttachError != nil:
-		return nil, fmt.Errorf("VolumeAttachment %s: %s", name, oneLine(found.Status.AttachError.Message))
+		return nil, fmt.Errorf("VolumeAttachment %s: %s", name, clientkit.OneLine(found.Status.AttachError.Message))
 	case found.DeletionTimestamp != nil:
 		return nil, fmt.Errorf("VolumeAttachment %s is being deleted", name)
 	case !found.Status.Attached:
@@ -123,17 +117,17 @@ func (a *Attachments) look(ctx context.Context, name string) (map[string]string,
 	return maps.Clone(found.Status.AttachmentMetadata), nil
 }
 
-// resourceExhausted is the gRPC code of an attacher that has no room for more on the node.
+// resourceExhausted is the gRPC code of an attacher at the volume limit of the node.
 const resourceExhausted = 8
 
-// Exhausted reports whether the controller has failed to attach the volume because the node has as many as it takes. It
-// fits csi.Limits.
+// Exhausted reports whether the controller has failed to attach the volume because the node is at
+// its volume limit. It fits csi.Limits.
 func (a *Attachments) Exhausted(ctx context.Context, spec volumemanager.Spec) (bool, error) {
 	if spec.PV == nil || spec.PV.Spec.CSI == nil {
 		return false, nil
 	}
-	name := AttachmentName(spec.PV.Spec.CSI.Driver, spec.PV.Spec.CSI.VolumeHandle, a.options.NodeName)
-	found, err := request(ctx, a.options.Timeout, VerbGet, func(ctx context.Context) (*storagev1.VolumeAttachment, error) {
+	name := attachmentName(spec.PV.Spec.CSI.Driver, spec.PV.Spec.CSI.VolumeHandle, a.options.NodeName)
+	found, err := request(ctx, verbGet, func(ctx context.Context) (*storagev1.VolumeAttachment, error) {
 		return a.options.Client.VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
 	})
 	switch {

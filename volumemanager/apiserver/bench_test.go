@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -26,15 +25,15 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// The goals: what is added to the network and client-go's decoding, and what an object costs beside its content and its
-// connection.
+// The goals: the latency added to the network and client-go's decoding, and the memory of an object
+// in addition to its content and its connection.
 const (
 	goalLatency = 200_000 // ns
 	goalMemory  = 8 << 10 // bytes
 )
 
-// BenchmarkEvent is the time from the server's sending an event of one object among many, as JSON over HTTP, to Changed.
-// floor is client-go's watch with nothing behind it.
+// BenchmarkEvent measures the time from sending an event of one of many objects on the server, as
+// JSON over HTTP, to the call of Changed. floor is client-go's watch alone.
 func BenchmarkEvent(b *testing.B) {
 	const among = 100
 	b.Run("keelson", func(b *testing.B) {
@@ -50,7 +49,7 @@ func BenchmarkEvent(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		s := newServer(b)
 		var watches []watch.Interface
-		for i := range among { // the server has as much to do
+		for i := range among { // gives the server the same work
 			name := fmt.Sprint("c", i)
 			s.set(configMap(name, "x"))
 			w, err := client(b, s).ConfigMaps("ns").Watch(b.Context(), metav1.ListOptions{
@@ -71,7 +70,7 @@ func benchmarkEvents(b *testing.B, s *server, name string, heard func()) {
 		s.set(configMap(name, strconv.Itoa(i)))
 		heard()
 		s.mu.Lock()
-		s.events = s.events[:0] // it would look through all of them
+		s.events = s.events[:0] // the server would search all of them
 		s.mu.Unlock()
 	}
 	b.ReportMetric(goalLatency, "goal-ns")
@@ -86,7 +85,7 @@ func startObjects(b *testing.B, client apiserver.ObjectsClient, n int, changed f
 			set(configMap(names[i], "x"))
 		}
 	}
-	source, err := apiserver.NewObjects(apiserver.ObjectsOptions{Client: client, Changed: changed, Patience: time.Minute})
+	source, err := apiserver.NewObjects(apiserver.ObjectsOptions{Client: client, Changed: changed})
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
@@ -99,7 +98,7 @@ func startObjects(b *testing.B, client apiserver.ObjectsClient, n int, changed f
 	return source, names
 }
 
-// quiet is an API server without network, in which nothing happens.
+// quiet is an API server without network and without events.
 type quiet struct{ corev1.CoreV1Interface }
 
 type quietConfigMaps struct {
@@ -124,9 +123,10 @@ func (quietConfigMaps) Watch(context.Context, metav1.ListOptions) (watch.Interfa
 	return watch.NewFakeWithOptions(watch.FakeOptions{}), nil
 }
 
-// BenchmarkMemory is what one more watched object takes, with its content, heap and stacks. kubelet is client-go's
-// reflector and store for each object, the kubelet's shape. Both without connections: those are the same for both. wire
-// is keelson with its connections, of HTTP/2 and TLS, to a real server; it needs one.
+// BenchmarkMemory measures the memory of another watched object with its content, heap and stacks.
+// kubelet is client-go's reflector and store for each object, as in the kubelet. Both are measured
+// without connections, which are the same for both. wire is keelson with its connections, HTTP/2
+// over TLS, to a real server, which it requires.
 func BenchmarkMemory(b *testing.B) {
 	const n = 2_000
 	b.Run("keelson", func(b *testing.B) { benchmarkMemory(b, n, keelsonWatches(quiet{}, "ns")) })
@@ -164,7 +164,7 @@ func benchmarkMemory(b *testing.B, n int, start func(b *testing.B, n int) (stop 
 
 func keelsonWatches(client apiserver.ObjectsClient, namespace string) func(*testing.B, int) func() {
 	return func(b *testing.B, n int) func() {
-		source, err := apiserver.NewObjects(apiserver.ObjectsOptions{Client: client, Patience: time.Minute})
+		source, err := apiserver.NewObjects(apiserver.ObjectsOptions{Client: client})
 		require.NoError(b, err)
 		ctx, cancel := context.WithCancel(b.Context())
 		var running sync.WaitGroup
@@ -174,8 +174,8 @@ func keelsonWatches(client apiserver.ObjectsClient, namespace string) func(*test
 			p.Namespace = namespace
 			source.Register(p)
 		}
-		for _, s := range source.Snapshot() {
-			_, err := source.ConfigMap(ctx, s.Ref.Namespace, s.Ref.Name)
+		for ref := range source.Snapshot() {
+			_, err := source.ConfigMap(ctx, ref.Namespace, ref.Name)
 			require.NoError(b, err)
 		}
 		return func() {
@@ -215,13 +215,14 @@ func reflectors(b *testing.B, n int) func() {
 	}
 }
 
-// noWatchList is a ListWatch that has the reflector list.
+// noWatchList is a ListWatch that makes the reflector list.
 type noWatchList struct{ *cache.ListWatch }
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// BenchmarkOpen is the time from Register to the first answer, from a real server in which something else has just
-// been written, as it always has. list is an up-to-date list followed by a watch, the shape of a reflector.
+// BenchmarkOpen measures the time from Register to the first answer of a real server. Another
+// object has just been written, as always on a real server. list is an up-to-date list followed by
+// a watch, the shape of a reflector.
 func BenchmarkOpen(b *testing.B) {
 	b.Run("keelson", func(b *testing.B) {
 		n := newE2ENode(b, "open")

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// gidAnnotation of a PersistentVolume is the group that its files belong to.
+	// gidAnnotation of a PersistentVolume is the owning group of its files.
 	gidAnnotation = "pv.beta.kubernetes.io/gid"
-	// protectionFinalizer keeps a claim that is being deleted as long as a pod uses it.
+	// protectionFinalizer delays the deletion of a claim while a pod uses the claim.
 	protectionFinalizer = "kubernetes.io/pvc-protection"
 )
 
-// claimName is the name of the claim behind a volume of a pod.
+// claimName returns the name of the claim behind a volume of a pod.
 func claimName(pod *v1.Pod, volume *v1.Volume) (string, error) {
 	switch {
 	case volume.PersistentVolumeClaim != nil:
@@ -31,7 +31,8 @@ func claimName(pod *v1.Pod, volume *v1.Volume) (string, error) {
 	return "", errors.New("it has no claim")
 }
 
-// checkClaim tells why a claim cannot be used for a volume of a pod, with the kubelet's conditions (1.36).
+// checkClaim returns the reason why a claim cannot be used for a volume of a pod. The conditions
+// are the kubelet's (1.36).
 func checkClaim(claim *v1.PersistentVolumeClaim, pod *v1.Pod, volume *v1.Volume) error {
 	switch {
 	case volume.Ephemeral != nil && !metav1.IsControlledBy(claim, pod):
@@ -46,7 +47,7 @@ func checkClaim(claim *v1.PersistentVolumeClaim, pod *v1.Pod, volume *v1.Volume)
 	return nil
 }
 
-// checkVolume tells why a volume is not the one of a claim.
+// checkVolume returns an error if pv is not the volume of the claim.
 func checkVolume(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error {
 	switch ref := pv.Spec.ClaimRef; {
 	case ref == nil:
@@ -60,7 +61,7 @@ func checkVolume(pv *v1.PersistentVolume, claim *v1.PersistentVolumeClaim) error
 	return nil
 }
 
-// modeOf is a volume mode with its default.
+// modeOf returns the volume mode with its default.
 func modeOf(m *v1.PersistentVolumeMode) v1.PersistentVolumeMode {
 	if m == nil {
 		return v1.PersistentVolumeFilesystem

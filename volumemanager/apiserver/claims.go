@@ -3,22 +3,21 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// ClaimsClient reads claims and volumes; client-go's CoreV1() is one.
+// ClaimsClient reads claims and volumes, for example client-go's CoreV1().
 type ClaimsClient interface {
 	corev1.PersistentVolumeClaimsGetter
 	corev1.PersistentVolumesGetter
@@ -26,17 +25,16 @@ type ClaimsClient interface {
 
 // ClaimsOptions are the options of NewClaims.
 type ClaimsOptions struct {
-	// Client reads claims and volumes; client-go's CoreV1() is one. Required.
+	// Client reads claims and volumes, for example client-go's CoreV1(). Required.
 	Client ClaimsClient
-	// Node returns the node, whose name and labels decide whether a volume with a node affinity may be used; (*Node).Get
-	// does. It is called for such volumes only, possibly concurrently, and its result is not written to. Required.
+	// Node returns the node, for example (*Node).Get. The node's name and labels decide whether a
+	// volume with a node affinity may be used. Node is called for such volumes only, possibly
+	// concurrently. The result is not written to. Required.
 	Node func(ctx context.Context) (*v1.Node, error)
-	// Timeout is how long one request may take. Defaults to DefaultTimeout.
-	Timeout time.Duration
 }
 
-// Claims finds the persistent volumes behind claims, with two requests for each Resolve; calls that come together share
-// them. It is a volumemanager.Claims.
+// Claims finds the persistent volumes behind claims, with two requests for each Resolve. Concurrent
+// calls for the same object share a request. Claims implements volumemanager.Claims.
 type Claims struct {
 	options ClaimsOptions
 	claims  flights[types.NamespacedName, *v1.PersistentVolumeClaim]
@@ -45,22 +43,20 @@ type Claims struct {
 
 var _ volumemanager.Claims = (*Claims)(nil)
 
-// NewClaims returns a Claims. An error names the option that is wrong.
+// NewClaims returns a Claims. The error names the invalid option.
 func NewClaims(o ClaimsOptions) (*Claims, error) {
 	switch {
 	case o.Client == nil:
 		return nil, fmt.Errorf("%w: ClaimsOptions.Client is required", ErrOptions)
 	case o.Node == nil:
 		return nil, fmt.Errorf("%w: ClaimsOptions.Node is required", ErrOptions)
-	case o.Timeout < 0:
-		return nil, fmt.Errorf("%w: ClaimsOptions.Timeout is negative: %v", ErrOptions, o.Timeout)
 	}
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	return &Claims{options: o}, nil
 }
 
-// Resolve returns the volume behind a persistentVolumeClaim or ephemeral volume of a pod. Its errors are transient: what
-// is wrong may be right at the next sync of the pod. They name the claim, and wrap an *Error if the server is why.
+// Resolve returns the volume behind a persistentVolumeClaim or ephemeral volume of a pod. All
+// errors are transient, because the claim or volume may be fixed before the next sync of the pod.
+// Errors name the claim, and wrap an *Error if a request failed.
 func (c *Claims) Resolve(ctx context.Context, pod *v1.Pod, volume v1.Volume) (volumemanager.Spec, error) {
 	spec, err := c.resolve(ctx, pod, volume)
 	return spec, volumemanager.Transient(err)
@@ -74,7 +70,7 @@ func (c *Claims) resolve(ctx context.Context, pod *v1.Pod, volume v1.Volume) (vo
 	}
 	id := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 	claim, err := c.claims.do(ctx, id, func(ctx context.Context) (*v1.PersistentVolumeClaim, error) {
-		return request(ctx, c.options.Timeout, VerbGet, func(ctx context.Context) (*v1.PersistentVolumeClaim, error) {
+		return request(ctx, verbGet, func(ctx context.Context) (*v1.PersistentVolumeClaim, error) {
 			return c.options.Client.PersistentVolumeClaims(id.Namespace).Get(ctx, id.Name, metav1.GetOptions{})
 		})
 	})
@@ -85,10 +81,10 @@ func (c *Claims) resolve(ctx context.Context, pod *v1.Pod, volume v1.Volume) (vo
 		return none, fmt.Errorf("PersistentVolumeClaim %s: %w", id, err)
 	}
 	pv, err := c.volumes.do(ctx, claim.Spec.VolumeName, func(ctx context.Context) (*v1.PersistentVolume, error) {
-		return request(ctx, c.options.Timeout, VerbGet, func(ctx context.Context) (*v1.PersistentVolume, error) {
+		return request(ctx, verbGet, func(ctx context.Context) (*v1.PersistentVolume, error) {
 			pv, err := c.options.Client.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 			if err == nil {
-				pv.ManagedFields = nil // the manager writes it to disk
+				pv.ManagedFields = nil // unused, and the manager writes the PV to disk
 			}
 			return pv, err
 		})
@@ -126,9 +122,9 @@ func (c *Claims) checkAffinity(ctx context.Context, pv *v1.PersistentVolume) err
 	return nil
 }
 
-// request makes one request within a time.
-func request[T any](ctx context.Context, timeout time.Duration, verb Verb, do func(context.Context) (T, error)) (T, error) {
-	limited, cancel := context.WithTimeoutCause(silent(ctx), timeout, timeoutError{timeout})
+// request runs do with requestTimeout, and converts its error to an *Error or the cause of ctx.
+func request[T any](ctx context.Context, verb string, do func(context.Context) (T, error)) (T, error) {
+	limited, cancel := context.WithTimeoutCause(silent(ctx), requestTimeout, clientkit.TimeoutError{After: requestTimeout})
 	defer cancel()
 	value, err := do(limited)
 	if err == nil {

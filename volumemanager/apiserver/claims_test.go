@@ -20,12 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/apiserver"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// cluster is a claim that is bound to a volume, a pod that uses it, and their node.
+// cluster is a claim bound to a volume, a pod with the claim, and their node.
 type cluster struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
@@ -54,7 +55,7 @@ func newCluster() *cluster {
 	}
 }
 
-// ephemeral makes the claim one of the pod's own.
+// ephemeral makes the claim an ephemeral claim of the pod.
 func (c *cluster) ephemeral() {
 	c.claim.Name = "p-v"
 	c.claim.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "p", UID: "p", Controller: new(true)}}
@@ -142,7 +143,7 @@ func TestClaimsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// A hundred pods with one claim make one request for it.
+// A hundred pods with the same claim make a single request for the claim.
 func TestClaimsAreSharedByCallsThatComeTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newServer(t), newCluster()
@@ -169,7 +170,7 @@ func TestClaimsAreSharedByCallsThatComeTogether(t *testing.T) {
 func TestClaimsOfAServerThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newServer(t), newCluster()
-		claims, err := apiserver.NewClaims(apiserver.ClaimsOptions{Client: client(t, s), Timeout: 3 * time.Second,
+		claims, err := apiserver.NewClaims(apiserver.ClaimsOptions{Client: client(t, s),
 			Node: func(context.Context) (*v1.Node, error) { return c.node, nil }})
 		require.NoError(t, err)
 		resolve := func(ctx context.Context) *apiserver.Error {
@@ -179,15 +180,15 @@ func TestClaimsOfAServerThatIsAway(t *testing.T) {
 			return e
 		}
 		s.kill()
-		assert.Equal(t, apiserver.ReasonUnreachable, resolve(t.Context()).Reason)
+		assert.Equal(t, clientkit.Unreachable, resolve(t.Context()).Reason)
 		s.start()
 		s.break_(func(_ string, _ objects.Ref, _ http.ResponseWriter, r *http.Request) bool {
 			<-r.Context().Done()
 			return true
 		})
 		begun := time.Now()
-		assert.Equal(t, apiserver.ReasonTimeout, resolve(t.Context()).Reason)
-		assert.Equal(t, 3*time.Second, time.Since(begun))
+		assert.Equal(t, clientkit.Timeout, resolve(t.Context()).Reason)
+		assert.Equal(t, apiserver.RequestTimeout, time.Since(begun))
 		why := errors.New("why")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(why) })
@@ -197,16 +198,16 @@ func TestClaimsOfAServerThatIsAway(t *testing.T) {
 			fail(w, apierrors.NewUnauthorized("no"))
 			return true
 		})
-		assert.Equal(t, apiserver.ReasonUnauthorized, resolve(t.Context()).Reason)
+		assert.Equal(t, clientkit.Unauthorized, resolve(t.Context()).Reason)
 		s.break_(func(_ string, _ objects.Ref, w http.ResponseWriter, _ *http.Request) bool {
 			http.Error(w, "404 page not found", http.StatusNotFound)
 			return true
 		})
-		assert.Equal(t, apiserver.ReasonBadAnswer, resolve(t.Context()).Reason)
+		assert.Equal(t, clientkit.BadAnswer, resolve(t.Context()).Reason)
 		s.break_(func(_ string, _ objects.Ref, w http.ResponseWriter, _ *http.Request) bool {
 			_, _ = w.Write([]byte("<html>"))
 			return true
 		})
-		assert.Equal(t, apiserver.ReasonBadAnswer, resolve(t.Context()).Reason)
+		assert.Equal(t, clientkit.BadAnswer, resolve(t.Context()).Reason)
 	})
 }

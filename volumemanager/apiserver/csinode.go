@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,56 +23,59 @@ import (
 
 // Times of a CSINode.
 const (
-	// DriverInterval is the time between two questions to the drivers; a socket tells nobody that its driver has changed.
-	DriverInterval = 10 * time.Second
-	// DriverGone is for how long a driver may be silent, as while it is replaced, before it is taken out of the object.
-	DriverGone = time.Minute
-	// CSINodeCheck is how often the object is read, for what others made of it.
-	CSINodeCheck = 5 * time.Minute
+	// driverInterval is the time between two queries of the drivers, because a socket does not
+	// report a changed driver.
+	driverInterval = 10 * time.Second
+	// driverGone is the time after which the entry of a silent driver is removed from the object. A
+	// driver is silent while it is replaced.
+	driverGone = time.Minute
+	// csiNodeCheck is the interval between reads of the object, to find changes by other writers.
+	csiNodeCheck = 5 * time.Minute
 	firstRetry   = time.Second
 )
 
 // CSINodeOptions are the options of NewCSINode.
 type CSINodeOptions struct {
-	// Client writes the CSINode object; client-go's StorageV1() is one. Required.
+	// Client writes the CSINode object, for example client-go's StorageV1(). Required.
 	Client storageclient.CSINodesGetter
-	// Nodes reads the Node, which must exist, and labels it; client-go's CoreV1() is one. Required.
+	// Nodes reads and labels the Node, which must exist; for example client-go's CoreV1().
+	// Required.
 	Nodes corev1.NodesGetter
 	// NodeName is the node's name. Required.
 	NodeName types.NodeName
-	// Drivers are the names of the drivers there may be. Required.
+	// Drivers are the names of the possible drivers. Required.
 	Drivers []string
-	// Info asks a driver; an error says that it does not answer. It is called concurrently, and with a time limit.
-	// (*csi.Plugin).Info fits, with a conversion of what it returns. Required.
+	// Info queries a driver. An error means that the driver does not answer. Info is called
+	// concurrently, and with a time limit. (*csi.Plugin).Info fits after a conversion of its
+	// result. Required.
 	Info func(ctx context.Context, driver string) (DriverInfo, error)
-	// Timeout is how long one request may take. Defaults to DefaultTimeout.
-	Timeout time.Duration
-	// Logger is told by Run what cannot be written. Defaults to nobody.
+	// Logger receives Run's write failures. Defaults to silence.
 	Logger *zap.Logger
 }
 
-// CSINode keeps the API server's CSINode object of a node: which drivers there are, what they call the node, how many
-// volumes each takes, and by which labels of the node its volumes are placed. Controllers that attach volumes, and the
-// scheduler, go by it. It is the kubelet's work (1.36), where drivers are those that have registered.
+// CSINode maintains the API server's CSINode object of a node: the node's drivers, each driver's ID
+// of the node, the number of volumes each driver accepts, and the node labels of its volume
+// topology. Attach controllers and the scheduler read the object. In the kubelet (1.36), the
+// drivers are the registered drivers.
 type CSINode struct {
 	options CSINodeOptions
 	running once
 
-	// Of the goroutine that calls Publish.
-	since   time.Time             // of the first call
+	// The goroutine that calls Publish owns the following fields.
+	since   time.Time             // time of the first call
 	infos   map[string]DriverInfo // of the drivers that are not gone
-	heard   map[string]time.Time  // when each last answered
-	written *desired              // what the server has; nil: unknown
+	heard   map[string]time.Time  // time of each driver's last answer
+	written *desired              // state on the server; nil: unknown
 	checked time.Time
 }
 
-// desired is what the object is to say.
+// desired is the desired content of the object.
 type desired struct {
 	infos  map[string]DriverInfo
-	silent []string // drivers of which an entry is to be left as it is
+	silent []string // drivers whose present entry is kept
 }
 
-// NewCSINode returns a CSINode. An error names the option that is wrong.
+// NewCSINode returns a CSINode. The error names the invalid option.
 func NewCSINode(o CSINodeOptions) (*CSINode, error) {
 	wrong := func(what string) (*CSINode, error) {
 		return nil, fmt.Errorf("%w: CSINodeOptions.%s", ErrOptions, what)
@@ -89,10 +91,7 @@ func NewCSINode(o CSINodeOptions) (*CSINode, error) {
 		return wrong("Drivers is required")
 	case o.Info == nil:
 		return wrong("Info is required")
-	case o.Timeout < 0:
-		return wrong(fmt.Sprintf("Timeout is negative: %v", o.Timeout))
 	}
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
@@ -100,8 +99,8 @@ func NewCSINode(o CSINodeOptions) (*CSINode, error) {
 	return &CSINode{options: o, infos: make(map[string]DriverInfo), heard: make(map[string]time.Time)}, nil
 }
 
-// Run publishes until ctx ends; then it returns nil, and the object stays: the volumes do, too. There is one Run per
-// CSINode.
+// Run publishes until ctx ends, then returns nil. The object stays, because the volumes stay too. A
+// second Run is an error.
 func (c *CSINode) Run(ctx context.Context) error {
 	if err := c.running.begin(); err != nil {
 		return err
@@ -112,9 +111,9 @@ func (c *CSINode) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		wait := DriverInterval
-		if err != nil || len(c.infos) < len(c.options.Drivers) && time.Since(c.since) < DriverGone {
-			wait, pause = pause, min(2*pause, DriverInterval)
+		wait := driverInterval
+		if err != nil || len(c.infos) < len(c.options.Drivers) && time.Since(c.since) < driverGone {
+			wait, pause = pause, min(2*pause, driverInterval)
 		} else {
 			pause = firstRetry
 		}
@@ -132,15 +131,15 @@ func (c *CSINode) Run(ctx context.Context) error {
 	}
 }
 
-// Publish asks the drivers, and writes what has changed; it is the step of Run, for one goroutine at a time. A driver that
-// does not answer is no error.
+// Publish queries the drivers and writes the changes. Run repeats it; only one goroutine may call
+// it at a time. A driver without an answer is not an error.
 func (c *CSINode) Publish(ctx context.Context) error {
 	c.ask(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	now := c.desire(time.Now())
-	if c.written != nil && reflect.DeepEqual(*c.written, now) && time.Since(c.checked) < CSINodeCheck {
+	if c.written != nil && reflect.DeepEqual(*c.written, now) && time.Since(c.checked) < csiNodeCheck {
 		return nil
 	}
 	c.written = nil
@@ -151,13 +150,13 @@ func (c *CSINode) Publish(ctx context.Context) error {
 	return nil
 }
 
-// ask has every driver speak for itself.
+// ask queries all drivers at the same time and records their answers.
 func (c *CSINode) ask(ctx context.Context) {
 	infos, errs := make([]DriverInfo, len(c.options.Drivers)), make([]error, len(c.options.Drivers))
 	var wg sync.WaitGroup
 	for i, driver := range c.options.Drivers {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 			defer cancel()
 			infos[i], errs[i] = c.options.Info(ctx, driver)
 		})
@@ -170,7 +169,7 @@ func (c *CSINode) ask(ctx context.Context) {
 	}
 }
 
-// desire is what the object is to say now.
+// desire returns the desired content of the object at the time now.
 func (c *CSINode) desire(now time.Time) desired {
 	if c.since.IsZero() {
 		c.since = now
@@ -179,21 +178,21 @@ func (c *CSINode) desire(now time.Time) desired {
 	for _, driver := range c.options.Drivers {
 		heard, known := c.heard[driver]
 		switch {
-		case known && now.Sub(heard) < DriverGone:
+		case known && now.Sub(heard) < driverGone:
 			d.infos[driver] = c.infos[driver]
 		case known:
 			delete(c.infos, driver)
 			delete(c.heard, driver)
-		case now.Sub(c.since) < DriverGone:
+		case now.Sub(c.since) < driverGone:
 			d.silent = append(d.silent, driver)
 		}
 	}
 	return d
 }
 
-// write brings the Node's labels and the object to what is desired.
+// write updates the Node's labels and the object to the desired content.
 func (c *CSINode) write(ctx context.Context, d desired) error {
-	node, err := request(ctx, c.options.Timeout, VerbGet, func(ctx context.Context) (*v1.Node, error) {
+	node, err := request(ctx, verbGet, func(ctx context.Context) (*v1.Node, error) {
 		return c.options.Nodes.Nodes().Get(ctx, string(c.options.NodeName), metav1.GetOptions{})
 	})
 	if err != nil {
@@ -210,7 +209,7 @@ func (c *CSINode) write(ctx context.Context, d desired) error {
 }
 
 func (c *CSINode) writeObject(ctx context.Context, node *v1.Node, infos map[string]DriverInfo, silent []string) error {
-	object, err := request(ctx, c.options.Timeout, VerbGet, func(ctx context.Context) (*storagev1.CSINode, error) {
+	object, err := request(ctx, verbGet, func(ctx context.Context) (*storagev1.CSINode, error) {
 		return c.options.Client.CSINodes().Get(ctx, node.Name, metav1.GetOptions{})
 	})
 	switch {
@@ -218,7 +217,7 @@ func (c *CSINode) writeObject(ctx context.Context, node *v1.Node, infos map[stri
 		return c.create(ctx, node, driverEntries(infos, nil, nil))
 	case err != nil:
 		return err
-	case !owns(node, object): // of a Node that was deleted; nothing that it says is true
+	case !owns(node, object): // of a deleted Node of the same name; its content is obsolete
 		if err := c.remove(ctx, object); err != nil {
 			return err
 		}
@@ -241,7 +240,7 @@ func (c *CSINode) writeObject(ctx context.Context, node *v1.Node, infos map[stri
 }
 
 func (c *CSINode) create(ctx context.Context, node *v1.Node, entries []storagev1.CSINodeDriver) error {
-	_, err := request(ctx, c.options.Timeout, VerbCreate, func(ctx context.Context) (*storagev1.CSINode, error) {
+	_, err := request(ctx, verbCreate, func(ctx context.Context) (*storagev1.CSINode, error) {
 		return c.options.Client.CSINodes().Create(ctx, &storagev1.CSINode{
 			ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
@@ -255,23 +254,24 @@ func (c *CSINode) create(ctx context.Context, node *v1.Node, entries []storagev1
 func (c *CSINode) update(ctx context.Context, object *storagev1.CSINode, entries []storagev1.CSINodeDriver) (*storagev1.CSINode, error) {
 	next := object.DeepCopy()
 	next.Spec.Drivers = entries
-	return request(ctx, c.options.Timeout, VerbUpdate, func(ctx context.Context) (*storagev1.CSINode, error) {
+	return request(ctx, verbUpdate, func(ctx context.Context) (*storagev1.CSINode, error) {
 		return c.options.Client.CSINodes().Update(ctx, next, metav1.UpdateOptions{})
 	})
 }
 
 func (c *CSINode) remove(ctx context.Context, object *storagev1.CSINode) error {
-	_, err := request(ctx, c.options.Timeout, VerbDelete, func(ctx context.Context) (struct{}, error) {
+	_, err := request(ctx, verbDelete, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, c.options.Client.CSINodes().Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID}})
 	})
 	return err
 }
 
-// nodeIDs is the annotation of a node that says what the drivers call it, for attachers from before CSINode objects.
+// nodeIDs is the Node annotation with the drivers' IDs of the node, for attachers older than
+// CSINode objects.
 const nodeIDs = "csi.volume.kubernetes.io/nodeid"
 
-// label puts the drivers' topology on the Node, where the scheduler looks for it. Labels of drivers that are gone stay, as
-// in the kubelet: their volumes do.
+// label writes the drivers' topology labels to the Node for the scheduler. As in the kubelet,
+// labels of drivers that are gone stay, because their volumes stay.
 func (c *CSINode) label(ctx context.Context, node *v1.Node, infos map[string]DriverInfo, labels map[string]string) error {
 	ids := make(map[string]string, len(infos))
 	for driver, info := range infos {
@@ -293,7 +293,7 @@ func (c *CSINode) label(ctx context.Context, node *v1.Node, infos map[string]Dri
 	if err != nil {
 		return err
 	}
-	_, err = request(ctx, c.options.Timeout, VerbPatch, func(ctx context.Context) (*v1.Node, error) {
+	_, err = request(ctx, verbPatch, func(ctx context.Context) (*v1.Node, error) {
 		return c.options.Nodes.Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	})
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/apiserver"
 )
 
-// csiNode is a node whose drivers answer or not, and what the server has of it.
+// csiNode is a node with fake drivers and a fake server.
 type csiNode struct {
 	*testing.T
 	*fake.Clientset
@@ -44,7 +44,7 @@ func (n *csiNode) info(_ context.Context, driver string) (apiserver.DriverInfo, 
 	return apiserver.DriverInfo{}, errors.New("no such socket")
 }
 
-// says sets what drivers answer from now on, and lets some time go by.
+// says sets the drivers' answers from now on, and lets time pass.
 func (n *csiNode) says(answers map[string]apiserver.DriverInfo, pass time.Duration) {
 	n.mu.Lock()
 	n.answers = answers
@@ -53,7 +53,7 @@ func (n *csiNode) says(answers map[string]apiserver.DriverInfo, pass time.Durati
 	synctest.Wait()
 }
 
-// has is what the server has of the drivers: the IDs, with their limits.
+// has returns the drivers in the server's object: the IDs, with their limits.
 func (n *csiNode) has() map[string]int32 {
 	n.Helper()
 	object, err := n.StorageV1().CSINodes().Get(n.Context(), "n", metav1.GetOptions{})
@@ -87,6 +87,13 @@ func (n *csiNode) writes() (count int) {
 		}
 	}
 	return count
+}
+
+// answer adds a reactor before the server's reactors, between two requests, because the fake reads
+// its reactors without a lock.
+func (n *csiNode) answer(verb, resource string, f clienttesting.ReactionFunc) {
+	synctest.Wait()
+	n.PrependReactor(verb, resource, f)
 }
 
 // withDrivers runs a test on a node with drivers a and b, in virtual time.
@@ -142,10 +149,10 @@ func TestDriversComeAndGo(t *testing.T) {
 	})
 }
 
-// An entry cannot be changed, says the server: it is taken out, and put in as it is now.
+// The server refuses changes of an entry: the entry is removed, then added with its new content.
 func TestEntriesAreReplaced(t *testing.T) {
 	withDrivers(t, func(n *csiNode) {
-		n.PrependReactor("update", "csinodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		n.answer("update", "csinodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			next := a.(clienttesting.UpdateAction).GetObject().(*storagev1.CSINode)
 			now, err := n.Tracker().Get(a.GetResource(), "", "n")
 			require.NoError(t, err)
@@ -173,7 +180,8 @@ func csiNodeOf(uid, driver string) *storagev1.CSINode {
 	}
 }
 
-// A new agent leaves a driver where it was that is not up yet, and not one that is none of its own.
+// A new agent keeps the entry of an own driver that is not up yet, and removes the entry of a
+// foreign driver.
 func TestWhatAnAgentBeforeHasPublished(t *testing.T) {
 	withDrivers(t, func(n *csiNode) {
 		n.says(nil, 30*time.Second)
@@ -187,7 +195,7 @@ func TestWhatAnAgentBeforeHasPublished(t *testing.T) {
 	}, csiNodeOf("node-x", "x"))
 }
 
-// The object of a Node that was deleted is another's.
+// An object of a deleted Node belongs to another node.
 func TestTheObjectOfAnotherNodeIsReplaced(t *testing.T) {
 	stale := csiNodeOf("node-a", "a")
 	stale.OwnerReferences[0].UID = "node-0"
@@ -197,11 +205,12 @@ func TestTheObjectOfAnotherNodeIsReplaced(t *testing.T) {
 	}, stale)
 }
 
-// A driver that takes the node for one elsewhere is not told of, and the others are; a server that is away is asked again.
+// A driver whose topology contradicts the node is left out, and the other drivers are published.
+// After an outage the request is retried.
 func TestTroubleWithACSINodeIsToldOnce(t *testing.T) {
 	withDrivers(t, func(n *csiNode) {
 		down := true
-		n.PrependReactor("*", "csinodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		n.answer("*", "csinodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return down, nil, apierrors.NewInternalError(errors.New("etcd"))
@@ -229,7 +238,6 @@ func TestNewCSINodeNamesTheBadField(t *testing.T) {
 		"NodeName": func(o *apiserver.CSINodeOptions) { o.NodeName = "" },
 		"Drivers":  func(o *apiserver.CSINodeOptions) { o.Drivers = nil },
 		"Info":     func(o *apiserver.CSINodeOptions) { o.Info = nil },
-		"Timeout":  func(o *apiserver.CSINodeOptions) { o.Timeout = -1 },
 	} {
 		o := good
 		spoil(&o)

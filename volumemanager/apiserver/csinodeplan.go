@@ -16,17 +16,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DriverInfo is what a CSI driver says of itself on a node (NodeGetInfo).
+// DriverInfo is the answer of a CSI driver about its node (NodeGetInfo).
 type DriverInfo struct {
-	// NodeID is what the driver calls the node. Not empty.
+	// NodeID is the driver's ID of the node. Not empty.
 	NodeID string
-	// MaxVolumes is how many volumes may be attached; 0 or less: no limit.
+	// MaxVolumes is the largest number of attached volumes; 0 or less: no limit.
 	MaxVolumes int64
-	// Topology is from where on the node's volumes may be: labels of the node.
+	// Topology are node labels: volumes with this topology are accessible from the node.
 	Topology map[string]string
 }
 
-// driverEntry is the entry of a CSINode object for a driver.
+// driverEntry returns the entry of a CSINode object for a driver.
 func driverEntry(driver string, info DriverInfo) storagev1.CSINodeDriver {
 	entry := storagev1.CSINodeDriver{Name: driver, NodeID: info.NodeID, TopologyKeys: slices.Sorted(maps.Keys(info.Topology))}
 	if info.MaxVolumes > 0 {
@@ -35,8 +35,8 @@ func driverEntry(driver string, info DriverInfo) storagev1.CSINodeDriver {
 	return entry
 }
 
-// driverEntries are those of all drivers, by name: of the silent ones, that have not been heard of for too short a time to
-// be gone, those that are there.
+// driverEntries returns the entries of all drivers, sorted by name. A silent driver, not yet
+// considered gone, keeps its entry from there.
 func driverEntries(infos map[string]DriverInfo, silent []string, there []storagev1.CSINodeDriver) []storagev1.CSINodeDriver {
 	entries := make([]storagev1.CSINodeDriver, 0, len(infos))
 	for _, driver := range slices.Sorted(maps.Keys(infos)) {
@@ -51,7 +51,7 @@ func driverEntries(infos map[string]DriverInfo, silent []string, there []storage
 	return entries
 }
 
-// sameEntries reports whether two lists say the same.
+// sameEntries reports whether two lists have the same entries, in any order.
 func sameEntries(a, b []storagev1.CSINodeDriver) bool {
 	return slices.EqualFunc(slices.SortedFunc(slices.Values(a), byName), slices.SortedFunc(slices.Values(b), byName), sameEntry)
 }
@@ -61,24 +61,25 @@ func sameEntry(a, b storagev1.CSINodeDriver) bool {
 		slices.Equal(slices.Sorted(slices.Values(a.TopologyKeys)), slices.Sorted(slices.Values(b.TopologyKeys)))
 }
 
-// unchanged is next without the entries that are otherwise now: the API server lets an entry be taken away and be added, and
-// none be changed (1.36: but for its count).
+// unchanged returns next without the entries that differ from their entry in now. The API server
+// permits adding and removing an entry, but no change of an entry (1.36: except its count).
 func unchanged(now, next []storagev1.CSINodeDriver) []storagev1.CSINodeDriver {
 	return slices.DeleteFunc(slices.Clone(next), func(e storagev1.CSINodeDriver) bool {
 		return slices.ContainsFunc(now, func(old storagev1.CSINodeDriver) bool { return old.Name == e.Name && !sameEntry(old, e) })
 	})
 }
 
-// owns reports whether an object is of this node, and not of one of the same name before it.
+// owns reports whether the object belongs to this node, and not to an earlier node of the same
+// name.
 func owns(node *v1.Node, object *storagev1.CSINode) bool {
 	return slices.ContainsFunc(object.OwnerReferences, func(r metav1.OwnerReference) bool {
 		return r.Kind == "Node" && r.Name == node.Name && r.UID == node.UID
 	})
 }
 
-// agreeing are the drivers that contradict neither the node's labels nor each other, and the labels that the node does not
-// have yet. The error names those left out: as in the kubelet they are not told of, for their volumes would be made where
-// the node cannot reach them.
+// agreeing returns the drivers that contradict neither the node's labels nor each other, and the
+// labels missing on the node. The error names the other drivers. As in the kubelet they are left
+// out, because the node could not reach their volumes.
 func agreeing(node *v1.Node, infos map[string]DriverInfo) (map[string]DriverInfo, map[string]string, error) {
 	labels, agree := maps.Clone(node.Labels), make(map[string]DriverInfo, len(infos))
 	if labels == nil {
@@ -98,7 +99,7 @@ func agreeing(node *v1.Node, infos map[string]DriverInfo) (map[string]DriverInfo
 	return agree, labels, errors.Join(clashes...)
 }
 
-// clash is the first label that is another than the topology says, or "".
+// clash returns the first label key whose value differs from the topology, or "".
 func clash(labels, topology map[string]string) string {
 	for _, key := range slices.Sorted(maps.Keys(topology)) {
 		if value, there := labels[key]; there && value != topology[key] {

@@ -3,57 +3,61 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
+
+	"github.com/keelson-dev/keelson/internal/clientkit"
 )
 
 // DriversOptions are the options of NewDrivers.
 type DriversOptions struct {
-	// Client reads CSIDriver objects; client-go's StorageV1() is one. Required.
+	// Client reads CSIDriver objects, for example client-go's StorageV1(). Required.
 	Client storageclient.CSIDriversGetter
-	// Timeout is how long one request may take. Defaults to DefaultTimeout.
-	Timeout time.Duration
-	// Logger is told when the server cannot be followed. Defaults to nobody.
+	// Random is in [0, 1) and spreads the retries and the ends of watches. It may be called by
+	// several goroutines. Defaults to package math/rand/v2; a reproducible simulation passes its
+	// own.
+	Random func() float64
+	// Logger receives failures to follow the objects. Defaults to silence.
 	Logger *zap.Logger
 }
 
-// Drivers knows the CSIDriver objects of a cluster, all of them, from memory. It fits csi.Options.Drivers, and is a
-// csi.Awaiter.
+// Drivers keeps all CSIDriver objects of a cluster in memory. It fits csi.Options.Drivers, and
+// implements csi.Awaiter.
 type Drivers struct {
 	options DriversOptions
 	running once
-	known   chan struct{} // closed when all have been read once
+	known   chan struct{} // closed after the first list
 	mu      struct {
 		sync.Mutex
 		all map[string]*storagev1.CSIDriver
 	}
 }
 
-// NewDrivers returns Drivers that know nothing until Run. An error names the option that is wrong.
+// NewDrivers returns empty Drivers; Run reads the objects. The error names the invalid option.
 func NewDrivers(o DriversOptions) (*Drivers, error) {
 	switch {
 	case o.Client == nil:
 		return nil, fmt.Errorf("%w: DriversOptions.Client is required", ErrOptions)
-	case o.Timeout < 0:
-		return nil, fmt.Errorf("%w: DriversOptions.Timeout is negative: %v", ErrOptions, o.Timeout)
 	}
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
 	return &Drivers{options: o, known: make(chan struct{})}, nil
 }
 
-// Driver returns the object of a driver, which is not to be written to; false if there is none, or none is known yet.
+// Driver returns the object of a driver; do not write to it. It returns false if there is no
+// object, or before the first list.
 func (d *Drivers) Driver(name string) (*storagev1.CSIDriver, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +65,7 @@ func (d *Drivers) Driver(name string) (*storagev1.CSIDriver, bool) {
 	return one, ok
 }
 
-// Await returns nil once the objects have been read, or the cause of ctx's end.
+// Await returns nil after the first list, or the cause of ctx.
 func (d *Drivers) Await(ctx context.Context) error {
 	select {
 	case <-d.known:
@@ -76,13 +80,13 @@ func (d *Drivers) Await(ctx context.Context) error {
 	}
 }
 
-// Run follows the objects until ctx ends; then it returns nil. What is known is still given out after that. There is one
-// Run per Drivers.
+// Run follows the objects until ctx ends, then returns nil. Known objects are still returned after
+// Run. A second Run is an error.
 func (d *Drivers) Run(ctx context.Context) error {
 	if err := d.running.begin(); err != nil {
 		return err
 	}
-	f := feed{what: "CSIDriver", timeout: d.options.Timeout, logger: d.options.Logger, list: d.list, watch: d.options.Client.CSIDrivers().Watch, see: d.see}
+	f := feed{what: "CSIDriver", random: d.options.Random, logger: d.options.Logger, list: d.list, watch: d.options.Client.CSIDrivers().Watch, see: d.see}
 	f.follow(ctx)
 	return nil
 }
@@ -90,7 +94,7 @@ func (d *Drivers) Run(ctx context.Context) error {
 func (d *Drivers) list(ctx context.Context) (string, error) {
 	list, err := d.options.Client.CSIDrivers().List(ctx, metav1.ListOptions{})
 	if err == nil && (list == nil || list.ResourceVersion == "") {
-		err = errBadAnswer // client-go reads any JSON object as a list
+		err = clientkit.ErrBadAnswer // client-go decodes any JSON object as a list
 	}
 	if err != nil {
 		return "", err

@@ -23,12 +23,13 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/apiservertest"
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager/apiserver"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 )
 
-// kubeAPIServer is a real kube-apiserver with its etcd, for the tests whose names begin with TestE2E.
+// kubeAPIServer is a real kube-apiserver with its etcd, for the tests with the prefix TestE2E.
 var kubeAPIServer apiservertest.Shared
 
 var e2eNodes atomic.Int64
@@ -46,11 +47,12 @@ type e2eNode struct {
 
 	mu      sync.Mutex
 	changes int
-	changed chan struct{} // has room for one
+	changed chan struct{} // buffered for a single change
 	told    []string
 }
 
-// newE2ENode makes a node whose name begins so; it stays in the server for other runs of the test.
+// newE2ENode creates a node with the prefix name; the node stays in the server for other runs of
+// the test.
 func newE2ENode(t testing.TB, name string) *e2eNode {
 	name = fmt.Sprintf("%s-%d", name, e2eNodes.Add(1))
 	n := &e2eNode{TB: t, server: kubeAPIServer.Get(t), name: name, changed: make(chan struct{}, 1)}
@@ -62,7 +64,7 @@ func newE2ENode(t testing.TB, name string) *e2eNode {
 	require.NoError(t, err)
 	n.client, err = corev1.NewForConfig(n.server.NodeConfig(name))
 	require.NoError(t, err)
-	n.objects, err = apiserver.NewObjects(apiserver.ObjectsOptions{Client: n.client, Changed: n.note, Problem: n.problem, Patience: time.Minute})
+	n.objects, err = apiserver.NewObjects(apiserver.ObjectsOptions{Client: n.client, Changed: n.note, Logger: logger(n.problem)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -95,7 +97,7 @@ func (n *e2eNode) problem(err error) {
 	n.told = append(n.told, fmt.Sprint(err))
 }
 
-// await waits for what comes with a change.
+// await waits for a condition that comes true with a change.
 func (n *e2eNode) await(what string, ok func() bool) {
 	n.Helper()
 	deadline := time.After(2 * time.Minute)
@@ -133,7 +135,7 @@ func (n *e2eNode) is(name, value string) func() bool {
 	return func() bool { return n.value(name) == value }
 }
 
-// bind has the server bind a pod to the node.
+// bind makes the server bind a pod to the node.
 func (n *e2eNode) bind(name string, edit func(*v1.Pod)) *v1.Pod {
 	n.Helper()
 	p := apiservertest.Pod(n.name, name, n.name)
@@ -143,7 +145,8 @@ func (n *e2eNode) bind(name string, edit func(*v1.Pod)) *v1.Pod {
 	return pods[0]
 }
 
-// A pod is registered the moment it exists: the Node authorizer hears of it later, and nobody notices.
+// A pod is registered the moment it is created. The Node authorizer knows the pod later; no call
+// fails for this reason.
 func TestE2EObjectsWithANodesRights(t *testing.T) {
 	n := newE2ENode(t, "rights")
 	n.set("a", "1")
@@ -169,13 +172,13 @@ func TestE2EObjectsWithANodesRights(t *testing.T) {
 	_, err = n.objects.Secret(t.Context(), n.name, "foreign")
 	var e *apiserver.Error
 	require.ErrorAs(t, err, &e)
-	assert.Equal(t, apiserver.ReasonForbidden, e.Reason)
+	assert.Equal(t, clientkit.Forbidden, e.Reason)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	assert.Empty(t, n.told)
 }
 
-// What was written before a pod is registered is what the pod gets, although the server's cache lags behind.
+// A pod gets the content written before its registration, although the server's cache lags behind.
 func TestE2EANewPodSeesWhatWasWrittenBefore(t *testing.T) {
 	n := newE2ENode(t, "fresh")
 	n.set("a", "0")
@@ -231,12 +234,12 @@ func TestE2EClaimsTokensAndAttachedVolumes(t *testing.T) {
 		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
 			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
 			{Name: "t", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{
-				ServiceAccountToken: &v1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"}}}}}}} // or the server refuses it
+				ServiceAccountToken: &v1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"}}}}}}} // the server requires a token
 	})
-	// The Node authorizer hears of all this in its own time.
+	// The Node authorizer learns the objects after a delay.
 	require.Eventually(t, func() bool {
 		_, err := claims.Resolve(t.Context(), p, p.Spec.Volumes[0])
-		return err == nil || !strings.Contains(err.Error(), string(apiserver.ReasonForbidden))
+		return err == nil || !strings.Contains(err.Error(), string(clientkit.Forbidden))
 	}, time.Minute, 20*time.Millisecond)
 	spec, err := claims.Resolve(t.Context(), p, p.Spec.Volumes[0])
 	require.NoError(t, err)
@@ -272,8 +275,8 @@ func TestE2EClaimsTokensAndAttachedVolumes(t *testing.T) {
 	assert.Equal(t, map[v1.UniqueVolumeName]string{"kubernetes.io/csi/d^1": "/dev/sda"}, attached)
 }
 
-// bound makes a claim and a volume that are bound to each other, as a controller would, for nodes with the node's name
-// as their host name.
+// bound creates a claim and a volume bound to each other, as a controller does, for nodes with the
+// node's name as their host name.
 func (n *e2eNode) bound(claimName, volumeName string) {
 	n.Helper()
 	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}

@@ -20,7 +20,7 @@ import (
 
 var configMaps = schema.GroupResource{Resource: "configmaps"}
 
-// In the kubelet nothing leads from a changed object to the volumes made of it, which are renewed by a clock.
+// The kubelet does not connect a changed object to its volumes; a timer refreshes the volumes.
 func TestUpstream30189AChangeIsToldAtOnce(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		f.set(configMap("a", "1"))
@@ -56,7 +56,7 @@ func TestWhatIsKnownIsServedWhileTheServerIsAway(t *testing.T) {
 	})
 }
 
-// trim takes the names of objects off problems of the server.
+// trim removes the names of objects from problems of the server.
 func trim(problems []string) []string {
 	for i, p := range problems {
 		var verb, reason string
@@ -67,7 +67,7 @@ func trim(problems []string) []string {
 	return problems
 }
 
-// However many objects there are, a server that is away sees one attempt at a time.
+// During an outage the server gets a single attempt at a time, whatever the number of objects.
 func TestAnOutageIsProbedOnceForAllObjects(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		var names []string
@@ -114,14 +114,14 @@ func TestWhoAskedInVainIsToldLater(t *testing.T) {
 		f.Register(pod("p", "a"))
 		begun := time.Now()
 		assert.Equal(t, "Unreachable?", f.look(cmRef("a")))
-		assert.Equal(t, apiserver.DefaultPatience, time.Since(begun))
+		assert.Equal(t, apiserver.AnswerPatience, time.Since(begun))
 		f.start()
 		f.pass(30 * time.Second)
 		assert.Equal(t, []string{"a=1"}, f.changed())
 	})
 }
 
-// The Node authorizer hears of a pod a little later than its node.
+// The Node authorizer knows a pod a little later than the node does.
 func TestARefusalThatSoonEndsIsNoProblem(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		f.set(configMap("a", "1"))
@@ -177,7 +177,7 @@ func TestAProblemEndsWithThePodThatHadIt(t *testing.T) {
 	})
 }
 
-// What is not the server's own word is no proof that an object does not exist.
+// An answer of another server or proxy does not prove that an object is missing.
 func TestNotFoundIsBelievedOfTheServerOnly(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter, ref objects.Ref){
 		"page of a proxy":     func(w http.ResponseWriter, _ objects.Ref) { http.Error(w, "404 page not found: "+password, 404) },
@@ -259,7 +259,8 @@ func TestEndsOfWatches(t *testing.T) {
 	}
 }
 
-// A node behind a proxy that cannot stream, or with the right to get alone, asks now and then.
+// A node behind a proxy without streaming, or with the right to get only, requests objects
+// periodically.
 func TestWithoutWatchesObjectsAreAskedForNowAndThen(t *testing.T) {
 	hang := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request){
@@ -310,7 +311,7 @@ func TestASlowServerIsAskedAgain(t *testing.T) {
 	})
 }
 
-// Events of a watch that is cut in half, many times: in the end the state is right.
+// After many watches cut in the middle of events, the final state is right.
 func TestCutsLoseNothing(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		f.set(configMap("a", "0"))
@@ -323,7 +324,7 @@ func TestCutsLoseNothing(t *testing.T) {
 				f.remove(cmRef("a"))
 			}
 		}
-		f.pass(70 * time.Second) // the longest pause: no watch has stood
+		f.pass(70 * time.Second) // the longest pause, because no watch was stable
 		assert.Equal(t, "none", f.look(cmRef("a")))
 		f.set(configMap("a", "end"))
 		f.changed()

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +51,7 @@ func immutable(cm *v1.ConfigMap) *v1.ConfigMap {
 	return cm
 }
 
-// pod is a pod with volumes of ConfigMaps; its name is its UID.
+// pod returns a pod with volumes of ConfigMaps; its name is its UID.
 func pod(name string, configMaps ...string) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)}}
 	for _, cm := range configMaps {
@@ -65,7 +67,7 @@ func withSecret(p *v1.Pod, name string) *v1.Pod {
 	return p
 }
 
-// fixture is a server, and an Objects that reads from it with a real client.
+// fixture is a server, and an Objects that reads from the server with a real client.
 type fixture struct {
 	*testing.T
 	*server
@@ -77,7 +79,7 @@ type fixture struct {
 	told    []string
 }
 
-// bubble runs a test in virtual time, with an Objects that runs.
+// bubble runs a test in virtual time, with a running Objects.
 func bubble(t *testing.T, test func(*fixture), edit ...func(*apiserver.ObjectsOptions)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, edit...)
@@ -101,7 +103,7 @@ func client(t testing.TB, s *server) *corev1.CoreV1Client {
 // newFixture must be called in a bubble.
 func newFixture(t *testing.T, edit ...func(*apiserver.ObjectsOptions)) *fixture {
 	f := &fixture{T: t, server: newServer(t)}
-	options := apiserver.ObjectsOptions{Client: client(t, f.server), Changed: f.changedTo, Problem: f.problem}
+	options := apiserver.ObjectsOptions{Client: client(t, f.server), Changed: f.changedTo, Logger: logger(f.problem)}
 	for _, e := range edit {
 		e(&options)
 	}
@@ -111,7 +113,7 @@ func newFixture(t *testing.T, edit ...func(*apiserver.ObjectsOptions)) *fixture 
 	return f
 }
 
-// run starts the Objects and lets it come to rest.
+// run starts the Objects and waits until its goroutines are idle.
 func (f *fixture) run() {
 	ctx, cancel := context.WithCancel(f.Context())
 	done := make(chan error, 1)
@@ -123,7 +125,7 @@ func (f *fixture) run() {
 	synctest.Wait()
 }
 
-// changedTo notes a change, as "a=1", with what a caller would see then.
+// changedTo records a change, as "a=1", with the content that a caller would get then.
 func (f *fixture) changedTo(ref objects.Ref) {
 	text := ref.Name + "=" + f.look(ref)
 	f.mu.Lock()
@@ -154,7 +156,7 @@ func (f *fixture) problem(err error) {
 	f.told = append(f.told, text)
 }
 
-// problems returns what was told since the last call.
+// problems returns the problems reported since the last call.
 func (f *fixture) problems() []string {
 	synctest.Wait()
 	f.mu.Lock()
@@ -164,7 +166,7 @@ func (f *fixture) problems() []string {
 	return t
 }
 
-// harmless fails the test if an error tells what is in an object, or has several lines.
+// harmless fails the test if an error contains content of an object, or has several lines.
 func (f *fixture) harmless(err error) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "\n") {
@@ -173,7 +175,8 @@ func (f *fixture) harmless(err error) {
 	}
 }
 
-// look returns the value of an object, "none" if there is none, or "Reason?" if it is not known.
+// look returns the value of an object, "none" if it does not exist, or "Reason?" if its state is
+// not known.
 func (f *fixture) look(ref objects.Ref) string {
 	var value string
 	var err error
@@ -206,12 +209,35 @@ func (f *fixture) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// phase returns what is being done about an object; "" if nothing.
-func (f *fixture) phase(ref objects.Ref) apiserver.Phase {
-	for _, s := range f.Snapshot() {
-		if s.Ref == ref {
-			return s.Phase
+// phase returns the phase of an object; "" for an unknown object.
+func (f *fixture) phase(ref objects.Ref) string { return string(f.Snapshot()[ref].Phase) }
+
+// logger returns a logger that passes on the error of each entry at level warn, and nil for each
+// entry at level info.
+func logger(tell func(error)) *zap.Logger {
+	return zap.New(&errorCore{zapcore.InfoLevel, tell})
+}
+
+type errorCore struct {
+	zapcore.LevelEnabler
+	tell func(error)
+}
+
+func (c *errorCore) With([]zapcore.Field) zapcore.Core { return c }
+
+func (c *errorCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return checked.AddCore(e, c)
+}
+
+func (c *errorCore) Write(_ zapcore.Entry, fields []zapcore.Field) error {
+	var told error
+	for _, f := range fields {
+		if err, ok := f.Interface.(error); ok {
+			told = err
 		}
 	}
-	return ""
+	c.tell(told)
+	return nil
 }
+
+func (c *errorCore) Sync() error { return nil }

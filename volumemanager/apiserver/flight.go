@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// flights lets callers that want the same thing at the same time have one request. The zero value is ready. A request
-// runs in the goroutine of the first caller and with its ctx; if that ends, the next one of those that wait makes its
-// own.
+// flights shares a request between concurrent callers with the same key. The zero value is ready. A
+// request runs in the goroutine and with the ctx of the first caller. If this ctx ends, the next
+// waiting caller makes a new request.
 type flights[K comparable, V any] struct {
 	mu  sync.Mutex
 	now map[K]*flight[V]
@@ -19,7 +19,7 @@ type flight[V any] struct {
 	landed chan struct{}
 	value  V
 	err    error
-	broken bool // the first caller has left
+	broken bool // the ctx of the first caller has ended
 }
 
 func (f *flights[K, V]) do(ctx context.Context, key K, request func(context.Context) (V, error)) (V, error) {
@@ -43,7 +43,7 @@ func (f *flights[K, V]) do(ctx context.Context, key K, request func(context.Cont
 	}
 }
 
-// join returns a new flight, or that of another caller.
+// join returns a new flight, or the flight of another caller.
 func (f *flights[K, V]) join(key K) (mine, other *flight[V]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

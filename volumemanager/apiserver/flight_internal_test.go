@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/internal/clientkit"
 )
 
 func TestCallersThatComeTogetherShareARequest(t *testing.T) {
@@ -54,7 +56,7 @@ func TestErrorsAreSharedToo(t *testing.T) {
 	})
 }
 
-// One caller's leaving is nobody else's failure.
+// The end of one caller's ctx does not fail the other callers.
 func TestACallerThatLeavesTakesNobodyAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f flights[string, int]
@@ -73,10 +75,10 @@ func TestACallerThatLeavesTakesNobodyAlong(t *testing.T) {
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		}()
 		synctest.Wait()
-		impatient, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errAtOnce)
+		impatient, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, clientkit.ErrAtOnce)
 		defer cancel()
 		_, err := f.do(impatient, "a", wait)
-		require.ErrorIs(t, err, errAtOnce)
+		require.ErrorIs(t, err, clientkit.ErrAtOnce)
 		begun := time.Now()
 		got, err := f.do(t.Context(), "a", wait)
 		require.NoError(t, err)

@@ -4,7 +4,6 @@ package apiserver
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -13,10 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// once lets a Run be called once.
+// once permits a single call of Run.
 type once struct {
 	mu  sync.Mutex
 	ran bool
@@ -32,25 +33,27 @@ func (o *once) begin() error {
 	return nil
 }
 
-// feed is how a small collection of objects is followed: listed, then watched, and listed again whenever the watch ends.
+// feed follows a small collection of objects: list, then watch, and list again whenever the watch
+// ends.
 type feed struct {
-	what    string // for the log
-	timeout time.Duration
-	logger  *zap.Logger
-	// list reads everything, hands it on, and returns the version to watch from.
+	what   string // name of the kind, for the log
+	random func() float64
+	logger *zap.Logger
+	// list reads and passes on all objects, and returns the version to watch from.
 	list func(ctx context.Context) (version string, err error)
 	// watch opens a watch.
 	watch func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
-	// see hands on what has changed.
+	// see passes on a change.
 	see func(watch.Event)
 }
 
-// fewFailures is what failures count for after a watch was opened: the server is there again, but not yet for long.
+// fewFailures caps the failure count once a watch is open: the server has answered, but is not yet
+// stable.
 const fewFailures = 3
 
-// follow does so until ctx ends. What fails is logged once, until it fails differently.
+// follow runs rounds until ctx ends. A failure is logged once, until the reason changes.
 func (f *feed) follow(ctx context.Context) {
-	failures, told := 0, Reason("")
+	failures, told := 0, metav1.StatusReason("")
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := f.round(ctx, func() {
@@ -73,38 +76,38 @@ func (f *feed) follow(ctx context.Context) {
 		if err != nil {
 			if reason, plain := judge(err); reason != told {
 				told = reason
-				f.logger.Warn("cannot follow objects of the API server", zap.String("kind", f.what), zap.Error(&Error{Verb: VerbWatch, Reason: reason, Err: plain}))
+				f.logger.Warn("cannot follow objects of the API server", zap.String("kind", f.what), zap.Error(&Error{Verb: verbWatch, Reason: reason, Err: plain}))
 			}
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(backoff(failures, firstOutage, longestOutage, rand.Float64())):
+		case <-time.After(retry.Backoff(failures, firstOutage, longestOutage, f.random())):
 		}
 	}
 }
 
-// round lists, then watches until the watch ends. well is called when all is.
+// round lists, then watches until the watch ends. well is called once the watch is open.
 func (f *feed) round(ctx context.Context, well func()) error {
-	version, err := request(ctx, f.timeout, VerbGet, f.list)
+	version, err := request(ctx, verbGet, f.list)
 	if err != nil {
 		return err
 	}
 	watching, cancel := context.WithCancelCause(silent(ctx))
 	defer cancel(nil)
-	lasts := shortestWatch + rand.N(longestWatch-shortestWatch)
+	lasts := watchLifetime(f.random())
 	seconds := int64(lasts / time.Second)
-	late := time.AfterFunc(f.timeout, func() { cancel(timeoutError{f.timeout}) })
+	late := time.AfterFunc(requestTimeout, func() { cancel(clientkit.TimeoutError{After: requestTimeout}) })
 	w, err := f.watch(watching, metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds})
 	if !late.Stop() && err == nil {
 		drain(w)
 		err = context.Cause(watching)
 	}
 	if err != nil {
-		return problem(objects.Ref{}, VerbWatch, err)
+		return problem(objects.Ref{}, verbWatch, err)
 	}
 	defer drain(w)
 	well()
-	dead := time.NewTimer(lasts + f.timeout) // for a server that does not end it
+	dead := time.NewTimer(lasts + requestTimeout) // for a server that does not end the watch
 	defer dead.Stop()
 	for {
 		select {
@@ -117,7 +120,7 @@ func (f *feed) round(ctx context.Context, well func()) error {
 			case !alive:
 				return nil
 			case e.Type == watch.Error:
-				return problem(objects.Ref{}, VerbWatch, apierrors.FromObject(e.Object))
+				return problem(objects.Ref{}, verbWatch, apierrors.FromObject(e.Object))
 			}
 			f.see(e)
 		}

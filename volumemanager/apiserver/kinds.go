@@ -15,26 +15,28 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// ObjectsClient reads ConfigMaps and Secrets; client-go's CoreV1() is one.
+// ObjectsClient reads ConfigMaps and Secrets, for example client-go's CoreV1().
 type ObjectsClient interface {
 	corev1.ConfigMapsGetter
 	corev1.SecretsGetter
 }
 
-// content is an object as the server has it: one of the two kinds, or neither if there is none. It is not written to.
+// content is the server's state of an object: a ConfigMap, a Secret, or neither if the object does
+// not exist. Do not write to it.
 type content struct {
 	configMap *v1.ConfigMap
 	secret    *v1.Secret
 }
 
-// contentOf returns what of an object of the server is kept.
+// contentOf returns the content of an object of the server, without managedFields.
 func contentOf(o runtime.Object) (content, bool) {
 	switch o := o.(type) {
 	case *v1.ConfigMap:
-		o.ManagedFields = nil // as large as the rest, and of use to nobody here
+		o.ManagedFields = nil // large, and not used here
 		return content{configMap: o}, true
 	case *v1.Secret:
 		o.ManagedFields = nil
@@ -43,7 +45,7 @@ func contentOf(o runtime.Object) (content, bool) {
 	return content{}, false
 }
 
-// meta is the object's metadata; nil if there is no object.
+// meta returns the object's metadata; nil if there is no object.
 func (c content) meta() *metav1.ObjectMeta {
 	switch {
 	case c.configMap != nil:
@@ -54,13 +56,13 @@ func (c content) meta() *metav1.ObjectMeta {
 	return nil
 }
 
-// is tells whether c is the object that ref names.
+// is reports whether c is the object named by ref.
 func (c content) is(ref objects.Ref) bool {
 	m := c.meta()
 	return m != nil && m.Name == ref.Name && m.Namespace == ref.Namespace && (c.secret != nil) == (ref.Kind == objects.Secret)
 }
 
-// immutable tells whether the server refuses to change the object.
+// immutable reports whether the server refuses changes of the object.
 func (c content) immutable() bool {
 	switch {
 	case c.configMap != nil:
@@ -71,7 +73,7 @@ func (c content) immutable() bool {
 	return false
 }
 
-// same tells whether pods would see no difference.
+// same reports whether c and d have the same data.
 func (c content) same(d content) bool {
 	switch {
 	case c.configMap != nil && d.configMap != nil:
@@ -83,8 +85,9 @@ func (c content) same(d content) bool {
 	return c.meta() == nil && d.meta() == nil
 }
 
-// after compares the versions of two states of an object: it is positive if c is the later one, 0 if they are the same, and
-// negative if c is the earlier one. A server whose versions are no numbers is believed to send them in their order.
+// after compares the versions of two states of an object: positive if c is later, 0 if equal,
+// negative if c is earlier. If the versions are not numbers, c counts as later: the server is
+// assumed to send states in order.
 func (c content) after(d content) int {
 	if c.meta() == nil || d.meta() == nil {
 		return 1
@@ -96,8 +99,8 @@ func (c content) after(d content) int {
 	return order
 }
 
-// get asks for one object. Content without an object is the server's word that there is none. The server answers from
-// its database, and so with the latest state.
+// get requests an object. Content without an object means: the server reports that the object does
+// not exist. The server reads its database, so the answer is the latest state.
 func get(ctx context.Context, client ObjectsClient, ref objects.Ref) (content, error) {
 	var object runtime.Object
 	var err error
@@ -108,25 +111,26 @@ func get(ctx context.Context, client ObjectsClient, ref objects.Ref) (content, e
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return content{}, problem(ref, VerbGet, context.Cause(ctx))
+		return content{}, problem(ref, verbGet, context.Cause(ctx))
 	case isMissing(err, ref.Name):
 		return content{}, nil
 	case err != nil:
-		e := problem(ref, VerbGet, err)
-		if e.Reason == ReasonNotFound { // of something else
-			e.Reason, e.Err = ReasonBadAnswer, errBadAnswer
+		e := problem(ref, verbGet, err)
+		if e.Reason == clientkit.NotFound { // another object is missing
+			e.Reason, e.Err = clientkit.BadAnswer, clientkit.ErrBadAnswer
 		}
 		return content{}, e
 	}
 	c, ok := contentOf(object)
-	if !ok || !c.is(ref) { // client-go reads any JSON object as one of any kind
-		return content{}, &Error{Ref: ref, Verb: VerbGet, Reason: ReasonBadAnswer, Err: errBadAnswer}
+	if !ok || !c.is(ref) { // client-go decodes any JSON object as the requested kind
+		return content{}, &Error{Ref: ref, Verb: verbGet, Reason: clientkit.BadAnswer, Err: clientkit.ErrBadAnswer}
 	}
 	return c, nil
 }
 
-// openWatch watches one object, from a state that the server has at hand. All that happens after openWatch has returned
-// comes as an event, behind some of what happened before. A node may watch objects by their names only.
+// openWatch watches an object, starting at the state in the server's cache. Every change after the
+// return of openWatch arrives as an event, possibly after events for earlier changes. A node may
+// watch objects by name only.
 func openWatch(ctx context.Context, client ObjectsClient, ref objects.Ref, seconds int64) (watch.Interface, error) {
 	o := metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String(),

@@ -3,11 +3,10 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
+	"math/rand/v2"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
@@ -17,27 +16,30 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
 // NodeOptions are the options of NewNode.
 type NodeOptions struct {
-	// Client reads nodes; client-go's CoreV1() is one. Required.
+	// Client reads nodes, for example client-go's CoreV1(). Required.
 	Client corev1.NodesGetter
 	// NodeName is the node's name. Required.
 	NodeName types.NodeName
-	// Timeout is how long one request may take. Defaults to DefaultTimeout.
-	Timeout time.Duration
-	// Changed is told, by Run, of the node as it is and whenever it has changed: that is when Manager.NodeChanged is to
-	// be called, and Manager.MarkVolumesAsReportedInUse with its list. It does not write to the node, and returns soon.
-	// Defaults to nobody.
+	// Changed is called by Run with the present node, and after each change of the node. Call
+	// Manager.NodeChanged, and Manager.MarkVolumesAsReportedInUse with the node's list, in it.
+	// Changed must not write to the node, and should not block. Defaults to no call.
 	Changed func(*v1.Node)
-	// Logger is told by Run when the server cannot be followed. Defaults to nobody.
+	// Random is in [0, 1) and spreads the retries and the ends of watches. It may be called by
+	// several goroutines. Defaults to package math/rand/v2; a reproducible simulation passes its
+	// own.
+	Random func() float64
+	// Logger receives Run's failures to follow the node. Defaults to silence.
 	Logger *zap.Logger
 }
 
-// Node reads the API server's object of one node, at each call; calls that come together share a request. It is a
-// volumemanager.Node.
+// Node reads the API server's object of a node at each call. Concurrent calls share a request. Node
+// implements volumemanager.Node.
 type Node struct {
 	options NodeOptions
 	running once
@@ -46,19 +48,19 @@ type Node struct {
 
 var _ volumemanager.Node = (*Node)(nil)
 
-// NewNode returns a Node. An error names the option that is wrong.
+// NewNode returns a Node. The error names the invalid option.
 func NewNode(o NodeOptions) (*Node, error) {
 	switch {
 	case o.Client == nil:
 		return nil, fmt.Errorf("%w: NodeOptions.Client is required", ErrOptions)
 	case o.NodeName == "":
 		return nil, fmt.Errorf("%w: NodeOptions.NodeName is required", ErrOptions)
-	case o.Timeout < 0:
-		return nil, fmt.Errorf("%w: NodeOptions.Timeout is negative: %v", ErrOptions, o.Timeout)
 	}
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	if o.Changed == nil {
 		o.Changed = func(*v1.Node) {}
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -66,18 +68,18 @@ func NewNode(o NodeOptions) (*Node, error) {
 	return &Node{options: o}, nil
 }
 
-// Run tells NodeOptions.Changed of changes until ctx ends; then it returns nil. There is one Run per Node; the other
-// methods need none.
+// Run calls NodeOptions.Changed for changes until ctx ends, then returns nil. A second Run is an
+// error. The other methods work without Run.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.running.begin(); err != nil {
 		return err
 	}
 	nodes, selector := n.options.Client.Nodes(), fields.OneTermEqualSelector("metadata.name", string(n.options.NodeName)).String()
-	f := feed{what: "Node", timeout: n.options.Timeout, logger: n.options.Logger}
+	f := feed{what: "Node", random: n.options.Random, logger: n.options.Logger}
 	f.list = func(ctx context.Context) (string, error) {
 		list, err := nodes.List(ctx, metav1.ListOptions{FieldSelector: selector})
 		if err == nil && (list == nil || list.ResourceVersion == "") {
-			err = errBadAnswer // client-go reads any JSON object as a list
+			err = clientkit.ErrBadAnswer // client-go reads any JSON object as a list
 		}
 		if err != nil {
 			return "", err
@@ -100,16 +102,16 @@ func (n *Node) Run(ctx context.Context) error {
 	return nil
 }
 
-// changed passes on what is about this node: not every server knows the selector.
+// changed passes on this node only, because a server may ignore the selector.
 func (n *Node) changed(node *v1.Node) {
 	if node.Name == string(n.options.NodeName) {
 		n.options.Changed(node)
 	}
 }
 
-// ReportInUse writes the node's status.volumesInUse, so that no controller detaches these volumes, and returns the list
-// that the server has after that. It also says, by the annotation that the attach/detach controller looks for, that a
-// controller is to attach volumes to this node.
+// ReportInUse writes the node's status.volumesInUse, so that no controller detaches these volumes,
+// and returns the server's list after the write. ReportInUse also sets the annotation by which the
+// attach/detach controller attaches volumes to this node.
 func (n *Node) ReportInUse(ctx context.Context, names []v1.UniqueVolumeName) ([]v1.UniqueVolumeName, error) {
 	if names == nil {
 		names = []v1.UniqueVolumeName{}
@@ -121,7 +123,7 @@ func (n *Node) ReportInUse(ctx context.Context, names []v1.UniqueVolumeName) ([]
 	if err != nil {
 		return nil, err
 	}
-	node, err := request(ctx, n.options.Timeout, VerbPatch, func(ctx context.Context) (*v1.Node, error) {
+	node, err := request(ctx, verbPatch, func(ctx context.Context) (*v1.Node, error) {
 		return n.options.Client.Nodes().Patch(ctx, string(n.options.NodeName), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	})
 	if err != nil {
@@ -130,20 +132,20 @@ func (n *Node) ReportInUse(ctx context.Context, names []v1.UniqueVolumeName) ([]
 	return node.Status.VolumesInUse, nil
 }
 
-// managedAttach is the annotation of a node that a controller attaches volumes to.
+// managedAttach is the annotation of a node whose volumes a controller attaches.
 const managedAttach = "volumes.kubernetes.io/controller-managed-attach-detach"
 
-// Get returns the node as the server has it. It may be shared, and is not to be written to. The error is an *Error, or
-// the cause of ctx's end.
+// Get returns the server's latest state of the node. The node may be shared: do not write to it.
+// The error is an *Error, or the cause of ctx.
 func (n *Node) Get(ctx context.Context) (*v1.Node, error) {
 	return n.gets.do(ctx, n.options.NodeName, func(ctx context.Context) (*v1.Node, error) {
-		return request(ctx, n.options.Timeout, VerbGet, func(ctx context.Context) (*v1.Node, error) {
+		return request(ctx, verbGet, func(ctx context.Context) (*v1.Node, error) {
 			return n.options.Client.Nodes().Get(ctx, string(n.options.NodeName), metav1.GetOptions{})
 		})
 	})
 }
 
-// AttachedVolumes returns the node's status.volumesAttached: device paths by volume.
+// AttachedVolumes returns the node's status.volumesAttached: device paths by volume name.
 func (n *Node) AttachedVolumes(ctx context.Context) (map[v1.UniqueVolumeName]string, error) {
 	node, err := n.Get(ctx)
 	if err != nil {

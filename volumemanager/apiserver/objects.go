@@ -3,69 +3,62 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"math/rand/v2"
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"go.uber.org/zap"
-
+	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/configmap"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
 )
 
-// The defaults of ObjectsOptions.
 const (
-	DefaultPatience = 5 * time.Second
-	DefaultTimeout  = 10 * time.Second
-	DefaultMaxOpens = 8
+	// requestTimeout is the time limit of a request.
+	requestTimeout = 10 * time.Second
+	// answerPatience limits the wait of ConfigMap and Secret for the first answer about an object.
+	answerPatience = 5 * time.Second
+	// maxOpens is the largest number of objects requested at a time; open watches do not count.
+	maxOpens = 8
 )
 
 // ObjectsOptions are the options of NewObjects.
 type ObjectsOptions struct {
-	// Client reads the objects; client-go's CoreV1() is one. Required.
+	// Client reads the objects, for example client-go's CoreV1(). Required.
 	Client ObjectsClient
-	// Changed is told of each object with other content than before, that is new, or gone; and of one that is known at
-	// last, if somebody has asked for it in vain. It is called outside of any lock, for one object at a time but for
-	// several concurrently, and should not block: no more is heard of the object until it returns. Defaults to nobody.
+	// Changed is called for each object whose content has changed, or that was created or deleted.
+	// It is also called when an object becomes known after a call has failed because the object was
+	// not known. Changed is called without a lock held, one call at a time per object, but
+	// concurrently for several objects. It should not block: events of the object wait until it
+	// returns. Defaults to no call.
 	Changed func(objects.Ref)
-	// Patience is how long ConfigMap and Secret wait for the first answer about an object if their ctx does not end before.
-	// Negative means for ever. Defaults to DefaultPatience.
-	Patience time.Duration
-	// Timeout is how long one request may take. Defaults to DefaultTimeout.
-	Timeout time.Duration
-	// MaxOpens is how many objects may be asked for at a time; watches that are open do not count. Defaults to
-	// DefaultMaxOpens.
-	MaxOpens int
-	// Problem is called once for each new kind of problem, with an *Error, and once with nil when all is well again; never
-	// concurrently. Defaults to Logger: at level warn, respectively info.
-	Problem func(err error)
-	// Logger defaults to none.
+	// Random is in [0, 1) and spreads the retries and the ends of watches. It may be called by
+	// several goroutines. Defaults to package math/rand/v2; a reproducible simulation passes its
+	// own.
+	Random func() float64
+	// Logger receives each new kind of failure once, at level warn, and a line at level info when all
+	// failures have ended. Defaults to silence.
 	Logger *zap.Logger
 }
 
 func (o ObjectsOptions) withDefaults() (ObjectsOptions, error) {
-	switch {
-	case o.Client == nil:
+	if o.Client == nil {
 		return o, fmt.Errorf("%w: ObjectsOptions.Client is required", ErrOptions)
-	case o.Timeout < 0:
-		return o, fmt.Errorf("%w: ObjectsOptions.Timeout is negative: %v", ErrOptions, o.Timeout)
-	case o.MaxOpens < 0:
-		return o, fmt.Errorf("%w: ObjectsOptions.MaxOpens is negative: %d", ErrOptions, o.MaxOpens)
 	}
-	o.Patience = cmp.Or(o.Patience, DefaultPatience)
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.MaxOpens = cmp.Or(o.MaxOpens, DefaultMaxOpens)
 	if o.Changed == nil {
 		o.Changed = func(objects.Ref) {}
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -73,12 +66,12 @@ func (o ObjectsOptions) withDefaults() (ObjectsOptions, error) {
 	return o, nil
 }
 
-// Objects has the ConfigMaps and Secrets that the pods of a node use, as an API server has them. It is a
-// configmap.Source and a secret.Source, and what package runtime makes environments of. Its methods are safe for
-// concurrent use.
+// Objects returns the ConfigMaps and Secrets used by the pods of a node, as stored in an API
+// server. It implements configmap.Source and secret.Source, and package runtime reads container
+// environments from it. All methods are safe for concurrent use.
 type Objects struct {
 	options ObjectsOptions
-	kick    chan struct{} // holds one token if Run has to look again
+	kick    signal.Signal // holds a token if Run must dispatch again
 	stopped chan struct{} // closed when Run has returned
 	fetches flights[objects.Ref, content]
 
@@ -99,24 +92,25 @@ var (
 	_ secret.Source    = (*Objects)(nil)
 )
 
-// NewObjects returns an Objects, which asks for nothing until Run. An error names the option that is wrong.
+// NewObjects returns an Objects that sends no requests until Run. The error names the invalid
+// option.
 func NewObjects(options ObjectsOptions) (*Objects, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	o := &Objects{options: options, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+	o := &Objects{options: options, kick: signal.New(), stopped: make(chan struct{})}
 	o.mu.entries = map[objects.Ref]*entry{}
 	o.mu.pods = map[types.UID]map[objects.Ref]bool{}
 	o.mu.report.told = map[kind]bool{}
 	return o, nil
 }
 
-// Register says that a pod of the node uses the objects that it names. Called again, it replaces what was said of a pod
-// with that UID; what it used before and uses still is not disturbed. The pod is not kept.
+// Register adds the objects named by a pod of the node. A second call for the same UID replaces the
+// pod's objects; objects in both sets keep their watch. Register does not keep the pod.
 func (o *Objects) Register(pod *v1.Pod) { o.use(pod.UID, references(pod)) }
 
-// Unregister says that a pod uses nothing any more. One that was not registered is no error.
+// Unregister removes the objects of a pod. An unregistered UID is not an error.
 func (o *Objects) Unregister(uid types.UID) { o.use(uid, nil) }
 
 func (o *Objects) use(uid types.UID, want map[objects.Ref]bool) {
@@ -142,25 +136,25 @@ func (o *Objects) use(uid types.UID, want map[objects.Ref]bool) {
 	}
 }
 
-// hold adds a user. An object that waits for another attempt gets it at once. One that is immutable is asked for again:
-// it may have been deleted and made anew since.
+// hold adds a user of the object. An object that waits for a retry is queued at once. An immutable
+// object is requested again, because it may have been deleted and created anew.
 func (o *Objects) hold(ref objects.Ref, now time.Time) {
 	e := o.mu.entries[ref]
 	if e == nil {
-		e = newEntry(ref, now)
+		e = newEntry(ref)
 		o.mu.entries[ref] = e
 	}
 	e.users++
-	if e.phase == PhaseSettled {
-		e.enter(PhaseWaiting, now)
+	if e.phase == phaseSettled {
+		e.phase = phaseWaiting
 	}
-	if e.phase == PhaseWaiting {
+	if e.phase == phaseWaiting {
 		e.failures = 0
 		o.mu.queue.put(e, now)
 	}
 }
 
-// release takes a user away, and the entry with the last one.
+// release removes a user of the object, and the entry with its last user.
 func (o *Objects) release(ref objects.Ref) {
 	e := o.mu.entries[ref]
 	if e.users--; e.users > 0 {
@@ -176,21 +170,18 @@ func (o *Objects) release(ref objects.Ref) {
 	}
 }
 
-// wake has Run look again.
+// wake makes Run dispatch again.
 func (o *Objects) wake() {
-	select {
-	case o.kick <- struct{}{}:
-	default:
-	}
+	o.kick.Notify()
 }
 
-// ConfigMap returns an object, which must not be written to. One that a registered pod uses comes from memory, also
-// while the server is away; until there is a first answer, ConfigMap waits for it. Any other is asked of the server, each
-// time.
+// ConfigMap returns an object; do not write to it. An object used by a registered pod comes from
+// memory, also during a server outage. Before the first answer, ConfigMap waits for the answer, at most 5 s. Any
+// other object is requested from the server at each call.
 //
-// That the server has said that there is no such object is an error for which apierrors.IsNotFound is true. Any other
-// error means that this is not known: an *Error, also as the reason that is wrapped with the cause of ctx's end; or
-// ErrStopped.
+// If the server has reported the object as missing, apierrors.IsNotFound is true for the error. Any
+// other error means that the state of the object is not known: an *Error, also wrapped together
+// with the cause of ctx; or ErrStopped.
 func (o *Objects) ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	c, err := o.content(ctx, objects.Ref{Kind: objects.ConfigMap, Namespace: namespace, Name: name})
 	if err == nil && c.configMap == nil {
@@ -199,7 +190,7 @@ func (o *Objects) ConfigMap(ctx context.Context, namespace, name string) (*v1.Co
 	return c.configMap, err
 }
 
-// Secret is ConfigMap for Secrets.
+// Secret is like ConfigMap, for Secrets.
 func (o *Objects) Secret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
 	c, err := o.content(ctx, objects.Ref{Kind: objects.Secret, Namespace: namespace, Name: name})
 	if err == nil && c.secret == nil {
@@ -219,18 +210,14 @@ func (o *Objects) content(ctx context.Context, ref objects.Ref) (content, error)
 	if e == nil {
 		return o.fetch(ctx, ref)
 	}
-	var impatient <-chan time.Time // never, if Patience is negative
-	if o.options.Patience > 0 {
-		timer := time.NewTimer(o.options.Patience)
-		defer timer.Stop()
-		impatient = timer.C
-	}
+	impatient := time.NewTimer(answerPatience)
+	defer impatient.Stop()
 	var cause error
 	select {
 	case <-e.answered:
 	case <-e.dropped:
 		return o.fetch(ctx, ref)
-	case <-impatient:
+	case <-impatient.C:
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
 	case <-o.stopped:
@@ -239,7 +226,7 @@ func (o *Objects) content(ctx context.Context, ref objects.Ref) (content, error)
 	return o.answer(e, cause)
 }
 
-// answer returns what is known of e after a wait, which may have ended by the cause.
+// answer returns the content of e after a wait. cause is the reason for an early end of the wait.
 func (o *Objects) answer(e *entry, cause error) (content, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -249,7 +236,7 @@ func (o *Objects) answer(e *entry, cause error) (content, error) {
 	e.missed = true
 	switch {
 	case cause == nil && e.problem == nil:
-		return content{}, &Error{Ref: e.ref, Verb: VerbGet, Reason: ReasonTimeout, Err: timeoutError{o.options.Patience}}
+		return content{}, &Error{Ref: e.ref, Verb: verbGet, Reason: clientkit.Timeout, Err: clientkit.TimeoutError{After: answerPatience}}
 	case cause == nil:
 		return content{}, e.problem
 	case e.problem == nil:
@@ -258,25 +245,11 @@ func (o *Objects) answer(e *entry, cause error) (content, error) {
 	return content{}, fmt.Errorf("%w: %w", cause, e.problem)
 }
 
-// fetch asks the server for an object that no registered pod uses.
+// fetch requests an object that no registered pod uses.
 func (o *Objects) fetch(ctx context.Context, ref objects.Ref) (content, error) {
 	return o.fetches.do(ctx, ref, func(ctx context.Context) (content, error) {
-		ctx, cancel := context.WithTimeoutCause(silent(ctx), o.options.Timeout, timeoutError{o.options.Timeout})
+		ctx, cancel := context.WithTimeoutCause(silent(ctx), requestTimeout, clientkit.TimeoutError{After: requestTimeout})
 		defer cancel()
 		return get(ctx, o.options.Client, ref)
 	})
-}
-
-// Snapshot returns what is known of each object that registered pods use, sorted by namespace, kind and name.
-func (o *Objects) Snapshot() []ObjectState {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	all := make([]ObjectState, 0, len(o.mu.entries))
-	for _, e := range o.mu.entries {
-		all = append(all, e.state())
-	}
-	slices.SortFunc(all, func(a, b ObjectState) int {
-		return cmp.Or(cmp.Compare(a.Ref.Namespace, b.Ref.Namespace), cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.Ref.Name, b.Ref.Name))
-	})
-	return all
 }

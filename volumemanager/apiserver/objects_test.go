@@ -21,7 +21,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// Two requests, in this order, and then events: no list, which a server would let wait.
+// An object takes two requests, in this order, and then events: no list, because a server delays
+// lists.
 func TestObjectsAreWatchedWhilePodsUseThem(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		f.set(configMap("a", "1"))
@@ -61,10 +62,10 @@ func TestAPodThatChangesReplacesWhatItUses(t *testing.T) {
 		f.Register(pod("p", "b", "c"))
 		synctest.Wait()
 		assert.Empty(t, f.phase(cmRef("a")))
-		assert.Equal(t, apiserver.PhaseWatching, f.phase(cmRef("b")))
-		assert.Equal(t, apiserver.PhaseWatching, f.phase(cmRef("c")))
+		assert.EqualValues(t, apiserver.PhaseWatching, f.phase(cmRef("b")))
+		assert.EqualValues(t, apiserver.PhaseWatching, f.phase(cmRef("c")))
 		assert.Equal(t, 2, f.openWatches())
-		assert.Equal(t, 1, f.Snapshot()[0].Pods)
+		assert.Equal(t, 1, f.Snapshot()[cmRef("b")].Pods)
 	})
 }
 
@@ -122,12 +123,12 @@ func TestImmutableObjectsAreLeftAlone(t *testing.T) {
 		f.Register(pod("p", "a", "b"))
 		assert.Equal(t, "1", f.look(cmRef("a")))
 		synctest.Wait()
-		assert.Equal(t, apiserver.PhaseSettled, f.phase(cmRef("a")))
+		assert.EqualValues(t, apiserver.PhaseSettled, f.phase(cmRef("a")))
 		assert.Equal(t, 1, f.openWatches())
 
 		f.set(immutable(configMap("b", "2")))
 		assert.Equal(t, []string{"b=2"}, f.changed())
-		assert.Equal(t, apiserver.PhaseSettled, f.phase(cmRef("b")))
+		assert.EqualValues(t, apiserver.PhaseSettled, f.phase(cmRef("b")))
 		assert.Zero(t, f.openWatches())
 		f.took()
 		f.pass(3 * time.Hour)
@@ -135,7 +136,7 @@ func TestImmutableObjectsAreLeftAlone(t *testing.T) {
 	})
 }
 
-// The kubelet serves the old object as long as any pod uses it.
+// The kubelet serves the old object as long as any pod uses the object.
 func TestAnImmutableObjectMadeAnewIsSeenByTheNextPod(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		f.set(immutable(configMap("a", "1")))
@@ -156,7 +157,8 @@ func TestAnImmutableObjectMadeAnewIsSeenByTheNextPod(t *testing.T) {
 	})
 }
 
-// A server's cache may be behind its database: what was read from there is not undone by older events.
+// A server's cache may be behind its database: older events do not replace content read from the
+// database.
 func TestEventsFromBeforeTheAnswerChangeNothing(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		f.set(configMap("a", "1"))
@@ -178,7 +180,8 @@ func TestEventsFromBeforeTheAnswerChangeNothing(t *testing.T) {
 	})
 }
 
-// The watch is there before the object is asked for: what happens in between is known twice, and never missed.
+// The watch is opened before the object is requested: a change in between is received twice, and
+// never missed.
 func TestNothingIsMissedBetweenTheRequests(t *testing.T) {
 	for _, when := range []string{"watch", "get"} {
 		t.Run("before the "+when, func(t *testing.T) {
@@ -202,7 +205,7 @@ func TestNothingIsMissedBetweenTheRequests(t *testing.T) {
 	}
 }
 
-// A server, or a fake, that does not know field selectors sends the events of all objects.
+// A server or fake without field selectors sends the events of all objects.
 func TestEventsOfOtherObjectsChangeNothing(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		f.set(configMap("a", "1"))
@@ -243,11 +246,11 @@ func TestOpensAreBounded(t *testing.T) {
 		assert.Equal(t, 50, f.openWatches())
 		f.server.mu.Lock()
 		defer f.server.mu.Unlock()
-		assert.Equal(t, 3, f.most)
-	}, func(o *apiserver.ObjectsOptions) { o.MaxOpens = 3 })
+		assert.Equal(t, 8, f.most)
+	})
 }
 
-// An hour without news costs nothing but the renewal of the watch.
+// An hour without changes costs only the renewal of the watch.
 func TestIdleObjectsSendNothing(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		f.set(configMap("a", "1"))
@@ -289,7 +292,7 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, err, why)
 		assert.Equal(t, time.Second, time.Since(begun))
 		assert.Equal(t, "Timeout?", f.look(cmRef("a")))
-		assert.Equal(t, time.Second+apiserver.DefaultPatience, time.Since(begun))
+		assert.Equal(t, time.Second+apiserver.AnswerPatience, time.Since(begun))
 
 		waiting := make(chan string)
 		go func() { waiting <- f.look(cmRef("a")) }()
@@ -306,11 +309,8 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	server := client(t, newServer(t))
 	for name, o := range map[string]apiserver.ObjectsOptions{
-		"Client":   {},
-		"Timeout":  {Client: server, Timeout: -1},
-		"MaxOpens": {Client: server, MaxOpens: -1},
+		"Client": {},
 	} {
 		_, err := apiserver.NewObjects(o)
 		require.ErrorIs(t, err, apiserver.ErrOptions)

@@ -2,43 +2,43 @@
 
 package apiserver
 
-import "time"
+import (
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/retry"
+)
 
 const (
-	// firstPause and longestPause are between attempts on one object that the server refuses. The first is short: the Node
-	// authorizer hears of a pod some milliseconds after its node.
+	// firstPause and longestPause limit the pause between attempts on an object that the server
+	// refuses. The first pause is short, because the Node authorizer knows a new pod some
+	// milliseconds after the node does.
 	firstPause   = 50 * time.Millisecond
 	longestPause = 30 * time.Second
-	// firstOutage and longestOutage are between attempts on a server that is away. Each is one request, whatever the
-	// number of objects.
+	// firstOutage and longestOutage limit the pause between attempts during a server outage. Each
+	// attempt is a single request, whatever the number of objects.
 	firstOutage   = 200 * time.Millisecond
 	longestOutage = 10 * time.Second
-	// longestDelay is the longest Retry-After that is believed.
+	// longestDelay caps the server's Retry-After.
 	longestDelay = time.Minute
-	// spread is the time within which watches that ended are opened again, so that nodes do not come back as one.
+	// spread is the time over which ended watches are opened again, so that nodes do not reconnect
+	// at the same moment.
 	spread = time.Second
-	// standing is how long a watch must have gone on not to count as failed.
+	// standing is the time after which a watch counts as stable. A watch that ends earlier counts
+	// as failed.
 	standing = 5 * time.Second
 )
 
-// backoff is how long to wait after the n-th failure in a row, 1 being the first. random is in [0, 1); the wait is up to
-// twice as long by it.
-func backoff(n int, first, longest time.Duration, random float64) time.Duration {
-	wait := min(longest, first<<min(max(n-1, 0), 20))
-	return wait + time.Duration(float64(wait)*random)
-}
-
-// uplink is what is known of the way to the server. The zero value is one that works.
+// uplink is the state of the connection to the server. The zero value is a working connection.
 type uplink struct {
 	failures  int
 	failed    time.Time
 	notBefore time.Time
 }
 
-// works notes an answer, whatever it was.
+// works records an answer of the server, also an error answer.
 func (u *uplink) works() { *u = uplink{} }
 
-// fails notes that a request that began then got no answer. Those that were under way together fail together, and
+// fails records that a request begun at begun got no answer. Concurrent requests fail together and
 // count once.
 func (u *uplink) fails(begun, now time.Time, delay time.Duration, random float64) {
 	if u.failures > 0 && begun.Before(u.failed) {
@@ -46,10 +46,11 @@ func (u *uplink) fails(begun, now time.Time, delay time.Duration, random float64
 	}
 	u.failures++
 	u.failed = now
-	u.notBefore = now.Add(max(delay, backoff(u.failures, firstOutage, longestOutage, random)))
+	u.notBefore = now.Add(max(delay, retry.Backoff(u.failures, firstOutage, longestOutage, random)))
 }
 
-// allowed is how many objects may be opened at once, and when it is worth looking again if it is none.
+// allowed returns the number of objects that may be opened at the same time. If the number is 0,
+// again is the time of the next attempt.
 func (u *uplink) allowed(now time.Time, most int) (n int, again time.Time) {
 	switch {
 	case u.failures == 0:

@@ -15,6 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
@@ -66,8 +68,8 @@ func TestReferences(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	for n, want := range map[int]time.Duration{0: 50, 1: 50, 2: 100, 3: 200, 10: 25600, 11: 30000, 1000: 30000} {
 		want *= time.Millisecond
-		assert.Equal(t, want, backoff(n, firstPause, longestPause, 0), n)
-		assert.Equal(t, want+want/2, backoff(n, firstPause, longestPause, 0.5), n)
+		assert.Equal(t, want, retry.Backoff(n, firstPause, longestPause, 0), n)
+		assert.Equal(t, want+want/2, retry.Backoff(n, firstPause, longestPause, 0.5), n)
 	}
 }
 
@@ -88,7 +90,7 @@ func TestUplink(t *testing.T) {
 	assert.Equal(t, 0, allowed(1.1))
 	assert.Equal(t, 1, allowed(1.2))
 	for range 7 {
-		u.fails(at(0), at(1.1), 0, 0) // those that were under way
+		u.fails(at(0), at(1.1), 0, 0) // a concurrent request
 	}
 	assert.Equal(t, 1, allowed(1.2))
 	u.fails(at(1.2), at(1.3), 0, 0)
@@ -100,7 +102,7 @@ func TestUplink(t *testing.T) {
 	assert.Equal(t, 8, allowed(4.7))
 }
 
-// The queue against a list that is sorted for each answer.
+// The queue equals a list that is sorted for each answer.
 func TestQueueIsInOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	type waits struct {
@@ -112,7 +114,7 @@ func TestQueueIsInOrder(t *testing.T) {
 		naive := map[*entry]waits{}
 		entries := make([]*entry, 20)
 		for i := range entries {
-			entries[i] = newEntry(objects.Ref{}, time.Time{})
+			entries[i] = newEntry(objects.Ref{})
 		}
 		for step := range 100 {
 			e := entries[r.IntN(len(entries))]
@@ -143,9 +145,9 @@ func TestQueueIsInOrder(t *testing.T) {
 
 func TestReportTellsEachProblemOnce(t *testing.T) {
 	a, b := objects.Ref{Name: "a"}, objects.Ref{Name: "b"}
-	away := &Error{Ref: a, Verb: VerbGet, Reason: ReasonUnreachable, Err: errAtOnce}
-	alsoAway := &Error{Ref: b, Verb: VerbGet, Reason: ReasonUnreachable, Err: errAtOnce}
-	forbidden := &Error{Ref: b, Verb: VerbGet, Reason: ReasonForbidden, Err: errAtOnce}
+	away := &Error{Ref: a, Verb: verbGet, Reason: clientkit.Unreachable, Err: clientkit.ErrAtOnce}
+	alsoAway := &Error{Ref: b, Verb: verbGet, Reason: clientkit.Unreachable, Err: clientkit.ErrAtOnce}
+	forbidden := &Error{Ref: b, Verb: verbGet, Reason: clientkit.Forbidden, Err: clientkit.ErrAtOnce}
 	r := report{told: map[kind]bool{}}
 	r.failed(away, 1)
 	r.failed(alsoAway, 1)

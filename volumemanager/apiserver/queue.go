@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// queue are the entries that wait to be opened, the first due first.
+// queue holds the entries that wait to be opened, sorted by due time.
 type queue struct {
 	entries []*entry
 	serial  uint64
 }
 
-// put enters e, or moves it.
+// put adds e to the queue, or changes its due time.
 func (q *queue) put(e *entry, due time.Time) {
 	q.serial++
 	e.due, e.serial = due, q.serial
@@ -24,14 +24,14 @@ func (q *queue) put(e *entry, due time.Time) {
 	heap.Push(q, e)
 }
 
-// remove takes e out, if it is in.
+// remove removes e from the queue, if present.
 func (q *queue) remove(e *entry) {
 	if e.place >= 0 {
 		heap.Remove(q, e.place)
 	}
 }
 
-// next returns when the first entry is due; false if there is none.
+// next returns the due time of the first entry; false for an empty queue.
 func (q *queue) next() (time.Time, bool) {
 	if len(q.entries) == 0 {
 		return time.Time{}, false
@@ -39,14 +39,14 @@ func (q *queue) next() (time.Time, bool) {
 	return q.entries[0].due, true
 }
 
-// take removes and returns the first entry, of which there is one.
+// take removes and returns the first entry. The queue must not be empty.
 func (q *queue) take() *entry {
 	e := q.entries[0]
 	heap.Remove(q, 0)
 	return e
 }
 
-// Len, Less, Swap, Push and Pop are for package heap.
+// Len, Less, Swap, Push and Pop implement heap.Interface.
 func (q *queue) Len() int { return len(q.entries) }
 
 func (q *queue) Less(i, j int) bool {

@@ -8,8 +8,9 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// references returns the ConfigMaps and Secrets that a pod names: in its volumes, in the environments of its containers
-// of all kinds, and for its images. They are what the Node authorizer lets the pod's node read.
+// references returns the ConfigMaps and Secrets named by a pod: in its volumes, in the environments
+// of all containers, and as image pull secrets. The Node authorizer permits the pod's node to read
+// these objects.
 func references(pod *v1.Pod) map[objects.Ref]bool {
 	r := refs{namespace: pod.Namespace, all: map[objects.Ref]bool{}}
 	for i := range pod.Spec.Volumes {

@@ -2,26 +2,31 @@
 
 package apiserver
 
-import "github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// tolerated is how often in a row one object may be refused before it is a problem: that is usual while the Node
-// authorizer has not heard of a new pod.
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+)
+
+// tolerated is the number of refusals of an object in a row that are not reported. Refusals are
+// usual while the Node authorizer does not know a new pod.
 const tolerated = 3
 
-// report decides what is told: each kind of problem once until it is over, and when all is well again.
+// report decides which failures are reported: each kind of failure once until it ends, and the end
+// of all failures.
 type report struct {
 	told map[kind]bool
-	// untold is what Run has still to tell, nil for "all is well".
+	// untold are the failures that Run must still report; nil reports that all failures have ended.
 	untold []*Error
 }
 
-// kind is what is told once. It has no ref if the problem is the server's.
+// kind identifies a failure that is reported once. A failure of the server has no ref.
 type kind struct {
 	ref    objects.Ref
-	reason Reason
+	reason metav1.StatusReason
 }
 
-// failed notes that an attempt on an object failed, as it did the last times.
+// failed records the failure of an attempt on an object, after times failures in a row.
 func (r *report) failed(e *Error, times int) {
 	k := kind{ref: e.Ref, reason: e.Reason}
 	if e.outage() {
@@ -35,10 +40,10 @@ func (r *report) failed(e *Error, times int) {
 	}
 }
 
-// answers notes that the server did, and so has no problem.
+// answers records an answer of the server: its failures have ended.
 func (r *report) answers() { r.over(objects.Ref{}) }
 
-// over notes that there is no problem with an object any more, or with the server if ref is zero.
+// over records the end of the failures of an object, or of the server if ref is zero.
 func (r *report) over(ref objects.Ref) {
 	before := len(r.told)
 	for k := range r.told {
@@ -51,7 +56,7 @@ func (r *report) over(ref objects.Ref) {
 	}
 }
 
-// knows tells whether a problem with an object was told that is not over.
+// knows reports whether a reported failure of the object has not ended.
 func (r *report) knows(ref objects.Ref) bool {
 	for k := range r.told {
 		if k.ref == ref {
@@ -61,7 +66,7 @@ func (r *report) knows(ref objects.Ref) bool {
 	return false
 }
 
-// take returns what is to be told now.
+// take removes and returns the failures to report now.
 func (r *report) take() []*Error {
 	all := r.untold
 	r.untold = nil

@@ -4,20 +4,21 @@ package apiserver
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// round asks for an object and follows it until ctx ends, the watch does, or nothing more can happen to it.
+// round requests an object and follows it until ctx ends, the watch ends, or the object is
+// immutable.
 //
-// The watch is opened first, and the object asked for after that: so nothing can happen in between. It takes two
-// requests like a list and a watch; but a list that is up to date takes the server a tenth of a second, because its cache
-// first has to hear of all that it has missed.
+// The watch is opened before the object is requested, so that no change is missed. Like list and
+// watch, this takes two requests. But an up-to-date list takes the server a tenth of a second,
+// because its cache must first catch up.
 func (o *Objects) round(ctx context.Context, e *entry) {
 	a := o.ask(ctx, e)
 	follow, news := o.opened(ctx, e, a)
@@ -33,17 +34,17 @@ func (o *Objects) round(ctx context.Context, e *entry) {
 	}
 }
 
-// asked is the outcome of the requests that begin a round.
+// asked is the outcome of the first requests of a round.
 type asked struct {
 	begun    time.Time
 	stream   *stream // nil if there is no watch
-	watchErr *Error  // why there is none; nil if there need not be
+	watchErr *Error  // why there is no watch; nil if no watch is needed
 	content  content
-	err      *Error // content is not known
+	err      *Error // if not nil, content is not known
 }
 
 func (o *Objects) ask(ctx context.Context, e *entry) asked {
-	// Rounds alone write the content, and of an entry there is one at a time.
+	// Only rounds write the content, and an entry has at most one round at a time.
 	if e.known && e.content.immutable() {
 		if a := o.askOnce(ctx, e.ref); a.err != nil || a.content.immutable() {
 			return a
@@ -52,31 +53,32 @@ func (o *Objects) ask(ctx context.Context, e *entry) asked {
 	begun := time.Now()
 	s, err := openStream(ctx, o.options, e.ref)
 	if err != nil {
-		if reason, err := judge(err); ofServer(reason) && reason != ReasonTimeout {
-			return asked{begun: begun, err: &Error{Ref: e.ref, Verb: VerbGet, Reason: reason, Err: err}} // as it would be
+		if reason, err := judge(err); ofServer(reason) && reason != clientkit.Timeout {
+			return asked{begun: begun, err: &Error{Ref: e.ref, Verb: verbGet, Reason: reason, Err: err}} // the get would fail in the same way
 		}
 	}
 	a := o.askOnce(ctx, e.ref)
 	a.begun, a.stream = begun, s
 	if err != nil {
-		a.watchErr = problem(e.ref, VerbWatch, err)
+		a.watchErr = problem(e.ref, verbWatch, err)
 	}
 	return a
 }
 
-// askOnce asks for the object alone.
+// askOnce requests the object without a watch.
 func (o *Objects) askOnce(ctx context.Context, ref objects.Ref) asked {
 	a := asked{begun: time.Now()}
-	limited, cancel := context.WithTimeoutCause(ctx, o.options.Timeout, timeoutError{o.options.Timeout})
+	limited, cancel := context.WithTimeoutCause(ctx, requestTimeout, clientkit.TimeoutError{After: requestTimeout})
 	defer cancel()
 	var err error
 	if a.content, err = get(limited, o.options.Client, ref); err != nil {
-		a.err = problem(ref, VerbGet, err)
+		a.err = problem(ref, verbGet, err)
 	}
 	return a
 }
 
-// opened notes what came of the first requests of a round, and tells whether to follow the watch.
+// opened records the outcome of the first requests of a round. follow reports whether to follow the
+// watch, news whether to call Changed.
 func (o *Objects) opened(ctx context.Context, e *entry, a asked) (follow, news bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,32 +99,32 @@ func (o *Objects) opened(ctx context.Context, e *entry, a asked) (follow, news b
 	switch {
 	case a.content.immutable():
 		o.settle(e)
-	case a.watchErr != nil: // then it is asked for now and then
+	case a.watchErr != nil: // then the object is requested periodically
 		o.failed(e, a.watchErr, a.begun)
 	default:
 		e.problem = nil
-		e.enter(PhaseWatching, time.Now())
+		e.phase = phaseWatching
 		return true, news
 	}
 	return false, news
 }
 
-// well notes that an attempt has led to something that lasts. The lock is held.
+// well records that e has a lasting watch, or needs none. The lock is held.
 func (o *Objects) well(e *entry) {
 	e.problem, e.failures = nil, 0
 	o.mu.report.over(e.ref)
 	o.wake()
 }
 
-// settle leaves an immutable object alone from now on. The lock is held.
+// settle ends the requests for an immutable object. The lock is held.
 func (o *Objects) settle(e *entry) {
-	e.enter(PhaseSettled, time.Now())
+	e.phase = phaseSettled
 	o.well(e)
 }
 
-// follow takes in the events of a watch.
+// follow handles the events of a watch.
 func (o *Objects) follow(ctx context.Context, e *entry, s *stream) {
-	var stands <-chan time.Time // never, if it makes no difference
+	var stands <-chan time.Time // nil if no failure of e was reported
 	if o.troubled(e) {
 		timer := time.NewTimer(standing)
 		defer timer.Stop()
@@ -136,7 +138,7 @@ func (o *Objects) follow(ctx context.Context, e *entry, s *stream) {
 			o.stands(ctx, e)
 		case event, open := <-s.inner.ResultChan():
 			if !open {
-				o.ended(ctx, e, s, &Error{Ref: e.ref, Verb: VerbWatch, Reason: ReasonUnreachable, Err: errAtOnce})
+				o.ended(ctx, e, s, &Error{Ref: e.ref, Verb: verbWatch, Reason: clientkit.Unreachable, Err: clientkit.ErrAtOnce})
 				return
 			}
 			more, why := o.take(ctx, e, event)
@@ -164,21 +166,21 @@ func (o *Objects) stands(ctx context.Context, e *entry) {
 	}
 }
 
-// take takes in one event. It returns whether there may be more, and if there may not, why the watch is of no more use;
-// nil if none is needed.
+// take handles an event. more reports whether further events may come. If not, why is the failure
+// of the watch; nil if the watch is no longer needed.
 func (o *Objects) take(ctx context.Context, e *entry, event watch.Event) (more bool, why *Error) {
 	switch event.Type {
 	case watch.Bookmark:
 		return true, nil
 	case watch.Error:
-		return false, problem(e.ref, VerbWatch, apierrors.FromObject(event.Object))
+		return false, problem(e.ref, verbWatch, apierrors.FromObject(event.Object))
 	}
 	c, ok := contentOf(event.Object)
 	if !ok {
-		return false, &Error{Ref: e.ref, Verb: VerbWatch, Reason: ReasonBadAnswer, Err: errBadAnswer}
+		return false, &Error{Ref: e.ref, Verb: verbWatch, Reason: clientkit.BadAnswer, Err: clientkit.ErrBadAnswer}
 	}
 	if !c.is(e.ref) {
-		return true, nil // of a server that cannot select
+		return true, nil // from a server that ignores the field selector
 	}
 	more, news := o.happened(ctx, e, event.Type, c)
 	if news {
@@ -187,7 +189,8 @@ func (o *Objects) take(ctx context.Context, e *entry, event watch.Event) (more b
 	return more, nil
 }
 
-// happened notes an event, and tells whether there may be more, and whether it is news.
+// happened records an event. more reports whether further events may come, news whether to call
+// Changed.
 func (o *Objects) happened(ctx context.Context, e *entry, what watch.EventType, c content) (more, news bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -198,7 +201,7 @@ func (o *Objects) happened(ctx context.Context, e *entry, what watch.EventType, 
 	case what == watch.Deleted && order >= 0:
 		return true, e.learn(content{})
 	case what == watch.Deleted || order <= 0:
-		return true, false // from before the object was asked for
+		return true, false // from before the object was requested
 	}
 	news = e.learn(c)
 	if c.immutable() {
@@ -208,7 +211,8 @@ func (o *Objects) happened(ctx context.Context, e *entry, what watch.EventType, 
 	return true, news
 }
 
-// ended has the object asked for again after the end of a watch. If that came early, it counts as failed.
+// ended schedules a new request for the object after the end of a watch. An early end counts as a
+// failure.
 func (o *Objects) ended(ctx context.Context, e *entry, s *stream, why *Error) {
 	now := time.Now()
 	o.mu.Lock()
@@ -219,8 +223,8 @@ func (o *Objects) ended(ctx context.Context, e *entry, s *stream, why *Error) {
 	if now.Sub(s.opened) < standing {
 		o.failed(e, why, s.opened)
 	} else {
-		e.enter(PhaseWaiting, now)
-		o.mu.queue.put(e, now.Add(rand.N(spread)))
+		e.phase = phaseWaiting
+		o.mu.queue.put(e, now.Add(time.Duration(o.options.Random()*float64(spread))))
 		o.well(e)
 	}
 	o.wake()

@@ -4,16 +4,18 @@ package apiserver
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// Run watches what registered pods use until ctx ends; then it returns nil, and every goroutine and request has ended.
-// What is known is still given out after that. There is one Run per Objects.
+// Run watches the objects used by registered pods until ctx ends. It returns nil after every
+// goroutine and request has ended. Known objects are still returned after Run. A second Run is an
+// error.
 func (o *Objects) Run(ctx context.Context) error {
 	o.mu.Lock()
 	again := o.mu.running
@@ -45,11 +47,13 @@ func (o *Objects) Run(ctx context.Context) error {
 	}
 }
 
-// silent keeps client-go from logging, to stderr if the context has no logger: what it meets is reported here, and its
-// lines may hold whole objects.
+// silent prevents log output of client-go; without a logger in the context, client-go logs to
+// stderr. This package reports the errors itself, and log lines of client-go may contain whole
+// objects.
 func silent(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// dispatch begins the rounds that may begin now, and returns when time alone will allow another; false if it will not.
+// dispatch starts the rounds that may start now. again is the time of the next start; ok is false
+// if the next start depends on an event.
 func (o *Objects) dispatch(ctx context.Context, rounds *sync.WaitGroup) (again time.Time, ok bool) {
 	now := time.Now()
 	o.mu.Lock()
@@ -59,10 +63,10 @@ func (o *Objects) dispatch(ctx context.Context, rounds *sync.WaitGroup) (again t
 		if !waiting {
 			return time.Time{}, false
 		}
-		most, reopened := o.mu.uplink.allowed(now, o.options.MaxOpens)
+		most, reopened := o.mu.uplink.allowed(now, maxOpens)
 		switch {
 		case o.mu.opening >= max(most, 1):
-			return time.Time{}, false // whoever opens wakes Run
+			return time.Time{}, false // the end of an opening wakes Run
 		case due.After(now) || most == 0:
 			if reopened.After(due) {
 				due = reopened
@@ -70,7 +74,7 @@ func (o *Objects) dispatch(ctx context.Context, rounds *sync.WaitGroup) (again t
 			return due, true
 		}
 		e := o.mu.queue.take()
-		e.enter(PhaseOpening, now)
+		e.phase = phaseOpening
 		roundCtx, cancel := context.WithCancel(ctx)
 		e.cancel = cancel
 		o.mu.opening++
@@ -81,37 +85,33 @@ func (o *Objects) dispatch(ctx context.Context, rounds *sync.WaitGroup) (again t
 	}
 }
 
-// tell passes on what there is to tell. Run alone calls it.
+// tell reports the pending failures. Only Run calls it.
 func (o *Objects) tell() {
 	o.mu.Lock()
 	untold := o.mu.report.take()
 	o.mu.Unlock()
 	for _, e := range untold {
-		switch {
-		case o.options.Problem != nil && e == nil:
-			o.options.Problem(nil)
-		case o.options.Problem != nil:
-			o.options.Problem(e)
-		case e == nil:
+		if e == nil {
 			o.options.Logger.Info("API server is well again")
-		default:
-			o.options.Logger.Warn("cannot follow an object of the API server", zap.String("kind", string(e.Ref.Kind)),
-				zap.String("namespace", e.Ref.Namespace), zap.String("name", e.Ref.Name), zap.Error(e))
+			continue
 		}
+		o.options.Logger.Warn("cannot follow an object of the API server", zap.String("kind", string(e.Ref.Kind)),
+			zap.String("namespace", e.Ref.Namespace), zap.String("name", e.Ref.Name), zap.Error(e))
 	}
 }
 
-// failed notes a failure of an attempt on e, or of its watch, and when to try again. The lock is held.
+// failed records a failure of an attempt on e, or of its watch, and schedules the retry. The lock
+// is held.
 func (o *Objects) failed(e *entry, problem *Error, begun time.Time) {
 	now := time.Now()
 	e.problem = problem
-	e.enter(PhaseWaiting, now)
+	e.phase = phaseWaiting
 	due := now
 	if problem.outage() {
-		o.mu.uplink.fails(begun, now, problem.delay(), rand.Float64())
+		o.mu.uplink.fails(begun, now, problem.delay(), o.options.Random())
 	} else {
 		e.failures++
-		due = now.Add(max(problem.delay(), backoff(e.failures, firstPause, longestPause, rand.Float64())))
+		due = now.Add(max(problem.delay(), retry.Backoff(e.failures, firstPause, longestPause, o.options.Random())))
 	}
 	o.mu.report.failed(problem, e.failures)
 	o.mu.queue.put(e, due)

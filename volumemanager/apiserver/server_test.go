@@ -25,7 +25,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// event is a watch event as it goes over the wire.
+// event is a watch event in the format on the wire.
 type event struct {
 	Type    string        `json:"type"`
 	Object  metav1.Object `json:"object"`
@@ -33,8 +33,8 @@ type event struct {
 	version int
 }
 
-// server speaks as much of the API server's HTTP and JSON as a node may: get and watch of single objects by name. It is
-// reached over pipes in memory, and has faults of the test's choice.
+// server implements the part of the API server's HTTP and JSON that a node may use: get and watch
+// of single objects by name. Its connections are pipes in memory, and tests inject faults.
 type server struct {
 	conns chan net.Conn
 	http  *http.Server
@@ -44,16 +44,16 @@ type server struct {
 	objects map[objects.Ref]metav1.Object
 	events  []event
 	version int
-	// cached is the version up to which watches know; -1 if that is the latest.
+	// cached is the version up to which watches send events; -1 for the latest version.
 	cached  int
-	changed chan struct{} // closed when anything below objects changes
+	changed chan struct{} // closed at each change of the fields below objects
 	down    bool          // connections are refused
 	open    map[net.Conn]bool
 	asked   []string // "get ConfigMap a", "watch Secret b"
-	watches int      // open ones
-	busy    int      // requests but for open watches
+	watches int      // open watches
+	busy    int      // requests under way without open watches
 	most    int      // of busy
-	// fault, if it is not nil and answers, does so instead of the server.
+	// fault may answer instead of the server; nil for no faults.
 	fault func(verb string, ref objects.Ref, w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -131,7 +131,7 @@ func refOf(o metav1.Object) objects.Ref {
 	return objects.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// set creates or changes an object. It is not to be used again.
+// set creates or changes an object. The caller must not use o again.
 func (s *server) set(o metav1.Object) {
 	typed(o)
 	s.mu.Lock()
@@ -174,7 +174,7 @@ func (s *server) wake() {
 	s.changed = make(chan struct{})
 }
 
-// lag lets watches know only what happened up to now, until catchUp.
+// lag hides later changes from watches until catchUp.
 func (s *server) lag() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parse reads the requests that a node may make of single objects.
+// parse reads a node's request for a single object.
 func parse(r *http.Request) (verb string, ref objects.Ref, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/"), "/")
 	if len(parts) < 2 {
@@ -253,7 +253,7 @@ func fail(w http.ResponseWriter, e *apierrors.StatusError) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// watch sends the object as it is in the cache, and what happens after that, until either side ends it.
+// watch sends the object as in the cache, and all later changes, until either side ends the watch.
 func (s *server) watch(w http.ResponseWriter, r *http.Request, ref objects.Ref, opened func()) {
 	s.mu.Lock()
 	from := s.version
@@ -295,7 +295,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request, ref objects.Ref, 
 	}
 }
 
-// before returns the event that stands for the object at a version. The lock is held.
+// before returns the event for the state of the object at a version. The lock is held.
 func (s *server) before(ref objects.Ref, version int) (first []event) {
 	for _, e := range s.events {
 		if e.ref == ref && e.version <= version {
@@ -308,7 +308,7 @@ func (s *server) before(ref objects.Ref, version int) (first []event) {
 	return first
 }
 
-// typed adds what an API server says of a lone object.
+// typed adds the kind and API version, as an API server does for a single object.
 func typed(o metav1.Object) {
 	switch o := o.(type) {
 	case *v1.ConfigMap:
@@ -318,7 +318,7 @@ func typed(o metav1.Object) {
 	}
 }
 
-// break_ chooses the fault from now on.
+// break_ sets the fault from now on.
 func (s *server) break_(fault func(verb string, ref objects.Ref, w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

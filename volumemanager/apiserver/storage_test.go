@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,15 +24,13 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/apiserver"
 )
 
-// followed is a collection of a fake server that can be away, and whose watches
-// the test feeds.
+// followed is a collection of a fake server that can be down. The test sends the events of its
+// watches.
 type followed struct {
 	*fake.Clientset
 	mu    sync.Mutex
@@ -69,14 +69,14 @@ func (f *followed) listed() int {
 	return f.lists
 }
 
-// watching is the last watch.
+// watching returns the last watch.
 func (f *followed) watching() *watch.RaceFreeFakeWatcher {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.watch
 }
 
-// run runs it until the test's bubble ends.
+// run runs do until the end of the test's bubble.
 func run(t *testing.T, do func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -193,8 +193,8 @@ func TestVolumesInUseAreReported(t *testing.T) {
 	_, err = n.ReportInUse(t.Context(), nil)
 	var e *apiserver.Error
 	require.ErrorAs(t, err, &e)
-	assert.Equal(t, apiserver.ReasonForbidden, e.Reason)
-	assert.Equal(t, apiserver.VerbPatch, e.Verb)
+	assert.Equal(t, clientkit.Forbidden, e.Reason)
+	assert.Equal(t, "patch", e.Verb)
 }
 
 func attachment(edit func(*storagev1.VolumeAttachment)) *storagev1.VolumeAttachment {
@@ -227,8 +227,8 @@ func TestAttachment(t *testing.T) {
 		want string // "" = attached
 	}{
 		{"attached", func(*storagev1.VolumeAttachment) {}, 0, ""},
-		{"not yet", func(a *storagev1.VolumeAttachment) { a.Status.Attached = false }, apiserver.DefaultAttachPatience, "is not attached yet"},
-		{"none", func(a *storagev1.VolumeAttachment) { a.Name = "other" }, apiserver.DefaultAttachPatience, "there is none"},
+		{"not yet", func(a *storagev1.VolumeAttachment) { a.Status.Attached = false }, apiserver.AttachPatience, "is not attached yet"},
+		{"none", func(a *storagev1.VolumeAttachment) { a.Name = "other" }, apiserver.AttachPatience, "there is none"},
 		{"failed", func(a *storagev1.VolumeAttachment) {
 			a.Status.Attached, a.Status.AttachError = false, &storagev1.VolumeError{Message: "disk\nis on fire"}
 		}, 0, "disk is on fire"},
@@ -281,7 +281,7 @@ func TestAttachmentThatFindsTheNodeFull(t *testing.T) {
 	}
 }
 
-// The controller is a little late.
+// The controller attaches the volume a little late.
 func TestAttachmentIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset()
@@ -303,14 +303,10 @@ func TestStorageOptions(t *testing.T) {
 	storage := fake.NewClientset().StorageV1()
 	_, err := apiserver.NewDrivers(apiserver.DriversOptions{})
 	require.ErrorContains(t, err, "DriversOptions.Client")
-	_, err = apiserver.NewDrivers(apiserver.DriversOptions{Client: storage, Timeout: -1})
-	require.ErrorContains(t, err, "DriversOptions.Timeout")
 	_, err = apiserver.NewAttachments(apiserver.AttachmentsOptions{NodeName: "n"})
 	require.ErrorContains(t, err, "AttachmentsOptions.Client")
 	_, err = apiserver.NewAttachments(apiserver.AttachmentsOptions{Client: storage})
 	require.ErrorContains(t, err, "AttachmentsOptions.NodeName")
-	_, err = apiserver.NewAttachments(apiserver.AttachmentsOptions{Client: storage, NodeName: "n", Patience: -1})
-	require.ErrorContains(t, err, "AttachmentsOptions.Patience")
 	a, err := apiserver.NewAttachments(apiserver.AttachmentsOptions{Client: storage, NodeName: "n"})
 	require.NoError(t, err)
 	_, err = a.Attachment(t.Context(), volumemanager.Spec{})

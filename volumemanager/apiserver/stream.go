@@ -4,31 +4,36 @@ package apiserver
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// A watch is asked to last between half an hour and an hour, as a server chooses by itself; after that the object is
-// asked for anew.
+// A watch is requested for a time between 30 minutes and an hour, as servers choose by default.
+// After that, the object is requested again.
 const shortestWatch, longestWatch = 30 * time.Minute, time.Hour
+
+// watchLifetime returns the requested duration of a watch. random is in [0, 1).
+func watchLifetime(random float64) time.Duration {
+	return shortestWatch + time.Duration(random*float64(longestWatch-shortestWatch))
+}
 
 // stream is an open watch.
 type stream struct {
 	inner  watch.Interface
 	opened time.Time
-	end    *time.Timer // for a server that does not end it
+	end    *time.Timer // for a server that does not end the watch
 	cancel context.CancelCauseFunc
 }
 
-// openStream opens a watch, within the time for a request.
+// openStream opens a watch, within the time limit of a request.
 func openStream(ctx context.Context, o ObjectsOptions, ref objects.Ref) (*stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	lasts := shortestWatch + rand.N(longestWatch-shortestWatch)
-	late := time.AfterFunc(o.Timeout, func() { cancel(timeoutError{o.Timeout}) })
+	lasts := watchLifetime(o.Random())
+	late := time.AfterFunc(requestTimeout, func() { cancel(clientkit.TimeoutError{After: requestTimeout}) })
 	inner, err := openWatch(ctx, o.Client, ref, int64(lasts/time.Second))
 	inTime := late.Stop()
 	if err == nil && !inTime {
@@ -43,18 +48,18 @@ func openStream(ctx context.Context, o ObjectsOptions, ref objects.Ref) (*stream
 		return nil, err
 	}
 	s := &stream{inner: inner, opened: time.Now(), cancel: cancel}
-	s.end = time.AfterFunc(lasts+o.Timeout, inner.Stop)
+	s.end = time.AfterFunc(lasts+requestTimeout, inner.Stop)
 	return s, nil
 }
 
-// close ends the watch, if it has not, and returns when nothing of it is left.
+// close ends the watch and waits until its goroutines have ended.
 func (s *stream) close() {
 	s.end.Stop()
 	s.cancel(nil)
 	drain(s.inner)
 }
 
-// drain stops a watch and waits for its end.
+// drain stops a watch and waits for the end of its events.
 func drain(w watch.Interface) {
 	w.Stop()
 	for range w.ResultChan() {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager/apiserver"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
@@ -29,16 +30,16 @@ func TestTokens(t *testing.T) {
 		name, answer string
 		request      projected.TokenRequest
 		sent         string
-		reason       apiserver.Reason
+		reason       metav1.StatusReason
 	}{
 		{"all", good, whole, `{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{},"spec":{"audiences":["vault"],` +
 			`"expirationSeconds":600,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"uid"}},"status":{"token":"","expirationTimestamp":null}}`, ""},
 		{"defaults", good, projected.TokenRequest{Namespace: "ns", ServiceAccount: "web", Pod: "p", PodUID: "uid"},
 			`{"kind":"TokenRequest","apiVersion":"authentication.k8s.io/v1","metadata":{},"spec":{"audiences":null,` +
 				`"expirationSeconds":null,"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"uid"}},"status":{"token":"","expirationTimestamp":null}}`, ""},
-		{"no token", `{}`, whole, "", apiserver.ReasonBadAnswer},
-		{"half an answer", good[:len(good)-10], whole, "", apiserver.ReasonBadAnswer},
-		{"no time", `{"status":{"token":"` + value + `"}}`, whole, "", apiserver.ReasonBadAnswer},
+		{"no token", `{}`, whole, "", clientkit.BadAnswer},
+		{"half an answer", good[:len(good)-10], whole, "", clientkit.BadAnswer},
+		{"no time", `{"status":{"token":"` + value + `"}}`, whole, "", clientkit.BadAnswer},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,14 +91,11 @@ func TestOptionsOfTheSmallPartsAreChecked(t *testing.T) {
 	core := fake.NewClientset().CoreV1()
 	node := func(context.Context) (*v1.Node, error) { return nil, nil }
 	for name, err := range map[string]error{
-		"ClaimsOptions.Client":  errOf(apiserver.NewClaims(apiserver.ClaimsOptions{Node: node})),
-		"ClaimsOptions.Node":    errOf(apiserver.NewClaims(apiserver.ClaimsOptions{Client: core})),
-		"ClaimsOptions.Timeout": errOf(apiserver.NewClaims(apiserver.ClaimsOptions{Client: core, Node: node, Timeout: -1})),
-		"TokensOptions.Client":  errOf(apiserver.NewTokens(apiserver.TokensOptions{})),
-		"TokensOptions.Timeout": errOf(apiserver.NewTokens(apiserver.TokensOptions{Client: core, Timeout: -1})),
-		"NodeOptions.Client":    errOf(apiserver.NewNode(apiserver.NodeOptions{NodeName: "n"})),
-		"NodeOptions.NodeName":  errOf(apiserver.NewNode(apiserver.NodeOptions{Client: core})),
-		"NodeOptions.Timeout":   errOf(apiserver.NewNode(apiserver.NodeOptions{Client: core, NodeName: "n", Timeout: -1})),
+		"ClaimsOptions.Client": errOf(apiserver.NewClaims(apiserver.ClaimsOptions{Node: node})),
+		"ClaimsOptions.Node":   errOf(apiserver.NewClaims(apiserver.ClaimsOptions{Client: core})),
+		"TokensOptions.Client": errOf(apiserver.NewTokens(apiserver.TokensOptions{})),
+		"NodeOptions.Client":   errOf(apiserver.NewNode(apiserver.NodeOptions{NodeName: "n"})),
+		"NodeOptions.NodeName": errOf(apiserver.NewNode(apiserver.NodeOptions{Client: core})),
 	} {
 		require.ErrorIs(t, err, apiserver.ErrOptions)
 		assert.ErrorContains(t, err, name)

@@ -20,13 +20,13 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// bench is what one case works with.
+// bench is the environment of a case.
 type bench struct {
 	*testing.T
 	Subject
 	root    string
 	plugin  volumemanager.Plugin
-	outside map[string]string // as it was
+	outside map[string]string // the original content of Outside
 }
 
 func newBench(t *testing.T, h Harness) *bench {
@@ -45,7 +45,7 @@ func newBench(t *testing.T, h Harness) *bench {
 	return b
 }
 
-// neighbours puts files into the root that are not the plugin's to touch.
+// neighbours creates files in the root that the plugin must not touch.
 func (b *bench) neighbours() {
 	p := b.place("pod-0")
 	for _, name := range []string{
@@ -62,7 +62,7 @@ func (b *bench) neighbours() {
 	}
 }
 
-// readOutside returns what must not change.
+// readOutside returns the content of Outside, which must not change.
 func (b *bench) readOutside() map[string]string {
 	all := map[string]string{}
 	for _, top := range b.Outside {
@@ -71,7 +71,7 @@ func (b *bench) readOutside() map[string]string {
 	return all
 }
 
-// restart drops the plugin as kill -9 does, and makes it again.
+// restart replaces the plugin by a new value, as after kill -9.
 func (b *bench) restart() { b.plugin = b.Plugin() }
 
 func (b *bench) Plugin() volumemanager.Plugin { return b.Subject.Plugin() }
@@ -107,7 +107,7 @@ func (b *bench) unmount(uid types.UID) volumemanager.Unmount {
 	return volumemanager.Unmount{Place: b.place(uid), Spec: b.Spec, DeviceDir: b.deviceDir()}
 }
 
-// stage does what the manager does before the first SetUp.
+// stage stages the volume as the manager does before the first SetUp.
 func (b *bench) stage() {
 	if d, ok := b.plugin.(volumemanager.DeviceMounter); ok && b.deviceDir() != "" {
 		require.NoError(b, d.MountDevice(b.Context(), b.device()), "MountDevice")
@@ -134,7 +134,7 @@ func (b *bench) deviceDir() string {
 	return dir
 }
 
-// setUp sets the volume up for a pod and checks that it is there.
+// setUp sets the volume up for a pod and checks the result.
 func (b *bench) setUp(m volumemanager.Mount) volumemanager.Mounted {
 	b.Helper()
 	var mounted volumemanager.Mounted
@@ -173,8 +173,8 @@ func (b *bench) gone(uid types.UID) {
 	require.Empty(b, left, "TearDown removes the plugin's files in StateDir")
 }
 
-// tree describes everything at and below top, without following links, by path;
-// times are left out. Empty if there is nothing.
+// tree returns a description of each file and folder at and below top, by path, without following
+// links. Times are left out. The map is empty if top does not exist.
 func tree(tb testing.TB, top string) map[string]string {
 	tb.Helper()
 	all := map[string]string{}
@@ -211,9 +211,8 @@ func tree(tb testing.TB, top string) map[string]string {
 	return all
 }
 
-// content returns the files a container sees at path, links followed as it would,
-// without what begins with ".." at the top: how content is kept is the plugin's
-// affair.
+// content returns the files that a container sees at path, with links followed as in the container.
+// Top-level names that begin with ".." are left out, because they are the plugin's internals.
 func content(tb testing.TB, path string) map[string]string {
 	tb.Helper()
 	all := map[string]string{}

@@ -14,10 +14,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// SetUp sets a volume up, as its Behaviour says.
+// SetUp mounts a volume with the configured Behaviour.
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	mounted := volumemanager.Mounted{Path: m.Dir(), Managed: true}
 	c := Call{Op: OpSetUp, PodUID: m.PodUID, Volume: m.Inner, Remount: m.Remount, Reconstructed: m.Reconstructed}
@@ -28,12 +29,12 @@ func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 	return mounted, nil
 }
 
-// MapBlock does what SetUp does.
+// MapBlock calls SetUp.
 func (p *Plugin) MapBlock(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	return p.SetUp(ctx, m)
 }
 
-// TearDown tears a volume down, as its Behaviour says.
+// TearDown unmounts a volume with the configured Behaviour.
 func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	c := Call{Op: OpTearDown, PodUID: u.PodUID, Volume: u.Inner}
 	return p.call(ctx, c, func() string {
@@ -44,12 +45,12 @@ func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	}, func() error { return p.unmount(u.Place) })
 }
 
-// UnmapBlock does what TearDown does.
+// UnmapBlock calls TearDown.
 func (p *Plugin) UnmapBlock(ctx context.Context, u volumemanager.Unmount) error {
 	return p.TearDown(ctx, u)
 }
 
-// MountDevice stages a volume, as its Behaviour says.
+// MountDevice stages a volume with the configured Behaviour.
 func (p *Plugin) MountDevice(ctx context.Context, d volumemanager.Device) error {
 	return p.call(ctx, Call{Op: OpMountDevice, Volume: d.Spec.InnerName()}, nil, func() error {
 		if p.options.Folders {
@@ -64,7 +65,7 @@ func (p *Plugin) MountDevice(ctx context.Context, d volumemanager.Device) error 
 	})
 }
 
-// UnmountDevice undoes MountDevice, as its Behaviour says.
+// UnmountDevice unstages a volume with the configured Behaviour.
 func (p *Plugin) UnmountDevice(ctx context.Context, d volumemanager.Device) error {
 	name := d.Spec.InnerName()
 	return p.call(ctx, Call{Op: OpUnmountDevice, Volume: name}, func() string {
@@ -85,19 +86,19 @@ func (p *Plugin) UnmountDevice(ctx context.Context, d volumemanager.Device) erro
 	})
 }
 
-// WaitForAttach returns a device named after the volume, as its Behaviour says.
+// WaitForAttach returns a device path named after the volume, with the configured Behaviour.
 func (p *Plugin) WaitForAttach(ctx context.Context, spec volumemanager.Spec, _ string) (string, error) {
 	err := p.call(ctx, Call{Op: OpWaitForAttach, Volume: spec.InnerName()}, nil, func() error { return nil })
 	return "/dev/" + spec.InnerName(), err
 }
 
-// Expand does nothing, as its Behaviour says.
+// Expand changes nothing and returns with the configured Behaviour.
 func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	return p.call(ctx, Call{Op: OpExpand, Volume: e.Spec.InnerName()}, nil, func() error { return nil })
 }
 
-// call does one call. rules is asked with the lock held, and says what is wrong
-// with the call.
+// call performs a call. rules returns the violation of the call, or "", and is called with the lock
+// held.
 func (p *Plugin) call(ctx context.Context, c Call, rules func() string, effect func() error) error {
 	key := string(c.PodUID) + "/" + c.Volume
 	behaviour, entry, release := p.begin(c, key, rules)
@@ -120,8 +121,8 @@ func (p *Plugin) call(ctx context.Context, c Call, rules func() string, effect f
 	return err
 }
 
-// undo makes true what the class of an error says: that nothing is left. The lock
-// is held.
+// undo removes the volume if the class of the error promises that nothing is left. The lock is
+// held.
 func (p *Plugin) undo(c Call, err error) {
 	if !errors.Is(err, volumemanager.ErrFinal) && !errors.Is(err, volumemanager.ErrTerminal) {
 		return
@@ -138,7 +139,7 @@ func (p *Plugin) undo(c Call, err error) {
 	}
 }
 
-// user returns a pod that has the volume. The lock is held.
+// user returns a pod with the volume mounted. The lock is held.
 func (p *Plugin) user(volume string) (types.UID, bool) {
 	for v := range p.mu.mounted {
 		if v.volume == volume {
@@ -148,7 +149,7 @@ func (p *Plugin) user(volume string) (types.UID, bool) {
 	return "", false
 }
 
-// begin notes a call.
+// begin records a call and its violations, and returns its Behaviour.
 func (p *Plugin) begin(c Call, key string, rules func() string) (Behaviour, *Call, <-chan struct{}) {
 	p.mu.Lock()
 	for _, old := range p.mu.calls {
@@ -183,12 +184,12 @@ func (p *Plugin) begin(c Call, key string, rules func() string) (Behaviour, *Cal
 	return Behaviour{}, entry, release
 }
 
-// blame notes a violation. The lock is held.
+// blame records a violation. The lock is held.
 func (p *Plugin) blame(c Call, wrong string) {
 	p.mu.violations = append(p.mu.violations, fmt.Sprintf("%s %s/%s: %s", c.Op, c.PodUID, c.Volume, wrong))
 }
 
-// rulesOfSetUp is asked with the lock held.
+// rulesOfSetUp returns the violation of a SetUp call, or "". The lock is held.
 func (p *Plugin) rulesOfSetUp(m volumemanager.Mount) string {
 	_, mounted := p.mu.mounted[volumeOfPod{m.PodUID, m.Inner}]
 	switch {
@@ -204,7 +205,7 @@ func (p *Plugin) rulesOfSetUp(m volumemanager.Mount) string {
 	return ""
 }
 
-// wait lasts as long as the call does.
+// wait blocks for the duration of the call.
 func (b Behaviour) wait(ctx context.Context, release <-chan struct{}) error {
 	switch b.Hang {
 	case HangForever:
@@ -217,17 +218,10 @@ func (b Behaviour) wait(ctx context.Context, release <-chan struct{}) error {
 	if b.Delay <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(b.Delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return retry.Sleep(ctx, b.Delay)
 }
 
-// mount makes the volume show the newest content.
+// mount mounts the volume with the newest content.
 func (p *Plugin) mount(place volumemanager.Place) error {
 	p.mu.Lock()
 	content := p.mu.content

@@ -34,7 +34,7 @@ func volumeID(b *bench) {
 	require.Equal(b, first, again, "VolumeID is the same after a restart")
 }
 
-// staged skips the case for a volume that is not staged.
+// staged skips the case if the volume is not staged.
 func (b *bench) staged() volumemanager.DeviceMounter {
 	d, ok := b.plugin.(volumemanager.DeviceMounter)
 	if !ok || b.deviceDir() == "" {

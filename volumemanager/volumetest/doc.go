@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volumetest is the conformance suite every volumemanager.Plugin passes,
-// and a fake plugin with faults for tests of those who use a manager.
+// Package volumetest has the conformance suite for every volumemanager.Plugin, and a fake plugin
+// with faults for tests of packages that use a manager.
 //
 // # The suite
 //
-// A plugin's test says how to make the plugin, and one volume of each kind that
-// it has, and calls Run:
+// The test of a plugin creates the plugin and a volume of each of its kinds, and calls Run:
 //
 //	func TestConformance(t *testing.T) {
 //		volumetest.Run(t, volumetest.Harness{
@@ -22,17 +21,16 @@
 //		})
 //	}
 //
-// Each failure says which sentence of the seam (the comments of
-// volumemanager.Plugin and the abilities beside it) is broken.
+// Each failure names the broken rule from the comments of volumemanager.Plugin and its abilities.
 //
-// What is not checked, because it needs privileges or a particular kind of
-// volume: that nothing behind a foreign mount is touched, owners and modes of
-// files, what the content is. Those tests are the plugin's own.
+// Some rules need privileges or a particular kind of volume and are not checked: data behind a
+// foreign mount stays untouched, owners and modes of files, and the right content. The plugin's own
+// tests must cover these rules.
 //
 // # The fake
 //
-// Plugin is a working plugin that keeps its volumes in memory, or as folders
-// below a root, and does as its script says: fail with an error of any class,
-// hang with or without regard to its context, take its time. It blames a manager
-// that breaks the rules of the seam (see Plugin.Violations).
+// Plugin is a working plugin that keeps its volumes in memory, or as folders below a root.
+// Options.Behave makes calls fail with an error of any class, hang with or without regard to the
+// context, or take time. Plugin records a manager's violations of the contract (see
+// Plugin.Violations).
 package volumetest

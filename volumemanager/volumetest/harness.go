@@ -10,47 +10,47 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// Harness says how the suite gets at the plugin that is tested.
+// Harness gives the suite access to the plugin under test.
 type Harness struct {
-	// Open makes a plugin and a volume that nothing else uses. root is an empty
-	// folder, as Options.Root of a manager. It is called once per case. Required.
+	// Open creates a plugin and an unused volume. root is an empty folder, as Options.Root of a
+	// manager. Open is called for each case. Required.
 	Open func(tb testing.TB, root string) Subject
-	// Skip are the names of cases that are not to run, with the reason.
+	// Skip maps the names of cases to skip to the reasons.
 	Skip map[string]string
 }
 
-// Subject is one plugin and one of its volumes.
+// Subject is a plugin and a volume of it.
 type Subject struct {
-	// Plugin returns a new value over the same root, as an agent makes that was
-	// killed and started again. Required.
+	// Plugin returns a new value over the same root, as an agent does after it was killed and
+	// started again. Required.
 	Plugin func() volumemanager.Plugin
 	// Spec is the volume. Required.
 	Spec volumemanager.Spec
-	// Pod edits the pod that uses the volume before it is used: for a plugin that
-	// reads more of it than name, namespace and UID. May be nil.
+	// Pod edits the pod before the pod uses the volume, for a plugin that reads more of a pod than
+	// name, namespace and UID. May be nil.
 	Pod func(*v1.Pod)
-	// Change changes the source of the volume's content, so that a refresh shows
-	// something else. Required of a Refresher whose volume needs refresh.
+	// Change changes the source of the volume's content, so that a refresh changes the content.
+	// Required for a Refresher whose volume needs refresh.
 	Change func()
-	// Break makes SetUp fail until the returned func is called. nil if there is
-	// no way to.
+	// Break makes SetUp fail until the returned func is called. nil if SetUp cannot be made to
+	// fail.
 	Break func() (repair func())
-	// Outside are files and folders that must be as they were when all is over:
-	// the source of the volume, and what lies beside it.
+	// Outside are files and folders that the plugin must not change: the source of the volume, and
+	// its neighbours.
 	Outside []string
-	// ReadOnly: containers cannot write to the volume, though the test could.
+	// ReadOnly: containers cannot write to the volume, although the test can.
 	ReadOnly bool
-	// Durable: what containers write to the volume outlives TearDown.
+	// Durable: data written by containers survives TearDown.
 	Durable bool
 }
 
-// testCase is one rule of the suite.
+// testCase is a rule of the suite.
 type testCase struct {
 	name string
 	run  func(*bench)
 }
 
-// Run checks every rule of the seam in a subtest of its own, in parallel.
+// Run checks every rule of the contract in a parallel subtest.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	known := map[string]bool{}

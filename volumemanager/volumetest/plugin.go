@@ -16,10 +16,10 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// Op is a method of the plugin.
+// Op is a method of Plugin.
 type Op string
 
-// The methods that a Behaviour can be given for.
+// The methods with a configurable Behaviour.
 const (
 	OpSetUp         Op = "SetUp"
 	OpTearDown      Op = "TearDown"
@@ -29,76 +29,78 @@ const (
 	OpExpand        Op = "Expand"
 )
 
-// Call is one call of the plugin.
+// Call is a call of a method of Plugin.
 type Call struct {
 	Op Op
-	// PodUID is "" for what concerns the whole volume. Volume is the inner name.
+	// PodUID is "" for a call about the whole volume. Volume is the inner name.
 	PodUID types.UID
 	Volume string
-	// N counts the calls of the same Op, pod and volume before.
+	// N counts the earlier calls of the same Op, pod and volume.
 	N int
-	// Remount and Reconstructed are those of Mount.
+	// Remount and Reconstructed are as in Mount.
 	Remount, Reconstructed bool
-	// Began and Ended are when; Ended is zero while the call is under way.
+	// Began and Ended are the times of the call; Ended is zero while the call is under way.
 	Began, Ended time.Time
-	// Err is what was returned.
+	// Err is the returned error.
 	Err error
 }
 
-// Hang is how a call does not return.
+// Hang tells when a call returns.
 type Hang uint8
 
-// The ways.
+// The ways to hang.
 const (
 	HangNot Hang = iota
-	// HangUntilCancelled returns when ctx ends, with its error.
+	// HangUntilCancelled: the call returns the error of ctx when ctx ends.
 	HangUntilCancelled
-	// HangForever returns when Plugin.Release is called, whatever ctx does.
+	// HangForever: the call ignores ctx and returns when Plugin.Release is called.
 	HangForever
 )
 
-// Behaviour is what a call does. The zero value succeeds at once.
+// Behaviour is the behaviour of a call. The zero value succeeds at once.
 type Behaviour struct {
-	// Delay is how long the call takes; if ctx ends before, it returns its error.
+	// Delay is the duration of the call. If ctx ends earlier, the call returns the error of ctx.
 	Delay time.Duration
 	Hang  Hang
-	// Err is returned; classify it with volumemanager.Final and the like.
+	// Err is the returned error; classify it with volumemanager.Final and the like.
 	Err error
-	// Done: the call has its effect although it returns an error.
+	// Done: the call takes effect although it returns an error.
 	Done bool
 }
 
-// Options configure a Plugin. The zero value makes one for all volumes of pods'
-// own.
+// pluginName is the name of each Plugin.
+const pluginName = "example.com/fake"
+
+// Options configure a Plugin. The zero value configures a plugin for volumes that are not shared by
+// pods.
 type Options struct {
-	// Name defaults to "example.com/fake".
-	Name string
-	// Supports defaults to every Spec that is not zero.
+	// Supports defaults to every non-zero Spec.
 	Supports func(volumemanager.Spec) bool
 	// Refresh: volumes need refresh.
 	Refresh bool
-	// Shared: persistent volumes are shared by pods, under the name of the PV.
+	// Shared: pods share persistent volumes, under the name of the PV.
 	Shared bool
-	// Staged: shared volumes are staged first. Attachable: they are attached first.
+	// Staged: shared volumes need staging. Attachable: persistent volumes need an attacher.
 	Staged, Attachable bool
-	// Folders: SetUp makes Place.Dir with the file "content" in it, and what it has
-	// set up is found there after a restart. Else the plugin touches no disk.
+	// Folders: SetUp creates Place.Dir with the file "content" in it, and the folder survives a
+	// restart. Otherwise the plugin does not touch the disk.
 	Folders bool
-	// Behave says what a call does. It must be safe for concurrent use. Defaults to
+	// Behave returns the Behaviour of a call. It must be safe for concurrent use. Defaults to
 	// success.
 	Behave func(Call) Behaviour
-	// Gone is asked before a TearDown; false is a violation. Defaults to true.
+	// Gone reports whether a pod is gone. A TearDown is a violation if Gone returns false. Defaults
+	// to true.
 	Gone func(types.UID) bool
-	// Exhausted: the node has as many volumes as it can. Defaults to false.
+	// Exhausted reports whether the node is at its attach limit. Defaults to false.
 	Exhausted func() bool
 }
 
-// Plugin is the fake. What it has set up outlives managers, as mounts in a kernel
-// do: use one Plugin for the manager before and after a restart. It emulates no
-// file systems, owners, modes or read-only mounts.
+// Plugin is the fake plugin. Its volumes outlive managers, as mounts in a kernel do: use the same
+// Plugin for the manager before and after a restart. The fake emulates no file systems, owners,
+// modes or read-only mounts.
 //
-// It has every ability of a plugin; those that Options do not ask for say of each
-// volume that it does not need them.
+// Plugin has every ability of a plugin. An ability that is not enabled in Options reports for each
+// volume that the volume does not need it.
 type Plugin struct {
 	options Options
 
@@ -106,7 +108,7 @@ type Plugin struct {
 		sync.Mutex
 		calls      []*Call
 		running    map[string]int
-		mounted    map[volumeOfPod]int // to the version of its content
+		mounted    map[volumeOfPod]int // content version by volume
 		staged     map[string]bool
 		content    int
 		broken     error
@@ -115,7 +117,7 @@ type Plugin struct {
 	}
 }
 
-// volumeOfPod is what is set up.
+// volumeOfPod identifies a mounted volume.
 type volumeOfPod struct {
 	uid    types.UID
 	volume string
@@ -130,11 +132,8 @@ var (
 	_ volumemanager.BlockMapper   = (*Plugin)(nil)
 )
 
-// NewPlugin returns a fake with nothing set up.
+// NewPlugin returns a fake without volumes.
 func NewPlugin(o Options) *Plugin {
-	if o.Name == "" {
-		o.Name = "example.com/fake"
-	}
 	p := &Plugin{options: o}
 	p.mu.running = map[string]int{}
 	p.mu.mounted = map[volumeOfPod]int{}
@@ -143,8 +142,8 @@ func NewPlugin(o Options) *Plugin {
 	return p
 }
 
-// Clone returns a fake with the same things set up and no calls made, which goes on
-// as o says: what a node would find if the agent had been killed at this moment.
+// Clone returns a fake with the options o, the same volumes and no calls: the state of a node after
+// the agent was killed at this moment.
 func (p *Plugin) Clone(o Options) *Plugin {
 	c := NewPlugin(o)
 	p.mu.Lock()
@@ -154,10 +153,10 @@ func (p *Plugin) Clone(o Options) *Plugin {
 	return c
 }
 
-// Name returns Options.Name.
-func (p *Plugin) Name() string { return p.options.Name }
+// Name returns "example.com/fake".
+func (p *Plugin) Name() string { return pluginName }
 
-// Supports asks Options.Supports.
+// Supports calls Options.Supports.
 func (p *Plugin) Supports(spec volumemanager.Spec) bool {
 	if p.options.Supports != nil {
 		return p.options.Supports(spec)
@@ -181,7 +180,7 @@ func (p *Plugin) DeviceDir(root string, spec volumemanager.Spec) (string, error)
 	if !p.options.Staged || spec.PV == nil {
 		return "", nil
 	}
-	return filepath.Join(root, "plugins", volumemanager.EscapePluginName(p.options.Name), spec.PV.Name, "globalmount"), nil
+	return filepath.Join(root, "plugins", volumemanager.EscapePluginName(pluginName), spec.PV.Name, "globalmount"), nil
 }
 
 // Attachable returns Options.Attachable for PVs.
@@ -189,27 +188,26 @@ func (p *Plugin) Attachable(spec volumemanager.Spec) bool {
 	return p.options.Attachable && spec.PV != nil
 }
 
-// Exhausted asks Options.Exhausted.
+// Exhausted calls Options.Exhausted.
 func (p *Plugin) Exhausted(context.Context, volumemanager.Spec) (bool, error) {
 	return p.options.Exhausted != nil && p.options.Exhausted(), nil
 }
 
-// SetContent changes what volumes show after their next SetUp.
+// SetContent sets the content that volumes get in their next SetUp.
 func (p *Plugin) SetContent(version int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.content = version
 }
 
-// Break makes each SetUp fail with err; nil repairs that. It goes before
-// Options.Behave.
+// Break makes each SetUp fail with err, until Break(nil). Break overrides Options.Behave.
 func (p *Plugin) Break(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.broken = err
 }
 
-// Release lets every call return that hangs for ever.
+// Release makes every call with HangForever return.
 func (p *Plugin) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,8 +215,7 @@ func (p *Plugin) Release() {
 	p.mu.release = make(chan struct{})
 }
 
-// Content returns the content that the pod's volume shows; false if it is not
-// mounted.
+// Content returns the content version of the pod's volume; false if the volume is not mounted.
 func (p *Plugin) Content(uid types.UID, volume string) (version int, mounted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +223,7 @@ func (p *Plugin) Content(uid types.UID, volume string) (version int, mounted boo
 	return version, mounted
 }
 
-// Mounted returns "<pod UID>/<volume>" of all that is set up, sorted.
+// Mounted returns "<pod UID>/<volume>" of all mounted volumes, sorted.
 func (p *Plugin) Mounted() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,14 +235,14 @@ func (p *Plugin) Mounted() []string {
 	return names
 }
 
-// Staged returns the names of the PVs that are staged, sorted.
+// Staged returns the names of the staged PVs, sorted.
 func (p *Plugin) Staged() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Sorted(maps.Keys(p.mu.staged))
 }
 
-// Calls returns all calls in the order in which they began.
+// Calls returns all calls, sorted by their beginning.
 func (p *Plugin) Calls() []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,8 +253,7 @@ func (p *Plugin) Calls() []Call {
 	return calls
 }
 
-// Journal returns the calls as "<Op> <pod UID>/<volume>", in the order in which they
-// began.
+// Journal returns the calls as "<Op> <pod UID>/<volume>", sorted by their beginning.
 func (p *Plugin) Journal() []string {
 	var lines []string
 	for _, c := range p.Calls() {
@@ -273,7 +269,7 @@ func (p *Plugin) Journal() []string {
 	return lines
 }
 
-// Violations returns how the manager broke the rules of the seam.
+// Violations returns the manager's violations of the contract of volumemanager.Plugin.
 func (p *Plugin) Violations() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,18 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Life is where a pod is in its life.
+// Life is the lifecycle state of a pod.
 type Life uint8
 
-// The lives.
+// The lifecycle states.
 const (
 	Alive Life = iota
 	Terminating
 	Gone
 )
 
-// Pods is a volumemanager.Pods that says what it was told. The zero value says of
-// every pod that it lives.
+// Pods implements volumemanager.Pods with states set by Set. In the zero value every pod is Alive.
 type Pods struct {
 	mu struct {
 		sync.Mutex
@@ -27,7 +26,7 @@ type Pods struct {
 	}
 }
 
-// Set says where the pod is in its life.
+// Set sets the lifecycle state of the pod.
 func (p *Pods) Set(uid types.UID, life Life) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,8 +42,8 @@ func (p *Pods) life(uid types.UID) Life {
 	return p.mu.lives[uid]
 }
 
-// ShouldPodRuntimeBeRemoved reports whether Set said Gone.
+// ShouldPodRuntimeBeRemoved reports whether the pod is Gone.
 func (p *Pods) ShouldPodRuntimeBeRemoved(uid types.UID) bool { return p.life(uid) == Gone }
 
-// ShouldPodContainersBeTerminating reports whether Set said Terminating or Gone.
+// ShouldPodContainersBeTerminating reports whether the pod is Terminating or Gone.
 func (p *Pods) ShouldPodContainersBeTerminating(uid types.UID) bool { return p.life(uid) != Alive }

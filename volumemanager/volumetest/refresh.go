@@ -19,7 +19,7 @@ func refreshCases() []testCase {
 	}
 }
 
-// needsRefresh skips the case for a volume that does not change.
+// needsRefresh skips the case if the volume's content cannot change.
 func (b *bench) needsRefresh() {
 	r, ok := b.plugin.(volumemanager.Refresher)
 	if !ok || !r.NeedsRefresh(b.Spec) {
@@ -63,8 +63,8 @@ func refreshAfterRestart(b *bench) {
 	b.unstage()
 }
 
-// refreshThatFails is about issues 113242 and 121271: the kubelet removes the
-// volume of a running container.
+// refreshThatFails is the test for issues 113242 and 121271: the kubelet removes the volume of a
+// running container.
 func refreshThatFails(b *bench) {
 	if b.Break == nil {
 		b.Skip("SetUp cannot be made to fail")

@@ -60,7 +60,7 @@ func setUpIsIdempotent(b *bench) {
 	b.unstage()
 }
 
-// look returns the content at m, nil if the runtime finds the volume by itself.
+// look returns the content of m, nil if the runtime finds the volume by itself.
 func (b *bench) look(m volumemanager.Mounted) map[string]string {
 	if m.Path == "" {
 		return nil
@@ -68,7 +68,7 @@ func (b *bench) look(m volumemanager.Mounted) map[string]string {
 	return content(b.T, m.Path)
 }
 
-// identity returns the file at m, so that it can be told whether it was replaced.
+// identity returns the file info of m, to detect a replacement of the file.
 func (b *bench) identity(m volumemanager.Mounted) os.FileInfo {
 	path := m.Path
 	if path == "" {
@@ -163,7 +163,8 @@ func setUpAfterRestart(b *bench) {
 	b.unstage()
 }
 
-// write does what a container does, if it can.
+// write writes a file to the volume as a container does, and reports whether the volume is
+// writable.
 func (b *bench) write(m volumemanager.Mounted, name string) bool {
 	if b.ReadOnly || m.ReadOnly || m.Path == "" || !b.identity(m).IsDir() {
 		return false
@@ -172,7 +173,7 @@ func (b *bench) write(m volumemanager.Mounted, name string) bool {
 	return true
 }
 
-// unwrite takes write back, where it would outlive the volume.
+// unwrite removes the file of write if it would survive TearDown.
 func (b *bench) unwrite(m volumemanager.Mounted, name string) {
 	if b.Durable && m.Path != "" {
 		_ = os.Remove(filepath.Join(m.Path, name))
@@ -224,7 +225,7 @@ func setUpWithEndedContext(b *bench) {
 	b.stage()
 	ctx, cancel := context.WithCancel(b.Context())
 	cancel()
-	_, err := b.plugin.SetUp(ctx, b.mount("pod-1")) // may succeed: ctx is a wish
+	_, err := b.plugin.SetUp(ctx, b.mount("pod-1")) // SetUp may succeed: a plugin may ignore ctx
 	b.Logf("SetUp with an ended context: %v", err)
 	b.tearDown(b.unmount("pod-1"))
 	b.gone("pod-1")

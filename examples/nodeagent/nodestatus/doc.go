@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodestatus tells an API server that a node exists, what it has and
-// that it is alive: the Node object, its status, and its lease in
-// kube-node-lease.
+// Package nodestatus registers a node with an API server and keeps it up to date: the Node object,
+// its status, and its lease in kube-node-lease.
 //
 //	reporter, err := nodestatus.New(nodestatus.Options{
 //		NodeName: "gateway-17",
@@ -16,29 +15,30 @@
 //	}
 //	return reporter.Run(ctx) // nil when ctx ends
 //
-// What a caller does:
+// The caller's duties:
 //
-//  1. gives Facts, which is called by one goroutine of Run, every ten seconds
-//     and after Poke, and should not take longer than that;
-//  2. calls Poke when something that others should know at once has changed;
-//  3. keeps Run going while pods end, so that the node is not taken for dead.
+//  1. Provide Facts. A goroutine of Run calls it every ten seconds and after Poke. A call should
+//     take less than ten seconds.
+//  2. Call Poke after a change that clients of the API server should see at once.
+//  3. Keep Run running while pods are stopped, so that the node is not considered dead.
 //
-// Run owns two goroutines: one writes the node, one renews the lease, so that a
-// request that hangs in one does not hold up the other.
+// Run owns two goroutines. The first writes the node and the second renews the lease, so that a
+// hanging request of the first does not delay the second.
 //
 // Differences from the kubelet (1.36):
 //
-//   - A node that is deleted while its agent runs is made again. The kubelet logs
-//     an error every ten seconds until it is restarted.
-//   - Conditions and addresses of others on the same object are left alone, and
-//     several addresses of one type survive a patch.
-//   - A status is written when it has changed or is five minutes old, by one
-//     patch without a read before it. The node is read once a minute, and after a
-//     lease was not renewed in time: a controller may have taken it for dead.
-//   - Memory, disk and PID pressure are told by the kubelet's default thresholds
-//     and are held for five minutes, as there; no pod is evicted for them.
-//   - volumesInUse is written by who mounts (nodeagent.Agent), as soon as it
-//     changes, and not with the rest.
-//   - No pod CIDR, no volume attach limits, no daemon endpoint: nothing here
-//     serves the kubelet's API.
+//   - A node that is deleted while its agent runs is created again. The kubelet logs an error every
+//     ten seconds until a restart.
+//   - Conditions set by other clients are kept. Addresses are replaced as a whole, so that several
+//     addresses of the same type are possible.
+//   - A status is written after a change, or when it is five minutes old. A single patch is sent
+//     without reading the node first. The node is read once a minute, and after a late renewal of
+//     the lease, because a controller may have marked the node as dead.
+//   - Memory, disk and PID pressure use the kubelet's default thresholds and hold for five minutes,
+//     as in the kubelet. No pod is evicted.
+//   - volumesInUse is written by node.Agent immediately after a change, and not with the other
+//     fields.
+//   - No pod CIDR and no volume attach limits are reported.
+//   - A field that the API server does not store, for want of a feature gate, is not sent again until
+//     it changes or five minutes have passed.
 package nodestatus

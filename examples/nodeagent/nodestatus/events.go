@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// EventRecorder receives events. It must not block.
+// EventRecorder records events. Event must not block.
 type EventRecorder interface {
 	Event(object apiruntime.Object, eventType, reason, message string)
 }
 
-// reasons are the kubelet's (1.36) of events about a condition that has become false,
-// and true.
+// reasons holds the kubelet's event reasons (1.36) for each condition: the first for False, the
+// second for True.
 var reasons = map[v1.NodeConditionType][2]string{
 	v1.NodeReady:          {"NodeNotReady", "NodeReady"},
 	v1.NodeMemoryPressure: {"NodeHasSufficientMemory", "NodeHasInsufficientMemory"},
@@ -24,7 +24,7 @@ var reasons = map[v1.NodeConditionType][2]string{
 	v1.NodePIDPressure:    {"NodeHasSufficientPID", "NodeHasInsufficientPID"},
 }
 
-// tell records which conditions have changed.
+// tell records an event for each condition with a changed status.
 func (r *Reporter) tell(before, after []v1.NodeCondition) {
 	if r.opts.Events == nil {
 		return
@@ -42,8 +42,20 @@ func (r *Reporter) tell(before, after []v1.NodeCondition) {
 		if c.Status == v1.ConditionTrue {
 			reason = words[1]
 		}
-		// The UID of a node in events of its agent is its name: kubectl looks for that.
-		r.opts.Events.Event(&v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: r.opts.NodeName, UID: types.UID(r.opts.NodeName)},
-			v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", r.opts.NodeName, reason))
+		r.event(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", r.opts.NodeName, reason))
 	}
+}
+
+// tellReboot records an event if the machine was started since the last status.
+func (r *Reporter) tellReboot(before, after string) {
+	if r.opts.Events != nil && before != "" && before != after {
+		r.event(v1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.opts.NodeName, after))
+	}
+}
+
+// event records an event about the node. As in the kubelet, the UID in the node's events is its
+// name: kubectl selects events by this UID.
+func (r *Reporter) event(eventType, reason, message string) {
+	about := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: r.opts.NodeName, UID: types.UID(r.opts.NodeName)}
+	r.opts.Events.Event(about, eventType, reason, message)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
 )
 
-// heard keeps the reasons of events about the node gw.
+// heard stores the reasons of events about the node gw.
 type heard struct {
 	*testing.T
 	mu      sync.Mutex
@@ -27,8 +27,13 @@ func (h *heard) Event(object apiruntime.Object, eventType, reason, message strin
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	assert.Equal(h, &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "gw", UID: "gw"}, object)
-	assert.Equal(h, v1.EventTypeNormal, eventType)
-	assert.Equal(h, "Node gw status is now: "+reason, message)
+	if reason == "Rebooted" {
+		assert.Equal(h, v1.EventTypeWarning, eventType)
+		assert.Equal(h, "Node gw has been rebooted, boot id: second", message)
+	} else {
+		assert.Equal(h, v1.EventTypeNormal, eventType)
+		assert.Equal(h, "Node gw status is now: "+reason, message)
+	}
 	h.reasons = append(h.reasons, reason)
 }
 
@@ -40,8 +45,7 @@ func (h *heard) take() []string {
 	return all
 }
 
-// Whoever looks at the events of a node sees when it was ready, and when it was short
-// of something, and nothing twice.
+// The events of a node show each change of readiness and pressure exactly once.
 func TestChangesOfConditionsAreEvents(t *testing.T) {
 	h := &heard{T: t}
 	on(t, func(_ *server, o *nodestatus.Options) { o.Events = h }, func(t *testing.T, m *machine) {
@@ -62,5 +66,18 @@ func TestChangesOfConditionsAreEvents(t *testing.T) {
 		m.Poke()
 		pass(10 * time.Minute)
 		require.Equal(t, []string{"NodeHasSufficientMemory"}, h.take())
+	})
+}
+
+// A boot ID that differs from the one of the last status is an event; a first one is none.
+func TestARebootIsAnEvent(t *testing.T) {
+	h := &heard{T: t}
+	on(t, func(_ *server, o *nodestatus.Options) { o.Events = h }, func(t *testing.T, m *machine) {
+		for _, boot := range []string{"first", "second", "second"} {
+			m.facts.Info.BootID = boot
+			m.Poke()
+			pass(time.Second)
+		}
+		require.Equal(t, []string{"NodeReady", "Rebooted"}, h.take())
 	})
 }

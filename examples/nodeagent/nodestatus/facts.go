@@ -11,55 +11,71 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Facts are what a node says of itself.
+// Facts are the data for the status of a node.
 type Facts struct {
-	// NotReady says why pods cannot run now; nil is a node that is ready. Its text
-	// is shown to everyone who may read nodes.
+	// NotReady is the reason why pods cannot run now, nil if the node is ready. Its text is visible
+	// to every reader of nodes.
 	NotReady error
-	// Capacity is what the machine has, Allocatable what of it pods may have.
+	// Capacity is the machine's resources. Allocatable is the part available to pods.
 	Capacity, Allocatable v1.ResourceList
-	// Addresses are the node's, the primary of each type first.
+	// Addresses are the node's addresses, with the primary address of each type first.
 	Addresses []v1.NodeAddress
-	// Info is of its system. Architecture and OperatingSystem count in scheduling.
+	// Info describes the system. The scheduler uses Architecture and OperatingSystem.
 	Info v1.NodeSystemInfo
-	// Usage is what the pressure conditions are judged by. What is zero is
-	// unknown, and no pressure.
+	// KubeletPort is the port of the kubelet's server, which the API server connects to. 0: the node
+	// has no such server.
+	KubeletPort int32
+	// Usage determines the pressure conditions. A zero field is unknown and means no pressure.
 	Usage Usage
-	// Images are those on the node; the largest MaxImages are told.
+	// Images are the images on the node. The status lists the maxImages largest images.
 	Images []v1.ContainerImage
+	// RuntimeHandlers are the handlers of the container runtime, in any order.
+	RuntimeHandlers []v1.NodeRuntimeHandler
+	// Features are the abilities of the container runtime; nil = unknown.
+	Features *v1.NodeFeatures
+	// DeclaredFeatures are the names of the Kubernetes features of the node, in any order. The
+	// scheduler and the API server believe them (KEP-5328).
+	DeclaredFeatures []string
 }
 
-// MaxImages is how many images a status lists, as the kubelet's
-// nodeStatusMaxImages.
-const MaxImages = 50
+// maxImages is the highest number of images in a status, as the kubelet's nodeStatusMaxImages.
+const maxImages = 50
 
-// Reasons of the Ready condition, as the kubelet's.
+// Reasons and message of the Ready condition, as in the kubelet: tools and tests search for them.
 const (
-	ReasonReady    = "KubeletReady"
-	ReasonNotReady = "KubeletNotReady"
+	reasonReady    = "KubeletReady"
+	messageReady   = "kubelet is posting ready status"
+	reasonNotReady = "KubeletNotReady"
 )
 
-// status is what facts make of the status that the API server has. What others
-// write is kept: their conditions, and the volumes that are attached or in use. What it returns shares nothing with before but values that
-// nobody writes.
+// status returns the API server's status, updated with facts. Fields of other clients are kept:
+// their conditions, and the attached and used volumes. The result shares only read-only data with
+// before.
 func status(before v1.NodeStatus, f Facts, pressures []pressure, now time.Time) v1.NodeStatus {
 	after := before
 	after.Capacity, after.Allocatable = f.Capacity, f.Allocatable
 	after.Addresses, after.NodeInfo = f.Addresses, f.Info
+	after.DaemonEndpoints.KubeletEndpoint.Port = f.KubeletPort
 	after.Images = largest(f.Images)
+	after.RuntimeHandlers = slices.SortedFunc(slices.Values(f.RuntimeHandlers), func(a, b v1.NodeRuntimeHandler) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	after.Features = f.Features
+	after.DeclaredFeatures = slices.Sorted(slices.Values(f.DeclaredFeatures))
 	after.Conditions = slices.Clone(before.Conditions)
 	for _, p := range pressures {
 		after.Conditions = set(after.Conditions, p.condition(), now)
 	}
-	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: ReasonReady, Message: "the node agent is ready"}
+	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: reasonReady, Message: messageReady}
 	if f.NotReady != nil {
-		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, ReasonNotReady, f.NotReady.Error()
+		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, reasonNotReady, f.NotReady.Error()
 	}
 	after.Conditions = set(after.Conditions, ready, now)
 	return after
 }
 
-// set puts c in its place, with the time of its last transition.
+// set adds or replaces the condition c. The transition time changes only with the condition's
+// status.
 func set(all []v1.NodeCondition, c v1.NodeCondition, now time.Time) []v1.NodeCondition {
 	c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)
 	for i, was := range all {
@@ -75,12 +91,11 @@ func set(all []v1.NodeCondition, c v1.NodeCondition, now time.Time) []v1.NodeCon
 	return append(all, c)
 }
 
-// largest returns the images that a status lists, in an order that does not
-// depend on that of all.
+// largest returns the images for the status, in a deterministic order.
 func largest(all []v1.ContainerImage) []v1.ContainerImage {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b v1.ContainerImage) int {
 		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), slices.Compare(a.Names, b.Names))
 	})
-	return all[:min(len(all), MaxImages)]
+	return all[:min(len(all), maxImages)]
 }

@@ -17,25 +17,25 @@ import (
 	"go.uber.org/zap"
 )
 
-// renewer keeps a node's lease.
+// renewer renews a node's lease.
 type renewer struct {
 	node    string
 	leases  Leases
-	doubt   func() // called when others may have taken the node for dead
+	doubt   func() // called when a controller may have marked the node as dead
 	log     *zap.Logger
-	uid     types.UID             // of the node, its owner
-	last    *coordinationv1.Lease // as the server gave it; nil = unknown
+	uid     types.UID             // the node's UID, for the owner reference
+	last    *coordinationv1.Lease // as returned by the server; nil: unknown
 	failing bool
 }
 
-func newRenewer(node string, leases Leases, doubt func(), log *zap.Logger) *renewer {
-	return &renewer{node: node, leases: leases, doubt: doubt, log: log}
+func newRenewer(o Options, doubt func()) *renewer {
+	return &renewer{node: o.NodeName, leases: o.Leases, doubt: doubt, log: o.Logger}
 }
 
-// leaseTries is how often a renewal is tried before it is put off to the next.
+// leaseTries is the number of attempts per renewal.
 const leaseTries = 5
 
-// run renews the lease until ctx ends, from when the node is registered.
+// run renews the lease from the registration of the node until ctx ends.
 func (l *renewer) run(ctx context.Context, registered <-chan types.UID) {
 	select {
 	case l.uid = <-registered:
@@ -48,15 +48,15 @@ func (l *renewer) run(ctx context.Context, registered <-chan types.UID) {
 			l.failed(ctx, err)
 		} else {
 			l.succeeded()
-			if time.Since(renewed) > LeaseDuration {
+			if time.Since(renewed) > leaseDuration {
 				l.doubt()
 			}
 			renewed = time.Now()
 		}
-		timer := time.NewTimer(LeaseInterval + rand.N(LeaseInterval/25))
+		timer := time.NewTimer(leaseInterval + rand.N(leaseInterval/25)) // spread, for many nodes
 		select {
 		case <-timer.C:
-		case l.uid = <-registered: // another node of our name
+		case l.uid = <-registered: // the node was recreated
 		case <-ctx.Done():
 		}
 		timer.Stop()
@@ -77,7 +77,7 @@ func (l *renewer) succeeded() {
 	}
 }
 
-// persist renews, a few times if need be.
+// persist renews the lease, with retries.
 func (l *renewer) persist(ctx context.Context) (err error) {
 	pause := minBackoff
 	for range leaseTries {
@@ -90,8 +90,8 @@ func (l *renewer) persist(ctx context.Context) (err error) {
 	return err
 }
 
-// renew writes the lease once: over what the server gave last, or, when that is
-// not known or not true any more, over what it has now.
+// renew makes one attempt. It updates the lease as last returned by the server. If that version is
+// unknown or outdated, it reads the lease first.
 func (l *renewer) renew(ctx context.Context) error {
 	if l.last != nil {
 		lease, err := l.update(ctx, l.last)
@@ -100,7 +100,7 @@ func (l *renewer) renew(ctx context.Context) error {
 			return nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return err // what is known is still true
+			return err // the known version is still current
 		}
 		l.last = nil
 	}
@@ -143,9 +143,9 @@ func (l *renewer) create(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, nil
 }
 
-// fill makes a lease say that its node lives now, and go with its node.
+// fill sets the renewal time, the holder and the owner of a lease.
 func (l *renewer) fill(lease *coordinationv1.Lease) {
-	seconds := int32(LeaseDuration / time.Second)
+	seconds := int32(leaseDuration / time.Second)
 	now := metav1.NewMicroTime(time.Now())
 	lease.Spec.HolderIdentity = &l.node
 	lease.Spec.LeaseDurationSeconds = &seconds

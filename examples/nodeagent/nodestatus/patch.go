@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// same reports whether two statuses say the same, whenever they were said.
+// same reports whether two statuses are equal except for heartbeat times.
 func same(a, b v1.NodeStatus) bool {
 	return apiequality.Semantic.DeepEqual(timeless(a), timeless(b))
 }
@@ -25,9 +25,9 @@ func timeless(s v1.NodeStatus) v1.NodeStatus {
 	return s
 }
 
-// statusPatch is the strategic merge patch that makes before after. Lists that
-// the API merges are told so that only what is ours is touched: conditions by
-// type, while addresses, of which several may have one type, are replaced.
+// statusPatch returns the strategic merge patch from before to after. Conditions are merged by
+// type, so that conditions of other clients are kept. Addresses are replaced as a whole, because
+// several addresses may have the same type.
 func statusPatch(before, after v1.NodeStatus) ([]byte, error) {
 	type replace struct {
 		Patch string `json:"$patch"`
@@ -43,10 +43,15 @@ func statusPatch(before, after v1.NodeStatus) ([]byte, error) {
 		"addresses":   addresses,
 		"nodeInfo":    after.NodeInfo,
 		"images":      after.Images,
+
+		"daemonEndpoints":  after.DaemonEndpoints,
+		"runtimeHandlers":  after.RuntimeHandlers,
+		"features":         after.Features,
+		"declaredFeatures": after.DeclaredFeatures,
 	}})
 }
 
-// quantities are those of after, and null for what only before has.
+// quantities returns after, with null for resources missing in after but present in before.
 func quantities(before, after v1.ResourceList) map[v1.ResourceName]any {
 	all := make(map[v1.ResourceName]any, len(after))
 	for name := range before {
@@ -58,8 +63,10 @@ func quantities(before, after v1.ResourceList) map[v1.ResourceName]any {
 	return all
 }
 
-// ours are the conditions of after that before does not have just so.
-func ours(before, after []v1.NodeCondition) (all []v1.NodeCondition) {
+// ours returns the conditions of after that differ from before. The result is not nil: null in a patch
+// would remove all conditions.
+func ours(before, after []v1.NodeCondition) []v1.NodeCondition {
+	all := []v1.NodeCondition{}
 	for _, c := range after {
 		if !has(before, c) {
 			all = append(all, c)
@@ -77,17 +84,28 @@ func has(all []v1.NodeCondition, c v1.NodeCondition) bool {
 	return false
 }
 
-// labelsPatch is the merge patch that gives a node the labels it lacks; nil if it
-// has them.
-func labelsPatch(node *v1.Node, labels map[string]string) ([]byte, error) {
-	missing := map[string]string{}
-	for key, value := range labels {
-		if was, ok := node.Labels[key]; !ok || was != value {
-			missing[key] = value
-		}
+// metadataPatch returns the merge patch for missing labels and annotations, nil if there are none.
+func metadataPatch(node *v1.Node, labels, annotations map[string]string) ([]byte, error) {
+	metadata := map[string]any{}
+	if l := missing(node.Labels, labels); len(l) > 0 {
+		metadata["labels"] = l
 	}
-	if len(missing) == 0 {
+	if a := missing(node.Annotations, annotations); len(a) > 0 {
+		metadata["annotations"] = a
+	}
+	if len(metadata) == 0 {
 		return nil, nil
 	}
-	return json.Marshal(map[string]any{"metadata": map[string]any{"labels": missing}})
+	return json.Marshal(map[string]any{"metadata": metadata})
+}
+
+// missing returns the entries of want that have does not have.
+func missing(have, want map[string]string) map[string]string {
+	left := map[string]string{}
+	for key, value := range want {
+		if was, ok := have[key]; !ok || was != value {
+			left[key] = value
+		}
+	}
+	return left
 }

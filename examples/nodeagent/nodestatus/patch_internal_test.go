@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// Whatever a status was and the facts are: applied by the API's rules, the patch makes of the one what the other says,
-// and what others wrote meanwhile stays.
+// For random statuses and facts, the patch, applied by the API's rules, results in the expected
+// status, and keeps concurrent changes of other clients.
 func TestPatchesDoWhatTheySay(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -80,6 +80,13 @@ func randomFacts(rng *rand.Rand) (f Facts) {
 		f.Images = append(f.Images, v1.ContainerImage{Names: []string{fmt.Sprint("i", i)}, SizeBytes: rng.Int64N(9)})
 	}
 	f.Info.KernelVersion = fmt.Sprint(rng.IntN(2))
+	f.KubeletPort = rng.Int32N(2)
+	for i := range rng.IntN(3) {
+		name := fmt.Sprint(i)
+		f.DeclaredFeatures = append(f.DeclaredFeatures, name)
+		f.RuntimeHandlers = append(f.RuntimeHandlers, v1.NodeRuntimeHandler{Name: name})
+		f.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: new(i == 1)}
+	}
 	f.Usage = Usage{MemoryBytes: rng.Int64N(2), MemoryAvailableBytes: rng.Int64N(2) << 30, ProcessIDs: 100, ProcessIDsInUse: 90 + rng.Int64N(10)}
 	return f
 }
@@ -117,20 +124,20 @@ func TestTheLargestImagesAreTold(t *testing.T) {
 		f.Images = append(f.Images, v1.ContainerImage{Names: []string{fmt.Sprint(i)}, SizeBytes: int64(i)})
 	}
 	got := status(v1.NodeStatus{}, f, nil, time.Now()).Images
-	require.Len(t, got, MaxImages)
+	require.Len(t, got, maxImages)
 	require.EqualValues(t, 59, got[0].SizeBytes)
 	require.EqualValues(t, 0, f.Images[0].SizeBytes, "the caller's stay as they are")
 }
 
-func TestLabelsPatch(t *testing.T) {
+func TestMetadataPatch(t *testing.T) {
 	node := &v1.Node{}
 	node.Labels = map[string]string{"a": "1", "b": "2"}
-	patch, err := labelsPatch(node, map[string]string{"a": "1"})
+	patch, err := metadataPatch(node, map[string]string{"a": "1"}, nil)
 	require.NoError(t, err)
 	require.Nil(t, patch)
-	patch, err = labelsPatch(node, map[string]string{"a": "1", "b": "3", "c": "4"})
+	patch, err = metadataPatch(node, map[string]string{"a": "1", "b": "3", "c": "4"}, map[string]string{"d": "5"})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"metadata":{"labels":{"b":"3","c":"4"}}}`, string(patch))
+	require.JSONEq(t, `{"metadata":{"labels":{"b":"3","c":"4"},"annotations":{"d":"5"}}}`, string(patch))
 }
 
 func TestNotReadyIsTheReasonGiven(t *testing.T) {

@@ -9,38 +9,38 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Usage is how much of what all pods share is left. Zero of what there is means
-// that it is unknown.
+// Usage is the usage of resources shared by all pods. A total of zero is unknown.
 type Usage struct {
 	MemoryBytes, MemoryAvailableBytes int64
 	Disks                             []Disk
 	ProcessIDs, ProcessIDsInUse       int64
 }
 
-// Disk is a file system that pods or images fill. Inodes may be zero: some file
-// systems have no such limit.
+// Disk is a file system with files of pods or images. Inodes is zero on file systems without a
+// limit of inodes.
 type Disk struct {
 	Bytes, AvailableBytes int64
-	AvailablePercentMin   int64 // below which it is under pressure
+	AvailablePercentMin   int64 // disk pressure below this percentage
 	Inodes, InodesFree    int64
 }
 
 // The kubelet's default thresholds for hard eviction (1.36).
 const (
-	// MinMemoryAvailable is the memory below which a node is under pressure.
-	MinMemoryAvailable = 100 << 20
-	// MinNodeDiskPercent is the share of the file system of pods' files below
-	// which a node is under pressure, MinImageDiskPercent that of images.
-	MinNodeDiskPercent, MinImageDiskPercent = 10, 15
-	// MinInodesPercent is the share of free inodes below which it is.
-	MinInodesPercent = 5
-	// MinProcessIDsPercent is that of process IDs. The kubelet has no default; it
-	// is a hint to the scheduler here, as all of these.
-	MinProcessIDsPercent = 5
+	// minMemoryAvailable is the available memory, in bytes, below which a node has memory pressure.
+	minMemoryAvailable = 100 << 20
+	// MinNodeDiskPercent is the percentage of available space below which a node has disk pressure,
+	// for file systems with files of pods. minImageDiskPercent is the percentage for file systems
+	// with images.
+	MinNodeDiskPercent, minImageDiskPercent = 10, 15
+	// minInodesPercent is the percentage of free inodes below which a node has disk pressure.
+	minInodesPercent = 5
+	// minProcessIDsPercent is the percentage of free process IDs below which a node has PID
+	// pressure. The kubelet has no default. Here all thresholds are only hints to the scheduler.
+	minProcessIDsPercent = 5
 )
 
-// pressureHold is for how long a pressure is told after it was last seen, so that
-// a node at the limit does not flap.
+// pressureHold is how long a pressure condition stays true after the pressure has ended, so that a
+// node at the threshold does not flap.
 const pressureHold = 5 * time.Minute
 
 type pressure struct {
@@ -48,33 +48,34 @@ type pressure struct {
 	under bool
 }
 
-// pressures judges usage. A kind of which nothing is known is left out.
+// pressures evaluates the usage. Resources without data are left out.
 func (u Usage) pressures() (all []pressure) {
 	if u.MemoryBytes > 0 {
-		all = append(all, pressure{v1.NodeMemoryPressure, u.MemoryAvailableBytes < MinMemoryAvailable})
+		all = append(all, pressure{v1.NodeMemoryPressure, u.MemoryAvailableBytes < minMemoryAvailable})
 	}
 	if len(u.Disks) > 0 {
 		all = append(all, pressure{v1.NodeDiskPressure, slices.ContainsFunc(u.Disks, Disk.short)})
 	}
 	if u.ProcessIDs > 0 {
-		all = append(all, pressure{v1.NodePIDPressure, below(u.ProcessIDs-u.ProcessIDsInUse, u.ProcessIDs, MinProcessIDsPercent)})
+		all = append(all, pressure{v1.NodePIDPressure, below(u.ProcessIDs-u.ProcessIDsInUse, u.ProcessIDs, minProcessIDsPercent)})
 	}
 	return all
 }
 
 func (d Disk) short() bool {
-	return below(d.AvailableBytes, d.Bytes, d.AvailablePercentMin) || below(d.InodesFree, d.Inodes, MinInodesPercent)
+	return below(d.AvailableBytes, d.Bytes, d.AvailablePercentMin) || below(d.InodesFree, d.Inodes, minInodesPercent)
 }
 
-// below reports whether part is less than percent of whole, if there is a whole.
+// below reports whether part is less than percent of whole. It is false if whole is zero.
 func below(part, whole, percent int64) bool {
 	return whole > 0 && float64(part)*100 < float64(whole)*float64(percent)
 }
 
-// held are the pressures and when each was last seen.
+// held maps each pressure to the time of its last observation.
 type held map[v1.NodeConditionType]time.Time
 
-// hold notes what was seen, and keeps a pressure that ended a short while ago.
+// hold records the observed pressures, and prolongs a pressure that ended less than pressureHold
+// ago.
 func (h held) hold(seen []pressure, now time.Time) []pressure {
 	for i, p := range seen {
 		last, known := h[p.of]
@@ -90,14 +91,26 @@ func (h held) hold(seen []pressure, now time.Time) []pressure {
 	return seen
 }
 
+// pressureWords holds the kubelet's reason and message of each condition, without and with pressure.
+var pressureWords = map[v1.NodeConditionType][2]struct{ reason, message string }{
+	v1.NodeMemoryPressure: {
+		{"KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
+		{"KubeletHasInsufficientMemory", "kubelet has insufficient memory available"},
+	},
+	v1.NodeDiskPressure: {
+		{"KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
+		{"KubeletHasDiskPressure", "kubelet has disk pressure"},
+	},
+	v1.NodePIDPressure: {
+		{"KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+		{"KubeletHasInsufficientPID", "kubelet has insufficient PID available"},
+	},
+}
+
 func (p pressure) condition() v1.NodeCondition {
-	words := map[v1.NodeConditionType][2]string{ // reason and text, without and with pressure: the kubelet's reasons
-		v1.NodeMemoryPressure: {"KubeletHasSufficientMemory", "KubeletHasInsufficientMemory"},
-		v1.NodeDiskPressure:   {"KubeletHasNoDiskPressure", "KubeletHasDiskPressure"},
-		v1.NodePIDPressure:    {"KubeletHasSufficientPID", "KubeletHasInsufficientPID"},
-	}[p.of]
+	status, said := v1.ConditionFalse, pressureWords[p.of][0]
 	if p.under {
-		return v1.NodeCondition{Type: p.of, Status: v1.ConditionTrue, Reason: words[1], Message: "less is left than the node needs"}
+		status, said = v1.ConditionTrue, pressureWords[p.of][1]
 	}
-	return v1.NodeCondition{Type: p.of, Status: v1.ConditionFalse, Reason: words[0], Message: "enough is left"}
+	return v1.NodeCondition{Type: p.of, Status: status, Reason: said.reason, Message: said.message}
 }

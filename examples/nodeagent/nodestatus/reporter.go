@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,40 +20,39 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"go.uber.org/zap"
+	"github.com/keelson-dev/keelson/internal/signal"
 )
 
-// Nodes writes nodes. client-go's NodeInterface is one.
+// Nodes reads and writes nodes. client-go's NodeInterface implements it.
 type Nodes interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1.Node, error)
 	Create(ctx context.Context, node *v1.Node, opts metav1.CreateOptions) (*v1.Node, error)
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*v1.Node, error)
 }
 
-// Leases writes the leases of v1.NamespaceNodeLease. client-go's LeaseInterface
-// for that namespace is one.
+// Leases reads and writes leases in v1.NamespaceNodeLease. client-go's LeaseInterface for the
+// namespace implements it.
 type Leases interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*coordinationv1.Lease, error)
 	Create(ctx context.Context, lease *coordinationv1.Lease, opts metav1.CreateOptions) (*coordinationv1.Lease, error)
 	Update(ctx context.Context, lease *coordinationv1.Lease, opts metav1.UpdateOptions) (*coordinationv1.Lease, error)
 }
 
-// Times, all the kubelet's defaults but RequestTimeout, which there is as long as
-// the client's.
+// Intervals and timeouts. All are the kubelet's defaults except requestTimeout: the kubelet uses
+// the client's timeout.
 const (
-	// Interval is the time between two looks at the facts.
-	Interval = 10 * time.Second
-	// ReportInterval is how old a status may be that has not changed.
-	ReportInterval = 5 * time.Minute
-	// CheckInterval is how often the node is read, for what others made of it: a
-	// controller that took it for dead, say.
-	CheckInterval = time.Minute
-	// LeaseDuration is for how long a lease is good, LeaseInterval how often it is
-	// renewed.
-	LeaseDuration, LeaseInterval = 40 * time.Second, 10 * time.Second
-	// RequestTimeout is how long one request may take.
-	RequestTimeout = 10 * time.Second
-	// startInterval is Interval until the node was ready once, but no longer than
+	// interval is the time between two calls of Facts.
+	interval = 10 * time.Second
+	// reportInterval is the longest time between two writes of an unchanged status.
+	reportInterval = 5 * time.Minute
+	// checkInterval is the time between two reads of the node, to find changes by other clients,
+	// such as a controller that marked the node as dead.
+	checkInterval = time.Minute
+	// leaseDuration is the validity of a lease. leaseInterval is the time between two renewals.
+	leaseDuration, leaseInterval = 40 * time.Second, 10 * time.Second
+	// requestTimeout is the timeout of a request.
+	requestTimeout = 10 * time.Second
+	// startInterval replaces interval until the node is ready for the first time, for at most
 	// startPatience.
 	startInterval, startPatience = time.Second, 2 * time.Minute
 	minBackoff, maxBackoff       = 100 * time.Millisecond, 7 * time.Second
@@ -64,44 +64,56 @@ type Options struct {
 	NodeName string
 	// Nodes writes the node. Required.
 	Nodes Nodes
-	// Leases writes its lease. Defaults to none: the status alone shows that the
-	// node lives, every five minutes, which is too rarely for the defaults of
-	// Kubernetes' controllers.
+	// Leases writes the node's lease. Defaults to none. Without a lease, only the status shows that
+	// the node is alive, every five minutes. The default settings of Kubernetes' controllers need a
+	// shorter interval.
 	Leases Leases
-	// Facts returns what the node is now. Required.
+	// Facts returns the current data of the node. Required.
 	Facts func(ctx context.Context) Facts
-	// Labels are put on the node, beside kubernetes.io/hostname, os and arch.
-	// Labels of others stay.
+	// Labels are set on the node, in addition to kubernetes.io/hostname, os and arch, and the older
+	// names of the last two. Other labels of the node stay.
 	Labels map[string]string
-	// Taints are put on the node when it is made, and not on one that is there.
+	// Taints are set when the node is created. An existing node keeps its taints.
 	Taints []v1.Taint
-	// Events receives events about the node; client-go's recorder fits. Defaults to
-	// none.
+	// Events records events about the node. client-go's recorder fits. Defaults to none.
 	Events EventRecorder
 	// Logger receives the log. Defaults to none.
 	Logger *zap.Logger
 }
 
-// ErrOptions is what the errors of New wrap.
+// annotations are set on the node, as by the kubelet (1.36). The first tells the attach-detach
+// controller that the node leaves the attachment of volumes to the controller.
+var annotations = map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+
+// The older names of v1.LabelOSStable and v1.LabelArchStable, which the kubelet still sets.
+const (
+	labelOSBeta   = "beta.kubernetes.io/os"
+	labelArchBeta = "beta.kubernetes.io/arch"
+)
+
+// ErrOptions is wrapped by the errors of New.
 var ErrOptions = errors.New("nodestatus: wrong options")
 
-// Reporter writes a node. Its methods but Poke are for one goroutine.
+// Reporter registers a node and writes its status. All methods except Poke must be called from a
+// single goroutine.
 type Reporter struct {
 	opts   Options
 	log    *zap.Logger
 	ran    atomic.Bool
-	poked  chan struct{}
-	leases *renewer // nil = none
+	poked  signal.Signal
+	leases *renewer // nil: no lease
 
-	known    *v1.Node // as the server had it; nil = unknown
+	known    *v1.Node // the node as last read or written; nil: unknown
 	seen     time.Time
-	stale    atomic.Bool // known may be wrong
+	stale    atomic.Bool // known may be outdated
 	reported time.Time
+	sent     v1.NodeStatus // the status of the last patch
+	answer   v1.NodeStatus // what the server stored of it
 	held     held
 	failing  bool
 }
 
-// New returns a Reporter. An error names the option that is wrong.
+// New returns a Reporter. The error names the invalid option.
 func New(o Options) (*Reporter, error) {
 	switch {
 	case len(validation.IsDNS1123Subdomain(o.NodeName)) > 0:
@@ -123,31 +135,28 @@ func New(o Options) (*Reporter, error) {
 	maps.Copy(labels, o.Labels)
 	maps.Copy(labels, map[string]string{
 		v1.LabelHostname: o.NodeName, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH,
+		labelOSBeta: runtime.GOOS, labelArchBeta: runtime.GOARCH,
 	})
 	o.Labels = labels
-	r := &Reporter{opts: o, log: o.Logger, poked: make(chan struct{}, 1), held: held{}}
+	r := &Reporter{opts: o, log: o.Logger, poked: signal.New(), held: held{}}
 	if o.Leases != nil {
-		r.leases = newRenewer(o.NodeName, o.Leases, r.doubt, o.Logger)
+		r.leases = newRenewer(o, r.doubt)
 	}
 	return r, nil
 }
 
-// Poke has the facts looked at soon. It may be called from anywhere, also before
-// Run.
+// Poke triggers a report soon. It may be called from any goroutine, also before Run.
 func (r *Reporter) Poke() {
-	select {
-	case r.poked <- struct{}{}:
-	default:
-	}
+	r.poked.Notify()
 }
 
-// doubt has the node read before it is written next, and that soon.
+// doubt triggers a read of the node and then a report.
 func (r *Reporter) doubt() {
 	r.stale.Store(true)
 	r.Poke()
 }
 
-// Run writes the node until ctx ends; then it returns nil. It can be called once.
+// Run writes the node until ctx ends, and then returns nil. It can be called once.
 func (r *Reporter) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return errors.New("nodestatus: Run was called before")
@@ -161,9 +170,9 @@ func (r *Reporter) Run(ctx context.Context) error {
 	start, pause := time.Now(), minBackoff
 	told := types.UID("")
 	for ctx.Err() == nil {
-		wait := Interval
+		wait := interval
 		if err := r.Report(ctx); err != nil {
-			wait, pause = min(pause, Interval), min(2*pause, maxBackoff)
+			wait, pause = min(pause, interval), min(2*pause, maxBackoff)
 			r.failed(ctx, err)
 		} else {
 			pause = minBackoff
@@ -175,7 +184,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		if r.known != nil && r.known.UID != told {
 			told = r.known.UID
 			select {
-			case <-registered: // a node before this one, of which nobody has heard
+			case <-registered: // drop an earlier node's UID that was not yet received
 			default:
 			}
 			registered <- told
@@ -208,8 +217,8 @@ func (r *Reporter) ready() bool {
 	return false
 }
 
-// Report is the step that Run repeats: it registers the node unless the server is
-// known to have it, and writes its status if that has changed or is old.
+// Report is one step of Run. It registers the node if necessary, and writes the status if it has
+// changed or is old.
 func (r *Reporter) Report(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return fmt.Errorf("read node %s: %w", r.opts.NodeName, err)
@@ -221,7 +230,7 @@ func (r *Reporter) Report(ctx context.Context) error {
 	}
 	now, facts := time.Now(), r.opts.Facts(ctx)
 	after := status(r.known.Status, facts, r.held.hold(facts.Usage.pressures(), now), now)
-	if same(r.known.Status, after) && !r.reported.IsZero() && now.Sub(r.reported) < ReportInterval {
+	if r.isReported(after) && !r.reported.IsZero() && now.Sub(r.reported) < reportInterval {
 		return nil
 	}
 	patch, err := statusPatch(r.known.Status, after)
@@ -230,22 +239,29 @@ func (r *Reporter) Report(ctx context.Context) error {
 	}
 	node, err := r.patch(ctx, types.StrategicMergePatchType, patch, "status")
 	switch {
-	case apierrors.IsNotFound(err): // somebody deleted it
+	case apierrors.IsNotFound(err): // another client deleted the node
 		r.known = nil
 		return fmt.Errorf("node %s is gone: %w", r.opts.NodeName, err)
 	case err != nil:
 		return fmt.Errorf("status of node %s: %w", r.opts.NodeName, err)
 	}
-	if node.UID != r.known.UID { // deleted, and made again by somebody else
+	if node.UID != r.known.UID { // another client deleted and recreated the node
 		r.log.Info("the node was made anew by somebody else")
 	}
 	r.tell(r.known.Status.Conditions, after.Conditions)
+	r.tellReboot(r.known.Status.NodeInfo.BootID, after.NodeInfo.BootID)
 	r.know(node)
-	r.reported = now
+	r.reported, r.sent, r.answer = now, after, node.Status
 	return nil
 }
 
-// register makes the node, or gives the one that is there its labels.
+// isReported reports whether the server has the status, or has stored as much of it as it stores: a
+// server without a feature gate drops the fields of the feature.
+func (r *Reporter) isReported(status v1.NodeStatus) bool {
+	return same(r.known.Status, status) || same(r.sent, status) && same(r.known.Status, r.answer)
+}
+
+// register creates the node, or labels the existing node.
 func (r *Reporter) register(ctx context.Context) error {
 	node, err := request(ctx, func(ctx context.Context) (*v1.Node, error) {
 		return r.opts.Nodes.Create(ctx, r.fresh(), metav1.CreateOptions{})
@@ -256,7 +272,8 @@ func (r *Reporter) register(ctx context.Context) error {
 		r.reported = time.Time{}
 		return nil
 	}
-	// Also where nodes may not make themselves: somebody else may have.
+	// After any error the node may exist, created by another client if the agent may not create
+	// nodes.
 	there, getErr := r.get(ctx)
 	switch {
 	case apierrors.IsNotFound(getErr):
@@ -269,10 +286,10 @@ func (r *Reporter) register(ctx context.Context) error {
 	return r.label(ctx)
 }
 
-// label brings the labels of the node up to date. A server that forbids one says
-// so, and the node works without it.
+// label updates the labels and annotations of the node. If the server forbids a label, label logs
+// the error, and the node works without the label.
 func (r *Reporter) label(ctx context.Context) error {
-	patch, err := labelsPatch(r.known, r.opts.Labels)
+	patch, err := metadataPatch(r.known, r.opts.Labels, annotations)
 	if err != nil || patch == nil {
 		return err
 	}
@@ -291,9 +308,9 @@ func (r *Reporter) label(ctx context.Context) error {
 
 func (r *Reporter) know(node *v1.Node) { r.known, r.seen = node, time.Now() }
 
-// check reads the node if what is known of it is in doubt.
+// check reads the node if it may have changed.
 func (r *Reporter) check(ctx context.Context) error {
-	if stale := r.stale.Swap(false); r.known == nil || !stale && time.Since(r.seen) < CheckInterval {
+	if stale := r.stale.Swap(false); r.known == nil || !stale && time.Since(r.seen) < checkInterval {
 		return nil
 	}
 	node, err := r.get(ctx)
@@ -315,11 +332,11 @@ func (r *Reporter) get(ctx context.Context) (*v1.Node, error) {
 	})
 }
 
-// fresh is the node as it is made. Its status comes with the first patch: a node
-// that is made is not ready.
+// fresh returns the node to create. Its status follows with the first patch, because a new node is
+// not ready.
 func (r *Reporter) fresh() *v1.Node {
 	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: r.opts.NodeName, Labels: maps.Clone(r.opts.Labels)},
+		ObjectMeta: metav1.ObjectMeta{Name: r.opts.NodeName, Labels: maps.Clone(r.opts.Labels), Annotations: maps.Clone(annotations)},
 		Spec:       v1.NodeSpec{Taints: r.opts.Taints},
 	}
 }
@@ -330,14 +347,14 @@ func (r *Reporter) patch(ctx context.Context, kind types.PatchType, patch []byte
 	})
 }
 
-// request bounds one call.
+// request makes a call with a timeout.
 func request[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return call(ctx)
 }
 
-// sleep waits until d is over, ctx ends or something wakes it.
+// sleep waits until d has passed, ctx ends or wake receives a value.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -22,14 +22,14 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
 )
 
-// machine is a node that tells a server how it is.
+// machine is a node that reports its status to a server.
 type machine struct {
 	*server
 	*nodestatus.Reporter
 	facts nodestatus.Facts
 }
 
-// on runs a test in virtual time, on a node that runs.
+// on runs a test in virtual time with a running node.
 func on(t *testing.T, prepare func(*server, *nodestatus.Options), test func(*testing.T, *machine)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{server: &server{t: t}, facts: nodestatus.Facts{
@@ -64,11 +64,16 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// attachDetach is the annotation by which the attach-detach controller knows that a node leaves attachments to it.
+const attachDetach = "volumes.kubernetes.io/controller-managed-attach-detach"
+
 func TestANodeIsMadeAndReady(t *testing.T) {
 	on(t, nil, func(t *testing.T, m *machine) {
 		require.Equal(t, map[string]string{
 			"example.com/site": "north", v1.LabelHostname: "gw", v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH,
+			"beta.kubernetes.io/os": runtime.GOOS, "beta.kubernetes.io/arch": runtime.GOARCH,
 		}, m.node.Labels)
+		require.Equal(t, map[string]string{attachDetach: "true"}, m.node.Annotations)
 		require.Equal(t, "edge", m.node.Spec.Taints[0].Key)
 		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeReady).Status)
 		require.Equal(t, m.facts.Addresses, m.node.Status.Addresses, "two of one type")
@@ -86,6 +91,7 @@ func TestANodeThatIsThereKeepsWhatOthersGaveIt(t *testing.T) {
 		s.node = &v1.Node{}
 		s.node.Name, s.node.UID = "gw", "theirs"
 		s.node.Labels = map[string]string{"theirs": "1", v1.LabelHostname: "wrong"}
+		s.node.Annotations = map[string]string{"theirs": "2", attachDetach: "false"}
 		s.node.Status.Conditions = []v1.NodeCondition{theirs}
 		s.node.Status.Capacity = v1.ResourceList{"example.com/gone": resource.MustParse("1")}
 		s.node.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}}
@@ -93,6 +99,7 @@ func TestANodeThatIsThereKeepsWhatOthersGaveIt(t *testing.T) {
 		require.EqualValues(t, "theirs", m.node.UID)
 		require.Equal(t, "1", m.node.Labels["theirs"])
 		require.Equal(t, "gw", m.node.Labels[v1.LabelHostname])
+		require.Equal(t, map[string]string{"theirs": "2", attachDetach: "true"}, m.node.Annotations)
 		require.Empty(t, m.node.Spec.Taints, "taints are for a node that is made")
 		require.Equal(t, theirs, m.condition(v1.NodeNetworkUnavailable))
 		require.Equal(t, m.facts.Addresses, m.node.Status.Addresses)
@@ -101,7 +108,25 @@ func TestANodeThatIsThereKeepsWhatOthersGaveIt(t *testing.T) {
 	})
 }
 
-// An hour of a node that does not change: a status every five minutes, a look every minute, a lease every ten seconds.
+// TestRenewalsAreSpread checks that a random time of up to 0.4 s delays a renewal after the interval
+// of ten seconds.
+func TestRenewalsAreSpread(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		waits := map[time.Duration]bool{}
+		for range 10 {
+			last := time.Now().Add(-m.age())
+			pass(nodestatus.LeaseInterval + nodestatus.LeaseInterval/25)
+			wait := time.Now().Add(-m.age()).Sub(last)
+			require.GreaterOrEqual(t, wait, nodestatus.LeaseInterval)
+			require.Less(t, wait, nodestatus.LeaseInterval+nodestatus.LeaseInterval/25)
+			waits[wait] = true
+		}
+		require.Greater(t, len(waits), 5)
+	})
+}
+
+// An unchanged node for an hour: a status every five minutes, a read every minute, a renewal every
+// ten seconds.
 func TestAnHourOfNothing(t *testing.T) {
 	on(t, nil, func(t *testing.T, m *machine) {
 		m.taken()
@@ -140,7 +165,7 @@ func TestAChangeIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// The kubelet logs that its node is not found, every ten seconds, until somebody restarts it.
+// The kubelet logs "node not found" every ten seconds until a restart.
 func TestADeletedNodeIsMadeAgain(t *testing.T) {
 	on(t, nil, func(t *testing.T, m *machine) {
 		m.edit(func() { m.node, m.lease = nil, nil }) // the garbage collector takes the lease with it
@@ -153,7 +178,8 @@ func TestADeletedNodeIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A controller that has not seen the lease for a while takes the node for dead. It lives, and nothing of it has changed.
+// A controller that missed lease renewals marks the node as dead. The node is alive, and its facts
+// are unchanged.
 func TestANodeThatWasTakenForDeadSaysThatItLives(t *testing.T) {
 	on(t, nil, func(t *testing.T, m *machine) {
 		m.edit(func() { m.down = errors.New("no route to host") })
@@ -169,7 +195,8 @@ func TestANodeThatWasTakenForDeadSaysThatItLives(t *testing.T) {
 	})
 }
 
-// Nothing ends while the server is away, and the lease is not held up by a request for the node that hangs.
+// Run goes on while the server is unreachable, and a hanging request for the node does not delay
+// the lease.
 func TestAServerThatHangs(t *testing.T) {
 	on(t, nil, func(t *testing.T, m *machine) {
 		m.edit(func() { m.hang = true })
@@ -229,7 +256,7 @@ func TestLabelsThatAreForbidden(t *testing.T) {
 	})
 }
 
-// forbidding lets a node write nothing but its status, and not make itself.
+// forbidding lets a node write only its status, and not create its Node object.
 type forbidding struct{ nodes }
 
 func (f forbidding) Create(context.Context, *v1.Node, metav1.CreateOptions) (*v1.Node, error) {

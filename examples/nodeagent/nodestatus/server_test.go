@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// server is what an API server does with one node and one lease.
+// server simulates an API server with a single node and a single lease.
 type server struct {
 	t *testing.T
 
@@ -48,7 +48,7 @@ func (s *server) ask(ctx context.Context, what string) (done func(), err error) 
 	return s.mu.Unlock, nil
 }
 
-// taken are the requests since the last call.
+// taken returns the requests since the last call.
 func (s *server) taken() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *server) taken() []string {
 	return all
 }
 
-// edit lets somebody else do something.
+// edit makes a change as another client.
 func (s *server) edit(what func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *server) condition(of v1.NodeConditionType) v1.NodeCondition {
 	return v1.NodeCondition{}
 }
 
-// nodes is the server as Nodes.
+// nodes implements Nodes.
 type nodes struct{ *server }
 
 var nodeResource = schema.GroupResource{Resource: "nodes"}
@@ -131,7 +131,7 @@ func patched(t *testing.T, node *v1.Node, patch []byte) *v1.Node {
 	return out
 }
 
-// leases is the server as Leases.
+// leases implements Leases.
 type leases struct{ *server }
 
 var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
@@ -180,7 +180,7 @@ func (s leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav
 	return s.lease.DeepCopy(), nil
 }
 
-// age is how long ago the lease was renewed.
+// age returns the time since the last renewal of the lease.
 func (s *server) age() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

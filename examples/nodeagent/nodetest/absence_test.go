@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
@@ -21,15 +21,15 @@ import (
 // waited for when the agent ends meanwhile.
 func TestTheEndOfTheAgentWaitsForPodsThatAreEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) { o.OnShutdown = nodeagent.StopPods }})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
-		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) { o.OnShutdown = node.StopPods }})
+		n.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
+		n.Apply(nodetest.Pod("web", nodetest.Container("c")))
 		time.Sleep(time.Second)
-		node.Apply()
+		n.Apply()
 		began := time.Now()
-		node.Shutdown()
+		n.Shutdown()
 		require.Equal(t, 20*time.Second, time.Since(began).Truncate(time.Second))
-		require.Equal(t, 1, node.World.Count(fake.Target{Op: fake.OpStopContainer, Container: "c"}))
+		require.Equal(t, 1, n.World.Count(fake.Target{Op: fake.OpStopContainer, Container: "c"}))
 	})
 }
 
@@ -38,18 +38,18 @@ func TestTheEndOfTheAgentWaitsForPodsThatAreEnding(t *testing.T) {
 func TestAnOverPodDoesNotRunAgainAfterAReboot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server})
-		node.World.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 0))
-		pod := node.Bind(nodetest.Pod("job", nodetest.Container("c"), nodetest.RestartPolicy(v1.RestartPolicyNever)))
+		n := nodetest.New(t, nodetest.Options{API: server})
+		n.World.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 0))
+		pod := n.Bind(nodetest.Pod("job", nodetest.Container("c"), nodetest.RestartPolicy(v1.RestartPolicyNever)))
 		time.Sleep(10 * time.Second)
 		require.Equal(t, v1.PodSucceeded, server.Get(pod.UID).Status.Phase)
-		node.Shutdown()
-		node.World.Reboot()
-		require.NoError(t, node.World.LoseRecords(pod.UID, "c"))
-		node.RestartAgent()
+		n.Shutdown()
+		n.World.Reboot()
+		require.NoError(t, n.World.LoseRecords(pod.UID, "c"))
+		n.RestartAgent()
 		time.Sleep(time.Minute)
-		node.Settle()
-		require.Len(t, starts(node, "c"), 1)
+		n.Settle()
+		require.Len(t, starts(n, "c"), 1)
 		require.Equal(t, v1.PodSucceeded, server.Get(pod.UID).Status.Phase)
 	})
 }
@@ -59,8 +59,8 @@ func TestAnOverPodDoesNotRunAgainAfterAReboot(t *testing.T) {
 func TestAPodThatEndedWhileTheAPIServerWasAwayIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server})
-		pod := node.Bind(nodetest.Pod("web", nodetest.Container("c"), nodetest.GracePeriod(1)))
+		n := nodetest.New(t, nodetest.Options{API: server})
+		pod := n.Bind(nodetest.Pod("web", nodetest.Container("c"), nodetest.GracePeriod(1)))
 		time.Sleep(time.Second)
 		away, err := server.Inject(statustest.Fault{Err: errors.New("connection refused")})
 		require.NoError(t, err)
@@ -68,13 +68,13 @@ func TestAPodThatEndedWhileTheAPIServerWasAwayIsDeleted(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.NotNil(t, server.Get(pod.UID))
-		node.RestartAgent()
+		n.RestartAgent()
 		time.Sleep(time.Minute)
 		away.Clear()
 		time.Sleep(30 * time.Second)
-		node.Settle()
+		n.Settle()
 		require.Nil(t, server.Get(pod.UID))
-		require.Empty(t, node.Agent.Pods())
-		require.Len(t, starts(node, "c"), 1)
+		require.Empty(t, n.Agent.Pods())
+		require.Len(t, starts(n, "c"), 1)
 	})
 }

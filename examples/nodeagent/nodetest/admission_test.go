@@ -16,15 +16,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-func cpus(amount string) func(*nodeagent.Options) {
-	return func(o *nodeagent.Options) {
+func cpus(amount string) func(*node.Options) {
+	return func(o *node.Options) {
 		o.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount)}
 	}
 }
@@ -46,30 +47,30 @@ func eventsOf(n *nodetest.Node, reason string) (pods []string) {
 
 func TestAPodThatFindsNoRoomIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var rejected []nodeagent.Rejection // by the loop alone
-		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *nodeagent.Options) {
+		var rejected []feature.Refusal // by the loop alone
+		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *node.Options) {
 			cpus("1")(o)
-			o.Observer.PodRejected = func(r nodeagent.Rejection) { rejected = append(rejected, r) }
+			o.Observer.PodRejected = func(r feature.Refusal) { rejected = append(rejected, r) }
 		}})
 		first, second, third := nodetest.Pod("first", nodetest.Container("c"), cpu("600m")), nodetest.Pod("second", nodetest.Container("c"), cpu("600m")), nodetest.Pod("third", nodetest.Container("c"), cpu("600m"))
-		node.Apply(first)
+		host.Apply(first)
 		time.Sleep(time.Second)
-		node.Apply(first, second)
+		host.Apply(first, second)
 		time.Sleep(time.Second)
-		require.Equal(t, v1.PodRunning, node.Status("first").Phase)
-		status := node.Status("second")
+		require.Equal(t, v1.PodRunning, host.Status("first").Phase)
+		status := host.Status("second")
 		require.Equal(t, v1.PodFailed, status.Phase)
 		require.Equal(t, "OutOfcpu", status.Reason)
 		require.Equal(t, "Pod was rejected: Node didn't have enough resource: cpu, requested: 600, used: 600, capacity: 1000", status.Message)
-		require.Equal(t, []string{"second"}, eventsOf(node, "OutOfcpu"))
-		require.Equal(t, []nodeagent.Rejection{{Pod: rejected[0].Pod, Reason: "OutOfcpu", Message: strings.TrimPrefix(status.Message, "Pod was rejected: ")}}, rejected)
-		require.Equal(t, 1, count(node, fake.Target{Op: fake.OpRunSandbox}))
+		require.Equal(t, []string{"second"}, eventsOf(host, "OutOfcpu"))
+		require.Equal(t, []feature.Refusal{{Pod: rejected[0].Pod, Reason: "OutOfcpu", Message: strings.TrimPrefix(status.Message, "Pod was rejected: ")}}, rejected)
+		require.Equal(t, 1, count(host, fake.Target{Op: fake.OpRunSandbox}))
 
 		// The place is free once the first has gone, for those that come then.
-		node.Apply(second, third)
+		host.Apply(second, third)
 		time.Sleep(time.Minute)
-		require.Equal(t, v1.PodRunning, node.Status("third").Phase)
-		require.Equal(t, v1.PodFailed, node.Status("second").Phase, "as the kubelet: refused is refused")
+		require.Equal(t, v1.PodRunning, host.Status("third").Phase)
+		require.Equal(t, v1.PodFailed, host.Status("second").Phase, "as the kubelet: refused is refused")
 	})
 }
 
@@ -77,15 +78,15 @@ func TestAPodThatFindsNoRoomIsRefused(t *testing.T) {
 // counted.
 func TestUpstream105523APodThatIsOverTakesNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: cpus("1")})
-		node.World.Script(fake.Target{Container: "job"}, fake.Exit(time.Minute, 0))
+		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: cpus("1")})
+		host.World.Script(fake.Target{Container: "job"}, fake.Exit(time.Minute, 0))
 		job := nodetest.Pod("job", nodetest.Container("job"), nodetest.RestartPolicy(v1.RestartPolicyNever), cpu("1"))
-		node.Apply(job)
+		host.Apply(job)
 		time.Sleep(2 * time.Minute)
-		require.Equal(t, v1.PodSucceeded, node.Status("job").Phase)
-		node.Apply(job, nodetest.Pod("web", nodetest.Container("c"), cpu("1")))
+		require.Equal(t, v1.PodSucceeded, host.Status("job").Phase)
+		host.Apply(job, nodetest.Pod("web", nodetest.Container("c"), cpu("1")))
 		time.Sleep(time.Second)
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		require.Equal(t, v1.PodRunning, host.Status("web").Phase)
 	})
 }
 
@@ -96,18 +97,18 @@ func TestPodsThatRunAreNotRefusedByANewAgent(t *testing.T) {
 		t.Run(source, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				room := "2"
-				node := nodetest.New(t, nodetest.Options{Source: source, Agent: func(o *nodeagent.Options) { cpus(room)(o) }})
+				host := nodetest.New(t, nodetest.Options{Source: source, Agent: func(o *node.Options) { cpus(room)(o) }})
 				zeta, yota := nodetest.Pod("zeta", nodetest.Container("c"), cpu("1")), nodetest.Pod("yota", nodetest.Container("c"), cpu("1"))
-				node.Apply(zeta, yota)
+				host.Apply(zeta, yota)
 				time.Sleep(time.Second)
-				node.StopAgent()
+				host.StopAgent()
 				room = "1"
-				node.Apply(nodetest.Pod("alpha", nodetest.Container("c"), cpu("500m")), zeta, yota)
-				node.StartAgent()
+				host.Apply(nodetest.Pod("alpha", nodetest.Container("c"), cpu("500m")), zeta, yota)
+				host.StartAgent()
 				time.Sleep(time.Minute)
-				require.Equal(t, v1.PodRunning, node.Status("zeta").Phase)
-				require.Equal(t, v1.PodRunning, node.Status("yota").Phase)
-				require.Len(t, starts(node, "c"), 2+runs(node, "alpha"), "nobody is started again")
+				require.Equal(t, v1.PodRunning, host.Status("zeta").Phase)
+				require.Equal(t, v1.PodRunning, host.Status("yota").Phase)
+				require.Len(t, starts(host, "c"), 2+runs(host, "alpha"), "nobody is started again")
 			})
 		})
 	}
@@ -124,24 +125,24 @@ func runs(n *nodetest.Node, name string) int {
 // waits until that is known.
 func TestNobodyIsRefusedBeforeItIsKnownWhatRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: cpus("1")})
+		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: cpus("1")})
 		old := nodetest.Pod("old", nodetest.Container("c"), cpu("1"))
-		node.Apply(old)
+		host.Apply(old)
 		time.Sleep(time.Second)
-		node.StopAgent()
-		fault, err := node.World.Inject(fake.Fault{On: fake.Target{Op: fake.OpList}, Err: errors.New("not now")})
+		host.StopAgent()
+		fault, err := host.World.Inject(fake.Fault{On: fake.Target{Op: fake.OpList}, Err: errors.New("not now")})
 		require.NoError(t, err)
-		node.Apply(nodetest.Pod("free", nodetest.Container("c")), old, nodetest.Pod("big", nodetest.Container("c"), cpu("1")))
-		node.StartAgent()
+		host.Apply(nodetest.Pod("free", nodetest.Container("c")), old, nodetest.Pod("big", nodetest.Container("c"), cpu("1")))
+		host.StartAgent()
 		time.Sleep(time.Minute)
-		require.Equal(t, v1.PodRunning, node.Status("free").Phase)
-		require.Empty(t, node.Status("old").Phase)
-		require.Empty(t, node.Status("big").Phase)
+		require.Equal(t, v1.PodRunning, host.Status("free").Phase)
+		require.Empty(t, host.Status("old").Phase)
+		require.Empty(t, host.Status("big").Phase)
 		fault.Clear()
 		time.Sleep(time.Minute)
-		require.Equal(t, v1.PodRunning, node.Status("old").Phase)
-		require.Equal(t, "OutOfcpu", reasonOf(node, "big"))
-		require.Equal(t, 1, count(node, fake.Target{Op: fake.OpStartContainer, Pod: "old"}))
+		require.Equal(t, v1.PodRunning, host.Status("old").Phase)
+		require.Equal(t, "OutOfcpu", reasonOf(host, "big"))
+		require.Equal(t, 1, count(host, fake.Target{Op: fake.OpStartContainer, Pod: "old"}))
 	})
 }
 
@@ -150,37 +151,37 @@ func TestARefusedPodStaysRefusedAcrossAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
 		room := "1"
-		node := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *nodeagent.Options) { cpus(room)(o) }})
-		pod := node.Bind(nodetest.Pod("big", nodetest.Container("c"), cpu("2")))
+		host := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *node.Options) { cpus(room)(o) }})
+		pod := host.Bind(nodetest.Pod("big", nodetest.Container("c"), cpu("2")))
 		time.Sleep(time.Second)
 		require.Equal(t, "OutOfcpu", server.Get(pod.UID).Status.Reason)
-		node.StopAgent()
+		host.StopAgent()
 		room = "4"
-		node.StartAgent()
+		host.StartAgent()
 		time.Sleep(time.Minute)
 		require.Equal(t, "OutOfcpu", server.Get(pod.UID).Status.Reason)
-		require.Equal(t, 0, count(node, fake.Target{Op: fake.OpRunSandbox}))
+		require.Equal(t, 0, count(host, fake.Target{Op: fake.OpRunSandbox}))
 	})
 }
 
 func TestACriticalPodIsGivenRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server, Agent: cpus("1")})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 10 * time.Second})
-		small := node.Bind(nodetest.Pod("small", nodetest.Container("c"), cpu("200m")))
-		big := node.Bind(nodetest.Pod("big", nodetest.Container("c"), cpu("700m")))
+		host := nodetest.New(t, nodetest.Options{API: server, Agent: cpus("1")})
+		host.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 10 * time.Second})
+		small := host.Bind(nodetest.Pod("small", nodetest.Container("c"), cpu("200m")))
+		big := host.Bind(nodetest.Pod("big", nodetest.Container("c"), cpu("700m")))
 		time.Sleep(time.Second)
 
-		node.Apply(nodetest.Pod("critical", nodetest.Container("crit"), cpu("500m")))
+		host.Apply(nodetest.Pod("critical", nodetest.Container("crit"), cpu("500m")))
 		time.Sleep(5 * time.Second)
-		require.Equal(t, 0, len(starts(node, "crit")), "its place is not free yet")
-		node.Agent.NodeChanged(&v1.Node{}) // has the agent ask again, and end nobody twice
-		node.Settle()
-		require.Equal(t, []string{"big"}, eventsOf(node, "Preempting"))
+		require.Equal(t, 0, len(starts(host, "crit")), "its place is not free yet")
+		host.Agent.NodeChanged(&v1.Node{}) // has the agent ask again, and end nobody twice
+		host.Settle()
+		require.Equal(t, []string{"big"}, eventsOf(host, "Preempting"))
 		time.Sleep(10 * time.Second)
-		require.Equal(t, v1.PodRunning, node.Status("critical").Phase)
-		require.Equal(t, v1.PodRunning, node.Status("small").Phase)
+		require.Equal(t, v1.PodRunning, host.Status("critical").Phase)
+		require.Equal(t, v1.PodRunning, host.Status("small").Phase)
 		require.NotNil(t, server.Get(small.UID))
 		status := server.Get(big.UID).Status
 		require.Equal(t, v1.PodFailed, status.Phase)
@@ -193,29 +194,29 @@ func TestACriticalPodIsGivenRoom(t *testing.T) {
 func TestACriticalPodForWhichNoRoomCanBeMadeEndsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server, Agent: cpus("1")})
-		node.Bind(nodetest.Pod("web", nodetest.Container("c"), cpu("700m")))
-		node.Apply(nodetest.Pod("huge", nodetest.Container("crit"), cpu("1500m")))
+		host := nodetest.New(t, nodetest.Options{API: server, Agent: cpus("1")})
+		host.Bind(nodetest.Pod("web", nodetest.Container("c"), cpu("700m")))
+		host.Apply(nodetest.Pod("huge", nodetest.Container("crit"), cpu("1500m")))
 		time.Sleep(time.Minute)
-		require.Equal(t, "OutOfcpu", reasonOf(node, "huge"))
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		require.Equal(t, "OutOfcpu", reasonOf(host, "huge"))
+		require.Equal(t, v1.PodRunning, host.Status("web").Phase)
 	})
 }
 
 // A manifest is edited: the old pod's place is the new one's.
 func TestAnEditedManifestFindsThePlaceOfTheOldOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: cpus("1")})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 10 * time.Second})
-		node.Apply(nodetest.Pod("web", nodetest.Container("c"), cpu("800m")))
+		host := nodetest.New(t, nodetest.Options{Agent: cpus("1")})
+		host.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 10 * time.Second})
+		host.Apply(nodetest.Pod("web", nodetest.Container("c"), cpu("800m")))
 		time.Sleep(time.Second)
 		edited := nodetest.Pod("web", nodetest.Container("c"), cpu("900m"))
 		edited.UID = "edited"
-		node.Apply(edited)
+		host.Apply(edited)
 		time.Sleep(time.Minute)
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
-		require.Len(t, starts(node, "c"), 2)
-		require.NoError(t, node.World.NoOverlap())
+		require.Equal(t, v1.PodRunning, host.Status("web").Phase)
+		require.Len(t, starts(host, "c"), 2)
+		require.NoError(t, host.World.NoOverlap())
 	})
 }
 
@@ -228,13 +229,13 @@ type member struct {
 
 func (m *member) get(ctx context.Context) (*v1.Node, error) {
 	m.Lock()
-	node, hang := m.node, m.hang
+	host, hang := m.node, m.hang
 	m.Unlock()
 	if hang {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	return node.DeepCopy(), nil
+	return host.DeepCopy(), nil
 }
 
 func (m *member) label(key, value string) {
@@ -258,22 +259,22 @@ func selecting(key, value string) func(*v1.Pod) {
 func TestANodeIsReadAgainBeforeAPodIsRefusedForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &member{node: &v1.Node{}}
-		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *nodeagent.Options) { o.Cluster.Node = m.get }})
+		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *node.Options) { o.Cluster.Node = m.get }})
 		time.Sleep(time.Minute)
 		m.label("disk", "fast")
 		web := nodetest.Pod("web", nodetest.Container("c"), selecting("disk", "fast"))
-		node.Apply(web)
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		host.Apply(web)
+		require.Equal(t, v1.PodRunning, host.Status("web").Phase)
 
 		slow := nodetest.Pod("slow", nodetest.Container("c"), selecting("disk", "slow"))
-		node.Apply(web, slow)
-		require.Equal(t, "NodeAffinity", reasonOf(node, "slow"))
+		host.Apply(web, slow)
+		require.Equal(t, "NodeAffinity", reasonOf(host, "slow"))
 
 		// A node that loses its label keeps who runs there.
 		m.label("disk", "none")
-		node.RestartAgent()
+		host.RestartAgent()
 		time.Sleep(time.Minute)
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		require.Equal(t, v1.PodRunning, host.Status("web").Phase)
 	})
 }
 
@@ -283,15 +284,15 @@ func TestAnAPIServerThatIsAwayHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &member{node: &v1.Node{}}
 		m.label("disk", "fast")
-		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *nodeagent.Options) { o.Cluster.Node = m.get }})
+		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *node.Options) { o.Cluster.Node = m.get }})
 		time.Sleep(time.Minute)
 		m.away(true)
 		slow := nodetest.Pod("slow", nodetest.Container("c"), selecting("disk", "slow"))
-		node.Apply(slow, nodetest.Pod("web", nodetest.Container("c"), selecting("disk", "fast")))
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
-		require.Empty(t, node.Status("slow").Phase)
+		host.Apply(slow, nodetest.Pod("web", nodetest.Container("c"), selecting("disk", "fast")))
+		require.Equal(t, v1.PodRunning, host.Status("web").Phase)
+		require.Empty(t, host.Status("slow").Phase)
 		time.Sleep(11 * time.Second)
-		require.Equal(t, "NodeAffinity", reasonOf(node, "slow"))
+		require.Equal(t, "NodeAffinity", reasonOf(host, "slow"))
 	})
 }
 
@@ -299,12 +300,12 @@ func TestTaintsAreForPodsOfAnAPIServer(t *testing.T) {
 	for _, source := range []string{podconfig.SourceFile, podconfig.SourceAPI} {
 		t.Run(source, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				node := nodetest.New(t, nodetest.Options{Source: source, Agent: func(o *nodeagent.Options) {
+				host := nodetest.New(t, nodetest.Options{Source: source, Agent: func(o *node.Options) {
 					o.NodeTaints = []v1.Taint{{Key: "out", Effect: v1.TaintEffectNoExecute}}
 				}})
-				node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+				host.Apply(nodetest.Pod("web", nodetest.Container("c")))
 				time.Sleep(time.Second)
-				require.Equal(t, source == podconfig.SourceAPI, reasonOf(node, "web") == "TaintToleration")
+				require.Equal(t, source == podconfig.SourceAPI, reasonOf(host, "web") == "TaintToleration")
 			})
 		})
 	}
@@ -315,36 +316,36 @@ func TestTaintsAreForPodsOfAnAPIServer(t *testing.T) {
 func TestAResizeWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server, Agent: cpus("1")})
-		web := node.Bind(nodetest.Pod("web", nodetest.Container("c"), cpu("400m")))
-		other := node.Bind(nodetest.Pod("other", nodetest.Container("d"), cpu("400m")))
+		host := nodetest.New(t, nodetest.Options{API: server, Agent: cpus("1")})
+		web := host.Bind(nodetest.Pod("web", nodetest.Container("c"), cpu("400m")))
+		other := host.Bind(nodetest.Pod("other", nodetest.Container("d"), cpu("400m")))
 		time.Sleep(time.Second)
-		resizeTo(node, server, web, "700m")
-		pending := condition(node.Status("web"), v1.PodResizePending)
+		resizeTo(host, server, web, "700m")
+		pending := condition(host.Status("web"), v1.PodResizePending)
 		require.NotNil(t, pending)
 		require.Equal(t, v1.PodReasonDeferred, pending.Reason)
 		require.Equal(t, "Node didn't have enough resource: cpu, requested: 700, used: 400, capacity: 1000", pending.Message)
-		require.Equal(t, "400m", has(node, "web"))
-		require.Equal(t, []string{"web"}, eventsOf(node, "ResizeDeferred"))
-		require.Empty(t, eventsOf(node, "ResizeStarted"))
+		require.Equal(t, "400m", has(host, "web"))
+		require.Equal(t, []string{"web"}, eventsOf(host, "ResizeDeferred"))
+		require.Empty(t, eventsOf(host, "ResizeStarted"))
 
-		node.RestartAgent()
+		host.RestartAgent()
 		time.Sleep(time.Minute)
-		require.NotNil(t, condition(node.Status("web"), v1.PodResizePending))
-		require.Equal(t, "400m", has(node, "web"))
+		require.NotNil(t, condition(host.Status("web"), v1.PodResizePending))
+		require.Equal(t, "400m", has(host, "web"))
 
-		resizeTo(node, server, web, "1100m")
-		require.Equal(t, v1.PodReasonInfeasible, condition(node.Status("web"), v1.PodResizePending).Reason)
-		resizeTo(node, server, web, "800m")
-		require.Equal(t, v1.PodReasonDeferred, condition(node.Status("web"), v1.PodResizePending).Reason)
+		resizeTo(host, server, web, "1100m")
+		require.Equal(t, v1.PodReasonInfeasible, condition(host.Status("web"), v1.PodResizePending).Reason)
+		resizeTo(host, server, web, "800m")
+		require.Equal(t, v1.PodReasonDeferred, condition(host.Status("web"), v1.PodResizePending).Reason)
 
-		node.Evict(other.UID)
+		host.Evict(other.UID)
 		time.Sleep(time.Minute)
-		require.Nil(t, condition(node.Status("web"), v1.PodResizePending))
-		require.Equal(t, "800m", has(node, "web"))
-		require.Len(t, starts(node, "c"), 1)
-		require.Equal(t, []string{"web"}, eventsOf(node, "ResizeStarted"))
-		require.Equal(t, []string{"web"}, eventsOf(node, "ResizeCompleted"))
+		require.Nil(t, condition(host.Status("web"), v1.PodResizePending))
+		require.Equal(t, "800m", has(host, "web"))
+		require.Len(t, starts(host, "c"), 1)
+		require.Equal(t, []string{"web"}, eventsOf(host, "ResizeStarted"))
+		require.Equal(t, []string{"web"}, eventsOf(host, "ResizeCompleted"))
 	})
 }
 
@@ -363,17 +364,17 @@ func resizeTo(n *nodetest.Node, server *statustest.Server, pod *v1.Pod, amount s
 
 func TestOldPodsComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: cpus("2")})
+		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: cpus("2")})
 		var pods []*v1.Pod
 		for i, name := range []string{"a", "b", "c", "d"} {
 			p := nodetest.Pod(name, nodetest.Container("c"), cpu("1"))
 			p.CreationTimestamp.Time = time.Now().Add(-time.Duration(i) * time.Hour)
 			pods = append(pods, p)
 		}
-		node.Apply(pods...)
+		host.Apply(pods...)
 		var run []string
 		for _, p := range pods {
-			if node.Status(p.Name).Phase == v1.PodRunning {
+			if host.Status(p.Name).Phase == v1.PodRunning {
 				run = append(run, p.Name)
 			}
 		}
@@ -386,13 +387,13 @@ func TestOldPodsComeFirst(t *testing.T) {
 func TestTheAgentIsToldThatItsNodeHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &member{node: &v1.Node{}}
-		node := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *nodeagent.Options) { o.Cluster.Node = m.get }})
+		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *node.Options) { o.Cluster.Node = m.get }})
 		time.Sleep(time.Minute)
 		m.label("disk", "fast")
 		m.away(true)
-		node.Agent.NodeChanged(m.node)
-		node.Settle()
-		node.Apply(nodetest.Pod("web", nodetest.Container("c"), selecting("disk", "fast")))
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		host.Agent.NodeChanged(m.node)
+		host.Settle()
+		host.Apply(nodetest.Pod("web", nodetest.Container("c"), selecting("disk", "fast")))
+		require.Equal(t, v1.PodRunning, host.Status("web").Phase)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -32,19 +32,19 @@ func (h hesitant) CheckPod(*v1.Pod) error {
 func TestAnAgentWhoseLoopHangsIsNotAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		going := make(chan struct{})
-		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) { o.Runtime = hesitant{o.Runtime, going} }})
+		n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) { o.Runtime = hesitant{o.Runtime, going} }})
 		alive := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			return node.Agent.Alive(ctx)
+			return n.Agent.Alive(ctx)
 		}
 		require.NoError(t, alive())
-		node.Apply(nodetest.Pod("p", nodetest.Container("c")))
+		n.Apply(nodetest.Pod("p", nodetest.Container("c")))
 		require.ErrorContains(t, alive(), "does not answer")
 		close(going)
-		node.Settle()
+		n.Settle()
 		require.NoError(t, alive())
-		node.Shutdown()
+		n.Shutdown()
 		require.NoError(t, alive(), "one that ends is not stuck")
 	})
 }

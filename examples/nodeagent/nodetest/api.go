@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,22 +21,64 @@ import (
 // api is what a node sees of an API server: a watch of its pods that is never
 // late, and the writes of its agent.
 type api struct {
-	statusmanager.Patcher
 	server *statustest.Server
 	supply *supply
 
 	mu   sync.Mutex
+	node string // whose pods these are
 	pods map[types.UID]*v1.Pod
 }
 
 func newAPI(server *statustest.Server, node string, history *recorder) *api {
-	a := &api{Patcher: server, server: server, supply: newSupply(podconfig.SourceAPI, history), pods: make(map[types.UID]*v1.Pod)}
+	a := &api{server: server, supply: newSupply(podconfig.SourceAPI, history), node: node, pods: make(map[types.UID]*v1.Pod)}
 	server.Watch(func(pod *v1.Pod) {
-		if pod.Spec.NodeName == node {
+		if a.has(pod) {
 			a.edit(func() { a.look(pod.UID) })
 		}
 	})
 	return a
+}
+
+// has reports whether the pod is bound to the node.
+func (a *api) has(pod *v1.Pod) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return pod.Spec.NodeName == a.node
+}
+
+// joinAs gives a node of the server a name that no other has: the wanted one or, if
+// none is wanted, the first that is free.
+func joinAs(server *statustest.Server, wanted string) (string, error) {
+	if wanted != "" {
+		if !server.AddNode(wanted) {
+			return "", fmt.Errorf("Options.NodeName: Options.API has a node %q already; give each node a name of its own", wanted)
+		}
+		return wanted, nil
+	}
+	name := firstName
+	for i := 2; !server.AddNode(name); i++ {
+		name = fmt.Sprintf("%s-%d", firstName, i)
+	}
+	return name, nil
+}
+
+// rename gives the node the name that Options.Agent has chosen for its agent.
+func (n *Node) rename(name string) error {
+	if name == n.name {
+		return nil
+	}
+	if n.api != nil {
+		if _, err := joinAs(n.opts.API, name); err != nil {
+			return err
+		}
+		n.api.edit(func() {
+			n.opts.API.RemoveNode(n.api.node)
+			n.api.node = name
+			clear(n.api.pods)
+		})
+	}
+	n.name = name
+	return nil
 }
 
 // look takes a pod as the server has it now: what the server tells its watchers may be
@@ -61,9 +104,9 @@ func (a *api) edit(f func()) {
 	a.supply.set(pods)
 }
 
-// DeletePod implements statusmanager.Patcher.
+// DeletePod deletes a pod, as the node's agent does. The watch tells of it at once.
 func (a *api) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
-	err := a.Patcher.DeletePod(ctx, ref)
+	err := a.server.DeletePod(ctx, ref)
 	a.edit(func() { a.look(ref.UID) })
 	return err
 }
@@ -75,7 +118,7 @@ func (n *Node) Bind(pod *v1.Pod) *v1.Pod {
 		n.fatalf("Bind needs Options.API")
 	}
 	bound := pod.DeepCopy()
-	bound.Spec.NodeName = nodeName
+	bound.Spec.NodeName = n.name
 	stored := n.opts.API.Create(bound)
 	n.Settle()
 	return stored

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
@@ -20,6 +21,7 @@ import (
 //	deaf             does not hear that it is asked to
 //	ready=DURATION   its probes succeed so long after its start
 //	ill              its probes never succeed
+//	oom              exits, when it does, for want of memory
 //	cannot-start
 func (a *args) behaviours() (scripts []fake.Script) {
 	expect := true
@@ -57,6 +59,8 @@ func (a *args) behaviour(word string) (s fake.Script) {
 			s.ReadyAfter = a.toDuration(value)
 		case "ill":
 			s.ReadyAfter = fake.Never
+		case "oom":
+			s.ExitCode, s.Reason = 137, runtime.ReasonOOMKilled
 		case "cannot-start":
 			s.StartErr = errors.New("no such program")
 		default:

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
@@ -59,10 +62,13 @@ func compile(words []string) (action, error) {
 
 func worldVerbs() []verb {
 	return []verb{{
-		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop]",
-		"first command: calls to the runtime take up to latency each, volumes as long as they are said to, and an agent that is stopped stops its pods",
+		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [pods=N] [mirrors] [images=DURATION] [peaceful] [echo]",
+		"first command: calls to the runtime take up to latency each, volumes as long as they are said to, and an agent that is stopped stops its pods; pods find so much room, any if nothing is said; static pods have mirror pods; images are pulled, which takes so long, and removed when nothing uses them; on a peaceful node nothing fails nor takes time, and everything is judged to the second; with echo the runtime hints at what its calls have done, too, as containerd does",
 		func(a *args) action {
-			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes")}
+			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes"), room: a.allocatable(), peaceful: a.flag("peaceful"), mirrors: a.flag("mirrors"), echo: a.flag("echo")}
+			if word, ok := a.option("images"); ok {
+				s.images, s.pull = true, a.toDuration(word)
+			}
 			if v, ok := a.option("shutdown"); ok {
 				if s.stopPods = v == "stop"; !s.stopPods {
 					a.fail("shutdown=%s: only stop is known", v)
@@ -91,10 +97,30 @@ func podVerbs() []verb {
 			version, name := a.number("v", 1), a.next("NAME")
 			return func(p *player) error { return p.edit(name, version) }
 		}},
+		{"resize", "NAME cpu=MILLICORES|memory=MIB", "the cpu or memory of the regular containers of a pod on the API server changes, if they have any", readResize},
+		{"condition", "NAME TYPE True|False", "somebody else gives a pod on the API server a condition", func(a *args) action {
+			name, kind, is := a.next("NAME"), a.next("TYPE"), a.choice("status", "True", "False")
+			return func(p *player) error {
+				return p.setCondition(name, v1.PodCondition{Type: v1.PodConditionType(kind), Status: v1.ConditionStatus(is), LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))})
+			}
+		}},
 		{"delete", "NAME", "somebody deletes a pod on the API server", named((*player).delete)},
+		{"delete-mirror", "NAME", "a user deletes the mirror pod of a static pod", named((*player).deleteMirror)},
+		{"evict-mirror", "NAME", "a user deletes it by force", named((*player).evictMirror)},
 		{"evict", "NAME", "somebody deletes it by force, with no regard to the node", named((*player).evict)},
 		{"declare-failed", "NAME", "somebody sets its phase to Failed on the API server", named((*player).declareFailed)},
 	}
+}
+
+func readResize(a *args) action {
+	for _, n := range needs[:2] {
+		if amount := a.number(n.word, 0); amount > 0 {
+			name := a.next("NAME")
+			return func(p *player) error { return p.resize(name, n, amount) }
+		}
+	}
+	a.fail("neither cpu nor memory is said")
+	return nil
 }
 
 func readApply(a *args) action {
@@ -127,6 +153,8 @@ func containerVerbs() []verb {
 			code := a.toNumber(a.next("CODE"))
 			return func(p *player) error { return p.node.World.Kill(p.uid(pod), container, int32(code)) }
 		}},
+		{"sick", "POD/CONTAINER", "its probes fail, whatever its behaviour says", on(func(p *player, pod, c string) error { return p.feels(pod, c, true) })},
+		{"well", "POD/CONTAINER", "its probes are as its behaviour says", on(func(p *player, pod, c string) error { return p.feels(pod, c, false) })},
 		{"replace", "POD/CONTAINER", "somebody else restarts it behind the agent's back", on((*player).replace)},
 		{"lose-track", "POD/CONTAINER", "the runtime does not know any more whether it runs", on(func(p *player, pod, c string) error { return p.node.World.LoseTrack(p.uid(pod), c) })},
 		{"lose-records", "POD/CONTAINER", "somebody removes all its instances behind the agent's back", on(func(p *player, pod, c string) error { return p.node.World.LoseRecords(p.uid(pod), c) })},

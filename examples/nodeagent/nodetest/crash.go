@@ -35,6 +35,7 @@ func (n *Node) abandon(l *life, chance *rand.Rand) {
 	l.lease.revoke(chance)
 	// Its sources have failed now, so that it does not even try to stop its pods.
 	n.life = nil
+	l.lock.Unlock()
 	n.history.mark(MarkAgentCrashed)
 	n.crashed.Go(func() {
 		err := <-l.done

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
@@ -21,14 +21,14 @@ import (
 func TestAPodThatWasFailedOnTheAPIServerIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server})
-		pod := node.Bind(nodetest.Pod("web", nodetest.Container("c")))
+		host := nodetest.New(t, nodetest.Options{API: server})
+		pod := host.Bind(nodetest.Pod("web", nodetest.Container("c")))
 		time.Sleep(20 * time.Second)
 		_, err := server.Change(pod.UID, func(p *v1.Pod) { p.Status.Phase, p.Status.Reason = v1.PodFailed, "NodeLost" })
 		require.NoError(t, err)
 		time.Sleep(5 * time.Second)
-		node.Settle()
-		require.Zero(t, running(node), "nothing runs on")
+		host.Settle()
+		require.Zero(t, running(host), "nothing runs on")
 		require.Equal(t, v1.PodFailed, server.Get(pod.UID).Status.Phase)
 	})
 }
@@ -78,20 +78,20 @@ func TestPodsAreDeletedWhateverTheirState(t *testing.T) {
 			t.Run(name+" "+when, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := newServer(t)
-					node := nodetest.New(t, nodetest.Options{API: server})
-					node.World.Script(fake.Target{Container: "over"}, fake.Exit(time.Second, 0))
-					bound := node.Bind(pod)
+					host := nodetest.New(t, nodetest.Options{API: server})
+					host.World.Script(fake.Target{Container: "over"}, fake.Exit(time.Second, 0))
+					bound := host.Bind(pod)
 					time.Sleep(time.Minute)
-					before := len(starts(node, "c")) + len(starts(node, "over"))
-					do(node, func() {
+					before := len(starts(host, "c")) + len(starts(host, "over"))
+					do(host, func() {
 						_, err := server.Delete(bound.UID)
 						require.NoError(t, err)
 					})
 					time.Sleep(time.Minute)
-					node.Settle()
+					host.Settle()
 					require.Nil(t, server.Get(bound.UID))
-					require.Empty(t, node.Agent.Pods())
-					require.Equal(t, before, len(starts(node, "c"))+len(starts(node, "over")))
+					require.Empty(t, host.Agent.Pods())
+					require.Equal(t, before, len(starts(host, "c"))+len(starts(host, "over")))
 				})
 			})
 		}
@@ -102,17 +102,17 @@ func TestPodsAreDeletedWhateverTheirState(t *testing.T) {
 func TestAPodDeletedBeforeItRanIsJustGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server})
-		node.Shutdown()
-		pod := node.Bind(nodetest.Pod("web", nodetest.Container("c")))
+		host := nodetest.New(t, nodetest.Options{API: server})
+		host.Shutdown()
+		pod := host.Bind(nodetest.Pod("web", nodetest.Container("c")))
 		_, err := server.Delete(pod.UID)
 		require.NoError(t, err)
-		node.RestartAgent()
+		host.RestartAgent()
 		time.Sleep(10 * time.Second)
-		node.Settle()
-		require.Empty(t, starts(node, "c"))
+		host.Settle()
+		require.Empty(t, starts(host, "c"))
 		require.Nil(t, server.Get(pod.UID))
-		require.Empty(t, node.Agent.Pods())
+		require.Empty(t, host.Agent.Pods())
 	})
 }
 
@@ -125,23 +125,23 @@ func TestAPodThatIsRefusedByANewAgentIsStoppedBeforeItIsDeleted(t *testing.T) {
 		require.NoError(t, err)
 		store.SetConfigMap(&v1.ConfigMap{ObjectMeta: nodetest.Pod("cm").ObjectMeta})
 		could := true
-		node := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *nodeagent.Options) {
+		host := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *node.Options) {
 			if could {
 				o.Objects = store
 			}
 		}})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
-		pod := node.Bind(nodetest.Pod("web", nodetest.Container("c"), func(p *v1.Pod) {
+		host.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
+		pod := host.Bind(nodetest.Pod("web", nodetest.Container("c"), func(p *v1.Pod) {
 			source := v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "cm"}}
 			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{ConfigMap: &source}}}
 		}))
 		time.Sleep(10 * time.Second)
-		require.Len(t, starts(node, "c"), 1)
-		node.Shutdown()
+		require.Len(t, starts(host, "c"), 1)
+		host.Shutdown()
 		_, err = server.Delete(pod.UID)
 		require.NoError(t, err)
 		could = false
-		node.RestartAgent()
+		host.RestartAgent()
 		time.Sleep(15 * time.Second)
 		require.NotNil(t, server.Get(pod.UID), "its container still runs")
 		time.Sleep(time.Minute)
@@ -153,11 +153,11 @@ func TestAPodThatIsRefusedByANewAgentIsStoppedBeforeItIsDeleted(t *testing.T) {
 func TestAJobThatTheAgentsEndInterruptsHasNotSucceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *nodeagent.Options) { o.OnShutdown = nodeagent.StopPods }})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: time.Second})
-		pod := node.Bind(nodetest.Pod("job", nodetest.Container("c"), nodetest.RestartPolicy(v1.RestartPolicyNever)))
+		host := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *node.Options) { o.OnShutdown = node.StopPods }})
+		host.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: time.Second})
+		pod := host.Bind(nodetest.Pod("job", nodetest.Container("c"), nodetest.RestartPolicy(v1.RestartPolicyNever)))
 		time.Sleep(10 * time.Second)
-		node.Shutdown()
+		host.Shutdown()
 		require.Equal(t, v1.PodFailed, server.Get(pod.UID).Status.Phase)
 		require.NotEmpty(t, server.Get(pod.UID).Status.Reason)
 	})

@@ -131,7 +131,7 @@ func containerStatus(s *v1.PodStatus, name string) *v1.ContainerStatus {
 
 func (p *player) status(name string) (v1.PodStatus, error) {
 	uid := p.uid(name)
-	for _, pod := range p.node.Agent.Pods() {
+	for _, pod := range p.node.assembly.Pods() {
 		if pod.UID == uid {
 			return pod.Status, nil
 		}

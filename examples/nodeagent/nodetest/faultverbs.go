@@ -55,6 +55,16 @@ func faultVerbs() []verb {
 				return nil
 			}
 		}},
+		{"registry", "down|hang|up", "pulls of images fail or hang, or not", func(a *args) action {
+			how := a.choice("how", "down", "hang", "up")
+			return func(p *player) error {
+				if p.depot == nil {
+					return errors.New("the node has no images")
+				}
+				p.depot.registry(how)
+				return nil
+			}
+		}},
 		{"volumes", "fail|work", "whether volumes can be set up and torn down", func(a *args) action {
 			err := errInjected
 			if a.choice("how", "fail", "work") == "work" {

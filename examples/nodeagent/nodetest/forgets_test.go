@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
@@ -26,9 +26,9 @@ import (
 func TestNothingRemembersPodsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
-		node := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *nodeagent.Options) { o.NodeLabels = map[string]string{"a": "b"} }})
-		node.World.Script(fake.Target{Container: "job"}, fake.Exit(3*time.Second, 0))
-		node.World.Script(fake.Target{Container: "crash"}, fake.Exit(3*time.Second, 1))
+		n := nodetest.New(t, nodetest.Options{API: server, Agent: func(o *node.Options) { o.NodeLabels = map[string]string{"a": "b"} }})
+		n.World.Script(fake.Target{Container: "job"}, fake.Exit(3*time.Second, 0))
+		n.World.Script(fake.Target{Container: "crash"}, fake.Exit(3*time.Second, 1))
 		probe := func(p *v1.Pod) {
 			p.Spec.Containers[0].ReadinessProbe = &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}, PeriodSeconds: 1}
 			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
@@ -45,31 +45,31 @@ func TestNothingRemembersPodsThatAreGone(t *testing.T) {
 			refused.Spec.NodeSelector = map[string]string{"no": "such"}
 			return append(pods, refused)
 		}
-		node.Apply(fleet("static")...)
+		n.Apply(fleet("static")...)
 		var bound []*v1.Pod
 		for _, p := range fleet("api") {
-			bound = append(bound, node.Bind(p))
+			bound = append(bound, n.Bind(p))
 		}
 		time.Sleep(3 * time.Minute)
-		down, err := node.World.Inject(fake.Fault{Err: errors.New("connection refused"), For: 20 * time.Second})
+		down, err := n.World.Inject(fake.Fault{Err: errors.New("connection refused"), For: 20 * time.Second})
 		require.NoError(t, err)
 		defer down.Clear()
 		time.Sleep(3 * time.Minute)
-		node.Apply()
+		n.Apply()
 		for _, p := range bound {
 			_, err := server.Delete(p.UID)
 			require.NoError(t, err)
 		}
 		time.Sleep(time.Hour)
-		node.Settle()
-		require.Empty(t, node.Agent.Pods())
-		require.Empty(t, remembered(node.Agent, "-gone-"))
+		n.Settle()
+		require.Empty(t, n.Agent.Pods())
+		require.Empty(t, remembered(n.Agent, "-gone-"))
 	})
 }
 
 // remembered lists the maps that an agent can reach, and that have a key or a value
 // with this text.
-func remembered(agent *nodeagent.Agent, text string) (paths []string) {
+func remembered(agent *node.Agent, text string) (paths []string) {
 	seen := make(map[any]bool)
 	var walk func(path string, v reflect.Value, in bool)
 	walk = func(path string, v reflect.Value, in bool) {

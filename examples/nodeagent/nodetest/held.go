@@ -144,12 +144,22 @@ func (r *Runtime) only(ctx context.Context, call fake.Call, do func(context.Cont
 
 // heldPatcher is the API server as the holder of a lease has it.
 type heldPatcher struct {
-	statusmanager.Patcher
+	*api
 	lease *lease
 }
 
-// The names of an agent's writes to the API server, for Node.CrashAgentOn.
+var _ statusmanager.Getter = (*heldPatcher)(nil)
+
+// GetPod implements statusmanager.Getter.
+func (p *heldPatcher) GetPod(ctx context.Context, ref statusmanager.PodRef) (*v1.Pod, error) {
+	return through(ctx, p.lease, fake.Call{Op: OpGetPod, UID: ref.UID, Pod: ref.Name}, func(ctx context.Context) (*v1.Pod, error) {
+		return p.server.GetPod(ctx, ref)
+	})
+}
+
+// The names of an agent's requests to the API server, for Node.CrashAgentOn.
 const (
+	OpGetPod      fake.Op = "GetPod"
 	OpPatchStatus fake.Op = "PatchStatus"
 	OpDeletePod   fake.Op = "DeletePod"
 )
@@ -157,13 +167,13 @@ const (
 // PatchStatus implements statusmanager.Patcher.
 func (p *heldPatcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	call := fake.Call{Op: OpPatchStatus, UID: ref.UID, Pod: ref.Name}
-	return through(ctx, p.lease, call, func(ctx context.Context) (*v1.Pod, error) { return p.Patcher.PatchStatus(ctx, ref, patch) })
+	return through(ctx, p.lease, call, func(ctx context.Context) (*v1.Pod, error) { return p.server.PatchStatus(ctx, ref, patch) })
 }
 
 // DeletePod implements statusmanager.Patcher.
 func (p *heldPatcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
 	call := fake.Call{Op: OpDeletePod, UID: ref.UID, Pod: ref.Name}
-	_, err := through(ctx, p.lease, call, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.Patcher.DeletePod(ctx, ref) })
+	_, err := through(ctx, p.lease, call, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.api.DeletePod(ctx, ref) })
 	return err
 }
 

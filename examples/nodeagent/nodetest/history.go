@@ -10,6 +10,8 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/prober"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
@@ -22,14 +24,16 @@ type History struct {
 	Told     []Told             // what sources told agents
 	Statuses []Published        // what agents published
 	Volumes  []VolumeEvent      // what was done with volumes of VolumeDriver
+	Images   []ImageEvent       // what was done with images
 	Events   []Event            // events about pods
 	Requests statustest.Journal // of the API server
+	Probes   []Probed           // attempts of probes that were answered
 	Marks    []Mark             // what happened to agents
 	Overlaps error              // World.NoOverlap
 	Taken    time.Duration      // when this was taken
 }
 
-// Told is all that a source had to say at a time; the agent has heard it.
+// Told is all that a source had to say at a time, without mirror pods; the agent has heard it.
 type Told struct {
 	At     time.Duration
 	Source string
@@ -41,6 +45,16 @@ type Published struct {
 	At     time.Duration
 	Pod    *v1.Pod // as the agent had it from its source
 	Status v1.PodStatus
+}
+
+// Probed is an attempt of a probe that was answered.
+type Probed struct {
+	At        time.Duration
+	UID       types.UID
+	Container string
+	ID        string // of the instance, as World has it
+	Type      prober.Type
+	Well      bool
 }
 
 // Event is an event about a pod.
@@ -76,7 +90,7 @@ const (
 func (n *Node) History() History {
 	h := n.history.snapshot()
 	h.Calls, h.Overlaps, h.Taken = n.World.Journal(), n.World.NoOverlap(), n.World.Now()
-	h.Volumes = n.disk.events()
+	h.Volumes, h.Images = n.disk.events(), n.depot.events()
 	if n.opts.API != nil {
 		h.Requests = n.opts.API.Journal()
 	}
@@ -91,12 +105,20 @@ type recorder struct {
 		sync.Mutex
 		History
 		latest map[types.UID]v1.PodStatus
+		sick   map[sickness]bool
 	}
+}
+
+// sickness is a container whose probes fail.
+type sickness struct {
+	uid       types.UID
+	container string
 }
 
 func newRecorder(world *fake.World) *recorder {
 	r := &recorder{world: world}
 	r.mu.latest = make(map[types.UID]v1.PodStatus)
+	r.mu.sick = make(map[sickness]bool)
 	return r
 }
 
@@ -118,7 +140,7 @@ func (r *recorder) told(source string, pods []*v1.Pod) {
 	r.mu.Told = append(r.mu.Told, Told{r.world.Now(), source, pods})
 }
 
-// published fits nodeagent.Options.Status, for the holder of a lease.
+// published fits node.Options.Status, for the holder of a lease.
 func (r *recorder) published(l *lease) func(*v1.Pod, v1.PodStatus) {
 	return func(pod *v1.Pod, status v1.PodStatus) {
 		if l.isDead() {
@@ -129,6 +151,25 @@ func (r *recorder) published(l *lease) func(*v1.Pod, v1.PodStatus) {
 		r.mu.latest[pod.UID] = status
 		r.mu.Statuses = append(r.mu.Statuses, Published{r.world.Now(), pod, status})
 	}
+}
+
+func (r *recorder) setSick(uid types.UID, container string, sick bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.sick[sickness{uid, container}] = sick
+}
+
+func (r *recorder) sickNow(uid types.UID, container string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.sick[sickness{uid, container}]
+}
+
+func (r *recorder) probed(t prober.Target, well bool) {
+	id, _ := runtime.ParseContainerID(t.Instance.ID) // the caller has parsed it
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Probes = append(r.mu.Probes, Probed{r.world.Now(), t.Pod.UID, t.Container.Name, id.ID, t.Type, well})
 }
 
 func (r *recorder) mark(kind MarkKind) {

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/images"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -64,23 +65,23 @@ func TestTheImageOfAVolumeStaysUntilItsPodHasEnded(t *testing.T) {
 		a := &album{images: map[string]bool{volume: true, unused: true}, removed: map[string]time.Duration{}, began: time.Now()}
 		there := newShelf()
 		there.here[volume], there.here["localhost/c:1"] = "sha256:"+volume, "sha256:c"
-		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+		n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
 			o.Runtime = shelved{o.Runtime.(*nodetest.Runtime), there}
-			o.ImageGC = &nodeagent.ImageGC{Images: a, InUse: imagegc.InUseFunc(func(context.Context) ([]string, error) { return nil, nil }), Disk: a, Policy: imagegc.Policy{MinAge: time.Second}, Interval: 10 * time.Second}
+			o.ImageGC = &images.GC{Images: a, InUse: imagegc.InUseFunc(func(context.Context) ([]string, error) { return nil, nil }), Disk: a, Policy: imagegc.Policy{MinAge: time.Second}, Interval: 10 * time.Second}
 		}})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 2 * time.Minute})
-		node.Apply(nodetest.Pod("web", nodetest.Container("c"), nodetest.GracePeriod(300), func(p *v1.Pod) {
+		n.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 2 * time.Minute})
+		n.Apply(nodetest.Pod("web", nodetest.Container("c"), nodetest.GracePeriod(300), func(p *v1.Pod) {
 			p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: volume, PullPolicy: v1.PullIfNotPresent}}}}
 		}))
 		time.Sleep(time.Minute)
-		node.Settle()
-		require.Len(t, starts(node, "c"), 1)
+		n.Settle()
+		require.Len(t, starts(n, "c"), 1)
 		require.Contains(t, a.gone(), unused)
-		node.Apply()
+		n.Apply()
 		time.Sleep(time.Minute)
 		require.NotContains(t, a.gone(), volume)
 		time.Sleep(5 * time.Minute)
-		node.Settle()
+		n.Settle()
 		require.GreaterOrEqual(t, a.gone()[volume], 3*time.Minute)
 	})
 }

@@ -20,7 +20,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/images"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/podconfig"
@@ -176,11 +177,11 @@ func newShelf() *shelf {
 
 // on starts a node with the shelf, whose agent collects images.
 func (s *shelf) on(t *testing.T, sources ...podconfig.Source) *nodetest.Node {
-	return nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+	return nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
 		o.Sources = append(o.Sources, sources...)
 		o.Runtime = shelved{o.Runtime.(*nodetest.Runtime), s}
 		o.Objects, o.Events = s, s
-		o.ImageGC = &nodeagent.ImageGC{
+		o.ImageGC = &images.GC{
 			Images: s, Disk: s, Interval: 10 * time.Second, Policy: imagegc.Policy{MinAge: -1},
 			InUse: imagegc.InUseFunc(func(context.Context) ([]string, error) { return nil, nil }),
 		}
@@ -200,9 +201,9 @@ func (s *shelf) now() onShelf {
 }
 
 // pass lets time go by, and what is due at its end happen.
-func pass(node *nodetest.Node, d time.Duration) {
+func pass(n *nodetest.Node, d time.Duration) {
 	time.Sleep(d)
-	node.Settle()
+	n.Settle()
 }
 
 // podWithTools has the image app:1, and tools:1 as a volume.
@@ -223,12 +224,12 @@ func TestImageVolumesArePulledAsImagesOfContainersAre(t *testing.T) {
 		s := newShelf()
 		s.registry["localhost/tools:1"], s.registry["localhost/app:1"] = "tools", "app"
 		s.down = errors.New("registry is on fire")
-		node := s.on(t)
-		node.Apply(podWithTools("web", v1.PullIfNotPresent))
-		pass(node, 25*time.Second)
-		require.Empty(t, starts(node, "c"))
+		n := s.on(t)
+		n.Apply(podWithTools("web", v1.PullIfNotPresent))
+		pass(n, 25*time.Second)
+		require.Empty(t, starts(n, "c"))
 		require.LessOrEqual(t, len(s.now().pulls), 3, "10 s and 20 s between two pulls: %q", s.now().pulls)
-		waiting := node.Status("web").ContainerStatuses[0].State.Waiting
+		waiting := n.Status("web").ContainerStatuses[0].State.Waiting
 		require.Contains(t, waiting.Message, `volume "tools"`)
 		require.Contains(t, waiting.Message, "registry is on fire")
 		for _, event := range []string{"Warning Failed", "Normal BackOff", "Normal Pulling", "Warning FailedMount"} {
@@ -238,8 +239,8 @@ func TestImageVolumesArePulledAsImagesOfContainersAre(t *testing.T) {
 		s.mu.Lock()
 		s.down = nil
 		s.mu.Unlock()
-		pass(node, 3*time.Minute)
-		require.Len(t, starts(node, "c"), 1)
+		pass(n, 3*time.Minute)
+		require.Len(t, starts(n, "c"), 1)
 		require.Equal(t, []string{"localhost/tools:1 robot", "localhost/app:1 robot"}, s.now().pulls[len(s.now().pulls)-2:])
 		require.Empty(t, s.now().lost)
 	})
@@ -253,12 +254,12 @@ func TestImagesArePulledWithTheNodesCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.registry["localhost/tools:1"], s.registry["localhost/app:1"], s.only = "tools", "app", "node"
-		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+		n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
 			o.Runtime, o.Objects, o.RegistryAuthFile = shelved{o.Runtime.(*nodetest.Runtime), s}, s, file
 		}})
-		node.Apply(podWithTools("web", v1.PullIfNotPresent))
-		pass(node, time.Minute)
-		require.Len(t, starts(node, "c"), 1)
+		n.Apply(podWithTools("web", v1.PullIfNotPresent))
+		pass(n, time.Minute)
+		require.Len(t, starts(n, "c"), 1)
 		require.Equal(t, []string{
 			"localhost/tools:1 robot", "localhost/tools:1 node", "localhost/app:1 robot", "localhost/app:1 node",
 		}, s.now().pulls)
@@ -273,16 +274,16 @@ func TestImageVolumeThatWasRemovedIsPulledAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShelf()
 				s.registry["localhost/tools:1"], s.registry["localhost/app:1"] = "tools", "app"
-				node := s.on(t)
+				n := s.on(t)
 				pod := podWithTools("web", policy)
-				node.Apply(pod)
-				pass(node, time.Minute)
+				n.Apply(pod)
+				pass(n, time.Minute)
 				require.Len(t, s.now().pulls, 2)
 				s.remove("tools")
 				for i := range 2 {
-					require.NoError(t, node.World.Kill(pod.UID, "c", 1))
-					pass(node, time.Minute)
-					require.Len(t, starts(node, "c"), i+2)
+					require.NoError(t, n.World.Kill(pod.UID, "c", 1))
+					pass(n, time.Minute)
+					require.Len(t, starts(n, "c"), i+2)
 				}
 				require.Empty(t, s.now().lost)
 				require.Len(t, s.now().pulls, 3)
@@ -296,18 +297,18 @@ func TestImageVolumesSurviveARestartWithoutARegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.registry["localhost/tools:1"], s.registry["localhost/app:1"] = "tools", "app"
-		node := s.on(t)
+		n := s.on(t)
 		pod := podWithTools("web", v1.PullAlways)
-		node.Apply(pod)
-		pass(node, time.Minute)
+		n.Apply(pod)
+		pass(n, time.Minute)
 		s.mu.Lock()
 		s.down = errors.New("registry is on fire")
 		s.mu.Unlock()
-		node.RestartAgent()
-		require.NoError(t, node.World.Kill(pod.UID, "c", 1))
-		pass(node, time.Minute)
-		require.Len(t, starts(node, "c"), 2)
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+		n.RestartAgent()
+		require.NoError(t, n.World.Kill(pod.UID, "c", 1))
+		pass(n, time.Minute)
+		require.Len(t, starts(n, "c"), 2)
+		require.Equal(t, v1.PodRunning, n.Status("web").Phase)
 		require.Len(t, s.now().pulls, 2)
 	})
 }
@@ -318,15 +319,15 @@ func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.registry["localhost/tools:1"], s.registry["localhost/app:1"] = "tools", "app"
-		node := s.on(t)
+		n := s.on(t)
 		pod := podWithTools("web", v1.PullIfNotPresent)
-		node.Apply(pod)
-		pass(node, time.Minute)
+		n.Apply(pod)
+		pass(n, time.Minute)
 		s.mu.Lock()
 		s.here["localhost/tools:1"], s.here["localhost/none:1"], s.here["localhost/unused:1"] = "tools2", "tools", "unused"
 		s.full = true
 		s.mu.Unlock()
-		pass(node, time.Minute)
+		pass(n, time.Minute)
 		images := func() (ids []string) {
 			list, _ := s.ListImages(t.Context())
 			for _, i := range list {
@@ -336,8 +337,8 @@ func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 			return ids
 		}
 		require.Equal(t, []string{"app", "tools", "tools2"}, images())
-		node.Apply()
-		pass(node, time.Minute)
+		n.Apply()
+		pass(n, time.Minute)
 		require.Empty(t, images())
 		require.Contains(t, s.now().events, "Node node Warning FreeDiskSpaceFailed")
 		require.Contains(t, s.now().events, "Node node Warning ImageGCFailed")
@@ -349,24 +350,24 @@ func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 func TestImageOfAPodThatWaitsStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
-		node := s.on(t)
+		n := s.on(t)
 		s.mu.Lock()
 		s.here["localhost/app:1"], s.full, s.down = "app", true, errors.New("registry is on fire")
 		s.mu.Unlock()
-		node.World.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 0))
+		n.World.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 0))
 		pod := podWithTools("web", v1.PullIfNotPresent)
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
-		node.Apply(pod)
-		pass(node, 10*time.Minute)
-		node.RestartAgent()
-		pass(node, time.Minute)
-		require.Empty(t, starts(node, "c"))
+		n.Apply(pod)
+		pass(n, 10*time.Minute)
+		n.RestartAgent()
+		pass(n, time.Minute)
+		require.Empty(t, starts(n, "c"))
 		require.Contains(t, s.now().here, "localhost/app:1")
 		s.mu.Lock()
 		s.registry["localhost/tools:1"], s.down = "tools", nil
 		s.mu.Unlock()
-		pass(node, 10*time.Minute)
-		require.Equal(t, v1.PodSucceeded, node.Status("web").Phase)
+		pass(n, 10*time.Minute)
+		require.Equal(t, v1.PodSucceeded, n.Status("web").Phase)
 		require.Empty(t, s.now().lost)
 		require.NotContains(t, s.now().here, "localhost/app:1")
 	})
@@ -378,13 +379,13 @@ func TestImagesAreLeftAloneUntilItIsKnownWhatIsToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.here["localhost/unused:1"], s.full = "unused", true
-		node := s.on(t, podconfig.SourceFunc(podconfig.SourceHTTP, func(ctx context.Context, _ podconfig.Sink) error {
+		n := s.on(t, podconfig.SourceFunc(podconfig.SourceHTTP, func(ctx context.Context, _ podconfig.Sink) error {
 			<-ctx.Done()
 			return nil
 		}))
-		pass(node, 100*time.Second)
+		pass(n, 100*time.Second)
 		require.Contains(t, s.now().here, "localhost/unused:1")
-		pass(node, time.Minute)
+		pass(n, time.Minute)
 		require.Empty(t, s.now().here)
 	})
 }
@@ -392,13 +393,13 @@ func TestImagesAreLeftAloneUntilItIsKnownWhatIsToRun(t *testing.T) {
 // A pod with the image of a volume is not for a runtime without images.
 func TestImageVolumesOfARuntimeWithoutImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
+		n := nodetest.New(t, nodetest.Options{})
 		pod := podWithTools("web", v1.PullIfNotPresent)
 		pod.Spec.ImagePullSecrets = nil
-		node.Apply(pod)
-		pass(node, time.Minute)
-		require.Empty(t, starts(node, "c"))
-		require.Equal(t, v1.PodFailed, node.Status("web").Phase)
-		require.Contains(t, node.Status("web").Message, `("tools": the runtime has no images)`)
+		n.Apply(pod)
+		pass(n, time.Minute)
+		require.Empty(t, starts(n, "c"))
+		require.Equal(t, v1.PodFailed, n.Status("web").Phase)
+		require.Contains(t, n.Status("web").Message, `("tools": the runtime has no images)`)
 	})
 }

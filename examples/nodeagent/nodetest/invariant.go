@@ -26,22 +26,34 @@ import (
 //     ended;
 //   - a start of a regular container while an init container of its pod, which has to
 //     complete first, still runs;
+//   - a start of a regular container while a sidecar of its pod is known to be down, or
+//     has not passed its startup probe;
 //   - an exit that was never published although the container was started again, or
 //     published wrongly; two instances with one restart count; a count that goes
 //     back;
 //   - a phase that comes back from Succeeded or Failed;
+//   - a pod that is said to exceed a deadline that it has not, or not yet;
+//   - a status that tells of a resize's resources as allocated while the container does
+//     not have them, and not that the resize is in progress;
 //   - a container that runs without its volumes of VolumeDriver;
+//   - an image that is removed although a container has it, a container that is created
+//     without its image, or an image that is pulled although it is here;
 //   - more calls to the runtime for one pod, within a second, than anybody needs.
 func Check(h History) error {
 	c := newChecker(h)
 	c.overlaps()
 	c.unwantedStarts()
 	c.order()
+	c.sidecars()
 	c.phases()
 	c.exits()
 	c.counts()
 	c.volumes()
+	c.deadlines()
+	c.resizes()
+	c.readiness()
 	c.rates()
+	c.images()
 	slices.SortStableFunc(c.found, func(a, b violation) int { return cmp.Compare(a.at, b.at) })
 	errs := []error{h.Overlaps}
 	for i, v := range c.found {
@@ -182,6 +194,26 @@ func (c *checker) agentBetween(from, to time.Duration) bool {
 	return slices.ContainsFunc(c.h.Marks, func(m Mark) bool { return m.Kind == MarkAgentStarted && m.At >= from && m.At <= to })
 }
 
+// wasBlind reports whether the agent that was there at some time had only got errors when it asked what runs of a pod.
+func (c *checker) wasBlind(uid types.UID, at time.Duration) (blind bool) {
+	began := time.Duration(0)
+	for _, m := range c.h.Marks {
+		if m.Kind == MarkAgentStarted && m.At <= at {
+			began = m.At
+		}
+	}
+	for _, e := range c.h.Calls {
+		switch {
+		case e.Op != fake.OpList && (e.Op != fake.OpPodStatus || e.UID != uid), e.At < began, e.At > at:
+		case e.Err == nil && e.DoneAt <= at:
+			return false
+		default:
+			blind = true
+		}
+	}
+	return blind
+}
+
 // overlaps looks at pods of one name. Instances of one pod are World.NoOverlap's.
 func (c *checker) overlaps() {
 	for i, a := range c.instances {
@@ -220,10 +252,10 @@ func (c *checker) unwantedStarts() {
 }
 
 // cameBack: a pod that was told to end, and came back or changed its manifest, does
-// not start before what ran then has ended. An agent that is newer than that knows
-// nothing of it, and takes over what it finds.
+// not start before what ran then has ended. An agent that is newer than that, or had
+// not begun to work on the pod, knows nothing of it, and takes over what it finds.
 func (c *checker) cameBack(i *instance, before, now span) {
-	if !now.static || i.called <= now.from || c.agentBetween(before.last, i.called) {
+	if !now.static || i.called <= now.from || c.agentBetween(before.last-soon, i.called) || c.wasBlind(i.uid, now.from) {
 		return
 	}
 	for _, old := range c.instances {

@@ -143,6 +143,25 @@ func TestCheck(t *testing.T) {
 			},
 			want: "although the pod was told to end at 2.000s and a still ran",
 		}, {
+			name: "a start of what came back to an agent that could not see what ran",
+			good: func(t *tale) {
+				t.told(0, p)
+				t.starts(1, "p1", "a")
+				t.h.Calls = append(t.h.Calls, fake.Entry{Call: fake.Call{Op: fake.OpList}, At: sec(2), Err: errors.New("injected")})
+				t.told(2)
+				t.told(3, p)
+				t.starts(4, "p1", "b")
+			},
+			bad: func(t *tale) {
+				t.told(0, p)
+				t.starts(1, "p1", "a")
+				t.h.Calls = append(t.h.Calls, fake.Entry{Call: fake.Call{Op: fake.OpList}, At: sec(2), Done: true, DoneAt: sec(2)})
+				t.told(2)
+				t.told(3, p)
+				t.starts(4, "p1", "b")
+			},
+			want: "although the pod was told to end at 2.000s and a still ran",
+		}, {
 			name: "a start of another manifest before the end of the one before",
 			good: func(t *tale) { // an agent that was not there takes over what it finds
 				t.told(0, p)
@@ -303,6 +322,30 @@ func TestCheck(t *testing.T) {
 				t.published(3, p, v1.PodRunning, isRunning("a", 0))
 			},
 			want: "restart count of p1/c goes from 1 to 0",
+		}, {
+			name: "a restart count of a life that ended as its last start took effect",
+			good: func(t *tale) {
+				t.told(0, p)
+				t.told(5, manifest("p1", "2"))
+				t.starts(5, "p1", "a")
+				t.happens(5, fake.OpStopContainer, "p1", "a", "")
+				t.published(5, p, v1.PodRunning, isRunning("a", 4))
+				t.exits(7, "p1", "a")
+				t.published(7, p, v1.PodRunning, hasEnded("a", 4, 0, "Completed"))
+				t.starts(7, "p1", "b")
+				t.published(8, p, v1.PodRunning, isRunning("b", 0))
+			},
+			bad: func(t *tale) {
+				t.told(0, p)
+				t.told(5, manifest("p1", "2"))
+				t.starts(5, "p1", "a")
+				t.published(5, p, v1.PodRunning, isRunning("a", 4))
+				t.exits(7, "p1", "a")
+				t.published(7, p, v1.PodRunning, hasEnded("a", 4, 0, "Completed"))
+				t.starts(7, "p1", "b")
+				t.published(8, p, v1.PodRunning, isRunning("b", 0))
+			},
+			want: "restart count of p1/c goes from 4 to 0",
 		}, {
 			name: "a restart count that the API server had been told",
 			good: func(t *tale) {

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
@@ -40,7 +41,7 @@ func (c *checker) counts() {
 				// One that was unheeded, and removed as it began to run, gives its number to
 				// the next.
 				instance := c.byID[id]
-				if instance == nil || c.unheeded(instance) {
+				if instance == nil || c.unheeded(instance) || c.isOfLifeBefore(instance) {
 					continue
 				}
 				at := counting{c.lifeOf(s.Pod.UID, instance.began()), status.Name, c.counter(s.Pod.UID, status.Name, s.At)}
@@ -62,6 +63,14 @@ func (c *checker) counts() {
 			}
 		}
 	}
+}
+
+// isOfLifeBefore: the instance began, and ended or was asked to end, at the very moment at which a source began another
+// life of its pod. It was started for the life before, and stopped for the new one.
+func (c *checker) isOfLifeBefore(i *instance) bool {
+	span, n := c.spanAt(i.uid, i.began())
+	stopped := func(e fake.Entry) bool { return e.Op == fake.OpStopContainer && e.ID == i.id && e.At == span.from }
+	return n > 0 && i.began() == span.from && (!i.running && i.exited == span.from || slices.ContainsFunc(c.h.Calls, stopped))
 }
 
 // unheard: the API server was never told of the count, by an agent that is gone, and

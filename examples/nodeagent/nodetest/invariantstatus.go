@@ -83,6 +83,9 @@ func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 // all records of a container, nobody can know that it ran: the end of a static pod is
 // on record in the runtime alone, and an API server may not have been told.
 func (c *checker) mayStartAgain(ended Published, at time.Duration) bool {
+	if ended.Status.Reason == reasonDeadline && c.isStatic(ended.Pod.UID) && c.agentBetween(ended.At, at) {
+		return true // to the next agent the pod began with its oldest sandbox, a moment later
+	}
 	return c.agentBetween(ended.At, at) && (ended.Status.Reason == "Terminated" || c.lostRecords(ended.Pod.UID, at))
 }
 
@@ -162,7 +165,7 @@ func (c *checker) reports() reported {
 func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time.Duration) bool {
 	i := c.byID[id]
 	switch {
-	case i == nil:
+	case i == nil, t.Reason == podstatus.ReasonRestartingAll && !i.running:
 		return false
 	case t.Reason == podstatus.ReasonStatusUnknown && (i.recordsLost || i.trackLost || c.unheeded(i) || !i.running && c.agentBetween(i.exited, at)):
 		return false

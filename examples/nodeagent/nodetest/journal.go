@@ -42,6 +42,9 @@ func (h History) Journal() string {
 	for _, v := range h.Volumes {
 		add(v.At, "  %s/%s: %s", v.UID, v.Volume, v.What)
 	}
+	for _, i := range h.Images {
+		add(i.At, "  %s: %s", i.Image, i.What)
+	}
 	for _, t := range h.Told {
 		add(t.At, "  source %s: %s", t.Source, podList(t.Pods))
 	}

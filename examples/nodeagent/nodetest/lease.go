@@ -57,7 +57,7 @@ func patienceOf(op fake.Op) time.Duration {
 	switch op {
 	case fake.OpRunSandbox:
 		return 2 * callPatience
-	case fake.OpStopContainer, fake.OpExec, OpSetUp, OpTearDown, OpPatchStatus, OpDeletePod:
+	case fake.OpStopContainer, fake.OpExec, OpSetUp, OpTearDown, OpGetPod, OpPatchStatus, OpDeletePod, OpPullImage:
 		return 0
 	}
 	return callPatience

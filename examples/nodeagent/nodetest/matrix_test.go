@@ -20,12 +20,28 @@ import (
 var (
 	schedules = flag.Int("schedules", 0, "how many random schedules to run; 0: 100, or 100,000 with KEELSON_SOAK=1")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first")
+	assembly  = flag.String("assembly", "", "reference or parts; default: each")
+	peaceful  = flag.Bool("peaceful", false, "only the seeds of peaceful schedules")
 	shrink    = flag.Bool("shrink", true, "make the scripts of failing seeds small")
 )
 
 // TestMatrix runs random schedules and judges them: see nodetest.Schedule and
 // nodetest.Check. A seed that fails is told as a script for testdata.
 func TestMatrix(t *testing.T) {
+	for name, agent := range map[string]struct {
+		assemble nodetest.Assemble
+		lacks    []nodetest.Feature
+	}{
+		"reference": {nodetest.ReferenceAgent, nil},
+		"parts":     {newPartsAgent, []nodetest.Feature{nodetest.FeatureDeadlines, nodetest.FeatureResizes, nodetest.FeatureAdmission, nodetest.FeatureMirrors, nodetest.FeatureImages}},
+	} {
+		if *assembly == "" || *assembly == name {
+			t.Run(name, func(t *testing.T) { testMatrix(t, agent.assemble, agent.lacks...) })
+		}
+	}
+}
+
+func testMatrix(t *testing.T, assemble nodetest.Assemble, lacks ...nodetest.Feature) {
 	n := uint64(*schedules)
 	switch {
 	case n > 0:
@@ -42,12 +58,15 @@ func TestMatrix(t *testing.T) {
 		for range goruntime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprintf("%d to %d", *firstSeed, *firstSeed+n-1), func(t *testing.T) {
 				t.Parallel()
-				for i := next.Add(1) - 1; i < n; i = next.Add(1) - 1 {
+				for i := next.Add(1) - 1; i < n && !(failFast() && failed.Load() > 0); i = next.Add(1) - 1 {
 					seed := *firstSeed + i
-					script := nodetest.Schedule(seed)
-					if r := play(t, script); r.Err != nil {
+					if *peaceful {
+						seed = 3 * seed
+					}
+					script := nodetest.Schedule(seed, lacks...)
+					if r := play(t, assemble, script); r.Err != nil {
 						failed.Add(1)
-						report(t, seed, script, r)
+						report(t, assemble, seed, script, r)
 					}
 					if count := done.Add(1); count%1000 == 0 {
 						fmt.Fprintf(os.Stderr, "%d of %d schedules in %v, to seed %d: %d failed\n", count, n, time.Since(began).Round(time.Second), seed, failed.Load())
@@ -58,8 +77,11 @@ func TestMatrix(t *testing.T) {
 	})
 }
 
+// failFast reports whether the first seed that fails ends the run, by go test -failfast.
+func failFast() bool { return flag.Lookup("test.failfast").Value.String() == "true" }
+
 // play is Play, with a deadlock of the bubble as an error.
-func play(t *testing.T, script *nodetest.Script) (r nodetest.Played) {
+func play(t *testing.T, assemble nodetest.Assemble, script *nodetest.Script) (r nodetest.Played) {
 	defer func() {
 		if p := recover(); p != nil {
 			text := fmt.Sprint(p)
@@ -69,10 +91,10 @@ func play(t *testing.T, script *nodetest.Script) (r nodetest.Played) {
 			r.Err = fmt.Errorf("%s: %s", script.Name, text)
 		}
 	}()
-	return nodetest.Play(t, script)
+	return nodetest.PlayOn(t, assemble, script)
 }
 
-func report(t *testing.T, seed uint64, script *nodetest.Script, r nodetest.Played) {
+func report(t *testing.T, assemble nodetest.Assemble, seed uint64, script *nodetest.Script, r nodetest.Played) {
 	fmt.Fprintf(os.Stderr, "seed %d fails: %.300v\n", seed, r.Err)
 	if !*shrink {
 		t.Errorf("seed %d: %v", seed, r.Err)
@@ -81,13 +103,13 @@ func report(t *testing.T, seed uint64, script *nodetest.Script, r nodetest.Playe
 	want := kind(r.Err)
 	small := nodetest.Shrink(script, func(s *nodetest.Script) bool {
 		for range 3 {
-			if r := play(t, s); r.Err != nil && kind(r.Err) == want {
+			if r := play(t, assemble, s); r.Err != nil && kind(r.Err) == want {
 				return true
 			}
 		}
 		return false
 	})
-	again := play(t, small)
+	again := play(t, assemble, small)
 	t.Errorf("seed %d: %v\nsmallest script:\n%s\nwhich fails with: %v\nand the journal:\n%s", seed, r.Err, small, again.Err, again.Journal)
 }
 

@@ -39,11 +39,15 @@ func TestUpstream133579ARestartOfTheAgentDoesNotFlapReadiness(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		node.Settle()
 		require.True(t, ready())
+		before := len(node.History().Statuses)
 
 		for range 3 { // each agent learns it from the one before
 			time.Sleep(10 * time.Second)
 			node.RestartAgent()
 			require.True(t, ready())
+		}
+		for _, s := range node.History().Statuses[before:] {
+			require.True(t, s.Status.ContainerStatuses[0].Ready, "published at %v", s.At)
 		}
 
 		// What is remembered is of one instance: the next has to pass.

@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync"
@@ -15,7 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
@@ -23,8 +24,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// nodeName is the name of every Node.
-const nodeName = "node"
+// firstName is the name of a Node that is given none and shares no API server.
+const firstName = "node"
 
 // Options configure a Node.
 type Options struct {
@@ -39,8 +40,13 @@ type Options struct {
 	// share: its pods that are bound to the node run beside those of Apply, and
 	// their statuses go there. See Bind.
 	API *statustest.Server
+	// NodeName is the node's name. It is an error if another node of API has it.
+	// Defaults to "node" or, if another node of API has that, "node-2" and so on.
+	NodeName string
 	// StopTimeout is how long an agent may take to stop. Defaults to a day.
 	StopTimeout time.Duration
+	// Mirrors has static pods have mirror pods on API. Defaults to none.
+	Mirrors bool
 	// VolumeLatency is how long it takes to set up or tear down a volume of
 	// VolumeDriver. Defaults to no time at all.
 	VolumeLatency time.Duration
@@ -48,17 +54,23 @@ type Options struct {
 	// Defaults to 0, a seed like any other.
 	Seed uint64
 	// Agent, if set, may change the agent's options before each start of it.
-	Agent func(*nodeagent.Options)
+	Agent func(*node.Options)
+	// Assemble makes the agent. Defaults to ReferenceAgent.
+	Assemble Assemble
 }
 
 // Node is a node with an agent on it. Its methods are for the test's goroutine.
 type Node struct {
 	World *fake.World
-	Agent *nodeagent.Agent // the present one, or the last; StartAgent replaces it
+	Agent *node.Agent // the present one, or the last; StartAgent replaces it; nil if Options.Assemble makes another
 
+	assembly Assembly // the same, whatever it is
+
+	name   string // as its agent has it
 	api    *api
 	static *supply // what Apply was told
 	disk   *disk
+	depot  *depot // nil: every image is here
 	opts   Options
 	root   string
 	fatalf func(format string, args ...any) // does not return
@@ -71,6 +83,7 @@ type Node struct {
 
 // life is one agent's.
 type life struct {
+	lock   *node.RootLock
 	lease  *lease
 	cancel context.CancelFunc
 	done   chan error
@@ -107,6 +120,9 @@ func newNode(opts Options, root string) (*Node, error) {
 	if n.opts.StopTimeout == 0 {
 		n.opts.StopTimeout = 24 * time.Hour
 	}
+	if n.opts.Assemble == nil {
+		n.opts.Assemble = ReferenceAgent
+	}
 	if n.World == nil {
 		var err error
 		if n.World, err = fake.NewWorld(fake.WorldOptions{}); err != nil {
@@ -116,9 +132,15 @@ func newNode(opts Options, root string) (*Node, error) {
 	n.history = newRecorder(n.World)
 	n.disk = newDisk(n.World, opts.VolumeLatency)
 	n.static = newSupply(n.opts.Source, n.history)
-	if opts.API != nil {
-		n.api = newAPI(opts.API, nodeName, n.history)
+	if opts.API == nil {
+		n.name = cmp.Or(opts.NodeName, firstName)
+		return n, nil
 	}
+	var err error
+	if n.name, err = joinAs(opts.API, opts.NodeName); err != nil {
+		return nil, err
+	}
+	n.api = newAPI(opts.API, n.name, n.history)
 	return n, nil
 }
 
@@ -145,51 +167,64 @@ func (n *Node) startAgent() error {
 	if err != nil {
 		return err
 	}
+	// A crash releases the lock, as the kernel does, while goroutines of the crashed agent live on.
+	if l.lock, err = node.LockRoot(context.Background(), n.root, nil); err != nil {
+		return err
+	}
+	opts.RootLock = l.lock
 	if n.opts.Agent != nil {
 		n.opts.Agent(&opts)
 	}
-	agent, err := nodeagent.New(opts)
+	if err := n.rename(opts.NodeName); err != nil {
+		return err
+	}
+	agent, err := n.opts.Assemble(opts)
 	if err != nil {
+		l.lock.Unlock()
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
-	n.life, n.Agent = l, agent
+	n.life, n.assembly = l, agent
+	n.Agent, _ = agent.(*node.Agent)
 	n.history.mark(MarkAgentStarted)
 	go func() { l.done <- agent.Run(ctx) }()
 	n.Settle()
 	return nil
 }
 
-func (n *Node) agentOptions(l *lease) (nodeagent.Options, error) {
+func (n *Node) agentOptions(l *lease) (node.Options, error) {
 	bare, err := fake.New(fake.Options{World: n.World})
 	if err != nil {
-		return nodeagent.Options{}, err
+		return node.Options{}, err
 	}
 	rt := &Runtime{bare, l}
-	opts := nodeagent.Options{
-		NodeName:   nodeName,
+	opts := node.Options{
+		NodeName:   n.name,
 		Root:       n.root,
 		Runtime:    rt,
 		Sources:    []podconfig.Source{n.static.source(l)},
-		OnShutdown: nodeagent.KeepPods,
+		OnShutdown: node.KeepPods,
 		Status:     n.history.published(l),
 		Events:     heldEvents{n.history, l},
 		Random:     n.random,
 		Logger:     zap.NewNop(),
 
 		VolumePlugins: []volumemanager.Plugin{&volumePlugin{n.disk, l}},
-		ProbeHandler:  probe(rt),
+		ProbeHandler:  probe(rt, n.history),
 		Mounter:       mount.None{},
 	}
 	if n.api != nil {
 		opts.Sources = append(opts.Sources, n.api.supply.source(l))
 		opts.Cluster.Patcher = &heldPatcher{n.api, l}
+		if n.opts.Mirrors {
+			n.api.withMirrors(&opts.Cluster, l)
+		}
 	}
 	return opts, nil
 }
 
-// random is nodeagent.Options.Random: the same for everybody who asks at one instant,
+// random is node.Options.Random: the same for everybody who asks at one instant,
 // since in what order they do is not the same in each run.
 func (n *Node) random() float64 {
 	return rand.New(rand.NewPCG(n.opts.Seed, uint64(time.Now().UnixNano()))).Float64()
@@ -211,6 +246,7 @@ func (n *Node) StopAgent() {
 	select {
 	case err := <-l.done:
 		n.life = nil
+		l.lock.Unlock()
 		kind := MarkAgentStopped
 		switch {
 		case l.lease.isDead(): // by a trap, before it could stop
@@ -243,6 +279,9 @@ func (n *Node) Apply(pods ...*v1.Pod) {
 	n.Settle()
 }
 
+// Name is the node's name, to which its pods are bound.
+func (n *Node) Name() string { return n.name }
+
 // Root is the agent's folder.
 func (n *Node) Root() string { return n.root }
 
@@ -253,7 +292,7 @@ func (n *Node) Settle() { synctest.Wait() }
 // Status returns the live status of the named pod; the test fails if the agent
 // knows no such pod.
 func (n *Node) Status(name string) v1.PodStatus {
-	for _, pod := range n.Agent.Pods() {
+	for _, pod := range n.assembly.Pods() {
 		if pod.Name == name {
 			return pod.Status
 		}

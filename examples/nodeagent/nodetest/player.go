@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
@@ -25,16 +25,23 @@ import (
 // player has a script happen to a node. All of it is for one goroutine, in a
 // bubble.
 type player struct {
-	script *Script
-	root   string
-	node   *Node // nil until the first command
-	server *statustest.Server
+	script   *Script
+	root     string
+	assemble Assemble // makes the agent
+	node     *Node    // nil until the first command
+	peaceful bool     // nothing fails nor takes time
+	room     v1.ResourceList
+	mirrors  bool   // static pods have mirror pods
+	depot    *depot // nil: every image is here
+	server   *statustest.Server
 
 	wanted []*v1.Pod          // static pods, in the order of their coming
 	latest map[string]*v1.Pod // by name, also of those that are gone
-	faults []labelled
-	sprung <-chan struct{} // not nil: crash-at was said
-	errs   []error         // what the node complained about
+
+	conditions map[types.UID]v1.PodCondition // that somebody else has set
+	faults     []labelled
+	sprung     <-chan struct{} // not nil: crash-at was said
+	errs       []error         // what the node complained about
 }
 
 // setup is what "node" says.
@@ -42,6 +49,10 @@ type setup struct {
 	latency, volumes time.Duration
 	seed             uint64
 	stopPods         bool
+	room             v1.ResourceList
+	peaceful, echo   bool
+	mirrors, images  bool
+	pull             time.Duration
 }
 
 // apart is how long the next command comes after what one has brought about at
@@ -71,6 +82,11 @@ func (p *player) play() (err error) {
 		case line.Mode == MustWork && err != nil:
 			return p.at(line, err)
 		}
+		if p.peaceful && line.Words[0] == "sleep" {
+			if err := p.look(); err != nil {
+				return p.at(line, err)
+			}
+		}
 	}
 	return nil
 }
@@ -93,7 +109,11 @@ func (p *player) finish() error {
 	history := p.node.History()
 	p.clear("")
 	p.node.close()
-	return errors.Join(errors.Join(p.errs...), Check(history))
+	errs := []error{errors.Join(p.errs...), Check(history)}
+	if p.peaceful {
+		errs = append(errs, checkPeace(history, p.room))
+	}
+	return errors.Join(errs...)
 }
 
 // begin makes the node.
@@ -101,8 +121,8 @@ func (p *player) begin(s setup) error {
 	if p.node != nil {
 		return errFirst
 	}
-	p.latest = make(map[string]*v1.Pod)
-	world, err := fake.NewWorld(fake.WorldOptions{Latency: s.latencyOf, WriteLogs: true})
+	p.latest, p.conditions = make(map[string]*v1.Pod), make(map[types.UID]v1.PodCondition)
+	world, err := fake.NewWorld(fake.WorldOptions{Latency: s.latencyOf, WriteLogs: true, Echo: s.echo})
 	if err != nil {
 		return err
 	}
@@ -114,10 +134,17 @@ func (p *player) begin(s setup) error {
 		return err
 	}
 	store.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "config"}, Data: map[string]string{"key": "value"}})
-	node, err := newNode(Options{World: world, API: p.server, VolumeLatency: s.volumes, StopTimeout: agentPatience, Seed: s.seed, Agent: func(o *nodeagent.Options) {
+	if s.images {
+		p.depot = newDepot(world, s.pull)
+	}
+	node, err := newNode(Options{World: world, API: p.server, Mirrors: s.mirrors, VolumeLatency: s.volumes, StopTimeout: agentPatience, Seed: s.seed, Assemble: p.assemble, Agent: func(o *node.Options) {
 		o.Objects = store
+		if p.depot != nil {
+			p.depot.supply(o)
+		}
+		o.Allocatable, o.NodeLabels = s.room, map[string]string{zoneLabel: zoneHere}
 		if s.stopPods {
-			o.OnShutdown = nodeagent.StopPods
+			o.OnShutdown = node.StopPods
 			o.StopTimeout = 2 * agentPatience // one that was killed comes to its end, too
 		}
 	}}, p.root)
@@ -126,7 +153,8 @@ func (p *player) begin(s setup) error {
 	}
 	node.errorf = func(format string, args ...any) { p.errs = append(p.errs, fmt.Errorf(format, args...)) }
 	node.fatalf = node.errorf
-	p.node = node
+	p.node, p.peaceful, p.room, p.mirrors = node, s.peaceful, s.room, s.mirrors
+	node.depot = p.depot
 	return node.startAgent()
 }
 
@@ -154,6 +182,7 @@ var errNoSuchPod = errors.New("there is no such pod")
 
 // apply makes a static pod wanted, in place of one of its name.
 func (p *player) apply(pod *v1.Pod) error {
+	pod.Spec.NodeName = p.node.name
 	p.latest[pod.Name] = pod
 	p.wanted = append(p.without(pod.Name), pod)
 	p.node.Apply(p.wanted...)
@@ -165,7 +194,7 @@ func (p *player) applyFile(name string) error {
 	if !ok {
 		return fmt.Errorf("the script has no file %s", name)
 	}
-	decoder := &manifest.Decoder{NodeName: nodeName, Strict: true}
+	decoder := &manifest.Decoder{NodeName: types.NodeName(p.node.name), Strict: true}
 	pod, err := decoder.Pod([]byte(data), manifest.Origin{Kind: manifest.OriginFile, Location: "/" + name})
 	if err != nil {
 		return err

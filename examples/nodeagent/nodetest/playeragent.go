@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"errors"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -70,6 +71,46 @@ func (p *player) edit(name string, version int) error {
 		}
 	})
 	return err
+}
+
+var errNoNeed = errors.New("its containers do not ask for any")
+
+// resize changes how much of a resource the regular containers of a pod have.
+func (p *player) resize(name string, n need, amount int) error {
+	uid, err := p.bound(name)
+	if err != nil {
+		return err
+	}
+	if q := p.server.Get(uid).Spec.Containers[0].Resources.Limits[n.name]; q.IsZero() {
+		return errNoNeed
+	}
+	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+		for i := range pod.Spec.Containers {
+			n.of(&pod.Spec.Containers[i], amount)
+		}
+	})
+	return err
+}
+
+// setCondition is what somebody else writes to the status of a pod.
+func (p *player) setCondition(name string, c v1.PodCondition) error {
+	uid, err := p.bound(name)
+	if err != nil {
+		return err
+	}
+	p.conditions[uid] = c
+	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+		pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(o v1.PodCondition) bool { return o.Type == c.Type }), c)
+	})
+	return err
+}
+
+func (p *player) feels(name, container string, sick bool) error {
+	if p.latest[name] == nil {
+		return errNoSuchPod
+	}
+	p.node.history.setSick(p.uid(name), container, sick)
+	return nil
 }
 
 func (p *player) delete(name string) error {

@@ -18,7 +18,7 @@ import (
 
 // podFields is the description of a pod in one line, for Commands.
 const podFields = "NAME[@UID] [v=N] [main=C,…] [init=C,…] [sidecar=C,…] [restart=POLICY] [grace=SECONDS] [volume=V,…] [emptydir=V,…] [config=NAME] " +
-	"[live=C] [ready=C] [startup=C] [prestop=C:DURATION] [poststart=C:DURATION]"
+	"[live=C[:DELAY[:GRACE]]] [ready=C[:DELAY[:SUCCESSES]]] [startup=C[:DELAY[:GRACE]]] [rule=C:CODE[:all]] [deadline=SECONDS] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [initcpu=MILLICORES] [resizing=RESOURCE] [priority=N] [gate=CONDITION] [zone=NAME] [sysctl=NAME] [pull=POLICY] [prestop=C:DURATION] [poststart=C:DURATION]"
 
 // pod takes a pod apart that is described in one line.
 func (a *args) pod() *v1.Pod {
@@ -52,8 +52,13 @@ func (a *args) pod() *v1.Pod {
 		source := v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}
 		mountVolume(pod, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &source}})
 	}
+	if seconds := int64(a.number("deadline", 0)); seconds > 0 {
+		pod.Spec.ActiveDeadlineSeconds = &seconds
+	}
+	a.needs(pod)
 	a.probes(pod)
 	a.hooks(pod)
+	a.rules(pod)
 	sum := sha256.Sum256([]byte(text))
 	pod.Annotations = map[string]string{podconfig.AnnotationHash: hex.EncodeToString(sum[:8])}
 	return pod
@@ -92,13 +97,19 @@ func (a *args) containers(pod *v1.Pod, version int) {
 			kind.add(name)(pod)
 		}
 	}
+	pull := v1.PullIfNotPresent
+	if word, ok := a.option("pull"); ok {
+		if pull = v1.PullPolicy(word); !slices.Contains([]v1.PullPolicy{v1.PullAlways, v1.PullIfNotPresent, v1.PullNever}, pull) {
+			a.fail("%q is none of Always, IfNotPresent, Never", word)
+		}
+	}
 	seen := make(map[string]bool)
 	for _, c := range allContainers(pod) {
 		if seen[c.Name] {
 			a.fail("there are two containers %q", c.Name)
 		}
 		seen[c.Name] = true
-		c.Image = imageOf(c.Name, version)
+		c.Image, c.ImagePullPolicy = imageOf(c.Name, version), pull
 	}
 }
 
@@ -141,9 +152,47 @@ func (a *args) probes(pod *v1.Pod) {
 		exec := &v1.ExecAction{Command: []string{"probe"}}
 		return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: exec}, TimeoutSeconds: 1, PeriodSeconds: probeEvery, SuccessThreshold: 1, FailureThreshold: threshold}
 	}
-	a.of(pod, "live", func(c *v1.Container, _ string) { c.LivenessProbe = probe(3) })
-	a.of(pod, "ready", func(c *v1.Container, _ string) { c.ReadinessProbe = probe(3) })
-	a.of(pod, "startup", func(c *v1.Container, _ string) { c.StartupProbe = probe(10) })
+	kills := func(p *v1.Probe, rest string) *v1.Probe {
+		delay, grace, own := strings.Cut(rest, ":")
+		if p.InitialDelaySeconds = a.wholeSeconds(delay); own {
+			seconds := int64(a.wholeSeconds(grace))
+			p.TerminationGracePeriodSeconds = &seconds
+		}
+		return p
+	}
+	a.of(pod, "live", func(c *v1.Container, rest string) { c.LivenessProbe = kills(probe(3), rest) })
+	a.of(pod, "startup", func(c *v1.Container, rest string) { c.StartupProbe = kills(probe(10), rest) })
+	a.of(pod, "ready", func(c *v1.Container, rest string) {
+		delay, successes, more := strings.Cut(rest, ":")
+		c.ReadinessProbe = probe(3)
+		if c.ReadinessProbe.InitialDelaySeconds = a.wholeSeconds(delay); more {
+			c.ReadinessProbe.SuccessThreshold = int32(a.toNumber(successes))
+		}
+	})
+}
+
+// wholeSeconds reads a duration; an empty one is none.
+func (a *args) wholeSeconds(word string) int32 {
+	if word == "" {
+		return 0
+	}
+	return int32(a.toDuration(word) / time.Second)
+}
+
+// rules has a container that is never restarted by its own policy restarted when it exits with a code, or all containers
+// of its pod.
+func (a *args) rules(pod *v1.Pod) {
+	a.of(pod, "rule", func(c *v1.Container, rest string) {
+		never, action := v1.ContainerRestartPolicyNever, v1.ContainerRestartRuleActionRestart
+		code, all := strings.CutSuffix(rest, ":all")
+		if all {
+			action = v1.ContainerRestartRuleActionRestartAllContainers
+		}
+		c.RestartPolicy = &never
+		c.RestartPolicyRules = []v1.ContainerRestartRule{{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
+			Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{int32(a.toNumber(code))},
+		}}}
+	})
 }
 
 func (a *args) hooks(pod *v1.Pod) {

@@ -29,9 +29,9 @@ func ProbeCommand(t prober.Target) []string {
 	return nil
 }
 
-// probe answers every probe by what the container's script does with it. There
+// probe answers every probe by what the container's script does with it, and records the answer. There
 // is no network: by default an instance is well from its Script.ReadyAfter on.
-func probe(rt runtime.Execer) prober.Handler {
+func probe(rt runtime.Execer, history *recorder) prober.Handler {
 	return prober.HandlerFunc(func(ctx context.Context, t prober.Target) (prober.Outcome, error) {
 		id, err := runtime.ParseContainerID(t.Instance.ID)
 		if err != nil {
@@ -41,6 +41,10 @@ func probe(rt runtime.Execer) prober.Handler {
 		if err != nil {
 			return prober.Outcome{}, err
 		}
+		if history.sickNow(t.Pod.UID, t.Container.Name) {
+			code, out = 1, []byte("sick")
+		}
+		history.probed(t, code == 0)
 		if code != 0 {
 			return prober.Outcome{Verdict: prober.VerdictFailure, Output: fmt.Sprintf("exit code %d: %s", code, out)}, nil
 		}

@@ -11,81 +11,81 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // silent adds a source that never says anything.
-func silent(o *nodeagent.Options) {
+func silent(o *node.Options) {
 	o.Sources = append(o.Sources, podconfig.SourceFunc("bus", func(ctx context.Context, _ podconfig.Sink) error {
 		<-ctx.Done()
 		return nil
 	}))
 }
 
-func stopPods(o *nodeagent.Options) { o.OnShutdown = nodeagent.StopPods }
+func stopPods(o *node.Options) { o.OnShutdown = node.StopPods }
 
 // A stop that the agent ordered is no crash.
 func TestStoppedPodsStartAtOnceAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: stopPods})
-		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		n := nodetest.New(t, nodetest.Options{Agent: stopPods})
+		n.Apply(nodetest.Pod("web", nodetest.Container("c")))
 		for range 4 {
 			time.Sleep(time.Minute)
-			node.RestartAgent()
-			require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+			n.RestartAgent()
+			require.Equal(t, v1.PodRunning, n.Status("web").Phase)
 		}
-		require.Equal(t, []time.Duration{0, 60e9, 120e9, 180e9, 240e9}, starts(node, "c"))
+		require.Equal(t, []time.Duration{0, 60e9, 120e9, 180e9, 240e9}, starts(n, "c"))
 	})
 }
 
 func TestAPodRemovedAndAddedAgainOwesNoDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: time.Second})
+		n := nodetest.New(t, nodetest.Options{})
+		n.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: time.Second})
 		pod := nodetest.Pod("web", nodetest.Container("c"))
 		for range 4 {
-			node.Apply(pod)
+			n.Apply(pod)
 			time.Sleep(300 * time.Millisecond)
-			node.Apply()
+			n.Apply()
 			time.Sleep(300 * time.Millisecond)
 		}
-		node.Apply(pod)
+		n.Apply(pod)
 		time.Sleep(2 * time.Second)
-		node.Settle()
-		require.Equal(t, v1.PodRunning, node.Status("web").Phase)
-		require.NotNil(t, node.Status("web").ContainerStatuses[0].State.Running)
+		n.Settle()
+		require.Equal(t, v1.PodRunning, n.Status("web").Phase)
+		require.NotNil(t, n.Status("web").ContainerStatuses[0].State.Running)
 	})
 }
 
 // A manifest that was edited while no agent ran: the old pod ends with the grace
 // it was made with, and the new one waits for that.
 func TestEditWhileTheAgentIsDown(t *testing.T) {
-	for name, change := range map[string]func(*nodeagent.Options){"": func(*nodeagent.Options) {}, "a silent source": silent} {
+	for name, change := range map[string]func(*node.Options){"": func(*node.Options) {}, "a silent source": silent} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				node := nodetest.New(t, nodetest.Options{Agent: change})
-				node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
+				n := nodetest.New(t, nodetest.Options{Agent: change})
+				n.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
 				pod := nodetest.Pod("web", nodetest.Container("c"))
-				node.Apply(pod)
+				n.Apply(pod)
 				time.Sleep(time.Second)
-				node.Shutdown()
+				n.Shutdown()
 				edited := pod.DeepCopy()
 				edited.UID = "uid-web-2"
-				node.Apply(edited)
-				node.RestartAgent()
+				n.Apply(edited)
+				n.RestartAgent()
 				time.Sleep(time.Minute)
-				node.Settle()
-				exits := node.World.Journal().Of(fake.Target{Op: fake.OpExited, UID: pod.UID})
+				n.Settle()
+				exits := n.World.Journal().Of(fake.Target{Op: fake.OpExited, UID: pod.UID})
 				require.Len(t, exits, 1)
 				require.Equal(t, 21*time.Second, exits[0].At, "it was given its time")
-				began := starts(node, "c")
+				began := starts(n, "c")
 				require.Len(t, began, 2)
 				require.GreaterOrEqual(t, began[1], exits[0].At, "never two of one name")
 				require.Less(t, began[1], exits[0].At+200*time.Millisecond)
-				require.Equal(t, v1.PodRunning, node.Status("web").Phase)
+				require.Equal(t, v1.PodRunning, n.Status("web").Phase)
 			})
 		})
 	}
@@ -94,46 +94,46 @@ func TestEditWhileTheAgentIsDown(t *testing.T) {
 // One silent source holds up nothing that another one said (kubernetes#15195).
 func TestUpstream15195ASilentSourceHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: silent})
+		n := nodetest.New(t, nodetest.Options{Agent: silent})
 		pod := nodetest.Pod("web", nodetest.Container("c"))
-		node.Apply(pod)
+		n.Apply(pod)
 		time.Sleep(time.Minute)
-		node.Apply()
+		n.Apply()
 		time.Sleep(time.Minute)
-		node.Settle()
-		require.Empty(t, node.Agent.Pods(), "what its source removed is gone")
-		node.Apply(pod)
+		n.Settle()
+		require.Empty(t, n.Agent.Pods(), "what its source removed is gone")
+		n.Apply(pod)
 		time.Sleep(time.Second)
-		node.Settle()
-		require.Equal(t, []time.Duration{0, 120e9}, starts(node, "c"), "and what comes back starts")
+		n.Settle()
+		require.Equal(t, []time.Duration{0, 120e9}, starts(n, "c"), "and what comes back starts")
 	})
 }
 
 func TestShutdownKillsNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) { silent(o); stopPods(o) }})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
-		node.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) { silent(o); stopPods(o) }})
+		n.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 20 * time.Second})
+		n.Apply(nodetest.Pod("web", nodetest.Container("c")))
 		time.Sleep(time.Second)
-		node.Apply()
+		n.Apply()
 		time.Sleep(5 * time.Second)
-		node.Shutdown()
-		require.Equal(t, 1, node.World.Count(fake.Target{Op: fake.OpStopContainer}))
+		n.Shutdown()
+		require.Equal(t, 1, n.World.Count(fake.Target{Op: fake.OpStopContainer}))
 	})
 }
 
 // A container that cannot be made delays no sibling's restart.
 func TestASiblingsFailureDelaysNoRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
-		node.World.Script(fake.Target{Container: "a"}, fake.Exit(30*time.Second, 1))
-		_, err := node.World.Inject(fake.Fault{On: fake.Target{Op: fake.OpCreateContainer, Container: "b"}, Err: context.DeadlineExceeded})
+		n := nodetest.New(t, nodetest.Options{})
+		n.World.Script(fake.Target{Container: "a"}, fake.Exit(30*time.Second, 1))
+		_, err := n.World.Inject(fake.Fault{On: fake.Target{Op: fake.OpCreateContainer, Container: "b"}, Err: context.DeadlineExceeded})
 		require.NoError(t, err)
-		node.Apply(nodetest.Pod("web", nodetest.Container("a"), nodetest.Container("b")))
+		n.Apply(nodetest.Pod("web", nodetest.Container("a"), nodetest.Container("b")))
 		time.Sleep(10 * time.Minute)
-		node.Settle()
-		require.Equal(t, []time.Duration{0, 30e9, 70e9, 120e9, 190e9, 300e9, 490e9}, starts(node, "a"))
-		require.NotEmpty(t, node.Status("web").ContainerStatuses[1].State.Waiting.Message)
+		n.Settle()
+		require.Equal(t, []time.Duration{0, 30e9, 70e9, 120e9, 190e9, 300e9, 490e9}, starts(n, "a"))
+		require.NotEmpty(t, n.Status("web").ContainerStatuses[1].State.Waiting.Message)
 	})
 }
 
@@ -141,38 +141,38 @@ func TestASiblingsFailureDelaysNoRestart(t *testing.T) {
 // on behind a status that says Failed.
 func TestARejectedPodDoesNotRunOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
+		n := nodetest.New(t, nodetest.Options{})
 		pod := nodetest.Pod("web", nodetest.Container("c"))
-		node.Apply(pod)
-		node.Shutdown()
+		n.Apply(pod)
+		n.Shutdown()
 		refused := pod.DeepCopy()
 		refused.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}}}
-		node.Apply(refused)
-		node.RestartAgent()
+		n.Apply(refused)
+		n.RestartAgent()
 		time.Sleep(time.Minute)
-		node.Settle()
-		require.Equal(t, v1.PodFailed, node.Status("web").Phase)
-		require.Equal(t, 1, node.World.Count(fake.Target{Op: fake.OpExited, Container: "c"}))
+		n.Settle()
+		require.Equal(t, v1.PodFailed, n.Status("web").Phase)
+		require.Equal(t, 1, n.World.Count(fake.Target{Op: fake.OpExited, Container: "c"}))
 	})
 }
 
 func TestARunningPodThatBecomesUnacceptableIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
+		n := nodetest.New(t, nodetest.Options{})
 		pod := nodetest.Pod("web", nodetest.Container("c"))
-		node.Apply(pod)
+		n.Apply(pod)
 		refused := pod.DeepCopy()
 		refused.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}}}
-		node.Apply(refused)
+		n.Apply(refused)
 		time.Sleep(time.Minute)
-		node.Settle()
-		require.Equal(t, 1, node.World.Count(fake.Target{Op: fake.OpExited, Container: "c"}))
-		require.Equal(t, v1.PodFailed, node.Status("web").Phase)
-		require.Equal(t, "UnsupportedPodSpec", node.Status("web").Reason)
-		node.Apply(pod)
+		n.Settle()
+		require.Equal(t, 1, n.World.Count(fake.Target{Op: fake.OpExited, Container: "c"}))
+		require.Equal(t, v1.PodFailed, n.Status("web").Phase)
+		require.Equal(t, "UnsupportedPodSpec", n.Status("web").Reason)
+		n.Apply(pod)
 		time.Sleep(time.Minute)
-		node.Settle()
-		require.Len(t, starts(node, "c"), 2, "and started again when it is acceptable again")
+		n.Settle()
+		require.Len(t, starts(n, "c"), 2, "and started again when it is acceptable again")
 	})
 }
 
@@ -180,20 +180,20 @@ func TestARunningPodThatBecomesUnacceptableIsStopped(t *testing.T) {
 // its grace period (kubernetes#136931: it is not).
 func TestUpstream136931AnEditUnderTheSameUIDRestartsThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
-		node.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 3 * time.Second})
+		n := nodetest.New(t, nodetest.Options{})
+		n.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 3 * time.Second})
 		pod := nodetest.Pod("web", nodetest.Container("c"))
 		pod.Annotations = map[string]string{podconfig.AnnotationHash: "1"}
-		node.Apply(pod)
+		n.Apply(pod)
 		edited := pod.DeepCopy()
 		edited.Annotations[podconfig.AnnotationHash] = "2"
 		edited.Spec.Containers[0].Command = []string{"/other"}
-		node.Apply(edited)
+		n.Apply(edited)
 		time.Sleep(10 * time.Second)
-		node.Settle()
-		require.Equal(t, []time.Duration{0, 3e9}, starts(node, "c"))
-		require.NoError(t, node.World.NoOverlap())
-		require.Equal(t, []string{"/other"}, node.Agent.Pods()[0].Spec.Containers[0].Command, "/pods shows the new spec")
+		n.Settle()
+		require.Equal(t, []time.Duration{0, 3e9}, starts(n, "c"))
+		require.NoError(t, n.World.NoOverlap())
+		require.Equal(t, []string{"/other"}, n.Agent.Pods()[0].Spec.Containers[0].Command, "/pods shows the new spec")
 	})
 }
 
@@ -201,49 +201,49 @@ func TestUpstream136931AnEditUnderTheSameUIDRestartsThePod(t *testing.T) {
 // the status is true (kubernetes#37805).
 func TestUpstream37805SiblingsGoOnWhileAHookRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
-		node.World.Script(fake.Target{Container: "b"}, fake.Exit(time.Second, 1))
+		n := nodetest.New(t, nodetest.Options{})
+		n.World.Script(fake.Target{Container: "b"}, fake.Exit(time.Second, 1))
 		pod := nodetest.Pod("web", nodetest.Container("a"), nodetest.Container("b"))
 		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 300}}}
-		node.Apply(pod)
+		n.Apply(pod)
 		time.Sleep(100 * time.Millisecond)
-		node.Settle()
-		require.NotNil(t, node.Status("web").ContainerStatuses[0].State.Running, "a runs, and it shows")
-		require.NotNil(t, node.Status("web").ContainerStatuses[1].State.Running)
+		n.Settle()
+		require.NotNil(t, n.Status("web").ContainerStatuses[0].State.Running, "a runs, and it shows")
+		require.NotNil(t, n.Status("web").ContainerStatuses[1].State.Running)
 		time.Sleep(2 * time.Minute)
-		node.Settle()
-		require.Equal(t, []time.Duration{0, 1e9, 12e9, 33e9, 74e9}, starts(node, "b"))
-		waiting := node.Status("web").ContainerStatuses[1].State.Waiting
+		n.Settle()
+		require.Equal(t, []time.Duration{0, 1e9, 12e9, 33e9, 74e9}, starts(n, "b"))
+		waiting := n.Status("web").ContainerStatuses[1].State.Waiting
 		require.NotNil(t, waiting)
 		require.Equal(t, "CrashLoopBackOff", waiting.Reason)
 		time.Sleep(10 * time.Minute)
-		node.Settle()
-		require.Len(t, starts(node, "a"), 1)
-		require.NoError(t, node.World.NoOverlap())
+		n.Settle()
+		require.Len(t, starts(n, "a"), 1)
+		require.NoError(t, n.World.NoOverlap())
 	})
 }
 
 // Nor does one that does not want to end hold up its siblings.
 func TestSiblingsGoOnWhileAContainerIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
-		node.World.Script(fake.Target{Container: "a"}, fake.Script{TermAfter: fake.Never})
-		node.World.Script(fake.Target{Container: "b"}, fake.Script{}, fake.Exit(time.Hour, 0))
+		n := nodetest.New(t, nodetest.Options{})
+		n.World.Script(fake.Target{Container: "a"}, fake.Script{TermAfter: fake.Never})
+		n.World.Script(fake.Target{Container: "b"}, fake.Script{}, fake.Exit(time.Hour, 0))
 		pod := nodetest.Pod("web", nodetest.Container("a"), nodetest.Container("b"), nodetest.GracePeriod(600))
-		node.Apply(pod)
+		n.Apply(pod)
 		time.Sleep(time.Second)
 		edited := pod.DeepCopy()
 		edited.Spec.Containers[0].Image = "localhost/a:2"
-		node.Apply(edited)
+		n.Apply(edited)
 		time.Sleep(time.Second)
-		require.NoError(t, node.World.Kill(pod.UID, "b", 1))
+		require.NoError(t, n.World.Kill(pod.UID, "b", 1))
 		time.Sleep(time.Second)
-		node.Settle()
-		require.Len(t, starts(node, "b"), 2)
-		require.Len(t, starts(node, "a"), 1, "it has its grace period")
+		n.Settle()
+		require.Len(t, starts(n, "b"), 2)
+		require.Len(t, starts(n, "a"), 1, "it has its grace period")
 		time.Sleep(10 * time.Minute)
-		node.Settle()
-		require.Len(t, starts(node, "a"), 2)
-		require.NoError(t, node.World.NoOverlap())
+		n.Settle()
+		require.Len(t, starts(n, "a"), 2)
+		require.NoError(t, n.World.NoOverlap())
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent/admission"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -62,7 +62,7 @@ func TestGeneratorHooksKeyringAndAdmissionOfOnesOwn(t *testing.T) {
 		v, s := &vendor{}, newShelf()
 		s.registry["localhost/c:1"], s.only = "c", "vendor"
 		admit := v.admit
-		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+		n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
 			o.Runtime, o.Hooks, o.Admit = shelved{o.Runtime.(*nodetest.Runtime), s}, v, admit
 			o.Generator = func(own *runtime.DefaultGenerator) runtime.Generator {
 				v.DefaultGenerator = own
@@ -75,21 +75,21 @@ func TestGeneratorHooksKeyringAndAdmissionOfOnesOwn(t *testing.T) {
 		hooked := nodetest.Pod("hooked", nodetest.Container("c"), signed, func(p *v1.Pod) {
 			p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}}
 		})
-		node.Apply(hooked, nodetest.Pod("stranger", nodetest.Container("c")))
-		pass(node, 10*time.Second)
-		require.Equal(t, v1.PodRunning, node.Status("hooked").Phase)
+		n.Apply(hooked, nodetest.Pod("stranger", nodetest.Container("c")))
+		pass(n, 10*time.Second)
+		require.Equal(t, v1.PodRunning, n.Status("hooked").Phase)
 		require.Equal(t, []string{"hooked"}, v.hooks)
 		require.Len(t, v.made, 1)
 		require.Contains(t, v.made[0].Env, runtime.EnvVar{Name: "GATEWAY", Value: "17"})
 		require.Equal(t, []string{"localhost/c:1 vendor"}, s.now().pulls)
-		refused := node.Status("stranger")
+		refused := n.Status("stranger")
 		require.Equal(t, v1.PodFailed, refused.Phase)
 		require.Equal(t, "NotSigned", refused.Reason)
 		require.True(t, strings.HasSuffix(refused.Message, "nobody has signed it"), refused.Message)
 
 		admit = func(*v1.Pod) []admission.Failure { return []admission.Failure{{Reason: "No", Message: "nobody"}} }
-		node.RestartAgent()
-		pass(node, 10*time.Second)
-		require.Equal(t, v1.PodRunning, node.Status("hooked").Phase, "it ran before")
+		n.RestartAgent()
+		pass(n, 10*time.Second)
+		require.Equal(t, v1.PodRunning, n.Status("hooked").Phase, "it ran before")
 	})
 }

@@ -43,14 +43,20 @@ func RunScripts(t *testing.T, pattern string) {
 // Played is what came of a script.
 type Played struct {
 	Err     error  // the command that failed, with its line, and all that Check found
-	Journal string // empty if Err is nil
+	Journal string // what happened, for people; empty if the script has no commands
 	Starts  int    // of containers
 }
 
 // Play runs a script on a node of its own, in a bubble of its own, and does not
-// fail the test: that is up to the caller. Two runs of one script are much alike,
-// but what happens at one instant happens in any order.
-func Play(t *testing.T, script *Script) (played Played) {
+// fail the test: that is up to the caller. Two runs of one script have the same
+// durations; events at one instant may come in another order.
+func Play(t *testing.T, script *Script) Played {
+	t.Helper()
+	return PlayOn(t, ReferenceAgent, script)
+}
+
+// PlayOn is Play with another agent.
+func PlayOn(t *testing.T, assemble Assemble, script *Script) (played Played) {
 	t.Helper()
 	root, err := os.MkdirTemp(memory(), "nodetest-")
 	if err != nil {
@@ -61,16 +67,14 @@ func Play(t *testing.T, script *Script) (played Played) {
 			t.Errorf("nodetest: %v", err)
 		}
 	}()
-	p := &player{script: script, root: root}
+	p := &player{script: script, root: root, assemble: assemble}
 	synctest.Test(t, func(*testing.T) {
 		played.Err = p.play()
 		if p.node == nil {
 			return
 		}
 		played.Starts = p.node.World.Total("StartContainer")
-		if played.Err != nil {
-			played.Journal = p.journal()
-		}
+		played.Journal = p.journal()
 	})
 	return played
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -23,18 +23,18 @@ import (
 type onceOver struct {
 	*testing.T
 	world *fake.World
-	agent *nodeagent.Agent
+	agent *node.Agent
 }
 
-func newOnceOver(t *testing.T, change func(*nodeagent.Options), pods ...*v1.Pod) *onceOver {
+func newOnceOver(t *testing.T, change func(*node.Options), pods ...*v1.Pod) *onceOver {
 	t.Helper()
 	world, err := fake.NewWorld(fake.WorldOptions{})
 	require.NoError(t, err)
 	t.Cleanup(world.Close)
 	rt, err := fake.New(fake.Options{World: world})
 	require.NoError(t, err)
-	opts := nodeagent.Options{
-		NodeName: "node", Root: t.TempDir(), Runtime: rt, OnShutdown: nodeagent.KeepPods, Mounter: mount.None{},
+	opts := node.Options{
+		NodeName: "node", Root: t.TempDir(), Runtime: rt, OnShutdown: node.KeepPods, Mounter: mount.None{},
 		Sources: []podconfig.Source{podconfig.SourceFunc(podconfig.SourceFile, func(ctx context.Context, out podconfig.Sink) error {
 			if err := out.Submit(ctx, podconfig.Snapshot(pods...)); err != nil {
 				return err
@@ -50,13 +50,13 @@ func newOnceOver(t *testing.T, change func(*nodeagent.Options), pods ...*v1.Pod)
 	if change != nil {
 		change(&opts)
 	}
-	agent, err := nodeagent.New(opts)
+	agent, err := node.New(opts)
 	require.NoError(t, err)
 	return &onceOver{t, world, agent}
 }
 
 // run runs the pods and returns the errors of each by name, and how long it took.
-func (o *onceOver) run(limits nodeagent.RunOnceOptions) (failed map[string]error, took time.Duration, err error) {
+func (o *onceOver) run(limits node.RunOnceOptions) (failed map[string]error, took time.Duration, err error) {
 	o.Helper()
 	began := time.Now()
 	results, err := o.agent.RunOnce(o.Context(), limits)
@@ -77,8 +77,8 @@ func TestRunOnce(t *testing.T) {
 		name   string
 		pod    *v1.Pod
 		script func(*fake.World)
-		agent  func(*nodeagent.Options)
-		limits nodeagent.RunOnceOptions
+		agent  func(*node.Options)
+		limits node.RunOnceOptions
 		took   time.Duration
 		phase  v1.PodPhase
 		want   error
@@ -96,14 +96,14 @@ func TestRunOnce(t *testing.T) {
 			script: func(w *fake.World) {
 				w.Script(fake.Target{Container: "c"}, fake.Exit(time.Minute, 1), fake.Exit(time.Minute, 0))
 			}},
-		{name: "a job has failed", pod: nodetest.Pod("p", nodetest.Container("c"), never), took: time.Minute, phase: v1.PodFailed, want: nodeagent.ErrPodFailed,
+		{name: "a job has failed", pod: nodetest.Pod("p", nodetest.Container("c"), never), took: time.Minute, phase: v1.PodFailed, want: node.ErrPodFailed,
 			script: func(w *fake.World) { w.Script(fake.Target{Container: "c"}, fake.Exit(time.Minute, 1)) }},
-		{name: "a job took too long", pod: nodetest.Pod("p", nodetest.Container("c"), never, deadline(40)), took: 40 * time.Second, phase: v1.PodFailed, want: nodeagent.ErrPodFailed, says: "DeadlineExceeded"},
-		{name: "rejected", pod: nodetest.Pod("p", nodetest.Container("c"), cpu("2")), agent: cpus("1"), phase: v1.PodFailed, want: nodeagent.ErrPodRejected, says: "Node didn't have enough resource: cpu"},
-		{name: "does not come up in time", pod: nodetest.Pod("p", nodetest.Container("c"), readiness), took: 1023 * time.Second, phase: v1.PodRunning, want: nodeagent.ErrPodNotRunning, says: "after 17m3s",
+		{name: "a job took too long", pod: nodetest.Pod("p", nodetest.Container("c"), never, deadline(40)), took: 40 * time.Second, phase: v1.PodFailed, want: node.ErrPodFailed, says: "DeadlineExceeded"},
+		{name: "rejected", pod: nodetest.Pod("p", nodetest.Container("c"), cpu("2")), agent: cpus("1"), phase: v1.PodFailed, want: node.ErrPodRejected, says: "Node didn't have enough resource: cpu"},
+		{name: "does not come up in time", pod: nodetest.Pod("p", nodetest.Container("c"), readiness), took: 1023 * time.Second, phase: v1.PodRunning, want: node.ErrPodNotRunning, says: "after 17m3s",
 			script: func(w *fake.World) { w.Script(fake.Target{Container: "c"}, fake.Script{ReadyAfter: fake.Never}) }},
-		{name: "is tried ten times", pod: nodetest.Pod("p", nodetest.Container("c"), onFailure), limits: nodeagent.RunOnceOptions{Timeout: 24 * time.Hour},
-			took: 1520 * time.Second, phase: v1.PodRunning, want: nodeagent.ErrPodNotRunning, says: "after 10 retries",
+		{name: "is tried ten times", pod: nodetest.Pod("p", nodetest.Container("c"), onFailure), limits: node.RunOnceOptions{Timeout: 24 * time.Hour},
+			took: 1520 * time.Second, phase: v1.PodRunning, want: node.ErrPodNotRunning, says: "after 10 retries",
 			script: func(w *fake.World) { w.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 1)) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func readiness(p *v1.Pod) {
 		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/ready"}}}}
 }
 
-func phaseOf(a *nodeagent.Agent, name string) v1.PodPhase {
+func phaseOf(a *node.Agent, name string) v1.PodPhase {
 	for _, p := range a.Pods() {
 		if p.Name == name {
 			return p.Status.Phase
@@ -149,11 +149,11 @@ func TestRunOnceOfManyPods(t *testing.T) {
 			nodetest.Pod("bad", nodetest.Container("b"), nodetest.RestartPolicy(v1.RestartPolicyNever)))
 		o.world.Script(fake.Target{Container: "j"}, fake.Exit(time.Minute, 0))
 		o.world.Script(fake.Target{Container: "b"}, fake.Exit(time.Second, 3))
-		results, took, err := o.run(nodeagent.RunOnceOptions{})
+		results, took, err := o.run(node.RunOnceOptions{})
 		require.Len(t, results, 3)
 		require.NoError(t, results["web"])
 		require.NoError(t, results["job"])
-		require.ErrorIs(t, results["bad"], nodeagent.ErrPodFailed)
+		require.ErrorIs(t, results["bad"], node.ErrPodFailed)
 		require.EqualError(t, err, "pod default/bad: the pod has failed")
 		require.InDelta(t, 60, took.Seconds(), 1)
 		require.Empty(t, o.world.Journal().Of(fake.Target{Op: fake.OpExited, Container: "w"}))
@@ -166,7 +166,7 @@ func TestRunOnceTriesAgainWhatFails(t *testing.T) {
 		o := newOnceOver(t, nil, nodetest.Pod("web", nodetest.Container("w")))
 		_, err := o.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Err: errors.New("not yet"), Times: 3})
 		require.NoError(t, err)
-		results, _, err := o.run(nodeagent.RunOnceOptions{})
+		results, _, err := o.run(node.RunOnceOptions{})
 		require.NoError(t, err)
 		require.Contains(t, results, "web")
 	})
@@ -177,8 +177,8 @@ func TestRunOnceGivesUpOnWhatNeverWorks(t *testing.T) {
 		o := newOnceOver(t, nil, nodetest.Pod("web", nodetest.Container("w")))
 		_, err := o.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Err: errors.New("no network here")})
 		require.NoError(t, err)
-		_, took, err := o.run(nodeagent.RunOnceOptions{})
-		require.ErrorIs(t, err, nodeagent.ErrPodNotRunning)
+		_, took, err := o.run(node.RunOnceOptions{})
+		require.ErrorIs(t, err, node.ErrPodNotRunning)
 		require.ErrorContains(t, err, "no network here")
 		require.Less(t, took, 1023*time.Second)
 	})
@@ -187,7 +187,7 @@ func TestRunOnceGivesUpOnWhatNeverWorks(t *testing.T) {
 func TestRunOnceWithoutManifests(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			results, took, err := newOnceOver(t, nil).run(nodeagent.RunOnceOptions{})
+			results, took, err := newOnceOver(t, nil).run(node.RunOnceOptions{})
 			require.NoError(t, err)
 			require.Empty(t, results)
 			require.Less(t, took, time.Second)
@@ -199,18 +199,18 @@ func TestRunOnceWithoutManifests(t *testing.T) {
 				<-ctx.Done()
 				return nil
 			})
-			o := newOnceOver(t, func(o *nodeagent.Options) { o.Sources = append(o.Sources, silent) })
-			_, took, err := o.run(nodeagent.RunOnceOptions{SourceTimeout: time.Second})
-			require.ErrorIs(t, err, nodeagent.ErrNoManifests)
-			require.EqualError(t, err, "no pod manifest update after 1s from http")
-			require.Equal(t, time.Second, took)
+			o := newOnceOver(t, func(o *node.Options) { o.Sources = append(o.Sources, silent) })
+			_, took, err := o.run(node.RunOnceOptions{})
+			require.ErrorIs(t, err, node.ErrNoManifests)
+			require.EqualError(t, err, "no pod manifest update after 30s from http")
+			require.Equal(t, 30*time.Second, took)
 		})
 	})
 	t.Run("a source that fails", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			failing := podconfig.SourceFunc(podconfig.SourceHTTP, func(context.Context, podconfig.Sink) error { return errors.New("no disk") })
-			o := newOnceOver(t, func(o *nodeagent.Options) { o.Sources = append(o.Sources, failing) })
-			_, _, err := o.run(nodeagent.RunOnceOptions{})
+			o := newOnceOver(t, func(o *node.Options) { o.Sources = append(o.Sources, failing) })
+			_, _, err := o.run(node.RunOnceOptions{})
 			require.ErrorContains(t, err, "no disk")
 		})
 	})
@@ -219,21 +219,21 @@ func TestRunOnceWithoutManifests(t *testing.T) {
 // The end of ctx ends it all, and says so of what had not come up.
 func TestRunOnceEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOnceOver(t, func(o *nodeagent.Options) { o.OnShutdown = nodeagent.StopPods },
+		o := newOnceOver(t, func(o *node.Options) { o.OnShutdown = node.StopPods },
 			nodetest.Pod("job", nodetest.Container("c"), nodetest.RestartPolicy(v1.RestartPolicyNever)))
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("enough"))
 		defer cancel()
-		results, err := o.agent.RunOnce(ctx, nodeagent.RunOnceOptions{})
+		results, err := o.agent.RunOnce(ctx, node.RunOnceOptions{})
 		require.Len(t, results, 1)
 		require.EqualError(t, results[0].Err, "enough")
 		require.ErrorIs(t, err, results[0].Err)
 		require.Len(t, o.world.Journal().Of(fake.Target{Op: fake.OpExited, Container: "c"}), 1)
-		_, err = o.agent.RunOnce(t.Context(), nodeagent.RunOnceOptions{})
+		_, err = o.agent.RunOnce(t.Context(), node.RunOnceOptions{})
 		require.ErrorContains(t, err, "before")
 	})
 }
 
 func TestRunOnceOptionsAreChecked(t *testing.T) {
-	_, err := newOnceOver(t, nil).agent.RunOnce(t.Context(), nodeagent.RunOnceOptions{Retries: -1})
-	require.ErrorContains(t, err, "Retries")
+	_, err := newOnceOver(t, nil).agent.RunOnce(t.Context(), node.RunOnceOptions{Timeout: -1})
+	require.ErrorContains(t, err, "Timeout")
 }

@@ -11,18 +11,26 @@ import (
 )
 
 // Schedule makes a script by chance, always the same for one seed: a few pods of
-// varied shape, edited, removed and brought back, whose containers exit, under an
-// agent that is restarted and crashes, with a runtime, volumes, sources and an API
+// varied shape, edited, resized, removed and brought back, whose containers exit, under
+// an agent that is restarted and crashes, with a runtime, volumes, sources and an API
 // server that fail, hang and come back. At its end all faults are over, and calm and
-// end judge what has come of it.
-func Schedule(seed uint64) *Script {
-	g := &generator{rand: rand.New(rand.NewPCG(seed, 0x6b65656c)), shapes: make(map[string]shape)}
+// end judge what has come of it. Of three schedules one is peaceful: nothing fails nor
+// takes time, and all is judged to the second. The script does not use the features of
+// without.
+func Schedule(seed uint64, without ...Feature) *Script {
+	g := &generator{rand: rand.New(rand.NewPCG(seed, 0x6b65656c)), shapes: make(map[string]shape), without: without}
 	g.script = &Script{Name: fmt.Sprintf("seed-%d", seed)}
+	if seed%3 == 0 {
+		return g.inPeace(seed)
+	}
 	node := fmt.Sprintf("node latency=%v seed=%d volumes=%v", pick(g, 0, 5*time.Millisecond, 50*time.Millisecond, time.Second), seed, pick(g, 0, 20*time.Millisecond, 2*time.Second))
 	if g.chance(15) {
 		node += " shutdown=stop"
 	}
-	g.say(node)
+	if seed%2 == 0 {
+		node += " echo"
+	}
+	g.say(node + g.equip())
 	for range 1 + g.rand.IntN(3) {
 		g.newPod()
 	}
@@ -42,6 +50,12 @@ type generator struct {
 	script *Script
 	shapes map[string]shape // of the pods that were ever there, by name
 	names  []string
+
+	peaceful bool // nothing fails nor takes time
+	limited  bool // the node has room for some pods only
+
+	without []Feature
+	has     []ability // what the schedule exercises
 }
 
 // shape is a pod as it was last said to be.
@@ -76,26 +90,13 @@ func (g *generator) rest() {
 
 // step is one thing that happens.
 func (g *generator) step() {
-	steps := []struct {
-		weight int
-		do     func()
-	}{
-		{10, g.newPod}, {10, g.edit}, {8, g.remove}, {6, g.bringBack}, {4, g.replaceUID},
-		{14, g.exit}, {3, g.behave}, {2, g.meddle},
-		{7, g.fault}, {5, g.outage}, {4, g.apiTrouble}, {3, g.sourceTrouble}, {2, g.volumeTrouble},
-		{4, func() { g.say("agent restart") }}, {6, g.crash}, {4, g.crashAt}, {3, g.suspend}, {2, func() { g.try("reboot") }}, {3, g.down},
-	}
-	total := 0
-	for _, s := range steps {
-		total += s.weight
-	}
-	n := g.rand.IntN(total)
-	for _, s := range steps {
-		if n -= s.weight; n < 0 {
-			s.do()
-			return
-		}
-	}
+	g.take([]step{
+		{10, (*generator).newPod}, {10, (*generator).edit}, {8, (*generator).remove}, {6, (*generator).bringBack}, {4, (*generator).replaceUID},
+		{14, (*generator).exit}, {4, (*generator).exitAll}, {3, (*generator).behave}, {2, (*generator).meddle},
+		{7, (*generator).fault}, {5, (*generator).outage}, {4, (*generator).apiTrouble}, {3, (*generator).sourceTrouble}, {2, (*generator).volumeTrouble},
+		{4, func(g *generator) { g.say("agent restart") }}, {6, (*generator).crash}, {4, (*generator).crashAt}, {3, (*generator).suspend},
+		{2, func(g *generator) { g.try("reboot") }}, {3, (*generator).down},
+	})
 }
 
 // newPod makes one more, up to four.
@@ -136,9 +137,12 @@ func (g *generator) fields() (fields string, containers []string) {
 		add("init=%s", strings.Join(init, ","))
 		containers = append(containers, init...)
 	}
-	if g.chance(20) {
-		add("sidecar=s")
-		containers = append(containers, "s")
+	startup := "c"
+	if g.chance(30) {
+		sidecars := pick(g, []string{"s"}, []string{"s"}, []string{"s", "t"})
+		add("sidecar=%s", strings.Join(sidecars, ","))
+		containers = append(containers, sidecars...)
+		startup = pick(g, "c", "s", "s")
 	}
 	add("restart=%s", pick(g, "Always", "Always", "OnFailure", "Never"))
 	add("grace=%d", pick(g, 0, 1, 2, 10, 30))
@@ -151,13 +155,38 @@ func (g *generator) fields() (fields string, containers []string) {
 	if g.chance(15) {
 		add("config=config")
 	}
-	for _, probe := range []string{"live", "ready", "startup"} {
-		if g.chance(12) {
-			add("%s=c", probe)
+	if g.chance(15) {
+		add("live=c%s", pick(g, "", "", ":3s", ":0s:3s", ":7s:60s"))
+	}
+	if g.chance(15) {
+		add("ready=c%s", pick(g, "", "", ":3s", ":0s:2"))
+	}
+	if startup == "s" && g.chance(50) || g.chance(12) {
+		add("startup=%s%s", startup, pick(g, "", "", ":2s", ":0s:1s"))
+	}
+	if g.chance(10) {
+		add("rule=c:%d", pick(g, 1, 137))
+	} else if g.chance(15) && g.peaceful && !g.limited {
+		add("rule=c:%d:all", pick(g, 1, 3))
+	}
+	for _, a := range g.has {
+		if a.fields != nil {
+			fields += a.fields(g)
 		}
 	}
+	if g.limited {
+		fields += g.needs()
+	} else if g.chance(40) {
+		add("cpu=%d", pick(g, 100, 500, 2000))
+		if g.peaceful {
+			fields += g.resizable(fields)
+		}
+	}
+	if g.peaceful && g.chance(20) {
+		add("gate=example.com/gate")
+	}
 	for _, hook := range []string{"prestop", "poststart"} {
-		if g.chance(10) {
+		if g.chance(10) && !strings.Contains(fields, ":all") { // an agent does not look at rules while a hook runs
 			add("%s=c:%ds", hook, 1+g.rand.IntN(5))
 		}
 	}
@@ -173,7 +202,7 @@ func (g *generator) behaviour(ends bool) string {
 	}
 	return pick(g,
 		"serve"+term, "serve"+term, "serve"+term, "serve,ready=3s"+term,
-		"exit=1ns then serve"+term, "exit=5s,code=1 then serve"+term, "exit=2s"+term, "exit=40s,code=3"+term,
+		"exit=1ns then serve"+term, "exit=5s,code=1 then serve"+term, "exit=2s"+term, "exit=40s,code=3"+term, "exit=20s,oom"+term,
 		"exit=1s,code=1 then exit=1s,code=2 then serve"+term, "cannot-start then serve"+term, "cannot-start", "ill"+term,
 	)
 }
@@ -187,7 +216,7 @@ func (g *generator) anyPod() (name string, s shape) {
 func (g *generator) edit() {
 	name, s := g.anyPod()
 	s.version++
-	if s.static && g.chance(30) {
+	if s.static && !g.limited && g.chance(30) {
 		s.fields, s.containers = g.fields()
 	}
 	g.shapes[name] = s
@@ -242,6 +271,17 @@ func (g *generator) container() string {
 
 func (g *generator) exit() {
 	g.try(fmt.Sprintf("exit %s %d", g.container(), pick(g, 0, 1, 137)))
+}
+
+// exitAll: all containers of a pod end at one instant, as by a kill of the whole pod for
+// want of memory.
+func (g *generator) exitAll() {
+	name, s := g.anyPod()
+	all := slices.Clone(s.containers)
+	g.rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, c := range all {
+		g.try(fmt.Sprintf("exit %s/%s 137", name, c))
+	}
 }
 
 func (g *generator) behave() {

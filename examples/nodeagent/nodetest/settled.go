@@ -15,7 +15,6 @@ import (
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
-	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
 // calm ends all that is wrong, waits, and judges what every wanted pod has come
@@ -54,13 +53,16 @@ func (p *player) settled(d time.Duration) error {
 			errs = append(errs, fmt.Errorf("after %v of quiet, pod %s (%s): %w", d, pod.Name, pod.UID, err))
 		}
 	}
-	return errors.Join(append(errs, p.nothingElse(wanted))...)
+	return errors.Join(append(append(errs, p.nothingElse(wanted)), p.orphanedMirrors()...)...)
 }
 
 // quiet ends all that is wrong.
 func (p *player) quiet() error {
 	p.clear("")
 	p.node.FailVolumes(nil)
+	if p.depot != nil {
+		p.depot.registry("up")
+	}
 	p.node.static.feel(Talkative)
 	p.node.api.supply.feel(Talkative)
 	p.node.ResumeAgent()
@@ -93,19 +95,21 @@ func (p *player) converged(pod *v1.Pod) error {
 		return errors.New("it is lost: the agent does not know it")
 	}
 	truth := p.truth(pod.UID)
-	if err := p.apiKnows(pod, status); err != nil {
+	if err := errors.Join(p.apiKnows(pod, status), p.mirrored(pod, status)); err != nil {
 		return err
 	}
 	if over(status.Phase) {
-		return rightlyOver(pod, status, truth)
+		return errors.Join(rightlyOver(pod, status, truth), conditionsFit(pod, status, truth))
 	}
-	return errors.Join(p.works(pod, status, truth), truthful(status, truth))
+	return errors.Join(p.works(pod, status, truth), truthful(status, truth), consistent(pod, status), p.countsRestarts(pod, status),
+		phaseFits(pod, status, truth), conditionsFit(pod, status, truth), containersFit(status, truth), p.probesFit(pod, status, truth),
+		inTime(pod, status, time.Now()), resized(pod, status, truth))
 }
 
 func over(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
 
 func (p *player) published(uid types.UID) *v1.PodStatus {
-	for _, pod := range p.node.Agent.Pods() {
+	for _, pod := range p.node.assembly.Pods() {
 		if pod.UID == uid {
 			return &pod.Status
 		}
@@ -124,10 +128,15 @@ func (p *player) truth(uid types.UID) *runtime.PodStatus {
 
 // apiKnows: what the agent has published has arrived.
 func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
-	stored := p.server.Get(pod.UID)
-	if stored == nil {
-		return nil
+	if stored := p.server.Get(pod.UID); stored != nil {
+		return heard(pod, stored, status, false)
 	}
+	return nil
+}
+
+// heard: the API server has a status for a pod, in its object for it. Of a pod that runs again there, no container has
+// come back that had ended for good.
+func heard(pod, stored *v1.Pod, status *v1.PodStatus, again bool) error {
 	// After a reboot init comes first and the pod is Pending; on the API server no phase
 	// goes back from Running (package statusmanager).
 	waits := stored.Status.Phase == v1.PodRunning && status.Phase == v1.PodPending
@@ -147,7 +156,7 @@ func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	} {
 		for i := range list[1] {
 			have := containerStatus(&v1.PodStatus{ContainerStatuses: list[0]}, list[1][i].Name)
-			if have != nil && initDone(pod, have) {
+			if have != nil && (initDone(pod, have) || again && have.State.Terminated != nil) {
 				continue
 			}
 			if have == nil || have.RestartCount != list[1][i].RestartCount || have.ContainerID != list[1][i].ContainerID ||
@@ -180,10 +189,10 @@ func rightlyOver(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) er
 	if status.Reason != "" {
 		return nil // rejected, declared to be over, or stopped with the agent
 	}
-	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways {
+	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways && slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return c.RestartPolicy == nil }) {
 		return fmt.Errorf("it is %s, and its restart policy is Always", status.Phase)
 	}
-	return nil
+	return phaseFits(pod, status, truth)
 }
 
 // A container that may not run right now is in back-off, which is at most five
@@ -205,20 +214,38 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 		if err := p.tried(pod, c, truth, sidecar); err != nil {
 			return err
 		}
-		if active := truth.Active(c.Name); !sidecar || active == nil || active.State != runtime.StateRunning {
+		if !sidecar || !p.steady(c, truth.Active(c.Name)) {
 			return nil // the others have to wait for it
 		}
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if (truth.Latest(c.Name) == nil && p.lostRecords(pod, c) || madeLate(truth, c)) && podstatus.Finished(pod, status, c.Name, truth.Latest(c.Name)) {
+		if (truth.Latest(c.Name) == nil && p.lostRecords(pod, c) || madeLate(truth, c)) && runtime.Finished(pod, status, c.Name, truth.Latest(c.Name)) {
 			continue
 		}
-		if err := p.tried(pod, &pod.Spec.Containers[i], truth, pod.Spec.RestartPolicy == v1.RestartPolicyAlways); err != nil {
+		if err := p.tried(pod, c, truth, c.RestartPolicy == nil && pod.Spec.RestartPolicy == v1.RestartPolicyAlways); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// steady: the sidecar runs, has passed its startup probe, and has done so for long enough
+// that what had to wait for it, and was in back-off when it ran the last time, has been
+// tried.
+func (p *player) steady(c *v1.Container, active *runtime.ContainerStatus) bool {
+	return active != nil && active.State == runtime.StateRunning && p.node.World.Now()-p.startOf(active.ID.ID) > patience &&
+		(c.StartupProbe == nil || p.node.World.Ready(active.ID))
+}
+
+// startOf is when an instance was started.
+func (p *player) startOf(id string) (at time.Duration) {
+	for _, e := range p.node.World.Journal() {
+		if e.ID == id && e.Op == fake.OpStartContainer && e.Done {
+			at = e.DoneAt
+		}
+	}
+	return at
 }
 
 // lostRecords: somebody has removed the records of a container; how it ended may be
@@ -265,7 +292,7 @@ func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, a
 			return nil // it ends by itself, and is left alone
 		}
 		return differs("the image of running container "+c.Name, c.Image, active.Image)
-	case active.State == runtime.StateExited && !always && (!active.Failed() || pod.Spec.RestartPolicy == v1.RestartPolicyNever):
+	case active.State == runtime.StateExited && !always && (!active.Failed() || !comesAgain(pod, c, active.ExitCode)):
 		return nil
 	}
 	last := time.Duration(-1)
@@ -339,16 +366,16 @@ func (p *player) end() error {
 		}
 	}
 	p.sleep(patienceAtEnd)
-	errs := []error{p.nothingElse(nil)}
+	errs := append([]error{p.nothingElse(nil)}, append(p.orphanedMirrors(), p.uncollected()...)...)
 	for _, pod := range p.latest {
 		if p.server.Get(pod.UID) != nil {
 			errs = append(errs, fmt.Errorf("the API server still has %s (%s)", pod.Name, pod.UID))
 		}
 	}
-	for _, pod := range p.node.Agent.Pods() {
+	for _, pod := range p.node.assembly.Pods() {
 		errs = append(errs, fmt.Errorf("the agent still knows %s (%s)", pod.Name, pod.UID))
 	}
-	for uid, info := range p.node.Agent.Workers() {
+	for uid, info := range p.node.assembly.Workers() {
 		errs = append(errs, fmt.Errorf("there still is a worker record of %s: %s", uid, info.State))
 	}
 	for _, folder := range []string{"pods", "logs"} {

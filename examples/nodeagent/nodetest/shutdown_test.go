@@ -13,18 +13,19 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/shutdown"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // within makes the agent end as a kubelet whose shutdownGracePeriod is 30 s, 10 s
 // of it for critical pods.
-func within(t *testing.T) func(o *nodeagent.Options) {
-	classes, err := nodeagent.ShutdownGracePeriods(30*time.Second, 10*time.Second)
+func within(t *testing.T) func(o *node.Options) {
+	classes, err := shutdown.GracePeriods(30*time.Second, 10*time.Second)
 	require.NoError(t, err)
-	return func(o *nodeagent.Options) {
-		o.OnShutdown, o.ShutdownClasses = nodeagent.StopPods, classes
+	return func(o *node.Options) {
+		o.OnShutdown, o.ShutdownClasses = node.StopPods, classes
 	}
 }
 
@@ -41,21 +42,21 @@ func exits(n *nodetest.Node, name string) []time.Duration {
 
 func TestShutdownInOrderEndsCriticalPodsLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: within(t)})
-		node.World.Script(fake.Target{Container: "quick"}, fake.Script{TermAfter: 2 * time.Second})
-		node.World.Script(fake.Target{Container: "slow"}, fake.Script{TermAfter: 8 * time.Second})
-		node.World.Script(fake.Target{Container: "dns"}, fake.Script{TermAfter: 3 * time.Second})
+		host := nodetest.New(t, nodetest.Options{Agent: within(t)})
+		host.World.Script(fake.Target{Container: "quick"}, fake.Script{TermAfter: 2 * time.Second})
+		host.World.Script(fake.Target{Container: "slow"}, fake.Script{TermAfter: 8 * time.Second})
+		host.World.Script(fake.Target{Container: "dns"}, fake.Script{TermAfter: 3 * time.Second})
 		a, b := nodetest.Pod("a", nodetest.Container("quick")), nodetest.Pod("b", nodetest.Container("slow"))
 		c := nodetest.Pod("c", nodetest.Container("dns"), critical)
-		node.Apply(c, a, b)
+		host.Apply(c, a, b)
 		began := time.Now()
-		node.Shutdown()
+		host.Shutdown()
 		require.Equal(t, 11*time.Second, time.Since(began), "nobody waits for time that is not needed")
-		require.Equal(t, []time.Duration{2 * time.Second}, exits(node, "quick"))
-		require.Equal(t, []time.Duration{8 * time.Second}, exits(node, "slow"))
-		require.Equal(t, []time.Duration{11 * time.Second}, exits(node, "dns"), "its signal came after the others had ended")
+		require.Equal(t, []time.Duration{2 * time.Second}, exits(host, "quick"))
+		require.Equal(t, []time.Duration{8 * time.Second}, exits(host, "slow"))
+		require.Equal(t, []time.Duration{11 * time.Second}, exits(host, "dns"), "its signal came after the others had ended")
 		for _, pod := range []*v1.Pod{a, b, c} {
-			status := node.Last(pod.UID)
+			status := host.Last(pod.UID)
 			require.Equal(t, v1.PodFailed, status.Phase)
 			require.Equal(t, "Terminated", status.Reason)
 			require.Equal(t, "Pod was terminated in response to imminent node shutdown.", status.Message)
@@ -76,14 +77,14 @@ func TestShutdownInOrderEndsCriticalPodsLast(t *testing.T) {
 // has all of its own.
 func TestShutdownInOrderKillsTheDeafInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: within(t)})
-		node.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
-		node.Apply(nodetest.Pod("a", nodetest.Container("deaf"), nodetest.GracePeriod(3600)),
+		host := nodetest.New(t, nodetest.Options{Agent: within(t)})
+		host.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
+		host.Apply(nodetest.Pod("a", nodetest.Container("deaf"), nodetest.GracePeriod(3600)),
 			nodetest.Pod("c", nodetest.Container("dns"), critical))
 		began := time.Now()
-		node.Shutdown()
-		require.Equal(t, []time.Duration{19 * time.Second}, exits(node, "deaf"))
-		require.Len(t, exits(node, "dns"), 1)
+		host.Shutdown()
+		require.Equal(t, []time.Duration{19 * time.Second}, exits(host, "deaf"))
+		require.Len(t, exits(host, "dns"), 1)
 		require.Less(t, time.Since(began), 20*time.Second)
 	})
 }
@@ -91,19 +92,19 @@ func TestShutdownInOrderKillsTheDeafInTime(t *testing.T) {
 // What cannot be stopped does not keep the agent.
 func TestShutdownInOrderIsOverInTimeWhateverStillRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: within(t)})
+		host := nodetest.New(t, nodetest.Options{Agent: within(t)})
 		a, c := nodetest.Pod("a", nodetest.Container("stuck")), nodetest.Pod("c", nodetest.Container("dns"), critical)
-		node.Apply(a, c)
-		_, err := node.World.Inject(fake.Fault{On: fake.Target{Op: fake.OpStopContainer, Container: "stuck"}, HangUntilCtx: true})
+		host.Apply(a, c)
+		_, err := host.World.Inject(fake.Fault{On: fake.Target{Op: fake.OpStopContainer, Container: "stuck"}, HangUntilCtx: true})
 		require.NoError(t, err)
 		began := time.Now()
-		node.Shutdown()
+		host.Shutdown()
 		took := time.Since(began)
 		require.GreaterOrEqual(t, took, 20*time.Second)
 		require.LessOrEqual(t, took, 32*time.Second, "and a second or so for last words")
-		require.Empty(t, exits(node, "stuck"))
-		require.Len(t, exits(node, "dns"), 1, "its turn comes all the same")
-		require.Equal(t, v1.PodFailed, node.Last(a.UID).Phase)
+		require.Empty(t, exits(host, "stuck"))
+		require.Len(t, exits(host, "dns"), 1, "its turn comes all the same")
+		require.Equal(t, v1.PodFailed, host.Last(a.UID).Phase)
 	})
 }
 
@@ -113,33 +114,33 @@ func TestShutdownInOrderOfWhatNobodyWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world, err := fake.NewWorld(fake.WorldOptions{})
 		require.NoError(t, err)
-		node := nodetest.New(t, nodetest.Options{World: world, Agent: within(t)})
-		node.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
-		node.World.Script(fake.Target{Container: "job"}, fake.Exit(time.Second, 0))
+		host := nodetest.New(t, nodetest.Options{World: world, Agent: within(t)})
+		host.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
+		host.World.Script(fake.Target{Container: "job"}, fake.Exit(time.Second, 0))
 		job := nodetest.Pod("job", nodetest.Container("job"), nodetest.RestartPolicy(v1.RestartPolicyNever))
-		node.Apply(job, nodetest.Pod("a", nodetest.Container("deaf"), nodetest.GracePeriod(3600)))
+		host.Apply(job, nodetest.Pod("a", nodetest.Container("deaf"), nodetest.GracePeriod(3600)))
 		time.Sleep(10 * time.Second)
-		node.Apply(job) // a has an hour to end
+		host.Apply(job) // a has an hour to end
 		time.Sleep(10 * time.Second)
 		began := time.Now()
-		node.Shutdown()
+		host.Shutdown()
 		require.Less(t, time.Since(began), 20*time.Second)
-		require.Len(t, exits(node, "deaf"), 1)
-		require.Equal(t, v1.PodSucceeded, node.Last(job.UID).Phase)
-		require.Empty(t, node.Last(job.UID).Reason)
+		require.Len(t, exits(host, "deaf"), 1)
+		require.Equal(t, v1.PodSucceeded, host.Last(job.UID).Phase)
+		require.Empty(t, host.Last(job.UID).Reason)
 	})
 }
 
 func TestShutdownClassesAreForStopPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		opts := nodeagent.Options{}
-		nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) { opts = *o }})
-		opts.ShutdownClasses = []nodeagent.ShutdownClass{{Grace: time.Minute}}
-		_, err := nodeagent.New(opts)
+		opts := node.Options{}
+		nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) { opts = *o }})
+		opts.ShutdownClasses = []shutdown.Class{{Grace: time.Minute}}
+		_, err := node.New(opts)
 		require.ErrorContains(t, err, "Options.ShutdownClasses")
-		opts.OnShutdown = nodeagent.StopPods
-		opts.ShutdownClasses = []nodeagent.ShutdownClass{{}}
-		_, err = nodeagent.New(opts)
+		opts.OnShutdown = node.StopPods
+		opts.ShutdownClasses = []shutdown.Class{{}}
+		_, err = node.New(opts)
 		require.ErrorContains(t, err, "Options.ShutdownClasses")
 	})
 }
@@ -147,17 +148,17 @@ func TestShutdownClassesAreForStopPods(t *testing.T) {
 func TestStopTimeoutBoundsTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zap.InfoLevel)
-		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
-			o.OnShutdown, o.StopTimeout = nodeagent.StopPods, 20*time.Second
+		host := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
+			o.OnShutdown, o.StopTimeout = node.StopPods, 20*time.Second
 			o.Logger = zap.New(core)
 		}})
-		node.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
-		node.Apply(nodetest.Pod("a", nodetest.Container("quick")), nodetest.Pod("b", nodetest.Container("deaf"), nodetest.GracePeriod(600)))
+		host.World.Script(fake.Target{Container: "deaf"}, fake.Script{TermAfter: fake.Never})
+		host.Apply(nodetest.Pod("a", nodetest.Container("quick")), nodetest.Pod("b", nodetest.Container("deaf"), nodetest.GracePeriod(600)))
 		began := time.Now()
-		node.Shutdown()
+		host.Shutdown()
 		require.Less(t, time.Since(began), time.Minute)
-		require.Len(t, exits(node, "quick"), 1)
-		require.Empty(t, exits(node, "deaf"), "it has its grace period, and nobody waits for it")
+		require.Len(t, exits(host, "quick"), 1)
+		require.Empty(t, exits(host, "deaf"), "it has its grace period, and nobody waits for it")
 		require.Len(t, log.FilterMessage("the time for the end of the pods is over; what still runs runs on").All(), 1)
 		require.Empty(t, log.FilterMessage("all pods are stopped").All())
 	})

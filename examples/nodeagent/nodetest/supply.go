@@ -108,6 +108,6 @@ func (s *supply) say(ctx context.Context, out podconfig.Sink, pods []*v1.Pod, mo
 	if err := out.Submit(ctx, podconfig.Snapshot(pods...)); err != nil {
 		return err
 	}
-	s.history.told(s.name, pods)
+	s.history.told(s.name, realPods(pods))
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
@@ -43,20 +43,20 @@ func TestSourcesThatAreNotThereAreRefused(t *testing.T) {
 	for name, want := range map[string]string{"with objects": always, "without": without + always} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+				n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
 					if name != "without" {
 						store, err := objects.NewStore(objects.Options{})
 						require.NoError(t, err)
 						o.Objects = store
 					}
 				}})
-				node.Apply(nodetest.Pod("web", nodetest.Container("c"), projecting(sources...)))
+				n.Apply(nodetest.Pod("web", nodetest.Container("c"), projecting(sources...)))
 				time.Sleep(time.Hour)
-				status := node.Status("web")
+				status := n.Status("web")
 				require.Equal(t, v1.PodFailed, status.Phase)
-				require.Equal(t, nodeagent.ReasonUnsupported, status.Reason)
+				require.Equal(t, node.ReasonUnsupported, status.Reason)
 				require.Equal(t, "Pod was rejected: the fake runtime cannot honour: "+want, status.Message)
-				require.Equal(t, []string{"web"}, eventsOf(node, nodeagent.ReasonUnsupported), "once")
+				require.Equal(t, []string{"web"}, eventsOf(n, node.ReasonUnsupported), "once")
 			})
 		})
 	}
@@ -65,20 +65,20 @@ func TestSourcesThatAreNotThereAreRefused(t *testing.T) {
 // The containers' own, too, by their names.
 func TestWhatContainersCannotHaveIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{})
-		node.Apply(nodetest.Pod("web", nodetest.Container("ok"), nodetest.Container("c"), func(p *v1.Pod) {
+		n := nodetest.New(t, nodetest.Options{})
+		n.Apply(nodetest.Pod("web", nodetest.Container("ok"), nodetest.Container("c"), func(p *v1.Pod) {
 			c := &p.Spec.Containers[1]
 			c.Env = []v1.EnvVar{{Name: "F", ValueFrom: &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "v", Path: "f", Key: "k"}}}}
 			c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
 			p.Spec.Volumes = []v1.Volume{{Name: "i", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "example.org/i:1"}}}}
 		}))
 		time.Sleep(time.Hour)
-		status := node.Status("web")
+		status := n.Status("web")
 		require.Equal(t, v1.PodFailed, status.Phase)
 		require.Equal(t, "Pod was rejected: the fake runtime cannot honour: "+
 			"spec.containers[1].env[0].valueFrom.fileKeyRef (container c: no variables are read from files), "+
 			"spec.containers[1].lifecycle.postStart.tcpSocket (container c: the API has no such hooks, for all that it has a field), "+
 			`spec.volumes[0].image ("i": the runtime has no images)`, status.Message)
-		require.Empty(t, starts(node, "ok"))
+		require.Empty(t, starts(n, "ok"))
 	})
 }

@@ -20,7 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/nodeagent"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process"
@@ -239,7 +239,7 @@ func records(t *testing.T, root string) string {
 		var fields map[string]any
 		require.NoError(t, json.Unmarshal(text, &fields))
 		for key := range fields {
-			if slices.Contains([]string{"id", "createdat", "created", "annotations", "labels", "bootid", "logpath"}, strings.ToLower(key)) {
+			if slices.Contains([]string{"id", "createdat", "created", "annotations", "labels", "bootid", "logpath", "sandbox"}, strings.ToLower(key)) {
 				delete(fields, key)
 			}
 		}
@@ -290,13 +290,13 @@ func (withImages) PullImage(_ context.Context, image string, _ *runtime.ImageAut
 func agentRefuses(t *testing.T, pod *v1.Pod) (refused bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		node := nodetest.New(t, nodetest.Options{Agent: func(o *nodeagent.Options) {
+		machine := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
 			store, err := objects.NewStore(objects.Options{})
 			require.NoError(t, err)
 			o.Objects, o.Runtime = store, withImages{o.Runtime.(*nodetest.Runtime)}
 		}})
-		node.Apply(pod)
-		refused = node.Status("web").Phase == v1.PodFailed
+		machine.Apply(pod)
+		refused = machine.Status("web").Phase == v1.PodFailed
 	})
 	return refused
 }

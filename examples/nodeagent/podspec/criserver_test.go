@@ -43,7 +43,7 @@ func (s *criServer) dial(t *testing.T) criruntime.Backend {
 	cri.RegisterImageServiceServer(server, s)
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(listener) }()
-	opts := criruntime.Options{Root: filepath.Join(dir, "root"), MemoryCapacity: 1 << 30,
+	opts := criruntime.Options{Root: filepath.Join(dir, "root"),
 		DNS: criruntime.DNS{Servers: []string{"10.96.0.10"}, Domain: "cluster.local"}}
 	if s.able {
 		opts.RuntimeHandlers = map[string]string{"kata": "kata"}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podspec holds the test that writes docs/podspec.md: what each backend makes of each field of a pod, in the
-// reference agent. It has nothing to import.
+// Package podspec contains the test that generates docs/podspec.md: for each field of a pod, the
+// behaviour of the reference agent with each backend. The package has no code to import.
 //
 //	make docs
 //
-// A field that is new in the API, or one that a backend begins to honour or to refuse, fails the test until the table says
-// so: add or change its row in fields_test.go or podfields_test.go, and make docs.
+// The test fails if the API has a new field or a backend's behaviour changes. In this case, add or
+// change the row in fields_test.go or podfields_test.go, and run make docs.
 package podspec

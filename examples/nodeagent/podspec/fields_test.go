@@ -2,14 +2,14 @@
 
 package podspec
 
-// Who does what a field asks for, where the backend has no part in it.
+// Values of podField.by in addition to package names.
 const (
 	byBackend = ""        // the backend alone
-	byCluster = "cluster" // scheduler, controllers and API server; a node has nothing to do
-	byNobody  = "nobody"  // a gap, or nobody's on Linux
+	byCluster = "cluster" // scheduler, controllers and API server; not for a node
+	byNobody  = "nobody"  // unsupported, or not for Linux
 )
 
-// podField says who honours some fields of a pod, and where that can be seen.
+// podField describes the support of some fields of a pod, with the tests.
 type podField struct {
 	// path is below spec, with {a,b} for several fields, * for one type as a
 	// whole. containers[] stands for initContainers[] and ephemeralContainers[]
@@ -33,14 +33,14 @@ var containerFields = []podField{
 	{path: "containers[].name", with: "c: {name: other}", seen: "runtime TestContainerSpecOfEveryGroup"},
 	{path: "containers[].image", with: "c: {image: 'localhost/other:1'}", seen: "runtime/cri TestImages", note: "the process backend runs no image; it reports the name"},
 	{path: "containers[].{command,args}[]", with: "c: {command: [/bin/other], args: [x]}", seen: "runtime TestExpand, runtime/process TestComposePaths",
-		note: "process: command is required, for there is no image to ask for one"},
+		note: "process: command is required, because there is no image with a default"},
 	{path: "containers[].workingDir", with: "c: {workingDir: /tmp}", seen: "runtime/process TestComposePaths, runtime/cri TestContainerConfig"},
 	{path: "containers[].ports[].{name,containerPort,protocol}", with: "c: {ports: [{name: web, containerPort: 80, protocol: UDP}]}",
 		by: "prober", seen: "prober/handlers TestPorts, runtime/cri TestPortMappings", note: "named ports of probes and hooks; CRI's port mappings"},
 	{path: "containers[].ports[].hostPort", base: "c: {ports: [{containerPort: 80}]}", with: "c: {ports: [{containerPort: 80, hostPort: 8080}]}",
-		seen: "runtime/cri TestPortMappings, examples/nodeagent/nodeagent/admission TestCheckPorts", note: "process: fine if it is the containerPort; one that another pod has is refused"},
+		seen: "runtime/cri TestPortMappings, examples/nodeagent/node/admission TestCheckPorts", note: "process: must equal the containerPort; a port of another pod is refused"},
 	{path: "containers[].ports[].hostIP", base: "c: {ports: [{containerPort: 80, hostPort: 80}]}",
-		with: "c: {ports: [{containerPort: 80, hostPort: 80, hostIP: 127.0.0.1}]}", seen: "runtime/cri TestPortMappings", note: "process: any address is fine if it means all"},
+		with: "c: {ports: [{containerPort: 80, hostPort: 80, hostIP: 127.0.0.1}]}", seen: "runtime/cri TestPortMappings", note: "process: must be empty or the address of all interfaces"},
 	{path: "containers[].env[].{name,value}", with: "c: {env: [{name: A, value: b}]}", seen: "runtime TestEnvironment"},
 	{path: "containers[].env[].valueFrom.fieldRef.{apiVersion,fieldPath}",
 		with: "c: {env: [{name: A, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: metadata.name}}}]}", seen: "runtime TestFieldRef"},
@@ -54,12 +54,12 @@ var containerFields = []podField{
 		by:   byNobody, seen: "runtime TestCheckPodAsksEveryPart"},
 	{path: "containers[].envFrom[].{prefix,configMapRef.name,configMapRef.optional,secretRef.name,secretRef.optional}",
 		with: "c: {envFrom: [{prefix: P_, configMapRef: {name: config}}, {secretRef: {name: secret}}]}", seen: "runtime TestEnvironment"},
-	{path: "containers[].resources.requests", with: "c: {resources: {requests: {cpu: 250m}}}", seen: "runtime/cri TestContainerResources, examples/nodeagent/nodeagent/admission TestCheckResources",
-		note: "every agent that knows what its node has refuses a pod for which there is no room"},
+	{path: "containers[].resources.requests", with: "c: {resources: {requests: {cpu: 250m}}}", seen: "runtime/cri TestContainerResources, examples/nodeagent/node/admission TestCheckResources",
+		note: "an agent with known node resources refuses a pod that does not fit"},
 	{path: "containers[].resources.limits", with: "c: {resources: {limits: {cpu: 250m, memory: 64Mi}}}", seen: "runtime/cri TestContainerResources"},
 	{path: "containers[].resources.claims[].{name,request}", with: "c: {resources: {claims: [{name: gpu, request: r}]}}", seen: "runtime/cri TestRefusedFields"},
 	{path: "containers[].resizePolicy[].{resourceName,restartPolicy}", with: "c: {resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}",
-		by: "runtime", idle: "process", seen: "runtime TestResizeThatWantsARestart, examples/nodeagent/nodetest TestResizeInPlaceIsToldInTheStatus", note: "process resizes nothing: it has no limits"},
+		by: "runtime", idle: "process", seen: "runtime TestResizeThatWantsARestart, examples/nodeagent/nodetest TestResizeInPlaceIsToldInTheStatus", note: "process has no limits to resize"},
 	{path: "containers[].restartPolicy", with: "c: {restartPolicy: Never}", by: "runtime", seen: "runtime TestShouldRestart, runtime TestPlanSidecar"},
 	{path: "containers[].restartPolicyRules[].{action,exitCodes.operator,exitCodes.values[]}",
 		with: "c: {restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}",
@@ -67,7 +67,7 @@ var containerFields = []podField{
 	{path: "containers[].volumeMounts[].{name,mountPath}", with: "m: {name: e, mountPath: /data}", seen: "runtime/process TestMountsAppearInTheWorkingFolder, runtime/cri TestMounts",
 		note: "process: as a link below $KEELSON_ROOT; a mount at / or inside another is refused"},
 	{path: "containers[].volumeMounts[].readOnly", base: "m: {name: e, mountPath: /data}", with: "m: {name: e, mountPath: /data, readOnly: true}",
-		seen: "runtime/cri TestMounts", note: "process: let pass, without effect, for configMap, secret, projected and downwardAPI"},
+		seen: "runtime/cri TestMounts", note: "process: ignored for configMap, secret, projected and downwardAPI"},
 	{path: "containers[].volumeMounts[].recursiveReadOnly", base: "m: {name: e, mountPath: /data, readOnly: true}",
 		with: "m: {name: e, mountPath: /data, readOnly: true, recursiveReadOnly: Enabled}", seen: "runtime/cri TestRecursiveReadOnly"},
 	{path: "containers[].volumeMounts[].{subPath,subPathExpr}", base: "m: {name: e, mountPath: /data}", with: "m: {name: e, mountPath: /data, subPath: part}",
@@ -75,7 +75,7 @@ var containerFields = []podField{
 	{path: "containers[].volumeMounts[].mountPropagation", base: "m: {name: e, mountPath: /data}",
 		with: "m: {name: e, mountPath: /data, mountPropagation: HostToContainer}", seen: "runtime/cri TestMountPropagation"},
 	{path: "containers[].volumeMounts[].bindMountOptions[]", base: "m: {name: e, mountPath: /data}",
-		with: "m: {name: e, mountPath: /data, bindMountOptions: [nosuid]}", seen: "runtime/cri TestFieldsWithoutAWordInTheCRIAreRefused", note: "the CRI has no word for it yet"},
+		with: "m: {name: e, mountPath: /data, bindMountOptions: [nosuid]}", seen: "runtime/cri TestFieldsWithoutAWordInTheCRIAreRefused", note: "the CRI has no field for it yet"},
 	{path: "containers[].volumeDevices[].{name,devicePath}", with: "c: {volumeDevices: [{name: d, devicePath: /dev/xvda}]}",
 		seen: "runtime/cri TestRefusedFields, runtime/process TestRefusalListsEverything"},
 	{path: "containers[].terminationMessagePath", with: "c: {terminationMessagePath: /tmp/message}", seen: "runtime/process TestTerminationMessage, runtime/cri TestFilesOfAContainer"},
@@ -113,10 +113,10 @@ var probeFields = []podField{
 		by:   "runtime", seen: "runtime TestHTTPHookRequest"},
 	{path: "containers[].lifecycle.hook.httpGet.protocol", base: "c: {lifecycle: {postStart: {httpGet: {port: 80}}}}",
 		with: "c: {lifecycle: {postStart: {httpGet: {port: 80, protocol: HTTP2}}}}", by: byNobody,
-		seen: "runtime TestCheckPodAsksEveryPart", note: "the API has it for probes; a hook speaks HTTP/1.1, and HTTP1 is fine"},
+		seen: "runtime TestCheckPodAsksEveryPart", note: "an API field for probes; a hook uses HTTP/1.1, so HTTP1 is accepted"},
 	{path: "containers[].lifecycle.hook.tcpSocket.{port,host}", with: "c: {lifecycle: {postStart: {tcpSocket: {port: 80}}}}", by: byNobody,
-		seen: "runtime TestCheckPodAsksEveryPart", note: "the API says by itself that it is not supported; the kubelet fails each time"},
+		seen: "runtime TestCheckPodAsksEveryPart", note: "unsupported according to the API; the kubelet fails each time"},
 	{path: "containers[].lifecycle.hook.sleep.seconds", with: "c: {lifecycle: {preStop: {sleep: {seconds: 3}}}}", by: "runtime", seen: "runtime TestSleepHookEndsWithItsContext"},
 	{path: "containers[].lifecycle.stopSignal", base: "os: {name: linux}", with: "{os: {name: linux}, c: {lifecycle: {stopSignal: SIGUSR1}}}",
-		seen: "runtime/process TestStopSignal, runtime/cri TestContainerConfig", note: "by a CRI runtime that knows of it (CRI of Kubernetes 1.33)"},
+		seen: "runtime/process TestStopSignal, runtime/cri TestContainerConfig", note: "needs a CRI runtime with support (CRI of Kubernetes 1.33)"},
 }

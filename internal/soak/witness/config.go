@@ -14,9 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/internal/soak"
 )
 
-// checkConfig reads the ConfigMap as a careful program does: it resolves the
-// link that is exchanged once and reads everything behind it. Where that goes
-// away meanwhile there is another one.
+// checkConfig reads the ConfigMap as a careful program does: it resolves the exchanged link once
+// and reads all files behind the target. If the target disappears meanwhile, checkConfig tries the
+// new target.
 func (w *witness) checkConfig() {
 	if w.config == "" {
 		return

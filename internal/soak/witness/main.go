@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command witness is what runs in the containers of package soak. It writes
-// down what happens to it and looks at its volumes; see there.
+// Command witness runs in the containers of package soak. It records its life cycle and checks its
+// volumes; see package soak.
 package main
 
 import (
@@ -30,15 +30,15 @@ type witness struct {
 	kind       string
 	instance   string
 
-	after   time.Duration // ends by itself after that; 0 = never
-	codes   string        // it then ends with these, one for each start
-	term    time.Duration // how long it takes to end; negative = it does not listen
+	after   time.Duration // the program ends after this time; 0 = never
+	codes   string        // exit codes, one per start
+	term    time.Duration // the time to end after SIGTERM; negative = SIGTERM is ignored
 	scratch string        // an emptyDir, may be empty
 	config  string        // a ConfigMap, may be empty
-	needs   string        // init containers that must have ended
+	needs   string        // init containers that must have ended before
 
 	held    *os.File // the lock; never closed but by the kernel
-	mark    string   // what it has written to scratch
+	mark    string   // the file in scratch with the witness's mark
 	version int      // of config
 }
 
@@ -125,8 +125,8 @@ func (w *witness) cannot(err error) {
 	}
 }
 
-// lock takes what only one instance can have. The kernel gives it back when the
-// process is gone, and not before.
+// lock takes the exclusive lock of the container. The kernel releases the lock when the process is
+// gone, and not before.
 func (w *witness) lock() (f *os.File, holder string) {
 	f, err := os.OpenFile(w.folder.Lock(w.pod, w.name), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *witness) lock() (f *os.File, holder string) {
 	return f, ""
 }
 
-// order is the code that the test wants the instance to end with.
+// order returns the exit code ordered by the test.
 func (w *witness) order() (code int, ok bool) {
 	text, err := os.ReadFile(w.folder.Order(w.instance))
 	if err != nil || len(text) == 0 {
@@ -156,7 +156,7 @@ func (w *witness) order() (code int, ok bool) {
 	return code, err == nil
 }
 
-// code is that of the start with that number, from 0.
+// code returns the exit code of a start, counted from 0.
 func (w *witness) code(start int) int {
 	codes := strings.Split(w.codes, ",")
 	code, err := strconv.Atoi(codes[min(start, len(codes)-1)])
@@ -164,7 +164,7 @@ func (w *witness) code(start int) int {
 	return code
 }
 
-// countStart returns how many starts there were before this one.
+// countStart returns the number of earlier starts.
 func (w *witness) countStart() int {
 	path := w.folder.Mark(w.pod, w.generation, w.name) + ".starts"
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -200,8 +200,8 @@ func (w *witness) checkInit() {
 	}
 }
 
-// openScratch finds what an earlier instance wrote to the volume, or writes it.
-// The test's folder remembers it beside the volume.
+// openScratch checks the mark of an earlier instance in the volume, or writes a mark. The test's
+// folder holds a copy of the mark outside the volume.
 func (w *witness) openScratch() {
 	if w.scratch == "" {
 		return

@@ -22,7 +22,8 @@ func (c counts) Submit(_ context.Context, change podconfig.Change) error {
 	return nil
 }
 
-// BenchmarkManifest measures from a file's being written, changed or removed to the snapshot that says so.
+// BenchmarkManifest measures the time from writing, changing or removing a file to the resulting
+// snapshot.
 func BenchmarkManifest(b *testing.B) {
 	dir := b.TempDir()
 	src, err := file.New(file.Config{Path: dir, Decoder: &manifest.Decoder{NodeName: "n"}, Hinter: fsnotify.Hinter{}})
@@ -34,7 +35,7 @@ func BenchmarkManifest(b *testing.B) {
 	path := dir + "/a.yaml"
 	write := func(image string) { require.NoError(b, os.WriteFile(path, []byte(pod("a", image)), 0o644)) }
 	remove := func() { require.NoError(b, os.Remove(path)) }
-	// step times do until its snapshot, and undo not at all.
+	// step times do until its snapshot. undo is not timed.
 	step := func(name string, do, undo func()) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

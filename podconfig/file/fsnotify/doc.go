@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fsnotify is the file.Hinter that hears of changes from the operating system, through
-// github.com/fsnotify/fsnotify (inotify on Linux).
+// Package fsnotify implements file.Hinter with change notifications of the operating system,
+// through github.com/fsnotify/fsnotify (inotify on Linux).
 //
 //	src, err := file.New(file.Config{
 //		Path:    "/etc/pods",
@@ -9,13 +9,16 @@
 //		Hinter:  fsnotify.Hinter{},
 //	})
 //
-// It is a package of its own so that package file, which works without, needs nothing but this module.
+// The package is separate from package file, so that package file does not depend on the fsnotify
+// library.
 //
-// A folder is watched itself, a single file by the folder it is in, because a file that is renamed over is another one.
-// Where there is nothing yet, the nearest folder above is watched until there is. Each watch is one goroutine of this
-// package and one of the library's; both end before the channel of hints is closed.
+// For a folder, the folder itself is watched. For a single file, its folder is watched, because a
+// file renamed over the path is a new file. If the path does not exist, the nearest existing parent
+// folder is watched until the path appears. Each watch has a goroutine in this package and a
+// goroutine in the library. Both end before the channel of hints is closed.
 //
-// Unlike the kubelet's watch (1.36) it survives that the folder is removed and made anew, sees an atomic writer's swap of
-// "..data", and what it says is only a hint to look. It does not see writes to files that symbolic links of the folder
-// lead to elsewhere; the source finds those within its Period.
+// Unlike the kubelet's watch (1.36), the Hinter survives the removal and re-creation of the folder,
+// and detects an atomic writer's swap of "..data". Its events are only hints to scan. It does not
+// detect writes through symbolic links to files outside the folder; the source finds such writes
+// within its Period.
 package fsnotify

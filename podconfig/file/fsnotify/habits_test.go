@@ -24,7 +24,8 @@ func pod(name, image string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  containers:\n  - name: main\n    image: %s\n", name, image)
 }
 
-// node runs a source on a real folder, without polling, and checks that in no snapshot a pod of "healthy" is missing.
+// node runs a source on a real folder, without polling, and checks that no snapshot lacks a pod of
+// "healthy".
 type node struct {
 	*testing.T
 	dir       string
@@ -70,7 +71,7 @@ func start(t *testing.T, healthy ...string) *node {
 	return n
 }
 
-// run runs a source of path until the test ends, and then checks that it ends.
+// run runs a source of path until the end of the test, and then checks that it stops.
 func (n *node) run(path string) {
 	src, err := file.New(file.Config{
 		Path: path, Decoder: &manifest.Decoder{NodeName: "n", Strict: true}, Hinter: fsnotify.Hinter{}, Period: time.Hour,
@@ -88,7 +89,7 @@ func (n *node) run(path string) {
 
 func (n *node) path(name string) string { return n.dir + "/" + name }
 
-// await receives snapshots until one is as wanted.
+// await receives snapshots until one equals want.
 func (n *node) await(want ...string) {
 	n.Helper()
 	slices.Sort(want)
@@ -123,7 +124,7 @@ func (n *node) shell(command string, args ...string) {
 	require.NoError(n, err, "%s", out)
 }
 
-// TestHabits edits the file of a running pod in the ways people and programs do.
+// TestHabits edits the file of a running pod in the ways of people and programs.
 func TestHabits(t *testing.T) {
 	vim := func(n *node, set string) {
 		n.shell("vim", "-u", "NONE", "-N", "-es", "-c", "set backupskip= "+set, "-c", "%s/old/new/", "-c", "wq", "a.yaml")
@@ -188,7 +189,8 @@ func (n *node) reported() string {
 	}
 }
 
-// An atomic writer, such as the kubelet's for config maps, swaps "..data" to a folder with the new content.
+// An atomic writer, such as the kubelet's for config maps, swaps "..data" to a folder with the new
+// content.
 func TestAtomicWriterIsSeenAtOnce(t *testing.T) {
 	n := start(t)
 	const swap = "mkdir ..$0; cat > ..$0/a.yaml; ln -s ..$0 ..tmp; mv -T ..tmp ..data; ln -sfn ..data/a.yaml a.yaml"
@@ -199,7 +201,7 @@ func TestAtomicWriterIsSeenAtOnce(t *testing.T) {
 	}
 }
 
-// In the kubelet, a single file that is renamed over gives the new pod, then none, and its watch is dead.
+// In the kubelet, renaming over a single file gives the new pod, then none, and the watch is dead.
 func TestUpstreamRenameOverSingleFileKillsThePod(t *testing.T) {
 	n := start(t, "a")
 	single := newNode(t, n.dir, "a")
@@ -218,7 +220,7 @@ func TestUpstreamRenameOverSingleFileKillsThePod(t *testing.T) {
 	single.await("a=v4")
 }
 
-// In the kubelet, a folder that was removed and made anew is never watched again.
+// In the kubelet, a removed and re-created folder is never watched again.
 func TestUpstreamRecreatedFolderIsNeverWatchedAgain(t *testing.T) {
 	n := start(t, "a")
 	n.healthy = nil

@@ -15,16 +15,17 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/file"
 )
 
-// errMoving tells that the folders on the way to a path kept changing while they were about to be watched.
+// errMoving means that the folders of a path kept changing during the start of a watch.
 var errMoving = errors.New("the path keeps changing")
 
-// Hinter is a file.Hinter. The zero value is ready; it holds no state, so one serves any number of sources.
+// Hinter is a file.Hinter. The zero value is ready to use. A Hinter has no state and can serve
+// several sources.
 type Hinter struct{}
 
 var _ file.Hinter = Hinter{}
 
-// Hints watches path as file.Hinter says. It ends the watch when what has to be watched is not the same any more: the
-// folder was removed, replaced, or has come into being.
+// Hints watches path as documented for file.Hinter. The watch ends when the set of folders to watch
+// changes: the folder was removed, replaced or created.
 func (Hinter) Hints(ctx context.Context, path string) (<-chan struct{}, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -35,7 +36,7 @@ func (Hinter) Hints(ctx context.Context, path string) (<-chan struct{}, error) {
 		if err != nil {
 			return nil, fmt.Errorf("fsnotify: %w", err)
 		}
-		if p != planFor(path) { // something happened between looking and watching
+		if p != planFor(path) { // changed while the watch was added
 			_ = w.Close()
 			continue
 		}
@@ -57,8 +58,8 @@ func arm(path string) (*notify.Watcher, plan, error) {
 		return nil, plan{}, err
 	}
 	if p.folder {
-		// It tells when a symbolic link to the folder is turned to another; a folder without parent, or with one that may
-		// not be read, does without.
+		// The parent reports when a symbolic link to the folder changes. A folder without a
+		// readable parent is watched alone.
 		_ = w.Add(p.parent)
 	}
 	return w, p, nil
@@ -91,7 +92,7 @@ func forward(ctx context.Context, w *notify.Watcher, p plan, hints chan<- struct
 		}
 		select {
 		case hints <- struct{}{}:
-		default: // one hint stands for any number of changes
+		default: // the pending hint covers this change
 		}
 		if verdict == hintAndEnd {
 			return
@@ -99,13 +100,13 @@ func forward(ctx context.Context, w *notify.Watcher, p plan, hints chan<- struct
 	}
 }
 
-// plan is what to watch for a path. Plans are equal if the same watches do.
+// plan is the set of folders to watch for a path. Equal plans mean equal watches.
 type plan struct {
 	path   string
-	parent string // nearest folder above that exists
-	folder bool   // path is a folder, watched itself
-	shut   bool   // path is a folder that may not be read
-	absent bool   // neither path nor perhaps some folders above it exist
+	parent string // nearest existing parent folder
+	folder bool   // path is a readable folder and watched itself
+	shut   bool   // path is an unreadable folder
+	absent bool   // path does not exist; some parent folders may not exist either
 }
 
 func planFor(path string) plan {
@@ -145,8 +146,8 @@ const (
 	hintAndEnd
 )
 
-// judge tells what an event means. A name that begins with ".." is how an atomic writer (of the kubelet, for example)
-// swaps all files at once.
+// judge returns the meaning of an event. An atomic writer, such as the kubelet's, swaps all files
+// at once through a name beginning with "..".
 func (p plan) judge(ev notify.Event) verdict {
 	replaced := ev.Op&(notify.Create|notify.Remove|notify.Rename) != 0
 	gone := ev.Op&(notify.Remove|notify.Rename) != 0
@@ -157,22 +158,22 @@ func (p plan) judge(ev notify.Event) verdict {
 	case p.folder && dir == p.path:
 		return hint
 	case p.folder && ev.Name == p.path && !replaced:
-		return hint // its mode or owner
+		return hint // change of mode or owner
 	case p.folder && (ev.Name == p.path || dir == p.parent && strings.HasPrefix(base, "..") && replaced):
 		return hintAndEnd
 	case p.folder:
-		return ignore // a neighbour of the folder
+		return ignore // another entry in the parent folder
 	case ev.Name == p.path && (p.shut || ev.Has(notify.Create) && isFolder(p.path)):
 		return hintAndEnd
 	case dir == p.parent && !p.absent && !p.shut:
-		return hint // the file, or a link on the way to it
+		return hint // the file, or a link in its path
 	case p.absent && dir == p.parent && (p.leadsTo(ev.Name) || strings.HasPrefix(base, "..")):
 		return hintAndEnd
 	}
 	return ignore
 }
 
-// leadsTo tells whether name is the path or a folder above it.
+// leadsTo reports whether name is the path or a parent folder.
 func (p plan) leadsTo(name string) bool {
 	return name == p.path || strings.HasPrefix(p.path, strings.TrimSuffix(name, "/")+"/")
 }

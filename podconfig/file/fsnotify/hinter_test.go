@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
 )
 
-// patience is how long a test waits for what must come. Nothing waits that long unless it fails.
+// patience is the longest wait for an expected event. Only a failing test waits that long.
 const patience = 20 * time.Second
 
 func write(t *testing.T, path, text string) {
@@ -23,7 +23,7 @@ func write(t *testing.T, path, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// watch begins a watch that ends with the test.
+// watch starts a watch that ends with the test.
 func watch(t *testing.T, path string) <-chan struct{} {
 	t.Helper()
 	hints, err := fsnotify.Hinter{}.Hints(t.Context(), path)
@@ -57,7 +57,7 @@ func ended(t *testing.T, hints <-chan struct{}) {
 	}
 }
 
-// goesOn drains hints until there is a pause, and fails if the watch ends before.
+// goesOn drains hints until a pause, and fails if the watch ends first.
 func goesOn(t *testing.T, hints <-chan struct{}) {
 	t.Helper()
 	for {
@@ -146,7 +146,7 @@ func TestNeighboursOfAFolderAreIgnored(t *testing.T) {
 func TestManyChangesNeverBlock(t *testing.T) {
 	base := t.TempDir()
 	hints := watch(t, base)
-	for range 500 { // nobody receives
+	for range 500 { // no receiver
 		write(t, base+"/a", "x")
 	}
 	hinted(t, hints)

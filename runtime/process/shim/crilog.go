@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// maxLine is the longest text of one log entry in bytes; a longer line becomes
-// several, all but the last tagged P. It is what container engines use.
+// maxLine is the longest text of one log entry in bytes, as in container engines. A longer line
+// becomes several entries, and all except the last are tagged P.
 const maxLine = 16 << 10
 
-// drainTime bounds the wait for output after everything that could write was
-// killed; only a process that cannot be killed holds a pipe that long.
+// drainTime bounds the wait for output after the kill of all processes. Only a process that cannot be
+// killed holds a pipe longer.
 const drainTime = 2 * time.Second
 
 // criLog copies a container's output to its log in the CRI's format:
@@ -27,7 +27,7 @@ type criLog struct {
 		out  io.Writer
 		last []byte
 	}
-	keep int // bytes of raw output to keep in mu.last
+	keep int // length of mu.last in bytes of raw output
 }
 
 // newCRILog returns a log that writes whole entries to out and keeps the last bytes of the
@@ -38,7 +38,7 @@ func newCRILog(out io.Writer, keep int) *criLog {
 	return l
 }
 
-// copy copies one stream until its end, on a goroutine that wait waits for.
+// copy starts a goroutine that copies one stream until the end. wait waits for the goroutine.
 func (l *criLog) copy(stream string, from *os.File) {
 	l.copies.Go(func() {
 		defer from.Close()
@@ -59,9 +59,8 @@ func (l *criLog) copy(stream string, from *os.File) {
 	})
 }
 
-// write appends whole entries with one write, so that the streams do not mix
-// within a line. Output that cannot be written (a full disk) is lost: the
-// container must not block. The log file has told of it.
+// write appends whole entries with one write, so that the streams do not mix within a line. On a full
+// disk, output is lost, because the container must not block. logFile reports the loss.
 func (l *criLog) write(raw, lines []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +73,7 @@ func (l *criLog) write(raw, lines []byte) {
 	}
 }
 
-// wait returns when both streams have ended and are written.
+// wait returns when both streams have ended and are written, or after drainTime.
 func (l *criLog) wait() {
 	done := make(chan struct{})
 	go func() { l.copies.Wait(); close(done) }()
@@ -94,12 +93,12 @@ func (l *criLog) tail() string {
 // entries turns the output of one stream into log entries. Pure.
 type entries struct {
 	stream string
-	part   []byte // of a line that is not complete, at most maxLine
+	part   []byte // the incomplete line, at most maxLine bytes
 	open   bool   // the last entry was tagged P
 	out    []byte
 }
 
-// add takes more output.
+// add appends output.
 func (e *entries) add(now time.Time, data []byte) {
 	for len(data) > 0 {
 		line, rest, whole := bytes.Cut(data, []byte{'\n'})
@@ -118,7 +117,7 @@ func (e *entries) add(now time.Time, data []byte) {
 	}
 }
 
-// end completes a line that has no end.
+// end completes a line without a line feed.
 func (e *entries) end(now time.Time) {
 	if len(e.part) > 0 || e.open {
 		e.entry(now, 'F')
@@ -135,7 +134,7 @@ func (e *entries) entry(now time.Time, tag byte) {
 	e.part, e.open = e.part[:0], tag == 'P'
 }
 
-// take returns the entries so far. They are valid until the next add or end.
+// take returns the entries since the last take. The bytes are valid until the next add or end.
 func (e *entries) take() []byte {
 	out := e.out
 	e.out = e.out[:0]

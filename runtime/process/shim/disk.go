@@ -13,25 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk is what a log file does to the disk.
+// disk has the file operations of a log file.
 type disk interface {
 	stat(path string) (fs.FileInfo, error)
-	// open opens for appending, and makes what is missing.
+	// open opens for appending, and makes a missing file and missing folders.
 	open(path string) (io.WriteCloser, fs.FileInfo, error)
-	// names lists the files in dir, folders left out, that begin with prefix.
+	// names lists the names with the prefix in dir, without folders.
 	names(dir, prefix string) ([]string, error)
 	rename(from, to string) error
-	// putBack renames, but never over another file.
+	// putBack renames, and never replaces another file.
 	putBack(from, to string) error
 	remove(path string) error
 }
 
-// realDisk is the one there is.
+// realDisk uses package os.
 type realDisk struct{}
 
 func (realDisk) stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
-// A fifo that nobody reads is an error (O_NONBLOCK), not a reason to wait.
+// open fails for a fifo without a reader (O_NONBLOCK), and does not block.
 func (realDisk) open(path string) (io.WriteCloser, fs.FileInfo, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, nil, err
@@ -42,7 +42,7 @@ func (realDisk) open(path string) (io.WriteCloser, fs.FileInfo, error) {
 	}
 	info, err := f.Stat()
 	if err != nil {
-		_ = f.Close() // the other error says more
+		_ = f.Close() // the error of Stat is returned
 		return nil, nil, err
 	}
 	return f, info, nil
@@ -56,7 +56,7 @@ func (realDisk) names(dir, prefix string) ([]string, error) {
 	defer f.Close()
 	var names []string
 	for {
-		some, err := f.ReadDir(64) // whatever else is there, little memory is needed
+		some, err := f.ReadDir(64) // bounds the memory for large folders
 		for _, e := range some {
 			if !e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
 				names = append(names, e.Name())

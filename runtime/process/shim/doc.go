@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shim is the small process between an agent and one container: it
-// outlives the agent, is the parent of the container's processes, writes their
-// output to the log and their exit code to disk.
+// Package shim is the small process between an agent and one container. The shim outlives the agent,
+// is the parent of the container's processes, writes their output to the log, and writes the exit
+// code to disk.
 //
-// Programs that use package process need not know it: process.Main calls Main.
-// A program with a large binary can instead build a tiny one and name it in
+// Programs that use package process need no import of package shim, because process.Main calls Main.
+// A program with a large binary can build a small shim program and name the program in
 // process.Options.Shim:
 //
 //	package main
@@ -16,19 +16,21 @@
 //
 // # What a shim does
 //
-//  1. It is started by the agent in a session of its own, in the container's
-//     folder, with the container's lock held by an open file it inherits.
-//  2. It becomes the subreaper of its descendants (what escapes by double fork
-//     becomes its child), records itself in pid.json, and starts the container's
-//     main process in a session of its own, to be killed by the kernel if the
-//     shim dies. It records that too, and tells the agent.
-//  3. It copies stdout and stderr to the log, and rotates that. SIGTERM to the
-//     shim is passed on as the stop signal to the container's process group;
-//     SIGUSR1 kills everything.
-//  4. When the main process has ended it kills every process that is left, reads
-//     the termination message, writes exit.json, and exits.
+//  1. The agent starts the shim in a new session and in the container's folder. The shim
+//     inherits an open file that holds the container's lock.
+//  2. The shim becomes the subreaper of its descendants, so that a process that escapes by
+//     a double fork becomes the shim's child. The shim records itself in pid.json, and
+//     starts the container's main process in a new session. The kernel kills the main
+//     process if the shim dies. The shim records the main process, keeps a copy of the
+//     records in sealed memory for agents that find damaged records, and reports the
+//     start to the agent.
+//  3. The shim copies stdout and stderr to the log, and rotates the log. For SIGTERM the
+//     shim sends the stop signal to the container's process group. For SIGUSR1 the shim
+//     kills every process of the container.
+//  4. After the end of the main process, the shim kills the remaining processes, reads the
+//     termination message, writes exit.json, and exits. The shim kills only its unreaped
+//     children, whose PIDs cannot be reused.
 //
-// One goroutine, locked to its thread, does all of it but the copying: the
-// kernel's "kill me when my parent dies" means the parent thread. A shim in a
-// 13 MB agent has about 1.8 MB of private memory.
+// One goroutine, locked to its thread, does all work except the copying, because PR_SET_PDEATHSIG
+// refers to the parent thread. A shim of a 13 MB agent has about 1.8 MB of private memory.
 package shim

@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// retryAfter is how long after a failure a rotation is not tried again.
+// retryAfter is the pause after a failed rotation.
 const retryAfter = time.Second
 
-// logFile is a container's log on disk. It is rotated when the next line would
-// make it too big, and begun anew when somebody else has renamed it:
+// logFile is a container's log on disk. The log is rotated before a line that would make the file too
+// big. If another program has renamed the file, logFile makes a new file. The steps of a rotation:
 //
-//	remove the oldest rotated files, so that one more is not too many
+//	remove the oldest rotated files, to make room for another rotated file
 //	0.log -> 0.log.<stamp>          from here on 0.log is missing
-//	0.log (new)                     if that fails the name is put back
+//	0.log (new)                     on failure the old file is renamed back
 //
-// A shim that is killed between any two of these has lost nothing: what there is
-// are whole files under names that readers know. What fails is tried again a
-// second later; until then lines go to the file that is open, and one note goes
-// to shim.log.
+// A shim killed between two steps loses no output, because every file has a name that readers know.
+// A failed step is tried again after a second. Until then lines go to the open file, and shim.log
+// gets a single note.
 type logFile struct {
 	path     string
 	maxSize  int64 // bytes; 0 or less: no limit
@@ -34,13 +33,13 @@ type logFile struct {
 	notes    io.Writer
 
 	file  io.WriteCloser
-	info  fs.FileInfo // of file, when it was opened
-	torn  bool        // the last write to file failed halfway: a line is not complete
-	retry time.Time   // a failure: nothing is tried before
+	info  fs.FileInfo // of file, from the time of opening
+	torn  bool        // the last write to file failed within a line
+	retry time.Time   // after a failure: the time of the next attempt
 	noted bool
 }
 
-// open opens the file that the path leads to.
+// open opens the file at the path.
 func (l *logFile) open() error {
 	file, info, err := l.disk.open(l.path)
 	if err != nil {
@@ -52,7 +51,7 @@ func (l *logFile) open() error {
 
 func (l *logFile) turnTo(file io.WriteCloser, info fs.FileInfo) {
 	if l.file != nil {
-		_ = l.file.Close() // what could not be written is lost
+		_ = l.file.Close() // unwritten output is lost
 	}
 	l.file, l.info, l.torn = file, info, false
 }
@@ -68,7 +67,7 @@ func (l *logFile) Write(lines []byte) (written int, err error) {
 				if bounded = l.rotate(); bounded {
 					size = 0
 				}
-				continue // all goes to the file that there is
+				continue // without a rotation, all lines go to the open file
 			}
 			if n == 0 {
 				n = firstLine(rest)
@@ -86,14 +85,14 @@ func (l *logFile) Write(lines []byte) (written int, err error) {
 	return written, nil
 }
 
-// follow makes sure that what is open is what the path leads to, and returns its
-// size. It is not bounded if it cannot be rotated.
+// follow opens the file at the path again if another program has replaced the file, and returns the
+// size. bounded is false if the file cannot be rotated.
 func (l *logFile) follow() (size int64, bounded bool) {
 	info, err := l.disk.stat(l.path)
 	if err == nil && os.SameFile(info, l.info) {
 		return info.Size(), l.maxSize > 0 && info.Mode().IsRegular()
 	}
-	// Only a file takes the place of a file: the container must not block.
+	// Only a regular file may replace the open file, because the container must not block.
 	replaced := err == nil && info.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist)
 	if !replaced || time.Now().Before(l.retry) {
 		return 0, false
@@ -105,7 +104,7 @@ func (l *logFile) follow() (size int64, bounded bool) {
 	return l.info.Size(), l.maxSize > 0 && l.info.Mode().IsRegular()
 }
 
-// rotate reports whether the log is a new, empty file now.
+// rotate rotates the log and reports whether the open file is new and empty.
 func (l *logFile) rotate() bool {
 	now := time.Now()
 	if now.Before(l.retry) {
@@ -119,7 +118,7 @@ func (l *logFile) rotate() bool {
 	remove, stamp := makeRoom(names, base, l.maxFiles, now)
 	for _, name := range remove {
 		if err := l.disk.remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			l.note(err) // it counts again the next time
+			l.note(err) // the next rotation tries the removal again
 		}
 	}
 	old := l.path + "." + stamp
@@ -129,7 +128,7 @@ func (l *logFile) rotate() bool {
 	file, info, err := l.disk.open(l.path)
 	if err != nil {
 		if back := l.disk.putBack(old, l.path); back != nil {
-			// The log is missing until follow makes it.
+			// The log is missing until follow makes a new file.
 			err = fmt.Errorf("%w; rename it back: %w", err, back)
 		}
 		return l.failed(err)
@@ -151,14 +150,15 @@ func (l *logFile) put(lines []byte) (int, error) {
 	return n, err
 }
 
-// failed is what a rotation or reopening that failed ends with.
+// failed notes the error and delays the next attempt. The result is always false.
 func (l *logFile) failed(err error) bool {
 	l.retry = time.Now().Add(retryAfter)
 	l.note(err)
 	return false
 }
 
-// note tells of the first failure only: whatever fills the disk, it is not this.
+// note writes the first failure to shim.log. Later failures are not written, because shim.log must
+// not fill the disk.
 func (l *logFile) note(err error) {
 	if l.noted {
 		return

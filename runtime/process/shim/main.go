@@ -15,14 +15,14 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// Main returns at once unless this process was started to be a shim. Then it
-// runs the shim and ends the process. It comes first in main.
+// Main returns at once unless this process was started as a shim. In a shim, Main runs the shim and
+// ends the process. Call Main first in main.
 func Main() {
 	if len(os.Args) != 2 || os.Args[0] != record.ShimName || os.Getenv(record.ShimEnv) != "1" {
 		return
 	}
-	// One thread does everything that depends on which thread does it; it is
-	// never unlocked, so it lives as long as the process.
+	// The thread is never unlocked, and so lives as long as the process. The parent thread of
+	// the container must not end before the container.
 	goruntime.LockOSThread()
 	tidyDescriptors()
 	if err := run(); err != nil {
@@ -33,19 +33,20 @@ func Main() {
 	os.Exit(0)
 }
 
-// tidyDescriptors keeps the lock and the status pipe from the container, and
-// closes what the agent had inherited itself and passed on unknowingly. What Go
-// opens in this process is marked close-on-exec, what was inherited cannot be.
+// tidyDescriptors hides the lock and the status pipe from the container, and closes descriptors that
+// the agent has inherited and passed on. Descriptors opened by Go in this process are close-on-exec
+// already. Inherited descriptors are not.
 func tidyDescriptors() {
 	unix.CloseOnExec(record.LockFD)
 	unix.CloseOnExec(record.StatusFD)
+	unix.CloseOnExec(record.NameFD) // without a name, the number is Go's own or is closed below
 	entries, err := os.ReadDir(descriptors)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
 		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd <= record.StatusFD {
+		if err != nil || fd <= record.NameFD {
 			continue
 		}
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
@@ -54,8 +55,8 @@ func tidyDescriptors() {
 	}
 }
 
-// run is the life of a shim. The error is for shim.log; the agent was told by
-// then, or finds out by what is missing on disk.
+// run starts the container and supervises the container until the end. The error is for shim.log. The
+// agent got a report of a failed start, or sees the missing records.
 func run() error {
 	dir, err := os.OpenRoot(".")
 	if err != nil {
@@ -67,15 +68,16 @@ func run() error {
 	if err != nil {
 		return tell(record.Started{Error: err.Error()})
 	}
-	// If the agent is gone by now it cannot be told; the next one finds the records.
+	// Without a living agent the report is lost, and the next agent finds the records.
 	_ = tell(record.Started{PID: pid})
-	// What starting needed is needed no more.
+	// The memory of the start is not needed any more.
 	debug.SetGCPercent(20)
 	debug.FreeOSMemory()
-	return s.finish(s.supervise())
+	s.supervise()
+	return s.finish()
 }
 
-// tell sends one message to who started this shim.
+// tell sends the report to the agent.
 func tell(m record.Started) error {
 	f := os.NewFile(record.StatusFD, "status")
 	if f == nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// The kubelet's limits of a termination message: of the file, and of the log
-// that stands in for it.
+// The kubelet's limits of a termination message, for the file and for the log as a fallback.
 const (
 	maxMessage    = 4096
 	maxTail       = 2048
@@ -21,9 +20,8 @@ const (
 	openNoWaiting = os.O_RDONLY | unix.O_NONBLOCK // a fifo must not hold us up
 )
 
-// message is the container's termination message: what it wrote to its file, or
-// the end of its log if it failed and asked for that; and before it what went
-// wrong with its end.
+// message returns the container's termination message: the content of the message file, or the end of
+// the log if the container failed and has the policy FallbackToLogsOnError. leftErr is put in front.
 func (s *shim) message(code int32, leftErr error) string {
 	text := s.messageFile()
 	if text == "" && code != 0 && s.spec.FallbackToLogs {
@@ -35,8 +33,8 @@ func (s *shim) message(code int32, leftErr error) string {
 	return clip(strings.ToValidUTF8(text, "\uFFFD"), maxMessage)
 }
 
-// messageFile returns the end of the termination message file. It is opened
-// within the working folder: a link that leads out of it is not followed.
+// messageFile returns the end of the termination message file. A link that leads out of the working
+// folder is not followed.
 func (s *shim) messageFile() string {
 	if s.spec.MessagePath == "" {
 		return ""

@@ -4,13 +4,17 @@ package shim
 
 import (
 	"errors"
+	"os"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// prepare does what can be done here, which is little: there are no subreapers,
-// so what escapes the container's process group by a double fork stays.
+// prepare does little, because macOS has no subreapers. A process that escapes the container's
+// process group by a double fork survives.
 func prepare(spec record.Spec) error {
 	if spec.NoNewPrivs {
 		return errors.New("allowPrivilegeEscalation: false cannot be honoured on this system")
@@ -18,9 +22,20 @@ func prepare(spec record.Spec) error {
 	return nil
 }
 
-// containerAttr is how a container's main process starts: leader of its own
-// session and process group.
+// containerAttr makes a container's main process the leader of a new session and process group.
 func containerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// keepStatement does nothing, because macOS has no memory that agents could read.
+func keepStatement(record.Statement) (*os.File, error) { return nil, nil }
+
+// hasEnded is not available here: false.
+func hasEnded(int) bool { return false }
+
+// killGroup kills the container's process group.
+func (s *shim) killGroup() { _ = unix.Kill(-s.main, unix.SIGKILL) }
+
+// mine returns the descendants of this process. An orphan does not become a child of this process.
+func mine(all []proc.Info) []proc.Info { return proc.Descendants(all, os.Getpid()) }
 
 // descriptors is the folder that lists this process's open descriptors.
 const descriptors = "/dev/fd"

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// stampLayout is how the kubelet names what is rotated: <log>.<stamp>, in local
-// time; with .gz if somebody compressed it.
+// stampLayout is the kubelet's time stamp of a rotated log in local time. The file's name is
+// <log>.<stamp>, or <log>.<stamp>.gz after a compression by another program.
 const stampLayout = "20060102-150405"
 
-// makeRoom decides what happens to the files beside the log base before it
-// becomes the newest rotated one at now: which go, so that with it and a new log
-// there are no more than maxFiles, and what its stamp is: later than all that
-// stay, whatever the clock does.
+// makeRoom decides a rotation of the log base at now. remove are the rotated files to remove, so that
+// the current log, a new log and the remaining files are at most maxFiles. stamp is the time stamp of
+// the current log, later than the stamps of all remaining files even if the clock was set back.
 func makeRoom(names []string, base string, maxFiles int, now time.Time) (remove []string, stamp string) {
 	var rotated []string
 	for _, name := range names {
@@ -38,14 +37,13 @@ func makeRoom(names []string, base string, maxFiles int, now time.Time) (remove 
 		if next := following(last); isStamp(next) {
 			return remove, next
 		}
-		// Nothing is later than the end of the year 9999; nobody but a prankster
-		// made this file.
+		// A file with the last stamp of the year 9999 leaves no later stamp.
 		remove, rotated = append(remove, newest), rotated[:len(rotated)-1]
 	}
 	return remove, stamp
 }
 
-// stampOf returns what name has in the place of a stamp.
+// stampOf returns the part of name in the place of a stamp.
 func stampOf(name, base string) string {
 	rest, ok := strings.CutPrefix(name, base+".")
 	if !ok {
@@ -56,7 +54,7 @@ func stampOf(name, base string) string {
 
 func isStamp(s string) bool {
 	_, err := time.Parse(stampLayout, s)
-	return err == nil && len(s) == len(stampLayout) // the parser takes fractions, too
+	return err == nil && len(s) == len(stampLayout) // the parser accepts fractions, too
 }
 
 func following(stamp string) string {
@@ -67,7 +65,7 @@ func following(stamp string) string {
 	return t.Add(time.Second).Format(stampLayout)
 }
 
-// fitting returns how many bytes of lines are whole lines that fit into room.
+// fitting returns the length of the whole lines that fit into room.
 func fitting(lines []byte, room int64) int {
 	if room >= int64(len(lines)) {
 		return len(lines)

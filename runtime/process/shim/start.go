@@ -13,28 +13,30 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/lookpath"
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// exitReserve is the disk space set aside for exit.json: a message of 4096
-// bytes, twice over for what JSON escapes, and the rest.
+// exitReserve is the disk space reserved for exit.json: a message of 4096 bytes, twice that for JSON
+// escapes, and the other fields.
 const exitReserve = 12 << 10
 
-// shim is one container's. Only the thread of run uses it.
+// shim supervises one container. Only the thread of run uses a shim.
 type shim struct {
 	dir   *os.Root
 	spec  record.Spec
 	self  record.Process
-	main  int // PID of the container's main process, and of its group and session
+	main  int // PID of the container's main process; also the number of group and session
+	ended ended
+	said  *os.File // the Statement; nil on systems without sealed memory
 	log   *criLog
 	dead  chan os.Signal // SIGCHLD
 	asked chan os.Signal // SIGTERM: stop; SIGUSR1: kill
 }
 
-// start starts the container and returns its PID. When it fails nothing runs
-// and pid.json is gone, so that the container is as it was: created.
+// start starts the container and returns the PID. After an error no process runs and pid.json is
+// removed, so the container's state is created as before.
 func (s *shim) start() (int, error) {
 	var err error
 	if s.spec, err = record.Read[record.Spec](s.dir, record.SpecFile); err != nil {
@@ -43,9 +45,9 @@ func (s *shim) start() (int, error) {
 	if len(s.spec.Args) == 0 {
 		return 0, errors.New("the command is empty")
 	}
-	// Before anything that could be signalled. Notify rather than Ignore: what is
-	// ignored would be inherited. The other signals are for whoever sends them to
-	// everybody (a shutdown); a shim goes when its container has gone.
+	// The handlers precede the first process that could be signalled. Ignore would be inherited
+	// by the container, Notify is not. A shutdown may send the other signals to all processes,
+	// and the shim must still outlive the container.
 	s.dead = make(chan os.Signal, 1)
 	s.asked = make(chan os.Signal, 8)
 	signal.Notify(s.dead, unix.SIGCHLD)
@@ -65,8 +67,8 @@ func (s *shim) start() (int, error) {
 	return s.main, nil
 }
 
-// introduce records that a container is being started by this process. Whoever
-// finds this record, no exit and nobody alive knows that something may have run.
+// introduce records that this process is starting the container. An agent that finds this record,
+// no exit record and no living shim concludes that the container may have run.
 func (s *shim) introduce() error {
 	boot, err := proc.BootID()
 	if err != nil {
@@ -100,13 +102,13 @@ func (s *shim) spawn() error {
 	}
 	keep := 0
 	if s.spec.FallbackToLogs {
-		keep = maxTail // it may become the termination message
+		keep = maxTail // the log's end may become the termination message
 	}
 	s.log = newCRILog(log, keep)
 	return s.exec(path)
 }
 
-// exec starts the process with pipes to the log, and records it.
+// exec starts the main process with pipes to the log, and records the process.
 func (s *shim) exec(path string) error {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -143,13 +145,15 @@ func (s *shim) exec(path string) error {
 		err = record.Write(s.dir, record.ProcessFile, s.self)
 	}
 	if err != nil {
-		// Unrecorded it must not run.
+		// A process without a record must not run.
 		return errors.Join(fmt.Errorf("record the process: %w", err), s.killAll())
 	}
+	// Without a statement, damaged records of this container cannot be restored.
+	s.said, _ = keepStatement(record.Statement{Spec: s.spec, Process: s.self})
 	return nil
 }
 
-// openLog opens a container's log; no path, no log.
+// openLog opens a container's log. Without a path the output is discarded.
 func openLog(spec *record.Spec) (io.Writer, error) {
 	if spec.LogPath == "" {
 		return io.Discard, nil

@@ -6,30 +6,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// ended is how the main process ended, and when.
+// ended is the end of the main process.
 type ended struct {
-	status unix.WaitStatus
+	status unix.WaitStatus // set when the process is reaped
 	at     time.Time
+	reaped bool
 }
 
-// supervise passes signals on until the main process has ended. It reaps what
-// ends, so between two rounds the main process's PID cannot change its meaning.
-func (s *shim) supervise() ended {
+// supervise passes signals on until the main process has ended. Only supervise reaps children, so
+// the main process's PID is not reused between two rounds.
+func (s *shim) supervise() {
 	stop := unix.Signal(s.spec.StopSignal)
 	for {
 		select {
 		case <-s.dead:
-			if status, ok := s.reap(); ok {
-				return ended{status, time.Now()}
+			// An unreaped main process keeps the number of the process group.
+			if !hasEnded(s.main) {
+				s.reap()
+			}
+			if s.ended.reaped || hasEnded(s.main) {
+				s.ended.at = time.Now()
+				return
 			}
 		case sig := <-s.asked:
 			if sig == unix.SIGUSR1 {
@@ -40,32 +45,30 @@ func (s *shim) supervise() ended {
 	}
 }
 
-// reap collects every child that has ended, and reports whether the main
-// process is among them.
-func (s *shim) reap() (unix.WaitStatus, bool) {
-	var main unix.WaitStatus
-	found := false
+// reap reaps every ended child, and reports whether a child is left.
+func (s *shim) reap() bool {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ECHILD):
+			return false
 		case err != nil || pid <= 0:
-			return main, found
+			return true
 		case pid == s.main:
-			main, found = status, true
+			s.ended.status, s.ended.reaped = status, true
 		}
 	}
 }
 
-// killAll kills what is left of the container and returns when nothing is, or
-// when what is left belongs to somebody else (a set-user-ID program). Every
-// descendant is a child of ours by now, or will be when its parent is killed.
+// killAll kills the remaining processes of the container. killAll returns when no process is left, or
+// when all that are left belong to another user (set-user-ID programs). killAll signals only
+// unreaped children, whose PIDs cannot be reused.
 func (s *shim) killAll() error {
-	_ = unix.Kill(-s.main, unix.SIGKILL)
+	s.killGroup()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		s.reap()
-		if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); errors.Is(err, unix.ECHILD) {
+		if !s.reap() {
 			return nil
 		}
 		all, err := proc.All()
@@ -73,7 +76,7 @@ func (s *shim) killAll() error {
 			return err
 		}
 		left, refused := 0, 0
-		for _, p := range proc.Descendants(all, os.Getpid()) {
+		for _, p := range mine(all) {
 			if p.Zombie {
 				continue
 			}
@@ -92,35 +95,39 @@ func (s *shim) killAll() error {
 	}
 }
 
-// finish ends a container whose main process has ended: no process is left, the
-// log is complete, then exit.json says so.
-func (s *shim) finish(e ended) error {
+// finish ends a container after the end of the main process: finish kills the remaining processes,
+// completes the log, and writes exit.json.
+func (s *shim) finish() error {
 	leftErr := s.killAll()
 	if _, err := s.dir.Stat(record.ExecFile); err == nil {
-		// What Exec left behind is nobody's child here; the marker finds it.
+		// Processes of Exec are no children of the shim. The mark finds them.
 		entry := record.IDEnv + "=" + s.spec.ID
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		leftErr = errors.Join(leftErr, proc.KillAll(ctx, func(p proc.Info) bool { return proc.HasEnv(p.PID, entry) }))
+		leftErr = errors.Join(leftErr, proc.KillMarked(ctx, entry, proc.Ref{}))
 		cancel()
 	}
 	s.log.wait()
 
-	exit := record.Exit{Reason: "Completed", FinishedAt: e.at}
+	exit := record.Exit{Reason: "Completed", FinishedAt: s.ended.at}
 	switch {
-	case e.status.Signaled():
-		exit.Code = 128 + int32(e.status.Signal())
+	case s.ended.status.Signaled():
+		exit.Code = 128 + int32(s.ended.status.Signal())
 	default:
-		exit.Code = int32(e.status.ExitStatus())
+		exit.Code = int32(s.ended.status.ExitStatus())
 	}
 	if exit.Code != 0 {
 		exit.Reason = "Error"
 	}
 	exit.Message = s.message(exit.Code, leftErr)
+	if s.said != nil {
+		_ = s.said.Close() // without a statement, readers trust exit.json
+	}
 	err := record.WriteDurable(s.dir, record.ExitFile, exit)
 	if err != nil && exit.Message != "" {
-		// A full disk: the code matters more than the words.
+		// On a full disk, a record without the message may still fit.
 		exit.Message = ""
 		err = record.WriteDurable(s.dir, record.ExitFile, exit)
 	}
-	return err
+	s.self.Exit = &exit
+	return errors.Join(err, record.Write(s.dir, record.ProcessFile, s.self))
 }

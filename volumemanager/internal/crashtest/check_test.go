@@ -27,12 +27,12 @@ import (
 
 func (v volume) writable() bool { return v.plugin == emptydir.Name }
 
-// scribble is what the container of a pod writes to a volume.
+// scribble is the text that the container of a pod writes to a volume.
 func (v volume) scribble(pod int) string {
 	return strings.Repeat(fmt.Sprintf("pod %d was here, in %s\n", pod, v.name), 20)
 }
 
-// partOf is the file in which a container finds a part that is data.
+// partOf returns the file in a data volume that a container gets as a subPath.
 func partOf(r subpath.Request) string {
 	name := filepath.Join(r.Place.SubpathsDir(), r.Container, strconv.Itoa(r.Index))
 	if r.SubPath == "a" {
@@ -41,7 +41,7 @@ func partOf(r subpath.Request) string {
 	return filepath.Join(name, "data")
 }
 
-// check returns what must never be so, whenever an agent was killed.
+// check returns the violations of the rules that hold at any time, whenever an agent was killed.
 func (w *world) check(t *testing.T) []error {
 	t.Helper()
 	mounted := w.mounted(t)
@@ -61,7 +61,7 @@ func (w *world) check(t *testing.T) []error {
 
 func (w *world) podDir(pod int) string { return filepath.Join(w.Root, "pods", string(uidOf(pod))) }
 
-// checkPrecious: what is the user's is what it was.
+// checkPrecious checks that the user's files are unchanged.
 func (w *world) checkPrecious() error {
 	now, err := readTree(w.Precious)
 	if err != nil {
@@ -73,7 +73,7 @@ func (w *world) checkPrecious() error {
 	return nil
 }
 
-// checkMounts: nothing is mounted twice, or for nobody.
+// checkMounts checks that each mount belongs to a pod and is not doubled.
 func (w *world) checkMounts(mounted []string) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -90,7 +90,7 @@ func (w *world) checkMounts(mounted []string) error {
 			if p := w.pods[n]; err != nil || p == nil || p.removed {
 				errs = append(errs, fmt.Errorf("%s is mounted for nobody", target))
 			}
-		case owner[0] == "plugins" && len(owner) > 2 && len(w.who(func(p *podState) bool { return !p.removed })) > 0:
+		case owner[0] == "plugins" && len(owner) > 2 && len(w.podsWhere(func(p *podState) bool { return !p.removed })) > 0:
 		default:
 			errs = append(errs, fmt.Errorf("%s is mounted for nobody", target))
 		}
@@ -98,7 +98,7 @@ func (w *world) checkMounts(mounted []string) error {
 	return errors.Join(errs...)
 }
 
-// checkPod: volumes of a pod that lives are those that its container has, with all that is in them.
+// checkPod checks that a live pod still has the volumes of its container, with their content.
 func (w *world) checkPod(p *podState, mounted []string) error {
 	var errs []error
 	for _, v := range w.volumes() {
@@ -153,7 +153,7 @@ func (w *world) checkVolume(p *podState, v volume, isMount bool) error {
 		}
 	case csi.Name:
 		if err := w.checkGroup(p, dir); err != nil || v.inner == v.name {
-			return err // an inline one is empty
+			return err // an inline volume is empty
 		}
 		want = w.precious[filepath.Join(w.csi(), "volumes", handle, "data")]
 	default:
@@ -171,7 +171,7 @@ func (w *world) checkVolume(p *podState, v volume, isMount bool) error {
 	return nil
 }
 
-// checkFlags: the options of a mount are not lost.
+// checkFlags checks that a mount has its options.
 func (w *world) checkFlags(dir string) error {
 	if !w.Mounts {
 		return nil
@@ -187,7 +187,7 @@ func (w *world) checkFlags(dir string) error {
 	return nil
 }
 
-// checkGroup: a file or folder belongs to the pod's fsGroup.
+// checkGroup checks that a file or folder belongs to the pod's fsGroup.
 func (w *world) checkGroup(p *podState, name string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(name, &st); err != nil {
@@ -199,7 +199,8 @@ func (w *world) checkGroup(p *podState, name string) error {
 	return nil
 }
 
-// checkPayload: ..data is one complete version of each object, none older than what the pod has seen.
+// checkPayload checks that ..data is a complete version of each object, not older than the version
+// that the pod has seen.
 func (w *world) checkPayload(p *podState, v volume, dir string) error {
 	current, err := filepath.EvalSymlinks(filepath.Join(dir, "..data"))
 	if err != nil {
@@ -257,11 +258,11 @@ func (w *world) checkObject(p *podState, v volume, object string, have map[strin
 	return nil
 }
 
-// settled returns what must not be so when an agent has come to the end of its plan.
+// settled returns the violations of the rules that hold after an agent has completed its plan.
 func (w *world) settled(t *testing.T, p plan) []error {
 	t.Helper()
 	var errs []error
-	for _, n := range w.who(func(s *podState) bool { return !s.removed }) {
+	for _, n := range w.podsWhere(func(s *podState) bool { return !s.removed }) {
 		s := w.pods[n]
 		if s.gone || !s.started || s.version != w.version {
 			errs = append(errs, fmt.Errorf("pod %d: gone %t, started %t, in version %d", n, s.gone, s.started, s.version))
@@ -273,7 +274,7 @@ func (w *world) settled(t *testing.T, p plan) []error {
 			}
 		}
 	}
-	live := len(w.who(func(s *podState) bool { return !s.removed }))
+	live := len(w.podsWhere(func(s *podState) bool { return !s.removed }))
 	staged := 2
 	if w.Device != "" {
 		staged = 3
@@ -293,7 +294,7 @@ func (w *world) settled(t *testing.T, p plan) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// checkNothingLeft: when all pods are gone, nothing is left but folders that are no pod's and no volume's.
+// checkNothingLeft checks that after the end of all pods only the common folders are left.
 func (w *world) checkNothingLeft(t *testing.T) error {
 	t.Helper()
 	var errs []error

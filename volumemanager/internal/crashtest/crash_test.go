@@ -26,7 +26,7 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "of the random choices; 0 means another one each time")
 )
 
-// ownMountsEnv says that this process has a mount namespace of its own.
+// ownMountsEnv is set in a process with a mount namespace of its own.
 const ownMountsEnv = "KEELSON_CRASH_OWN_MOUNTS"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	switch own := os.Getenv(ownMountsEnv) != ""; {
 	case own:
-		// What is mounted here stays here; what others unmount goes here, too.
+		// Mounts made here stay in this namespace; unmounts outside propagate into it.
 		if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 			fmt.Fprintln(os.Stderr, "make mounts private:", err)
 			os.Exit(1)
@@ -48,9 +48,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runWithOwnMounts runs this program again where nobody else sees its mounts; false if that is not permitted.
+// runWithOwnMounts runs this program again in a mount namespace of its own; false if this is not
+// permitted.
 func runWithOwnMounts() (code int, ok bool) {
-	runtime.LockOSThread() // Pdeathsig is about the thread
+	runtime.LockOSThread() // Pdeathsig refers to the thread
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
@@ -70,19 +71,19 @@ func runWithOwnMounts() (code int, ok bool) {
 	return 0, true
 }
 
-// A run by default is over after so many kills, or so much time, but not before so few kills: under the race detector
-// an agent takes half a second.
+// A default run ends after defaultKills kills, or after defaultTime, but not before fewestKills
+// kills: under the race detector an agent takes half a second.
 const (
 	defaultKills, fewestKills = 60, 12
 	defaultTime               = 6 * time.Second
 )
 
-// killsPerLife is after how many kills all pods go, and nothing may be left.
+// killsPerLife is the number of kills after which all pods end, and nothing may be left.
 const killsPerLife = 20
 
-// TestKilledAtSystemCalls is the crash test: whenever and however often agents are killed, volumes of pods that live
-// are never emptied nor replaced, files made of objects are of one version, what is the user's is untouched; and in the
-// end, nothing is left.
+// TestKilledAtSystemCalls is the crash test. Whenever and however often agents are killed, volumes
+// of live pods are never emptied or replaced, files from objects are of the same version, and the
+// user's data is unchanged. At the end nothing is left.
 func TestKilledAtSystemCalls(t *testing.T) {
 	kills, seed, limit := *killsFlag, *seedFlag, time.Duration(math.MaxInt64)
 	switch {

@@ -17,11 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDevice is what is in the file data on the block device.
+// onDevice is the content of the file data on the block device.
 const onDevice = "precious, on a device\n"
 
-// makeDevice makes a block device with a file system and a file on it, which all pods share as a local volume. Agents
-// mount it themselves. Where there are no loop devices, or no mkfs, there is none, and no such volume.
+// makeDevice creates a block device with a file system and a file, which all pods share as a local
+// volume. Agents mount the device themselves. Without loop devices or mkfs, there is no device and
+// no such volume.
 func (w *world) makeDevice(t *testing.T) {
 	t.Helper()
 	if !w.Mounts {
@@ -30,7 +31,7 @@ func (w *world) makeDevice(t *testing.T) {
 	file, dir := filepath.Join(w.Precious, "disk"), filepath.Join(w.Precious, "mnt")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.NoError(t, os.Truncate(file, 4<<20))
-	defer os.Remove(file) // the device has it open
+	defer os.Remove(file) // the loop device keeps the file open
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-m0", "-O", "^has_journal", file).CombinedOutput(); err != nil {
 		t.Logf("no volume on a device: mkfs.ext4: %v: %s", err, out)
 		return
@@ -44,7 +45,7 @@ func (w *world) makeDevice(t *testing.T) {
 	held, err := os.Open(device)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = held.Close() })
-	// It goes when nobody has it open any more, however this process ends.
+	// The kernel removes the device after its last close, however this process ends.
 	require.NoError(t, exec.Command("losetup", "--detach", device).Run())
 	w.Device = device
 	require.NoError(t, withDevice(device, dir, func() error {
@@ -64,7 +65,7 @@ func withDevice(device, dir string, f func() error) error {
 	return errors.Join(f(), unix.Unmount(dir, 0))
 }
 
-// checkDevice looks at the device when no agent has it.
+// checkDevice checks the file on the device while no agent has the device mounted.
 func (w *world) checkDevice() error {
 	if w.Device == "" {
 		return nil

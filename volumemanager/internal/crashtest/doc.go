@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crashtest kills real agents with SIGKILL at system calls, and looks from outside at what they leave.
+// Package crashtest kills real agents with SIGKILL at system calls, and checks their leftovers from
+// outside.
 //
-// It has tests only. The victim is the test binary itself, run again under ptrace: a volumemanager.Manager with all
-// real plugins, real mounts and a real folder. A seccomp filter of its own stops it at each system call that counts, so
-// that the others run at full speed; the parent kills it at the entry or the exit of one of them, drawn by chance. The
-// parent is the cluster (it says which pods there are, and in which version), the containers (it writes to volumes and
-// holds on to what it saw), the CSI driver, which survives agents, and the judge, who reads the mount table and the
-// disk, and never asks a Manager.
+// The package has tests only. The victim is the test binary itself, run again under ptrace: a
+// volumemanager.Manager with all real plugins, real mounts and a real folder. A seccomp filter
+// stops the victim at the relevant system calls only, so all other calls run at full speed. The
+// parent kills the victim at the entry or exit of a randomly chosen call.
 //
-// Each victim goes through two phases: the reconstruction of what the last one left, and then a step, which mounts
-// pods, refreshes all of them, or unmounts some. It may be killed in either, so that reconstructions are killed in turn.
-// Now and then one is let through to the end, with all pods gone: nothing at all may be left then.
+// The parent plays four roles. As the cluster, the parent defines the pods and their versions. As
+// the containers, the parent writes to volumes and keeps files open. As the CSI driver, the parent
+// survives agents. As the judge, the parent reads the mount table and the disk, and never asks a
+// Manager.
+//
+// Each victim runs two phases. The first phase reconstructs the volumes of the previous victim. The
+// second phase is a step: mount pods, refresh all pods, or unmount some pods. The kill may hit
+// either phase, so interrupted reconstructions are tested too. Some victims run to the end, with
+// all pods gone; then no file or mount may be left.
 //
 //	go test ./volumemanager/internal/crashtest -v -kills 1000 -seed 1
 //
-// As root, all of it happens in a mount namespace of its own. Without mounts the victims have none, and what needs them
-// is left out. It needs Linux on amd64 or arm64, and ptrace; else the test is skipped.
+// As root, the test runs in a mount namespace of its own. If the process cannot mount, the cases
+// with mounts are skipped. The test needs Linux on amd64 or arm64, and ptrace; otherwise the test
+// is skipped.
 package crashtest

@@ -15,7 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi/csitest"
 )
 
-// driver is a CSI driver that survives agents, and knows what it was asked for and has not been asked to undo.
+// driver is a CSI driver that survives agents. It records the requests that no later request has
+// undone.
 type driver struct {
 	place
 	*csitest.Driver
@@ -51,7 +52,7 @@ func (d *driver) serve(t *testing.T) {
 	}
 }
 
-// rest waits until the driver has done all that an agent asked it for before it was killed.
+// rest waits until the driver has completed the requests of a killed agent.
 func (d *driver) rest(t *testing.T) {
 	t.Helper()
 	d.stop()

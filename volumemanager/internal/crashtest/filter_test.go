@@ -14,17 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundaries says at which system calls a victim may be killed.
+// boundaries selects the system calls at which a victim may be killed.
 type boundaries int
 
 const (
-	// changes are those that change something: after any other, the world is as it was before.
+	// changes are the system calls with an effect: after any other call, the state is unchanged.
 	changes boundaries = iota
-	// everything has to do with files at all.
+	// everything are all system calls about files.
 	everything
 )
 
-// changing are the system calls that change files, mounts or what a driver was told. openat is only if it may create.
+// changing are the system calls that change files, mounts or the state of a driver. openat is
+// included only if it may create a file.
 var changing = map[uint32]string{
 	unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64", unix.SYS_SENDFILE: "sendfile", unix.SYS_COPY_FILE_RANGE: "copy_file_range",
 	unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fdatasync",
@@ -35,7 +36,7 @@ var changing = map[uint32]string{
 	unix.SYS_MOUNT: "mount", unix.SYS_UMOUNT2: "umount2", unix.SYS_MOVE_MOUNT: "move_mount", unix.SYS_MOUNT_SETATTR: "mount_setattr",
 }
 
-// reading are the others that have to do with files.
+// reading are the other system calls about files.
 var reading = map[uint32]string{
 	unix.SYS_OPENAT: "openat", unix.SYS_OPENAT2: "openat2", unix.SYS_READLINKAT: "readlinkat", unix.SYS_GETDENTS64: "getdents64",
 	unix.SYS_STATX: "statx", unix.SYS_STATFS: "statfs", unix.SYS_READ: "read", unix.SYS_CLOSE: "close", unix.SYS_CONNECT: "connect",
@@ -48,21 +49,22 @@ func callName(nr uint64) string {
 	return reading[uint32(nr)]
 }
 
-// markCall is a system call that no agent makes, and that does nothing with the arguments it is given here.
+// markCall is a system call that agents do not use. It has no effect with the arguments used here.
 const (
 	markCall  = unix.SYS_GETPRIORITY
 	markMagic = 0x6b65656c0000
 )
 
-// mark is something that a victim tells its parent, which knows it before the victim goes on.
+// mark is a message from a victim to its parent. The parent has the message before the victim
+// continues.
 type mark int
 
 const (
 	markPhase   mark = iota // a phase begins
-	markBegin               // a version of all objects is about to be made known
+	markBegin               // a new version of all objects is about to be set
 	markUp                  // a pod has all its volumes, in a version
 	markStart               // a container of the pod may start
-	markGone                // a pod is about to be taken for gone
+	markGone                // a pod is about to be marked as gone
 	markRemoved             // nothing is left of a pod
 )
 
@@ -70,8 +72,8 @@ func tell(m mark, a, b int) {
 	_, _, _ = unix.Syscall(markCall, uintptr(markMagic|int(m)), uintptr(a), uintptr(b))
 }
 
-// stopAt makes every thread of this process stop for its tracer at the boundaries and the marks. Without a tracer the
-// system calls fail from now on.
+// stopAt makes every thread of this process stop for its tracer at the boundaries and the marks.
+// Without a tracer, these system calls fail from now on.
 func stopAt(which boundaries) error {
 	program := filter(which)
 	runtime.LockOSThread()
@@ -90,8 +92,8 @@ func stopAt(which boundaries) error {
 	return nil
 }
 
-// filter is a BPF program over struct seccomp_data: its first word is the number of the call, its arguments begin at
-// byte 16.
+// filter returns a BPF program over struct seccomp_data: the first word is the number of the call,
+// the arguments begin at byte 16.
 func filter(which boundaries) []unix.SockFilter {
 	calls := slices.Sorted(maps.Keys(changing))
 	if which == everything {
@@ -106,7 +108,7 @@ func filter(which boundaries) []unix.SockFilter {
 	)
 	program := []unix.SockFilter{{Code: load, K: 0}}
 	for i, nr := range calls {
-		// Over the calls that follow, and the four instructions before the stop.
+		// Jump over the remaining comparisons, and the four instructions before the stop.
 		program = append(program, unix.SockFilter{Code: equal, K: nr, Jt: uint8(len(calls) - 1 - i + 4)})
 	}
 	return append(program,

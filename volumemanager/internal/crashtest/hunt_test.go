@@ -21,19 +21,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hunt kills agents, and counts.
+// hunt kills agents, and counts the kills.
 type hunt struct {
 	*testing.T
 	world   *world
 	program string
 	output  string
-	// expected is how many boundaries a phase has, of all calls and of each one, as the last agents had them.
+	// expected is the number of boundaries in each phase of the last agents, of all calls and of
+	// each call.
 	expected [everything + 1][phases]tally
-	// phases and calls count kills, agents all of them.
+	// phases and calls count kills by phase and call, agents counts all agents.
 	phases [phases + 1]int
 	calls  map[string]int
 	agents int
-	// story is what happened to the pods that live.
+	// story is the history of the live pods.
 	story []string
 }
 
@@ -55,14 +56,14 @@ func (h *hunt) total() int {
 	return n
 }
 
-// tally counts boundaries by the number of the call, and all together.
+// tally counts boundaries by the number of the call, and all boundaries.
 type tally map[uint64]int
 
-// anyCall is no call's number.
+// anyCall is not the number of a call.
 const anyCall = ^uint64(0)
 
-// target is the boundary at which an agent is killed: the one with n others before it, counted from the beginning of a
-// phase on, of one system call or any.
+// target is the boundary at which an agent is killed: the boundary after n others since the
+// beginning of a phase, of a given system call or of any.
 type target struct {
 	phase phase
 	call  uint64
@@ -70,8 +71,8 @@ type target struct {
 	how   verdict
 }
 
-// draw draws a target. Half of them are any boundary, which is mostly that of a call that is made often; for the others
-// the call is drawn first.
+// draw draws a target. For half of the targets any boundary counts, mostly of a frequent call. For
+// the other half, the call is drawn first.
 func (h *hunt) draw(p plan, aim phase) target {
 	random, expected := h.world.random, h.expected[p.Boundaries][aim]
 	to := target{phase: aim, call: anyCall, how: killBefore}
@@ -85,8 +86,8 @@ func (h *hunt) draw(p plan, aim phase) target {
 	return to
 }
 
-// kill lets an agent live until a boundary that is drawn, in the phase that had the fewest kills. One that gets through
-// before is none, and another takes its place.
+// kill runs an agent until a random boundary, in the phase with the fewest kills. An agent that
+// completes before the boundary is replaced by another.
 func (h *hunt) kill() {
 	h.Helper()
 	for range 50 {
@@ -107,7 +108,7 @@ func (h *hunt) kill() {
 	h.Fatal("50 agents in turn got away")
 }
 
-// letLive lets an agent come to its end.
+// letLive runs an agent to its end.
 func (h *hunt) letLive(p plan) {
 	h.Helper()
 	if h.run(p, target{phase: phases}) {
@@ -116,7 +117,7 @@ func (h *hunt) letLive(p plan) {
 	h.story = nil
 }
 
-// run runs one agent, and looks at what it leaves. It reports whether it was killed.
+// run runs an agent, and checks its leftovers. It reports whether the agent was killed.
 func (h *hunt) run(p plan, to target) (killed bool) {
 	h.Helper()
 	w := h.world
@@ -146,7 +147,7 @@ func (h *hunt) run(p plan, to target) (killed bool) {
 		h.phases[w.phase]++
 		h.calls[strings.Join(strings.Fields(tr.at)[:2], " ")]++
 	}
-	for phase := range phases { // the last one was cut short
+	for phase := range phases { // the last phase was interrupted
 		if phase == last || counts[phase][anyCall] == 0 {
 			continue
 		}
@@ -161,7 +162,8 @@ func (h *hunt) run(p plan, to target) (killed bool) {
 	return tr.killed
 }
 
-// trace runs one agent, and returns how many boundaries its phases had, its exit status, and what it said.
+// trace runs an agent. It returns the tracer, the number of boundaries in each phase, the exit
+// status, and the output.
 func (h *hunt) trace(p plan, to target) (tr *tracer, counts [phases + 1]tally, status unix.WaitStatus, said string) {
 	h.Helper()
 	text, err := json.Marshal(p)
@@ -182,7 +184,7 @@ func (h *hunt) trace(p plan, to target) (tr *tracer, counts [phases + 1]tally, s
 			return goOn
 		}
 		if passed++; passed <= to.n || c.nr == unix.SYS_WRITE && strings.HasPrefix(c.file(0), "anon_inode:") {
-			return goOn // what wakes a thread of the agent is no boundary
+			return goOn // the wake-up of a thread is not a boundary
 		}
 		return to.how
 	}}
@@ -199,7 +201,7 @@ func (h *hunt) trace(p plan, to target) (tr *tracer, counts [phases + 1]tally, s
 	return tr, counts, status, string(data)
 }
 
-// note adds what happened to the story.
+// note adds an event to the story.
 func (h *hunt) note(p plan, tr *tracer, status unix.WaitStatus, said string) {
 	w := h.world
 	line := fmt.Sprintf("agent %d: version %d, pods %v, started %v, gone %v; %s %v", h.agents, p.Version, p.Alive, p.Started, p.Gone, p.Step, p.Pods)
@@ -214,7 +216,7 @@ func (h *hunt) note(p plan, tr *tracer, status unix.WaitStatus, said string) {
 	h.story = append(h.story, line)
 }
 
-// report says where agents were killed.
+// report logs where agents were killed.
 func (h *hunt) report(took time.Duration) {
 	kills := h.total()
 	h.Logf("%d kills of %d agents in %s, %s each", kills, h.agents, took.Round(time.Millisecond), (took / time.Duration(max(1, kills))).Round(time.Millisecond))

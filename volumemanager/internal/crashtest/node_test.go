@@ -33,21 +33,22 @@ import (
 
 const (
 	namespace = "ns"
-	// group is the fsGroup of every other pod.
+	// group is the fsGroup of every second pod.
 	group = 4321
-	// handle is the CSI volume that all pods share.
+	// handle is the CSI volume shared by all pods.
 	handle = "shared"
 )
 
-// place says where a node has its folders.
+// place has the paths of a node.
 type place struct {
-	// Root is the agent's. Precious holds what is the user's: host and local, and below csi/volumes those of the driver.
+	// Root is the agent's root. Precious contains the user's files: host and local, and the
+	// driver's volumes below csi/volumes.
 	Root, Precious string
-	// Socket is the driver's.
+	// Socket is the socket of the driver.
 	Socket string
 	// Mounts: the agent can mount.
 	Mounts bool
-	// Device is a block device with a file system; "" if there is none.
+	// Device is a block device with a file system; "" without a device.
 	Device string
 }
 
@@ -62,17 +63,18 @@ func (p place) mounter() mount.Mounter {
 	return mount.None{}
 }
 
-// volume is one that every pod has.
+// volume is a volume of every pod.
 type volume struct {
 	name, plugin string
-	// inner is the name of its folder, sub where in it containers find it.
+	// inner is the name of the volume's folder, sub the subfolder for containers.
 	inner, sub string
-	// memory: its files lie on a tmpfs, where the agent can mount. payload: they are what the objects say.
+	// memory: the files are on a tmpfs if the agent can mount. payload: the files come from the
+	// objects.
 	memory, payload bool
 	source          v1.VolumeSource
 }
 
-// volumes are those of a pod, one of each kind.
+// volumes returns the volumes of a pod, one of each kind.
 func (p place) volumes() []volume {
 	object, limit, driver := v1.LocalObjectReference{Name: "o"}, resource.MustParse("1Mi"), csitest.DefaultName
 	claim := func(name string) v1.VolumeSource {
@@ -120,12 +122,12 @@ func (p place) volumes() []volume {
 
 func uidOf(pod int) types.UID { return types.UID("pod-" + strconv.Itoa(pod)) }
 
-// at is the volume's place for a pod.
+// at returns the volume's place for a pod.
 func (v volume) at(p place, pod int) volumemanager.Place {
 	return volumemanager.Place{Root: p.Root, PodUID: uidOf(pod), Plugin: v.plugin, Inner: v.inner}
 }
 
-// path is where containers find it.
+// path returns the container's path of the volume on the node.
 func (v volume) path(p place, pod int) string {
 	if v.plugin == hostpath.Name {
 		return p.host()
@@ -133,7 +135,7 @@ func (v volume) path(p place, pod int) string {
 	return filepath.Join(v.at(p, pod).Dir(), v.sub)
 }
 
-// pod is one in a version, which shows in its annotations.
+// pod returns a pod in a version; its annotations contain the version.
 func (p place) pod(n, version int) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: "p" + strconv.Itoa(n), UID: uidOf(n),
@@ -155,12 +157,13 @@ func (p place) pod(n, version int) *v1.Pod {
 // grouped reports whether a pod has an fsGroup.
 func (p place) grouped(pod int) bool { return pod%2 == 1 && os.Geteuid() == 0 }
 
-// text is what a key says in a version.
+// text returns the value of a key in a version.
 func text(version int, key string) string {
 	return strings.Repeat(fmt.Sprintf("%07d %s\n", version, key), 60)
 }
 
-// keys are what the objects hold in a version. One key is there in that version only.
+// keys returns the content of the objects in a version. One of the keys exists in this version
+// only.
 func keys(version int) map[string]string {
 	data := map[string]string{}
 	for _, key := range []string{"a", "b", "only-" + strconv.Itoa(version)} {
@@ -169,7 +172,7 @@ func keys(version int) map[string]string {
 	return data
 }
 
-// parts are the requests for a part of a volume by a container.
+// parts returns the requests for subPaths by a container.
 func (p place) parts(pod int) []subpath.Request {
 	if !p.Mounts {
 		return nil
@@ -187,7 +190,7 @@ func (p place) parts(pod int) []subpath.Request {
 	return out
 }
 
-// claims resolves the claims there are. The volumes' objects change all the time, and so do their records.
+// claims resolves the claims. The returned objects change all the time, and so do their records.
 func (p place) claims(_ context.Context, pod *v1.Pod, v v1.Volume) (volumemanager.Spec, error) {
 	version, _, _ := strings.Cut(pod.Annotations["a"], " ")
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteMany}}}

@@ -17,7 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// checkRecords: for whatever there is on disk of a volume, there is a complete record, which says what to do about it.
+// checkRecords checks that each volume with anything on disk has a complete record, with the data
+// for its teardown.
 func (w *world) checkRecords(mounted []string) error {
 	var errs []error
 	folders, err := filepath.Glob(filepath.Join(w.Root, "pods/*/volumes/*/*"))
@@ -57,7 +58,7 @@ func checkRecord(name, uid string) error {
 	return nil
 }
 
-// checkDeviceRecord looks for the record of a staged volume.
+// checkDeviceRecord checks the record of a staged volume.
 func (w *world) checkDeviceRecord(dir string) error {
 	names, err := filepath.Glob(filepath.Join(w.Root, "volumemanager/devices/*.json"))
 	errs := []error{err}

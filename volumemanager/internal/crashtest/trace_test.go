@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoTrace says that this system does not let a process trace its own child.
+// errNoTrace reports that this system does not permit a process to trace its child.
 var errNoTrace = errors.New("agents cannot be stopped at system calls here")
 
-// verdict is what becomes of a victim at a boundary.
+// verdict is the decision about a victim at a boundary.
 type verdict int
 
 const (
@@ -30,33 +30,34 @@ const (
 	killAfter
 )
 
-// call is a system call that a thread of the victim is about to make.
+// call is a system call that a thread of the victim is about to execute.
 type call struct {
 	thread int
 	nr     uint64
 	args   [6]uint64
 }
 
-// tracer runs one victim. Its functions are called while the thread in question stands still; the others go on.
+// tracer runs a victim. Its funcs are called while the thread in question is stopped; the other
+// threads run.
 type tracer struct {
-	// told is told of marks, judge decides at boundaries.
+	// told is called for marks, judge decides at boundaries.
 	told  func(m mark, a, b int)
 	judge func(call) verdict
 
 	pid     int
-	known   map[int]bool // threads that have had their first stop
-	last    int          // the thread at whose next stop the victim is killed; 0: none
+	known   map[int]bool // threads after their first stop
+	last    int          // the victim is killed at the next stop of this thread; 0: none
 	at      string
 	killed  bool
 	expired bool
 }
 
-// patience is how long a victim may take; one that hangs is a failure.
+// patience is the time limit of a victim; a victim that hangs is a failure.
 const patience = 90 * time.Second
 
-// run starts the program and returns when no thread of it is left.
+// run starts the program and returns when all of its threads have ended.
 func (tr *tracer) run(program string, env []string, output *os.File) (unix.WaitStatus, error) {
-	// Only the thread that began to trace may go on with it.
+	// Only the thread that started tracing may continue it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	process, err := os.StartProcess(program, []string{program}, &os.ProcAttr{
@@ -100,7 +101,7 @@ type event struct {
 	status unix.WaitStatus
 }
 
-// wait returns the next event of a thread; of any that this thread traces, if it is -1.
+// wait returns the next event of a thread; -1 waits for any traced thread.
 func (tr *tracer) wait(thread int) (event, error) {
 	for {
 		var status unix.WaitStatus
@@ -122,7 +123,7 @@ func (tr *tracer) loop() (unix.WaitStatus, error) {
 			return 0, err
 		}
 		if e.status.Exited() || e.status.Signaled() {
-			if e.thread == tr.pid { // the kernel reports it when no other is left
+			if e.thread == tr.pid { // the kernel reports the main thread after all others have ended
 				return e.status, nil
 			}
 			continue
@@ -134,7 +135,7 @@ func (tr *tracer) loop() (unix.WaitStatus, error) {
 	}
 }
 
-// stopped deals with one stop, and lets the thread go on.
+// stopped handles a stop, and continues the thread.
 func (tr *tracer) stopped(e event) error {
 	first := !tr.known[e.thread]
 	tr.known[e.thread] = true
@@ -150,7 +151,7 @@ func (tr *tracer) stopped(e event) error {
 	case signal == unix.SIGTRAP && e.status.TrapCause() > 0, first && signal == unix.SIGSTOP:
 		signal = 0
 	}
-	_ = unix.PtraceCont(e.thread, int(signal)) // a thread that was killed meanwhile is none to go on
+	_ = unix.PtraceCont(e.thread, int(signal)) // a thread killed meanwhile cannot be continued
 	return nil
 }
 
@@ -187,13 +188,13 @@ func (tr *tracer) boundary(thread int) error {
 	return nil
 }
 
-// kill is kill -9. The threads that stand still do not do what they were about to.
+// kill is kill -9. The stopped threads do not execute their pending calls.
 func (tr *tracer) kill() {
 	tr.killed = true
 	_ = unix.Kill(tr.pid, unix.SIGKILL)
 }
 
-// callOf asks what a thread at an entry is about to do.
+// callOf returns the call that a thread at an entry is about to execute.
 func callOf(thread int) (call, error) {
 	// struct ptrace_syscall_info: op, arch, two pointers, then the number and the arguments.
 	var info struct {
@@ -210,17 +211,18 @@ func callOf(thread int) (call, error) {
 	return call{thread, info.nr, info.args}, nil
 }
 
-// paths are the arguments that are, by system call.
+// paths are the indices of the arguments with paths, by system call.
 var paths = map[uint64][]int{
 	unix.SYS_OPENAT: {1}, unix.SYS_OPENAT2: {1}, unix.SYS_READLINKAT: {1}, unix.SYS_STATX: {1}, unix.SYS_MKDIRAT: {1}, unix.SYS_UNLINKAT: {1},
 	unix.SYS_FCHMODAT: {1}, unix.SYS_FCHMODAT2: {1}, unix.SYS_FCHOWNAT: {1}, unix.SYS_SYMLINKAT: {0, 2}, unix.SYS_LINKAT: {1, 3},
 	unix.SYS_RENAMEAT: {1, 3}, unix.SYS_RENAMEAT2: {1, 3}, unix.SYS_MOUNT: {0, 1}, unix.SYS_UMOUNT2: {0},
 }
 
-// folders are the arguments that are open files, by system call, unless it is the first.
+// folders are the indices of the arguments with open folders, by system call, if not the first
+// argument.
 var folders = map[uint64]int{unix.SYS_SYMLINKAT: 1, unix.SYS_MOUNT: -1, unix.SYS_UMOUNT2: -1, unix.SYS_STATFS: -1}
 
-// String says what is called on what, for people.
+// String returns the name of the call with its paths, for people.
 func (c call) String() string {
 	words := []string{callName(c.nr)}
 	fd, special := folders[c.nr]
@@ -236,7 +238,7 @@ func (c call) String() string {
 	return strings.Join(words, " ")
 }
 
-// file is the path of the open file that an argument is.
+// file returns the path of the open file in an argument.
 func (c call) file(i int) string {
 	if int32(c.args[i]) == unix.AT_FDCWD {
 		return ""
@@ -245,7 +247,7 @@ func (c call) file(i int) string {
 	return name
 }
 
-// text is the string that an argument points to.
+// text returns the string at the address in an argument.
 func (c call) text(i int) string {
 	buf := make([]byte, 256)
 	local := []unix.Iovec{{Base: &buf[0]}}

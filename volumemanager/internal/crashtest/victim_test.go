@@ -34,10 +34,10 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
-// planEnv holds the plan of a victim; with it, the test binary is one.
+// planEnv holds the plan of a victim. If planEnv is set, the test binary runs as a victim.
 const planEnv = "KEELSON_CRASH_PLAN"
 
-// phase is what a victim is busy with.
+// phase is the current activity of a victim.
 type phase int
 
 const (
@@ -45,28 +45,28 @@ const (
 	mounting
 	refreshing
 	unmounting
-	phases // how many there are
+	phases // the number of phases
 )
 
 func (p phase) String() string {
 	return [...]string{"reconstruction", "mount", "refresh", "unmount", "none"}[p]
 }
 
-// plan is what a victim does: it goes on with what it finds, then does one step.
+// plan is the work of a victim: it reconstructs the present volumes, then performs a step.
 type plan struct {
 	place
 	Boundaries boundaries
-	// Version is that of all objects.
+	// Version is the version of all objects.
 	Version int
-	// Alive are the pods there are; those in Started have containers that run. Gone are those that are no more, and of
-	// which something may be left.
+	// Alive are the present pods; the pods in Started have running containers. Gone are the pods
+	// that have ended, and may have left files or mounts.
 	Alive, Started, Gone []int
-	// Step is what is done then, to Pods; reconstruction is nothing.
+	// Step is performed on Pods; for the phase of reconstruction, there is no step.
 	Step phase
 	Pods []int
 }
 
-// victimLife is how long a victim waits for what it wants.
+// victimLife limits the time of a victim.
 const victimLife = 60 * time.Second
 
 // noTraceExit is the exit status of a victim that cannot be traced.
@@ -92,7 +92,7 @@ func victimMain() int {
 	return 0
 }
 
-// agent is the victim.
+// agent is the state of a victim.
 type agent struct {
 	plan     plan
 	manager  *volumemanager.Manager
@@ -101,11 +101,11 @@ type agent struct {
 	pods     volumetest.Pods
 	// started are the pods whose containers run.
 	started map[int]bool
-	// moved has something in it after an operation ended.
+	// moved receives a token after an operation ended.
 	moved chan struct{}
 }
 
-// live runs an agent until it is through with its plan.
+// live runs an agent until its plan is complete.
 func live(ctx context.Context, p plan) error {
 	a, err := newAgent(p)
 	if err != nil {
@@ -121,7 +121,7 @@ func live(ctx context.Context, p plan) error {
 	var failed error
 	wg.Go(func() { failed = a.manager.Run(ctx) })
 	err = errors.Join(a.up(ctx, p.Alive, p.Version), a.down(ctx, p.Gone))
-	if err == nil { // what pods that nobody knows have is known as soon as it is known what there is
+	if err == nil { // Reconstruct has found the volumes of unknown pods too
 		err = a.manager.WaitForUnmount(ctx, "nobody")
 	}
 	if err == nil {
@@ -160,7 +160,7 @@ func (a *agent) step(ctx context.Context) error {
 	return a.down(ctx, a.plan.Pods)
 }
 
-// up gives pods their volumes, all at once, and starts containers of those that have none.
+// up mounts the volumes of all pods at once, and starts missing containers.
 func (a *agent) up(ctx context.Context, pods []int, version int) error {
 	errs := make([]error, len(pods))
 	var wg sync.WaitGroup
@@ -191,7 +191,7 @@ func (a *agent) upOne(ctx context.Context, pod, version int) error {
 	return nil
 }
 
-// down waits until nothing is left of pods that are gone, as an agent's housekeeping does.
+// down waits until nothing is left of gone pods, as an agent's housekeeping does.
 func (a *agent) down(ctx context.Context, pods []int) error {
 	if len(pods) == 0 {
 		return nil
@@ -201,7 +201,7 @@ func (a *agent) down(ctx context.Context, pods []int) error {
 		uids = append(uids, uidOf(pod))
 	}
 	keep := func(uid types.UID) bool { return !a.pods.ShouldPodRuntimeBeRemoved(uid) }
-	for range 3 { // a folder that CleanupOrphans finds a volume in is removed by the next call
+	for range 3 { // CleanupOrphans removes a folder with a volume in the next call
 		if err := a.manager.WaitForAllPodsUnmount(ctx, uids...); err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (a *agent) down(ctx context.Context, pods []int) error {
 	return nil
 }
 
-// calm waits until nothing is under way, and no volume is left that no pod has.
+// calm waits until no operation is under way, and each volume has a pod.
 func (a *agent) calm(ctx context.Context) error {
 	for {
 		s := a.manager.Snapshot()
@@ -238,14 +238,14 @@ func (a *agent) calm(ctx context.Context) error {
 	}
 }
 
-// set makes all objects say a version.
+// set sets all objects to a version.
 func (a *agent) set(version int) {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "o"}
 	a.store.SetConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: keys(version)})
 	a.store.SetSecret(&v1.Secret{ObjectMeta: meta, StringData: keys(version)})
 }
 
-// ended tells of failures, of which there should be none, and wakes calm.
+// ended reports failures, of which there should be none, and wakes calm.
 func (a *agent) ended(e volumemanager.OperationEnd) {
 	if e.Err != nil {
 		fmt.Fprintf(os.Stderr, "%s of %s for %s: %v\n", e.Kind, e.Volume, e.PodUID, e.Err)
@@ -256,7 +256,8 @@ func (a *agent) ended(e volumemanager.OperationEnd) {
 	}
 }
 
-// drivers says of every driver that it wants to be asked at each refresh, and leaves fsGroups to the agent.
+// drivers is a Drivers in which every driver requires republishing, and leaves fsGroups to the
+// agent.
 type drivers struct{}
 
 func (drivers) Driver(string) (*storagev1.CSIDriver, bool) {
@@ -297,7 +298,7 @@ func newAgent(p plan) (*agent, error) {
 	}
 	a.manager, err = volumemanager.New(volumemanager.Options{
 		Pods: &a.pods, Root: p.Root, Plugins: plugins, Claims: volumemanager.ClaimsFunc(p.claims), Subpaths: a.subpaths,
-		Mounts: volumemanager.MountTableFunc(mount.Points), Resync: -1, Hooks: volumemanager.Hooks{OperationEnded: a.ended},
+		Mounts: volumemanager.MountTableFunc(mount.Points), Hooks: volumemanager.Hooks{OperationEnded: a.ended},
 	})
 	return a, err
 }

@@ -19,16 +19,18 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// podState is what is known of a pod without asking an agent.
+// podState is the state of a pod, known without asking an agent.
 type podState struct {
 	n int
-	// gone: an agent was told, or found out, that the pod is no more. removed: it said that nothing is left.
+	// gone: an agent was told, or has found out, that the pod has ended. removed: the agent has
+	// reported that nothing is left.
 	gone, removed bool
-	// started: a container runs. Since then it holds on to the folders of its volumes, and to what its parts showed.
+	// started: a container runs. The container keeps the folders of its volumes open, and remembers
+	// the content of its subPaths.
 	started bool
 	folders map[string]inode
 	parts   map[string]string
-	// version is the last one that an agent said to be there.
+	// version is the last version reported as ready by an agent.
 	version int
 }
 
@@ -42,26 +44,27 @@ func inodeOf(path string) (inode, error) {
 	return inode{uint64(st.Dev), st.Ino}, nil
 }
 
-// world is everything but the agents: what pods there shall be, containers, objects, the driver, and the user's files.
+// world is everything except the agents: the list of pods, containers, objects, the driver, and the
+// user's files.
 type world struct {
 	place
 	random *rand.Rand
 	driver *driver
 	// precious are the user's files.
 	precious map[string]string
-	// version is the newest that agents were told of.
+	// version is the newest version passed to agents.
 	version int
 	pods    map[int]*podState
 	next    int
-	// phase is that of the agent that runs.
+	// phase is the phase of the running agent.
 	phase phase
-	// faults are what went wrong while an agent ran.
+	// faults are the violations found while an agent ran.
 	faults []error
 }
 
 func newWorld(t *testing.T, random *rand.Rand) *world {
 	t.Helper()
-	// In the longest of its paths, the socket's, there are less than 100 bytes.
+	// The longest path, of the socket, must have less than 100 bytes.
 	dir, err := os.MkdirTemp("", "crash")
 	require.NoError(t, err)
 	dir, err = filepath.EvalSymlinks(dir)
@@ -85,7 +88,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	return w
 }
 
-// close takes the world away. Where mounts are left, so are the folders they are in.
+// close removes the world. Folders with mounts left in them stay.
 func (w *world) close(t *testing.T, dir string) {
 	if w.driver != nil {
 		w.driver.stop()
@@ -106,7 +109,8 @@ func (w *world) close(t *testing.T, dir string) {
 	}
 }
 
-// mounted returns the mount points of the kernel's table, in its order. Others on this machine may have some, too.
+// mounted returns the mount points of the kernel's table, in its order. Other processes of this
+// machine may have mounts, too.
 func (w *world) mounted(t *testing.T) []string {
 	t.Helper()
 	all, err := mount.Points()
@@ -124,8 +128,8 @@ func mountsAtOrBelow(all []string, dir string) []string {
 	return out
 }
 
-// who returns the numbers of the pods of which f says so, in order.
-func (w *world) who(f func(*podState) bool) []int {
+// podsWhere returns the sorted numbers of the pods for which f returns true.
+func (w *world) podsWhere(f func(*podState) bool) []int {
 	var out []int
 	for _, n := range slices.Sorted(maps.Keys(w.pods)) {
 		if f(w.pods[n]) {
@@ -135,23 +139,23 @@ func (w *world) who(f func(*podState) bool) []int {
 	return out
 }
 
-// plan is what the next agent finds, and nothing more to do.
+// plan returns a plan with the present state and without a step.
 func (w *world) plan() plan {
 	return plan{
 		place: w.place, Version: w.version,
-		Alive:   w.who(func(p *podState) bool { return !p.gone }),
-		Started: w.who(func(p *podState) bool { return !p.gone && p.started }),
-		Gone:    w.who(func(p *podState) bool { return p.gone && !p.removed }),
+		Alive:   w.podsWhere(func(p *podState) bool { return !p.gone }),
+		Started: w.podsWhere(func(p *podState) bool { return !p.gone && p.started }),
+		Gone:    w.podsWhere(func(p *podState) bool { return p.gone && !p.removed }),
 	}
 }
 
-// mostPods is how many pods there are at a time.
+// mostPods is the largest number of pods at a time.
 const mostPods = 3
 
-// invent returns a plan with a step that leads to a phase, if that is possible now.
+// invent returns a plan with a step that leads to the phase aim, if possible now.
 func (w *world) invent(aim phase) plan {
-	// The cluster does not wait for agents to take a pod away.
-	for _, n := range w.who(func(p *podState) bool { return !p.gone }) {
+	// The cluster deletes a pod without waiting for agents.
+	for _, n := range w.podsWhere(func(p *podState) bool { return !p.gone }) {
 		if w.random.IntN(12) == 0 {
 			w.pods[n].gone = true
 		}
@@ -186,7 +190,7 @@ func (w *world) invent(aim phase) plan {
 	return p
 }
 
-// end returns the plan of an agent for which all pods are gone.
+// end returns a plan in which all pods are gone.
 func (w *world) end() plan {
 	for _, p := range w.pods {
 		p.gone = true
@@ -194,7 +198,7 @@ func (w *world) end() plan {
 	return w.plan()
 }
 
-// told is told what an agent says, which stands still meanwhile.
+// told handles a mark of an agent; the agent is stopped meanwhile.
 func (w *world) told(m mark, a, b int) {
 	switch m {
 	case markPhase:
@@ -214,7 +218,7 @@ func (w *world) told(m mark, a, b int) {
 	}
 }
 
-// start is the start of a container: it writes to what it may write to, and holds on to its volumes.
+// start starts a container: it writes to its writable volumes, and keeps its volumes open.
 func (w *world) start(p *podState) error {
 	p.folders, p.parts = map[string]inode{}, map[string]string{}
 	for _, v := range w.volumes() {
@@ -248,8 +252,8 @@ func (w *world) start(p *podState) error {
 	return nil
 }
 
-// readTree returns what is in the files below a folder, and "" for folders. What belongs to inline volumes, which come
-// and go, is not in it.
+// readTree returns the content of the files below top, and "" for folders. Data of inline volumes
+// is left out, because these volumes are created and removed.
 func readTree(top string) (map[string]string, error) {
 	out := map[string]string{}
 	err := filepath.WalkDir(top, func(name string, d os.DirEntry, err error) error {

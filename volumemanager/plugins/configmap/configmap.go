@@ -14,16 +14,25 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// Name is the plugin's.
+// Name is the name of the plugin.
 const Name = "kubernetes.io/configmap"
 
-// Source knows ConfigMaps. It is called concurrently, and its objects are not written to. That one does not exist is an
-// error for which apierrors.IsNotFound is true; any other error says that this is not known.
+// Source returns ConfigMaps. It is called concurrently, and its objects are not written to. For a
+// missing object, apierrors.IsNotFound must be true for the error. Any other error means that the
+// state of the object is not known.
 type Source interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 }
 
-// SourceFunc is a function that is a Source.
+// Options are the options of New.
+type Options struct {
+	// Source returns the objects. Required.
+	Source Source
+	// Mounter reads the mount table. Defaults to mount.Detect().
+	Mounter mount.Mounter
+}
+
+// SourceFunc is a func that implements Source.
 type SourceFunc func(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 
 // ConfigMap calls f.
@@ -31,33 +40,10 @@ func (f SourceFunc) ConfigMap(ctx context.Context, namespace, name string) (*v1.
 	return f(ctx, namespace, name)
 }
 
-// Options are the options of New.
-type Options struct {
-	// Source is where the objects come from. Required.
-	Source Source
-	// Mounter tells what is mounted. Defaults to mount.Detect().
-	Mounter mount.Mounter
-	// Durability says what a loss of power leaves: with Synced each version is complete on the disk before it shows.
-	// Defaults to Unsynced, as the kubelet does: what was cut short is written anew before a container starts.
-	Durability Durability
-}
+// Plugin implements volumemanager.Plugin and Refresher. See New.
+type Plugin struct{ content.Plugin }
 
-// Durability is what of a volume survives a loss of power.
-type Durability int
-
-// The two of them.
-const (
-	Unsynced Durability = iota
-	Synced
-)
-
-// Plugin is a volumemanager.Plugin and Refresher. See New.
-type Plugin struct {
-	source  Source
-	volumes content.Volumes
-}
-
-// New returns a plugin. An error names the option that is wrong.
+// New returns a plugin. The error names the invalid option.
 func New(o Options) (*Plugin, error) {
 	if o.Source == nil {
 		return nil, errors.New("configmap: Options.Source is required")
@@ -66,44 +52,18 @@ func New(o Options) (*Plugin, error) {
 		o.Mounter = mount.Detect()
 	}
 	volumes := content.Volumes{Mounter: o.Mounter, Medium: content.Disk}
-	if o.Durability == Synced {
-		volumes.Durability = payload.Durable
-	}
-	return &Plugin{o.Source, volumes}, nil
+	return &Plugin{content.NewPlugin(Name, volumes,
+		func(v *v1.Volume) bool { return v.ConfigMap != nil }, o.files)}, nil
 }
 
-// Name returns Name.
-func (*Plugin) Name() string { return Name }
-
-// Supports says so of configMap volumes.
-func (*Plugin) Supports(s volumemanager.Spec) bool {
-	return s.Volume != nil && s.Volume.ConfigMap != nil
-}
-
-// NeedsRefresh says so always: an optional object may come later.
-func (*Plugin) NeedsRefresh(volumemanager.Spec) bool { return true }
-
-// SetUp writes what the ConfigMap holds. The object is fetched first: if it is not there, nothing is touched.
-func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
-	files, err := p.files(ctx, m)
-	if err != nil {
-		return volumemanager.Mounted{}, content.NameVolume(m, err)
-	}
-	return p.volumes.SetUp(ctx, m, files)
-}
-
-func (p *Plugin) files(ctx context.Context, m volumemanager.Mount) (payload.Payload, error) {
+// files fetches the ConfigMap and returns its content.
+func (o Options) files(ctx context.Context, m volumemanager.Mount) (payload.Payload, error) {
 	want := m.Spec.Volume.ConfigMap
 	files := payload.Payload{}
-	object, err := p.source.ConfigMap(ctx, m.Pod.Namespace, want.Name)
+	object, err := o.Source.ConfigMap(ctx, m.Pod.Namespace, want.Name)
 	object, err = content.Fetched(object, err, "configMap", m.Pod.Namespace, want.Name, want.Optional)
 	if err != nil || object == nil {
 		return files, err
 	}
 	return files, content.ConfigMap(files, object, want.Items, content.Defaults{Mode: want.DefaultMode, User: want.DefaultUser}, want.Optional)
-}
-
-// TearDown removes the volume.
-func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
-	return p.volumes.TearDown(ctx, u)
 }

@@ -26,7 +26,7 @@ import (
 
 const secretText = "never to be seen in an error"
 
-// world is a root with one pod, and a store of objects.
+// world is a root with a pod, and a store of objects.
 type world struct {
 	*testing.T
 	store  *objects.Store
@@ -56,7 +56,7 @@ func (w *world) mount(v *v1.Volume) volumemanager.Mount {
 	}
 }
 
-// seen is what a container sees: contents by path.
+// seen returns the files that a container sees: contents by path.
 func (w *world) seen(dir string) map[string]string {
 	w.Helper()
 	out := map[string]string{}
@@ -136,7 +136,8 @@ func TestKeysBecomeFiles(t *testing.T) {
 	}
 }
 
-// TestMissingObjectLeavesNothingBehind: what is to be written is fetched before any folder is made (64788).
+// TestUpstream64788MissingObjectLeavesNothingBehind: the content is fetched before any folder is
+// created (64788).
 func TestUpstream64788MissingObjectLeavesNothingBehind(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.plugin.SetUp(t.Context(), w.mount(volume("config", nil)))
@@ -144,7 +145,7 @@ func TestUpstream64788MissingObjectLeavesNothingBehind(t *testing.T) {
 	assert.NoDirExists(t, filepath.Join(w.root, "pods"))
 }
 
-// TestOnlyNotFoundIsForgiven: an optional object of which nothing is known is not "not there".
+// TestOnlyNotFoundIsForgiven: an optional object in an unknown state does not count as missing.
 func TestOnlyNotFoundIsForgiven(t *testing.T) {
 	w := newWorld(t)
 	w.set(map[string]string{"a": "1"})
@@ -184,8 +185,8 @@ func TestHostileKeys(t *testing.T) {
 	}
 }
 
-// TestUpstream113242FullDiskKeepsTheLastGoodContent: on a full disk a refresh fails, with the volume and key in its
-// error, and the volume is as it was; once there is room it goes through.
+// TestUpstream113242FullDiskKeepsTheLastGoodContent: on a full disk a refresh fails, its error
+// names the volume and key, and the volume is unchanged. Once there is room, the refresh succeeds.
 func TestUpstream113242FullDiskKeepsTheLastGoodContent(t *testing.T) {
 	w := newWorld(t)
 	w.root = mounttest.Tmpfs(t, "256k")
@@ -233,7 +234,8 @@ func TestReadOnlyDiskIsAnError(t *testing.T) {
 	assert.Equal(t, map[string]string{"a": "old"}, w.seen(m.Dir()))
 }
 
-// TestPlantedLinks: where containers can write to the volume (a process backend), they plant links, pipes and folders.
+// TestPlantedLinks: if containers can write to the volume (a process backend), they create links,
+// pipes and folders.
 func TestPlantedLinks(t *testing.T) {
 	w := newWorld(t)
 	outside := t.TempDir()
@@ -261,8 +263,8 @@ func TestPlantedLinks(t *testing.T) {
 	assert.Len(t, entries, 1)
 }
 
-// TestUpstream68211VersionInASubPathStays, issues 72699, 103836 and 127602, too: the file that a container has as a subPath is still there when the container
-// is started again.
+// TestUpstream68211VersionInASubPathStays, issues 72699, 103836 and 127602, too: the file in a
+// container's subPath still exists when the container is started again.
 func TestUpstream68211VersionInASubPathStays(t *testing.T) {
 	mounter := mounttest.Need(t)
 	w := newWorld(t)

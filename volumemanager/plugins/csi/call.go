@@ -7,34 +7,33 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/keelson-dev/keelson/internal/grpcunix"
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// ErrNoDriver says that nobody listens on a driver's socket. Nothing was done.
+// ErrNoDriver reports that no process listens on a driver's socket. The driver was not called.
 var ErrNoDriver = errors.New("the CSI driver does not run")
 
-// maxMessage is the largest answer that is taken, in bytes.
+// maxMessage is the largest accepted answer, in bytes.
 const maxMessage = 4 << 20
 
-// abilities are what a driver's node service can do, as far as it matters here.
+// abilities are the relevant capabilities of a driver's node service.
 type abilities struct {
 	stage  bool // STAGE_UNSTAGE_VOLUME
 	expand bool // EXPAND_VOLUME
 	group  bool // VOLUME_MOUNT_GROUP
-	modes  bool // SINGLE_NODE_MULTI_WRITER: tells the two single-node modes apart
+	modes  bool // SINGLE_NODE_MULTI_WRITER: the driver distinguishes the two single-node modes
 }
 
-// node is a connection for the length of one operation.
+// node is a connection for a single operation.
 type node struct {
 	csi.NodeClient
 	conn   *grpc.ClientConn
@@ -47,7 +46,8 @@ func (n *node) close() {
 	_ = n.conn.Close()
 }
 
-// connect reaches a driver and asks what it can do. ctx is for all calls until close.
+// connect connects to a driver and queries its capabilities. Use the returned ctx for all calls
+// until close.
 func (p *Plugin) connect(ctx context.Context, driver string) (*node, context.Context, error) {
 	path := p.options.Socket(driver)
 	if path == "" {
@@ -56,20 +56,11 @@ func (p *Plugin) connect(ctx context.Context, driver string) (*node, context.Con
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, volumemanager.Transient(fmt.Errorf("driver %q: %w: no %s", driver, ErrNoDriver, path))
 	}
-	conn, err := grpc.NewClient("passthrough:///csi",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		}),
-		grpc.WithAuthority("localhost"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithNoProxy(),
-		grpc.WithDisableServiceConfig(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-	)
+	conn, err := grpcunix.NewClient(path, maxMessage)
 	if err != nil {
 		return nil, nil, volumemanager.Transient(fmt.Errorf("driver %q: %w", driver, err))
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	n := &node{NodeClient: csi.NewNodeClient(conn), conn: conn, cancel: cancel}
 	answer, err := n.NodeGetCapabilities(ctx, &csi.NodeGetCapabilitiesRequest{})
 	if err != nil {
@@ -100,7 +91,8 @@ func abilitiesOf(answer *csi.NodeGetCapabilitiesResponse) abilities {
 	return can
 }
 
-// judge gives a driver's refusal its class: whether something may still be under way, or left.
+// judge classifies a driver's error: whether the operation may still be under way, or have left
+// anything behind.
 func judge(call string, err error, secrets map[string]string) error {
 	if err == nil {
 		return nil
@@ -113,7 +105,7 @@ func judge(call string, err error, secrets map[string]string) error {
 	return volumemanager.Final(judged)
 }
 
-// driverError is what a driver said.
+// driverError is an error answer of a driver.
 type driverError struct {
 	code codes.Code
 	text string
@@ -123,7 +115,7 @@ type driverError struct {
 func (e *driverError) Error() string { return fmt.Sprintf("%s: %s", e.code, e.text) }
 func (e *driverError) Unwrap() error { return e.err }
 
-// shortest is the length from which a secret's value is recognized in a text.
+// shortest is the minimum length of a secret's value that is removed from an error text.
 const shortest = 4
 
 // plain returns a gRPC error without gRPC's phrases, and without the values of secrets.
@@ -148,7 +140,7 @@ func plain(err error, secrets map[string]string) error {
 	return e
 }
 
-// secretsOf fetches a secret that the volume names.
+// secretsOf returns the content of a secret named by the volume.
 func (p *Plugin) secretsOf(ctx context.Context, namespace, name string) (map[string]string, error) {
 	if p.options.Secrets == nil {
 		return nil, volumemanager.Terminal(errors.New("the volume needs a secret, and this agent has no source of secrets"))
@@ -164,14 +156,14 @@ func (p *Plugin) secretsOf(ctx context.Context, namespace, name string) (map[str
 	return out, nil
 }
 
-// Info is what a driver says of itself on this node, for a CSINode object.
+// Info is a driver's information about itself on this node, for a CSINode object.
 type Info struct {
 	NodeID     string
 	MaxVolumes int64 // 0: no limit
 	Topology   map[string]string
 }
 
-// Info asks a driver.
+// Info calls NodeGetInfo of a driver.
 func (p *Plugin) Info(ctx context.Context, driver string) (Info, error) {
 	n, ctx, err := p.connect(ctx, driver)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// What drivers are told of pods, by the kubelet's keys.
+// The kubelet's keys for pod information in the volume context.
 const (
 	keyPodName        = "csi.storage.k8s.io/pod.name"
 	keyPodNamespace   = "csi.storage.k8s.io/pod.namespace"
@@ -24,7 +24,8 @@ const (
 	keyTokens         = "csi.storage.k8s.io/serviceAccount.tokens"
 )
 
-// volumeContext is the volume's attributes with what the driver wants to know of the pod.
+// volumeContext returns the volume's attributes with the pod information and tokens requested by
+// the driver.
 func (p *Plugin) volumeContext(ctx context.Context, v volume, m volumemanager.Mount) (map[string]string, error) {
 	d := p.driver(v.driver)
 	if d == nil {

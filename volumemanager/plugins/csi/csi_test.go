@@ -30,7 +30,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// world is a root, a driver and a plugin that knows it.
+// world is a root, a driver and a plugin with the driver's socket.
 type world struct {
 	t      *testing.T
 	root   string
@@ -61,7 +61,7 @@ func (w *world) device(s volumemanager.Spec) volumemanager.Device {
 	return volumemanager.Device{Root: w.root, Spec: s, Dir: w.mount(s).DeviceDir}
 }
 
-// up stages and publishes a volume, and takes it back when the test ends.
+// up stages and publishes a volume, and undoes both at the end of the test.
 func (w *world) up(m volumemanager.Mount) (volumemanager.Mounted, error) {
 	w.t.Helper()
 	w.t.Cleanup(func() {
@@ -121,7 +121,7 @@ func TestWayOfAVolume(t *testing.T) {
 		"volumeLifecycleMode":"Persistent","ready":true}`, string(text))
 	require.NoError(t, os.WriteFile(filepath.Join(out.Path, "data"), []byte("kept"), 0o600))
 
-	for range 2 { // it is published: nobody is asked
+	for range 2 { // the volume is published: the driver is not called
 		_, err = w.plugin.SetUp(t.Context(), m)
 		require.NoError(t, err)
 	}
@@ -167,7 +167,8 @@ func TestAccessModes(t *testing.T) {
 	}
 }
 
-// TestErrorsHaveTheirClass: what may still be under way is uncertain, and the rest leaves nothing behind.
+// TestErrorsHaveTheirClass: an operation that may still be under way is uncertain; any other
+// failure leaves nothing behind.
 func TestErrorsHaveTheirClass(t *testing.T) {
 	for code, class := range map[codes.Code]error{
 		codes.InvalidArgument: volumemanager.ErrFinal, codes.NotFound: volumemanager.ErrFinal, codes.Internal: volumemanager.ErrFinal,
@@ -217,7 +218,8 @@ func TestDriverThatDoesNotRunIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestUpstream121271FailedRepublishLeavesTheVolume: also 139045. The kubelet removed the folder of a running pod.
+// TestUpstream121271FailedRepublishLeavesTheVolume: also 139045. The kubelet removed the volume
+// folder of a running pod.
 func TestUpstream121271FailedRepublishLeavesTheVolume(t *testing.T) {
 	for name, mounter := range map[string]mount.Mounter{"as this process can": mount.Detect(), "links": mount.None{}} {
 		t.Run(name, func(t *testing.T) { failedRepublish(t, mounter) })
@@ -254,8 +256,8 @@ func failedRepublish(t *testing.T, mounter mount.Mounter) {
 	assert.Equal(t, []string{"NodePublishVolume"}, w.driver.Methods()[before:])
 }
 
-// TestUpstreamTornVolDataIsNoObstacle is the [C] fault: vol_data.json is not written atomically, and cut short by a
-// crash it loses track of the volume.
+// TestUpstreamTornVolDataIsNoObstacle is the [C] fault: the kubelet does not write vol_data.json
+// atomically, and loses track of the volume if a crash truncates the file.
 func TestUpstreamTornVolDataIsNoObstacle(t *testing.T) {
 	w := newWorld(t, csitest.Options{}, csi.Options{})
 	m := w.mount(pv(nil))
@@ -289,7 +291,7 @@ func TestReconstruct(t *testing.T) {
 	}
 }
 
-// TestPublishedAgainAfterReboot: the data says ready, and nothing is mounted.
+// TestPublishedAgainAfterReboot: the data has ready set, but nothing is mounted.
 func TestPublishedAgainAfterReboot(t *testing.T) {
 	mounter := mounttest.Need(t)
 	w := newWorld(t, csitest.Options{}, csi.Options{})
@@ -304,7 +306,7 @@ func TestPublishedAgainAfterReboot(t *testing.T) {
 	assert.True(t, mounted, "an empty folder is not the volume")
 }
 
-// TestDriverThatLeavesItsMount: nothing behind it is removed.
+// TestDriverThatLeavesItsMount: no file behind a mount left by a driver is removed.
 func TestDriverThatLeavesItsMount(t *testing.T) {
 	mounter := mounttest.Need(t)
 	precious := t.TempDir()

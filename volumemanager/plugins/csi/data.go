@@ -12,34 +12,37 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 )
 
 const (
 	dataFile = "vol_data.json"
-	tempFile = "vol_data.json.tmp"
-	dirMode  = 0o750
+	tempFile = dataFile + atomicfile.Temporary
+	// maxData is the largest accepted size of vol_data.json, in bytes.
+	maxData = 64 << 10
+	dirMode = 0o750
 )
 
-// The kubelet's words for volumeLifecycleMode.
+// The kubelet's values of volumeLifecycleMode.
 const (
 	lifecyclePersistent = "Persistent"
 	lifecycleEphemeral  = "Ephemeral"
 )
 
-// data is vol_data.json, in the kubelet's format with one addition.
+// data is the content of vol_data.json, in the kubelet's format with an additional field.
 type data struct {
 	SpecVolID     string `json:"specVolID,omitempty"`
 	VolumeHandle  string `json:"volumeHandle"`
 	DriverName    string `json:"driverName"`
 	NodeName      string `json:"nodeName,omitempty"`
 	LifecycleMode string `json:"volumeLifecycleMode,omitempty"`
-	// Ready is the addition: the volume was set up to the end.
+	// Ready is the additional field: the set-up of the volume is complete.
 	Ready bool `json:"ready,omitempty"`
 }
 
-// write makes d durable in a folder below root, which is made if it is not there.
+// write makes d durable in a folder below root, and creates the folder if necessary.
 func (d data) write(root, dir string) error {
 	r, name, err := below(root, dir)
 	if err != nil {
@@ -58,36 +61,16 @@ func (d data) write(root, dir string) error {
 		return tree.Cause(err)
 	}
 	defer sub.Close()
-	if err := writeSynced(sub, tempFile, text); err != nil {
+	if err := atomicfile.Clear(sub, dataFile); err != nil {
 		return fmt.Errorf("%s: %w", dataFile, tree.Cause(err))
 	}
-	if err := sub.Rename(tempFile, dataFile); err != nil {
+	if err := atomicfile.Write(sub, dataFile, text); err != nil {
 		return fmt.Errorf("%s: %w", dataFile, tree.Cause(err))
 	}
-	return syncDir(sub)
+	return nil
 }
 
-func writeSynced(dir *os.Root, name string, text []byte) error {
-	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncDir(dir *os.Root) error {
-	f, err := dir.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// below opens root, and returns the path of a folder relative to it.
+// below opens root, and returns the path of a folder relative to root.
 func below(root, dir string) (*os.Root, string, error) {
 	name, err := filepath.Rel(root, dir)
 	if err != nil {
@@ -97,7 +80,7 @@ func below(root, dir string) (*os.Root, string, error) {
 	return r, name, err
 }
 
-// readData returns what was written to a folder; nil if nothing was.
+// readData returns the data in a folder; nil if there is none.
 func readData(root, dir string) (*data, error) {
 	r, name, err := below(root, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,25 +90,44 @@ func readData(root, dir string) (*data, error) {
 		return nil, err
 	}
 	defer r.Close()
-	text, err := r.ReadFile(filepath.Join(name, dataFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	text, err := atomicfile.Read(r, filepath.Join(name, dataFile), maxData)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	}
-	if err != nil {
+	case errors.Is(err, atomicfile.ErrTooLarge), errors.Is(err, atomicfile.ErrNotRegular):
+		return nil, fmt.Errorf("%w: %w", errDamaged, tree.Cause(err))
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", dataFile, tree.Cause(err))
 	}
 	d := new(data)
 	if err := json.Unmarshal(text, d); err != nil {
-		return nil, fmt.Errorf("%s: %w", dataFile, err)
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if !isElement(d.DriverName) || d.VolumeHandle == "" {
-		return nil, fmt.Errorf("%s names no driver or volume", dataFile)
+		return nil, fmt.Errorf("%w: it names no driver or volume", errDamaged)
 	}
 	return d, nil
 }
 
-// removeDir removes a folder with the files of this package in it, and the empty folders or links that extra names.
-// Anything else in it makes it fail: nothing that may be a user's is removed.
+// errDamaged reports a vol_data.json that write has not written.
+var errDamaged = errors.New(dataFile + " is damaged")
+
+// dataOf is readData for a volume with a known spec. If a power cut or another program has damaged
+// the data, dataOf returns data from the spec: the volume may have been partly set up.
+func dataOf(root, dir string, s volumemanager.Spec, at volumemanager.Place) (*data, error) {
+	d, err := readData(root, dir)
+	if !errors.Is(err, errDamaged) {
+		return d, err
+	}
+	v, specErr := of(s, at, "")
+	if specErr != nil {
+		return nil, err
+	}
+	return &data{DriverName: v.driver, VolumeHandle: v.handle}, nil
+}
+
+// removeDir removes a folder with this package's files in it, and the empty folders or links in
+// extra. Any other content is an error, because it may be a user's.
 func removeDir(root, dir string, extra ...string) error {
 	r, name, err := below(root, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,9 +137,13 @@ func removeDir(root, dir string, extra ...string) error {
 		return err
 	}
 	defer r.Close()
-	// The data last: as long as it is there, so is the way back.
+	// The data comes last, because it is needed to undo the set-up.
 	for _, n := range append(extra, tempFile, dataFile, "") {
-		if err := r.Remove(filepath.Join(name, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		remove := r.Remove
+		if n == tempFile || n == dataFile {
+			remove = func(path string) error { return atomicfile.Remove(r, path) }
+		}
+		if err := remove(filepath.Join(name, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove %s: %w", filepath.Join(name, n), tree.Cause(err))
 		}
 	}
@@ -146,10 +152,18 @@ func removeDir(root, dir string, extra ...string) error {
 
 // removeData removes the data of a block volume from its StateDir.
 func removeData(dir string) error {
-	return errors.Join(removeTarget(filepath.Join(dir, tempFile)), removeTarget(filepath.Join(dir, dataFile)))
+	r, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return errors.Join(atomicfile.Remove(r, tempFile), atomicfile.Remove(r, dataFile))
 }
 
-// removeTarget removes a file, a link or an empty folder, if it is there.
+// removeTarget removes a file, a link or an empty folder, if present.
 func removeTarget(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", path, tree.Cause(err))
@@ -157,7 +171,7 @@ func removeTarget(path string) error {
 	return nil
 }
 
-// Reconstruct returns the driver and handle of a volume that somebody set up before, from its vol_data.json.
+// Reconstruct returns the driver and handle of a volume from its vol_data.json.
 func (*Plugin) Reconstruct(p volumemanager.Place) (volumemanager.Spec, error) {
 	if err := p.Check(); err != nil {
 		return volumemanager.Spec{}, err

@@ -20,7 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/csi/csitest"
 )
 
-// TestTokensInSecrets: CSIDriver.spec.serviceAccountTokenInSecrets keeps tokens out of what drivers log.
+// TestTokensInSecrets: CSIDriver.spec.serviceAccountTokenInSecrets keeps tokens out of drivers'
+// logs.
 func TestTokensInSecrets(t *testing.T) {
 	yes := true
 	o := withDriver(storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}, ServiceAccountTokenInSecrets: &yes})
@@ -33,7 +34,7 @@ func TestTokensInSecrets(t *testing.T) {
 	assert.Contains(t, r.GetSecrets()["csi.storage.k8s.io/serviceAccount.tokens"], "token of pod for vault")
 }
 
-// TestTokensReachNoError: not as they were given, and not one by one.
+// TestTokensReachNoError: errors contain neither the JSON text of all tokens nor a single token.
 func TestTokensReachNoError(t *testing.T) {
 	for _, inSecrets := range []bool{false, true} {
 		o := withDriver(storagev1.CSIDriverSpec{TokenRequests: []storagev1.TokenRequest{{Audience: "vault"}}, ServiceAccountTokenInSecrets: &inSecrets})
@@ -53,7 +54,7 @@ func TestTokensReachNoError(t *testing.T) {
 	}
 }
 
-// late are CSIDriver objects that are not known yet.
+// late is a Drivers whose CSIDriver objects are not known yet.
 type late struct {
 	driverObjects
 	err error
@@ -61,8 +62,8 @@ type late struct {
 
 func (l *late) Await(context.Context) error { return l.err }
 
-// TestNothingIsDoneBeforeTheDriversObjectsAreKnown: a driver that is not to have inline volumes, or that is to have the
-// pod's name, is not called without.
+// TestNothingIsDoneBeforeTheDriversObjectsAreKnown: before its CSIDriver object is known, a driver
+// is not called, because the object may forbid inline volumes or require the pod's name.
 func TestNothingIsDoneBeforeTheDriversObjectsAreKnown(t *testing.T) {
 	yes := true
 	objects := &late{driverObjects{csitest.DefaultName: &storagev1.CSIDriverSpec{PodInfoOnMount: &yes}}, errors.New("not known yet")}

@@ -16,75 +16,78 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
 )
 
-// Name is the plugin's.
+// Name is the name of the plugin.
 const Name = "kubernetes.io/csi"
 
-// defaultTimeout is how long a driver may take; the kubelet's.
-const defaultTimeout = 2 * time.Minute
+// driverTimeout limits all calls of a driver in an operation. It is the kubelet's.
+const driverTimeout = 2 * time.Minute
 
-// awaitPatience is how long one call waits for Drivers; the manager calls again.
+// awaitPatience limits the wait of a call for Drivers; the manager repeats the call.
 const awaitPatience = 5 * time.Second
 
-// Drivers knows the CSIDriver objects of a cluster. It answers from memory and is called concurrently.
+// Drivers returns the CSIDriver objects of a cluster. It answers from memory and is called
+// concurrently.
 type Drivers interface {
-	// Driver returns the object of a driver, which is only read; false if there is none.
+	// Driver returns the object of a driver, which is only read; false if there is no object.
 	Driver(name string) (*storagev1.CSIDriver, bool)
 }
 
-// Awaiter is what Drivers may be, too, if they are not complete from the start: nothing new is done about a volume before
-// Await has returned nil.
+// Awaiter is an optional ability of Drivers that are incomplete at first. Until Await has returned
+// nil, no operation on a new volume starts.
 type Awaiter interface {
 	// Await waits until the objects are known, or ctx ends.
 	Await(ctx context.Context) error
 }
 
-// Attachments knows what a controller has attached to this node. It is called concurrently.
+// Attachments returns the volumes that a controller has attached to this node. It is called
+// concurrently.
 type Attachments interface {
-	// Attachment waits until the volume is attached and returns what the driver's controller said of it, the publish
-	// context. For one that is attached it answers soon.
+	// Attachment waits until the volume is attached and returns the publish context from the
+	// driver's controller. For an attached volume it returns soon.
 	Attachment(ctx context.Context, spec volumemanager.Spec) (map[string]string, error)
 }
 
-// Limits is what Attachments may be, too: it knows whether a volume is not attached because the node has as many as it
-// takes. It is asked when a wait for the volume has failed.
+// Limits is an optional ability of Attachments. Exhausted reports whether a volume is not attached
+// because the node is at its volume limit. It is called after a wait for the volume has failed.
 type Limits interface {
 	Exhausted(ctx context.Context, spec volumemanager.Spec) (bool, error)
 }
 
-// Token is a service account's token for a driver.
+// Token is a service account token for a driver.
 type Token struct {
 	Value   string
 	Expires time.Time
 }
 
-// Tokens makes tokens of a pod's service account for drivers that ask for them. It is called concurrently.
+// Tokens creates tokens of a pod's service account for drivers that request tokens. It is called
+// concurrently.
 type Tokens interface {
-	// Token returns one for an audience, "" being the API server. seconds is how long it shall live, nil if the driver
-	// does not say.
+	// Token returns a token for an audience; "" is the API server. seconds is the requested
+	// lifetime, nil if the driver does not specify a lifetime.
 	Token(ctx context.Context, pod *v1.Pod, audience string, seconds *int64) (Token, error)
 }
 
 // Options are the options of New.
 type Options struct {
-	// Socket returns the path of a driver's socket; "" if it is not known. It is called concurrently. Required.
+	// Socket returns the path of a driver's socket; "" for an unknown driver. It is called
+	// concurrently. Required.
 	Socket func(driver string) string
-	// Drivers knows CSIDriver objects. Defaults to none.
+	// Drivers returns CSIDriver objects. Defaults to none.
 	Drivers Drivers
-	// Secrets has the secrets that volumes name. Defaults to none: such a volume is an error.
+	// Secrets returns the secrets named by volumes. Defaults to none: a volume with a secret is an
+	// error.
 	Secrets secret.Source
-	// Attachments says what is attached. Defaults to nil: no volume has to be.
+	// Attachments returns the attached volumes. Defaults to nil: no volume needs attaching.
 	Attachments Attachments
-	// Tokens makes tokens. Defaults to none: drivers that ask for them get an error.
+	// Tokens creates tokens. Defaults to none: a driver that requests tokens gets an error.
 	Tokens Tokens
-	// NodeName is the node's, written to vol_data.json. Defaults to "".
+	// NodeName is the name of the node in vol_data.json. Defaults to "".
 	NodeName string
 	// Mounter reads the mount table; drivers mount by themselves. Defaults to mount.Detect().
 	Mounter mount.Mounter
-	// Timeout is how long a driver may take for one call. Defaults to 2 minutes.
-	Timeout time.Duration
 }
 
-// SocketsBelow says that a driver's socket is <dir>/<driver>/csi.sock.
+// SocketsBelow returns a func for Options.Socket with the paths <dir>/<driver>/csi.sock.
 func SocketsBelow(dir string) func(driver string) string {
 	return func(driver string) string {
 		if !isElement(driver) {
@@ -94,36 +97,33 @@ func SocketsBelow(dir string) func(driver string) string {
 	}
 }
 
-// Plugin is a volumemanager.Plugin, Refresher, Reconstructor, DeviceMounter, Attacher, Expander and BlockMapper. See
-// New.
-type Plugin struct{ options Options }
+// Plugin implements volumemanager.Plugin, Refresher, Reconstructor, DeviceMounter, Attacher,
+// Expander and BlockMapper. See New.
+type Plugin struct {
+	options Options
+	timeout time.Duration // of all calls of a driver in an operation
+}
 
-// New returns a plugin. An error names the option that is wrong.
+// New returns a plugin. The error names the invalid option.
 func New(o Options) (*Plugin, error) {
 	if o.Socket == nil {
 		return nil, errors.New("csi: Options.Socket is required")
 	}
-	if o.Timeout < 0 {
-		return nil, errors.New("csi: Options.Timeout is negative")
-	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
 	if o.Mounter == nil {
 		o.Mounter = mount.Detect()
 	}
-	return &Plugin{o}, nil
+	return &Plugin{o, driverTimeout}, nil
 }
 
 // Name returns Name.
 func (*Plugin) Name() string { return Name }
 
-// Supports says so of CSI volumes, persistent and inline.
+// Supports reports whether s is a CSI volume, persistent or inline.
 func (*Plugin) Supports(s volumemanager.Spec) bool {
 	return s.PV != nil && s.PV.Spec.CSI != nil || s.PV == nil && s.Volume != nil && s.Volume.CSI != nil
 }
 
-// await waits until it is known which CSIDriver objects there are.
+// await waits until the CSIDriver objects are known.
 func (p *Plugin) await(ctx context.Context) error {
 	a, ok := p.options.Drivers.(Awaiter)
 	if !ok {
@@ -145,7 +145,7 @@ func (p *Plugin) driver(name string) *storagev1.CSIDriverSpec {
 	return nil
 }
 
-// NeedsRefresh says so if the driver wants to be republished to.
+// NeedsRefresh reports whether the driver requires republishing.
 func (p *Plugin) NeedsRefresh(s volumemanager.Spec) bool {
 	d := p.driver(driverOf(s))
 	return d != nil && d.RequiresRepublish != nil && *d.RequiresRepublish

@@ -28,7 +28,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/secret"
 )
 
-// TestFSGroupPolicies: who gives the volume to the group, the agent, the driver, or nobody.
+// TestFSGroupPolicies: whether the agent, the driver or neither applies the fsGroup.
 func TestFSGroupPolicies(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root gives files to any group")
@@ -118,7 +118,8 @@ func TestInlineVolumes(t *testing.T) {
 	require.ErrorContains(t, err, "has no inline volumes")
 }
 
-// TestSecretsReachTheDriverAndNoError: a driver that repeats a secret in its answer does not put it in our logs.
+// TestSecretsReachTheDriverAndNoError: a secret repeated in a driver's answer does not reach the
+// logs.
 func TestSecretsReachTheDriverAndNoError(t *testing.T) {
 	const value = "correct horse battery staple"
 	source := secret.SourceFunc(func(_ context.Context, namespace, name string) (*v1.Secret, error) {
@@ -179,7 +180,7 @@ func TestAttachment(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// full are attachments of a node that has as many as it takes.
+// full are the Attachments of a node at its volume limit.
 type full struct{ attachments }
 
 func (full) Exhausted(context.Context, volumemanager.Spec) (bool, error) { return true, nil }
@@ -280,7 +281,7 @@ func TestHostileVolumes(t *testing.T) {
 	assert.Empty(t, w.driver.Methods())
 }
 
-// TestSlowDriverIsCutOff: a call ends at the timeout, uncertain.
+// TestSlowDriverIsCutOff: a call ends at the timeout with an uncertain error.
 func TestSlowDriverIsCutOff(t *testing.T) {
 	hang := make(chan struct{})
 	w := newWorld(t, csitest.Options{Fault: func(m string, _ proto.Message) error {
@@ -288,7 +289,8 @@ func TestSlowDriverIsCutOff(t *testing.T) {
 			<-hang
 		}
 		return nil
-	}}, csi.Options{Timeout: 200 * time.Millisecond})
+	}}, csi.Options{})
+	w.plugin.SetTimeout(200 * time.Millisecond)
 	defer close(hang)
 	s := pv(nil)
 	require.NoError(t, w.plugin.MountDevice(t.Context(), w.device(s)))

@@ -15,19 +15,20 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 )
 
-// targetName is what of a volume's folder the driver mounts at, beside vol_data.json.
+// targetName is the driver's mount point in a volume's folder, beside vol_data.json.
 const targetName = "mount"
 
 func isFinal(err error) bool {
 	return errors.Is(err, volumemanager.ErrFinal) || errors.Is(err, volumemanager.ErrTerminal)
 }
 
-// SetUp has the driver publish the volume, unless it has and does not want it again.
+// SetUp makes the driver publish the volume, unless the volume is published and needs no
+// republishing.
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	out, err := p.publish(ctx, m, m.Dir(), filepath.Join(m.Dir(), targetName))
 	if err != nil {
@@ -36,7 +37,7 @@ func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 	return out, nil
 }
 
-// MapBlock has the driver publish the device.
+// MapBlock makes the driver publish the device.
 func (p *Plugin) MapBlock(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	out, err := p.publish(ctx, m, m.StateDir(), m.BlockPath())
 	if err != nil {
@@ -45,7 +46,8 @@ func (p *Plugin) MapBlock(ctx context.Context, m volumemanager.Mount) (volumeman
 	return out, nil
 }
 
-// publish writes what is needed to undo it, has the driver publish at target, and applies the fsGroup.
+// publish writes the data for undoing the publishing, makes the driver publish at target, and
+// applies the fsGroup.
 func (p *Plugin) publish(ctx context.Context, m volumemanager.Mount, dataDir, target string) (volumemanager.Mounted, error) {
 	if err := m.Check(); err != nil {
 		return volumemanager.Mounted{}, volumemanager.Terminal(err)
@@ -55,7 +57,7 @@ func (p *Plugin) publish(ctx context.Context, m volumemanager.Mount, dataDir, ta
 		return volumemanager.Mounted{}, err
 	}
 	out := volumemanager.Mounted{Path: target, ReadOnly: v.readOnly, Managed: !v.readOnly && !v.block, SELinuxRelabel: !v.readOnly && !v.block}
-	had, err := readData(m.Root, dataDir)
+	had, err := dataOf(m.Root, dataDir, m.Spec, m.Place)
 	if err != nil {
 		return out, err
 	}
@@ -108,8 +110,8 @@ func (p *Plugin) publish(ctx context.Context, m volumemanager.Mount, dataDir, ta
 	return out, record.write(m.Root, dataDir)
 }
 
-// isPublished reports whether a driver has put anything at target: after the node was started again, it has not, though
-// the data says so. A driver that does not mount puts a link.
+// isPublished reports whether a mount or link is at target. After a reboot of the node the mount is
+// gone although the data is there. A driver that does not mount creates a link.
 func (p *Plugin) isPublished(target string) (bool, error) {
 	info, err := os.Lstat(target)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,7 +124,7 @@ func (p *Plugin) isPublished(target string) (bool, error) {
 	return mounted, err
 }
 
-// allows returns an error if the driver does not have inline volumes.
+// allows returns an error if v is an inline volume and the driver does not support inline volumes.
 func (p *Plugin) allows(v volume) error {
 	d := p.driver(v.driver)
 	if !v.inline || d == nil {
@@ -143,7 +145,8 @@ func lifecycleOf(v volume) string {
 	return lifecyclePersistent
 }
 
-// request is what can be said before the driver is asked: secrets, attachment and the pod.
+// request returns the part of the request that does not need the driver's capabilities: secrets,
+// attachment and pod.
 func (p *Plugin) request(ctx context.Context, v volume, m volumemanager.Mount) (*csi.NodePublishVolumeRequest, error) {
 	r := &csi.NodePublishVolumeRequest{VolumeId: v.handle, Readonly: v.readOnly}
 	var err error
@@ -160,7 +163,7 @@ func (p *Plugin) request(ctx context.Context, v volume, m volumemanager.Mount) (
 	}
 	text, ok := r.VolumeContext[keyTokens]
 	if d := p.driver(v.driver); ok && d != nil && d.ServiceAccountTokenInSecrets != nil && *d.ServiceAccountTokenInSecrets {
-		delete(r.VolumeContext, keyTokens) // the map is this request's
+		delete(r.VolumeContext, keyTokens) // the map belongs to this request
 		if r.Secrets == nil {
 			r.Secrets = map[string]string{}
 		}
@@ -182,7 +185,8 @@ func (p *Plugin) callPublish(ctx context.Context, n *node, v volume, m volumeman
 	return judge("NodePublishVolume", err, hiddenIn(r))
 }
 
-// hiddenIn is what no error may repeat of a request: secrets and tokens, all together and each.
+// hiddenIn returns the values in a request that errors must not repeat: secrets and tokens, as JSON
+// text and each token.
 func hiddenIn(r *csi.NodePublishVolumeRequest) map[string]string {
 	hidden := map[string]string{}
 	maps.Copy(hidden, r.Secrets)
@@ -191,7 +195,7 @@ func hiddenIn(r *csi.NodePublishVolumeRequest) map[string]string {
 			Token string `json:"token"`
 		}
 		if json.Unmarshal([]byte(text), &tokens) != nil {
-			continue // there are none
+			continue // no tokens
 		}
 		hidden[keyTokens] = text
 		for audience, t := range tokens {
@@ -201,7 +205,7 @@ func hiddenIn(r *csi.NodePublishVolumeRequest) map[string]string {
 	return hidden
 }
 
-// undoPublish removes what a publish that came to nothing has left. If it cannot, it is not known to be nothing.
+// undoPublish removes the files of a failed publish. If the removal fails, the error is uncertain.
 func undoPublish(root, dataDir, target string, err error) error {
 	undo := removeTarget(target)
 	if undo == nil && filepath.Dir(target) == dataDir {
@@ -215,7 +219,7 @@ func undoPublish(root, dataDir, target string, err error) error {
 	return err
 }
 
-// applyGroup gives the volume to the fsGroup, if that is the agent's to do.
+// applyGroup applies the fsGroup to the volume's files, unless the driver does.
 func (p *Plugin) applyGroup(ctx context.Context, n *node, v volume, m volumemanager.Mount, target string) error {
 	if m.FSGroup == nil || v.block || n.can.group || !v.agentAppliesGroup(p.driver(v.driver)) {
 		return nil
@@ -228,7 +232,7 @@ func (p *Plugin) applyGroup(ctx context.Context, n *node, v volume, m volumemana
 	return ownership.Apply(ctx, root, ".", ownership.Request{Group: *m.FSGroup, Policy: m.ChangePolicy})
 }
 
-// TearDown has the driver take the volume back, and removes the folder.
+// TearDown makes the driver unpublish the volume, and removes the folder.
 func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	err := u.Check()
 	if err == nil {
@@ -243,7 +247,7 @@ func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	return nil
 }
 
-// UnmapBlock has the driver take the device back.
+// UnmapBlock makes the driver unpublish the device.
 func (p *Plugin) UnmapBlock(ctx context.Context, u volumemanager.Unmount) error {
 	err := u.Check()
 	if err == nil {
@@ -258,19 +262,14 @@ func (p *Plugin) UnmapBlock(ctx context.Context, u volumemanager.Unmount) error 
 	return nil
 }
 
-// unpublish calls the driver if there is something that it could have published.
+// unpublish calls the driver if the driver may have published the volume.
 func (p *Plugin) unpublish(ctx context.Context, u volumemanager.Unmount, dataDir, target string) error {
-	had, err := readData(u.Root, dataDir)
+	had, err := dataOf(u.Root, dataDir, u.Spec, u.Place)
 	if err != nil {
-		// Cut short by another agent's crash: the spec says what was meant.
-		v, specErr := of(u.Spec, u.Place, "")
-		if specErr != nil {
-			return err
-		}
-		had = &data{DriverName: v.driver, VolumeHandle: v.handle}
+		return err
 	}
 	if had == nil {
-		return nil // the data is written before anything else
+		return nil // the data is written before any other step
 	}
 	n, ctx, err := p.connect(ctx, had.DriverName)
 	if err != nil {

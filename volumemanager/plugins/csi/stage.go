@@ -13,15 +13,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 )
 
 const newDirMode = 0o750
 
 func named(name string, err error) error { return fmt.Errorf("volume %q: %w", name, err) }
 
-// MountDevice has the driver stage the volume, if it stages volumes.
+// MountDevice makes the driver stage the volume, if the driver supports staging.
 func (p *Plugin) MountDevice(ctx context.Context, d volumemanager.Device) error {
 	if err := p.mountDevice(ctx, d); err != nil {
 		return named(d.Spec.InnerName(), err)
@@ -52,7 +52,7 @@ func (p *Plugin) mountDevice(ctx context.Context, d volumemanager.Device) error 
 	if !n.can.stage {
 		return nil
 	}
-	had, err := readData(d.Root, filepath.Dir(d.Dir))
+	had, err := dataOf(d.Root, filepath.Dir(d.Dir), d.Spec, volumemanager.Place{})
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (p *Plugin) mountDevice(ctx context.Context, d volumemanager.Device) error 
 	})
 	err = judge("NodeStageVolume", err, secrets)
 	if isFinal(err) && had == nil {
-		// Nothing is under way; what cannot be removed is not nothing.
+		// No operation is under way. If the cleanup fails, the volume is uncertain.
 		if undo := removeDir(d.Root, filepath.Dir(d.Dir), filepath.Base(d.Dir)); undo != nil {
 			return volumemanager.Uncertain(fmt.Errorf("%w; and to clean up: %w", err, undo))
 		}
@@ -77,7 +77,8 @@ func (p *Plugin) mountDevice(ctx context.Context, d volumemanager.Device) error 
 	return err
 }
 
-// UnmountDevice has the driver unstage the volume. It refuses while something still shows what is staged.
+// UnmountDevice makes the driver unstage the volume. It refuses while a pod still has the staged
+// volume mounted.
 func (p *Plugin) UnmountDevice(ctx context.Context, d volumemanager.Device) error {
 	if err := p.unmountDevice(ctx, d); err != nil {
 		return named(d.Spec.InnerName(), err)
@@ -90,13 +91,12 @@ func (p *Plugin) unmountDevice(ctx context.Context, d volumemanager.Device) erro
 	if rel, err := filepath.Rel(filepath.Join(d.Root, pluginDir), d.Dir); err != nil || !filepath.IsLocal(rel) || strings.Count(rel, "/") != 2 {
 		return volumemanager.Terminal(fmt.Errorf("%s is not below %s", d.Dir, pluginDir))
 	}
-	had, err := readData(d.Root, dir)
-	if err != nil || had == nil {
-		// Nothing was staged: the data is written before. Only a folder may be left.
-		if err == nil {
-			err = removeDir(d.Root, dir, filepath.Base(d.Dir))
-		}
+	had, err := dataOf(d.Root, dir, d.Spec, volumemanager.Place{})
+	if err != nil {
 		return err
+	}
+	if had == nil { // nothing was staged, because the data is written first; only a folder may be left
+		return removeDir(d.Root, dir, filepath.Base(d.Dir))
 	}
 	if err := p.unreferenced(d.Root, d.Dir); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (p *Plugin) unmountDevice(ctx context.Context, d volumemanager.Device) erro
 	return removeDir(d.Root, dir, filepath.Base(d.Dir))
 }
 
-// unreferenced returns an error if a pod still has what is mounted at a folder.
+// unreferenced returns an error if a pod still has a mount of the file system mounted at dir.
 func (p *Plugin) unreferenced(root, dir string) error {
 	at, mounted, err := p.options.Mounter.At(dir)
 	if err != nil || !mounted {
@@ -138,7 +138,7 @@ func isAtOrBelow(path, top string) bool {
 	return path == top || strings.HasPrefix(path, strings.TrimSuffix(top, "/")+"/")
 }
 
-// publishContext returns what the driver's controller said when it attached the volume.
+// publishContext returns the publish context from the attachment of the volume.
 func (p *Plugin) publishContext(ctx context.Context, s volumemanager.Spec) (map[string]string, error) {
 	if p.options.Attachments == nil || s.PV == nil {
 		return nil, nil
@@ -156,7 +156,8 @@ func (p *Plugin) publishContext(ctx context.Context, s volumemanager.Spec) (map[
 	return out, nil
 }
 
-// Attachable says so of persistent volumes, if there are Attachments, unless the driver's CSIDriver object says no.
+// Attachable reports whether s is a persistent volume that needs attaching: Options.Attachments is
+// set, and the driver's CSIDriver object does not say otherwise.
 func (p *Plugin) Attachable(s volumemanager.Spec) bool {
 	if p.options.Attachments == nil || s.PV == nil {
 		return false
@@ -165,14 +166,15 @@ func (p *Plugin) Attachable(s volumemanager.Spec) bool {
 	return d == nil || d.AttachRequired == nil || *d.AttachRequired
 }
 
-// WaitForAttach waits for the controller. CSI volumes have no device path.
+// WaitForAttach waits for the attachment. CSI volumes have no device path.
 func (p *Plugin) WaitForAttach(ctx context.Context, s volumemanager.Spec, _ string) (string, error) {
 	_, err := p.publishContext(ctx, s)
 	return "", err
 }
 
-// Exhausted implements volumemanager.AttachLimiter, if Attachments are Limits. As in the kubelet (1.36) that counts only of
-// drivers that have their limit looked at again: of others the scheduler would send the next pod here, too.
+// Exhausted implements volumemanager.AttachLimiter if Attachments implement Limits. As in the
+// kubelet (1.36), Exhausted is false for drivers without NodeAllocatableUpdatePeriodSeconds,
+// because the scheduler would place the next pod on this node again.
 func (p *Plugin) Exhausted(ctx context.Context, s volumemanager.Spec) (bool, error) {
 	limits, ok := p.options.Attachments.(Limits)
 	if d := p.driver(driverOf(s)); !ok || d == nil || d.NodeAllocatableUpdatePeriodSeconds == nil || *d.NodeAllocatableUpdatePeriodSeconds == 0 {
@@ -183,7 +185,8 @@ func (p *Plugin) Exhausted(ctx context.Context, s volumemanager.Spec) (bool, err
 
 var _ volumemanager.AttachLimiter = (*Plugin)(nil)
 
-// Expand has the driver grow the volume on this node. A driver that cannot does not have to.
+// Expand makes the driver grow the volume on this node. For a driver without EXPAND_VOLUME, Expand
+// does nothing.
 func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	v, err := of(e.Spec, volumemanager.Place{}, "")
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// pluginDir is where volumes are staged, below the root.
+// pluginDir is the folder of staged volumes, below the root.
 const pluginDir = "plugins/kubernetes.io/csi"
 
-// volume is what there is to know of one CSI volume.
+// volume has the properties of a CSI volume.
 type volume struct {
 	driver, handle string
 	inline         bool
@@ -31,7 +31,7 @@ type volume struct {
 	attributes     map[string]string
 	modes          []v1.PersistentVolumeAccessMode
 	flags          []string
-	// stageSecret and publishSecret are nil if the volume names none.
+	// stageSecret and publishSecret are nil if the volume names no such secret.
 	stageSecret, publishSecret *v1.SecretReference
 }
 
@@ -47,7 +47,7 @@ func persistent(pv *v1.PersistentVolume, readOnly bool) (volume, error) {
 	return v, v.check()
 }
 
-// of returns the volume of a spec; uid and namespace are the pod's, for inline ones.
+// of returns the volume of a spec. at and namespace are the pod's, for inline volumes.
 func of(s volumemanager.Spec, at volumemanager.Place, namespace string) (volume, error) {
 	switch {
 	case s.PV != nil && s.PV.Spec.CSI != nil:
@@ -70,7 +70,7 @@ func of(s volumemanager.Spec, at volumemanager.Place, namespace string) (volume,
 	return volume{}, volumemanager.Terminal(errors.New("is no CSI volume"))
 }
 
-// inlineHandle is the id of an inline volume; the kubelet's.
+// inlineHandle returns the volume handle of an inline volume, the same as the kubelet's.
 func inlineHandle(at volumemanager.Place) string {
 	sum := sha256.Sum256([]byte(string(at.PodUID) + at.Inner))
 	return "csi-" + hex.EncodeToString(sum[:])
@@ -97,13 +97,15 @@ func driverOf(s volumemanager.Spec) string {
 	return ""
 }
 
-// stageDir is the folder for one volume of a driver, which holds globalmount and vol_data.json.
+// stageDir returns the folder of a driver's volume; the folder contains globalmount and
+// vol_data.json.
 func (v volume) stageDir() string {
 	sum := sha256.Sum256([]byte(v.handle))
 	return filepath.Join(pluginDir, v.driver, hex.EncodeToString(sum[:]))
 }
 
-// capability is what is asked of the driver. group is "" if it shall not apply the fsGroup.
+// capability returns the capability requested from the driver. group is the fsGroup for the driver
+// to apply, or "".
 func (v volume) capability(can abilities, group string) *csi.VolumeCapability {
 	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: v.accessMode(can)}}
 	if v.block {
@@ -116,7 +118,7 @@ func (v volume) capability(can abilities, group string) *csi.VolumeCapability {
 	return c
 }
 
-// accessMode translates the widest of the volume's modes.
+// accessMode translates the widest of the volume's access modes.
 func (v volume) accessMode(can abilities) csi.VolumeCapability_AccessMode_Mode {
 	has := func(m v1.PersistentVolumeAccessMode) bool { return slices.Contains(v.modes, m) }
 	switch {
@@ -134,7 +136,8 @@ func (v volume) accessMode(can abilities) csi.VolumeCapability_AccessMode_Mode {
 	return csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
 }
 
-// agentAppliesGroup reports whether the agent walks the volume for the fsGroup, by the driver's policy.
+// agentAppliesGroup reports whether the agent applies the fsGroup to the volume's files, by the
+// driver's policy.
 func (v volume) agentAppliesGroup(d *storagev1.CSIDriverSpec) bool {
 	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy
 	if d != nil && d.FSGroupPolicy != nil {
@@ -150,7 +153,7 @@ func (v volume) agentAppliesGroup(d *storagev1.CSIDriverSpec) bool {
 	return v.fsType != "" && once && !v.readOnly
 }
 
-// VolumeID is <driver>^<handle>; "" for inline volumes, which are the pod's own.
+// VolumeID returns <driver>^<handle>; "" for inline volumes, which are private to the pod.
 func (*Plugin) VolumeID(s volumemanager.Spec) (string, error) {
 	if s.PV == nil {
 		return "", nil
@@ -162,7 +165,8 @@ func (*Plugin) VolumeID(s volumemanager.Spec) (string, error) {
 	return v.driver + "^" + v.handle, nil
 }
 
-// DeviceDir is where a persistent volume is staged, if its driver stages volumes: only the driver itself knows.
+// DeviceDir returns the staging folder of a persistent volume. Only the driver knows whether it
+// stages volumes, so the folder may stay unused.
 func (*Plugin) DeviceDir(root string, s volumemanager.Spec) (string, error) {
 	if s.PV == nil {
 		return "", nil

@@ -14,25 +14,23 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// Name is the plugin's.
+// Name is the name of the plugin.
 const Name = "kubernetes.io/downward-api"
 
 // Options are the options of New. The zero value is valid.
 type Options struct {
-	// Allocatable returns what the node can give at most, for limits that a container does not set. The list is only
-	// read. Defaults to nothing: such a limit is an error.
+	// Allocatable returns the node's allocatable resources, the default for missing limits of a
+	// container. The list is only read. Defaults to an empty list: a missing limit is an error.
 	Allocatable func() v1.ResourceList
-	// Mounter mounts a tmpfs for each volume; with mount.None the files lie on the disk. Defaults to mount.Detect().
+	// Mounter mounts a tmpfs for each volume; with mount.None the files are on the disk. Defaults
+	// to mount.Detect().
 	Mounter mount.Mounter
 }
 
-// Plugin is a volumemanager.Plugin and Refresher. See New.
-type Plugin struct {
-	allocatable func() v1.ResourceList
-	volumes     content.Volumes
-}
+// Plugin implements volumemanager.Plugin and Refresher. See New.
+type Plugin struct{ content.Plugin }
 
-// New returns a plugin. There is no error yet.
+// New returns a plugin. The error is always nil.
 func New(o Options) (*Plugin, error) {
 	if o.Allocatable == nil {
 		o.Allocatable = func() v1.ResourceList { return nil }
@@ -40,32 +38,14 @@ func New(o Options) (*Plugin, error) {
 	if o.Mounter == nil {
 		o.Mounter = mount.Detect()
 	}
-	return &Plugin{o.Allocatable, content.Volumes{Mounter: o.Mounter, Medium: content.Memory}}, nil
+	return &Plugin{content.NewPlugin(Name, content.Volumes{Mounter: o.Mounter, Medium: content.Memory},
+		func(v *v1.Volume) bool { return v.DownwardAPI != nil }, o.files)}, nil
 }
 
-// Name returns Name.
-func (*Plugin) Name() string { return Name }
-
-// Supports says so of downwardAPI volumes.
-func (*Plugin) Supports(s volumemanager.Spec) bool {
-	return s.Volume != nil && s.Volume.DownwardAPI != nil
-}
-
-// NeedsRefresh says so always: labels and annotations may change.
-func (*Plugin) NeedsRefresh(volumemanager.Spec) bool { return true }
-
-// SetUp writes what the pod says now.
-func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+// files returns the files for the present state of the pod.
+func (o Options) files(_ context.Context, m volumemanager.Mount) (payload.Payload, error) {
 	want := m.Spec.Volume.DownwardAPI
 	files := payload.Payload{}
 	defaults := content.Defaults{Mode: want.DefaultMode, User: want.DefaultUser}
-	if err := downward.Files(files, m.Pod, want.Items, p.allocatable(), defaults.File); err != nil {
-		return volumemanager.Mounted{}, content.NameVolume(m, err)
-	}
-	return p.volumes.SetUp(ctx, m, files)
-}
-
-// TearDown removes the volume.
-func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
-	return p.volumes.TearDown(ctx, u)
+	return files, downward.Files(files, m.Pod, want.Items, o.Allocatable(), defaults.File)
 }

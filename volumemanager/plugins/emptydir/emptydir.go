@@ -12,21 +12,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// Name is the plugin's.
+// Name is the name of the plugin.
 const Name = "kubernetes.io/empty-dir"
 
 const (
-	// startMode is that of a folder from when it is made or mounted until it was set up to the end: the last step gives
-	// it its own. No container leaves it with so little.
+	// startMode is the mode of a folder until its set-up is complete; the last step of the set-up
+	// sets the final mode. Containers do not normally set such a restrictive mode.
 	startMode = 0o400
-	// openMode lets every user of every container write.
+	// openMode gives every user in every container write access.
 	openMode = 0o777
 
 	tmpfs     = "tmpfs"
@@ -37,17 +37,18 @@ const (
 type Options struct {
 	// Mounter mounts memory. Defaults to mount.Detect().
 	Mounter mount.Mounter
-	// AllocatableMemory returns how much memory the node has for pods, the most that any tmpfs may hold. Defaults to
-	// the file system's own limit, half of the memory.
+	// AllocatableMemory returns the node's memory for pods, the maximum size of any tmpfs. Defaults
+	// to the file system's own limit, half of the memory.
 	AllocatableMemory func() resource.Quantity
-	// HugePagesDir is where the kernel tells about huge pages. Defaults to /sys/kernel/mm/hugepages.
-	HugePagesDir string
 }
 
-// Plugin is a volumemanager.Plugin. See New.
-type Plugin struct{ options Options }
+// Plugin implements volumemanager.Plugin. See New.
+type Plugin struct {
+	options   Options
+	hugePages string // the kernel's folder about huge pages
+}
 
-// New returns a plugin. There is no error yet.
+// New returns a plugin. The error is always nil.
 func New(o Options) (*Plugin, error) {
 	if o.Mounter == nil {
 		o.Mounter = mount.Detect()
@@ -55,21 +56,18 @@ func New(o Options) (*Plugin, error) {
 	if o.AllocatableMemory == nil {
 		o.AllocatableMemory = func() resource.Quantity { return resource.Quantity{} }
 	}
-	if o.HugePagesDir == "" {
-		o.HugePagesDir = "/sys/kernel/mm/hugepages"
-	}
-	return &Plugin{o}, nil
+	return &Plugin{o, "/sys/kernel/mm/hugepages"}, nil
 }
 
 // Name returns Name.
 func (*Plugin) Name() string { return Name }
 
-// Supports says so of emptyDir volumes.
+// Supports reports whether s is an emptyDir volume.
 func (*Plugin) Supports(s volumemanager.Spec) bool {
 	return s.Volume != nil && s.Volume.EmptyDir != nil
 }
 
-// SetUp makes the folder, or leaves it as it is.
+// SetUp creates and mounts the folder. A complete folder is left unchanged.
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	if err := p.setUp(ctx, m); err != nil {
 		return volumemanager.Mounted{}, fmt.Errorf("volume %q: %w", m.Spec.InnerName(), err)
@@ -113,13 +111,14 @@ func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) error {
 	return finish(dir, m, want)
 }
 
-// unfinished reports whether a folder with mode m was not set up to the end. Umask may have taken away what it was
-// made with, and its parent may have given it the group's bit.
+// unfinished reports whether a folder with mode m was not completely set up. The umask may have
+// cleared bits of startMode, and the parent may have set the setgid bit.
 func unfinished(m fs.FileMode) bool {
 	return m&(fs.ModePerm|fs.ModeSetuid|fs.ModeSticky)&^startMode == 0
 }
 
-// mount mounts what the request says at the volume's folder, unless it is there. fresh: it was not.
+// mount mounts the request r at the volume's folder, unless r is mounted already. fresh reports a
+// new mount.
 func (p *Plugin) mount(ctx context.Context, at volumemanager.Place, r *mount.Request) (fresh bool, err error) {
 	info, mounted, err := p.options.Mounter.At(at.Dir())
 	switch {
@@ -133,7 +132,7 @@ func (p *Plugin) mount(ctx context.Context, at volumemanager.Place, r *mount.Req
 		return false, samePages(info, r)
 	}
 	if r.Type == tmpfs {
-		// Memory stays memory, where the kernel (6.4) can promise it.
+		// noswap keeps memory out of the swap; supported since Linux 6.4.
 		unswapped := *r
 		unswapped.Options = append([]string{"noswap"}, r.Options...)
 		if p.options.Mounter.Mount(ctx, unswapped) == nil {
@@ -143,7 +142,8 @@ func (p *Plugin) mount(ctx context.Context, at volumemanager.Place, r *mount.Req
 	return true, p.options.Mounter.Mount(ctx, *r)
 }
 
-// finish gives a new volume, which is empty, its group, then its mode: with that it is ready.
+// finish sets the group of a new, empty volume, then its mode. The mode marks the volume as
+// complete.
 func finish(dir *os.File, m volumemanager.Mount, want *v1.EmptyDirVolumeSource) error {
 	mode := modeOf(want)
 	if m.FSGroup != nil {
@@ -156,9 +156,15 @@ func finish(dir *os.File, m volumemanager.Mount, want *v1.EmptyDirVolumeSource) 
 	return tree.Cause(dir.Chmod(mode))
 }
 
-// modeOf returns the mode of the folder; the field is alpha in Kubernetes 1.37.
+// modeOf returns the mode of the folder. The default is openMode. For a tmpfs the default includes
+// the sticky bit, with which the kernel mounts a tmpfs, as in the kubelet (1.36).
+// EmptyDirVolumeSource.Mode is alpha in Kubernetes 1.37.
 func modeOf(want *v1.EmptyDirVolumeSource) fs.FileMode {
-	if want.Mode == nil {
+	switch {
+	case want.Mode != nil:
+	case want.Medium == v1.StorageMediumMemory:
+		return openMode | fs.ModeSticky
+	default:
 		return openMode
 	}
 	mode := fs.FileMode(*want.Mode) & fs.ModePerm
@@ -168,7 +174,7 @@ func modeOf(want *v1.EmptyDirVolumeSource) fs.FileMode {
 	return mode
 }
 
-// TearDown removes the folder with all that containers put in it.
+// TearDown removes the folder with its content.
 func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	if err := p.tearDown(ctx, u); err != nil {
 		return fmt.Errorf("volume %q: %w", u.Inner, err)
@@ -187,7 +193,7 @@ func (p *Plugin) tearDown(ctx context.Context, u volumemanager.Unmount) error {
 	return volumedir.Remove(u.Place)
 }
 
-// isHugePages reports whether a medium is "HugePages" or "HugePages-<size>".
+// isHugePages reports whether the medium is "HugePages" or "HugePages-<size>".
 func isHugePages(m v1.StorageMedium) bool {
 	return m == v1.StorageMediumHugePages || strings.HasPrefix(string(m), string(v1.StorageMediumHugePagesPrefix))
 }

@@ -53,7 +53,8 @@ func TestModeIsOpenWhateverTheUmask(t *testing.T) {
 	}
 }
 
-// TestReadyVolumeIsLeftAlone: what a container made of its folder stays, and what a crash left unfinished is finished.
+// TestReadyVolumeIsLeftAlone: changes of the folder by containers stay, and a set-up interrupted by
+// a crash is completed.
 func TestReadyVolumeIsLeftAlone(t *testing.T) {
 	p := plugin(t, emptydir.Options{})
 	m := mountOf(t.TempDir(), volume(v1.StorageMediumDefault, ""))
@@ -73,7 +74,7 @@ func TestReadyVolumeIsLeftAlone(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o700), mode())
 	cuts := []os.FileMode{0o400, os.ModeSetgid | 0o400}
 	if os.Geteuid() == 0 {
-		cuts = append(cuts, 0) // which nobody else could open
+		cuts = append(cuts, 0) // a folder without permissions for other users
 	}
 	for _, cut := range cuts {
 		require.NoError(t, os.Chmod(m.Dir(), cut))
@@ -111,6 +112,9 @@ func TestSizeOfMemory(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, mounted)
 			assert.Equal(t, "tmpfs", info.Type)
+			root, err := os.Stat(m.Dir())
+			require.NoError(t, err)
+			assert.Equal(t, os.ModeDir|os.ModeSticky|0o777, root.Mode(), "what the kernel gives a tmpfs")
 			_, size, _ := strings.Cut(info.FSOptions, "size=")
 			size, _, _ = strings.Cut(size, ",")
 			assert.Equal(t, tc.want, size, info.FSOptions)
@@ -161,7 +165,8 @@ func TestWhatTheNodeLacksIsRefused(t *testing.T) {
 		{"none set aside", "HugePages-1Gi", real, requests("hugepages-1Gi"), "the node has set none aside"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := plugin(t, emptydir.Options{Mounter: tc.mounter, HugePagesDir: pages})
+			p := plugin(t, emptydir.Options{Mounter: tc.mounter})
+			p.SetHugePages(pages)
 			m := mountOf(t.TempDir(), volume(tc.medium, ""))
 			m.Pod.Spec = tc.pod
 			_, err := p.SetUp(t.Context(), m)
@@ -173,7 +178,7 @@ func TestWhatTheNodeLacksIsRefused(t *testing.T) {
 	}
 }
 
-// pretend is a Mounter that says it can, and is not asked.
+// pretend is a Mounter that claims to mount, and is never called.
 type pretend struct{ mount.None }
 
 func TestHugePages(t *testing.T) {
@@ -181,7 +186,8 @@ func TestHugePages(t *testing.T) {
 	pages := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(pages, "hugepages-2048kB"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(pages, "hugepages-2048kB/nr_hugepages"), []byte("4\n"), 0o600))
-	p := plugin(t, emptydir.Options{HugePagesDir: pages})
+	p := plugin(t, emptydir.Options{})
+	p.SetHugePages(pages)
 	m := mountOf(mounttest.Dir(t), volume("HugePages", ""))
 	m.Pod.Spec.Containers = []v1.Container{{Resources: limits("hugepages-2Mi", "4Mi")}}
 	for range 2 {
@@ -199,7 +205,7 @@ func TestHugePages(t *testing.T) {
 }
 
 func TestGroupErrorsAreErrors(t *testing.T) {
-	group := int64(-5) // the kubelet ignores what becomes of the fsGroup
+	group := int64(-5) // the kubelet ignores errors about the fsGroup
 	p := plugin(t, emptydir.Options{})
 	m := mountOf(t.TempDir(), volume(v1.StorageMediumDefault, ""))
 	m.FSGroup = &group
@@ -216,7 +222,8 @@ func TestGroupErrorsAreErrors(t *testing.T) {
 	assert.Equal(t, os.ModeDir|os.ModeSetgid|0o777, info.Mode())
 }
 
-// TestUpstream7317MountsInsideAreNotEmptied: what somebody mounted at or below the folder is not the volume's.
+// TestUpstream7317MountsInsideAreNotEmptied: a foreign mount at or below the folder does not belong
+// to the volume.
 func TestUpstream7317MountsInsideAreNotEmptied(t *testing.T) {
 	mounttest.Need(t)
 	for _, at := range []string{"", "below/it"} {

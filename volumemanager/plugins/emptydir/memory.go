@@ -18,10 +18,10 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// ErrUnsupported says that this node, or this agent on it, cannot provide the medium.
+// ErrUnsupported reports that the node or the agent cannot provide the medium.
 var ErrUnsupported = errors.New("not supported on this node")
 
-// request returns what is to be mounted for the medium; nil for a folder on the disk.
+// request returns the mount request for the medium; nil for a folder on the disk.
 func (p *Plugin) request(m volumemanager.Mount, want *v1.EmptyDirVolumeSource) (*mount.Request, error) {
 	if want.Medium == v1.StorageMediumDefault {
 		return nil, nil
@@ -53,7 +53,7 @@ func (p *Plugin) request(m volumemanager.Mount, want *v1.EmptyDirVolumeSource) (
 	return r, nil
 }
 
-// memorySize returns the smallest of the limits that are set, in bytes; 0 if none is.
+// memorySize returns the smallest limit in bytes; 0 without a limit.
 func memorySize(pod *v1.Pod, limit *resource.Quantity, allocatable resource.Quantity) int64 {
 	sizes := []int64{allocatable.Value(), podMemory(pod)}
 	if limit != nil {
@@ -66,7 +66,7 @@ func memorySize(pod *v1.Pod, limit *resource.Quantity, allocatable resource.Quan
 	return slices.Min(sizes)
 }
 
-// podMemory returns how much memory the pod may use, in bytes; 0 if one of its containers has no limit.
+// podMemory returns the memory limit of the pod in bytes; 0 if a container has no limit.
 func podMemory(pod *v1.Pod) int64 {
 	if pod.Spec.Resources != nil {
 		if q := pod.Spec.Resources.Limits[v1.ResourceMemory]; !q.IsZero() {
@@ -98,8 +98,8 @@ func podMemory(pod *v1.Pod) int64 {
 	return max(together, alone)
 }
 
-// pageSize returns the page size that a medium means. The pod must request pages of it; a medium without a size means
-// the only one that the pod requests.
+// pageSize returns the page size of a medium. The pod must request pages of this size. A medium
+// without a size requires that the pod requests a single size.
 func pageSize(pod *v1.Pod, medium v1.StorageMedium) (resource.Quantity, error) {
 	requested := requestedPages(pod)
 	size, sized := strings.CutPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix))
@@ -121,7 +121,7 @@ func pageSize(pod *v1.Pod, medium v1.StorageMedium) (resource.Quantity, error) {
 	return resource.Quantity{}, fmt.Errorf("medium %q: the pod requests pages of several sizes", medium)
 }
 
-// requestedPages returns the page sizes that the pod requests, ascending.
+// requestedPages returns the page sizes in the pod's requests and limits, ascending.
 func requestedPages(pod *v1.Pod) []resource.Quantity {
 	var all []resource.Quantity
 	add := func(l v1.ResourceList) {
@@ -146,10 +146,10 @@ func requestedPages(pod *v1.Pod) []resource.Quantity {
 	return slices.CompactFunc(all, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
 }
 
-// hasPages returns an error unless the node has set pages of a size aside.
+// hasPages returns an error unless the node has reserved pages of the size.
 func (p *Plugin) hasPages(size resource.Quantity) error {
 	name := fmt.Sprintf("hugepages-%dkB/nr_hugepages", size.Value()>>10)
-	data, err := os.ReadFile(filepath.Join(p.options.HugePagesDir, name))
+	data, err := os.ReadFile(filepath.Join(p.hugePages, name))
 	if err != nil {
 		return fmt.Errorf("huge pages of %s: %w", size.String(), ErrUnsupported)
 	}
@@ -159,7 +159,7 @@ func (p *Plugin) hasPages(size resource.Quantity) error {
 	return nil
 }
 
-// samePages returns an error if what is mounted has pages of another size than is requested.
+// samePages returns an error if the page size of the mount differs from the requested size.
 func samePages(info mount.Info, r *mount.Request) error {
 	if r.Type != hugetlbfs {
 		return nil
@@ -173,7 +173,7 @@ func samePages(info mount.Info, r *mount.Request) error {
 	return nil
 }
 
-// bytesOf turns the kernel's "2M" into "2097152".
+// bytesOf converts a size with a unit of the kernel to bytes: "2M" becomes "2097152".
 func bytesOf(size string) string {
 	shift := map[byte]uint{'K': 10, 'M': 20, 'G': 30}
 	last := len(size) - 1

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostpath gives pods folders, files, sockets and devices of the node.
+// Package hostpath implements hostPath volumes: folders, files, sockets and devices of the node.
 //
 //	plugin, err := hostpath.New(hostpath.Options{})
 //	manager, err := volumemanager.New(volumemanager.Options{…, Plugins: []volumemanager.Plugin{plugin}})
 //
-// The caller's duty: hostPath gives a pod whatever the node has. Refuse pods that may not have it before.
+// The caller's duty: hostPath gives a pod access to any path of the node. Refuse unauthorized pods
+// before.
 //
-// Nothing is made below the pod's folder, nothing on the node is ever changed or removed but what the types …OrCreate
-// make, and no owner is changed. There is no goroutine.
+// The plugin creates nothing below the pod's folder. On the node, only the types …OrCreate create a
+// path; the plugin changes or removes nothing else, and changes no owner. It starts no goroutine.
 //
-// Differences from the kubelet (1.36): a path that is not absolute is refused; what an …OrCreate makes it makes under
-// no other's name: a link that leads nowhere is an error.
+// Differences from the kubelet (1.36): a relative path is refused. An …OrCreate type creates the
+// path only under its own name: a dangling link is an error.
 package hostpath

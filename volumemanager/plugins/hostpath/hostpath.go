@@ -14,14 +14,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 )
 
-// Name is the plugin's.
+// Name is the name of the plugin.
 const Name = "kubernetes.io/host-path"
 
-// ErrType says that what is at the path is not what the volume's type asks for.
+// ErrType reports that the file at the path does not have the volume's type.
 var ErrType = errors.New("hostPath type check failed")
 
 const (
@@ -29,19 +29,19 @@ const (
 	newFileMode = 0o644
 )
 
-// Options are the options of New. There is none yet.
+// Options are the options of New. There are no options yet.
 type Options struct{}
 
-// Plugin is a volumemanager.Plugin. See New.
+// Plugin implements volumemanager.Plugin. See New.
 type Plugin struct{}
 
-// New returns a plugin. There is no error yet.
+// New returns a plugin. The error is always nil.
 func New(Options) (*Plugin, error) { return &Plugin{}, nil }
 
 // Name returns Name.
 func (*Plugin) Name() string { return Name }
 
-// Supports says so of hostPath volumes, of pods and persistent ones.
+// Supports reports whether s is a hostPath volume, of a pod or persistent.
 func (*Plugin) Supports(s volumemanager.Spec) bool { return source(s) != nil }
 
 func source(s volumemanager.Spec) *v1.HostPathVolumeSource {
@@ -54,7 +54,8 @@ func source(s volumemanager.Spec) *v1.HostPathVolumeSource {
 	return nil
 }
 
-// SetUp checks that the path is what the type says, or makes it. It does not look at the path if there is no type.
+// SetUp checks the type of the file at the path, and creates the path for a type …OrCreate. Without
+// a type, SetUp does not access the path.
 func (*Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	want := source(m.Spec)
 	fail := func(err error) (volumemanager.Mounted, error) {
@@ -74,16 +75,16 @@ func (*Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.
 		kind = *want.Type
 	}
 	if err := check(want.Path, kind); err != nil {
-		// The node may get it later; nothing was touched that a TearDown would undo.
+		// The path may be created later; SetUp has left nothing for a TearDown to undo.
 		return fail(volumemanager.Final(err))
 	}
 	return volumemanager.Mounted{Path: filepath.Clean(want.Path), ReadOnly: m.Spec.ReadOnly}, nil
 }
 
-// TearDown does nothing: all is the node's.
+// TearDown does nothing, because the path belongs to the node.
 func (*Plugin) TearDown(context.Context, volumemanager.Unmount) error { return nil }
 
-// words are what the types are called in errors, and how to tell them.
+// words maps each type to its name in errors and to a test of the file mode.
 var words = map[v1.HostPathType]struct {
 	name string
 	is   func(fs.FileMode) bool
@@ -97,7 +98,7 @@ var words = map[v1.HostPathType]struct {
 	}},
 }
 
-// check compares what is at path with what the type asks for, and makes it if the type says so.
+// check compares the file at path with the type, and creates the path for a type …OrCreate.
 func check(path string, kind v1.HostPathType) error {
 	make := func(string) error { return nil }
 	switch kind {
@@ -130,10 +131,10 @@ func check(path string, kind v1.HostPathType) error {
 
 func makeDir(path string) error { return os.MkdirAll(path, newDirMode) }
 
-// makeFile makes a file in a folder that must be there.
+// makeFile creates a file in an existing folder.
 func makeFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, newFileMode)
-	if errors.Is(err, fs.ErrExist) { // another pod was quicker, or a link leads nowhere, which the caller finds out
+	if errors.Is(err, fs.ErrExist) { // another pod was faster, or path is a dangling link, which check finds
 		return nil
 	}
 	if err != nil {

@@ -32,7 +32,7 @@ func plugin(tb testing.TB) *hostpath.Plugin {
 	return p
 }
 
-// TestTypes checks every type against everything there can be.
+// TestTypes checks every type against every kind of file.
 func TestTypes(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image is for image volumes: the files of an OCI image, read-only. The container runtime mounts them; the
-// plugin sees to it that the image is there.
+// Package image implements image volumes: the files of an OCI image, read-only. The container
+// runtime mounts the images; the plugin only makes sure that they are pulled.
 //
 //	plugin, err := image.New(image.Options{Images: image.EnsurerFunc(pull)})
 //	manager, err := volumemanager.New(volumemanager.Options{…, Plugins: []volumemanager.Plugin{plugin}})
@@ -9,12 +9,15 @@
 // The caller's duties:
 //
 //  1. Pull by the volume's own policy, with the pod's credentials.
-//  2. Give the container runtime the image (CRI: Mount.image, image_sub_path) where Mounted.Path is "".
-//  3. Keep the image from being collected while the pod lives.
+//  2. Pass the image to the container runtime (CRI: Mount.image, image_sub_path) if Mounted.Path is
+//     "".
+//  3. Protect the image from garbage collection while the pod lives.
 //
-// A backend that cannot mount images is wired with no plugin at all, or with None: pods that want one get an error.
+// For a backend that cannot mount images, omit the plugin, or use None: then a pod with an image
+// volume gets an error.
 //
-// Nothing is made on the node, there is no goroutine. Differences from the kubelet (1.36): the image is made sure of
-// once per set-up and not on each sync, so that there is one event instead of one per second (issue 138655); a volume
-// found after a restart needs no spec to be torn down, and is not pulled again while its image is here.
+// The plugin creates no file and starts no goroutine. Differences from the kubelet (1.36): the
+// image is ensured in each set-up instead of each sync, which sends a single event instead of an
+// event per second (issue 138655). A volume found after a restart is torn down without a spec, and
+// its image is not pulled again while present.
 package image

@@ -12,19 +12,20 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// Name is the plugin's.
+// Name is the name of the plugin.
 const Name = "kubernetes.io/image"
 
-// ErrUnsupported says that the container runtime cannot mount images.
+// ErrUnsupported reports that the container runtime cannot mount images.
 var ErrUnsupported = errors.New("the container runtime cannot mount images")
 
-// Ensurer has images pulled. It is called concurrently, also for one image; one that is here already returns at once.
-// An error may have a class of volumemanager; without one it is Final: nothing is left of a pull that failed.
+// Ensurer pulls images. It is called concurrently, also for the same image, and returns at once for
+// an image that is present. An error may have a class of volumemanager. An error without a class is
+// Final, because a failed pull leaves nothing behind.
 type Ensurer interface {
 	EnsureImage(ctx context.Context, pod *v1.Pod, volume *v1.ImageVolumeSource) error
 }
 
-// EnsurerFunc is a function that is an Ensurer.
+// EnsurerFunc is a func that implements Ensurer.
 type EnsurerFunc func(ctx context.Context, pod *v1.Pod, volume *v1.ImageVolumeSource) error
 
 // EnsureImage calls f.
@@ -32,7 +33,7 @@ func (f EnsurerFunc) EnsureImage(ctx context.Context, pod *v1.Pod, volume *v1.Im
 	return f(ctx, pod, volume)
 }
 
-// None refuses image volumes, for runtimes that cannot mount them.
+// None refuses image volumes, for container runtimes that cannot mount images.
 type None struct{}
 
 // EnsureImage returns ErrUnsupported, a terminal error.
@@ -42,14 +43,14 @@ func (None) EnsureImage(context.Context, *v1.Pod, *v1.ImageVolumeSource) error {
 
 // Options are the options of New.
 type Options struct {
-	// Images has images pulled. Required.
+	// Images pulls images. Required.
 	Images Ensurer
 }
 
-// Plugin is a volumemanager.Plugin. See New.
+// Plugin implements volumemanager.Plugin. See New.
 type Plugin struct{ images Ensurer }
 
-// New returns a plugin. An error names the option that is wrong.
+// New returns a plugin. The error names the invalid option.
 func New(o Options) (*Plugin, error) {
 	if o.Images == nil {
 		return nil, errors.New("image: Options.Images is required")
@@ -60,10 +61,11 @@ func New(o Options) (*Plugin, error) {
 // Name returns Name.
 func (*Plugin) Name() string { return Name }
 
-// Supports says so of image volumes.
+// Supports reports whether s is an image volume.
 func (*Plugin) Supports(s volumemanager.Spec) bool { return s.Volume != nil && s.Volume.Image != nil }
 
-// SetUp makes sure of the image. Of a volume that is in use the image is there.
+// SetUp makes sure that the image is pulled. With Remount the image is in use and therefore
+// present.
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	fail := func(err error) (volumemanager.Mounted, error) {
 		return volumemanager.Mounted{}, fmt.Errorf("volume %q: %w", m.Spec.InnerName(), err)
@@ -73,7 +75,7 @@ func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 		return fail(volumemanager.Terminal(errors.New("image volume without a reference")))
 	}
 	if m.Reconstructed && want.PullPolicy == v1.PullAlways {
-		again := *want // what may be in use must not depend on a registry
+		again := *want // a volume in use must not depend on a registry
 		again.PullPolicy = v1.PullIfNotPresent
 		want = &again
 	}
@@ -97,5 +99,5 @@ func classified(err error) error {
 	return volumemanager.Final(err)
 }
 
-// TearDown does nothing: the runtime unmounts with the container.
+// TearDown does nothing, because the container runtime unmounts the image with the container.
 func (*Plugin) TearDown(context.Context, volumemanager.Unmount) error { return nil }

@@ -43,7 +43,8 @@ func TestConformance(t *testing.T) {
 	}})
 }
 
-// TestUpstream138655ImageIsEnsuredOncePerSetUp: the kubelet emitted a Pulled event per second and volume.
+// TestUpstream138655ImageIsEnsuredOncePerSetUp: the kubelet sent a Pulled event per second and
+// volume.
 func TestUpstream138655ImageIsEnsuredOncePerSetUp(t *testing.T) {
 	n := 0
 	p := plugin(t, image.EnsurerFunc(func(_ context.Context, _ *v1.Pod, v *v1.ImageVolumeSource) error {
@@ -63,7 +64,7 @@ func TestUpstream138655ImageIsEnsuredOncePerSetUp(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
-// A restart of the agent does not make pods depend on a registry.
+// A restart of the agent does not make running pods depend on a registry.
 func TestVolumeOfBeforeIsNotPulledAgain(t *testing.T) {
 	always := volumemanager.Spec{Volume: &v1.Volume{Name: "tools", VolumeSource: v1.VolumeSource{
 		Image: &v1.ImageVolumeSource{Reference: "localhost/tools:1", PullPolicy: v1.PullAlways},

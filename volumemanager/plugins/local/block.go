@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 )
 
-// MapBlock makes a link to the device.
+// MapBlock creates a link to the device.
 func (p *Plugin) MapBlock(_ context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	out, err := mapBlock(m)
 	if err != nil {

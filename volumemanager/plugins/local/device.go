@@ -13,13 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// DeviceDir is plugins/kubernetes.io/local-volume/mounts/<pv>, also for a volume that is a folder: without looking at
-// the path this cannot be told.
+// DeviceDir returns plugins/kubernetes.io/local-volume/mounts/<pv>, also for a folder volume: only
+// the file at the path distinguishes a folder from a device.
 func (*Plugin) DeviceDir(root string, s volumemanager.Spec) (string, error) {
 	name := s.InnerName()
 	if !filepath.IsLocal(name) || filepath.Base(name) != name {
@@ -31,7 +31,7 @@ func (*Plugin) DeviceDir(root string, s volumemanager.Spec) (string, error) {
 	return filepath.Join(root, mountsDir, name), nil
 }
 
-// MountDevice mounts the volume if it is a block device, formatted before if it is all zeros.
+// MountDevice mounts the volume if it is a block device. A device of zeros is formatted before.
 func (p *Plugin) MountDevice(ctx context.Context, d volumemanager.Device) error {
 	if err := p.mountDevice(ctx, d); err != nil {
 		return named(d.Spec, err)
@@ -46,7 +46,7 @@ func (p *Plugin) mountDevice(ctx context.Context, d volumemanager.Device) error 
 	}
 	block, err := isBlockDevice(path)
 	if err != nil || !block {
-		return err // a folder needs nothing
+		return err // a folder needs no staging
 	}
 	if _, none := p.mounter.(mount.None); none {
 		return volumemanager.Terminal(fmt.Errorf("device %s: %w", path, mount.ErrUnsupported))
@@ -71,7 +71,7 @@ func (p *Plugin) mountDevice(ctx context.Context, d volumemanager.Device) error 
 	return p.mounter.Mount(ctx, mount.Request{Source: path, Target: d.Dir, Type: fsType, Options: options})
 }
 
-// format makes a file system on a device that has nothing but zeros where any would begin.
+// format makes a file system on a device with only zeros in the probed areas.
 func (p *Plugin) format(ctx context.Context, device, fsType string) error {
 	if fsType == "" || strings.ContainsAny(fsType, "/. -") {
 		return volumemanager.Terminal(fmt.Errorf("file system type %q is no name", fsType))
@@ -95,7 +95,8 @@ func (p *Plugin) format(ctx context.Context, device, fsType string) error {
 	return nil
 }
 
-// UnmountDevice unmounts the volume and removes the folder. It refuses while a pod still has it.
+// UnmountDevice unmounts the volume and removes the folder. It refuses while a pod still has the
+// volume mounted.
 func (p *Plugin) UnmountDevice(ctx context.Context, d volumemanager.Device) error {
 	if err := p.unmountDevice(ctx, d); err != nil {
 		return named(d.Spec, err)
@@ -104,7 +105,7 @@ func (p *Plugin) UnmountDevice(ctx context.Context, d volumemanager.Device) erro
 }
 
 func (p *Plugin) unmountDevice(ctx context.Context, d volumemanager.Device) error {
-	// Only below its own folder, whatever a record says.
+	// Refuse any other folder, because a record may be wrong.
 	if filepath.Dir(d.Dir) != filepath.Join(d.Root, mountsDir) {
 		return volumemanager.Terminal(fmt.Errorf("%s is not below %s", d.Dir, mountsDir))
 	}
@@ -126,7 +127,7 @@ func (p *Plugin) unmountDevice(ctx context.Context, d volumemanager.Device) erro
 	return nil
 }
 
-// unreferenced returns an error if the file system is mounted elsewhere, too.
+// unreferenced returns an error if the file system has another mount.
 func (p *Plugin) unreferenced(of mount.Info) error {
 	mounts, err := p.mounter.List()
 	if err != nil {
@@ -140,7 +141,8 @@ func (p *Plugin) unreferenced(of mount.Info) error {
 	return nil
 }
 
-// Expand grows the file system on a device to the device's size. A folder has none of its own.
+// Expand grows the file system on a device to the size of the device. For a folder, Expand does
+// nothing.
 func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	path, err := pathOf(e.Spec)
 	if err != nil {

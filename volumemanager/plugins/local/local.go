@@ -12,15 +12,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/keyed"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// Name is the plugin's.
+// Name is the name of the plugin.
 const Name = "kubernetes.io/local-volume"
 
 const (
@@ -32,35 +32,30 @@ const (
 type Options struct {
 	// Mounter binds and mounts. Defaults to mount.Detect().
 	Mounter mount.Mounter
-	// Run runs mkfs, resize2fs and xfs_growfs, and returns what they print. Defaults to running them.
-	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
 }
 
-// Plugin is a volumemanager.Plugin, DeviceMounter, Expander and BlockMapper. See New.
+// Plugin implements volumemanager.Plugin, DeviceMounter, Expander and BlockMapper. See New.
 type Plugin struct {
 	mounter mount.Mounter
-	run     func(ctx context.Context, name string, args ...string) ([]byte, error)
-	turns   keyed.Turns[string] // by PV
+	run     func(ctx context.Context, name string, args ...string) ([]byte, error) // mkfs, resize2fs or xfs_growfs; returns the output
+	turns   keyed.Turns[string]                                                    // by PV
 }
 
-// New returns a plugin. There is no error yet.
+// New returns a plugin. The error is always nil.
 func New(o Options) (*Plugin, error) {
 	if o.Mounter == nil {
 		o.Mounter = mount.Detect()
 	}
-	if o.Run == nil {
-		o.Run = runCommand
-	}
-	return &Plugin{mounter: o.Mounter, run: o.Run}, nil
+	return &Plugin{mounter: o.Mounter, run: runCommand}, nil
 }
 
 // Name returns Name.
 func (*Plugin) Name() string { return Name }
 
-// Supports says so of local persistent volumes.
+// Supports reports whether s is a local persistent volume.
 func (*Plugin) Supports(s volumemanager.Spec) bool { return s.PV != nil && s.PV.Spec.Local != nil }
 
-// VolumeID is the name of the PV.
+// VolumeID returns the name of the PV.
 func (*Plugin) VolumeID(s volumemanager.Spec) (string, error) {
 	if s.PV == nil {
 		return "", errors.New("is no persistent volume")
@@ -119,7 +114,7 @@ func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 	if err != nil {
 		return out, err
 	}
-	// Before the bind: who finds it bound takes the group for applied.
+	// Apply the group before the bind, because a bound folder counts as having the group.
 	if m.FSGroup != nil && !ro && len(others) == 0 {
 		if err := applyGroup(ctx, source, m); err != nil {
 			return out, err
@@ -137,11 +132,11 @@ func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) (volumemanage
 	return out, err
 }
 
-// restricting are the options that a bind mount gets in a second step.
+// restricting are the options that a bind mount gets in a second mount call.
 var restricting = []string{"ro", "nosuid", "nodev", "noexec"}
 
-// restrict gives what is mounted the options that it lacks: an agent was killed after it bound the folder, and before
-// it made it read-only. What is bound stays.
+// restrict adds missing options to a mount. They are missing if the agent was killed between
+// binding the folder and making it read-only. The mount stays in place.
 func (p *Plugin) restrict(ctx context.Context, have mount.Info, options []string) error {
 	has := strings.Split(have.Options, ",")
 	if !slices.ContainsFunc(options, func(o string) bool { return slices.Contains(restricting, o) && !slices.Contains(has, o) }) {
@@ -149,12 +144,12 @@ func (p *Plugin) restrict(ctx context.Context, have mount.Info, options []string
 	}
 	err := p.mounter.Mount(ctx, mount.Request{Target: have.Target, Options: append([]string{"remount"}, options...)})
 	if errors.Is(err, mount.ErrUnsupported) {
-		return nil // mounted by an agent that could
+		return nil // mounted by an earlier agent that could mount
 	}
 	return err
 }
 
-// source returns the folder that is to be bound.
+// source returns the folder to bind.
 func (p *Plugin) source(m volumemanager.Mount) (string, error) {
 	path, err := pathOf(m.Spec)
 	if err != nil {
@@ -175,7 +170,7 @@ func (p *Plugin) source(m volumemanager.Mount) (string, error) {
 	return m.DeviceDir, nil
 }
 
-// others returns where other pods have the volume.
+// others returns the mount points of the volume in other pods.
 func (p *Plugin) others(at volumemanager.Place) ([]string, error) {
 	mounts, err := p.mounter.List()
 	if err != nil {
@@ -201,7 +196,7 @@ func applyGroup(ctx context.Context, dir string, m volumemanager.Mount) error {
 	return ownership.Apply(ctx, root, ".", ownership.Request{Group: *m.FSGroup, Policy: m.ChangePolicy})
 }
 
-// link puts a link in the place of the pod's folder.
+// link replaces the pod's empty folder by a link.
 func link(p volumemanager.Place, target string) error {
 	if err := volumedir.RemoveEmpty(p); err != nil {
 		return tree.Cause(err)
@@ -209,7 +204,8 @@ func link(p volumemanager.Place, target string) error {
 	return os.Symlink(target, p.Dir())
 }
 
-// TearDown unmounts and removes the pod's folder, which must be empty then: nothing in it is ever removed.
+// TearDown unmounts and removes the pod's folder. The folder must be empty after the unmount,
+// because TearDown removes no content.
 func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	err := u.Check()
 	if err == nil {
@@ -224,7 +220,7 @@ func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	return nil
 }
 
-// isBlockDevice reports whether a path is one.
+// isBlockDevice reports whether path is a block device.
 func isBlockDevice(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -44,8 +44,8 @@ func deviceOf(m volumemanager.Mount) volumemanager.Device {
 	return volumemanager.Device{Root: m.Root, Spec: m.Spec, Dir: m.DeviceDir}
 }
 
-// TestUpstreamDirectoryIsTornDownWithoutItsPath is the [M] row: after a restart the kubelet's reconstruction of a folder
-// always failed, and what followed was one attempt to clean up by force.
+// TestUpstreamDirectoryIsTornDownWithoutItsPath is the [M] row: after a restart the kubelet's
+// reconstruction of a folder always failed, and the kubelet tried to clean up by force, once.
 func TestUpstreamDirectoryIsTornDownWithoutItsPath(t *testing.T) {
 	mounttest.Need(t)
 	dir := t.TempDir()
@@ -83,8 +83,8 @@ func TestReadOnlyAndMountOptions(t *testing.T) {
 	require.NoError(t, p.TearDown(t.Context(), unmountOf(m)))
 }
 
-// TestKilledBetweenBindAndFlags: the kernel binds first, and makes the mount read-only then. An agent that was killed in
-// between left it writable, and the next one took it for done.
+// TestKilledBetweenBindAndFlags: the kernel binds first, then makes the mount read-only. An agent
+// killed in between left the mount writable, and the next agent treated it as complete.
 func TestKilledBetweenBindAndFlags(t *testing.T) {
 	mounter := mounttest.Need(t)
 	volume := pv(t.TempDir())
@@ -146,7 +146,8 @@ func TestHostileVolumes(t *testing.T) {
 	require.ErrorContains(t, err, "is not below")
 }
 
-// TestDevice is a device's whole life: formatted once, shared by pods, grown, taken away, its data kept.
+// TestDevice tests the lifecycle of a device: formatted once, shared by pods, grown and unmounted,
+// with its data kept.
 func TestDevice(t *testing.T) {
 	device := mounttest.Loop(t, 16<<20)
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
@@ -154,12 +155,13 @@ func TestDevice(t *testing.T) {
 	}
 	root := mounttest.Dir(t)
 	formats := 0
-	p := plugin(t, local.Options{Run: func(ctx context.Context, name string, args ...string) ([]byte, error) {
+	p := plugin(t, local.Options{})
+	p.SetRun(func(ctx context.Context, name string, args ...string) ([]byte, error) {
 		if name == "mkfs.ext4" {
 			formats++
 		}
 		return exec.CommandContext(ctx, name, args...).CombinedOutput()
-	}})
+	})
 	one, two := mountOf(t, root, "one", pv(device)), mountOf(t, root, "two", pv(device))
 	_, err := p.SetUp(t.Context(), one)
 	require.ErrorContains(t, err, "is not mounted", "not staged")
@@ -187,14 +189,16 @@ func TestDevice(t *testing.T) {
 	assert.Equal(t, 1, formats)
 }
 
-// TestDeviceWithDataIsNeverFormatted: whatever it holds, be it one byte somewhere at its ends.
+// TestDeviceWithDataIsNeverFormatted: no content is overwritten, not even a single byte at the
+// beginning or end of the device.
 func TestDeviceWithDataIsNeverFormatted(t *testing.T) {
 	const size = 8 << 20
 	device := mounttest.Loop(t, size)
-	p := plugin(t, local.Options{Run: func(context.Context, string, ...string) ([]byte, error) {
+	p := plugin(t, local.Options{})
+	p.SetRun(func(context.Context, string, ...string) ([]byte, error) {
 		t.Error("formatted")
 		return nil, nil
-	}})
+	})
 	m := mountOf(t, mounttest.Dir(t), "uid", pv(device))
 	for _, at := range []int64{0, 510, 1 << 19, 1<<20 - 1, size - 512, size - 128<<10} {
 		require.NoError(t, writeAt(device, at, []byte{1}))

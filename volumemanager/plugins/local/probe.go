@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	// nothing is what probe finds on a device that may be formatted.
+	// nothing is the result of probe for a device that may be formatted.
 	nothing = ""
-	// unknown is what it finds on one that holds something.
+	// unknown is the result of probe for a device with other content.
 	unknown = "unknown data"
 
-	// The beginning holds the superblock of every file system in use, the tables of partitions and the headers of
-	// encryption and volume management; the end the copies of some, and old RAID superblocks.
+	// The first bytes contain the superblock of every file system in use, partition tables, and the
+	// headers of encryption and volume management. The last bytes contain copies of some of these
+	// headers, and old RAID superblocks.
 	probedHead = 1 << 20
 	probedTail = 256 << 10
 )
 
-// magics are where file systems say their names.
+// magics are the signatures of file systems and their offsets.
 var magics = []struct {
 	fs    string
 	at    int
@@ -31,7 +32,7 @@ var magics = []struct {
 	{"btrfs", 0x10040, "_BHRfS_M"},
 }
 
-// probe returns the file system on a device, nothing or unknown. It only reads.
+// probe returns the file system on a device, nothing or unknown. probe only reads.
 func probe(device string) (string, error) {
 	f, err := os.Open(device)
 	if err != nil {

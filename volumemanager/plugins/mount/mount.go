@@ -10,46 +10,50 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// ErrUnsupported says that this process cannot mount: it is not root, or the system is not Linux.
+// ErrUnsupported reports that the process is not root, or that the system is not Linux, and so
+// cannot mount.
 var ErrUnsupported = errors.New("this agent cannot mount")
 
-// Mounter changes and reads the mount table. It is safe for concurrent use. Paths are absolute and without links in
-// what containers may write to.
+// Mounter changes and reads the mount table. It is safe for concurrent use. Paths are absolute,
+// without links in folders that containers may write to.
 type Mounter interface {
-	// Mount does what r says, over whatever is mounted at its target. An error that wraps ErrUnsupported means that
-	// this Mounter never will. If it fails nothing has changed.
+	// Mount mounts r over any present mount at its target. An error that wraps ErrUnsupported is
+	// permanent for this Mounter. After an error nothing has changed.
 	Mount(ctx context.Context, r Request) error
-	// Unmount takes away all that is mounted at target itself; what is below keeps it busy. That nothing is, or that
-	// there is no target, is no error. It does not follow a link.
+	// Unmount unmounts all mounts at target itself. A mount below target is an error. A target
+	// without a mount, or a missing target, is not an error. Unmount does not follow a link.
 	Unmount(ctx context.Context, target string) error
-	// At returns what is mounted at path, the uppermost; false if nothing is. It does not ask the file system that is
-	// mounted, so that it cannot hang.
+	// At returns the uppermost mount at path; false if nothing is mounted at path. At does not
+	// access the mounted file system, and so cannot hang.
 	At(path string) (Info, bool, error)
 	// List returns all mounts of this mount namespace, in order of mounting.
 	List() ([]Info, error)
 }
 
-// Request is something to be mounted.
+// Request is a mount to create.
 type Request struct {
-	// Source is the folder, file or device; for a file system without one, a word for the mount table.
+	// Source is the folder, file or device. For a file system without a source, Source is a name
+	// for the mount table.
 	Source string
-	// Target is the folder it shall appear at, or the file, if Source is a file that is bound.
+	// Target is the folder to mount at, or the file, if Source is a file to bind.
 	Target string
-	// Type is the file system's; unused for a bind mount.
+	// Type is the type of the file system; unused for a bind mount.
 	Type string
-	// Options are as in fstab: flags of mounts (ro, nosuid, nodev, noexec, noatime…), bind and rbind, and the
-	// file system's own. With remount and bind, what is mounted at the target gets the flags, too; it keeps those that
-	// restrict it.
+	// Options are as in fstab: mount flags (ro, nosuid, nodev, noexec, noatime…), bind and rbind,
+	// and options of the file system. With remount and bind, the present mount at the target gets
+	// the flags, and keeps its restricting flags.
 	Options []string
 }
 
-// Info is one line of the mount table.
+// Info is a line of the mount table.
 type Info struct {
-	// Target is where, Source and Type what, Root which part of its file system.
+	// Target is the mount point. Source and Type are the mounted file system. Root is the mounted
+	// folder in the file system.
 	Target, Source, Type, Root string
-	// Options are flags of this mount, FSOptions those of the file system; comma-separated.
+	// Options are the flags of the mount, FSOptions the options of the file system;
+	// comma-separated.
 	Options, FSOptions string
-	// Major and Minor number the device of the file system.
+	// Major and Minor are the device number of the file system.
 	Major, Minor int
 }
 
@@ -73,7 +77,7 @@ func list() ([]Info, error) {
 	return out, nil
 }
 
-// Points returns where something is mounted. It fits volumemanager.MountTableFunc.
+// Points returns all mount points. It fits volumemanager.MountTableFunc.
 func Points() ([]string, error) {
 	mounts, err := list()
 	if err != nil {
@@ -86,7 +90,7 @@ func Points() ([]string, error) {
 	return out, nil
 }
 
-// at reads the line of one mount point.
+// at reads the line of a mount point.
 func at(path string) (Info, bool, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))
 	if err != nil {
@@ -98,8 +102,8 @@ func at(path string) (Info, bool, error) {
 	return infoOf(mounts[len(mounts)-1]), true, nil
 }
 
-// None is a Mounter that does not mount. It reads the mount table, so that what somebody else mounted is not taken for
-// a folder.
+// None is a Mounter that does not mount. None reads the mount table, so that a mount by another
+// process is not taken for a folder.
 type None struct{}
 
 // Mount returns ErrUnsupported.
@@ -107,7 +111,7 @@ func (None) Mount(_ context.Context, r Request) error {
 	return fmt.Errorf("mount %s at %s: %w", r.what(), r.Target, ErrUnsupported)
 }
 
-// Unmount returns ErrUnsupported if there is something to unmount.
+// Unmount returns ErrUnsupported if target is a mount point.
 func (n None) Unmount(_ context.Context, target string) error {
 	if _, mounted, err := n.At(target); err != nil || !mounted {
 		return err

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// parsed are the options of a Request in the way the system call wants them.
+// parsed are the options of a Request in the form of the system call.
 type parsed struct {
 	flags uintptr
 	data  string
 	bind  bool
 }
 
-// parse tells flags of the mount from options of the file system.
+// parse separates mount flags from file system options.
 func parse(options []string) parsed {
 	var p parsed
 	var data []string

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flags by the names that fstab has for them.
+// flags maps the names in fstab to mount flags.
 var flags = map[string]flag{
 	"ro": {bits: unix.MS_RDONLY}, "rw": {bits: unix.MS_RDONLY, clear: true},
 	"nosuid": {bits: unix.MS_NOSUID}, "suid": {bits: unix.MS_NOSUID, clear: true},
@@ -50,8 +50,9 @@ func Detect() Mounter {
 	return None{}
 }
 
-// Mount does what r says. A bind mount gets its flags in a second step, as the kernel wants it; if that fails, it is
-// taken away. A process that is killed in between leaves it without them; a remount makes up for that.
+// Mount mounts r. A bind mount gets its flags in a second system call, as the kernel requires. If
+// the second call fails, Mount unmounts. A process killed in between leaves the mount without the
+// flags; a remount adds them.
 func (System) Mount(ctx context.Context, r Request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -74,7 +75,7 @@ func (System) Mount(ctx context.Context, r Request) error {
 			return nil
 		}
 	}
-	// Flags that the file system's other mounts have may be locked: they are kept.
+	// Flags of the file system's other mounts may be locked: keep them.
 	kept := lockedFlags(r.Target)
 	if err := unix.Mount("", r.Target, "", p.flags|kept|unix.MS_REMOUNT, ""); err != nil {
 		if again {
@@ -88,7 +89,8 @@ func (System) Mount(ctx context.Context, r Request) error {
 	return nil
 }
 
-// lockedFlags returns the restrictions of a mount, which one in a user namespace may not lift.
+// lockedFlags returns the restricting flags of a mount, which a process in a user namespace may not
+// clear.
 func lockedFlags(path string) uintptr {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -106,10 +108,10 @@ func lockedFlags(path string) uintptr {
 	return out
 }
 
-// maxStacked is how many mounts on top of one another Unmount takes away.
+// maxStacked is the largest number of stacked mounts that Unmount removes.
 const maxStacked = 64
 
-// Unmount takes away what is mounted at target. It is not lazy: who still uses it makes it fail.
+// Unmount unmounts all mounts at target. Unmount is not lazy: a mount in use is an error.
 func (s System) Unmount(ctx context.Context, target string) error {
 	for range maxStacked {
 		if ctx.Err() != nil {
@@ -117,7 +119,7 @@ func (s System) Unmount(ctx context.Context, target string) error {
 		}
 		switch err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW); err {
 		case nil:
-		case unix.EINVAL, unix.ENOENT: // not a mount point; none of that name
+		case unix.EINVAL, unix.ENOENT: // not a mount point, or no such file
 			return nil
 		default:
 			return fmt.Errorf("unmount %s: %w", target, err)
@@ -126,19 +128,19 @@ func (s System) Unmount(ctx context.Context, target string) error {
 	return fmt.Errorf("unmount %s: more than %d mounts on top of one another", target, maxStacked)
 }
 
-// At returns what is mounted at path.
+// At returns the uppermost mount at path.
 func (System) At(path string) (Info, bool, error) { return lookUp(path) }
 
 // List returns all mounts.
 func (System) List() ([]Info, error) { return list() }
 
-// At returns what is mounted at path.
+// At returns the uppermost mount at path.
 func (None) At(path string) (Info, bool, error) { return lookUp(path) }
 
 // List returns all mounts.
 func (None) List() ([]Info, error) { return list() }
 
-// lookUp asks the kernel about path alone before it reads the whole table.
+// lookUp asks the kernel about path before reading the whole mount table.
 func lookUp(path string) (Info, bool, error) {
 	var st unix.Statx_t
 	const how = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
@@ -148,7 +150,8 @@ func lookUp(path string) (Info, bool, error) {
 	case err == nil && st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0:
 		return Info{}, false, nil
 	}
-	// It is one, or is broken, or the kernel is older than 5.8. The table knows paths without links.
+	// path is a mount point, or is broken, or the kernel is older than 5.8. Paths in the mount
+	// table have no links.
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return Info{}, false, err

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// flags are unknown here: nothing is mounted.
+// flags is empty, because this package mounts on Linux only.
 var flags = map[string]flag{}
 
-// Detect returns None: only on Linux can this package mount.
+// Detect returns None, because this package mounts on Linux only.
 func Detect() Mounter { return None{} }
 
-// At returns what is mounted at path.
+// At returns the uppermost mount at path.
 func (None) At(path string) (Info, bool, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objects keeps ConfigMaps and Secrets in memory for the plugins that make files of them, and tells when one
-// has changed, so that a volume is renewed by an event and not by a clock. Files on the node or the API server feed it.
+// Package objects keeps ConfigMaps and Secrets in memory for the plugins with volumes of such
+// objects, and reports changes, so that an event instead of a timer refreshes the volume. Feed the
+// store from files on the node or from the API server.
 //
 //	store, err := objects.NewStore(objects.Options{
 //		Changed: func(r objects.Ref) { manager.Refresh(r.UsedBy) },
@@ -12,8 +13,8 @@
 //	store.SetConfigMap(cm) // from an informer, a folder, a message bus
 //	store.Delete(objects.Ref{Kind: objects.Secret, Namespace: "default", Name: "gone"})
 //
-// The caller's duties: say everything that is there before pods are started, else they wait for what is "not found";
-// do not write to an object that was passed in.
+// The caller's duties: set all existing objects before pods are started, else their volumes fail
+// with "not found" at first. Do not write to an object after passing it to the store.
 //
-// There are no goroutines; Changed runs in that of the caller, outside of any lock.
+// The package starts no goroutines. Changed runs in the caller's goroutine, without a lock held.
 package objects

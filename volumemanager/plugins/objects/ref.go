@@ -6,10 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Kind is what kind of object a Ref names.
+// Kind is the kind of the object named by a Ref.
 type Kind string
 
-// The kinds of which volumes are made.
+// The kinds of objects in volumes.
 const (
 	ConfigMap Kind = "ConfigMap"
 	Secret    Kind = "Secret"
@@ -21,8 +21,8 @@ type Ref struct {
 	Namespace, Name string
 }
 
-// UsedBy reports whether the files of a pod's volume come from the object, also as one source of several, and also if
-// it is optional. It fits volumemanager.Manager.Refresh.
+// UsedBy reports whether a pod's volume has files from the object, also as a source of a projected
+// volume, and also if the object is optional. It fits volumemanager.Manager.Refresh.
 func (r Ref) UsedBy(pod *v1.Pod, volume v1.Volume) bool {
 	if pod.Namespace != r.Namespace {
 		return false

@@ -15,12 +15,14 @@ import (
 
 // Options are the options of NewStore. The zero value is valid.
 type Options struct {
-	// Changed is told of each object whose content is another than before, that is new, or gone. It is called before
-	// Set or Delete returns, outside of any lock, maybe concurrently. Defaults to nobody.
+	// Changed is called for each object whose content has changed, or that was created or deleted.
+	// It is called before Set or Delete returns, without a lock held, possibly concurrently.
+	// Defaults to no call.
 	Changed func(Ref)
 }
 
-// Store keeps objects. It is a configmap.Source and a secret.Source, and is safe for concurrent use.
+// Store keeps objects. It implements configmap.Source and secret.Source, and is safe for concurrent
+// use.
 type Store struct {
 	changed func(Ref)
 	mu      struct {
@@ -30,7 +32,7 @@ type Store struct {
 	}
 }
 
-// NewStore returns an empty store. There is no error yet.
+// NewStore returns an empty store. The error is always nil.
 func NewStore(o Options) (*Store, error) {
 	s := &Store{changed: o.Changed}
 	if s.changed == nil {
@@ -40,7 +42,7 @@ func NewStore(o Options) (*Store, error) {
 	return s, nil
 }
 
-// SetConfigMap keeps an object, in place of one of its name. It is the store's from now on.
+// SetConfigMap adds or replaces an object. The store owns the object from now on.
 func (s *Store) SetConfigMap(cm *v1.ConfigMap) {
 	r := Ref{ConfigMap, cm.Namespace, cm.Name}
 	s.mu.Lock()
@@ -52,8 +54,8 @@ func (s *Store) SetConfigMap(cm *v1.ConfigMap) {
 	}
 }
 
-// SetSecret keeps an object, in place of one of its name. It is the store's from now on. As in the API server,
-// StringData is part of Data, and wins.
+// SetSecret adds or replaces an object. The store owns the object from now on. As in the API
+// server, StringData is merged into Data, and StringData wins.
 func (s *Store) SetSecret(secret *v1.Secret) {
 	if len(secret.StringData) > 0 {
 		secret = secret.DeepCopy()
@@ -75,7 +77,7 @@ func (s *Store) SetSecret(secret *v1.Secret) {
 	}
 }
 
-// Delete forgets an object.
+// Delete removes an object.
 func (s *Store) Delete(r Ref) {
 	s.mu.Lock()
 	_, isConfigMap := s.mu.configMaps[r]
@@ -88,8 +90,8 @@ func (s *Store) Delete(r Ref) {
 	}
 }
 
-// ConfigMap returns an object, which must not be written to. That there is none is an error for which
-// apierrors.IsNotFound is true.
+// ConfigMap returns an object; do not write to it. For a missing object, apierrors.IsNotFound is
+// true for the error.
 func (s *Store) ConfigMap(_ context.Context, namespace, name string) (*v1.ConfigMap, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -99,8 +101,8 @@ func (s *Store) ConfigMap(_ context.Context, namespace, name string) (*v1.Config
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name)
 }
 
-// Secret returns an object, which must not be written to. That there is none is an error for which
-// apierrors.IsNotFound is true.
+// Secret returns an object; do not write to it. For a missing object, apierrors.IsNotFound is true
+// for the error.
 func (s *Store) Secret(_ context.Context, namespace, name string) (*v1.Secret, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -18,13 +18,13 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/payload"
 )
 
-// defaultTokenSeconds is how long a token lives if the pod does not say; the API's default.
+// defaultTokenSeconds is the API's default lifetime of a token.
 const defaultTokenSeconds = 3600
 
-// privateMode is that of a token where somebody but root is to read it.
+// privateMode is the mode of a token for a pod with an fsGroup or a single user.
 const privateMode = 0o600
 
-// collector asks the sources of one volume.
+// collector queries the sources of a volume.
 type collector struct {
 	*Plugin
 	mount    volumemanager.Mount
@@ -32,7 +32,7 @@ type collector struct {
 	defaults content.Defaults
 }
 
-// collect asks all sources and returns their files. The error joins those of all.
+// collect queries all sources and returns their files. The error joins the errors of all sources.
 func (p *Plugin) collect(ctx context.Context, m volumemanager.Mount) (payload.Payload, error) {
 	want := m.Spec.Volume.Projected
 	c := collector{p, m, payload.Payload{}, content.Defaults{Mode: want.DefaultMode, User: want.DefaultUser}}
@@ -63,7 +63,7 @@ func (c *collector) source(ctx context.Context, s *v1.VolumeProjection) error {
 	return volumemanager.Terminal(errors.New("names no source that is known"))
 }
 
-// missing is the error of a source that the agent does not have.
+// missing returns the error for a source that Options do not set.
 func missing(what string) error {
 	return volumemanager.Terminal(fmt.Errorf("this agent has no source of %s", what))
 }
@@ -153,7 +153,7 @@ func (c *collector) certificate(ctx context.Context, want *v1.PodCertificateProj
 	return nil
 }
 
-// addPrivate adds a file for the pod's own eyes.
+// addPrivate adds a file with a secret for the pod.
 func (c *collector) addPrivate(path string, data []byte, user *int64) error {
 	f := c.defaults.File(data, nil, cmp.Or(user, c.mount.FSUser))
 	if c.mount.FSUser != nil || c.mount.FSGroup != nil {

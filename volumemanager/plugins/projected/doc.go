@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package projected puts several sources into one volume: ConfigMaps, Secrets, fields of the pod, tokens of its service
-// account, trust bundles and certificates.
+// Package projected implements projected volumes: several sources in the same volume, from
+// ConfigMaps, Secrets, fields of the pod, service account tokens, trust bundles and certificates.
 //
 //	tokens, err := projected.NewTokenCache(projected.TokenCacheOptions{
 //		Source: projected.TokenSourceFunc(createToken), // serviceaccounts/token of the API server
-//		Due: func(uid types.UID) { // four fifths of a token's life are over
+//		Due: func(uid types.UID) { // four fifths of a token's lifetime are over
 //			manager.Refresh(func(pod *v1.Pod, v v1.Volume) bool { return pod.UID == uid && projected.HasToken(v) })
 //		},
 //	})
@@ -13,15 +13,17 @@
 //	plugin, err := projected.New(projected.Options{ConfigMaps: store, Secrets: store, Tokens: tokens})
 //	manager, err := volumemanager.New(volumemanager.Options{…, Plugins: []volumemanager.Plugin{plugin}})
 //
-// The caller's duties: those of packages configmap and downwardapi; give the sources that pods may use (a source that
-// is not given makes the volumes that name it fail, with its name); run the TokenCache if there is one.
+// The caller's duties: the duties of packages configmap and downwardapi. Set the sources that pods
+// may use; a volume with an unset source fails, and the error names the source. Run the TokenCache
+// if there is one.
 //
-// The plugin starts no goroutine; TokenCache.Run is one, and asleep but for the next token that is due.
+// The plugin starts no goroutine. TokenCache.Run sleeps until the next token is due.
 //
-// Sources are taken in their order, and a later one wins a path that an earlier one has, too. Files lie on a tmpfs of
-// each volume's own; where the agent cannot mount, on the disk. Tokens, bundles and certificates get mode 0600 where
-// the pod has an fsGroup or one user for all of its containers, who owns them then.
+// Sources are read in the order of the spec; for the same path, the later source wins. Each volume
+// has a tmpfs of its own; if the agent cannot mount, files are on the disk. Tokens, bundles and
+// certificates get mode 0600 if the pod has an fsGroup, or the same user for all of its containers;
+// this user then owns the files.
 //
-// Differences from the kubelet (1.36): those of package configmap; no cluster is needed for what needs none; a token
-// is renewed when it is due and not with the next sync of the pod.
+// Differences from the kubelet (1.36): see package configmap. Sources without cluster objects work
+// without a cluster. A token is renewed when it is due, not in the next sync of the pod.
 package projected

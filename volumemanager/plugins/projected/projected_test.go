@@ -33,7 +33,7 @@ func mountOf(root string, vol *v1.Volume) volumemanager.Mount {
 	}
 }
 
-// everything is options with all sources.
+// everything returns options with all sources.
 func everything(t *testing.T) projected.Options {
 	t.Helper()
 	store, err := objects.NewStore(objects.Options{})
@@ -164,7 +164,8 @@ func TestOptionalBundleMayBeEmpty(t *testing.T) {
 	}
 }
 
-// TestNoClusterIsNeededForWhatNeedsNone: the kubelet wants an API server even for fields of the pod.
+// TestNoClusterIsNeededForWhatNeedsNone: the kubelet needs an API server even for fields of the
+// pod.
 func TestNoClusterIsNeededForWhatNeedsNone(t *testing.T) {
 	m := mountOf(t.TempDir(), volume(v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{
 		{Path: "uid", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.uid"}},

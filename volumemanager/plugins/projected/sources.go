@@ -10,15 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TokenRequest is a token as a pod wants it. It is comparable.
+// TokenRequest is a pod's request for a token. It is comparable.
 type TokenRequest struct {
-	// Namespace and ServiceAccount are whose token it is; Pod and PodUID are what it is bound to.
+	// Namespace and ServiceAccount identify the service account. The token is bound to Pod and
+	// PodUID.
 	Namespace, ServiceAccount string
 	Pod                       string
 	PodUID                    types.UID
-	// Audience is who shall accept it; "" is the API server.
+	// Audience is the intended recipient of the token; "" is the API server.
 	Audience string
-	// ExpirationSeconds is how long it shall live at least.
+	// ExpirationSeconds is the minimum lifetime of the token.
 	ExpirationSeconds int64
 }
 
@@ -26,46 +27,46 @@ type TokenRequest struct {
 type Token struct {
 	// Value is secret.
 	Value string
-	// Expires is when it is worth nothing any more.
+	// Expires is the end of the token's validity.
 	Expires time.Time
 }
 
-// TokenSource makes tokens. It is called concurrently.
+// TokenSource creates tokens. It is called concurrently.
 type TokenSource interface {
 	Token(ctx context.Context, r TokenRequest) (Token, error)
 }
 
-// TokenSourceFunc is a function that is a TokenSource.
+// TokenSourceFunc is a func that implements TokenSource.
 type TokenSourceFunc func(ctx context.Context, r TokenRequest) (Token, error)
 
 // Token calls f.
 func (f TokenSourceFunc) Token(ctx context.Context, r TokenRequest) (Token, error) { return f(ctx, r) }
 
-// TokenForgetter is a TokenSource that keeps tokens of pods. A TearDown calls it.
+// TokenForgetter is a TokenSource that caches the tokens of pods. TearDown calls Forget.
 type TokenForgetter interface {
 	Forget(uid types.UID)
 }
 
-// TrustBundles knows ClusterTrustBundles. It is called concurrently.
+// TrustBundles returns ClusterTrustBundles. It is called concurrently.
 type TrustBundles interface {
-	// Bundle returns the certificates, PEM, of the bundle that is named, or of all of a signer that match. There being
-	// none is an error for which apierrors.IsNotFound is true.
+	// Bundle returns the PEM certificates of the named bundle, or of all matching bundles of a
+	// signer. If no bundle exists, apierrors.IsNotFound must be true for the error.
 	Bundle(ctx context.Context, want *v1.ClusterTrustBundleProjection) ([]byte, error)
 }
 
-// Certificate is a pod's key and what was issued for it.
+// Certificate is a pod's key with the certificate chain issued for the key.
 type Certificate struct {
 	// Key and Chain are PEM; Key is secret.
 	Key, Chain []byte
 }
 
-// Certificates has certificates issued. It is called concurrently, and again at each refresh: it returns the same
-// certificate until that has to be renewed.
+// Certificates returns issued certificates. It is called concurrently, and again at each refresh:
+// it must return the same certificate until the certificate is due for renewal.
 type Certificates interface {
 	Certificate(ctx context.Context, pod *v1.Pod, want *v1.PodCertificateProjection) (Certificate, error)
 }
 
-// HasToken reports whether a volume holds a token of a service account.
+// HasToken reports whether a volume contains a service account token.
 func HasToken(volume v1.Volume) bool {
 	if volume.Projected == nil {
 		return false

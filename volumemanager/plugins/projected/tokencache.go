@@ -10,44 +10,49 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/keyed"
 )
 
 const (
-	// maxTokenAge is after how long a token is renewed at the latest, however long it lives; the kubelet's.
+	// maxTokenAge is the age at which a token is renewed, whatever its lifetime; the same as the
+	// kubelet's.
 	maxTokenAge = 24 * time.Hour
-	// tokenRetry is how long a source that failed is left alone while the old token holds, and after how long a
-	// refresh that did not come is asked for again.
+	// tokenRetry is the pause after a failure of the source while the old token is valid, and the
+	// interval between reminders of a due token.
 	tokenRetry = 30 * time.Second
-	// tokenGrace is after how long a token that is due, and that nobody asks for, is taken for that of a pod that went
-	// before its volume was ever set up, so that nothing was torn down either.
+	// tokenGrace is the time after which a due token without requests is dropped. Such a token
+	// belongs to a pod that ended before its volume was set up, so that no TearDown dropped the
+	// token.
 	tokenGrace = time.Hour
 )
 
-// ErrRunning says that TokenCache.Run was called twice.
+// ErrRunning is returned by a second call of TokenCache.Run.
 var ErrRunning = errors.New("projected: TokenCache.Run was called before")
 
-// dueAt returns when a token is to be renewed: when four fifths of its life are over.
+// dueAt returns the time to renew a token: after four fifths of its lifetime.
 func dueAt(issued, expires time.Time) time.Time {
 	return issued.Add(min(expires.Sub(issued)*4/5, maxTokenAge))
 }
 
 // TokenCacheOptions are the options of NewTokenCache.
 type TokenCacheOptions struct {
-	// Source makes the tokens. Required.
+	// Source creates the tokens. Required.
 	Source TokenSource
-	// Due is told that a pod has a token to be renewed, by Run and in its goroutine: it has the pod's volumes
-	// refreshed, and does not wait for it. Defaults to nobody: tokens are renewed at the next sync after they are due.
+	// Due is called by Run, in Run's goroutine, when a token of a pod is due. Due should start a
+	// refresh of the pod's volumes without waiting for the refresh. Defaults to no call: a due
+	// token is renewed in the next sync.
 	Due func(uid types.UID)
 }
 
-// TokenCache keeps each token until four fifths of its life are over. If the source fails then, the old token goes on
-// being given out until it expires. With Run, one that nobody asks for any more is dropped when it has expired, or an hour
-// after it was due. It is a TokenSource and TokenForgetter, safe for concurrent use.
+// TokenCache keeps each token for four fifths of its lifetime. If the source then fails, TokenCache
+// returns the old token until it expires. With Run, an unused token is dropped when it has expired,
+// or an hour after it was due. TokenCache implements TokenSource and TokenForgetter, and is safe
+// for concurrent use.
 type TokenCache struct {
 	options TokenCacheOptions
 	turns   keyed.Turns[TokenRequest]
-	changed chan struct{} // holds one token if Run has to look again
+	changed signal.Signal // holds a token if Run must check again
 	mu      struct {
 		sync.Mutex
 		running bool
@@ -57,11 +62,11 @@ type TokenCache struct {
 
 type cachedToken struct {
 	token Token
-	// due is when the source is to be asked again, remind when Run next says so.
+	// due is the time of the next request to the source, remind the time of Run's next call of Due.
 	due, remind time.Time
 }
 
-// NewTokenCache returns a cache. An error names the option that is wrong.
+// NewTokenCache returns a cache. The error names the invalid option.
 func NewTokenCache(o TokenCacheOptions) (*TokenCache, error) {
 	if o.Source == nil {
 		return nil, errors.New("projected: TokenCacheOptions.Source is required")
@@ -69,12 +74,13 @@ func NewTokenCache(o TokenCacheOptions) (*TokenCache, error) {
 	if o.Due == nil {
 		o.Due = func(types.UID) {}
 	}
-	c := &TokenCache{options: o, changed: make(chan struct{}, 1)}
+	c := &TokenCache{options: o, changed: signal.New()}
 	c.mu.tokens = map[TokenRequest]*cachedToken{}
 	return c, nil
 }
 
-// Token returns a token that is not due yet, or the old one if there is no new one and it has not expired.
+// Token returns a token that is not due, or the old token if the source fails and the old token has
+// not expired.
 func (c *TokenCache) Token(ctx context.Context, r TokenRequest) (Token, error) {
 	back, err := c.turns.Take(ctx, r)
 	if err != nil {
@@ -113,10 +119,7 @@ func (c *TokenCache) keep(r TokenRequest, t cachedToken) {
 	c.mu.Lock()
 	c.mu.tokens[r] = &t
 	c.mu.Unlock()
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
+	c.changed.Notify()
 }
 
 // Forget drops the tokens of a pod.
@@ -130,7 +133,8 @@ func (c *TokenCache) Forget(uid types.UID) {
 	}
 }
 
-// Run tells Due of tokens until ctx ends, and returns nil then. It sleeps until the next one is due.
+// Run calls Due for due tokens until ctx ends, then returns nil. Run sleeps until the next token is
+// due.
 func (c *TokenCache) Run(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.mu.running
@@ -144,7 +148,7 @@ func (c *TokenCache) Run(ctx context.Context) error {
 		for uid := range pods {
 			c.options.Due(uid)
 		}
-		var wake <-chan time.Time // never, if there is no token
+		var wake <-chan time.Time // nil if there is no token
 		if !next.IsZero() {
 			wake = time.After(time.Until(next))
 		}
@@ -157,7 +161,7 @@ func (c *TokenCache) Run(ctx context.Context) error {
 	}
 }
 
-// due returns the pods with tokens that are due, and when there will be the next.
+// due returns the pods with due tokens, and the time of the next due token.
 func (c *TokenCache) due(now time.Time) (pods map[types.UID]bool, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 )
 
-// issuer makes tokens that live for life.
+// issuer creates tokens with the lifetime life.
 type issuer struct {
 	life   time.Duration
 	made   int
@@ -74,7 +74,7 @@ func TestRunTellsWhatIsDueAndSleepsElse(t *testing.T) {
 		var c *projected.TokenCache
 		c = newCache(t, i, func(uid types.UID) {
 			told[uid] = append(told[uid], time.Since(begin))
-			_, err := c.Token(ctx, request(uid)) // the refresh; in life the manager does it
+			_, err := c.Token(ctx, request(uid)) // the refresh, which the manager does in production
 			assert.NoError(t, err)
 		})
 		why := errors.New("why")
@@ -120,7 +120,8 @@ func TestRefreshThatDoesNotComeIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestTokenOfPodThatWentBeforeItsVolumeIsDropped: one that is not set up, for want of another source, is not torn down.
+// TestTokenOfPodThatWentBeforeItsVolumeIsDropped: a volume that was never set up, because another
+// source is missing, is never torn down.
 func TestTokenOfPodThatWentBeforeItsVolumeIsDropped(t *testing.T) {
 	for life, reminders := range map[time.Duration]int{time.Hour: 25, 365 * 24 * time.Hour: 121} {
 		synctest.Test(t, func(t *testing.T) {

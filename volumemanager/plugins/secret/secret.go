@@ -14,16 +14,17 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// Name is the plugin's.
+// Name is the name of the plugin.
 const Name = "kubernetes.io/secret"
 
-// Source knows Secrets. It is called concurrently, and its objects are not written to. That one does not exist is an
-// error for which apierrors.IsNotFound is true; any other error says that this is not known.
+// Source returns Secrets. It is called concurrently, and its objects are not written to. For a
+// missing object, apierrors.IsNotFound must be true for the error. Any other error means that the
+// state of the object is not known.
 type Source interface {
 	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
 
-// SourceFunc is a function that is a Source.
+// SourceFunc is a func that implements Source.
 type SourceFunc func(ctx context.Context, namespace, name string) (*v1.Secret, error)
 
 // Secret calls f.
@@ -33,19 +34,17 @@ func (f SourceFunc) Secret(ctx context.Context, namespace, name string) (*v1.Sec
 
 // Options are the options of New.
 type Options struct {
-	// Source is where the objects come from. Required.
+	// Source returns the objects. Required.
 	Source Source
-	// Mounter mounts a tmpfs for each volume; with mount.None the files lie on the disk. Defaults to mount.Detect().
+	// Mounter mounts a tmpfs for each volume; with mount.None the files are on the disk. Defaults
+	// to mount.Detect().
 	Mounter mount.Mounter
 }
 
-// Plugin is a volumemanager.Plugin and Refresher. See New.
-type Plugin struct {
-	source  Source
-	volumes content.Volumes
-}
+// Plugin implements volumemanager.Plugin and Refresher. See New.
+type Plugin struct{ content.Plugin }
 
-// New returns a plugin. An error names the option that is wrong.
+// New returns a plugin. The error names the invalid option.
 func New(o Options) (*Plugin, error) {
 	if o.Source == nil {
 		return nil, errors.New("secret: Options.Source is required")
@@ -53,41 +52,18 @@ func New(o Options) (*Plugin, error) {
 	if o.Mounter == nil {
 		o.Mounter = mount.Detect()
 	}
-	return &Plugin{o.Source, content.Volumes{Mounter: o.Mounter, Medium: content.Memory}}, nil
+	return &Plugin{content.NewPlugin(Name, content.Volumes{Mounter: o.Mounter, Medium: content.Memory},
+		func(v *v1.Volume) bool { return v.Secret != nil }, o.files)}, nil
 }
 
-// Name returns Name.
-func (*Plugin) Name() string { return Name }
-
-// Supports says so of secret volumes.
-func (*Plugin) Supports(s volumemanager.Spec) bool {
-	return s.Volume != nil && s.Volume.Secret != nil
-}
-
-// NeedsRefresh says so always: an optional object may come later.
-func (*Plugin) NeedsRefresh(volumemanager.Spec) bool { return true }
-
-// SetUp writes what the Secret holds. The object is fetched first: if it is not there, nothing is touched.
-func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
-	files, err := p.files(ctx, m)
-	if err != nil {
-		return volumemanager.Mounted{}, content.NameVolume(m, err)
-	}
-	return p.volumes.SetUp(ctx, m, files)
-}
-
-func (p *Plugin) files(ctx context.Context, m volumemanager.Mount) (payload.Payload, error) {
+// files fetches the Secret and returns its content.
+func (o Options) files(ctx context.Context, m volumemanager.Mount) (payload.Payload, error) {
 	want := m.Spec.Volume.Secret
 	files := payload.Payload{}
-	object, err := p.source.Secret(ctx, m.Pod.Namespace, want.SecretName)
+	object, err := o.Source.Secret(ctx, m.Pod.Namespace, want.SecretName)
 	object, err = content.Fetched(object, err, "secret", m.Pod.Namespace, want.SecretName, want.Optional)
 	if err != nil || object == nil {
 		return files, err
 	}
 	return files, content.Secret(files, object, want.Items, content.Defaults{Mode: want.DefaultMode, User: want.DefaultUser}, want.Optional)
-}
-
-// TearDown removes the volume.
-func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
-	return p.volumes.TearDown(ctx, u)
 }

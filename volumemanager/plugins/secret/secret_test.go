@@ -61,7 +61,7 @@ func TestSecretsStayOffTheDisk(t *testing.T) {
 	assert.NoDirExists(t, m.Dir())
 }
 
-// TestVolumeInUseIsNotMountedOver: an agent that may mount takes over from one that could not.
+// TestVolumeInUseIsNotMountedOver: an agent that can mount takes over from an agent that could not.
 func TestVolumeInUseIsNotMountedOver(t *testing.T) {
 	mounter := mounttest.Need(t)
 	m := mountOf(mounttest.Dir(t))

@@ -16,7 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// openPart opens a file or folder in root for binding, without reading it. Links are followed beneath root only.
+// openPart opens a file or folder in root for binding, without reading it. Links are followed
+// beneath root only.
 func openPart(root *os.Root, sub string) (*os.File, error) {
 	top, err := root.Open(".")
 	if err != nil {
@@ -31,9 +32,9 @@ func openPart(root *os.Root, sub string) (*os.File, error) {
 		switch err {
 		case nil:
 			return os.NewFile(uintptr(fd), sub), nil
-		case unix.EINTR, unix.EAGAIN: // something was renamed meanwhile, the kernel wants it looked up again
+		case unix.EINTR, unix.EAGAIN: // a concurrent rename: the kernel requires another lookup
 		case unix.EXDEV, unix.ELOOP:
-			return nil, ErrEscapes
+			return nil, errEscapes
 		default:
 			return nil, err
 		}
@@ -41,7 +42,7 @@ func openPart(root *os.Root, sub string) (*os.File, error) {
 	return nil, fmt.Errorf("is renamed all the time: %w", unix.EAGAIN)
 }
 
-// bind mounts what part holds at the folder of the request.
+// bind mounts the opened part at the target of the request.
 func (s *Subpaths) bind(ctx context.Context, r Request, part *os.File) (string, error) {
 	var want unix.Stat_t
 	if err := unix.Fstat(int(part.Fd()), &want); err != nil {
@@ -65,10 +66,11 @@ func (s *Subpaths) bind(ctx context.Context, r Request, part *os.File) (string, 
 	return target, nil
 }
 
-// procPath names an open file itself, wherever it has been moved to.
+// procPath returns a path of the open file itself, also after a rename.
 func procPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-// isBound reports whether target shows the wanted file. A mount that shows another one, or is broken, is taken away.
+// isBound reports whether target is a mount of the wanted file. A mount of another file, or a
+// broken mount, is unmounted.
 func (s *Subpaths) isBound(ctx context.Context, target string, want *unix.Stat_t) (bool, error) {
 	_, mounted, err := s.mounter.At(target)
 	if err != nil || !mounted {
@@ -81,7 +83,7 @@ func (s *Subpaths) isBound(ctx context.Context, target string, want *unix.Stat_t
 	return false, s.mounter.Unmount(ctx, target)
 }
 
-// makeTarget makes the folder, or the file, that is mounted over.
+// makeTarget creates the mount point: a folder or a file.
 func makeTarget(r Request, target string, folder bool) error {
 	root, err := os.OpenRoot(r.Place.Root)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// openPart checks that a file or folder is beneath root. Only Linux can hold on to it.
+// openPart checks that a file or folder is beneath root. Only Linux can bind the opened file.
 func openPart(root *os.Root, sub string) (*os.File, error) {
 	f, err := root.Open(sub)
 	if err != nil {
@@ -19,7 +19,7 @@ func openPart(root *os.Root, sub string) (*os.File, error) {
 	return f, nil
 }
 
-// bind returns the path inside of the volume: there are no bind mounts here.
+// bind returns the path inside the volume, because this system has no bind mounts.
 func (s *Subpaths) bind(_ context.Context, r Request, _ *os.File) (string, error) {
 	return filepath.Join(r.Volume, filepath.FromSlash(r.SubPath)), nil
 }

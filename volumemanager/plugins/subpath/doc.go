@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subpath gives containers a part of a volume (volumeMounts[].subPath), so that no link that another container
-// plants, at whatever moment, leads out of the volume.
+// Package subpath implements volumeMounts[].subPath: containers get a part of a volume. A link in
+// the volume never leads out of the volume, whenever another container creates the link.
 //
 //	subpaths, err := subpath.New(subpath.Options{Mounter: mount.Detect()})
 //	manager, err := volumemanager.New(volumemanager.Options{…, Subpaths: subpaths})
@@ -10,18 +10,20 @@
 //		Place: place, Volume: mounted.Path, SubPath: "data/x", Container: c.Name, Index: i,
 //	})
 //
-// Prepare opens the part beneath the volume with openat2, which no race can lead astray, and binds what it has open to
-// a folder of its own, pods/<uid>/volume-subpaths/<volume>/<container>/<index>, the kubelet's layout. The container
-// runtime is given that folder, never the path inside the volume. CleanSubpaths undoes it once the pod is gone.
+// Prepare opens the part beneath the volume with openat2, which is immune to races, and binds the
+// open file to a folder of its own, pods/<uid>/volume-subpaths/<volume>/<container>/<index>, in the
+// kubelet's layout. The container runtime gets this folder, never the path inside the volume.
+// CleanSubpaths removes the folder once the pod is gone.
 //
 // The caller's duties:
 //
-//  1. Expand subPathExpr before, and call Prepare anew before each start of a container: the part may be another by
-//     then, for instance after a configMap was updated (issue 68211).
-//  2. Call Prepare for one container and index from one goroutine at a time.
-//  3. Where there is nothing to mount with (mount.None) the path inside of the volume is returned, after the same
-//     checks; what containers do to it later cannot be held off then.
+//  1. Expand subPathExpr before, and call Prepare again before each start of a container, because
+//     the part may have been replaced, for instance by an update of a configMap (issue 68211).
+//  2. Call Prepare for the same container and index from a single goroutine at a time.
+//  3. Without mounts (mount.None), Prepare returns the path inside the volume, after the same
+//     checks. Then later changes by containers are not prevented.
 //
-// Differences from the kubelet (1.36): one system call in the place of a walk; a relative link inside of the volume may
-// be followed, one with an absolute target never is; errors show no path of the node.
+// Differences from the kubelet (1.36): a single system call replaces a walk. A relative link inside
+// the volume may be followed, a link with an absolute target never. Errors show no path of the
+// node.
 package subpath

@@ -14,17 +14,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// What Prepare refuses; matched with errors.Is.
+// The reasons for a refusal by Prepare; match with errors.Is.
 var (
-	// ErrPath: the subPath is not relative, climbs, or is too long.
-	ErrPath = errors.New("is not a path inside of the volume")
-	// ErrEscapes: a link on the way leads out of the volume.
-	ErrEscapes = errors.New("leads out of the volume")
+	// errPath: the subPath is not relative, has a "..", or is too long.
+	errPath = errors.New("is not a path inside of the volume")
+	// errEscapes: a link in the path leads out of the volume.
+	errEscapes = errors.New("leads out of the volume")
 )
 
 const (
@@ -35,15 +35,15 @@ const (
 
 // Options are the options of New.
 type Options struct {
-	// Mounter binds. Defaults to mount.Detect().
+	// Mounter makes the bind mounts. Defaults to mount.Detect().
 	Mounter mount.Mounter
 }
 
-// Subpaths prepares parts of volumes and cleans up after them. It keeps no state but what is mounted, and is safe for
-// concurrent use.
+// Subpaths prepares parts of volumes and removes them. Its only state is the mounts, and it is safe
+// for concurrent use.
 type Subpaths struct{ mounter mount.Mounter }
 
-// New returns Subpaths. There is no error yet.
+// New returns Subpaths. The error is always nil.
 func New(o Options) (*Subpaths, error) {
 	if o.Mounter == nil {
 		o.Mounter = mount.Detect()
@@ -51,28 +51,34 @@ func New(o Options) (*Subpaths, error) {
 	return &Subpaths{o.Mounter}, nil
 }
 
-// Request is one part of a volume for one container.
+// Request is a part of a volume for a container.
 type Request struct {
-	// Place is the volume's.
+	// Place is the place of the volume.
 	Place volumemanager.Place
-	// Volume is where it is mounted, Mounted.Path.
+	// Volume is the host path of the volume, Mounted.Path.
 	Volume string
-	// SubPath is the part, relative and slash-separated, its variables expanded. What is missing of it is made as
-	// folders, with the mode of the volume's own.
+	// SubPath is the part, relative and slash-separated, with variables expanded. Missing elements
+	// are created as folders, with the mode of the volume's folder.
 	SubPath string
-	// Container and Index, that of the volumeMount, make the part's own folder.
+	// Container and Index, the index of the volumeMount, select the part's own folder.
 	Container string
 	Index     int
 }
 
-// Prepare returns the path for the container runtime to mount. Called again it returns the same, bound anew if the part
-// is another file or folder by now. If it fails nothing new is mounted. Errors name the volume and the subPath.
+// Prepare returns the path for the container runtime to mount. A repeated call returns the same
+// path, and binds again if the part was replaced by another file or folder. After an error nothing
+// new is mounted. Errors name the volume and the subPath.
 func (s *Subpaths) Prepare(ctx context.Context, r Request) (string, error) {
 	host, err := s.prepare(ctx, r)
 	if err != nil {
 		return "", fmt.Errorf("volume %q: subPath %s: %w", r.Place.Inner, shown(r.SubPath), err)
 	}
 	return host, nil
+}
+
+// PrepareSubpath implements volumemanager.SubpathPreparer with Prepare.
+func (s *Subpaths) PrepareSubpath(ctx context.Context, p volumemanager.Place, volume, subPath, container string, index int) (string, error) {
+	return s.Prepare(ctx, Request{Place: p, Volume: volume, SubPath: subPath, Container: container, Index: index})
 }
 
 func (s *Subpaths) prepare(ctx context.Context, r Request) (string, error) {
@@ -107,14 +113,14 @@ func (r Request) check() error {
 	switch {
 	case len(r.SubPath) > maxPath, strings.HasPrefix(r.SubPath, "/"), strings.IndexByte(r.SubPath, 0) >= 0,
 		slices.Contains(strings.Split(r.SubPath, "/"), ".."):
-		return ErrPath
+		return errPath
 	case c == "" || c == "." || strings.ContainsAny(c, "/\x00") || strings.HasPrefix(c, "..") || r.Index < 0:
 		return fmt.Errorf("container %q, mount %d: no path element", c, r.Index)
 	}
 	return nil
 }
 
-// shown cuts what is very long.
+// shown quotes s for an error; a very long s is cut.
 func shown(s string) string {
 	if len(s) > 64 {
 		return fmt.Sprintf("%q… (%d bytes)", s[:64], len(s))
@@ -122,7 +128,7 @@ func shown(s string) string {
 	return strconv.Quote(s)
 }
 
-// makeDirs makes the folders of sub that are missing, each with the mode of the volume.
+// makeDirs creates the missing folders of sub, each with the mode of the volume's folder.
 func makeDirs(root *os.Root, sub string) error {
 	info, err := root.Stat(".")
 	if err != nil {
@@ -145,7 +151,8 @@ func makeDirs(root *os.Root, sub string) error {
 	return nil
 }
 
-// chmodDir sets the mode past umask, through a descriptor: the name may mean something else already.
+// chmodDir sets the mode regardless of the umask, through a descriptor, because the name may be
+// replaced meanwhile.
 func chmodDir(root *os.Root, name string, mode fs.FileMode) error {
 	dir, err := root.OpenRoot(name)
 	if err != nil {
@@ -155,16 +162,17 @@ func chmodDir(root *os.Root, name string, mode fs.FileMode) error {
 	return dir.Chmod(".", mode&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky))
 }
 
-// escapes gives the refusal of os.Root, which is no error value of its own, the name of ours.
+// escapes converts the error of os.Root for an escaping path, which has no error value, to
+// errEscapes.
 func escapes(err error) error {
 	if err = tree.Cause(err); strings.Contains(err.Error(), "escapes") {
-		return ErrEscapes
+		return errEscapes
 	}
 	return err
 }
 
-// CleanSubpaths unmounts and removes the parts of a volume. It asks nothing of what is mounted, which may hang, and
-// never removes a folder that is not empty. It implements volumemanager.Subpaths.
+// CleanSubpaths unmounts and removes the parts of a volume. It does not access the mounted files,
+// which may hang, and removes empty folders only. It implements volumemanager.Subpaths.
 func (s *Subpaths) CleanSubpaths(ctx context.Context, p volumemanager.Place) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -198,12 +206,12 @@ func (s *Subpaths) CleanSubpaths(ctx context.Context, p volumemanager.Place) err
 	}
 	failed = append(failed, removeEmpty(root, top, failed))
 	if errors.Join(failed...) == nil {
-		_ = root.Remove(filepath.Dir(top)) // the parts of the pod's other volumes may be there
+		_ = root.Remove(filepath.Dir(top)) // the folder may contain parts of the pod's other volumes
 	}
 	return errors.Join(failed...)
 }
 
-// names returns what is in a folder; nothing if there is none.
+// names returns the sorted names in a folder; none if the folder is missing.
 func names(root *os.Root, dir string) []string {
 	f, err := root.Open(dir)
 	if err != nil {
@@ -222,7 +230,7 @@ func removeIfThere(root *os.Root, name string) error {
 	return nil
 }
 
-// removeEmpty removes a folder unless what is in it could not be removed.
+// removeEmpty removes a folder, unless failed contains an error.
 func removeEmpty(root *os.Root, dir string, failed []error) error {
 	if errors.Join(failed...) != nil {
 		return nil

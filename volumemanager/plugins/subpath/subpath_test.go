@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/subpath"
 )
 
-// world is a volume of one pod, and a secret of the node beside it.
+// world is a volume of a pod, and a secret of the node beside the volume.
 type world struct {
 	*subpath.Subpaths
 	place   volumemanager.Place
@@ -145,8 +145,8 @@ func TestLinksInsideAreFollowed(t *testing.T) {
 	})
 }
 
-// TestUpstream68211ReplacedFileIsBoundAnew: after an update of the volume a container that starts again gets the new
-// file, and its start does not fail over the old one that is gone.
+// TestUpstream68211ReplacedFileIsBoundAnew: after an update of the volume, a restarted container
+// gets the new file, and its start does not fail because the old file is gone.
 func TestUpstream68211ReplacedFileIsBoundAnew(t *testing.T) {
 	both(t, func(t *testing.T, mounter mount.Mounter) {
 		w := newWorld(t, mounter)
@@ -174,8 +174,8 @@ func TestUpstream68211ReplacedFileIsBoundAnew(t *testing.T) {
 	})
 }
 
-// TestSwappedLinksNeverEscape: another container swaps a folder for a link to the node's files all the time, as in
-// CVE-2017-1002101 and CVE-2021-25741.
+// TestSwappedLinksNeverEscape: another container repeatedly swaps a folder for a link to the node's
+// files, as in CVE-2017-1002101 and CVE-2021-25741.
 func TestSwappedLinksNeverEscape(t *testing.T) {
 	w := newWorld(t, mounttest.Need(t))
 	stop := make(chan struct{})

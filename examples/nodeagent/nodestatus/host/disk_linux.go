@@ -4,9 +4,9 @@ package host
 
 import "syscall"
 
-// Disk is the file system that a path is on, in bytes and inodes; what users
-// without privileges may still have counts as available. All is zero if the path
-// cannot be looked at, and inodes are if the file system has no limit of them.
+// Disk returns size and availability of the file system of path, in bytes and inodes. Available is
+// the amount for unprivileged users. All results are zero if the path is inaccessible. The inodes
+// are zero if the file system does not limit them.
 func Disk(path string) (bytes, available, inodes, free int64) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {

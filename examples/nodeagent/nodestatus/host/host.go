@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host reads what a node says of its machine from the machine: the facts
-// of package nodestatus that no other part of an agent knows.
+// Package host reads the facts of package nodestatus that come from the machine itself.
 package host
 
 import (
 	"bufio"
 	"bytes"
+	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Machine is where the facts of a machine lie. The zero value is the machine that
-// this process runs on.
+// Machine reads facts from files of the operating system. The zero value is the machine of this
+// process.
 type Machine struct {
-	// Root is the folder that /proc, /sys and /etc are in. Defaults to "/".
+	// Root is the folder with /proc, /sys and /etc. Defaults to "/".
 	Root string
 }
 
-// System is what a node tells of its system. What cannot be read is left out;
-// RuntimeVersion is given by the caller, as "containerd://2.1.0".
-func (m Machine) System(runtimeVersion string) v1.NodeSystemInfo {
+// System returns the system information of the Node status. Fields that cannot be read are empty. The
+// caller adds KubeletVersion and ContainerRuntimeVersion.
+func (m Machine) System() v1.NodeSystemInfo {
 	return v1.NodeSystemInfo{
-		MachineID:               m.machineID(),
-		SystemUUID:              strings.ToLower(m.line("sys/class/dmi/id/product_uuid")),
-		BootID:                  m.line("proc/sys/kernel/random/boot_id"),
-		KernelVersion:           m.line("proc/sys/kernel/osrelease"),
-		OSImage:                 m.osImage(),
-		ContainerRuntimeVersion: runtimeVersion,
-		KubeletVersion:          Version(),
-		OperatingSystem:         runtime.GOOS,
-		Architecture:            runtime.GOARCH,
+		MachineID:       m.machineID(),
+		SystemUUID:      m.systemUUID(),
+		BootID:          m.line("proc/sys/kernel/random/boot_id"),
+		KernelVersion:   m.line("proc/sys/kernel/osrelease"),
+		OSImage:         m.osImage(),
+		OperatingSystem: runtime.GOOS,
+		Architecture:    runtime.GOARCH,
+		Swap:            m.swap(),
 	}
 }
 
@@ -45,7 +44,53 @@ func (m Machine) machineID() string {
 	return m.line("var/lib/dbus/machine-id")
 }
 
-// osImage is the name of the distribution, for people.
+// systemUUID returns the UUID of the machine: of its firmware, of its device tree (ARM), or else the
+// machine ID, as the kubelet has it.
+func (m Machine) systemUUID() string {
+	for _, path := range []string{"sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid"} {
+		if id := strings.Trim(m.line(path), "\x00"); id != "" {
+			return strings.ToLower(id)
+		}
+	}
+	return m.machineID()
+}
+
+// swap returns the capacity of all swap devices and files, nil if unknown.
+func (m Machine) swap() *v1.NodeSwapStatus {
+	for key, value := range pairs(m.read("proc/meminfo"), ":") {
+		if key != "SwapTotal" {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSuffix(value, " kB"), 10, 64); err == nil && n > 0 {
+			n <<= 10
+			return &v1.NodeSwapStatus{Capacity: &n}
+		}
+	}
+	return nil
+}
+
+// HugePages returns the huge pages of the machine by resource name, such as hugepages-2Mi, in bytes.
+// A supported size without pages is in the list with 0.
+func (m Machine) HugePages() v1.ResourceList {
+	const folder, prefix = "sys/kernel/mm/hugepages", "hugepages-"
+	all := v1.ResourceList{}
+	for _, name := range m.names(folder) {
+		size, sized := strings.CutPrefix(name, prefix)
+		kib, err := strconv.ParseInt(strings.TrimSuffix(size, "kB"), 10, 64)
+		if !sized || err != nil || kib <= 0 || kib > 1<<40 {
+			continue
+		}
+		pages, err := strconv.ParseInt(m.line(filepath.Join(folder, name, "nr_hugepages")), 10, 64)
+		if err != nil || pages < 0 || pages > 1<<62/(kib<<10) {
+			continue
+		}
+		one := resource.NewQuantity(kib<<10, resource.BinarySI)
+		all[v1.ResourceName(v1.ResourceHugePagesPrefix+one.String())] = *resource.NewQuantity(pages*kib<<10, resource.BinarySI)
+	}
+	return all
+}
+
+// osImage returns the name of the distribution.
 func (m Machine) osImage() string {
 	for _, path := range []string{"etc/os-release", "usr/lib/os-release"} {
 		for key, value := range pairs(m.read(path), "=") {
@@ -61,8 +106,7 @@ func (m Machine) osImage() string {
 	return runtime.GOOS
 }
 
-// Memory is the machine's, and what of it a program could have now, in bytes;
-// zero if unknown.
+// Memory returns the total and the available memory in bytes, zero if unknown.
 func (m Machine) Memory() (all, available int64) {
 	for key, value := range pairs(m.read("proc/meminfo"), ":") {
 		number, unit, _ := strings.Cut(value, " ")
@@ -80,8 +124,7 @@ func (m Machine) Memory() (all, available int64) {
 	return all, available
 }
 
-// ProcessIDs is how many processes and threads there may be, and how many there
-// are; zero if unknown.
+// ProcessIDs returns the limit and the current number of processes and threads, zero if unknown.
 func (m Machine) ProcessIDs() (most, used int64) {
 	most, err := strconv.ParseInt(m.line("proc/sys/kernel/pid_max"), 10, 64)
 	if err != nil {
@@ -101,26 +144,7 @@ func (m Machine) ProcessIDs() (most, used int64) {
 	return most, used
 }
 
-// apiModule is the module whose version is that of the Kubernetes API in use.
-const apiModule = "k8s.io/api"
-
-// Version is what a node tells as its kubelet's version: that of Kubernetes whose
-// API this program speaks, and that it is keelson. It is a semantic version,
-// because some read it as one.
-func Version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "v0.0.0+keelson"
-	}
-	for _, m := range build.Deps {
-		if rest, ok := strings.CutPrefix(m.Version, "v0."); m.Path == apiModule && ok {
-			return "v1." + rest + "+keelson" // v0.37.2 is the API of v1.37.2
-		}
-	}
-	return "v0.0.0+keelson"
-}
-
-// pairs are the lines of a file that have a key and a value.
+// pairs yields the key and the value of each line that has both.
 func pairs(data []byte, separator string) func(yield func(string, string) bool) {
 	return func(yield func(string, string) bool) {
 		lines := bufio.NewScanner(bytes.NewReader(data))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 )
@@ -32,15 +33,15 @@ func TestSystem(t *testing.T) {
 		"proc/sys/kernel/random/boot_id": "boot\n",
 		"proc/sys/kernel/osrelease":      "6.18.0\n",
 		"etc/os-release":                 "NAME=Debian\nPRETTY_NAME=\"Debian GNU/Linux 13 \\\"trixie\\\"\"\n",
-		"proc/meminfo":                   "MemTotal:        2000 kB\nMemFree: 1 kB\nMemAvailable:    1000 kB\nHugePages_Total:       0\n",
+		"proc/meminfo":                   "MemTotal:        2000 kB\nMemFree: 1 kB\nMemAvailable:    1000 kB\nHugePages_Total:       0\nSwapTotal:       3072 kB\n",
 		"proc/sys/kernel/pid_max":        "4194304\n",
 		"proc/sys/kernel/threads-max":    "1000\n",
 		"proc/loadavg":                   "0.10 0.20 0.30 2/345 6789\n",
 	})
 	require.Equal(t, v1.NodeSystemInfo{
 		MachineID: "4c5d", SystemUUID: "ab-cd", BootID: "boot", KernelVersion: "6.18.0", OSImage: `Debian GNU/Linux 13 "trixie"`,
-		ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: host.Version(), OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
-	}, m.System("containerd://2.1.0"))
+		OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH, Swap: &v1.NodeSwapStatus{Capacity: new(int64(3 << 20))},
+	}, m.System())
 	all, available := m.Memory()
 	assert.EqualValues(t, 2000<<10, all)
 	assert.EqualValues(t, 1000<<10, available)
@@ -55,11 +56,44 @@ func TestAMachineThatTellsNothing(t *testing.T) {
 	assert.Zero(t, all+available)
 	most, used := m.ProcessIDs()
 	assert.Zero(t, most+used)
-	require.Equal(t, "Void", m.System("").OSImage)
+	require.Equal(t, v1.NodeSystemInfo{OSImage: "Void", OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH}, m.System())
+	m = machine(t, map[string]string{"etc/machine-id": "4c5d\n"})
+	require.Equal(t, "4c5d", m.System().SystemUUID, "the firmware has none")
+	m = machine(t, map[string]string{"etc/machine-id": "4c5d\n", "proc/device-tree/vm,uuid": "EF\x00"})
+	require.Equal(t, "ef", m.System().SystemUUID)
 }
 
-func TestVersionIsSemantic(t *testing.T) {
-	require.Regexp(t, `^v\d+\.\d+\.\d+\+keelson$`, host.Version())
+func TestVersion(t *testing.T) {
+	for text, want := range map[string]string{"": host.Behaviour + "+keelson", "v1.35.0": "v1.35.0+keelson", "v1.9.12": "v1.9.12+keelson"} {
+		got, err := host.Version(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, text := range []string{"1.35.0", "v1.35", "v1.35.0+x", "v1.35.0 ", "v2.0.0", "v1.-1.0", "v1.035.0", "v1.99999.0", "latest"} {
+		_, err := host.Version(text)
+		assert.ErrorContains(t, err, text)
+	}
+}
+
+func TestHugePages(t *testing.T) {
+	const folder = "sys/kernel/mm/hugepages/hugepages-"
+	m := machine(t, map[string]string{
+		folder + "2048kB/nr_hugepages":                "16\n",
+		folder + "1048576kB/nr_hugepages":             "0\n",
+		folder + "64kB/nr_hugepages":                  "many\n",
+		folder + "xkB/nr_hugepages":                   "1\n",
+		"sys/kernel/mm/hugepages/other/nr_hugepages":  "1\n",
+		folder + "32768kB/other":                      "1\n",
+		folder + "4096kB/nr_hugepages":                "9223372036854775807\n",
+		folder + "9223372036854775807kB/nr_hugepages": "1\n",
+	})
+	want := v1.ResourceList{"hugepages-2Mi": resource.MustParse("32Mi"), "hugepages-1Gi": resource.MustParse("0")}
+	got := m.HugePages()
+	require.Len(t, got, len(want))
+	for name, amount := range want {
+		assert.True(t, amount.Equal(got[name]), "%s: %v", name, got[name])
+	}
+	require.Empty(t, machine(t, nil).HugePages())
 }
 
 func TestDisk(t *testing.T) {

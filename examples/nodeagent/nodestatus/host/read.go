@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxFile is how much of a file is read, in bytes.
+// maxFile is the largest size read from a file, in bytes.
 const maxFile = 1 << 20
 
-// read returns what a file holds; nothing if it cannot be read, as on systems
-// that have none of these.
+// read returns the content of a file, nil if it cannot be read, for example on other operating
+// systems.
 func (m Machine) read(path string) []byte {
 	f, err := os.Open(filepath.Join(cmp.Or(m.Root, "/"), path))
 	if err != nil {
@@ -26,6 +26,18 @@ func (m Machine) read(path string) []byte {
 		return nil
 	}
 	return data
+}
+
+// names returns the names in a folder in order, nil if it cannot be read.
+func (m Machine) names(path string) (all []string) {
+	entries, err := os.ReadDir(filepath.Join(cmp.Or(m.Root, "/"), path))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
 }
 
 func (m Machine) line(path string) string {

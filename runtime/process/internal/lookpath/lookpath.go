@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookpath finds the program of a command in the environment the
-// command will have, not in that of the caller.
+// Package lookpath finds the program of a command with the PATH of the command's environment, and
+// not of the caller's.
 package lookpath
 
 import (
@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Find returns the path of a program: name itself, within dir if it is
-// relative, when it has a slash; else the first executable file of that name in
-// the PATH of env. The error names the program and nothing of env.
+// Find returns the path of a program. A name with a slash is the path, and a relative path is below
+// dir. Any other name is the first executable file of that name in the PATH of env. The error names
+// the program and quotes nothing of env.
 func Find(name, dir string, env []string) (string, error) {
 	if name == "" {
 		return "", errors.New("the command is empty")
@@ -36,7 +36,7 @@ func Find(name, dir string, env []string) (string, error) {
 		}
 		path := filepath.Join(d, name)
 		if _, err := os.Stat(path); err != nil {
-			continue // nor does it matter that a folder may not be searched
+			continue // also for a folder without permission to search
 		}
 		err := check(name, path)
 		if err == nil {
@@ -64,7 +64,7 @@ func check(name, path string) error {
 	return nil
 }
 
-// variable returns the last value of a variable, as a program would see it.
+// variable returns the last value of a variable, which is the value that a program sees.
 func variable(env []string, name string) string {
 	value := ""
 	for _, e := range env {

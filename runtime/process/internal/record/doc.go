@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record is what the process backend and its shims keep on disk about
-// one sandbox or container: small JSON files that appear whole or not at all,
-// and the lock that says whether a shim is, or may be coming up, behind a
-// container.
+// Package record has the files of a sandbox and of a container that the process backend and its
+// shims share: small JSON files that are replaced atomically, and the lock of a container. The lock
+// is held while a shim runs or starts.
 //
-// It imports the standard library and x/sys only, so that a shim stays small.
+// The package imports only the standard library and x/sys, so that a shim stays small.
 package record

@@ -8,17 +8,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-// maxSize bounds what is read of a record. A pod's spec is at most 1.5 MiB.
+// maxSize bounds the size of a record in bytes. A pod's spec has at most 1.5 MiB.
 const maxSize = 8 << 20
 
-// A CorruptError says that a record is there but cannot be read: torn by a
-// crash of the machine, or changed by somebody else. It never quotes content.
+// A CorruptError is the error of an unreadable record, after a crash of the machine or a change by
+// another program. The error never quotes content.
 type CorruptError struct {
 	Path string
 	Err  error
@@ -28,10 +29,10 @@ func (e *CorruptError) Error() string { return fmt.Sprintf("record %s: %v", e.Pa
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Read reads a record. An error is fs.ErrNotExist, or else a *CorruptError.
+// Read reads a record. Every error is fs.ErrNotExist or a *CorruptError.
 func Read[T any](dir *os.Root, name string) (T, error) {
 	var v T
-	// O_NONBLOCK: a fifo in the place of a record must not block anybody.
+	// O_NONBLOCK: a fifo in the place of a record must not block the caller.
 	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return v, err
@@ -60,29 +61,31 @@ func Read[T any](dir *os.Root, name string) (T, error) {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return corrupt(err)
 	}
+	if r, ok := any(v).(interface{ complete() bool }); ok && !r.complete() {
+		return corrupt(errors.New("it is not complete"))
+	}
 	return v, nil
 }
 
-// Write writes a record, readable by its owner only. Readers see the old one or
-// the new one. After a crash of the machine the file may be missing or empty.
+// Write writes a record with mode 0600. Readers see the old record or the new record. After a crash
+// of the machine the file may be missing or empty.
 func Write[T any](dir *os.Root, name string, v T) error {
 	return write(dir, name, v, nil)
 }
 
-// WriteDurable is Write for what must also survive a crash of the machine.
+// WriteDurable is Write for a record that must survive a crash of the machine.
 func WriteDurable[T any](dir *os.Root, name string, v T) error {
 	return write(dir, name, v, (*os.File).Sync)
 }
 
-// write writes to a temporary file, settles it, and renames it into place.
+// write writes a temporary file, calls settle for the file, and renames the file.
 func write[T any](dir *os.Root, name string, v T, settle func(*os.File) error) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
 	tmp := temporary(name)
-	// No O_TRUNC: Reserve may have set space aside in this file.
-	f, err := dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := openTemporary(dir, tmp)
 	if err != nil {
 		return err
 	}
@@ -95,7 +98,7 @@ func write[T any](dir *os.Root, name string, v T, settle func(*os.File) error) e
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
-	if err := dir.Rename(tmp, name); err != nil {
+	if err := rename(dir, tmp, name); err != nil {
 		return err
 	}
 	if settle == nil {
@@ -108,10 +111,53 @@ func write[T any](dir *os.Root, name string, v T, settle func(*os.File) error) e
 	return errors.Join(settle(d), d.Close())
 }
 
-// Reserve sets disk space aside for a record that will be written later, so
-// that a full disk cannot lose it. Best effort: not every filesystem can.
+// openTemporary opens a temporary file for writing, without O_TRUNC, because Reserve may have
+// reserved space in the file. A folder, fifo or link in the place of the file is removed. Containers
+// of this user can make such files.
+func openTemporary(dir *os.Root, tmp string) (*os.File, error) {
+	if info, err := dir.Lstat(tmp); err == nil && !info.Mode().IsRegular() {
+		if err := dir.RemoveAll(tmp); err != nil {
+			return nil, err
+		}
+	}
+	return dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+}
+
+// rename renames a record, and removes a folder in the place of the record.
+func rename(dir *os.Root, from, to string) error {
+	err := dir.Rename(from, to)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(dir.RemoveAll(to), dir.Rename(from, to))
+}
+
+// Restore writes a damaged record. Unlike Write, Restore may be called concurrently for the same
+// record. The record of the last call remains.
+func Restore[T any](dir *os.Root, name string, v T) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", name, err)
+	}
+	tmp := fmt.Sprintf(".%s.%016x", name, rand.Uint64())
+	f, err := dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = rename(dir, tmp, name)
+	}
+	if err != nil {
+		return errors.Join(err, dir.Remove(tmp))
+	}
+	return nil
+}
+
+// Reserve reserves disk space for a later Write of the record, so that the Write succeeds on a full
+// disk. Not every file system supports the reservation, and errors are ignored.
 func Reserve(dir *os.Root, name string, size int64) {
-	f, err := dir.OpenFile(temporary(name), os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := openTemporary(dir, temporary(name))
 	if err != nil {
 		return
 	}

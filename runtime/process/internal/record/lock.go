@@ -2,8 +2,25 @@
 
 package record
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
-// ErrLocked says that somebody else holds a container's lock: its shim, a start
-// under way, or for an instant somebody who concludes what became of it.
+// ErrLocked is the error for a lock with another holder: a shim, a start under way, or shortly a call
+// that records the end of the container.
 var ErrLocked = errors.New("locked")
+
+// Lock is a held lock of a container. A container can delete or replace the lock file, so the lock
+// also has a name in the kernel. Name is nil on systems without such names. Each half is held until
+// the last duplicate of the descriptor is closed in any process. The kernel closes the descriptors
+// of a killed process.
+type Lock struct{ File, Name *os.File }
+
+// Close closes this process's descriptors of the lock.
+func (l *Lock) Close() {
+	_ = l.File.Close()
+	if l.Name != nil {
+		_ = l.Name.Close()
+	}
+}

@@ -11,19 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryLock takes the lock file of a container and returns the open file that
-// holds it: ErrLocked if somebody else does. The lock belongs to the open file
-// description: it is held until the last duplicate, in whatever process, is
-// closed, and the kernel closes them for a process that is killed.
-func TryLock(dir *os.Root) (*os.File, error) {
+// TryLock takes a container's lock, which is only the lock file. The error is ErrLocked for a lock
+// with another holder.
+func TryLock(dir *os.Root, _ string) (*Lock, error) {
 	f, err := dir.OpenFile(LockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	// Locked holds the lock for an instant; ask more than once.
+	// Locked holds the lock shortly, so several attempts are needed.
 	for range 5 {
 		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			return f, nil
+			return &Lock{File: f}, nil
 		}
 		<-time.After(time.Millisecond)
 	}
@@ -34,9 +32,8 @@ func TryLock(dir *os.Root) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 }
 
-// Locked reports whether somebody holds the lock. A missing lock file is not
-// held.
-func Locked(dir *os.Root) (bool, error) {
+// Locked reports whether a container's lock is held. A missing lock file is not held.
+func Locked(dir *os.Root, _ string) (bool, error) {
 	f, err := dir.OpenFile(LockFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if os.IsNotExist(err) {
 		return false, nil
@@ -52,5 +49,5 @@ func Locked(dir *os.Root) (bool, error) {
 	return false, err
 }
 
-// allocate does nothing: there is no portable way to set space aside.
+// allocate does nothing, because no portable call reserves space.
 func allocate(*os.File, int64) error { return nil }

@@ -4,13 +4,16 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,11 +33,11 @@ func TestWriteAndRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, path := open(t)
 			Reserve(dir, ExitFile, 1<<16)
-			require.NoError(t, write(dir, ExitFile, Exit{Code: 3, Message: strings.Repeat("long", 1000)}))
-			require.NoError(t, write(dir, ExitFile, Exit{Code: 4, Message: "short"}))
+			require.NoError(t, write(dir, ExitFile, Exit{FinishedAt: time.Unix(1, 0).UTC(), Code: 3, Message: strings.Repeat("long", 1000)}))
+			require.NoError(t, write(dir, ExitFile, Exit{FinishedAt: time.Unix(1, 0).UTC(), Code: 4, Message: "short"}))
 			got, err := Read[Exit](dir, ExitFile)
 			require.NoError(t, err)
-			assert.Equal(t, Exit{Code: 4, Message: "short"}, got)
+			assert.Equal(t, Exit{FinishedAt: time.Unix(1, 0).UTC(), Code: 4, Message: "short"}, got)
 			entries, err := os.ReadDir(path)
 			require.NoError(t, err)
 			require.Len(t, entries, 1, "no temporary file is left")
@@ -48,17 +51,17 @@ func TestWriteAndRead(t *testing.T) {
 // TestAWriteThatFailsChangesNothing fills the disk by a limit on file size.
 func TestAWriteThatFailsChangesNothing(t *testing.T) {
 	dir, _ := open(t)
-	require.NoError(t, Write(dir, ExitFile, Exit{Code: 3}))
+	require.NoError(t, Write(dir, ExitFile, Exit{FinishedAt: time.Unix(1, 0).UTC(), Code: 3}))
 	var old syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100, Max: old.Max}))
-	err := Write(dir, ExitFile, Exit{Code: 4, Message: strings.Repeat("x", 200)})
+	err := Write(dir, ExitFile, Exit{FinishedAt: time.Unix(1, 0).UTC(), Code: 4, Message: strings.Repeat("x", 200)})
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
 	require.ErrorIs(t, err, syscall.EFBIG)
 	got, err := Read[Exit](dir, ExitFile)
 	require.NoError(t, err)
 	assert.Equal(t, int32(3), got.Code)
-	require.NoError(t, Write(dir, ExitFile, Exit{Code: 5}))
+	require.NoError(t, Write(dir, ExitFile, Exit{FinishedAt: time.Unix(1, 0).UTC(), Code: 5}))
 	got, err = Read[Exit](dir, ExitFile)
 	require.NoError(t, err)
 	assert.Equal(t, int32(5), got.Code, "what a failed write left does not show")
@@ -103,37 +106,101 @@ func FuzzReadSpec(f *testing.F) {
 	})
 }
 
-// TestTheLockBelongsToTheOpenFile: it is held by whoever holds a duplicate, in
-// whatever process, and by nobody else.
+// lockID is of no container there is.
+var lockID = fmt.Sprintf("record-test-%d", os.Getpid())
+
+// TestTheLockBelongsToTheOpenFile: it is held by every process that holds a duplicate,
+// and by no other.
 func TestTheLockBelongsToTheOpenFile(t *testing.T) {
-	dir, path := open(t)
+	dir, _ := open(t)
 	held := func() bool {
 		t.Helper()
-		ok, err := Locked(dir)
+		ok, err := Locked(dir, lockID)
 		require.NoError(t, err)
 		return ok
 	}
 	assert.False(t, held(), "no lock file")
-	lock, err := TryLock(dir)
+	lock, err := TryLock(dir, lockID)
 	require.NoError(t, err)
 	assert.True(t, held())
-	_, err = TryLock(dir)
+	_, err = TryLock(dir, lockID)
 	require.ErrorIs(t, err, ErrLocked)
 
 	heir := exec.Command("sleep", "1000")
-	heir.ExtraFiles = []*os.File{lock}
+	heir.ExtraFiles = []*os.File{lock.File}
+	if lock.Name != nil {
+		heir.ExtraFiles = append(heir.ExtraFiles, lock.Name)
+	}
 	require.NoError(t, heir.Start())
-	require.NoError(t, lock.Close())
+	lock.Close()
 	assert.True(t, held(), "the child has a duplicate")
+	_, err = TryLock(dir, lockID)
+	require.ErrorIs(t, err, ErrLocked)
 	require.NoError(t, heir.Process.Kill())
 	_ = heir.Wait()
 	assert.False(t, held())
+}
 
-	lock, err = TryLock(dir)
-	require.NoError(t, err)
-	require.NoError(t, lock.Close())
-	require.NoError(t, os.Remove(filepath.Join(path, LockFile)))
-	require.NoError(t, syscall.Mkfifo(filepath.Join(path, LockFile), 0o600))
-	_, err = Locked(dir)
-	_ = err // whatever it is, it does not block
+// TestTheLockOutlivesItsFile: a container can remove the lock file or put something
+// else in its place.
+func TestTheLockOutlivesItsFile(t *testing.T) {
+	if goruntime.GOOS != "linux" {
+		t.Skip("there are no abstract socket names")
+	}
+	for name, harm := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"folder": func(path string) error {
+			return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "x"), 0o700))
+		},
+		"fifo":     func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, path := open(t)
+			lock, err := TryLock(dir, lockID+name)
+			require.NoError(t, err)
+			require.NoError(t, harm(filepath.Join(path, LockFile)))
+			held, err := Locked(dir, lockID+name)
+			require.NoError(t, err)
+			assert.True(t, held)
+			_, err = TryLock(dir, lockID+name)
+			require.ErrorIs(t, err, ErrLocked)
+			lock.Close()
+			held, err = Locked(dir, lockID+name)
+			require.NoError(t, err)
+			assert.False(t, held)
+			lock, err = TryLock(dir, lockID+name)
+			require.NoError(t, err, "the file is made anew")
+			lock.Close()
+		})
+	}
+}
+
+// TestWriteOverAnything: what a container puts in the place of a record, or of the
+// temporary file it is written to, does not keep it from being written.
+func TestWriteOverAnything(t *testing.T) {
+	harm := map[string]func(path string) error{
+		"folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
+		"fifo":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link":   func(path string) error { return os.Symlink(SpecFile, path) },
+	}
+	for _, place := range []string{ExitFile, temporary(ExitFile)} {
+		for name, do := range harm {
+			t.Run(place+" is a "+name, func(t *testing.T) {
+				dir, path := open(t)
+				require.NoError(t, do(filepath.Join(path, place)))
+				Reserve(dir, ExitFile, 4096)
+				require.NoError(t, WriteDurable(dir, ExitFile, Exit{FinishedAt: time.Unix(1, 0).UTC(), Code: 7}))
+				exit, err := Read[Exit](dir, ExitFile)
+				require.NoError(t, err)
+				assert.Equal(t, int32(7), exit.Code)
+				require.NoError(t, Restore(dir, ExitFile, Exit{FinishedAt: time.Unix(1, 0).UTC(), Code: 8}))
+				_, err = os.Lstat(filepath.Join(path, SpecFile))
+				require.ErrorIs(t, err, fs.ErrNotExist, "no link is followed")
+				names, err := os.ReadDir(path)
+				require.NoError(t, err)
+				assert.Len(t, names, 1, "%v", names)
+			})
+		}
+	}
 }

@@ -6,22 +6,22 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/keelson-dev/keelson/runtime/process/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/internal/proc"
 )
 
 // The files of a sandbox's folder.
 const (
 	SandboxFile = "sandbox.json" // Sandbox
-	StoppedFile = "stopped.json" // Stopped; its presence is what counts
+	StoppedFile = "stopped.json" // Stopped; only the existence counts
 )
 
 // The files of a container's folder.
 const (
 	SpecFile    = "spec.json" // Spec, written once by CreateContainer
 	ProcessFile = "pid.json"  // Process, written by the shim
-	ExitFile    = "exit.json" // Exit, written last by the shim, or by who found it dead
-	LockFile    = "lock"      // held by the agent while it starts the shim, then by the shim
-	ExecFile    = "exec"      // present: Exec ran something beside the container
+	ExitFile    = "exit.json" // Exit, written last by the shim, or by an agent that found the shim dead
+	LockFile    = "lock"      // held by the agent during the start of the shim, then by the shim
+	ExecFile    = "exec"      // exists if Exec was used
 	ShimLogFile = "shim.log"  // stderr of the shim; empty unless it crashed
 	WorkDir     = "work"      // the container's working folder
 )
@@ -29,20 +29,32 @@ const (
 // ShimName is argument 0 of a shim. Argument 1 is the container's folder.
 const ShimName = "keelson-shim"
 
-// ShimEnv marks a shim, in its environment only: nothing inherits it.
+// ShimEnv marks a shim in the shim's environment. Containers do not inherit the mark.
 const ShimEnv = "KEELSON_SHIM"
 
-// IDEnv names the variable that marks every process of a container, so that
-// what escaped from its session can still be found. Its value is Spec.ID.
+// IDEnv names the variable that marks every process of a container, so that a process is found after
+// an escape from the container's session. The value is Spec.ID.
 const IDEnv = "KEELSON_CONTAINER_ID"
 
-// The file descriptors a shim inherits, beside the usual three.
+// The file descriptors of a shim in addition to 0, 1 and 2.
 const (
-	LockFD   = 3 // the lock, held
-	StatusFD = 4 // where the shim writes one Started, then closes
+	LockFD   = 3 // Lock.File
+	StatusFD = 4 // a pipe; the shim writes one Started and closes the pipe
+	NameFD   = 5 // Lock.Name, on systems with names
 )
 
-// Sandbox is what RunSandbox recorded.
+// StatementName is the name of the memory in which a shim keeps its Statement.
+const StatementName = "keelson-statement"
+
+// Statement is a shim's description of a running container, in sealed memory that only the shim holds
+// open. Unlike the files, no container can change a statement. The statement exists exactly while the
+// container runs.
+type Statement struct {
+	Spec    Spec    `json:"spec"`
+	Process Process `json:"process"`
+}
+
+// Sandbox is the record written by RunSandbox.
 type Sandbox struct {
 	UID         string    `json:"uid"`
 	Namespace   string    `json:"namespace"`
@@ -53,12 +65,12 @@ type Sandbox struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Stopped is what StopSandbox recorded.
+// Stopped is the record written by StopSandbox.
 type Stopped struct {
 	StoppedAt time.Time `json:"stoppedAt"`
 }
 
-// Spec is everything that is needed to run a container and to report it.
+// Spec has the facts for running a container and for the container's status.
 type Spec struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`
@@ -68,20 +80,23 @@ type Spec struct {
 	Annotations  map[string]string `json:"annotations,omitempty"`
 	CreatedAt    time.Time         `json:"createdAt"`
 
-	Args   []string `json:"args"`           // all of them, the command's name first
-	Path   string   `json:"path,omitempty"` // the program, if it is not Args[0] that names it
+	Args   []string `json:"args"`           // all arguments, the command's name first
+	Path   string   `json:"path,omitempty"` // the program, if Args[0] is not the program
 	Env    []string `json:"env"`            // the whole environment, NAME=value; may hold secrets
 	Dir    string   `json:"dir"`            // working directory, absolute
 	Mounts []Mount  `json:"mounts,omitempty"`
 
 	LogPath     string `json:"logPath,omitempty"`     // absolute; empty: output is discarded
 	MaxLogSize  int64  `json:"maxLogSize,omitempty"`  // bytes; 0 or less: the log is not rotated
-	MaxLogFiles int    `json:"maxLogFiles,omitempty"` // the log and what was rotated from it
+	MaxLogFiles int    `json:"maxLogFiles,omitempty"` // the log and the rotated files
 	// MessagePath is the termination message within WorkDir; empty: none.
 	MessagePath    string `json:"messagePath,omitempty"`
 	FallbackToLogs bool   `json:"fallbackToLogs,omitempty"`
 	StopSignal     int    `json:"stopSignal"`
 	NoNewPrivs     bool   `json:"noNewPrivs,omitempty"`
+
+	// Sandbox is a copy of the sandbox's record, for the restoration of a damaged record.
+	Sandbox *Sandbox `json:"sandbox,omitempty"`
 }
 
 // Program returns the name or path of the program to execute.
@@ -93,16 +108,17 @@ type Mount struct {
 	ContainerPath string `json:"containerPath"` // absolute and clean
 }
 
-// Process says which processes run a container. The shim writes it before it
-// starts the container (Main is zero then), and again when it has.
+// Process names the processes of a container. The shim writes the record before the start of the
+// container with a zero Main, and again after the start.
 type Process struct {
 	BootID    string    `json:"bootID"`
 	Shim      proc.Ref  `json:"shim"`
 	Main      proc.Ref  `json:"main"`
-	StartedAt time.Time `json:"startedAt"` // zero as long as Main is
+	StartedAt time.Time `json:"startedAt"`      // zero if Main is zero
+	Exit      *Exit     `json:"exit,omitempty"` // a copy of exit.json, for the restoration of a damaged record
 }
 
-// Exit is how a container ended.
+// Exit is the end of a container.
 type Exit struct {
 	Code       int32     `json:"code"` // 128+n for signal n
 	Reason     string    `json:"reason"`
@@ -110,8 +126,14 @@ type Exit struct {
 	FinishedAt time.Time `json:"finishedAt"`
 }
 
-// Started is what a shim tells who started it. Either field is set.
+// Started is a shim's report to the agent. Exactly one field is set.
 type Started struct {
-	PID   int    `json:"pid,omitempty"`   // the container's main process, which has been exec'ed
-	Error string `json:"error,omitempty"` // why it was not; the shim is gone soon
+	PID   int    `json:"pid,omitempty"`   // the container's main process, after exec
+	Error string `json:"error,omitempty"` // the reason of a failed start; the shim then exits
 }
+
+// Every record written by this package has these fields.
+func (s Sandbox) complete() bool { return s.UID != "" && s.BootID != "" && !s.CreatedAt.IsZero() }
+func (s Spec) complete() bool    { return s.ID != "" && s.Name != "" && !s.CreatedAt.IsZero() }
+func (p Process) complete() bool { return p.BootID != "" && p.Shim.PID > 0 }
+func (e Exit) complete() bool    { return !e.FinishedAt.IsZero() }

@@ -19,19 +19,19 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// DefaultName is the driver's name, unless Options say another.
+// DefaultName is the name of the driver.
 const DefaultName = "folders.csi.example.com"
 
-// ErrRunning says that Run was called twice.
+// ErrRunning is returned by a second call of Run.
 var ErrRunning = errors.New("csitest: Run was called before")
 
-// Call is one request that the driver got.
+// Call is a request to the driver.
 type Call struct {
-	// Method is its name, "NodePublishVolume".
+	// Method is the name of the method, for example "NodePublishVolume".
 	Method string
-	// Request is the message. It is shared and not written to.
+	// Request is the message. It is shared; do not write to it.
 	Request proto.Message
-	// Err is what was answered.
+	// Err is the error in the answer.
 	Err error
 }
 
@@ -39,24 +39,25 @@ type Call struct {
 type Options struct {
 	// Dir holds the volumes. It must exist. Required.
 	Dir string
-	// Socket is where to listen; a file that is there is removed. At most about 100 bytes. Required.
+	// Socket is the path to listen at; an existing file is removed. At most about 100 bytes.
+	// Required.
 	Socket string
-	// Name is the driver's. Defaults to DefaultName.
-	Name string
-	// NodeID is what it calls this node. Defaults to "node".
+	// NodeID is the driver's ID of this node. Defaults to "node".
 	NodeID string
-	// MaxVolumes is how many volumes it takes on this node. Defaults to any number.
+	// MaxVolumes is the volume limit of this node. Defaults to no limit.
 	MaxVolumes int64
-	// Topology is from where on the node its volumes may be. Defaults to everywhere.
+	// Topology are node labels: volumes with this topology are accessible. Defaults to no
+	// restriction.
 	Topology map[string]string
-	// Capabilities are what its node service says it can do. It does what it says. Defaults to
-	// STAGE_UNSTAGE_VOLUME.
+	// Capabilities are the capabilities of the node service; the driver implements them. Defaults
+	// to STAGE_UNSTAGE_VOLUME.
 	Capabilities []csi.NodeServiceCapability_RPC_Type
 	// Mounter makes the bind mounts. Defaults to mount.Detect().
 	Mounter mount.Mounter
-	// Fault is asked before each call but NodeGetCapabilities; its error, best one of package status, is the answer,
-	// and nothing is done. After is asked when the work is done: its error is the answer all the same. Both are called
-	// concurrently. Defaults to no faults.
+	// Fault is called before each call except NodeGetCapabilities. Its error, preferably of package
+	// status, is the answer, and the call has no effect. After is called after the effect of the
+	// call; its error is the answer all the same. Both are called concurrently. Default to no
+	// faults.
 	Fault, After func(method string, request proto.Message) error
 }
 
@@ -73,16 +74,13 @@ type Driver struct {
 	}
 }
 
-// New returns a driver that does not listen yet. An error names the option that is wrong.
+// New returns a driver that does not listen yet. The error names the invalid option.
 func New(o Options) (*Driver, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, fmt.Errorf("csitest: Options.Dir %q is not absolute", o.Dir)
 	}
 	if !filepath.IsAbs(o.Socket) {
 		return nil, fmt.Errorf("csitest: Options.Socket %q is not absolute", o.Socket)
-	}
-	if o.Name == "" {
-		o.Name = DefaultName
 	}
 	if o.NodeID == "" {
 		o.NodeID = "node"
@@ -103,10 +101,11 @@ func New(o Options) (*Driver, error) {
 	return &Driver{options: o, listening: make(chan struct{})}, nil
 }
 
-// Listening is closed once the driver can be called.
+// Listening returns a channel that is closed once the driver can be called.
 func (d *Driver) Listening() <-chan struct{} { return d.listening }
 
-// Run serves until ctx ends, waits for the calls under way, and returns nil; or the error that keeps it from serving.
+// Run serves until ctx ends, waits for the calls under way, and returns nil. If the driver cannot
+// serve, Run returns the error.
 func (d *Driver) Run(ctx context.Context) error {
 	d.mu.Lock()
 	again := d.mu.running
@@ -139,14 +138,14 @@ func (d *Driver) Run(ctx context.Context) error {
 	return err
 }
 
-// Calls returns the journal: all calls but NodeGetCapabilities, in the order in which they ended.
+// Calls returns the journal: all calls except NodeGetCapabilities, sorted by their end.
 func (d *Driver) Calls() []Call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.mu.calls)
 }
 
-// Methods returns the names of Calls.
+// Methods returns the method names of Calls.
 func (d *Driver) Methods() []string {
 	var out []string
 	for _, c := range d.Calls() {
@@ -163,7 +162,7 @@ func (d *Driver) Volume(handle string) string {
 	return filepath.Join(d.options.Dir, "volumes", handle)
 }
 
-// intercept puts faults and the journal around each call.
+// intercept applies faults to each call and records the call.
 func (d *Driver) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	method := filepath.Base(info.FullMethod)
 	message, ok := request.(proto.Message)

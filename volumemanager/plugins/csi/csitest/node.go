@@ -21,16 +21,16 @@ import (
 const (
 	folderMode = 0o755
 	fileMode   = 0o640
-	// inlinePrefix begins the handles of inline volumes.
+	// inlinePrefix is the prefix of the handles of inline volumes.
 	inlinePrefix = "csi-"
 )
 
 // GetPluginInfo answers with the driver's name.
 func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: d.options.Name, VendorVersion: "1"}, nil
+	return &csi.GetPluginInfoResponse{Name: DefaultName, VendorVersion: "1"}, nil
 }
 
-// GetPluginCapabilities answers with none.
+// GetPluginCapabilities answers without capabilities.
 func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	return &csi.GetPluginCapabilitiesResponse{}, nil
 }
@@ -63,7 +63,7 @@ func (d *Driver) can(c csi.NodeServiceCapability_RPC_Type) bool {
 
 func (d *Driver) stages() bool { return d.can(csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME) }
 
-// check refuses what the specification refuses.
+// check returns the errors required by the specification.
 func (d *Driver) check(handle, path string, c *csi.VolumeCapability) error {
 	switch {
 	case handle == "" || path == "" || c == nil || c.GetAccessMode() == nil || c.GetMount() == nil && c.GetBlock() == nil:
@@ -95,7 +95,7 @@ func (d *Driver) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequ
 	}
 	err := d.bind(ctx, d.Volume(r.GetVolumeId()), r.GetStagingTargetPath(), nil)
 	if errors.Is(err, mount.ErrUnsupported) {
-		err = nil // published from the volume itself
+		err = nil // NodePublishVolume then uses the volume itself
 	}
 	return &csi.NodeStageVolumeResponse{}, answer(err)
 }
@@ -108,7 +108,8 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolume
 	return &csi.NodeUnstageVolumeResponse{}, answer(d.options.Mounter.Unmount(ctx, r.GetStagingTargetPath()))
 }
 
-// NodePublishVolume makes the target and binds the volume to it, from the staging path if it stages.
+// NodePublishVolume creates the target and binds the volume to the target, from the staging path if
+// the volume is staged.
 func (d *Driver) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	if err := d.check(r.GetVolumeId(), r.GetTargetPath(), r.GetVolumeCapability()); err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolume
 	return &csi.NodePublishVolumeResponse{}, answer(d.publish(ctx, source, r, block))
 }
 
-// publish makes the target, which is the driver's to make, and binds to it.
+// publish creates the target, as the specification requires, and binds source to it.
 func (d *Driver) publish(ctx context.Context, source string, r *csi.NodePublishVolumeRequest, block bool) error {
 	target := r.GetTargetPath()
 	if _, err := os.Readlink(target); err == nil {
@@ -158,7 +159,7 @@ func (d *Driver) publish(ctx context.Context, source string, r *csi.NodePublishV
 	return d.bind(ctx, source, target, options)
 }
 
-// bind mounts source at target, once.
+// bind mounts source at target, unless target is mounted already.
 func (d *Driver) bind(ctx context.Context, source, target string, options []string) error {
 	if _, mounted, err := d.options.Mounter.At(target); err != nil || mounted {
 		return err
@@ -186,7 +187,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVo
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-// NodeExpandVolume says yes: folders have no size.
+// NodeExpandVolume succeeds without an effect, because folders have no size.
 func (d *Driver) NodeExpandVolume(_ context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	if !d.can(csi.NodeServiceCapability_RPC_EXPAND_VOLUME) {
 		return nil, status.Error(codes.Unimplemented, "volumes do not grow")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package content is what configMap, secret, downwardAPI and projected volumes have in common: choosing files from API
-// objects, and a folder, on a tmpfs if they shall not touch the disk, that shows all of the old version or all of the
-// new one.
+// Package content is the common part of configMap, secret, downwardAPI and projected volumes:
+// selecting files from API objects, and a folder with all files of the old version or all files of
+// the new version, on a tmpfs for secret content.
 package content

@@ -12,8 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// nestedMounts returns, relative to a volume that the pod mounts under one of the names, the folders at which
-// containers mount something else directly beneath it. The runtime could not make them in a read-only volume.
+// nestedMounts returns the mount points of other volumes directly beneath a volume, as folders
+// relative to the volume. names are the pod's names of the volume. The container runtime could not
+// create these folders in a read-only volume.
 func nestedMounts(pod *v1.Pod, names []string) ([]string, error) {
 	var all []string
 	for mounts := range mountsOf(&pod.Spec) {
@@ -54,7 +55,8 @@ func mountsOf(spec *v1.PodSpec) iter.Seq[[]v1.VolumeMount] {
 	}
 }
 
-// directlyBeneath returns the mount paths beneath top that are not beneath another of them, relative to top.
+// directlyBeneath returns the mount paths beneath top, relative to top, without paths beneath
+// another result.
 func directlyBeneath(mounts []v1.VolumeMount, top string) ([]string, error) {
 	var paths []string
 	for i := range mounts {
@@ -62,7 +64,7 @@ func directlyBeneath(mounts []v1.VolumeMount, top string) ([]string, error) {
 		if p == ".." || strings.HasPrefix(p, "../") {
 			return nil, fmt.Errorf("mountPath %q climbs", p)
 		}
-		// Element by element: /dir/nested-volume is not beneath /dir/nested.
+		// Compare by elements: /dir/nested-volume is not beneath /dir/nested.
 		if rel, ok := strings.CutPrefix(path.Clean("/"+p), withSlash(path.Clean("/"+top))); ok && rel != "" {
 			paths = append(paths, rel)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// Fetched judges the error of a source. An object that is not found is nil, nil if it is optional: nothing else is
-// forgiven. Nothing was done to the volume yet, so that the error is transient.
+// Fetched classifies the error of a source. A missing optional object is not an error: the result
+// is nil, nil. Every other error is transient, because the volume is unchanged.
 func Fetched[T any](object *T, err error, kind, namespace, name string, optional *bool) (*T, error) {
 	if apierrors.IsNotFound(err) && optional != nil && *optional {
 		return nil, nil

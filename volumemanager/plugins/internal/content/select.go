@@ -14,19 +14,19 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/payload"
 )
 
-// DefaultMode is that of a file for which the pod says nothing. The API server fills it in; a pod from a folder may
-// come without.
+// DefaultMode is the default mode of a file. The API server sets the same default; a pod from a
+// folder may lack it.
 const DefaultMode = 0o644
 
-// Defaults are what holds for files of which the pod says nothing else.
+// Defaults are the pod's defaults for the files of a volume.
 type Defaults struct {
-	// Mode are permissions; nil is DefaultMode.
+	// Mode are permissions; nil means DefaultMode.
 	Mode *int32
-	// User owns the files; nil is the agent's user.
+	// User owns the files; nil means the agent's user.
 	User *int64
 }
 
-// File makes a file that mode and user, if not nil, change from the defaults.
+// File returns a file with mode and user, or with the defaults if they are nil.
 func (d Defaults) File(data []byte, mode *int32, user *int64) payload.File {
 	f := payload.File{Data: data, Mode: DefaultMode, User: d.User}
 	switch {
@@ -41,8 +41,8 @@ func (d Defaults) File(data []byte, mode *int32, user *int64) payload.File {
 	return f
 }
 
-// ConfigMap adds the files of a ConfigMap: all keys, or those that items choose. A key in both Data and BinaryData is
-// taken from the latter.
+// ConfigMap adds the files of a ConfigMap: all keys, or the keys in items. For a key in both Data
+// and BinaryData, BinaryData wins.
 func ConfigMap(p payload.Payload, cm *v1.ConfigMap, items []v1.KeyToPath, d Defaults, optional *bool) error {
 	keys := make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
 	for k, text := range cm.Data {
@@ -55,7 +55,7 @@ func ConfigMap(p payload.Payload, cm *v1.ConfigMap, items []v1.KeyToPath, d Defa
 	return nil
 }
 
-// Secret adds the files of a Secret in the same way.
+// Secret adds the files of a Secret: all keys, or the keys in items.
 func Secret(p payload.Payload, s *v1.Secret, items []v1.KeyToPath, d Defaults, optional *bool) error {
 	if err := choose(p, s.Data, items, d, optional); err != nil {
 		return fmt.Errorf("secret %s/%s: %w", s.Namespace, s.Name, err)
@@ -81,7 +81,7 @@ func choose(p payload.Payload, keys map[string][]byte, items []v1.KeyToPath, d D
 			return volumemanager.Transient(fmt.Errorf("references non-existent key %s", payload.Shown(item.Key)))
 		}
 		if err := p.Add(item.Path, d.File(data, item.Mode, item.User)); err != nil {
-			// The pod's own mistake: it stays one.
+			// The mistake is in the pod's spec and therefore permanent.
 			return volumemanager.Terminal(fmt.Errorf("key %s: %w", payload.Shown(item.Key), err))
 		}
 	}

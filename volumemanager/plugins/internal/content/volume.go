@@ -10,38 +10,37 @@ import (
 	"os"
 	"strings"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/payload"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// Medium is what files lie on.
+// Medium is the storage of the files.
 type Medium int
 
-// The two of them.
+// The media.
 const (
 	Disk Medium = iota
-	// Memory is a tmpfs; a folder on the disk where the agent cannot mount.
+	// Memory is a tmpfs; if the agent cannot mount, a folder on the disk.
 	Memory
 )
 
-// dirMode is that of the volume's folder: containers read, the agent writes.
+// dirMode is the mode of the volume's folder: containers read, the agent writes.
 const dirMode = 0o755
 
 const tmpfs = "tmpfs"
 
 // Volumes sets up and tears down volumes of files.
 type Volumes struct {
-	Mounter    mount.Mounter
-	Medium     Medium
-	Durability payload.Durability
+	Mounter mount.Mounter
+	Medium  Medium
 }
 
-// SetUp makes p what is in the volume. The payload was built before: what is missing leaves nothing behind. Whatever
-// fails, a volume that containers use keeps its folder and its last good content.
+// SetUp replaces the content of the volume by p. After an error, a volume in use keeps its folder
+// and its last good content.
 func (v Volumes) SetUp(ctx context.Context, m volumemanager.Mount, p payload.Payload) (volumemanager.Mounted, error) {
 	if err := v.setUp(ctx, m, p); err != nil {
 		return volumemanager.Mounted{}, NameVolume(m, err)
@@ -70,7 +69,7 @@ func (v Volumes) setUp(ctx context.Context, m volumemanager.Mount, p payload.Pay
 	if err := volumedir.Chmod(dir, dirMode); err != nil {
 		return tree.Cause(err)
 	}
-	o := payload.Options{Keep: v.keeper(m.Place), Durability: v.Durability, Fresh: fresh}
+	o := payload.Options{Keep: v.keeper(m.Place), Fresh: fresh}
 	if m.FSGroup != nil {
 		r := ownership.Request{Group: *m.FSGroup, Access: ownership.ReadOnly}
 		o.Own = func(root *os.Root, version string) error { return ownership.Apply(ctx, root, version, r) }
@@ -86,8 +85,8 @@ func (v Volumes) setUp(ctx context.Context, m volumemanager.Mount, p payload.Pay
 	return nil
 }
 
-// open opens the volume's folder, and makes it, and mounts a tmpfs on it, as far as this has not been done. fresh: there
-// is nothing in it.
+// open opens the volume's folder. If necessary, open creates the folder and mounts a tmpfs on it.
+// fresh reports an empty folder.
 func (v Volumes) open(ctx context.Context, p volumemanager.Place) (dir *os.Root, fresh bool, err error) {
 	dir, fresh, err = volumedir.Make(p, dirMode)
 	if err != nil || v.Medium == Disk {
@@ -97,7 +96,7 @@ func (v Volumes) open(ctx context.Context, p volumemanager.Place) (dir *os.Root,
 	if !fresh {
 		_, mounted, err = v.Mounter.At(p.Dir())
 	}
-	if err == nil && !mounted && (fresh || isEmpty(dir)) { // one that is not is in use as it is
+	if err == nil && !mounted && (fresh || isEmpty(dir)) { // a folder with content is in use without a tmpfs
 		err = v.Mounter.Mount(ctx, mount.Request{
 			Source: tmpfs, Target: p.Dir(), Type: tmpfs, Options: []string{"nosuid", "nodev", "mode=0755"},
 		})
@@ -127,8 +126,8 @@ func isEmpty(dir *os.Root) bool {
 	return len(names) == 0
 }
 
-// keeper tells which old versions a subPath of a container still shows (issue 68211: a container could not be started
-// again after its file was removed).
+// keeper returns a func that reports whether a subPath of a container still uses an old version
+// (issue 68211: a container could not be started again after its file was removed).
 func (v Volumes) keeper(p volumemanager.Place) func(version string) bool {
 	return func(version string) bool {
 		if _, err := os.Lstat(p.SubpathsDir()); errors.Is(err, fs.ErrNotExist) {

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// node is all plugins over one root, and a pod with a volume of each.
+// node has all plugins over the same root, and a pod with a volume of each.
 type node struct {
 	root  string
 	store *objects.Store
@@ -96,7 +96,7 @@ func (n *node) mount(i int) volumemanager.Mount {
 	}
 }
 
-// set makes all keys of the objects say a number.
+// set sets all keys of the objects to a number.
 func (n *node) set(number int) {
 	text := strings.Repeat(fmt.Sprintf("%06d ", number), 200)
 	data := map[string]string{"a": text, "b": text, "c": text}
@@ -105,8 +105,8 @@ func (n *node) set(number int) {
 	n.store.SetSecret(&v1.Secret{ObjectMeta: meta, StringData: data})
 }
 
-// agent sets up all volumes, renews them, and tears them down, until it is killed. What it says on stdout is true
-// before it says it.
+// agent sets up all volumes, renews them, and tears them down, until it is killed. It prints a fact
+// on stdout only after the fact is true.
 func agent(root, precious string) {
 	n, err := newNode(root, precious)
 	if err != nil {
@@ -140,8 +140,9 @@ func agent(root, precious string) {
 	}
 }
 
-// TestKilledAgents kills agents at random moments, each of which takes over what the last one left. Volumes that were
-// up are never empty nor mixed, and in the end nothing is left; what is behind hostPath and local volumes is untouched.
+// TestKilledAgents kills agents at random moments; each agent continues from the state of the
+// previous agent. Volumes that were ready are never empty or mixed, and at the end nothing is left.
+// Data behind hostPath and local volumes is unchanged.
 func TestKilledAgents(t *testing.T) {
 	mounttest.Need(t)
 	if testing.Short() {
@@ -168,7 +169,7 @@ func TestKilledAgents(t *testing.T) {
 	n.tearDownAll(t)
 }
 
-// runAndKill returns which volumes the agent had said to be up, and not begun to tear down.
+// runAndKill returns the volumes that the agent has reported as ready, and not begun to tear down.
 func runAndKill(t *testing.T, self, root, precious string) map[int]bool {
 	t.Helper()
 	var stderr, stdout bytes.Buffer
@@ -201,7 +202,7 @@ func runAndKill(t *testing.T, self, root, precious string) map[int]bool {
 	return up
 }
 
-// check looks at one volume as a container does.
+// check reads a volume as a container does.
 func (n *node) check(t *testing.T, i int, up bool, what string) {
 	t.Helper()
 	m := n.mount(i)
@@ -226,7 +227,8 @@ func (n *node) check(t *testing.T, i int, up bool, what string) {
 	}
 }
 
-// tearDownAll is what the next agent does when the pod is gone: nothing may be left.
+// tearDownAll tears all volumes down, as the next agent does after the end of the pod, and checks
+// that nothing is left.
 func (n *node) tearDownAll(t *testing.T) {
 	t.Helper()
 	for i, p := range n.work {

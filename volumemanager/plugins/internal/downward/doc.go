@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package downward makes files of a pod's own fields and of the resources of its containers.
+// Package downward creates files from fields of a pod and from resources of its containers.
 package downward

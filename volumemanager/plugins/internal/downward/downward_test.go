@@ -53,6 +53,9 @@ func resourceItem(container, name, divisor string) v1.DownwardAPIVolumeFile {
 func TestFiles(t *testing.T) {
 	both := fieldItem("metadata.name")
 	both.ResourceFieldRef = resourceItem("set", "limits.cpu", "").ResourceFieldRef
+	allocatable := v1.ResourceList{
+		v1.ResourceMemory: resource.MustParse("8Gi"), "hugepages-1Gi": resource.MustParse("2Gi"), v1.ResourceEphemeralStorage: resource.MustParse("0"),
+	}
 	for _, tc := range []struct {
 		name string
 		item v1.DownwardAPIVolumeFile
@@ -82,6 +85,8 @@ func TestFiles(t *testing.T) {
 		{"unknown field", fieldItem("spec.secrets"), "", `path "f": unsupported fieldPath "spec.secrets"`},
 		{"bad key", fieldItem("metadata.labels['a b']"), "", "invalid key"},
 		{"bad map", fieldItem("spec.nodeSelector['a']"), "", "unsupported fieldPath"},
+		{"huge pages of the node are not the container's", resourceItem("set", "limits.hugepages-1Gi", ""), "0", ""},
+		{"a node without ephemeral storage", resourceItem("set", "limits.ephemeral-storage", ""), "0", ""},
 		{"no container", resourceItem("zz", "limits.cpu", ""), "", `no container "zz"`},
 		{"no resource", resourceItem("set", "limits.gpu", ""), "", "unsupported resource"},
 		{"no kind", resourceItem("set", "cpu", ""), "", "unsupported resource"},
@@ -96,7 +101,7 @@ func TestFiles(t *testing.T) {
 			make := func(data []byte, _ *int32, _ *int64) payload.File {
 				return payload.File{Data: data, Mode: fs.FileMode(0o644)}
 			}
-			err := Files(p, testPod(), []v1.DownwardAPIVolumeFile{tc.item}, v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi")}, make)
+			err := Files(p, testPod(), []v1.DownwardAPIVolumeFile{tc.item}, allocatable, make)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
 				require.ErrorIs(t, err, volumemanager.ErrTerminal)

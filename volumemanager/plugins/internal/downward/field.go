@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// field returns the field of the pod that ref names. A label or annotation that is not there is "".
+// field returns the field of the pod named by ref. A missing label or annotation is "".
 func field(pod *v1.Pod, ref *v1.ObjectFieldSelector) (string, error) {
 	if ref.APIVersion != "" && ref.APIVersion != "v1" {
 		return "", fmt.Errorf("unsupported apiVersion %q", ref.APIVersion)
@@ -70,7 +70,7 @@ func metadataKey(pod *v1.Pod, what, key string) (string, error) {
 	return from[key], nil
 }
 
-// lines are the entries of a map as key="value", the value quoted, sorted.
+// lines returns the entries of a map as sorted lines key="value", with the value quoted.
 func lines(m map[string]string) string {
 	var b strings.Builder
 	for i, k := range slices.Sorted(maps.Keys(m)) {

@@ -12,8 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/payload"
 )
 
-// Files adds a file per item to p. make turns a value into a file. allocatable is what the node can give at most, for
-// limits that are not set. The error joins those of all items; they are the pod's own mistakes, and terminal.
+// Files adds a file per item to p. make converts a value to a file. allocatable are the node's
+// allocatable resources, the default for missing limits. The error joins the errors of all items.
+// Errors are terminal, because the mistakes are in the pod's spec.
 func Files(p payload.Payload, pod *v1.Pod, items []v1.DownwardAPIVolumeFile, allocatable v1.ResourceList,
 	make func(data []byte, mode *int32, user *int64) payload.File) error {
 	var failed []error

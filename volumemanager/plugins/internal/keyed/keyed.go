@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keyed lets one caller at a time go on for each key, and lets those who wait give up.
+// Package keyed is a mutex per key; a waiting caller can give up through its context.
 package keyed
 
 import (
@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// Turns hands out turns. The zero value is ready.
+// Turns is a set of mutexes by key. The zero value is ready.
 type Turns[K comparable] struct {
 	mu    sync.Mutex
 	queue map[K]*turn
 }
 
 type turn struct {
-	free  chan struct{} // holds one token while nobody has the turn
+	free  chan struct{} // holds a token while the turn is free
 	users int
 }
 
-// Take waits for the turn of key and returns what gives it back, which is to be called once. The error is the cause of
-// ctx's end.
+// Take waits for the turn of key. Call back once to release the turn. The error is the cause of
+// ctx.
 func (t *Turns[K]) Take(ctx context.Context, key K) (back func(), err error) {
 	q := t.join(key)
 	select {

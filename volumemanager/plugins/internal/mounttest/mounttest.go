@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mounttest is for tests that make real mounts: it skips them where that is not possible, and takes away what
-// they leave.
+// Package mounttest supports tests with real mounts: it skips the tests if the process cannot
+// mount, and removes mounts left by the tests.
 package mounttest
 
 import (
@@ -15,8 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// Need returns a Mounter that really mounts, or skips the test. Mounts left below the test's temporary folders fail it,
-// and are taken away.
+// Need returns a Mounter that really mounts, or skips the test.
 func Need(tb testing.TB) mount.Mounter {
 	tb.Helper()
 	m := mount.Detect()
@@ -26,7 +25,7 @@ func Need(tb testing.TB) mount.Mounter {
 	return m
 }
 
-// Dir is a temporary folder whose mounts are taken away when the test ends. See Clean.
+// Dir returns a temporary folder whose mounts are removed at the end of the test. See Clean.
 func Dir(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -34,8 +33,9 @@ func Dir(tb testing.TB) string {
 	return dir
 }
 
-// Clean takes away what is left mounted below a folder when the test ends, the last mount first, and calls it a
-// failure. Without it the test's temporary folder would be removed with what is mounted there.
+// Clean unmounts the mounts left below a folder at the end of the test, the last mount first, and
+// fails the test for each. Otherwise the removal of the test's temporary folder would remove the
+// mounted files.
 func Clean(tb testing.TB, dir string) {
 	tb.Helper()
 	tb.Cleanup(func() {
@@ -48,7 +48,7 @@ func Clean(tb testing.TB, dir string) {
 	})
 }
 
-// Below returns what is mounted at or below a folder, the last one first.
+// Below returns the mount points at or below a folder, the last mount first.
 func Below(tb testing.TB, dir string) []string {
 	tb.Helper()
 	mounts, err := mount.None{}.List()
@@ -64,7 +64,7 @@ func Below(tb testing.TB, dir string) []string {
 	return out
 }
 
-// Mount mounts something, and takes it away when the test ends.
+// Mount mounts r, and unmounts it at the end of the test.
 func Mount(tb testing.TB, r mount.Request) {
 	tb.Helper()
 	m := Need(tb)
@@ -81,7 +81,7 @@ func Mount(tb testing.TB, r mount.Request) {
 	})
 }
 
-// Tmpfs mounts a tmpfs of a size ("64k") at a new folder, and returns it.
+// Tmpfs mounts a tmpfs of a size ("64k") at a new folder, and returns the folder.
 func Tmpfs(tb testing.TB, size string) string {
 	tb.Helper()
 	target := filepath.Join(tb.TempDir(), "tmpfs")

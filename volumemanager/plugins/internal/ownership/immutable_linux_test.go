@@ -16,8 +16,8 @@ import (
 // flagImmutable is FS_IMMUTABLE_FL of linux/fs.h.
 const flagImmutable = 0x10
 
-// TestFileThatCannotBeChangedIsAnError: the kubelet logs it, and takes the volume for done. The rest is changed all the
-// same, and the root is not, so that the next time all is looked at again.
+// TestFileThatCannotBeChangedIsAnError: the kubelet logs the failure, and treats the volume as
+// ready. Here all other files are changed, but not the root, so that the next Apply walks again.
 func TestFileThatCannotBeChangedIsAnError(t *testing.T) {
 	w := newWorld(t)
 	f, err := os.Open(filepath.Join(w.dir, "exec"))

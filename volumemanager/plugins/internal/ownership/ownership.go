@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership gives a group access to a volume: fsGroup. It never follows a link, and never changes what is on
-// another mount, even if a container swaps names meanwhile.
+// Package ownership gives a group access to a volume: fsGroup. It never follows a link, and never
+// changes files of another mount, even if a container swaps names meanwhile.
 package ownership
 
 import (
@@ -13,19 +13,19 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+	"github.com/keelson-dev/keelson/internal/tree"
 )
 
-// Access is what the group may do.
+// Access is the access of the group.
 type Access int
 
-// The two of them.
+// The kinds of access.
 const (
 	ReadWrite Access = iota
 	ReadOnly
 )
 
-// bits returns what a file or folder with mode m gets at least, as in the kubelet (1.36).
+// bits returns the minimum mode bits of a file or folder with mode m, as in the kubelet (1.36).
 func (a Access) bits(m fs.FileMode) fs.FileMode {
 	add := fs.FileMode(0o660)
 	if a == ReadOnly {
@@ -37,26 +37,27 @@ func (a Access) bits(m fs.FileMode) fs.FileMode {
 	return add
 }
 
-// Request is one change of owner.
+// Request is a change of the group.
 type Request struct {
 	// Group is the fsGroup.
 	Group  int64
 	Access Access
-	// Policy is the pod's; nil is Always.
+	// Policy is the pod's policy; nil means Always.
 	Policy *v1.PodFSGroupChangePolicy
-	// Progress is told now and then how many files have been seen. May be nil.
+	// Progress is called with the number of files after every 1,000 files. May be nil.
 	Progress func(files int)
 }
 
-// progressEvery is after how many files Progress is called.
+// progressEvery is the number of files between two calls of Progress.
 const progressEvery = 1000
 
-// permissions are what Chmod changes.
+// permissions are the mode bits that Chmod changes.
 const permissions = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// Apply gives the folder name below root, and all that is in it, to the group. The folder itself comes last, so that
-// OnRootMismatch takes an unfinished walk for none. It goes on past a file that cannot be changed, and returns the
-// first such error (the kubelet logs them and goes on as if the volume was ready). ctx ends it.
+// Apply gives the group access to the folder name below root, and to all of its content. The folder
+// itself comes last, so that OnRootMismatch repeats an unfinished walk. Apply continues after a
+// file that cannot be changed, and returns the first such error (the kubelet logs the errors and
+// treats the volume as ready). The end of ctx ends the walk.
 func Apply(ctx context.Context, root *os.Root, name string, r Request) error {
 	if err := r.check(); err != nil {
 		return err
@@ -80,7 +81,7 @@ func Apply(ctx context.Context, root *os.Root, name string, r Request) error {
 			r.Progress(n)
 		}
 		if e.Name == "." && failed != nil {
-			return nil // not the root: the next Apply must walk again
+			return nil // leave the root, so that the next Apply walks again
 		}
 		if err := give(e, r); err != nil && failed == nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = fmt.Errorf("fsGroup %d: %w", r.Group, err)
@@ -93,7 +94,7 @@ func Apply(ctx context.Context, root *os.Root, name string, r Request) error {
 	return failed
 }
 
-// Take gives an open folder, which is empty, to the group, and returns what must be added to its mode.
+// Take gives an open, empty folder to the group, and returns the mode bits to add.
 func Take(dir *os.File, r Request) (fs.FileMode, error) {
 	if err := r.check(); err != nil {
 		return 0, err
@@ -111,7 +112,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// give changes one file. What is right already costs no write.
+// give changes a file. A file with the right group and mode is not written.
 func give(e *tree.Entry, r Request) error {
 	if e.GID != int(r.Group) {
 		if err := e.Chown(-1, int(r.Group)); err != nil {
@@ -122,7 +123,7 @@ func give(e *tree.Entry, r Request) error {
 		return nil
 	}
 	want := e.Mode&permissions | r.Access.bits(e.Mode)
-	// A change of owner takes setuid and setgid away.
+	// A change of owner clears setuid and setgid.
 	lost := e.GID != int(r.Group) && e.Mode&(fs.ModeSetuid|fs.ModeSetgid) != 0
 	if want == e.Mode&permissions && !lost {
 		return nil
@@ -130,7 +131,7 @@ func give(e *tree.Entry, r Request) error {
 	return e.Chmod(want)
 }
 
-// matches reports whether a volume's folder looks as if Apply had been through.
+// matches reports whether a volume's folder has the group and mode of a completed Apply.
 func matches(info fs.FileInfo, gid int64, r Request) bool {
 	want := r.Access.bits(info.Mode())
 	return info.IsDir() && gid == r.Group && info.Mode()&want == want

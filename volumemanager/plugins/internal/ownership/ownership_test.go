@@ -16,9 +16,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/tree"
+	"github.com/keelson-dev/keelson/internal/tree/treetest"
 )
 
-// world is a folder to be given to a group, and one outside of it that must stay as it is.
+// world is a folder for a group, and a folder outside that must stay unchanged.
 type world struct {
 	dir, outside string
 	root         *os.Root
@@ -79,7 +82,7 @@ func TestApply(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.access), func(t *testing.T) {
 			w := newWorld(t)
-			for range 2 { // the second time there is nothing to do
+			for range 2 { // the second time changes nothing
 				require.NoError(t, Apply(t.Context(), w.root, ".", Request{Group: 1234, Access: tc.access}))
 				for name, want := range tc.want {
 					assert.Equal(t, want, w.look(t, name), name)
@@ -113,7 +116,8 @@ func TestOnRootMismatch(t *testing.T) {
 	}
 }
 
-// TestUnfinishedWalkIsWalkedAgain: the root is changed last, so that OnRootMismatch does not take it for done.
+// TestUnfinishedWalkIsWalkedAgain: the root is changed last, so that OnRootMismatch repeats an
+// unfinished walk.
 func TestUnfinishedWalkIsWalkedAgain(t *testing.T) {
 	w := newWorld(t)
 	onMismatch := v1.FSGroupChangeOnRootMismatch
@@ -142,7 +146,8 @@ func TestUpstream69699ProgressIsTold(t *testing.T) {
 	assert.Equal(t, []int{1000, 2000}, seen)
 }
 
-// TestSwappedLinksAreNotFollowed: a container swaps a file for a link to a file of the node while the walk is on.
+// TestSwappedLinksAreNotFollowed: during the walk, a container swaps a file for a link to a file of
+// the node.
 func TestSwappedLinksAreNotFollowed(t *testing.T) {
 	w := newWorld(t)
 	stop := make(chan struct{})
@@ -162,9 +167,33 @@ func TestSwappedLinksAreNotFollowed(t *testing.T) {
 		}
 	})
 	for i := range 500 {
-		_ = Apply(t.Context(), w.root, ".", Request{Group: int64(1000 + i%2)}) // what vanishes is no error, the rest may be
+		_ = Apply(t.Context(), w.root, ".", Request{Group: int64(1000 + i%2)}) // a removed file is not an error, other races may be
 	}
 	close(stop)
 	wg.Wait()
 	w.checkOutside(t)
+}
+
+// TestApplyToDeepTree: a container nests folders deeper than the agent's limit of file descriptors.
+// The volume must stay mountable, and the agent must not run out of descriptors.
+func TestApplyToDeepTree(t *testing.T) {
+	for _, depth := range treetest.Depths[:1] {
+		t.Run(fmt.Sprint(depth), func(t *testing.T) {
+			w := newWorld(t)
+			require.NoError(t, os.RemoveAll(filepath.Join(w.dir, "d")))
+			treetest.Deep(t, w.dir, depth)
+			restore := treetest.Scarce(t, tree.MaxDescriptors)
+			defer restore()
+			require.NoError(t, Apply(context.Background(), w.root, ".", Request{Group: 1234}))
+			given := 0
+			require.NoError(t, tree.Walk(w.root, "d", func(e *tree.Entry) error {
+				if e.GID == 1234 {
+					given++
+				}
+				return nil
+			}))
+			restore()
+			assert.Equal(t, depth+1, given)
+		})
+	}
 }

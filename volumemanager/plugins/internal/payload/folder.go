@@ -10,26 +10,26 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+	"github.com/keelson-dev/keelson/internal/tree"
 )
 
-// folder is what Write does to a disk: one call, one step that may be the last of a process. Names are slash-separated
-// and below the folder of the volume. Nothing follows a link out of it.
+// folder are the disk operations of Write. Each call is a step, and the process may be killed after
+// any step. Names are slash-separated and below the folder of the volume. No operation follows a
+// link out of the folder.
 type folder interface {
 	readlink(name string) (string, error)
 	lstat(name string) (fs.FileInfo, error)
 	readDir(name string) ([]fs.DirEntry, error)
-	// read returns what is in a regular file, and an error if it is none or has more than most bytes.
+	// read returns the content of a regular file. Any other file, or a file of more than most
+	// bytes, is an error.
 	read(name string, most int) ([]byte, error)
 	mkdir(name string, mode fs.FileMode) error
-	// create makes a new file.
+	// create creates a new file.
 	create(name string) (file, error)
 	chmod(name string, mode fs.FileMode) error
-	// sub opens a folder in this one. The caller closes it.
+	// sub opens a folder in this folder. The caller closes it.
 	sub(name string) (folder, error)
 	close() error
-	// syncDir makes the names in a folder durable.
-	syncDir(name string) error
 	symlink(target, name string) error
 	rename(from, to string) error
 	remove(name string) error
@@ -60,7 +60,7 @@ func (d disk) readDir(name string) ([]fs.DirEntry, error) {
 }
 
 func (d disk) read(name string, most int) ([]byte, error) {
-	// A container may have put a pipe here: do not wait for its other end.
+	// A container may have created a pipe at this path: do not wait for a writer.
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
@@ -95,14 +95,6 @@ func (d disk) sub(name string) (folder, error) {
 		return nil, err
 	}
 	return disk{root}, nil
-}
-
-func (d disk) syncDir(name string) error {
-	f, err := d.root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 func (d disk) symlink(target, name string) error { return d.root.Symlink(target, name) }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// numbered is a version all of whose files say its number, so that a mixture shows.
+// numbered returns a version with its number in all files, so that a mixture is visible.
 func numbered(n int) Payload {
 	text := fmt.Sprintf("%06d ", n)
 	p := Payload{}
@@ -42,15 +42,15 @@ func writeForEver(dir string) {
 	for n := rand.IntN(100_000); err == nil; n++ {
 		_, err = Write(context.Background(), root, numbered(n), Options{})
 		if err == nil {
-			fmt.Println("written") // the first tells the parent that there is something
+			fmt.Println("written") // the first line tells the parent that a version exists
 		}
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
 
-// TestKilledWriters kills processes that write at random moments. Whatever they leave is one whole version, which the
-// next one goes on from.
+// TestKilledWriters kills writing processes at random moments. Each leaves a complete version, from
+// which the next process continues.
 func TestKilledWriters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -82,7 +82,7 @@ func TestKilledWriters(t *testing.T) {
 	require.Len(t, v.names(), len(numbered(3).tops())+2, "nothing is left behind: %v", v.names())
 }
 
-// checkNumbered requires that the current version is one that was written, all of it.
+// checkNumbered requires that the current version is a complete written version.
 func checkNumbered(t *testing.T, dir string) {
 	t.Helper()
 	got := texts(currentFiles(t, &volume{t: t, dir: dir}))

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+	"github.com/keelson-dev/keelson/internal/tree"
 )
 
-// link makes the links of the volume's top fit the payload: first the new ones, then no more of those that are gone.
+// link adds the missing top-level links of the payload, then removes links of removed keys.
 func (w *writer) link() error {
 	want := w.payload.tops()
 	var failed []error
@@ -38,16 +38,16 @@ func (w *writer) link() error {
 	return errors.Join(failed...)
 }
 
-// isOurs reports whether a name is the link that relink makes.
+// isOurs reports whether name is a link made by relink.
 func (w *writer) isOurs(name string) bool {
 	target, err := w.readlink(name)
 	return err == nil && target == path.Join(dataLink, name)
 }
 
-// relink makes a link to a key, in place of whatever bears its name.
+// relink makes a link to a key, and replaces a present file, link or empty folder.
 func (w *writer) relink(name string, there bool) error {
 	if there {
-		// A file, a foreign link or an empty folder goes; a folder with something in it is not ours to empty.
+		// The remove of a folder with content fails, because the content is not the plugin's.
 		if err := w.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -55,7 +55,7 @@ func (w *writer) relink(name string, there bool) error {
 	return w.symlink(path.Join(dataLink, name), name)
 }
 
-// sweep removes versions that are neither current nor kept, and the link of a commit that was not completed.
+// sweep removes versions that are neither current nor kept, and the link of an incomplete commit.
 func (w *writer) sweep(current string) error {
 	var failed []error
 	for _, name := range slices.Sorted(maps.Keys(w.present)) {

@@ -18,7 +18,7 @@ const (
 	maxShown   = 64
 )
 
-// Reasons a path is refused. A PathError wraps one.
+// The reasons for refusing a path. A PathError wraps one of them.
 var (
 	ErrEmptyPath = errors.New("is empty")
 	ErrAbsolute  = errors.New("is absolute")
@@ -30,7 +30,7 @@ var (
 	ErrInTheWay  = errors.New("is a file and also a folder of another path")
 )
 
-// PathError says which path of a payload is refused, and why.
+// PathError reports a refused path of a payload and the reason.
 type PathError struct {
 	Path string
 	Err  error
@@ -40,7 +40,7 @@ func (e *PathError) Error() string { return "path " + Shown(e.Path) + " " + e.Er
 
 func (e *PathError) Unwrap() error { return e.Err }
 
-// Shown quotes a key or path for an error; what is very long is cut.
+// Shown quotes a key or path for an error; a very long text is cut.
 func Shown(s string) string {
 	if len(s) > maxShown {
 		return fmt.Sprintf("%q… (%d bytes)", s[:maxShown], len(s))
@@ -52,16 +52,17 @@ func Shown(s string) string {
 type File struct {
 	// Data is not copied and not changed.
 	Data []byte
-	// Mode is its permissions; umask does not apply.
+	// Mode are the permissions; umask does not apply.
 	Mode fs.FileMode
-	// User owns the file. Defaults to who the agent runs as.
+	// User owns the file. Defaults to the agent's user.
 	User *int64
 }
 
-// Payload is files by their slash-separated path below the volume.
+// Payload maps slash-separated paths below the volume to files.
 type Payload map[string]File
 
-// Add puts a file at a path, which it cleans. What was there is replaced: a later source wins.
+// Add sets the file at a path, in its shortest form. A file already at the path is replaced: a
+// later source wins.
 func (p Payload) Add(at string, f File) error {
 	clean, err := Clean(at)
 	if err != nil {
@@ -71,8 +72,8 @@ func (p Payload) Add(at string, f File) error {
 	return nil
 }
 
-// Clean returns the shortest form of a path, or a *PathError if it would leave the volume or cannot be a file. The
-// kubelet's rules.
+// Clean returns the shortest form of a path, or a *PathError if the path leads out of the volume or
+// is not a file name. The rules are the kubelet's.
 func Clean(p string) (string, error) {
 	refuse := func(why error) (string, error) { return "", &PathError{p, why} }
 	switch {
@@ -103,7 +104,7 @@ func Clean(p string) (string, error) {
 	return clean, nil
 }
 
-// check refuses a payload whose paths are not clean, or of which one is both a file and a folder.
+// check refuses a payload if a path is not clean, or is both a file and a folder.
 func (p Payload) check() error {
 	for _, at := range slices.Sorted(maps.Keys(p)) {
 		clean, err := Clean(at)

@@ -77,7 +77,7 @@ func TestPayloadCheck(t *testing.T) {
 	}
 }
 
-// FuzzClean compares with what the standard library calls local.
+// FuzzClean compares Clean with filepath.IsLocal of the standard library.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"a", "../a", "a/../../b", "/a", "..", "a/./b", "..data", "\x00"} {
 		f.Add(s)
@@ -100,7 +100,7 @@ func FuzzClean(f *testing.F) {
 func TestIsVersion(t *testing.T) {
 	for name, want := range map[string]bool{
 		"..2026_11_21_02_09_18.1804289383": true,
-		"..2026_11_21_02_09_18.x":          true, // the kubelet's, too, is swept
+		"..2026_11_21_02_09_18.x":          true, // versions of the kubelet are swept too
 		"..2026_11_21_02_09_18.":           false,
 		"..2026_11_21_02_09_18":            false,
 		"..2026_11_21_02_09_18./etc":       false,

@@ -37,7 +37,7 @@ func (v *volume) write(p Payload, o Options) bool {
 	return changed
 }
 
-// seen is what a container sees: all files by path, read through the links.
+// seen returns the files that a container sees: contents by path, read through the links.
 func (v *volume) seen() map[string]string { return seenIn(v.t, v.dir) }
 
 func seenIn(t *testing.T, dir string) map[string]string {
@@ -51,7 +51,7 @@ func seenIn(t *testing.T, dir string) map[string]string {
 		}
 		top, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name()))
 		if err != nil {
-			continue // a link whose key is gone
+			continue // a link of a removed key
 		}
 		require.NoError(t, filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -66,7 +66,7 @@ func seenIn(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// names are all names at the top of the volume; versions show as "..V".
+// names returns all names at the top of the volume; versions are replaced by "..V".
 func (v *volume) names() []string {
 	v.t.Helper()
 	entries, err := os.ReadDir(v.dir)
@@ -82,7 +82,7 @@ func (v *volume) names() []string {
 	return out
 }
 
-// of makes a payload from path, content, path, content…
+// of returns a payload from path, content, path, content…
 func of(pairs ...string) Payload {
 	p := Payload{}
 	for i := 0; i < len(pairs); i += 2 {

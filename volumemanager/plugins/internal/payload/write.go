@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
+	"github.com/keelson-dev/keelson/internal/tree"
 )
 
 const (
@@ -25,35 +25,23 @@ const (
 	versionFmt = "..2006_01_02_15_04_05."
 )
 
-// Options of one Write. The zero value is valid.
+// Options are the options of a Write. The zero value is valid.
 type Options struct {
-	// Own gives a new version its owners, before it is committed: root is the volume, version the folder in it.
-	// Defaults to the agent's user and each File's own.
+	// Own sets the owners of a new version before the commit: root is the volume, version the
+	// folder in it. Defaults to the agent's user and each File's own.
 	Own func(root *os.Root, version string) error
-	// Keep tells which old versions are still mounted somewhere and must stay. Defaults to none.
+	// Keep reports whether an old version is still mounted and must stay. Defaults to false.
 	Keep func(version string) bool
-	// Fresh says that there is nothing in the folder, so that nobody has to look. Defaults to false.
+	// Fresh: the folder is empty, so Write does not read it. Defaults to false.
 	Fresh bool
-	// Durability says whether the files must survive a loss of power. Defaults to Volatile.
-	Durability Durability
 }
 
-// Durability is what is left after a loss of power.
-type Durability int
-
-// The two of them.
-const (
-	// Volatile is right on a tmpfs, where nothing is left.
-	Volatile Durability = iota
-	// Durable syncs a version to the disk before it is committed: after a loss of power no file is cut short.
-	Durable
-)
-
-// Write makes the payload what is in the folder of a volume, which must exist, and reports whether it changed. If
-// files, contents and paths are what is there already, no version is written; what a crash or somebody else left
-// behind is mended in any case. If it fails before the commit, what was there is untouched.
+// Write replaces the content of a volume's folder, which must exist, by the payload, and reports
+// whether the content changed. If paths and contents are the same already, no new version is
+// written. Leftovers of a crash, and foreign files at the plugin's names, are repaired in any case.
+// An error before the commit leaves the present version unchanged.
 //
-// The caller keeps calls for one volume apart. Errors name paths, never contents.
+// The caller prevents concurrent calls for the same volume. Errors name paths, never contents.
 func Write(ctx context.Context, root *os.Root, p Payload, o Options) (changed bool, err error) {
 	return write(ctx, root, disk{root}, p, o)
 }
@@ -74,7 +62,7 @@ func write(ctx context.Context, root *os.Root, d folder, p Payload, o Options) (
 		}
 		if err != nil {
 			if version != "" {
-				// What remains of it is swept by the next Write.
+				// The next Write removes any remains.
 				_ = d.removeAll(version)
 			}
 			return false, err
@@ -84,7 +72,7 @@ func write(ctx context.Context, root *os.Root, d folder, p Payload, o Options) (
 	return changed, errors.Join(w.link(), w.sweep(current))
 }
 
-// Current returns the name of the version that is in force; "" if there is none.
+// Current returns the name of the current version; "" if there is none.
 func Current(root *os.Root) string {
 	w := writer{folder: disk{root}}
 	return w.current()
@@ -95,11 +83,11 @@ type writer struct {
 	root    *os.Root
 	payload Payload
 	options Options
-	// present is what was in the folder of the volume at first.
+	// present is the initial content of the volume's folder.
 	present map[string]fs.FileMode
 }
 
-// look finds out what there is, so that a new volume is not asked about each single name.
+// look reads the folder once, which saves a lookup for each name.
 func (w *writer) look() error {
 	if w.options.Fresh {
 		w.present = map[string]fs.FileMode{}
@@ -121,7 +109,7 @@ func (w *writer) isPresent(name string) bool {
 	return ok
 }
 
-// isVersion reports whether a name is one that version makes.
+// isVersion reports whether name has the format of newVersion.
 func isVersion(name string) bool {
 	stamp, random, ok := strings.Cut(strings.TrimPrefix(name, ".."), ".")
 	if !ok || random == "" || strings.ContainsRune(random, '/') {
@@ -145,7 +133,7 @@ func (w *writer) current() string {
 	return name
 }
 
-// same reports whether a version holds just the payload.
+// same reports whether a version has exactly the paths and contents of the payload.
 func (w *writer) same(version string) bool {
 	n := 0
 	return w.sameDir(version, "", &n) && n == len(w.payload)
@@ -176,7 +164,8 @@ func (w *writer) sameDir(version, dir string, n *int) bool {
 	return true
 }
 
-// version writes the payload to a new folder and returns its name, also when it fails after the folder was made.
+// version writes the payload to a new folder and returns its name. After an error, the name is set
+// if the folder was created.
 func (w *writer) version(ctx context.Context) (string, error) {
 	name, err := w.newVersion()
 	if err != nil {
@@ -189,7 +178,7 @@ func (w *writer) version(ctx context.Context) (string, error) {
 	defer v.close()
 	dirs := w.payload.dirs()
 	for _, dir := range dirs {
-		// Nobody else looks in before the files have their owners and modes.
+		// Other users have no access before the files have their owners and modes.
 		if err := v.mkdir(dir, 0o700); err != nil {
 			return name, fmt.Errorf("folder %s: %w", Shown(dir), tree.Cause(err))
 		}
@@ -213,7 +202,7 @@ func (w *writer) version(ctx context.Context) (string, error) {
 			return name, fmt.Errorf("owner of the files: %w", err)
 		}
 	}
-	return name, w.sync(v, dirs)
+	return name, nil
 }
 
 func (w *writer) newVersion() (string, error) {
@@ -244,42 +233,16 @@ func (w *writer) writeFile(version folder, at string) error {
 	if err == nil {
 		err = out.Chmod(f.Mode.Perm())
 	}
-	if err == nil && w.options.Durability == Durable {
-		err = out.Sync()
-	}
 	return errors.Join(err, out.Close())
 }
 
-// sync makes the names of a version durable, and its own.
-func (w *writer) sync(version folder, dirs []string) error {
-	if w.options.Durability != Durable {
-		return nil
-	}
-	for _, dir := range dirs {
-		if err := version.syncDir(dir); err != nil {
-			return fmt.Errorf("sync: %w", tree.Cause(err))
-		}
-	}
-	if err := w.syncDir("."); err != nil {
-		return fmt.Errorf("sync: %w", tree.Cause(err))
-	}
-	return nil
-}
-
-// commit makes a version the current one.
+// commit makes a version the current version.
 func (w *writer) commit(version string) error {
-	if err := w.point(version); err != nil {
-		return err
-	}
-	if w.options.Durability == Durable {
-		// Committed all the same: a loss of power brings back the old version, which is complete.
-		_ = w.syncDir(".")
-	}
-	return nil
+	return w.point(version)
 }
 
-// point makes the link to the current version: by itself if there is none, else under another name first, which then
-// replaces it.
+// point makes the link to the current version. A present link is replaced by renaming a temporary
+// link.
 func (w *writer) point(version string) error {
 	if !w.isPresent(dataLink) {
 		err := w.symlink(version, dataLink)
@@ -300,7 +263,7 @@ func (w *writer) point(version string) error {
 	}
 	err := w.rename(tempLink, dataLink)
 	if err != nil && w.isDir(dataLink) {
-		// Somebody put a folder there; no version can be in it.
+		// A folder of another program is in the way; it contains no version.
 		if err = w.removeAll(dataLink); err == nil {
 			err = w.rename(tempLink, dataLink)
 		}

@@ -29,11 +29,11 @@ func TestWriteAndRewrite(t *testing.T) {
 	assert.True(t, os.SameFile(before, after), "no new version without a change")
 
 	for _, p := range []Payload{
-		of("a", "1", "d/e/f", "2", "d/g", "4"),        // another content
-		of("a", "1", "d/e/f", "2"),                    // one less
+		of("a", "1", "d/e/f", "2", "d/g", "4"),        // changed content
+		of("a", "1", "d/e/f", "2"),                    // a removed file
 		of("a", "1", "d", "a file now"),               // a folder became a file
 		of("a/b", "1", "d/x", "", "z", "more"),        // and back; an empty file
-		of(),                                          // nothing
+		of(),                                          // no files
 		of("0", "again", ".h", "hidden", "x..", "yy"), // and again
 	} {
 		assert.True(t, v.write(p, Options{}))
@@ -54,7 +54,7 @@ func TestModesIgnoreUmask(t *testing.T) {
 	defer syscall.Umask(old)
 	v := newVolume(t)
 	p := Payload{"ro": {Mode: 0o444}, "d/x": {Mode: 0o755}, "secret": {Mode: 0o600}, "bits": {Mode: 0o666 | os.ModeSetuid}}
-	v.write(p, Options{Durability: Durable})
+	v.write(p, Options{})
 	for name, want := range map[string]os.FileMode{
 		"ro": 0o444, "d/x": 0o755, "secret": 0o600, "bits": 0o666, "d": 0o755 | os.ModeDir, dataLink: 0o755 | os.ModeDir,
 	} {
@@ -78,7 +78,7 @@ func TestUserOwnsItsFile(t *testing.T) {
 	}
 }
 
-// TestOwnersAreSetBeforeTheCommit: what is seen has the right owners from its first moment.
+// TestOwnersAreSetBeforeTheCommit: visible files have their owners from the first moment.
 func TestOwnersAreSetBeforeTheCommit(t *testing.T) {
 	v := newVolume(t)
 	v.write(of("a", "old"), Options{})
@@ -93,7 +93,8 @@ func TestOwnersAreSetBeforeTheCommit(t *testing.T) {
 	assert.Equal(t, map[string]string{"a": "new"}, v.seen())
 }
 
-// TestUpstream113242FailedRefreshKeepsTheOldVersion also is the [M] row of the volume that becomes an empty new inode.
+// TestUpstream113242FailedRefreshKeepsTheOldVersion also tests the [M] row about a volume that
+// becomes an empty new inode.
 func TestUpstream113242FailedRefreshKeepsTheOldVersion(t *testing.T) {
 	v := newVolume(t)
 	v.write(of("a", "old"), Options{})
@@ -119,7 +120,8 @@ func TestCancelledWriteChangesNothing(t *testing.T) {
 	assert.Equal(t, map[string]string{"a": "old"}, v.seen())
 }
 
-// TestUpstream68211KeptVersionStays: a version that a subPath mount still shows is not removed before it is let go.
+// TestUpstream68211KeptVersionStays: a version used by a subPath mount is not removed before the
+// mount is gone.
 func TestUpstream68211KeptVersionStays(t *testing.T) {
 	v := newVolume(t)
 	v.write(of("a", "1"), Options{})
@@ -147,8 +149,8 @@ func TestTenThousandKeys(t *testing.T) {
 	assert.Equal(t, texts(p), v.seen())
 }
 
-// TestFreshThatIsNot: who is told that there is nothing, and finds something, leaves a complete version in force and
-// loses none; the next Write mends the rest.
+// TestFreshThatIsNot: if the folder is not empty despite Fresh, Write leaves a complete current
+// version and removes no version. The next Write repairs the rest.
 func TestFreshThatIsNot(t *testing.T) {
 	v := newVolume(t)
 	v.write(payloads[0], Options{})

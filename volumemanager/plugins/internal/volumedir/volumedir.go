@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volumedir makes and removes the folders of a volume below the agent's root, whatever links somebody put on
-// the way: none leads out of the root.
+// Package volumedir creates and removes the folders of volumes below the agent's root. A link in a
+// path never leads out of the root.
 package volumedir
 
 import (
@@ -13,19 +13,19 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// parentMode is that of the folders above a volume's own.
+// parentMode is the mode of the folders above a volume's folder.
 const parentMode = 0o750
 
-// ErrForeignMount says that something is mounted at a volume's folder that its plugin does not mount there.
+// ErrForeignMount reports a mount at a volume's folder that its plugin does not make.
 var ErrForeignMount = errors.New("something else is mounted there")
 
-// Make opens the folder of a volume, and makes it, with its parents, if it is not there. A new one has the mode, as far
-// as umask lets it.
+// Make opens the folder of a volume, and creates the folder with its parents if necessary. A new
+// folder gets the mode, subject to umask.
 func Make(p volumemanager.Place, mode fs.FileMode) (dir *os.Root, made bool, err error) {
 	parent, made, err := makeIn(p, mode)
 	if err != nil {
@@ -40,7 +40,7 @@ func Make(p volumemanager.Place, mode fs.FileMode) (dir *os.Root, made bool, err
 	return dir, made, err
 }
 
-// MakeFile is Make for who wants to look at the folder itself, and may not even enter it.
+// MakeFile is like Make for a folder without search permission, and returns the folder as a file.
 func MakeFile(p volumemanager.Place, mode fs.FileMode) (dir *os.File, made bool, err error) {
 	parent, made, err := makeIn(p, mode)
 	if err != nil {
@@ -53,7 +53,7 @@ func MakeFile(p volumemanager.Place, mode fs.FileMode) (dir *os.File, made bool,
 
 const onlyDir = os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NOFOLLOW
 
-// makeIn makes the folder of a volume, unless there is something, and returns its parent.
+// makeIn creates the folder of a volume if the name is free, and returns the parent of the folder.
 func makeIn(p volumemanager.Place, mode fs.FileMode) (parent *os.Root, made bool, err error) {
 	if err := p.Check(); err != nil {
 		return nil, false, err
@@ -73,7 +73,7 @@ func makeIn(p volumemanager.Place, mode fs.FileMode) (parent *os.Root, made bool
 	}
 }
 
-// parentOf opens the folder above a volume's own, and makes it if it is not there.
+// parentOf opens the folder above a volume's folder, and creates it if necessary.
 func parentOf(p volumemanager.Place) (*os.Root, error) {
 	pod, rest, err := podOf(p)
 	if err != nil {
@@ -90,8 +90,8 @@ func parentOf(p volumemanager.Place) (*os.Root, error) {
 	return pod.OpenRoot(rest)
 }
 
-// podOf opens the folder of the pod, or the root if that is not there, and returns the path from it to the folder above
-// the volume's own.
+// podOf opens the folder of the pod, or the root if the pod has no folder, and returns the relative
+// path of the folder above the volume's folder.
 func podOf(p volumemanager.Place) (dir *os.Root, rest string, err error) {
 	root, err := os.OpenRoot(p.Root)
 	if err != nil {
@@ -122,7 +122,7 @@ func Open(p volumemanager.Place) (*os.Root, error) {
 	return open(root, name)
 }
 
-// OpenFile is Open for who wants to look at the folder itself.
+// OpenFile is like Open, and returns the folder as a file.
 func OpenFile(p volumemanager.Place) (*os.File, error) {
 	root, name, err := at(p)
 	if err != nil {
@@ -132,7 +132,7 @@ func OpenFile(p volumemanager.Place) (*os.File, error) {
 	return root.OpenFile(name, onlyDir, 0)
 }
 
-// at opens the root, and returns the path from it to the folder of a volume.
+// at opens the root, and returns the relative path of a volume's folder.
 func at(p volumemanager.Place) (*os.Root, string, error) {
 	if err := p.Check(); err != nil {
 		return nil, "", err
@@ -145,7 +145,7 @@ func at(p volumemanager.Place) (*os.Root, string, error) {
 	return root, name, err
 }
 
-// open opens a folder that is no link.
+// open opens a folder; a link is an error.
 func open(root *os.Root, name string) (*os.Root, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -157,7 +157,7 @@ func open(root *os.Root, name string) (*os.Root, error) {
 	return root.OpenRoot(name)
 }
 
-// Chmod gives a folder its mode, past umask, if it has another.
+// Chmod sets the mode of a folder regardless of umask, if the mode differs.
 func Chmod(dir *os.Root, mode fs.FileMode) error {
 	info, err := dir.Stat(".")
 	if err != nil || info.Mode()&^fs.ModeDir == mode {
@@ -166,7 +166,8 @@ func Chmod(dir *os.Root, mode fs.FileMode) error {
 	return dir.Chmod(".", mode)
 }
 
-// Remove removes the folder of a volume with all that is in it. What is mounted below stays, and is an error.
+// Remove removes the folder of a volume with its content. A mount in the folder stays and is an
+// error.
 func Remove(p volumemanager.Place) error {
 	root, name, err := at(p)
 	if err != nil {
@@ -176,8 +177,8 @@ func Remove(p volumemanager.Place) error {
 	return tree.RemoveAll(root, filepath.ToSlash(name))
 }
 
-// RemoveEmpty removes the folder of a volume, a link in its place, or nothing if there is none. A folder that is not
-// empty is an error.
+// RemoveEmpty removes the empty folder of a volume, or a link at its path. A missing folder is not
+// an error; a folder with content is an error.
 func RemoveEmpty(p volumemanager.Place) error {
 	root, name, err := at(p)
 	if err != nil {
@@ -194,8 +195,8 @@ func ignoreAbsence(err error) error {
 	return err
 }
 
-// Unmount takes away what is mounted at the volume's folder, if it is of one of the file systems that the plugin
-// mounts. Anything else may hold somebody's data: it is left, and ErrForeignMount.
+// Unmount unmounts the mounts at the volume's folder, if their types are in types. A mount of
+// another type may contain user data: it stays, and Unmount returns ErrForeignMount.
 func Unmount(ctx context.Context, p volumemanager.Place, m mount.Mounter, types ...string) error {
 	for {
 		info, mounted, err := m.At(p.Dir())

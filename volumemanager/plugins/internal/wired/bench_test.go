@@ -15,7 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// kinds are pods with two volumes each. burst is what the kubelet takes for a hundred of them (contract §0).
+// kinds are pods with two volumes each. burst is the kubelet's time for a hundred pods (contract
+// §0).
 var kinds = []struct {
 	name    string
 	sources []v1.VolumeSource
@@ -26,7 +27,7 @@ var kinds = []struct {
 	{"secret", []v1.VolumeSource{aSecret, aSecret}, 605 * time.Millisecond},
 }
 
-// report adds the median of some times, what it must stay below, and what the kubelet takes.
+// report adds the median of times, its goal, and the kubelet's time to the benchmark.
 func report(b *testing.B, times []time.Duration, goal, kubelet time.Duration) {
 	b.Helper()
 	b.ReportMetric(float64(median(times).Nanoseconds()), "p50-ns")
@@ -36,13 +37,14 @@ func report(b *testing.B, times []time.Duration, goal, kubelet time.Duration) {
 	}
 }
 
-// median sorts the times.
+// median sorts times and returns the median.
 func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	return times[len(times)/2]
 }
 
-// BenchmarkPodReady is a pod with two volumes until both are mounted; floor is the plugins' own work for it.
+// BenchmarkPodReady measures the mounting of a pod with two volumes; floor is the plugins' own
+// work.
 func BenchmarkPodReady(b *testing.B) {
 	for _, k := range kinds {
 		b.Run(k.name, func(b *testing.B) { mountAndUnmount(b, k.sources, true) })
@@ -50,7 +52,7 @@ func BenchmarkPodReady(b *testing.B) {
 	}
 }
 
-// BenchmarkPodUnmounted is the way back.
+// BenchmarkPodUnmounted measures the unmounting of a pod with two volumes.
 func BenchmarkPodUnmounted(b *testing.B) {
 	for _, k := range kinds {
 		b.Run(k.name, func(b *testing.B) { mountAndUnmount(b, k.sources, false) })
@@ -104,7 +106,8 @@ func benchmarkFloor(b *testing.B, sources []v1.VolumeSource) {
 	report(b, up, 5*time.Millisecond, 0)
 }
 
-// BenchmarkRefreshVisible is a changed object until a reader of the volume sees it. The kubelet takes 60 to 90 s.
+// BenchmarkRefreshVisible measures the time from the change of an object until a reader of the
+// volume sees the change. The kubelet takes 60 to 90 s.
 func BenchmarkRefreshVisible(b *testing.B) {
 	for _, k := range kinds[1:] {
 		for _, pods := range []int{1, 100} {

@@ -21,10 +21,11 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
-// patience is how long something may take that takes no time where nothing hangs.
+// patience limits operations that end at once unless they hang.
 const patience = 30 * time.Second
 
-// hang mounts a file system whose server never answers: whoever looks at it waits. release ends that, and the mount.
+// hang mounts a file system whose server never answers: every access blocks. release ends the
+// blocking and the mount.
 func hang(t *testing.T, dir string) (release func()) {
 	t.Helper()
 	mounttest.Need(t)
@@ -41,7 +42,7 @@ func hang(t *testing.T, dir string) (release func()) {
 	release = func() {
 		if !released {
 			released = true
-			assert.NoError(t, unix.Close(server)) // those who wait get an error
+			assert.NoError(t, unix.Close(server)) // blocked calls get an error
 			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 				assert.ErrorIs(t, err, unix.EINVAL, "it is unmounted by somebody else, or now")
 			}
@@ -51,7 +52,7 @@ func hang(t *testing.T, dir string) (release func()) {
 	return release
 }
 
-// soon fails if f does not return.
+// soon fails the test if f does not return.
 func soon(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -66,9 +67,9 @@ func soon(t *testing.T, what string, f func()) {
 	}
 }
 
-// Issues 123960, 72048, 31272: an agent that starts on a node with a volume whose server does not answer hangs with it,
-// or with its clean-up. Here nobody looks at what is mounted without a need, and what does is one operation on that very
-// volume. It is shown on a file system that really hangs.
+// Issues 123960, 72048, 31272: an agent that starts on a node with a volume on a hung server hangs
+// too, or its cleanup does. Here only the operation on a volume accesses its mount. The test uses a
+// file system that really hangs.
 func TestUpstream123960HungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 	root := mounttest.Dir(t)
 	volume := filepath.Join(root, "pods/old/volumes/kubernetes.io~empty-dir/v0")
@@ -104,8 +105,8 @@ func TestUpstream123960HungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 	assert.NoDirExists(t, volume)
 }
 
-// PR 110670: a pod is deleted while the agent is away. What it had mounted is unmounted by the next agent, and one of a
-// pod that is still there is left alone, although it cannot be set up again. On real mounts.
+// PR 110670: a pod is deleted while the agent is down. The next agent unmounts the pod's volumes.
+// The volume of a live pod stays, although it cannot be set up again. The test uses real mounts.
 func TestUpstream110670PodDeletedWhileTheAgentWasAway(t *testing.T) {
 	mounttest.Need(t)
 	root := mounttest.Dir(t)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPodsAreSpread: on ext4, pods do not all end up in one group of inodes. Without that, a burst takes fifteen times
-// as long where many files were deleted before.
+// TestPodsAreSpread: on ext4, pods are spread over groups of inodes. Otherwise a burst takes
+// fifteen times as long after many files were deleted.
 func TestPodsAreSpread(t *testing.T) {
 	root := t.TempDir()
 	var st unix.Statfs_t

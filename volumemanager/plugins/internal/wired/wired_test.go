@@ -32,8 +32,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
 
-// node is a manager that runs, with the plugins that need no cluster. There is no resync: what happens is an event's
-// doing.
+// node is a running manager with the plugins that need no cluster. It has no resync, so that only
+// events cause operations.
 type node struct {
 	manager *volumemanager.Manager
 	store   *objects.Store
@@ -61,7 +61,7 @@ func newNode(tb testing.TB, root string) *node {
 	require.NoError(tb, err)
 	n.plugins = []volumemanager.Plugin{scratch, config, pass, both}
 	n.manager, err = volumemanager.New(volumemanager.Options{
-		Pods: n.pods, Root: root, Plugins: n.plugins, Subpaths: subpaths, Resync: -1,
+		Pods: n.pods, Root: root, Plugins: n.plugins, Subpaths: subpaths,
 		Mounts: volumemanager.MountTableFunc(mount.Points),
 	})
 	require.NoError(tb, err)
@@ -77,7 +77,7 @@ func newNode(tb testing.TB, root string) *node {
 	return n
 }
 
-// set makes the key of the objects say a text.
+// set sets the key of the objects to text.
 func (n *node) set(text string) {
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "o"}
 	n.store.SetConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": text}})
@@ -93,7 +93,7 @@ var (
 	}}}
 )
 
-// pod has a volume v0, v1… of each source, mounted by its container.
+// pod returns a pod with a volume v0, v1… for each source, mounted by its container.
 func pod(uid types.UID, sources ...v1.VolumeSource) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + string(uid), UID: uid}}
 	c := v1.Container{Name: "main"}
@@ -126,7 +126,8 @@ func (n *node) read(p *v1.Pod, volume string) string {
 	return string(data)
 }
 
-// TestUpstream30189ChangeShowsByEvent: no tick and no resync carries a changed object into the volume.
+// TestUpstream30189ChangeShowsByEvent: a changed object reaches the volume without a timer or
+// resync.
 func TestUpstream30189ChangeShowsByEvent(t *testing.T) {
 	n := newNode(t, mounttest.Dir(t))
 	p := pod("uid", configMap, aSecret, aMixture)
@@ -141,7 +142,8 @@ func TestUpstream30189ChangeShowsByEvent(t *testing.T) {
 	assert.Empty(t, mounttest.Below(t, n.root))
 }
 
-// TestMissingObjectIsWaitedFor: it holds up its own pod only, which starts once the object is there.
+// TestMissingObjectIsWaitedFor: a missing object blocks its own pod only. The pod starts once the
+// object exists.
 func TestMissingObjectIsWaitedFor(t *testing.T) {
 	n := newNode(t, mounttest.Dir(t))
 	n.store.Delete(objects.Ref{Kind: objects.Secret, Namespace: "ns", Name: "o"})
@@ -157,15 +159,15 @@ func TestMissingObjectIsWaitedFor(t *testing.T) {
 	n.down(t, "goes")
 }
 
-// TestFewestFiles: what a burst of pods takes is what the disk takes for new files and folders, so there is none without
-// a need.
+// TestFewestFiles: the time of a burst is the disk's time for new files and folders, so no
+// unnecessary file is created.
 func TestFewestFiles(t *testing.T) {
 	above := []string{".", "volumes", "volumes/kubernetes.io~"}
 	version := []string{"", "/..V", "/..V/key", "/..data", "/key"}
 	for _, k := range []struct {
 		plugin string
 		source v1.VolumeSource
-		want   []string // in the folder of each volume
+		want   []string // names in the folder of each volume
 	}{{"empty-dir", emptyDirs[0], version[:1]}, {"configmap", configMap, version}, {"projected", aMixture, version}} {
 		t.Run(k.plugin, func(t *testing.T) {
 			n := newNode(t, mounttest.Dir(t))
@@ -184,7 +186,7 @@ func TestFewestFiles(t *testing.T) {
 	}
 }
 
-// files returns the paths of all that is below top; names of versions are "..V".
+// files returns the paths of all files below top; names of versions are replaced by "..V".
 func files(t *testing.T, top string) []string {
 	t.Helper()
 	var all []string

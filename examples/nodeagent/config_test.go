@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noapiserver
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// configured parses flags with a configuration file of these fields.
+func configured(t *testing.T, fields string, args ...string) (flags, error) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + fields
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return parseFlags(append([]string{"--root-dir", t.TempDir(), "--kubeconfig", "k", "--config", file}, args...))
+}
+
+func TestAConfigurationFile(t *testing.T) {
+	f, err := configured(t, `
+staticPodPath: .
+maxPods: 7
+port: 10251
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+imageMinimumGCAge: 5m
+systemReserved: {memory: 1Mi}
+registerWithTaints: [{key: edge, value: "yes", effect: NoSchedule}]
+authorization: {mode: AlwaysAllow}
+hairpinMode: promiscuous-bridge
+`, "--max-pods", "9")
+	require.NoError(t, err)
+	require.DirExists(t, f.manifests)
+	require.Equal(t, 9, f.offer.maxPods, "the command line is stronger")
+	require.Equal(t, 10251, f.server.port)
+	require.Zero(t, f.port)
+	require.Equal(t, "0.0.0.0", f.address)
+	require.Equal(t, "unix:///run/containerd/containerd.sock", f.endpoint)
+	require.Equal(t, []string{"10.96.0.10"}, f.dns.servers)
+	require.Equal(t, "5m0s", f.imageMin.String())
+	require.Equal(t, "edge", f.offer.taints[0].Key)
+	require.Equal(t, modeAlwaysAllow, f.server.mode)
+
+	core, logs := observer.New(zap.InfoLevel)
+	f.config.tell(zap.New(core))
+	require.Equal(t, 1, logs.Len())
+	require.Equal(t, "hairpinMode", logs.All()[0].ContextMap()["field"])
+}
+
+func TestAConfigurationFileThatIsRefused(t *testing.T) {
+	for fields, want := range map[string]string{
+		"cpuManagerPolicy: static":            "config.yaml:3: cpuManagerPolicy",
+		"imageGCHighThresholdPercent: 101":    "--image-gc-high-threshold 101",
+		"imageMinimumGCAge: x":                "imageMinimumGCAge",
+		"systemReserved: {memory: much}":      "--system-reserved",
+		"authorization: {mode: AskMyMother}":  "--authorization-mode",
+		"clusterDNS: [dns.example.com]":       "--cluster-dns",
+		"maxPods: 99999999999999999999999999": "maxPods",
+	} {
+		_, err := configured(t, fields)
+		require.ErrorContains(t, err, want, fields)
+	}
+	_, err := parseFlags([]string{t.TempDir(), "--config", filepath.Join(t.TempDir(), "none")})
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// Each field that is a flag by fields.txt can be set: the flag exists.
+func TestEachFlagOfTheConfigurationExists(t *testing.T) {
+	fields := `
+staticPodPath: .
+podLogsDir: logs
+httpCheckFrequency: 1m
+staticPodURL: http://127.0.0.1:1/
+staticPodURLHeader: {A: [b]}
+address: 127.0.0.1
+port: 10251
+readOnlyPort: 10256
+tlsCertFile: a
+tlsPrivateKeyFile: b
+tlsCipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]
+tlsMinVersion: VersionTLS13
+rotateCertificates: true
+serverTLSBootstrap: false
+authentication: {x509: {clientCAFile: c}, webhook: {enabled: true, cacheTTL: 1m}, anonymous: {enabled: false}}
+authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 1m, cacheUnauthorizedTTL: 10s}}
+containerLogMaxSize: 1Mi
+containerLogMaxFiles: 3
+seccompDefault: true
+clusterDomain: cluster.local
+clusterDNS: [10.96.0.10]
+imageMinimumGCAge: 1m
+imageMaximumGCAge: 1h
+imageGCHighThresholdPercent: 85
+imageGCLowThresholdPercent: 80
+maxPods: 10
+resolvConf: /etc/resolv.conf
+systemReserved: {cpu: 1m}
+kubeReserved: {cpu: 1m}
+allowedUnsafeSysctls: [net.*]
+registerWithTaints: [{key: a, effect: NoSchedule}]
+registerNode: true
+containerRuntimeEndpoint: unix:///run/crio/crio.sock
+`
+	_, err := configured(t, fields)
+	require.NoError(t, err)
+
+	table, err := os.ReadFile("nodeconfig/fields.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(table)) {
+		words := strings.Fields(line)
+		if words[0] == "#" || words[2] == "only" || words[2] == "ignore" {
+			continue
+		}
+		parts := strings.Split(words[0], ".")
+		require.Contains(t, fields, parts[len(parts)-1]+":", "a field that this test does not set")
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"slices"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// matchesNode reports whether the pod's node selector and required node affinity match the node.
+func matchesNode(pod *v1.Pod, node *Node) bool {
+	for key, value := range pod.Spec.NodeSelector {
+		if have, ok := node.Labels[key]; !ok || have != value {
+			return false
+		}
+	}
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return slices.ContainsFunc(terms, func(t v1.NodeSelectorTerm) bool { return matchesTerm(&t, node) })
+}
+
+// matchesTerm reports whether all requirements of the term match the node. An empty term matches no
+// node.
+func matchesTerm(t *v1.NodeSelectorTerm, node *Node) bool {
+	if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
+		return false
+	}
+	for i := range t.MatchExpressions {
+		value, ok := node.Labels[t.MatchExpressions[i].Key]
+		if !matchesRequirement(&t.MatchExpressions[i], value, ok) {
+			return false
+		}
+	}
+	for i := range t.MatchFields {
+		r := &t.MatchFields[i]
+		name := r.Key == "metadata.name" && len(r.Values) == 1 && (r.Operator == v1.NodeSelectorOpIn || r.Operator == v1.NodeSelectorOpNotIn)
+		if !name || !matchesRequirement(r, node.Name, true) {
+			return false
+		}
+	}
+	return true
+}
+
+// matchesRequirement reports whether the requirement matches the value. An invalid requirement
+// matches nothing.
+func matchesRequirement(r *v1.NodeSelectorRequirement, value string, has bool) bool {
+	switch r.Operator {
+	case v1.NodeSelectorOpIn:
+		return has && slices.Contains(r.Values, value)
+	case v1.NodeSelectorOpNotIn:
+		return len(r.Values) > 0 && !(has && slices.Contains(r.Values, value))
+	case v1.NodeSelectorOpExists:
+		return len(r.Values) == 0 && has
+	case v1.NodeSelectorOpDoesNotExist:
+		return len(r.Values) == 0 && !has
+	case v1.NodeSelectorOpGt, v1.NodeSelectorOpLt:
+		if !has || len(r.Values) != 1 {
+			return false
+		}
+		have, err := strconv.ParseInt(value, 10, 64)
+		bound, err2 := strconv.ParseInt(r.Values[0], 10, 64)
+		if err != nil || err2 != nil {
+			return false
+		}
+		return r.Operator == v1.NodeSelectorOpGt && have > bound || r.Operator == v1.NodeSelectorOpLt && have < bound
+	}
+	return false
+}
+
+// toleratesAll reports whether the pod tolerates all taints with the effect NoExecute.
+func toleratesAll(pod *v1.Pod, taints []v1.Taint) bool {
+	for i := range taints {
+		if taints[i].Effect != v1.TaintEffectNoExecute {
+			continue
+		}
+		if !slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool { return tolerates(&t, &taints[i]) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func tolerates(t *v1.Toleration, taint *v1.Taint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+		return false
+	}
+	switch t.Operator {
+	case "", v1.TolerationOpEqual:
+		return t.Value == taint.Value
+	case v1.TolerationOpExists:
+		return true
+	}
+	// The operators Lt and Gt are alpha. Their feature gate is off by default, and this package has
+	// no feature gates.
+	return false
+}

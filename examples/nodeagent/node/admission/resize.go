@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"fmt"
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// Pending is the reason why an in-place resize is not granted.
+type Pending struct {
+	Reason  string // v1.PodReasonDeferred or v1.PodReasonInfeasible
+	Message string
+}
+
+// Resize decides whether a running pod with the demand now may be resized to the demand wanted. used
+// sums the demands of all active pods, including now. Nil grants the resize. A resource that is not
+// raised never prevents a resize.
+func Resize(node *Node, used *Usage, now, wanted *Demand) *Pending {
+	used.Remove(now)
+	defer used.Add(now)
+	for _, short := range fits(node, used, wanted) {
+		if short.Resource == v1.ResourcePods || short.Requested <= now.Of(short.Resource) {
+			continue
+		}
+		if short.Requested > short.Capacity {
+			return &Pending{Reason: v1.PodReasonInfeasible, Message: fmt.Sprintf(
+				"Node didn't have enough capacity: %s, requested: %d, capacity: %d", short.Resource, short.Requested, short.Capacity)}
+		}
+		return &Pending{Reason: v1.PodReasonDeferred, Message: fmt.Sprintf(
+			messageNodeResources, short.Resource, short.Requested, short.Used, short.Capacity)}
+	}
+	return nil
+}
+
+// SameResources reports whether two versions of a pod request the same resources.
+func SameResources(a, b *v1.Pod) bool {
+	return sameOf(a.Spec.Containers, b.Spec.Containers) && sameOf(a.Spec.InitContainers, b.Spec.InitContainers) &&
+		same(a.Spec.Resources, b.Spec.Resources)
+}
+
+func sameOf(a, b []v1.Container) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !same(a[i].Resources, b[i].Resources) {
+			return false
+		}
+	}
+	return true
+}
+
+func same[T any](a, b T) bool {
+	return reflect.DeepEqual(a, b) || equality.Semantic.DeepEqual(a, b)
+}
+
+// WithResources returns wanted with the resources of now, for containers in both. A pod runs in
+// this version while a resize is pending. The result shares memory with both arguments and must not
+// be written.
+func WithResources(wanted, now *v1.Pod) *v1.Pod {
+	out := *wanted
+	out.Spec.Resources = now.Spec.Resources
+	out.Spec.Containers = withResources(wanted.Spec.Containers, now.Spec.Containers)
+	out.Spec.InitContainers = withResources(wanted.Spec.InitContainers, now.Spec.InitContainers)
+	return &out
+}
+
+func withResources(wanted, now []v1.Container) []v1.Container {
+	byName := make(map[string]*v1.Container, len(now))
+	for i := range now {
+		byName[now[i].Name] = &now[i]
+	}
+	out := append([]v1.Container(nil), wanted...)
+	for i := range out {
+		if c := byName[out[i].Name]; c != nil {
+			out[i].Resources = c.Resources
+		}
+	}
+	return out
+}
+
+// Allocated returns a version of the pod with the resources allocated according to its status. If
+// they equal the spec, the result is the pod itself. After a restart of the agent, the status is
+// the only record of the allocated resources.
+func Allocated(pod *v1.Pod) *v1.Pod {
+	given := make(map[string]*v1.ContainerStatus)
+	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range list {
+			if list[i].AllocatedResources != nil && list[i].Resources != nil {
+				given[list[i].Name] = &list[i]
+			}
+		}
+	}
+	if len(given) == 0 {
+		return pod
+	}
+	now := pod.DeepCopy()
+	for _, list := range [][]v1.Container{now.Spec.InitContainers, now.Spec.Containers} {
+		for i := range list {
+			if s := given[list[i].Name]; s != nil {
+				list[i].Resources.Requests = s.AllocatedResources.DeepCopy()
+				list[i].Resources.Limits = s.Resources.Limits.DeepCopy() // allocatedResources has no limits
+			}
+		}
+	}
+	if SameResources(now, pod) {
+		return pod
+	}
+	return now
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// ReasonUnsupported is the status reason of a pod with fields that the node cannot honour. The
+// other reasons are in package admission.
+const ReasonUnsupported = "UnsupportedPodSpec"
+
+// maxFileName is the longest name of a file, in bytes.
+const maxFileName = 255
+
+// check returns an error with every field of the pod that the runtime, the generator, the hooks or
+// a feature cannot honour.
+func (a *Agent) check(pod *v1.Pod) error {
+	var fields []string
+	err := a.host.Manager.CheckPod(pod)
+	if unsupported, ok := errors.AsType[*runtime.UnsupportedError](err); ok {
+		fields = append(fields, unsupported.Fields...)
+	} else if err != nil {
+		return err
+	}
+	for _, f := range a.features {
+		if f.Check != nil {
+			fields = append(fields, f.Check(pod)...)
+		}
+	}
+	if n := len(pod.Namespace) + len(pod.Name) + len(pod.UID) + 2; n > maxFileName {
+		fields = append(fields, fmt.Sprintf("metadata.name (with namespace and UID it is %d bytes long, and the log folder's name may have %d)", n, maxFileName))
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return &runtime.UnsupportedError{Runtime: a.host.Runtime.Name(), Fields: fields}
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// logEvents writes events as structured log lines.
+type logEvents struct{ log *zap.Logger }
+
+// Event fits runtime.EventRecorder.
+func (e logEvents) Event(object apiruntime.Object, eventType, reason, message string) {
+	ref, ok := object.(*v1.ObjectReference)
+	if !ok {
+		return
+	}
+	about := zap.String("pod", ref.Namespace+"/"+ref.Name)
+	if ref.Kind == "Node" {
+		about = zap.String("node", ref.Name)
+	}
+	e.log.Info("event",
+		about,
+		zap.String("field", ref.FieldPath),
+		zap.String("type", eventType),
+		zap.String("reason", reason),
+		zap.String("message", message))
+}
+
+// bothEvents passes every event to two recorders.
+type bothEvents [2]runtime.EventRecorder
+
+// Event fits runtime.EventRecorder.
+func (b bothEvents) Event(object apiruntime.Object, eventType, reason, message string) {
+	for _, recorder := range b {
+		recorder.Event(object, eventType, reason, message)
+	}
+}

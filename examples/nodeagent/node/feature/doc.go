@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package feature defines how a node is extended: the functions of a Feature, the per-pod Table in
+// which features keep facts, and the Host that gives features access to the node.
+//
+// A feature is a value of type Feature, usually returned by a constructor in the feature's own
+// package. A program adds features to a node with node.Options.Features. The Example shows a
+// complete feature.
+//
+// # The record of a pod
+//
+// A Table has one record per pod UID. The record holds the newest version of the pod, its Entry
+// (admitted, held or refused) and the slots of all features. The node deletes the record when no
+// source lists the pod and the pod workers have forgotten it. All slots of the pod are deleted with
+// the record.
+//
+// # Goroutines
+//
+// The node's loop is one goroutine. It calls Check, Heard, Kept and the methods of the Gate. The
+// worker goroutine of a pod calls Hook and Stopped, one call at a time for each pod. Published and
+// Ended are usually called by the worker; for a refused pod without a worker the loop calls them.
+// The node holds no lock during any of these calls.
+//
+// # Design decisions
+//
+//   - Feature is a struct of functions instead of a set of optional interfaces. A misspelled method
+//     of an optional interface compiles and is never called. A misspelled field does not compile.
+//   - A feature gets the Host, which holds the shared parts and the table. A feature never gets the
+//     node itself.
+package feature

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feature
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Table holds one record for each pod that the node knows, and is the only place where a node
+// stores data by pod UID. A record is created with the first fact about its pod and is deleted by
+// Keep. The methods are safe for concurrent use. No method calls foreign code while it holds the
+// lock, except the function passed to Slot.With.
+type Table struct {
+	mu      sync.RWMutex
+	records map[types.UID]record
+	filled  map[any]int // number of records with a value, by *Slot
+	pods    *Slot[listing]
+}
+
+// record maps each *Slot[T] to the pod's value, a *T.
+type record map[any]any
+
+// listing says whether a source lists a pod, and whether the pod may run.
+type listing struct {
+	desired *v1.Pod // nil: no source lists the pod any more
+	listed  bool    // a source has listed the pod at some time
+	entry   Entry
+	refusal *v1.PodStatus // set only while entry is Refused
+}
+
+// Entry is the admission state of a desired pod.
+type Entry uint8
+
+const (
+	// Admitted pods may run.
+	Admitted Entry = iota
+	// Held pods wait for an admission decision.
+	Held
+	// Refused pods do not run. Their status gives the reason.
+	Refused
+)
+
+// NewTable returns a table without records.
+func NewTable() *Table {
+	t := &Table{records: make(map[types.UID]record), filled: make(map[any]int)}
+	t.pods = NewSlot[listing](t)
+	return t
+}
+
+// SetDesired stores the newest version of a pod that a source lists. The pod is shared and must not
+// be written afterwards.
+func (t *Table) SetDesired(pod *v1.Pod) {
+	t.pods.With(pod.UID, func(l *listing) { l.desired, l.listed = pod, true })
+}
+
+// RemoveDesired marks a pod as no longer listed by any source. The slots of the pod stay until
+// Keep.
+func (t *Table) RemoveDesired(uid types.UID) { t.pods.Set(uid, listing{listed: true}) }
+
+// Desired returns the newest version of a pod. ok is false if no source lists the pod.
+func (t *Table) Desired(uid types.UID) (pod *v1.Pod, ok bool) {
+	l := t.pods.Get(uid)
+	return l.desired, l.desired != nil
+}
+
+// WasDesired reports whether a source has listed the pod since its record began.
+func (t *Table) WasDesired(uid types.UID) bool { return t.pods.Get(uid).listed }
+
+// SetEntry stores the admission state of a desired pod. refusal is the status of a Refused pod, and
+// nil in other states.
+func (t *Table) SetEntry(uid types.UID, e Entry, refusal *v1.PodStatus) {
+	t.pods.With(uid, func(l *listing) { l.entry, l.refusal = e, refusal })
+}
+
+// Entry returns the admission state of a pod, and the status of a refused pod. An unknown pod is
+// Admitted.
+func (t *Table) Entry(uid types.UID) (e Entry, refusal *v1.PodStatus) {
+	l := t.pods.Get(uid)
+	return l.entry, l.refusal
+}
+
+// MayRun reports whether the pod is Admitted, which includes pods unknown to the table.
+func (t *Table) MayRun(uid types.UID) bool { return t.pods.Get(uid).entry == Admitted }
+
+// DesiredPods returns the desired pods, sorted by namespace, name and UID.
+func (t *Table) DesiredPods() []*v1.Pod {
+	return t.listed(func(l listing) bool { return l.desired != nil })
+}
+
+// AdmittedPods returns the desired pods that may run, sorted by namespace, name and UID.
+func (t *Table) AdmittedPods() []*v1.Pod {
+	return t.listed(func(l listing) bool { return l.desired != nil && l.entry == Admitted })
+}
+
+// listed returns the sorted pods of the listings for which f returns true.
+func (t *Table) listed(f func(listing) bool) (all []*v1.Pod) {
+	for _, l := range t.pods.All() {
+		if f(l) {
+			all = append(all, l.desired)
+		}
+	}
+	slices.SortFunc(all, compare)
+	return all
+}
+
+// Keep deletes the records of pods without a source for which known returns false.
+func (t *Table) Keep(known func(types.UID) bool) {
+	t.mu.RLock()
+	uids := slices.Collect(maps.Keys(t.records))
+	t.mu.RUnlock()
+	for _, uid := range uids {
+		if _, wanted := t.Desired(uid); wanted || known(uid) {
+			continue
+		}
+		t.mu.Lock()
+		for slot := range t.records[uid] {
+			t.filled[slot]--
+		}
+		delete(t.records, uid)
+		t.mu.Unlock()
+	}
+}
+
+// compare orders pods by namespace, name and UID.
+func compare(a, b *v1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/images"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/deadline"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/declared"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/gate"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/mirrors"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/probes"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/resize"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/restartmemory"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/statuses"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/shutdown"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/volumes"
+	"github.com/keelson-dev/keelson/podworkers"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/podsync"
+	"github.com/keelson-dev/keelson/runtime/pullsecrets"
+)
+
+// parts holds the features with methods that the Agent calls directly. A field is nil if the
+// feature is left out.
+type parts struct {
+	volumes *volumes.Volumes
+	images  *images.Images
+	probes  *probes.Probes
+	gate    *gate.Gate
+}
+
+// FeatureNames returns the names that Options.Without accepts, in the order in which the node calls
+// the features.
+func FeatureNames() []string {
+	return []string{"declared", "deadline", "volumes", "images", "resize", "gate", "restart-memory", "statuses", "probes", "mirrors"}
+}
+
+// wire constructs the features and the parts that the features share.
+func (a *Agent) wire() (err error) {
+	o := &a.opts
+	table := feature.NewTable()
+	h := &feature.Host{
+		Table: table, Root: o.Root, Runtime: o.Runtime, Events: o.Events, Log: o.Logger, Refused: o.Observer.PodRejected,
+		Jitter:   func(d time.Duration) time.Duration { return d + time.Duration(o.Random()*float64(d)/2) },
+		Sourced:  make(chan struct{}),
+		Failures: feature.NewSlot[string](table),
+	}
+	a.host = h
+	if err = a.addFeatures(); err != nil {
+		return err
+	}
+	if h.Manager, err = a.newManager(); err != nil {
+		return err
+	}
+	if h.Sync, err = a.newPodSync(); err != nil {
+		return err
+	}
+	h.Workers, err = podworkers.New(podworkers.Options{Syncer: podworkers.Over(h.Sync), OnSync: a.synced, Jitter: h.Jitter})
+	return err
+}
+
+// addFeatures fills a.features: the features of this package, then Options.Features.
+func (a *Agent) addFeatures() (err error) {
+	o, h := &a.opts, a.host
+	with := func(name string) bool { return !slices.Contains(o.Without, name) }
+	add := func(f feature.Feature) { a.features = append(a.features, f) }
+	if with("declared") {
+		add(declared.New(h))
+	}
+	if with("deadline") {
+		add(deadline.New(h))
+	}
+	if with("images") {
+		if a.parts.images, err = images.New(h, images.Options{NodeName: o.NodeName, GC: o.ImageGC, Removed: o.Observer.ImageRemoved}); err != nil {
+			return err
+		}
+	}
+	if with("volumes") {
+		v := volumes.Options{
+			Mounter: o.Mounter, Objects: o.Objects, Plugins: o.VolumePlugins, Allocatable: o.Allocatable, Claims: o.Cluster.Claims,
+			Attachments: o.Cluster.Attachments, Tokens: o.Cluster.Tokens, Operated: o.Observer.VolumeOperated,
+		}
+		if a.parts.images != nil {
+			v.Images = a.parts.images
+		}
+		if a.parts.volumes, err = volumes.New(h, v); err != nil {
+			return err
+		}
+		add(a.parts.volumes.Feature())
+	} else {
+		add(feature.Feature{Name: "no-volumes", Check: refuseVolumes})
+	}
+	if a.parts.images != nil {
+		add(a.parts.images.Feature())
+	}
+	granted := func(*v1.Pod) {}
+	if with("resize") {
+		r := resize.New(h)
+		granted = r.Begin
+		add(r.Feature())
+	}
+	a.gate = openGate{}
+	if with("gate") {
+		a.parts.gate = gate.New(h, gate.Options{
+			NodeName: o.NodeName, Labels: o.NodeLabels, Taints: o.NodeTaints, Allocatable: o.Allocatable, UnsafeSysctls: o.UnsafeSysctls,
+			Node: o.Cluster.Node, Admit: o.Admit, Granted: granted,
+		})
+		a.gate = a.parts.gate
+	}
+	add(a.gate.Feature())
+	var recall func(*v1.Pod) *v1.Pod
+	if with("restart-memory") {
+		m := restartmemory.New(h)
+		recall = m.Recall
+		add(m.Feature())
+	}
+	var told probes.Statuses
+	if with("statuses") {
+		s, err := statuses.New(h, statuses.Options{Patcher: o.Cluster.Patcher, Index: a.config.index, Requested: o.Observer.StatusRequested})
+		if err != nil {
+			return err
+		}
+		told = s
+		add(s.Feature())
+	}
+	if with("probes") {
+		if a.parts.probes, err = probes.New(h, probes.Options{
+			Handler: o.ProbeHandler, Random: o.Random, Recall: recall, Statuses: told, Attempted: o.Observer.Probed,
+		}); err != nil {
+			return err
+		}
+		add(a.parts.probes.Feature())
+	}
+	if o.Cluster.Mirrors != nil && with("mirrors") {
+		m, err := mirrors.New(h, mirrors.Options{Index: a.config.index, Pods: o.Cluster.Mirrors, Node: o.Cluster.Node})
+		if err != nil {
+			return err
+		}
+		add(m)
+	}
+	if o.Features != nil {
+		a.features = append(a.features, o.Features(h)...)
+	}
+	if err := checkNames(a.features); err != nil {
+		return err
+	}
+	if o.OnShutdown == StopPods {
+		s := shutdown.Options{Classes: o.ShutdownClasses, Timeout: o.StopTimeout}
+		if a.parts.volumes != nil {
+			s.Unmount = a.parts.volumes.WaitForUnmount
+		}
+		a.stopper = shutdown.New(h, s)
+	}
+	return nil
+}
+
+// checkNames returns an error if a feature has no name, or the name of another one.
+func checkNames(features []feature.Feature) error {
+	seen := make(map[string]bool, len(features))
+	for _, f := range features {
+		switch {
+		case f.Name == "":
+			return errors.New("node: Options.Features: a feature has no Name")
+		case seen[f.Name]:
+			return fmt.Errorf("node: Options.Features: two features have the name %q", f.Name)
+		}
+		seen[f.Name] = true
+	}
+	return nil
+}
+
+// refuseVolumes is the Check function of a node without the feature volumes.
+func refuseVolumes(pod *v1.Pod) (refused []string) {
+	for i := range pod.Spec.Volumes {
+		refused = append(refused, fmt.Sprintf("spec.volumes[%d] %q (this node has no volumes)", i, pod.Spec.Volumes[i].Name))
+	}
+	return refused
+}
+
+// newManager constructs the runtime.Manager.
+func (a *Agent) newManager() (*runtime.Manager, error) {
+	o := &a.opts
+	g := runtime.DefaultGeneratorOptions{
+		LogRoot: o.LogDir, HostIPs: o.HostIPs, Allocatable: o.Allocatable, Objects: o.Objects, Services: o.Cluster.Services,
+	}
+	if v := a.parts.volumes; v != nil {
+		g.Volumes, g.Groups = v.Mounts, v.GetExtraSupplementalGroupsForPod
+	}
+	own, err := runtime.NewDefaultGenerator(g)
+	if err != nil {
+		return nil, err
+	}
+	var generator runtime.Generator = own
+	if o.Generator != nil {
+		generator = o.Generator(own)
+	}
+	keyring := o.Keyring
+	if keyring == nil {
+		if keyring, err = a.newKeyring(); err != nil {
+			return nil, err
+		}
+	}
+	return runtime.New(runtime.Options{
+		Runtime:             o.Runtime,
+		Generator:           generator,
+		Events:              o.Events,
+		Hooks:               o.Hooks,
+		Backoff:             o.Backoff,
+		Keyring:             keyring,
+		MaxConcurrentStarts: o.MaxConcurrentStarts,
+		Logger:              o.Logger,
+	})
+}
+
+// newKeyring returns the credentials for pulling images of containers and volumes: the pods'
+// imagePullSecrets, then Options.RegistryAuthFile. The keyring is nil if the agent has neither.
+func (a *Agent) newKeyring() (runtime.Keyring, error) {
+	opts := pullsecrets.Options{File: a.opts.RegistryAuthFile, Events: a.opts.Events, Trouble: func(err error) {
+		a.host.Log.Warn("an image is pulled without the node's credentials", zap.Error(err))
+	}}
+	switch {
+	case a.opts.Objects != nil:
+		opts.Secrets = a.opts.Objects
+	case opts.File == "":
+		return nil, nil
+	}
+	keyring, err := pullsecrets.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	return keyring.Find, nil
+}
+
+// newPodSync constructs podsync with the hooks of all features.
+func (a *Agent) newPodSync() (*podsync.Pods, error) {
+	o := podsync.Options{
+		Runtime:   a.opts.Runtime,
+		Generator: runtime.DefaultGeneratorOptions{LogRoot: a.opts.LogDir, HostIPs: a.opts.HostIPs},
+		Manager:   a.host.Manager,
+		Status:    a.publish,
+		Ended:     a.ended,
+		Hooks:     []podsync.Hook{{Input: a.previous}},
+		Jitter:    a.host.Jitter,
+		Logger:    a.host.Log,
+	}
+	if a.parts.volumes != nil {
+		o.Volumes = a.parts.volumes
+	}
+	if a.parts.probes != nil {
+		o.Probes = a.parts.probes
+	}
+	for _, f := range a.features {
+		o.Hooks = append(o.Hooks, f.Hook)
+	}
+	return podsync.New(o)
+}

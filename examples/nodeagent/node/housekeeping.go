@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podworkers"
+)
+
+// reconcile is the housekeeping pass. The workers forget terminated pods, pods listed again during
+// their termination are restarted, and records of pods that are gone are deleted. podsync removes
+// the remains of gone pods.
+func (a *Agent) reconcile() {
+	admitted := a.host.AdmittedPods()
+	// The workers know only pods that a source once listed. So an undesired pod has left its
+	// source, even if other sources have not delivered pods yet.
+	working := a.host.Workers.SyncKnownPods(admitted)
+	for _, pod := range admitted {
+		if _, ok := working[pod.UID]; !ok {
+			if told := a.opts.Observer.PodRestarted; told != nil {
+				told(pod)
+			}
+			a.update(podworkers.UpdateCreate, pod)
+		}
+	}
+	known := func(uid types.UID) bool {
+		_, works := a.host.Workers.Info(uid)
+		_, wanted := a.host.Desired(uid)
+		return works || wanted
+	}
+	for _, f := range a.features {
+		if f.Kept != nil {
+			f.Kept(known)
+		}
+	}
+	// Until every source has delivered its pods, a source may still list a pod of an earlier agent.
+	complete := a.config.readiness.AllReady()
+	a.host.Keep(func(uid types.UID) bool { return known(uid) || !complete && !a.host.WasDesired(uid) })
+	a.state.changed.Notify()
+}

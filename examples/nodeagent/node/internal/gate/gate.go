@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gate admits pods as the kubelet does: by labels, taints, ports and resources of the node,
+// with preemption for critical pods, and with in-place resizes that wait for free resources.
+// Package admission contains the rules.
+package gate
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/signal"
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
+	"github.com/keelson-dev/keelson/runtime/podsync"
+)
+
+// Options configure a Gate.
+type Options struct {
+	// NodeName is the name of this node. Required.
+	NodeName string
+	// Labels are labels of the node, in addition to hostname, operating system and architecture.
+	// Defaults to none.
+	Labels map[string]string
+	// Taints are the node's taints until Node has been read. Defaults to none.
+	Taints []v1.Taint
+	// Allocatable is the sum of resources that pods may request; see package admission. Defaults to
+	// the allocatable resources of Node, and without a Node to unlimited.
+	Allocatable v1.ResourceList
+	// UnsafeSysctls are the names of sysctls that pods may set in addition to the safe sysctls.
+	// Defaults to none.
+	UnsafeSysctls []string
+	// Node reads the API server's object of this node. Defaults to nil: no Node object is used.
+	Node func(ctx context.Context) (*v1.Node, error)
+	// Admit returns additional reasons to refuse a new pod. Defaults to nil.
+	Admit func(pod *v1.Pod) []admission.Failure
+	// Granted is called when a pod is given the resources of its new spec. Defaults to nil.
+	Granted func(pod *v1.Pod)
+}
+
+// Gate implements feature.Gate. Only the node's loop uses the fields outside mu.
+type Gate struct {
+	host *feature.Host
+	opts Options
+	base admission.Node // from Options
+	node admission.Node // base, merged with the API server's Node
+	asOf time.Time      // start of the last attempt to read the Node
+
+	known   bool                              // whether former is complete
+	former  *feature.Slot[bool]               // pods that ran when this agent began
+	places  *feature.Slot[*place]             // pods that are admitted and not over
+	used    *admission.Usage                  // sum of the demands in places
+	held    *feature.Slot[time.Time]          // pods that wait for admission, since this time
+	pending *feature.Slot[*admission.Pending] // the reason why a resize waits
+
+	ask    signal.Signal // requests a read of the Node
+	wanted signal.Signal // News: the loop should call Reconsider
+
+	mu struct {
+		sync.Mutex
+		news
+	}
+}
+
+// news collects facts for the next Reconsider.
+type news struct {
+	former map[types.UID]bool // pods that ran when this agent began; nil until listed
+	read   *nodeNews          // the last attempt to read the Node
+	seen   *v1.Node           // the last Node passed to NodeChanged
+	ended  []types.UID        // pods whose containers have stopped
+}
+
+// place is the reservation of an admitted pod.
+type place struct {
+	run    *v1.Pod           // the pod with its granted resources
+	demand *admission.Demand // demand of run
+	since  time.Time         // since when a resize waits
+}
+
+// New returns the Gate of a host.
+func New(h *feature.Host, o Options) *Gate {
+	labels := map[string]string{v1.LabelHostname: o.NodeName, v1.LabelOSStable: goruntime.GOOS, v1.LabelArchStable: goruntime.GOARCH}
+	maps.Copy(labels, o.Labels)
+	g := &Gate{
+		host:    h,
+		opts:    o,
+		former:  feature.NewSlot[bool](h.Table),
+		places:  feature.NewSlot[*place](h.Table),
+		used:    admission.UsageOf(),
+		held:    feature.NewSlot[time.Time](h.Table),
+		pending: feature.NewSlot[*admission.Pending](h.Table),
+		ask:     signal.New(),
+		wanted:  signal.New(),
+		base: admission.Node{
+			Name:          o.NodeName,
+			OS:            labels[v1.LabelOSStable],
+			Labels:        labels,
+			Taints:        o.Taints,
+			Allocatable:   o.Allocatable,
+			UnsafeSysctls: o.UnsafeSysctls,
+		},
+	}
+	g.node = g.base
+	return g
+}
+
+// Feature implements feature.Gate.
+func (g *Gate) Feature() feature.Feature {
+	return feature.Feature{
+		Name: "gate",
+		Hook: podsync.Hook{Input: func(pod *v1.Pod, in *podstatus.Input) {
+			if p := g.pending.Get(pod.UID); p != nil && in.Stage == podstatus.StageSync {
+				in.ResizePending = &podstatus.ResizePending{Reason: p.Reason, Message: p.Message}
+			}
+		}},
+		Stopped: func(uid types.UID) {
+			g.tell(func(n *news) { n.ended = append(n.ended, uid) })
+		},
+		Run: func(ctx context.Context) error {
+			var wg sync.WaitGroup
+			wg.Go(func() { g.listFormerPods(ctx) })
+			wg.Go(func() { g.follow(ctx) })
+			wg.Wait()
+			return nil
+		},
+	}
+}
+
+// News implements feature.Gate.
+func (g *Gate) News() <-chan struct{} { return g.wanted }
+
+// tell adds to the news and wakes the loop.
+func (g *Gate) tell(add func(*news)) {
+	g.mu.Lock()
+	add(&g.mu.news)
+	g.mu.Unlock()
+	g.wanted.Notify()
+}
+
+// Reconsider implements feature.Gate.
+func (g *Gate) Reconsider() (waiting []*v1.Pod) {
+	g.mu.Lock()
+	n := g.mu.news
+	g.mu.news = news{}
+	g.mu.Unlock()
+	if n.former != nil {
+		g.known = true
+		for uid := range n.former {
+			if g.places.Get(uid) == nil { // otherwise this agent has started the pod meanwhile
+				g.former.Set(uid, true)
+			}
+		}
+	}
+	if n.read != nil {
+		g.mergeNode(*n.read)
+	}
+	if n.seen != nil {
+		g.mergeNode(nodeNews{began: g.asOf, node: n.seen})
+	}
+	for _, uid := range n.ended {
+		if info, ok := g.host.Workers.Info(uid); !ok || !info.RestartRequested {
+			g.vacate(uid)
+		}
+	}
+	for uid := range g.held.All() {
+		if pod, ok := g.host.Desired(uid); ok {
+			waiting = append(waiting, pod)
+		} else {
+			g.held.Drop(uid)
+		}
+	}
+	return waiting
+}
+
+// staying returns the demands of the admitted pods that are not terminating.
+func (g *Gate) staying() (all []*admission.Demand) {
+	for uid, p := range g.places.All() {
+		if !g.host.Workers.IsPodTerminationRequested(uid) {
+			all = append(all, p.demand)
+		}
+	}
+	return all
+}
+
+// occupy sets the place of an admitted pod: the pod runs with the resources of run.
+func (g *Gate) occupy(p *place, run *v1.Pod) {
+	if p.demand != nil {
+		g.used.Remove(p.demand)
+	}
+	p.run, p.demand = run, admission.DemandOf(run)
+	g.used.Add(p.demand)
+	g.places.Set(run.UID, p)
+}
+
+// vacate frees the place of a pod.
+func (g *Gate) vacate(uid types.UID) {
+	if p := g.places.Drop(uid); p != nil {
+		g.used.Remove(p.demand)
+	}
+	g.former.Drop(uid)
+	g.pending.Drop(uid)
+}
+
+// reserve reserves a pod's resources. For a pod from before the start of the agent, the allocated
+// resources are reserved, and a different spec is then a resize.
+func (g *Gate) reserve(pod *v1.Pod) {
+	g.held.Drop(pod.UID)
+	if g.places.Get(pod.UID) != nil {
+		g.resize(pod)
+		return
+	}
+	run := pod
+	if g.ran(pod) {
+		run = admission.Allocated(pod)
+	}
+	g.occupy(&place{}, run)
+	g.pending.Drop(pod.UID)
+	if run != pod {
+		g.resize(pod)
+	}
+}
+
+// isNamesake reports whether both pods are static and have the same full name. The older pod is
+// terminated first, and the newer pod waits.
+func isNamesake(a, b *v1.Pod) bool {
+	return podconfig.IsStatic(a) && podconfig.IsStatic(b) && podconfig.FullName(a) == podconfig.FullName(b)
+}
+
+// check returns the failures of a pod that has no place. The places of namesakes are free for the
+// pod.
+func (g *Gate) check(own *admission.Demand) []admission.Failure {
+	failures := admission.Check(&g.node, g.used, own)
+	if len(failures) == 0 || !podconfig.IsStatic(own.Pod) {
+		return failures
+	}
+	for _, p := range g.places.All() {
+		if isNamesake(own.Pod, p.run) {
+			g.used.Remove(p.demand)
+			defer g.used.Add(p.demand)
+		}
+	}
+	return admission.Check(&g.node, g.used, own)
+}
+
+// Leave implements feature.Gate.
+func (g *Gate) Leave(uid types.UID) {
+	g.held.Drop(uid)
+	g.vacate(uid)
+	g.wanted.Notify()
+}
+
+// ran reports whether a pod was admitted before: the runtime had containers of the pod when this
+// agent began, or the API server's status has a start time.
+func (g *Gate) ran(pod *v1.Pod) bool {
+	return g.former.Get(pod.UID) || pod.Status.StartTime != nil && !podfacts.IsTerminal(pod.Status.Phase)
+}
+
+// Order implements feature.Gate. Pods that ran before come first, then older pods, then by
+// namespace and name.
+func (g *Gate) Order(pods []*v1.Pod) []*v1.Pod {
+	pods = slices.Clone(pods)
+	slices.SortStableFunc(pods, func(a, b *v1.Pod) int {
+		if x, y := g.ran(a), g.ran(b); x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return pods
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mirrors keeps a mirror pod on the API server for each static pod of the node, as the kubelet does.
+package mirrors
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/signal"
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podconfig/mirror"
+)
+
+// Options configure the feature.
+type Options struct {
+	// Index pairs static pods with their mirror pods. Required.
+	Index *mirror.Index
+	// Pods returns a writer of mirror pods for one namespace. Required.
+	Pods func(namespace string) mirror.Writer
+	// Node returns the API server's object of this node, the owner of mirror pods. Required.
+	Node func(ctx context.Context) (*v1.Node, error)
+}
+
+// mirrors creates, replaces and deletes mirror pods in a goroutine of its own, so that an
+// unreachable API server delays no pod.
+type mirrors struct {
+	host   *feature.Host
+	index  *mirror.Index
+	client *mirror.Client
+	wanted signal.Signal
+	failed map[string]string // error text of the last attempt, by "namespace/name"
+}
+
+// Pause before the retry of a failed reconcile, and timeout of one request.
+const (
+	mirrorPause   = 5 * time.Second
+	mirrorTimeout = 10 * time.Second
+)
+
+// New returns the feature.
+func New(h *feature.Host, o Options) (feature.Feature, error) {
+	client, err := mirror.NewClient(mirror.Config{Pods: o.Pods, Node: o.Node})
+	m := &mirrors{host: h, index: o.Index, client: client, wanted: signal.New(), failed: make(map[string]string)}
+	return feature.Feature{
+		Name: "mirrors",
+		Heard: func(u podconfig.Update) {
+			if slices.ContainsFunc(u.Pods, func(p *v1.Pod) bool { return podconfig.IsStatic(p) || podconfig.IsMirror(p) }) {
+				m.wanted.Notify()
+			}
+		},
+		Ended: func(*v1.Pod) { m.wanted.Notify() },
+		Kept:  func(func(types.UID) bool) { m.wanted.Notify() },
+		Run:   m.run,
+	}, err
+}
+
+func (m *mirrors) run(ctx context.Context) error {
+	retry := time.NewTimer(time.Hour)
+	retry.Stop()
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.wanted:
+		case <-retry.C:
+		}
+		if !m.reconcile(ctx) {
+			retry.Reset(mirrorPause)
+		}
+	}
+}
+
+// reconcile writes the mirror pod of every static pod, and deletes the mirror pods of static pods
+// that are gone. It reports whether every request succeeded.
+func (m *mirrors) reconcile(ctx context.Context) (right bool) {
+	right = true
+	tried := make(map[string]bool)
+	for static, known := range m.index.Statics() {
+		tried[static.Namespace+"/"+static.Name] = true
+		if shown, _ := m.index.ByName(static.Namespace, static.Name); shown != static {
+			continue // two sources list this name, and the mirror pod belongs to the other pod
+		}
+		if !m.try(ctx, static, func(ctx context.Context) error {
+			_, err := m.client.Reconcile(ctx, static, known)
+			return err
+		}) {
+			right = false
+		}
+		if ctx.Err() != nil {
+			return true
+		}
+	}
+	if !m.host.HasSourced() {
+		return right
+	}
+	for orphan := range m.index.Orphans() {
+		tried[orphan.Namespace+"/"+orphan.Name] = true
+		one := func(yield func(*v1.Pod) bool) { yield(orphan) }
+		if !m.try(ctx, orphan, func(ctx context.Context) error { return m.client.DeleteOrphans(ctx, one, m.busy) }) {
+			right = false
+		}
+	}
+	maps.DeleteFunc(m.failed, func(name, _ string) bool { return !tried[name] })
+	return right
+}
+
+// busy reports whether the static pod of a mirror pod is still terminating. Its last status is
+// written to the mirror pod.
+func (m *mirrors) busy(orphan *v1.Pod) bool {
+	return m.host.Workers.IsPodForMirrorPodTerminatingByFullName(podconfig.FullName(orphan))
+}
+
+// try calls f once, and reports whether f succeeded. An error is logged if its text differs from
+// the pod's error before.
+func (m *mirrors) try(ctx context.Context, pod *v1.Pod, f func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(ctx, mirrorTimeout)
+	defer cancel()
+	err, name := f(ctx), pod.Namespace+"/"+pod.Name
+	switch {
+	case err == nil:
+		delete(m.failed, name)
+	case m.failed[name] != err.Error():
+		m.failed[name] = err.Error()
+		m.host.Log.Warn("mirror pod is not right", feature.PodField(pod), zap.Error(err))
+	}
+	return err == nil
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podworkers"
+)
+
+// housekeepingInterval is the longest time between two housekeeping passes.
+const housekeepingInterval = 30 * time.Second
+
+// loop handles configuration changes and other work of the node, one item after another, in a
+// single goroutine. Each turn handles all pending configuration changes and then a single item of
+// other work, for example housekeeping. So neither kind of work starves. Pods that change by
+// themselves are handled by podsync. loop never waits for the runtime.
+func (a *Agent) loop(ctx context.Context) {
+	tick := time.NewTicker(housekeepingInterval)
+	defer tick.Stop()
+	for {
+		for ctx.Err() == nil {
+			update, ok := a.config.queue.Pop()
+			if !ok {
+				break
+			}
+			a.handle(update)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.config.queue.Ready():
+		case <-a.gate.News():
+			a.reconsider()
+		case <-a.state.housekeeping:
+			a.reconcile()
+		case <-tick.C:
+			a.reconcile()
+		case <-a.state.pings:
+		}
+	}
+}
+
+// handle processes one configuration update.
+func (a *Agent) handle(u podconfig.Update) {
+	heard := u
+	heard.Pods = slices.Clone(u.Pods)
+	// Apply leaves out mirror pods: they only represent static pods on the API server.
+	pods, _ := a.config.index.Apply(u)
+	for _, f := range a.features {
+		if f.Heard != nil {
+			f.Heard(heard)
+		}
+	}
+	for _, pod := range a.gate.Order(pods) {
+		switch u.Op {
+		case podconfig.OpAdd:
+			a.add(pod)
+		case podconfig.OpUpdate, podconfig.OpDelete:
+			a.change(pod)
+		case podconfig.OpRemove:
+			a.remove(pod)
+		case podconfig.OpReconcile:
+			a.host.SetDesired(pod)
+			a.syncDeclaredOver(pod)
+		}
+	}
+	a.state.changed.Notify()
+	a.config.readiness.Consumed(u)
+	if u.Synced {
+		a.noteSourced()
+		a.state.housekeeping.Notify()
+	}
+}
+
+// noteSourced closes Host.Sourced once every source has delivered its pods. Before closing, a
+// housekeeping pass tells the workers the pods that are gone.
+func (a *Agent) noteSourced() {
+	if a.config.readiness.AllReady() && !a.host.HasSourced() {
+		a.reconcile()
+		close(a.host.Sourced)
+	}
+}
+
+// remove terminates a pod that has left its source. A refused pod without a worker keeps the status
+// of its refusal.
+func (a *Agent) remove(pod *v1.Pod) {
+	_, worked := a.host.Workers.Info(pod.UID)
+	entry, _ := a.host.Entry(pod.UID)
+	a.host.RemoveDesired(pod.UID)
+	a.gate.Leave(pod.UID)
+	if worked || entry != feature.Refused {
+		a.update(podworkers.UpdateKill, pod)
+	}
+	a.state.housekeeping.Notify()
+}
+
+// add decides about a pod and starts an admitted pod.
+func (a *Agent) add(pod *v1.Pod) {
+	a.host.SetDesired(pod)
+	if a.applyRuling(pod, a.rule(pod)) {
+		a.host.SetEntry(pod.UID, feature.Admitted, nil)
+		a.update(podworkers.UpdateCreate, pod)
+	}
+}
+
+// rule decides about a pod. Before the end of a pod, fields that the node cannot honour are a
+// reason for refusal. All other decisions are the gate's.
+func (a *Agent) rule(pod *v1.Pod) feature.Ruling {
+	if !podfacts.IsTerminal(pod.Status.Phase) {
+		if err := a.check(pod); err != nil {
+			return feature.Ruling{Reason: ReasonUnsupported, Message: err.Error()}
+		}
+	}
+	return a.gate.Rule(pod)
+}
+
+// applyRuling carries out a ruling, and reports whether the pod may run.
+func (a *Agent) applyRuling(pod *v1.Pod, r feature.Ruling) bool {
+	switch {
+	case r.Wait != "":
+		if entry, _ := a.host.Entry(pod.UID); entry != feature.Held {
+			a.host.Log.Info("pod waits for its admission", feature.PodField(pod), zap.String("for", r.Wait))
+		}
+		a.host.SetEntry(pod.UID, feature.Held, nil) // until the gate's next Reconsider
+		return false
+	case r.Reason != "":
+		a.gate.Leave(pod.UID)
+		a.refuse(pod, r.Reason, r.Message)
+		return false
+	}
+	return true
+}
+
+// refuse makes a pod Failed until its manifest changes, as the kubelet does.
+func (a *Agent) refuse(pod *v1.Pod, reason, message string) {
+	status := a.host.Status(pod)
+	status.Phase = v1.PodFailed
+	status.Reason = reason
+	status.Message = feature.RefusedPrefix + message
+	a.host.SetEntry(pod.UID, feature.Refused, &status)
+	a.host.TellRefusal(pod, reason, message)
+	a.publish(pod, status)
+	a.endUnlessWorked(pod)
+}
+
+// refused reports whether a refusal is final, because the API server has the status Failed. A
+// static pod can be admitted again after a change of its manifest.
+func (a *Agent) refused(pod *v1.Pod) bool {
+	_, refusal := a.host.Entry(pod.UID)
+	return refusal != nil && !podconfig.IsStatic(pod)
+}
+
+// endUnlessWorked calls ended for a refused pod without a worker. For other pods the worker does
+// so.
+func (a *Agent) endUnlessWorked(pod *v1.Pod) {
+	if _, worked := a.host.Workers.Info(pod.UID); !worked {
+		a.ended(pod)
+	}
+}
+
+// change passes a pod's new spec to the worker. A pod that admission now refuses is terminated. A
+// static pod with the same UID and another manifest hash is terminated and started again, because
+// the runtime alone would only notice a changed image.
+func (a *Agent) change(pod *v1.Pod) {
+	old, known := a.host.Desired(pod.UID)
+	switch {
+	case known && a.refused(pod):
+		a.host.SetDesired(pod)
+		a.endUnlessWorked(pod)
+		return
+	case !known || !a.host.MayRun(pod.UID):
+		a.add(pod)
+		return
+	case podconfig.IsStatic(pod) && pod.Annotations[podconfig.AnnotationHash] != old.Annotations[podconfig.AnnotationHash]:
+		a.remove(old)
+		a.add(pod)
+		return
+	}
+	a.host.SetDesired(pod)
+	ran := a.gate.AsRun(old)
+	ruling := a.rule(pod)
+	if !ruling.Admits() {
+		a.update(podworkers.UpdateKill, ran)
+	}
+	if a.applyRuling(pod, ruling) {
+		a.host.Sync.Revise(pod)
+		a.update(podworkers.UpdateUpdate, pod)
+	}
+}
+
+// syncDeclaredOver syncs a pod that another client has set to a terminal phase on the API server: see package
+// declared.
+func (a *Agent) syncDeclaredOver(pod *v1.Pod) {
+	if !podfacts.IsTerminal(pod.Status.Phase) || !a.host.MayRun(pod.UID) || a.host.Workers.ShouldPodContainersBeTerminating(pod.UID) {
+		return
+	}
+	a.update(podworkers.UpdateSync, pod)
+	a.host.Sync.Recheck(pod.UID)
+}
+
+// reconsider decides again about the held pods, and passes granted resizes to the workers.
+func (a *Agent) reconsider() {
+	for _, pod := range a.gate.Order(a.gate.Reconsider()) {
+		a.add(pod)
+	}
+	for _, pod := range a.gate.Resized() {
+		a.update(podworkers.UpdateUpdate, pod)
+	}
+}
+
+func (a *Agent) update(t podworkers.UpdateType, pod *v1.Pod) {
+	u := podworkers.Update{Type: t, Pod: a.gate.AsRun(pod), Received: time.Now()}
+	if err := a.host.Workers.UpdatePod(u); err != nil {
+		a.host.Log.Error("update not accepted", feature.PodField(pod), zap.Stringer("type", t), zap.Error(err))
+	}
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+)
+
+// openGate is the Gate of a node without the feature gate. It admits every pod with the requested
+// resources.
+type openGate struct{}
+
+// Feature implements feature.Gate.
+func (openGate) Feature() feature.Feature { return feature.Feature{Name: "open-gate"} }
+
+// Order implements feature.Gate.
+func (openGate) Order(pods []*v1.Pod) []*v1.Pod { return pods }
+
+// Rule implements feature.Gate.
+func (openGate) Rule(*v1.Pod) feature.Ruling { return feature.Ruling{} }
+
+// Leave implements feature.Gate.
+func (openGate) Leave(types.UID) {}
+
+// AsRun implements feature.Gate.
+func (openGate) AsRun(pod *v1.Pod) *v1.Pod { return pod }
+
+// News implements feature.Gate.
+func (openGate) News() <-chan struct{} { return nil }
+
+// Reconsider implements feature.Gate.
+func (openGate) Reconsider() []*v1.Pod { return nil }
+
+// Resized implements feature.Gate.
+func (openGate) Resized() []*v1.Pod { return nil }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/podworkers"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
+	"github.com/keelson-dev/keelson/runtime/podsync"
+)
+
+// previous sets in.Previous, the pod's last status, to include the status of a refusal.
+func (a *Agent) previous(pod *v1.Pod, in *podstatus.Input) {
+	previous := a.host.Status(pod)
+	in.Previous = &previous
+}
+
+// publish passes a new status of a pod to the features and to Options.Status.
+func (a *Agent) publish(pod *v1.Pod, status v1.PodStatus) {
+	for _, f := range a.features {
+		if f.Published != nil {
+			f.Published(pod, status)
+		}
+	}
+	if a.opts.Status != nil {
+		a.opts.Status(pod, status)
+	}
+	a.state.changed.Notify()
+}
+
+// ended calls Ended of the features: no container of the pod runs, and the volumes are unmounted.
+func (a *Agent) ended(pod *v1.Pod) {
+	for _, f := range a.features {
+		if f.Ended != nil {
+			f.Ended(pod)
+		}
+	}
+}
+
+// podWorkers adapts the workers to podsync.Workers. A held pod counts as one with running
+// containers, and no pod counts as gone before every source has delivered its pods.
+type podWorkers struct {
+	*podworkers.Workers
+	host  *feature.Host
+	found func(types.UID) // Observer.OrphanFound
+}
+
+// StopUnknown implements podsync.Workers.
+func (w podWorkers) StopUnknown(uid types.UID, namespace, name string, grace time.Duration) (stopping bool, err error) {
+	if entry, _ := w.host.Entry(uid); entry == feature.Held {
+		return false, nil
+	}
+	_, known := w.Info(uid)
+	stopping, err = w.Workers.StopUnknown(uid, namespace, name, grace)
+	if stopping && !known && w.found != nil {
+		w.found(uid)
+	}
+	return stopping, err
+}
+
+// Synced implements podsync.Workers.
+func (w podWorkers) Synced() <-chan struct{} { return w.host.Sourced }
+
+// CouldHaveRunningContainers implements podsync.Workers.
+func (w podWorkers) CouldHaveRunningContainers(uid types.UID) bool {
+	return w.isUndecided(uid) || w.Workers.CouldHaveRunningContainers(uid)
+}
+
+// ShouldPodRuntimeBeRemoved implements podsync.Workers.
+func (w podWorkers) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
+	return !w.isUndecided(uid) && w.Workers.ShouldPodRuntimeBeRemoved(uid)
+}
+
+// ShouldPodContentBeRemoved implements podsync.Workers. The content of a pod stays until the pod
+// has left its source and the workers have forgotten it.
+func (w podWorkers) ShouldPodContentBeRemoved(uid types.UID) bool {
+	_, wanted := w.host.Desired(uid)
+	_, known := w.Info(uid)
+	return !wanted && !known && w.host.HasSourced()
+}
+
+// isUndecided reports whether a pod unknown to the workers may still be given to them.
+func (w podWorkers) isUndecided(uid types.UID) bool {
+	_, known := w.Info(uid)
+	entry, _ := w.host.Entry(uid)
+	return !known && (!w.host.HasSourced() || entry == feature.Held)
+}
+
+// Event reasons of the kubelet (1.36) for failures of whole pods.
+const (
+	eventFailedSync       = "FailedSync"
+	eventFailedValidation = "FailedValidation"
+	eventFailedKillPod    = "FailedKillPod"
+)
+
+// synced handles the end of every worker call. A failure is logged and recorded as an event once.
+// It is logged again only when the pod's next failure has a different text.
+func (a *Agent) synced(e podworkers.SyncEvent) {
+	if told := a.opts.Observer.PodSynced; told != nil {
+		told(e)
+	}
+	switch {
+	case e.Err != nil:
+	case e.State == podworkers.StateTerminating:
+		for _, f := range a.features {
+			if f.Stopped != nil {
+				f.Stopped(e.UID)
+			}
+		}
+	case e.State == podworkers.StateTerminated:
+		a.state.housekeeping.Notify()
+	}
+	if e.Interrupted || e.Pod == nil && e.Err == nil {
+		return
+	}
+	text := ""
+	if e.Err != nil {
+		text = e.Err.Error()
+	}
+	before := a.host.Failures.Get(e.UID)
+	if before == text {
+		return
+	}
+	a.host.Failures.Set(e.UID, text)
+	if text == "" {
+		return
+	}
+	fields := []zap.Field{zap.String("podUID", string(e.UID)), zap.Stringer("state", e.State), zap.Error(e.Err)}
+	if e.Pod != nil {
+		fields = append(fields, feature.PodField(e.Pod))
+	}
+	a.host.Log.Warn("pod sync failed", fields...)
+	switch {
+	case e.Pod == nil || before != "":
+	case e.State == podworkers.StateTerminating:
+		a.host.Event(e.Pod, v1.EventTypeWarning, eventFailedKillPod, "error killing pod: "+text)
+	case errors.Is(e.Err, podsync.ErrRead):
+		a.host.Event(e.Pod, v1.EventTypeWarning, eventFailedSync, "error determining status: "+text)
+	}
+}

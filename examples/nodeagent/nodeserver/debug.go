@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"mime"
+	"net/http"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Disabled answers every request below the paths with 405 and a text, as the kubelet does for
+// endpoints that its configuration disables: "Debug endpoints are disabled.".
+func Disabled(text string, paths ...string) (g Group) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, text, http.StatusMethodNotAllowed) })
+	for _, path := range paths {
+		path = strings.TrimSuffix(path, "/")
+		g.routes = append(g.routes, route{pattern: path, handler: h}, route{pattern: path + "/", handler: h})
+	}
+	return g
+}
+
+// NodeLogs serves the files of a folder under /logs/, usually /var/log. Use os.Root.FS, which does
+// not follow links out of the folder.
+func NodeLogs(folder fs.FS) Group {
+	return get("/logs/", http.StripPrefix("/logs/", http.FileServerFS(folder)).ServeHTTP)
+}
+
+// Config serves the result of config under /configz, in the form of a KubeletConfiguration. The
+// result is encoded as JSON and must not contain secrets.
+func Config(config func() any) Group {
+	return Handle("/configz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, err := json.Marshal(map[string]any{"kubeletconfig": config()})
+		if err != nil {
+			http.Error(w, fmt.Sprintf("encode the configuration: %v", err), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(text) // a client that has left cannot be told
+	}))
+}
+
+// notForMachines stands above the texts of /flagz and /statusz.
+const notForMachines = "Warning: This endpoint is not meant to be machine parsed, has no formatting compatibility guarantees and is for debugging purposes only.\n\n"
+
+// Flags serves the values of a program's flags under /flagz, as text. Values must not contain
+// secrets.
+func Flags(program string, flags func() map[string]string) Group {
+	return asText("/flagz", func() string {
+		var text strings.Builder
+		fmt.Fprintf(&text, "\n%s flagz\n%s", program, notForMachines)
+		values := flags()
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			fmt.Fprintf(&text, "%s=%s\n", name, values[name])
+		}
+		return text.String()
+	})
+}
+
+// Program describes a program for Status.
+type Program struct {
+	Name    string
+	Started time.Time
+	Version string
+	// Paths are the endpoints of the program. They are not changed.
+	Paths []string
+}
+
+// Status serves the description of a program under /statusz, as text.
+func Status(p Program) Group {
+	paths := strings.Join(slices.Sorted(slices.Values(p.Paths)), " ")
+	return asText("/statusz", func() string {
+		up := time.Since(p.Started)
+		return fmt.Sprintf("\n%s statusz\n%sStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\nPaths: %s\n",
+			p.Name, notForMachines, p.Started.UTC().Format(time.RFC1123), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
+			goruntime.Version(), p.Version, paths)
+	})
+}
+
+// asText serves a text. A request that accepts only other media types is answered with 406.
+func asText(path string, text func() string) Group {
+	return Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !acceptsText(r.Header.Values("Accept")) {
+			http.Error(w, "only text/plain is served", http.StatusNotAcceptable)
+			return
+		}
+		writeText(w, text())
+	}))
+}
+
+// acceptsText reports whether an Accept header is missing or has text/plain, as itself or by a
+// wildcard.
+func acceptsText(accept []string) bool {
+	if len(accept) == 0 {
+		return true
+	}
+	for _, kind := range strings.Split(strings.Join(accept, ","), ",") {
+		media, _, err := mime.ParseMediaType(kind)
+		if err == nil && (media == "text/plain" || media == "text/*" || media == "*/*") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+)
+
+// Options configure a Server.
+type Options struct {
+	// Guard wraps the handler of all endpoints. It authenticates and authorizes every request,
+	// including requests for unknown paths. Required.
+	Guard func(http.Handler) http.Handler
+	// Groups are the endpoints to serve. Defaults to none: every request is answered with 404.
+	Groups []Group
+	// Logger receives errors that a client cannot be told. Defaults to none.
+	Logger *zap.Logger
+}
+
+// Group is a set of endpoints that are served, or left out, together. The functions of this package
+// construct Groups.
+type Group struct{ routes []route }
+
+// route is one endpoint.
+type route struct {
+	method  string // empty: all methods
+	pattern string // a path pattern of http.ServeMux
+	handler http.Handler
+}
+
+// get returns a Group with one endpoint for the method GET.
+func get(pattern string, h http.HandlerFunc) Group {
+	return Group{[]route{{http.MethodGet, pattern, h}}}
+}
+
+// Handle serves a handler of the caller, such as metrics, for all methods under a path. A path that
+// ends in a slash stands for everything below it.
+func Handle(path string, h http.Handler) Group { return Group{[]route{{"", path, h}}} }
+
+// Server is an http.Handler with the endpoints of a kubelet.
+type Server struct {
+	handler http.Handler
+	log     *zap.Logger
+
+	mu struct {
+		sync.Mutex
+		closed   bool
+		requests sync.WaitGroup // Add is called with the lock, before closed is set
+	}
+	ending context.Context // ends with Close
+	end    context.CancelFunc
+}
+
+// New validates opts. Errors name the field or the pattern. New starts no goroutine.
+func New(opts Options) (*Server, error) {
+	if opts.Guard == nil {
+		return nil, errors.New("nodeserver: Options.Guard is required")
+	}
+	if opts.Logger == nil {
+		opts.Logger = zap.NewNop()
+	}
+	mux, err := newMux(opts.Groups)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{handler: opts.Guard(mux), log: opts.Logger}
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// newMux registers the routes. A mux panics on an invalid or repeated pattern, and only Handle takes
+// patterns of the caller.
+func newMux(groups []Group) (*http.ServeMux, error) {
+	mux, known := http.NewServeMux(), map[string]bool{}
+	for _, g := range groups {
+		for _, r := range g.routes {
+			key := r.method + " " + r.pattern
+			switch {
+			case r.handler == nil:
+				return nil, fmt.Errorf("nodeserver: the path %q has no handler", r.pattern)
+			case r.method == "" && (!strings.HasPrefix(r.pattern, "/") || strings.ContainsAny(r.pattern, "{} ") || path.Clean(r.pattern) != strings.TrimSuffix(r.pattern, "/")):
+				return nil, fmt.Errorf("nodeserver: the path %q: want a clean path that begins with a slash, without braces", r.pattern)
+			case known[key]:
+				return nil, fmt.Errorf("nodeserver: the path %q is served twice", r.pattern)
+			}
+			known[key] = true
+			mux.Handle(strings.TrimPrefix(key, " "), r.handler)
+		}
+	}
+	return mux, nil
+}
+
+// ServeHTTP answers a request. After Close every request is answered with 503.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.begin() {
+		http.Error(w, "the node agent is stopping", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.mu.requests.Done()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ending, cancel)()
+	s.handler.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// begin counts a request, unless the Server is closed.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return false
+	}
+	s.mu.requests.Add(1)
+	return true
+}
+
+// Close ends the contexts of all requests, and waits until every request has been answered and every
+// upgraded connection is closed. Close may be called more than once.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.mu.closed = true
+	s.mu.Unlock()
+	s.end()
+	s.mu.requests.Wait()
+}

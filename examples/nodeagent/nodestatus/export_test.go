@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestatus
+
+// Internal names for the external tests.
+
+const (
+	CheckInterval      = checkInterval
+	LeaseDuration      = leaseDuration
+	LeaseInterval      = leaseInterval
+	MinMemoryAvailable = minMemoryAvailable
+	ReasonNotReady     = reasonNotReady
+	RequestTimeout     = requestTimeout
+)

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Feature is an ability that an agent may lack.
+type Feature string
+
+// The features that a schedule can do without.
+const (
+	FeatureDeadlines Feature = "deadlines" // spec.activeDeadlineSeconds ends a pod
+	FeatureResizes   Feature = "resizes"   // resources of running containers change in place
+	FeatureAdmission Feature = "admission" // pods are admitted to a node that has limits
+	FeatureMirrors   Feature = "mirrors"   // static pods have mirror pods on the API server
+	FeatureImages    Feature = "images"    // images are pulled, and removed when nothing uses them
+)
+
+// ability is how schedules exercise a feature: with a word of the command "node" on some nodes, or with steps that only
+// pods of some shape can take.
+type ability struct {
+	feature  Feature
+	percent  int                           // of the schedules for agents with the feature that have the word
+	word     func(g *generator) string     // nil: every schedule takes the steps
+	steps    []step                        // of schedules in which calls fail
+	peaceful []step                        // of peaceful ones
+	fields   func(g *generator) (s string) // of pods; nil: none
+}
+
+// step is one thing that happens, more often than others by its weight.
+type step struct {
+	weight int
+	do     func(*generator)
+}
+
+func abilities() []ability {
+	return []ability{
+		{feature: FeatureResizes, steps: []step{{6, (*generator).resize}}, peaceful: []step{{2, (*generator).resize}}},
+		{feature: FeatureDeadlines, fields: (*generator).deadline},
+		{
+			feature: FeatureMirrors, percent: 60, word: func(*generator) string { return " mirrors" },
+			steps: []step{{3, (*generator).deleteMirror}}, peaceful: []step{{1, (*generator).deleteMirror}},
+		},
+		{
+			feature: FeatureImages, percent: 50, word: (*generator).images,
+			steps: []step{{4, (*generator).registry}}, fields: (*generator).pulls,
+		},
+	}
+}
+
+// equip chooses what the node of the schedule has, and returns the words for it.
+func (g *generator) equip() (words string) {
+	for _, a := range abilities() {
+		if !g.uses(a.feature) || a.word != nil && !g.chance(a.percent) {
+			continue
+		}
+		if a.word != nil {
+			words += a.word(g)
+		}
+		g.has = append(g.has, a)
+	}
+	return words
+}
+
+// uses reports whether the schedule may use a feature.
+func (g *generator) uses(f Feature) bool { return !slices.Contains(g.without, f) }
+
+// take takes one of the steps, or one of the abilities' own.
+func (g *generator) take(steps []step) {
+	for _, a := range g.has {
+		if g.peaceful {
+			steps = append(steps, a.peaceful...)
+		} else {
+			steps = append(steps, a.steps...)
+		}
+	}
+	total := 0
+	for _, s := range steps {
+		total += s.weight
+	}
+	n := g.rand.IntN(total)
+	for _, s := range steps {
+		if n -= s.weight; n < 0 {
+			s.do(g)
+			return
+		}
+	}
+}
+
+func (g *generator) deadline() string {
+	if seconds := pick(g, 20, 90, 400); g.chance(12) {
+		return fmt.Sprintf(" deadline=%d", seconds)
+	}
+	return ""
+}
+
+// deleteMirror: a user deletes the mirror pod of a static pod.
+func (g *generator) deleteMirror() {
+	if name, s := g.anyPod(); s.static {
+		g.try(pick(g, "delete-mirror ", "evict-mirror ") + name)
+	}
+}
+
+func (g *generator) images() string {
+	if g.peaceful {
+		return " images=0s"
+	}
+	return fmt.Sprintf(" images=%v", pick(g, "0s", "300ms", "2s", "20s"))
+}
+
+func (g *generator) pulls() string { return pick(g, "", "", " pull=Always") }
+
+func (g *generator) registry() {
+	g.during("registry "+pick(g, "down", "hang"), "registry up")
+}
+
+// resize changes the cpu of a pod of the API server that asks for some.
+func (g *generator) resize() {
+	amount := pick(g, 100, 200, 500, 1000, 3000)
+	able := slices.DeleteFunc(slices.Clone(g.names), func(name string) bool {
+		return g.shapes[name].static || !strings.Contains(g.shapes[name].fields, " cpu=")
+	})
+	if len(able) > 0 {
+		name, what := able[g.rand.IntN(len(able))], "cpu"
+		if g.peaceful && g.chance(40) && strings.Contains(g.shapes[name].fields, " memory=") {
+			what = "memory"
+		}
+		g.try(fmt.Sprintf("resize %s %s=%d", name, what, amount))
+	}
+}

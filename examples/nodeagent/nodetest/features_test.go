@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// idle is a runtime that says that it has resized a container, and has not.
+type idle struct{ *nodetest.Runtime }
+
+func (idle) UpdateResources(context.Context, runtime.ContainerID, v1.ResourceRequirements) error {
+	return nil
+}
+
+// everyFeature is what schedules exercise.
+var everyFeature = []nodetest.Feature{
+	nodetest.FeatureDeadlines, nodetest.FeatureResizes, nodetest.FeatureAdmission, nodetest.FeatureMirrors, nodetest.FeatureImages,
+}
+
+// The schedules that use a feature fail for an agent without it.
+func TestSchedulesNoticeThatAFeatureIsMissing(t *testing.T) {
+	for name, missing := range map[string]struct {
+		feature nodetest.Feature
+		agent   nodetest.Assemble
+	}{
+		"deadlines": {nodetest.FeatureDeadlines, withoutFeatures("deadline")},
+		"admission": {nodetest.FeatureAdmission, withoutFeatures("gate")},
+		"resizes": {nodetest.FeatureResizes, func(o node.Options) (nodetest.Assembly, error) {
+			o.Runtime = idle{o.Runtime.(*nodetest.Runtime)}
+			return nodetest.ReferenceAgent(o)
+		}},
+		"announcements of resizes": {nodetest.FeatureResizes, withoutFeatures("resize")},
+		"mirror pods":              {nodetest.FeatureMirrors, withoutFeatures("mirrors")},
+		"images":                   {nodetest.FeatureImages, withoutFeatures("images")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			others := slices.DeleteFunc(slices.Clone(everyFeature), func(f nodetest.Feature) bool { return f == missing.feature })
+			for seed := range uint64(100) {
+				if r := play(t, missing.agent, nodetest.Schedule(seed, others...)); r.Err != nil {
+					t.Logf("seed %d notices: %.200v", seed, r.Err)
+					return
+				}
+			}
+			t.Error("100 schedules pass")
+		})
+	}
+}

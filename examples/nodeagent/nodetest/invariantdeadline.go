@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// reasonDeadline is the reason of a pod that has exceeded its deadline, in the kubelet's words.
+const reasonDeadline = "DeadlineExceeded"
+
+// deadlines: no pod exceeds a deadline before the shortest of its manifests has passed since an
+// agent was first told of the pod. The start time that counts is in whole seconds.
+func (c *checker) deadlines() {
+	manifests := c.manifests()
+	for _, s := range c.h.Statuses {
+		if s.Status.Reason != reasonDeadline || len(c.wanted[s.Pod.UID]) == 0 {
+			continue
+		}
+		shortest := forever
+		for _, pod := range manifests[s.Pod.UID] {
+			if d := pod.Spec.ActiveDeadlineSeconds; d != nil {
+				shortest = min(shortest, time.Duration(*d)*time.Second)
+			}
+		}
+		switch first := c.wanted[s.Pod.UID][0].from; {
+		case shortest == forever:
+			c.violate(s.At, "%s (%s) is %s, and has no deadline", s.Pod.Name, s.Pod.UID, reasonDeadline)
+		case s.At-first < shortest-time.Second:
+			c.violate(s.At, "%s (%s) is %s after %v, and its deadline is %v", s.Pod.Name, s.Pod.UID, reasonDeadline, s.At-first, shortest)
+		}
+	}
+}
+
+// inTime: a settled pod that is not over has not exceeded its deadline for longer than it takes
+// to end it.
+func inTime(pod *v1.Pod, status *v1.PodStatus, now time.Time) error {
+	if pod.Spec.ActiveDeadlineSeconds == nil || status.StartTime == nil {
+		return nil
+	}
+	allowed := time.Duration(*pod.Spec.ActiveDeadlineSeconds)*time.Second + time.Minute
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		allowed += time.Duration(*grace) * time.Second
+	}
+	if active := now.Sub(status.StartTime.Time); active > allowed {
+		return fmt.Errorf("it has been active for %v, and its deadline is %d s", active, *pod.Spec.ActiveDeadlineSeconds)
+	}
+	return nil
+}
+
+// resized: running containers of a settled pod have the cpu and memory that the pod asks for, by the runtime and by the
+// status, and no resize is left to be done.
+func resized(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		in, shown := truth.Active(c.Name), containerStatus(status, c.Name)
+		if in == nil || in.State != runtime.StateRunning || shown == nil || shown.State.Running == nil {
+			continue
+		}
+		for _, n := range needs[:2] {
+			want := amountOf(c.Resources.Limits, n.name)
+			if want == 0 {
+				continue
+			}
+			if in.Resources == nil || amountOf(in.Resources.Limits, n.name) != want {
+				return fmt.Errorf("container %s is to have %d of %s, and the runtime gives it %v", c.Name, want, n.name, in.Resources)
+			}
+			if shown.Resources == nil || amountOf(shown.Resources.Limits, n.name) != want || amountOf(shown.AllocatedResources, n.name) != want {
+				return fmt.Errorf("container %s has %d of %s, and is published with %v", c.Name, want, n.name, shown.Resources)
+			}
+		}
+	}
+	for _, c := range status.Conditions {
+		if c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress {
+			return fmt.Errorf("condition %s is %s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	return nil
+}

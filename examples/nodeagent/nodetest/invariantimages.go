@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// images: no image is removed that a container has or is about to have, no container is created without its image, and no
+// image is pulled that is here, if every pod with the image says so.
+func (c *checker) images() {
+	manifests := c.manifests()
+	always := func(image string) bool {
+		for _, pods := range manifests {
+			for _, pod := range pods {
+				for _, own := range allContainers(pod) {
+					if own.Image == image && own.ImagePullPolicy != v1.PullIfNotPresent {
+						return true
+					}
+				}
+			}
+		}
+		return false
+	}
+	for _, e := range c.h.Images {
+		switch {
+		case e.What == ImageRemoved && len(e.Users) > 0:
+			c.violate(e.At, "image %s is removed, and in use by %s", e.Image, e.Users)
+		case e.What == ImageMissing:
+			c.violate(e.At, "a container is created with image %s, which is not here", e.Image)
+		case e.What == ImageAgain && !always(e.Image):
+			c.violate(e.At, "image %s is pulled, and has been here since %.3fs", e.Image, e.Since.Seconds())
+		}
+	}
+}
+
+// pulledAgain judges on a peaceful node that a container that always pulls its image does so before each creation.
+func (p *peace) pulledAgain(r *run) {
+	if r.life < 0 || len(p.h.Images) == 0 {
+		return
+	}
+	for _, c := range allContainers(p.lastManifest(r.uid, r.life)) {
+		if c.Name != r.name || c.ImagePullPolicy != v1.PullAlways || c.Image != r.image {
+			continue
+		}
+		if !slices.ContainsFunc(p.h.Images, func(e ImageEvent) bool {
+			return e.Image == r.image && (e.What == ImagePulled || e.What == ImageAgain) && e.At <= r.created && e.At >= r.created-soon
+		}) {
+			p.violate(r.created, "%s (%s/%s) is created, and its image was not pulled before", r.id, r.uid, r.name)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+// resizes: a status that tells of allocated resources which a running container does not have yet also says that the
+// resize is in progress. A client that waits for a resize would take the status for a finished one, with the resources
+// from before (kubernetes, [Conformance] Pod InPlace Resize).
+func (c *checker) resizes() {
+	for _, s := range c.h.Statuses {
+		life, _ := c.spanAt(s.Pod.UID, s.At)
+		ending := s.Pod.DeletionTimestamp != nil || podfacts.IsTerminal(s.Status.Phase) || s.At >= life.to
+		if ending || podconfig.IsStatic(s.Pod) { // neither is resized
+			continue
+		}
+		inProgress := slices.ContainsFunc(s.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.PodResizeInProgress && c.Status == v1.ConditionTrue
+		})
+		for i := range s.Status.ContainerStatuses {
+			status := &s.Status.ContainerStatuses[i]
+			if status.State.Running == nil || status.Resources == nil || inProgress {
+				continue
+			}
+			for name, allocated := range status.AllocatedResources {
+				if has := status.Resources.Requests[name]; has.Cmp(allocated) != 0 {
+					c.violate(s.At, "%s/%s: %s of %s is allocated, %s is given, and no resize is in progress", s.Pod.UID, status.Name, &allocated, name, &has)
+				}
+			}
+		}
+	}
+}

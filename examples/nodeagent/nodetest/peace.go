@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// On a peaceful node nothing fails and no call takes time, so that all that an agent does is due at a known instant.
+// checkPeace judges such a history by a second and plain model of what becomes of a pod: when each container is created
+// for the first time and again, when and with what grace period it is stopped, and when its probes run.
+
+// soon is how much later than due an agent may act on a peaceful node: it looks again at names, volumes and sandboxes
+// that it waits for after some time.
+const soon = 2 * time.Second
+
+// retried is how long an agent may wait after a start that failed.
+const retried = 12 * time.Second
+
+type peace struct {
+	*checker
+	told   map[types.UID][]Told     // with this pod alone, in order
+	room   v1.ResourceList          // of the node, nil: no limits
+	away   map[tenant]verdict       // of turnedAway
+	places map[tenant]time.Duration // of entered
+	runs   []*run                   // in the order of their creation
+	chains map[chainKey][]*run
+	goesOn map[tenant]bool // lives that began since all containers were restarted in place
+}
+
+// checkPeace returns all that was not done in time, or without a cause.
+func checkPeace(h History, room v1.ResourceList) error {
+	p := newPeace(h, room)
+	for uid, spans := range p.wanted {
+		for n := range spans {
+			p.begins(uid, n)
+			p.restartsInLife(uid, n)
+			p.ends(uid, n)
+		}
+	}
+	for _, r := range p.runs {
+		p.stopped(r)
+		p.probes(r)
+		p.kept(r)
+		p.pulledAgain(r)
+	}
+	p.transitions()
+	if room != nil {
+		p.admissions()
+	}
+	p.mounts()
+	slices.SortStableFunc(p.found, func(a, b violation) int { return cmp.Compare(a.at, b.at) })
+	var errs []error
+	for _, v := range p.found[:min(len(p.found), mostTold)] {
+		errs = append(errs, fmt.Errorf("%.3fs: %s", v.at.Seconds(), v.text))
+	}
+	return errors.Join(errs...)
+}
+
+// manifest is what the agent was last told of a pod until some time; nil if nothing.
+func (p *peace) manifest(uid types.UID, until time.Duration) (pod *v1.Pod) {
+	for _, t := range p.told[uid] {
+		if t.At <= until {
+			pod = t.Pods[0]
+		}
+	}
+	return pod
+}
+
+// lastManifest is the manifest that a life of a pod had at its end.
+func (p *peace) lastManifest(uid types.UID, life int) *v1.Pod {
+	s := p.wanted[uid][life]
+	if s.to == forever || !s.static {
+		return p.manifest(uid, s.to)
+	}
+	return p.manifest(uid, s.to-1)
+}
+
+// begins judges when each container of a life is created for the first time: init containers one after the other,
+// regular containers when all of them have completed or, for sidecars, have started.
+func (p *peace) begins(uid types.UID, life int) {
+	if p.takenOver(uid, life) || p.hazy(tenant{uid, life}) {
+		return
+	}
+	pod, due := p.manifest(uid, p.wanted[uid][life].from), p.beginOf(uid, life)
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if p.sidecarFell(uid, life, pod, due+soon) || !p.beginsAt(uid, life, c.Name, due) {
+			return
+		}
+		done := p.initDone(uid, life, c)
+		if done == forever {
+			for _, later := range pod.Spec.Containers {
+				for _, r := range p.chains[chainKey{uid, life, later.Name}] {
+					p.violate(r.created, "%s (%s/%s) is created, and init container %s never completed or started", r.id, uid, later.Name, c.Name)
+				}
+			}
+			return
+		}
+		due = max(due, done)
+	}
+	if p.sidecarFell(uid, life, pod, due+soon) {
+		return
+	}
+	for i := range pod.Spec.Containers {
+		p.beginsAt(uid, life, pod.Spec.Containers[i].Name, due)
+	}
+}
+
+// takenOver reports whether another agent began before a life of a pod that had lived before: it knows nothing of the
+// life before, and takes over what that has left.
+func (p *peace) takenOver(uid types.UID, life int) bool {
+	first := p.h.Taken
+	if i := slices.IndexFunc(p.runs, func(r *run) bool { return r.uid == uid && r.life == life }); i >= 0 {
+		first = p.runs[i].created
+	}
+	return life > 0 && p.agentBetween(p.wanted[uid][life].from, first)
+}
+
+// beginOf is when a life may begin: when the agent is told of it, and nothing runs of the life before, nor, if it is
+// static, of an earlier pod of its name.
+func (p *peace) beginOf(uid types.UID, life int) time.Duration {
+	begin := p.freeOf(uid, life)
+	if t := (tenant{uid, life}); p.room != nil && p.critical(t) && !p.tookPlace(t) {
+		return p.makesRoom(t, begin)
+	}
+	return begin
+}
+
+// freeOf is when nothing of its own kind is in the way of a life.
+func (p *peace) freeOf(uid types.UID, life int) time.Duration {
+	s := p.wanted[uid][life]
+	begin, name := s.from, p.manifest(uid, s.from).Name
+	for _, r := range p.runs {
+		if (r.uid == uid || s.static && r.pod == name) && r.created < s.from && r.exited > begin && r.started < forever {
+			begin = max(r.exited, s.from+p.hookAlone(r))
+		}
+	}
+	return begin
+}
+
+// hookAlone is how long the hook before the stop of an instance goes on that ends by itself meanwhile.
+func (p *peace) hookAlone(r *run) time.Duration {
+	if r.life < 0 || len(r.stops) > 0 || r.exited == forever {
+		return 0
+	}
+	pod := p.lastManifest(r.uid, r.life)
+	ref, ok := runtime.Find(pod, r.name)
+	if !ok {
+		return 0
+	}
+	return min(hookTime(ref.Container(pod)), max(time.Duration(*pod.Spec.TerminationGracePeriodSeconds)*time.Second, time.Second))
+}
+
+// beginsAt judges the first creation of one container, and reports whether there was one.
+func (p *peace) beginsAt(uid types.UID, life int, name string, due time.Duration) bool {
+	chain := p.chains[chainKey{uid, life, name}]
+	switch {
+	case len(chain) == 0:
+		if until := p.over(uid, life, due); due < until && due+soon+p.reviewed(uid, life) < min(until, p.wanted[uid][life].to, p.h.Taken) {
+			p.violate(due, "container %s/%s is not created", uid, name)
+		}
+		return false
+	case chain[0].created < due:
+		p.violate(chain[0].created, "container %s/%s is created before %.3fs", uid, name, due.Seconds())
+	case chain[0].created > due+soon+p.reviewed(uid, life):
+		p.violate(chain[0].created, "container %s/%s is created, and was due at %.3fs", uid, name, due.Seconds())
+	}
+	return true
+}
+
+// reviewed is how much later a life begins for what it owes to the one before: see afterReview; its back-off, if all
+// containers are restarted in place.
+func (p *peace) reviewed(uid types.UID, life int) time.Duration {
+	if p.goesOn[tenant{uid, life}] {
+		return 5 * time.Minute
+	}
+	return p.afterReview(uid, life)
+}
+
+// afterReview is how much later a life begins when the one before had come to its end by itself: agents look at pods that
+// are over now and then.
+func (p *peace) afterReview(uid types.UID, life int) time.Duration {
+	for before := life - 1; before >= 0; before-- {
+		if p.over(uid, before, 0) <= p.wanted[uid][life].from {
+			return 30 * time.Second
+		}
+		if slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == uid && r.life == before }) {
+			break
+		}
+	}
+	return 0
+}
+
+// initDone is when what comes behind an init container may begin.
+func (p *peace) initDone(uid types.UID, life int, c *v1.Container) time.Duration {
+	for _, r := range p.chains[chainKey{uid, life, c.Name}] {
+		switch {
+		case !runtime.IsSidecar(c) && r.exited < forever && r.code == 0:
+			return r.exited
+		case runtime.IsSidecar(c) && r.started < forever:
+			if c.StartupProbe == nil {
+				return r.started + afterStart(c)
+			}
+			for _, a := range p.attempts(r.id, startupProbe) {
+				if a.Well {
+					return a.At
+				}
+			}
+		}
+	}
+	return forever
+}
+
+// sidecarFell reports whether a sidecar of the life may have been down until then, or the agent may not know that it has
+// started: it is newer than the sidecar.
+func (p *peace) sidecarFell(uid types.UID, life int, pod *v1.Pod, until time.Duration) bool {
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; runtime.IsSidecar(c) {
+			for n, r := range p.chains[chainKey{uid, life, c.Name}] {
+				if r.ended() < until || n > 0 || c.StartupProbe != nil && p.agentBetween(r.created, until) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// afterStart is how long a container's hook after its start takes.
+func afterStart(c *v1.Container) time.Duration {
+	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil || c.Lifecycle.PostStart.Sleep == nil {
+		return 0
+	}
+	return time.Duration(c.Lifecycle.PostStart.Sleep.Seconds) * time.Second
+}
+
+// killedByProbe reports whether an instance was stopped since it failed its liveness or startup probe.
+func (p *peace) killedByProbe(c *v1.Container, r *run) bool {
+	return len(r.stops) > 0 && min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe)) < forever
+}
+
+// completedByProbe reports whether a container of a pod that is restarted on failure has exited with 0 when its probe had
+// failed. Agents start it again, or learn when its back-off ends that it has completed.
+func (p *peace) completedByProbe(uid types.UID) bool {
+	return slices.ContainsFunc(p.runs, func(r *run) bool {
+		if r.uid != uid || r.life < 0 || r.exited == forever || r.code != 0 {
+			return false
+		}
+		pod := p.lastManifest(uid, r.life)
+		ref, ok := runtime.Find(pod, r.name)
+		return ok && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure && p.killedByProbe(ref.Container(pod), r)
+	})
+}
+
+// hasNext reports whether another instance of the container followed in the same life.
+func (p *peace) hasNext(r *run) bool {
+	chain := p.chains[chainKey{r.uid, r.life, r.name}]
+	return chain[len(chain)-1] != r
+}
+
+// hooksTime is how long the hooks of a pod may hold up the other containers that have to be started.
+func hooksTime(pod *v1.Pod) (sum time.Duration) {
+	for _, c := range allContainers(pod) {
+		sum += afterStart(c)
+	}
+	return sum
+}
+
+// again reports whether a container is created again after this end of its instance. One that its probe has failed comes
+// again at once whatever it exits with; when it is in back-off then, agents know no more than its exit code, as the kubelet.
+func (p *peace) again(pod *v1.Pod, c *v1.Container, r *run) bool {
+	policy := pod.Spec.RestartPolicy
+	switch {
+	case runtime.IsSidecar(c):
+		return true
+	case len(c.RestartPolicyRules) > 0: // with policy Never otherwise
+		return slices.Contains(c.RestartPolicyRules[0].ExitCodes.Values, int32(r.code))
+	case p.killedByProbe(c, r) && policy == v1.RestartPolicyOnFailure:
+		return r.code != 0 || p.hasNext(r)
+	case isPlainInit(pod, c):
+		return r.code != 0 && policy != v1.RestartPolicyNever
+	}
+	return policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && r.code != 0
+}
+
+// restartsInLife judges each creation of a container but the first: by the restart policy, after the back-off that its
+// predecessors call for, with the next restart count.
+func (p *peace) restartsInLife(uid types.UID, life int) {
+	s := p.wanted[uid][life]
+	pod := p.lastManifest(uid, life)
+	for _, c := range allContainers(pod) {
+		chain := p.chains[chainKey{uid, life, c.Name}]
+		owed := time.Duration(0)
+		for i, r := range chain {
+			var next *run
+			if i+1 < len(chain) {
+				next = chain[i+1]
+			}
+			wait := owed
+			if r.exited < forever && r.exited-r.started > 10*time.Minute {
+				wait = 0
+			}
+			owed = min(max(2*wait, 10*time.Second), 5*time.Minute)
+			if r.ended() == forever {
+				continue
+			}
+			if p.resizedSince(r, forever, v1.ResourceCPU, v1.ResourceMemory) {
+				break // what a container with other resources owes depends on what it was given
+			}
+			due := r.ended() + wait
+			edited := next != nil && next.image != r.image
+			if edited {
+				owed = 0 // a fresh start
+			}
+			late := soon + hooksTime(pod)
+			if p.goesOn[tenant{uid, life}] || p.takenOver(uid, life) {
+				late += 5 * time.Minute // it owes what it owed in the life before
+			}
+			if r.started == forever {
+				late += retried
+			}
+			free := p.imageAt(uid, c.Name, due+late) == r.image && !p.sidecarFell(uid, life, pod, due+late)
+			switch {
+			case next == nil && free && r.started < forever && p.again(pod, c, r) && due+late < min(s.to, p.over(uid, life, r.ended()), p.h.Taken):
+				p.violate(due, "container %s/%s is not created again after %s", uid, c.Name, r.id)
+			case next == nil:
+			case next.count != r.count+1 && r.started < forever:
+				p.violate(next.created, "%s of %s/%s is created with restart count %d after %d", next.id, uid, c.Name, next.count, r.count)
+			case edited:
+			case r.started < forever && !p.again(pod, c, r):
+				p.violate(next.created, "%s of %s/%s is created again, which ended with %d and has restart policy %s", next.id, uid, c.Name, r.code, pod.Spec.RestartPolicy)
+			case next.created < due:
+				p.violate(next.created, "%s of %s/%s is created %v after the end of %s, whose back-off is %v", next.id, uid, c.Name, next.created-r.ended(), r.id, wait)
+			case free && next.created > due+late && !isPlainInit(pod, c):
+				p.violate(next.created, "%s of %s/%s is created %v after the end of %s, whose back-off is only %v", next.id, uid, c.Name, next.created-r.ended(), r.id, wait)
+			}
+		}
+	}
+}
+
+// resizedSince reports whether an instance was to have another amount of one of these resources since it was created, until
+// some time.
+func (p *peace) resizedSince(r *run, until time.Duration, names ...v1.ResourceName) bool {
+	before := p.manifest(r.uid, r.created).Spec.Containers[0].Resources.Limits
+	return slices.ContainsFunc(p.told[r.uid], func(t Told) bool {
+		now := t.Pods[0].Spec.Containers[0].Resources.Limits
+		return t.At >= r.created && t.At <= until && slices.ContainsFunc(names, func(name v1.ResourceName) bool {
+			return amountOf(now, name) != amountOf(before, name)
+		})
+	})
+}
+
+func (p *peace) imageAt(uid types.UID, name string, at time.Duration) string {
+	for _, c := range allContainers(p.manifest(uid, at)) {
+		if c.Name == name {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+// over is when a life comes to its end by itself, if that is after some time; forever if it does not: all regular
+// containers have ended for good, an init container has failed for good, or the deadline has passed.
+func (p *peace) over(uid types.UID, life int, _ time.Duration) time.Duration {
+	pod := p.lastManifest(uid, life)
+	at := p.deadlineOf(uid, life)
+	last := time.Duration(0)
+	for i := range pod.Spec.Containers {
+		last = max(last, p.final(uid, life, pod, &pod.Spec.Containers[i]))
+	}
+	away, _ := p.turnedAway(uid, life)
+	at = min(at, last, away)
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; !runtime.IsSidecar(c) {
+			for _, r := range p.chains[chainKey{uid, life, c.Name}] {
+				if r.exited < forever && r.code != 0 && !p.again(pod, c, r) {
+					at = min(at, r.exited)
+				}
+			}
+		}
+	}
+	return at
+}
+
+// final is when a regular container ended for good.
+func (p *peace) final(uid types.UID, life int, pod *v1.Pod, c *v1.Container) time.Duration {
+	chain := p.chains[chainKey{uid, life, c.Name}]
+	if len(chain) == 0 {
+		return forever
+	}
+	if last := chain[len(chain)-1]; last.started < forever && last.exited < forever && !p.again(pod, c, last) {
+		return last.exited
+	}
+	return forever
+}
+
+// deadlineOf is when a life has been active for too long. To an agent that finds a static pod, the pod began with its
+// oldest sandbox, which may be that of an earlier life: its word is taken then.
+func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
+	pod := p.lastManifest(uid, life)
+	if pod.Spec.ActiveDeadlineSeconds == nil {
+		return forever
+	}
+	for p.goesOn[tenant{uid, life}] {
+		life--
+	}
+	if s := p.wanted[uid][life]; life > 0 && s.static && p.agentBetween(s.from, min(s.to, p.h.Taken)) {
+		for _, told := range p.h.Statuses {
+			if told.Pod.UID == uid && told.At >= s.from && told.Status.Reason == reasonDeadline {
+				return told.At
+			}
+		}
+		return forever
+	}
+	start := p.freeOf(uid, life)
+	if i := slices.IndexFunc(p.runs, func(r *run) bool { return r.uid == uid && r.life == life }); i >= 0 {
+		start = p.runs[i].created
+	}
+	return start.Truncate(time.Second) + time.Duration(*pod.Spec.ActiveDeadlineSeconds)*time.Second
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Admission to a peaceful node: pods never ask for more together than the node has, a pod is refused only for want of
+// room or for what it is, and a pod is preempted only for one that may do so and needs its room.
+
+const (
+	reasonOutOf     = "OutOf" // before the name of a resource
+	reasonPreempted = "Preempting"
+)
+
+// tenant is a life of a pod, as a holder of room.
+type tenant struct {
+	uid  types.UID
+	life int
+}
+
+// verdict is when a life was turned away, and for what reason.
+type verdict struct {
+	at     time.Duration
+	reason string
+}
+
+// turnedAway is when a life was refused, or preempted, and for what reason; forever if it was not.
+func (p *peace) turnedAway(uid types.UID, life int) (at time.Duration, reason string) {
+	if p.room == nil {
+		return forever, ""
+	}
+	v, known := p.away[tenant{uid, life}]
+	if !known {
+		v = p.verdictOn(uid, life)
+		p.away[tenant{uid, life}] = v
+	}
+	return v.at, v.reason
+}
+
+// refused reports whether a pod was never admitted.
+func (p *peace) refused(pod *v1.Pod) bool {
+	_, life := p.spanAt(pod.UID, p.h.Taken)
+	_, reason := p.turnedAway(pod.UID, life)
+	return reason != "" && reason != reasonPreempted
+}
+
+func (p *peace) verdictOn(uid types.UID, life int) verdict {
+	s, before := p.wanted[uid][life], time.Duration(0)
+	for _, r := range p.runs {
+		if r.uid == uid && r.life < life && r.started < forever {
+			before = max(before, r.exited) // until then its life is told of
+		}
+	}
+	for _, told := range p.h.Statuses {
+		r := told.Status.Reason
+		if r == reasonPreempted && told.At <= before {
+			continue
+		}
+		if told.Pod.UID == uid && told.At >= s.from && (told.At < s.to || told.At == s.to && !s.static) && told.Status.Phase == v1.PodFailed &&
+			(strings.HasPrefix(r, reasonOutOf) || r == reasonPreempted || r == "NodeAffinity" || r == "SysctlForbidden") {
+			return verdict{told.At, r}
+		}
+	}
+	return verdict{at: forever}
+}
+
+// admissions judges who is refused, who is preempted, and that what is admitted fits.
+func (p *peace) admissions() {
+	for uid, spans := range p.wanted {
+		for life := range spans {
+			who := tenant{uid, life}
+			at, reason := p.turnedAway(uid, life)
+			switch never := p.impossible(uid, life); {
+			case never != "" && !p.tookPlace(who) && reason == "" && p.wanted[uid][life].from+soon < min(p.wanted[uid][life].to, p.h.Taken):
+				p.violate(p.wanted[uid][life].from, "%s can never run here by reason of %s, and is %q", uid, never, reason)
+			case strings.HasPrefix(reason, reasonOutOf):
+				p.refusal(who, at, v1.ResourceName(strings.TrimPrefix(reason, reasonOutOf)))
+			case reason == reasonPreempted:
+				p.preemption(who, at)
+			case reason != "" && never == "":
+				p.violate(at, "%s is refused by reason of %s", uid, reason)
+			}
+			p.fits(who)
+		}
+	}
+}
+
+// tookPlace reports whether the pod had a life before, and is not asked again: a static pod with another manifest is.
+func (p *peace) tookPlace(t tenant) bool { return t.life > 0 && !p.wanted[t.uid][t.life].static }
+
+// impossible is why a pod cannot run on the node whatever else does; empty if it can.
+func (p *peace) impossible(uid types.UID, life int) string {
+	pod := p.manifest(uid, p.wanted[uid][life].from)
+	if zone, ok := pod.Spec.NodeSelector[zoneLabel]; ok && zone != zoneHere {
+		return "NodeAffinity"
+	}
+	if pod.Spec.SecurityContext != nil && len(pod.Spec.SecurityContext.Sysctls) > 0 {
+		return "SysctlForbidden"
+	}
+	return ""
+}
+
+// asks is how much of a resource a life takes: cpu in thousandths. What running containers were given counts.
+func (p *peace) asks(t tenant, name v1.ResourceName, at time.Duration) int64 {
+	s := p.wanted[t.uid][t.life]
+	given, pod := make(map[string]v1.ResourceList), p.manifest(t.uid, max(s.from, min(at, s.to-1)))
+	for _, told := range p.h.Statuses {
+		if p.over(t.uid, t.life, 0) < at {
+			break // what is about to end counts as it is wanted
+		}
+		if told.Pod.UID == t.uid && told.At >= s.from && told.At <= at {
+			if slices.ContainsFunc(told.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodResizePending }) {
+				pod = p.manifest(t.uid, s.from)
+			}
+			for _, c := range told.Status.ContainerStatuses {
+				if c.AllocatedResources != nil {
+					given[c.Name] = c.AllocatedResources
+				}
+			}
+		}
+	}
+	return requested(pod, given, name)
+}
+
+// requested is how much of a resource a pod requests, containers with an entry in given as much as that: regular containers
+// and sidecars run together, and before them one init container beside the sidecars ahead of it.
+func requested(pod *v1.Pod, given map[string]v1.ResourceList, name v1.ResourceName) int64 {
+	if name == v1.ResourcePods {
+		return 1
+	}
+	together, besides, highest := int64(0), int64(0), int64(0)
+	for _, c := range pod.Spec.Containers {
+		list, ok := given[c.Name]
+		if !ok {
+			list = c.Resources.Requests
+		}
+		together += amountOf(list, name)
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if amount := amountOf(c.Resources.Requests, name); runtime.IsSidecar(c) {
+			besides += amount
+		} else {
+			highest = max(highest, besides+amount)
+		}
+	}
+	return max(together+besides, highest)
+}
+
+// resizeIs: on a node with limits a resize waits while there is no room for what is more, and for ever if there can be none.
+func (p *peace) resizeIs(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
+	_, life := p.spanAt(pod.UID, p.h.Taken)
+	t := tenant{pod.UID, life}
+	want := ""
+	for _, n := range needs {
+		limit, limited := p.room[n.name]
+		amount := requested(pod, nil, n.name)
+		if want == "" && limited && amount > p.asks(t, n.name, p.h.Taken) && amount+p.sum(p.others(t, p.h.Taken), n.name, p.h.Taken) > amountOf(p.room, n.name) {
+			want = v1.PodReasonDeferred
+			if amount > amountOf(v1.ResourceList{n.name: limit}, n.name) {
+				want = v1.PodReasonInfeasible
+			}
+		}
+	}
+	if want == "" {
+		return resized(pod, status, truth)
+	}
+	for _, c := range status.Conditions {
+		if c.Type == v1.PodResizePending {
+			return differs("why the resize waits", want, c.Reason)
+		}
+	}
+	return errors.New("its resize finds no room, and does not wait")
+}
+
+func amountOf(list v1.ResourceList, name v1.ResourceName) int64 {
+	q := list[name]
+	if name == v1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// entered is when a life got its place, forever if it did not: when it came or, if others had to end for it, when its
+// first container was created.
+func (p *peace) entered(t tenant) time.Duration {
+	at, known := p.places[t]
+	if !known {
+		at = p.entry(t)
+		p.places[t] = at
+	}
+	return at
+}
+
+func (p *peace) entry(t tenant) time.Duration {
+	came := p.wanted[t.uid][t.life].from
+	i := slices.IndexFunc(p.runs, func(r *run) bool { return r.uid == t.uid && r.life == t.life })
+	switch _, reason := p.turnedAway(t.uid, t.life); {
+	case reason != "" && reason != reasonPreempted:
+		return forever
+	case !p.critical(t) || p.tookPlace(t) || len(p.short(t, p.others(t, came), came)) == 0:
+		return came
+	case i < 0:
+		return forever
+	}
+	return p.runs[i].created
+}
+
+// leftAt is when a life gave its place back: it is over or not wanted, and nothing of it runs, or no source has it.
+func (p *peace) leftAt(t tenant) time.Duration {
+	s := p.wanted[t.uid][t.life]
+	_, away := p.turnedAway(t.uid, t.life)
+	at := min(s.to, p.over(t.uid, t.life, 0))
+	for _, r := range p.runs {
+		if r.uid == t.uid && r.life == t.life && r.started < forever {
+			at = max(at, r.exited)
+			if ref, ok := runtime.Find(p.lastManifest(t.uid, t.life), r.name); ok && at < forever && len(r.stops) == 0 && away == "" {
+				at = max(at, r.started+afterStart(ref.Container(p.lastManifest(t.uid, t.life))))
+			}
+		}
+	}
+	for _, told := range p.h.Told {
+		if told.At >= s.to && told.At < at && (told.Source == podconfig.SourceAPI) != s.static && !slices.ContainsFunc(told.Pods, func(pod *v1.Pod) bool { return pod.UID == t.uid }) {
+			return told.At
+		}
+	}
+	return at
+}
+
+// others are the lives that had a place at some time, but not those that make way for this one under its name.
+func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
+	own := p.wanted[t.uid][t.life]
+	name := p.manifest(t.uid, own.from).Name
+	for uid, spans := range p.wanted {
+		for life := range spans {
+			other := tenant{uid, life}
+			beside := uid == t.uid || own.static && spans[life].static && p.manifest(uid, spans[life].from).Name == name
+			replaced := life+1 < len(spans) && spans[life+1].from < at // its place is that of the next life
+			if !beside && !replaced && spans[life].from < at && p.entered(other) < at && p.leftAt(other) > at {
+				all = append(all, other)
+			}
+		}
+	}
+	return all
+}
+
+// staying are those of others that are not about to end.
+func (p *peace) staying(t tenant, at time.Duration) []tenant {
+	return slices.DeleteFunc(p.others(t, at), func(o tenant) bool {
+		return min(p.wanted[o.uid][o.life].to, p.over(o.uid, o.life, 0)) < at
+	})
+}
+
+func (p *peace) sum(all []tenant, name v1.ResourceName, at time.Duration) (sum int64) {
+	for _, t := range all {
+		sum += p.asks(t, name, at)
+	}
+	return sum
+}
+
+// short lists what a life lacks beside these.
+func (p *peace) short(t tenant, beside []tenant, at time.Duration) (names []v1.ResourceName) {
+	for name := range p.room {
+		if own := p.asks(t, name, at); own > 0 && own+p.sum(beside, name, at) > amountOf(p.room, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// fits judges that a life that got a place found room for it.
+func (p *peace) fits(t tenant) {
+	at := p.entered(t)
+	if at == forever || p.tookPlace(t) || p.agentBetween(p.wanted[t.uid][t.life].from+1, at) {
+		return
+	}
+	if short := p.short(t, p.others(t, at), at); len(short) > 0 {
+		p.violate(at, "%s is admitted, and there is not enough %v", t.uid, short)
+	}
+}
+
+// waits reports whether a pod waits for others that end to make room for it.
+func (p *peace) waits(pod *v1.Pod) bool {
+	_, life := p.spanAt(pod.UID, p.h.Taken)
+	if p.hazy(tenant{pod.UID, life}) {
+		return true
+	}
+	return p.room != nil && !p.refused(pod) && p.beginOf(pod.UID, life) > p.h.Taken-soon
+}
+
+// hazy reports whether a life may have to wait for one that is over before it has begun: agents look at pods that are over
+// now and then.
+func (p *peace) hazy(t tenant) bool {
+	return p.room != nil && p.critical(t) && slices.ContainsFunc(p.others(t, p.wanted[t.uid][t.life].from), func(o tenant) bool {
+		return p.yields(o, t) && p.afterReview(o.uid, o.life) > 0
+	})
+}
+
+// critical reports whether a life may have others end for it.
+func (p *peace) critical(t tenant) bool {
+	s := p.wanted[t.uid][t.life]
+	return s.static || p.priority(t) >= 2_000_000_000
+}
+
+func (p *peace) priority(t tenant) int32 {
+	if n := p.manifest(t.uid, p.wanted[t.uid][t.life].from).Spec.Priority; n != nil {
+		return *n
+	}
+	return 0
+}
+
+func (p *peace) hasPriority(t tenant) bool {
+	return p.manifest(t.uid, p.wanted[t.uid][t.life].from).Spec.Priority != nil
+}
+
+// yields reports whether a life may be ended for another.
+func (p *peace) yields(victim, t tenant) bool {
+	return p.critical(t) && !p.critical(victim) || p.hasPriority(t) && p.hasPriority(victim) && p.priority(t) > p.priority(victim)
+}
+
+// makesRoom is when all have ended that a life has to wait for.
+func (p *peace) makesRoom(t tenant, begin time.Duration) time.Duration {
+	for {
+		others := slices.DeleteFunc(p.others(t, begin+1), func(o tenant) bool {
+			return p.yields(o, t) && !slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == o.uid && r.life == o.life }) // ends at once
+		})
+		if len(p.short(t, others, begin+1)) == 0 {
+			return begin
+		}
+		next := forever
+		for _, o := range others {
+			next = min(next, p.leftAt(o))
+		}
+		if next == forever || next <= begin {
+			return next
+		}
+		begin = next
+	}
+}
+
+// refusal judges that there was not enough of a resource, even if all ended that may be ended.
+func (p *peace) refusal(t tenant, at time.Duration, name v1.ResourceName) {
+	if p.impossible(t.uid, t.life) != "" || slices.ContainsFunc(p.runs, func(r *run) bool { return p.completedByProbe(r.uid) }) {
+		return // whether it is over may not be known yet
+	}
+	if !slices.Contains(p.short(t, p.others(t, at), at), name) && !slices.Contains(p.short(t, p.others(t, at+1), at), name) {
+		p.violate(at, "%s is refused for want of %s, and there is enough", t.uid, name)
+	}
+	if !p.critical(t) {
+		return
+	}
+	firm := func(at time.Duration) []tenant {
+		return slices.DeleteFunc(p.staying(t, at), func(o tenant) bool { return p.yields(o, t) })
+	}
+	if len(p.short(t, firm(at), at)) == 0 && len(p.short(t, firm(at+1), at)) == 0 {
+		p.violate(at, "%s is refused for want of %s, and others would have to end for it", t.uid, name)
+	}
+}
+
+// preemption judges that a life was ended for another that needed its room.
+func (p *peace) preemption(victim tenant, at time.Duration) {
+	for uid, spans := range p.wanted {
+		for life, s := range spans {
+			t := tenant{uid, life}
+			if s.from > at || s.from+time.Minute < at || !p.yields(victim, t) || p.tookPlace(t) {
+				continue
+			}
+			spared := slices.DeleteFunc(p.staying(t, at), func(o tenant) bool {
+				ended, reason := p.turnedAway(o.uid, o.life)
+				cheaper := p.yields(o, t) && p.class(o) < p.class(victim)
+				return o != victim && (reason == reasonPreempted && ended == at || cheaper)
+			})
+			if len(p.short(t, append(spared, victim), at)) > 0 || len(p.short(t, spared, at)) > 0 {
+				return
+			}
+		}
+	}
+	p.violate(at, "%s is preempted, and no pod that may do so needs its room", victim.uid)
+}
+
+// class is how dear a life is: 0 if it asks for nothing, 2 if each container has limits for cpu and memory, else 1.
+func (p *peace) class(t tenant) int {
+	pod := p.manifest(t.uid, p.wanted[t.uid][t.life].from)
+	none, all := true, true
+	for _, c := range allContainers(pod) {
+		cpu, memory := c.Resources.Limits.Cpu().IsZero(), c.Resources.Limits.Memory().IsZero()
+		none, all = none && cpu && memory, all && !cpu && !memory
+	}
+	switch {
+	case none:
+		return 0
+	case all:
+		return 2
+	}
+	return 1
+}

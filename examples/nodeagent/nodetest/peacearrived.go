@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// arrived: the API server has the status that the agent has published, all of it, and the conditions of others beside it.
+func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
+	stored := p.server.Get(pod.UID)
+	if stored == nil {
+		return nil
+	}
+	theirs, ours := stored.Status.DeepCopy(), status.DeepCopy()
+	if err := p.gated(pod, stored, status); err != nil {
+		return err
+	}
+	for _, s := range []*v1.PodStatus{ours, theirs} { // the gates, and what hangs on them, are judged above
+		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool {
+			return isGate(pod, c.Type) || c.Type == v1.PodReady && len(pod.Spec.ReadinessGates) > 0
+		})
+	}
+	restarting := slices.ContainsFunc(ours.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.AllContainersRestarting })
+	if restarting && ours.Phase == v1.PodPending && theirs.Phase == v1.PodRunning {
+		ours.Phase = theirs.Phase // no phase goes back there
+	}
+	a, errA := fieldsOf(theirs, over(status.Phase))
+	b, errB := fieldsOf(ours, over(status.Phase))
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	for _, fields := range []map[string]json.RawMessage{a, b} {
+		for field := range fields {
+			if string(a[field]) != string(b[field]) {
+				return fmt.Errorf("the API server has %s %s, and the agent %s", field, a[field], b[field])
+			}
+		}
+	}
+	return nil
+}
+
+// gated: a condition that somebody else has set stays, and a pod is ready if its containers and its gates are.
+func (p *player) gated(pod, stored *v1.Pod, status *v1.PodStatus) error {
+	is := make(map[v1.PodConditionType]v1.ConditionStatus)
+	for _, c := range stored.Status.Conditions {
+		is[c.Type] = c.Status
+	}
+	if c, ok := p.conditions[pod.UID]; ok && is[c.Type] != c.Status {
+		return fmt.Errorf("somebody has set condition %s to %s, and the API server has %q", c.Type, c.Status, is[c.Type])
+	}
+	want := is[v1.ContainersReady]
+	for _, gate := range pod.Spec.ReadinessGates {
+		if is[gate.ConditionType] != v1.ConditionTrue {
+			want = v1.ConditionFalse
+		}
+	}
+	if over(status.Phase) {
+		return nil
+	}
+	return differs("condition Ready on the API server", want, is[v1.PodReady])
+}
+
+// isGate reports whether a condition is one that the pod waits for, and others give it.
+func isGate(pod *v1.Pod, t v1.PodConditionType) bool {
+	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(g v1.PodReadinessGate) bool { return g.ConditionType == t })
+}
+
+// fieldsOf is a status in JSON, by field, with lists in an order of their own, and so times in whole seconds. It writes
+// to the status.
+func fieldsOf(status *v1.PodStatus, ended bool) (fields map[string]json.RawMessage, err error) {
+	slices.SortFunc(status.Conditions, func(a, b v1.PodCondition) int { return strings.Compare(string(a.Type), string(b.Type)) })
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		slices.SortFunc(list, func(a, b v1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	if ended {
+		// What is not known of containers then is put in words on the way, and a pod is not ready any more when its end
+		// begins.
+		status.InitContainerStatuses, status.ContainerStatuses = nil, nil
+		for i := range status.Conditions {
+			status.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+	}
+	text, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	return fields, json.Unmarshal(text, &fields)
+}

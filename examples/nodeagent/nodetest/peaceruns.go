@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+// run is one instance of a container on a peaceful node.
+type run struct {
+	uid                      types.UID
+	pod, name, id, image     string
+	count, code              int
+	created, started, exited time.Duration // forever: it did not
+	removed                  time.Duration
+	stops                    []stop // while it ran
+	life                     int    // of the pod, when it was created
+}
+
+// stop is a call to stop a running instance.
+type stop struct{ at, grace time.Duration }
+
+// ended is when nothing of the instance runs or will run any more; an instance that could not be started has ended when
+// it was created.
+func (r *run) ended() time.Duration {
+	if r.started == forever {
+		return r.created
+	}
+	return r.exited
+}
+
+type chainKey struct {
+	uid  types.UID
+	life int
+	name string
+}
+
+func newPeace(h History, room v1.ResourceList) *peace {
+	p := &peace{checker: newChecker(h), room: room, away: make(map[tenant]verdict), places: make(map[tenant]time.Duration), told: make(map[types.UID][]Told), goesOn: make(map[tenant]bool)}
+	for _, t := range h.Told {
+		for _, pod := range t.Pods {
+			p.told[pod.UID] = append(p.told[pod.UID], Told{t.At, t.Source, []*v1.Pod{pod}})
+		}
+	}
+	p.readRuns()
+	for p.number(); p.splitLife(); p.number() {
+	}
+	return p
+}
+
+// number gives each instance the life in which it was created.
+func (p *peace) number() {
+	p.chains = make(map[chainKey][]*run)
+	for _, r := range p.runs {
+		_, r.life = p.spanAt(r.uid, r.created)
+		if p.goesOn[tenant{r.uid, r.life}] && len(r.stops) > 0 && r.stops[0].at == r.created {
+			r.life-- // it was created a moment before the exit by which all were restarted
+		}
+		key := chainKey{r.uid, r.life, r.name}
+		p.chains[key] = append(p.chains[key], r)
+	}
+}
+
+// readRuns makes instances of the journal.
+func (p *peace) readRuns() {
+	byID := make(map[string]*run)
+	for _, e := range p.h.Calls {
+		r := byID[e.ID]
+		switch {
+		case e.Op == fake.OpCreateContainer && e.Done:
+			r = &run{uid: e.UID, pod: e.Pod, name: e.Container, id: e.ID, image: e.Image, created: e.At, started: forever, exited: forever, removed: forever}
+			_, _ = fmt.Sscanf(e.Detail, "restart %d", &r.count)
+			byID[e.ID] = r
+			p.runs = append(p.runs, r)
+		case r == nil:
+		case e.Op == fake.OpStartContainer && e.Done:
+			r.started = e.DoneAt
+		case e.Op == fake.OpStopContainer && r.started <= e.At && r.exited == forever:
+			grace, _ := time.ParseDuration(e.Detail[min(len(e.Detail), len("grace ")):])
+			r.stops = append(r.stops, stop{e.At, grace})
+		case e.Op == fake.OpRemoveContainer && e.Done:
+			r.removed = e.At
+		case e.Op == fake.OpExited && r.started < forever:
+			r.exited = e.At
+			_, _ = fmt.Sscanf(e.Detail, "code %d", &r.code)
+		}
+	}
+}
+
+// splitLife has a life end, and another begin, where a container exits by a rule that restarts all containers of its pod,
+// and reports whether there was one more such exit.
+func (p *peace) splitLife() bool {
+	for _, r := range p.runs {
+		s, life := p.spanAt(r.uid, r.exited)
+		if r.exited == forever || life < 0 || r.exited == s.from || r.exited >= s.to || r.created < s.from || !restartsAll(p.manifest(r.uid, r.exited), r) ||
+			r.exited >= p.deadlineOf(r.uid, life) {
+			continue
+		}
+		before, after := s, s
+		before.to, after.from = r.exited, r.exited
+		p.wanted[r.uid] = slices.Concat(p.wanted[r.uid][:life], []span{before, after}, p.wanted[r.uid][life+1:])
+		for n := len(p.wanted[r.uid]) - 1; n > life; n-- { // those that follow have another number
+			p.goesOn[tenant{r.uid, n}] = n == life+1 || p.goesOn[tenant{r.uid, n - 1}]
+		}
+		return true
+	}
+	return false
+}
+
+// restartsAll reports whether a rule has all containers restarted by the end of an instance.
+func restartsAll(pod *v1.Pod, r *run) bool {
+	ref, ok := runtime.Find(pod, r.name)
+	return ok && slices.ContainsFunc(ref.Container(pod).RestartPolicyRules, func(rule v1.ContainerRestartRule) bool {
+		return rule.Action == v1.ContainerRestartRuleActionRestartAllContainers && slices.Contains(rule.ExitCodes.Values, int32(r.code))
+	})
+}

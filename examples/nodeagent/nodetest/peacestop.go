@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/prober"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Stops and probes on a peaceful node.
+
+const (
+	startupProbe   = prober.Startup
+	livenessProbe  = prober.Liveness
+	readinessProbe = prober.Readiness
+)
+
+// attempts are the answered attempts of one kind of probe of an instance, in order.
+func (p *peace) attempts(id string, kind prober.Type) (all []Probed) {
+	for _, a := range p.h.Probes {
+		if a.ID == id && a.Type == kind {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// failedAt is when a probe has failed as often in a row as it takes; forever if it never did.
+func (p *peace) failedAt(id string, kind prober.Type, probe *v1.Probe) time.Duration {
+	if probe == nil {
+		return forever
+	}
+	inRow, last := int32(0), time.Duration(0)
+	for _, a := range p.attempts(id, kind) {
+		if inRow++; a.Well || p.agentBetween(last, a.At) {
+			inRow = 0
+			if !a.Well {
+				inRow = 1
+			}
+		}
+		if last = a.At; inRow >= probe.FailureThreshold {
+			return a.At
+		}
+	}
+	return forever
+}
+
+// ends judges that what runs at the end of a life is stopped: regular containers at once, sidecars behind them.
+func (p *peace) ends(uid types.UID, life int) {
+	pod := p.lastManifest(uid, life)
+	at := min(p.wanted[uid][life].to, p.deadlineOf(uid, life))
+	if over := p.over(uid, life, 0); over < at {
+		at = over
+	}
+	if at == forever || p.completedByProbe(uid) {
+		return
+	}
+	last := at
+	for _, r := range p.runs {
+		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !runtime.IsSidecar(ref.Container(pod)) {
+			p.stoppedAt(r, at, hookTime(ref.Container(pod)))
+			if r.started < forever {
+				last = max(last, r.exited)
+			}
+			if r.started <= at && r.exited > at && last < forever {
+				last = max(last, at+hookTime(ref.Container(pod)))
+			}
+		}
+	}
+	if last == forever {
+		return
+	}
+	for _, r := range p.runs {
+		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && runtime.IsSidecar(ref.Container(pod)) && len(pod.Spec.InitContainers) == 1 {
+			p.stoppedAt(r, last, hooksTime(pod))
+		}
+	}
+}
+
+// hookTime is how long a container's hook before its stop takes.
+func hookTime(c *v1.Container) time.Duration {
+	if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Sleep == nil {
+		return 0
+	}
+	return time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
+}
+
+// stoppedAt judges that an instance is stopped at some time, if it still runs then.
+func (p *peace) stoppedAt(r *run, at, hook time.Duration) {
+	if r.started > at || r.exited <= at+hook+soon || at+hook+soon > p.h.Taken {
+		return
+	}
+	for _, s := range r.stops {
+		if s.at <= at+hook+soon {
+			return
+		}
+	}
+	p.violate(at, "%s (%s/%s) is to be stopped, and is not", r.id, r.uid, r.name)
+}
+
+// stopped judges each stop of an instance: it has a cause, and the grace period that the pod asks for.
+func (p *peace) stopped(r *run) {
+	if r.life < 0 || p.takenOver(r.uid, r.life) {
+		return
+	}
+	s := p.wanted[r.uid][r.life]
+	pod := p.lastManifest(r.uid, r.life)
+	ref, ok := runtime.Find(pod, r.name)
+	if !ok {
+		return
+	}
+	c := ref.Container(pod)
+	unwell := min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe))
+	if unwell < forever && !p.sidecarFell(r.uid, r.life, pod, unwell+soon) { // what waits for a sidecar is kept meanwhile
+		p.stoppedAt(r, unwell, hookTime(c))
+	}
+	over := p.over(r.uid, r.life, 0)
+	for _, stop := range r.stops {
+		edited := p.imageAt(r.uid, r.name, stop.at) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
+		if stop.at < s.to && stop.at < over && stop.at < unwell && !edited {
+			p.violate(stop.at, "%s (%s/%s) is stopped without a cause", r.id, r.uid, r.name)
+			continue
+		}
+		if p.agentBetween(s.to, stop.at) {
+			continue // the next agent knows another manifest
+		}
+		want := max(p.grace(r, pod, stop.at), time.Second)
+		if p.goesOn[tenant{r.uid, r.life + 1}] && stop.at >= s.to && stop.grace == time.Second {
+			continue // what is to be started again at once is not waited for
+		}
+		if unwell <= stop.at && s.to >= stop.at && over >= stop.at && !edited {
+			if own := p.probeGrace(c, r); own != nil {
+				wanted := max(time.Duration(*own)*time.Second, time.Second)
+				if s.to == stop.at && stop.grace == want {
+					continue // the pod ends at that moment: either may be the cause
+				}
+				want = wanted
+			}
+		}
+		if !runtime.IsSidecar(c) && hookTime(c) == 0 && stop.grace != want || stop.grace > want {
+			p.violate(stop.at, "%s (%s/%s) is stopped with a grace period of %v, not %v", r.id, r.uid, r.name, stop.grace, want)
+		}
+	}
+}
+
+// probeGrace is the grace period of the probe that an instance has failed; nil: the pod's.
+func (p *peace) probeGrace(c *v1.Container, r *run) *int64 {
+	if p.failedAt(r.id, livenessProbe, c.LivenessProbe) < forever {
+		return c.LivenessProbe.TerminationGracePeriodSeconds
+	}
+	return c.StartupProbe.TerminationGracePeriodSeconds
+}
+
+// grace is how long an instance may take to end, as its pod says.
+func (p *peace) grace(r *run, pod *v1.Pod, at time.Duration) time.Duration {
+	if now := p.manifest(r.uid, at); now.DeletionGracePeriodSeconds != nil {
+		return time.Duration(*now.DeletionGracePeriodSeconds) * time.Second
+	}
+	return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+}
+
+// probes judges when the probes of an instance run: from its start, or from the success of its startup probe, one period
+// after the other, until it is stopped or has ended. What another agent takes over it looks at in its own time.
+func (p *peace) probes(r *run) {
+	if r.started == forever || r.life < 0 || p.agentBetween(r.started, min(r.exited, p.h.Taken)) {
+		return
+	}
+	ref, ok := runtime.Find(p.lastManifest(r.uid, r.life), r.name)
+	if !ok {
+		return
+	}
+	c := ref.Container(p.lastManifest(r.uid, r.life))
+	if afterStart(c) > 0 {
+		return // they begin in its midst or after it
+	}
+	until := min(r.exited, p.h.Taken)
+	if len(r.stops) > 0 {
+		until = min(until, r.stops[0].at-hookTime(c))
+	}
+	until = min(until, p.wanted[r.uid][r.life].to, p.over(r.uid, r.life, 0))
+	opens := r.started
+	if c.StartupProbe != nil {
+		opens = forever
+		for _, a := range p.attempts(r.id, startupProbe) {
+			if a.Well {
+				opens = a.At
+				break
+			}
+		}
+		p.regular(r, startupProbe, delayed(c.StartupProbe, r.started, 0), min(until, opens, p.failedAt(r.id, startupProbe, c.StartupProbe)))
+	}
+	if c.LivenessProbe != nil {
+		p.regular(r, livenessProbe, delayed(c.LivenessProbe, r.started, opens), min(until, p.failedAt(r.id, livenessProbe, c.LivenessProbe)))
+	}
+	if c.ReadinessProbe != nil {
+		p.regular(r, readinessProbe, delayed(c.ReadinessProbe, r.started, opens), until)
+	}
+}
+
+// delayed is when a probe runs for the first time: after its initial delay, and not before another has let it.
+func delayed(probe *v1.Probe, started, opens time.Duration) time.Duration {
+	return max(opens, started+time.Duration(probe.InitialDelaySeconds)*time.Second)
+}
+
+// regular judges that attempts come in each period of a time.
+func (p *peace) regular(r *run, kind prober.Type, from, until time.Duration) {
+	due := from
+	for _, a := range p.attempts(r.id, kind) {
+		if a.At > until {
+			break
+		}
+		if off := a.At - due; off < -probeSlack || off > probeSlack {
+			p.violate(a.At, "probe %v of %s (%s/%s) runs, and was due at %.3fs", kind, r.id, r.uid, r.name, due.Seconds())
+			return
+		}
+		due = a.At + probeEvery*time.Second
+	}
+	if due < until && due+probeSlack < until {
+		p.violate(due, "probe %v of %s (%s/%s) is due, and does not run", kind, r.id, r.uid, r.name)
+	}
+}
+
+// probeSlack is how much a probe may be off: an agent breaks off what it does for a pod to look at the others of its
+// containers.
+const probeSlack = 100 * time.Millisecond

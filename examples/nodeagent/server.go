@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noapiserver
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
+)
+
+// newServer listens on --port and returns the function that serves the kubelet's endpoints until its
+// context ends.
+func newServer(ctx context.Context, f flags, parts serverParts) (func(context.Context), error) {
+	if f.server.port == 0 {
+		return func(context.Context) {}, nil
+	}
+	certificate, guard, err := secure(f, parts.identity, parts.log)
+	if err != nil {
+		return nil, err
+	}
+	server, err := nodeserver.New(nodeserver.Options{Guard: guard, Groups: groups(f, parts), Logger: parts.log})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := listen(ctx, f.address, f.server.port)
+	if err != nil {
+		return nil, fmt.Errorf("serve kubectl: %w (choose another --port, or 0 for none)", err)
+	}
+	return func(ctx context.Context) { serveTLS(ctx, tls.NewListener(listener, certificate), server, parts.log) }, nil
+}
+
+// secure returns the TLS configuration of --port, and the check of every request.
+func secure(f flags, own *identity, log *zap.Logger) (*tls.Config, func(http.Handler) http.Handler, error) {
+	opts := nodeserver.TLSOptions{MinVersion: f.identity.tlsVersion, CipherSuites: f.identity.ciphers}
+	guard := nodeserver.GuardOptions{Node: f.node, Anonymous: f.server.anonymous, Authorizer: nodeserver.AlwaysAllow{}, Logger: log}
+	var err error
+	switch {
+	case f.identity.rotateOwn:
+		opts.Certificate = own.certificate
+	case f.server.certFile != "":
+		opts.Certificate, err = nodeserver.KeyPair(f.server.certFile, f.server.keyFile, log)
+	default:
+		opts.Certificate, err = nodeserver.SelfSigned(nodeserver.SelfSignedOptions{Dir: f.server.certDir, Host: f.node, IPs: f.ownIPs, Logger: log})
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("--tls-cert-file, --cert-dir: %w", err)
+	}
+	if f.server.clientCA != "" {
+		if opts.ClientAuthorities, err = nodeserver.Authorities(f.server.clientCA, log); err != nil {
+			return nil, nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+		guard.Authenticators = append(guard.Authenticators, nodeserver.Certificates(opts.ClientAuthorities))
+	}
+	if own != nil {
+		if err := useReviews(f, own, &guard); err != nil {
+			return nil, nil, fmt.Errorf("--kubeconfig: %w", err)
+		}
+	}
+	wrap, err := nodeserver.NewGuard(guard)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--client-ca-file, --authentication-token-webhook, --anonymous-auth: %w", err)
+	}
+	config, err := nodeserver.NewTLSConfig(opts)
+	return config, wrap, err
+}
+
+// useReviews lets the API server of --kubeconfig decide on tokens and permissions.
+func useReviews(f flags, own *identity, guard *nodeserver.GuardOptions) error {
+	reviews, err := nodeserver.NewReviews(own.client.Config())
+	if err != nil {
+		return err
+	}
+	if f.server.tokens {
+		guard.Authenticators = append(guard.Authenticators, nodeserver.Tokens(reviews, nodeserver.TokenOptions{TTL: f.server.tokenTTL}))
+	}
+	if f.server.mode == modeWebhook {
+		guard.Authorizer = nodeserver.Access(reviews, nodeserver.AccessOptions{AllowTTL: f.server.allowTTL, DenyTTL: f.server.denyTTL})
+	}
+	return nil
+}
+
+// ownIPs returns the addresses of a self-signed certificate.
+func (f *flags) ownIPs() (ips []net.IP) {
+	for _, text := range append(f.hostIPs(context.Background()), "127.0.0.1") {
+		ips = append(ips, net.ParseIP(text))
+	}
+	return ips
+}
+
+// groups returns the endpoints of --port.
+func groups(f flags, parts serverParts) []nodeserver.Group {
+	program := nodeserver.Program{Name: "keelson", Started: time.Now(), Version: versions("nodeagent", f.version), Paths: []string{
+		"/configz", "/debug", "/flagz", "/healthz", "/metrics", "/pods", "/runningpods", "/statusz",
+	}}
+	all := []nodeserver.Group{
+		nodeserver.Health(nodeserver.Check{Name: "syncloop", Do: parts.agent.Alive}),
+		nodeserver.Pods(parts.agent.Pods),
+		nodeserver.RunningPods(parts.runtime.List),
+		nodeserver.Logs(nodeserver.LogOptions{Pods: parts.find, Runtime: parts.runtime, Logger: parts.log}),
+		nodeserver.Streams(nodeserver.StreamOptions{Pods: parts.find, Runtime: parts.runtime, Logger: parts.log}),
+		nodeserver.RunCommand(parts.find, parts.runtime),
+		nodeserver.Handle("/metrics", parts.metrics),
+		nodeserver.Config(f.configuration),
+		nodeserver.Flags("keelson", func() map[string]string { return f.values }),
+		nodeserver.Status(program),
+	}
+	if f.profiling {
+		all = append(all, nodeserver.Handle("/debug/pprof/", http.HandlerFunc(profile)))
+	} else {
+		all = append(all, nodeserver.Disabled("profiling endpoint is disabled.", "/debug/pprof/"))
+	}
+	if folder, err := os.OpenRoot("/var/log"); err == nil { // open as long as the program runs
+		all = append(all, nodeserver.NodeLogs(folder.FS()))
+	}
+	return all
+}
+
+// configuration returns the effective values of flags that are fields of a KubeletConfiguration.
+func (f *flags) configuration() any {
+	authentication := map[string]any{
+		"anonymous": map[string]any{"enabled": f.server.anonymous},
+		"webhook":   map[string]any{"enabled": f.server.tokens},
+		"x509":      map[string]any{"clientCAFile": f.server.clientCA},
+	}
+	return map[string]any{
+		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
+		"enableServer": true, "address": f.address, "port": f.server.port, "readOnlyPort": f.port,
+		"authentication": authentication, "authorization": map[string]any{"mode": f.server.mode},
+		"tlsCertFile": f.server.certFile, "tlsPrivateKeyFile": f.server.keyFile,
+		"staticPodPath": f.manifests, "podLogsDir": f.logs, "containerRuntimeEndpoint": f.endpoint,
+		"maxPods": f.offer.maxPods, "systemReserved": f.offer.systemReserved, "kubeReserved": f.offer.kubeReserved,
+		"imageGCHighThresholdPercent": f.imageHigh, "imageGCLowThresholdPercent": f.imageLow,
+		"imageMinimumGCAge": f.imageMin.String(), "imageMaximumGCAge": f.imageMax.String(),
+		"allowedUnsafeSysctls": f.offer.unsafeSysctls, "enableProfilingHandler": f.profiling,
+	}
+}
+
+// find returns the pod of that name. While a pod is replaced by another of its name, that is the pod
+// that was created last.
+func (p *serverParts) find(namespace, name string) (found *v1.Pod) {
+	for _, pod := range p.agent.Pods() {
+		if pod.Namespace == namespace && pod.Name == name && (found == nil || found.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+			found = pod
+		}
+	}
+	return found
+}
+
+// serveTLS serves until ctx ends, and returns when every connection is closed.
+func serveTLS(ctx context.Context, l net.Listener, h *nodeserver.Server, log *zap.Logger) {
+	quiet, _ := zap.NewStdLogAt(log, zap.DebugLevel) // handshakes of strangers; the level is a valid one
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, ErrorLog: quiet}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	server.Serve(l)
+	h.Close()
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build noapiserver
+
+package main
+
+import (
+	"context"
+	"errors"
+)
+
+func newServer(_ context.Context, f flags, _ serverParts) (func(context.Context), error) {
+	if f.server.port != 0 {
+		return nil, errors.New("--port: this program was built without API servers (tag noapiserver)")
+	}
+	return func(context.Context) {}, nil
+}

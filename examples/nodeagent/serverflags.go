@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// serverFlags are the flags of the kubelet's server, which kubectl and the API server use. Names are
+// the kubelet's. The defaults are those of the kubelet's configuration file, except for the address.
+type serverFlags struct {
+	port      int
+	certFile  string
+	keyFile   string
+	certDir   string
+	clientCA  string
+	anonymous bool
+	tokens    bool
+	mode      string
+	tokenTTL  time.Duration
+	allowTTL  time.Duration
+	denyTTL   time.Duration
+}
+
+// Values of --authorization-mode.
+const modeWebhook, modeAlwaysAllow = "Webhook", "AlwaysAllow"
+
+// defaultServerPort is the default of --port on a node of a cluster.
+const defaultServerPort = 10250
+
+func (s *serverFlags) register(set *pflag.FlagSet) {
+	set.IntVar(&s.port, "port", 0, fmt.Sprintf("port on --address for kubectl logs, exec, attach and port-forward, with TLS and authentication; 0 = do not serve (default %d with --kubeconfig)", defaultServerPort))
+	set.StringVar(&s.certFile, "tls-cert-file", "", "certificate for --port; read again after a change (default: a self-signed one in --cert-dir)")
+	set.StringVar(&s.keyFile, "tls-private-key-file", "", "key of --tls-cert-file")
+	set.StringVar(&s.certDir, "cert-dir", "", "folder for issued and self-signed certificates (default ROOT-DIR/pki)")
+	set.StringVar(&s.clientCA, "client-ca-file", "", "authorities whose client certificates are accepted on --port, such as that of the API server")
+	set.BoolVar(&s.tokens, "authentication-token-webhook", true, "accept tokens on --port that the API server of --kubeconfig knows")
+	set.BoolVar(&s.anonymous, "anonymous-auth", false, "accept requests without credentials on --port")
+	set.StringVar(&s.mode, "authorization-mode", modeWebhook, "who decides what a user may do on --port: the API server of --kubeconfig (Webhook), or nobody (AlwaysAllow)")
+	set.DurationVar(&s.tokenTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long an accepted token is accepted without asking the API server again")
+	set.DurationVar(&s.allowTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long a granted permission holds without asking the API server again")
+	set.DurationVar(&s.denyTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long a refused permission holds without asking the API server again")
+}
+
+// complete sets defaults and validates the flags.
+func (s *serverFlags) complete(f *flags, set *pflag.FlagSet) error {
+	if f.kubeconfig != "" && !f.once.on {
+		if !set.Changed("port") {
+			s.port = defaultServerPort
+		}
+		if !set.Changed("read-only-port") {
+			f.port = 0
+		}
+	}
+	if s.certDir == "" {
+		s.certDir = filepath.Join(f.root, "pki")
+	}
+	switch {
+	case s.port < 0 || s.port > 65535:
+		return fmt.Errorf("--port %d: want 0 to 65535", s.port)
+	case s.port == 0:
+		return nil
+	case s.port == f.port:
+		return fmt.Errorf("--port and --read-only-port are both %d", s.port)
+	case s.tokenTTL <= 0 || s.allowTTL <= 0 || s.denyTTL <= 0:
+		return fmt.Errorf("--authentication-token-webhook-cache-ttl %v, --authorization-webhook-cache-authorized-ttl %v, --authorization-webhook-cache-unauthorized-ttl %v: want more than 0", s.tokenTTL, s.allowTTL, s.denyTTL)
+	case (s.certFile == "") != (s.keyFile == ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file: give both of them or none")
+	case s.mode != modeWebhook && s.mode != modeAlwaysAllow:
+		return fmt.Errorf("--authorization-mode %q: want %s or %s", s.mode, modeWebhook, modeAlwaysAllow)
+	case s.mode == modeWebhook && f.kubeconfig == "":
+		return fmt.Errorf("--authorization-mode %s asks an API server: give --kubeconfig, or --port 0", modeWebhook)
+	}
+	s.tokens = s.tokens && f.kubeconfig != ""
+	return nil
+}
+
+// serverParts are the parts of the agent that the server of --port shows.
+type serverParts struct {
+	agent    *node.Agent
+	runtime  runtime.Runtime
+	metrics  http.Handler
+	identity *identity // nil without --kubeconfig
+	log      *zap.Logger
+}

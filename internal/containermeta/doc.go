@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package containermeta holds the labels, annotations and hash of containers and sandboxes that
+// the kubelet also uses, so that either agent can take over the other's containers.
+package containermeta
+
+// Labels of every sandbox and container.
+const (
+	LabelPodName       = "io.kubernetes.pod.name"
+	LabelPodNamespace  = "io.kubernetes.pod.namespace"
+	LabelPodUID        = "io.kubernetes.pod.uid"
+	LabelContainerName = "io.kubernetes.container.name"
+)
+
+// Annotations of every container. A container can be stopped by them when the spec of its pod is
+// unknown.
+const (
+	AnnotationHash                   = "io.kubernetes.container.hash"
+	AnnotationRestartCount           = "io.kubernetes.container.restartCount"
+	AnnotationTerminationMessagePath = "io.kubernetes.container.terminationMessagePath"
+	AnnotationTerminationPolicy      = "io.kubernetes.container.terminationMessagePolicy"
+	AnnotationPreStopHandler         = "io.kubernetes.container.preStopHandler"
+	AnnotationPorts                  = "io.kubernetes.container.ports"
+	AnnotationDeletionGrace          = "io.kubernetes.pod.deletionGracePeriod"
+	AnnotationTerminationGrace       = "io.kubernetes.pod.terminationGracePeriod"
+)

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lifecycle defines the stages of a value that runs once.
+package lifecycle
+
+// Stage is where a value stands. Run advances the stage; a stage never moves back.
+type Stage uint8
+
+// The stages, in their order.
+const (
+	New Stage = iota
+	Running
+	Stopped
+)

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podfacts derives facts from a pod object alone. All parts use the same functions, because a pod considered
+// static by one part only would be lost between both.
+package podfacts
+
+import v1 "k8s.io/api/core/v1"
+
+// Annotations with the source of a pod, under the kubelet's names (1.36).
+const (
+	AnnotationSource = "kubernetes.io/config.source"
+	AnnotationMirror = "kubernetes.io/config.mirror"
+	AnnotationHash   = "kubernetes.io/config.hash"
+)
+
+// SourceAPI is the value of AnnotationSource for pods of an API server.
+const SourceAPI = "api"
+
+// IsStatic reports whether pod comes from a source other than the API server. A pod without source is not static.
+func IsStatic(pod *v1.Pod) bool {
+	source, ok := pod.Annotations[AnnotationSource]
+	return ok && source != SourceAPI
+}
+
+// IsMirror reports whether pod is the API server's picture of a static pod.
+func IsMirror(pod *v1.Pod) bool {
+	_, ok := pod.Annotations[AnnotationMirror]
+	return ok
+}
+
+// criticalPriority is the lowest priority of the reserved system classes (kubelet: scheduling.SystemCriticalPriority).
+const criticalPriority = 2_000_000_000
+
+// IsCritical reports whether pod is static, a mirror, or of system-critical priority.
+func IsCritical(pod *v1.Pod) bool {
+	return IsStatic(pod) || IsMirror(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
+}
+
+// IsTerminal reports whether phase is Succeeded or Failed.
+func IsTerminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
+
+// IsSidecar reports whether an init container is a sidecar, which runs as long as the pod.
+func IsSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/bucket"
+)
+
+// budgetInterval is the time in which a name gains a further call with requests, after its first
+// bucket.Burst calls. A call sends at most seven requests.
+const budgetInterval = 10 * time.Second
+
+// BudgetError is an ErrBudget: another writer deletes or changes a mirror pod again and again, or
+// the API server keeps failing.
+type BudgetError struct {
+	// FullName is the full name of the mirror pod.
+	FullName string
+	// RetryAt is the time from which the next call may send requests.
+	RetryAt time.Time
+}
+
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("%v: %s, again at %s", ErrBudget, e.FullName, e.RetryAt.UTC().Format(time.RFC3339))
+}
+
+// Unwrap returns ErrBudget.
+func (e *BudgetError) Unwrap() error { return ErrBudget }
+
+// budgets holds the budgets of names with a budget that is not full.
+type budgets struct {
+	mu struct {
+		sync.Mutex
+		buckets map[string]bucket.Bucket
+		swept   time.Time
+	}
+}
+
+// charge takes a call out of the budget of a name, or returns a *BudgetError.
+func (b *budgets) charge(fullName string, now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sweep(now)
+	held := b.mu.buckets[fullName]
+	if due := held.Due(budgetInterval); due.After(now) {
+		return &BudgetError{FullName: fullName, RetryAt: due}
+	}
+	held.Charge(now, budgetInterval)
+	b.mu.buckets[fullName] = held
+	return nil
+}
+
+// sweep forgets the names with a full budget, once per interval. The caller holds the lock.
+func (b *budgets) sweep(now time.Time) {
+	if b.mu.buckets == nil {
+		b.mu.buckets = map[string]bucket.Bucket{}
+	}
+	if now.Sub(b.mu.swept) < budgetInterval {
+		return
+	}
+	b.mu.swept = now
+	for name, held := range b.mu.buckets {
+		if held.Full(now) {
+			delete(b.mu.buckets, name)
+		}
+	}
+}

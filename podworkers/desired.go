@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podworkers
+
+import (
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
+)
+
+// SyncKnownPods records which pods are configured and returns a snapshot of each remaining record. Call it regularly,
+// but only after every source of configuration has reported. The first call also makes unknown UIDs count as gone.
+//
+//   - A pod that is not desired is terminated, and its SyncPod call, if any, cancelled.
+//   - A finished pod that is not desired, or was asked to restart, is forgotten and not in the result.
+//   - An undesired pod that still waits for its exclusive key is forgotten without a call.
+//
+// A desired pod that is missing from the result should be added, after admission, with an UpdateCreate. The map is the
+// caller's.
+func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]WorkerInfo {
+	uids := make(map[types.UID]struct{}, len(desired))
+	for _, pod := range desired {
+		if pod != nil {
+			uids[pod.UID] = struct{}{}
+		}
+	}
+	w.mu.Lock()
+	w.answerUnknown()
+	left, interrupts := w.syncKnown(uids)
+	w.mu.Unlock()
+	for _, interrupt := range interrupts {
+		interrupt()
+	}
+	w.tellForgotten()
+	known := make(map[types.UID]WorkerInfo, len(left))
+	for _, e := range left {
+		known[e.uid] = e.info
+	}
+	return known
+}
+
+// answerUnknown makes every UID without a record count as gone from now on. The lock is held.
+func (w *Workers) answerUnknown() {
+	if !w.mu.synced {
+		close(w.synced)
+	}
+	w.mu.synced = true
+	for uid, done := range w.mu.unknown {
+		close(done)
+		delete(w.mu.unknown, uid)
+	}
+}
+
+// syncKnown terminates pods that are not desired and forgets finished records. syncKnown returns the remaining records
+// and the calls to cancel. The lock is held.
+func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntry, interrupts []func()) {
+	now := time.Now()
+	left = make([]snapshotEntry, 0, len(w.mu.entries))
+	for uid, e := range w.mu.entries {
+		_, ok := desired[uid]
+		fate, cause := e.known(ok, now)
+		if fate == fateForget {
+			w.forget(e)
+			continue
+		}
+		if cause != nil {
+			interrupts = append(interrupts, e.interrupter(cause))
+		}
+		w.react(e)
+		left = append(left, w.snapshotOf(e))
+	}
+	return left, interrupts
+}
+
+// SetPods takes the complete list of configured pods. Call it whenever the list may have changed. SetPods is the
+// level-triggered way to drive Workers and replaces UpdatePod and SyncKnownPods:
+//
+//   - A pod without a record is begun.
+//   - A pod whose pointer differs from the last call is synced with its new content. A static pod whose manifest
+//     changed under the same UID (annotation kubernetes.io/config.hash) is terminated and started again.
+//   - A known pod that is missing from pods is terminated.
+//   - From the first call on, SetPods forgets finished records. A pod that returns while its earlier record, or an
+//     orphan of its UID, is ending starts as soon as the earlier record has ended.
+//
+// complete reports that every source of configuration has reported. From the first complete call on, an unknown UID is
+// known to be gone, as from the first SyncKnownPods.
+//
+// A call costs time in proportion to all pods, so a large node with frequent changes should use UpdatePod. Calls are
+// the caller's to keep apart. SetPods keeps the pods, but not the slice: neither the caller nor a syncer may write to
+// the pods.
+//
+// The error joins an ErrInvalidUpdate for each invalid pod; valid pods are recorded nevertheless. After the context of
+// Run has ended, SetPods returns ErrStopped.
+func (w *Workers) SetPods(pods []*v1.Pod, complete bool) error {
+	desired := make(map[types.UID]*v1.Pod, len(pods))
+	var invalid []error
+	for _, pod := range pods {
+		if err := (&Update{Type: UpdateCreate, Pod: pod}).validate(orphansSupported); err != nil {
+			invalid = append(invalid, err)
+			continue
+		}
+		desired[pod.UID] = pod
+	}
+	interrupts, err := w.setDesired(desired, complete)
+	if err != nil {
+		return err
+	}
+	for _, interrupt := range interrupts {
+		interrupt()
+	}
+	w.tellForgotten()
+	for _, pod := range pods {
+		if pod == nil || desired[pod.UID] != pod {
+			continue
+		}
+		if err := w.addWanted(pod); err != nil {
+			return err
+		}
+	}
+	return errors.Join(invalid...)
+}
+
+// setDesired applies SetPods to the existing records. It returns the calls to cancel.
+func (w *Workers) setDesired(desired map[types.UID]*v1.Pod, complete bool) (interrupts []func(), err error) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.life == lifecycle.Stopped {
+		return nil, ErrStopped
+	}
+	uids := make(map[types.UID]struct{}, len(desired))
+	for uid, pod := range desired {
+		uids[uid] = struct{}{}
+		e, ok := w.mu.entries[uid]
+		if !ok {
+			continue
+		}
+		for _, u := range e.configure(w.mu.desired[uid], pod) {
+			if cause := e.apply(u, now); cause != nil {
+				interrupts = append(interrupts, e.interrupter(cause))
+			}
+		}
+		w.react(e)
+	}
+	w.mu.desired = desired
+	if complete {
+		w.answerUnknown()
+	}
+	_, more := w.syncKnown(uids)
+	return append(interrupts, more...), nil
+}
+
+// addWanted adds a record for a pod of the last SetPods call, unless the UID already has a record. The error is
+// ErrStopped.
+func (w *Workers) addWanted(pod *v1.Pod) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.life == lifecycle.Stopped {
+		return ErrStopped
+	}
+	if _, ok := w.mu.entries[pod.UID]; ok || w.mu.desired[pod.UID] != pod {
+		return nil
+	}
+	w.react(w.add(Update{Type: UpdateCreate, Pod: pod}, time.Now()))
+	return nil
+}

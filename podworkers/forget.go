@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podworkers
+
+import v1 "k8s.io/api/core/v1"
+
+// forget drops e. The lock is held. Invariant: only an entry without a planned call is forgotten, so no timer is armed.
+func (w *Workers) forget(e *entry) {
+	e.forgotten = true
+	delete(w.mu.entries, e.uid)
+	e.closeDone()
+	e.closeFinished()
+	if w.forgets != nil {
+		w.mu.leaving[e.uid]++
+		w.mu.left = append(w.mu.left, e.uid)
+	}
+	w.leaveKey(e)
+}
+
+// tellForgotten calls Forgetter.Forgotten for each forgotten record, and then permits calls for a new record of the
+// same UID. The lock is not held.
+func (w *Workers) tellForgotten() {
+	w.mu.Lock()
+	left := w.mu.left
+	w.mu.left = nil
+	w.mu.Unlock()
+	for _, uid := range left {
+		w.forgets.Forgotten(uid)
+		w.mu.Lock()
+		if w.mu.leaving[uid]--; w.mu.leaving[uid] == 0 {
+			delete(w.mu.leaving, uid)
+			if e, ok := w.mu.entries[uid]; ok {
+				w.dispatch(e)
+			}
+		}
+		w.mu.Unlock()
+	}
+}
+
+// afterCall forgets a finished record and starts its successor, if necessary.
+func (w *Workers) afterCall(e *entry) {
+	next := w.succeed(e)
+	w.tellForgotten()
+	if next != nil {
+		_ = w.addWanted(next) // The only error is ErrStopped: Run has ended.
+	}
+}
+
+// succeed forgets e if e has finished and the last SetPods call does not need the record. It returns the pod to start
+// in place of e, or nil.
+func (w *Workers) succeed(e *entry) *v1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.desired == nil {
+		return nil
+	}
+	pod := w.mu.desired[e.uid]
+	switch {
+	case e.forgotten: // The record was an ended orphan; a source may have configured a pod with the same UID meanwhile.
+	case e.phase != phaseFinished || pod != nil && !e.restart:
+		return nil
+	default:
+		w.forget(e)
+	}
+	return pod
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podworkers
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestStopUnknownLeavesKnownPodsAlone: a listing of the runtime is older than a pod that arrived meanwhile.
+func TestStopUnknownLeavesKnownPodsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var graces []int64
+		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{orphan: func(_ context.Context, _ Orphan, grace int64) error {
+			graces = append(graces, grace)
+			return nil
+		}}})
+		require.NoError(t, w.SetPods([]*v1.Pod{testPod("a")}, false))
+		stopUnknown := func(uid types.UID, grace time.Duration) (bool, error) { return w.StopUnknown(uid, "ns", "name", grace) }
+		stopping, err := stopUnknown("a", time.Second)
+		require.NoError(t, err)
+		assert.False(t, stopping)
+		stopping, err = stopUnknown("b", 1500*time.Millisecond)
+		require.NoError(t, err)
+		assert.True(t, stopping)
+		synctest.Wait()
+		assert.Equal(t, StateSync, info(t, w, "a").State)
+		assert.Equal(t, []int64{2}, graces)
+		_, err = stopUnknown("", 0)
+		require.ErrorIs(t, err, ErrInvalidUpdate)
+		assert.False(t, closed(w.Synced()))
+		require.NoError(t, w.SetPods(nil, true))
+		assert.True(t, closed(w.Synced()))
+		stop()
+		_, err = stopUnknown("b", 0)
+		require.ErrorIs(t, err, ErrStopped)
+		require.ErrorIs(t, w.SetPods(nil, true), ErrStopped)
+		assert.False(t, w.Sync("a"))
+	})
+}

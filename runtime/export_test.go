@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"net"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Names that the tests outside the package look at.
+
+type (
+	GCAction  = gcAction
+	GCInput   = gcInput
+	GCOp      = gcOp
+	LogFiles  = logFiles
+	LogFolder = logFolder
+	LogLink   = logLink
+)
+
+const (
+	KillLivenessProbe     = killLivenessProbe
+	KillRestartAll        = killRestartAll
+	KillSpecChanged       = killSpecChanged
+	KillStartupProbe      = killStartupProbe
+	KillUnknownState      = killUnknownState
+	KillResize            = killResize
+	AnnotationResources   = annotationResources
+	EventBackOff          = eventBackOff
+	EventFailed           = eventFailed
+	EventInspectFailed    = eventInspectFailed
+	EventPulled           = eventPulled
+	EventPulling          = eventPulling
+	GCNone                = gcNone
+	GCRemoveContainer     = gcRemoveContainer
+	GCRemoveSandbox       = gcRemoveSandbox
+	SandboxMissing        = sandboxMissing
+	SandboxNetworkChanged = sandboxNetworkChanged
+	SandboxNotReady       = sandboxNotReady
+	SandboxWithoutIP      = sandboxWithoutIP
+	SandboxesConflict     = sandboxesConflict
+)
+
+var (
+	ErrCrashLoopBackOff      = errCrashLoopBackOff
+	ErrRunning               = errRunning
+	ErrCreateContainer       = errCreateContainer
+	ErrCreateContainerConfig = errCreateContainerConfig
+	ErrCreatePodSandbox      = errCreatePodSandbox
+	ErrImageInspect          = errImageInspect
+	ErrImageNeverPull        = errImageNeverPull
+	ErrKillContainer         = errKillContainer
+	ErrPostStartHook         = errPostStartHook
+	ErrRemoveContainer       = errRemoveContainer
+	ErrResizePodInPlace      = errResizePodInPlace
+	ErrRunContainer          = errRunContainer
+	NewHooks                 = newHooks
+	PlanGC                   = planGC
+)
+
+// NewHooksDialing returns the default HookRunner with a Dialer of the test's.
+func NewHooksDialing(dial func(ctx context.Context, network, address string) (net.Conn, error)) HookRunner {
+	return &hooks{client: newHookClient(dial)}
+}
+
+// Mark makes a pod dirty.
+func (t *Tracker) Mark(uid types.UID) { t.dirty.Mark(uid) }

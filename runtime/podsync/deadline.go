@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
+)
+
+// Deadline is the time at which a pod becomes Failed.
+type Deadline struct {
+	At time.Time
+	// Reason and Message become those of the pod's status.
+	Reason, Message string
+}
+
+// errDeadline is the cause of a call's context that ended at the pod's deadline.
+var errDeadline = errors.New("the pod has reached its deadline")
+
+// deadline returns the earliest deadline that the hooks set for a pod with this status. A pod in a
+// terminal phase has none.
+func (p *Pods) deadline(pod *v1.Pod, status *v1.PodStatus) (first Deadline, ok bool) {
+	for _, h := range p.opts.Hooks {
+		if h.Deadline == nil || podfacts.IsTerminal(status.Phase) {
+			continue
+		}
+		if d, has := h.Deadline(pod, status); has && (!ok || d.At.Before(first.At)) {
+			first, ok = d, true
+		}
+	}
+	return first, ok
+}
+
+// timeLeft returns the time until the pod's deadline, 0 or less after the deadline, and the longest
+// duration for a pod without a deadline.
+func (p *Pods) timeLeft(pod *v1.Pod) time.Duration {
+	status := p.Status(pod)
+	if d, ok := p.deadline(pod, &status); ok {
+		return time.Until(d.At)
+	}
+	return math.MaxInt64
+}
+
+// applyDeadline overrides the status of a pod whose deadline has passed, perhaps while no agent
+// ran. If the containers had ended earlier, the pod keeps its phase.
+func (p *Pods) applyDeadline(in *podstatus.Input) {
+	d, ok := p.deadline(in.Pod, in.Previous)
+	if ok && in.Stage == podstatus.StageSync && !in.Now.Before(d.At) && !endedBefore(podstatus.Generate(*in), d.At) {
+		in.Override = &podstatus.Override{Reason: d.Reason, Message: d.Message}
+	}
+}
+
+// endedBefore reports whether the phase is terminal and every regular container ended before at. If
+// no regular container has run, the init containers are checked instead.
+func endedBefore(status v1.PodStatus, at time.Time) bool {
+	list := status.ContainerStatuses
+	if !slices.ContainsFunc(list, func(c v1.ContainerStatus) bool { return c.State.Terminated != nil }) {
+		list = status.InitContainerStatuses
+	}
+	return podfacts.IsTerminal(status.Phase) && !slices.ContainsFunc(list, func(c v1.ContainerStatus) bool {
+		return c.State.Terminated != nil && !c.State.Terminated.FinishedAt.Time.Before(at)
+	})
+}
+
+// Revise interrupts a Sync call in progress if a newer version of the pod has reached its deadline,
+// and again at the newer version's deadline. Revise returns at once. The caller then passes the
+// newer version to Sync.
+func (p *Pods) Revise(pod *v1.Pod) {
+	if r := p.records.find(pod.UID); r != nil {
+		if alarm := r.alarm.Load(); alarm != nil {
+			alarm.Reset(p.timeLeft(pod))
+		}
+	}
+}
+
+// interruptible returns a context that ends with r.alarm. stop releases both.
+func (r *record) interruptible(ctx context.Context) (call context.Context, stop func()) {
+	call, interrupt := context.WithCancelCause(ctx)
+	alarm := time.AfterFunc(math.MaxInt64, func() { interrupt(errDeadline) })
+	r.alarm.Store(alarm)
+	return call, func() {
+		r.alarm.Store(nil)
+		alarm.Stop()
+		interrupt(nil)
+	}
+}

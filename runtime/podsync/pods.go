@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/internal/signal"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
+)
+
+// Pods syncs pods and keeps the state of each pod between two calls. Pods implements
+// podworkers.Pods; podworkers.Over makes a PodSyncer of Pods. The methods are safe for concurrent
+// use by different pods. The worker must not call two methods for the same pod at once.
+type Pods struct {
+	opts    Options
+	tracker *runtime.Tracker
+	records records
+	// cleaning wakes cleanForever.
+	cleaning signal.Signal
+	// workers is the argument of Run; nil before.
+	workers atomic.Pointer[Workers]
+}
+
+// ErrRead is wrapped by the errors of Sync and Stop if reading the pod from the runtime failed. In
+// that case the call had no effect.
+var ErrRead = errors.New("read the pod from the runtime")
+
+// New returns Pods without any pod. New starts no goroutine and touches no disk. The error names
+// the invalid field of o.
+func New(o Options) (*Pods, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	tracker, err := runtime.NewTracker(runtime.TrackerOptions{Runtime: o.Runtime, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	p := &Pods{opts: o, tracker: tracker, cleaning: signal.New()}
+	p.records.byUID = make(map[types.UID]*record)
+	return p, nil
+}
+
+// All returns the pods with a call in their present life, each with the last published status,
+// sorted by UID. The caller must not write to the shared pods.
+func (p *Pods) All() []*v1.Pod {
+	var all []*v1.Pod
+	for _, r := range p.records.all() {
+		if shown := r.shown.Load(); shown != nil {
+			shallow := *shown.pod
+			shallow.Status = *shown.status()
+			all = append(all, &shallow)
+		}
+	}
+	return all
+}
+
+// Sync brings the pod nearer to its spec and publishes the pod's status. over reports that the
+// pod's phase is Succeeded or Failed.
+//
+// again is the time of the next call unless the pod changes before: the end of a back-off, the pod's
+// deadline, or, beside an error, the end of a pause. The pause doubles from 1 s to 10 s with each failure and is
+// spread by Options.Jitter. If over is false and again is zero, nothing is left to do. A crash-loop
+// back-off is no error and is visible in the status.
+func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Time, err error) {
+	r, err := p.records.acquire(ctx, pod.UID)
+	if err != nil {
+		return false, time.Time{}, err
+	}
+	defer r.release()
+	call, stop := r.interruptible(ctx)
+	defer stop()
+	over, again, err = p.sync(call, r, pod)
+	switch {
+	case ctx.Err() != nil:
+		return false, time.Time{}, context.Cause(ctx)
+	case call.Err() != nil:
+		return false, time.Now(), nil // the next call fails the pod
+	}
+	if r.conclude(err) {
+		p.explain(r, pod)
+	}
+	if err != nil && again.IsZero() {
+		again = time.Now().Add(p.opts.Jitter(retry.Backoff(r.failures, firstPause, longestPause, 0)))
+	}
+	if left := p.timeLeft(pod); left > 0 && left < math.MaxInt64 {
+		again = earliest(again, time.Now().Add(left))
+	}
+	return over, again, err
+}
+
+// sync is Sync with the pod's turn. again is zero beside an error outside of Manager.SyncPod.
+func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, again time.Time, err error) {
+	none := time.Time{}
+	if err := p.renew(ctx, r); err != nil {
+		return false, none, err
+	}
+	if r.isSettled(pod) && p.timeLeft(pod) > 0 {
+		return false, none, nil
+	}
+	r.settled = none
+	changed := r.attend()
+	observed, err := p.read(ctx, pod.UID)
+	if err != nil {
+		return false, none, err
+	}
+	if p.publish(r, pod, observed, podstatus.StageSync, nil) {
+		return true, none, nil
+	}
+	r.alarm.Load().Reset(p.timeLeft(pod))
+	if taken, err := p.nameTaken(ctx, pod, observed); taken || err != nil {
+		return false, time.Now().Add(namesakePause), err
+	}
+	req := runtime.SyncRequest{
+		Pod: pod, Status: observed, Changed: changed,
+		Finished: func(container string, made *runtime.ContainerStatus) bool {
+			status := p.Status(pod)
+			return runtime.Finished(pod, &status, container, made)
+		},
+		Progress: func(now runtime.Progress) { p.publishProgress(r, pod, now) },
+	}
+	if p.opts.Probes != nil {
+		req.Probes = verdicts{p.opts.Probes}
+	}
+	for _, h := range p.opts.Hooks {
+		if h.Around == nil {
+			continue
+		}
+		undo, err := h.Around(ctx, &req)
+		if err != nil {
+			return false, none, err
+		}
+		if undo != nil {
+			defer undo()
+		}
+	}
+	if err := p.setUpVolumes(ctx, pod); err != nil {
+		return false, none, err
+	}
+	done := p.opts.Manager.SyncPod(ctx, req)
+	r.starts.Apply(done.Steps)
+	for _, h := range p.opts.Hooks {
+		if h.Synced != nil {
+			h.Synced(ctx, pod, &done)
+		}
+	}
+	again, waits := done.RetryAt()
+	if done.Status != nil {
+		over = p.publish(r, pod, done.Status, podstatus.StageSync, nil) && done.Err() == nil
+		if !over && done.Err() == nil && !waits {
+			r.settled = done.Status.ObservedAt
+		}
+	}
+	if done.Failed() {
+		err = done.Err()
+	}
+	return over, again, err
+}
+
+// read returns the runtime's status of a pod. The error wraps ErrRead.
+func (p *Pods) read(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
+	status, err := p.opts.Runtime.PodStatus(ctx, uid)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRead, err)
+	}
+	return status, nil
+}
+
+// renew begins the pod's life, after the removal of the remains of an earlier life. Containers that
+// exited in the earlier life do not decide whether the containers of the new manifest run.
+func (p *Pods) renew(ctx context.Context, r *record) error {
+	if r.life.Load() == lifeFormer {
+		if err := p.removeRemains(ctx, r.uid); err != nil {
+			return fmt.Errorf("remove what an earlier pod of this UID has left: %w", err)
+		}
+		r.progress = progress{}
+	}
+	r.life.Store(lifeNow)
+	return nil
+}
+
+// removeRemains removes the pod from the runtime, and its logs. Without a record in the runtime,
+// restarts are counted by log files.
+func (p *Pods) removeRemains(ctx context.Context, uid types.UID) error {
+	if err := p.opts.Manager.RemovePod(ctx, uid); err != nil {
+		return err
+	}
+	return runtime.RemovePodLogs(p.opts.Generator.LogRoot, uid)
+}
+
+var errVolumesLate = errors.New("still waiting for volumes")
+
+// setUpVolumes returns when the pod's volumes are mounted.
+func (p *Pods) setUpVolumes(ctx context.Context, pod *v1.Pod) error {
+	if p.opts.Volumes == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, volumePatience, errVolumesLate)
+	defer cancel()
+	return p.opts.Volumes.WaitForAttachAndMount(ctx, pod)
+}
+
+// Stop stops the pod's containers within grace, in the order of their hooks and sidecars, and
+// publishes the exits. A nil error means that the runtime reports no running container of the pod.
+// pod is nil if only the runtime knows the pod; then no status is published. edit is applied to
+// each status before publication.
+func (p *Pods) Stop(ctx context.Context, uid types.UID, pod *v1.Pod, grace time.Duration, edit func(*v1.PodStatus)) error {
+	r, err := p.records.acquire(ctx, uid)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	r.life.CompareAndSwap(lifeNone, lifeNow)
+	if p.opts.Probes != nil {
+		p.opts.Probes.StopLivenessAndStartup(uid)
+	}
+	req := runtime.KillRequest{UID: uid, Pod: pod, Grace: &grace}
+	if pod != nil {
+		observed, err := p.read(ctx, uid)
+		if err != nil {
+			return err
+		}
+		p.publish(r, pod, observed, podstatus.StageTerminating, edit)
+		req.Status = observed
+	}
+	result := p.opts.Manager.KillPod(ctx, req)
+	if err := result.Err(); err != nil {
+		return err
+	}
+	if running := result.Status.Running(); len(running) > 0 {
+		return fmt.Errorf("container %s is still %s after it was stopped", running[0].Name, running[0].State)
+	}
+	if p.opts.Probes != nil {
+		p.opts.Probes.RemovePod(uid)
+	}
+	if pod != nil {
+		p.publish(r, pod, result.Status, podstatus.StageTerminated, edit)
+	}
+	return nil
+}
+
+// Release unmounts the volumes of a pod without running containers, releases the hooks, and calls
+// Options.Ended.
+func (p *Pods) Release(ctx context.Context, pod *v1.Pod) error {
+	r, err := p.records.acquire(ctx, pod.UID)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	if p.opts.Probes != nil { // the pod may have terminated before its first sync
+		p.opts.Probes.RemovePod(pod.UID)
+	}
+	if p.opts.Volumes != nil {
+		if err := p.opts.Volumes.WaitForUnmount(ctx, pod.UID); err != nil {
+			return err
+		}
+	}
+	for _, h := range slices.Backward(p.opts.Hooks) {
+		if h.Release != nil {
+			if err := h.Release(ctx, pod); err != nil {
+				return err
+			}
+		}
+	}
+	if p.opts.Ended != nil {
+		p.opts.Ended(pod)
+	}
+	return nil
+}
+
+// Forgotten ends the life of the pod of this UID. The pod's remains in the runtime are removed in
+// the background, or before a pod of the same UID begins.
+func (p *Pods) Forgotten(uid types.UID) {
+	r := p.records.of(uid)
+	r.life.Store(lifeFormer)
+	r.shown.Store(nil)
+	p.cleaning.Notify()
+}

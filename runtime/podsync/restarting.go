@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// readyAfterExit is how long a container that a sync is restarting still counts as running after
+// the exit. A restart that takes less causes no status in which the pod is not ready. The kubelet
+// publishes no such status either: its worker is busy with the restart, however long that takes.
+const readyAfterExit = time.Second
+
+// holdReadiness returns the observation in which each container that exited within readyAfterExit
+// and is being restarted still runs, if the previous status shows the same instance running. A
+// successor that has not started is left out. holdReadiness writes to no argument.
+func holdReadiness(observed *runtime.PodStatus, before *v1.PodStatus, restarting []string, now time.Time) *runtime.PodStatus {
+	for _, name := range restarting {
+		ended, ok := exitedBefore(observed, name)
+		if !ok || now.Sub(observed.Containers[ended].FinishedAt) >= readyAfterExit || !showsRunning(before, &observed.Containers[ended]) {
+			continue
+		}
+		held := *observed
+		held.Containers = slices.Clone(observed.Containers)
+		c := &held.Containers[ended]
+		c.State, c.ExitCode, c.Reason, c.Message, c.FinishedAt = runtime.StateRunning, 0, "", "", time.Time{}
+		id := c.ID
+		held.Containers = slices.DeleteFunc(held.Containers, func(c runtime.ContainerStatus) bool {
+			return c.Name == name && c.State == runtime.StateCreated && c.ID != id
+		})
+		observed = &held
+	}
+	return observed
+}
+
+// exitedBefore returns the index of the newest instance of a container that has exited, unless a
+// newer instance has started.
+func exitedBefore(observed *runtime.PodStatus, name string) (index int, ok bool) {
+	if observed == nil {
+		return 0, false
+	}
+	index = slices.IndexFunc(observed.Containers, func(c runtime.ContainerStatus) bool {
+		return c.Name == name && c.State != runtime.StateCreated
+	})
+	return index, index >= 0 && observed.Containers[index].State == runtime.StateExited
+}
+
+// showsRunning reports whether the status shows the instance as running.
+func showsRunning(status *v1.PodStatus, c *runtime.ContainerStatus) bool {
+	for _, list := range containerLists(status) {
+		for i := range list {
+			if list[i].ContainerID == c.ID.String() {
+				return list[i].State.Running != nil
+			}
+		}
+	}
+	return false
+}
+
+// holdBack replaces the state of each container that exited and is being restarted by the previous
+// state of the same instance, which is not ready any more.
+func holdBack(statuses, before []v1.ContainerStatus, restarting []string) {
+	for i := range statuses {
+		ended := &statuses[i]
+		if ended.State.Terminated == nil || !slices.Contains(restarting, ended.Name) {
+			continue
+		}
+		for j := range before {
+			if was := &before[j]; was.Name == ended.Name && was.ContainerID == ended.ContainerID {
+				*ended = *was.DeepCopy()
+				ended.Ready = false
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// A container that is being restarted counts as running for a second after its exit, and only if the last status showed
+// that instance running.
+func TestHoldReadiness(t *testing.T) {
+	now := time.Unix(1000, 0)
+	instance := func(id string, state runtime.State, ago time.Duration) runtime.ContainerStatus {
+		c := runtime.ContainerStatus{Name: "a", ID: runtime.ContainerID{Runtime: "fake", ID: id}, State: state, Hash: id}
+		if state == runtime.StateExited {
+			c.ExitCode, c.Reason, c.Message, c.FinishedAt = 3, "Error", "bye", now.Add(-ago)
+		}
+		return c
+	}
+	shown := func(id string, state v1.ContainerState) *v1.PodStatus {
+		return &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a", ContainerID: "fake://" + id, State: state}}}
+	}
+	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	exited := []runtime.ContainerStatus{instance("1", runtime.StateExited, time.Millisecond)}
+	for _, c := range []struct {
+		name       string
+		before     *v1.PodStatus
+		seen       []runtime.ContainerStatus // newest first
+		restarting []string
+		want       []runtime.ContainerStatus // defaults to seen
+	}{
+		{"just exited", shown("1", running), exited, []string{"a"}, []runtime.ContainerStatus{instance("1", runtime.StateRunning, 0)}},
+		{"with a successor that has not started", shown("1", running), append([]runtime.ContainerStatus{instance("2", runtime.StateCreated, 0)}, exited...), []string{"a"},
+			[]runtime.ContainerStatus{instance("1", runtime.StateRunning, 0)}},
+		{"with a successor that runs", shown("1", running), append([]runtime.ContainerStatus{instance("2", runtime.StateRunning, 0)}, exited...), []string{"a"}, nil},
+		{"exited a second ago", shown("1", running), []runtime.ContainerStatus{instance("1", runtime.StateExited, time.Second)}, []string{"a"}, nil},
+		{"not restarted by this sync", shown("1", running), exited, []string{"b"}, nil},
+		{"whose exit is published", shown("1", v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}), exited, []string{"a"}, nil},
+		{"whose predecessor was shown", shown("0", running), exited, []string{"a"}, nil},
+		{"that is not there", shown("1", running), nil, []string{"a"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.want == nil {
+				c.want = c.seen
+			}
+			seen := append([]runtime.ContainerStatus{}, c.seen...)
+			got := holdReadiness(&runtime.PodStatus{Containers: seen}, c.before, c.restarting, now)
+			assert.Equal(t, append([]runtime.ContainerStatus{}, c.want...), got.Containers)
+			assert.Equal(t, append([]runtime.ContainerStatus{}, c.seen...), seen, "the argument is not written")
+		})
+	}
+	assert.Nil(t, holdReadiness(nil, &v1.PodStatus{}, []string{"a"}, now))
+}
+
+// The exit of a container that is about to be started again is not published, that of another is. It is not ready.
+func TestHoldBack(t *testing.T) {
+	of := func(name, id string, ended bool) v1.ContainerStatus {
+		s := v1.ContainerStatus{Name: name, ContainerID: id, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
+		if ended {
+			s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}
+		}
+		return s
+	}
+	before := []v1.ContainerStatus{of("a", "1", false), of("b", "2", false), of("c", "3", false)}
+	before[0].Ready = true
+	statuses := []v1.ContainerStatus{of("a", "1", true), of("b", "2", true), of("c", "4", true)}
+	holdBack(statuses, before, []string{"a", "c"})
+	assert.Equal(t, []v1.ContainerStatus{of("a", "1", false), of("b", "2", true), of("c", "4", true)}, statuses)
+}

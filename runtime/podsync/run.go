@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+const (
+	// cleanInterval is the time between two unprompted looks for remains of pods.
+	cleanInterval = 30 * time.Second
+	// garbageInterval is the time between two collections of exited containers, old sandboxes and
+	// logs.
+	garbageInterval = time.Minute
+)
+
+// Run asks workers for a sync of each pod that changed, as reported by the runtime or a probe.
+// After every source of configuration has spoken, Run stops pods that only the runtime knows. Run
+// removes the remains of pods that are gone. Run blocks until ctx has ended and all removals have
+// returned, and returns nil then. A second call is an error.
+func (p *Pods) Run(ctx context.Context, workers Workers) error {
+	if !p.workers.CompareAndSwap(nil, &workers) {
+		return errors.New("podsync: Run was called before")
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var trackerErr error
+	wg.Go(func() { trackerErr = p.tracker.Run(ctx) })
+	wg.Go(func() { p.cleanForever(ctx, workers) })
+	wg.Go(func() { p.collectGarbage(ctx, workers) })
+	p.passOnHints(ctx, workers)
+	wg.Wait()
+	return trackerErr
+}
+
+// passOnHints asks workers for a sync of each pod that the runtime or a probe reports as changed,
+// until ctx ends.
+func (p *Pods) passOnHints(ctx context.Context, workers Workers) {
+	var probed <-chan struct{}
+	if p.opts.Probes != nil {
+		probed = p.opts.Probes.Dirty()
+	}
+	for {
+		var uids []types.UID
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.tracker.Dirty():
+			uids = p.tracker.Take()
+		case <-probed:
+			uids = p.opts.Probes.Take()
+		case <-p.tracker.Recovered():
+			for _, r := range p.records.all() {
+				if r.failing.Load() {
+					uids = append(uids, r.uid)
+				}
+			}
+			p.cleaning.Notify()
+		}
+		for _, uid := range uids {
+			p.recheck(workers, uid)
+		}
+	}
+}
+
+// Recheck asks for a sync of a pod after a change that podsync cannot see, such as a probe result
+// delivered elsewhere. Recheck returns at once. Without Run the call has no effect.
+func (p *Pods) Recheck(uid types.UID) {
+	if workers := p.workers.Load(); workers != nil {
+		p.recheck(*workers, uid)
+	}
+}
+
+func (p *Pods) recheck(workers Workers, uid types.UID) {
+	if r := p.records.find(uid); r != nil {
+		r.remind()
+	}
+	if !workers.Sync(uid) {
+		p.cleaning.Notify()
+	}
+}
+
+// collectGarbage removes garbage of living pods, and garbage that the removal of a pod has missed,
+// every garbageInterval until ctx ends. During the first interval, collectGarbage removes containers
+// that the runtime has lost because an earlier agent was killed, if the runtime implements
+// runtime.Auditor: after one second and then after growing pauses, because the runtime still
+// executes an interrupted call for a while. Garbage includes lost containers.
+func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
+	query := runtime.GCQuery{
+		Fate:     func(uid types.UID) runtime.PodFate { return p.fate(workers, uid) },
+		Reported: p.reported,
+	}
+	auditor, audits := p.opts.Runtime.(runtime.Auditor)
+	failed := complaint{log: p.opts.Logger, what: "cannot collect all garbage"}
+	for pause := time.Second; retry.Sleep(ctx, min(pause, garbageInterval)) == nil; pause *= 2 {
+		switch {
+		case 2*pause > garbageInterval:
+			pause = garbageInterval
+			failed.say(ctx, p.opts.Manager.GarbageCollect(ctx, runtime.GCPolicy{LogRoot: p.opts.Generator.LogRoot}, query))
+		case audits:
+			failed.say(ctx, runtime.CollectLeftovers(ctx, auditor))
+		}
+	}
+}
+
+// fate returns how far the pod is in its life, as the workers say.
+func (p *Pods) fate(workers Workers, uid types.UID) runtime.PodFate {
+	switch {
+	case workers.CouldHaveRunningContainers(uid):
+		return runtime.PodLives
+	case workers.ShouldPodContentBeRemoved(uid):
+		return runtime.PodGone
+	case workers.ShouldPodRuntimeBeRemoved(uid):
+		return runtime.PodOver
+	}
+	return runtime.PodLives
+}
+
+// reported reports whether the exit of an instance is published, so that the instance's record may
+// be removed. A record is still needed while the last published status names the instance as the
+// newest (the exit is still to be published) or as the last termination.
+func (p *Pods) reported(uid types.UID, id runtime.ContainerID) bool {
+	r := p.records.find(uid)
+	if r == nil {
+		return false
+	}
+	shown := r.shown.Load()
+	if shown == nil {
+		return false
+	}
+	for _, list := range containerLists(shown.status()) {
+		for i := range list {
+			last := list[i].LastTerminationState.Terminated
+			if list[i].ContainerID == id.String() || last != nil && last.ContainerID == id.String() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// complaint logs an error that repeats only once, until the error text changes.
+type complaint struct {
+	log  *zap.Logger
+	what string
+	last string
+}
+
+// say records the result of the last attempt.
+func (c *complaint) say(ctx context.Context, err error) {
+	text := ""
+	if err != nil && ctx.Err() == nil {
+		text = err.Error()
+	}
+	if text != c.last && text != "" {
+		c.log.Warn(c.what, zap.Error(err))
+	}
+	c.last = text
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/runtime/podsync"
+)
+
+// volumes are mounted when ready says so.
+type volumes struct {
+	mu        sync.Mutex
+	ready     bool
+	unmounted int
+	cleaned   []types.UID // asked about, and not kept
+	left      []types.UID
+}
+
+func (v *volumes) WaitForAttachAndMount(ctx context.Context, _ *v1.Pod) error {
+	v.mu.Lock()
+	ready := v.ready
+	v.mu.Unlock()
+	if ready {
+		return nil
+	}
+	<-ctx.Done()
+	return errors.New("unmounted volumes=[data]")
+}
+
+func (v *volumes) WaitForUnmount(context.Context, types.UID) error {
+	v.unmounted++
+	return nil
+}
+
+func (v *volumes) CleanupOrphans(_ context.Context, keep func(types.UID) bool) error {
+	v.mu.Lock()
+	left := v.left
+	v.mu.Unlock()
+	for _, uid := range left {
+		if !keep(uid) {
+			v.mu.Lock()
+			v.cleaned = append(v.cleaned, uid)
+			v.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+func (v *volumes) MountOf(_ context.Context, _ *v1.Pod, c *v1.Container, i int) (string, bool, bool, error) {
+	if c.VolumeMounts[i].Name != "data" {
+		return "", false, false, errors.New("is not mounted")
+	}
+	return "/host/data", true, false, nil
+}
+
+func (v *volumes) GetExtraSupplementalGroupsForPod(*v1.Pod) []int64 { return []int64{7} }
+
+// TestAPodWaitsForItsVolumes: its status says what is missing, and other pods do not wait.
+func TestAPodWaitsForItsVolumes(t *testing.T) {
+	v := &volumes{}
+	play(t, func(o *podsync.Options) { o.Volumes = v }, func(n *node) {
+		pod := newPod("web", v1.RestartPolicyAlways)
+		pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		n.drive(pod, time.Minute)
+		waiting := n.status().ContainerStatuses[0].State.Waiting
+		require.NotNil(n, waiting)
+		assert.Equal(n, "unmounted volumes=[data]", waiting.Message)
+		assert.Zero(n, n.world.Count(starts))
+
+		v.mu.Lock()
+		v.ready = true
+		v.mu.Unlock()
+		n.drive(pod, time.Minute)
+		assert.Equal(n, v1.PodRunning, n.status().Phase)
+		n.end(pod, nil)
+		assert.Equal(n, 1, v.unmounted)
+	})
+}
+
+// TestLeftoversOfVolumesGo: of pods that are gone, and of no other.
+func TestLeftoversOfVolumesGo(t *testing.T) {
+	v := &volumes{ready: true, left: []types.UID{"uid-web", "gone"}}
+	play(t, func(o *podsync.Options) { o.Volumes = v }, func(n *node) {
+		close(n.synced)
+		n.drive(newPod("web", v1.RestartPolicyAlways), 10*time.Minute)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		assert.Contains(n, v.cleaned, types.UID("gone"))
+		assert.NotContains(n, v.cleaned, types.UID("uid-web"))
+	})
+}
+
+// probes say of every container what the test said last.
+type probes struct {
+	mu       sync.Mutex
+	dead     string // the instance whose liveness probe has failed
+	ready    bool
+	observed int
+	stopped  bool
+	removed  bool
+	dirty    chan struct{}
+}
+
+func (p *probes) say(dead string, ready bool) {
+	p.mu.Lock()
+	p.dead, p.ready = dead, ready
+	p.mu.Unlock()
+	p.dirty <- struct{}{}
+}
+
+func (p *probes) Observe(*v1.Pod, *v1.PodStatus) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.observed++
+}
+
+func (p *probes) Alive(id string) (bool, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return id != p.dead, true
+}
+
+func (p *probes) Ready(string) (bool, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready, true
+}
+
+func (p *probes) Started(string) (bool, bool)          { return true, true }
+func (p *probes) StopLivenessAndStartup(uid types.UID) { p.stopped = true }
+func (p *probes) RemovePod(types.UID)                  { p.removed = true }
+func (p *probes) Dirty() <-chan struct{}               { return p.dirty }
+func (p *probes) Take() []types.UID                    { return []types.UID{"uid-web"} }
+
+func TestProbesDecide(t *testing.T) {
+	p := &probes{}
+	play(t, func(o *podsync.Options) { p.dirty, o.Probes = make(chan struct{}, 1), p }, func(n *node) {
+		pod := newPod("web", v1.RestartPolicyAlways)
+		probe := &v1.Probe{}
+		pod.Spec.Containers[0].LivenessProbe, pod.Spec.Containers[0].ReadinessProbe = probe, probe
+		n.drive(pod, time.Minute)
+		status := n.status()
+		assert.False(n, podsync.Ready(&status))
+		assert.Positive(n, p.observed)
+
+		p.say("", true)
+		n.drive(pod, time.Second)
+		status = n.status()
+		assert.True(n, podsync.Ready(&status))
+
+		p.say(status.ContainerStatuses[0].ContainerID, true)
+		n.drive(pod, time.Minute)
+		status = n.status()
+		assert.Equal(n, int32(1), status.ContainerStatuses[0].RestartCount, "a container that is not alive is restarted, once")
+		assert.NotNil(n, status.ContainerStatuses[0].State.Running)
+		n.end(pod, nil)
+		assert.True(n, p.stopped && p.removed)
+	})
+}

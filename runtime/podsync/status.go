@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podsync
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
+)
+
+// Ready reports whether the condition Ready of a status is true.
+func Ready(status *v1.PodStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+	})
+}
+
+// Status returns the last published status of the pod. Before a status different from pod.Status is
+// published, Status returns pod.Status.
+func (p *Pods) Status(pod *v1.Pod) v1.PodStatus {
+	if r := p.records.find(pod.UID); r != nil {
+		if shown := r.shown.Load(); shown != nil && shown.own != nil {
+			return *shown.own
+		}
+	}
+	return pod.Status
+}
+
+// publish generates the pod's status from the observation, applies edit, and publishes a changed
+// status. over reports a terminal phase.
+func (p *Pods) publish(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, edit func(*v1.PodStatus)) (over bool) {
+	status := p.generate(r, pod, observed, stage)
+	if edit != nil {
+		edit(&status)
+	}
+	p.tell(r, pod, status)
+	return podfacts.IsTerminal(status.Phase)
+}
+
+// publishProgress publishes an intermediate status of a sync. The exit of a container, or of the whole
+// pod, may be caused by the sync itself, which is about to restart the container. Such an exit is
+// published only after the sync has returned, if the container is still terminated.
+func (p *Pods) publishProgress(r *record, pod *v1.Pod, now runtime.Progress) {
+	r.starts.Apply(now.Done)
+	before := p.Status(pod)
+	observed := holdReadiness(now.Status, &before, now.Restarting, time.Now())
+	status := p.generate(r, pod, observed, podstatus.StageSync)
+	if podfacts.IsTerminal(status.Phase) {
+		return
+	}
+	holdBack(status.ContainerStatuses, before.ContainerStatuses, now.Restarting)
+	p.tell(r, pod, status)
+}
+
+// explain publishes the last status again, with the error of the last call as message of waiting
+// containers.
+func (p *Pods) explain(r *record, pod *v1.Pod) {
+	if shown := r.shown.Load(); shown != nil {
+		status := *shown.status().DeepCopy()
+		annotate(&status, r.complaint)
+		p.tell(r, pod, status)
+	}
+}
+
+// annotate sets complaint as the message of waiting containers for which no start was tried yet.
+func annotate(status *v1.PodStatus, complaint string) {
+	for _, list := range containerLists(status) {
+		for i := range list {
+			w := list[i].State.Waiting
+			if w != nil && (w.Reason == podstatus.ReasonContainerCreating || w.Reason == podstatus.ReasonPodInitializing) {
+				w.Message = complaint
+			}
+		}
+	}
+}
+
+// tell stores a status and calls Options.Status if the status has changed.
+func (p *Pods) tell(r *record, pod *v1.Pod, status v1.PodStatus) {
+	isNew := !reflect.DeepEqual(p.Status(pod), status)
+	shown := &shownPod{pod: pod}
+	if last := r.shown.Load(); isNew {
+		shown.own = &status
+	} else if last != nil {
+		shown.own = last.own
+	}
+	r.shown.Store(shown)
+	if isNew && p.opts.Status != nil {
+		p.opts.Status(pod, status)
+	}
+}
+
+// generate computes the pod's status. At StageSync, generate first reports the running containers
+// to the probes. The status then includes verdicts that the probes adopted for containers of an
+// earlier agent.
+func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage) v1.PodStatus {
+	previous := p.Status(pod)
+	in := podstatus.Input{
+		Pod: pod, Observed: observed, Previous: &previous, StartFailures: r.starts,
+		HostIPs: p.opts.Generator.HostIPs, Stage: stage, Now: time.Now(),
+		Actuated: func(id runtime.ContainerID) (v1.ResourceRequirements, bool) {
+			return p.opts.Manager.Actuated(pod.UID, id)
+		},
+	}
+	probes := p.opts.Probes
+	if probes != nil {
+		in.Started = func(id runtime.ContainerID) bool { ok, _ := probes.Started(id.String()); return ok }
+		in.Ready = func(id runtime.ContainerID) bool { ok, _ := probes.Ready(id.String()); return ok }
+	}
+	for _, h := range p.opts.Hooks {
+		if h.Input != nil {
+			h.Input(pod, &in)
+		}
+	}
+	p.applyDeadline(&in)
+	status := podstatus.Generate(in)
+	if probes != nil && stage == podstatus.StageSync {
+		probes.Observe(pod, &status) // also without probes in the spec: an earlier spec may have had probes
+		if hasProbes(pod) {
+			status = podstatus.Generate(in)
+		}
+	}
+	annotate(&status, r.complaint)
+	return status
+}
+
+// hasProbes reports whether any container of the pod has a probe.
+func hasProbes(pod *v1.Pod) bool {
+	has := func(c v1.Container) bool {
+		return c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, has) || slices.ContainsFunc(pod.Spec.InitContainers, has)
+}
+
+// verdicts adapts Probes to runtime.Probes.
+type verdicts struct{ probes Probes }
+
+// Liveness implements runtime.Probes.
+func (v verdicts) Liveness(id runtime.ContainerID) runtime.Verdict {
+	return verdictOf(v.probes.Alive(id.String()))
+}
+
+// Startup implements runtime.Probes.
+func (v verdicts) Startup(id runtime.ContainerID) runtime.Verdict {
+	return verdictOf(v.probes.Started(id.String()))
+}
+
+func verdictOf(ok, known bool) runtime.Verdict {
+	switch {
+	case !known:
+		return runtime.VerdictNone
+	case ok:
+		return runtime.VerdictSuccess
+	}
+	return runtime.VerdictFailure
+}
+
+// containerLists returns the init, regular and ephemeral container statuses of a pod.
+func containerLists(status *v1.PodStatus) [][]v1.ContainerStatus {
+	return [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// killer is a test binary with the mutants in it.
+type killer struct {
+	sandbox sandbox
+	binary  string
+	dir     string
+	args    []string // in addition to the choice of tests
+	tests   []*test
+}
+
+// test is one test function, with facts of a run without a mutant.
+type test struct {
+	name    string
+	took    time.Duration
+	reaches map[int]bool // ids of mutants
+	broken  bool         // the test fails without a mutant
+}
+
+// slow is the duration from which a test runs after the others. Most mutants are
+// killed before.
+const slow = 300 * time.Millisecond
+
+// newKiller builds the tests of a folder with p's mutants, and lists them.
+func newKiller(p *instrumented, box sandbox, folder, pattern string, args []string) (*killer, error) {
+	k := &killer{
+		sandbox: box, binary: filepath.Join(p.work, strings.ReplaceAll(folder, "/", "-")+".test"),
+		dir: filepath.Join(p.root, filepath.FromSlash(folder)), args: args,
+	}
+	out, err := p.goCommand("test", "-vet=off", "-overlay", p.overlay, "-c", "-o", k.binary, "./"+folder).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("tests of %s: %w\n%s", folder, err, out)
+	}
+	if _, err := os.Stat(k.binary); err != nil {
+		return k, nil // no test files
+	}
+	c := box.command(context.Background(), k.dir, k.binary, "-test.list="+pattern)
+	names, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list of the tests of %s: %w", folder, err)
+	}
+	for _, name := range strings.Fields(string(names)) {
+		if !strings.HasPrefix(name, "Benchmark") {
+			k.tests = append(k.tests, &test{name: name})
+		}
+	}
+	return k, nil
+}
+
+// learn runs each test alone and without a mutant, and notes the mutants that the
+// test reaches and the duration.
+func (k *killer) learn(workers int) {
+	inParallel(workers, k.tests, func(i int, t *test) {
+		trace := fmt.Sprintf("%s.%d.trace", k.binary, i)
+		defer os.Remove(trace)
+		start := time.Now()
+		verdict, _ := k.run(0, []*test{t}, trace, 5*time.Minute)
+		t.took, t.broken = time.Since(start), verdict != lived
+		t.reaches = map[int]bool{}
+		text, err := os.ReadFile(trace)
+		if err != nil {
+			return // nothing was reached
+		}
+		for _, word := range strings.Fields(string(text)) {
+			if id, err := strconv.Atoi(word); err == nil {
+				t.reaches[id] = true
+			}
+		}
+	})
+}
+
+// inParallel calls f for each element of list on n goroutines.
+func inParallel[T any](workers int, list []T, f func(int, T)) {
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := range next {
+				f(i, list[i])
+			}
+		})
+	}
+	for i := range list {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// batches returns the tests that reach the mutant: first the quick tests, then
+// the slow tests.
+func (k *killer) batches(id int) [][]*test {
+	var quick, rest []*test
+	for _, t := range k.tests {
+		switch {
+		case t.broken || !t.reaches[id]:
+		case t.took <= slow:
+			quick = append(quick, t)
+		default:
+			rest = append(rest, t)
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b *test) int { return int(a.took - b.took) })
+	return slices.DeleteFunc([][]*test{quick, rest}, func(b []*test) bool { return len(b) == 0 })
+}
+
+// judge runs the tests that reach m until one fails.
+func judge(m *mutant, killers []*killer, patience time.Duration) {
+	m.verdict = uncovered
+	for _, k := range killers {
+		for _, batch := range k.batches(m.id) {
+			limit := patience
+			for _, t := range batch {
+				limit += 5 * t.took
+			}
+			if m.verdict, m.by = k.run(m.id, batch, "", limit); m.verdict != lived {
+				return
+			}
+		}
+	}
+}
+
+var (
+	failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+	crash   = regexp.MustCompile(`(?m)^(panic: .{0,80}|fatal error: .{0,80})`)
+)
+
+// run runs tests with a mutant, 0 for none.
+func (k *killer) run(id int, tests []*test, trace string, limit time.Duration) (verdict, string) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	names := make([]string, len(tests))
+	for i, t := range tests {
+		names[i] = t.name
+	}
+	args := append([]string{
+		"-test.run=^(" + strings.Join(names, "|") + ")$", "-test.failfast", "-test.count=1", "-test.timeout=0",
+	}, k.args...)
+	c := k.sandbox.command(ctx, k.dir, k.binary, args...)
+	c.Env = append(os.Environ(), "KEELSON_MUTANT="+strconv.Itoa(id), "KEELSON_MUTANT_TRACE="+trace)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := c.Run()
+	switch {
+	case err == nil:
+		return lived, ""
+	case ctx.Err() != nil:
+		return timedOut, ""
+	}
+	for _, cause := range []*regexp.Regexp{failure, crash} {
+		if found := cause.FindStringSubmatch(out.String()); found != nil {
+			return killed, found[1]
+		}
+	}
+	return killed, lastLine(out.String())
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/volumetest"
+)
+
+// recorder is a plugin that keeps the arguments of its methods.
+type recorder struct {
+	*volumetest.Plugin
+	setUp, mapped      []volumemanager.Mount
+	tornDown, unmapped []volumemanager.Unmount
+	attached           []string
+}
+
+func (r *recorder) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	r.setUp = append(r.setUp, m)
+	return r.Plugin.SetUp(ctx, m)
+}
+
+func (r *recorder) MapBlock(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	r.mapped = append(r.mapped, m)
+	return r.Plugin.MapBlock(ctx, m)
+}
+
+func (r *recorder) TearDown(ctx context.Context, u volumemanager.Unmount) error {
+	r.tornDown = append(r.tornDown, u)
+	return r.Plugin.TearDown(ctx, u)
+}
+
+func (r *recorder) UnmapBlock(ctx context.Context, u volumemanager.Unmount) error {
+	r.unmapped = append(r.unmapped, u)
+	return r.Plugin.UnmapBlock(ctx, u)
+}
+
+func (r *recorder) WaitForAttach(ctx context.Context, spec volumemanager.Spec, hint string) (string, error) {
+	r.attached = append(r.attached, hint)
+	_, err := r.Plugin.WaitForAttach(ctx, spec, hint)
+	return "/dev/found", err
+}
+
+// playRecorded is play with a recorder.
+func playRecorded(t *testing.T, plugin volumetest.Options, edit func(*volumemanager.Options), f func(*stage, *recorder)) {
+	var r *recorder
+	play(t, plugin, func(o *volumemanager.Options) {
+		r = &recorder{Plugin: o.Plugins[0].(*volumetest.Plugin)}
+		o.Plugins[0] = r
+		if edit != nil {
+			edit(o)
+		}
+	}, func(s *stage) { f(s, r) })
+}
+
+func TestPluginIsToldThePodsOwners(t *testing.T) {
+	playRecorded(t, volumetest.Options{}, nil, func(s *stage, r *recorder) {
+		user, group, policy := int64(7), int64(12), v1.FSGroupChangeOnRootMismatch
+		pod := podWith("a", "v")
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: &user, FSGroup: &group, FSGroupChangePolicy: &policy}
+		require.NoError(s, s.mount(pod))
+		require.NoError(s, s.mount(podWith("b", "v")))
+		require.Len(s, r.setUp, 2)
+		m := r.setUp[0]
+		assert.Equal(s, []any{&user, &group, &policy, []string{"v"}}, []any{m.FSUser, m.FSGroup, m.ChangePolicy, m.Outer})
+		m = r.setUp[1]
+		assert.Nil(s, m.FSUser)
+		assert.Nil(s, m.FSGroup)
+		assert.Nil(s, m.ChangePolicy)
+	})
+}
+
+// A block volume is mapped and unmapped, and has no path for a volumeMount.
+func TestBlockVolume(t *testing.T) {
+	block := v1.PersistentVolumeBlock
+	edit := func(o *volumemanager.Options) {
+		o.Claims = claims(func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block })
+	}
+	playRecorded(t, volumetest.Options{Shared: true, Staged: true}, edit, func(s *stage, r *recorder) {
+		pod := podClaiming("a", "c")
+		c := &pod.Spec.Containers[0]
+		mounts := c.VolumeMounts
+		c.VolumeMounts, c.VolumeDevices = nil, []v1.VolumeDevice{{Name: "of-c", DevicePath: "/dev/c"}}
+		require.NoError(s, s.mount(pod))
+		assert.Len(s, r.mapped, 1)
+		assert.True(s, s.manager.GetMountedVolumesForPod("a")["of-c"].Block)
+		c.VolumeMounts = mounts
+		_, _, _, err := s.manager.MountOf(s.Context(), pod, c, 0)
+		require.EqualError(s, err, `volume "of-c": has no path on the host, so that a volumeMount cannot use it`)
+		require.NoError(s, s.remove("a"))
+		require.Len(s, r.unmapped, 1)
+		assert.Equal(s, r.mapped[0].Place, r.unmapped[0].Place)
+		assert.Empty(s, r.setUp)
+		assert.Empty(s, r.tornDown)
+	})
+}
+
+// The path in the node's status goes to WaitForAttach, whose result goes to the staging and SetUp.
+func TestDevicePathGoesFromAttachingToSetUp(t *testing.T) {
+	c := &cluster{attached: map[v1.UniqueVolumeName]string{attachedName: "/dev/hint"}}
+	edit := func(o *volumemanager.Options) { o.Claims, o.Node = claims(), c }
+	playRecorded(t, volumetest.Options{Shared: true, Staged: true, Attachable: true}, edit, func(s *stage, r *recorder) {
+		wait := background(func() error { return s.mount(podClaiming("a", "c")) })
+		synctest.Wait()
+		s.manager.MarkVolumesAsReportedInUse(s.manager.GetVolumesInUse())
+		require.NoError(s, wait())
+		assert.Equal(s, []string{"/dev/hint"}, r.attached)
+		require.Len(s, r.setUp, 1)
+		assert.Equal(s, "/dev/found", r.setUp[0].DevicePath)
+		assert.NotEmpty(s, r.setUp[0].DeviceDir)
+		require.NoError(s, s.remove("a"))
+		require.Len(s, r.tornDown, 1)
+		assert.Equal(s, r.setUp[0].DeviceDir, r.tornDown[0].DeviceDir)
+	})
+}
+
+// plain is a plugin without optional abilities, under the name of the fake.
+type plain struct{ folders }
+
+func (plain) Name() string { return "example.com/fake" }
+
+func TestPluginWithoutAbilities(t *testing.T) {
+	block := v1.PersistentVolumeBlock
+	edit := func(o *volumemanager.Options) {
+		o.Plugins = []volumemanager.Plugin{plain{}}
+		o.Claims = claims(func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block })
+	}
+	play(t, volumetest.Options{}, edit, func(s *stage) {
+		pod := podClaiming("a", "c")
+		c := &pod.Spec.Containers[0]
+		c.VolumeMounts, c.VolumeDevices = nil, []v1.VolumeDevice{{Name: "of-c", DevicePath: "/dev/c"}}
+		require.ErrorContains(s, s.mount(pod), "volume of-c: plugin example.com/fake has no block volumes")
+		require.NoError(s, s.mount(podWith("b", "v")))
+		assert.FileExists(s, s.root+"/pods/b/volumes/example.com~fake/v/content")
+		assert.Empty(s, s.manager.GetVolumesInUse())
+	})
+}
+
+// vague is a plugin that cannot name its volumes or their staging folder.
+type vague struct {
+	*volumetest.Plugin
+	id, dir error
+}
+
+func (p vague) VolumeID(spec volumemanager.Spec) (string, error) {
+	if p.id != nil {
+		return "", p.id
+	}
+	return p.Plugin.VolumeID(spec)
+}
+
+func (p vague) DeviceDir(root string, spec volumemanager.Spec) (string, error) {
+	if p.dir != nil {
+		return "", p.dir
+	}
+	return p.Plugin.DeviceDir(root, spec)
+}
+
+func TestPluginThatCannotNameAVolume(t *testing.T) {
+	for _, p := range []vague{{id: errors.New("no ID")}, {dir: errors.New("no folder")}} {
+		edit := func(o *volumemanager.Options) {
+			p.Plugin = o.Plugins[0].(*volumetest.Plugin)
+			o.Plugins[0], o.Claims = p, claims()
+		}
+		play(t, volumetest.Options{Shared: true, Staged: true}, edit, func(s *stage) {
+			require.ErrorIs(s, s.mount(podClaiming("a", "c")), cmp.Or(p.id, p.dir))
+			assert.Empty(s, s.plugin.Calls())
+			assert.Empty(s, s.manager.Snapshot().Volumes)
+		})
+	}
+}
+
+// A volume that an earlier version of the plugin has staged stays known.
+func TestPluginThatStagesNoMore(t *testing.T) {
+	play(t, volumetest.Options{Shared: true, Staged: true}, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		s.options.Plugins = []volumemanager.Plugin{plain{}}
+		s.restart()
+		require.NoError(s, s.remove("a"))
+		time.Sleep(time.Minute)
+		volumes := s.manager.Snapshot().Volumes
+		require.NotEmpty(s, volumes)
+		for _, v := range volumes {
+			assert.Equal(s, volumemanager.StateUncertain, v.Device)
+			require.EqualError(s, v.LastError, "the plugin stages no volumes")
+		}
+	})
+}
+
+// A record that cannot be written is named, and the volume is set up once it can.
+func TestRecordThatCannotBeWritten(t *testing.T) {
+	play(t, volumetest.Options{}, nil, func(s *stage) {
+		require.NoError(s, os.WriteFile(s.root+"/pods", nil, 0o600))
+		wait := background(func() error { return s.mount(podWith("a", "v")) })
+		time.Sleep(time.Second)
+		volumes := s.manager.Snapshot().Volumes
+		require.Len(s, volumes, 1)
+		require.ErrorContains(s, volumes[0].Pods[0].LastError, "write the mount record: ")
+		assert.Equal(s, volumemanager.StateNotMounted, volumes[0].Pods[0].State)
+		assert.Empty(s, s.plugin.Calls())
+		require.NoError(s, os.Remove(s.root+"/pods"))
+		require.NoError(s, wait())
+		assert.Equal(s, []string{"a/v"}, s.plugin.Mounted())
+	})
+}
