@@ -9,78 +9,77 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Reasons of exited containers that decisions depend on.
+// Reasons of exited containers that affect decisions.
 const (
 	ReasonOOMKilled = "OOMKilled"
 	ReasonCompleted = "Completed"
 	ReasonError     = "Error"
 )
 
-// Verdict is what a probe says of one container instance.
+// Verdict is the result of a probe of a container instance.
 type Verdict uint8
 
-// The verdicts. VerdictNone: no result yet.
+// The verdicts. VerdictNone means that there is no result yet.
 const (
 	VerdictNone Verdict = iota
 	VerdictSuccess
 	VerdictFailure
 )
 
-// Probes answers for container instances that have the probe in their spec.
+// Probes returns verdicts for container instances. Plan asks only about probes in the container's
+// spec.
 type Probes interface {
 	Liveness(id ContainerID) Verdict
 	Startup(id ContainerID) Verdict
 }
 
-// PlanInput is everything Plan looks at. Plan writes to none of it.
+// PlanInput is the complete input of Plan. Plan does not modify the input.
 type PlanInput struct {
 	Pod    *v1.Pod
-	Status *PodStatus // nil = nothing was ever made for the pod
-	// Probes are the latest results. Defaults to success for everything.
+	Status *PodStatus // nil: the pod has no records
+	// Probes has the latest results. Defaults to success for every probe.
 	Probes Probes
-	// Actuated tells the cpu and memory that the running instance of a container
-	// was last given. False: it may have something else, so whatever can be set
-	// without a restart is set again. Other resources in it are not looked at.
-	// Defaults to nil: nothing is resized.
+	// Actuated returns the cpu and memory last applied to the running instance of a container. If
+	// the second result is false, the applied resources are unknown, and Plan sets every value
+	// again that can be set without a restart. Other resources in the result are ignored. Defaults
+	// to nil: no container is resized.
 	Actuated func(container string) (v1.ResourceRequirements, bool)
-	// Finished reports whether a regular container is known to have run for good of
-	// which there is no record (made is nil), or whose newest instance, made, never
-	// ran: what a runtime was asked for by an agent that is gone may appear late.
-	// Finished knows it from a status. Defaults to never: what has no
-	// record never ran.
+	// Finished reports whether a regular container is known to have ended for good, although no
+	// record shows the end. made is the newest instance if it never ran, else nil: an instance
+	// requested by an earlier agent may appear late. The function Finished derives the answer from
+	// a status. Defaults to false: a container without a record never ran.
 	Finished func(container string, made *ContainerStatus) bool
 }
 
-// Actions is a plan: what to do, in which order, and why. The zero value means
-// that nothing is to be done.
+// Actions is a plan: ordered actions with their causes. The zero value means no action.
 type Actions struct {
-	// KillPod: stop every running container (sidecars last) and every sandbox.
-	// Then Kill is empty, and Start happens only if CreateSandbox.
+	// KillPod: stop every running container (sidecars last) and every sandbox. With KillPod, Kill
+	// is empty, and Start has entries only with CreateSandbox.
 	KillPod bool
-	// CreateSandbox: make a new sandbox with number Attempt, after KillPod.
-	// The records of init containers are removed first, since init starts over.
+	// CreateSandbox: make a new sandbox with number Attempt, after KillPod. The records of init
+	// containers are removed first, because init starts over.
 	CreateSandbox bool
 	Attempt       uint32
-	// Sandbox is the sandbox this plan was made for: the current one, or the
-	// one that is replaced. Empty if there was none or, as in the kubelet, if
-	// it is replaced because the network mode changed.
+	// Sandbox is the current sandbox, or the sandbox to be replaced. Sandbox is empty if the pod
+	// has no sandbox or, as in the kubelet, if the sandbox is replaced because the network mode
+	// changed.
 	Sandbox SandboxID
-	// Cause says in words why the pod is killed or its sandbox (re)created.
+	// Cause is the reason for KillPod or CreateSandbox, in words.
 	Cause string
 
-	Kill  []Kill  // in this order, before anything starts
-	Start []Start // init and sidecars in spec order, then regular, then ephemeral
-	// Resize, in this order, of containers that are neither killed nor started.
+	Kill  []Kill  // in this order, before any start
+	Start []Start // init containers and sidecars in spec order, then regular, then ephemeral containers
+	// Resize lists resizes, in this order, of containers that are neither killed nor started.
 	Resize []Resize
-	// ResizeWaits: a container that runs with other resources than wanted is restarted with the wanted resources when the
-	// sidecars ahead of it are up.
+	// ResizeWaits: a container runs with other resources than wanted, and is restarted with the
+	// wanted resources when the sidecars ahead of it are up.
 	ResizeWaits bool
 }
 
-// KillReason is why one container is killed; it decides the grace period.
+// KillReason is the reason for killing a container. The reason determines the grace period.
 type KillReason string
 
-// The reasons, with the kubelet's words where it has one.
+// The reasons. They are the kubelet's words if the kubelet has the reason.
 const (
 	killStartupProbe    KillReason = "StartupProbe"
 	killLivenessProbe   KillReason = "LivenessProbe"
@@ -91,18 +90,18 @@ const (
 	KillPodTerminating  KillReason = "PodTerminating"
 )
 
-// Kill stops one container instance.
+// Kill stops a container instance.
 type Kill struct {
 	ID      ContainerID
 	Name    string
 	Reason  KillReason
-	Message string // for people: what was found, and whether it will be restarted
-	// Remove also removes the instance's record, keeping its logs (RestartAll).
-	// An exited instance is then only removed.
+	Message string // for people: the finding, and whether the container will be restarted
+	// Remove: the record of the instance is removed, too, but not its logs (RestartAll). An exited
+	// instance is only removed.
 	Remove bool
 }
 
-// Start starts one container.
+// Start starts a container.
 type Start struct {
 	Ref   Ref
 	Name  string
@@ -114,7 +113,7 @@ func (a Actions) Empty() bool {
 	return !a.KillPod && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0 && len(a.Resize) == 0
 }
 
-// String prints the plan, one action a line, for logs, diffs and golden files.
+// String prints the plan, an action per line, for logs, diffs and golden files.
 func (a Actions) String() string {
 	var b strings.Builder
 	if a.KillPod {

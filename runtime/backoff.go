@@ -4,18 +4,17 @@ package runtime
 
 import "time"
 
-// Backoff is the crash-loop policy. The zero value is the kubelet's default:
-// the first restart at once, then 10 s, 20 s, 40 s … 300 s, and a fresh start
+// Backoff is the crash-loop policy. The zero value is the kubelet's default: the first restart
+// follows at once, the next restarts after 10 s, 20 s, 40 s … 300 s. The sequence begins again
 // after an instance has lived for more than 10 minutes.
 //
-// The kubelet keeps this state in memory and forgets it when it restarts. Here
-// it is a function of what was observed: each instance carries the delay its
-// replacement has to wait (annotationRestartDelay), so nothing is lost with the
-// agent, and nothing has to be cleaned up.
+// The kubelet keeps this state in memory and loses it with a restart. Here back-off is a function
+// of observations: each instance carries the delay before its replacement (annotationRestartDelay).
+// A restart of the agent loses nothing, and no cleanup is needed.
 type Backoff struct {
 	Initial time.Duration // delay before the second restart. Defaults to 10 s
 	Max     time.Duration // longest delay. Defaults to 300 s
-	Reset   time.Duration // an instance that lived longer starts afresh. Defaults to 600 s
+	Reset   time.Duration // after an instance with a longer life the sequence begins again. Defaults to 600 s
 }
 
 func (b Backoff) withDefaults() Backoff {
@@ -32,21 +31,21 @@ func (b Backoff) withDefaults() Backoff {
 	return b
 }
 
-// restart is when the next instance of a container may start, and the delay that the instance
-// carries for its own successor.
+// restart is the time of the next instance of a container, and the delay that the next instance
+// carries for its successor.
 type restart struct {
-	At    time.Time     // not before; zero = at once
-	Wait  time.Duration // the delay that At comes from, for people
-	Delay time.Duration // the next instance's annotationRestartDelay
+	At    time.Time     // earliest time; zero: at once
+	Wait  time.Duration // the delay before At, for messages
+	Delay time.Duration // annotationRestartDelay of the next instance
 }
 
-// next decides the restart that follows previous, the newest instance of a
-// container that is to be started with the given hash; nil = first start.
+// next returns the restart after previous, the newest instance of a container that is to be started
+// with the given hash. previous is nil for the first start.
 //
-// An instance whose start failed counts as one that ended when it was created,
-// so such containers back off too (in the kubelet they do not). An instance of
-// another hash says nothing about this one: a changed spec starts afresh. An end
-// that lies after now (the clock was set back) owes no delay.
+// An instance with a failed start counts as ended at its creation, so containers with failed starts
+// back off, too (not in the kubelet). An instance with another hash does not count: the sequence
+// begins again after a change of the spec. If the end of previous is after now, because the clock
+// was set back, there is no delay.
 func (b Backoff) next(previous *ContainerStatus, hash string, now time.Time) restart {
 	b = b.withDefaults()
 	if previous == nil || previous.Hash != hash {
@@ -61,7 +60,7 @@ func (b Backoff) next(previous *ContainerStatus, hash string, now time.Time) res
 	}
 	delay := min(restartDelay(previous), b.Max)
 	if ended.After(now) {
-		delay = 0 // the clock was set back, nobody knows how far
+		delay = 0 // the clock was set back by an unknown time
 	}
 	switch {
 	case ended.Sub(began) > b.Reset:
@@ -73,8 +72,8 @@ func (b Backoff) next(previous *ContainerStatus, hash string, now time.Time) res
 	}
 }
 
-// restartDelay reads annotationRestartDelay. What cannot be read is zero: the
-// worst that follows is one restart without a delay.
+// restartDelay returns the value of annotationRestartDelay, or zero for an invalid value. The worst
+// effect of zero is a single restart without delay.
 func restartDelay(c *ContainerStatus) time.Duration {
 	d, err := time.ParseDuration(c.Annotations[annotationRestartDelay])
 	if err != nil || d < 0 {

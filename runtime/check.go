@@ -12,9 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// CheckPod asks whether the pod could be run here, before anything is done for
-// it: of the Runtime, the Generator and the Hooks those that are a Checker. A
-// refusal is one *UnsupportedError with the fields of all.
+// CheckPod reports before any work whether the pod can run here. CheckPod asks the Runtime, the
+// Generator and the Hooks, if they implement Checker. A refusal is a single *UnsupportedError with
+// all fields.
 func (m *Manager) CheckPod(pod *v1.Pod) error {
 	var fields []string
 	for _, c := range m.checkers {
@@ -31,7 +31,7 @@ func (m *Manager) CheckPod(pod *v1.Pod) error {
 	return &UnsupportedError{Runtime: m.rt.Name(), Fields: fields}
 }
 
-// appendNew adds what is said of fields of which nothing was said yet.
+// appendNew adds the messages about fields without an earlier message.
 func appendNew(fields, more []string) []string {
 	path := func(field string) string {
 		p, _, _ := strings.Cut(field, " (")
@@ -45,8 +45,8 @@ func appendNew(fields, more []string) []string {
 	return fields
 }
 
-// CheckPod implements Checker: it refuses what would fail at each start of a
-// container, for ever. A wrapper that can do more has a CheckPod of its own.
+// CheckPod implements Checker: it refuses pods with a container whose every start would fail. A
+// wrapper with more abilities needs its own CheckPod.
 func (g *DefaultGenerator) CheckPod(pod *v1.Pod) error {
 	r := refusals{}
 	for ref, c := range containersOf(pod) {
@@ -63,7 +63,7 @@ func (g *DefaultGenerator) CheckPod(pod *v1.Pod) error {
 	return r.err()
 }
 
-// CheckPod implements Checker: it refuses hooks that would fail each time.
+// CheckPod implements Checker: it refuses hooks that would always fail.
 func (h *hooks) CheckPod(pod *v1.Pod) error {
 	r := refusals{}
 	for ref, c := range containersOf(pod) {
@@ -92,7 +92,7 @@ func (h *hooks) check(r *refusals, at string, c *v1.Container, hook *v1.Lifecycl
 	}
 }
 
-// containersOf are all containers of a pod, each with its place.
+// containersOf yields all containers of a pod with their positions.
 func containersOf(pod *v1.Pod) iter.Seq2[Ref, *v1.Container] {
 	return func(yield func(Ref, *v1.Container) bool) {
 		for _, group := range []Group{GroupInit, GroupRegular, GroupEphemeral} {
@@ -110,7 +110,7 @@ func containersOf(pod *v1.Pod) iter.Seq2[Ref, *v1.Container] {
 	}
 }
 
-// refusals collects what cannot be honoured.
+// refusals collects the fields that cannot be honoured.
 type refusals struct{ fields []string }
 
 func (r *refusals) add(field, why string) { r.fields = append(r.fields, field+" ("+why+")") }

@@ -12,37 +12,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ImageFound is told which image a reference turned out to be, by its ID, before
-// anything uses it, and says whether it is here and stays: what collects images
-// may have removed it since it was looked for. After a false the image is looked
-// for, and pulled, anew. It may wait for as long as ctx allows; its error is the
-// image's (errImageInspect). It is called concurrently. imagegc's Lease.Resolved
-// is made for it.
+// ImageFound is called with the ID of the image that a reference resolved to, before the image is
+// used. The result reports whether the image is present and stays: a collector may have removed the
+// image since the inspection. After false, the image is inspected and pulled again. ImageFound may
+// wait until ctx ends. Its error becomes the error of the image (errImageInspect). Calls are
+// concurrent. imagegc's Lease.Resolved fits.
 type ImageFound func(ctx context.Context, image, id string) (bool, error)
 
-// ImageRequest is an image that is wanted for something else than to run it: a
-// volume.
+// ImageRequest is a request for an image of a volume.
 type ImageRequest struct {
-	// Pod is whose it is: its credentials are used, its back-off counts, and
-	// events are about it. Required; never written.
+	// Pod is the pod of the volume: its credentials are used, its back-off applies, and events
+	// refer to the pod. Required; never written.
 	Pod *v1.Pod
 	// Image is a reference as in a manifest. Required.
 	Image string
-	// Policy says whether to look first, and whether to pull. An unset one pulls.
+	// Policy decides whether to inspect first, and whether to pull. An unset policy pulls.
 	Policy v1.PullPolicy
-	// Found is told of the image. Defaults to nobody.
+	// Found is called with the image. Defaults to no calls.
 	Found ImageFound
 }
 
-// EnsureImage makes an image present as the policy says, and returns its ID. It
-// is for images of volumes; those of containers SyncPod sees to. Both share
-// credentials, the bound on parallel pulls, downloads of the same image that are
-// under way, and per pod the back-off. It may be called concurrently, also for
-// one pod and image: the calls are then made one after the other.
+// EnsureImage makes an image present according to the policy, and returns its ID. Use EnsureImage
+// for images of volumes. SyncPod handles the images of containers. Both share the credentials, the
+// bound on parallel pulls, the downloads in progress, and the back-off of the pod. Concurrent calls
+// are safe. Calls for the same pod and image run one after the other.
 //
-// The error wraps a reason and its cause. The reason is one of ErrInvalidImageName and those that
-// follow it, or ErrUnsupported if the runtime has no images. If ctx has ended, the error is its
-// cause.
+// The error wraps a reason and its cause. The reason is ErrInvalidImageName or one of the variables
+// after it, or ErrUnsupported if the runtime does not implement Images. After the end of ctx the
+// error is the cause of ctx.
 func (m *Manager) EnsureImage(ctx context.Context, req ImageRequest) (id string, err error) {
 	if m.images == nil {
 		return "", fmt.Errorf("image %q: the runtime has no images: %w", req.Image, ErrUnsupported)
@@ -72,8 +69,7 @@ func (k *imageKeeper) forVolume(ctx context.Context, req ImageRequest) (string, 
 	return "", failure
 }
 
-// obtain looks for the image where the policy says so, and pulls it where it says
-// so.
+// obtain inspects the image and pulls it, as the policy requires.
 func (k *imageKeeper) obtain(
 	ctx context.Context, pod *v1.Pod, w wanted, pull func(context.Context, *v1.Pod, wanted) (string, *imageFailure),
 ) (string, *imageFailure) {
@@ -89,14 +85,14 @@ func (k *imageKeeper) obtain(
 	return pull(ctx, pod, w)
 }
 
-// maxLosses is how often an image may go while it is being obtained. Once is
-// possible: whoever was told of it keeps it from then on.
+// maxLosses is the number of times that an image may disappear while it is obtained. One loss is
+// possible in normal operation: after a call of ImageFound the caller protects the image.
 const maxLosses = 4
 
-// errImageLost says that an image is removed as often as it is pulled.
+// errImageLost: the image is removed after every pull.
 var errImageLost = errors.New("it is removed again and again")
 
-// keep obtains an image until found says that it stays.
+// keep obtains an image until found confirms that the image stays.
 func keep(ctx context.Context, w wanted, found ImageFound, obtain func() (string, *imageFailure)) (string, *imageFailure) {
 	for range maxLosses {
 		id, failure := obtain()
@@ -114,8 +110,8 @@ func keep(ctx context.Context, w wanted, found ImageFound, obtain func() (string
 	return "", &imageFailure{reason: ErrImagePull, cause: fmt.Errorf("image %q: %w", w.image, errImageLost)}
 }
 
-// attempt is one pod's at one image. Those outside a pass are made one after the
-// other, so that one failure is one for the back-off.
+// attempt identifies an attempt of a pod at an image. Equal attempts outside of passes run one
+// after the other, so that a failure counts once for the back-off.
 type attempt struct {
 	pod   types.UID
 	image string
@@ -124,11 +120,11 @@ type attempt struct {
 type attempts struct {
 	mu struct {
 		sync.Mutex
-		taken map[attempt]chan struct{} // closed when it is over
+		taken map[attempt]chan struct{} // closed at the end of the attempt
 	}
 }
 
-// take waits until nobody else is at it; done ends the attempt.
+// take waits until no equal attempt is in progress. done ends the attempt.
 func (t *attempts) take(ctx context.Context, key attempt) (done func(), err error) {
 	for {
 		t.mu.Lock()

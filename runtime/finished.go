@@ -8,20 +8,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Reasons of terminations in a status that are no exits of their own.
+// Reasons of terminations in a status that do not come from an exit.
 const (
 	reasonStatusUnknown = "ContainerStatusUnknown"
 	reasonRestartingAll = "RestartingAllContainers"
 )
 
-// Finished reports whether container name has run for good by the status of its pod:
-// it is a regular one, has ended, and is not restarted after such an end. While all
-// containers are restarted in place none has.
+// Finished reports whether container name has ended for good according to the status of its pod: it
+// is a regular container, has ended, and is not restarted after that end. During a restart of all
+// containers in place, no container is finished.
 //
-// It answers for a container whose records were removed: one that the status has running
-// has ended, too, and it is not known how. (The kubelet starts it again.) If there is made,
-// an instance that never ran, only an end counts that the status shows as the container's
-// state: one that is behind it is to be followed.
+// Call Finished for a container whose records were removed. A container that is running in the
+// status counts as ended in an unknown way. (The kubelet starts such a container again.) made is
+// the container's instance if it never ran, else nil. With made, only an end in the State of the
+// status counts. An end in LastTerminationState does not count, because made is the successor of
+// that instance.
 func Finished(pod *v1.Pod, status *v1.PodStatus, name string, made *ContainerStatus) bool {
 	ref, ok := Find(pod, name)
 	at := slices.IndexFunc(status.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.Name == name })
@@ -43,8 +44,9 @@ func Finished(pod *v1.Pod, status *v1.PodStatus, name string, made *ContainerSta
 	return ended != nil && ended.Reason != reasonRestartingAll && !RestartsAfterExit(pod, ref.Container(pod), ended.ExitCode, ended.Reason)
 }
 
-// lastSeen is how regular container c was by its newest record, if it does not run again
-// should that record be removed: it has ended for good, or runs and is never restarted.
+// lastSeen returns the last known status of regular container c from its newest record. The second
+// result is true if c must not run again after a removal of the record: c has ended for good, or
+// runs and is never restarted.
 func lastSeen(pod *v1.Pod, c *v1.Container, newest *ContainerStatus) (ContainerStatus, bool) {
 	switch {
 	case newest == nil || newest.State == StateCreated:
@@ -57,8 +59,8 @@ func lastSeen(pod *v1.Pod, c *v1.Container, newest *ContainerStatus) (ContainerS
 	return lost, !RestartsAfterExit(pod, c, lost.ExitCode, lost.Reason)
 }
 
-// finishedBy reports whether seen, how container c was by lastSeen, says that c has run for
-// good, now that there is no record of it but made, one that never ran.
+// finishedBy reports whether container c has ended for good according to seen, a result of
+// lastSeen. c has no other record than made, an instance that never ran, or none.
 func finishedBy(pod *v1.Pod, c *v1.Container, seen, made *ContainerStatus) bool {
 	return (made == nil || seen.State == StateExited) && !RestartsAfterExit(pod, c, seen.ExitCode, seen.Reason)
 }

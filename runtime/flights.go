@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// flight is what makes two pulls the same.
+// flight identifies a pull. Pulls with equal flights are shared.
 type flight struct {
 	image string
 	auth  ImageAuth
 }
 
-// flights share concurrent pulls of one image and bound how many different ones
-// are under way. A pull goes on as long as one of those who want it does.
+// flights shares concurrent pulls of an image, and bounds the number of different pulls in
+// progress. A pull continues while at least one caller waits for it.
 type flights struct {
 	slots chan struct{}
 
@@ -32,7 +32,7 @@ type inFlight struct {
 	cancel  context.CancelFunc
 	waiters int // guarded by flights.mu
 	done    chan struct{}
-	id      string // these two are written before done is closed
+	id      string // id and err are written before done is closed
 	err     error
 }
 
@@ -42,11 +42,11 @@ func newFlights(limit int) *flights {
 	return f
 }
 
-// errNobodyWaits is how a pull ends that everybody gave up.
+// errNobodyWaits is the error of a pull that all callers gave up.
 var errNobodyWaits = errors.New("nobody waits for the image any more")
 
-// do runs pull, or joins one for the same key, and waits for its end or for
-// ctx's. The goroutine that pulls ends no later than the last caller's return.
+// do runs pull, or joins a pull with the same key, and waits for its end or for the end of ctx. The
+// goroutine of the pull ends no later than the return of the last caller.
 func (f *flights) do(ctx context.Context, key flight, pull func(context.Context) (string, error)) (string, error) {
 	p := f.board(ctx, key, pull)
 	select {
@@ -91,18 +91,18 @@ func (f *flights) board(ctx context.Context, key flight, pull func(context.Conte
 		}
 		f.mu.Lock()
 		if f.mu.byKey[key] == p {
-			delete(f.mu.byKey, key) // whoever comes later pulls anew
+			delete(f.mu.byKey, key) // later callers begin a new pull
 		}
 		f.mu.Unlock()
 	}()
 	return p
 }
 
-// maxParallelPulls bounds, over all pods, how many images are pulled at the same time.
+// maxParallelPulls is the number of images pulled at the same time, over all pods.
 const maxParallelPulls = 4
 
-// pullBackoff remembers failed pulls by pod and image. The delay between two pulls of an image for
-// a pod is the kubelet's: that of the zero Backoff, whose Reset counts from the last failure.
+// pullBackoff has the failed pulls by pod and image. The delay between two pulls of an image for a
+// pod is the kubelet's, that of the zero Backoff. Its Reset counts from the last failure.
 type pullBackoff struct {
 	mu struct {
 		sync.Mutex
@@ -122,8 +122,7 @@ func newPullBackoff() *pullBackoff {
 	return b
 }
 
-// wait returns when the image may be tried again and how it failed last; the
-// zero time means now.
+// wait returns the time of the next try of the image, and the last error. The zero time means now.
 func (b *pullBackoff) wait(uid types.UID, image string, now time.Time) (time.Time, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,32 +9,31 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Generator turns a pod into what a backend is asked to make. It is where
-// volumes, environment sources, DNS and log paths come from; the manager knows
-// none of them. Calls for different containers of one pod may be concurrent.
-// Errors are retried with the pod; their text becomes the message of the
-// waiting reason CreateContainerConfigError or CreatePodSandboxError, so it
-// names the field and never a value that may be secret.
+// Generator computes the specs of sandboxes and containers from a pod. Volumes, environment
+// sources, DNS and log paths come from the Generator, and the manager knows none of them. Calls for
+// different containers of a pod may be concurrent. The manager retries after an error. The text of
+// the error becomes the message of the waiting reason CreateContainerConfigError or
+// CreatePodSandboxError. An error therefore names the field, and never contains a value that may be
+// secret.
 type Generator interface {
 	Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (SandboxSpec, error)
-	// Container may return a cleanup, called once when the start has ended,
-	// whatever its outcome; nil = nothing to clean up.
+	// Container returns the spec of a container. cleanup may be nil. The manager calls cleanup once
+	// at the end of the start, after a success and after a failure.
 	Container(ctx context.Context, pod *v1.Pod, ref Ref, in ContainerInput) (spec ContainerSpec, cleanup func(), err error)
 }
 
-// RestartCounter is an optional ability of a Generator: to know from what is
-// left on disk (log files) how often a container has been started, where its
-// records are gone. It returns the restart count of the next instance, 0 if
-// nothing is known.
+// RestartCounter is an optional ability of a Generator: to derive the restart count of the next
+// instance from remains on disk (log files), for a container without records. The result is 0 if
+// there are no remains.
 type RestartCounter interface {
 	NextRestartCount(pod *v1.Pod, container string) int32
 }
 
-// ContainerInput is what the manager adds to a container's spec.
+// ContainerInput has the manager's contributions to the spec of a container.
 type ContainerInput struct {
-	RestartCount int32         // of the instance to be made
-	Hash         string        // to be put in ContainerSpec.Hash
-	RestartDelay time.Duration // how long its replacement will wait; see Backoff
+	RestartCount int32         // of the new instance
+	Hash         string        // for ContainerSpec.Hash
+	RestartDelay time.Duration // delay before a replacement of the new instance; see Backoff
 	PodIPs       []string      // of the current sandbox, primary first; may be empty
 }
 

@@ -8,19 +8,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Grace periods that hold where a pod says nothing usable.
+// Grace periods for pods without a usable value.
 const (
-	// unsetGracePeriod is for a pod that names none at all (its spec is gone).
+	// unsetGracePeriod is for a pod without any value, because its spec is unknown.
 	unsetGracePeriod = 2 * time.Second
-	// MinGracePeriod is the least a container gets between the polite and the
-	// hard signal. The kubelet's floor is 2 s, which makes a pod that asks for
-	// 1 s take 2; ours honours what was asked.
+	// MinGracePeriod is the minimal time between the stop signal and SIGKILL. The kubelet's minimum
+	// is 2 s, so a pod with a grace period of 1 s gets 2 s there and 1 s here.
 	MinGracePeriod = 1 * time.Second
 )
 
-// GracePeriod is how long a container may take to end when it is killed for
-// reason: a deletion's grace before the spec's, and for a probe's verdict the
-// probe's own (KEP-2238), which may be longer than the pod's.
+// GracePeriod returns the time that a container has to end when it is killed for reason. The grace
+// period of a deletion has precedence over the spec's. After a failed probe the probe's own grace
+// period applies (KEP-2238), which may be longer than the pod's.
 func GracePeriod(pod *v1.Pod, container *v1.Container, reason KillReason) time.Duration {
 	seconds := unsetGracePeriod
 	switch {
@@ -49,8 +48,7 @@ func probeGrace(container *v1.Container, reason KillReason) *int64 {
 	return probe.TerminationGracePeriodSeconds
 }
 
-// inSeconds converts without overflow: a grace period of a century is as good
-// as forever.
+// inSeconds converts without overflow. Values are limited to a century.
 func inSeconds(n int64) time.Duration {
 	const most = int64(100 * 365 * 24 * 3600)
 	return time.Duration(min(max(n, 0), most)) * time.Second

@@ -14,14 +14,14 @@ import (
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// HookRunner runs lifecycle handlers. Calls for different containers are
-// concurrent. It returns when the handler has ended or ctx has; an error says
-// that the hook failed, without the handler's output, which may hold secrets.
+// HookRunner runs lifecycle handlers. Calls for different containers are concurrent. RunHook
+// returns at the end of the handler, or of ctx. An error means that the hook failed. The error does
+// not contain the handler's output, which may hold secrets.
 type HookRunner interface {
 	RunHook(ctx context.Context, call HookCall) error
 }
 
-// HookCall is one handler to be run.
+// HookCall is a call of a single handler.
 type HookCall struct {
 	Pod       *v1.Pod
 	Container *v1.Container

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The grammar of image references, as registries have it: an optional
-// registry[:port], lower-case path components, an optional tag and digest.
+// The grammar of image references: an optional registry[:port], lower-case path components, an
+// optional tag and an optional digest.
 var (
 	imageComponent = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
 	imageHost      = `(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?`
@@ -20,9 +20,8 @@ var (
 	bareImageID    = regexp.MustCompile(`^[a-f0-9]{64}$`)
 )
 
-// NormalizeImage checks an image reference and adds ":latest" if it has neither
-// tag nor digest. Nothing else is expanded; in particular no registry is
-// assumed. The error says what is wrong with it.
+// NormalizeImage checks an image reference, and adds ":latest" to a reference without tag and
+// digest. No registry is added. The error names the invalid part.
 func NormalizeImage(image string) (string, error) {
 	switch {
 	case image == "":

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/conceal"
 )
 
-// Why an image is not there. The texts are the API's waiting reasons.
+// Reasons of a missing image. The texts are the API's waiting reasons.
 var (
 	ErrInvalidImageName          = errors.New("InvalidImageName")
 	errImageInspect              = errors.New("ImageInspectError")
@@ -26,7 +26,7 @@ var (
 	ErrSignatureValidationFailed = errors.New("SignatureValidationFailed")
 )
 
-// Event reasons about images, with the kubelet's words.
+// Event reasons about images, in the kubelet's words.
 const (
 	eventPulling           = "Pulling"
 	eventPulled            = "Pulled"
@@ -34,16 +34,16 @@ const (
 	eventErrImageNeverPull = "ErrImageNeverPull"
 )
 
-// Keyring finds credentials for pulling an image for a pod, the likeliest
-// first. None means an anonymous pull. Its errors do not stop the pull if it
-// returns credentials as well.
+// Keyring returns credentials for pulling an image for a pod, the likeliest first. Without
+// credentials the pull is anonymous. An error stops the pull only if the Keyring returns no
+// credentials.
 type Keyring func(ctx context.Context, pod *v1.Pod, image string) ([]ImageAuth, error)
 
-// imageFailure is the reason, one of ErrInvalidImageName and those that follow it, and the cause
-// for which an image is not there.
+// imageFailure is a failure to make an image present. reason is ErrInvalidImageName or one of the
+// variables after it.
 type imageFailure struct {
 	reason, cause error
-	retryAt       time.Time // a try before then is pointless; zero: none is
+	retryAt       time.Time // an earlier try is pointless; zero: a try is possible at once
 }
 
 func (f *imageFailure) Error() string { return fmt.Sprintf("%v: %v", f.reason, f.cause) }
@@ -51,24 +51,24 @@ func (f *imageFailure) Error() string { return fmt.Sprintf("%v: %v", f.reason, f
 // Unwrap returns the reason and the cause.
 func (f *imageFailure) Unwrap() []error { return []error{f.reason, f.cause} }
 
-// wanted is an image, and who wants it.
+// wanted is a request for an image.
 type wanted struct {
 	container string // its name; "" for the pod as a whole
 	image     string // normalized
 	policy    v1.PullPolicy
 }
 
-// imageKeeper sees to it that images are there. It is the manager's.
+// imageKeeper makes images present for a Manager.
 type imageKeeper struct {
 	m        *Manager
 	images   Images
 	keyring  Keyring
 	flights  *flights
 	backoff  *pullBackoff
-	attempts attempts // that are not part of a pass
+	attempts attempts // outside of passes
 }
 
-// inspect returns the ID of an image that is here, or "".
+// inspect returns the ID of an image on the node, or "".
 func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, w wanted) (string, *imageFailure) {
 	id, err := k.images.ImageID(ctx, w.image)
 	if err != nil {
@@ -83,7 +83,7 @@ func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, w wanted) (strin
 	return id, nil
 }
 
-// pull fetches an image, unless an earlier failure is too fresh.
+// pull fetches an image, unless the back-off of an earlier failure has not ended.
 func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, *imageFailure) {
 	if at, last := k.backoff.wait(pod.UID, w.image, time.Now()); !at.IsZero() {
 		cause := fmt.Errorf("back-off pulling image %q: %w", w.image, last)
@@ -114,8 +114,8 @@ func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, 
 	return "", failure
 }
 
-// fetch tries the credentials one after the other; the first that works wins.
-// Pods that want the same image with the same credentials share one download.
+// fetch tries the credentials one after the other until a pull succeeds. Pods with the same image
+// and the same credentials share a download.
 func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (string, error) {
 	var auths []ImageAuth
 	if k.keyring != nil {
@@ -143,8 +143,8 @@ func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (str
 	return "", errors.Join(errs...)
 }
 
-// secrets returns the credentials that no error may show. Registries and runtimes repeat them, also
-// as the HTTP header in which they were sent.
+// secrets returns the credentials that no error may show. Registries and runtimes repeat
+// credentials in errors, also in the form of the HTTP header.
 func (a *ImageAuth) secrets() *conceal.Values {
 	basic := base64.StdEncoding.EncodeToString([]byte(a.Username + ":" + a.Password))
 	secrets := &conceal.Values{}
@@ -154,7 +154,7 @@ func (a *ImageAuth) secrets() *conceal.Values {
 	return secrets
 }
 
-// failed tells that a pull for w came to nothing.
+// failed reports a failed pull for w as an event.
 func (k *imageKeeper) failed(pod *v1.Pod, w wanted, f *imageFailure) {
 	if f.reason == ErrImagePullBackOff {
 		k.event(pod, w, v1.EventTypeNormal, eventBackOff, f.cause.Error())
@@ -171,5 +171,5 @@ func (k *imageKeeper) event(pod *v1.Pod, w wanted, eventType, reason, message st
 	k.m.containerEvent(pod, w.container, eventType, reason, message)
 }
 
-// forget drops what is remembered of a pod that is over.
+// forget deletes the back-off of an ended pod.
 func (k *imageKeeper) forget(uid types.UID) { k.backoff.forget(uid) }

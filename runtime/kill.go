@@ -13,26 +13,26 @@ import (
 	"go.uber.org/zap"
 )
 
-// KillRequest asks for everything of a pod to be stopped.
+// KillRequest is a request to stop all containers of a pod.
 type KillRequest struct {
-	// UID of the pod. Required unless Pod is set.
+	// UID is the UID of the pod. Required unless Pod is set.
 	UID types.UID
-	// Pod is its spec, never written. Where it is nil (a pod that only the
-	// runtime still knows) each container's own annotations say how to stop it.
+	// Pod is the pod with its spec, never written. If Pod is nil, because only the runtime knows
+	// the pod, the annotations of each container determine how to stop it.
 	Pod *v1.Pod
-	// Status is what the caller last saw of the pod. Defaults to reading it.
+	// Status is the caller's last observation of the pod. Defaults to reading the status.
 	Status *PodStatus
-	// Grace overrides every container's own grace period; at least
-	// MinGracePeriod is given. Defaults to none.
+	// Grace overrides the grace period of every container. The minimum is MinGracePeriod. Defaults
+	// to none.
 	Grace *time.Duration
 }
 
-// KillPod stops every container of a pod that runs or may run, all at once but
-// for sidecars, which wait for the regular containers and for the sidecars
-// after them; then it stops the pod's sandboxes. Nothing is removed. It can be
-// called again, with a shorter grace as well, after ctx interrupted it.
-// Result.Status is read afterwards: the caller sees there that nothing runs. If it
-// failed, or something may still run, Result.RetryAt says when to call again.
+// KillPod stops every container of a pod that runs or may run. Regular containers stop at the same
+// time. A sidecar waits for the regular containers and for the sidecars after it. Then KillPod
+// stops the pod's sandboxes. Nothing is removed. After an interruption by ctx, KillPod can be
+// called again, also with a shorter grace period. Result.Status is read afterwards and shows
+// whether a container still runs. If a step failed, or a container may still run, Result.RetryAt
+// returns the time of the next call.
 func (m *Manager) KillPod(ctx context.Context, req KillRequest) Result {
 	pod := req.Pod
 	if pod == nil {
@@ -41,7 +41,7 @@ func (m *Manager) KillPod(ctx context.Context, req KillRequest) Result {
 	}
 	r := m.stopPod(ctx, pod, &req)
 	r.left = len(r.Status.Running()) > 0
-	m.unsee(pod.UID) // a pod of this UID that comes back begins anew
+	m.unsee(pod.UID) // a later pod with the same UID is a new pod
 	m.schedule(ctx, pod.UID, &r)
 	return r
 }
@@ -62,8 +62,8 @@ func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Re
 	return r
 }
 
-// killAll kills the running containers, then stops the ready sandboxes, also
-// when a container could not be killed: the sandbox's end is its last chance.
+// killAll kills the running containers, then stops the ready sandboxes. After a failed kill the
+// sandbox is stopped, too, because its end may still end the container.
 func (m *Manager) killAll(ctx context.Context, pod *v1.Pod, status *PodStatus, grace *time.Duration) []Step {
 	running := status.Running()
 	turns := newTurns(pod, running)
@@ -100,7 +100,7 @@ func (m *Manager) killAll(ctx context.Context, pod *v1.Pod, status *PodStatus, g
 	return all.list
 }
 
-// kill is one container to be stopped.
+// kill is a container to stop.
 type kill struct {
 	pod       *v1.Pod
 	container *v1.Container
@@ -109,13 +109,13 @@ type kill struct {
 	reason    KillReason
 	message   string
 	override  *time.Duration
-	skipHook  bool // there is no time for preStop
-	// turn waits until this container may be told to stop, at most limit.
+	skipHook  bool // no time is left for preStop
+	// turn waits, at most for limit, until the container may be stopped.
 	turn func(ctx context.Context, name string, limit time.Duration)
 }
 
-// killContainer runs preStop, waits for the container's turn and stops it, all
-// within the grace period. It reports whether the container is stopped.
+// killContainer runs preStop, waits for the container's turn and stops the container, all within
+// the grace period. The result reports whether the container is stopped.
 func (m *Manager) killContainer(ctx context.Context, k kill, out *steps) bool {
 	grace := GracePeriod(k.pod, k.container, k.reason)
 	if k.override != nil {
@@ -142,8 +142,8 @@ func (m *Manager) killContainer(ctx context.Context, k kill, out *steps) bool {
 	return true
 }
 
-// preStop runs the hook for at most the grace period. Whatever comes of it, the
-// container is stopped next.
+// preStop runs the hook for at most the grace period. The container is stopped afterwards in any
+// case.
 func (m *Manager) preStop(ctx context.Context, k kill, grace time.Duration) {
 	hookCtx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -158,12 +158,12 @@ func (m *Manager) preStop(ctx context.Context, k kill, grace time.Duration) {
 		zap.String("pod", podName(k.pod)), zap.String("container", k.container.Name), zap.Error(err))
 }
 
-// turns is the order in which a pod's containers are told to stop: a sidecar
-// after every regular container and after the sidecars behind it in the spec.
-// Containers that do not run hold nobody up (kubernetes#125880).
+// turns is the order in which the containers of a pod are stopped: a sidecar follows every regular
+// container and the sidecars behind it in the spec. Containers that do not run delay no other
+// container (kubernetes#125880).
 type turns struct {
-	over map[string]chan struct{} // closed when that container's kill has ended, well or not
-	end  map[string]func()        // closes it, once
+	over map[string]chan struct{} // closed at the end of the container's kill, also after a failure
+	end  map[string]func()        // closes the channel once
 	wait func(ctx context.Context, name string, limit time.Duration)
 }
 
@@ -198,7 +198,7 @@ func newTurns(pod *v1.Pod, running []*ContainerStatus) *turns {
 	return t
 }
 
-// prerequisites lists the containers that end before name is told to.
+// prerequisites lists the containers that must end before name is stopped.
 func prerequisites(pod *v1.Pod, name string) []string {
 	ref, ok := Find(pod, name)
 	if !ok || ref.Group != GroupInit || !IsSidecar(ref.Container(pod)) {

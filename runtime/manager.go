@@ -17,35 +17,34 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options configure a Manager.
+// Options configures a Manager.
 type Options struct {
-	// Runtime does the work. Required.
+	// Runtime runs the containers. Required.
 	Runtime Runtime
-	// Generator says what a pod means on this node. Required.
+	// Generator computes the specs of containers and sandboxes. Required.
 	Generator Generator
 
 	// Events receives events about pods. Defaults to none.
 	Events EventRecorder
 	// Hooks runs postStart and preStop handlers. Defaults to exec, httpGet and sleep handlers as in
-	// the kubelet 1.36: a handler has no time limit but its context's, and keeps no connection.
+	// the kubelet 1.36. Only the context of a call limits the time of a handler, and connections
+	// are not kept.
 	Hooks HookRunner
 	// Backoff is the crash-loop policy. Defaults to the kubelet's.
 	Backoff Backoff
-	// MaxConcurrentStarts bounds, over all pods, how many sandboxes and
-	// containers are being made at once; kills never wait for it, nor do hooks
-	// count. Defaults to four per core (GOMAXPROCS): a start waits more than it
-	// computes, and with all at once everyone waits for everyone. Containers of
-	// pods that have begun come before new sandboxes.
+	// MaxConcurrentStarts is the maximum number of sandboxes and containers made at the same time,
+	// over all pods. Kills and hooks do not count and do not wait. Containers of begun pods start
+	// before new sandboxes. Defaults to four per core (GOMAXPROCS): a start mostly waits, but
+	// without a bound all starts delay one another.
 	MaxConcurrentStarts int
 	// Keyring finds credentials for pulling images. Defaults to none.
 	Keyring Keyring
-	// Logger receives what nobody else is told. Defaults to none.
+	// Logger receives messages that are in no result. Defaults to none.
 	Logger *zap.Logger
 }
 
-// Manager carries out plans. It is safe for concurrent use by different pods;
-// calls for one pod are the caller's to keep apart (package podworkers does).
-// It starts no goroutine that outlives a call.
+// Manager carries out plans. Concurrent calls for different pods are safe. The caller makes the
+// calls for each pod one after the other, as package podworkers does. No goroutine outlives a call.
 type Manager struct {
 	rt       Runtime
 	gen      Generator
@@ -54,26 +53,26 @@ type Manager struct {
 	backoff  Backoff
 	log      *zap.Logger
 	checkers []Checker
-	slots    *slots       // starts under way, over all pods
-	images   *imageKeeper // nil if the runtime knows no images
-	resizer  *resizer     // nil if the runtime cannot resize
-	auditor  Auditor      // nil if the runtime is none
+	slots    *slots       // starts in progress, over all pods
+	images   *imageKeeper // nil if the runtime does not implement Images
+	resizer  *resizer     // nil if the runtime does not implement Updater
+	auditor  Auditor      // nil if the runtime does not implement Auditor
 
 	mu struct {
 		sync.Mutex
-		// removed holds, per pod and container name, the newest instance whose
-		// record this manager removed while the pod lives on, so that restart
-		// counts and back-off go on. Entries go when a new instance exists.
+		// removed has, per pod and container name, the newest instance whose record this manager
+		// removed although the pod continues. Restart counts and back-off continue from the
+		// instance. An entry is deleted when a new instance exists.
 		removed map[types.UID]map[string]ContainerStatus
-		// seen holds, per pod and container name, how regular containers were that do not
-		// run again should their records be removed. Entries go with a new instance.
+		// seen has, per pod and container name, the last status of regular containers that must not
+		// run again if their records are removed. An entry is deleted when a new instance exists.
 		seen map[types.UID]map[string]ContainerStatus
-		// failures counts, per pod, the calls in a row that failed.
+		// failures has, per pod, the number of failed calls in a row.
 		failures map[types.UID]int
 	}
 }
 
-// New validates opts and returns a Manager. It calls nothing.
+// New validates opts and returns a Manager. New makes no call to the runtime.
 func New(opts Options) (*Manager, error) {
 	switch {
 	case opts.Runtime == nil:
@@ -86,7 +85,7 @@ func New(opts Options) (*Manager, error) {
 		return nil, errors.New("runtime: Options.Backoff has a negative duration")
 	}
 	m := &Manager{
-		rt:      keepApart(opts.Runtime), // its abilities are found on opts.Runtime
+		rt:      keepApart(opts.Runtime), // abilities are looked up on opts.Runtime
 		gen:     opts.Generator,
 		events:  opts.Events,
 		hooks:   opts.Hooks,
@@ -120,13 +119,13 @@ func New(opts Options) (*Manager, error) {
 	return m, nil
 }
 
-// RemovePod removes every record of a pod that is over: containers, then
-// sandboxes, and what this manager remembers of it. Logs stay. It refuses, with
-// an error naming a container, while anything of the pod may be running.
+// RemovePod removes every record of an ended pod: the containers, the sandboxes, and the manager's
+// own facts about the pod. Logs stay. While a container of the pod may be running, RemovePod
+// removes nothing and returns an error with the container's name.
 //
-// Of a container the oldest record goes first, and of a pod the containers before
-// the sandboxes: whatever interrupts it, what is left tells of the newest instance,
-// with its restart count and its end.
+// RemovePod removes the oldest record of a container first, and the containers before the
+// sandboxes. After an interruption, the remaining records therefore include the newest instance
+// with its restart count and its exit.
 func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	status, err := m.rt.PodStatus(ctx, uid)
 	if err != nil {
@@ -148,7 +147,7 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	}
 	for _, s := range slices.Backward(status.Sandboxes) {
 		if len(stays) > 0 {
-			break // it would take its containers along
+			break // removing the sandbox would remove its containers
 		}
 		if err := gone(m.rt.RemoveSandbox(ctx, s.ID)); err != nil {
 			errs = append(errs, fmt.Errorf("remove pod %s: sandbox %s: %w", uid, s.ID, err))
@@ -158,7 +157,7 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	return errors.Join(errs...)
 }
 
-// forgetPod drops what is remembered of a pod that is over.
+// forgetPod deletes the manager's facts about an ended pod.
 func (m *Manager) forgetPod(uid types.UID) {
 	m.mu.Lock()
 	delete(m.mu.removed, uid)
@@ -173,7 +172,7 @@ func (m *Manager) forgetPod(uid types.UID) {
 	}
 }
 
-// see keeps how regular containers of a pod are by its status.
+// see records the regular containers of a pod in status.
 func (m *Manager) see(pod *v1.Pod, status *PodStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,7 +180,7 @@ func (m *Manager) see(pod *v1.Pod, status *PodStatus) {
 		c := &pod.Spec.Containers[i]
 		newest := status.Latest(c.Name)
 		if newest == nil || newest.State == StateCreated {
-			continue // what was seen last counts
+			continue // keep the status seen last
 		}
 		seen, counts := lastSeen(pod, c, newest)
 		if !counts {
@@ -199,16 +198,16 @@ func (m *Manager) see(pod *v1.Pod, status *PodStatus) {
 	}
 }
 
-// unsee drops what see kept of a pod.
+// unsee deletes the records made by see for a pod.
 func (m *Manager) unsee(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.mu.seen, uid)
 }
 
-// finished answers PlanInput.Finished: by what this Manager has seen, by pod.Status, and by
-// what the caller knows. A record that this Manager removed to start its container anew
-// says nothing of it.
+// finished returns the function PlanInput.Finished. The function combines the containers seen by
+// this Manager, pod.Status, and the caller's function. If this Manager removed a record in order to
+// start the container again, the container is not finished.
 func (m *Manager) finished(req *SyncRequest) func(name string, made *ContainerStatus) bool {
 	return func(name string, made *ContainerStatus) bool {
 		if m.recall(req.Pod.UID, name) != nil {
@@ -224,7 +223,7 @@ func (m *Manager) finished(req *SyncRequest) func(name string, made *ContainerSt
 	}
 }
 
-// remember keeps what a removed record knew, unless something newer is known.
+// remember keeps the facts of a removed record, unless a newer instance is known.
 func (m *Manager) remember(uid types.UID, c ContainerStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -238,7 +237,7 @@ func (m *Manager) remember(uid types.UID, c ContainerStatus) {
 	}
 }
 
-// recall returns what remember kept, or nil.
+// recall returns the instance kept by remember, or nil.
 func (m *Manager) recall(uid types.UID, name string) *ContainerStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -248,7 +247,7 @@ func (m *Manager) recall(uid types.UID, name string) *ContainerStatus {
 	return nil
 }
 
-// forget drops what remember kept of one container.
+// forget deletes the instance kept by remember for a container.
 func (m *Manager) forget(uid types.UID, name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -259,7 +258,7 @@ func (m *Manager) forget(uid types.UID, name string) {
 	}
 }
 
-// gone treats ErrNotFound as success: what is to be stopped or removed is.
+// gone treats ErrNotFound as success of a stop or removal.
 func gone(err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -267,18 +266,18 @@ func gone(err error) error {
 	return err
 }
 
-// podName is how messages name a pod.
+// podName returns the pod's name for messages.
 func podName(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// steps collects what one goroutine of a call did.
+// steps collects the steps of a goroutine of a call.
 type steps struct{ list []Step }
 
 func (s *steps) done(action StepAction, target string) {
 	s.list = append(s.list, Step{Action: action, Target: target})
 }
 
-// fail notes a failure, unless ctx has ended: then whatever went wrong is the
-// interruption's doing. It reports whether the failure counts.
+// fail records a failure and reports whether the failure counts. After the end of ctx no failure
+// counts, because the interruption may be the cause.
 func (s *steps) fail(ctx context.Context, e *StepError) bool {
 	if ctx.Err() != nil {
 		return false
@@ -296,7 +295,7 @@ func (s *steps) failed() bool {
 	return false
 }
 
-// left is how much of a budget is left after start, never negative.
+// left returns the remaining part of budget since start, at least 0.
 func left(start time.Time, budget time.Duration) time.Duration {
 	return max(budget-time.Since(start), 0)
 }

@@ -8,38 +8,34 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// Plan decides what is to be done for a pod, given what its spec wants and what
-// was observed. It is pure: the same input gives the same plan, in the same
-// order, and the input is not written to. It follows the kubelet's
-// computePodActions at its newest level (1.36 and what was merged since).
+// Plan decides the next actions for a pod from its spec and its observed status. Plan is pure: the
+// same input gives the same actions in the same order, and the input is not modified. The rules
+// follow the kubelet's computePodActions in its newest version (1.36 and later merges).
 //
 // Invariants:
-//   - One Ref is started at most once in a plan.
-//   - A container is started only if no instance of it runs, or each one that
-//     does is killed in the same plan.
+//   - A Ref is started at most once in a plan.
+//   - A container is started only if all its running instances are killed in the same plan.
 //   - A container is resized only while it runs and is neither killed nor started.
-//   - A regular container is started only if the pod is initialized in its
-//     current sandbox, or has no init containers.
-//   - An init or regular container is started only while each sidecar ahead of it in
-//     the spec is up: it runs in the current sandbox, has passed its startup probe if
-//     it has one, and is not replaced by the same plan. This holds for a restart, too,
-//     whatever has ended in between. What runs is kept meanwhile: a regular container
-//     does not stop because a sidecar does, and one that is to be replaced runs on
-//     until its successor may start. (The kubelet starts what is behind a sidecar that
-//     is down or not started yet, once a regular container was made.)
-//   - Nothing is started, killed or created once pod.DeletionTimestamp is set:
-//     from then on KillPod owns the pod, with its own order and grace periods.
-//   - Doing what the plan says and planning again reaches, in a number of steps
-//     bounded by the pod's size, a plan that is Empty. A finished pod whose
-//     sandbox is stopped is Empty, not killed again and again.
+//   - A regular container is started only if the pod is initialized in its current sandbox, or has
+//     no init containers.
+//   - An init or regular container is started or restarted only while each sidecar ahead of it in
+//     the spec is up: the sidecar runs in the current sandbox, has passed its startup probe, and is
+//     not replaced by the same plan. Meanwhile running containers are kept: the end of a sidecar
+//     does not stop a regular container, and a container to be replaced runs on until its successor
+//     may start. (After the first start of a regular container, the kubelet starts containers
+//     behind a sidecar that is down.)
+//   - After pod.DeletionTimestamp is set, nothing is started, killed or created: KillPod stops the
+//     pod with its own order and grace periods.
+//   - Carrying out the plan and planning again leads to an Empty plan, in a number of steps bounded
+//     by the pod's size. For a finished pod with a stopped sandbox the plan is Empty.
 //
-// Where it differs from the kubelet, the function that decides says so.
+// Differences from the kubelet are in the comments of the deciding functions.
 func Plan(in PlanInput) Actions {
 	if in.Pod == nil {
 		return Actions{}
 	}
 	p := planner{pod: in.Pod, status: in.Status, probes: in.Probes, known: in.Finished}
-	if !podfacts.IsStatic(in.Pod) { // whose changes make another pod
+	if !podfacts.IsStatic(in.Pod) { // a change of a static pod makes another pod
 		p.actuated = in.Actuated
 	}
 	sandbox := CheckSandbox(in.Pod, in.Status)
@@ -57,19 +53,19 @@ func Plan(in PlanInput) Actions {
 	return p.out
 }
 
-// planner carries one Plan call.
+// planner is the state of a Plan call.
 type planner struct {
 	pod      *v1.Pod
 	status   *PodStatus
 	probes   Probes
 	known    func(string, *ContainerStatus) bool          // PlanInput.Finished
 	actuated func(string) (v1.ResourceRequirements, bool) // nil: nothing is resized
-	held     bool                                         // a sidecar ahead of what is decided now is not up
-	due      int                                          // containers that are to be started, now or when they are not held any more
+	held     bool                                         // a sidecar ahead of the current container is not up
+	due      int                                          // number of containers to start, now or as soon as held is false
 	out      Actions
 }
 
-// converge plans for a pod whose sandbox is as wanted.
+// converge plans for a pod whose sandbox stays.
 func (p *planner) converge() {
 	initialized := p.planInit()
 	if p.out.KillPod {
@@ -88,19 +84,18 @@ func (p *planner) converge() {
 	p.orderResizes()
 }
 
-// killSuperseded is the reason to kill an instance that should have been gone
-// when a newer one of its container was made.
+// killSuperseded is the reason for killing an instance that still runs beside a newer instance of
+// its container.
 const killSuperseded KillReason = "Superseded"
 
-// killUnwanted is the reason to kill a container that the pod does not have: a
-// static pod with a UID of its own was edited while no agent ran.
+// killUnwanted is the reason for killing a container that is not in the pod: a static pod with an
+// explicit UID was edited while no agent ran.
 const killUnwanted KillReason = "Unwanted"
 
-// planSuperseded kills every instance that runs beside the one that the plan
-// goes by, so that nothing runs twice, and what the pod does not have. The kubelet
-// never looks at such instances again: no API server takes a container out of a pod,
-// so it meets the latter only where a manifest keeps its UID, and leaves them running
-// until the pod ends.
+// planSuperseded kills instances that run beside the newest instance of their container, and
+// instances of containers that are not in the pod. The kubelet ignores both kinds until the pod
+// ends. The second kind exists only for a manifest with a constant UID, because an API server
+// removes no container from a pod.
 func (p *planner) planSuperseded() {
 	for i := range p.status.Containers {
 		st := &p.status.Containers[i]
@@ -120,8 +115,8 @@ func (p *planner) planSuperseded() {
 	}
 }
 
-// planEphemeral starts every ephemeral container that was never made. One that
-// was is left alone for good, whatever became of it.
+// planEphemeral starts every ephemeral container without a record. An ephemeral container with a
+// record is never started again.
 func (p *planner) planEphemeral() {
 	for i := range p.pod.Spec.EphemeralContainers {
 		if p.status.Latest(p.pod.Spec.EphemeralContainers[i].Name) == nil {
@@ -130,9 +125,8 @@ func (p *planner) planEphemeral() {
 	}
 }
 
-// killPod replaces what was planned so far by the end of the pod. If nothing of
-// it is left to stop, that is nothing; the kubelet kills such a pod again at
-// every sync.
+// killPod replaces the planned actions by the end of the pod. For a pod that is already stopped the
+// plan becomes empty. The kubelet kills such a pod at every sync.
 func (p *planner) killPod(cause string) {
 	p.out.Kill, p.out.Start, p.out.Resize = nil, nil, nil
 	if p.status == nil {
@@ -151,7 +145,7 @@ func (p *planner) killPod(cause string) {
 	}
 }
 
-// start starts an init or regular container, unless it has to wait for a sidecar.
+// start starts an init or regular container, unless the container has to wait for a sidecar.
 func (p *planner) start(ref Ref, cause string) {
 	p.due++
 	if !p.held {
@@ -167,8 +161,8 @@ func (p *planner) kill(st *ContainerStatus, reason KillReason, message string) {
 	p.out.Kill = append(p.out.Kill, Kill{ID: st.ID, Name: st.Name, Reason: reason, Message: message})
 }
 
-// restart kills the instance and starts its container again. One that has to wait for a
-// sidecar is not killed either: how it ends by a kill of its own may be for good.
+// restart kills the instance and starts its container again. If the container has to wait for a
+// sidecar, the instance is not killed either, because the exit could end the container for good.
 func (p *planner) restart(ref Ref, st *ContainerStatus, reason KillReason, found string) {
 	if p.held {
 		p.out.ResizeWaits = p.out.ResizeWaits || p.misfit(ref.Container(p.pod))
@@ -178,7 +172,8 @@ func (p *planner) restart(ref Ref, st *ContainerStatus, reason KillReason, found
 	p.start(ref, found)
 }
 
-// liveness and startup ask the prober only about what has the probe.
+// liveness and startup ask the prober only about probes in the spec. They return VerdictSuccess
+// otherwise.
 func (p *planner) liveness(c *v1.Container, id ContainerID) Verdict {
 	if c.LivenessProbe == nil || p.probes == nil {
 		return VerdictSuccess
@@ -193,7 +188,7 @@ func (p *planner) startup(c *v1.Container, id ContainerID) Verdict {
 	return p.probes.Startup(id)
 }
 
-// What people read about containers.
+// Causes in messages about containers.
 const (
 	causeFirst       = "first start"
 	causeNeverRan    = "was made but never started"

@@ -10,11 +10,11 @@ import (
 	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
-// planInit plans the init containers and reports whether init has come past all of
-// them in the pod's current sandbox. Only instances of that sandbox count: what an
-// earlier one saw, before a reboot say, proves nothing (#137710, #136969, #126650).
+// planInit plans the init containers and reports whether all have completed in the pod's current
+// sandbox. Only instances of the current sandbox count: instances of an earlier sandbox, for
+// example before a reboot, prove nothing (#137710, #136969, #126650).
 //
-// It walks in the order of the spec, and holds what is behind a sidecar that is not up.
+// planInit walks in the order of the spec. Behind a sidecar that is not up, it sets held.
 func (p *planner) planInit() (initialized bool) {
 	furthest := p.furthestInit()
 	for i := range p.pod.Spec.InitContainers {
@@ -40,9 +40,9 @@ func (p *planner) planInit() (initialized bool) {
 	return true
 }
 
-// furthestInit returns how far init has come in the current sandbox: the index of the
-// last init container that was made there, -1 if none was, and the number of init
-// containers once a regular one was made, which is done only when init is complete.
+// furthestInit returns the progress of init in the current sandbox: the index of the last init
+// container with an instance, or -1 without instances. If a regular container has an instance, init
+// was complete, and the result is the number of init containers.
 func (p *planner) furthestInit() int {
 	for i := range p.pod.Spec.Containers {
 		if p.status.Active(p.pod.Spec.Containers[i].Name) != nil {
@@ -57,8 +57,8 @@ func (p *planner) furthestInit() int {
 	return -1
 }
 
-// plainInit decides about the furthest init container that was made, if it is one that
-// runs to completion, and reports whether it has completed.
+// plainInit plans the furthest init container with an instance, if the container runs to
+// completion, and reports whether it has completed.
 func (p *planner) plainInit(ref Ref, c *v1.Container, st *ContainerStatus) (completed bool) {
 	switch {
 	case st.State == StateRunning:
@@ -68,8 +68,8 @@ func (p *planner) plainInit(ref Ref, c *v1.Container, st *ContainerStatus) (comp
 	case st.State == StateExited && !st.Failed():
 		return true
 	case st.State == StateUnknown && !p.mayRetryInit(c, st):
-		// How it ends decides. (The kubelet fails the pod, and may find out later, by
-		// the record of an init container that has completed, that it has not.)
+		// The exit decides. (The kubelet fails the pod, although a record may show later that the
+		// init container has completed.)
 		p.kill(st, killUnknownState, causeUnknown)
 	case !p.mayRetryInit(c, st):
 		p.killPod(fmt.Sprintf("init container %s failed and is not restarted", c.Name))
@@ -81,14 +81,14 @@ func (p *planner) plainInit(ref Ref, c *v1.Container, st *ContainerStatus) (comp
 	return false
 }
 
-// mayRetryInit reports whether a plain init container that failed may run
-// again. A state nobody knows has no exit code, so rules cannot apply to it.
+// mayRetryInit reports whether a failed plain init container may run again. An unknown state has no
+// exit code, so rules do not apply.
 func (p *planner) mayRetryInit(c *v1.Container, st *ContainerStatus) bool {
 	return ShouldRestart(p.pod, c, st)
 }
 
-// sidecar keeps a sidecar up, whatever its exit and the pod's policy, and reports
-// whether it is: it runs, has passed its startup probe, and is not replaced.
+// sidecar restarts a sidecar after every exit and under every policy of the pod. The result up is
+// true if the sidecar runs, has passed its startup probe, and is not replaced.
 func (p *planner) sidecar(ref Ref, c *v1.Container, st *ContainerStatus) (up bool) {
 	switch {
 	case st == nil:
@@ -103,8 +103,9 @@ func (p *planner) sidecar(ref Ref, c *v1.Container, st *ContainerStatus) (up boo
 	return false
 }
 
-// runningSidecar replaces a sidecar that is not as wanted. Its startup probe holds what
-// is behind it until there is a result; its liveness probe only if it has failed.
+// runningSidecar replaces a running sidecar after a failed probe or a change of its spec. Without a
+// result of the startup probe the sidecar is not up. Without a result of the liveness probe it is
+// up.
 func (p *planner) runningSidecar(ref Ref, c *v1.Container, st *ContainerStatus) (up bool) {
 	startup := p.startup(c, st.ID)
 	switch {
@@ -121,8 +122,8 @@ func (p *planner) runningSidecar(ref Ref, c *v1.Container, st *ContainerStatus) 
 	return false
 }
 
-// heldAt reports whether a sidecar ahead of ref is not up by in, which was observed after
-// the start of ref was planned.
+// heldAt reports whether a sidecar ahead of ref is not up. in was observed after the start of ref
+// was planned.
 func heldAt(in PlanInput, ref Ref) bool {
 	p := planner{pod: in.Pod, probes: in.Probes}
 	for _, c := range sidecarsAhead(in.Pod, ref) {
@@ -133,7 +134,8 @@ func heldAt(in PlanInput, ref Ref) bool {
 	return false
 }
 
-// sidecarsAhead returns the sidecars that have to be up before ref starts. They point into pod.
+// sidecarsAhead returns the sidecars that must be up before ref starts. The pointers point into
+// pod.
 func sidecarsAhead(pod *v1.Pod, ref Ref) (ahead []*v1.Container) {
 	for i := range pod.Spec.InitContainers {
 		if ref.Group == GroupEphemeral || ref.Group == GroupInit && i >= ref.Index {

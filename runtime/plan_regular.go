@@ -8,13 +8,12 @@ import (
 	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
-// planRegular plans the regular containers of an initialized pod and returns how many
-// are kept as they run and how many are to be started, if need be when the sidecars are
-// up.
+// planRegular plans the regular containers of an initialized pod. kept is the number of running
+// containers that stay. due is the number of containers to start, now or when the sidecars are up.
 //
-// One that was lost sight of and is not restarted is stopped, and what follows is
-// decided by how it has ended: until then it is not over, and counts as kept. (The
-// kubelet starts it again: a "Never" container may run twice.)
+// A container in an unknown state that is not restarted is stopped. Its exit decides the next plan.
+// Until then the container has not ended and counts as kept. (The kubelet starts the container
+// again, so a "Never" container may run twice.)
 func (p *planner) planRegular() (kept, due int) {
 	before := p.due
 	for i := range p.pod.Spec.Containers {
@@ -39,13 +38,13 @@ func (p *planner) planRegular() (kept, due int) {
 	return kept, p.due - before
 }
 
-// keepRunning reports whether a running container is left as it is. A changed
-// spec replaces it whatever the restart policy, since the old one is not what is
-// wanted; a failed probe restarts it unless the policy is Never. Then it is killed, and
-// counts as kept, so that the pod is not stopped before the next plan: the grace period of
-// the failed probe applies, and restart rules decide by the exit code. (The kubelet stops
-// the pod, with the grace period of the pod, and a rule that matches makes a new sandbox,
-// in which no back-off is owed.)
+// keepRunning reports whether a running container stays. A container with a changed spec is
+// replaced under every restart policy, because the old spec is no longer wanted. After a failed
+// probe the container is restarted unless its policy is Never. With the policy Never the container
+// is killed and counts as kept, so that the pod is not stopped before the next plan. The grace
+// period of the failed probe then applies, and restart rules decide by the exit code. (The kubelet
+// stops the pod with the grace period of the pod. A matching rule then makes a new sandbox, without
+// back-off.)
 func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) bool {
 	var reason KillReason
 	var found string
@@ -68,8 +67,8 @@ func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) boo
 	return true
 }
 
-// finished reports whether c, of which there is no record but, maybe, of a newest
-// instance that never ran, is known to have run for good.
+// finished reports whether container c is known to have ended for good. newest is nil, or an
+// instance that never ran.
 func (p *planner) finished(c *v1.Container, newest *ContainerStatus) bool {
 	return p.known != nil && (newest == nil || newest.State == StateCreated) && p.known(c.Name, newest)
 }

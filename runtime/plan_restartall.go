@@ -4,12 +4,13 @@ package runtime
 
 import v1 "k8s.io/api/core/v1"
 
-// restartAll plans the restart of all containers in place. Every instance of every init and regular container
-// is killed if need be and removed; nothing is started until that is done, so
-// the next plan finds a pod that never ran, in a sandbox that stays.
+// restartAll plans the restart of all containers in place. Every instance of every init and regular
+// container is killed if necessary, and removed. Nothing is started before. The next plan then
+// finds a pod without instances in the same sandbox.
 //
-// What triggered it goes last: if the agent dies in between it is triggered
-// again. If the sandbox has to be replaced, that is all: it takes all containers along.
+// The triggering instances are removed last: after a crash of the agent they trigger the restart
+// again. If the sandbox has to be replaced, replacing it is enough, because its containers end with
+// it.
 func (p *planner) restartAll(s SandboxCheck) {
 	if s.Changed {
 		p.out.KillPod, p.out.CreateSandbox, p.out.Cause = true, true, s.Message
@@ -21,7 +22,7 @@ func (p *planner) restartAll(s SandboxCheck) {
 	}
 }
 
-// trigger tells the instances that caused the restart from the others.
+// trigger tells whether an instance has triggered the restart.
 type trigger uint8
 
 const (
@@ -29,8 +30,8 @@ const (
 	isTrigger
 )
 
-// reset removes the instances of the listed containers that are of one kind,
-// the oldest of each container first: the newest knows the restart count.
+// reset removes the instances of one kind of the listed containers. The oldest instance of each
+// container goes first, because the newest has the restart count.
 func (p *planner) reset(list []v1.Container, kind trigger) {
 	for i := range list {
 		c := &list[i]

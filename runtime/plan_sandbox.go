@@ -9,12 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// SandboxCheck is whether a pod's sandbox is as its spec wants it.
+// SandboxCheck is the comparison of a pod's sandbox with the pod's spec.
 type SandboxCheck struct {
-	Changed bool      // there is none, or it must be replaced
+	Changed bool      // the sandbox is missing, or must be replaced
 	ID      SandboxID // Actions.Sandbox
-	Attempt uint32    // of the sandbox if it stays, else of the next one
-	// Reason and Message are why it is Changed, in the forms of a condition.
+	Attempt uint32    // of the kept sandbox, else of the next sandbox
+	// Reason and Message explain Changed, in the form of a condition.
 	Reason, Message string
 }
 
@@ -27,8 +27,8 @@ const (
 	sandboxWithoutIP      = "SandboxWithoutIP"
 )
 
-// CheckSandbox decides whether pod needs a new sandbox. A sandbox without a
-// known network is never replaced for lack of an address.
+// CheckSandbox decides whether pod needs a new sandbox. A missing address is no reason to replace a
+// sandbox without a known network.
 func CheckSandbox(pod *v1.Pod, status *PodStatus) SandboxCheck {
 	if status == nil || len(status.Sandboxes) == 0 {
 		return SandboxCheck{Changed: true, Reason: sandboxMissing, Message: "the pod has no sandbox"}
@@ -47,7 +47,7 @@ func CheckSandbox(pod *v1.Pod, status *PodStatus) SandboxCheck {
 	case !newest.Ready:
 		changed.Reason, changed.Message = sandboxNotReady, "the pod's sandbox is not ready"
 	case newest.HostNetwork != pod.Spec.HostNetwork:
-		// As in the kubelet the old one is not named: it is no failure to report.
+		// As in the kubelet the old sandbox is not named, because it did not fail.
 		changed.ID = ""
 		changed.Reason, changed.Message = sandboxNetworkChanged, "the pod moves between its own network and the host's"
 	case !pod.Spec.HostNetwork && newest.NetworkKnown && (len(newest.IPs) == 0 || newest.IPs[0] == ""):
@@ -58,8 +58,8 @@ func CheckSandbox(pod *v1.Pod, status *PodStatus) SandboxCheck {
 	return changed
 }
 
-// replaceSandbox plans for a pod that has no sandbox as wanted: a new one, with
-// init from the beginning, or, if nothing is to run in it, the end of the pod.
+// replaceSandbox plans for a pod without a suitable sandbox: a new sandbox in which init starts
+// over, or the end of the pod if no container is to run.
 func (p *planner) replaceSandbox(s SandboxCheck) {
 	if cause := p.staysDown(); cause != "" {
 		p.killPod(s.Message + "; " + cause)
@@ -77,15 +77,16 @@ func (p *planner) replaceSandbox(s SandboxCheck) {
 	}
 }
 
-// staysDown returns why no new sandbox is made, or "".
+// staysDown returns the reason for making no new sandbox, or "".
 //
-// The kubelet looks at the pod's policy only: a "Never" pod that has any record stays
-// down. Here each container is asked for its own, as it is while the sandbox lasts. So
-// a sidecar-like "Always" container brings a "Never" pod back (else it would stay
-// Running with nothing running); one that never ran, because the sandbox was lost
-// before its turn, has its one run (else the pod would be Pending for good, its other
-// containers having ended); and an init container with its own "Never" that failed
-// ends the pod (else it would run again in every new sandbox).
+// The kubelet considers the pod's policy only: a "Never" pod with any record stays down. Here the
+// policy of each container decides, as in an existing sandbox:
+//   - A container with the policy "Always" brings a "Never" pod back. Otherwise the pod would stay
+//     Running without a running container.
+//   - A container that never ran, because the sandbox was lost early, runs once. Otherwise the pod
+//     would stay Pending after the ends of its other containers.
+//   - A failed init container with the policy "Never" ends the pod. Otherwise it would run again in
+//     every new sandbox.
 func (p *planner) staysDown() string {
 	spec := &p.pod.Spec
 	if !slices.ContainsFunc(spec.Containers, func(c v1.Container) bool {
@@ -104,12 +105,10 @@ func (p *planner) staysDown() string {
 	return ""
 }
 
-// dueInNewSandbox reports whether regular container c is to run in the next
-// sandbox, and why. It is planRegular's decision, for a container that will have
-// been killed by then; so what does not restart does not restart because its
-// sandbox was lost either, nor because nobody knows whether it ran. (The kubelet
-// starts an exited "Never" container again in that case, unless the pod has init
-// containers.)
+// dueInNewSandbox reports whether regular container c is to run in the next sandbox, with the
+// cause. The rules are those of planRegular for a killed container. So a container that does not
+// restart is not started because of a lost sandbox, and not because its state is unknown. (In that
+// case the kubelet starts an exited "Never" container again, unless the pod has init containers.)
 func (p *planner) dueInNewSandbox(c *v1.Container) (cause string, due bool) {
 	st := p.status.Latest(c.Name)
 	switch {
@@ -121,7 +120,7 @@ func (p *planner) dueInNewSandbox(c *v1.Container) (cause string, due bool) {
 	return startCause(st), ShouldRestart(p.pod, c, st)
 }
 
-// startCause says why a container is started that does not run.
+// startCause returns the cause for starting a container that does not run.
 func startCause(st *ContainerStatus) string {
 	switch {
 	case st == nil:

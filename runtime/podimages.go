@@ -11,24 +11,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// podImages sees to the images of one pod during one pass. Containers that want
-// the same image at the same time share the attempt, so that one attempt is one
-// pull, and one failure for the back-off.
+// podImages makes the images of a pod present during a pass. Containers with the same image share a
+// concurrent attempt, so the attempt is a single pull and, for the back-off, a single failure.
 type podImages struct {
 	k      *imageKeeper
 	pod    *v1.Pod
-	found  ImageFound         // nil: nobody wants to know
-	cancel context.CancelFunc // of what prefetch began
+	found  ImageFound         // nil: no calls
+	cancel context.CancelFunc // cancels the attempts of prefetch
 
 	mu struct {
 		sync.Mutex
-		early map[string]*outcome // what prefetch began, by container, until it is asked for
-		pulls map[string]*outcome // under way, by image
+		early map[string]*outcome // attempts of prefetch by container, until ensure takes them
+		pulls map[string]*outcome // attempts in progress by image
 	}
 }
 
-// outcome is what will have come of an image. Its fields are written before done
-// is closed.
+// outcome is the future result of an attempt. The fields are written before done is closed.
 type outcome struct {
 	done    chan struct{}
 	id      string
@@ -43,9 +41,9 @@ func (k *imageKeeper) forPass(req *SyncRequest) *podImages {
 	return i
 }
 
-// prefetch begins with what starts will ask ensure for, while the sandbox is
-// made. What must not be pulled, or not yet, is left for then. It is called once,
-// before ensure; join must follow.
+// prefetch begins the image work for starts while the sandbox is made. Images that must not be
+// pulled, or not yet, are left to ensure. Call prefetch once and before ensure. Call join
+// afterwards.
 func (i *podImages) prefetch(ctx context.Context, starts []Start) {
 	ctx, i.cancel = context.WithCancel(ctx)
 	for _, s := range starts {
@@ -68,8 +66,7 @@ func (i *podImages) prefetch(ctx context.Context, starts []Start) {
 	}
 }
 
-// join ends what prefetch began and nobody asked for. It is called after the last
-// ensure.
+// join ends the attempts of prefetch that no ensure has taken. Call join after the last ensure.
 func (i *podImages) join() {
 	i.cancel()
 	i.mu.Lock()
@@ -81,13 +78,12 @@ func (i *podImages) join() {
 	}
 }
 
-// ensure makes c's image present, as its pull policy says, and returns its ID.
-// The policy is the kubelet's: an unset one pulls. ctx is the one of prefetch, or
-// comes from it.
+// ensure makes the image of c present according to its pull policy, and returns the ID. As in the
+// kubelet, an unset policy pulls. ctx is the context of prefetch, or derived from it.
 func (i *podImages) ensure(ctx context.Context, c *v1.Container) (string, *imageFailure) {
 	i.mu.Lock()
 	o := i.mu.early[c.Name]
-	delete(i.mu.early, c.Name) // who asks again wants to have it looked after again
+	delete(i.mu.early, c.Name) // a second request inspects the image again
 	i.mu.Unlock()
 	if o != nil {
 		<-o.done
@@ -101,13 +97,13 @@ func (i *podImages) ensure(ctx context.Context, c *v1.Container) (string, *image
 	return i.find(ctx, wanted{c.Name, image, c.ImagePullPolicy})
 }
 
-// find has the image here, and kept: until who was told of it says that it is.
+// find makes the image present, and repeats until ImageFound confirms the image.
 func (i *podImages) find(ctx context.Context, w wanted) (string, *imageFailure) {
 	return keep(ctx, w, i.found, func() (string, *imageFailure) { return i.k.obtain(ctx, i.pod, w, i.pull) })
 }
 
-// pull pulls the image for the first container that asks; those who ask meanwhile
-// get what comes of it, and an event that says so.
+// pull pulls the image for the first container. Containers that ask during the pull get the same
+// result, and an event about it.
 func (i *podImages) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, *imageFailure) {
 	i.mu.Lock()
 	o := i.mu.pulls[w.image]
@@ -125,7 +121,7 @@ func (i *podImages) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, *i
 		close(o.done)
 		return o.id, o.failure
 	}
-	<-o.done // it heeds the same ctx
+	<-o.done // ends with the same ctx
 	switch {
 	case o.failure == nil:
 		i.k.event(pod, w, v1.EventTypeNormal, eventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))

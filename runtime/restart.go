@@ -8,17 +8,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ShouldRestart reports whether container c of pod is to be started (again),
-// given its newest instance; status nil means that there is none. It is false
-// for a running instance and in a pod that is being deleted; it is true for an
-// instance that was never started; an exited one is decided by RestartsAfterExit.
-// One that was lost sight of is restarted unless its policy is Never: it may have
-// run to its end, and has to be stopped to learn how it ended.
+// ShouldRestart reports whether container c of pod is to be started, given its newest instance.
+// status is nil without an instance. The result is false for a running instance and in a pod that
+// is being deleted, and true for an instance that was never started. RestartsAfterExit decides
+// about an exited instance. A container in an unknown state is restarted unless its policy is
+// Never: such a container may have ended, and has to be stopped to learn its exit.
 //
-// It follows the kubelet 1.36 (KEP-5307), which restarts what it has lost sight of
-// whatever the policy. It says nothing about sidecars, which
-// are restarted whatever their exit, nor about ephemeral containers, which
-// never are.
+// The rules are those of the kubelet 1.36 (KEP-5307), except that the kubelet restarts a container
+// in an unknown state under every policy. ShouldRestart does not apply to sidecars, which are
+// always restarted, and to ephemeral containers, which are never restarted.
 func ShouldRestart(pod *v1.Pod, c *v1.Container, status *ContainerStatus) bool {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -36,17 +34,15 @@ func ShouldRestart(pod *v1.Pod, c *v1.Container, status *ContainerStatus) bool {
 	}
 }
 
-// RestartsAfterExit reports whether the policies and rules of pod and its
-// container c call for a restart after an exit with this code and reason. It
-// does not look at the pod's deletion.
+// RestartsAfterExit reports whether the policies and rules of pod and its container c require a
+// restart after an exit with this code and reason. The deletion of the pod is not considered.
 //
-//   - A container with a policy of its own: the first of its rules that matches
-//     the code says yes; if none matches its policy decides.
-//   - Any other container: the pod's policy decides. A policy that is unset or
-//     not known counts as Always.
+//   - For a container with its own policy: the container restarts if a rule matches the code. If no
+//     rule matches, its policy decides.
+//   - For other containers: the pod's policy decides. An unset or unknown policy counts as Always.
 //
-// An init container that the kernel's OOM killer hit has failed even if its
-// main process returned 0; it is treated as if it had exited with 137.
+// An init container that was hit by the kernel's OOM killer has failed, even if its main process
+// returned 0. The deciding code is then 137.
 func RestartsAfterExit(pod *v1.Pod, c *v1.Container, exitCode int32, reason string) bool {
 	exitCode = decidingCode(pod, c, exitCode, reason)
 	if matchingRule(c, exitCode) != nil {
@@ -62,17 +58,15 @@ func RestartsAfterExit(pod *v1.Pod, c *v1.Container, exitCode int32, reason stri
 	}
 }
 
-// RestartAllTriggered reports whether all containers of pod are to be restarted
-// in place (KEP-5532): an exited instance of an init or regular container is
-// still on record whose matching rule says RestartAllContainers. In a pod that
-// is being deleted it is false.
+// RestartAllTriggered reports whether all containers of pod are to be restarted in place
+// (KEP-5532): the record of an exited init or regular container exists, and the matching rule of
+// that container is RestartAllContainers. In a pod that is being deleted the result is false.
 //
-// Only instances in the current sandbox count. A sandbox that was lost takes all
-// containers with it, so there is nothing more to restart; and the exits that
-// stopping a finished pod brings about do not bring it back.
+// Only instances in the current sandbox count. A lost sandbox takes all its containers along, so no
+// restart is needed. The exits caused by stopping a finished pod must not start the pod again.
 //
-// Plan then resets all containers. It removes the instances that trigger it last, so the
-// answer stays the same until everything has been reset, whatever dies in between.
+// Plan then resets all containers. Plan removes the triggering instances last, so that the answer
+// stays the same until all containers are reset, also after a crash in between.
 func RestartAllTriggered(pod *v1.Pod, status *PodStatus) bool {
 	current := status.Current()
 	if current == nil || pod.DeletionTimestamp != nil {
@@ -94,7 +88,7 @@ func RestartAllTriggered(pod *v1.Pod, status *PodStatus) bool {
 	return false
 }
 
-// HasRestartAllRule reports whether some exit of c restarts the whole pod.
+// HasRestartAllRule reports whether c has a rule that restarts the whole pod.
 func HasRestartAllRule(c *v1.Container) bool {
 	return c.RestartPolicy != nil && slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
 		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
@@ -109,9 +103,9 @@ func triggersRestartAll(pod *v1.Pod, c *v1.Container, st *ContainerStatus) bool 
 	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
 }
 
-// matchingRule returns the first rule of c that an exit with code matches, or
-// nil. Rules of a container without a policy of its own are not valid and match
-// nothing, nor do rules with an action or operator that is not known.
+// matchingRule returns the first rule of c that matches an exit with code, or nil. Rules of a
+// container without its own policy are invalid and never match. Rules with an unknown action or
+// operator never match.
 func matchingRule(c *v1.Container, code int32) *v1.ContainerRestartRule {
 	if c.RestartPolicy == nil {
 		return nil
@@ -142,7 +136,7 @@ func matchesCode(on *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	}
 }
 
-// policyOf returns the policy that c is under: its own, else the pod's.
+// policyOf returns the policy that applies to c: its own policy, else the pod's policy.
 func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	if c.RestartPolicy != nil {
 		return v1.RestartPolicy(*c.RestartPolicy)
@@ -150,12 +144,12 @@ func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	return pod.Spec.RestartPolicy
 }
 
-// restartsAfterKill is the decision where there is no exit code to look at.
+// restartsAfterKill decides without an exit code.
 func restartsAfterKill(pod *v1.Pod, c *v1.Container) bool {
 	return policyOf(pod, c) != v1.RestartPolicyNever
 }
 
-// exitCodeKilled is what an instance killed by SIGKILL exits with.
+// exitCodeKilled is the exit code of an instance that was killed by SIGKILL.
 const exitCodeKilled = 137
 
 func decidingCode(pod *v1.Pod, c *v1.Container, code int32, reason string) int32 {

@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Why a step failed. The texts are the API's waiting reasons, so that a status
-// can show them as they are (v1.ContainerStateWaiting.Reason).
+// Reasons of failed steps. The texts are the API's waiting reasons, for
+// v1.ContainerStateWaiting.Reason.
 var (
 	errCrashLoopBackOff      = errors.New("CrashLoopBackOff")
 	errCreateContainerConfig = errors.New("CreateContainerConfigError")
@@ -25,7 +25,7 @@ var (
 	errKillPodSandbox        = errors.New("KillPodSandboxError")
 )
 
-// StepAction is what a step tried, in the kubelet's words.
+// StepAction is the action of a step, in the kubelet's words.
 type StepAction string
 
 // The actions of SyncPod and KillPod.
@@ -37,15 +37,15 @@ const (
 	killPodSandbox   StepAction = "KillPodSandbox"
 )
 
-// StepError is the failure of one step. errors.Is finds both its reason, one of
-// the Err variables above, and its cause.
+// StepError is the failure of a step. errors.Is finds both the reason, one of the err variables
+// above, and the cause.
 type StepError struct {
 	Action StepAction
 	Target string // container name, sandbox ID, or namespace/name of the pod
 	Reason error
 	Cause  error
-	// RetryAt is set where trying again before then is pointless: a step that only has to
-	// wait. Result.RetryAt says when to call again in any case.
+	// RetryAt is set for a step that only has to wait: an earlier try is pointless. Result.RetryAt
+	// returns the time of the next call in every case.
 	RetryAt time.Time
 }
 
@@ -56,32 +56,32 @@ func (e *StepError) Error() string {
 // Unwrap returns the reason and the cause.
 func (e *StepError) Unwrap() []error { return []error{e.Reason, e.Cause} }
 
-// Step is one thing that SyncPod or KillPod did.
+// Step is a completed or failed action of SyncPod or KillPod.
 type Step struct {
 	Action StepAction
 	Target string
-	Err    *StepError // nil = done
+	Err    *StepError // nil: success
 }
 
-// Result is what came of SyncPod or KillPod.
+// Result is the outcome of SyncPod or KillPod.
 type Result struct {
-	Plans []Actions // what was planned, one after the other; none by KillPod
+	Plans []Actions // the plans of SyncPod, in order; empty for KillPod
 	// ResizeWaits is Actions.ResizeWaits at the end: a resize waits for sidecars.
 	ResizeWaits bool
-	// Steps are what was done, in the order in which it ended. Of several tries of
-	// one container in one call only the last is there, unless it got further.
+	// Steps are the executed steps, in the order of their ends. If SyncPod tried a container
+	// several times, only the last try is listed, unless an earlier try got further.
 	Steps []Step
-	// Status is the pod as read after the last step, or as it was at first if
-	// there was nothing to do. It is nil if it could not be read.
+	// Status is the pod as read after the last step. Without a step, Status is the pod as read at
+	// first. Status is nil if the pod could not be read.
 	Status *PodStatus
 
-	err   error     // what ended the call early, or made Status unreadable
-	left  bool      // something is left to do that neither failed nor has to wait
-	again time.Time // when to call again since something failed or is left to do; zero: nothing
+	err   error     // the error that ended the call early, or made Status unreadable
+	left  bool      // work is left that neither failed nor has to wait
+	again time.Time // time of the next call, if a step failed or work is left; else zero
 }
 
-// Err joins everything that failed; nil if nothing did. It is ctx's cause if
-// ctx ended: then steps that were under way are not counted as failures.
+// Err joins the errors of all failed steps; nil if no step failed. If ctx ended, the error is the
+// cause of ctx, and steps in progress do not count as failures.
 func (r Result) Err() error {
 	errs := make([]error, 0, len(r.Steps)+1)
 	for i := range r.Steps {
@@ -95,11 +95,11 @@ func (r Result) Err() error {
 	return errors.Join(errs...)
 }
 
-// RetryAt returns when SyncPod or KillPod is to be called again, if nothing changes before:
-// the earliest time at which a step that had to wait may be tried, or, where something
-// failed or is left to do, the end of the Manager's back-off for the pod: 1 s after the
-// first failed call, doubled up to 10 s. False: there is nothing to do until the pod or its
-// spec changes. A Result with an Err always has a time.
+// RetryAt returns the time of the next call of SyncPod or KillPod, if nothing changes before. The
+// time is the earliest time at which a waiting step may be tried. If a step failed or work is left,
+// the time is the end of the Manager's back-off for the pod: 1 s after the first failed call,
+// doubled up to 10 s. again is false if no call is needed until the pod or its spec changes. If Err
+// is not nil, again is true.
 func (r Result) RetryAt() (at time.Time, again bool) {
 	at = r.again
 	for i := range r.Steps {
@@ -110,8 +110,8 @@ func (r Result) RetryAt() (at time.Time, again bool) {
 	return at, !at.IsZero()
 }
 
-// Failed reports whether anything went wrong other than that a step has to wait for a
-// time that is known (StepError.RetryAt).
+// Failed reports whether a step failed. A step that only waits for a known time (StepError.RetryAt)
+// did not fail.
 func (r Result) Failed() bool {
 	for i := range r.Steps {
 		if e := r.Steps[i].Err; e != nil && e.RetryAt.IsZero() {
@@ -121,7 +121,7 @@ func (r Result) Failed() bool {
 	return r.err != nil
 }
 
-// Changed reports whether any step took effect.
+// Changed reports whether a step had an effect.
 func (r Result) Changed() bool {
 	for i := range r.Steps {
 		if r.Steps[i].Err == nil {
@@ -131,12 +131,12 @@ func (r Result) Changed() bool {
 	return false
 }
 
-// StartFailures remembers, for one pod, why containers could not be started: a
-// container's last failed start until one succeeds. It feeds the waiting
-// reasons of the pod's status. The zero value is ready; it has no lock.
+// StartFailures has the last failed start of each container of a pod, until a start succeeds. The
+// waiting reasons of the pod's status come from StartFailures. The zero value is ready for use.
+// StartFailures has no lock.
 type StartFailures map[string]v1.ContainerStateWaiting
 
-// Apply notes the outcome of every start among steps.
+// Apply records the outcome of every start in steps.
 func (f *StartFailures) Apply(steps []Step) {
 	for i := range steps {
 		s := &steps[i]

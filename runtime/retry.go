@@ -4,10 +4,10 @@ package runtime
 
 import "time"
 
-// retryDelay is how long after a call for a pod that failed the next is worth a try:
-// failures counts such calls in a row, this one included. It is short at first, since much
-// passes by itself (after a crash of the agent the runtime may still be at work on what
-// that had asked for), and then the kubelet's.
+// retryDelay returns the delay between a failed call for a pod and the next call. failures is the
+// number of failed calls in a row, including the last. The first delay is short, because many
+// failures end by themselves: after a crash of the agent the runtime may still carry out the
+// agent's last calls. The longest delay is the kubelet's.
 func retryDelay(failures int) time.Duration {
 	return min(firstRetry<<min(failures-1, 10), lastRetry)
 }
@@ -17,18 +17,19 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// callEnd is how a call of SyncPod or KillPod has ended.
+// callEnd is the way in which a call of SyncPod or KillPod ended.
 type callEnd uint8
 
 const (
-	endDone   callEnd = iota // nothing is left to do, or has to wait for a time that is known
-	endLeft                  // something is left to do, and nothing failed
+	endDone   callEnd = iota // no work is left, or the work waits for a known time
+	endLeft                  // work is left, and no step failed
 	endCut                   // ctx ended
-	endFailed                // something failed
+	endFailed                // a step failed
 )
 
-// again decides when the next call is due for a pod whose call ended at now like this,
-// after so many failed calls in a row, and counts on. The zero time: when the pod changes.
+// again returns the time of the next call for a pod, and the new number of failed calls in a row.
+// now is the end of the last call, and failures is the number of failed calls before. With the zero
+// time, the next call follows a change of the pod.
 func (e callEnd) again(failures int, now time.Time) (time.Time, int) {
 	switch e {
 	case endFailed:

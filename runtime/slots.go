@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// slotPatience is how long a start may hold its slot. One that takes longer does
-// not load the node but hangs, which is no reason for others to wait.
+// slotPatience is the longest time for which a start keeps its slot. A longer start hangs without
+// loading the node, and must not delay other starts.
 const slotPatience = 5 * time.Second
 
-// slotClass orders those who wait for a slot.
+// slotClass is the priority of a wait for a slot.
 type slotClass uint8
 
 const (
-	slotContainer slotClass = iota // a pod that has begun is finished first
+	slotContainer slotClass = iota // first: the containers of begun pods
 	slotSandbox
 	slotClasses
 )
 
-// slots bound how much is being started at once. Who waits is served by class,
-// then in the order of arrival.
+// slots bounds the number of starts in progress. Waiting starts are served by class, then in the
+// order of arrival.
 type slots struct {
 	mu struct {
 		sync.Mutex
 		free    int
-		waiting [slotClasses][]chan struct{} // closed when the slot is theirs
+		waiting [slotClasses][]chan struct{} // closed when the waiter has its slot
 	}
 }
 
@@ -38,7 +38,7 @@ func newSlots(n int) *slots {
 	return s
 }
 
-// acquire waits for a slot. The returned func gives it back, and so does time.
+// acquire waits for a slot. The slot becomes free with a call of release, or after slotPatience.
 func (s *slots) acquire(ctx context.Context, class slotClass) (release func(), err error) {
 	s.mu.Lock()
 	if s.mu.free > 0 {
@@ -67,7 +67,7 @@ func (s *slots) lend() (release func()) {
 	}
 }
 
-// leave ends a wait. If the slot had just become its, it is passed on.
+// leave ends a wait. If turn has just received a slot, leave passes the slot on.
 func (s *slots) leave(class slotClass, turn chan struct{}) {
 	s.mu.Lock()
 	i := slices.Index(s.mu.waiting[class], turn)

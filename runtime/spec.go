@@ -9,31 +9,30 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// SandboxSpec is what a backend needs to make a sandbox.
+// SandboxSpec describes a sandbox for a backend.
 type SandboxSpec struct {
 	UID             types.UID
 	Namespace, Name string
 	Attempt         uint32 // 0 for the pod's first sandbox
-	Hostname        string // empty: the node's
+	Hostname        string // empty: the node's host name
 	HostNetwork     bool
-	LogDirectory    string // absolute; the manager's Generator names it, the backend makes it
+	LogDirectory    string // absolute; named by the Generator, made by the backend
 	Labels          map[string]string
 	Annotations     map[string]string
 
-	// Pod is the pod this sandbox is for. A backend reads from it what has no
-	// field of its own above. Never written.
+	// Pod is the pod of the sandbox. A backend reads fields from Pod that have no field above. Pod
+	// is never written.
 	Pod *v1.Pod
 }
 
-// ContainerSpec is what a backend needs to make a container: everything
-// resolved, nothing left to look up.
+// ContainerSpec describes a container for a backend. All references are resolved.
 type ContainerSpec struct {
 	Name         string
 	Group        Group
 	RestartCount int32
 	Hash         string
 	Image        string
-	ImageID      string // what Images returned for it; empty if the backend is no Images
+	ImageID      string // from Images; empty if the backend does not implement Images
 
 	Command, Args []string // $(VAR) expanded
 	Env           []EnvVar // in order, no duplicates
@@ -41,59 +40,58 @@ type ContainerSpec struct {
 	Mounts        []Mount
 	LogPath       string // absolute; empty: no log
 
-	// Devices are nodes of the host's /dev that the container may use. A backend that cannot
-	// grant one refuses the container with an UnsupportedError.
+	// Devices are device nodes of the host that the container may use. If a backend cannot grant a
+	// device, the backend refuses the container with an UnsupportedError.
 	Devices []Device
-	// CDIDevices are fully qualified names of devices, as in "vendor.com/gpu=0": the runtime
-	// resolves them by the node's CDI files (Container Device Interface 0.5 or newer). A backend
-	// that does not know CDI refuses the container with an UnsupportedError.
+	// CDIDevices are fully qualified device names such as "vendor.com/gpu=0". The runtime resolves
+	// the names by the node's CDI files (Container Device Interface 0.5 or newer). A backend
+	// without CDI refuses the container with an UnsupportedError.
 	CDIDevices []string
 
-	// SupplementalGroups are what the pod's volumes ask for, beside the groups of
-	// Pod's securityContext. A backend that cannot do it refuses the container.
+	// SupplementalGroups are the groups required by the pod's volumes, in addition to the groups of
+	// the pod's securityContext. A backend without support for groups refuses the container.
 	SupplementalGroups []int64
 
 	Labels      map[string]string
 	Annotations map[string]string
 
-	// Pod and Container are where this came from. A backend reads from them
-	// what has no field of its own above. Never written.
+	// Pod and Container are the source of the spec. A backend reads fields from Pod and Container
+	// that have no field above. Both are never written.
 	Pod       *v1.Pod
 	Container *v1.Container
 }
 
-// EnvVar is one resolved environment variable. Values may be secrets: they go
-// into no log, event or error.
+// EnvVar is a resolved environment variable. A value may be a secret, and must not appear in a log,
+// event or error.
 type EnvVar struct{ Name, Value string }
 
-// Mount shows a path of the host, or an image's content, inside a container.
+// Mount shows a path of the host, or the content of an image, inside a container.
 type Mount struct {
 	Name          string // the volume's name
 	HostPath      string // absolute, exists; empty for an image
-	ContainerPath string // absolute, as the container sees it
+	ContainerPath string // absolute, in the container
 	ReadOnly      bool
 
-	// Image is a normalized reference to an image that is on the node; the mount
-	// is read-only (KEP-4639). A backend that cannot do it refuses the container.
-	// Empty: the mount is of HostPath.
+	// Image is a normalized reference to an image on the node. The mount is read-only (KEP-4639). A
+	// backend without support for image mounts refuses the container. Empty: HostPath is mounted.
 	Image string
-	// ImageSubPath is the directory of the image that is shown. Relative, without
-	// "..". Empty: all of it.
+	// ImageSubPath is the mounted directory of the image, relative and without "..". Empty: the
+	// whole image.
 	ImageSubPath string
-	// SELinuxRelabel asks for the label of the container on what is at HostPath.
-	// The caller has found out that the volume is to be relabelled, and has not
-	// been. It means nothing where SELinux is off.
+	// SELinuxRelabel asks the backend to label the files at HostPath with the container's label.
+	// The caller has checked that the volume needs the label and does not have the label yet.
+	// Without SELinux the field has no effect.
 	SELinuxRelabel bool
 }
 
 // Device is a device node of the host that a container may use.
 type Device struct {
 	HostPath      string // absolute; a symbolic link is followed
-	ContainerPath string // absolute, as the container sees it
+	ContainerPath string // absolute, in the container
 	Permissions   string // of "r" (read), "w" (write) and "m" (mknod), each at most once
 }
 
-// Group is the list of the pod spec a container is in.
+// Group is a list of containers in the pod spec.
 type Group uint8
 
 // The groups.
@@ -115,14 +113,14 @@ func (g Group) String() string {
 	}
 }
 
-// Ref is a container's place in its pod's spec.
+// Ref is the position of a container in the pod spec.
 type Ref struct {
 	Group Group
 	Index int
 }
 
-// Container returns the container of pod that r refers to; for an ephemeral
-// container its common part. The result points into pod; nil if out of range.
+// Container returns the container of pod at position r, or nil if r is out of range. For an
+// ephemeral container the result is the common part. The result points into pod.
 func (r Ref) Container(pod *v1.Pod) *v1.Container {
 	switch {
 	case r.Index < 0:
@@ -136,8 +134,8 @@ func (r Ref) Container(pod *v1.Pod) *v1.Container {
 	return nil
 }
 
-// Find returns the place of the named container in pod. Regular containers are
-// looked at first, then init, then ephemeral; names are unique in a valid pod.
+// Find returns the position of the named container in pod. The search order is regular, init,
+// ephemeral containers. Names are unique in a valid pod.
 func Find(pod *v1.Pod, name string) (Ref, bool) {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == name {
@@ -157,6 +155,6 @@ func Find(pod *v1.Pod, name string) (Ref, bool) {
 	return Ref{}, false
 }
 
-// IsSidecar reports whether c, an init container, is a sidecar: one that is
-// restarted always and does not block what follows from starting (KEP-753).
+// IsSidecar reports whether init container c is a sidecar (KEP-753): c has restart policy Always,
+// and the following containers do not wait for its end.
 func IsSidecar(c *v1.Container) bool { return podfacts.IsSidecar(c) }

@@ -12,14 +12,14 @@ import (
 	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
-// start makes and starts one container, unless its back-off says to wait.
+// start makes and starts a container, unless its back-off has not ended.
 func (p *pass) start(ctx context.Context, u *unit) {
 	container := u.start.Ref.Container(p.pod)
 	previous := p.previous(u)
 	hash := containermeta.Hash(container)
 	owing := previous
 	if p.actions.CreateSandbox || owesNothing(u, previous, p.pod, container) {
-		owing = nil // what ended with its sandbox did not crash
+		owing = nil // an instance that ended with its sandbox did not crash
 	}
 	restart := p.m.backoff.next(owing, hash, time.Now())
 	if restart.At.After(time.Now()) {
@@ -32,7 +32,7 @@ func (p *pass) start(ctx context.Context, u *unit) {
 	}
 	count := p.restartCount(previous, container.Name)
 	if previous != nil && previous.State == StateCreated && p.instance(previous.ID) != nil {
-		// It never ran: its successor takes its place and its number.
+		// The instance never ran. Its successor takes its place and its restart count.
 		p.m.remember(p.pod.UID, *previous)
 		if err := gone(p.m.rt.RemoveContainer(ctx, previous.ID)); err != nil {
 			u.fail(ctx, &StepError{Action: removeContainer, Target: container.Name, Reason: errRemoveContainer, Cause: err})
@@ -56,8 +56,8 @@ func (p *pass) start(ctx context.Context, u *unit) {
 	p.prune(ctx, container.Name, count)
 }
 
-// previous is the newest instance of the unit's container: what was just
-// killed, what is recorded, or what is remembered of a removed one.
+// previous returns the newest instance of the unit's container: the instance just killed, else the
+// newest record, else the remembered instance of a removed record.
 func (p *pass) previous(u *unit) *ContainerStatus {
 	latest := p.status.Latest(u.start.Name)
 	switch {
@@ -71,7 +71,7 @@ func (p *pass) previous(u *unit) *ContainerStatus {
 	}
 }
 
-// ended is what c looks like once it was stopped, just now.
+// ended returns c as an instance that was stopped just now.
 func ended(c ContainerStatus) ContainerStatus {
 	if c.State != StateExited && c.State != StateCreated {
 		c.State, c.FinishedAt = StateExited, time.Now()
@@ -79,9 +79,9 @@ func ended(c ContainerStatus) ContainerStatus {
 	return c
 }
 
-// restartCount numbers the next instance. One whose predecessor never ran takes
-// over its number: nothing was restarted. No record that is there tells of as many
-// restarts: the newest may have been made by an agent that is gone, which knew less.
+// restartCount returns the restart count of the next instance. If the predecessor never ran, the
+// count does not grow, because nothing was restarted. The count is above that of every existing
+// record, because an earlier agent with fewer records may have made the newest instance.
 func (p *pass) restartCount(previous *ContainerStatus, name string) (count int32) {
 	switch counter, ok := p.m.gen.(RestartCounter); {
 	case previous != nil:
@@ -97,7 +97,7 @@ func (p *pass) restartCount(previous *ContainerStatus, name string) (count int32
 	return count
 }
 
-// countAfter is the restart count of c's successor.
+// countAfter returns the restart count of the successor of c.
 func countAfter(c *ContainerStatus) int32 {
 	if c.State == StateCreated {
 		return c.RestartCount
@@ -114,7 +114,7 @@ func (p *pass) backOff(ctx context.Context, u *unit, r restart) {
 	}
 }
 
-// ensureImage makes the container's image present, if the runtime has images.
+// ensureImage makes the container's image present, if the runtime implements Images.
 func (p *pass) ensureImage(ctx context.Context, u *unit, c *v1.Container) (id string, ok bool) {
 	if p.images == nil {
 		return "", true
@@ -129,7 +129,7 @@ func (p *pass) ensureImage(ctx context.Context, u *unit, c *v1.Container) (id st
 	return "", false
 }
 
-// launch generates, creates and starts. It gives up between any two steps once
+// launch generates the spec, creates the container and starts it. Between two steps launch ends if
 // ctx has ended, so that a pod deleted meanwhile is not started (#125050).
 func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID string, in ContainerInput) (id ContainerID, ok bool) {
 	refuse := func(reason, cause error) (ContainerID, bool) {
@@ -171,7 +171,7 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 	return id, true
 }
 
-// postStart runs the hook; a container whose hook fails is killed.
+// postStart runs the hook. If the hook fails, postStart kills the container.
 func (p *pass) postStart(ctx context.Context, u *unit, c *v1.Container, id ContainerID) bool {
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
 		return true

@@ -9,36 +9,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// StatsReader is an optional ability of a Runtime: to tell what running
-// containers use.
+// StatsReader is an optional ability of a Runtime: to report the resource use of running
+// containers.
 type StatsReader interface {
-	// ContainerStats tells about one container. ErrNotFound: there is none; any
-	// other error, if it does not run, or nothing is known of it yet.
+	// ContainerStats reports a single container. The error is ErrNotFound if the container does not
+	// exist, and another error if the container does not run or was not measured yet.
 	ContainerStats(ctx context.Context, id ContainerID) (*ContainerStats, error)
-	// ListStats tells about all pods that have a running container, and may tell
-	// about more, in no particular order. What ends meanwhile may be left out.
+	// ListStats reports all pods with a running container, in no particular order. Further pods may
+	// be included. A container that ends meanwhile may be missing.
 	ListStats(ctx context.Context) ([]PodStats, error)
 }
 
-// ContainerStats is what one container uses.
+// ContainerStats is the resource use of a container.
 type ContainerStats struct {
 	ID     ContainerID
 	Name   string // the container's name in the pod spec
 	CPU    CPUStats
 	Memory MemoryStats
-	// WritableLayer is the container's own part of its root file system; its logs
-	// and volumes are not in it.
+	// WritableLayer is the container's own part of its root file system, without logs and volumes.
 	WritableLayer FSStats
 }
 
-// PodStats is what one pod uses.
+// PodStats is the resource use of a pod.
 type PodStats struct {
 	UID             types.UID
 	Namespace, Name string
-	Sandbox         SandboxID // empty: not told
-	// CPU, Memory and Network are those of the whole pod; where the runtime does
-	// not tell, their At is zero. They may be more than the sum of the containers:
-	// there is the sandbox's own process.
+	Sandbox         SandboxID // empty: not reported
+	// CPU, Memory and Network are those of the whole pod. If the runtime does not report a value,
+	// its At is zero. Because of the sandbox's own process, a value may exceed the sum of the
+	// containers.
 	CPU        CPUStats
 	Memory     MemoryStats
 	Network    NetworkStats
@@ -47,35 +46,34 @@ type PodStats struct {
 
 // CPUStats is processor time.
 type CPUStats struct {
-	At time.Time // when it was measured; zero: not known
-	// UsageNanoseconds is the time spent since the start, summed over all cores. A
-	// rate is the difference of two, divided by that of At.
+	At time.Time // time of the measurement; zero: unknown
+	// UsageNanoseconds is the processor time since the start, summed over all cores. A rate is the
+	// difference of two values, divided by the difference of their times At.
 	UsageNanoseconds uint64
 }
 
-// MemoryStats is memory, in bytes.
+// MemoryStats is memory in bytes.
 type MemoryStats struct {
-	At time.Time // when it was measured; zero: not known
-	// Usage is what the kernel counts against the limit, reclaimable caches
-	// included. 0: not told.
+	At time.Time // time of the measurement; zero: unknown
+	// Usage is the memory that the kernel counts against the limit, including reclaimable caches.
+	// 0: not reported.
 	Usage uint64
-	// WorkingSet is Usage without the files' pages that nobody used lately: what
-	// the kubelet evicts by.
+	// WorkingSet is Usage without file pages that were not used lately. The kubelet evicts pods by
+	// this value.
 	WorkingSet uint64
 }
 
 // FSStats is use of a file system.
 type FSStats struct {
-	At         time.Time // when it was measured; zero: not known
-	Mountpoint string    // of the file system that it is on; empty: not told
+	At         time.Time // time of the measurement; zero: unknown
+	Mountpoint string    // of the file system; empty: not reported
 	UsedBytes  uint64
 	InodesUsed uint64
 }
 
-// NetworkStats is what went through a pod's first interface, in bytes since it
-// was made.
+// NetworkStats is the traffic of the pod's first interface since its creation, in bytes.
 type NetworkStats struct {
-	At                 time.Time // when it was measured; zero: not known, as on the host network
+	At                 time.Time // time of the measurement; zero: unknown, as on the host network
 	Interface          string
 	Received, Sent     uint64
 	ReceiveErrors      uint64 // packets

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ContainerID names one container instance. Its text form, "runtime://id", is
-// what v1.ContainerStatus.ContainerID holds.
+// ContainerID identifies a container instance. The text form "runtime://id" is the form of
+// v1.ContainerStatus.ContainerID.
 type ContainerID struct {
-	Runtime string // Runtime.Name of the backend that made it
-	ID      string // unique within that backend, never reused
+	Runtime string // Runtime.Name of the backend
+	ID      string // unique within the backend, never reused
 }
 
 // String returns "runtime://id", or "" for the zero value.
@@ -26,8 +26,8 @@ func (c ContainerID) String() string {
 	return c.Runtime + "://" + c.ID
 }
 
-// ParseContainerID is the inverse of ContainerID.String. The empty string is
-// the zero ID; anything without "://" is an error.
+// ParseContainerID is the inverse of ContainerID.String. The result for the empty string is the
+// zero ID. A text without "://" is an error.
 func ParseContainerID(s string) (ContainerID, error) {
 	if s == "" {
 		return ContainerID{}, nil
@@ -39,18 +39,17 @@ func ParseContainerID(s string) (ContainerID, error) {
 	return ContainerID{Runtime: rt, ID: id}, nil
 }
 
-// SandboxID names one sandbox instance within its backend.
+// SandboxID identifies a sandbox within its backend.
 type SandboxID string
 
-// State is the life of a container as a backend sees it: it only ever moves
-// created → running → exited, or to unknown when the backend lost track.
+// State is the state of a container in a backend. The only transitions are created → running →
+// exited, and any state → unknown if the backend lost track.
 type State uint8
 
-// The states. StateUnknown is the zero value on purpose: what nobody filled in
-// is not known.
+// The states. StateUnknown is the zero value on purpose: an unset state is unknown.
 const (
 	StateUnknown State = iota // the backend cannot tell; treated as possibly running
-	StateCreated              // created, never started (or its start failed)
+	StateCreated              // created, and never started successfully
 	StateRunning
 	StateExited
 )
@@ -69,17 +68,17 @@ func (s State) String() string {
 	}
 }
 
-// ContainerStatus is one container instance as observed.
+// ContainerStatus is the observed status of a container instance.
 type ContainerStatus struct {
 	ID      ContainerID
-	Name    string    // the container's name in the pod spec
-	Sandbox SandboxID // the sandbox it was created in
+	Name    string    // name in the pod spec
+	Sandbox SandboxID // sandbox of the container
 	State   State
 
-	Hash         string // ContainerSpec.Hash it was created with
-	RestartCount int32  // ContainerSpec.RestartCount it was created with
+	Hash         string // ContainerSpec.Hash at creation
+	RestartCount int32  // ContainerSpec.RestartCount at creation
 
-	// ExitCode, Reason, Message and FinishedAt mean something only when exited.
+	// ExitCode, Reason, Message and FinishedAt are valid only for an exited instance.
 	ExitCode int32
 	Reason   string // "Completed", "Error", "OOMKilled", …
 	Message  string // the termination message, at most 4096 bytes
@@ -91,14 +90,14 @@ type ContainerStatus struct {
 	StartedAt  time.Time // zero while created
 	FinishedAt time.Time // zero unless exited
 
-	Annotations map[string]string // ContainerSpec.Annotations it was created with
+	Annotations map[string]string // ContainerSpec.Annotations at creation
 
 	Resources *v1.ResourceRequirements // nil = the backend does not report them
 	User      *v1.ContainerUser        // nil = the backend does not report it
 }
 
-// Failed reports whether the instance ended badly: a non-zero exit, an exit by
-// the kernel's OOM killer whatever its code, or an unknown state.
+// Failed reports whether the instance failed: a non-zero exit code, a kill by the kernel's OOM
+// killer with any exit code, or an unknown state.
 func (c *ContainerStatus) Failed() bool {
 	switch c.State {
 	case StateExited:
@@ -110,26 +109,26 @@ func (c *ContainerStatus) Failed() bool {
 	}
 }
 
-// SandboxStatus is one sandbox as observed.
+// SandboxStatus is the observed status of a sandbox.
 type SandboxStatus struct {
 	ID           SandboxID
-	Attempt      uint32 // SandboxSpec.Attempt it was created with
+	Attempt      uint32 // SandboxSpec.Attempt at creation
 	Ready        bool
-	HostNetwork  bool     // SandboxSpec.HostNetwork it was created with
-	NetworkKnown bool     // the backend reports a network; then IPs is meaningful
+	HostNetwork  bool     // SandboxSpec.HostNetwork at creation
+	NetworkKnown bool     // the backend reports a network, and IPs is valid
 	IPs          []string // primary first
 	CreatedAt    time.Time
 }
 
-// PodStatus is everything a backend knows about one pod. Backends return both
-// slices newest first (CreatedAt descending, then ID descending).
+// PodStatus is the observed status of a pod. Backends return both slices in the order newest first
+// (CreatedAt descending, then ID descending).
 type PodStatus struct {
 	UID             types.UID
 	Namespace, Name string
 	Sandboxes       []SandboxStatus
 	Containers      []ContainerStatus
-	// ObservedAt is taken before the backend looks, so that the status never
-	// claims to be newer than what it saw.
+	// ObservedAt is the time before the backend began to read the state. Changes after ObservedAt
+	// may be missing.
 	ObservedAt time.Time
 }
 
@@ -146,7 +145,8 @@ func (s *PodStatus) Latest(name string) *ContainerStatus {
 	return nil
 }
 
-// Current returns the pod's current sandbox: the newest one, if it is ready.
+// Current returns the pod's current sandbox, or nil. The current sandbox is the newest sandbox, if
+// that sandbox is ready.
 func (s *PodStatus) Current() *SandboxStatus {
 	if s == nil || len(s.Sandboxes) == 0 || !s.Sandboxes[0].Ready {
 		return nil
@@ -154,7 +154,7 @@ func (s *PodStatus) Current() *SandboxStatus {
 	return &s.Sandboxes[0]
 }
 
-// sandboxOf returns the sandbox that c is in, or nil if there is no record of it.
+// sandboxOf returns the sandbox of c, or nil if the sandbox has no record.
 func (s *PodStatus) sandboxOf(c *ContainerStatus) *SandboxStatus {
 	for i := range s.Sandboxes {
 		if s.Sandboxes[i].ID == c.Sandbox {
@@ -164,7 +164,7 @@ func (s *PodStatus) sandboxOf(c *ContainerStatus) *SandboxStatus {
 	return nil
 }
 
-// addressesOf are the pod's as container c knows them.
+// addressesOf returns the addresses of the sandbox of container c.
 func (s *PodStatus) addressesOf(c *ContainerStatus) []string {
 	if sandbox := s.sandboxOf(c); sandbox != nil {
 		return sandbox.IPs
@@ -172,8 +172,8 @@ func (s *PodStatus) addressesOf(c *ContainerStatus) []string {
 	return nil
 }
 
-// Active returns the newest instance of a container in the current sandbox, or
-// nil. What ran in an older sandbox (before a reboot, say) is never active.
+// Active returns the newest instance of a container in the current sandbox, or nil. An instance of
+// an older sandbox, for example of a sandbox before a reboot, is never active.
 func (s *PodStatus) Active(name string) *ContainerStatus {
 	cur := s.Current()
 	if cur == nil {
@@ -187,8 +187,8 @@ func (s *PodStatus) Active(name string) *ContainerStatus {
 	return nil
 }
 
-// Running returns the instances that run or may run: state running or unknown.
-// The pointers point into s.
+// Running returns the instances in state running or unknown, which may run. The pointers point into
+// s.
 func (s *PodStatus) Running() []*ContainerStatus {
 	if s == nil {
 		return nil

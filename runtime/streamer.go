@@ -7,33 +7,32 @@ import (
 	"net/url"
 )
 
-// Streamer is an optional ability of a Runtime: to let somebody talk to a
-// container while it runs, as kubectl exec, attach and port-forward do. It only
-// tells where to: the caller connects there, or sends its own caller there, who
-// upgrades the connection to SPDY or WebSocket with the kubelet's protocols.
+// Streamer is an optional ability of a Runtime: to return URLs for streams to a running container,
+// as needed by kubectl exec, attach and port-forward. The caller connects to the URL, or redirects
+// its own client to the URL. The client upgrades the connection to SPDY or WebSocket with the
+// kubelet's protocols.
 //
-// A URL is good for one connection, and for a short while only (containerd: a
-// minute). It holds the right to connect, so it goes into no log or event. It is
+// A URL is valid for a single connection and for a short time only (containerd: a minute). Knowing
+// the URL is the permission to connect, so do not write a URL to a log or an event. The URL is
 // absolute, and may be reachable from the node only.
 //
-// Errors wrap ErrNotFound where there is no such container or sandbox. To ask for
-// no stream, for an empty command or for a port that is none is an error, and so
-// is what does not run: of the call, or of the connection that is made later.
+// Errors wrap ErrNotFound if the container or sandbox does not exist. A call without any stream,
+// with an empty command or with an invalid port is an error. If the container does not run, either
+// the call or the later connection fails.
 type Streamer interface {
-	// ExecURL is for running cmd beside a running container.
+	// ExecURL returns the URL of a new command in a running container.
 	ExecURL(ctx context.Context, id ContainerID, cmd []string, streams Streams) (*url.URL, error)
-	// AttachURL is for the main process of a running container. streams.TTY must
-	// be what the container was made with, and Stdin only if it was made with it.
+	// AttachURL returns the URL of the main process of a running container. streams.TTY must equal
+	// the container's TTY field. Stdin is allowed only for a container with Stdin.
 	AttachURL(ctx context.Context, id ContainerID, streams Streams) (*url.URL, error)
-	// PortForwardURL is for TCP ports of a pod, whose current sandbox this is. A
-	// caller over SPDY names the ports per stream, and ports may be empty; one
-	// over WebSocket has to name them here.
+	// PortForwardURL returns the URL of TCP ports of the pod with the current sandbox id. A client
+	// over SPDY names the ports per stream, and ports may be empty. For a client over WebSocket,
+	// ports has all ports.
 	PortForwardURL(ctx context.Context, id SandboxID, ports []int32) (*url.URL, error)
 }
 
-// Streams are what is to be connected; at least one. With a TTY there is no
-// standard error: what is written there comes as standard output, and Stderr
-// means nothing.
+// Streams selects the streams of a connection, at least one. With a TTY, standard error is part of
+// standard output and Stderr is ignored.
 type Streams struct {
 	Stdin, Stdout, Stderr bool
 	TTY                   bool

@@ -13,60 +13,58 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// SyncRequest asks for one pod to be brought in line with its spec.
+// SyncRequest is a request to bring a pod in line with its spec.
 type SyncRequest struct {
 	Pod *v1.Pod // never written
-	// Status is what the caller last saw of the pod, if it is sure that nothing
-	// changed since. Defaults to reading it.
+	// Status is the caller's last observation of the pod. Set Status only if nothing changed since.
+	// Defaults to reading the status.
 	Status *PodStatus
-	// Probes are the latest results. Defaults to success for everything.
+	// Probes has the latest results. Defaults to success for every probe.
 	Probes Probes
-	// Finished adds to what the Manager knows of containers whose records were removed;
-	// see PlanInput. The Manager goes by what it has seen of the pod, and by Pod.Status, so
-	// only a caller that keeps another status of the pod (of a static pod, over a restart)
-	// has something to add. Defaults to nothing. It is not asked about containers whose
-	// records SyncPod itself removes to start them again.
+	// Finished adds the caller's knowledge about containers whose records were removed, see
+	// PlanInput. The Manager already considers its own observations and Pod.Status. Only a caller
+	// that keeps another status of the pod, for example of a static pod across restarts, has
+	// something to add. Finished is not called for containers whose records SyncPod itself removed
+	// in order to start them again. Defaults to no additions.
 	Finished func(container string, made *ContainerStatus) bool
 
-	// Changed receives a value when the pod may have changed by itself. While
-	// some container is slow to start or to stop (a hook, a pull, a grace
-	// period), SyncPod then looks after its siblings: the call for the pod goes
-	// on, but not at their expense. Defaults to never.
+	// Changed receives a value when the pod may have changed without a call. While a container is
+	// slow to start or to stop (a hook, a pull, a grace period), SyncPod then handles the other
+	// containers of the pod. Defaults to never.
 	Changed <-chan struct{}
-	// Progress is told how far SyncPod has come: while containers are still under way; before SyncPod, having done what it could,
-	// goes on, since what ended meanwhile is then started again; and before records
-	// are removed that say how init containers have ended. It is called by
-	// SyncPod's own goroutine. Defaults to nobody.
+	// Progress is called with intermediate states: while containers are still in progress; before a
+	// further pass, which would restart containers that ended meanwhile; and before the removal of
+	// records that hold the exits of init containers. SyncPod calls Progress in its own goroutine.
+	// Defaults to no calls.
 	Progress func(Progress)
-	// ImageFound is told of the image of each container that is about to be
-	// created. Defaults to nobody.
+	// ImageFound is called with the image of each container before its creation. Defaults to no
+	// calls.
 	ImageFound ImageFound
 }
 
-// Progress is how far a SyncPod has come.
+// Progress is an intermediate state of a SyncPod.
 type Progress struct {
-	Status *PodStatus // what the pod looks like now
-	Done   []Step     // so far
-	// Restarting are the containers that are being stopped in order to be started
-	// again, or made anew since what was to follow the instance that ended never ran:
-	// that it has ended says nothing of whether the container has.
+	Status *PodStatus // current status of the pod
+	Done   []Step     // steps up to now
+	// Restarting lists containers that are being restarted: an ended instance of such a container
+	// does not mean that the container has ended. SyncPod stops the instance in order to start a
+	// new one, or makes a successor again that never ran.
 	Restarting []string
 }
 
-// maxPasses bounds one SyncPod. A pod needs about one pass for each sidecar; what
-// is left after that is left to the next call.
+// maxPasses is the maximum number of passes of a SyncPod. A pod needs about one pass per sidecar.
+// The next call does the remaining work.
 const maxPasses = 16
 
-// SyncPod plans and carries out: kill what must go, make the sandbox, start what
-// may start; and again, with what it then observes, as long as that leads to
-// something new: a sidecar that runs lets its successor start. Containers are
-// independent of each other: a slow start or hook delays neither its siblings'
-// starts nor their kills; only init containers start in order. It does not wait
-// for containers to end: the caller syncs again when something changed.
+// SyncPod plans and carries out: it kills containers, makes the sandbox, and starts containers. It
+// then plans again from the new observations, as long as a pass has an effect: for example, a
+// running sidecar lets the next container start. Containers are independent of each other: a slow
+// start or hook delays no other start or kill. Only init containers start one after the other.
+// SyncPod does not wait for the ends of containers. The caller syncs again after a change.
 //
-// It returns when everything it began has ended. When ctx ends it returns as
-// soon as the backend lets it, leaving only state that the next call picks up;
-// Result.Err is then ctx's cause. Result.RetryAt says when the next call is due.
+// SyncPod returns after the end of everything that it began. When ctx ends, SyncPod returns as soon
+// as the backend returns. The next call continues from the remaining state. Result.Err is then the
+// cause of ctx. Result.RetryAt returns the time of the next call.
 func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 	r := m.syncPod(ctx, req)
 	m.schedule(ctx, req.Pod.UID, &r)
@@ -105,13 +103,13 @@ func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 		if r.err != nil || p.failed() || !changed {
 			break
 		}
-		// One that failed is for the next call; what else there is to do goes on.
+		// The next call handles a failed resize. Other work continues.
 		resizing = resizing && !p.resized.failed()
 	}
 	return r
 }
 
-// schedule decides when the pod's next call is due.
+// schedule determines the time of the pod's next call.
 func (m *Manager) schedule(ctx context.Context, uid types.UID, r *Result) {
 	how := endDone
 	_, waits := r.RetryAt()
@@ -133,9 +131,8 @@ func (m *Manager) schedule(ctx context.Context, uid types.UID, r *Result) {
 	}
 }
 
-// inVain reports whether the plan is to kill just what the last one has killed, well
-// as it seemed: a runtime that does not know what it has stopped either is asked again
-// by the next call.
+// inVain reports whether the plan only repeats the successful kills of the last plan. In that case
+// the runtime lost track of the stopped containers, and the next call tries again.
 func (r *Result) inVain(next *Actions) bool {
 	return len(r.Plans) > 0 && len(next.Start) == 0 && !next.CreateSandbox && reflect.DeepEqual(*next, r.Plans[len(r.Plans)-1])
 }
@@ -144,8 +141,8 @@ func (m *Manager) planInput(req *SyncRequest, status *PodStatus) PlanInput {
 	return PlanInput{Pod: req.Pod, Status: status, Probes: req.Probes, Finished: m.finished(req)}
 }
 
-// observe reads the pod again if a step was taken. A call that was interrupted
-// is an error even if every step that it got to went well.
+// observe reads the pod again if a step had an effect. An interrupted call is an error, even if all
+// of its steps succeeded.
 func (m *Manager) observe(ctx context.Context, r *Result, name string, uid types.UID, changed bool) {
 	if ctx.Err() != nil {
 		r.err, r.Status = context.Cause(ctx), nil
@@ -161,7 +158,7 @@ func (m *Manager) observe(ctx context.Context, r *Result, name string, uid types
 	r.Status = status
 }
 
-// pass is one plan being carried out.
+// pass carries out a single plan.
 type pass struct {
 	steps
 	m       *Manager
@@ -171,11 +168,11 @@ type pass struct {
 	actions Actions
 	sandbox SandboxID
 	ips     []string
-	images  *podImages // nil if the runtime knows no images
+	images  *podImages // nil if the runtime does not implement Images
 	resized steps
-	told    bool // Progress was told of status
+	told    bool // Progress was called with status
 	began   time.Time
-	// outdated: a start was given up since the pod had changed.
+	// outdated: a start was cancelled because the pod has changed since the plan.
 	outdated bool
 }
 
@@ -203,9 +200,9 @@ func (p *pass) run(ctx context.Context) {
 	p.runUnits(ctx)
 }
 
-// killPod stops everything and, where a new sandbox follows, removes the
-// records of init containers: init starts over, and what an older sandbox's
-// init containers did must not count (kubernetes#137710). False ends the pass.
+// killPod stops all containers and sandboxes. Before a new sandbox it removes the records of init
+// containers: init starts over, and init containers of an older sandbox must not count
+// (kubernetes#137710). The result false ends the pass.
 func (p *pass) killPod(ctx context.Context) bool {
 	p.list = append(p.list, p.m.killAll(ctx, p.pod, p.status, nil)...)
 	if p.failed() || ctx.Err() != nil {
@@ -215,8 +212,8 @@ func (p *pass) killPod(ctx context.Context) bool {
 		return true
 	}
 	if len(p.status.Running()) > 0 {
-		// What was stopped may have completed by that, and a pod that is over gets
-		// no new sandbox: the next plan looks at how it ended.
+		// A stopped container may have completed, and an ended pod gets no new sandbox. The next
+		// plan uses the exits.
 		return false
 	}
 	if p.actions.Sandbox != "" {
@@ -228,13 +225,13 @@ func (p *pass) killPod(ctx context.Context) bool {
 		if ref, ok := Find(p.pod, c.Name); !ok || ref.Group != GroupInit {
 			continue
 		}
-		if !told { // how they ended nobody can look up any more
+		if !told { // the exits cannot be read after the removal
 			p.req.Progress(Progress{Status: p.status, Done: slices.Clone(p.list)})
 			told = true
 		}
 		kept := *c
-		kept.Annotations = nil        // a new sandbox owes no crash-loop delay
-		p.m.remember(p.pod.UID, kept) // first: what is answered with an error may be done
+		kept.Annotations = nil        // no crash-loop delay in a new sandbox
+		p.m.remember(p.pod.UID, kept) // before the removal: a failed call may have removed the record
 		if !p.remove(ctx, c) {
 			return false
 		}
@@ -242,7 +239,7 @@ func (p *pass) killPod(ctx context.Context) bool {
 	return true
 }
 
-// remove takes one instance's record away. False ends the pass.
+// remove removes the record of an instance. The result false ends the pass.
 func (p *pass) remove(ctx context.Context, c *ContainerStatus) bool {
 	if err := gone(p.m.rt.RemoveContainer(ctx, c.ID)); err != nil {
 		p.fail(ctx, &StepError{Action: removeContainer, Target: c.Name, Reason: errRemoveContainer, Cause: err})
@@ -252,8 +249,7 @@ func (p *pass) remove(ctx context.Context, c *ContainerStatus) bool {
 	return true
 }
 
-// createSandbox makes the sandbox and learns the pod's addresses. False ends
-// the pass.
+// createSandbox makes the sandbox and reads the pod's addresses. The result false ends the pass.
 func (p *pass) createSandbox(ctx context.Context) bool {
 	refuse := func(reason, cause error) bool {
 		e := &StepError{Action: createPodSandbox, Target: podName(p.pod), Reason: reason, Cause: cause}

@@ -12,21 +12,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// unit is what happens to one container in a pass, in one goroutine: at most a
-// kill, then at most a start.
+// unit is the work for a container in a pass, done by a single goroutine: at most a kill, then at
+// most a start.
 type unit struct {
 	steps
 	kill  *Kill
 	start *Start
-	// again: an instance of the container that has ended says nothing of whether the
-	// container has: it is stopped in order to be started again, or what was to follow
-	// it never ran and is made anew.
+	// again: an ended instance does not mean that the container has ended. Either the instance is
+	// stopped in order to start the container again, or its successor never ran and is made again.
 	again bool
-	// outdated: the start was given up since the pod is not any more as the plan saw it.
+	// outdated: the start was cancelled because the pod has changed since the plan.
 	outdated bool
 }
 
-// name is that of the unit's container.
+// name is the name of the unit's container.
 func (u *unit) name() string {
 	if u.start != nil {
 		return u.start.Name
@@ -34,9 +33,9 @@ func (u *unit) name() string {
 	return u.kill.Name
 }
 
-// runUnits carries out the plan's kills and starts, each container in a goroutine of its
-// own. Removals (RestartAll) come last and in order, so that the instance that
-// asked for the restart is still there if the pass is cut short.
+// runUnits carries out the plan's kills and starts, with a goroutine per container. Removals
+// (RestartAll) come last and in order, so that the triggering instance still exists if the pass is
+// interrupted.
 func (p *pass) runUnits(ctx context.Context) {
 	c := &crew{pass: p, ended: make(chan *unit), busy: make(map[string]*unit), retry: make(map[string]time.Time)}
 	for _, u := range p.units() {
@@ -53,18 +52,18 @@ func (p *pass) runUnits(ctx context.Context) {
 	}
 }
 
-// crew is the units under way. All but the goroutines it launches belongs to
-// SyncPod's own goroutine.
+// crew is the set of units in progress. Only SyncPod's own goroutine uses a crew. The launched
+// goroutines do not.
 type crew struct {
 	pass    *pass
 	ended   chan *unit
 	running int
-	done    []*unit              // in the order in which they ended
-	busy    map[string]*unit     // containers under way
-	retry   map[string]time.Time // containers that failed: when to look again
+	done    []*unit              // in the order of their ends
+	busy    map[string]*unit     // containers in progress
+	retry   map[string]time.Time // failed containers: time of the next try
 }
 
-// launch runs work, which is done for u unless that is nil, in a goroutine.
+// launch runs work in a goroutine. u is the unit of the work, or nil.
 func (c *crew) launch(u *unit, work func()) {
 	if u != nil {
 		c.busy[u.name()] = u
@@ -76,15 +75,15 @@ func (c *crew) launch(u *unit, work func()) {
 	}()
 }
 
-// lookDelay is how long after a container came through its siblings' progress is
-// looked at: most come through together.
+// lookDelay is the time between the end of a container's work and the next look at the pod. Most
+// containers of a pod end their work at about the same time.
 const lookDelay = 50 * time.Millisecond
 
-// restartLook is the time between two looks while a container is being restarted: Progress tells
-// the caller for how long the container has not been running.
+// restartLook is the time between two looks while a container is being restarted. Progress then
+// shows the caller how long the container has not been running.
 const restartLook = time.Second
 
-// attend waits for all units. While some are slow it looks after the others.
+// attend waits for all units. While some units are slow, attend handles the other containers.
 func (c *crew) attend(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -125,7 +124,7 @@ func (c *crew) end(u *unit) {
 	c.done = append(c.done, u)
 }
 
-// next is how long to wait before looking.
+// next returns the delay before the next look.
 func (c *crew) next() time.Duration {
 	if at := c.earliest(); !at.IsZero() {
 		return min(max(time.Until(at), 0), lookDelay)
@@ -143,9 +142,8 @@ func (c *crew) earliest() time.Time {
 	return first
 }
 
-// look reads the pod, reports progress, and begins what has become due for
-// regular containers that nobody is at work on. What concerns the whole pod is
-// for the next pass.
+// look reads the pod, reports progress, and starts new work for regular containers without work in
+// progress. Work for the whole pod is left to the next pass.
 func (c *crew) look(ctx context.Context) {
 	p := c.pass
 	if c.running == 0 || ctx.Err() != nil {
@@ -153,13 +151,13 @@ func (c *crew) look(ctx context.Context) {
 	}
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
 	if err != nil {
-		return // the pass will find out
+		return // the pass reports the error
 	}
 	if p.req.Progress != nil {
 		p.req.Progress(Progress{Status: status, Done: append(slices.Clone(p.list), c.steps()...), Restarting: c.restarting()})
 	}
 	if p.resets() {
-		return // nothing starts before all of it has ended
+		return // no start before all removals
 	}
 	actions := Plan(p.m.planInput(p.req, status))
 	if actions.KillPod || actions.CreateSandbox {
@@ -181,7 +179,7 @@ func (c *crew) look(ctx context.Context) {
 	}
 	for name := range c.retry {
 		if c.free(name) {
-			delete(c.retry, name) // its time has come, whether or not it is still wanted
+			delete(c.retry, name) // the time has come, and the entry is not needed
 		}
 	}
 	for _, u := range side.units() {
@@ -194,7 +192,7 @@ func (p *pass) resets() bool {
 	return slices.ContainsFunc(p.actions.Kill, func(k Kill) bool { return k.Remove })
 }
 
-// restarting returns the containers under way that are stopped to be started again.
+// restarting returns the containers in progress that are stopped in order to be started again.
 func (c *crew) restarting() (names []string) {
 	for name, u := range c.busy {
 		if u.again {
@@ -205,8 +203,8 @@ func (c *crew) restarting() (names []string) {
 	return names
 }
 
-// initRunsAgain reports whether an init container is being stopped in order to run
-// again: that it has ended does not complete init.
+// initRunsAgain reports whether an init container is being stopped in order to run again. Its exit
+// then does not complete init.
 func (c *crew) initRunsAgain() bool {
 	for _, u := range c.busy {
 		if u.again && u.start.Ref.Group == GroupInit && !IsSidecar(u.start.Ref.Container(c.pass.pod)) {
@@ -216,14 +214,14 @@ func (c *crew) initRunsAgain() bool {
 	return false
 }
 
-// free reports whether a container may be worked on: nobody is at it, and it has
-// not failed in this pass, or its time has come.
+// free reports whether work for a container may begin: no work is in progress, and the container
+// has not failed in this pass, or the time of its next try has come.
 func (c *crew) free(name string) bool {
 	at, failed := c.retry[name]
 	return c.busy[name] == nil && (!failed || !at.After(time.Now()))
 }
 
-// steps returns what was done. Of several tries of one container the last counts.
+// steps returns the completed steps. Of several tries of a container only the last counts.
 func (c *crew) steps() []Step {
 	last := make(map[string]*unit, len(c.done))
 	for _, u := range c.done {
@@ -242,7 +240,7 @@ func (p *pass) units() (units []*unit) {
 	byName := make(map[string]*unit, len(p.actions.Start)+len(p.actions.Kill))
 	for i := range p.actions.Kill {
 		k := &p.actions.Kill[i]
-		// Older instances of a name (RestartAll) are units of their own.
+		// Older instances of a name (RestartAll) are separate units.
 		u := &unit{kill: k}
 		units = append(units, u)
 		byName[k.Name] = u
@@ -265,7 +263,7 @@ func (p *pass) runUnit(ctx context.Context, u *unit) {
 	if u.kill != nil {
 		c := p.instance(u.kill.ID)
 		if c == nil || c.State == StateExited || c.State == StateCreated {
-			c = nil // nothing to stop: a removal follows
+			c = nil // no stop needed: a removal follows
 		}
 		if c != nil && !(p.killUnit(ctx, u, c) && (u.start == nil || p.isStillDue(ctx, u))) {
 			return
@@ -276,16 +274,15 @@ func (p *pass) runUnit(ctx context.Context, u *unit) {
 	}
 }
 
-// isStillDue reports whether the start of u may go on, now that a kill or a pull has taken
-// a while: by a fresh look at the pod, no instance of its container runs, and the sidecars
-// ahead of it are still up. If not, the next pass deals with it. A container that was
-// stopped to be started again and ended for good by that is started all the same: the
-// next pass would take it for finished.
+// isStillDue reports whether the start of u may continue after a slow kill or pull: according to a
+// new status, no instance of the container runs, and the sidecars ahead of it are up. If the result
+// is false, the next pass decides. A container that was stopped in order to restart is started even
+// if its exit would end it for good, because the next pass would consider it finished.
 func (p *pass) isStillDue(ctx context.Context, u *unit) bool {
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
 	if err != nil {
 		u.outdated = u.kill == nil
-		return !u.outdated // what was killed to be started again is started
+		return !u.outdated // a container killed for a restart is started
 	}
 	runs := slices.ContainsFunc(status.Running(), func(c *ContainerStatus) bool { return c.Name == u.start.Name })
 	goesOn := ShouldRestart(p.pod, u.start.Ref.Container(p.pod), status.Latest(u.start.Name))
@@ -293,8 +290,7 @@ func (p *pass) isStillDue(ctx context.Context, u *unit) bool {
 	return !u.outdated
 }
 
-// planLasts is for how long after a pass began a start behind a sidecar needs no fresh look at the
-// pod.
+// planLasts is the age of a pass up to which a start behind a sidecar does not need a new status.
 const planLasts = time.Second
 
 func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
@@ -336,7 +332,7 @@ func (p *pass) removeKilled(ctx context.Context) {
 		if c == nil {
 			continue
 		}
-		p.m.remember(p.pod.UID, ended(*c)) // first: what is answered with an error may be done
+		p.m.remember(p.pod.UID, ended(*c)) // before the removal: a failed call may have removed the record
 		if !p.remove(ctx, c) {
 			return
 		}
