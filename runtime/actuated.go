@@ -4,8 +4,8 @@ package runtime
 
 import v1 "k8s.io/api/core/v1"
 
-// How far what a backend reports may be from what it was told: kernels count cpu
-// in shares and microseconds, and memory in pages.
+// The possible difference between the reported and the applied values: kernels count cpu in shares
+// and microseconds, and memory in pages.
 const (
 	cpuSlack        = 1        // thousandths
 	leastCPULimit   = 10       // thousandths; no quota is smaller
@@ -13,14 +13,14 @@ const (
 	memorySlack     = 64 << 10 // bytes; the largest page
 )
 
-// atFirstSight decides what the running instance st of c is taken to have when
-// this manager did not resize it itself.
+// atFirstSight returns the assumed resources of the running instance st of c, if this manager has
+// not resized the instance.
 //
-//   - A resource whose change restarts the container is as it was when the
-//     container was made. Where that is not on record (another agent made it) it
-//     is taken to be as wanted: ignorance restarts nothing.
-//   - Any other is as the backend reports it, less what is rounding; else as on
-//     record; else nothing, so that it is set once more.
+//   - A resource whose change restarts the container has the value from the creation of the
+//     container. Without a record, because another agent made the container, the value is assumed
+//     to be as wanted, so that missing knowledge restarts no container.
+//   - Another resource has the reported value, up to rounding, else the recorded value. Without
+//     both it has no value, and is set again.
 func atFirstSight(pod *v1.Pod, c *v1.Container, st *ContainerStatus) demand {
 	wanted := wantedBy(pod, c)
 	base, recorded := givenTo(st)
@@ -43,8 +43,8 @@ func atFirstSight(pod *v1.Pod, c *v1.Container, st *ContainerStatus) demand {
 	return out
 }
 
-// asReported is d with what a backend reports otherwise. What it reports as 0 it
-// does not know.
+// asReported returns d with the values that the backend reports differently. A reported 0 means
+// unknown.
 func (d demand) asReported(r demand) demand {
 	correct := func(told *int64, reported, slack, least int64) {
 		far := reported-*told > slack || *told-reported > slack

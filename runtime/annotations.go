@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/containermeta"
 )
 
-// podIdentity is the part of the labels that sandboxes and containers share.
+// podIdentity returns the labels that sandboxes and containers share.
 func podIdentity(pod *v1.Pod) map[string]string {
 	return map[string]string{
 		containermeta.LabelPodName:      pod.Name,
@@ -22,15 +22,15 @@ func podIdentity(pod *v1.Pod) map[string]string {
 	}
 }
 
-// containerLabels says whose container it is.
+// containerLabels returns the labels that identify a container.
 func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
 	labels := podIdentity(pod)
 	labels[containermeta.LabelContainerName] = c.Name
 	return labels
 }
 
-// containerAnnotations is what RestorePod and the back-off read again. Errors
-// begin with the field's path below the container.
+// containerAnnotations returns the annotations for RestorePod and the back-off. Errors begin with
+// the path of the field below the container.
 func containerAnnotations(pod *v1.Pod, c *v1.Container, in ContainerInput) (map[string]string, error) {
 	out := map[string]string{
 		containermeta.AnnotationHash:                   in.Hash,
@@ -62,15 +62,14 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in ContainerInput) (map[
 	return out, nil
 }
 
-// RestorePod rebuilds, from what was written when container c was made, as much
-// of its pod as is needed to kill it: the names, both grace periods, the preStop
-// hook, the ports and where the termination message is. Whether the pod is on
-// the host's network its sandbox tells. It is for a container whose pod's spec
-// is gone.
+// RestorePod rebuilds the pod of container c from the annotations of c, for a container whose pod
+// spec is lost. The result has the fields needed to kill the container: the names, both grace
+// periods, the preStop hook, the ports, and the path of the termination message. The sandbox tells
+// whether the pod is on the host's network.
 //
-// What is missing or cannot be read is the zero value, so a damaged record never
-// keeps a container from being killed. The pod has the container as its only
-// one, and the second result points to it. Both are the caller's.
+// Missing or invalid values become zero values, so that a damaged record never prevents a kill. The
+// container is the only container of the pod, and the second result points to it. The caller owns
+// both.
 func RestorePod(st *PodStatus, c *ContainerStatus) (*v1.Pod, *v1.Container) {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -103,7 +102,7 @@ func RestorePod(st *PodStatus, c *ContainerStatus) (*v1.Pod, *v1.Container) {
 	return pod, container
 }
 
-// readSeconds is nil for what is no number of seconds.
+// readSeconds returns nil for an invalid number of seconds.
 func readSeconds(s string) *int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {

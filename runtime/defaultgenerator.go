@@ -13,52 +13,46 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// DefaultGeneratorOptions are the parts of a DefaultGenerator.
+// DefaultGeneratorOptions configures a DefaultGenerator.
 type DefaultGeneratorOptions struct {
-	// LogRoot is the directory that holds one directory of logs per pod, as the
-	// kubelet's /var/log/pods. Absolute. Required. It need not exist.
+	// LogRoot is the directory of the pods' log directories, as the kubelet's /var/log/pods.
+	// Absolute. Required. The directory may be missing.
 	LogRoot string
-	// HostIPs are the node's addresses, primary first, at most one per family.
-	// They are status.hostIP(s), and status.podIP(s) of pods on the host
-	// network; their order decides that of a pod's addresses. Defaults to none:
-	// a container that asks for status.hostIP(s) is then an error.
+	// HostIPs are the node's addresses, primary first, at most one per family. They are the values
+	// of status.hostIP(s), and of status.podIP(s) of pods on the host network. Their order
+	// determines the order of a pod's addresses. Defaults to none: a container with a reference to
+	// status.hostIP(s) is then an error.
 	HostIPs []string
-	// Objects reads ConfigMaps and Secrets. Defaults to nil: a container that
-	// refers to one is then an error, unless the reference is optional.
+	// Objects reads ConfigMaps and Secrets. Defaults to nil: a container with a reference to a
+	// ConfigMap or Secret is then an error, unless the reference is optional.
 	Objects Objects
-	// Services returns the Services whose variables the containers of pod get, as
-	// serviceEnv takes them: those of its namespace, and kubernetes in namespace
-	// default; others do no harm. It is called for every container, may be called
-	// concurrently and ends when ctx does. The result stays the callee's. An error
-	// means "cannot tell yet". Defaults to nil: no variables.
+	// Services returns the Services for the environment variables of the pod's containers: those of
+	// the pod's namespace, and kubernetes in namespace default. Other Services are ignored.
+	// Services is called for every container and may be called concurrently. The end of ctx ends
+	// the call. The generator does not modify the result. An error means "not known yet", and the
+	// start is tried again. Defaults to nil: no variables.
 	Services func(ctx context.Context, pod *v1.Pod) ([]*v1.Service, error)
-	// Allocatable is what the node can give to pods. A resourceFieldRef to a
-	// limit that is not set reads it. Defaults to nothing: such a reference is
-	// then an error.
+	// Allocatable is the node's allocatable resources: the value of a resourceFieldRef to an unset
+	// limit. Defaults to none: such a reference is then an error.
 	Allocatable v1.ResourceList
-	// Volumes returns what is to be mounted into a container of pod. It is
-	// called for every container, also for one without volumeMounts, may be
-	// called concurrently and ends when ctx does. Its pod and container are not
-	// to be written; the container is that of pod with each subPathExpr
-	// expanded into subPath. The mounts are in no particular order and belong
-	// to the generator. Its errors name the volumeMount. Defaults to nil: a
-	// container with volumeMounts is then an error.
+	// Volumes returns the mounts of a container of pod. Volumes is called for every container, also
+	// without volumeMounts, and may be called concurrently. The end of ctx ends the call. pod and
+	// container must not be modified. container has each subPathExpr expanded into subPath. The
+	// mounts may be in any order, and belong to the generator. Errors name the volumeMount.
+	// Defaults to nil: a container with volumeMounts is then an error.
 	Volumes func(ctx context.Context, pod *v1.Pod, container *v1.Container) ([]Mount, error)
-	// Groups returns the groups that the pod's volumes ask for and its spec does
-	// not name, as the kubelet's GetExtraSupplementalGroupsForPod. It is called
-	// after Volumes and under the same rules; the result belongs to the generator.
-	// Defaults to nil: none.
+	// Groups returns the groups required by the pod's volumes and missing from its spec, as the
+	// kubelet's GetExtraSupplementalGroupsForPod. Groups is called after Volumes, under the same
+	// rules. The result belongs to the generator. Defaults to nil: none.
 	Groups func(pod *v1.Pod) []int64
 }
 
-// DefaultGenerator is the Generator of a node without a cluster, following the
-// 1.36 kubelet: environment, command and args, hostname, labels, annotations
-// and log paths. DNS and hosts files are not its job; a caller who wants them
-// wraps it and adds to the specs.
+// DefaultGenerator is the Generator of a node without a cluster. It follows the kubelet 1.36 for
+// environment, command and args, hostname, labels, annotations and log paths. DNS and hosts files
+// are not included. A caller can wrap the generator and add them to the specs.
 //
-// It also counts restarts from log files (RestartCounter) and removes those of
-// instances that nobody will ask for (LogRemover). It keeps nothing between calls
-// and is safe for concurrent use.
+// DefaultGenerator counts restarts from log files (RestartCounter), and removes the logs of removed
+// instances (LogRemover). It has no state and is safe for concurrent use.
 type DefaultGenerator struct {
 	opts DefaultGeneratorOptions
 }
@@ -70,8 +64,8 @@ var (
 	_ Checker        = (*DefaultGenerator)(nil)
 )
 
-// NewDefaultGenerator checks opts and touches nothing. Slices and maps in opts
-// are copied. The error names the bad field.
+// NewDefaultGenerator validates opts and copies its slices and maps. It does not access the disk.
+// The error names the invalid field.
 func NewDefaultGenerator(opts DefaultGeneratorOptions) (*DefaultGenerator, error) {
 	if !filepath.IsAbs(opts.LogRoot) {
 		return nil, fmt.Errorf("runtime: DefaultGeneratorOptions.LogRoot: %q is not absolute", opts.LogRoot)
@@ -90,8 +84,8 @@ func NewDefaultGenerator(opts DefaultGeneratorOptions) (*DefaultGenerator, error
 	return &DefaultGenerator{opts: opts}, nil
 }
 
-// Sandbox implements Generator. Labels and annotations are the pod's own plus,
-// winning, those that say whose sandbox it is.
+// Sandbox implements Generator. The labels and annotations are those of the pod, and those that
+// identify the sandbox's pod. The latter have precedence.
 func (g *DefaultGenerator) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (SandboxSpec, error) {
 	dir, err := podLogDir(g.opts.LogRoot, pod)
 	if err != nil {
@@ -118,9 +112,9 @@ func (g *DefaultGenerator) Sandbox(_ context.Context, pod *v1.Pod, attempt uint3
 	}, nil
 }
 
-// Container implements Generator. Errors begin with the path of the field they
-// are about, as in "spec.containers[0].env[2].valueFrom.fieldRef: …", and hold
-// no values. The cleanup is always nil.
+// Container implements Generator. Errors begin with the path of the field, as in
+// "spec.containers[0].env[2].valueFrom.fieldRef: …", and contain no values. The cleanup is always
+// nil.
 func (g *DefaultGenerator) Container(ctx context.Context, pod *v1.Pod, ref Ref, in ContainerInput) (ContainerSpec, func(), error) {
 	c := ref.Container(pod)
 	if c == nil {
@@ -138,8 +132,8 @@ func (g *DefaultGenerator) Container(ctx context.Context, pod *v1.Pod, ref Ref, 
 	return spec, nil, nil
 }
 
-// container makes all of the spec but its group. Errors begin with the field's
-// path below the container.
+// container makes the spec without its group. Errors begin with the path of the field below the
+// container.
 func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Container, podDir string, in ContainerInput) (ContainerSpec, error) {
 	logDir, err := containerLogDir(podDir, c.Name)
 	if err != nil {
@@ -203,7 +197,7 @@ func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Con
 	}, nil
 }
 
-// services asks the caller for what the pod's containers know of Services.
+// services returns the variables of Services for the pod's containers.
 func (g *DefaultGenerator) services(ctx context.Context, pod *v1.Pod) ([]EnvVar, error) {
 	if g.opts.Services == nil {
 		return nil, nil
@@ -215,7 +209,7 @@ func (g *DefaultGenerator) services(ctx context.Context, pod *v1.Pod) ([]EnvVar,
 	return serviceEnv(pod, services), nil
 }
 
-// mounts asks the caller for the container's mounts.
+// mounts returns the caller's mounts for the container.
 func (g *DefaultGenerator) mounts(ctx context.Context, pod *v1.Pod, c *v1.Container, env *environment) ([]Mount, error) {
 	if g.opts.Volumes == nil {
 		if len(c.VolumeMounts) == 0 {
@@ -244,8 +238,8 @@ func (g *DefaultGenerator) mounts(ctx context.Context, pod *v1.Pod, c *v1.Contai
 	return mounts, nil
 }
 
-// NextRestartCount implements RestartCounter by the names of the container's
-// log files. What cannot be read is 0.
+// NextRestartCount implements RestartCounter with the names of the container's log files. The
+// result is 0 if the files cannot be read.
 func (g *DefaultGenerator) NextRestartCount(pod *v1.Pod, container string) int32 {
 	podDir, err := podLogDir(g.opts.LogRoot, pod)
 	if err != nil {

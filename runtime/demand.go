@@ -9,19 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// annotationResources is keelson's own: the cpu and memory that a container was
-// given when it was made, as the JSON of v1.ResourceRequirements.
+// annotationResources is keelson's own annotation: the cpu and memory of a container at its
+// creation, as the JSON of v1.ResourceRequirements.
 const annotationResources = "keelson.dev/resources"
 
-// demand is the cpu and memory of one container. 0: nothing asked for, no limit.
+// demand is the cpu and memory of a container. 0: no request, no limit.
 type demand struct {
 	cpuRequest, cpuLimit       int64 // thousandths
 	memoryRequest, memoryLimit int64 // bytes
 }
 
-// wantedBy is what c is to have in pod. A request that is not set is the limit,
-// as API defaulting has it; a limit of the whole pod stands in for one that the
-// container does not have (KEP-2837).
+// wantedBy returns the demand of c in pod. As in API defaulting, an unset request is equal to the
+// limit. If the container has no limit, the limit of the whole pod applies (KEP-2837).
 func wantedBy(pod *v1.Pod, c *v1.Container) demand {
 	d := demandIn(&c.Resources)
 	if _, set := c.Resources.Requests[v1.ResourceCPU]; !set {
@@ -42,7 +41,7 @@ func wantedBy(pod *v1.Pod, c *v1.Container) demand {
 	return d
 }
 
-// demandIn is what r says, as it says it.
+// demandIn returns the values of r, without defaulting.
 func demandIn(r *v1.ResourceRequirements) demand {
 	return demand{
 		cpuRequest:    cpuIn(r.Requests),
@@ -62,7 +61,7 @@ func memoryIn(list v1.ResourceList) int64 {
 	return max(q.Value(), 0)
 }
 
-// requirements is the inverse of demandIn. What is 0 is left out.
+// requirements is the inverse of demandIn. Zero values are omitted.
 func (d demand) requirements() v1.ResourceRequirements {
 	return v1.ResourceRequirements{
 		Requests: resourceList(d.cpuRequest, d.memoryRequest),
@@ -84,14 +83,14 @@ func resourceList(cpu, memory int64) v1.ResourceList {
 	return list
 }
 
-// record is d as annotationResources has it.
+// record returns d in the form of annotationResources.
 func (d demand) record() string {
 	text, _ := json.Marshal(d.requirements()) // quantities always have a JSON form
 	return string(text)
 }
 
-// givenTo reads what c was given when it was made. False: there is no record of
-// it, or it is damaged.
+// givenTo returns the resources of c at its creation. The second result is false for a missing or
+// damaged record.
 func givenTo(c *ContainerStatus) (demand, bool) {
 	text, ok := c.Annotations[annotationResources]
 	if !ok {
@@ -104,7 +103,7 @@ func givenTo(c *ContainerStatus) (demand, bool) {
 	return demandIn(&r), true
 }
 
-// with returns d with one resource as in e.
+// with returns d with the values of e for a single resource.
 func (d demand) with(name v1.ResourceName, e demand) demand {
 	if name == v1.ResourceCPU {
 		d.cpuRequest, d.cpuLimit = e.cpuRequest, e.cpuLimit
@@ -114,7 +113,7 @@ func (d demand) with(name v1.ResourceName, e demand) demand {
 	return d
 }
 
-// of returns request and limit of one resource.
+// of returns request and limit of a single resource.
 func (d demand) of(name v1.ResourceName) (request, limit int64) {
 	if name == v1.ResourceCPU {
 		return d.cpuRequest, d.cpuLimit
@@ -122,11 +121,11 @@ func (d demand) of(name v1.ResourceName) (request, limit int64) {
 	return d.memoryRequest, d.memoryLimit
 }
 
-// differs reports whether d and e are not the same in one resource.
+// differs reports whether d and e differ in a resource.
 func (d demand) differs(name v1.ResourceName, e demand) bool { return d.with(name, e) != d }
 
-// falls reports whether a resource becomes less from d to e. The limit decides,
-// if it changes; having none is having most.
+// falls reports whether a resource decreases from d to e. A changed limit decides. No limit is the
+// highest limit.
 func (d demand) falls(name v1.ResourceName, e demand) bool {
 	request, limit := d.of(name)
 	toRequest, toLimit := e.of(name)

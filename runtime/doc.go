@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package runtime makes pods run: it decides what a pod needs next (Plan), does
-// it on whatever runs containers (Manager over a Runtime), and finds out what
-// changed by itself (Tracker). It is the kubelet's generic runtime manager and
-// PLEG as a library.
+// Package runtime runs pods. Plan decides the next actions for a pod, Manager carries them out over
+// a Runtime (a backend that runs containers), and Tracker reports pods that changed. Package runtime
+// is the kubelet's generic runtime manager and PLEG as a library.
 //
 //	rt, err := process.New(process.Options{Root: "/var/lib/gw/process"})
 //	gen, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{LogRoot: "/var/lib/gw/logs"})
@@ -13,36 +12,34 @@
 //
 //	result := m.SyncPod(ctx, runtime.SyncRequest{Pod: pod})
 //	status := podstatus.Generate(...)         // result.Status as the API's status
-//	at, again := result.RetryAt()             // when to call again, if nothing changes before
+//	at, again := result.RetryAt()             // time of the next call, if nothing changes before
 //
 //	<-tracker.Dirty()
-//	for _, uid := range tracker.Take() { ... } // sync these again
+//	for _, uid := range tracker.Take() { ... } // sync these pods again
+//
+// Package runtime/podsync fulfils most of the duties below. Most callers use podsync.
 //
 // # The caller's duties
 //
-//  1. Call SyncPod and KillPod for one pod from one goroutine at a time (package
-//     podworkers does).
-//  2. Call SyncPod again when the tracker says so, at RetryAt, and once in a while.
-//  3. Never call SyncPod again for a pod after KillPod was called for it.
-//  4. Call RemovePod when a pod that is over has left the configuration.
-//  5. Have the program's main call process.Main if it uses that backend.
-//  6. Where the runtime is an Updater, pass pods with the resources that the node
-//     has allocated to them: SyncPod resizes what runs to them at once. Whether a
-//     resize fits the node is decided before. A caller who limits pods as a whole
-//     raises that limit before SyncPod and lowers it once SyncPod did not fail.
-//  7. Pass pods with the status that their source has. What a pod's runtime records no
-//     longer tell, the Manager knows from its own calls; a new process knows it only from
-//     Pod.Status. Of a static pod whose records were removed while no agent ran nothing
-//     is known, unless SyncRequest.Finished tells: its containers that are never
-//     restarted run again.
-//  8. Ask CheckPod when a pod comes: what Runtime, Generator or Hooks cannot do is
-//     told there once, and fails again and again later.
+//  1. Call SyncPod and KillPod for a pod from one goroutine at a time, as package podworkers does.
+//  2. Call SyncPod again when the Tracker reports the pod, at RetryAt, and from time to time.
+//  3. Do not call SyncPod for a pod after KillPod.
+//  4. Call RemovePod after an ended pod has left the configuration.
+//  5. For the process backend: call process.Main first in the program's main.
+//  6. If the Runtime is an Updater: pass pods with their allocated resources. SyncPod resizes running
+//     containers to these resources at once. Decide before whether a resize fits the node. If pods
+//     as a whole are limited, raise the limit before SyncPod, and lower it after a successful SyncPod.
+//  7. Pass pods with the status from their source. The Manager remembers removed records of its own
+//     calls, but after a restart of the agent only Pod.Status has their facts. For a static pod whose
+//     records were removed while no agent ran, set SyncRequest.Finished. Otherwise containers that
+//     are never restarted run again.
+//  8. Call CheckPod when a pod arrives. CheckPod reports fields that the Runtime, the Generator or
+//     the Hooks cannot honour. Otherwise every later call for such a pod fails.
 //
-// # Who owns which goroutine
+// # Goroutines
 //
-// SyncPod and KillPod use goroutines for the containers of one pod and end them
-// before they return. Tracker.Run owns one that watches. Backends have none
-// outside a call.
+// SyncPod and KillPod use goroutines for the containers of a pod, and end them before they return.
+// Tracker.Run owns a goroutine for watching. Backends have no goroutines outside of calls.
 //
 // # A container's life
 //
@@ -52,70 +49,69 @@
 //	    |   RemoveContainer    v                     v
 //	    +------------------ (record) <----------- exited
 //
-// A restart is a new instance with the next restart count; instances of one
-// container never overlap.
+// A restart makes a new instance with the next restart count. Instances of a container never overlap.
 //
-// # Differences from the kubelet
+// # Differences from the kubelet (1.36): planning
 //
-//   - Plan is pure and its actions are ordered lists with a cause each; the
-//     kubelet's planner calls hooks and kills in map order. It plans nothing once
-//     the pod is deleted; a finished pod is planned for once, not at every sync; a
-//     container's own restart policy counts also when the sandbox is gone (Q1), and
-//     what never ran of a pod that is never restarted has its one run in a new one;
-//     what it has lost sight of and never restarts is stopped, and not started
-//     again, since it may have run to its end, nor fails an init container the pod
-//     before it is known how that ended; what is known to have run for good
-//     (Finished) does not run again because somebody removed its record, or since
-//     a record appears late that an agent before this one had asked for;
-//     what is behind a sidecar in the spec starts, and starts again, only while that
-//     sidecar is up in this sandbox, and what runs is kept meanwhile (see Plan);
-//     the last container that fails a probe is stopped with the grace period of that
-//     probe before the pod is; an instance that runs beside its successor is killed,
-//     and so is one that the pod has no container for; only the current sandbox
-//     triggers RestartAllContainers, which Plan finds out by itself. The functions
-//     that decide say why.
-//   - Containers of a pod start side by side, with a bound over all pods, and no
-//     hook holds up a sibling (#37805, #81450). SyncPod's context is honoured
-//     throughout (#113606), and a pod is not started once it has ended (#125050).
-//     While one container is slow, its siblings are looked after (Changed).
-//   - Images are pulled side by side, bounded, once for all pods that want one, and
-//     while the sandbox is made; the end of the pod ends the pull (#109673, #26300).
-//   - Crash-loop back-off is a function of what was observed, with the delay
-//     written on each instance: it survives the agent, needs no clean-up, holds
-//     for starts that fail and for RestartAllContainers, and is not owed by a new
-//     sandbox. A changed spec starts afresh.
-//   - A container that never ran does not count as restarted.
-//   - The least grace period is 1 s instead of 2 s, so a pod that asks for one
-//     second gets one. A container whose stop fails releases the sidecars that
-//     wait for it.
+// The comments of the deciding functions have the reasons.
+//
+//   - Plan is pure. Its actions are ordered lists, each action with a cause. The kubelet's planner
+//     calls hooks and kills in map order.
+//   - After the deletion of the pod nothing is planned. A finished pod is stopped once, not at every
+//     sync.
+//   - A container's own restart policy also counts after the loss of the sandbox. A container that
+//     never ran, in a pod that is never restarted, runs once in a new sandbox.
+//   - A container in an unknown state that is never restarted is stopped and not started again, and
+//     its exit decides. In the kubelet it runs again, or an init container fails the pod.
+//   - A container that is known to have ended for good (PlanInput.Finished) does not run again after
+//     a removal of its record, or after the late appearance of an instance of an earlier agent.
+//   - Containers behind a sidecar in the spec start and restart only while the sidecar is up in the
+//     current sandbox. Running containers are kept meanwhile.
+//   - The last container of a pod with a failed probe is stopped with the grace period of the probe,
+//     before the pod is stopped.
+//   - An instance that runs beside its successor is killed. So is an instance of a container that is
+//     not in the pod.
+//   - Only the current sandbox triggers RestartAllContainers.
+//
+// # Differences from the kubelet (1.36): execution
+//
+//   - Containers of a pod start side by side, with a bound over all pods, and a hook delays no other
+//     container (#37805, #81450). The end of SyncPod's context ends every step (#113606). An ended
+//     pod is not started (#125050). While a container is slow, SyncPod handles the others (Changed).
+//   - Images are pulled side by side, with a bound, once for all pods with the same image, and while
+//     the sandbox is made. The end of the pod ends the pull (#109673, #26300).
+//   - Crash-loop back-off is a function of observations. Each instance carries the delay before its
+//     successor. So back-off survives the agent and needs no cleanup. It applies to failed starts and
+//     RestartAllContainers, too, and not to the first instance in a new sandbox or of a changed spec.
+//   - The restart count does not grow for a container that never ran.
+//   - The minimum grace period is 1 s instead of 2 s. After a failed stop of a container, the sidecars
+//     that wait for the container are stopped, too.
 //   - A failed removal of init records ends the pass (#137710).
-//   - SyncPod and KillPod return the pod as read after their last step, so nothing
-//     waits for a listing (#45278). The tracker hands over a set of dirty pods,
-//     not a queue of events that overflows (#72709).
-//   - Ended instances are pruned where their successor starts, not by a deleter
-//     with a bounded queue; the newest ended one always stays (#104107). Their
-//     logs go with them, if the Generator is a LogRemover.
-//   - What containers were last given (KEP-1287) needs no file: each is marked with
-//     what it was made with, and what the backend reports corrects that for a new
-//     agent. A container of another agent is never restarted to be sure. Limits can
-//     be added and taken away in place (#128675).
-//   - A hook's request goes through no proxy and keeps no connection; one that is
-//     redirected from https to http goes on without its credentials. On the host's
-//     network, where a sandbox may have no address, it goes to the node's.
+//   - SyncPod and KillPod return the pod as read after their last step, so no step waits for a listing
+//     (#45278). The Tracker returns a set of dirty pods instead of a queue that can overflow (#72709).
+//   - Ended instances are pruned at the start of their successor, and not by a deleter with a bounded
+//     queue. The newest ended instance always stays (#104107). If the Generator is a LogRemover, logs
+//     are removed with their instances.
+//   - The resources of containers (KEP-1287) need no file: each container carries its resources at
+//     creation, and a new agent corrects them with the values reported by the backend. A container of
+//     another agent is not restarted because of missing records. Limits can be added and removed in
+//     place (#128675).
+//   - Requests of hooks use no proxy and keep no connection. A request redirected from https to http
+//     continues without credentials. On the host's network, where a sandbox may have no address, the
+//     request goes to the node's address.
 //
-// # Differences from the proposed API
+// # Choices of the interface
 //
-//   - New takes Options (DESIGN §3) instead of functional options. KillPod takes a
-//     request, so that a pod without a spec is a case of it and not a nil.
-//   - Result.RetryAt says when to call again after whatever failed, has to wait or is left
-//     to do: the Manager counts the failed calls in a row of each pod. Failed tells
-//     failures from what has to wait. A caller needs no back-off of its own.
-//   - Start failures (the kubelet's reason cache) are StartFailures, a value of
-//     the caller's.
+//   - New takes Options instead of functional options. KillPod takes a request, because a pod may be
+//     known by its UID only.
+//   - Result.RetryAt returns the time of the next call after every failure or wait. The Manager counts
+//     the failed calls of each pod, so callers need no back-off. Failed distinguishes failures from
+//     waits.
+//   - StartFailures (the kubelet's reason cache) is a value of the caller.
 //
-// Images of volumes are pulled by whoever makes the mounts, with EnsureImage; the
-// kubelet does it in SyncPod.
+// Images of volumes are pulled with EnsureImage by the maker of the mounts. In the kubelet SyncPod
+// pulls them.
 //
-// Not there yet: resizing a pod's resources as a whole, and checking that a pod
-// may use an image that another one pulled (1.33).
+// Missing: resizing the resources of a pod as a whole, and the check whether a pod may use an image
+// that another pod pulled (1.33).
 package runtime

@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/resourcefield"
 )
 
-// fieldRef returns the field of the pod that ref names, as the kubelet does for
-// an environment variable. A label or annotation that is not there is "".
+// fieldRef returns the value of a pod's field for an environment variable, as in the kubelet. The
+// value of a missing label or annotation is "".
 func (s *envSources) fieldRef(ref *v1.ObjectFieldSelector) (string, error) {
 	if ref.APIVersion != "" && ref.APIVersion != "v1" {
 		return "", fmt.Errorf("unsupported apiVersion %q", ref.APIVersion)
@@ -67,7 +67,7 @@ func (s *envSources) metadataKey(field, key string) (string, error) {
 	case "metadata.labels":
 		from = s.pod.Labels
 	case "metadata.annotations":
-		// Annotation keys are qualified names regardless of case.
+		// The keys of annotations are case-insensitive qualified names.
 		from, qualified = s.pod.Annotations, strings.ToLower(key)
 	default:
 		return "", fmt.Errorf("unsupported fieldPath \"%s['…']\"", field)
@@ -78,8 +78,8 @@ func (s *envSources) metadataKey(field, key string) (string, error) {
 	return from[key], nil
 }
 
-// oneOrAll gives a plural field all addresses, comma-separated, and a singular
-// one the first.
+// oneOrAll returns all addresses, separated by commas, for a plural field, and the first address
+// for a singular field.
 func oneOrAll(path string, ips []string) string {
 	if strings.HasSuffix(path, "s") {
 		return strings.Join(ips, ",")
@@ -90,9 +90,9 @@ func oneOrAll(path string, ips []string) string {
 	return ips[0]
 }
 
-// orderPodIPs returns a pod's addresses as its status shows them: the first of
-// the node's primary family, then the first of the other, each in its canonical
-// form. Without a known node address the pod's own first one is primary.
+// orderPodIPs returns a pod's addresses in the order of its status and in canonical form: the first
+// address of the node's primary family, then the first address of the other family. Without a known
+// node address, the pod's first address is primary.
 func orderPodIPs(podIPs, hostIPs []string) []string {
 	addrs := parseAddrs(podIPs)
 	if len(addrs) == 0 {
@@ -113,7 +113,7 @@ func orderPodIPs(podIPs, hostIPs []string) []string {
 	return append(first[:min(1, len(first))], second[:min(1, len(second))]...)
 }
 
-// parseAddrs leaves out what is no address.
+// parseAddrs parses addresses and omits invalid texts.
 func parseAddrs(ips []string) []netip.Addr {
 	var out []netip.Addr
 	for _, ip := range ips {
@@ -124,8 +124,8 @@ func parseAddrs(ips []string) []netip.Addr {
 	return out
 }
 
-// resourceFieldRef returns an amount of the resources of this container or of the one that
-// ref names; see resourcefield.Value.
+// resourceFieldRef returns an amount of the resources of this container, or of the container named
+// by ref; see resourcefield.Value.
 func (s *envSources) resourceFieldRef(ref *v1.ResourceFieldSelector) (string, error) {
 	container := s.container
 	if ref.ContainerName != "" {

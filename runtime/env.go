@@ -13,24 +13,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// maxProcessStrings bounds the environment plus command and args of one
-// container, in bytes. Linux takes at most 6 MiB of them, so nothing that could
-// run is refused; without a bound a manifest of one kilobyte, each variable
-// naming the one before twice, would take the agent's memory.
+// maxProcessStrings is the maximum size of a container's environment, command and args, in bytes.
+// Linux accepts at most 6 MiB, so the bound refuses no container that could run. Without a bound, a
+// manifest of 1 KB could exhaust the agent's memory, with variables that each contain the variable
+// before twice.
 const maxProcessStrings = 8 << 20
 
-// environment is a container's environment while it is built: in order of first
-// appearance, each name once.
+// environment is a container's environment under construction. Names are unique and in the order of
+// their first appearance.
 type environment struct {
 	vars  []EnvVar
-	index map[string]int // of vars, by name
-	size  int            // bytes, as the kernel counts them
+	index map[string]int // index in vars by name
+	size  int            // bytes, as counted by the kernel
 
-	behind map[string]string // what is found behind vars, and not among them yet
+	behind map[string]string // variables that follow vars, unless vars has the name
 }
 
-// set gives a variable a value. A name that is there already keeps its place.
-// Errors never show the value.
+// set sets a variable. An existing name keeps its position. Errors never show the value.
 func (e *environment) set(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
 		return fmt.Errorf("%q cannot be the name of an environment variable", name)
@@ -69,7 +68,7 @@ func (e *environment) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// expand expands s with the variables set so far.
+// expand expands s with the variables up to now.
 func (e *environment) expand(s string) (string, error) {
 	out, ok := expand(s, maxProcessStrings-e.size, e.lookup)
 	if !ok {
@@ -80,8 +79,8 @@ func (e *environment) expand(s string) (string, error) {
 
 var errTooLarge = fmt.Errorf("environment, command and args are larger than %d MiB", maxProcessStrings>>20)
 
-// expandAll expands a command or args; they count against the same bound. The
-// result is nil for nil.
+// expandAll expands a command or args. The result counts towards the same bound, and is nil for
+// nil.
 func (e *environment) expandAll(field string, list []string) ([]string, error) {
 	var out []string
 	for i, s := range list {
@@ -95,7 +94,7 @@ func (e *environment) expandAll(field string, list []string) ([]string, error) {
 	return out, nil
 }
 
-// envSources is where the values of one container's environment come from.
+// envSources are the sources of a container's environment.
 type envSources struct {
 	pod         *v1.Pod
 	container   *v1.Container
@@ -103,18 +102,17 @@ type envSources struct {
 	hostIPs     []string // of the node
 	allocatable v1.ResourceList
 	objects     *objectReader
-	services    []EnvVar // of Services, as serviceEnv's
+	services    []EnvVar // variables of Services, from serviceEnv
 }
 
-// build resolves the container's environment: envFrom in order, then env in
-// order. Errors begin with the field's path below the container.
+// build resolves the container's environment: first envFrom, then env, each in order. Errors begin
+// with the path of the field below the container.
 //
-// Names appear in the order in which they are first mentioned (the keys of one
-// ConfigMap or Secret sorted); a later mention replaces the value in place. A
-// reference sees the variables built so far, so one to a later variable stays
-// as written. A variable whose optional source is missing is not touched.
-// Variables of Services are seen by all references, and come last, those that
-// are not there yet.
+// Names are in the order of their first mention. The keys of a ConfigMap or Secret are sorted. A
+// later mention replaces the value in place. A reference sees the variables built before, so a
+// reference to a later variable stays as written. A variable with a missing optional source stays
+// unchanged. References see the variables of all Services. Those variables are the last in the
+// result, unless the name exists before.
 func (s *envSources) build(ctx context.Context) (*environment, error) {
 	env := &environment{behind: make(map[string]string, len(s.services))}
 	for _, v := range s.services {
@@ -141,8 +139,8 @@ func (s *envSources) build(ctx context.Context) (*environment, error) {
 	return env, nil
 }
 
-// addFrom adds all keys of one ConfigMap or Secret. Its errors begin with "."
-// or ":", ready to follow the path of the entry.
+// addFrom adds all keys of a ConfigMap or Secret. Its errors begin with "." or ":", to follow the
+// path of the entry.
 func (s *envSources) addFrom(ctx context.Context, env *environment, from *v1.EnvFromSource) error {
 	var data map[string]string
 	var field string
@@ -169,7 +167,7 @@ func (s *envSources) addFrom(ctx context.Context, env *environment, from *v1.Env
 	return nil
 }
 
-// add adds one variable. Its errors begin with "." or ":" as addFrom's.
+// add adds a variable. Its errors begin with "." or ":", as in addFrom.
 func (s *envSources) add(ctx context.Context, env *environment, v *v1.EnvVar) error {
 	value := v.Value
 	var err error
@@ -194,7 +192,7 @@ func (s *envSources) add(ctx context.Context, env *environment, v *v1.EnvVar) er
 	return nil
 }
 
-// resolve returns the value of one source; false if it is optional and missing.
+// resolve returns the value of a source. found is false for a missing optional source.
 func (s *envSources) resolve(ctx context.Context, from *v1.EnvVarSource) (value string, found bool, err error) {
 	switch {
 	case from.FieldRef != nil:
@@ -229,8 +227,8 @@ func keyOf(field string, data map[string]string, key string, optional *bool, err
 	return value, true, nil
 }
 
-// unlessOptional turns "it is not there" into success where the pod allows it.
-// Any other error stays: an unreachable source is no missing one.
+// unlessOptional turns the error about a missing optional source into success. Other errors stay:
+// an unreachable source may exist.
 func unlessOptional(field string, optional *bool, err error) error {
 	if optional != nil && *optional && isMissing(err) {
 		return nil

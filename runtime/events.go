@@ -9,13 +9,13 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 )
 
-// EventRecorder receives events. client-go's recorder fits as it is. It is
-// called without locks held and must not block.
+// EventRecorder receives events. client-go's recorder implements it. Calls are made without locks
+// and must not block.
 type EventRecorder interface {
 	Event(object apiruntime.Object, eventType, reason, message string)
 }
 
-// Event reasons of this package, with the kubelet's words.
+// Event reasons of this package, in the kubelet's words.
 const (
 	eventCreated                = "Created"
 	eventStarted                = "Started"
@@ -29,7 +29,7 @@ const (
 	eventLifecycleHTTPFallback  = "LifecycleHTTPFallback"
 )
 
-// podEvent reports about the pod as a whole.
+// podEvent sends an event about a pod.
 func (m *Manager) podEvent(pod *v1.Pod, eventType, reason, message string) {
 	if m.events == nil {
 		return
@@ -37,9 +37,8 @@ func (m *Manager) podEvent(pod *v1.Pod, eventType, reason, message string) {
 	m.events.Event(objectReference(pod), eventType, reason, message)
 }
 
-// containerEvent reports about one container: the object is a reference to the
-// pod whose field path names the container. A container that is not in the pod
-// gets no event.
+// containerEvent sends an event about a container: the object is a reference to the pod, with the
+// container in its field path. For a container that is not in the pod no event is sent.
 func (m *Manager) containerEvent(pod *v1.Pod, name, eventType, reason, message string) {
 	if m.events == nil {
 		return
@@ -49,7 +48,7 @@ func (m *Manager) containerEvent(pod *v1.Pod, name, eventType, reason, message s
 	}
 }
 
-// containerReference is nil for a container that is not in the pod.
+// containerReference returns nil for a container that is not in the pod.
 func containerReference(pod *v1.Pod, name string) *v1.ObjectReference {
 	ref, ok := Find(pod, name)
 	if !ok {

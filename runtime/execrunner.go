@@ -7,10 +7,12 @@ import (
 	"fmt"
 )
 
-// ExecRunner runs commands in containers that are named by the text of their IDs. It is a Runner of package
-// prober/handlers, so that exec probes run in the containers of a Runtime.
+// ExecRunner runs commands in containers that are named by the text of their IDs. ExecRunner
+// implements the Runner of package prober/handlers, so that exec probes run in the containers of a
+// Runtime.
 type ExecRunner struct {
-	// Runtime runs the commands. Without the ability Execer each call fails with ErrUnsupported.
+	// Runtime runs the commands. If Runtime does not implement Execer, each call fails with
+	// ErrUnsupported.
 	Runtime Runtime
 }
 

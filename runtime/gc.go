@@ -10,45 +10,44 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// gcUnlimited and gcNone are limits of a GCPolicy.
+// gcUnlimited and gcNone are special limits of a GCPolicy.
 const (
 	gcUnlimited = -1
 	gcNone      = -2
 )
 
-// GCPolicy limits the ended instances that stay on the node. The zero value is the kubelet's
-// policy: one ended instance of each container, any number in all.
+// GCPolicy limits the ended instances on the node. The zero value is the kubelet's policy: one
+// ended instance of each container, and any number in all.
 type GCPolicy struct {
-	// MinAge is how long an ended instance stays in any case, also in a pod that
-	// is gone. It counts from the instance's end; from its creation where the end
-	// is not known or it never ran. (The kubelet counts from the creation, so
-	// what ran for longer than MinAge goes as soon as it ends.) Defaults to 0.
+	// MinAge is the time for which every ended instance stays, also in a removed pod. The time
+	// counts from the instance's end, or from its creation if the end is unknown or the instance
+	// never ran. (In the kubelet the time counts from the creation, so an instance that ran for
+	// longer than MinAge is removed at its end.) Defaults to 0.
 	MinAge time.Duration
-	// MaxPerPodContainer limits the ended instances of one container of one pod. -1: any number
-	// stays. -2: only those stay that are still needed, which are the newest one of a container of
-	// a pod that lives, and ends that are not reported yet. Defaults to 1.
+	// MaxPerPodContainer limits the ended instances of each container of a pod. -1: any number
+	// stays. -2: only needed instances stay, which are the newest instance of a container of a
+	// living pod, and instances with unreported exits. Defaults to 1.
 	MaxPerPodContainer int
-	// MaxContainers limits the ended instances of all pods together, with -1 and -2 as above. The
-	// number is shared out among the containers first, then the oldest instances are removed.
-	// Defaults to -1.
+	// MaxContainers limits the ended instances of all pods together. -1 and -2 have the same
+	// meaning as above. The limit is first divided among the containers, then the oldest instances
+	// are removed. Defaults to -1.
 	MaxContainers int
-	// AllUnused also takes everything of pods that are over but still known
-	// (PodOver), for want of disk space: the kubelet's DeleteAllUnusedContainers.
+	// AllUnused also removes every instance and sandbox of pods in state PodOver, to free disk
+	// space. It is the kubelet's DeleteAllUnusedContainers.
 	AllUnused bool
 
-	// LogRoot is the folder of the pods' log folders, absolute, as
+	// LogRoot is the folder of the pods' log folders, absolute, equal to
 	// DefaultGeneratorOptions.LogRoot. Empty: no log is removed.
 	LogRoot string
-	// LinkDir is a folder of links to log files that the kubelet has left
-	// (/var/log/containers), absolute. Those that lead nowhere are removed.
-	// Empty: none are.
+	// LinkDir is the kubelet's folder of links to log files (/var/log/containers), absolute. Broken
+	// links are removed. Empty: no link is removed.
 	LinkDir string
 }
 
-// perContainer returns MaxPerPodContainer as a number. Negative: any number.
+// perContainer returns MaxPerPodContainer as a number. Negative: no limit.
 func (p GCPolicy) perContainer() int { return gcLimit(p.MaxPerPodContainer, 1) }
 
-// total returns MaxContainers as a number. Negative: any number.
+// total returns MaxContainers as a number. Negative: no limit.
 func (p GCPolicy) total() int { return gcLimit(p.MaxContainers, gcUnlimited) }
 
 func gcLimit(limit, standard int) int {
@@ -77,19 +76,19 @@ func (p GCPolicy) validate() error {
 	return nil
 }
 
-// PodFate is what still becomes of a pod.
+// PodFate is the stage of a pod's life for garbage collection.
 type PodFate uint8
 
-// The fates, in the order in which a pod meets them.
+// The fates, in their order in a pod's life.
 const (
-	// PodLives: its containers may be started (again), or nobody can tell, as
-	// long as not every source of pods has been heard.
+	// PodLives: a container of the pod may be started, or the state is unknown because a source of
+	// pods has not reported yet.
 	PodLives PodFate = iota
-	// PodOver: nothing of it runs or will be started, but somebody may still ask
-	// for its status and logs. podworkers: ShouldPodRuntimeBeRemoved.
+	// PodOver: no container of the pod runs or will be started, but the status and logs may still
+	// be requested. podworkers: ShouldPodRuntimeBeRemoved.
 	PodOver
-	// PodGone: nobody wants it, and nobody is left to be told how it ended.
-	// podworkers: ShouldPodContentBeRemoved.
+	// PodGone: the pod is neither configured nor awaiting a status update. podworkers:
+	// ShouldPodContentBeRemoved.
 	PodGone
 )
 
@@ -105,17 +104,16 @@ func (f PodFate) String() string {
 	}
 }
 
-// GCQuery is what only the caller knows of pods. The funcs are called with no
-// lock held, several at a time, and answer at once.
+// GCQuery has the caller's knowledge about pods. The functions are called without locks and
+// concurrently, and must return at once.
 type GCQuery struct {
-	// Fate must say PodLives before anything is started for a pod, and until all
-	// of it has ended for good. It is asked again before anything is removed
-	// because of the answer. Defaults to PodLives for every pod.
+	// Fate must return PodLives before any start for a pod, and until all containers of the pod
+	// have ended for good. Fate is called again right before a removal that depends on the result.
+	// Defaults to PodLives for every pod.
 	Fate func(types.UID) PodFate
-	// Reported says whether everybody who is to be told how this instance ended
-	// has been told. Until then it stays, unless the pod is gone (#104107).
-	// Defaults to: the newest ended instance of a container was not reported,
-	// older ones were.
+	// Reported reports whether the exit of this instance was sent to every receiver. Until then the
+	// instance stays, unless the pod is gone (#104107). Defaults to false for the newest ended
+	// instance of a container, and to true for older instances.
 	Reported func(types.UID, ContainerID) bool
 }
 
@@ -126,10 +124,10 @@ func (q GCQuery) fate(uid types.UID) PodFate {
 	return q.Fate(uid)
 }
 
-// GCOp is what is done to a piece of garbage.
+// gcOp is an operation on a piece of garbage.
 type gcOp string
 
-// The operations: first all on containers, then all on sandboxes, logs, links.
+// The operations, in the order of execution: on containers, sandboxes, logs, links.
 const (
 	gcRemoveContainer     gcOp = "RemoveContainer"
 	gcRemoveSandbox       gcOp = "RemovePodSandbox"
@@ -138,27 +136,26 @@ const (
 	gcRemoveLogLink       gcOp = "RemoveLogLink"
 )
 
-// gcAction is one piece of garbage and what is done to it.
+// gcAction is an operation on a piece of garbage.
 type gcAction struct {
 	Op   gcOp
 	UID  types.UID // empty for links
-	Fate PodFate   // the pod's when this was planned
-	// Name is the container's, for RemoveContainer and RemoveContainerLogs.
+	Fate PodFate   // fate of the pod at the time of the plan
+	// Name is the name of the container, for RemoveContainer and RemoveContainerLogs.
 	Name string
-	// Container, for RemoveContainer.
+	// Container is set for RemoveContainer.
 	Container ContainerID
-	// Stop: it may be running and is stopped first.
+	// Stop: the container may be running, and is stopped first.
 	Stop bool
-	// Sandbox that the container is in, or that is removed.
+	// Sandbox is the sandbox to remove, or the sandbox of the container.
 	Sandbox SandboxID
-	// Path is what is removed: of a pod's folder or of a container's log file
-	// (with what was rotated from it) below GCPolicy.LogRoot, of a link below
-	// GCPolicy.LinkDir. Slash-separated.
+	// Path is the path to remove, separated by slashes: a pod's folder or a container's log file
+	// with its rotated files, below GCPolicy.LogRoot; or a link below GCPolicy.LinkDir.
 	Path  string
-	Cause string // why it is garbage
+	Cause string // reason for the removal
 }
 
-// String is one line for logs and tests.
+// String returns a line for logs and tests.
 func (a gcAction) String() string {
 	var what string
 	switch a.Op {

@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// apart keeps the calls that change one container from overlapping: garbage
-// collection works beside the pods' own goroutines, and both may come upon the
-// same ended instance. Whoever comes second waits, as long as its ctx allows.
-// Calls for different containers never wait for each other.
+// apart prevents concurrent changing calls for a container. Garbage collection works beside the
+// goroutines of the pods, and both may handle the same ended instance. The second call waits until
+// the first has ended or its ctx ends. Calls for different containers never wait for each other.
 //
-// It has no abilities beyond Runtime: those are looked for on what it wraps.
+// apart implements only Runtime. Optional abilities are looked up on the wrapped Runtime.
 type apart struct {
 	Runtime
 
 	mu struct {
 		sync.Mutex
-		busy map[ContainerID]chan struct{} // closed when the call has ended
+		busy map[ContainerID]chan struct{} // closed at the end of the call
 	}
 }
 
@@ -29,7 +28,7 @@ func keepApart(rt Runtime) *apart {
 	return a
 }
 
-// enter waits for its turn with a container. leave gives it back.
+// enter waits for the turn with a container. leave ends the turn.
 func (a *apart) enter(ctx context.Context, id ContainerID) (leave func(), err error) {
 	for {
 		a.mu.Lock()

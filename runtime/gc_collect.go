@@ -13,27 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// gcParallel is for how many pods at once garbage is looked at and removed. One
-// whose calls hang takes one of these places until they end; within a pod
-// everything is done in the plan's order.
+// gcParallel is the number of pods inspected and cleaned up at the same time. A pod with a hanging
+// call occupies its place until the call ends. The actions for a pod run in the order of the plan.
 const gcParallel = 4
 
-// GarbageCollect looks once at everything the runtime has and removes what
-// planGC calls garbage, from the runtime and from disk. The kubelet does it once
-// a minute, and with GCPolicy.AllUnused when disk space runs short.
+// GarbageCollect removes garbage from the runtime and from disk. It looks once at all pods of the
+// runtime. The kubelet does so once a minute, and with GCPolicy.AllUnused when disk space runs
+// short. The function planGC defines garbage.
 //
-// It also collects what a backend that is an Auditor has provably left behind.
+// GarbageCollect also removes the leftovers of a backend that implements Auditor, if the leftovers
+// provably belong to the backend.
 //
-// It is the safety net: SyncPod prunes ended instances when it starts their
-// successor, and RemovePod removes a pod at once. With nothing to collect it is
-// one List and, with a LogRoot, a look into the log folders.
+// GarbageCollect is the safety net: SyncPod prunes ended instances when it starts their successor,
+// and RemovePod removes a pod at once. Without garbage it costs a List and, with a LogRoot, a look
+// into the log folders.
 //
-// Instances that may be running are stopped before they are removed, and
-// sandboxes stopped again; where that fails they stay. What fails is joined into
-// the error and tried again by the next call; nothing else waits for it, but a
-// sandbox does not go before its containers, nor a log folder before all of its
-// pod. It may run beside all other methods. When ctx ends it returns as soon as
-// the runtime lets it.
+// Instances that may be running are stopped before their removal, and sandboxes are stopped again.
+// If the stop fails, the object stays. Errors are joined, and the next call tries again. A failure
+// delays no other removal, with two exceptions: a sandbox follows its containers, and a log folder
+// follows the whole pod. GarbageCollect may run beside all other methods. When ctx ends, it returns
+// as soon as the runtime returns.
 func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy, query GCQuery) error {
 	if err := policy.validate(); err != nil {
 		return err
@@ -66,8 +65,8 @@ func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy, query GCQ
 	return nil
 }
 
-// inParallel calls f(0) … f(n-1), gcParallel at once, none after ctx has ended,
-// and returns when all have.
+// inParallel calls f(0) … f(n-1), at most gcParallel at a time. After the end of ctx no further
+// call begins. It returns after the end of all calls.
 func inParallel(ctx context.Context, n int, f func(i int)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -85,10 +84,9 @@ func inParallel(ctx context.Context, n int, f func(i int)) {
 	}
 }
 
-// lookCloser reads in full the pods of which a listing tells too little: times,
-// where the plan depends on them, and restart counts, where there are more log
-// files than records. Most of the time that is none. It returns the pods that
-// could not be read; nothing of them may be removed.
+// lookCloser reads the full status of pods for which the listing lacks details: times, if the plan
+// depends on times, and restart counts, if there are more log files than records. Usually no pod
+// needs it. blind has the pods that could not be read, for which no removal is allowed.
 func (m *Manager) lookCloser(ctx context.Context, in *gcInput) (blind map[types.UID]bool, err error) {
 	which := tooBrief(*in)
 	errs := make([]error, len(which))
@@ -109,15 +107,15 @@ func (m *Manager) lookCloser(ctx context.Context, in *gcInput) (blind map[types.
 		}
 	}
 	if ctx.Err() != nil {
-		return blind, nil // whatever went wrong is the interruption's doing
+		return blind, nil // the interruption may have caused the errors
 	}
 	return blind, errors.Join(errs...)
 }
 
-// tooBrief returns the indexes of those pods.
+// tooBrief returns the indexes of the pods for lookCloser.
 func tooBrief(in gcInput) []int {
-	// A plan takes what has no time for as old as can be, so it has no fewer
-	// actions than one with the right times.
+	// A plan treats unknown times as very old. Its actions therefore include those of a plan with
+	// the right times.
 	plan := planGC(in)
 	times := len(plan) > 0 && (in.Policy.MinAge > 0 || in.Policy.total() >= 0)
 	changes := make(map[types.UID]bool)
@@ -144,8 +142,7 @@ func lacksTimes(status *PodStatus) bool {
 	})
 }
 
-// surplusLogs reports whether a container has logs of more instances than have
-// a record.
+// surplusLogs reports whether a container has logs of more instances than it has records.
 func surplusLogs(status *PodStatus, files []logFiles) bool {
 	return slices.ContainsFunc(files, func(f logFiles) bool {
 		records := 0
@@ -158,8 +155,8 @@ func surplusLogs(status *PodStatus, files []logFiles) bool {
 	})
 }
 
-// byPod splits a plan into one for each pod, in the order of their first
-// actions; those of no pod are one, too. Pods that are blind are left out.
+// byPod splits a plan by pod, in the order of the first actions. Actions without a pod form a
+// group, too. Actions for blind pods are omitted.
 func byPod(actions []gcAction, blind map[types.UID]bool) [][]gcAction {
 	var out [][]gcAction
 	index := make(map[types.UID]int)

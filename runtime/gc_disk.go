@@ -16,14 +16,14 @@ import (
 	"github.com/keelson-dev/keelson/internal/tree"
 )
 
-// goneLogs begins the name of a log folder that is being removed. No pod's
-// folder is named like this: a namespace has no dot at its beginning.
+// goneLogs is the prefix of a log folder that is being removed. No pod's folder has the prefix,
+// because a namespace does not begin with a dot.
 const goneLogs = ".gone-"
 
-// gcDisk is the two folders on disk that garbage collection looks after. Nothing
-// outside of them is touched, wherever links lead.
+// gcDisk has the two folders on disk that garbage collection cleans up. Files outside these folders
+// are never touched, also not through links.
 type gcDisk struct {
-	logs, links *os.Root // nil: not asked for, or not there
+	logs, links *os.Root // nil: not requested, or missing
 }
 
 func openGCDisk(policy GCPolicy) (*gcDisk, error) {
@@ -48,12 +48,12 @@ func openIfThere(dir string) (*os.Root, error) {
 func (d *gcDisk) close() {
 	for _, root := range []*os.Root{d.logs, d.links} {
 		if root != nil {
-			_ = root.Close() // it was only read through
+			_ = root.Close() // only used for reading
 		}
 	}
 }
 
-// entries lists a folder below root, sorted; one that is not there is empty.
+// entries lists a folder below root in sorted order. A missing folder is empty.
 func entries(root *os.Root, dir string) ([]fs.DirEntry, error) {
 	f, err := root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,8 +71,8 @@ func entries(root *os.Root, dir string) ([]fs.DirEntry, error) {
 	return list, err
 }
 
-// folders lists the pods' log folders. On the way it removes what an earlier
-// removal has left. Links among the folders are not followed.
+// folders lists the pods' log folders, and completes removals that were interrupted before. Links
+// to folders are not followed.
 func (d *gcDisk) folders() ([]logFolder, error) {
 	if d.logs == nil {
 		return nil, nil
@@ -100,7 +100,7 @@ func (d *gcDisk) folders() ([]logFolder, error) {
 	return out, errors.Join(errs...)
 }
 
-// files lists the log files in one pod's folder.
+// files lists the log files in the folder of a pod.
 func (d *gcDisk) files(folder string) ([]logFiles, error) {
 	containers, err := entries(d.logs, folder)
 	errs := []error{err}
@@ -124,8 +124,8 @@ func (d *gcDisk) files(folder string) ([]logFiles, error) {
 	return out, errors.Join(errs...)
 }
 
-// removeFolder removes a pod's log folder: at once for everybody who looks, so
-// that a pod that comes back finds none, and then for good.
+// removeFolder removes a pod's log folder. The folder is first renamed, so that a pod with the same
+// name finds no folder, and then deleted.
 func (d *gcDisk) removeFolder(name string) error {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(name)) // never fails
@@ -139,7 +139,7 @@ func (d *gcDisk) removeFolder(name string) error {
 	return tree.RemoveAll(d.logs, tmp)
 }
 
-// removeFiles removes a container's log file and what was rotated from it.
+// removeFiles removes a container's log file and its rotated files.
 func (d *gcDisk) removeFiles(dir, file string) error {
 	list, err := entries(d.logs, path.Clean(dir))
 	errs := []error{err}
@@ -151,7 +151,7 @@ func (d *gcDisk) removeFiles(dir, file string) error {
 	return errors.Join(errs...)
 }
 
-// deadLinks lists the links to log files that are not there.
+// deadLinks lists the links to missing log files.
 func (d *gcDisk) deadLinks() ([]logLink, error) {
 	if d.links == nil {
 		return nil, nil
@@ -163,7 +163,7 @@ func (d *gcDisk) deadLinks() ([]logLink, error) {
 		if !ok {
 			continue
 		}
-		// Links lead out of the folder; they are only asked whether they do.
+		// Links lead out of the folder. Only the existence of their target is checked.
 		if _, err := os.Stat(filepath.Join(d.links.Name(), e.Name())); errors.Is(err, fs.ErrNotExist) {
 			out = append(out, logLink{Name: e.Name(), ContainerID: id})
 		}
@@ -171,7 +171,7 @@ func (d *gcDisk) deadLinks() ([]logLink, error) {
 	return out, err
 }
 
-// containerOfLink reads <pod>_<namespace>_<container>-<id>.log.
+// containerOfLink parses <pod>_<namespace>_<container>-<id>.log.
 func containerOfLink(name string) (id string, ok bool) {
 	name, ok = strings.CutSuffix(name, ".log")
 	i := strings.LastIndexByte(name, '-')
@@ -183,7 +183,7 @@ func containerOfLink(name string) (id string, ok bool) {
 
 func (d *gcDisk) removeLink(name string) error { return missing(d.links.Remove(name)) }
 
-// missing treats fs.ErrNotExist as success: what is to be removed is not there.
+// missing treats fs.ErrNotExist as success of a removal.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

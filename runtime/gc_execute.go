@@ -9,19 +9,19 @@ import (
 	"path"
 )
 
-// collection is what is planned for one pod being carried out.
+// collection carries out the plan for a pod.
 type collection struct {
 	m     *Manager
 	query GCQuery
 	disk  *gcDisk
-	stays map[SandboxID]bool // a container in it could not be removed
+	stays map[SandboxID]bool // a container of the sandbox could not be removed
 }
 
-// run does everything that can be done and joins what could not.
+// run carries out all actions and joins the errors.
 func (c *collection) run(ctx context.Context, actions []gcAction) error {
 	uid, fate := actions[0].UID, actions[0].Fate
 	if uid != "" && c.query.fate(uid) != fate {
-		return nil // the plan is out of date
+		return nil // the plan is outdated
 	}
 	c.stays = make(map[SandboxID]bool)
 	var errs []error
@@ -70,8 +70,8 @@ func (c *collection) container(ctx context.Context, a gcAction) error {
 	return nil
 }
 
-// stop kills an instance in an unknown state, as its own record says. One that
-// turns out to be running is none of our business.
+// stop kills an instance in an unknown state, according to its own record. If the instance turns
+// out to be running, it is left alone.
 func (c *collection) stop(ctx context.Context, a gcAction) (stopped bool, err error) {
 	status, err := c.m.rt.PodStatus(ctx, a.UID)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *collection) stop(ctx context.Context, a gcAction) (stopped bool, err er
 
 func (c *collection) sandbox(ctx context.Context, a gcAction) error {
 	if c.stays[a.Sandbox] {
-		return nil // to remove it would remove its containers
+		return nil // removing the sandbox would remove its containers
 	}
 	err := gone(c.m.rt.StopSandbox(ctx, a.Sandbox))
 	if err == nil {
@@ -116,9 +116,9 @@ func (c *collection) sandbox(ctx context.Context, a gcAction) error {
 	return nil
 }
 
-// podLogs removes a pod's log folder if really nothing else is left of the pod.
-// The last question is the pod's fate: a pod that comes back makes a sandbox
-// first, which takes longer than what follows.
+// podLogs removes a pod's log folder if the runtime has no other remains of the pod. The fate of
+// the pod is checked last: a returning pod first makes a sandbox, which takes longer than the
+// removal.
 func (c *collection) podLogs(ctx context.Context, a gcAction) error {
 	status, err := c.m.rt.PodStatus(ctx, a.UID)
 	if err != nil {

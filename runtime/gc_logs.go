@@ -12,28 +12,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// logFolder is one pod's folder of logs.
+// logFolder is the log folder of a pod.
 type logFolder struct {
 	Name       string // below the root of logs
 	UID        types.UID
 	Containers []logFiles
 }
 
-// logFiles says of which instances of a container there are log files, rotated
-// ones included.
+// logFiles lists the instances of a container with log files, including rotated files.
 type logFiles struct {
 	Container     string
 	RestartCounts []int32 // ascending
 }
 
-// logLink is a link to a log file that does not exist.
+// logLink is a broken link to a log file.
 type logLink struct {
 	Name        string // in its folder
-	ContainerID string // that its name ends in; ContainerID.ID
+	ContainerID string // ContainerID.ID, the end of the name
 }
 
-// dropLogs drops the folders of pods that are gone and have no record left, and
-// in the other folders the files of instances that have none.
+// dropLogs removes the folders of gone pods without records. In other folders it removes the files
+// of instances without records.
 func (p *gcPlan) dropLogs() {
 	for _, folder := range p.in.Logs {
 		pod := p.left[folder.UID]
@@ -65,10 +64,9 @@ func (p *gcPlan) dropLogs() {
 	}
 }
 
-// unrecorded returns the restart counts whose log files nobody will ask for: of
-// instances without a record. Those above every record stay, since they may be
-// of an instance that is being made; and the highest of all, since the next
-// restart count is read from it. The result ascends.
+// unrecorded returns the restart counts of instances without a record whose log files are not
+// needed, in ascending order. Counts above every record stay, because such an instance may be
+// starting. The highest count stays, because the next restart count is derived from it.
 func unrecorded(counts []int32, recorded map[int32]int) []int32 {
 	if len(counts) == 0 {
 		return nil
@@ -86,8 +84,8 @@ func unrecorded(counts []int32, recorded map[int32]int) []int32 {
 	return out
 }
 
-// dropLinks drops links that lead nowhere, but those of an instance that has not
-// exited: its log file is missing for a moment when it is rotated.
+// dropLinks removes broken links, except links of an instance that has not exited: its log file is
+// missing for a moment during a rotation.
 func (p *gcPlan) dropLinks() {
 	if len(p.in.Links) == 0 {
 		return
@@ -107,8 +105,8 @@ func (p *gcPlan) dropLinks() {
 	}
 }
 
-// podOfLogFolder reads <namespace>_<name>_<uid>, the inverse of podLogDir, or
-// a bare UID. Anything else (lost+found) is not a pod's.
+// podOfLogFolder parses <namespace>_<name>_<uid>, the inverse of podLogDir, or a bare UID. Other
+// folders (lost+found) belong to no pod.
 func podOfLogFolder(name string) (types.UID, bool) {
 	parts := strings.SplitN(name, "_", 3)
 	switch {
@@ -120,8 +118,8 @@ func podOfLogFolder(name string) (types.UID, bool) {
 	return "", false
 }
 
-// isBareUID recognizes a folder of a kubelet before 1.14, which had nothing but
-// the UID in its name: in the form of RFC 4122, or 32 digits for a static pod.
+// isBareUID recognizes a folder of a kubelet before 1.14, named by the UID alone: in the form of
+// RFC 4122, or 32 digits for a static pod.
 func isBareUID(name string) bool {
 	digits := strings.ReplaceAll(name, "-", "")
 	return len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == "" && (len(name) == 32 || len(name) == 36)

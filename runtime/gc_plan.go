@@ -10,35 +10,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// gcInput is all that planGC looks at. Nothing of it is written.
+// gcInput is the complete input of planGC, which does not modify it.
 type gcInput struct {
 	Policy GCPolicy
 	Query  GCQuery
 	Now    time.Time
-	Pods   []*PodStatus // every pod of the runtime, slices newest first
+	Pods   []*PodStatus // every pod of the runtime, with slices newest first
 	Logs   []logFolder  // every folder below Policy.LogRoot
-	Links  []logLink    // every link in Policy.LinkDir that leads nowhere
+	Links  []logLink    // every broken link in Policy.LinkDir
 }
 
-// planGC decides what is garbage. It follows the 1.36 kubelet's order: ended
-// instances of pods that are to go whole; of each container, those above its
-// limit; those above the limit of all; then sandboxes that are not ready and
-// empty, all of them or all but the pod's newest; then logs. Within a list the
-// oldest come first, so that an interruption leaves the newest. Removals are
-// counted as done; what fails is planned again the next time.
+// planGC decides which objects are garbage. The order is that of the kubelet 1.36: ended instances
+// of pods to be removed as a whole; ended instances above the limit of their container; ended
+// instances above the limit of all containers; empty sandboxes that are not ready, all or all but
+// the pod's newest; logs. Within a list the oldest come first, so that an interruption leaves the
+// newest. Planned removals count as done. After a failure the next call plans the removal again.
 //
-// Never garbage are, whatever the policy:
+// Under every policy, these objects are not garbage:
 //
-//   - what runs, and a sandbox that is ready (ending them is the pod worker's);
-//   - the newest instance of a container of a pod that lives: it is how Plan
-//     knows that the container has run (the kubelet runs a container with policy
-//     Never again when its record was collected), and what restart count and
-//     back-off go on from;
-//   - an end that was not reported, as GCQuery.Reported says, unless the pod is
-//     gone (#104107).
+//   - Running instances and ready sandboxes: the pod worker ends them.
+//   - The newest instance of a container of a living pod: Plan derives from it that the container
+//     has run, the restart count and the back-off. (After collecting such a record, the kubelet
+//     runs a container with policy Never again.)
+//   - An instance whose exit was not reported (GCQuery.Reported), unless the pod is gone (#104107).
 //
-// An instance that was created but never ran counts towards no limit: it goes
-// unless it is the newest of a container of a pod that lives.
+// A created instance that never ran counts towards no limit. It is removed unless it is the newest
+// of a container of a living pod.
 func planGC(in gcInput) []gcAction {
 	p := &gcPlan{in: in, left: make(map[types.UID]*gcPod, len(in.Pods))}
 	for _, status := range in.Pods {
@@ -59,15 +56,15 @@ func planGC(in gcInput) []gcAction {
 	return p.actions
 }
 
-// gcPlan is a plan in the making.
+// gcPlan is a plan under construction.
 type gcPlan struct {
 	in      gcInput
-	left    map[types.UID]*gcPod // what stays of each pod
+	left    map[types.UID]*gcPod // the remaining objects of each pod
 	groups  []*gcGroup
 	actions []gcAction
 }
 
-// gcPod is one pod and what the plan leaves of it.
+// gcPod is a pod with the objects that the plan leaves.
 type gcPod struct {
 	status    *PodStatus
 	fate      PodFate
@@ -78,7 +75,7 @@ type gcPod struct {
 
 func (p *gcPod) empty() bool { return len(p.counts) == 0 && p.sandboxes == 0 }
 
-// gcGroup is the instances of one container that may be dropped, newest first.
+// gcGroup has the removable instances of a container, newest first.
 type gcGroup struct {
 	pod  *gcPod
 	dead []gcDead
@@ -86,11 +83,11 @@ type gcGroup struct {
 
 type gcDead struct {
 	c      *ContainerStatus
-	at     time.Time // what its age counts from
-	needed bool      // it stays, whatever the limits
+	at     time.Time // begin of its age
+	needed bool      // stays under all limits
 }
 
-// doomed: nothing but what is needed stays of the pod.
+// doomed reports whether only needed objects of the pod stay.
 func (p *gcPlan) doomed(pod *gcPod) bool {
 	return pod.fate == PodGone || pod.fate == PodOver && p.in.Policy.AllUnused
 }
@@ -126,7 +123,7 @@ func (p *gcPlan) read(status *PodStatus) {
 	}
 }
 
-// endOf is when c ended, as far as that is known.
+// endOf returns the end of c, or its creation if the end is unknown.
 func endOf(c *ContainerStatus) time.Time {
 	if c.State == StateExited && !c.FinishedAt.IsZero() {
 		return c.FinishedAt
@@ -134,8 +131,8 @@ func endOf(c *ContainerStatus) time.Time {
 	return c.CreatedAt
 }
 
-// needed reports whether c, which does not run, must stay. newest: there is no
-// newer instance of its container; newestEnded: none that has ended.
+// needed reports whether c, which does not run, must stay. newest: c is the newest instance of its
+// container. newestEnded: c is the newest ended instance.
 func (p *gcPlan) needed(pod *gcPod, c *ContainerStatus, newest, newestEnded bool) bool {
 	switch {
 	case pod.fate == PodGone:
@@ -168,7 +165,7 @@ func (p *gcPlan) drop(g *gcGroup, i int, cause string) {
 	})
 }
 
-// dropUnused drops all of a pod that is to go whole, and what never ran.
+// dropUnused removes all instances of a pod to be removed as a whole, and instances that never ran.
 func (p *gcPlan) dropUnused(g *gcGroup) {
 	for i, d := range slices.Backward(g.dead) {
 		switch {
@@ -181,8 +178,7 @@ func (p *gcPlan) dropUnused(g *gcGroup) {
 	}
 }
 
-// dropBeyond leaves the newest ended instances, limit of them, and what is
-// needed of the older ones.
+// dropBeyond keeps the newest ended instances, up to limit, and the needed older instances.
 func (p *gcPlan) dropBeyond(g *gcGroup, limit int, cause string) {
 	n := g.ended()
 	for i, d := range slices.Backward(g.dead) {
@@ -196,7 +192,7 @@ func (p *gcPlan) dropBeyond(g *gcGroup, limit int, cause string) {
 	}
 }
 
-// ended counts the instances that are left and have run.
+// ended returns the number of remaining instances that have run.
 func (g *gcGroup) ended() int {
 	n := 0
 	for i := range g.dead {
@@ -207,8 +203,8 @@ func (g *gcGroup) ended() int {
 	return n
 }
 
-// dropAboveTotal brings the number of all ended instances down to its limit:
-// first by an equal share for each container, then by age alone.
+// dropAboveTotal reduces the number of all ended instances to the limit: first with an equal share
+// for each container, then by age alone.
 func (p *gcPlan) dropAboveTotal() {
 	limit := p.in.Policy.total()
 	total, groups := 0, 0
@@ -225,7 +221,7 @@ func (p *gcPlan) dropAboveTotal() {
 		g    *gcGroup
 		dead gcDead
 	}
-	var all []place // each container's oldest first
+	var all []place // the oldest of each container first
 	total = 0
 	for _, g := range p.groups {
 		p.dropBeyond(g, max(1, limit/groups), cause)
@@ -247,9 +243,9 @@ func (p *gcPlan) dropAboveTotal() {
 	}
 }
 
-// dropSandboxes drops what is not ready and has no container, in any state. The
-// newest sandbox of a pod stays until the pod goes whole: Plan counts its
-// attempts, and the pod's addresses are read from it.
+// dropSandboxes removes sandboxes that are not ready and have no containers. The newest sandbox of
+// a pod stays until the pod is removed as a whole: Plan counts its attempts, and the pod's
+// addresses come from it.
 func (p *gcPlan) dropSandboxes() {
 	for _, status := range p.in.Pods {
 		pod := p.left[status.UID]

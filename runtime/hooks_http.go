@@ -20,23 +20,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Bounds of httpGet hooks. The first two are the kubelet's.
+// Limits of httpGet hooks. The first two are the kubelet's.
 const (
 	hookDialTime     = 30 * time.Second
 	hookRedirects    = 10
-	hookDrainBytes   = 10 << 10 // of an answer's body, so that its server can finish
+	hookDrainBytes   = 10 << 10 // of the response body, so that the server can finish
 	hookDrainTime    = 5 * time.Second
 	hookHeaderBytes  = 64 << 10
 	hookTLSHandshake = 10 * time.Second
 )
 
-// hookUserAgent begins with the kubelet's word, which servers may look for.
+// hookUserAgent begins with the kubelet's word, which servers may check.
 const hookUserAgent = "kube-lifecycle/1.36 (keelson)"
 
 var errHookRedirects = fmt.Errorf("stopped after %d redirects", hookRedirects)
 
-// newHookClient makes a client that trusts any certificate, goes through no
-// proxy and keeps no connection.
+// newHookClient returns a client that accepts any certificate, uses no proxy and keeps no
+// connection.
 func newHookClient(dial func(context.Context, string, string) (net.Conn, error)) *http.Client {
 	return &http.Client{
 		CheckRedirect: checkHookRedirect,
@@ -51,8 +51,8 @@ func newHookClient(dial func(context.Context, string, string) (net.Conn, error))
 	}
 }
 
-// checkHookRedirect lets a server redirect to itself only. A redirect elsewhere
-// is an answer like any other, and so the hook's success.
+// checkHookRedirect follows redirects to the same host only. A redirect to another host is a
+// response, and so a success of the hook.
 func checkHookRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case req.URL.Hostname() != via[0].URL.Hostname():
@@ -60,13 +60,13 @@ func checkHookRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) >= hookRedirects:
 		return errHookRedirects
 	case req.URL.Scheme != via[0].URL.Scheme:
-		req.Header.Del("Authorization") // net/http looks at the host only
+		req.Header.Del("Authorization") // net/http compares the host only
 	}
 	return nil
 }
 
-// httpGet asks once. Any answer is success, whatever its status. A server that
-// turns out not to speak https is asked over http, without credentials.
+// httpGet makes a single request. Every response is a success, with any status. If the server does
+// not speak https, httpGet repeats the request over http without credentials.
 func (h *hooks) httpGet(ctx context.Context, call HookCall) error {
 	req, err := hookRequest(ctx, call)
 	if err != nil {
@@ -95,7 +95,7 @@ func (h *hooks) ask(ctx context.Context, req *http.Request) error {
 		return err
 	}
 	defer resp.Body.Close()
-	// The answer is here; a body that is slow to come holds nobody up for long.
+	// The response has arrived. A slow body is read for a limited time only.
 	timer := time.AfterFunc(hookDrainTime, cancel)
 	defer timer.Stop()
 	_, _ = io.CopyN(io.Discard, resp.Body, hookDrainBytes)
@@ -111,14 +111,14 @@ func (h *hooks) noteFallback(call HookCall, server string) {
 		fmt.Sprintf("HTTPS lifecycle hook at %s was answered over HTTP; asked again over HTTP, which succeeded", server))
 }
 
-// withoutAnswer is err without anything that the server sent or that the URL's
-// query says, both of which net/http quotes.
+// withoutAnswer returns err without texts from the server and without the query of the URL.
+// net/http quotes both.
 func withoutAnswer(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op // addresses and system errors
+		return op // addresses and system errors only
 	}
 	switch {
 	case errors.Is(err, errHookRedirects):
@@ -154,8 +154,8 @@ func hookRequest(ctx context.Context, call HookCall) (*http.Request, error) {
 	return req, nil
 }
 
-// hookHost is where the pod is reached. Sandboxes on the host's network often
-// have no address of their own.
+// hookHost returns the host of the pod. A sandbox on the host's network often has no address of its
+// own.
 func hookHost(call HookCall) (string, error) {
 	switch host := call.Handler.HTTPGet.Host; {
 	case host != "":
@@ -169,8 +169,7 @@ func hookHost(call HookCall) (string, error) {
 	}
 }
 
-// hookPort finds a port by its number, by its name in the container's ports, or
-// by its number written as text.
+// hookPort resolves a port: a number, a name in the container's ports, or a number in text form.
 func hookPort(port intstr.IntOrString, c *v1.Container) (int, error) {
 	number := port.IntValue() // 0 for a name
 	if port.Type == intstr.String {
@@ -187,14 +186,13 @@ func hookPort(port intstr.IntOrString, c *v1.Container) (int, error) {
 	return number, nil
 }
 
-// hookPath reads a path that may have a query. What cannot be read as one is
-// taken as it stands.
+// hookPath parses a path with an optional query. An invalid path is used unchanged.
 func hookPath(path string) *url.URL {
 	path, _, _ = strings.Cut(path, "#")
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
-	// As a request line's, so that //name is no host.
+	// Parse as in a request line, so that //name is not a host.
 	target, err := url.ParseRequestURI(path)
 	if err != nil {
 		return &url.URL{Path: path}
@@ -202,14 +200,14 @@ func hookPath(path string) *url.URL {
 	return target
 }
 
-// setHookHeaders sets the handler's headers. An empty User-Agent or Accept asks
-// for none to be sent.
+// setHookHeaders sets the handler's headers. With an empty User-Agent or Accept, the header is not
+// sent.
 func setHookHeaders(req *http.Request, headers []v1.HTTPHeader) {
 	for _, header := range headers {
 		req.Header.Add(header.Name, header.Value)
 	}
 	if host := req.Header.Get("Host"); host != "" {
-		req.Host = host // in the headers net/http ignores it
+		req.Host = host // net/http ignores Host in the headers
 	}
 	if _, ok := req.Header["User-Agent"]; !ok {
 		req.Header.Set("User-Agent", hookUserAgent)

@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Longest host names: a DNS label, and what the kernel takes.
+// The longest host names: a DNS label, and the kernel's limit.
 const (
 	maxHostname       = 63
 	maxKernelHostname = 64
 )
 
-// podHostname returns what a pod sees as its host's name, by the kubelet's
-// rule: hostnameOverride, else hostname, else the pod's name cut to a DNS
-// label's length. It is "" on the host network, where the node's name holds.
+// podHostname returns the pod's host name by the kubelet's rule: hostnameOverride, else hostname,
+// else the pod's name cut to the length of a DNS label. On the host network the result is "", and
+// the node's name applies.
 //
-// setHostnameAsFQDN means nothing without a subdomain, as in the kubelet. With
-// one it is an error: the name would need the cluster's domain, which is not
-// known here, and a pod that asks for its full name must not get half of it.
+// As in the kubelet, setHostnameAsFQDN has no effect without a subdomain. With a subdomain it is an
+// error: the full name needs the cluster's domain, which is not known here, and a partial name
+// would be wrong.
 func podHostname(pod *v1.Pod) (string, error) {
 	spec := &pod.Spec
 	if spec.HostNetwork {

@@ -10,45 +10,45 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// LeftoverKind says what a Leftover is.
+// LeftoverKind is the kind of a Leftover.
 type LeftoverKind string
 
 // The kinds.
 const (
 	LeftoverFolder  LeftoverKind = "folder"
-	LeftoverProcess LeftoverKind = "process" // of a container that has ended or is gone
-	LeftoverShim    LeftoverKind = "shim"    // a process that watches over a container that is gone
+	LeftoverProcess LeftoverKind = "process" // of a container that has ended or does not exist
+	LeftoverShim    LeftoverKind = "shim"    // a process that supervises a container that does not exist
 )
 
-// Leftover is something on the node that a backend has made and that no sandbox or
-// container of it accounts for any more: a crash came between, or a fault.
+// Leftover is an object on the node that a backend has made and that belongs to no existing sandbox
+// or container, because of a crash or a fault.
 type Leftover struct {
 	Kind   LeftoverKind
 	Path   string    // of a folder, absolute
 	PID    int       // of a process or shim
-	ID     string    // of the sandbox or container that it was part of, if that is known
-	PodUID types.UID // if it is known
-	// Ours says that the kernel or the backend's own folder proves that this backend
-	// made it and that nothing uses it. Collect removes only that.
+	ID     string    // of the sandbox or container, if known
+	PodUID types.UID // if known
+	// Ours: the kernel or the backend's own folder proves that this backend made the object and
+	// that nothing uses it. Collect removes only such leftovers.
 	Ours bool
-	// Why says why it is a leftover, and what proves that it is ours or is missing for
-	// a proof.
+	// Why explains why the object is a leftover, and the proof of Ours or the missing part of the
+	// proof.
 	Why string
 }
 
-// Auditor is implemented by backends that can find what they have left behind.
+// Auditor is an optional ability of a Runtime: to find its leftovers.
 type Auditor interface {
-	// Leftovers returns what is left behind now. It changes nothing, and may be called
-	// beside an agent that runs. The error joins what could not be looked at; what was
-	// found is returned with it.
+	// Leftovers returns the present leftovers. It changes nothing, and may be called beside a
+	// running agent. The error joins all failed inspections. The leftovers found are returned with
+	// the error.
 	Leftovers(ctx context.Context) ([]Leftover, error)
-	// Collect removes a leftover that is Ours, after it has made sure that it still is
-	// one. What is gone, or not a leftover any more, is no error.
+	// Collect removes a leftover that is Ours, after checking again that the object is a leftover.
+	// If the object does not exist or is no longer a leftover, Collect returns nil.
 	Collect(ctx context.Context, l Leftover) error
 }
 
-// CollectLeftovers removes all that a backend has left behind and that is provably its
-// own. It is part of Manager.GarbageCollect. An auditor that is nil finds nothing.
+// CollectLeftovers removes all leftovers of a backend that are Ours. Manager.GarbageCollect calls
+// it. For a nil auditor it does nothing.
 func CollectLeftovers(ctx context.Context, auditor Auditor) error {
 	if auditor == nil {
 		return nil
@@ -66,7 +66,7 @@ func CollectLeftovers(ctx context.Context, auditor Auditor) error {
 	return errors.Join(errs...)
 }
 
-// String names the leftover in a few words.
+// String describes the leftover in a few words.
 func (l Leftover) String() string {
 	switch {
 	case l.Path != "":

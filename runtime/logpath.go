@@ -14,16 +14,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// maxFileName is the longest name of a file or directory, in bytes.
+// maxFileName is the maximum length of a file name, in bytes.
 const maxFileName = 255
 
-// podLogDir returns <root>/<namespace>_<name>_<uid>. Names that would leave
-// root or be ambiguous in that form are errors.
+// podLogDir returns <root>/<namespace>_<name>_<uid>. Names that would leave root, or would be
+// ambiguous in this form, are errors.
 func podLogDir(root string, pod *v1.Pod) (string, error) {
 	for _, part := range []struct{ field, value, forbidden string }{
 		{"metadata.namespace", pod.Namespace, "_"},
 		{"metadata.name", pod.Name, "_"},
-		{"metadata.uid", string(pod.UID), ""}, // the last part may have underscores
+		{"metadata.uid", string(pod.UID), ""}, // as the last part, the UID may contain underscores
 	} {
 		if err := checkPathElement(part.value); err != nil {
 			return "", fmt.Errorf("%s: %w", part.field, err)
@@ -39,8 +39,7 @@ func podLogDir(root string, pod *v1.Pod) (string, error) {
 	return filepath.Join(root, dir), nil
 }
 
-// containerLogDir returns the directory for the logs of a container below that
-// of its pod.
+// containerLogDir returns the log directory of a container, below that of its pod.
 func containerLogDir(podDir, container string) (string, error) {
 	if err := checkPathElement(container); err != nil {
 		return "", fmt.Errorf("name: %w", err)
@@ -51,8 +50,7 @@ func containerLogDir(podDir, container string) (string, error) {
 	return filepath.Join(podDir, container), nil
 }
 
-// checkPathElement refuses what is not exactly one element of a path, on any
-// system.
+// checkPathElement refuses texts that are not exactly one path element on every system.
 func checkPathElement(s string) error {
 	switch {
 	case s == "":
@@ -65,9 +63,8 @@ func checkPathElement(s string) error {
 	return nil
 }
 
-// nextRestartCount is one more than the highest restart count that a log file
-// in dir, rotated or not, is named after. It is 0 if there is none or dir
-// cannot be read.
+// nextRestartCount returns the highest restart count in the names of the log files of dir,
+// including rotated files, plus 1. The result is 0 without log files, or if dir cannot be read.
 func nextRestartCount(dir string) int32 {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -82,8 +79,8 @@ func nextRestartCount(dir string) int32 {
 	return next
 }
 
-// restartCountOfLog reads <count>.log or <count>.log.<anything>. Counts that
-// leave no room for a next one are not counts.
+// restartCountOfLog parses <count>.log or <count>.log.<anything>. A count without a possible
+// successor is invalid.
 func restartCountOfLog(file string) (int32, bool) {
 	digits, rest, ok := strings.Cut(file, ".")
 	if !ok || (rest != "log" && !strings.HasPrefix(rest, "log.")) {

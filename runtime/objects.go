@@ -11,24 +11,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Objects reads the ConfigMaps and Secrets that environments are built from.
+// Objects reads the ConfigMaps and Secrets of environments.
 //
-//   - Calls may be concurrent and end when ctx does.
-//   - What is not there is an error for which errors.Is(err, ErrNotFound) is
-//     true, or an API server's NotFound status. Every other error means "cannot
-//     tell" and is retried, also where the pod calls the object optional.
-//   - Errors name the object and never what is in it: their text ends up in
-//     pod statuses.
-//   - Results stay the callee's; they are not written and not kept.
+//   - Calls may be concurrent. The end of ctx ends a call.
+//   - For a missing object the error wraps ErrNotFound, or is an API server's NotFound status.
+//     After other errors the existence is unknown, and the read is retried, also for optional
+//     references.
+//   - Errors name the object and never show its content, because the text becomes part of pod
+//     statuses.
+//   - The caller neither modifies nor keeps the results.
 type Objects interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
 	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
 
-// errNoObjects is what a reference meets where there is no Objects at all.
+// errNoObjects is the error of a reference on a node without Objects.
 var errNoObjects = fmt.Errorf("%w: this node has no source of ConfigMaps and Secrets", ErrNotFound)
 
-// isMissing reports whether err says that an object or key does not exist.
+// isMissing reports whether err means that an object or key does not exist.
 func isMissing(err error) bool {
 	if errors.Is(err, ErrNotFound) {
 		return true
@@ -40,10 +40,10 @@ func isMissing(err error) bool {
 	return ok && status.Status().Reason == metav1.StatusReasonNotFound
 }
 
-// objectReader reads objects of one namespace for one environment. Each object
-// is read at most once, so that all variables see the same version of it.
+// objectReader reads objects of a namespace for an environment. Each object is read at most once,
+// so that all variables see the same version.
 type objectReader struct {
-	from       Objects // nil = none
+	from       Objects // nil: none
 	namespace  string
 	configMaps map[string]map[string]string
 	secrets    map[string]map[string]string
@@ -58,8 +58,8 @@ func newObjectReader(from Objects, namespace string) *objectReader {
 	}
 }
 
-// configMap returns the text entries of a ConfigMap; its binary ones cannot be
-// environment variables.
+// configMap returns the text entries of a ConfigMap. Binary entries cannot be environment
+// variables.
 func (r *objectReader) configMap(ctx context.Context, name string) (map[string]string, error) {
 	if data, ok := r.configMaps[name]; ok {
 		return data, nil

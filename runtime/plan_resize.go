@@ -10,34 +10,33 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Resize changes what one running container may use, without restarting it.
+// Resize changes the resources of a running container without a restart.
 type Resize struct {
 	Ref  Ref
 	ID   ContainerID
 	Name string
-	// Resource is what this step changes: cpu or memory. A container for which
-	// both change has two steps.
+	// Resource is the changed resource: cpu or memory. If both change, a container has two steps.
 	Resource v1.ResourceName
-	// From and To are all the cpu and memory that the container has before and
-	// after this step, and nothing else.
+	// From and To are the cpu and memory of the container before and after this step, without other
+	// resources.
 	From, To v1.ResourceRequirements
 	Cause    string // for people: "memory limit 1Gi to 2Gi"
 }
 
-// killResize is the reason to kill a container that is resized and whose
-// resizePolicy asks for a restart.
+// killResize is the reason for killing a container for a resize, if its resizePolicy requires a
+// restart.
 const killResize KillReason = "Resize"
 
-// resizable are the resources that change in a container that lives on, in the
-// order in which they are changed.
+// resizable lists the resources that can change in a running container, in the order of their
+// changes.
 var resizable = [...]v1.ResourceName{v1.ResourceMemory, v1.ResourceCPU}
 
-// fit resizes a running container whose resources are not as wanted, and reports
-// whether it is kept as it runs. One that must be restarted for that is,
-// whatever the pod's restart policy.
+// fit resizes a running container with other resources than wanted, and reports whether the
+// container stays. If the resize requires a restart, fit restarts the container under every restart
+// policy of the pod.
 //
-// It differs from the kubelet in what no limit means: the most, so that adding
-// one is a decrease and taking it away an increase (#128675).
+// In contrast to the kubelet, no limit means the highest limit: adding a limit is a decrease, and
+// removing a limit is an increase (#128675).
 func (p *planner) fit(ref Ref, c *v1.Container, st *ContainerStatus) (kept bool) {
 	if p.actuated == nil {
 		return true
@@ -70,7 +69,8 @@ func (p *planner) fit(ref Ref, c *v1.Container, st *ContainerStatus) (kept bool)
 	return true
 }
 
-// misfit reports whether the resources of a running container are not known to be as wanted.
+// misfit reports whether the resources of a running container are unknown or differ from the wanted
+// resources.
 func (p *planner) misfit(c *v1.Container) bool {
 	if p.actuated == nil {
 		return false
@@ -79,7 +79,7 @@ func (p *planner) misfit(c *v1.Container) bool {
 	return !known || demandIn(&record) != wantedBy(p.pod, c)
 }
 
-// restartsForResize reports whether a change of the resource restarts c.
+// restartsForResize reports whether a change of the resource requires a restart of c.
 func restartsForResize(c *v1.Container, name v1.ResourceName) bool {
 	for i := range c.ResizePolicy {
 		if c.ResizePolicy[i].ResourceName == name {
@@ -89,9 +89,9 @@ func restartsForResize(c *v1.Container, name v1.ResourceName) bool {
 	return false
 }
 
-// orderResizes puts memory before cpu and, of each, what becomes less before
-// what becomes more, so that the limits of the pod's containers together are at
-// no time above what they are before or after; then by place.
+// orderResizes orders by resource, memory before cpu, then decreases before increases, then by
+// position. So the sum of the limits of the pod's containers never exceeds both the sum before and
+// the sum after.
 func (p *planner) orderResizes() {
 	rank := func(r *Resize) int {
 		out := 0
@@ -112,7 +112,7 @@ func (p *planner) orderResizes() {
 	})
 }
 
-// changes says in words what differs.
+// changes describes the differences in words.
 func changes(from, to demand) string {
 	text := appendChange(make([]byte, 0, 128), "memory limit", from.memoryLimit, to.memoryLimit, appendMemory)
 	text = appendChange(text, "memory request", from.memoryRequest, to.memoryRequest, appendMemory)
@@ -136,7 +136,7 @@ func appendChange(text []byte, what string, from, to int64, amount func([]byte, 
 	return amount(text, to)
 }
 
-// appendCPU and appendMemory write amounts as quantities are written.
+// appendCPU and appendMemory write amounts in the form of quantities.
 func appendCPU(text []byte, n int64) []byte {
 	switch {
 	case n == 0:

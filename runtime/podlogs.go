@@ -12,10 +12,9 @@ import (
 )
 
 // RemovePodLogs removes the log folders of a pod below logRoot, which is
-// DefaultGeneratorOptions.LogRoot. No container of the pod may write to them. A
-// call that is cut short leaves a folder with the pod's name; another call
-// removes it. Links are not followed, and a call holds at most 32 file
-// descriptors. A folder that is not there is no error.
+// DefaultGeneratorOptions.LogRoot. No container of the pod may write to the folders. After an
+// interrupted call, the next call removes the rest. Links are not followed, and a call holds at
+// most 32 file descriptors. For a missing folder the result is nil.
 func RemovePodLogs(logRoot string, uid types.UID) error {
 	root, err := openIfThere(logRoot)
 	if err != nil || root == nil {
@@ -35,9 +34,8 @@ func RemovePodLogs(logRoot string, uid types.UID) error {
 	return nil
 }
 
-// PodsWithLogs returns the UIDs of the pods that have a log folder below logRoot,
-// which is DefaultGeneratorOptions.LogRoot and need not be there. A UID may stand
-// in the list twice.
+// PodsWithLogs returns the UIDs of the pods with a log folder below logRoot, which is
+// DefaultGeneratorOptions.LogRoot and may be missing. The list may contain a UID twice.
 func PodsWithLogs(logRoot string) ([]types.UID, error) {
 	root, err := openIfThere(logRoot)
 	if err != nil || root == nil {

@@ -15,21 +15,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// LogRemover is an optional ability of a Generator: to remove the log file of
-// one instance of a container, and everything that was rotated from it. The
-// instance has ended, and its record is gone. It touches nothing outside of the
-// pod's log directory, wherever links lead; logs that are not there are no
-// error. What it leaves is found by Manager.GarbageCollect.
+// LogRemover is an optional ability of a Generator: to remove the log file of a container's
+// instance, and the rotated files. The instance has ended and has no record. RemoveLogs touches no
+// file outside the pod's log directory, also not through links. Missing logs are no error.
+// Manager.GarbageCollect finds remaining logs.
 type LogRemover interface {
 	RemoveLogs(pod *v1.Pod, container string, restartCount int32) error
 }
 
-// prune removes older ended instances of a container that was just started with
-// a restart count, and their logs. The newest ended one stays: it is what
-// lastState shows, and nobody may have been told of it yet (#104107).
+// prune removes older ended instances of a container, and their logs, after a start with the
+// restart count started. The newest ended instance stays: it is the lastState of the status, which
+// may not be reported yet (#104107).
 func (p *pass) prune(ctx context.Context, name string, started int32) {
 	newest := true
-	keep := map[int32]bool{} // restart counts whose logs stay
+	keep := map[int32]bool{} // restart counts of kept logs
 	var drop []int32
 	for i := range p.status.Containers {
 		c := &p.status.Containers[i]
@@ -59,7 +58,7 @@ func (p *pass) prune(ctx context.Context, name string, started int32) {
 		return
 	}
 	for _, count := range drop {
-		// The next restart count is read from the highest that has a log.
+		// The next restart count is derived from the highest count with a log.
 		if keep[count] || count >= started {
 			continue
 		}
@@ -96,8 +95,8 @@ func (g *DefaultGenerator) RemoveLogs(pod *v1.Pod, container string, restartCoun
 	return (&gcDisk{logs: root}).removeFiles(".", fmt.Sprintf("%d.log", restartCount))
 }
 
-// openFolder opens a folder in dir. A link to one is refused: os.Root would
-// follow it to another pod's.
+// openFolder opens a folder in dir. A link is refused, because os.Root would follow the link to
+// another pod's folder.
 func openFolder(dir *os.Root, name string) (*os.Root, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {

@@ -13,36 +13,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// errResizePodInPlace is why a ResizePodInPlace step failed.
+// errResizePodInPlace is the reason of a failed ResizePodInPlace step.
 var errResizePodInPlace = errors.New("ResizePodInPlaceError")
 
-// ResizePodInPlace is the step that changes the resources of all containers of
-// a pod that are resized in a pass. If it fails some may have been changed; what
-// is left is planned again.
+// ResizePodInPlace is the step that changes the resources of all resized containers of a pod in a
+// pass. After a failure some containers may have been changed. The next plan includes the others.
 const ResizePodInPlace StepAction = "ResizePodInPlace"
 
-// resizer changes resources and knows what was set last.
+// resizer changes resources and remembers the last values.
 //
-// What it knows is in memory only. A new manager begins with what each container
-// was given when it was made (annotationResources), corrected by what the
-// backend reports: see atFirstSight. At worst a container is then given once more
-// what it has.
+// The values are in memory only. A new manager assumes the resources of each container at its
+// creation (annotationResources), corrected by the values that the backend reports: see
+// atFirstSight. In the worst case the current values of a container are set again.
 type resizer struct {
 	updater Updater
-	meter   MemoryMeter // nil: no memory limit is lowered
+	meter   MemoryMeter // nil: memory limits are never lowered
 	mu      struct {
 		sync.Mutex
 		actuated map[types.UID]map[ContainerID]actuated
 	}
 }
 
-// actuated is what a running instance was last given.
+// actuated has the last resources of a running instance.
 type actuated struct {
 	resources v1.ResourceRequirements // never written
-	unsure    bool                    // a later update failed, or was done without our knowing
+	unsure    bool                    // a later update failed, or another agent made it
 }
 
-// newResizer returns nil for a runtime that cannot resize.
+// newResizer returns nil for a runtime without Updater.
 func newResizer(rt Runtime) *resizer {
 	updater, ok := rt.(Updater)
 	if !ok {
@@ -54,7 +52,7 @@ func newResizer(rt Runtime) *resizer {
 	return r
 }
 
-// of is PlanInput.Actuated for one observation of pod.
+// of returns PlanInput.Actuated for an observation of pod.
 func (r *resizer) of(pod *v1.Pod, status *PodStatus) func(string) (v1.ResourceRequirements, bool) {
 	return func(name string) (v1.ResourceRequirements, bool) {
 		ref, _ := Find(pod, name)
@@ -81,7 +79,8 @@ func (r *resizer) recall(uid types.UID, id ContainerID) (actuated, bool) {
 	return a, ok
 }
 
-// remember also drops what is remembered of instances that status does not have.
+// remember records the resources of an instance, and deletes those of instances missing from
+// status.
 func (r *resizer) remember(uid types.UID, status *PodStatus, id ContainerID, a actuated) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,15 +97,15 @@ func (r *resizer) remember(uid types.UID, status *PodStatus, id ContainerID, a a
 	byID[id] = a
 }
 
-// forget drops what is remembered of a pod.
+// forget deletes the records of a pod.
 func (r *resizer) forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.mu.actuated, uid)
 }
 
-// carryOut takes the steps in their order, up to the first that fails. If a
-// memory limit cannot be lowered no step is taken.
+// carryOut carries out the steps in order, up to the first failure. If a memory limit cannot be
+// lowered, no step is carried out.
 func (r *resizer) carryOut(ctx context.Context, uid types.UID, status *PodStatus, list []Resize) error {
 	if err := r.checkMemory(ctx, list); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (r *resizer) carryOut(ctx context.Context, uid types.UID, status *PodStatus
 		}
 		err := gone(r.updater.UpdateResources(ctx, step.ID, step.To))
 		if err != nil {
-			// It may have been done all the same.
+			// The failed call may have changed the resources.
 			r.remember(uid, status, step.ID, actuated{resources: step.From, unsure: true})
 			return fmt.Errorf("container %s, %s: %w", step.Name, step.Cause, err)
 		}
@@ -127,8 +126,8 @@ func (r *resizer) carryOut(ctx context.Context, uid types.UID, status *PodStatus
 	return nil
 }
 
-// checkMemory refuses to lower a limit to or below what is in use: the kernel
-// would kill somebody.
+// checkMemory refuses a memory limit at or below the memory in use, because the kernel would kill a
+// process.
 func (r *resizer) checkMemory(ctx context.Context, list []Resize) error {
 	var refusal error
 	refuse := func(err error) {
@@ -161,8 +160,7 @@ func (r *resizer) checkMemory(ctx context.Context, list []Resize) error {
 	return nil
 }
 
-// resize carries out the plan's resizes, one after the other, beside its kills
-// and starts.
+// resize carries out the plan's resizes one after the other, beside the plan's kills and starts.
 func (p *pass) resize(ctx context.Context) {
 	err := p.m.resizer.carryOut(ctx, p.pod.UID, p.status, p.actions.Resize)
 	if err != nil {
@@ -172,9 +170,9 @@ func (p *pass) resize(ctx context.Context) {
 	p.resized.done(ResizePodInPlace, podName(p.pod))
 }
 
-// Actuated tells the cpu and memory that an instance of a pod's container was
-// last given, for podstatus.Input. False: nothing is known of it, as is the case
-// for all if the runtime cannot resize. The result is not to be written.
+// Actuated returns the last cpu and memory of an instance of a pod's container, for
+// podstatus.Input. The second result is false if the values are unknown, and always if the runtime
+// is no Updater. The result must not be modified.
 func (m *Manager) Actuated(uid types.UID, id ContainerID) (v1.ResourceRequirements, bool) {
 	if m.resizer == nil {
 		return v1.ResourceRequirements{}, false
@@ -183,8 +181,8 @@ func (m *Manager) Actuated(uid types.UID, id ContainerID) (v1.ResourceRequiremen
 	return a.resources, ok
 }
 
-// withResources returns the annotations of a container about to be made with
-// what it is given. They are the caller's.
+// withResources returns annotations and annotationResources for a container. The caller owns the
+// result.
 func withResources(annotations map[string]string, pod *v1.Pod, c *v1.Container) map[string]string {
 	out := make(map[string]string, len(annotations)+1)
 	maps.Copy(out, annotations)
@@ -192,8 +190,8 @@ func withResources(annotations map[string]string, pod *v1.Pod, c *v1.Container) 
 	return out
 }
 
-// owesNothing reports whether the unit's container starts afresh, whatever its
-// previous instance owes: it is given other resources (kubelet 1.32).
+// owesNothing reports whether the unit's container starts without back-off, because its resources
+// change (kubelet 1.32).
 func owesNothing(u *unit, previous *ContainerStatus, pod *v1.Pod, c *v1.Container) bool {
 	if u.kill != nil && u.kill.Reason == killResize {
 		return true

@@ -2,18 +2,18 @@
 
 package runtime
 
-// Resizing is how far the resize in place of one pod has come. It feeds the
-// condition PodResizeInProgress. The zero value, none, is ready; it has no lock.
+// Resizing is the progress of the in-place resize of a pod, for the condition PodResizeInProgress.
+// The zero value means no resize and is ready for use. Resizing has no lock.
 type Resizing struct {
-	// UnderWay: containers do not have yet what the spec gives them. A caller
-	// that accepts a resize may set it; Apply takes it back.
+	// UnderWay: containers do not have the resources of the spec yet. A caller that accepts a
+	// resize may set the field. Apply clears the field.
 	UnderWay bool
-	// Error is why the last try failed; for people.
+	// Error is the reason of the last failure, for people.
 	Error string
 }
 
-// Apply notes what a SyncPod of the pod did about it. A call that could not even
-// read the pod changes nothing.
+// Apply records the outcome of a SyncPod of the pod. A call that could not read the pod changes
+// nothing.
 func (r *Resizing) Apply(result Result) {
 	planned := result.ResizeWaits
 	for i := range result.Plans {

@@ -11,8 +11,8 @@ import (
 )
 
 // secretsOf returns the texts of a container's spec that no error, event or status may show: the
-// values of its variables, and the words of command and args that have such values in them. Values
-// of fieldRef and resourceFieldRef are no secrets: the pod's own status shows them.
+// values of its variables, and the words of command and args that contain such values. Values of
+// fieldRef and resourceFieldRef are not secret, because the pod's own status shows them.
 func secretsOf(spec *ContainerSpec) *conceal.Values {
 	secrets := secretVariables(spec.Container, spec.Env)
 	if c := spec.Container; c != nil {
@@ -25,9 +25,9 @@ func secretsOf(spec *ContainerSpec) *conceal.Values {
 	return secrets
 }
 
-// secretVariables returns the values of those variables of c that may be secret: literal values, and
-// values out of ConfigMaps, Secrets and files. A variable that c does not name comes from envFrom, or
-// from a Service if there is no envFrom.
+// secretVariables returns the values of the variables of c that may be secret: literal values, and
+// values from ConfigMaps, Secrets and files. A variable that is not in c comes from envFrom, or
+// without envFrom from a Service.
 func secretVariables(c *v1.Container, vars []EnvVar) *conceal.Values {
 	secrets := &conceal.Values{}
 	for _, v := range vars {

@@ -14,21 +14,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// kubernetesService is the Service of the API server itself, in namespace
-// "default". Its variables are what in-cluster clients look for.
+// kubernetesService is the Service of the API server itself, in namespace "default". In-cluster
+// clients use its variables.
 const kubernetesService = "kubernetes"
 
-// serviceEnv returns the variables that tell the containers of pod where
-// services are, as the 1.36 kubelet sets them: of every Service of the pod's
-// namespace unless enableServiceLinks is false, and of Service kubernetes in
-// namespace default in any case, where the pod's namespace has none of that name
-// that counts. Services without a cluster IP have none, nor have others.
+// serviceEnv returns the variables of Services for the containers of pod, as set by the kubelet
+// 1.36. Every Service of the pod's namespace has variables, unless enableServiceLinks is false. The
+// Service kubernetes of namespace default always has variables, unless the pod's namespace has a
+// suitable Service of that name. Services without a cluster IP, and Services of other namespaces,
+// have none.
 //
-// Service "web-1" on 10.0.0.7 with port 80 named http makes WEB_1_SERVICE_HOST,
-// WEB_1_SERVICE_PORT, WEB_1_SERVICE_PORT_HTTP, WEB_1_PORT and WEB_1_PORT_80_TCP
-// with _PROTO, _PORT and _ADDR. They are ordered by the Service's name, whatever
-// the order of services, which are not written to. Where two Services make the
-// same variable, as "a" and "a-service" make A_SERVICE_PORT, the first counts.
+// The Service "web-1" on 10.0.0.7 with port 80 named http makes WEB_1_SERVICE_HOST,
+// WEB_1_SERVICE_PORT, WEB_1_SERVICE_PORT_HTTP, WEB_1_PORT and WEB_1_PORT_80_TCP with _PROTO, _PORT
+// and _ADDR. The variables are ordered by the Service's name. If two Services make the same
+// variable, as "a" and "a-service" make A_SERVICE_PORT, the first counts. services is not modified.
 func serviceEnv(pod *v1.Pod, services []*v1.Service) []EnvVar {
 	var vars serviceVars
 	for _, s := range visibleServices(pod, services) {
@@ -37,8 +36,7 @@ func serviceEnv(pod *v1.Pod, services []*v1.Service) []EnvVar {
 	return vars.all
 }
 
-// visibleServices are those that make variables, sorted by name; no name is
-// there twice.
+// visibleServices returns the Services with variables, sorted by name. Names are unique.
 func visibleServices(pod *v1.Pod, services []*v1.Service) []*v1.Service {
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
 	var seen []*v1.Service
@@ -57,7 +55,7 @@ func visibleServices(pod *v1.Pod, services []*v1.Service) []*v1.Service {
 	return slices.CompactFunc(seen, func(a, b *v1.Service) bool { return a.Name == b.Name })
 }
 
-// own is 1 for a Service of the pod's own namespace.
+// own returns 1 for a Service of the pod's own namespace.
 func own(s *v1.Service, pod *v1.Pod) int {
 	if s.Namespace == pod.Namespace {
 		return 1
@@ -65,7 +63,7 @@ func own(s *v1.Service, pod *v1.Pod) int {
 	return 0
 }
 
-// serviceVars are variables, each name once.
+// serviceVars is a list of variables with unique names.
 type serviceVars struct {
 	all  []EnvVar
 	have map[string]bool
@@ -108,7 +106,7 @@ func (v *serviceVars) add(s *v1.Service) {
 	}
 }
 
-// variableName is a name as part of a variable's.
+// variableName returns name in the form used within a variable's name.
 func variableName(name string) string {
 	return strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }

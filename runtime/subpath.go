@@ -11,12 +11,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// maxSubPath is the kernel's longest path, in bytes.
+// maxSubPath is the kernel's maximum path length, in bytes.
 const maxSubPath = 4096
 
-// resolveSubPaths returns c, or a copy of it in which every subPathExpr has
-// become a subPath. Each variable of one must be set and not empty. A subPath
-// of either kind that would leave its volume is an error.
+// resolveSubPaths returns c, or a copy in which every subPathExpr is expanded into a subPath. Each
+// variable of a subPathExpr must be set and not empty. A path that would leave its volume is an
+// error.
 func resolveSubPaths(c *v1.Container, env *environment) (*v1.Container, error) {
 	out := c
 	for i := range c.VolumeMounts {
@@ -41,7 +41,7 @@ func resolveSubPaths(c *v1.Container, env *environment) (*v1.Container, error) {
 	return out, nil
 }
 
-// expandSubPath is expand that insists on its variables.
+// expandSubPath is expand with required variables.
 func (e *environment) expandSubPath(expr string) (string, error) {
 	var missing []string
 	out, ok := expand(expr, maxSubPath, func(name string) (string, bool) {
@@ -60,8 +60,8 @@ func (e *environment) expandSubPath(expr string) (string, error) {
 	return out, nil
 }
 
-// checkSubPath refuses what is absolute or climbs. The text is not shown: it
-// may come from a Secret.
+// checkSubPath refuses absolute paths and paths with "..". The error does not show the path,
+// because it may come from a Secret.
 func checkSubPath(path string) error {
 	if strings.HasPrefix(path, "/") {
 		return errors.New("is not relative")

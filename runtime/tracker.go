@@ -18,50 +18,47 @@ import (
 	"github.com/keelson-dev/keelson/internal/signal"
 )
 
-// errRunning says that Run was called twice.
+// errRunning is the error of a second call of Run.
 var errRunning = errors.New("already running or ended")
 
-// TrackerOptions configure a Tracker.
+// TrackerOptions configures a Tracker.
 type TrackerOptions struct {
-	// Runtime is asked, and watched if it is a Watcher. Required.
+	// Runtime is listed, and watched if it implements Watcher. Required.
 	Runtime Runtime
-	// Logger tells when listing or watching fails and when it works again.
-	// Defaults to none.
+	// Logger receives failures of listing or watching, and recoveries. Defaults to none.
 	Logger *zap.Logger
 }
 
-// Tracker finds out which pods changed by themselves. It does the job of the
-// kubelet's PLEG, but what it hands out is a set of dirty pods, not a queue of
-// events: nothing can overflow or get lost, and a pod that changes faster than
-// it is looked at is simply looked at again.
+// Tracker finds pods that changed without a call. It does the job of the kubelet's PLEG. Instead of
+// a queue of events, Tracker has a set of dirty pods, which cannot overflow. A pod that changes
+// again before it is read is in the set once.
 //
-// It is safe for concurrent use.
+// Tracker is safe for concurrent use.
 type Tracker struct {
 	rt Runtime
-	// interval is the time from one listing to the next: 1 min for a Watcher, where
-	// it is only a safety net. 0: it follows what a listing costs, 200 times as long
-	// as the last one took, but at least 200 ms and at most 1 s.
+	// interval is the time between two listings. For a Watcher it is 1 min, as a safety net. 0: the
+	// interval is 200 times the duration of the last listing, at least 200 ms and at most 1 s.
 	interval time.Duration
 	log      *zap.Logger
 	dirty    *dirty.Set
-	again    signal.Signal // capacity 1: it works again
+	again    signal.Signal // capacity 1: the runtime works again
 
 	mu struct {
 		sync.Mutex
-		seen     map[types.UID][]instanceState // as of the last listing
+		seen     map[types.UID][]instanceState // states in the last listing
 		pods     []*PodStatus                  // the last listing
 		listedAt time.Time
 		ran      bool
 	}
 }
 
-// instanceState is what has to change for a pod to be dirty after a listing.
+// instanceState is compared between listings. A difference makes the pod dirty.
 type instanceState struct {
 	id    string
 	state State
 }
 
-// NewTracker validates opts. It calls nothing.
+// NewTracker validates opts. It makes no call to the runtime.
 func NewTracker(opts TrackerOptions) (*Tracker, error) {
 	if opts.Runtime == nil {
 		return nil, errors.New("runtime: TrackerOptions.Runtime is required")
@@ -80,9 +77,8 @@ func NewTracker(opts TrackerOptions) (*Tracker, error) {
 	return t, nil
 }
 
-// Run lists at once and then every interval, and watches in between if the
-// runtime can. It blocks until ctx ends and everything it started has ended,
-// and returns nil then.
+// Run lists at once and then in every interval, and watches in between if the runtime is a Watcher.
+// Run blocks until ctx ends and its goroutines have ended. It then returns nil.
 func (t *Tracker) Run(ctx context.Context) error {
 	t.mu.Lock()
 	ran := t.mu.ran
@@ -126,7 +122,7 @@ func (t *Tracker) relistForever(ctx context.Context) {
 	}
 }
 
-// pace is how long to wait after a listing that took so long.
+// pace returns the wait after a listing of the duration took.
 func (t *Tracker) pace(took time.Duration) time.Duration {
 	if t.interval > 0 {
 		return t.interval
@@ -134,16 +130,15 @@ func (t *Tracker) pace(took time.Duration) time.Duration {
 	return min(max(200*took, 200*time.Millisecond), time.Second)
 }
 
-// The pause before a listing that failed or a broken watch is tried again
-// doubles between these. The longest is a compromise between the calls that a
-// runtime gets that is starting, and the time until its return is noticed.
+// The wait before a retry of a failed listing or a broken watch doubles between these values. The
+// maximum is a compromise between the load on a starting runtime and the delay after its return.
 const (
 	minRetry = 100 * time.Millisecond
 	maxRetry = 2 * time.Second
 )
 
-// watch follows the runtime's hints. A watch begins with a hint for every pod
-// that exists, so nothing falls between two of them.
+// watch follows the runtime's hints. Every watch begins with a hint for each existing pod, so no
+// change between two watches is lost.
 func (t *Tracker) watch(ctx context.Context, w Watcher) {
 	failing, delay := false, minRetry
 	for ctx.Err() == nil {
@@ -173,8 +168,8 @@ func (t *Tracker) watch(ctx context.Context, w Watcher) {
 	}
 }
 
-// Relist lists once and marks the pods whose sandboxes or containers changed
-// state, came or went since the last listing. On an error nothing changes.
+// Relist lists once, and marks pods with new, removed or changed sandboxes or containers since the
+// last listing. After an error nothing changes.
 func (t *Tracker) Relist(ctx context.Context) error {
 	at := time.Now()
 	pods, err := t.rt.List(ctx, ListOptions{})
@@ -201,7 +196,8 @@ func (t *Tracker) Relist(ctx context.Context) error {
 	return nil
 }
 
-// ErrRuntimeDown says that the runtime does not list its pods. It is for the health checks of an agent.
+// ErrRuntimeDown: the runtime does not list its pods. The error is for the health checks of an
+// agent.
 var ErrRuntimeDown = errors.New("the container runtime is down")
 
 func instanceStates(p *PodStatus) []instanceState {
@@ -222,20 +218,19 @@ func instanceStates(p *PodStatus) []instanceState {
 // Dirty receives a value when Take has something to return.
 func (t *Tracker) Dirty() <-chan struct{} { return t.dirty.Signal() }
 
-// Recovered receives a value when the runtime lists pods or tells of them again
-// after that failed: what else failed meanwhile is worth another try now. It may
-// be ignored.
+// Recovered receives a value when the runtime can be listed or watched again after a failure. The
+// caller may then retry other failed calls, or ignore the value.
 func (t *Tracker) Recovered() <-chan struct{} { return t.again }
 
 func (t *Tracker) recovered() {
 	t.again.Notify()
 }
 
-// Take returns the dirty pods, first marked first, and makes them clean.
+// Take returns the dirty pods in the order of their marks, and empties the set.
 func (t *Tracker) Take() []types.UID { return t.dirty.Take() }
 
-// Pods returns the last listing and when it began; the zero time if there was
-// none yet. The statuses are shared and must not be written.
+// Pods returns the last listing and the time of its begin, or the zero time before the first
+// listing. The statuses are shared and must not be modified.
 func (t *Tracker) Pods() (pods []*PodStatus, listedAt time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
