@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver knows the Services of a cluster, for the variables that containers get of them, by client-go's reflector.
+// Package apiserver follows the Services of a cluster with client-go's reflector, for the
+// environment variables of containers.
 //
 //	known, err := apiserver.NewServices(apiserver.ServicesOptions{
 //		Client: clients.CoreV1().Services(""),
@@ -16,27 +17,30 @@
 //
 // # The caller's duties
 //
-//  1. Call Run once. Until it has read the Services, For waits.
-//  2. Allow the client to list and watch Services of all namespaces, as the kubelet's role system:node does. A client that
-//     may not is told of once, and containers get no variables.
-//  3. Leave rest.Config.Timeout at 0: it would end every watch.
+//  1. Call Run once. Until Run has read the Services, For waits.
+//  2. Allow the client to list and watch Services of all namespaces, as the kubelet's role
+//     system:node does. Without the permission the failure is logged once, and containers get no
+//     variables.
+//  3. Leave rest.Config.Timeout at 0, because a timeout would end every watch.
 //
-// # What is kept
+// # State
 //
-// Of a Service its name, namespace, cluster IP and ports, some 300 bytes; of one without a cluster IP nothing. A Service that
-// changes is seen by containers that start afterwards, as in the kubelet. When the API server is away, what was known of it
-// last is given out, from ServicesOptions.File after a restart. The server is asked again after 0.8 s, then 1.6 s, and so on
-// up to 30 s, each up to twice as long by chance.
+// Of a Service with a cluster IP, the name, namespace, cluster IP and ports are kept, about 300
+// bytes. Other Services are not kept. As in the kubelet, a changed Service affects containers that
+// start afterwards. While the API server is unreachable, For returns the last known Services, after
+// a restart from ServicesOptions.File. Requests are retried after 0.8 s, 1.6 s, and so on up to 30
+// s, with a random factor between 1 and 2.
 //
 // # Goroutines
 //
-// Run is the caller's; it has those of the reflector, and returns when they have ended.
+// Run uses the goroutines of the reflector, and returns after their end.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - A pod of an API server waits for the first list for up to ten seconds before its start counts as failed. The kubelet
-//     fails the start at once, and tries again with the pod's next sync.
-//   - Where the API server does not answer and File has what was known, pods start with that. The kubelet starts none.
-//   - Where the client may not list Services, pods start without variables. The kubelet starts none.
-//   - A Service without ports makes its host's variable. (The kubelet's code takes the first port without asking.)
+//   - A pod of an API server waits up to ten seconds for the first list. Then its start fails. The
+//     kubelet fails the start at once, and tries again with the next sync of the pod.
+//   - If the API server is unreachable and File has Services, pods start with these. The kubelet
+//     starts no pod.
+//   - If the client may not list Services, pods start without variables. The kubelet starts no pod.
+//   - A Service without ports has the variable of its host. The kubelet assumes at least one port.
 package apiserver

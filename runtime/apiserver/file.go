@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// settleTime is how long changes are gathered before they are written.
+	// settleTime is the time for collecting changes before the file is written.
 	settleTime = time.Second
-	// maxFile bounds what is read of a file.
+	// maxFile is the maximum number of bytes read from the file.
 	maxFile = 64 << 20
 )
 
-// remember reads the file that an earlier agent has written. One that is missing is no error, and one that cannot be used
-// is as if it were missing.
+// remember reads the file of an earlier agent. A missing file is no error, and an unusable file
+// counts as missing.
 func (s *Services) remember() {
 	list, err := readFile(s.file)
 	switch {
@@ -61,7 +61,7 @@ func readFile(path string) (*v1.ServiceList, error) {
 	return list, nil
 }
 
-// keep writes the file whenever something has changed, until ctx ends.
+// keep writes the file after changes, until ctx ends.
 func (s *Services) keep(ctx context.Context) {
 	told := false
 	for {
@@ -71,7 +71,7 @@ func (s *Services) keep(ctx context.Context) {
 		case <-s.changed:
 		}
 		select {
-		case <-ctx.Done(): // what is known now is not lost
+		case <-ctx.Done(): // the last changes are written
 		case <-time.After(settleTime):
 		}
 		err := replaceFile(s.file, s.encode())
@@ -82,12 +82,12 @@ func (s *Services) keep(ctx context.Context) {
 	}
 }
 
-// poke says that there is something to be written.
+// poke requests a write of the file.
 func (s *Services) poke() {
 	s.changed.Notify()
 }
 
-// encode is what is known, as a list of Services in the order of their names.
+// encode returns the known Services as a list, ordered by name.
 func (s *Services) encode() []byte {
 	list := v1.ServiceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceList"}}
 	s.mu.Lock()
@@ -100,11 +100,12 @@ func (s *Services) encode() []byte {
 	slices.SortFunc(list.Items, func(a, b v1.Service) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	data, _ := json.Marshal(list) // of strings and numbers
+	data, _ := json.Marshal(list) // strings and numbers cannot fail
 	return append(data, '\n')
 }
 
-// replaceFile gives the file at path this content, or leaves it as it was. A file that has it is left alone.
+// replaceFile replaces the content of the file at path, or leaves the file unchanged after an
+// error. A file with equal content is not written.
 func replaceFile(path string, data []byte) error {
 	if old, err := atomicfile.ReadPath(path, maxFile); err == nil && bytes.Equal(old, data) {
 		return nil

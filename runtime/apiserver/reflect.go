@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// listing is the reflector's view of the server. It lists and watches; of a stream that stands for a list nobody needs
-// the savings here, Services are small.
+// listing is the reflector's client. It lists and watches, and does not offer streamed lists,
+// because Services are small.
 type listing struct {
 	*Services
 	lists struct {
@@ -26,7 +26,8 @@ type listing struct {
 	}
 }
 
-// begin tells whether a list may still begin: the reflector begins it in a goroutine that it does not wait for.
+// begin reports whether a list may begin. The reflector lists in a goroutine without waiting for
+// its end.
 func (l *listing) begin() bool {
 	l.lists.Lock()
 	defer l.lists.Unlock()
@@ -36,7 +37,7 @@ func (l *listing) begin() bool {
 	return !l.lists.closed
 }
 
-// close returns when no list is running, and none can begin.
+// close waits for the lists in progress, and prevents further lists.
 func (l *listing) close() {
 	l.lists.Lock()
 	l.lists.closed = true
@@ -49,7 +50,7 @@ var (
 	_ cache.ListerWatcherWithContext = (*listing)(nil)
 )
 
-// IsWatchListSemanticsUnSupported is how client-go's reflector asks.
+// IsWatchListSemanticsUnSupported tells client-go's reflector not to use streamed lists.
 func (*listing) IsWatchListSemanticsUnSupported() bool { return true }
 
 // List is ListWithContext without a context; the reflector does not call it.
@@ -64,7 +65,7 @@ func (l *listing) Watch(o metav1.ListOptions) (watch.Interface, error) {
 
 var errNoList = errors.New("the answer is no list of Services")
 
-// ListWithContext returns one page.
+// ListWithContext returns a page of the list.
 func (l *listing) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	if !l.begin() {
 		return nil, context.Canceled
@@ -72,7 +73,7 @@ func (l *listing) ListWithContext(ctx context.Context, o metav1.ListOptions) (ru
 	defer l.lists.running.Done()
 	list, err := l.client.List(ctx, o)
 	if err == nil && (list == nil || list.ResourceVersion == "") {
-		err = errNoList // client-go reads any JSON object as a list
+		err = errNoList // client-go accepts any JSON object as a list
 	}
 	if err != nil {
 		if ctx.Err() == nil && !stale(err) {
@@ -95,10 +96,10 @@ func (l *listing) WatchWithContext(ctx context.Context, o metav1.ListOptions) (w
 	return w, err
 }
 
-// stale tells of an error after which the reflector lists anew by itself.
+// stale reports whether the reflector reacts to err with a new list.
 func stale(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// stripped is what of a Service variables are made of.
+// stripped returns the fields of a Service that variables need.
 func stripped(s *v1.Service) *v1.Service {
 	spec := v1.ServiceSpec{ClusterIP: s.Spec.ClusterIP}
 	for _, p := range s.Spec.Ports {
@@ -107,14 +108,14 @@ func stripped(s *v1.Service) *v1.Service {
 	return &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace}, Spec: spec}
 }
 
-// store is where the reflector puts what it reads.
+// store receives the Services from the reflector.
 type store struct{ *Services }
 
 var _ cache.ReflectorStore = (*store)(nil)
 
 func (st *store) Add(object any) error { return st.Update(object) }
 
-// Update takes in one Service as it is now.
+// Update stores the newest version of a Service.
 func (st *store) Update(object any) error {
 	if s, ok := object.(*v1.Service); ok {
 		st.mu.Lock()
@@ -135,7 +136,7 @@ func (st *store) Delete(object any) error {
 	return nil
 }
 
-// Replace takes in the whole of a list.
+// Replace stores a complete list.
 func (st *store) Replace(list []any, _ string) error {
 	all := make(map[string]map[string]*v1.Service)
 	for _, object := range list {
@@ -151,10 +152,10 @@ func (st *store) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync is never asked for.
+// Resync is never called.
 func (*store) Resync() error { return nil }
 
-// put keeps a Service, if it has variables.
+// put stores a Service if it has variables.
 func put(all map[string]map[string]*v1.Service, s *v1.Service) {
 	if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == v1.ClusterIPNone {
 		drop(all, s)

@@ -29,56 +29,60 @@ import (
 
 // Errors of NewServices, Run and For.
 var (
-	// ErrOptions is an option that cannot be used; the error names it.
+	// ErrOptions: an option is invalid. The error names the option.
 	ErrOptions = errors.New("apiserver: bad options")
-	// ErrRunning is a second Run.
+	// ErrRunning: Run was called before.
 	ErrRunning = errors.New("apiserver: Run was called before")
-	// ErrUnknown is that the Services have not been read yet.
+	// ErrUnknown: the Services have not been read yet.
 	ErrUnknown = errors.New("the Services of the cluster have not been read yet")
 )
 
-// patience is how long For waits for the first list.
+// patience is the longest wait of For for the first list.
 const patience = 10 * time.Second
 
-// ListWatcher reads the Services of all namespaces. client-go's CoreV1().Services("") is one as it is.
+// ListWatcher reads the Services of all namespaces. client-go's CoreV1().Services("") implements
+// it.
 type ListWatcher interface {
 	List(ctx context.Context, o metav1.ListOptions) (*v1.ServiceList, error)
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
-// ServicesOptions are the options of NewServices.
+// ServicesOptions configures Services.
 type ServicesOptions struct {
 	// Client reads Services. Required.
 	Client ListWatcher
-	// File keeps what is known, for the next start without an API server; absolute. It is replaced within a second or so of
-	// a change, with mode 0600. Defaults to none.
+	// File is the absolute path of a file with the last known Services, for a start without an API
+	// server. The file is replaced within about a second of a change, with mode 0600. Defaults to
+	// none.
 	File string
-	// Random is in [0, 1) and spreads the retries of many nodes. It may be called by several
-	// goroutines. Defaults to package math/rand/v2; a simulation that can be repeated has its own.
+	// Random returns values in [0, 1), which spread the retries of many nodes. Calls may be
+	// concurrent. Defaults to package math/rand/v2. A repeatable simulation sets its own function.
 	Random func() float64
-	// Logger is told when Services cannot be read, once until they can be. Defaults to nobody.
+	// Logger receives failures to read Services, each once until the next success. Defaults to
+	// none.
 	Logger *zap.Logger
 }
 
-// Services knows the Services of a cluster from memory.
+// Services has the Services of a cluster in memory.
 type Services struct {
 	client     ListWatcher
 	file       string
 	log        *zap.Logger
 	random     func() float64
 	started    atomic.Bool
-	remembered bool          // of the file
-	settled    chan struct{} // closed when it is known what there is, or that nobody will say
+	remembered bool          // the file had Services
+	settled    chan struct{} // closed when the Services are known, or known to be unavailable
 	settle     func()
 	changed    signal.Signal // capacity 1
 	mu         struct {
 		sync.Mutex
 		all  map[string]map[string]*v1.Service // by namespace and name
-		told string                            // why they cannot be read, as logged
+		told string                            // the last logged reason of a failure
 	}
 }
 
-// NewServices returns Services that know what is in ServicesOptions.File. An error names the option that is wrong.
+// NewServices returns Services with the content of ServicesOptions.File. An error names the invalid
+// option.
 func NewServices(o ServicesOptions) (*Services, error) {
 	if o.Client == nil {
 		return nil, fmt.Errorf("%w: ServicesOptions.Client is required", ErrOptions)
@@ -101,12 +105,14 @@ func NewServices(o ServicesOptions) (*Services, error) {
 	return s, nil
 }
 
-// For returns the Services whose variables the containers of pod get: the Services of its namespace, and kubernetes in namespace
-// default. They are not to be written to, and in no particular order. It fits runtime.DefaultGeneratorOptions.Services.
+// For returns the Services whose variables the containers of pod get: the Services of the pod's
+// namespace, and kubernetes in namespace default. The caller must not modify the Services. They are
+// in no particular order. For is a runtime.DefaultGeneratorOptions.Services.
 //
-// A pod that is not from the API server, by its annotation kubernetes.io/config.source, has what is known; others wait for
-// the first list, or until the server does not answer and the file is what is known. After ten seconds the error is
-// ErrUnknown.
+// For a pod that is not from the API server, according to its annotation
+// kubernetes.io/config.source, For returns the known Services. For other pods For waits for the
+// first list. If the server does not answer, For returns the Services of the file. After ten
+// seconds the error is ErrUnknown.
 func (s *Services) For(ctx context.Context, pod *v1.Pod) ([]*v1.Service, error) {
 	if source := pod.Annotations[podfacts.AnnotationSource]; source == "" || source == podfacts.SourceAPI {
 		if err := s.await(ctx); err != nil {
@@ -133,8 +139,8 @@ func (s *Services) await(ctx context.Context) error {
 	}
 }
 
-// Run follows the Services until ctx ends; then it returns nil. What is known is still given out after that. There is one Run
-// per Services.
+// Run follows the Services until ctx ends, and then returns nil. The known Services remain
+// available. A second call returns ErrRunning.
 func (s *Services) Run(ctx context.Context) error {
 	if !s.started.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -144,7 +150,8 @@ func (s *Services) Run(ctx context.Context) error {
 	if s.file != "" {
 		wg.Go(func() { s.keep(ctx) })
 	}
-	// client-go logs through the context's logger, and to stderr if there is none. What fails is logged here.
+	// client-go logs to the logger of the context, and to stderr without a logger. Failures are
+	// logged by heard.
 	silent := logr.Discard()
 	server := &listing{Services: s}
 	defer server.close()
@@ -154,7 +161,7 @@ func (s *Services) Run(ctx context.Context) error {
 	quiet := logr.NewContext(ctx, silent)
 	for failures := 0; ctx.Err() == nil; failures++ {
 		began := time.Now()
-		_ = reflector.ListAndWatchWithContext(quiet) // what failed was heard
+		_ = reflector.ListAndWatchWithContext(quiet) // heard has seen the failures
 		if time.Since(began) >= standing {
 			failures = 0
 		}
@@ -163,20 +170,21 @@ func (s *Services) Run(ctx context.Context) error {
 	return nil
 }
 
-// The wait after a round that failed: it doubles from the first to the longest, unless the round lasted, and is up to
-// twice as long by chance.
+// The wait after a failed round doubles from the first to the longest, unless the round lasted for
+// standing. A random factor between 1 and 2 applies.
 const (
 	firstPause, longestPause = 800 * time.Millisecond, 30 * time.Second
 	standing                 = time.Minute
 )
 
-// heard notes how a request ended; what goes wrong is logged once, until it goes well or wrong differently.
+// heard records the outcome of a request. A failure is logged once, until a success or another
+// failure.
 func (s *Services) heard(err error) {
 	if apierrors.IsForbidden(err) {
 		s.poke()
-		s.settle() // pods go without
+		s.settle() // pods start without variables
 	} else if err != nil && s.remembered {
-		s.settle() // pods go with that
+		s.settle() // pods start with the Services of the file
 	}
 	text := ""
 	if err != nil {
@@ -195,7 +203,7 @@ func (s *Services) heard(err error) {
 	}
 }
 
-// reason is what errors of one cause have in common.
+// reason returns a text that is equal for errors with the same cause.
 func reason(err error) string {
 	if r := apierrors.ReasonForError(err); r != metav1.StatusReasonUnknown {
 		return string(r)

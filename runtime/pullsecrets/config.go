@@ -17,21 +17,21 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Why a secret is of no use. The secret's content is in no error.
+// Reasons for an unusable secret. No error contains the secret's content.
 var (
-	// errType says that a secret is of another type.
+	// errType: the secret has another type.
 	errType = errors.New("not a secret with registry credentials")
-	// errMalformed says that a secret does not hold what its type says.
+	// errMalformed: the content of the secret does not fit its type.
 	errMalformed = errors.New("the credentials cannot be read")
 )
 
-// entry is what a secret has for one registry, or a part of one.
+// entry has the credentials of a secret for a registry or a part of a registry.
 type entry struct {
 	place place
 	auth  runtime.ImageAuth
 }
 
-// document is what docker writes for one registry.
+// document is docker's JSON object for a registry.
 type document struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
@@ -40,7 +40,8 @@ type document struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// read returns what is in a secret, by registry. Entries that make no sense are left out, unless all are such.
+// read returns the entries of a secret. Invalid entries are omitted. If all entries are invalid,
+// read returns an error.
 func read(secret *v1.Secret) ([]entry, error) {
 	switch secret.Type {
 	case v1.SecretTypeDockerConfigJson:
@@ -48,14 +49,15 @@ func read(secret *v1.Secret) ([]entry, error) {
 	case v1.SecretTypeDockercfg:
 		var registries map[string]json.RawMessage
 		if json.Unmarshal(secret.Data[v1.DockerConfigKey], &registries) != nil {
-			return nil, errMalformed // what json says may quote
+			return nil, errMalformed // the error of json may quote content
 		}
 		return entriesOf(registries)
 	}
 	return nil, fmt.Errorf("%w, but of type %q", errType, secret.Type)
 }
 
-// readConfig returns what is in a config.json. Programs that know credentials, which docker's own may name, are not run.
+// readConfig returns the entries of a config.json. Credential helpers named in the file are not
+// run.
 func readConfig(data []byte) ([]entry, error) {
 	var config struct {
 		Auths map[string]json.RawMessage `json:"auths"`
@@ -82,7 +84,7 @@ func entriesOf(registries map[string]json.RawMessage) (out []entry, err error) {
 	return out, nil
 }
 
-// readAuth returns what is to be shown to a registry. Of user and password, those in auth count.
+// readAuth returns the credentials of an entry. User and password in auth have precedence.
 func readAuth(data json.RawMessage) (auth runtime.ImageAuth, ok bool) {
 	var d document
 	if json.Unmarshal(data, &d) != nil {
@@ -97,19 +99,20 @@ func readAuth(data json.RawMessage) (auth runtime.ImageAuth, ok bool) {
 	return auth, auth != runtime.ImageAuth{}
 }
 
-// decodeAuth takes the base64 of user:password apart, with padding or without.
+// decodeAuth decodes the base64 of user:password, with or without padding.
 func decodeAuth(text string) (user, password string, ok bool) {
 	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(text), "="))
 	if err != nil {
 		return "", "", false
 	}
 	user, password, ok = strings.Cut(string(plain), ":")
-	return user, strings.Trim(password, "\x00"), ok // as docker pads it
+	return user, strings.Trim(password, "\x00"), ok // docker pads the password with zero bytes
 }
 
-// place is a registry or a part of one. In those of secrets, parts of the host may have a *.
+// place is a registry or a part of a registry. In a place of a secret, parts of the host may
+// contain a *.
 type place struct {
-	host []string // by dots
+	host []string // parts between dots
 	port string
 	path []string // elements
 }
@@ -120,8 +123,8 @@ const (
 	hubServer = "registry-1.docker.io"
 )
 
-// parsePlace reads the name of a registry as it is in secrets: registry.example:5000/team, with a scheme or without. The
-// paths that docker's tools put there, /v1/ and /v2/, mean all of it.
+// parsePlace parses the name of a registry in a secret: registry.example:5000/team, with or without
+// a scheme. The paths /v1/ and /v2/, which docker's tools write, mean the whole registry.
 func parsePlace(name string) (place, bool) {
 	_, rest, scheme := strings.Cut(name, "://")
 	if scheme {
@@ -137,7 +140,7 @@ func parsePlace(name string) (place, bool) {
 	return newPlace(host, path)
 }
 
-// placeOf is where an image is, by its reference.
+// placeOf returns the place of an image from its reference.
 func placeOf(image string) (place, bool) {
 	image, _, _ = strings.Cut(image, "@")
 	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
@@ -169,7 +172,7 @@ func newPlace(host, path string) (place, bool) {
 	return p, true
 }
 
-// covers reports whether credentials for p are for image, too.
+// covers reports whether credentials for p apply to image.
 func (p place) covers(image place) bool {
 	if p.port != image.port || len(p.host) != len(image.host) || len(p.path) > len(image.path) {
 		return false
@@ -182,7 +185,7 @@ func (p place) covers(image place) bool {
 	return slices.Equal(p.path, image.path[:len(p.path)])
 }
 
-// matches reports whether text has the form of pattern, in which * stands for any text.
+// matches reports whether text matches pattern, in which * stands for any text.
 func matches(pattern, text string) bool {
 	pieces := strings.Split(pattern, "*")
 	if len(pieces) == 1 {
@@ -203,7 +206,7 @@ func matches(pattern, text string) bool {
 	return strings.HasSuffix(text, pieces[last])
 }
 
-// nearest sorts the most particular place first; a * comes after what it stands for.
+// nearest orders the most specific place first. A host with a * follows the same host without a *.
 func nearest(a, b entry) int {
 	return cmp.Or(
 		cmp.Compare(len(b.place.path), len(a.place.path)),

@@ -10,10 +10,11 @@ import (
 	"os"
 )
 
-// maxFile bounds what is read of a file.
+// maxFile is the maximum number of bytes read from a file.
 const maxFile = 1 << 20
 
-// readFile returns what a docker config.json has. One that is not there has nothing. Its content is in no error.
+// readFile returns the entries of a docker config.json. A missing file has none. No error contains
+// the file's content.
 func readFile(name string) ([]entry, error) {
 	if name == "" {
 		return nil, nil

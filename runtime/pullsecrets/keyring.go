@@ -15,25 +15,29 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// eventFailedToRetrieveImagePullSecret is the kubelet's reason for secrets that are not there, or of no use.
+// eventFailedToRetrieveImagePullSecret is the kubelet's event reason for missing and unusable
+// secrets.
 const eventFailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret"
 
-// Source has the secrets. It is called concurrently, during pulls, and heeds ctx. What it returns is not written.
+// Source reads secrets. Calls are concurrent, happen during pulls, and end with ctx. The caller
+// does not modify the result.
 type Source interface {
 	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
 }
 
-// Options are the options of New.
+// Options configures a Keyring.
 type Options struct {
-	// Secrets has the secrets that pods name. Required without File; defaults to none.
+	// Secrets reads the imagePullSecrets of pods. Required without File; defaults to none.
 	Secrets Source
-	// File is the absolute path of a docker config.json with the node's own credentials, which are for every pod, as the
-	// kubelet's /var/lib/kubelet/config.json. It is read at each pull; one that is not there has none. Defaults to none.
+	// File is the absolute path of a docker config.json with the node's own credentials, which
+	// apply to every pod, like the kubelet's /var/lib/kubelet/config.json. The file is read at
+	// every pull and may be missing. Defaults to none.
 	File string
-	// Trouble is told why File cannot be used, each time. It must not block. Defaults to nobody.
+	// Trouble is called at every pull with the reason why File cannot be used. It must not block.
+	// Defaults to no calls.
 	Trouble func(error)
-	// Events is told of secrets that are not there, or of no use: Warning FailedToRetrieveImagePullSecret, about the
-	// pod. Defaults to nobody.
+	// Events receives Warning FailedToRetrieveImagePullSecret, about the pod, for missing and
+	// unusable secrets. Defaults to no events.
 	Events runtime.EventRecorder
 }
 
@@ -42,7 +46,7 @@ type Keyring struct {
 	opts Options
 }
 
-// New returns a Keyring. An error names the option that is wrong.
+// New returns a Keyring. An error names the invalid option.
 func New(o Options) (*Keyring, error) {
 	switch {
 	case o.Secrets == nil && o.File == "":
@@ -53,9 +57,10 @@ func New(o Options) (*Keyring, error) {
 	return &Keyring{opts: o}, nil
 }
 
-// Find returns what there is for pulling the image, the pod's own before the node's, and of each the likeliest first; it
-// fits runtime.Keyring. A secret that is not there, or of no use, is told to Events and left out, as in the kubelet: the
-// image may be one that everybody may have. The only error is that of ctx.
+// Find returns the credentials for pulling the image: the pod's own before the node's, and within
+// both the likeliest first. Find is a runtime.Keyring. As in the kubelet, a missing or unusable
+// secret is an event and is skipped, because the image may be public. The only error is the error
+// of ctx.
 func (k *Keyring) Find(ctx context.Context, pod *v1.Pod, image string) ([]runtime.ImageAuth, error) {
 	where, ok := placeOf(image)
 	if !ok {
@@ -82,7 +87,7 @@ func (k *Keyring) Find(ctx context.Context, pod *v1.Pod, image string) ([]runtim
 	return auths, nil
 }
 
-// ofPod returns what the pod's own secrets have.
+// ofPod returns the entries of the pod's own secrets.
 func (k *Keyring) ofPod(ctx context.Context, pod *v1.Pod) (entries []entry, err error) {
 	var missing []string
 	for _, ref := range pod.Spec.ImagePullSecrets {

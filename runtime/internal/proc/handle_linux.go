@@ -16,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handle holds on to one process, so that its PID cannot come to mean another:
-// a pidfd. Waiting costs no thread.
+// Handle is a pidfd of a process. It refers to the same process even after its PID is reused.
+// Waiting needs no thread.
 type Handle struct {
 	f   *os.File
 	pid int
 }
 
-// Match recognizes a process by the arguments that it was started with.
+// Match recognizes a process by its arguments.
 type Match func(args []string) bool
 
-// open returns a handle of whatever process has the PID now: os.ErrProcessDone if
-// none has.
+// open returns a handle of the process that has the PID now, or os.ErrProcessDone without a
+// process.
 func open(pid int) (*Handle, error) {
 	if pid <= 0 {
 		return nil, os.ErrProcessDone
@@ -47,9 +47,9 @@ func open(pid int) (*Handle, error) {
 	return &Handle{os.NewFile(uintptr(fd), "pidfd"), pid}, nil
 }
 
-// prove keeps the handle if the process is ours, as far as check sees by its PID, and
-// still ran after that: then it was this process that check saw. It closes the handle
-// and returns os.ErrProcessDone otherwise.
+// prove returns the handle if check accepts the PID and the process runs after the check. Then
+// check has inspected the process of the handle. Otherwise prove closes the handle and returns
+// os.ErrProcessDone.
 func (h *Handle) prove(check func(pid int) bool) (*Handle, error) {
 	if check(h.pid) && h.Signal(0) == nil {
 		return h, nil
@@ -58,7 +58,7 @@ func (h *Handle) prove(check func(pid int) bool) (*Handle, error) {
 	return nil, os.ErrProcessDone
 }
 
-// Open returns a handle of the process: os.ErrProcessDone if it is gone.
+// Open returns a handle of the process, or os.ErrProcessDone if the process has ended.
 func (r Ref) Open() (*Handle, error) {
 	h, err := open(r.PID)
 	if err != nil {
@@ -70,8 +70,8 @@ func (r Ref) Open() (*Handle, error) {
 	})
 }
 
-// Is reports whether the PID of r belongs to a process of this user, or of root, with
-// matching arguments. What r says beside the PID does not count.
+// Is reports whether the PID of r belongs to a process of this user or of root with matching
+// arguments. The start time in r is ignored.
 func Is(r Ref, match Match) bool { return r.PID > 0 && matches(r.PID, match) }
 
 func matches(pid int, match Match) bool {
@@ -85,8 +85,8 @@ func matches(pid int, match Match) bool {
 	return err == nil && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
 }
 
-// HoldAt returns a handle of the process with the PID of hint, if that is one with
-// matching arguments: os.ErrProcessDone otherwise. The hint may come from anywhere.
+// HoldAt returns a handle of the process with the PID of hint, if its arguments match, else
+// os.ErrProcessDone. The hint need not be trustworthy.
 func HoldAt(hint Ref, match Match) (*Handle, error) {
 	if !Is(hint, match) {
 		return nil, os.ErrProcessDone
@@ -98,7 +98,7 @@ func HoldAt(hint Ref, match Match) (*Handle, error) {
 	return h.prove(func(pid int) bool { return matches(pid, match) })
 }
 
-// Hold is HoldAt that looks at all processes if the hint is wrong.
+// Hold is HoldAt, and searches all processes if the hint is wrong.
 func Hold(hint Ref, match Match) (*Handle, error) {
 	h, err := HoldAt(hint, match)
 	if !errors.Is(err, os.ErrProcessDone) {
@@ -117,11 +117,11 @@ func Hold(hint Ref, match Match) (*Handle, error) {
 	return nil, os.ErrProcessDone
 }
 
-// PID returns the number of the process. It stays that process's until it is reaped.
+// PID returns the PID. The PID is not reused before the process is reaped.
 func (h *Handle) PID() int { return h.pid }
 
-// Memory returns what the process keeps in memory of the kernel under this name, if
-// nobody can change it any more: fs.ErrNotExist if there is no such memory.
+// Memory returns the content of the process's memory file with this name, if the file is sealed
+// against changes. Without such a file the error is fs.ErrNotExist.
 func (h *Handle) Memory(name string) ([]byte, error) {
 	dir := "/proc/" + strconv.Itoa(h.pid) + "/fd"
 	fds, err := os.ReadDir(dir)
@@ -135,7 +135,7 @@ func (h *Handle) Memory(name string) ([]byte, error) {
 		}
 		raw, err := sealedMemory(path)
 		if err == nil {
-			err = h.Signal(0) // else the PID may have been another's
+			err = h.Signal(0) // otherwise the PID may belong to another process
 		}
 		return raw, err
 	}
@@ -156,7 +156,7 @@ func sealedMemory(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Reap collects the process if it has ended and is a child of this one.
+// Reap reaps the process if it has ended and is a child of this process.
 func (h *Handle) Reap() {
 	const byPidfd = 3 // P_PIDFD
 	conn, err := h.f.SyscallConn()
@@ -166,10 +166,10 @@ func (h *Handle) Reap() {
 	_ = conn.Control(func(fd uintptr) { _ = unix.Waitid(byPidfd, int(fd), nil, unix.WEXITED|unix.WNOHANG, nil) })
 }
 
-// Close lets go of the process.
+// Close closes the handle.
 func (h *Handle) Close() { _ = h.f.Close() }
 
-// Wait returns nil when the process has ended, or ctx's error.
+// Wait returns nil after the end of the process, or the error of ctx.
 func (h *Handle) Wait(ctx context.Context) error {
 	return waitReadable(ctx, h.f, func(fd int) (bool, error) {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -178,7 +178,7 @@ func (h *Handle) Wait(ctx context.Context) error {
 	})
 }
 
-// Signal sends a signal: os.ErrProcessDone if the process is gone.
+// Signal sends a signal. The error is os.ErrProcessDone if the process has ended.
 func (h *Handle) Signal(sig unix.Signal) error {
 	conn, err := h.f.SyscallConn()
 	if err != nil {
@@ -194,7 +194,7 @@ func (h *Handle) Signal(sig unix.Signal) error {
 	return sigErr
 }
 
-// Signal sends one signal to the process: os.ErrProcessDone if it is gone.
+// Signal sends a signal. The error is os.ErrProcessDone if the process has ended.
 func (r Ref) Signal(sig unix.Signal) error {
 	h, err := r.Open()
 	if err != nil {
@@ -204,8 +204,8 @@ func (r Ref) Signal(sig unix.Signal) error {
 	return h.Signal(sig)
 }
 
-// waitReadable asks ready whenever f, a non-blocking file, may have become
-// readable, until it says yes or ctx ends.
+// waitReadable calls ready whenever f, a non-blocking file, may have become readable, until ready
+// returns true or ctx ends.
 func waitReadable(ctx context.Context, f *os.File, ready func(fd int) (bool, error)) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

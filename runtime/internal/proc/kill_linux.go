@@ -13,14 +13,13 @@ import (
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// KillMarked kills every process that was started with entry, "NAME=value", in its
-// environment, and every process of the sessions that such processes have made, again
-// and again until none is left, because what is killed may just have had children.
-// It gives up when ctx ends or when what is left may not be killed by this user.
+// KillMarked kills every process with entry, "NAME=value", in its initial environment, and every
+// process in the sessions made by such processes. It repeats until no process is left, because a
+// killed process may have had new children. It ends early if ctx ends, or if this user may not kill
+// the remaining processes.
 //
-// A PID is never taken for a process: what is asked of the kernel by PID is asked
-// while a pidfd is held, and counts only if its process still runs after that.
-// No number from elsewhere is needed: the last argument is for other systems.
+// KillMarked never trusts a PID alone: it inspects a PID while it holds a pidfd, and the result
+// counts only if the process still runs afterwards. The last argument is for other systems.
 func KillMarked(ctx context.Context, entry string, _ Ref) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left, refused, err := killMarkedOnce(ctx, entry)
@@ -36,8 +35,8 @@ func KillMarked(ctx context.Context, entry string, _ Ref) error {
 	}
 }
 
-// killMarkedOnce kills what there is now and waits until that has ended. It returns how
-// many processes that were, and how many of them may not be killed, and why.
+// killMarkedOnce kills the present processes and waits for their end. left is their number. refused
+// is the number of processes that this user may not kill, and err the reason.
 func killMarkedOnce(ctx context.Context, entry string) (left, refused int, err error) {
 	pids, err := pids()
 	if err != nil {
@@ -70,8 +69,8 @@ func killMarkedOnce(ctx context.Context, entry string) (left, refused int, err e
 		}
 		killed = append(killed, h)
 	}
-	// First the rest of the sessions: their numbers are theirs as long as the marked
-	// processes in them have not been killed.
+	// The other processes of the sessions come first: the number of a session stays valid while its
+	// marked process is alive.
 	anchors := sessions(marked)
 	for _, pid := range pids {
 		info, lookErr := Lookup(pid)
@@ -91,15 +90,15 @@ func killMarkedOnce(ctx context.Context, entry string) (left, refused int, err e
 		kill(h)
 	}
 	for _, h := range killed {
-		_ = h.Wait(ctx) // if ctx has ended, KillMarked says so
+		_ = h.Wait(ctx) // after the end of ctx KillMarked returns its error
 	}
 	return left, refused, err
 }
 
-// sessions returns a marked process of each session that the container has made. A marked process
-// may have joined a session that the container has not made: a session with another leader, the
-// session of this process, and session 0, which is the number of every session made outside the
-// PID namespace. The other processes of such a session are not the container's.
+// sessions returns a marked process for each session that the container has made. A marked process
+// may have joined a session of another maker: a session with another leader, the session of this
+// process, or session 0, which is the number of every session made outside the PID namespace. The
+// other processes of such a session do not belong to the container.
 func sessions(marked map[int]*Handle) map[int]*Handle {
 	own, err := Lookup(os.Getpid())
 	if err != nil {
@@ -119,8 +118,8 @@ func sessions(marked map[int]*Handle) map[int]*Handle {
 	return out
 }
 
-// inSession reports whether the process is in this session, of which anchor, a process
-// in it, is held: while it is, the number is of this session.
+// inSession reports whether the process is in the session of anchor. While the handle anchor of a
+// process in the session is open, the number of the session is valid.
 func inSession(pid, session int, anchor *Handle) bool {
 	info, err := Lookup(pid)
 	if err != nil || info.SID != session {

@@ -15,14 +15,13 @@ import (
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// pollInterval is how late the end of a process may be noticed: there is no
-// pidfd here.
+// pollInterval is the interval between checks for the end of a process, because there is no pidfd.
 const pollInterval = 20 * time.Millisecond
 
-// BootID names this boot of the machine.
+// BootID identifies the current boot of the machine.
 func BootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
 
-// Lookup returns what the kernel says of a PID: os.ErrProcessDone if nothing.
+// Lookup returns the kernel's data about a PID, or os.ErrProcessDone without a process.
 func Lookup(pid int) (Info, error) {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(k.Proc.P_pid) != pid {
@@ -41,7 +40,7 @@ func infoOf(k *unix.KinfoProc) Info {
 	}
 }
 
-// All returns every process there is.
+// All returns all processes.
 func All() ([]Info, error) {
 	ks, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
@@ -54,24 +53,23 @@ func All() ([]Info, error) {
 	return out, nil
 }
 
-// HasEnv is not available here: false.
+// HasEnv is not available on this system and returns false.
 func HasEnv(int, string) bool { return false }
 
-// Match recognizes a process by the arguments that it was started with, where they
-// can be seen: not here.
+// Match recognizes a process by its arguments. On this system the arguments are not visible.
 type Match func(args []string) bool
 
 // Is reports whether the process runs.
 func Is(r Ref, _ Match) bool { return r.Alive() }
 
-// HoldAt returns a handle of the process: os.ErrProcessDone if it is gone.
+// HoldAt returns a handle of the process, or os.ErrProcessDone if the process has ended.
 func HoldAt(hint Ref, _ Match) (*Handle, error) { return hint.Open() }
 
-// Hold is HoldAt: processes cannot be recognized here.
+// Hold is HoldAt, because processes cannot be recognized on this system.
 func Hold(hint Ref, _ Match) (*Handle, error) { return hint.Open() }
 
-// KillMarked kills the process group of main, if main still leads it: marks cannot be
-// seen here.
+// KillMarked kills the process group of main, if main still leads the group. Marks are not visible
+// on this system.
 func KillMarked(_ context.Context, _ string, main Ref) error {
 	if info, err := Lookup(main.PID); main.PID <= 0 || err != nil || info.Ref != main {
 		return nil
@@ -83,16 +81,16 @@ func KillMarked(_ context.Context, _ string, main Ref) error {
 	return err
 }
 
-// Marked is not available here: no environment can be seen.
+// Marked is not available, because environments are not visible on this system.
 func Marked(string) (map[int]string, error) { return nil, nil }
 
-// Place is where a process is.
+// Place has the arguments and the working directory of a process.
 type Place struct {
 	Args []string
 	Dir  string
 }
 
-// Places is not available here: no arguments can be seen.
+// Places is not available, because arguments are not visible on this system.
 func Places(Match) (map[int]Place, error) { return nil, nil }
 
 func open(pid int) (*Handle, error) {
@@ -100,23 +98,23 @@ func open(pid int) (*Handle, error) {
 	return &Handle{info.Ref}, err
 }
 
-// PID returns the number of the process.
+// PID returns the PID of the process.
 func (h *Handle) PID() int { return h.ref.PID }
 
-// Memory is not available here: fs.ErrNotExist.
+// Memory is not available on this system and returns fs.ErrNotExist.
 func (h *Handle) Memory(string) ([]byte, error) { return nil, fs.ErrNotExist }
 
-// Reap collects the process if it has ended and is a child of this one.
+// Reap reaps the process if it has ended and is a child of this process.
 func (h *Handle) Reap() {
 	if info, err := Lookup(h.ref.PID); err == nil && info.Ref == h.ref && info.Zombie && info.PPID == os.Getpid() {
 		_, _ = unix.Wait4(h.ref.PID, nil, unix.WNOHANG, nil)
 	}
 }
 
-// Handle names one process. It cannot hold on to it here.
+// Handle identifies a process. It does not keep the PID from being reused.
 type Handle struct{ ref Ref }
 
-// Open returns a handle of the process: os.ErrProcessDone if it is gone.
+// Open returns a handle of the process, or os.ErrProcessDone if the process has ended.
 func (r Ref) Open() (*Handle, error) {
 	if info, err := Lookup(r.PID); err != nil || info.Ref != r {
 		return nil, os.ErrProcessDone
@@ -124,10 +122,10 @@ func (r Ref) Open() (*Handle, error) {
 	return &Handle{r}, nil
 }
 
-// Close lets go of the process.
+// Close does nothing.
 func (h *Handle) Close() {}
 
-// Wait returns nil when the process has ended, or ctx's error.
+// Wait returns nil after the end of the process, or the error of ctx.
 func (h *Handle) Wait(ctx context.Context) error {
 	for h.ref.Alive() {
 		if retry.Sleep(ctx, pollInterval) != nil {
@@ -137,10 +135,10 @@ func (h *Handle) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Signal sends a signal: os.ErrProcessDone if the process is gone.
+// Signal sends a signal. The error is os.ErrProcessDone if the process has ended.
 func (h *Handle) Signal(sig unix.Signal) error { return h.ref.Signal(sig) }
 
-// Signal sends one signal to the process: os.ErrProcessDone if it is gone.
+// Signal sends a signal. The error is os.ErrProcessDone if the process has ended.
 func (r Ref) Signal(sig unix.Signal) error {
 	if !r.Alive() {
 		return os.ErrProcessDone
@@ -152,8 +150,7 @@ func (r Ref) Signal(sig unix.Signal) error {
 	return err
 }
 
-// Set tells which of many processes ended, by asking again and again. Each
-// process has a key, which is what it is reported by, once.
+// Set reports the ends of many processes, by polling. Each process has a key and is reported once.
 type Set struct {
 	mu struct {
 		sync.Mutex
@@ -161,14 +158,14 @@ type Set struct {
 	}
 }
 
-// NewSet returns an empty set. Close it.
+// NewSet returns an empty set. The caller closes the set.
 func NewSet() (*Set, error) {
 	s := &Set{}
 	s.mu.refs = map[string]Ref{}
 	return s, nil
 }
 
-// Has reports whether there is a process with this key in the set.
+// Has reports whether the set has a process with this key.
 func (s *Set) Has(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +173,7 @@ func (s *Set) Has(key string) bool {
 	return ok
 }
 
-// Add watches a process. One that is gone already is reported like one that
-// ends later.
+// Add watches a process. A process that has already ended is reported, too.
 func (s *Set) Add(h *Handle, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,11 +181,11 @@ func (s *Set) Add(h *Handle, key string) error {
 	return nil
 }
 
-// AddGone reports the key as that of a process that has ended.
+// AddGone reports the key like that of an ended process.
 func (s *Set) AddGone(key string) error { return s.Add(&Handle{}, key) }
 
-// Wait returns the keys of processes that ended, at least one; or ctx's error.
-// One caller at a time.
+// Wait returns the keys of at least one ended process, or the error of ctx. Only one call at a time
+// is allowed.
 func (s *Set) Wait(ctx context.Context) ([]string, error) {
 	for {
 		if keys := s.take(); len(keys) > 0 {
@@ -214,5 +210,5 @@ func (s *Set) take() []string {
 	return keys
 }
 
-// Close ends the set.
+// Close does nothing.
 func (s *Set) Close() {}

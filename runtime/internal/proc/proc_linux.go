@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BootID names this boot of the machine.
+// BootID identifies the current boot of the machine.
 func BootID() (string, error) {
 	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(raw)), err
 }
 
-// Lookup returns what the kernel says of a PID: os.ErrProcessDone if nothing.
+// Lookup returns the kernel's data about a PID, or os.ErrProcessDone without a process.
 func Lookup(pid int) (Info, error) {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
@@ -33,14 +33,14 @@ func Lookup(pid int) (Info, error) {
 	return parseStat(raw)
 }
 
-// parseStat reads /proc/<pid>/stat. Its second field is the program's name in
-// parentheses, which may hold spaces and parentheses itself.
+// parseStat parses /proc/<pid>/stat. The second field is the program's name in parentheses. The
+// name may contain spaces and parentheses.
 func parseStat(raw []byte) (Info, error) {
 	open, shut := bytes.IndexByte(raw, '('), bytes.LastIndexByte(raw, ')')
 	if open < 0 || shut < open {
 		return Info{}, errors.New("stat: no program name")
 	}
-	const startTime = 22 - 3 // fields are counted from 1; the first here is the third
+	const startTime = 22 - 3 // fields count from 1; the first field here is the third
 	fields := strings.Fields(string(raw[shut+1:]))
 	if len(fields) <= startTime {
 		return Info{}, fmt.Errorf("stat: %d fields", len(fields))
@@ -60,7 +60,7 @@ func parseStat(raw []byte) (Info, error) {
 	return info, nil
 }
 
-// All returns every process there is. One that ends meanwhile may be missing.
+// All returns all processes. A process that ends meanwhile may be missing.
 func All() ([]Info, error) {
 	pids, err := pids()
 	if err != nil {
@@ -75,7 +75,7 @@ func All() ([]Info, error) {
 	return out, nil
 }
 
-// pids returns the PID of every process there is.
+// pids returns the PIDs of all processes.
 func pids() ([]int, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -92,15 +92,15 @@ func pids() ([]int, error) {
 	return out, err
 }
 
-// HasEnv reports whether the process was started with this entry, "NAME=value",
-// in its environment. False also if this user may not know.
+// HasEnv reports whether the initial environment of the process has the entry "NAME=value". The
+// result is also false if this user may not read the environment.
 func HasEnv(pid int, entry string) bool {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && slices.Contains(strings.Split(string(raw), "\x00"), entry)
 }
 
-// Marked returns the value of the variable name in the environment of each process of
-// this user, or that this user may look at, that was started with one; by PID.
+// Marked returns, by PID, the value of the variable name in the initial environment of each process
+// that has the variable and whose environment this user may read.
 func Marked(name string) (map[int]string, error) {
 	pids, err := pids()
 	out := map[int]string{}
@@ -118,14 +118,13 @@ func Marked(name string) (map[int]string, error) {
 	return out, err
 }
 
-// Place is where a process is: what it was started with, and its working directory as
-// the kernel names it now.
+// Place has the arguments and the current working directory of a process.
 type Place struct {
 	Args []string
 	Dir  string
 }
 
-// Places returns the place of each process with matching arguments; by PID.
+// Places returns, by PID, the Place of each process with matching arguments.
 func Places(match Match) (map[int]Place, error) {
 	pids, err := pids()
 	if err != nil {

@@ -6,23 +6,22 @@ import (
 	"os"
 )
 
-// Ref names one process since boot: a PID may be used again, a PID with its
-// start time is not.
+// Ref identifies a process since boot: a PID may be reused, but not a PID with the same start time.
 type Ref struct {
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // in the kernel's unit; only equality means something
+	Start uint64 `json:"start"` // in the kernel's unit; only compared for equality
 }
 
-// Info is one process as the kernel shows it.
+// Info has the kernel's data about a process.
 type Info struct {
 	Ref
 	PPID, PGID int
-	SID        int // session; 0 where unknown
+	SID        int // session; 0: unknown
 	Zombie     bool
-	Name       string // the program's, of 15 bytes at most; empty where unknown
+	Name       string // name of the program, at most 15 bytes; empty: unknown
 }
 
-// Alive reports whether the process runs: a zombie does not.
+// Alive reports whether the process runs. A zombie does not run.
 func (r Ref) Alive() bool {
 	if r.PID <= 0 {
 		return false
@@ -31,9 +30,9 @@ func (r Ref) Alive() bool {
 	return err == nil && info.Ref == r && !info.Zombie
 }
 
-// Reap collects the process with this PID if it is a dead child of this one by the
-// name of name. A shim outlives agents, so no call keeps a handle to wait with;
-// whichever call notices its death reaps it.
+// Reap reaps the process with this PID if it is an ended child with the program name name. A shim
+// outlives agents, so no call waits for its end. The first call that notices the end reaps the
+// shim.
 func Reap(pid int, name string) {
 	h, err := open(pid)
 	if err != nil {
@@ -46,7 +45,7 @@ func Reap(pid int, name string) {
 	}
 }
 
-// Descendants returns every process below pid, dead or alive.
+// Descendants returns every process below pid, including ended processes.
 func Descendants(all []Info, pid int) []Info {
 	children := map[int][]Info{}
 	for _, p := range all {

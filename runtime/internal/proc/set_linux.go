@@ -12,23 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set tells which of many processes ended, with one goroutine and no thread:
-// their pidfds in one epoll, which Go's own poller waits for. Each process has
-// a key, which is what it is reported by, once.
+// Set reports the ends of many processes, with a single goroutine and no thread: all pidfds are in
+// an epoll, and Go's poller waits for the epoll. Each process has a key and is reported once.
 type Set struct {
 	epoll *os.File
-	wake  int // eventfd: something is in mu.gone
+	wake  int // eventfd: mu.gone is not empty
 
 	mu struct {
 		sync.Mutex
 		closed bool
 		byFD   map[int32]string // pidfd to key
 		keys   map[string]bool
-		gone   []string // had ended before they could be watched
+		gone   []string // ended before Add
 	}
 }
 
-// NewSet returns an empty set. Close it.
+// NewSet returns an empty set. The caller closes the set.
 func NewSet() (*Set, error) {
 	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -51,15 +50,15 @@ func NewSet() (*Set, error) {
 	return s, nil
 }
 
-// Has reports whether there is a process with this key in the set.
+// Has reports whether the set has a process with this key.
 func (s *Set) Has(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.closed || s.mu.keys[key]
 }
 
-// Add watches a process by a handle, which the caller keeps. One that is gone already
-// is reported like one that ends later. A key that is there is not added again.
+// Add watches a process. The caller keeps the handle. A process that has already ended is reported,
+// too. An existing key is not added again.
 func (s *Set) Add(h *Handle, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +83,7 @@ func (s *Set) Add(h *Handle, key string) error {
 	return nil
 }
 
-// AddGone reports the key as that of a process that has ended.
+// AddGone reports the key like that of an ended process.
 func (s *Set) AddGone(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +108,8 @@ func (s *Set) control(op, fd int) error {
 	return errors.Join(err, ctlErr)
 }
 
-// Wait returns the keys of processes that ended, at least one; or ctx's error.
-// One caller at a time.
+// Wait returns the keys of at least one ended process, or the error of ctx. Only one call at a time
+// is allowed.
 func (s *Set) Wait(ctx context.Context) ([]string, error) {
 	events := make([]unix.EpollEvent, 64)
 	for {
@@ -129,7 +128,7 @@ func (s *Set) Wait(ctx context.Context) ([]string, error) {
 	}
 }
 
-// take removes what ended from the set and returns its keys.
+// take removes the ended processes from the set and returns their keys.
 func (s *Set) take(events []unix.EpollEvent) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
