@@ -56,7 +56,7 @@ func watchBeginsWithEveryPod(b *bench) {
 	b.create(idle, sb, "main", 0, Behaviour{})
 	require.NoError(b, b.rt.StopSandbox(b.Context(), sb), ruleSandStop)
 	b.sandbox(empty, 0)
-	for range 2 { // by the value that made them, and by one that finds them
+	for range 2 { // with the value that made the pods, and with a value that finds the pods
 		missing := map[types.UID]bool{busy.UID: true, idle.UID: true, empty.UID: true}
 		ctx, cancel := context.WithTimeout(b.Context(), b.h.Patience)
 		for uid, err := range b.watcher().Watch(ctx) {
@@ -74,7 +74,7 @@ func watchBeginsWithEveryPod(b *bench) {
 func watchHintsAtAnExit(b *bench) {
 	p := b.pod("main")
 	sb := b.sandbox(p, 0)
-	// Two exits: the second happens while the first hint is being dealt with.
+	// Two exits: the second occurs while the first hint is handled.
 	first := b.create(p, sb, "main", 0, Behaviour{ExitAfter: 3 * b.h.Unit, ExitCode: 3})
 	second := b.create(p, sb, "main", 1, Behaviour{ExitAfter: 4 * b.h.Unit})
 	b.start(first)
@@ -95,7 +95,7 @@ func watchHintsAtAnExit(b *bench) {
 		}
 	}
 	require.True(b, seen, ruleWatch)
-	// The loop above was left early; another watch may follow.
+	// The loop above ended early. Another watch may follow.
 	ctx, cancel = context.WithTimeout(b.Context(), b.h.Unit)
 	defer cancel()
 	for _, err := range b.watcher().Watch(ctx) {
@@ -117,7 +117,7 @@ func watchEndsWithItsContext(b *bench) {
 	})
 	time.Sleep(b.h.Unit)
 	cancel()
-	wg.Wait() // hangs, and the test with it, if Watch does not end
+	wg.Wait() // if Watch does not end, the test hangs here
 	require.Empty(b, errs, ruleWatchEnd)
 }
 
@@ -150,7 +150,7 @@ func execOutputAndCode(b *bench) {
 		require.Equal(b, "to stderr\n", string(errOut), ruleExec)
 	}
 	b.mustState(p, id, runtime.StateRunning, ruleExec)
-	// A value that never saw the start can exec, too.
+	// Exec also works with a value that did not start the container.
 	b.reopen(func() {})
 	_, _, got, err := b.execer().Exec(b.Context(), id, b.command(Behaviour{ExitAfter: AtOnce, ExitCode: 9}))
 	require.NoError(b, err, "%s; %s", ruleExecErr, ruleDurable)
@@ -188,7 +188,7 @@ func execEndsWithItsContext(b *bench) {
 	ctx, cancel := context.WithTimeout(b.Context(), 2*b.h.Unit)
 	defer cancel()
 	begin := time.Now()
-	// The child holds the pipe open: whoever waits for its end waits for ever.
+	// The child holds the pipe open, so waiting for the end of the pipe would never end.
 	_, _, _, err := e.Exec(ctx, id, b.command(Behaviour{IgnoreTerm: true, Spawn: true}))
 	require.Error(b, err, ruleExecErr)
 	require.ErrorIs(b, err, context.DeadlineExceeded, ruleExecErr)

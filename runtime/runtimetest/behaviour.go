@@ -10,54 +10,52 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// AtOnce as Behaviour.ExitAfter makes a container exit as soon as it has
-// printed what it has to.
+// AtOnce as Behaviour.ExitAfter lets a container exit after its last line of output.
 const AtOnce = time.Nanosecond
 
-// Behaviour says what the main process of a container (or a command of Exec)
-// does, as data: first it prints, then it runs, then it exits. The zero value
-// prints nothing, runs until it is stopped and exits with code 0 on SIGTERM.
+// Behaviour describes the main process of a container, or a command of Exec, as data: first the
+// process prints, then it runs, then it exits. With the zero value the process prints nothing, runs
+// until it is stopped, and exits with code 0 on SIGTERM.
 type Behaviour struct {
-	// CannotStart: there is no such program. Nothing else matters then.
+	// CannotStart: the program does not exist. All other fields are ignored.
 	CannotStart bool
 
-	// Printed in this order, one line each.
+	// Print, PrintErr, PrintEnv and PrintDir are printed in this order, one line each.
 	Print    []string // to stdout
 	PrintErr []string // to stderr
 	PrintEnv []string // "NAME=value" of these variables, to stdout; unset: "NAME="
 	PrintDir bool     // "dir=" and the working directory, to stdout
-	// PrintArgs: "arg=" and one argument, for each of ContainerSpec.Args, to stdout.
+	// PrintArgs prints a line "arg=…" for each of ContainerSpec.Args to stdout.
 	PrintArgs bool
-	// PrintLong prints one line of so many 'x' to stdout. 0: none.
+	// PrintLong prints a line of PrintLong characters 'x' to stdout. 0: none.
 	PrintLong int
-	// PrintTail is printed last, to stdout, without a newline after it.
+	// PrintTail is printed last, to stdout, without a newline.
 	PrintTail string
 
-	// ExitAfter is how long it runs before it exits by itself. 0: never.
+	// ExitAfter is the time before the process exits by itself. 0: never.
 	ExitAfter time.Duration
 	ExitCode  int32
 
-	// IgnoreTerm: SIGTERM does nothing. Otherwise it exits with TermCode,
-	// TermAfter later.
+	// IgnoreTerm: SIGTERM has no effect. Otherwise the process exits with TermCode after TermAfter.
 	IgnoreTerm bool
 	TermAfter  time.Duration
 	TermCode   int32
 
-	// Spawn also starts a child process that ignores SIGTERM and lives until it is
-	// killed. Ten times a second it prints "beat" to stdout. (Output leaves that
-	// out: a backend without processes has no children to forget.)
+	// Spawn also starts a child process. The child ignores SIGTERM and lives until it is killed.
+	// Ten times a second it prints "beat" to stdout. (Output omits the lines of the child, because
+	// a backend without processes has no children.)
 	Spawn bool
 }
 
-// Shell translates b to a command for a POSIX shell. What follows it as
-// arguments is what PrintArgs prints.
+// Shell translates b into a command for a POSIX shell. PrintArgs prints the arguments appended to
+// the command.
 func Shell(b Behaviour) []string {
 	if b.CannotStart {
 		return []string{"/runtimetest/no/such/program"}
 	}
 	var s strings.Builder
-	// As process 1 of a container a shell has no default action for SIGTERM, so
-	// there is always a trap. What it runs meanwhile ignores further ones.
+	// As process 1 of a container, a shell has no default action for SIGTERM, so the shell always
+	// has a trap. Commands run by the trap ignore further signals.
 	if b.IgnoreTerm {
 		s.WriteString("trap '' TERM\n")
 	} else {
@@ -89,7 +87,7 @@ func Shell(b Behaviour) []string {
 	}
 	switch {
 	case b.ExitAfter <= 0:
-		// "wait" can be interrupted by the trap, a sleep in the foreground cannot.
+		// The trap can interrupt "wait", but not a sleep in the foreground.
 		s.WriteString("while :; do sleep 3600 & wait $!; done\n")
 	case b.ExitAfter > time.Millisecond:
 		fmt.Fprintf(&s, "sleep %s & wait $!\nexit %d\n", seconds(b.ExitAfter), b.ExitCode)
@@ -103,9 +101,9 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// Output is what b prints in a container (or a command of Exec beside one) made
-// from spec: whole lines, without their newlines, and PrintTail as the last line
-// of stdout. For harnesses whose backend runs no commands.
+// Output returns the output of b in a container (or a command of Exec) made from spec: whole lines
+// without newlines, and PrintTail as the last line of stdout. It is for harnesses of backends that
+// run no commands.
 func (b Behaviour) Output(spec runtime.ContainerSpec) (stdout, stderr []string) {
 	stdout = append(stdout, b.Print...)
 	for _, name := range b.PrintEnv {

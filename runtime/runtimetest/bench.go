@@ -22,10 +22,10 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// longGrace is a grace period no case ever waits out.
+// longGrace is a grace period longer than any case.
 const longGrace = 10 * time.Minute
 
-// bench is what a case works with: the subject, and short ways to ask it.
+// bench has the subject of a case and helpers for checks.
 type bench struct {
 	testing.TB
 	h  Harness
@@ -42,7 +42,7 @@ type testPod struct {
 	logs string
 }
 
-// pod makes a pod with these containers, under a UID nobody else has.
+// pod makes a pod with these containers and a random UID.
 func (b *bench) pod(containers ...string) *testPod {
 	var r [16]byte
 	_, _ = rand.Read(r[:]) // never fails
@@ -77,7 +77,7 @@ func (p *testPod) sandboxSpec(attempt uint32) runtime.SandboxSpec {
 	}
 }
 
-// spec is a container's spec before a case changes it.
+// spec returns the default spec of a container. A case may change it.
 func (b *bench) spec(p *testPod, name string, restart int32, behave Behaviour) runtime.ContainerSpec {
 	spec := runtime.ContainerSpec{
 		Name: name, RestartCount: restart, Hash: "h-" + name, Image: "runtimetest",
@@ -125,7 +125,7 @@ func (b *bench) start(id runtime.ContainerID) {
 	require.NoError(b, b.rt.StartContainer(b.Context(), id), ruleStart)
 }
 
-// run makes and starts a container and waits until it says "ready".
+// run makes and starts a container, and waits until its log has the line "ready".
 func (b *bench) run(p *testPod, sandbox runtime.SandboxID, name string, restart int32, behave Behaviour) runtime.ContainerID {
 	b.Helper()
 	behave.Print = append(slices.Clone(behave.Print), "ready")
@@ -136,7 +136,7 @@ func (b *bench) run(p *testPod, sandbox runtime.SandboxID, name string, restart 
 	return id
 }
 
-// status is PodStatus, checked for what every status must keep.
+// status returns PodStatus after a check of the general rules.
 func (b *bench) status(p *testPod) *runtime.PodStatus {
 	b.Helper()
 	before := time.Now()
@@ -144,14 +144,14 @@ func (b *bench) status(p *testPod) *runtime.PodStatus {
 	require.NoError(b, err, rulePodStatus)
 	require.NotNil(b, st, rulePodStatus)
 	require.Equal(b, p.UID, st.UID, rulePodStatus)
-	// The wall clock may be set back while the test runs; by less than this.
+	// The wall clock may be set back during the test, by less than a second.
 	require.False(b, st.ObservedAt.Before(before.Add(-time.Second)) || st.ObservedAt.After(time.Now()),
 		"%s: %v, asked at %v", ruleObserved, st.ObservedAt, before)
 	b.checkStatus(st)
 	return st
 }
 
-// checkStatus checks the rules every full status keeps at every moment.
+// checkStatus checks the rules for every full status.
 func (b *bench) checkStatus(st *runtime.PodStatus) {
 	b.Helper()
 	require.True(b, slices.IsSortedFunc(st.Sandboxes, func(x, y runtime.SandboxStatus) int {
@@ -171,13 +171,13 @@ func (b *bench) checkStatus(st *runtime.PodStatus) {
 			require.False(b, c.StartedAt.Before(c.CreatedAt), "%s: %+v", ruleTimes, c)
 		case runtime.StateExited:
 			require.False(b, c.FinishedAt.IsZero(), "%s: %+v", ruleTimes, c)
-			// One that was stopped before it was started has no StartedAt.
+			// A container that was stopped before its start has no StartedAt.
 			require.False(b, c.FinishedAt.Before(c.StartedAt), "%s: %+v", ruleTimes, c)
 		}
 	}
 }
 
-// container finds one instance in the pod's status; nil if it has no record.
+// container returns the status of an instance, or nil without a record.
 func (b *bench) container(p *testPod, id runtime.ContainerID) *runtime.ContainerStatus {
 	b.Helper()
 	st := b.status(p)
@@ -188,7 +188,7 @@ func (b *bench) container(p *testPod, id runtime.ContainerID) *runtime.Container
 	return &st.Containers[i]
 }
 
-// mustState checks the state of an instance now, and returns its status.
+// mustState checks the current state of an instance, and returns its status.
 func (b *bench) mustState(p *testPod, id runtime.ContainerID, want runtime.State, r rule) *runtime.ContainerStatus {
 	b.Helper()
 	c := b.container(p, id)
@@ -209,8 +209,7 @@ func (b *bench) awaitExit(p *testPod, id runtime.ContainerID) *runtime.Container
 	return c
 }
 
-// await asks again and again until done says so. Real backends have nothing
-// better to wait on that every one of them offers.
+// await polls until done returns true. Not every backend offers an event to wait for.
 func (b *bench) await(r rule, what string, done func() bool) {
 	b.Helper()
 	deadline := time.Now().Add(b.h.Patience)
@@ -220,7 +219,7 @@ func (b *bench) await(r rule, what string, done func() bool) {
 	}
 }
 
-// list is List narrowed to the pods of this case, checked for order.
+// list returns the pods of this case from List, after a check of their order.
 func (b *bench) list(opts runtime.ListOptions) map[types.UID]*runtime.PodStatus {
 	b.Helper()
 	pods, err := b.rt.List(b.Context(), opts)
@@ -242,7 +241,7 @@ func (b *bench) ownPods() []*testPod {
 	return slices.Clone(b.pods)
 }
 
-// reopen goes on with a new value over the same state.
+// reopen continues with a new value over the same state.
 func (b *bench) reopen(meanwhile func()) {
 	b.Helper()
 	if b.s.Reopen == nil {
@@ -252,11 +251,11 @@ func (b *bench) reopen(meanwhile func()) {
 	require.NotNil(b, b.rt, "Subject.Reopen must return a runtime")
 }
 
-// gone reports whether err is what Stop and Remove may say of what is gone.
+// gone reports whether err is a valid result of a Stop or Remove for a missing object.
 func gone(err error) bool { return err == nil || errors.Is(err, runtime.ErrNotFound) }
 
-// cleanUp removes everything the case made from List's data alone, as an agent
-// does for pods whose spec it never saw.
+// cleanUp removes all objects of the case, using only the results of List, as an agent does for
+// pods with an unknown spec.
 func (b *bench) cleanUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*b.h.Patience)
 	defer cancel()

@@ -22,7 +22,7 @@ func concurrentCases() []testCase {
 	}
 }
 
-// together runs fs at once and returns what went wrong.
+// together runs fs concurrently and returns the joined errors.
 func together(fs ...func() error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(fs))
@@ -33,8 +33,8 @@ func together(fs ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// life takes one container through everything; no require outside the case's
-// goroutine.
+// life takes a container through its whole life. It does not call require, because it runs in other
+// goroutines than the case.
 func (b *bench) life(ctx context.Context, sb runtime.SandboxID, spec runtime.ContainerSpec) error {
 	id, err := b.rt.CreateContainer(ctx, sb, spec)
 	if err != nil {
@@ -61,8 +61,7 @@ func (b *bench) life(ctx context.Context, sb runtime.SandboxID, spec runtime.Con
 	return nil
 }
 
-// watchOver lists all the time until the returned func is called, which says
-// what was wrong.
+// watchOver calls List continuously until end is called. end returns the first broken rule.
 func (b *bench) watchOver() (end func() error) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var wg sync.WaitGroup
@@ -125,7 +124,7 @@ func concurrentContainersOfOnePod(b *bench) {
 	require.Len(b, b.status(p).Containers, 1, ruleConcurrent)
 }
 
-// concurrentStops stops and removes one container from all sides.
+// concurrentStops stops and removes a container in concurrent calls.
 func concurrentStops(b *bench) {
 	p := b.pod("main")
 	sb := b.sandbox(p, 0)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package runtimetest is the conformance suite every runtime.Runtime backend
-// passes.
+// Package runtimetest is the conformance suite of runtime.Runtime backends.
 //
-// A backend's test says how to make the backend and calls Run:
+// The test of a backend makes the backend and calls Run:
 //
 //	func TestConformance(t *testing.T) {
 //		runtimetest.Run(t, runtimetest.Harness{
@@ -22,59 +21,51 @@
 //
 // # Your own backend
 //
-// A backend of another module runs the suite as those of this one do: its test
-// imports this package (which needs testify, and nothing else that package
-// runtime does not), and calls Run. From nothing to a suite that passes:
+// A backend in another module runs the suite in the same way. The only dependency beyond those of
+// package runtime is testify. The steps to a passing suite:
 //
-//  1. Write Harness.Open and Subject.Reopen as above. Cases run in parallel,
-//     each with its own Subject, as many at a time as go test's -parallel says.
-//  2. Begin with one case, then with all. A failure begins with the sentence of
-//     the seam that is broken; rules marked (implied) follow from it.
-//  3. Name in Harness.Skip what cannot be kept, and say why: whoever uses the
-//     backend reads it there.
-//  4. Run it again under load (-count, -race, -cpu 1,8): most of what breaks in
-//     backends breaks between two calls.
+//  1. Write Harness.Open and Subject.Reopen as above. Cases run in parallel, each with its own
+//     Subject. The flag -parallel of go test limits their number.
+//  2. Begin with a single case. A failure message begins with the broken rule of the seam. Rules
+//     marked (implied) follow from the written rules.
+//  3. List unsupported cases in Harness.Skip with the reason, for the users of the backend.
+//  4. Run the suite under load (-count, -race, -cpu 1,8), because most faults of backends are races
+//     between two calls.
 //
 // On the command line:
 //
 //	go test -run 'TestConformance/RunAndExit$' ./mybackend
 //	go test -run TestConformance -timeout 5m ./mybackend
 //
-// Cases about an optional ability run if the value has it: a runtime.Watcher,
-// Execer, Checker, Streamer, StatsReader, Images, Updater, or MemoryMeter. What
-// is missing shows as a skipped case (go test -v), so that an ability that is
-// lost by accident, in a wrapper for one, is seen:
+// Cases about an optional ability run only if the value implements the ability: runtime.Watcher,
+// Execer, Checker, Streamer, StatsReader, Images, Updater, or MemoryMeter. Otherwise the case is
+// skipped, which go test -v shows. If a wrapper must not hide an ability, check it:
 //
 //	if _, ok := subject.Runtime.(runtime.Watcher); !ok { t.Error("…") }
 //
 // # The caller's duties
 //
-//  1. Harness.Open makes a backend over state nobody else uses. A backend over a
-//     shared daemon (CRI) may hand out one state many times, because every case
-//     looks only at pods it made itself, under UIDs nobody else has.
-//  2. What a container shall do is a Behaviour, which is data. A backend that
-//     runs real commands needs nothing more: Shell translates it to a POSIX
-//     "sh -c" command (dash and busybox suffice). One that runs none sets
+//  1. Harness.Open makes a backend over separate state. A backend over a shared daemon (CRI) may
+//     return the same state several times, because a case handles only its own pods, which have
+//     random UIDs.
+//  2. A Behaviour describes a container as data. For a backend that runs commands, Shell translates
+//     a Behaviour into a POSIX "sh -c" command (dash and busybox suffice). For other backends set
 //     Subject.Container and Subject.Command.
-//  3. Subject.Reopen models "kill -9" of the agent: the old value is dropped
-//     without being closed, and a new one is made over the same state.
-//  4. A backend in virtual time sets Harness.Bubble to synctest.Test.
-//  5. A backend that is a runtime.Images names some in Subject.Images, one that
-//     is a runtime.Checker a pod in Harness.Refused.
-//  6. A backend whose containers wait for one another, or for the machine, sets
-//     Harness.Unit and Patience: only failures get slower by more patience.
+//  3. Subject.Reopen simulates "kill -9" of the agent: it drops the old value without closing it,
+//     and makes a new value over the same state.
+//  4. For a backend in virtual time, set Harness.Bubble to synctest.Test.
+//  5. For a runtime.Images set Subject.Images. For a runtime.Checker set Harness.Refused.
+//  6. For slow backends raise Harness.Unit and Patience. Patience delays failing cases only.
 //
-// The suite starts goroutines only within a case and waits for them. After each
-// case it removes everything the case made, from List's data alone, and fails
-// if anything is left.
+// The suite starts goroutines within a case only, and waits for their ends. At its end, a case
+// removes all its objects, using only the results of List, and fails if an object remains.
 //
-// Each failure message says which sentence of the seam (the comments of
-// runtime.Runtime and its neighbours) is broken, or what the seam implies.
+// A failure message has the broken rule: a sentence from the comments of runtime.Runtime and its
+// optional interfaces, or an implied rule.
 //
-// # What is not checked
+// # Not checked
 //
-// Mounts, termination messages, users and networks: what a backend offers there
-// differs too much. Limits are checked as far as they are reported, and streams
-// as far as their URLs: nobody connects. Pulls are checked where the harness
-// names an image. The rest is for the backend's own tests.
+// Mounts, termination messages, users and networks differ too much between backends. Limits are
+// checked only if they are reported. Of streams only the URLs are checked, without a connection.
+// Pulls are checked if the harness names an image. Everything else is up to the backend's own tests.
 package runtimetest

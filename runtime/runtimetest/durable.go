@@ -33,7 +33,7 @@ func reopenKeepsCreated(b *bench) {
 	cur := b.status(p).Current()
 	require.NotNil(b, cur, "%s: the sandbox was ready", ruleDurable)
 	require.Equal(b, sb, cur.ID, ruleDurable)
-	b.start(id) // with what the record remembers of the spec
+	b.start(id) // with the spec in the record
 	require.EqualValues(b, 5, b.awaitExit(p, id).ExitCode, ruleDurable)
 }
 
@@ -65,7 +65,7 @@ func reopenReportsExitMeanwhile(b *bench) {
 	c := b.awaitExit(p, bad)
 	require.EqualValues(b, 42, c.ExitCode, "%s: it exited while no value was there to see it", ruleDurable)
 	require.Equal(b, runtime.ReasonError, c.Reason, ruleExit)
-	require.GreaterOrEqual(b, c.FinishedAt.Sub(c.StartedAt), runs/5, ruleTimes) // a start may be noted late
+	require.GreaterOrEqual(b, c.FinishedAt.Sub(c.StartedAt), runs/5, ruleTimes) // a backend may record a start late
 	require.True(b, c.FinishedAt.Before(back), "%s: FinishedAt %v is when it exited, not when it was found (%v)", ruleTimes, c.FinishedAt, back)
 	c = b.awaitExit(p, good)
 	require.EqualValues(b, 0, c.ExitCode, ruleDurable)
@@ -111,7 +111,7 @@ func reopenInTheMiddleOfAStop(b *bench) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = old.StopContainer(ctx, id, longGrace) })
 	time.Sleep(b.h.Unit)
-	cancel() // as near as one process comes to dying in the middle
+	cancel() // similar to the death of a process during the call
 	wg.Wait()
 	b.reopen(func() {})
 	b.mustState(p, id, runtime.StateRunning, ruleStopCtx)

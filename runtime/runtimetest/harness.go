@@ -12,67 +12,64 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Harness says how to run the suite against one kind of backend.
+// Harness describes a kind of backend to the suite.
 type Harness struct {
-	// Open makes a backend over fresh state. What it acquires it releases with
-	// tb.Cleanup. Called once per case, from several goroutines at a time.
+	// Open makes a backend over fresh state, and releases its resources with tb.Cleanup. Open is
+	// called once per case, concurrently.
 	Open func(tb testing.TB) *Subject
 
-	// Bubble runs one case. A backend in virtual time gives synctest.Test.
-	// Defaults to calling f directly.
+	// Bubble runs a case. For a backend in virtual time, set synctest.Test. Defaults to a direct
+	// call of f.
 	Bubble func(t *testing.T, f func(t *testing.T))
 
-	// Unit is a short while: what a container of the suite takes to do something
-	// unhurried. Defaults to 100 ms.
+	// Unit is the typical duration of an unhurried action of a container. Defaults to 100 ms.
 	Unit time.Duration
 
-	// Patience is how long the suite waits for what must happen, and by how much
-	// a deadline may be exceeded. Only a failing case waits that long.
-	// Defaults to 10 s.
+	// Patience is the longest wait for an expected event, and the tolerance of a deadline. Only
+	// failing cases wait that long. Defaults to 10 s.
 	Patience time.Duration
 
-	// Pod adjusts each pod before a case uses it (host network, say). It must
-	// leave UID, names and containers alone. Defaults to nothing.
+	// Pod adjusts each pod before a case uses the pod, for example to use the host network. It must
+	// not change UID, names and containers. Defaults to no change.
 	Pod func(pod *v1.Pod)
 
-	// Refused is a pod with one container that the backend cannot honour, for
-	// backends that are a runtime.Checker. Defaults to not checking refusals.
+	// Refused is a pod with a single container that the backend cannot honour, for a backend with
+	// runtime.Checker. Defaults to no checks of refusals.
 	Refused *v1.Pod
 
-	// Skip names cases not to run, each with the reason.
+	// Skip maps the names of skipped cases to the reasons.
 	Skip map[string]string
 }
 
-// Subject is one backend over one state.
+// Subject is a backend over a state.
 type Subject struct {
 	// Runtime is the value under test.
 	Runtime runtime.Runtime
 
-	// Reopen drops the Runtime as if its process had been killed with SIGKILL,
-	// calls meanwhile, and makes a new Runtime over the same state. If the old
-	// value can be kept from acting any more, that is done before meanwhile.
+	// Reopen drops the Runtime as if its process had been killed with SIGKILL, calls meanwhile, and
+	// makes a new Runtime over the same state. If Reopen can prevent further actions of the old
+	// value, it does so before it calls meanwhile.
 	Reopen func(tb testing.TB, meanwhile func()) runtime.Runtime
 
-	// Reboot is like Reopen after a reboot of the machine: no process is left.
-	// nil: not offered, and the cases about it are skipped.
+	// Reboot is like Reopen after a reboot of the machine: no process is left. nil: the cases about
+	// reboots are skipped.
 	Reboot func(tb testing.TB) runtime.Runtime
 
-	// Container makes spec behave like b: it sets Image and Command. Args, Env
-	// and WorkingDir are the case's. Defaults to Command = Shell(b).
+	// Container makes spec behave like b by setting Image and Command. Args, Env and WorkingDir
+	// belong to the case. Defaults to Command = Shell(b).
 	Container func(b Behaviour, spec *runtime.ContainerSpec)
 
-	// Command is a command for Exec that behaves like b. Defaults to Shell(b).
+	// Command returns a command for Exec that behaves like b. Defaults to Shell(b).
 	Command func(b Behaviour) []string
 
-	// Logs is an absolute directory for log files that the test can read too.
+	// Logs is an absolute directory for log files, readable by the test.
 	Logs string
 
-	// Images are for backends that are a runtime.Images. Cases whose images are
-	// not named are skipped.
+	// Images are for a backend with runtime.Images. A case without its image is skipped.
 	Images Images
 }
 
-// Images are references that a backend is asked about, each with a tag or digest.
+// Images has references with a tag or digest.
 type Images struct {
 	// Present is on the node and stays there.
 	Present string
@@ -83,8 +80,8 @@ type Images struct {
 	Auth     *runtime.ImageAuth
 }
 
-// Case is one thing the suite checks. Its name never changes its meaning, so
-// that Harness.Skip stays right.
+// testCase is a case of the suite. The meaning of a name never changes, so that Harness.Skip stays
+// valid.
 type testCase struct {
 	name string
 	run  func(b *bench)
@@ -120,7 +117,7 @@ func (h *Harness) bubble(t *testing.T, f func(t *testing.T)) {
 	h.Bubble(t, f)
 }
 
-// runCase runs one case on a fresh subject and cleans up after it.
+// runCase runs a case on a fresh subject and cleans up.
 func runCase(tb testing.TB, h Harness, c testCase) {
 	if h.Unit <= 0 {
 		h.Unit = 100 * time.Millisecond
@@ -137,7 +134,7 @@ func runCase(tb testing.TB, h Harness, c testCase) {
 	c.run(b)
 }
 
-// cases lists the suite. A function, so that the package has no globals.
+// cases returns the cases of the suite. It is a function, so that the package has no globals.
 func cases() []testCase {
 	return slices.Concat(
 		lifecycleCases(),

@@ -50,9 +50,9 @@ func runAndExit(b *bench) {
 	require.EqualValues(b, 0, c.ExitCode, ruleExit)
 	require.Equal(b, runtime.ReasonCompleted, c.Reason, ruleExit)
 	require.False(b, c.StartedAt.IsZero() || c.StartedAt.Before(c.CreatedAt), "%s: %+v", ruleTimes, *c)
-	// Backends may keep times as coarsely as a second.
+	// Backends may round times to a second.
 	require.False(b, c.CreatedAt.Before(before.Add(-time.Second)) || c.FinishedAt.After(time.Now().Add(time.Second)), "%s: %+v", ruleTimes, *c)
-	// On a busy machine a backend may note a start late.
+	// On a busy machine a backend may record a start late.
 	require.GreaterOrEqual(b, c.FinishedAt.Sub(c.StartedAt), runs/5, ruleTimes)
 	require.False(b, c.Failed(), ruleExit)
 	time.Sleep(b.h.Unit)
@@ -125,7 +125,7 @@ func failedStartLeavesCreated(b *bench) {
 	b.mustState(p, id, runtime.StateCreated, ruleStartFail)
 	b.reopen(func() {})
 	b.mustState(p, id, runtime.StateCreated, ruleDurable)
-	// The next try is a new instance beside it.
+	// The next try is a new instance beside the created instance.
 	next := b.run(p, sb, "main", 1, Behaviour{})
 	b.mustState(p, next, runtime.StateRunning, ruleStart)
 	require.Equal(b, next, b.status(p).Latest("main").ID, ruleOrder)
@@ -143,7 +143,7 @@ func notFound(b *bench) {
 	require.ErrorIs(b, err, runtime.ErrNotFound, "%s: create in a removed sandbox", ruleNotFound)
 	require.Empty(b, b.status(p).Containers, ruleNotFound)
 
-	// IDs this backend never made, and words no backend ever makes.
+	// IDs that no backend makes.
 	for _, bad := range []string{"0123456789abcdef", "../../etc", ""} {
 		id := runtime.ContainerID{Runtime: b.rt.Name(), ID: bad}
 		require.ErrorIs(b, b.rt.StartContainer(ctx, id), runtime.ErrNotFound, "%s: %q", ruleNotFound, bad)

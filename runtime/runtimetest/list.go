@@ -92,7 +92,7 @@ func listRunningOnly(b *bench) {
 	require.Equal(b, sb, st.Sandboxes[0].ID, ruleRunOnly)
 	require.Len(b, st.Containers, 1, ruleRunOnly)
 	require.Equal(b, running, st.Containers[0].ID, ruleRunOnly)
-	// Whether a pod with nothing left is listed at all, the seam leaves open.
+	// The seam does not define whether a pod without remains is listed.
 	if st := mine[idle.UID]; st != nil {
 		require.Empty(b, st.Sandboxes, ruleRunOnly)
 		require.Empty(b, st.Containers, ruleRunOnly)

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// logLine is one line of a log in the CRI's format.
+// logLine is an entry of a log in the CRI's format.
 type logLine struct {
 	at      time.Time
 	stream  string // stdout or stderr
-	partial bool   // P: the line goes on in the next entry of the stream
+	partial bool   // P: the line continues in the next entry of the stream
 	text    string
 }
 
@@ -44,8 +44,7 @@ func parseLogLine(s string) (logLine, error) {
 	return logLine{at: at, stream: stream, partial: tag == "P", text: text}, nil
 }
 
-// readLog reads what the log file holds so far; a line still being written is
-// left out.
+// readLog reads the log file without an unfinished last line.
 func (b *bench) readLog(path string) []logLine {
 	b.Helper()
 	raw, err := os.ReadFile(path)
@@ -66,7 +65,7 @@ func (b *bench) readLog(path string) []logLine {
 	return lines
 }
 
-// output joins the pieces of one stream's lines.
+// output joins the partial lines of a stream.
 func output(lines []logLine, stream string) []string {
 	var out []string
 	part := ""

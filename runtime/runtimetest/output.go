@@ -24,13 +24,13 @@ func outputCases() []testCase {
 	}
 }
 
-// printed runs a container to its end and returns what its log says.
+// printed runs a container to its end and returns its log.
 func (b *bench) printed(p *testPod, sb runtime.SandboxID, spec runtime.ContainerSpec) []logLine {
 	b.Helper()
 	id := b.createSpec(sb, spec)
 	b.start(id)
 	b.awaitExit(p, id)
-	// The exit may be known a moment before the last line is in the file.
+	// The exit may be visible before the last line of the log.
 	b.await(ruleLog, "a last line in the log", func() bool {
 		return slices.Contains(output(b.readLog(spec.LogPath), "stdout"), "end")
 	})
@@ -75,7 +75,7 @@ func logFormat(b *bench) {
 	require.Equal(b, []string{"plain", "", "  spaces  ", "é % \\n \t tab", "end"}, output(lines, "stdout"), ruleLog)
 	require.Equal(b, []string{"oops"}, output(lines, "stderr"), "%s: the streams are kept apart", ruleLog)
 	earliest := before.Add(-time.Second)
-	at := earliest // of the last line of stdout; the streams have no order between them
+	at := earliest // time of the last line of stdout; the streams have no common order
 	for _, l := range lines {
 		require.False(b, l.at.Before(earliest) || l.at.After(time.Now().Add(time.Second)), "%s: time %v", ruleLog, l.at)
 		if l.stream == "stdout" {
@@ -107,7 +107,7 @@ func logOfAnUnfinishedLine(b *bench) {
 	require.Equal(b, []string{"one", "end"}, output(lines, "stdout"), "%s: what a process prints last without a newline is kept", ruleLog)
 }
 
-// logGoesOnAfterReopen: the log is written by something that outlives the agent.
+// logGoesOnAfterReopen: the writer of the log outlives the agent.
 func logGoesOnAfterReopen(b *bench) {
 	p := b.pod("main")
 	sb := b.sandbox(p, 0)

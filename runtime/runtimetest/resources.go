@@ -41,7 +41,7 @@ func (b *bench) statsReader() runtime.StatsReader {
 	return s
 }
 
-// demand makes requirements; "" is nothing asked for, or no limit.
+// demand makes requirements. "" means no request or no limit.
 func demand(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) v1.ResourceRequirements {
 	list := func(cpu, memory string) v1.ResourceList {
 		out := v1.ResourceList{}
@@ -55,14 +55,14 @@ func demand(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) v1.Resource
 	return v1.ResourceRequirements{Requests: list(cpuRequest, memoryRequest), Limits: list(cpuLimit, memoryLimit)}
 }
 
-// limited is a container that runs with limits from its start on.
+// limited starts a container with limits.
 func (b *bench) limited(want v1.ResourceRequirements) (*testPod, runtime.ContainerID) {
 	p := b.pod("main")
 	p.Spec.Containers[0].Resources = want
 	return p, b.run(p, b.sandbox(p, 0), "main", 0, Behaviour{})
 }
 
-// requireLimits checks what is reported of limits, which may be nothing at all.
+// requireLimits checks the reported limits, if the backend reports limits.
 func (b *bench) requireLimits(p *testPod, id runtime.ContainerID, want v1.ResourceRequirements) {
 	b.Helper()
 	c := b.mustState(p, id, runtime.StateRunning, ruleUpdate)
@@ -87,7 +87,7 @@ func updateIsReported(b *bench) {
 	for _, want := range []v1.ResourceRequirements{
 		demand("200m", "64Mi", "1", "128Mi"),
 		demand("50m", "16Mi", "250m", "48Mi"),
-		demand("50m", "16Mi", "250m", "48Mi"), // again
+		demand("50m", "16Mi", "250m", "48Mi"), // repeated
 	} {
 		require.NoError(b, u.UpdateResources(b.Context(), id, want), ruleUpdate)
 		b.requireLimits(p, id, want)
@@ -146,7 +146,7 @@ func memoryUsageIsTold(b *bench) {
 	require.ErrorIs(b, err, runtime.ErrNotFound, ruleNotFound)
 }
 
-// awaitStats waits until something is known of a container.
+// awaitStats waits for the first stats of a container.
 func (b *bench) awaitStats(id runtime.ContainerID) *runtime.ContainerStats {
 	b.Helper()
 	var st *runtime.ContainerStats
@@ -158,7 +158,7 @@ func (b *bench) awaitStats(id runtime.ContainerID) *runtime.ContainerStats {
 	return st
 }
 
-// checkStats checks what is true of the stats of every running container.
+// checkStats checks the rules for the stats of a running container.
 func (b *bench) checkStats(st *runtime.ContainerStats, id runtime.ContainerID, name string) {
 	b.Helper()
 	require.Equal(b, id, st.ID, ruleStats)

@@ -113,8 +113,8 @@ func startAfterStopOfCreatedIsRefused(b *bench) {
 	require.Error(b, b.rt.StartContainer(b.Context(), id), "%s; %s", ruleStopMade, ruleDurable)
 }
 
-// cancelledStartNeverHappensAfterStop gives up starts at various moments and
-// stops the container: whatever the start had begun must have no effect later.
+// cancelledStartNeverHappensAfterStop cancels starts at various moments and stops the container.
+// The cancelled start must have no effect afterwards.
 func cancelledStartNeverHappensAfterStop(b *bench) {
 	p := b.pod("main")
 	sb := b.sandbox(p, 0)
@@ -124,7 +124,7 @@ func cancelledStartNeverHappensAfterStop(b *bench) {
 		ids = append(ids, id)
 		ctx, cancel := context.WithCancel(b.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = b.rt.StartContainer(ctx, id) }) // either result will do
+		wg.Go(func() { _ = b.rt.StartContainer(ctx, id) }) // both results are valid
 		time.Sleep(time.Duration(n) * b.h.Unit / 100)
 		cancel()
 		wg.Wait()
@@ -153,8 +153,7 @@ func cancelledStopIsResumable(b *bench) {
 	require.EqualValues(b, 137, b.mustState(p, id, runtime.StateExited, ruleStop).ExitCode, ruleGrace)
 }
 
-// stopSeesOwnExit: a container that ends by itself during its grace period
-// ended by itself.
+// stopSeesOwnExit: if a container exits by itself during its grace period, the exit is its own.
 func stopSeesOwnExit(b *bench) {
 	p := b.pod("main")
 	sb := b.sandbox(p, 0)
@@ -163,8 +162,8 @@ func stopSeesOwnExit(b *bench) {
 	require.EqualValues(b, 11, b.mustState(p, id, runtime.StateExited, ruleStop).ExitCode, ruleExit)
 }
 
-// nothingOutlivesItsContainer ends containers in every way while a child of
-// theirs goes on printing, and looks whether their logs still grow.
+// nothingOutlivesItsContainer ends containers in every way while a child process keeps printing,
+// and checks that their logs do not grow afterwards.
 func nothingOutlivesItsContainer(b *bench) {
 	p, q := b.pod("exits", "politely", "killed"), b.pod("main")
 	sb, other := b.sandbox(p, 0), b.sandbox(q, 0)
@@ -181,7 +180,7 @@ func nothingOutlivesItsContainer(b *bench) {
 	for _, id := range []runtime.ContainerID{exits, politely, killed} {
 		paths[id] = b.container(p, id).LogPath
 	}
-	time.Sleep(10 * b.h.Unit) // what was printed in time may be written a moment later
+	time.Sleep(10 * b.h.Unit) // output of the container may be written a moment later
 	lines := map[runtime.ContainerID]int{}
 	for id, path := range paths {
 		lines[id] = len(b.readLog(path))

@@ -49,7 +49,7 @@ func streamURLs(b *bench) {
 		seen[u.String()] = true
 	}
 	cmd := b.command(Behaviour{ExitAfter: AtOnce})
-	for range 2 { // by the value that made it, and by one that finds it
+	for range 2 { // with the value that made the container, and with a value that finds the container
 		s := b.streamer()
 		for _, streams := range []runtime.Streams{
 			{Stdout: true}, {Stderr: true}, {Stdin: true}, {Stdin: true, Stdout: true, Stderr: true}, {Stdin: true, Stdout: true, Stderr: true, TTY: true},
@@ -92,8 +92,8 @@ func streamsThatCannotBe(b *bench) {
 	require.ErrorIs(b, err, runtime.ErrNotFound, ruleNotFound)
 }
 
-// images returns the ability if there is one, and the harness names what this
-// case wants.
+// images returns the Images of the backend. It skips the case without the ability, or if the
+// harness lacks a wanted image.
 func (b *bench) images(wanted ...string) runtime.Images {
 	i, ok := b.rt.(runtime.Images)
 	if !ok {
@@ -140,7 +140,7 @@ func pullOfAnAbsentImage(b *bench) {
 
 func pullOfAnImage(b *bench) {
 	images := b.images(b.s.Images.Pullable)
-	for range 2 { // whether it was here before, or not
+	for range 2 { // with and without the image on the node
 		id, err := images.PullImage(b.Context(), b.s.Images.Pullable, b.s.Images.Auth)
 		require.NoError(b, err, rulePull)
 		require.NotEmpty(b, id, rulePull)
