@@ -9,6 +9,8 @@ GO ?= go
 # A go.work of yours is for development; what is checked here is each module as
 # its users get it.
 export GOWORK := off
+# Steps without cgo share what is compiled; the race detector alone needs it.
+export CGO_ENABLED := 0
 
 # What a program that links grpc needs, so that the linker can drop unused code.
 TAGS := grpcnotrace
@@ -35,21 +37,28 @@ OUT     ?= bench.out
 MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {} \; | sort)
 
 # The slow and the telling come last: the end of the log is what the tests said.
-STEPS := fmt tidy vet lint arrows examples cross release-dry tools fuzz schedules race
+STEPS := fmt tidy vet lint arrows schedules race
+# What compiles everything anew, for another system or with other flags, and fuzzing.
+EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test deps docs mutants strength museum $(STEPS) race-real race-rest unit build e2e matrix hostile programs soak soak-containerd kills powercut bench-node bench benchstat vuln api surface release archives clean cc
+.PHONY: help test extra deps docs mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e matrix hostile programs soak soak-containerd kills powercut bench-node bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## everything a change must pass, and what CI runs: the steps below in turn
-	@$(GO) version
-	@tools/deps.sh
-	@for step in $(STEPS); do \
+# in-turn: the targets named, one after the other, up to the first that fails.
+in-turn = for step in $(1); do \
 		printf '\n==> make %s\n' "$$step"; \
 		$(MAKE) "$$step" || { printf '\nmake %s failed\n' "$$step" >&2; exit 1; }; \
-	done
-	@printf '\nall passed: $(STEPS)\n'
+	done; printf '\nall passed: $(1)\n'
+
+test: ## what every change must pass: format, vet, staticcheck, arrows, schedules, all tests under the race detector
+	@$(GO) version
+	@tools/deps.sh
+	@$(call in-turn,$(STEPS))
+
+extra: ## what CI runs besides: other systems and flags, the edge binary, a dry release, the tools, fuzzing
+	@$(call in-turn,$(EXTRA))
 
 deps: ## what the tests need beside Go; as root on Debian it is installed
 	@tools/deps.sh
@@ -81,15 +90,15 @@ docs: ## docs/podspec.md and docs/kubeletconfig.md written anew, by asking the c
 
 examples: ## every example program links, and the edge binary is small
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -buildvcs=false -o "$$dir/" ./examples/...; ls "$$dir"
+	$(GO) build -tags $(TAGS) -buildvcs=false -o "$$dir/" ./examples/...; ls "$$dir"
 	@$(MAKE) edge EDGE=amd64
 
 cross: ## everything compiles for other systems, without cgo; the node agent with each set of tags
 	@for target in $(CROSS); do echo "$$target"; \
-		CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -tags $(TAGS) -buildvcs=false ./...; \
+		GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -tags $(TAGS) -buildvcs=false ./...; \
 	done
 	@for tags in $(TAGS),noapiserver $(TAGS),nocsi $(EDGE_TAGS); do echo "-tags $$tags"; \
-		CGO_ENABLED=0 $(GO) build -tags $$tags -buildvcs=false ./examples/nodeagent/...; \
+		$(GO) build -tags $$tags -buildvcs=false ./examples/nodeagent/...; \
 	done
 
 fuzz: ## every fuzz target for FUZZ seconds (3)
@@ -120,11 +129,11 @@ cc:
 	fi
 
 build: ## bin/nodeagent: one static file
-	CGO_ENABLED=0 $(GO) build $(BUILD_FLAGS) -buildvcs=$(VCS) -o bin/nodeagent ./examples/nodeagent
+	$(GO) build $(BUILD_FLAGS) -buildvcs=$(VCS) -o bin/nodeagent ./examples/nodeagent
 
 edge: ## bin/nodeagent-edge-*: the node agent for small nodes, 20 MB at most on amd64; EDGE="amd64 arm64 arm"
 	@for arch in $(EDGE); do \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(EDGE_FLAGS) -buildvcs=$(VCS) -o bin/nodeagent-edge-$$arch ./examples/nodeagent; \
+		GOOS=linux GOARCH=$$arch $(GO) build $(EDGE_FLAGS) -buildvcs=$(VCS) -o bin/nodeagent-edge-$$arch ./examples/nodeagent; \
 		size=$$(stat -c %s bin/nodeagent-edge-$$arch 2>/dev/null || stat -f %z bin/nodeagent-edge-$$arch); \
 		awk -v arch=$$arch -v size=$$size 'BEGIN { printf "edge binary, linux/%-5s %5.1f MB\n", arch, size / 1e6 }'; \
 		if [ "$$arch" = amd64 ] && [ "$$size" -gt $(EDGE_MAX) ]; then echo "that is more than 20 MB: what came in that a small node has no use for?" >&2; exit 1; fi; \
@@ -138,10 +147,10 @@ e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd (as root, on
 		./runtime/cri/... ./podconfig/apiserver/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./internal/soak/...
 
 schedules: ## 1,000 of the random schedules of make matrix
-	CGO_ENABLED=0 $(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000
+	$(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000
 
 matrix: ## 100,000 random schedules of a node in virtual time and 10,000 manifests with secrets, half an hour or so (ARGS='-schedules=5000 -seed=7')
-	CGO_ENABLED=0 KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^(TestMatrix|TestNoSecretIsTold)$$' ./examples/nodeagent/nodetest $(ARGS)
+	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^(TestMatrix|TestNoSecretIsTold)$$' ./examples/nodeagent/nodetest $(ARGS)
 
 mutants: ## small faults are put in, one at a time: the tests must notice (PKG=./prober FILES=plan.go N=100 SEED=1 DECIDERS=1; DIFF=main: changed lines only)
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants
@@ -157,7 +166,7 @@ museum: ## faults of the kubelet are put in, one at a time: the test named after
 	@bin/museum $(ARGS)
 
 hostile: ## 100,000 random hostile API servers against the status manager, in virtual time, a quarter of an hour or so
-	CGO_ENABLED=0 KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^TestHostileServers$$' ./statusmanager $(ARGS)
+	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^TestHostileServers$$' ./statusmanager $(ARGS)
 
 programs: ## the programs of README.md and docs, interrupted at 200 instants on the process backend and on a fake with each kind of fault, half an hour or so
 	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=60m -run='^(TestReadmeCode|TestProgramFaults)$$' . $(ARGS)
@@ -217,7 +226,7 @@ archives:
 			*-edge) set -- $(EDGE_FLAGS);; \
 			*) set -- $(BUILD_FLAGS);; \
 			esac; \
-			CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build "$$@" -buildvcs=$(VCS) -o "$$dir/$$name" ./examples/nodeagent; \
+			GOOS=$$os GOARCH=$$arch $(GO) build "$$@" -buildvcs=$(VCS) -o "$$dir/$$name" ./examples/nodeagent; \
 		done; done
 	@bin/release -pack dist -version '$(VERSION)'
 
