@@ -17,8 +17,8 @@
 //
 // The caller's duties:
 //
-//  1. Provide Facts. A goroutine of Run calls it every ten seconds and after Poke. A call should
-//     take less than ten seconds.
+//  1. Provide Facts. A goroutine of Run calls it every Options.UpdateInterval and after Poke. A call
+//     should take less than that.
 //  2. Call Poke after a change that clients of the API server should see at once.
 //  3. Keep Run running while pods are stopped, so that the node is not considered dead.
 //
@@ -31,7 +31,7 @@
 //     ten seconds until a restart.
 //   - Conditions set by other clients are kept. Addresses are replaced as a whole, so that several
 //     addresses of the same type are possible.
-//   - A status is written after a change, or when it is five minutes old. A single patch is sent
+//   - A status is written after a change, or when it is Options.ReportInterval old. A single patch is sent
 //     without reading the node first. The node is read once a minute, and after a late renewal of
 //     the lease, because a controller may have marked the node as dead.
 //   - Memory, disk and PID pressure use the kubelet's default thresholds and hold for five minutes,
@@ -40,5 +40,5 @@
 //     fields.
 //   - No pod CIDR and no volume attach limits are reported.
 //   - A field that the API server does not store, for want of a feature gate, is not sent again until
-//     it changes or five minutes have passed.
+//     it changes or Options.ReportInterval has passed.
 package nodestatus

@@ -6,8 +6,8 @@ package nodestatus
 
 const (
 	CheckInterval      = checkInterval
-	LeaseDuration      = leaseDuration
-	LeaseInterval      = leaseInterval
+	LeaseDuration      = defaultLeaseDuration
+	LeaseInterval      = defaultLeaseDuration / leaseRenewals
 	MinMemoryAvailable = minMemoryAvailable
 	ReasonNotReady     = reasonNotReady
 	RequestTimeout     = requestTimeout

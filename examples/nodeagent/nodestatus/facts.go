@@ -27,7 +27,7 @@ type Facts struct {
 	KubeletPort int32
 	// Usage determines the pressure conditions. A zero field is unknown and means no pressure.
 	Usage Usage
-	// Images are the images on the node. The status lists the maxImages largest images.
+	// Images are the images on the node. The status lists the Options.MaxImages largest images.
 	Images []v1.ContainerImage
 	// RuntimeHandlers are the handlers of the container runtime, in any order.
 	RuntimeHandlers []v1.NodeRuntimeHandler
@@ -37,9 +37,6 @@ type Facts struct {
 	// scheduler and the API server believe them (KEP-5328).
 	DeclaredFeatures []string
 }
-
-// maxImages is the highest number of images in a status, as the kubelet's nodeStatusMaxImages.
-const maxImages = 50
 
 // Reasons and message of the Ready condition, as in the kubelet: tools and tests search for them.
 const (
@@ -56,7 +53,7 @@ func status(before v1.NodeStatus, f Facts, pressures []pressure, now time.Time) 
 	after.Capacity, after.Allocatable = f.Capacity, f.Allocatable
 	after.Addresses, after.NodeInfo = f.Addresses, f.Info
 	after.DaemonEndpoints.KubeletEndpoint.Port = f.KubeletPort
-	after.Images = largest(f.Images)
+	after.Images = f.Images
 	after.RuntimeHandlers = slices.SortedFunc(slices.Values(f.RuntimeHandlers), func(a, b v1.NodeRuntimeHandler) int {
 		return cmp.Compare(a.Name, b.Name)
 	})
@@ -91,11 +88,14 @@ func set(all []v1.NodeCondition, c v1.NodeCondition, now time.Time) []v1.NodeCon
 	return append(all, c)
 }
 
-// largest returns the images for the status, in a deterministic order.
-func largest(all []v1.ContainerImage) []v1.ContainerImage {
+// largest returns the most largest images, all images if most is negative, in a deterministic order.
+func largest(all []v1.ContainerImage, most int) []v1.ContainerImage {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b v1.ContainerImage) int {
 		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), slices.Compare(a.Names, b.Names))
 	})
-	return all[:min(len(all), maxImages)]
+	if most < 0 {
+		return all
+	}
+	return all[:min(len(all), most)]
 }

@@ -21,7 +21,8 @@ import (
 type renewer struct {
 	node    string
 	leases  Leases
-	doubt   func() // called when a controller may have marked the node as dead
+	valid   time.Duration // of a lease
+	doubt   func()        // called when a controller may have marked the node as dead
 	log     *zap.Logger
 	uid     types.UID             // the node's UID, for the owner reference
 	last    *coordinationv1.Lease // as returned by the server; nil: unknown
@@ -29,7 +30,7 @@ type renewer struct {
 }
 
 func newRenewer(o Options, doubt func()) *renewer {
-	return &renewer{node: o.NodeName, leases: o.Leases, doubt: doubt, log: o.Logger}
+	return &renewer{node: o.NodeName, leases: o.Leases, valid: o.LeaseDuration, doubt: doubt, log: o.Logger}
 }
 
 // leaseTries is the number of attempts per renewal.
@@ -48,12 +49,13 @@ func (l *renewer) run(ctx context.Context, registered <-chan types.UID) {
 			l.failed(ctx, err)
 		} else {
 			l.succeeded()
-			if time.Since(renewed) > leaseDuration {
+			if time.Since(renewed) > l.valid {
 				l.doubt()
 			}
 			renewed = time.Now()
 		}
-		timer := time.NewTimer(leaseInterval + rand.N(leaseInterval/25)) // spread, for many nodes
+		interval := l.valid / leaseRenewals
+		timer := time.NewTimer(interval + rand.N(interval/25)) // spread, for many nodes
 		select {
 		case <-timer.C:
 		case l.uid = <-registered: // the node was recreated
@@ -93,6 +95,8 @@ func (l *renewer) persist(ctx context.Context) (err error) {
 // renew makes one attempt. It updates the lease as last returned by the server. If that version is
 // unknown or outdated, it reads the lease first.
 func (l *renewer) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.valid)
+	defer cancel()
 	if l.last != nil {
 		lease, err := l.update(ctx, l.last)
 		if err == nil {
@@ -145,7 +149,7 @@ func (l *renewer) create(ctx context.Context) (*coordinationv1.Lease, error) {
 
 // fill sets the renewal time, the holder and the owner of a lease.
 func (l *renewer) fill(lease *coordinationv1.Lease) {
-	seconds := int32(leaseDuration / time.Second)
+	seconds := int32(l.valid / time.Second)
 	now := metav1.NewMicroTime(time.Now())
 	lease.Spec.HolderIdentity = &l.node
 	lease.Spec.LeaseDurationSeconds = &seconds

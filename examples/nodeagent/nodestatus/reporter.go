@@ -3,6 +3,7 @@
 package nodestatus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,18 +42,19 @@ type Leases interface {
 // Intervals and timeouts. All are the kubelet's defaults except requestTimeout: the kubelet uses
 // the client's timeout.
 const (
-	// interval is the time between two calls of Facts.
-	interval = 10 * time.Second
-	// reportInterval is the longest time between two writes of an unchanged status.
-	reportInterval = 5 * time.Minute
+	defaultUpdateInterval = 10 * time.Second
+	defaultReportInterval = 5 * time.Minute
+	defaultLeaseDuration  = 40 * time.Second
+	defaultMaxImages      = 50
 	// checkInterval is the time between two reads of the node, to find changes by other clients,
 	// such as a controller that marked the node as dead.
 	checkInterval = time.Minute
-	// leaseDuration is the validity of a lease. leaseInterval is the time between two renewals.
-	leaseDuration, leaseInterval = 40 * time.Second, 10 * time.Second
-	// requestTimeout is the timeout of a request.
+	// leaseRenewals is the number of renewals in the validity of a lease.
+	leaseRenewals = 4
+	// requestTimeout is the timeout of a request. Requests of a renewal also end with the validity of
+	// the lease.
 	requestTimeout = 10 * time.Second
-	// startInterval replaces interval until the node is ready for the first time, for at most
+	// startInterval replaces a longer Options.UpdateInterval until the node is ready for the first time, for at most
 	// startPatience.
 	startInterval, startPatience = time.Second, 2 * time.Minute
 	minBackoff, maxBackoff       = 100 * time.Millisecond, 7 * time.Second
@@ -75,6 +77,20 @@ type Options struct {
 	Labels map[string]string
 	// Taints are set when the node is created. An existing node keeps its taints.
 	Taints []v1.Taint
+	// ProviderID is the node's ID at its cloud provider, such as aws:///eu-west-1a/i-0123. It is set
+	// when the node is created. An existing node keeps its ID. Defaults to none.
+	ProviderID string
+	// UpdateInterval is the time between two calls of Facts. Defaults to ten seconds.
+	UpdateInterval time.Duration
+	// ReportInterval is the longest time between two writes of an unchanged status. Defaults to five
+	// minutes.
+	ReportInterval time.Duration
+	// LeaseDuration is the validity of a lease, in whole seconds. The lease is renewed four times in
+	// that duration. Defaults to 40 seconds.
+	LeaseDuration time.Duration
+	// MaxImages is the highest number of images in the status. The largest images are kept. Negative:
+	// any number. Defaults to 50.
+	MaxImages int
 	// Events records events about the node. client-go's recorder fits. Defaults to none.
 	Events EventRecorder
 	// Logger receives the log. Defaults to none.
@@ -128,8 +144,8 @@ func New(o Options) (*Reporter, error) {
 			return nil, fmt.Errorf("%w: Labels: %s=%s is no label", ErrOptions, key, value)
 		}
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
+	if err := o.complete(); err != nil {
+		return nil, err
 	}
 	labels := map[string]string{}
 	maps.Copy(labels, o.Labels)
@@ -143,6 +159,24 @@ func New(o Options) (*Reporter, error) {
 		r.leases = newRenewer(o, r.doubt)
 	}
 	return r, nil
+}
+
+// complete sets the defaults of numbers and of the Logger.
+func (o *Options) complete() error {
+	switch {
+	case o.UpdateInterval < 0, o.ReportInterval < 0:
+		return fmt.Errorf("%w: UpdateInterval %s, ReportInterval %s: want 0 or more", ErrOptions, o.UpdateInterval, o.ReportInterval)
+	case o.LeaseDuration < 0, o.LeaseDuration%time.Second != 0:
+		return fmt.Errorf("%w: LeaseDuration %s: want whole seconds", ErrOptions, o.LeaseDuration)
+	}
+	o.UpdateInterval = cmp.Or(o.UpdateInterval, defaultUpdateInterval)
+	o.ReportInterval = cmp.Or(o.ReportInterval, defaultReportInterval)
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, defaultLeaseDuration)
+	o.MaxImages = cmp.Or(o.MaxImages, defaultMaxImages)
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	return nil
 }
 
 // Poke triggers a report soon. It may be called from any goroutine, also before Run.
@@ -170,15 +204,15 @@ func (r *Reporter) Run(ctx context.Context) error {
 	start, pause := time.Now(), minBackoff
 	told := types.UID("")
 	for ctx.Err() == nil {
-		wait := interval
+		wait := r.opts.UpdateInterval
 		if err := r.Report(ctx); err != nil {
-			wait, pause = min(pause, interval), min(2*pause, maxBackoff)
+			wait, pause = min(pause, wait), min(2*pause, maxBackoff)
 			r.failed(ctx, err)
 		} else {
 			pause = minBackoff
 			r.succeeded()
 			if !r.ready() && time.Since(start) < startPatience {
-				wait = startInterval
+				wait = min(wait, startInterval)
 			}
 		}
 		if r.known != nil && r.known.UID != told {
@@ -229,8 +263,9 @@ func (r *Reporter) Report(ctx context.Context) error {
 		}
 	}
 	now, facts := time.Now(), r.opts.Facts(ctx)
+	facts.Images = largest(facts.Images, r.opts.MaxImages)
 	after := status(r.known.Status, facts, r.held.hold(facts.Usage.pressures(), now), now)
-	if r.isReported(after) && !r.reported.IsZero() && now.Sub(r.reported) < reportInterval {
+	if r.isReported(after) && !r.reported.IsZero() && now.Sub(r.reported) < r.opts.ReportInterval {
 		return nil
 	}
 	patch, err := statusPatch(r.known.Status, after)
@@ -337,7 +372,7 @@ func (r *Reporter) get(ctx context.Context) (*v1.Node, error) {
 func (r *Reporter) fresh() *v1.Node {
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: r.opts.NodeName, Labels: maps.Clone(r.opts.Labels), Annotations: maps.Clone(annotations)},
-		Spec:       v1.NodeSpec{Taints: r.opts.Taints},
+		Spec:       v1.NodeSpec{Taints: r.opts.Taints, ProviderID: r.opts.ProviderID},
 	}
 }
 

@@ -293,3 +293,52 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	require.NoError(t, r.Run(ctx))
 	require.Error(t, r.Run(ctx))
 }
+
+// Options of the kubelet's configuration: how often a node is looked at, told and renewed, and what a
+// new node has.
+func TestFrequencies(t *testing.T) {
+	on(t, func(_ *server, o *nodestatus.Options) {
+		o.UpdateInterval, o.ReportInterval, o.LeaseDuration = 30*time.Second, time.Minute, 8*time.Second
+		o.ProviderID, o.MaxImages = "cloud:///a/b", -1
+	}, func(t *testing.T, m *machine) {
+		require.Equal(t, "cloud:///a/b", m.node.Spec.ProviderID)
+		require.EqualValues(t, 8, *m.lease.Spec.LeaseDurationSeconds)
+		m.facts.Images = make([]v1.ContainerImage, 60)
+		pass(29 * time.Second)
+		require.Empty(t, m.node.Status.Images, "it is not looked at so soon")
+		pass(2 * time.Second)
+		require.Len(t, m.node.Status.Images, 60)
+		m.taken()
+		pass(10 * time.Minute)
+		count := map[string]int{}
+		for _, r := range m.taken() {
+			count[r]++
+		}
+		assert.InDelta(t, 10, count["patch node [status]"], 1)
+		assert.InDelta(t, 298, count["update lease"], 10)
+
+		m.edit(func() { m.hang = true })
+		pass(8 * time.Second)
+		m.taken()
+		pass(17 * time.Second)
+		assert.GreaterOrEqual(t, len(slices.DeleteFunc(m.taken(), func(r string) bool { return r != "update lease" })), 2,
+			"a request that hangs ends with the lease")
+	})
+}
+
+func TestOptionsThatAreRefused(t *testing.T) {
+	for _, change := range []func(*nodestatus.Options){
+		func(o *nodestatus.Options) { o.UpdateInterval = -1 },
+		func(o *nodestatus.Options) { o.ReportInterval = -1 },
+		func(o *nodestatus.Options) { o.LeaseDuration = 1500 * time.Millisecond },
+		func(o *nodestatus.Options) { o.LeaseDuration = -time.Second },
+	} {
+		s := &server{t: t}
+		o := nodestatus.Options{NodeName: "gw", Nodes: nodes{s}, Facts: func(context.Context) nodestatus.Facts { return nodestatus.Facts{} }}
+		_, err := nodestatus.New(o)
+		require.NoError(t, err)
+		change(&o)
+		_, err = nodestatus.New(o)
+		require.ErrorIs(t, err, nodestatus.ErrOptions)
+	}
+}
