@@ -118,7 +118,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	a.loop(configured)
 	a.state.stopping.Store(true)
-	if ctx.Err() != nil && a.stopper != nil {
+	if ctx.Err() != nil && a.stopper != nil && (a.opts.MachineStops == nil || a.opts.MachineStops()) {
 		a.stopper.Stop(work)
 	}
 	stopConfig(ErrStopped)

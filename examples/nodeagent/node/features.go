@@ -154,7 +154,7 @@ func (a *Agent) addFeatures() (err error) {
 	if err := checkNames(a.features); err != nil {
 		return err
 	}
-	if o.OnShutdown == StopPods {
+	if o.OnShutdown == StopPods || o.MachineStops != nil {
 		s := shutdown.Options{Classes: o.ShutdownClasses, Timeout: o.StopTimeout}
 		if a.parts.volumes != nil {
 			s.Unmount = a.parts.volumes.WaitForUnmount

@@ -100,6 +100,10 @@ type Options struct {
 	// containers still run. See shutdown.GracePeriods. Defaults to none: all pods stop at once,
 	// each within its own grace period.
 	ShutdownClasses []shutdown.Class
+	// MachineStops, if set, is called with KeepPods when Run's context has ended. If it returns true,
+	// the machine is about to stop, and Run stops the pods as with StopPods. MachineStops should
+	// return within seconds. Defaults to nil: the pods are kept.
+	MachineStops func() bool
 	// StopTimeout limits the time that StopPods without ShutdownClasses waits for pods. Pods that
 	// still run after the timeout are left running. Defaults to 0, no limit: if the runtime does
 	// not answer, Run returns only when a supervisor kills the agent.
@@ -170,8 +174,10 @@ func (o Options) validate() error {
 		return fmt.Errorf("node: Options.OnShutdown %d is unknown", o.OnShutdown)
 	case shutdown.Validate(o.ShutdownClasses) != nil:
 		return fmt.Errorf("node: Options.ShutdownClasses: %w", shutdown.Validate(o.ShutdownClasses))
-	case len(o.ShutdownClasses) > 0 && o.OnShutdown != StopPods:
-		return errors.New("node: Options.ShutdownClasses are for StopPods")
+	case len(o.ShutdownClasses) > 0 && o.OnShutdown != StopPods && o.MachineStops == nil:
+		return errors.New("node: Options.ShutdownClasses are for StopPods or MachineStops")
+	case o.MachineStops != nil && o.OnShutdown != KeepPods:
+		return errors.New("node: Options.MachineStops is for KeepPods")
 	case o.StopTimeout < 0:
 		return fmt.Errorf("node: Options.StopTimeout is %s: want 0 or more", o.StopTimeout)
 	case slices.ContainsFunc(o.Without, func(name string) bool { return !slices.Contains(FeatureNames(), name) }):
