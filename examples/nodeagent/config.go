@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -42,6 +43,9 @@ func (c *configFlags) apply(set *pflag.FlagSet) error {
 	for _, s := range config.Settings {
 		if set.Changed(s.Flag) {
 			continue
+		}
+		if strings.HasPrefix(s.Flag, "shutdown-grace-period") && !set.Changed("keep-pods") {
+			_ = set.Set("keep-pods", "true") // in the kubelet the grace periods are for a machine that shuts down
 		}
 		if err := set.Set(s.Flag, s.Value); err != nil {
 			return fmt.Errorf("--config, --config-dir: %s: %w", s.Field, err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -107,9 +108,28 @@ allowedUnsafeSysctls: [net.*]
 registerWithTaints: [{key: a, effect: NoSchedule}]
 registerNode: true
 containerRuntimeEndpoint: unix:///run/crio/crio.sock
+healthzPort: 10248
+healthzBindAddress: 127.0.0.1
+enableDebuggingHandlers: true
+enableSystemLogHandler: false
+nodeStatusUpdateFrequency: 20s
+nodeStatusReportFrequency: 10m
+nodeLeaseDurationSeconds: 30
+nodeStatusMaxImages: 0
+podsPerCore: 10
+providerID: aws:///a/b
+memorySwap: {swapBehavior: NoSwap}
+crashLoopBackOff: {maxContainerRestartPeriod: 10s}
+shutdownGracePeriodByPodPriority: [{priority: -5, shutdownGracePeriodSeconds: 9}]
 `
-	_, err := configured(t, fields)
+	f, err := configured(t, fields)
 	require.NoError(t, err)
+	require.Equal(t, map[string]int64{"-5": 9}, f.shutdown.byPriority)
+	require.True(t, f.keepPods)
+	f, err = configured(t, "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n")
+	require.NoError(t, err)
+	require.Equal(t, 30*time.Second, f.shutdown.longest())
+	require.True(t, f.keepPods)
 
 	table, err := os.ReadFile("nodeconfig/fields.txt")
 	require.NoError(t, err)
@@ -117,6 +137,9 @@ containerRuntimeEndpoint: unix:///run/crio/crio.sock
 		words := strings.Fields(line)
 		if words[0] == "#" || words[2] == "only" || words[2] == "ignore" {
 			continue
+		}
+		if strings.HasPrefix(words[0], "shutdownGracePeriod") {
+			continue // above
 		}
 		parts := strings.Split(words[0], ".")
 		require.Contains(t, fields, parts[len(parts)-1]+":", "a field that this test does not set")

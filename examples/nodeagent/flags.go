@@ -47,11 +47,13 @@ type flags struct {
 	port      int
 	server    serverFlags
 	identity  identityFlags
+	status    statusFlags
 	profiling bool
 	keepPods  bool
 	shutdown  shutdownFlags
 	lenient   bool
 	starts    int
+	restarts  time.Duration // longest pause between restarts of a container
 	imageHigh int
 	imageLow  int
 	imageMin  time.Duration
@@ -70,6 +72,10 @@ type flags struct {
 
 	values map[string]string // of all flags that have no secrets
 }
+
+// maxRestartPeriod is the default and the maximum of --max-container-restart-period, as in the
+// kubelet (KEP-4603).
+const maxRestartPeriod = 5 * time.Minute
 
 // processEndpoint selects the process runtime instead of a container runtime.
 const processEndpoint = "process"
@@ -124,14 +130,16 @@ func parseFlags(args []string) (flags, error) {
 	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz, /pods and /metrics on; 0 = do not serve (default 0 with --kubeconfig)")
 	f.server.register(set)
 	f.identity.register(set)
+	f.status.register(set)
 	set.BoolVar(&f.profiling, "profiling", false, "also serve profiles, on /debug/pprof")
-	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime)")
+	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime); with --shutdown-grace-period and the like they are stopped when systemd shuts the machine down")
 	f.shutdown.register(set)
 	f.dns.register(set)
 	f.cri.register(set)
 	f.logFiles.register(set)
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
+	set.DurationVar(&f.restarts, "max-container-restart-period", maxRestartPeriod, "longest pause before a container that keeps failing is restarted, from 1s on")
 	set.StringVar(&f.authFile, "registry-auth-file", "", "with a container runtime: docker config.json with the node's own registry credentials, tried after those of a pod and read at each pull (default ROOT-DIR/config.json, if there is one)")
 	set.IntVar(&f.imageHigh, "image-gc-high-threshold", imagegc.DefaultHighPercent, "with a container runtime: percent of the image file system in use from which unused images are removed; 100 = never")
 	set.IntVar(&f.imageLow, "image-gc-low-threshold", imagegc.DefaultLowPercent, "percent in use at which that stops")
@@ -172,7 +180,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.once.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.server.complete(&f, set), f.identity.complete(&f)); err != nil {
+	if err := errors.Join(f.server.complete(&f, set), f.identity.complete(&f), f.status.complete(set)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}
@@ -218,14 +226,17 @@ func (f *flags) complete(args []string) error {
 	if err := errors.Join(f.shutdown.check(), f.dns.check(f.endpoint), f.addresses.complete(), f.cri.check(f.endpoint), f.logFiles.check()); err != nil {
 		return err
 	}
-	if f.keepPods && f.shutdown.asked() {
-		return errors.New("--keep-pods and a time for stopping them: give one of them")
+	if f.keepPods && f.shutdown.stop != 0 {
+		return errors.New("--keep-pods and --stop-timeout: give one of them")
 	}
 	if f.imageHigh < 1 || f.imageHigh > 100 || f.imageLow < 1 || f.imageLow > f.imageHigh {
 		return fmt.Errorf("--image-gc-low-threshold %d, --image-gc-high-threshold %d: want percents, the low one not above the high one", f.imageLow, f.imageHigh)
 	}
 	if f.imageWait <= 0 || f.imageMin < 0 || f.imageMax < 0 {
 		return fmt.Errorf("--image-gc-period %s, --minimum-image-ttl-duration %s, --maximum-image-ttl-duration %s: want more than 0, and 0 or more", f.imageWait, f.imageMin, f.imageMax)
+	}
+	if f.restarts < time.Second || f.restarts > maxRestartPeriod {
+		return fmt.Errorf("--max-container-restart-period %s: want 1s to %s", f.restarts, maxRestartPeriod)
 	}
 	if f.starts < 0 {
 		return fmt.Errorf("--max-concurrent-starts %d: want 0 or more", f.starts)

@@ -81,6 +81,7 @@ func run(f flags) error {
 	}
 	defer out.close()
 	f.config.tell(out.log)
+	f.shutdown.machineStops = sync.OnceValue(func() bool { return machineStops(out.log) })
 	lock, err := node.LockRoot(ctx, f.root, out.log) // before listening: another agent that is ending also holds the port
 	if err != nil {
 		return fmt.Errorf("--root-dir: %w", err)
@@ -127,6 +128,11 @@ func run(f flags) error {
 		return err
 	}
 
+	serveHealthz, err := newHealthz(ctx, f, parts)
+	if err != nil {
+		return err
+	}
+
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	serving, stopServing := context.WithCancel(context.Background())
@@ -137,6 +143,7 @@ func run(f flags) error {
 		})
 	}
 	wg.Go(func() { serveKubectl(serving) })
+	wg.Go(func() { serveHealthz(serving) })
 	wg.Go(func() { out.show(serving, agent) })
 	defer out.ended()
 	if err := rotateLogs(serving, f, rt, out.log, &wg); err != nil {
@@ -154,7 +161,7 @@ func run(f flags) error {
 	wg.Go(func() { manager.run(serving, agent) })
 	context.AfterFunc(ctx, func() {
 		out.stopping(f)
-		manager.stopping(f.shutdown.longest())
+		manager.stopping(f.stopTime())
 		if member != nil {
 			member.ending()
 		}
@@ -183,6 +190,7 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		Logger:   out.log,
 
 		MaxConcurrentStarts: f.starts,
+		Backoff:             runtime.Backoff{Max: f.restarts},
 		RegistryAuthFile:    f.authFile,
 	}
 	if member != nil {
@@ -201,6 +209,9 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 	}
 	if f.keepPods {
 		opts.OnShutdown = node.KeepPods
+		if f.shutdown.inOrder() {
+			opts.MachineStops = f.shutdown.machineStops
+		}
 	}
 	opts.StopTimeout = f.shutdown.stop
 	if opts.ShutdownClasses, err = f.shutdown.classes(); err != nil {

@@ -29,7 +29,7 @@ func (m *membership) register(f flags, config *rest.Config, core *corev1.CoreV1C
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	n := &thisNode{flags: f, news: tell}
-	reporter, err := nodestatus.New(nodestatus.Options{
+	opts := nodestatus.Options{
 		NodeName: f.node,
 		Nodes:    core.Nodes(),
 		Leases:   leases.Leases(v1.NamespaceNodeLease),
@@ -38,7 +38,9 @@ func (m *membership) register(f flags, config *rest.Config, core *corev1.CoreV1C
 		Taints:   f.offer.taints,
 		Events:   m.cluster.Events,
 		Logger:   log,
-	})
+	}
+	f.status.apply(&opts)
+	reporter, err := nodestatus.New(opts)
 	if err != nil {
 		return err
 	}
@@ -69,12 +71,14 @@ func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 		Addresses:   nodeAddresses(n.flags.node, n.flags.hostIPs(ctx)),
 		Info:        n.machine.System(),
 		Usage:       n.usage(),
-		Images:      agent.Images(),
 		KubeletPort: int32(n.flags.server.port),
 
 		DeclaredFeatures: declaredFeatures,
 	}
 	f.Info.KubeletVersion = n.flags.version
+	if n.flags.status.images != 0 {
+		f.Images = agent.Images()
+	}
 	describeRuntime(&f, n.news.runtime)
 	ctx, cancel := context.WithTimeout(ctx, readyPatience)
 	defer cancel()
@@ -82,7 +86,7 @@ func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 	if backend, ok := n.news.runtime.(cri.Backend); ok && f.NotReady == nil {
 		f.NotReady = runtimeNotReady(backend.Ready(ctx))
 	}
-	if n.ending.Load() && !n.flags.keepPods {
+	if n.ending.Load() && n.flags.stopsPods() {
 		f.NotReady = errors.New("node is shutting down")
 	}
 	return f

@@ -25,6 +25,7 @@ type offer struct {
 	labels         map[string]string
 	taintTexts     []string
 	maxPods        int
+	podsPerCore    int
 	systemReserved map[string]string
 	kubeReserved   map[string]string
 	unsafeSysctls  []string
@@ -41,6 +42,7 @@ func (o *offer) flags(set *pflag.FlagSet) {
 	set.StringToStringVar(&o.labels, "node-labels", nil, "labels of this node, as `key=value,...`, for node selectors and affinities of pods")
 	set.StringSliceVar(&o.taintTexts, "register-with-taints", nil, "taints of this node, as `key=value:effect,...`")
 	set.IntVar(&o.maxPods, "max-pods", 0, fmt.Sprintf("how many pods may run at the same time; 0 = any number (default %d with --kubeconfig)", defaultMaxPods))
+	set.IntVar(&o.podsPerCore, "pods-per-core", 0, "how many pods may run for each core of the machine, if that is less than --max-pods; 0 = no such limit")
 	set.StringToStringVar(&o.systemReserved, "system-reserved", nil, "what pods may not ask for because the system needs it, as `resource=quantity,...`: cpu=200m,memory=500Mi,ephemeral-storage=1Gi")
 	set.StringToStringVar(&o.kubeReserved, "kube-reserved", nil, "the same, as `resource=quantity,...`, because this agent and the container runtime need it")
 	set.StringSliceVar(&o.unsafeSysctls, "allowed-unsafe-sysctls", nil, "sysctls that pods may set besides the safe ones, as `name,...`; * at the end stands for anything")
@@ -60,11 +62,14 @@ func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
 		}
 		o.taints = append(o.taints, taint)
 	}
-	if o.maxPods < 0 {
-		return fmt.Errorf("--max-pods %d: want 0 or more", o.maxPods)
+	if o.maxPods < 0 || o.podsPerCore < 0 {
+		return fmt.Errorf("--max-pods %d, --pods-per-core %d: want 0 or more", o.maxPods, o.podsPerCore)
 	}
 	if f.kubeconfig != "" && !set.Changed("max-pods") {
 		o.maxPods = defaultMaxPods
+	}
+	if perCore := o.podsPerCore * goruntime.NumCPU(); perCore > 0 && (o.maxPods == 0 || perCore < o.maxPods) {
+		o.maxPods = perCore
 	}
 	reserved := v1.ResourceList{}
 	for flag, list := range map[string]map[string]string{"--system-reserved": o.systemReserved, "--kube-reserved": o.kubeReserved} {

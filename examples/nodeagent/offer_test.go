@@ -34,7 +34,12 @@ func TestWhatTheNodeOffers(t *testing.T) {
 // Without flags the number of pods is unlimited, except with an API server, because the scheduler
 // needs a limit.
 func TestHowManyPodsANodeOffers(t *testing.T) {
-	for want, args := range map[int64][]string{0: {t.TempDir()}, defaultMaxPods: {"--kubeconfig", "k"}} {
+	cores := int64(goruntime.NumCPU())
+	for want, args := range map[int64][]string{
+		0: {t.TempDir()}, defaultMaxPods: {"--kubeconfig", "k"},
+		3 * cores: {t.TempDir(), "--pods-per-core", "3"}, cores: {"--kubeconfig", "k", "--pods-per-core", "1"},
+		5: {"--kubeconfig", "k", "--pods-per-core", "1000", "--max-pods", "5"},
+	} {
 		f, err := parseFlags(append(args, "--root-dir", t.TempDir()))
 		require.NoError(t, err)
 		require.Equal(t, want, f.offer.allocatable.Pods().Value())

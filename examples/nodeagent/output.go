@@ -79,7 +79,7 @@ func (o *output) started(f flags) {
 // stopping shows the effect of the first Ctrl-C.
 func (o *output) stopping(f flags) {
 	notice := "stopping the pods; press Ctrl-C again to leave at once, whatever still runs"
-	if f.keepPods {
+	if !f.stopsPods() {
 		notice = "leaving; the pods keep running"
 	}
 	o.mu.Lock()

@@ -98,29 +98,39 @@ func (f *flags) ownIPs() (ips []net.IP) {
 	return ips
 }
 
+// debugPaths are the endpoints of --enable-debugging-handlers, as in the kubelet (1.36).
+var debugPaths = []string{"/run", "/exec", "/attach", "/portForward", "/containerLogs", "/runningpods", "/debug/pprof", "/logs"}
+
 // groups returns the endpoints of --port.
 func groups(f flags, parts serverParts) []nodeserver.Group {
 	program := nodeserver.Program{Name: "keelson", Started: time.Now(), Version: versions("nodeagent", f.version), Paths: []string{
 		"/configz", "/debug", "/flagz", "/healthz", "/metrics", "/pods", "/runningpods", "/statusz",
 	}}
 	all := []nodeserver.Group{
-		nodeserver.Health(nodeserver.Check{Name: "syncloop", Do: parts.agent.Alive}),
+		parts.health(),
 		nodeserver.Pods(parts.agent.Pods),
+		nodeserver.Handle("/metrics", parts.metrics),
+	}
+	if !f.server.debugging {
+		return append(all, nodeserver.Disabled("Debug endpoints are disabled.", debugPaths...))
+	}
+	all = append(all,
 		nodeserver.RunningPods(parts.runtime.List),
 		nodeserver.Logs(nodeserver.LogOptions{Pods: parts.find, Runtime: parts.runtime, Logger: parts.log}),
 		nodeserver.Streams(nodeserver.StreamOptions{Pods: parts.find, Runtime: parts.runtime, Logger: parts.log}),
 		nodeserver.RunCommand(parts.find, parts.runtime),
-		nodeserver.Handle("/metrics", parts.metrics),
 		nodeserver.Config(f.configuration),
 		nodeserver.Flags("keelson", func() map[string]string { return f.values }),
 		nodeserver.Status(program),
-	}
+	)
 	if f.profiling {
 		all = append(all, nodeserver.Handle("/debug/pprof/", http.HandlerFunc(profile)))
 	} else {
 		all = append(all, nodeserver.Disabled("profiling endpoint is disabled.", "/debug/pprof/"))
 	}
-	if folder, err := os.OpenRoot("/var/log"); err == nil { // open as long as the program runs
+	if !f.server.systemLogs {
+		all = append(all, nodeserver.Disabled("logs endpoint is disabled.", "/logs/"))
+	} else if folder, err := os.OpenRoot("/var/log"); err == nil { // open as long as the program runs
 		all = append(all, nodeserver.NodeLogs(folder.FS()))
 	}
 	return all
@@ -135,6 +145,7 @@ func (f *flags) configuration() any {
 	}
 	return map[string]any{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
+		"healthzPort": f.server.healthzPort, "healthzBindAddress": f.server.healthzAddress,
 		"enableServer": true, "address": f.address, "port": f.server.port, "readOnlyPort": f.port,
 		"authentication": authentication, "authorization": map[string]any{"mode": f.server.mode},
 		"tlsCertFile": f.server.certFile, "tlsPrivateKeyFile": f.server.keyFile,
@@ -143,6 +154,10 @@ func (f *flags) configuration() any {
 		"imageGCHighThresholdPercent": f.imageHigh, "imageGCLowThresholdPercent": f.imageLow,
 		"imageMinimumGCAge": f.imageMin.String(), "imageMaximumGCAge": f.imageMax.String(),
 		"allowedUnsafeSysctls": f.offer.unsafeSysctls, "enableProfilingHandler": f.profiling,
+		"nodeStatusUpdateFrequency": f.status.update.String(), "nodeStatusReportFrequency": f.status.report.String(),
+		"nodeLeaseDurationSeconds": f.status.lease, "nodeStatusMaxImages": f.status.images, "providerID": f.status.providerID,
+		"crashLoopBackOff":        map[string]any{"maxContainerRestartPeriod": f.restarts.String()},
+		"enableDebuggingHandlers": f.server.debugging, "enableSystemLogHandler": f.server.systemLogs,
 	}
 }
 

@@ -15,3 +15,10 @@ func newServer(_ context.Context, f flags, _ serverParts) (func(context.Context)
 	}
 	return func(context.Context) {}, nil
 }
+
+func newHealthz(_ context.Context, f flags, _ serverParts) (func(context.Context), error) {
+	if f.server.healthzPort != 0 {
+		return nil, errors.New("--healthz-port: this program was built without API servers (tag noapiserver)")
+	}
+	return func(context.Context) {}, nil
+}

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -30,6 +31,12 @@ type serverFlags struct {
 	tokenTTL  time.Duration
 	allowTTL  time.Duration
 	denyTTL   time.Duration
+
+	debugging  bool
+	systemLogs bool
+
+	healthzPort    int
+	healthzAddress string
 }
 
 // Values of --authorization-mode.
@@ -50,6 +57,10 @@ func (s *serverFlags) register(set *pflag.FlagSet) {
 	set.DurationVar(&s.tokenTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long an accepted token is accepted without asking the API server again")
 	set.DurationVar(&s.allowTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long a granted permission holds without asking the API server again")
 	set.DurationVar(&s.denyTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long a refused permission holds without asking the API server again")
+	set.BoolVar(&s.debugging, "enable-debugging-handlers", true, "serve logs, exec, attach, port-forward and the like on --port; without these endpoints kubectl cannot look into pods")
+	set.BoolVar(&s.systemLogs, "enable-system-log-handler", true, "serve the files of /var/log on --port, under /logs/")
+	set.IntVar(&s.healthzPort, "healthz-port", 0, "port on --healthz-bind-address for /healthz, which fails if the agent needs a restart; 0 = do not serve (the kubelet, and a --config without the field, have 10248)")
+	set.StringVar(&s.healthzAddress, "healthz-bind-address", "127.0.0.1", "address of --healthz-port, which has no authentication and tells nothing else")
 }
 
 // complete sets defaults and validates the flags.
@@ -66,6 +77,10 @@ func (s *serverFlags) complete(f *flags, set *pflag.FlagSet) error {
 		s.certDir = filepath.Join(f.root, "pki")
 	}
 	switch {
+	case s.healthzPort < 0 || s.healthzPort > 65535:
+		return fmt.Errorf("--healthz-port %d: want 0 to 65535", s.healthzPort)
+	case net.ParseIP(s.healthzAddress) == nil:
+		return fmt.Errorf("--healthz-bind-address %q: want an IP address", s.healthzAddress)
 	case s.port < 0 || s.port > 65535:
 		return fmt.Errorf("--port %d: want 0 to 65535", s.port)
 	case s.port == 0:

@@ -3,12 +3,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/shutdown"
 )
@@ -19,6 +23,8 @@ type shutdownFlags struct {
 	total, critical time.Duration
 	byPriority      map[string]int64 // seconds
 	stop            time.Duration    // without the fields above
+
+	machineStops func() bool // set by run
 }
 
 func (s *shutdownFlags) register(set *pflag.FlagSet) {
@@ -69,6 +75,37 @@ func (s *shutdownFlags) classes() ([]shutdown.Class, error) {
 		classes = append(classes, shutdown.Class{Priority: int32(priority), Grace: time.Duration(seconds) * time.Second})
 	}
 	return classes, nil
+}
+
+// stopsPods reports whether the agent stops its pods. It is for an agent that ends.
+func (f *flags) stopsPods() bool {
+	return !f.keepPods || f.shutdown.inOrder() && f.shutdown.machineStops()
+}
+
+// stopTime returns the longest duration of the shutdown of an agent that ends, 0 if there is no limit.
+func (f *flags) stopTime() time.Duration {
+	if !f.stopsPods() {
+		return 0
+	}
+	return f.shutdown.longest()
+}
+
+// machinePatience limits the question to systemd, which answers in milliseconds.
+const machinePatience = 5 * time.Second
+
+// machineStops reports whether systemd shuts the machine down. systemd stops the agent's unit early in
+// a shutdown, before the container runtime, and leaves the containers to the agent. So the agent needs no
+// inhibitor lock of logind.
+func machineStops(log *zap.Logger) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), machinePatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "systemctl", "is-system-running")
+	cmd.WaitDelay = time.Second
+	said, err := cmd.Output()
+	if _, answered := errors.AsType[*exec.ExitError](err); err != nil && !answered { // 1: another state than running
+		log.Warn("cannot ask systemd whether the machine shuts down; the pods are kept", zap.Error(err))
+	}
+	return strings.TrimSpace(string(said)) == "stopping"
 }
 
 // longest returns the longest duration of the shutdown, 0 if there is no limit.

@@ -78,6 +78,45 @@ spec:
 	require.False(t, alive(deaf), "the next agent knew it")
 }
 
+// A configuration file's grace periods are those of a machine that shuts down: the end of the agent
+// alone leaves the pods running.
+func TestShutdownGracePeriodOfTheMachine(t *testing.T) {
+	s := newStation(t, backends["process"])
+	config := filepath.Join(s.dir, "config.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
+		"healthzPort: 0\nshutdownGracePeriod: 4s\nshutdownGracePeriodCriticalPods: 1s\n"), 0o600))
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	systemd := func(state string) {
+		script := "#!/bin/sh\n[ \"$*\" = is-system-running ] || exit 9\necho " + state + "\n[ " + state + " = running ]\n"
+		require.NoError(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(script), 0o755))
+	}
+	flags := []string{"--config", config, "--container-runtime-endpoint", "process"}
+	manifest, pids := s.service("deaf", "trap '' TERM; "+forever)
+	s.write("deaf.yaml", strings.Replace(manifest, "GracePeriodSeconds: 2", "GracePeriodSeconds: 3600", 1))
+	for _, state := range []string{"running", "degraded", "starting"} {
+		systemd(state)
+		s.start(flags...)
+		pid := s.waitStarts(pids, 1)[0]
+		s.interrupt()
+		require.True(t, alive(pid), state)
+	}
+	pid := s.started(pids)[0]
+	require.NoError(t, os.Remove(filepath.Join(bin, "systemctl")))
+	t.Setenv("PATH", bin)
+	s.start(flags...)
+	s.interrupt()
+	require.True(t, alive(pid), "no systemd")
+	require.Len(t, s.log.about("cannot ask systemd"), 1)
+
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	systemd("stopping")
+	s.start(flags...)
+	s.interrupt() // fails after a minute
+	require.False(t, alive(pid), "an hour of its own is more than the machine has")
+	require.Len(t, s.started(pids), 1)
+}
+
 func TestShutdownFlags(t *testing.T) {
 	dir := t.TempDir()
 	for _, tc := range []struct {
@@ -85,6 +124,7 @@ func TestShutdownFlags(t *testing.T) {
 		args  []string
 		want  []shutdown.Class
 		time  time.Duration // for all
+		keep  bool          // the pods, when only the agent stops
 		error string
 	}{
 		{name: "none"},
@@ -103,7 +143,8 @@ func TestShutdownFlags(t *testing.T) {
 		{name: "no priority", args: []string{"--shutdown-grace-period-by-pod-priority=high=20"}, error: "want a priority"},
 		{name: "no time", args: []string{"--shutdown-grace-period-by-pod-priority=0=0"}, error: "seconds from 1"},
 		{name: "critical only", args: []string{"--shutdown-grace-period-critical-pods=10s"}, error: "a second or more"},
-		{name: "keeping them", args: []string{"--shutdown-grace-period=30s", "--keep-pods"}, error: "give one of them"},
+		{name: "only with the machine", args: []string{"--shutdown-grace-period=30s", "--keep-pods"}, keep: true,
+			want: []shutdown.Class{{Priority: math.MinInt32, Grace: 30 * time.Second}}, time: 30 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, endpoint := range []string{"process", "unix:///run/containerd/containerd.sock"} {
@@ -117,7 +158,7 @@ func TestShutdownFlags(t *testing.T) {
 				require.NoError(t, err)
 				require.ElementsMatch(t, tc.want, classes)
 				require.Equal(t, tc.time, f.shutdown.longest(), "what the service manager is told")
-				require.Equal(t, endpoint != "process" && tc.time == 0, f.keepPods, "who asks for an end in time does not keep the pods")
+				require.Equal(t, tc.keep || endpoint != "process" && tc.time == 0, f.keepPods, "who asks for an end in time does not keep the pods")
 			}
 		})
 	}

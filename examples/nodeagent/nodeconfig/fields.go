@@ -26,12 +26,13 @@ type field struct {
 type rule string
 
 const (
-	ruleFlag    rule = "flag"
-	rulePath    rule = "path"    // like ruleFlag; relative paths count from the file's folder
-	ruleHeaders rule = "headers" // like ruleFlag, name:value,…
-	ruleTaints  rule = "taints"  // like ruleFlag, key=value:effect,…
-	ruleOnly    rule = "only"
-	ruleIgnore  rule = "ignore"
+	ruleFlag       rule = "flag"
+	rulePath       rule = "path"       // like ruleFlag; relative paths count from the file's folder
+	ruleHeaders    rule = "headers"    // like ruleFlag, name:value,…
+	ruleTaints     rule = "taints"     // like ruleFlag, key=value:effect,…
+	rulePriorities rule = "priorities" // like ruleFlag, priority=seconds,…
+	ruleOnly       rule = "only"
+	ruleIgnore     rule = "ignore"
 )
 
 // fields returns the fields of the table in its order. A test checks the table.

@@ -38,6 +38,7 @@ func values(c nodeconfig.Config) (all []string) {
 // defaults are the settings of a file without fields: the kubelet's defaults, where the flags of the agent have others.
 var defaults = map[string]bool{
 	"address=0.0.0.0": true, "read-only-port=0": true, "container-runtime-endpoint=unix:///run/containerd/containerd.sock": true,
+	"healthz-port=10248": true,
 }
 
 func TestAFileWithoutFields(t *testing.T) {
@@ -63,6 +64,7 @@ func TestFieldsThatAreFlags(t *testing.T) {
 		"systemReserved: {memory: 1Gi, cpu: 100m}":           "system-reserved=cpu=100m,memory=1Gi",
 		"registerWithTaints: [{key: a, value: b, effect: NoSchedule}, {key: c, effect: NoExecute}]": "register-with-taints=a=b:NoSchedule,c:NoExecute",
 		"registerNode: false": "register-node=false",
+		"shutdownGracePeriodByPodPriority: [{priority: -1, shutdownGracePeriodSeconds: 10}, {priority: 5, shutdownGracePeriodSeconds: 0}]": "shutdown-grace-period-by-pod-priority=-1=10,5=0",
 	} {
 		c, err := parse(text)
 		require.NoError(t, err, text)
@@ -73,9 +75,9 @@ func TestFieldsThatAreFlags(t *testing.T) {
 
 func TestFieldsThatHaveToHaveTheirDefault(t *testing.T) {
 	for text, want := range map[string]string{
-		"nodeStatusUpdateFrequency: 10s":        "",
-		"nodeStatusUpdateFrequency: 10000ms":    "",
-		"nodeStatusUpdateFrequency: 20s":        "/etc/k/0.yaml:3: nodeStatusUpdateFrequency: this agent supports only 10s: set it to that or remove it",
+		"cpuManagerReconcilePeriod: 10s":        "",
+		"cpuManagerReconcilePeriod: 10000ms":    "",
+		"cpuManagerReconcilePeriod: 20s":        "/etc/k/0.yaml:3: cpuManagerReconcilePeriod: this agent supports only 10s: set it to that or remove it",
 		"enableServer: true":                    "",
 		"enableServer: false":                   "/etc/k/0.yaml:3: enableServer: this agent supports only true: set it to that or remove it",
 		"runOnce: false":                        "",
@@ -114,7 +116,8 @@ func TestValuesOfAnotherKind(t *testing.T) {
 		"authentication: x":              "authentication.x509.clientCAFile: want a mapping",
 		"registerWithTaints: [{key: a}]": "registerWithTaints: want taints",
 		"port: 1\nport: 2":               "stands twice",
-		"a: &a 1\nb: *a":                 "aliases",
+		"shutdownGracePeriodByPodPriority: [{priority: high}]": "shutdownGracePeriodByPodPriority: want numbers",
+		"a: &a 1\nb: *a": "aliases",
 	} {
 		_, err := parse(text)
 		assert.ErrorContains(t, err, want, text)
@@ -184,7 +187,7 @@ func TestAFileOfKubeadm(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{
 		"pod-manifest-path=/etc/kubernetes/manifests", "client-ca-file=/etc/kubernetes/pki/ca.crt", "authentication-token-webhook=true",
-		"anonymous-auth=false", "authorization-mode=Webhook", "cluster-domain=cluster.local", "cluster-dns=10.96.0.10",
+		"anonymous-auth=false", "authorization-mode=Webhook", "healthz-bind-address=127.0.0.1", "cluster-domain=cluster.local", "cluster-dns=10.96.0.10",
 		"resolv-conf=/run/systemd/resolve/resolv.conf", "rotate-certificates=true",
 	}, values(c))
 	for _, n := range c.Notices {

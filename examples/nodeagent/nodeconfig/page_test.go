@@ -24,7 +24,7 @@ const pageHead = `# The kubelet's configuration file
 order of their paths, each merged as a JSON merge patch. A flag on the command line overrides the files. A value that is not supported is an error at the start, with file, line and field. Zero values, which kubeadm
 writes for every field, count as none. Unknown fields are logged.
 
-Shutdown grace periods are refused: the kubelet's begin when the machine shuts down, those of the agent's flags also when only the agent stops.
+With shutdown grace periods the file also sets ` + "`--keep-pods`" + `, unless the command line does: the pods are stopped when systemd shuts the machine down, and kept when only the agent stops.
 
 This page is written by ` + "`make docs`" + ` from examples/nodeagent/nodeconfig/fields.txt. A test compares the fields with the type in k8s.io/kubelet.
 
@@ -68,7 +68,7 @@ func TestFieldsAreComplete(t *testing.T) {
 		assert.False(t, seen[f.path], "%s stands twice", f.path)
 		seen[f.path] = true
 		assert.Contains(t, []string{"bool", "int", "float", "duration", "string", "list", "map", "objects", "object"}, f.kind, f.path)
-		assert.Contains(t, []rule{ruleFlag, rulePath, ruleHeaders, ruleTaints, ruleOnly, ruleIgnore}, f.rule, f.path)
+		assert.Contains(t, []rule{ruleFlag, rulePath, ruleHeaders, ruleTaints, rulePriorities, ruleOnly, ruleIgnore}, f.rule, f.path)
 		assert.Equal(t, f.rule != ruleOnly && f.rule != ruleIgnore, f.flag != "", f.path)
 		for _, a := range f.allowed {
 			if f.kind == "duration" {

@@ -29,6 +29,8 @@ func format(f field, v value) (text string, set bool, err error) {
 		text, err = pairs(v)
 	case f.kind == "objects" && f.rule == ruleTaints:
 		text, err = joined(v, taint)
+	case f.kind == "objects" && f.rule == rulePriorities:
+		text, err = joined(v, priority)
 	case f.kind == "objects", f.kind == "object":
 		if len(v.list)+len(v.fields) > 0 {
 			text = "set"
@@ -160,6 +162,15 @@ func taint(v value) (string, error) {
 		return text, nil
 	}
 	return "", errors.New("want taints with key and effect")
+}
+
+// priority returns priority=seconds for the grace period of a priority.
+func priority(v value) (string, error) {
+	of, grace := v.fields["priority"], v.fields["shutdownGracePeriodSeconds"]
+	if of.tag != "!!int" || grace.tag != "!!int" {
+		return "", errors.New("want numbers for priority and shutdownGracePeriodSeconds")
+	}
+	return of.text + "=" + grace.text, nil
 }
 
 // resolve returns the path as seen from the folder of the file that it is in.
