@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// args are the words after a command's name. Whoever takes one apart notes what
-// is wrong with it; err has all of it, and what nobody took.
+// args has the words after the name of a command. Each method takes words and records errors. err
+// joins the errors and reports words that no method has taken.
 type args struct {
 	words []string
 	errs  []error
@@ -22,7 +22,7 @@ func (a *args) fail(format string, values ...any) {
 	a.errs = append(a.errs, fmt.Errorf(format, values...))
 }
 
-// err is nil if all was understood and taken.
+// err returns nil if all words were taken without an error.
 func (a *args) err() error {
 	if len(a.errs) == 0 && len(a.words) > 0 {
 		a.fail("%q is not expected here", a.words[0])
@@ -30,7 +30,7 @@ func (a *args) err() error {
 	return errors.Join(a.errs...)
 }
 
-// next takes the next word, which is called what.
+// next takes the next word. what is the name of the word in errors.
 func (a *args) next(what string) string {
 	if len(a.words) == 0 {
 		a.fail("%s is missing", what)
@@ -41,14 +41,14 @@ func (a *args) next(what string) string {
 	return w
 }
 
-// rest takes all other words.
+// rest takes all remaining words.
 func (a *args) rest() []string {
 	w := a.words
 	a.words = nil
 	return w
 }
 
-// option takes the first word key=value, wherever it stands.
+// option takes the first word of the form key=value, at any position.
 func (a *args) option(key string) (value string, ok bool) {
 	for i, w := range a.words {
 		if k, v, has := strings.Cut(w, "="); has && k == key {
@@ -59,7 +59,7 @@ func (a *args) option(key string) (value string, ok bool) {
 	return "", false
 }
 
-// flag takes a word, wherever it stands.
+// flag takes a word at any position.
 func (a *args) flag(word string) bool {
 	i := slices.Index(a.words, word)
 	if i < 0 {
@@ -69,7 +69,7 @@ func (a *args) flag(word string) bool {
 	return true
 }
 
-// duration takes an option that is a duration, at most a year.
+// duration takes an option with a duration, at most a year.
 func (a *args) duration(key string) time.Duration {
 	v, ok := a.option(key)
 	if !ok {
@@ -88,7 +88,7 @@ func (a *args) toDuration(word string) time.Duration {
 	return d
 }
 
-// number takes an option that is a number.
+// number takes an option with a number.
 func (a *args) number(key string, otherwise int) int {
 	v, ok := a.option(key)
 	if !ok {
@@ -105,7 +105,7 @@ func (a *args) toNumber(word string) int {
 	return n
 }
 
-// choice takes the next word, which has to be one of these.
+// choice takes the next word, which must be one of choices.
 func (a *args) choice(what string, choices ...string) string {
 	w := a.next(what)
 	if w != "" && !slices.Contains(choices, w) {
@@ -114,7 +114,7 @@ func (a *args) choice(what string, choices ...string) string {
 	return w
 }
 
-// container takes the next word apart, POD/CONTAINER.
+// container takes the next word of the form POD/CONTAINER.
 func (a *args) container() (pod, container string) {
 	w := a.next("POD/CONTAINER")
 	pod, container, ok := strings.Cut(w, "/")

@@ -13,20 +13,21 @@ import (
 	"github.com/keelson-dev/keelson/podworkers"
 )
 
-// Assembly is an agent: the parts of this module, wired. *node.Agent is one.
+// Assembly is an agent: parts of this module, wired together. *node.Agent is an Assembly.
 type Assembly interface {
-	// Run runs the agent until ctx ends, then does as node.Options.OnShutdown says, and returns when every
-	// goroutine that it started has ended.
+	// Run runs the agent until ctx ends, then acts according to node.Options.OnShutdown. Run
+	// returns after the end of all its goroutines.
 	Run(ctx context.Context) error
-	// Pods returns the pods that the agent knows, each with its live status. They are not written.
+	// Pods returns the pods known to the agent, with their live statuses. The caller does not
+	// modify the pods.
 	Pods() []*v1.Pod
-	// Workers yields what the agent is doing for each pod.
+	// Workers yields the state of the worker of each pod.
 	Workers() iter.Seq2[types.UID, podworkers.WorkerInfo]
 }
 
-// Assemble makes an agent. An assembly without a feature ignores the options for it; what every assembly has to honour
-// is Root, Runtime, Sources, OnShutdown, StopTimeout, Status, Objects, ProbeHandler, VolumePlugins, Cluster.Patcher and
-// Random.
+// Assemble makes an agent. An assembly without a feature ignores the options of the feature. Every
+// assembly must honour Root, Runtime, Sources, OnShutdown, StopTimeout, Status, Objects,
+// ProbeHandler, VolumePlugins, Cluster.Patcher and Random.
 type Assemble func(node.Options) (Assembly, error)
 
 // ReferenceAgent makes a *node.Agent.

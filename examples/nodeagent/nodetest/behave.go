@@ -10,18 +10,17 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// behaviours takes all words: BEHAVIOUR [then BEHAVIOUR]…, each for one instance
-// of a container and the last for all that follow. A behaviour is a list with
-// commas of
+// behaviours takes all words: BEHAVIOUR [then BEHAVIOUR]…, one per instance of a container. The
+// last applies to all further instances. A behaviour is a comma-separated list of
 //
 //	serve            runs until it is stopped (the default)
-//	exit=DURATION    ends by itself after its start
-//	code=N           with this code
-//	term=DURATION    ends so long after it was asked to
-//	deaf             does not hear that it is asked to
-//	ready=DURATION   its probes succeed so long after its start
-//	ill              its probes never succeed
-//	oom              exits, when it does, for want of memory
+//	exit=DURATION    exits by itself after its start
+//	code=N           exit code
+//	term=DURATION    time between the stop signal and the exit
+//	deaf             ignores the stop signal
+//	ready=DURATION   probes succeed this long after the start
+//	ill              probes never succeed
+//	oom              exits because of the OOM killer
 //	cannot-start
 func (a *args) behaviours() (scripts []fake.Script) {
 	expect := true

@@ -10,17 +10,16 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// CrashAgent ends the agent as kill -9 would, if there is one: from now on
-// nothing that it does has any effect. Of each of its calls under way, seed
-// decides whether it still takes effect. StartAgent starts another.
+// CrashAgent ends a running agent like kill -9: nothing that the agent does afterwards has an
+// effect. For each call in progress, seed decides whether the call still takes effect. StartAgent
+// starts another agent.
 //
-// What cannot be simulated: what the agent itself writes to its folder, such as
-// mount records, is written at one instant of virtual time, so that no crash finds
-// it half done; and its goroutines live on, unheard, until they notice that
-// everything fails.
+// Two aspects cannot be simulated. The agent's own files, such as mount records, are written at a
+// single instant of virtual time, so no crash finds a half-written file. The goroutines of the
+// agent live on without effect, until all their calls fail.
 func (n *Node) CrashAgent(seed uint64) { n.crash(rand.New(rand.NewPCG(seed, 0))) }
 
-// crash is CrashAgent; with nil no call under way takes effect.
+// crash is CrashAgent. With a nil chance no call in progress takes effect.
 func (n *Node) crash(chance *rand.Rand) {
 	l := n.life
 	if l == nil {
@@ -30,10 +29,10 @@ func (n *Node) crash(chance *rand.Rand) {
 	n.Settle()
 }
 
-// abandon is what a crash is to an agent.
+// abandon crashes an agent.
 func (n *Node) abandon(l *life, chance *rand.Rand) {
 	l.lease.revoke(chance)
-	// Its sources have failed now, so that it does not even try to stop its pods.
+	// The sources of the agent have failed, so the agent does not try to stop its pods.
 	n.life = nil
 	l.lock.Unlock()
 	n.history.mark(MarkAgentCrashed)
@@ -47,21 +46,20 @@ func (n *Node) abandon(l *life, chance *rand.Rand) {
 	})
 }
 
-// Effect tells whether a call takes effect.
+// Effect is the effect of a call in progress at a crash.
 type Effect uint8
 
-// What becomes of the call at which an agent crashes.
+// The effects of the call at which an agent crashes.
 const (
 	Undone Effect = iota
 	Done
 )
 
-// CrashAgentOn has the agent crash at its nth call, from 1, that on picks: before
-// the call takes effect, or right after it. on.Op may also be OpPatchStatus,
-// OpDeletePod, OpSetUp or OpTearDown. on.Pod and on.UID count for calls that name
-// a pod: RunSandbox, CreateContainer, and these four. What is returned is closed
-// at the crash; then call CrashAgent, which deals with the other calls under way.
-// It is closed at once if there is no agent.
+// CrashAgentOn crashes the agent at its nth matching call, counted from 1: before the call takes
+// effect, or right after it. on.Op may also be OpPatchStatus, OpDeletePod, OpSetUp or OpTearDown.
+// on.Pod and on.UID match only calls with a pod: RunSandbox, CreateContainer, and these four. The
+// returned channel is closed at the crash, or at once without an agent. Then call CrashAgent, which
+// handles the other calls in progress.
 func (n *Node) CrashAgentOn(on fake.Target, nth int, effect Effect) <-chan struct{} {
 	sprung := make(chan struct{})
 	if n.life == nil {
@@ -72,9 +70,8 @@ func (n *Node) CrashAgentOn(on fake.Target, nth int, effect Effect) <-chan struc
 	return sprung
 }
 
-// SuspendAgent holds up everything that the agent does outside of itself, and
-// what it is told, until ResumeAgent: as if it were not scheduled while time, and
-// the containers, went on. The agent's own timers fire meanwhile.
+// SuspendAgent delays all calls and inputs of the agent until ResumeAgent, as if the agent were not
+// scheduled while time and containers continue. The agent's own timers fire meanwhile.
 func (n *Node) SuspendAgent() {
 	if n.life != nil {
 		n.life.lease.suspend()

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodetest is a whole node for unit tests: the real agent with all its
-// parts over a fake runtime, in virtual time. An hour of a node's life takes
-// milliseconds. Durations are exact in each run; the order of events at one instant
-// of virtual time is not the same in each run, nor is what depends on it.
+// Package nodetest is a whole node for unit tests: the real agent with all its parts over a fake
+// runtime, in virtual time. An hour of a node's life takes milliseconds. Durations are exact in each
+// run. The order of events at the same instant of virtual time may differ between runs.
 //
 //	func TestCrashLoop(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -16,24 +15,22 @@
 //		})
 //	}
 //
-// What happens to containers is told to Node.World (package runtime/fake):
-// scripts, faults, reboots, lost records. Its journal says, with virtual times,
-// what the agent did.
+// Node.World (package runtime/fake) controls the containers: scripts, faults, reboots, lost records.
+// Its journal has the agent's calls with virtual times.
 //
 // # Several nodes
 //
-// Nodes that share Options.API are nodes of one cluster. Each has a name of its own,
-// Options.NodeName or the first of "node", "node-2", … that is free, and runs the
-// pods that are bound to this name: by Node.Bind, or by whoever creates a pod on the
-// server with this Spec.NodeName.
+// Nodes with the same Options.API are nodes of a cluster. Each node has a unique name:
+// Options.NodeName, or the first free name of "node", "node-2", …. A node runs the pods that are
+// bound to its name, by Node.Bind or by the Spec.NodeName of a pod created on the server.
 //
 // # Scripts
 //
-// The same can be said in a file, one command per line, which RunScripts runs:
+// A test can also be a file with a command per line. RunScripts runs such files:
 //
 //	func TestScripts(t *testing.T) { nodetest.RunScripts(t, "testdata/*.txt") }
 //
-// and in testdata/crash.txt:
+// The file testdata/crash.txt:
 //
 //	# An agent that dies between making a container and starting it.
 //	node latency=20ms
@@ -46,40 +43,38 @@
 //	calm
 //	end
 //
-// Commands prints what commands there are. Words are cut at blanks; single quotes
-// keep them together; # begins a comment. A command after ! has to fail, one after ?
-// may. Files that "apply NAME.yaml" reads are at the end of the script, each after a
-// line "-- NAME.yaml --". When a script fails, the line and the journal are printed;
-// Play returns the journal in any case.
-// Whatever the script itself expects, Check judges all that happened.
+// Commands returns a description of all commands. Blanks separate words, and single quotes keep words
+// together. # begins a comment. A command after ! must fail, and a command after ? may fail. Files for
+// "apply NAME.yaml" are at the end of the script, each after a line "-- NAME.yaml --". When a script
+// fails, the line and the journal are printed. Play returns the journal in any case. In addition to
+// the expectations of the script, Check judges the whole history.
 //
 // # Crashes
 //
-// Everything that an agent does outside of itself goes through a lease, which a crash
-// revokes: runtime, volumes of VolumeDriver, API server, sources, statuses, events.
-// Node.CrashAgent decides by chance which of the calls under way still take effect;
-// Node.CrashAgentOn has the agent die at a certain call.
+// Every effect of an agent on its environment goes through a lease, which a crash revokes: runtime,
+// volumes of VolumeDriver, API server, sources, statuses, events. Node.CrashAgent decides by chance
+// which calls in progress still take effect. Node.CrashAgentOn crashes the agent at a certain call.
 //
 // # Schedules
 //
-// Schedule makes a script by chance, and Shrink makes a failing one small:
+// Schedule makes a random script, and Shrink reduces a failing script:
 //
 //	script := nodetest.Schedule(seed)
 //	if r := nodetest.Play(t, script); r.Err != nil { … nodetest.Shrink(script, …) … }
 //
-// Of three schedules one is peaceful ("node peaceful"): no call fails or takes time. What the agent does is then due at a
-// known instant, and a second and plain model judges each creation, restart, stop and probe to the second, and each
-// status after each "sleep".
+// A third of the schedules are peaceful ("node peaceful"): no call fails or takes time. Every action
+// of the agent is then due at a known instant. An independent plain model judges each creation,
+// restart, stop and probe to the second, and each status after each "sleep".
 //
 // # What is not simulated
 //
-//   - Steps of the wall clock, which a bubble does not have. A leap is simulated by
-//     SuspendAgent: time goes by and nothing gets in or out, but timers fire.
-//   - A crash in the midst of what the agent writes to its own folder, and the built-in
-//     volume plugins: a file is written at one instant of virtual time.
-//   - A fixed order of events at one instant: the scheduler of goroutines decides, in
-//     each run anew, and so about the IDs that are given out then. A seed that fails
-//     by such an order fails again often, not always.
+//   - Steps of the wall clock, because a bubble does not have them. SuspendAgent simulates a leap:
+//     time passes without input or output, but timers fire.
+//   - A crash during a write of the agent to its own folder, and the built-in volume plugins: a file
+//     is written at a single instant of virtual time.
+//   - A fixed order of events at the same instant. The goroutine scheduler decides the order, and with
+//     it the IDs given out, anew in each run. A seed that fails because of the order fails often, but
+//     not always.
 //   - The content of images, networks, processes: see package runtime/fake.
 //   - A creation of a mirror pod whose reply is lost.
 package nodetest

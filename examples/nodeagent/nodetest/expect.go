@@ -117,7 +117,7 @@ func (a *args) expectOfContainer(what string) action {
 	}
 }
 
-// containerStatus finds a container's status; nil if there is none.
+// containerStatus returns a container's status, or nil.
 func containerStatus(s *v1.PodStatus, name string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for i := range list {
@@ -139,7 +139,7 @@ func (p *player) status(name string) (v1.PodStatus, error) {
 	return v1.PodStatus{}, fmt.Errorf("the agent knows no pod %q", name)
 }
 
-// starts counts the instances that ever ran.
+// starts counts the instances that have run.
 func (p *player) starts(pod, container string) int {
 	n := 0
 	for _, e := range p.node.World.Journal() {
@@ -163,7 +163,7 @@ func (p *player) running(pod, container string) int {
 	return n
 }
 
-// gone fails while anybody knows of the pod.
+// gone fails while the runtime, the agent or the API server knows the pod.
 func (p *player) gone(name string) error {
 	uid := p.uid(name)
 	for _, status := range p.node.World.Truth() {

@@ -15,30 +15,27 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// Check judges a history: what may never happen on a node, whatever went wrong on
-// it. The error tells all that did:
+// Check judges a history by the invariants of a node, which hold under every fault. The error lists
+// the violations:
 //
-//   - two instances of a container at once, in whatever sandboxes, or two static
-//     pods of one name;
-//   - a start of a container of a pod that is not wanted, as far as the agent was
-//     told, or that has ended;
-//   - a start for a pod that was removed and has come back before what ran then had
-//     ended;
-//   - a start of a regular container while an init container of its pod, which has to
-//     complete first, still runs;
-//   - a start of a regular container while a sidecar of its pod is known to be down, or
-//     has not passed its startup probe;
-//   - an exit that was never published although the container was started again, or
-//     published wrongly; two instances with one restart count; a count that goes
-//     back;
-//   - a phase that comes back from Succeeded or Failed;
-//   - a pod that is said to exceed a deadline that it has not, or not yet;
-//   - a status that tells of a resize's resources as allocated while the container does
-//     not have them, and not that the resize is in progress;
-//   - a container that runs without its volumes of VolumeDriver;
-//   - an image that is removed although a container has it, a container that is created
-//     without its image, or an image that is pulled although it is here;
-//   - more calls to the runtime for one pod, within a second, than anybody needs.
+//   - two instances of a container at once, in any sandboxes, or two static pods with the same name
+//   - a start of a container of a pod that is not wanted according to the agent's sources, or that
+//     has ended
+//   - a start for a removed pod that has come back, before the earlier instances have ended
+//   - a start of a regular container while an init container of its pod, which must complete first,
+//     still runs
+//   - a start of a regular container while a sidecar of its pod is known to be down, or has not
+//     passed its startup probe
+//   - an exit that was never published although the container was started again, or was published
+//     with wrong data; two instances with the same restart count; a decreasing restart count
+//   - a phase after Succeeded or Failed
+//   - a pod that is reported to exceed a deadline before the deadline has passed
+//   - a status with the resources of a resize as allocated while the container does not have the
+//     resources, and without a resize in progress
+//   - a container that runs without its volumes of VolumeDriver
+//   - an image that is removed while a container uses it, a container created without its image, or
+//     a pull of a present image
+//   - more calls to the runtime for a pod within a second than any reaction needs
 func Check(h History) error {
 	c := newChecker(h)
 	c.overlaps()
@@ -66,7 +63,7 @@ func Check(h History) error {
 	return errors.Join(errs...)
 }
 
-// mostTold is how many violations are told.
+// mostTold is the maximum number of violations in an error.
 const mostTold = 10
 
 type violation struct {
@@ -74,20 +71,21 @@ type violation struct {
 	text string
 }
 
-// instance is a container that ran.
+// instance is a container instance that ran.
 type instance struct {
 	uid             types.UID
 	pod, name, id   string
-	called          time.Duration // when its start was asked for; -1: by somebody else
+	called          time.Duration // time of the call that started it; -1: not started by the agent
 	started, exited time.Duration
 	entry, exit     int  // the journal's entries about its start and its end
-	running         bool // still, at the end of the history
+	running         bool // at the end of the history
 	detail          string
-	recordsLost     bool // by somebody else
+	recordsLost     bool // by an injected fault
 	trackLost       bool // by the runtime
 }
 
-// began is when its start was asked for, or, by somebody else, made.
+// began returns the time of the call that started the instance, or the time of its start if the
+// agent did not start it.
 func (i *instance) began() time.Duration {
 	if i.called < 0 {
 		return i.started
@@ -95,10 +93,10 @@ func (i *instance) began() time.Duration {
 	return i.called
 }
 
-// span is a time in which a source wants a pod, as its agent was told.
+// span is a time in which a source wants a pod, as submitted to its agent.
 type span struct {
-	from, to time.Duration // to: when it was told otherwise; the end of time if never
-	last     time.Duration // when it was told so for the last time
+	from, to time.Duration // to: time of the removal; forever without a removal
+	last     time.Duration // time of the last submission with the pod
 	hash     string        // of the manifest
 	static   bool
 }
@@ -148,7 +146,7 @@ func (c *checker) violate(at time.Duration, format string, args ...any) {
 	c.found = append(c.found, violation{at, fmt.Sprintf(format, args...)})
 }
 
-// readTold makes spans of what agents were told.
+// readTold derives spans from the submissions of the sources.
 func (c *checker) readTold() {
 	open := make(map[string]map[types.UID]bool) // by source
 	for _, t := range c.h.Told {
@@ -177,7 +175,7 @@ func (c *checker) readTold() {
 	}
 }
 
-// spanAt returns the last span of uid that began not after at.
+// spanAt returns the last span of uid that began at or before at.
 func (c *checker) spanAt(uid types.UID, at time.Duration) (s span, n int) {
 	n = -1
 	for i, candidate := range c.wanted[uid] {
@@ -188,13 +186,14 @@ func (c *checker) spanAt(uid types.UID, at time.Duration) (s span, n int) {
 	return s, n
 }
 
-// agentBetween reports whether another agent began in that time: it knows nothing
-// but what it finds.
+// agentBetween reports whether another agent began in that time. A new agent knows only the state
+// that it finds.
 func (c *checker) agentBetween(from, to time.Duration) bool {
 	return slices.ContainsFunc(c.h.Marks, func(m Mark) bool { return m.Kind == MarkAgentStarted && m.At >= from && m.At <= to })
 }
 
-// wasBlind reports whether the agent that was there at some time had only got errors when it asked what runs of a pod.
+// wasBlind reports whether the agent at the time at had only received errors for its reads of the
+// pod.
 func (c *checker) wasBlind(uid types.UID, at time.Duration) (blind bool) {
 	began := time.Duration(0)
 	for _, m := range c.h.Marks {
@@ -214,12 +213,12 @@ func (c *checker) wasBlind(uid types.UID, at time.Duration) (blind bool) {
 	return blind
 }
 
-// overlaps looks at pods of one name. Instances of one pod are World.NoOverlap's.
+// overlaps checks pods with the same name. World.NoOverlap checks instances of a pod.
 func (c *checker) overlaps() {
 	for i, a := range c.instances {
 		for _, b := range c.instances[i+1:] {
-			// The start may have been under way when the other began; what counts is
-			// that it was not asked for while the other ran.
+			// The start may have been in progress when the other began. A violation is a call for
+			// the start while the other ran.
 			if a.pod == b.pod && a.uid != b.uid && a.started < b.called && b.called < a.exited && b.exited > b.started &&
 				c.isStatic(a.uid) && c.isStatic(b.uid) {
 				c.violate(b.started, "two pods %s at once: %s of %s started while %s of %s ran", a.pod, b.id, b.uid, a.id, a.uid)
@@ -233,7 +232,7 @@ func (c *checker) isStatic(uid types.UID) bool {
 	return len(spans) > 0 && spans[0].static
 }
 
-// unwantedStarts looks for starts that nobody can have wanted.
+// unwantedStarts checks for starts that no source and no policy asked for.
 func (c *checker) unwantedStarts() {
 	for _, i := range c.instances {
 		if i.called < 0 {
@@ -251,9 +250,9 @@ func (c *checker) unwantedStarts() {
 	}
 }
 
-// cameBack: a pod that was told to end, and came back or changed its manifest, does
-// not start before what ran then has ended. An agent that is newer than that, or had
-// not begun to work on the pod, knows nothing of it, and takes over what it finds.
+// cameBack: a pod that was to end, and came back or changed its manifest, does not start before its
+// earlier instances have ended. An agent that is newer than the change, or had not begun to work on
+// the pod, adopts the instances that it finds.
 func (c *checker) cameBack(i *instance, before, now span) {
 	if !now.static || i.called <= now.from || c.agentBetween(before.last-soon, i.called) || c.wasBlind(i.uid, now.from) {
 		return
@@ -283,7 +282,7 @@ func (c *checker) volumes() {
 				c.violate(e.At, "volume %s of %s is torn down while containers %v run", e.Volume, e.UID, e.Running)
 			}
 			for _, i := range c.instances {
-				// A start that is asked for later may take effect while it goes.
+				// A start that is requested later may take effect during the teardown.
 				if i.uid == e.UID && i.called >= 0 && i.called < e.At && i.started > e.At && ready[k] {
 					c.violate(e.At, "volume %s of %s is torn down while %s is being started", e.Volume, e.UID, i.id)
 				}

@@ -14,22 +14,22 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// counting is a container in a pod's life, in which its restarts are counted on.
+// counting identifies a sequence of restart counts of a container within a life of its pod.
 type counting struct {
 	lifeKey
 	container string
-	agent     int // which one counts, if each does so by itself
+	agent     int // index of the agent, if each agent counts by itself
 }
 
-// tally is the restart count that a container was published with last.
+// tally is the last published restart count of a container.
 type tally struct {
 	count    int32
 	instance *instance
 	at       time.Duration
 }
 
-// counts: a restart count never goes back within a life, and no two instances
-// that ran have the same.
+// counts: a restart count never decreases within a life, and no two instances that ran have the
+// same count.
 func (c *checker) counts() {
 	last := make(map[counting]tally)
 	counted := make(map[counting]map[int32]string)
@@ -38,8 +38,8 @@ func (c *checker) counts() {
 			for i := range list {
 				status := &list[i]
 				_, id, _ := strings.Cut(status.ContainerID, "://")
-				// One that was unheeded, and removed as it began to run, gives its number to
-				// the next.
+				// An unheeded instance that was removed at its start passes its number on to the
+				// next.
 				instance := c.byID[id]
 				if instance == nil || c.unheeded(instance) || c.isOfLifeBefore(instance) {
 					continue
@@ -65,23 +65,23 @@ func (c *checker) counts() {
 	}
 }
 
-// isOfLifeBefore: the instance began, and ended or was asked to end, at the very moment at which a source began another
-// life of its pod. It was started for the life before, and stopped for the new one.
+// isOfLifeBefore: the instance began, and ended or was being stopped, at the instant at which a
+// source began another life of its pod. The instance was started for the earlier life, and stopped
+// for the new life.
 func (c *checker) isOfLifeBefore(i *instance) bool {
 	span, n := c.spanAt(i.uid, i.began())
 	stopped := func(e fake.Entry) bool { return e.Op == fake.OpStopContainer && e.ID == i.id && e.At == span.from }
 	return n > 0 && i.began() == span.from && (!i.running && i.exited == span.from || slices.ContainsFunc(c.h.Calls, stopped))
 }
 
-// unheard: the API server was never told of the count, by an agent that is gone, and
-// somebody has removed the records from which the next one would know it. What it says
-// then is about an earlier instance.
+// unheard: an earlier agent never published the count to the API server, and a fault removed the
+// records with the count. The next agent then reports an earlier instance.
 func (c *checker) unheard(before tally, now Published) bool {
 	uid := now.Pod.UID
 	return before.instance.recordsLost && !c.isStatic(uid) && c.agentBetween(before.at, now.At) && !c.patched(uid, before.at, now.At)
 }
 
-// patched: the API server took a status in that was sent in that time.
+// patched: the API server accepted a status that was sent in that time.
 func (c *checker) patched(uid types.UID, from, to time.Duration) bool {
 	for _, r := range c.h.Requests {
 		if r.Pod.UID == uid && r.Request == statusmanager.RequestPatch && r.Err == nil && r.At >= from && r.At < to {
@@ -91,10 +91,10 @@ func (c *checker) patched(uid types.UID, from, to time.Duration) bool {
 	return false
 }
 
-// counter: once an instance of a static pod was unheeded, and removed as it began to run,
-// each agent counts by itself. The records of those that follow do not know whether
-// anything was restarted then: an agent that has seen the other run says that it was, and
-// the next one, which has nothing but the records, does not.
+// counter: after an instance of a static pod was unheeded, and removed at its start, each agent
+// counts by itself. The records of later instances do not show whether the container was restarted:
+// an agent that has seen the unheeded instance counts it, and the next agent, which has only the
+// records, does not.
 func (c *checker) counter(uid types.UID, name string, at time.Duration) (agent int) {
 	if !c.isStatic(uid) || !slices.ContainsFunc(c.instances, func(i *instance) bool {
 		return i.uid == uid && i.name == name && i.started <= at && c.unheeded(i)

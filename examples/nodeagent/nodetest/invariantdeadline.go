@@ -11,11 +11,11 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// reasonDeadline is the reason of a pod that has exceeded its deadline, in the kubelet's words.
+// reasonDeadline is the kubelet's reason of a pod that has exceeded its deadline.
 const reasonDeadline = "DeadlineExceeded"
 
-// deadlines: no pod exceeds a deadline before the shortest of its manifests has passed since an
-// agent was first told of the pod. The start time that counts is in whole seconds.
+// deadlines: no pod exceeds a deadline before the shortest deadline of its manifests has passed
+// since the first submission of the pod to an agent. The start time has whole seconds.
 func (c *checker) deadlines() {
 	manifests := c.manifests()
 	for _, s := range c.h.Statuses {
@@ -37,8 +37,8 @@ func (c *checker) deadlines() {
 	}
 }
 
-// inTime: a settled pod that is not over has not exceeded its deadline for longer than it takes
-// to end it.
+// inTime: a settled pod that has not ended has not exceeded its deadline for longer than its end
+// takes.
 func inTime(pod *v1.Pod, status *v1.PodStatus, now time.Time) error {
 	if pod.Spec.ActiveDeadlineSeconds == nil || status.StartTime == nil {
 		return nil
@@ -53,8 +53,8 @@ func inTime(pod *v1.Pod, status *v1.PodStatus, now time.Time) error {
 	return nil
 }
 
-// resized: running containers of a settled pod have the cpu and memory that the pod asks for, by the runtime and by the
-// status, and no resize is left to be done.
+// resized: running containers of a settled pod have the cpu and memory of the pod's spec, according
+// to the runtime and to the status, and no resize is pending.
 func resized(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

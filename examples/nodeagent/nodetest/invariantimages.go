@@ -8,8 +8,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// images: no image is removed that a container has or is about to have, no container is created without its image, and no
-// image is pulled that is here, if every pod with the image says so.
+// images: no image is removed while a container has it or is being created with it. No container is
+// created without its image. No present image is pulled, unless the pull policy of a pod requires a
+// pull.
 func (c *checker) images() {
 	manifests := c.manifests()
 	always := func(image string) bool {
@@ -36,7 +37,8 @@ func (c *checker) images() {
 	}
 }
 
-// pulledAgain judges on a peaceful node that a container that always pulls its image does so before each creation.
+// pulledAgain checks on a peaceful node that a container with the policy Always pulls its image
+// before each creation.
 func (p *peace) pulledAgain(r *run) {
 	if r.life < 0 || len(p.h.Images) == 0 {
 		return

@@ -15,14 +15,13 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// order: no regular container is started while an init container of its pod runs that
-// has to complete first, by every manifest that the pod ever had: one that is not in the
-// latest is stopped beside the others' start. What somebody else started is not the
-// agent's doing.
+// order: no regular container is started while an init container of its pod runs that must complete
+// first according to every manifest of the pod. An init container missing from the latest manifest
+// is stopped beside the starts of the others. Starts by injected faults do not count.
 func (c *checker) order() {
 	manifests := c.manifests()
 	group := func(i *instance) runtime.Group {
-		group := runtime.GroupEphemeral // nobody waits for these
+		group := runtime.GroupEphemeral // no container waits for ephemeral containers
 		for n, pod := range manifests[i.uid] {
 			ref, ok := runtime.Find(pod, i.name)
 			if !ok || runtime.IsSidecar(ref.Container(pod)) || n > 0 && ref.Group != group {
@@ -49,7 +48,7 @@ func (c *checker) order() {
 	}
 }
 
-// manifests are all that agents were told of each pod, in order.
+// manifests returns the submitted versions of each pod, in order.
 func (c *checker) manifests() map[types.UID][]*v1.Pod {
 	manifests := make(map[types.UID][]*v1.Pod)
 	for _, t := range c.h.Told {
@@ -62,13 +61,13 @@ func (c *checker) manifests() map[types.UID][]*v1.Pod {
 	return manifests
 }
 
-// sidecars: no regular container is made while a sidecar is down, as far as the agent
-// must have known when it planned that, or before the sidecar has passed its startup
-// probe. A container that was stopped to be started again is, if that has ended it for
-// good; see package runtime. What somebody else started is not the agent's doing.
+// sidecars: no regular container is made while a sidecar is down, as far as the agent must have
+// known at the time of its plan, or before the sidecar has passed its startup probe. An exception:
+// a container that was stopped for a restart and has ended for good is started, see package
+// runtime. Starts by injected faults do not count.
 func (c *checker) sidecars() {
-	made := make(map[string]int)    // the journal's entries about when the agent asked for instances
-	stopped := make(map[string]int) // the first entry about their stop
+	made := make(map[string]int)    // the journal's entries of the agent's creations
+	stopped := make(map[string]int) // the journal's first entries of the stops
 	for n, e := range c.h.Calls {
 		switch e.Op {
 		case fake.OpCreateContainer:
@@ -105,7 +104,7 @@ func (c *checker) sidecars() {
 				c.violate(at, "%s (%s %s/%s) is made before sidecar %s of its pod", i.id, i.pod, i.uid, i.name, name)
 			case side.called < 0 || side.recordsLost || side.trackLost:
 			case before != nil && stopped[before.id] > 0 && stopped[before.id] < side.exit && side.exit < before.exit && before.exit < entry:
-				// It was stopped when the sidecar ran, and has ended after it.
+				// The container was stopped while the sidecar ran, and ended after the sidecar.
 			case side.exit < entry && (side.exited < at-staleAfter && !c.suspendedBetween(side.exited, at) ||
 				before != nil && side.exit < before.exit && before.exit < entry && stopped[before.id] == 0 && !before.recordsLost && !before.trackLost):
 				c.violate(at, "%s (%s %s/%s) is made while sidecar %s of its pod is down, since %.3fs", i.id, i.pod, i.uid, i.name, name, side.exited.Seconds())
@@ -116,12 +115,12 @@ func (c *checker) sidecars() {
 	}
 }
 
-// staleAfter is by when an agent must have known that a sidecar had ended: what it makes
-// then it may have decided to make before, and have waited for a call that is slow.
+// staleAfter is the time after which an agent must know the end of a sidecar. A later creation may
+// follow an earlier decision and a slow call.
 const staleAfter = 15 * time.Second
 
-// sidecarsOf lists the sidecars that a pod has by each of its manifests, if by each
-// of them name is a regular container.
+// sidecarsOf lists the sidecars that are in every manifest of a pod, if name is a regular container
+// in every manifest.
 func sidecarsOf(manifests []*v1.Pod, name string) (names []string) {
 	for n, pod := range manifests {
 		if ref, ok := runtime.Find(pod, name); !ok || ref.Group != runtime.GroupRegular {
@@ -138,8 +137,7 @@ func sidecarsOf(manifests []*v1.Pod, name string) (names []string) {
 	return names
 }
 
-// newest is the instance of a container that was started last before an entry of the
-// journal.
+// newest returns the instance of a container with the last start before an entry of the journal.
 func (c *checker) newest(uid types.UID, name string, before int) (newest *instance) {
 	for _, i := range c.instances {
 		if i.uid == uid && i.name == name && i.entry < before {
@@ -149,8 +147,9 @@ func (c *checker) newest(uid types.UID, name string, before int) (newest *instan
 	return newest
 }
 
-// passed is when each instance is first known to be started: by an attempt of its startup probe, or by the status that an
-// agent has published. A sync that waited for volumes goes by attempts that no status tells of yet.
+// passed returns the first time at which each instance is known to be started: by an attempt of its
+// startup probe, or by a published status. A sync that waited for volumes considers attempts that
+// no status shows yet.
 func (c *checker) passed() map[string]time.Duration {
 	passed := make(map[string]time.Duration)
 	note := func(id string, at time.Duration) {
@@ -174,7 +173,7 @@ func (c *checker) passed() map[string]time.Duration {
 	return passed
 }
 
-// suspendedBetween reports whether an agent was suspended or not there in that time.
+// suspendedBetween reports whether an agent was suspended or missing in that time.
 func (c *checker) suspendedBetween(from, to time.Duration) bool {
 	return slices.ContainsFunc(c.h.Marks, func(m Mark) bool { return m.Kind != MarkRemark && m.At >= from && m.At <= to })
 }

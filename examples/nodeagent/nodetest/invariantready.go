@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// readiness: ContainersReady is False if a container of the status is not ready, and True if all are. A client that
-// reads both would act on whichever it reads first.
+// readiness: ContainersReady is False if a container of the status is not ready, and True if all
+// are ready. Otherwise clients would disagree, depending on the field they read.
 func (c *checker) readiness() {
 	for _, s := range c.h.Statuses {
 		said := conditionOf(&s.Status, v1.ContainersReady)
@@ -32,7 +32,7 @@ func conditionOf(status *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
 	return &status.Conditions[i]
 }
 
-// allReady reports whether each regular container and each sidecar of the spec is ready.
+// allReady reports whether all regular containers and sidecars of the spec are ready.
 func allReady(spec *v1.PodSpec, status *v1.PodStatus) bool {
 	ready := func(list []v1.ContainerStatus, name string) bool {
 		return slices.ContainsFunc(list, func(s v1.ContainerStatus) bool { return s.Name == name && s.Ready })

@@ -11,14 +11,14 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// resizes: a status that tells of allocated resources which a running container does not have yet also says that the
-// resize is in progress. A client that waits for a resize would take the status for a finished one, with the resources
-// from before (kubernetes, [Conformance] Pod InPlace Resize).
+// resizes: if a status shows allocated resources that a running container does not have yet, the
+// status also shows the resize in progress. Otherwise a client that waits for the resize would take
+// it as finished, with the old resources (kubernetes, [Conformance] Pod InPlace Resize).
 func (c *checker) resizes() {
 	for _, s := range c.h.Statuses {
 		life, _ := c.spanAt(s.Pod.UID, s.At)
 		ending := s.Pod.DeletionTimestamp != nil || podfacts.IsTerminal(s.Status.Phase) || s.At >= life.to
-		if ending || podconfig.IsStatic(s.Pod) { // neither is resized
+		if ending || podconfig.IsStatic(s.Pod) { // such pods are not resized
 			continue
 		}
 		inProgress := slices.ContainsFunc(s.Status.Conditions, func(c v1.PodCondition) bool {

@@ -15,10 +15,10 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// What is judged by the statuses that agents published.
+// Invariants about the statuses that agents published.
 
-// life is a pod's, under one UID: from the time it is wanted until it is not, or
-// has another manifest.
+// lifeKey identifies a life of a pod under a UID: from the time the pod is wanted until it is not
+// wanted, or has another manifest.
 type lifeKey struct {
 	uid types.UID
 	n   int
@@ -29,8 +29,8 @@ func (c *checker) lifeOf(uid types.UID, at time.Duration) lifeKey {
 	return lifeKey{uid, n}
 }
 
-// phases: nothing comes back from an end. The last words about a life may be said
-// when the pod is wanted again; then the next life begins after them, once.
+// phases: a final phase is never followed by another phase. The last status of a life may be
+// published after the pod is wanted again. The next life then begins after that status.
 func (c *checker) phases() {
 	ended, begun := make(map[lifeKey]Published), make(map[lifeKey]bool)
 	for _, s := range c.h.Statuses {
@@ -63,8 +63,7 @@ func (c *checker) phases() {
 	}
 }
 
-// hadBegun: what is published at that time is about the present life, not about the
-// one before.
+// hadBegun: a status published at that time is about the present life, not about an earlier life.
 func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 	s, n := c.spanAt(uid, at)
 	if n == 0 {
@@ -78,21 +77,21 @@ func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 	return false
 }
 
-// mayStartAgain: another agent starts a pod again that had ended before, as published.
-// An agent that stops its pods when it ends means that. And where somebody has removed
-// all records of a container, nobody can know that it ran: the end of a static pod is
-// on record in the runtime alone, and an API server may not have been told.
+// mayStartAgain: another agent may start a pod again whose end was published. This is intended
+// after an agent that stopped its pods at its end. It is also allowed after a fault has removed all
+// records of a container: only the runtime has a record of the end of a static pod, and an API
+// server may not have received the end.
 func (c *checker) mayStartAgain(ended Published, at time.Duration) bool {
 	if ended.Status.Reason == reasonDeadline && c.isStatic(ended.Pod.UID) && c.agentBetween(ended.At, at) {
-		return true // to the next agent the pod began with its oldest sandbox, a moment later
+		return true // for the next agent the pod began with its oldest sandbox, a moment later
 	}
 	return c.agentBetween(ended.At, at) && (ended.Status.Reason == "Terminated" || c.lostRecords(ended.Pod.UID, at))
 }
 
-// forgotten: another agent says again that a pod has not ended, and may start it again;
-// or it does not, but an API server was not told of the end before the agent had begun to
-// read from it: until the agent has read the runtime's records, or has stopped a pod that
-// is being deleted once more, that server's word is the last that it knows.
+// forgotten: another agent may publish again that a pod has not ended. Either the agent may start
+// the pod again, or the API server did not receive the end before the agent began to read from the
+// server. Until the agent has read the runtime's records, or has stopped a deleted pod again, the
+// server's status is the newest that the agent knows.
 func (c *checker) forgotten(ended Published, at time.Duration) bool {
 	known := at - toldLate
 	for _, m := range c.h.Marks {
@@ -104,17 +103,17 @@ func (c *checker) forgotten(ended Published, at time.Duration) bool {
 	return c.mayStartAgain(ended, at) || c.agentBetween(ended.At, at) && !c.isStatic(uid) && !c.arrived(ended, known)
 }
 
-// declared: somebody has declared that the pod has failed. The API server heard that
-// before it was told of another end, and holds on to it; so does the next agent.
+// declared: another client has declared the pod failed. The API server received the declaration
+// before any other end, and keeps it. So does the next agent.
 func (c *checker) declared(s Published) bool {
 	return s.Status.Phase == v1.PodFailed && s.Status.Reason == declaredFailed
 }
 
-// toldLate is after what time a call for a pod, which may be under way, has heard of
-// what its source said.
+// toldLate is the time after which a call for a pod, possibly in progress, considers a submission
+// of the pod's source.
 const toldLate = 5 * time.Second
 
-// arrived: the API server was told of the end before that time.
+// arrived: the API server received the end before that time.
 func (c *checker) arrived(ended Published, until time.Duration) bool {
 	for _, r := range c.h.Requests {
 		if r.Pod.UID == ended.Pod.UID && r.Request == statusmanager.RequestPatch && over(r.Phase) && r.At+r.Took < until {
@@ -133,7 +132,7 @@ func (c *checker) lostRecords(uid types.UID, until time.Duration) bool {
 	return false
 }
 
-// reported is what statuses said of instances that ended.
+// reported has the published exits of instances.
 type reported map[string]*v1.ContainerStateTerminated // by ID
 
 func (c *checker) reports() reported {
@@ -157,11 +156,11 @@ func (c *checker) reports() reported {
 	return r
 }
 
-// contradicts: what is published of an end is not what happened. That it is not known is
-// a true word, with the kubelet, on an instance that the runtime has lost sight of, be it
-// that it still runs; that somebody removed; that an agent which is newer than the end
-// finds running by the API server's last word, when its record has gone since, as records
-// of older instances do; and that was removed as it began to run (unheeded).
+// contradicts reports whether the published exit of an instance differs from the real exit. An
+// unknown exit, in the kubelet's words, is correct in these cases: the runtime has lost track of
+// the instance, even if it still runs; a fault removed the instance or its record; the agent is
+// newer than the exit, the API server's status shows the instance running, and its record has been
+// removed since, as for older instances; the instance was removed at its start (unheeded).
 func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time.Duration) bool {
 	i := c.byID[id]
 	switch {
@@ -173,15 +172,14 @@ func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time
 	return i.running || i.detail != fmt.Sprintf("code %d (%s)", t.ExitCode, t.Reason)
 }
 
-// unheeded: the agent that asked for the instance's start was gone when it took effect.
-// The next one may have seen an instance that never ran, and removed it: no runtime can
-// be asked to remove only what has not begun to run since.
+// unheeded: the agent that requested the start of the instance was gone when the start took effect.
+// The next agent may have seen a created instance, and removed it: no runtime offers a removal that
+// depends on the state.
 func (c *checker) unheeded(i *instance) bool { return c.agentBetween(i.called, i.started) }
 
-// exits: by the time that an instance is published, as running or ended, how the one
-// before it ended has been published, too, unless that was unheeded. A status has room
-// for no more than one end before the present instance, so that one that nobody looked
-// at in time leaves no trace of its predecessor.
+// exits: before an instance is published as running or ended, the exit of its predecessor has been
+// published, unless the predecessor was unheeded. A status has room for a single exit before the
+// present instance. An exit that was not read in time therefore leaves no trace of its predecessor.
 func (c *checker) exits() {
 	reports := c.reports()
 	last := make(map[string]*instance)
@@ -199,8 +197,7 @@ func (c *checker) exits() {
 	}
 }
 
-// published: the instance was published, in a state beside which there is the end of
-// the one before.
+// published: the instance was published in a state that shows the exit of its predecessor, too.
 func (c *checker) published(i *instance) bool {
 	for _, s := range c.h.Statuses {
 		if s.Pod.UID != i.uid || s.At < i.started {

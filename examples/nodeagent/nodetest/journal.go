@@ -19,8 +19,8 @@ type entry struct {
 	text string
 }
 
-// Journal is what happened, for people: one line each, with the virtual time since
-// the node began. What agents merely looked at is left out, unless it failed.
+// Journal returns the history for people: a line per event, with the virtual time since the begin
+// of the node. Successful reads of agents are omitted.
 func (h History) Journal() string {
 	var all []entry
 	add := func(at time.Duration, format string, args ...any) {
@@ -110,5 +110,5 @@ func statusLine(s Published) string {
 	return b.String()
 }
 
-// journal is all that happened to the player's node.
+// journal returns the history of the player's node.
 func (p *player) journal() string { return p.node.History().Journal() }

@@ -12,47 +12,45 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// errCrashed is what an agent that has crashed is told by everything outside of
-// it. Nobody hears what it makes of that.
+// errCrashed is the error of every call of a crashed agent. The agent's reaction has no effect.
 var errCrashed = errors.New("nodetest: this agent has crashed")
 
-// lease is one agent's access to everything outside of it: the runtime, the API
-// server, volumes, sources, and those that are told of statuses and events. It can
-// be revoked, which is as near to kill -9 as one process comes: the agent's
-// goroutines live on until their contexts end, but can do nothing any more.
+// lease is an agent's access to its environment: the runtime, the API server, volumes, sources, and
+// the receivers of statuses and events. A lease can be revoked, as the closest equivalent of kill
+// -9 within a process: the agent's goroutines live on until their contexts end, but without any
+// effect.
 type lease struct {
-	gone chan struct{} // closed when it is revoked
+	gone chan struct{} // closed when the lease is revoked
 
 	mu struct {
 		sync.Mutex
 		dead   bool
-		thaw   chan struct{} // not nil while the agent is suspended; closed when it goes on
+		thaw   chan struct{} // not nil while the agent is suspended; closed when the agent continues
 		trap   *trap
-		taken  *trap // whose call is under way
+		taken  *trap // the trap whose call is in progress
 		nextID int
-		calls  map[int]context.CancelFunc // of the calls under way
+		calls  map[int]context.CancelFunc // of the calls in progress
 	}
-	calls sync.WaitGroup // under way in the world, also those of a crashed agent
+	calls sync.WaitGroup // in progress in the world, including calls of a crashed agent
 }
 
 // trap revokes a lease at a certain call.
 type trap struct {
 	on     fake.Target
-	left   int  // how many more such calls, this one included
+	left   int  // number of matching calls until the crash, including the last
 	done   bool // the call takes effect before the crash
-	off    bool // disarmed while that call was under way
+	off    bool // disarmed while the call was in progress
 	sprung chan struct{}
 }
 
-// abandoned is how long a call may go on whose agent has crashed.
+// abandoned is the maximum duration of a call after the crash of its agent.
 const abandoned = time.Minute
 
-// callPatience is how long a call to the runtime may take, as in package
-// runtime/cri: nothing hangs for ever in a backend that has deadlines.
+// callPatience is the deadline of a call to the runtime, as in package runtime/cri: with deadlines,
+// no call to a backend hangs for ever.
 const callPatience = 2 * time.Minute
 
-// patienceOf is how long a call may take; 0: as long as its context allows, or as
-// long as whoever makes it says.
+// patienceOf returns the deadline of a call. 0: the context or the caller limits the call.
 func patienceOf(op fake.Op) time.Duration {
 	switch op {
 	case fake.OpRunSandbox:
@@ -69,8 +67,8 @@ func newLease() *lease {
 	return l
 }
 
-// revoke takes the agent's access away. Of each call under way, chance decides
-// whether it still takes effect; with nil none does.
+// revoke ends the agent's access. For each call in progress, chance decides whether the call still
+// takes effect. With a nil chance no call does.
 func (l *lease) revoke(chance *rand.Rand) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +99,7 @@ func (l *lease) isDead() bool {
 	return l.mu.dead
 }
 
-// suspend holds up every call, and every return of one, until resume.
+// suspend delays calls, and the returns of calls, until resume.
 func (l *lease) suspend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +117,7 @@ func (l *lease) resume() {
 	}
 }
 
-// set arms a trap, nil none, in place of any before it.
+// set arms a trap in place of an earlier trap. nil disarms.
 func (l *lease) set(t *trap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +126,7 @@ func (l *lease) set(t *trap) {
 	}
 }
 
-// pass waits while the agent is suspended, and fails if it has crashed or its
-// context has ended.
+// pass waits while the agent is suspended. It fails if the agent has crashed or ctx has ended.
 func (l *lease) pass(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -150,7 +147,7 @@ func (l *lease) pass(ctx context.Context) error {
 	}
 }
 
-// springs returns the trap that this call springs, if it does.
+// springs returns the trap that this call triggers, or nil.
 func (l *lease) springs(call fake.Call) *trap {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +179,7 @@ func (l *lease) sprung(t *trap) {
 	}
 }
 
-// enter notes a call under way; leave must follow.
+// enter records the begin of a call. The caller calls leave at its end.
 func (l *lease) enter(cancel context.CancelFunc) (id int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,8 +197,8 @@ func (l *lease) leave(id int) {
 	l.calls.Done()
 }
 
-// through makes a call for the agent that holds l. What the agent waits for ends
-// with the lease; the call itself may not.
+// through makes a call for the agent that holds l. With the end of the lease the agent's wait ends.
+// The call itself may continue.
 func through[T any](ctx context.Context, l *lease, call fake.Call, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := l.pass(ctx); err != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What a player does to the agent, and on the API server.
+// Actions of a player on the agent and on the API server.
 
 func (p *player) agent(what string) error {
 	switch what {
@@ -37,7 +37,7 @@ func (p *player) reboot() error {
 	return p.node.startAgent()
 }
 
-// bound finds a pod on the API server.
+// bound returns the UID of a pod on the API server.
 func (p *player) bound(name string) (types.UID, error) {
 	pod := p.latest[name]
 	if pod == nil || p.server.Get(pod.UID) == nil {
@@ -55,7 +55,7 @@ func (p *player) bind(pod *v1.Pod) error {
 		return errNameTaken
 	}
 	pod = pod.DeepCopy()
-	pod.Annotations = nil // it is not static
+	pod.Annotations = nil // the pod is not static
 	p.latest[pod.Name] = p.node.Bind(pod)
 	return nil
 }
@@ -75,7 +75,7 @@ func (p *player) edit(name string, version int) error {
 
 var errNoNeed = errors.New("its containers do not ask for any")
 
-// resize changes how much of a resource the regular containers of a pod have.
+// resize changes the amount of a resource of the regular containers of a pod.
 func (p *player) resize(name string, n need, amount int) error {
 	uid, err := p.bound(name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *player) resize(name string, n need, amount int) error {
 	return err
 }
 
-// setCondition is what somebody else writes to the status of a pod.
+// setCondition writes a condition to the status of a pod, as another client.
 func (p *player) setCondition(name string, c v1.PodCondition) error {
 	uid, err := p.bound(name)
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *player) evict(name string) error {
 	return err
 }
 
-// declaredFailed is the reason of pods that somebody else has declared to be over.
+// declaredFailed is the reason of pods that another client has declared failed.
 const declaredFailed = "NodeLost"
 
 func (p *player) declareFailed(name string) error {

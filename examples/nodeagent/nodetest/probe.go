@@ -10,9 +10,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ProbeCommand is what a probe of a container on a Node runs there, so that a
-// fake.Script's Exec can answer it: the command of an exec probe; for others
-// their kind and where they go, such as "httpGet", "8080", "/healthz".
+// ProbeCommand returns the command with which a probe of a container on a Node calls a
+// fake.Script's Exec: the command of an exec probe, else the kind and the target of the probe, such
+// as "httpGet", "8080", "/healthz".
 func ProbeCommand(t prober.Target) []string {
 	switch p := t.Probe; {
 	case p.Exec != nil:
@@ -29,8 +29,8 @@ func ProbeCommand(t prober.Target) []string {
 	return nil
 }
 
-// probe answers every probe by what the container's script does with it, and records the answer. There
-// is no network: by default an instance is well from its Script.ReadyAfter on.
+// probe answers every probe by the container's script, and records the answer. There is no network:
+// by default an instance is healthy after its Script.ReadyAfter.
 func probe(rt runtime.Execer, history *recorder) prober.Handler {
 	return prober.HandlerFunc(func(ctx context.Context, t prober.Target) (prober.Outcome, error) {
 		id, err := runtime.ParseContainerID(t.Instance.ID)

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// RunScript runs the script in a file. The test fails with the line that failed, or
-// with what Check found, and the journal.
+// RunScript runs the script in a file. If the test fails, the message has the failed line or the
+// violations found by Check, and the journal.
 func RunScript(t *testing.T, file string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -27,8 +27,8 @@ func RunScript(t *testing.T, file string) {
 	}
 }
 
-// RunScripts runs every script that a pattern of package path/filepath matches, each
-// as a subtest of its name. It is a failure if there is none.
+// RunScripts runs every script that matches a pattern of package path/filepath, each as a subtest.
+// A pattern without a match is a failure.
 func RunScripts(t *testing.T, pattern string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -40,16 +40,16 @@ func RunScripts(t *testing.T, pattern string) {
 	}
 }
 
-// Played is what came of a script.
+// Played is the outcome of a script.
 type Played struct {
-	Err     error  // the command that failed, with its line, and all that Check found
-	Journal string // what happened, for people; empty if the script has no commands
-	Starts  int    // of containers
+	Err     error  // the failed command with its line, and the violations found by Check
+	Journal string // the history, for people; empty for a script without commands
+	Starts  int    // number of started containers
 }
 
-// Play runs a script on a node of its own, in a bubble of its own, and does not
-// fail the test: that is up to the caller. Two runs of one script have the same
-// durations; events at one instant may come in another order.
+// Play runs a script on a separate node in a separate bubble, and returns a failure without failing
+// the test. Two runs of a script have the same durations. The order of events at the same instant
+// may differ.
 func Play(t *testing.T, script *Script) Played {
 	t.Helper()
 	return PlayOn(t, ReferenceAgent, script)
@@ -79,8 +79,8 @@ func PlayOn(t *testing.T, assemble Assemble, script *Script) (played Played) {
 	return played
 }
 
-// memory is a folder of a file system without a disk, where there is one: agents force
-// to the disk what must not get lost, and a test need not wait for that.
+// memory returns a folder of a file system in memory, if available: agents sync important files to
+// disk, and a test need not wait for a disk.
 func memory() string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err != nil || !info.IsDir() || info.Mode().Perm()&0o002 == 0 {

@@ -8,28 +8,27 @@ import (
 	"strings"
 )
 
-// Script is a node's story: commands, one per line, and files. Package comment and
-// Commands say which there are.
+// Script is a list of commands and files. The package comment and Commands describe the commands.
 type Script struct {
 	Name  string // for messages: file:line
 	Lines []Line
 	Files []File
 }
 
-// Line is one command.
+// Line is a command.
 type Line struct {
 	Number int // from 1; 0: not from a file
-	// Mode says what is expected of the command.
+	// Mode is the expected outcome of the command.
 	Mode  Mode
 	Words []string
 
 	do action
 }
 
-// Mode says what is expected of a command.
+// Mode is the expected outcome of a command.
 type Mode string
 
-// The modes, as they are written before a command.
+// The modes, in the form written before a command.
 const (
 	MustWork Mode = ""
 	MustFail Mode = "!"
@@ -42,8 +41,8 @@ type File struct {
 	Data string
 }
 
-// ParseScript reads a script. Every line that cannot be understood is an error that begins with
-// name:line, and all of them are joined.
+// ParseScript parses a script. The error joins the errors of all invalid lines, which begin with
+// name:line.
 func ParseScript(name string, data []byte) (*Script, error) {
 	s := &Script{Name: name}
 	commands, files := splitFiles(string(data))
@@ -62,7 +61,7 @@ func ParseScript(name string, data []byte) (*Script, error) {
 	return s, errors.Join(errs...)
 }
 
-// splitFiles cuts off the files, each of which follows a line "-- NAME --".
+// splitFiles splits off the files. Each file follows a line "-- NAME --".
 func splitFiles(text string) (commands string, files []File) {
 	at := &commands
 	for line := range strings.Lines(text) {
@@ -86,7 +85,7 @@ func marker(line string) (name string, ok bool) {
 	return name, ok && name != ""
 }
 
-// parseLine reads one line; a comment or an empty one has no words.
+// parseLine parses a line. A comment or an empty line has no words.
 func parseLine(text string) (Line, error) {
 	words, err := splitWords(text)
 	if err != nil || len(words) == 0 {
@@ -103,7 +102,7 @@ func parseLine(text string) (Line, error) {
 	return line, err
 }
 
-// command makes a line that is known to be right; a generator uses it.
+// command makes a line from valid words, for a generator.
 func command(words ...string) Line {
 	line, err := parseLine(strings.Join(words, " "))
 	if err != nil {
@@ -114,11 +113,11 @@ func command(words ...string) Line {
 
 var errOpenQuote = errors.New("a quote is not closed")
 
-// splitWords cuts a line at blanks. In single quotes blanks and # are as any
-// other character, and two single quotes are one.
+// splitWords splits a line at blanks. Within single quotes, blanks and # are ordinary characters,
+// and two single quotes stand for a single quote.
 func splitWords(text string) (words []string, err error) {
 	var word strings.Builder
-	inside, quoted := false, false // a word; quotes
+	inside, quoted := false, false // within a word; within quotes
 	flush := func() {
 		if inside {
 			words = append(words, word.String())
@@ -152,7 +151,7 @@ func splitWords(text string) (words []string, err error) {
 	return words, nil
 }
 
-// String is the line as ParseScript reads it.
+// String returns the line in the form that ParseScript reads.
 func (l Line) String() string {
 	var b strings.Builder
 	if l.Mode != MustWork {
@@ -162,7 +161,7 @@ func (l Line) String() string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		// What would be taken for a mode is one only at the beginning.
+		// A word in the form of a mode needs quotes only at the beginning.
 		special := i == 0 && l.Mode == MustWork && (w == string(MustFail) || w == string(MayFail))
 		if special || w == "" || strings.ContainsAny(w, " \t\r'#") {
 			w = "'" + strings.ReplaceAll(w, "'", "''") + "'"
@@ -172,7 +171,7 @@ func (l Line) String() string {
 	return b.String()
 }
 
-// String is the script as ParseScript reads it, without comments.
+// String returns the script in the form that ParseScript reads, without comments.
 func (s *Script) String() string {
 	var b strings.Builder
 	for _, l := range s.Lines {

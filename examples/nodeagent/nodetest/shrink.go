@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Shrink returns a script that still fails, as fails says, and is small: no command
-// can be left out, and no optional word of one. fails is called often, and must say
-// the same each time for the same script, or nearly; it should try more than once
-// where that depends on chance. What it is given is its own.
+// Shrink returns a small script for which fails still returns true: without any of its commands, or
+// any optional word of a command, it would return false. fails is called often, and must return the
+// same result for the same script in nearly all calls. If the failure depends on chance, fails
+// should try several times. fails owns its argument.
 func Shrink(script *Script, fails func(*Script) bool) *Script {
 	s := &shrinker{fails: fails, files: script.Files, name: script.Name}
 	lines := slices.Clone(script.Lines)
@@ -45,7 +45,7 @@ func cost(lines []Line) (words int) {
 	return words
 }
 
-// fewer leaves out runs of commands, long ones first: delta debugging.
+// fewer removes runs of commands, long runs first (delta debugging).
 func (s *shrinker) fewer(lines []Line) []Line {
 	for size := (len(lines) + 1) / 2; size > 0; size /= 2 {
 		for at := 0; at < len(lines); {
@@ -60,7 +60,7 @@ func (s *shrinker) fewer(lines []Line) []Line {
 	return lines
 }
 
-// shorter leaves out words of commands, and makes rests short.
+// shorter removes words of commands, and shortens sleeps.
 func (s *shrinker) shorter(lines []Line) []Line {
 	for i := range lines {
 		for w := len(lines[i].Words) - 1; w > 0; w-- {

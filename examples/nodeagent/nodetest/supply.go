@@ -12,23 +12,22 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Mood is how a source of pods behaves.
+// Mood is the behaviour of a source of pods.
 type Mood uint8
 
 // The moods of a source.
 const (
-	// Talkative says at once what there is to say.
+	// Talkative submits every change at once.
 	Talkative Mood = iota
-	// Silent says nothing at all, not even to an agent that starts.
+	// Silent submits nothing, also to an agent that starts.
 	Silent
-	// Garbled says what cannot be understood: changes that are none, and pods
-	// without a name beside the real ones.
+	// Garbled submits invalid changes, and pods without a name beside the real pods.
 	Garbled
-	// Empty says that there are no pods.
+	// Empty submits an empty list of pods.
 	Empty
 )
 
-// supply is where an agent's pods come from; it outlives the agents.
+// supply is the source of an agent's pods. It outlives the agents.
 type supply struct {
 	name    string
 	history *recorder
@@ -69,7 +68,7 @@ func (s *supply) now() (pods []*v1.Pod, mood Mood, changed <-chan struct{}) {
 	return s.mu.pods, s.mu.mood, s.mu.changed
 }
 
-// source tells the holder of a lease.
+// source returns the source for the holder of a lease.
 func (s *supply) source(l *lease) podconfig.Source {
 	return podconfig.SourceFunc(s.name, func(ctx context.Context, out podconfig.Sink) error {
 		for {
