@@ -13,18 +13,19 @@
 //	}
 //	for _, s := range config.Settings { … } // s.Flag gets s.Value, unless the flag is given
 //
-// Each field that the agent honours is one of its flags, so that a rule about a value stands once. The
-// file fields.txt has all fields: those that are flags, those that have to have their default, and those
-// that are accepted without effect. A field that is not in fields.txt is a Notice.
+// Each field that the agent honours has the effect of a flag, so every rule about a value exists
+// once, at the flag. The file fields.txt lists all fields: fields with a flag, fields that must
+// have their default, and fields without effect. A field that is missing from fields.txt is a
+// Notice.
 //
 // The package starts no goroutines, and Parse is pure.
 //
-// Differences from the kubelet (1.36):
+// # Differences from the kubelet (1.36)
 //
-//   - A field with an effect that the agent does not have is an error that names the field, unless the
-//     value is the default. The kubelet has no such fields.
-//   - Unknown fields of drop-ins are noticed, too, and relative paths count from the folder of the file
-//     that they are in. In the kubelet both are so for the main file only.
-//   - A zero value of a drop-in sets a field back to its default, as null does.
+//   - If the agent lacks the effect of a field, a value other than the default is an error with the
+//     field's name. The kubelet has all effects.
+//   - Unknown fields of drop-ins are notices, too, and relative paths count from the folder of
+//     their file. In the kubelet both hold for the main file only.
+//   - A zero value in a drop-in resets a field to its default, as null does.
 //   - YAML aliases are refused.
 package nodeconfig

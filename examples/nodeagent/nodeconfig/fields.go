@@ -14,15 +14,15 @@ var table string
 // field is a line of fields.txt.
 type field struct {
 	path    string
-	kind    string // in Go, such as "duration"
+	kind    string // kind of the value in Go, such as "duration"
 	pointer bool   // a zero value counts as a value
 	rule    rule
-	flag    string   // for the rules that have one
-	unset   string   // the flag's value if the file has none; empty: the flag's own default
+	flag    string   // name of the flag, for rules with a flag
+	unset   string   // value of the flag if the file has none; empty: the flag's own default
 	allowed []string // for ruleOnly
 }
 
-// rule is what happens with the value of a field.
+// rule determines the use of a field's value.
 type rule string
 
 const (
@@ -63,7 +63,7 @@ func parseField(words []string) field {
 	return f
 }
 
-// FieldError is a value that the agent cannot honour.
+// FieldError is an error about a value that the agent cannot honour.
 type FieldError struct {
 	File  string
 	Line  int

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// File is a configuration file. Errors have its Name.
+// File is a configuration file. Errors contain its Name.
 type File struct {
 	Name string
 	Data []byte
@@ -18,26 +18,26 @@ type File struct {
 // Setting is the value of a flag.
 type Setting struct {
 	Flag, Value string
-	Field       string // that the value is from
+	Field       string // field with the value
 }
 
-// Notice is a field that has no effect.
+// Notice is a field without effect.
 type Notice struct {
 	File  string
 	Line  int
 	Field string
-	// Unknown: the field is not one of KubeletConfiguration v1beta1.
+	// Unknown: KubeletConfiguration v1beta1 has no such field.
 	Unknown bool
 }
 
-// Config is what the files say.
+// Config is the merged content of the files.
 type Config struct {
 	Settings []Setting
 	Notices  []Notice
 }
 
-// Parse merges the files in their order, the main file first, and returns the settings of the result.
-// The error joins a *FieldError for each value that the agent cannot honour.
+// Parse merges the files in their order, the main file first, and returns the settings. The error
+// joins a *FieldError for each value that the agent cannot honour.
 func Parse(files []File) (Config, error) {
 	var all value
 	for _, f := range files {
@@ -67,7 +67,7 @@ func Parse(files []File) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// read takes a field out of all and applies its rule.
+// read takes a field out of all and applies the field's rule.
 func (c *Config) read(f field, all map[string]value) error {
 	v, found, err := take(all, strings.Split(f.path, "."))
 	text, set := "", false

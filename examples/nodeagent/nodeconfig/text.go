@@ -15,8 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// format returns a value of the kind of f in the form of a flag. set is false for a value that counts
-// as none. The error says what is wanted.
+// format returns a value of the kind of f in the form of a flag. set is false for a value that
+// counts as unset. The error describes the wanted form.
 func format(f field, v value) (text string, set bool, err error) {
 	switch {
 	case v.tag == "!!null":
@@ -41,7 +41,7 @@ func format(f field, v value) (text string, set bool, err error) {
 	return text, err == nil && text != "", err
 }
 
-// plain returns the text of a scalar, empty for a zero value that counts as none.
+// plain returns the text of a scalar, or "" for a zero value that counts as unset.
 func plain(f field, v value) (string, error) {
 	zero := false
 	var err error
@@ -81,7 +81,7 @@ func plain(f field, v value) (string, error) {
 	return v.text, nil
 }
 
-// isZero reports whether v is what kubeadm writes for a field that is not set.
+// isZero reports whether v is the value that kubeadm writes for an unset field.
 func isZero(v value) bool {
 	for _, inner := range v.fields {
 		if !isZero(inner) {
@@ -91,7 +91,7 @@ func isZero(v value) bool {
 	return len(v.list) == 0 && (v.fields != nil || slices.Contains([]string{"", "0", "0s", "false", "null", "~"}, v.text))
 }
 
-// same reports whether two texts of a kind have one meaning.
+// same reports whether two texts of a kind have the same meaning.
 func same(kind, a, b string) bool {
 	if kind != "duration" {
 		return a == b
@@ -101,7 +101,7 @@ func same(kind, a, b string) bool {
 	return errX == nil && errY == nil && x == y
 }
 
-// scalar returns the text of an element, which a list of a flag can hold.
+// scalar returns the text of an element for a flag with a list.
 func scalar(v value) (string, error) {
 	if v.list != nil || v.fields != nil || v.tag == "!!null" || v.text == "" || strings.ContainsAny(v.text, ",\"\n\r") {
 		return "", errors.New("want texts without commas, quotes and line ends")
@@ -173,7 +173,7 @@ func priority(v value) (string, error) {
 	return of.text + "=" + grace.text, nil
 }
 
-// resolve returns the path as seen from the folder of the file that it is in.
+// resolve returns path, relative to the folder of file.
 func resolve(file, path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// value is a YAML value with its place. A value is never written after its construction.
+// value is a YAML value with its position. Values are immutable.
 type value struct {
 	file   string
 	line   int
@@ -21,10 +21,10 @@ type value struct {
 	fields map[string]value // of a mapping
 }
 
-// maxDepth is how deep the values of a file may be nested. KubeletConfiguration needs six levels.
+// maxDepth is the maximum nesting depth of a file. KubeletConfiguration needs six levels.
 const maxDepth = 32
 
-// parse returns the value of a file with one YAML or JSON document.
+// parse returns the value of a file with a single YAML or JSON document.
 func parse(f File) (value, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(f.Data, &doc); err != nil {
@@ -69,8 +69,8 @@ func convert(file string, n *yaml.Node, depth int) (value, error) {
 	return v, nil
 }
 
-// merge returns base changed by patch as by a JSON merge patch (RFC 7396): mappings are merged, null
-// removes, all else is replaced.
+// merge returns base changed by patch, as in a JSON merge patch (RFC 7396): mappings are merged,
+// null removes, every other value replaces.
 func merge(base, patch value) value {
 	if patch.fields == nil {
 		return patch
@@ -92,7 +92,7 @@ func merge(base, patch value) value {
 
 const apiVersion, kind = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 
-// checkType returns an error if v is no KubeletConfiguration.
+// checkType returns an error if v is not a KubeletConfiguration.
 func checkType(v value) error {
 	if a, k := v.fields["apiVersion"].text, v.fields["kind"].text; a != apiVersion || k != kind {
 		return &FieldError{File: v.file, Line: max(v.line, 1), Why: fmt.Sprintf("unknown apiVersion/kind: %q, %q; want %s, %s", a, k, apiVersion, kind)}
@@ -100,8 +100,8 @@ func checkType(v value) error {
 	return nil
 }
 
-// take removes the value at a path of v and returns it. A mapping that becomes empty is removed, too.
-// v is written: it is the caller's own.
+// take removes the value at a path of v and returns it. An empty mapping is removed, too. take
+// modifies v, which belongs to the caller.
 func take(v map[string]value, path []string) (value, bool, error) {
 	found, ok := v[path[0]]
 	if !ok || len(path) == 1 {
@@ -124,7 +124,7 @@ func take(v map[string]value, path []string) (value, bool, error) {
 
 var errNotMapping = errors.New("want a mapping")
 
-// leaves calls f with the path of each value that is left in v, in order.
+// leaves calls f with the path of each value in v, in order.
 func leaves(prefix string, v map[string]value, f func(path string, v value)) {
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		if inner := v[key]; len(inner.fields) > 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// issuePatience is how long an attempt waits for a certificate. The next attempt waits for the same
-// request.
+// issuePatience is the longest wait of an attempt for a certificate. The next attempt waits for the
+// same request.
 const issuePatience = 15 * time.Minute
 
 var (
@@ -26,8 +26,8 @@ var (
 	errPending         = errors.New("still pending after 15 minutes: an administrator or a controller must approve it (kubectl certificate approve)")
 )
 
-// attempt requests a certificate and makes it the current one. If an issued certificate could not be
-// stored before, attempt only stores that one.
+// attempt requests a certificate and makes it the current certificate. If an issued certificate
+// could not be stored before, attempt only stores that certificate.
 func (m *Manager) attempt(ctx context.Context, want Template) error {
 	if m.unsaved != nil {
 		return m.save(*m.unsaved)
@@ -45,7 +45,7 @@ func (m *Manager) attempt(ctx context.Context, want Template) error {
 	var pair *tls.Certificate
 	if err == nil {
 		pair, err = r.pair(chain, want, time.Now())
-		if err != nil { // this request will not get a better answer
+		if err != nil { // another answer to the same request would be equal
 			err = errors.Join(ErrRefused, err)
 		}
 	}
@@ -87,8 +87,8 @@ func (m *Manager) await(ctx context.Context, requester Requester, r request, wan
 	return chain, err
 }
 
-// openRequest returns the request of an earlier attempt, also of an earlier start, if it asks for the
-// wanted certificate. Otherwise it returns a new request.
+// openRequest returns the request of an earlier attempt, also of an earlier agent, if the request
+// is for the wanted certificate. Otherwise openRequest returns a new request.
 func (m *Manager) openRequest(want Template) (request, error) {
 	if m.open == nil {
 		if stored, ok := m.Store.loadRequest(); ok {
@@ -109,8 +109,8 @@ func (m *Manager) openRequest(want Template) (request, error) {
 	return r, nil
 }
 
-// dropRequest lets the next attempt make a new request. A file that cannot be removed is replaced by
-// the next request, or does no harm: it is refused again.
+// dropRequest lets the next attempt make a new request. If the file cannot be removed, the next
+// request replaces it. Otherwise the old request is only refused again.
 func (m *Manager) dropRequest() {
 	m.open = nil
 	if err := m.Store.dropRequest(); err != nil {
@@ -118,7 +118,7 @@ func (m *Manager) dropRequest() {
 	}
 }
 
-// save stores an issued certificate, which is in use already. After an error the next attempt tries
+// save stores an issued certificate, which is already in use. After an error the next attempt tries
 // again.
 func (m *Manager) save(i issue) error {
 	m.unsaved = &i

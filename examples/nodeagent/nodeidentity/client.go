@@ -22,35 +22,35 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// ClientOptions configure a Client.
+// ClientOptions configures a Client.
 type ClientOptions struct {
 	// Node is the name of the node. Required.
 	Node string
-	// Kubeconfig is the path of the file with the API server and the credentials. If it is missing
-	// or unusable and Bootstrap is set, it is written. Required.
+	// Kubeconfig is the path of the file with the API server and the credentials. If Bootstrap is
+	// set, a missing or unusable file is written. Required.
 	Kubeconfig string
-	// Bootstrap is the path of a kubeconfig with credentials that may only request a client
+	// Bootstrap is the path of a kubeconfig whose credentials allow requests for a client
 	// certificate. Defaults to none.
 	Bootstrap string
 	// Dir is the folder of certificates. Required.
 	Dir string
-	// OnlyExpired is that of Options. A certificate of another kubeconfig is not replaced at all.
+	// OnlyExpired is Options.OnlyExpired. The certificate of another kubeconfig is never replaced.
 	OnlyExpired bool
-	// Logger is that of Options.
+	// Logger is Options.Logger.
 	Logger *zap.Logger
 }
 
-// Client keeps the client certificate of a node valid, and gives it to clients of the API server.
+// Client keeps the client certificate of a node valid, and presents it to the API server.
 type Client struct {
 	ClientOptions
 	config  *rest.Config
-	manager *Manager             // nil: the kubeconfig is used as it is
-	dialer  *connrotation.Dialer // with manager
+	manager *Manager             // nil: the kubeconfig is used unchanged
+	dialer  *connrotation.Dialer // nil without manager
 }
 
-// NewClient reads the kubeconfig, and writes it if needed. The certificate of the kubeconfig is kept
-// valid if it is the node's own: its subject is that of the node. Any other kubeconfig is used as it
-// is. NewClient sends no request.
+// NewClient reads the kubeconfig, and writes it if needed. If the certificate of the kubeconfig has
+// the node's subject, the Client keeps the certificate valid. Any other kubeconfig is used
+// unchanged. NewClient sends no request.
 func NewClient(opts ClientOptions) (*Client, error) {
 	if opts.Node == "" || opts.Kubeconfig == "" || opts.Dir == "" {
 		return nil, errors.New("nodeidentity: ClientOptions.Node, Kubeconfig and Dir are required")
@@ -73,8 +73,8 @@ func NewClient(opts ClientOptions) (*Client, error) {
 	return c, c.manage(store, known)
 }
 
-// read returns the kubeconfig to manage, after writing it if needed, or no store if it is used as it
-// is.
+// read returns the kubeconfig, after writing it if needed. The store is nil if the kubeconfig is
+// used unchanged.
 func (c *Client) read() (*Store, *kubeconfig, error) {
 	known, err := readKubeconfig(c.Kubeconfig)
 	if c.Bootstrap == "" && err != nil {
@@ -125,11 +125,11 @@ func (c *Client) manage(store *Store, known *kubeconfig) (err error) {
 	return err
 }
 
-// Config returns a configuration for clients of the API server. The caller may change it. Before the
-// first certificate, each request waits for up to ten seconds.
+// Config returns a configuration for clients of the API server. The caller owns the result. Before
+// the first certificate, each request waits for up to ten seconds.
 func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Run keeps the certificate valid until ctx ends, and returns nil then. Call it once.
+// Run keeps the certificate valid until ctx ends, and then returns nil. Call Run once.
 func (c *Client) Run(ctx context.Context) error {
 	if c.manager == nil {
 		<-ctx.Done()
@@ -143,8 +143,8 @@ func (c *Client) Run(ctx context.Context) error {
 	return c.manager.Run(ctx)
 }
 
-// redial closes all connections when the certificate is replaced: the API server knows a connection by
-// the certificate of its handshake.
+// redial closes all connections after a replacement of the certificate, because the API server
+// identifies a connection by the certificate of its handshake.
 func (c *Client) redial(ctx context.Context) {
 	for {
 		changed := c.manager.Changed()
@@ -157,8 +157,8 @@ func (c *Client) redial(ctx context.Context) {
 	}
 }
 
-// requester returns a client with the node's certificate. The bootstrap credentials are used if there
-// is no certificate, or if the API server does not accept it.
+// requester returns a client with the node's certificate. Without a certificate, or if the API
+// server does not accept the certificate, the client has the bootstrap credentials.
 func (c *Client) requester(current *tls.Certificate, last error) (Requester, error) {
 	if current != nil && !apierrors.IsUnauthorized(last) {
 		return NewRequester(c.config)
@@ -219,10 +219,10 @@ func (c *Client) rotating(config *rest.Config) (*rest.Config, error) {
 
 var errNoCertificate = errors.New("the node has no client certificate yet, or it has expired")
 
-// certificatePatience is how long a request waits for the first certificate.
+// certificatePatience is the longest wait of a request for the first certificate.
 const certificatePatience = 10 * time.Second
 
-// patient lets requests wait while there is no certificate.
+// patient delays requests until the first certificate.
 type patient struct {
 	next    *http.Transport
 	manager *Manager
@@ -239,7 +239,7 @@ func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.next.RoundTrip(r)
 }
 
-// wait returns when there is a certificate.
+// wait returns when a certificate is available.
 func (p patient) wait(ctx context.Context) error {
 	changed := p.manager.Changed()
 	if p.manager.Current() != nil {

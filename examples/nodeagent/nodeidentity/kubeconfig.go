@@ -16,17 +16,17 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 )
 
-// kubeconfig is a file that has been read, for its current context.
+// kubeconfig is the content of a file for its current context.
 type kubeconfig struct {
 	config   *rest.Config // without the client certificate
 	cluster  *clientcmdapi.Cluster
-	certPath string           // of the client certificate, if it is a file
-	pair     *tls.Certificate // the client certificate; nil if there is none or it cannot be read
-	pairErr  error            // the reason if it cannot be read
+	certPath string           // path of the client certificate, if the certificate is in a file
+	pair     *tls.Certificate // the client certificate; nil if missing or unreadable
+	pairErr  error            // reason for an unreadable certificate
 }
 
-// readKubeconfig reads a file. A client certificate that cannot be read is no error: it may not have
-// been issued yet.
+// readKubeconfig reads a file. An unreadable client certificate is no error, because the
+// certificate may not have been issued yet.
 func readKubeconfig(path string) (*kubeconfig, error) {
 	raw, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -74,7 +74,8 @@ func (k *kubeconfig) readPair(user *clientcmdapi.AuthInfo) {
 	k.pair = &pair
 }
 
-// isOfNode reports whether the client certificate is the node's own, which a Client keeps valid.
+// isOfNode reports whether the client certificate is the node's own. A Client keeps such a
+// certificate valid.
 func (k *kubeconfig) isOfNode(node string, store *Store) bool {
 	if k.certPath == store.CurrentPath() {
 		return true

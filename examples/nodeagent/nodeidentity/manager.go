@@ -19,52 +19,53 @@ import (
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// The ends of a certificate signing request without a certificate.
+// Errors of a certificate signing request without a certificate.
 var (
-	// ErrRefused means that the request was denied, or that the signer failed.
+	// ErrRefused: the request was denied, or the signer failed.
 	ErrRefused = errors.New("the certificate signing request was refused")
-	// ErrGone means that the request was deleted.
+	// ErrGone: the request was deleted.
 	ErrGone = errors.New("the certificate signing request was deleted")
 )
 
-// Requester sends certificate signing requests to an API server. NewRequester is the implementation on
-// client-go.
+// Requester sends certificate signing requests to an API server. NewRequester returns an
+// implementation on client-go.
 type Requester interface {
-	// Create creates the object and returns its UID. If an object of that name with the same request
-	// exists, Create returns its UID.
+	// Create creates the object and returns its UID. If an object of the same name and with the
+	// same request exists, Create returns the UID of the existing object.
 	Create(context.Context, *certificatesv1.CertificateSigningRequest) (types.UID, error)
-	// Wait returns the issued certificate with its chain in PEM format, as soon as there is one. The
-	// error wraps ErrRefused or ErrGone if there will be none. Wait returns soon after ctx ends.
+	// Wait waits for the certificate and returns it with its chain in PEM format. If no certificate
+	// will be issued, the error wraps ErrRefused or ErrGone. Wait returns soon after ctx ends.
 	Wait(ctx context.Context, name string, uid types.UID) ([]byte, error)
 }
 
-// Options configure a Manager.
+// Options configures a Manager.
 type Options struct {
 	// Store keeps the certificate. Required.
 	Store *Store
 	// Signer is certificates.k8s.io/v1's KubeAPIServerClientKubeletSignerName or
 	// KubeletServingSignerName. Required.
 	Signer string
-	// Template returns the wanted content, and false while it is unknown. Run calls it every ten
-	// seconds, also while it waits for a certificate, and never twice at the same time. Required.
+	// Template returns the wanted content, and false while the content is unknown. Run calls
+	// Template every ten seconds, also while an attempt waits for a certificate, and never
+	// concurrently. Required.
 	Template func() (Template, bool)
-	// Requester returns the client for an attempt. current is the certificate if it is usable, else
-	// nil; last is the error of the previous attempt. Required.
+	// Requester returns the client for an attempt. current is the usable certificate, or nil. last
+	// is the error of the previous attempt. Required.
 	Requester func(current *tls.Certificate, last error) (Requester, error)
-	// Seed is a pair that is stored if the store has none. It is replaced as soon as possible.
-	// Defaults to none.
+	// Seed is the initial pair for an empty store. Run replaces it as soon as possible. Defaults to
+	// none.
 	Seed *tls.Certificate
-	// OnlyExpired keeps a certificate until it has expired. Defaults to replacing it after 70 % to
+	// OnlyExpired keeps a certificate until it has expired. Defaults to a replacement after 70 % to
 	// 90 % of its life.
 	OnlyExpired bool
-	// Observer is told of attempts. Defaults to none.
+	// Observer is called for each attempt. Defaults to none.
 	Observer Observer
 	// Logger receives a warning when attempts begin to fail. Defaults to none.
 	Logger *zap.Logger
 }
 
-// Observer has functions that a Manager calls from the goroutine of Run. Each may be nil. They must
-// not block.
+// Observer has functions that a Manager calls in the goroutine of Run. Each may be nil. The
+// functions must not block.
 type Observer struct {
 	// Issued is called after a certificate was issued.
 	Issued func(notAfter time.Time)
@@ -72,17 +73,17 @@ type Observer struct {
 	Failed func(err error)
 }
 
-// Manager keeps a certificate valid: it requests a certificate, stores it, and replaces it before it
-// expires.
+// Manager keeps a certificate valid: it requests and stores a certificate, and replaces the
+// certificate before the end of its life.
 type Manager struct {
 	Options
 
 	// The fields of Run's goroutine.
 	machine machine
-	phase   Phase    // when the loop looked last
+	phase   Phase    // phase at the last look of the loop
 	last    error    // of the previous attempt
-	open    *request // without an answer yet
-	unsaved *issue   // could not be stored yet
+	open    *request // request without an answer
+	unsaved *issue   // issued certificate that is not stored yet
 
 	mu struct {
 		sync.Mutex
@@ -97,8 +98,8 @@ type issue struct{ chain, key []byte }
 // templateInterval is the time between two calls of Template.
 const templateInterval = 10 * time.Second
 
-// New reads the store. Errors name the field or the file. A pair that cannot be read counts as
-// missing. New starts no goroutine and sends no request.
+// New reads the store. Errors name the field or the file. An unreadable pair counts as missing. New
+// starts no goroutine and sends no request.
 func New(opts Options) (*Manager, error) {
 	switch {
 	case opts.Store == nil:
@@ -129,7 +130,8 @@ func New(opts Options) (*Manager, error) {
 	return m, m.seed()
 }
 
-// seed stores the pair of the options. It is due at once, because its key may be known elsewhere.
+// seed stores the pair of the options. The pair is due at once, because other holders may have its
+// key.
 func (m *Manager) seed() error {
 	i, err := encodePair(m.Seed)
 	if err == nil {
@@ -143,7 +145,7 @@ func (m *Manager) seed() error {
 	return nil
 }
 
-// Current returns the certificate, or nil if there is none or it has expired.
+// Current returns the certificate, or nil for a missing or expired certificate.
 func (m *Manager) Current() *tls.Certificate {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +172,7 @@ func (m *Manager) use(pair *tls.Certificate) {
 	m.mu.changed = make(chan struct{})
 }
 
-// deadline returns when a certificate is to be replaced.
+// deadline returns the time for replacing a certificate.
 func (m *Manager) deadline(leaf *x509.Certificate) time.Time {
 	if m.OnlyExpired {
 		return leaf.NotAfter
@@ -178,7 +180,7 @@ func (m *Manager) deadline(leaf *x509.Certificate) time.Time {
 	return Deadline(leaf.NotBefore, leaf.NotAfter, rand.Float64())
 }
 
-// Run requests certificates until ctx ends, and returns nil then. Call it once.
+// Run requests certificates until ctx ends, and then returns nil. Call Run once.
 func (m *Manager) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		want := m.want()
@@ -209,7 +211,7 @@ func (m *Manager) tellPhase(phase Phase) {
 	m.phase = phase
 }
 
-// want returns the wanted content, or nil while it is unknown.
+// want returns the wanted content, or nil while the content is unknown.
 func (m *Manager) want() *Template {
 	if t, ok := m.Template(); ok {
 		return &t

@@ -105,8 +105,8 @@ func (r request) object(signer string) *certificatesv1.CertificateSigningRequest
 	}
 }
 
-// pair returns the certificate that was issued for the request. The API server is not trusted to issue
-// a certificate for the right key, with the wanted content, or for the present.
+// pair returns the certificate that was issued for the request. It checks the key, the content and
+// the validity, because the API server is not trusted.
 func (r request) pair(chain []byte, want Template, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(chain, r.key)
 	if err != nil {

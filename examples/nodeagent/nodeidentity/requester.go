@@ -34,8 +34,8 @@ type APIRequester struct {
 	objects certificatesclient.CertificateSigningRequestInterface
 }
 
-// NewRequester returns a Requester that uses the server and the credentials of config. It sends no
-// request.
+// NewRequester returns a Requester with the server and the credentials of config. NewRequester
+// sends no request.
 func NewRequester(config *rest.Config) (*APIRequester, error) {
 	client, err := certificatesclient.NewForConfig(config)
 	if err != nil {
@@ -62,7 +62,8 @@ func (r *APIRequester) Create(ctx context.Context, object *certificatesv1.Certif
 	return made.UID, nil
 }
 
-// Wait implements Requester. It watches the object, and reads it again when a watch ends.
+// Wait implements Requester. It watches the object, and reads the object again after the end of a
+// watch.
 func (r *APIRequester) Wait(ctx context.Context, name string, uid types.UID) ([]byte, error) {
 	for n := 1; ; n++ {
 		object, err := r.get(ctx, name)
@@ -97,7 +98,7 @@ func (r *APIRequester) get(ctx context.Context, name string) (*certificatesv1.Ce
 	return r.objects.Get(ctx, name, metav1.GetOptions{})
 }
 
-// watch returns the answer to the request, or nothing if the watch ends before.
+// watch returns the answer to the request, or nil if the watch ends before.
 func (r *APIRequester) watch(ctx context.Context, object *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -108,7 +109,7 @@ func (r *APIRequester) watch(ctx context.Context, object *certificatesv1.Certifi
 		TimeoutSeconds:  &seconds,
 	})
 	if err != nil {
-		return nil, nil // the caller reads the object again, and sees what is wrong
+		return nil, nil // the caller reads the object again, and gets the error
 	}
 	defer changes.Stop()
 	for {
@@ -134,7 +135,8 @@ func (r *APIRequester) watch(ctx context.Context, object *certificatesv1.Certifi
 	}
 }
 
-// answerOf returns the issued certificate, an error if there will be none, or neither.
+// answerOf returns the issued certificate, or an error if no certificate will be issued, or
+// neither.
 func answerOf(object *certificatesv1.CertificateSigningRequest, uid types.UID) ([]byte, error) {
 	if object.UID != uid {
 		return nil, ErrGone

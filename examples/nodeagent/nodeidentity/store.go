@@ -24,7 +24,8 @@ const (
 
 // Store keeps a certificate and its key in a folder, in the kubelet's layout: PREFIX-TIME.pem with
 // both, and the link PREFIX-current.pem. A reader of the link finds the old or the new pair, also
-// after a power cut. Stores with different prefixes may share a folder. A Store is for one process.
+// after a power cut. Stores with different prefixes may share a folder. A Store belongs to a single
+// process.
 type Store struct{ dir, prefix string }
 
 // NewStore creates the folder if missing, and completes a replacement that was interrupted.
@@ -59,8 +60,8 @@ func (s *Store) recover() error {
 	return os.Rename(updated, s.CurrentPath())
 }
 
-// Load returns the current pair. If there is none, Load returns the pair of PREFIX.crt and PREFIX.key.
-// The error is fs.ErrNotExist if there is neither. A pair that has expired is returned.
+// Load returns the current pair, also after its expiry. Without a current pair, Load returns the
+// pair of PREFIX.crt and PREFIX.key. Without both, the error is fs.ErrNotExist.
 func (s *Store) Load() (*tls.Certificate, error) {
 	pair, err := loadPair(s.CurrentPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,11 +113,11 @@ func (s *Store) saving(chain, key []byte, now time.Time) []func() error {
 	}
 }
 
-// kept is how many pairs stay on the disk.
+// kept is the number of pairs on the disk.
 const kept = 2
 
-// prune removes all but the newest pairs. The current pair stays in any case: the clock may have been
-// set back since it was saved.
+// prune removes all but the newest pairs. The current pair always stays, because the clock may have
+// been set back since the pair was saved.
 func (s *Store) prune() error {
 	all, err := filepath.Glob(s.path("[0-9]*.pem"))
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// loadRequest returns the open request, and false if there is none that can be read.
+// loadRequest returns the open request, and false without a readable request.
 func (s *Store) loadRequest() (request, bool) {
 	data, err := os.ReadFile(s.path("request.pem"))
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *Store) loadRequest() (request, bool) {
 	return r, err == nil
 }
 
-// saveRequest keeps the open request, so that a restarted agent waits for the same request.
+// saveRequest stores the open request, so that a restarted agent waits for the same request.
 func (s *Store) saveRequest(r request) error {
 	if err := atomicfile.WritePath(s.path("request.pem"), r.encode()); err != nil {
 		return fmt.Errorf("store the certificate signing request: %w", err)

@@ -24,9 +24,9 @@ func ClientTemplate(node string) Template {
 	return Template{CommonName: "system:node:" + node, Organization: "system:nodes"}
 }
 
-// ServingTemplate returns the content of a node's serving certificate, and false if no address is
-// known: no signer issues a certificate without one. A host name that is an address counts as an
-// address.
+// ServingTemplate returns the content of a node's serving certificate. The result is false without
+// an address, because no signer issues such a certificate. A host name in the form of an address
+// counts as an address.
 func ServingTemplate(node string, addresses []v1.NodeAddress) (Template, bool) {
 	t := ClientTemplate(node)
 	for _, a := range addresses {
@@ -44,14 +44,14 @@ func ServingTemplate(node string, addresses []v1.NodeAddress) (Template, bool) {
 	return t, len(t.IPs) > 0
 }
 
-// equal reports whether two templates ask for the same certificate.
+// equal reports whether two templates describe the same certificate.
 func (t Template) equal(other Template) bool {
 	return t.CommonName == other.CommonName && t.Organization == other.Organization &&
 		slices.Equal(t.DNSNames, other.DNSNames) && slices.Equal(t.IPs, other.IPs)
 }
 
-// Missing returns the wanted content that a certificate lacks, or "". Further names and addresses do
-// no harm.
+// Missing returns the first wanted value that a certificate lacks, or "". Additional names and
+// addresses are accepted.
 func (t Template) Missing(leaf *x509.Certificate) string {
 	if leaf.Subject.CommonName != t.CommonName {
 		return fmt.Sprintf("common name %q", t.CommonName)
