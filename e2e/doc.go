@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e is a module of its own for what only end-to-end tests need, so that
-// no user of keelson downloads it. It pins containerd 2 as a tool;
-// containerd.sh builds it, and the tests of the main module run on it:
+// Package e2e is a separate module with the requirements of end-to-end tests, so that users of
+// keelson do not download them. The module pins containerd 2 as a tool. containerd.sh builds
+// containerd for the tests of the main module:
 //
 //	dir=$(e2e/containerd.sh)
 //	KEELSON_CONTAINERD_DIR=$dir KEELSON_REQUIRE_CONTAINERD=1 go test ./internal/containerdtest

@@ -68,6 +68,6 @@
 // reports only IDs, names, sandboxes and states. Pods without records are omitted. Without
 // WorldOptions.Echo, Watch gives no hints about the effects of calls. A missing record is ErrNotFound.
 //
-// NoOverlap covers every container, not a name: a check of a misspelt name would always pass.
-// that is spelt wrong there never are two instances.
+// NoOverlap covers all containers and takes no name, because a check with a misspelt name would
+// always pass.
 package fake
