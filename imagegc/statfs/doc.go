@@ -11,7 +11,7 @@
 //	disk := statfs.Func(func(ctx context.Context) (string, error) {
 //		where, err := rt.ImageFsInfo(ctx) // runtime/cri
 //		if err != nil || len(where) == 0 {
-//			return "", cmp.Or(err, errors.New("the runtime does not say where images are"))
+//			return "", cmp.Or(err, errors.New("the runtime reports no image file system"))
 //		}
 //		return where[0].Mountpoint, nil
 //	})

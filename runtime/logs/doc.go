@@ -3,7 +3,7 @@
 // Package logs reads the log files of containers, and keeps them from growing:
 // the kubelet's log reader and container log manager as a library.
 //
-//	id, err := logs.Choose(&pod.Status, "main", logs.Current) // which instance is meant
+//	id, err := logs.Choose(&pod.Status, "main", logs.Current) // the current instance
 //	opts, err := logs.NewOptions(&v1.PodLogOptions{Follow: true}, time.Now())
 //	result, err := logs.Read(ctx, logs.Request{
 //		Path:    container.LogPath, // of that instance's runtime.ContainerStatus
@@ -14,7 +14,7 @@
 //	})
 //
 //	rotator, err := logs.NewRotator(logs.RotatorOptions{
-//		Reopener: rt, // cri.Runtime is one
+//		Reopener: rt, // a cri.Backend
 //		Logs:     logs.RunningLogs(rt),
 //	})
 //	go rotator.Run(ctx)
@@ -32,10 +32,10 @@
 //
 // # Files
 //
-//	0.log                     what the runtime writes to; 0 is the restart count
+//	0.log                     written by the runtime; 0 is the restart count
 //	0.log.20260701-120000     rotated last, not compressed
 //	0.log.20260701-113000.gz  rotated before that
-//	0.log.20260701-113000.gz.tmp  being compressed; removed if that is interrupted
+//	0.log.20260701-113000.gz.tmp  during the compression; removed after an interruption
 //
 // # Differences from the kubelet
 //

@@ -5,12 +5,12 @@
 // Generate is a pure function without clock, lock or cache.
 //
 //	status := podstatus.Generate(podstatus.Input{
-//		Pod:           pod,                  // what is wanted, and what the API server has
-//		Observed:      observed,             // what the runtime saw
-//		Previous:      &last,                // what Generate returned before
-//		StartFailures: failures,             // why containers could not be started
-//		Resizing:      resizing,             // how far a resize has come
-//		Started:       results.Started,      // what the prober knows; nil = no probes
+//		Pod:           pod,                  // spec, and status of the API server
+//		Observed:      observed,             // report of the runtime
+//		Previous:      &last,                // last result of Generate
+//		StartFailures: failures,             // reasons of failed starts
+//		Resizing:      resizing,             // progress of a resize
+//		Started:       results.Started,      // results of the prober; nil: no probes
 //		Ready:         results.Ready,
 //		HostIPs:       hostIPs,
 //		Stage:         podstatus.StageSync,

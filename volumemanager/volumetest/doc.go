@@ -12,7 +12,7 @@
 //			Open: func(tb testing.TB, root string) volumetest.Subject {
 //				source := newSource()
 //				return volumetest.Subject{
-//					Plugin: func() volumemanager.Plugin { return configmap.New(source.Get) },
+//					Plugin: func() volumemanager.Plugin { return newPlugin(source) },
 //					Spec:   volumemanager.Spec{Volume: configMapVolume("config")},
 //					Change: source.Change,
 //					Break:  source.Break,

@@ -90,6 +90,6 @@
 //     restart of the agent does not take static pods out of service.
 //   - If a manifest changes under the same UID, the pod is terminated and started again without any
 //     remains of the earlier pod.
-//   - The Node object, its status and its lease are maintained by package nodestatus, in the
-//     neighbouring folder. Missing: eviction, and the kubelet's server (logs, exec, stats).
+//   - Packages of the neighbouring folders maintain the Node object, its status and its lease
+//     (nodestatus), and serve the kubelet's API (nodeserver). Eviction is missing.
 package node

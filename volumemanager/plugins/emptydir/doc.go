@@ -24,8 +24,7 @@
 //     enters mounts below the folder, so that nothing behind a mount is removed (issues 7317,
 //     37698).
 //   - A memory limit of the whole pod also limits the size of a tmpfs.
-//   - There is no file "ready" below plugins/, which saves three files and folders for each volume
-//     (see above).
+//   - There is no file "ready" below plugins/, which saves three files and folders for each volume.
 //   - Huge pages that the node does not have are refused before the pod starts, instead of killing
 //     the pod by SIGBUS.
 package emptydir
