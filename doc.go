@@ -50,6 +50,7 @@
 //	runtime/podsync        the way of one pod, and all that must be known between two syncs of it
 //	runtime/podstatus      pure: a spec and what was observed, to the pod's status
 //	runtime/logs           container logs: read, follow, rotate
+//	runtime/stats          the resource usage of running pods, as a backend measures it
 //	runtime/pullsecrets    credentials for images from imagePullSecrets
 //	runtime/apiserver      the Services that containers get variables of
 //	runtime/process        backend: one OS process per container

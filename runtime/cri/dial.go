@@ -15,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/grpcunix"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // maxMessage is the largest accepted answer in bytes, as in the kubelet.
@@ -28,7 +29,7 @@ type Backend interface {
 	runtime.Checker
 	runtime.Execer
 	runtime.Streamer
-	runtime.StatsReader
+	stats.Reader
 	runtime.Updater
 	runtime.MemoryMeter
 	runtime.Auditor

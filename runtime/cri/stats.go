@@ -15,10 +15,11 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// ContainerStats implements runtime.StatsReader.
-func (r *client) ContainerStats(ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
+// ContainerStats implements stats.Reader.
+func (r *client) ContainerStats(ctx context.Context, id runtime.ContainerID) (*stats.Container, error) {
 	if !goodID(id.ID) {
 		return nil, notFound("ContainerStats", id.ID)
 	}
@@ -35,10 +36,10 @@ func (r *client) ContainerStats(ctx context.Context, id runtime.ContainerID) (*r
 	return &out, nil
 }
 
-// ListStats implements runtime.StatsReader with two calls. Usage of whole pods is included only if
+// ListStats implements stats.Reader with two calls. Usage of whole pods is included only if
 // the second call succeeds. containerd fails the second call for all pods if a pod has no cgroup of
 // its own (Options.CgroupParent), and older runtimes lack the call.
-func (r *client) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
+func (r *client) ListStats(ctx context.Context) ([]stats.Pod, error) {
 	var containers []*api.ContainerStats
 	var pods *api.ListPodSandboxStatsResponse
 	var errs [2]error
@@ -105,10 +106,10 @@ func (r *client) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64
 
 // podStatsOf merges the runtime's stats of pods and of containers. Sandboxes and containers not
 // made by an agent are left out.
-func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.ContainerStats) []runtime.PodStats {
-	var out []runtime.PodStats
+func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.ContainerStats) []stats.Pod {
+	var out []stats.Pod
 	place := make(map[types.UID]int)
-	pod := func(labels map[string]string) *runtime.PodStats {
+	pod := func(labels map[string]string) *stats.Pod {
 		uid := podUID(labels)
 		if uid == "" {
 			return nil
@@ -117,7 +118,7 @@ func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.Cont
 		if !ok {
 			i = len(out)
 			place[uid] = i
-			out = append(out, runtime.PodStats{UID: uid, Namespace: labels[containermeta.LabelPodNamespace], Name: labels[containermeta.LabelPodName]})
+			out = append(out, stats.Pod{UID: uid, Namespace: labels[containermeta.LabelPodNamespace], Name: labels[containermeta.LabelPodName]})
 		}
 		return &out[i]
 	}
@@ -142,26 +143,26 @@ func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.Cont
 }
 
 // addContainer leaves out ended containers, which have no usage.
-func addContainer(pod *runtime.PodStats, name string, c *api.ContainerStats) {
+func addContainer(pod *stats.Pod, name string, c *api.ContainerStats) {
 	if st := containerStatsOf(name, c); !st.CPU.At.IsZero() || !st.Memory.At.IsZero() {
 		pod.Containers = append(pod.Containers, st)
 	}
 }
 
-func byName(all []runtime.ContainerStats) {
-	slices.SortFunc(all, func(a, b runtime.ContainerStats) int {
+func byName(all []stats.Container) {
+	slices.SortFunc(all, func(a, b stats.Container) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID.ID, b.ID.ID))
 	})
 }
 
-func containerStatsOf(name string, st *api.ContainerStats) runtime.ContainerStats {
+func containerStatsOf(name string, st *api.ContainerStats) stats.Container {
 	a, layer := st.GetAttributes(), st.GetWritableLayer()
-	return runtime.ContainerStats{
+	return stats.Container{
 		ID:     runtime.ContainerID{Runtime: name, ID: a.GetId()},
 		Name:   cmp.Or(a.GetLabels()[containermeta.LabelContainerName], a.GetMetadata().GetName()),
 		CPU:    cpuStatsOf(st.GetCpu()),
 		Memory: memoryStatsOf(st.GetMemory()),
-		WritableLayer: runtime.FSStats{
+		WritableLayer: stats.FileSystem{
 			At: timeOf(layer.GetTimestamp()), Mountpoint: layer.GetFsId().GetMountpoint(),
 			UsedBytes: layer.GetUsedBytes().GetValue(), InodesUsed: layer.GetInodesUsed().GetValue(),
 		},
@@ -169,26 +170,26 @@ func containerStatsOf(name string, st *api.ContainerStats) runtime.ContainerStat
 }
 
 // cpuStatsOf is zero where the value is missing, whatever the time says.
-func cpuStatsOf(u *api.CpuUsage) runtime.CPUStats {
+func cpuStatsOf(u *api.CpuUsage) stats.CPU {
 	if u.GetUsageCoreNanoSeconds() == nil {
-		return runtime.CPUStats{}
+		return stats.CPU{}
 	}
-	return runtime.CPUStats{At: timeOf(u.GetTimestamp()), UsageNanoseconds: u.GetUsageCoreNanoSeconds().GetValue()}
+	return stats.CPU{At: timeOf(u.GetTimestamp()), UsageNanoseconds: u.GetUsageCoreNanoSeconds().GetValue()}
 }
 
-func memoryStatsOf(u *api.MemoryUsage) runtime.MemoryStats {
+func memoryStatsOf(u *api.MemoryUsage) stats.Memory {
 	if u.GetWorkingSetBytes() == nil && u.GetUsageBytes() == nil {
-		return runtime.MemoryStats{}
+		return stats.Memory{}
 	}
-	return runtime.MemoryStats{At: timeOf(u.GetTimestamp()), Usage: u.GetUsageBytes().GetValue(), WorkingSet: u.GetWorkingSetBytes().GetValue()}
+	return stats.Memory{At: timeOf(u.GetTimestamp()), Usage: u.GetUsageBytes().GetValue(), WorkingSet: u.GetWorkingSetBytes().GetValue()}
 }
 
-func networkStatsOf(u *api.NetworkUsage) runtime.NetworkStats {
+func networkStatsOf(u *api.NetworkUsage) stats.Network {
 	d := u.GetDefaultInterface()
 	if d == nil {
-		return runtime.NetworkStats{}
+		return stats.Network{}
 	}
-	return runtime.NetworkStats{
+	return stats.Network{
 		At: timeOf(u.GetTimestamp()), Interface: d.GetName(),
 		Received: d.GetRxBytes().GetValue(), Sent: d.GetTxBytes().GetValue(),
 		ReceiveErrors: d.GetRxErrors().GetValue(), TransmissionErrors: d.GetTxErrors().GetValue(),

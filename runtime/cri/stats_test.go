@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // The stats of a container include CPU, memory and the container's file system.
@@ -53,7 +54,7 @@ func TestStats(t *testing.T) {
 
 	pods, err := n.rt.ListStats(t.Context())
 	require.NoError(t, err)
-	i := slices.IndexFunc(pods, func(s runtime.PodStats) bool { return s.UID == p.UID })
+	i := slices.IndexFunc(pods, func(s stats.Pod) bool { return s.UID == p.UID })
 	require.GreaterOrEqual(t, i, 0)
 	got := pods[i]
 	assert.Equal(t, "cri/stats", got.Namespace+"/"+got.Name)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // The server's answers about streams and stats.
@@ -117,20 +118,20 @@ func TestStatsOf(t *testing.T) {
 		[]*api.ContainerStats{container("u1", "b", 4), container("u1", "a", 4), container("u1", "ended", 0), container("u2", "main", 4), container("", "crictl's", 4)})
 	require.Len(t, got, 2)
 	assert.Equal(t, "ns/pod-u1 new", got[0].Namespace+"/"+got[0].Name+" "+string(got[0].Sandbox))
-	assert.Equal(t, runtime.CPUStats{At: time.Unix(0, 4), UsageNanoseconds: 6}, got[0].CPU)
+	assert.Equal(t, stats.CPU{At: time.Unix(0, 4), UsageNanoseconds: 6}, got[0].CPU)
 	assert.Zero(t, got[0].Memory)
 	assert.Zero(t, got[0].Network)
 	require.Len(t, got[0].Containers, 2)
-	assert.Equal(t, runtime.ContainerStats{
+	assert.Equal(t, stats.Container{
 		ID: runtime.ContainerID{Runtime: "containerd", ID: "id-a"}, Name: "a",
-		CPU:           runtime.CPUStats{At: time.Unix(0, 4), UsageNanoseconds: 7},
-		Memory:        runtime.MemoryStats{At: time.Unix(0, 4), Usage: 9, WorkingSet: 8},
-		WritableLayer: runtime.FSStats{At: time.Unix(0, 5), Mountpoint: "/m", UsedBytes: 3, InodesUsed: 2},
+		CPU:           stats.CPU{At: time.Unix(0, 4), UsageNanoseconds: 7},
+		Memory:        stats.Memory{At: time.Unix(0, 4), Usage: 9, WorkingSet: 8},
+		WritableLayer: stats.FileSystem{At: time.Unix(0, 5), Mountpoint: "/m", UsedBytes: 3, InodesUsed: 2},
 	}, got[0].Containers[0])
 	assert.Equal(t, "b", got[0].Containers[1].Name)
 	assert.Empty(t, got[1].Sandbox)
-	assert.Equal(t, runtime.CPUStats{}, cpuStatsOf(&api.CpuUsage{Timestamp: 4}), "a time without a value")
-	assert.Equal(t, runtime.MemoryStats{}, memoryStatsOf(&api.MemoryUsage{Timestamp: 4, RssBytes: n(1)}))
+	assert.Equal(t, stats.CPU{}, cpuStatsOf(&api.CpuUsage{Timestamp: 4}), "a time without a value")
+	assert.Equal(t, stats.Memory{}, memoryStatsOf(&api.MemoryUsage{Timestamp: 4, RssBytes: n(1)}))
 }
 
 func TestMemoryUsageThatIsNotTold(t *testing.T) {

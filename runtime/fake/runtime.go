@@ -15,7 +15,7 @@ import (
 )
 
 // Runtime is the backend of an agent. Beside runtime.Runtime it implements Watcher, Execer,
-// Checker, Updater, MemoryMeter, StatsReader and Streamer. All state is in the embedded World. A
+// Checker, Updater, MemoryMeter, stats.Reader and Streamer. All state is in the embedded World. A
 // Runtime owns no goroutine.
 type Runtime struct {
 	*World

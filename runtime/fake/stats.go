@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // The calls for usage statistics.
@@ -18,12 +19,12 @@ const (
 	OpListStats      Op = "ListStats"
 )
 
-var _ runtime.StatsReader = (*Runtime)(nil)
+var _ stats.Reader = (*Runtime)(nil)
 
-// ContainerStats implements runtime.StatsReader with Script.CPU and Script.Memory at the current
+// ContainerStats implements stats.Reader with Script.CPU and Script.Memory at the current
 // time. Writable layers are not reported.
-func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
-	var out runtime.ContainerStats
+func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*stats.Container, error) {
+	var out stats.Container
 	err := r.onContainer(ctx, OpContainerStats, id, "", func(c *container) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -39,10 +40,10 @@ func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*
 	return &out, nil
 }
 
-// ListStats implements runtime.StatsReader. The usage of a pod is the sum over its containers.
+// ListStats implements stats.Reader. The usage of a pod is the sum over its containers.
 // Network usage is zero.
-func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
-	var out []runtime.PodStats
+func (r *Runtime) ListStats(ctx context.Context) ([]stats.Pod, error) {
+	var out []stats.Pod
 	err := r.do(ctx, Call{Op: OpListStats}, "", "", func(*flight) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -62,10 +63,10 @@ func (r *Runtime) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
 
 // podStats returns the pod's usage and whether the pod has any running container or ready sandbox.
 // World.mu is held.
-func (w *World) podStats(p *pod, now time.Time) (runtime.PodStats, bool) {
-	out := runtime.PodStats{
+func (w *World) podStats(p *pod, now time.Time) (stats.Pod, bool) {
+	out := stats.Pod{
 		UID: p.uid, Namespace: p.namespace, Name: p.name,
-		CPU: runtime.CPUStats{At: now}, Memory: runtime.MemoryStats{At: now},
+		CPU: stats.CPU{At: now}, Memory: stats.Memory{At: now},
 	}
 	for _, s := range p.sandboxes {
 		if s.ready {
@@ -82,18 +83,18 @@ func (w *World) podStats(p *pod, now time.Time) (runtime.PodStats, bool) {
 		out.Memory.WorkingSet += st.Memory.WorkingSet
 		out.Containers = append(out.Containers, st)
 	}
-	slices.SortFunc(out.Containers, func(a, b runtime.ContainerStats) int {
+	slices.SortFunc(out.Containers, func(a, b stats.Container) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID.ID, b.ID.ID))
 	})
 	return out, out.Sandbox != "" || len(out.Containers) > 0
 }
 
 // containerStats returns the usage of a running container. World.mu is held.
-func (w *World) containerStats(c *container, now time.Time) runtime.ContainerStats {
+func (w *World) containerStats(c *container, now time.Time) stats.Container {
 	used := uint64(max(c.script.Memory, 0))
-	return runtime.ContainerStats{
+	return stats.Container{
 		ID: w.idOf(c), Name: c.spec.Name,
-		CPU:    runtime.CPUStats{At: now, UsageNanoseconds: uint64(max(c.script.CPU, 0)) * uint64(max(now.Sub(c.started), 0)) / 1000},
-		Memory: runtime.MemoryStats{At: now, Usage: used, WorkingSet: used},
+		CPU:    stats.CPU{At: now, UsageNanoseconds: uint64(max(c.script.CPU, 0)) * uint64(max(now.Sub(c.started), 0)) / 1000},
+		Memory: stats.Memory{At: now, Usage: used, WorkingSet: used},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // The optional abilities of a broken backend. Images it keeps itself, in its
@@ -29,14 +30,14 @@ func (b *broken) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64
 	return b.Runtime.MemoryUsage(ctx, id)
 }
 
-func (b *broken) ContainerStats(ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
+func (b *broken) ContainerStats(ctx context.Context, id runtime.ContainerID) (*stats.Container, error) {
 	if b.stats != nil {
 		return b.stats(b, ctx, id)
 	}
 	return b.Runtime.ContainerStats(ctx, id)
 }
 
-func (b *broken) ListStats(ctx context.Context) ([]runtime.PodStats, error) {
+func (b *broken) ListStats(ctx context.Context) ([]stats.Pod, error) {
 	if b.all != nil {
 		return b.all(b, ctx)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // broken is a backend with faults in it: each func that is set takes the place
@@ -44,8 +45,8 @@ type broken struct {
 	check   func(b *broken, pod *v1.Pod) error
 	update  func(b *broken, ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error
 	usage   func(b *broken, ctx context.Context, id runtime.ContainerID) (int64, error)
-	stats   func(b *broken, ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error)
-	all     func(b *broken, ctx context.Context) ([]runtime.PodStats, error)
+	stats   func(b *broken, ctx context.Context, id runtime.ContainerID) (*stats.Container, error)
+	all     func(b *broken, ctx context.Context) ([]stats.Pod, error)
 	stream  func(b *broken, u *url.URL, err error) (*url.URL, error) // what is told instead of a URL
 	imageID func(b *broken, image string) (string, error)
 	pull    func(b *broken, ctx context.Context, image string, auth *runtime.ImageAuth) (string, error)

@@ -38,7 +38,7 @@
 //	go test -run TestConformance -timeout 5m ./mybackend
 //
 // Cases about an optional ability run only if the value implements the ability: runtime.Watcher,
-// Execer, Checker, Streamer, StatsReader, Images, Updater, or MemoryMeter. Otherwise the case is
+// Execer, Checker, Streamer, stats.Reader, Images, Updater, or MemoryMeter. Otherwise the case is
 // skipped, which go test -v shows. If a wrapper must not hide an ability, check it:
 //
 //	if _, ok := subject.Runtime.(runtime.Watcher); !ok { t.Error("…") }

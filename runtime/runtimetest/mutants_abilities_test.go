@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // resourceMutants change resources otherwise than asked for, and measure wrongly.
@@ -60,9 +61,9 @@ func resourceMutants() []mutant {
 }
 
 func statsMutants() []mutant {
-	one := func(change func(st *runtime.ContainerStats)) func(*broken) {
+	one := func(change func(st *stats.Container)) func(*broken) {
 		return func(b *broken) {
-			b.stats = func(b *broken, ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
+			b.stats = func(b *broken, ctx context.Context, id runtime.ContainerID) (*stats.Container, error) {
 				st, err := b.Runtime.ContainerStats(ctx, id)
 				if err == nil {
 					change(st)
@@ -71,9 +72,9 @@ func statsMutants() []mutant {
 			}
 		}
 	}
-	all := func(change func(pods []runtime.PodStats) []runtime.PodStats) func(*broken) {
+	all := func(change func(pods []stats.Pod) []stats.Pod) func(*broken) {
 		return func(b *broken) {
-			b.all = func(b *broken, ctx context.Context) ([]runtime.PodStats, error) {
+			b.all = func(b *broken, ctx context.Context) ([]stats.Pod, error) {
 				pods, err := b.Runtime.ListStats(ctx)
 				return change(pods), err
 			}
@@ -81,15 +82,15 @@ func statsMutants() []mutant {
 	}
 	return []mutant{
 		{"stats of nobody", "StatsOfOneContainer StatsNeedARunningContainer", func(b *broken) {
-			b.stats = func(*broken, context.Context, runtime.ContainerID) (*runtime.ContainerStats, error) {
-				return &runtime.ContainerStats{}, nil
+			b.stats = func(*broken, context.Context, runtime.ContainerID) (*stats.Container, error) {
+				return &stats.Container{}, nil
 			}
 		}},
-		{"CPU time falls", "StatsOfOneContainer", one(func(st *runtime.ContainerStats) { st.CPU.UsageNanoseconds = 1<<62 - st.CPU.UsageNanoseconds })},
-		{"measured in the future", "StatsOfOneContainer", one(func(st *runtime.ContainerStats) { st.Memory.At = st.Memory.At.Add(time.Hour) })},
-		{"a working set of more than all", "StatsOfOneContainer", one(func(st *runtime.ContainerStats) { st.Memory.WorkingSet *= 2 })},
+		{"CPU time falls", "StatsOfOneContainer", one(func(st *stats.Container) { st.CPU.UsageNanoseconds = 1<<62 - st.CPU.UsageNanoseconds })},
+		{"measured in the future", "StatsOfOneContainer", one(func(st *stats.Container) { st.Memory.At = st.Memory.At.Add(time.Hour) })},
+		{"a working set of more than all", "StatsOfOneContainer", one(func(st *stats.Container) { st.Memory.WorkingSet *= 2 })},
 		{"what has exited is not found", "StatsNeedARunningContainer", func(b *broken) {
-			b.stats = func(b *broken, ctx context.Context, id runtime.ContainerID) (*runtime.ContainerStats, error) {
+			b.stats = func(b *broken, ctx context.Context, id runtime.ContainerID) (*stats.Container, error) {
 				st, err := b.Runtime.ContainerStats(ctx, id)
 				if err != nil {
 					err = runtime.ErrNotFound
@@ -97,25 +98,25 @@ func statsMutants() []mutant {
 				return st, err
 			}
 		}},
-		{"a pod per container", "StatsOfAllPods", all(func(pods []runtime.PodStats) []runtime.PodStats {
-			var out []runtime.PodStats
+		{"a pod per container", "StatsOfAllPods", all(func(pods []stats.Pod) []stats.Pod {
+			var out []stats.Pod
 			for _, p := range pods {
 				for _, c := range p.Containers {
-					p.Containers = []runtime.ContainerStats{c}
+					p.Containers = []stats.Container{c}
 					out = append(out, p)
 				}
 			}
 			return out
 		})},
-		{"in no order", "StatsOfAllPods", all(func(pods []runtime.PodStats) []runtime.PodStats {
+		{"in no order", "StatsOfAllPods", all(func(pods []stats.Pod) []stats.Pod {
 			for i := range pods {
 				slices.Reverse(pods[i].Containers)
 			}
 			return pods
 		})},
-		{"what has exited is among all", "StatsOfAllPods", all(func(pods []runtime.PodStats) []runtime.PodStats {
+		{"what has exited is among all", "StatsOfAllPods", all(func(pods []stats.Pod) []stats.Pod {
 			for i := range pods {
-				pods[i].Containers = append(pods[i].Containers, runtime.ContainerStats{Name: "done"})
+				pods[i].Containers = append(pods[i].Containers, stats.Container{Name: "done"})
 			}
 			return pods
 		})},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 func resourceCases() []testCase {
@@ -33,10 +34,10 @@ func (b *bench) updater() runtime.Updater {
 	return u
 }
 
-func (b *bench) statsReader() runtime.StatsReader {
-	s, ok := b.rt.(runtime.StatsReader)
+func (b *bench) statsReader() stats.Reader {
+	s, ok := b.rt.(stats.Reader)
 	if !ok {
-		b.Skip("the backend is no runtime.StatsReader")
+		b.Skip("the backend is no stats.Reader")
 	}
 	return s
 }
@@ -147,9 +148,9 @@ func memoryUsageIsTold(b *bench) {
 }
 
 // awaitStats waits for the first stats of a container.
-func (b *bench) awaitStats(id runtime.ContainerID) *runtime.ContainerStats {
+func (b *bench) awaitStats(id runtime.ContainerID) *stats.Container {
 	b.Helper()
-	var st *runtime.ContainerStats
+	var st *stats.Container
 	b.await(ruleStats, "the stats of "+id.String(), func() bool {
 		var err error
 		st, err = b.statsReader().ContainerStats(b.Context(), id)
@@ -159,7 +160,7 @@ func (b *bench) awaitStats(id runtime.ContainerID) *runtime.ContainerStats {
 }
 
 // checkStats checks the rules for the stats of a running container.
-func (b *bench) checkStats(st *runtime.ContainerStats, id runtime.ContainerID, name string) {
+func (b *bench) checkStats(st *stats.Container, id runtime.ContainerID, name string) {
 	b.Helper()
 	require.Equal(b, id, st.ID, ruleStats)
 	require.Equal(b, name, st.Name, ruleStats)
@@ -205,7 +206,7 @@ func statsOfAllPods(b *bench) {
 		pod *testPod
 		ids []runtime.ContainerID
 	}{{p, []runtime.ContainerID{main, other}}, {q, []runtime.ContainerID{alone}}} {
-		mine := slices.DeleteFunc(slices.Clone(all), func(st runtime.PodStats) bool { return st.UID != want.pod.UID })
+		mine := slices.DeleteFunc(slices.Clone(all), func(st stats.Pod) bool { return st.UID != want.pod.UID })
 		require.Len(b, mine, 1, "%s: one entry per pod", ruleStatsAll)
 		st := &mine[0]
 		require.Equal(b, want.pod.Namespace+"/"+want.pod.Name, st.Namespace+"/"+st.Name, ruleStatsAll)
