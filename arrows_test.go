@@ -46,7 +46,7 @@ var partImports = []string{
 // heavy dependency. Patterns are path.Match's, relative to the module.
 // Everybody else must be able to do without.
 var homes = map[string][]string{
-	"k8s.io/client-go":             {"*/apiserver"},
+	"k8s.io/client-go":             {"podconfig/podwatch", "runtime/services", "statusmanager/statuspatch", "volumemanager/volumeapi"},
 	"k8s.io/cri-api":               {"runtime/cri"},
 	"google.golang.org/grpc":       {"runtime/cri", "prober/handlers", "volumemanager/plugins/csi"},
 	"github.com/fsnotify/fsnotify": {"podconfig/file"},
@@ -338,7 +338,7 @@ func TestBrokenArrowsAreSeen(t *testing.T) {
 	}{
 		{"clean", of(at("runtime", "fmt", api.ImportPath), at("runtime/fake", module+"/runtime"),
 			at("examples/nodeagent", module+"/runtime", module+"/podconfig", "k8s.io/client-go/kubernetes"),
-			at("podconfig/file", "github.com/fsnotify/fsnotify"), at("podconfig/apiserver/deep", "k8s.io/client-go/rest")), ""},
+			at("podconfig/file", "github.com/fsnotify/fsnotify"), at("podconfig/podwatch/deep", "k8s.io/client-go/rest")), ""},
 		{"part to part", of(at("podworkers", module+"/runtime"), at("runtime")),
 			"podworkers -> runtime"},
 		{"part to sub-package", of(at("podworkers", module+"/runtime/fake"), at("runtime/fake")),

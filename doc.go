@@ -41,7 +41,7 @@
 //	podconfig/manifest     bytes to a pod: decode, default, validate, identify
 //	podconfig/file         static pods from a file or a folder
 //	podconfig/url          static pods from a URL
-//	podconfig/apiserver    pods bound to the node, on client-go's reflector
+//	podconfig/podwatch     pods bound to the node, on client-go's reflector
 //	podconfig/mirror       mirror pods of static pods, and the index of both
 //	podconfig/checkpoint   the last desired state, on disk
 //	podconfig/podconfigtest the table that every Merger passes
@@ -52,7 +52,7 @@
 //	runtime/logs           container logs: read, follow, rotate
 //	runtime/stats          the resource usage of running pods, as a backend measures it
 //	runtime/pullsecrets    credentials for images from imagePullSecrets
-//	runtime/apiserver      the Services that containers get variables of
+//	runtime/services       the Services that containers get variables of
 //	runtime/process        backend: one OS process per container
 //	runtime/cri            backend: containerd or CRI-O over its socket
 //	runtime/fake           backend: in memory, scripted, with faults and a journal
@@ -61,11 +61,11 @@
 //	prober/handlers        http, h2c, tcp, gRPC, exec
 //	volumemanager          what it mounts: desired state of world to actual state of world
 //	volumemanager/plugins  emptyDir, hostPath, configMap, secret, downwardAPI, projected, local, image, CSI
-//	volumemanager/apiserver ConfigMaps, Secrets, claims, tokens and attachments of an API server
+//	volumemanager/volumeapi ConfigMaps, Secrets, claims, tokens and attachments of an API server
 //	volumemanager/volumetest the suite that every plugin passes
 //	imagegc                what may be deleted: thresholds, age, order
 //	statusmanager          what the cluster sees: merge, order, patch
-//	statusmanager/apiserver patches on client-go
+//	statusmanager/statuspatch patches on client-go
 //	statusmanager/statustest an API server in memory
 //	examples/nodeagent     the reference agent, a program
 //	examples/nodeagent/node      its assembly: a loop, and features around one record for each pod

@@ -149,7 +149,7 @@ func (known packageNames) unknownNames(file *ast.File) (wrong []string) {
 }
 
 // packageNames are the exports of this module's packages by their names. Those
-// of one name, as apiserver, are taken together.
+// of one name are taken together.
 type packageNames map[string]*exports
 
 // foreignNames are packages of others that have the name of one of ours.

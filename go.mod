@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/container-storage-interface/spec v1.13.0 // volumemanager/plugins/csi: the protocol of storage drivers
 	github.com/fsnotify/fsnotify v1.10.1 // podconfig/file/fsnotify: hears of changed manifests on every system
-	github.com/go-logr/logr v1.4.4 // */apiserver: keeps what client-go logs off stderr
+	github.com/go-logr/logr v1.4.4 // podconfig/podwatch, runtime/services, volumemanager/volumeapi: keeps what client-go logs off stderr
 	github.com/moby/sys/mountinfo v0.7.3 // volumemanager: what is mounted where
 	github.com/prometheus/client_golang v1.25.0 // examples: metrics under the kubelet's names
 	github.com/prometheus/common v0.72.0 // examples: the text format of metrics
@@ -19,7 +19,7 @@ require (
 	google.golang.org/protobuf v1.36.12 // runtime/cri: the calls of containerd that CRI lacks; volumemanager/plugins/csi: a driver to test with
 	k8s.io/api v0.37.2 // the pods
 	k8s.io/apimachinery v0.37.2 // their metadata, quantities, equality and validation
-	k8s.io/client-go v0.37.2 // podconfig/apiserver, statusmanager/apiserver: lists, watches and patches
+	k8s.io/client-go v0.37.2 // podconfig/podwatch, statusmanager/statuspatch: lists, watches and patches
 	k8s.io/cri-api v0.37.2 // runtime/cri: the messages of container runtimes
 	k8s.io/cri-streaming v0.37.2 // examples: the protocols of exec, attach and port-forward
 	k8s.io/streaming v0.37.2 // examples: SPDY and WebSocket below them

@@ -5,7 +5,7 @@
 //
 // # Wiring
 //
-//	patcher, err := apiserver.New(apiserver.Options{Config: restConfig})
+//	patcher, err := statuspatch.New(statuspatch.Options{Config: restConfig})
 //	...
 //	manager, err := statusmanager.New(statusmanager.Options{
 //		Patcher: patcher,

@@ -15,7 +15,7 @@ import (
 )
 
 // A pod is started, found ready, asked to end, and deleted. statustest.Server stands for the API server; a real one is
-// written to by statusmanager/apiserver.
+// written to by statusmanager/statuspatch.
 func Example() {
 	server, err := statustest.New(statustest.Options{})
 	if err != nil {

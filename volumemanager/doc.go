@@ -24,7 +24,7 @@
 //	err = manager.WaitForUnmount(ctx, pod.UID)           // when nothing of the pod runs any more
 //	err = manager.CleanupOrphans(ctx, keep)              // now and then
 //
-// Package apiserver implements Claims, Node and the getters of ConfigMaps, Secrets and tokens for an API server. Package
+// Package volumeapi implements Claims, Node and the getters of ConfigMaps, Secrets and tokens for an API server. Package
 // volumetest has a fake plugin and the conformance suite for plugins.
 //
 // # The caller's duties

@@ -17,11 +17,11 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
-	podsource "github.com/keelson-dev/keelson/podconfig/apiserver"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
-	runtimeapi "github.com/keelson-dev/keelson/runtime/apiserver"
-	statuses "github.com/keelson-dev/keelson/statusmanager/apiserver"
-	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
+	"github.com/keelson-dev/keelson/podconfig/podwatch"
+	"github.com/keelson-dev/keelson/runtime/services"
+	"github.com/keelson-dev/keelson/statusmanager/statuspatch"
+	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
 
 // joinCluster connects to the API server of --kubeconfig. The API server is the source of pods
@@ -40,27 +40,27 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	m := &membership{ending: func() {}, identity: identity}
-	if m.source, err = podsource.New(podsource.Config{Pods: core.Pods(""), NodeName: types.NodeName(f.node), Logger: log}); err != nil {
+	if m.source, err = podwatch.New(podwatch.Config{Pods: core.Pods(""), NodeName: types.NodeName(f.node), Logger: log}); err != nil {
 		return nil, err
 	}
-	if m.cluster.Patcher, err = statuses.New(statuses.Options{Config: config}); err != nil {
+	if m.cluster.Patcher, err = statuspatch.New(statuspatch.Options{Config: config}); err != nil {
 		return nil, err
 	}
-	known, err := volumes.NewObjects(volumes.ObjectsOptions{Client: core, Changed: tell.changed, Logger: log})
+	known, err := volumeapi.NewObjects(volumeapi.ObjectsOptions{Client: core, Changed: tell.changed, Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	node, err := volumes.NewNode(volumes.NodeOptions{Client: core, NodeName: types.NodeName(f.node), Changed: tell.nodeChanged, Logger: log})
+	node, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: core, NodeName: types.NodeName(f.node), Changed: tell.nodeChanged, Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	if m.cluster.Claims, err = volumes.NewClaims(volumes.ClaimsOptions{Client: core, Node: node.Get}); err != nil {
+	if m.cluster.Claims, err = volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: core, Node: node.Get}); err != nil {
 		return nil, err
 	}
-	if m.cluster.Tokens, err = volumes.NewTokens(volumes.TokensOptions{Client: core}); err != nil {
+	if m.cluster.Tokens, err = volumeapi.NewTokens(volumeapi.TokensOptions{Client: core}); err != nil {
 		return nil, err
 	}
-	linked, err := runtimeapi.NewServices(runtimeapi.ServicesOptions{
+	linked, err := services.New(services.Options{
 		Client: core.Services(""), File: filepath.Join(f.root, "desired", "services.json"), Logger: log,
 	})
 	if err != nil {

@@ -19,21 +19,21 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/volumemanager"
-	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
+	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
 
 // joinStorage adds the API server's part of CSI volumes: CSIDriver objects, attachments, and for a
 // registered node the CSINode object.
-func (m *membership) joinStorage(f flags, config *rest.Config, core corev1.NodesGetter, node *volumes.Node, log *zap.Logger) error {
+func (m *membership) joinStorage(f flags, config *rest.Config, core corev1.NodesGetter, node *volumeapi.Node, log *zap.Logger) error {
 	storage, err := storageclient.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	drivers, err := volumes.NewDrivers(volumes.DriversOptions{Client: storage, Logger: log})
+	drivers, err := volumeapi.NewDrivers(volumeapi.DriversOptions{Client: storage, Logger: log})
 	if err != nil {
 		return err
 	}
-	attachments, err := volumes.NewAttachments(volumes.AttachmentsOptions{Client: storage, NodeName: types.NodeName(f.node)})
+	attachments, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: storage, NodeName: types.NodeName(f.node)})
 	if err != nil {
 		return err
 	}
@@ -44,12 +44,12 @@ func (m *membership) joinStorage(f flags, config *rest.Config, core corev1.Nodes
 	if !f.register {
 		return nil
 	}
-	published, err := volumes.NewCSINode(volumes.CSINodeOptions{
+	published, err := volumeapi.NewCSINode(volumeapi.CSINodeOptions{
 		Client: storage, Nodes: core, NodeName: types.NodeName(f.node), Logger: log,
 		Drivers: slices.Sorted(maps.Keys(f.csiSockets)),
-		Info: func(ctx context.Context, driver string) (volumes.DriverInfo, error) {
+		Info: func(ctx context.Context, driver string) (volumeapi.DriverInfo, error) {
 			info, err := m.storage.plugin.Info(ctx, driver)
-			return volumes.DriverInfo(info), err
+			return volumeapi.DriverInfo(info), err
 		},
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ const driversPatience = 2 * time.Second
 // informedClaims resolves a claim only after the CSIDriver objects are known, because they tell
 // whether a volume is attached.
 type informedClaims struct {
-	drivers *volumes.Drivers
+	drivers *volumeapi.Drivers
 	claims  volumemanager.Claims
 }
 

@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	volumes "github.com/keelson-dev/keelson/volumemanager/apiserver"
+	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
 
-func (*membership) joinStorage(flags, *rest.Config, corev1.NodesGetter, *volumes.Node, *zap.Logger) error {
+func (*membership) joinStorage(flags, *rest.Config, corev1.NodesGetter, *volumeapi.Node, *zap.Logger) error {
 	return errNoCSI
 }

@@ -7,7 +7,7 @@
 //		server := apiservertest.Start(t, apiservertest.Options{})
 //		_, err := server.CreateNode(t.Context(), "n1")
 //		…
-//		source, err := apiserver.New(apiserver.Options{Config: server.NodeConfig("n1"), …})
+//		patcher, err := statuspatch.New(statuspatch.Options{Config: server.NodeConfig("n1"), …})
 //		…
 //		require.NoError(t, server.Kill())             // clients see a crash
 //		require.NoError(t, server.Compact(t.Context())) // and will get 410 Gone

@@ -21,7 +21,7 @@
 //     Attachments is set, gets no pod info, is not republished, and has the fsGroup policy
 //     ReadWriteOnceWithFSType. If the objects come over a network, Drivers should implement
 //     Awaiter.
-//  3. Set Attachments if a controller attaches volumes. Package volumemanager/apiserver implements
+//  3. Set Attachments if a controller attaches volumes. Package volumemanager/volumeapi implements
 //     Drivers and Attachments.
 //
 // # The lifecycle of a volume

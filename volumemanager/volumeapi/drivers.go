@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumeapi
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"go.uber.org/zap"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
+
+	"github.com/keelson-dev/keelson/internal/clientkit"
+)
+
+// DriversOptions are the options of NewDrivers.
+type DriversOptions struct {
+	// Client reads CSIDriver objects, for example client-go's StorageV1(). Required.
+	Client storageclient.CSIDriversGetter
+	// Random is in [0, 1) and spreads the retries and the ends of watches. It may be called by
+	// several goroutines. Defaults to package math/rand/v2; a reproducible simulation passes its
+	// own.
+	Random func() float64
+	// Logger receives failures to follow the objects. Defaults to silence.
+	Logger *zap.Logger
+}
+
+// Drivers keeps all CSIDriver objects of a cluster in memory. It fits csi.Options.Drivers, and
+// implements csi.Awaiter.
+type Drivers struct {
+	options DriversOptions
+	running once
+	known   chan struct{} // closed after the first list
+	mu      struct {
+		sync.Mutex
+		all map[string]*storagev1.CSIDriver
+	}
+}
+
+// NewDrivers returns empty Drivers; Run reads the objects. The error names the invalid option.
+func NewDrivers(o DriversOptions) (*Drivers, error) {
+	switch {
+	case o.Client == nil:
+		return nil, fmt.Errorf("%w: DriversOptions.Client is required", ErrOptions)
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	return &Drivers{options: o, known: make(chan struct{})}, nil
+}
+
+// Driver returns the object of a driver; do not write to it. It returns false if there is no
+// object, or before the first list.
+func (d *Drivers) Driver(name string) (*storagev1.CSIDriver, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	one, ok := d.mu.all[name]
+	return one, ok
+}
+
+// Await returns nil after the first list, or the cause of ctx.
+func (d *Drivers) Await(ctx context.Context) error {
+	select {
+	case <-d.known:
+		return nil
+	default:
+	}
+	select {
+	case <-d.known:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the CSIDriver objects are not known yet: %w", context.Cause(ctx))
+	}
+}
+
+// Run follows the objects until ctx ends, then returns nil. Known objects are still returned after
+// Run. A second Run is an error.
+func (d *Drivers) Run(ctx context.Context) error {
+	if err := d.running.begin(); err != nil {
+		return err
+	}
+	f := feed{what: "CSIDriver", random: d.options.Random, logger: d.options.Logger, list: d.list, watch: d.options.Client.CSIDrivers().Watch, see: d.see}
+	f.follow(ctx)
+	return nil
+}
+
+func (d *Drivers) list(ctx context.Context) (string, error) {
+	list, err := d.options.Client.CSIDrivers().List(ctx, metav1.ListOptions{})
+	if err == nil && (list == nil || list.ResourceVersion == "") {
+		err = clientkit.ErrBadAnswer // client-go decodes any JSON object as a list
+	}
+	if err != nil {
+		return "", err
+	}
+	all := make(map[string]*storagev1.CSIDriver, len(list.Items))
+	for i := range list.Items {
+		all[list.Items[i].Name] = &list.Items[i]
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.all == nil {
+		close(d.known)
+	}
+	d.mu.all = all
+	return list.ResourceVersion, nil
+}
+
+func (d *Drivers) see(e watch.Event) {
+	one, ok := e.Object.(*storagev1.CSIDriver)
+	if !ok {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.Type == watch.Deleted {
+		delete(d.mu.all, one.Name)
+	} else {
+		d.mu.all[one.Name] = one
+	}
+}
