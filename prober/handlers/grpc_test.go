@@ -138,7 +138,7 @@ func TestGRPCSilentServer(t *testing.T) {
 }
 
 func TestUpstream89898NoTimeWaitOfGRPC(t *testing.T) {
-	address := serveGRPC(t, "127.0.0.1:0", &healthServer{})
+	address := serveGRPC(t, ownLoopback(), &healthServer{})
 	h := newHandler(t, handlers.Options{})
 	for range 20 {
 		require.Equal(t, prober.VerdictSuccess, outcome(t, timeout, h, grpcTarget(t, address, "")).Verdict)

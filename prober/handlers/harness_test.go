@@ -4,11 +4,15 @@ package handlers_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,22 +145,31 @@ func closedPort(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// timeWaits counts the local sockets in TIME_WAIT after a connection to address.
+// ownLoopback returns an address with port 0 that no other test uses, if the system has more than one loopback address:
+// a port of 127.0.0.1 may be used again within the minute that its sockets stay in TIME_WAIT.
+func ownLoopback() string {
+	if goruntime.GOOS != "linux" {
+		return "127.0.0.1:0"
+	}
+	return fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+}
+
+// timeWaits counts the local sockets in TIME_WAIT after a connection to address, an IPv4 address.
 func timeWaits(t testing.TB, address string) int {
 	t.Helper()
-	_, port, err := net.SplitHostPort(address)
-	require.NoError(t, err)
-	number, err := strconv.Atoi(port)
+	peer, err := netip.ParseAddrPort(address)
 	require.NoError(t, err)
 	const timeWait = "06"
 	text, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		t.Skip("this system does not tell its connections in /proc")
 	}
+	ip := peer.Addr().As4()
+	remote := fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip[:]), peer.Port())
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
-		if len(fields) > 3 && strings.HasSuffix(fields[2], fmt.Sprintf(":%04X", number)) && fields[3] == timeWait {
+		if len(fields) > 3 && fields[2] == remote && fields[3] == timeWait {
 			n++
 		}
 	}
