@@ -16,8 +16,9 @@ import (
 type record struct {
 	// pod is the last pod passed by the caller; nil if the pod was only observed.
 	pod *v1.Pod
-	// status is the agent's last status, completed; nil before the first.
-	status *v1.PodStatus
+	// status is the agent's last status, completed; nil before the first. manifest is the hash annotation of its pod.
+	status   *v1.PodStatus
+	manifest string
 	// version counts the statuses, acked is the last version stored by the server, sent the last version sent.
 	version, acked, sent uint64
 	// said is the last version set by the caller, not by a change on the server. told is the last version sent to the
@@ -95,7 +96,7 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []clamp
 	status.ObservedGeneration = max(old.ObservedGeneration, p.pod.Generation)
 	Normalize(&p.pod.Spec, status)
 
-	r.pod = p.pod
+	r.pod, r.manifest = p.pod, p.pod.Annotations[podfacts.AnnotationHash]
 	r.setRef(p.pod)
 	r.finished = p.finish == ends || r.finished && (p.source == fromServer || !podfacts.IsStatic(p.pod))
 	if r.status != nil && Equal(r.status, status) {
@@ -115,11 +116,18 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []clamp
 	return true, clamps
 }
 
-// startsAnew reports whether a static pod goes on after its end, or has another manifest than with its previous status.
-// Then all its containers are new, although the UID is the same.
+// startsAnew reports whether all containers of a static pod may be new, although the UID is the same: the pod goes on
+// after its end, has another manifest than with its previous status, or has its first status. Before the first status,
+// the mirror pod shows what an earlier agent told.
 func (r *record) startsAnew(p proposal) bool {
-	return podfacts.IsStatic(p.pod) && r.pod != nil && p.source == fromCaller &&
-		(r.finished && p.finish == goesOn || r.pod.Annotations[podfacts.AnnotationHash] != p.pod.Annotations[podfacts.AnnotationHash])
+	return podfacts.IsStatic(p.pod) && p.source == fromCaller && (r.status == nil || r.finished && p.finish == goesOn ||
+		r.manifest != p.pod.Annotations[podfacts.AnnotationHash])
+}
+
+// outlived reports whether the mirror pod shows the end of an earlier life of the static pod, which the server would not
+// undo. The status is kept back until the mirror pod is replaced.
+func (r *record) outlived() bool {
+	return podfacts.IsStatic(r.pod) && r.remote.status != nil && Revives(&r.pod.Spec, r.remote.status, r.status)
 }
 
 // clampPhases keeps status from moving back behind the previous status and the server's status. A static pod may come

@@ -118,6 +118,7 @@ func TestStaticPodStartsOver(t *testing.T) {
 		pod := testPod("named", static, once)
 		mirror := n.server.CreateMirror(pod)
 		n.set(pod, status(v1.PodRunning, exited("main", 0)))
+		settle()
 		edited := testPod("named", static, once)
 		edited.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/gate"}}
 		edited.Annotations["kubernetes.io/config.hash"] = "another"
@@ -136,9 +137,55 @@ func TestStaticPodStartsOver(t *testing.T) {
 		require.NoError(t, err)
 		settle()
 		n.set(edited, status(v1.PodRunning, running("main")))
+		time.Sleep(time.Hour)
+		assert.NotNil(t, n.api(mirror.UID).ContainerStatuses[0].State.Terminated, "API servers undo no end")
+		for _, e := range n.server.Journal() {
+			assert.NoError(t, e.Err, "a patch that API servers refuse is not sent")
+		}
+		n.server.Remove(mirror.UID)
+		mirror = n.server.CreateMirror(edited)
 		settle()
-		assert.NotNil(t, n.api(mirror.UID).ContainerStatuses[0].State.Running)
+		assert.NotNil(t, n.api(mirror.UID).ContainerStatuses[0].State.Running, "a mirror pod that never showed the end")
 	})
+}
+
+// TestStaticPodThatAnotherAgentHasEnded: the first status of an agent is the agent's own, whatever the mirror pod shows.
+// The mirror pod of a new manifest may be observed before that first status, and before the first status of an edit.
+func TestStaticPodThatAnotherAgentHasEnded(t *testing.T) {
+	once := func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyNever }
+	for name, before := range map[string]func(n *node, pod *v1.Pod){
+		"another agent": func(n *node, pod *v1.Pod) {
+			mirror := n.server.CreateMirror(pod)
+			_, err := n.server.Change(mirror.UID, func(p *v1.Pod) {
+				p.Status = status(v1.PodFailed, exited("main", 1))
+			})
+			require.NoError(t, err)
+			settle()
+			n.set(pod, status(v1.PodRunning, running("main")))
+			settle()
+			n.server.Remove(mirror.UID)
+		},
+		"another manifest": func(n *node, pod *v1.Pod) {
+			edited := pod.DeepCopy()
+			edited.Annotations["kubernetes.io/config.hash"] = "earlier"
+			n.set(edited, status(v1.PodFailed, exited("main", 1)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, statustest.Options{}, statusmanager.Options{})
+				pod := testPod("named", static, once)
+				before(n, pod)
+				mirror := n.server.CreateMirror(pod)
+				settle()
+				n.set(pod, status(v1.PodRunning, running("main")))
+				settle()
+				require.NotEmpty(t, n.api(mirror.UID).ContainerStatuses)
+				assert.NotNil(t, n.api(mirror.UID).ContainerStatuses[0].State.Running)
+				assert.Equal(t, v1.PodRunning, n.api(mirror.UID).Phase)
+			})
+		})
+	}
 }
 
 // withoutGetter is a Patcher that cannot tell which pod the server has.

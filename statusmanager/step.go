@@ -69,6 +69,8 @@ func (r *record) next(f facts, now time.Time) (step, error) {
 	case r.remote.status == nil && f.canGet:
 		s.request = RequestGet
 		return s, nil
+	case r.outlived():
+		return s, nil
 	}
 	s.merged, s.held = merge(mergeInput{
 		Pod: r.pod, API: r.remote.status, Ours: r.status, MayRun: f.mayRun, Now: metav1.NewTime(now.Truncate(time.Second)),

@@ -42,31 +42,47 @@ func (e *TransitionError) Error() string {
 // clampContainers reverts every container in status that terminated in old and may not be restarted by its rules.
 // clampContainers writes to the slices of status. The kubelet drops the whole status instead, and freezes the pod.
 func clampContainers(spec *v1.PodSpec, old, status *v1.PodStatus) []clamp {
-	if restartsAll(spec) {
-		return nil
-	}
 	var clamps []clamp
-	keepEnds := func(before, now []v1.ContainerStatus, again func(name string, code int32) bool) {
+	eachRevived(spec, old, status, func(was, now *v1.ContainerStatus) {
+		clamps = append(clamps, clamp{Container: was.Name, From: "terminated", To: stateName(&now.State)})
+		*now = *was.DeepCopy()
+		now.Ready, now.Started = false, new(bool)
+	})
+	return clamps
+}
+
+// Revives reports whether status undoes the end of a container: the container terminated in old, may not be restarted
+// by the rules of spec, and waits or runs in status. API servers (1.36) refuse such a status. Only a pod object that
+// never showed the end can show the container again, so a mirror pod of a static pod that starts over has to be
+// replaced. Revives writes to no argument.
+func Revives(spec *v1.PodSpec, old, status *v1.PodStatus) (revives bool) {
+	eachRevived(spec, old, status, func(_, _ *v1.ContainerStatus) { revives = true })
+	return revives
+}
+
+// eachRevived calls f for every container in status that terminated in old and may not be restarted by its rules. f may
+// write to now, an element of a slice of status.
+func eachRevived(spec *v1.PodSpec, old, status *v1.PodStatus, f func(was, now *v1.ContainerStatus)) {
+	if restartsAll(spec) {
+		return
+	}
+	each := func(before, now []v1.ContainerStatus, again func(name string, code int32) bool) {
 		for i := range now {
 			was := containerStatus(before, now[i].Name)
-			if was == nil || was.State.Terminated == nil || now[i].State.Terminated != nil ||
-				again(was.Name, was.State.Terminated.ExitCode) {
-				continue
+			if was != nil && was.State.Terminated != nil && now[i].State.Terminated == nil &&
+				!again(was.Name, was.State.Terminated.ExitCode) {
+				f(was, &now[i])
 			}
-			clamps = append(clamps, clamp{Container: was.Name, From: "terminated", To: stateName(&now[i].State)})
-			now[i] = *was.DeepCopy()
-			now[i].Ready, now[i].Started = false, new(bool)
 		}
 	}
-	keepEnds(old.ContainerStatuses, status.ContainerStatuses, func(name string, code int32) bool {
+	each(old.ContainerStatuses, status.ContainerStatuses, func(name string, code int32) bool {
 		return restarts(spec, containerSpec(spec.Containers, name), code)
 	})
 	over := startsOver(spec, old, status)
-	keepEnds(old.InitContainerStatuses, status.InitContainerStatuses, func(name string, code int32) bool {
+	each(old.InitContainerStatuses, status.InitContainerStatuses, func(name string, code int32) bool {
 		return over || restarts(spec, containerSpec(spec.InitContainers, name), code) // a sidecar's own policy is Always
 	})
-	keepEnds(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, int32) bool { return false })
-	return clamps
+	each(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, int32) bool { return false })
 }
 
 // startsOver reports whether status may belong to a pod that has lost its sandbox. In the next sandbox init runs again

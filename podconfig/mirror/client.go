@@ -54,14 +54,20 @@ type Config struct {
 	// Node returns the API server's object of this node, usually from a cache. The object is only
 	// read. An error means that the node is not known yet. Required unless Pods is nil.
 	Node func(ctx context.Context) (*v1.Node, error)
+	// Outlived reports whether a correct mirror pod shows the end of an earlier life of the static
+	// pod, which was removed and applied again. The API server does not undo the end of a
+	// container, so the mirror pod is replaced. See statusmanager.Revives. Outlived may be called
+	// with any mirror pod of the node. Defaults to nil: no mirror pod is outlived.
+	Outlived func(static, mirror *v1.Pod) bool
 }
 
 // Client creates and deletes the mirror pods of a node. It has no goroutines, and remembers the
 // budgets that are not full. It is safe for concurrent use with different pods.
 type Client struct {
-	pods    func(namespace string) Writer
-	node    func(ctx context.Context) (*v1.Node, error)
-	budgets budgets
+	pods     func(namespace string) Writer
+	node     func(ctx context.Context) (*v1.Node, error)
+	outlived func(static, mirror *v1.Pod) bool
+	budgets  budgets
 }
 
 // NewClient returns a client. It sends no request.
@@ -69,7 +75,10 @@ func NewClient(c Config) (*Client, error) {
 	if c.Pods != nil && c.Node == nil {
 		return nil, fmt.Errorf("%w: Node is nil", ErrConfig)
 	}
-	return &Client{pods: c.Pods, node: c.Node}, nil
+	if c.Outlived == nil {
+		c.Outlived = func(_, _ *v1.Pod) bool { return false }
+	}
+	return &Client{pods: c.Pods, node: c.Node, outlived: c.Outlived}, nil
 }
 
 // Outcome is the outcome of Reconcile.
@@ -104,8 +113,8 @@ func (o Outcome) String() string {
 }
 
 // Reconcile makes the mirror pod of a static pod correct. It creates a missing mirror pod. It
-// replaces a mirror pod that is being deleted or shows other content. mirror is the known mirror
-// pod, nil if unknown, and may be outdated. Neither pod is edited.
+// replaces a mirror pod that is being deleted, shows other content, or is Outlived. mirror is the
+// known mirror pod, nil if unknown, and may be outdated. Neither pod is edited.
 //
 // Call Reconcile on every sync of the pod, and for every touched pod of Index.Apply, while the pod
 // is in its source, even if it has ended or was not admitted. After an error, call Reconcile again
@@ -120,7 +129,7 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 		return 0, fmt.Errorf("%w: %s", ErrNotStatic, podconfig.FullName(static))
 	}
 	outcome := Created
-	switch decide(static, mirror) {
+	switch c.decide(static, mirror) {
 	case stepNone:
 		return Kept, nil
 	case stepWait:
@@ -154,6 +163,15 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 	return c.create(ctx, static, p, outcome)
 }
 
+// decide returns the next step for a static pod and its mirror pod, nil if missing.
+func (c *Client) decide(static, mirror *v1.Pod) step {
+	next := decide(static, mirror)
+	if next == stepNone && c.outlived(static, mirror) {
+		return stepReplace
+	}
+	return next
+}
+
 // attempts is the number of creations tried in a call. The second attempt follows the removal of a
 // wrong pod with the same name.
 const attempts = 2
@@ -180,7 +198,7 @@ func (c *Client) create(ctx context.Context, static, p *v1.Pod, outcome Outcome)
 		if !podconfig.IsMirror(existing) || existing.Spec.NodeName != static.Spec.NodeName {
 			return 0, fmt.Errorf("%w: %s", ErrNameTaken, podconfig.FullName(static))
 		}
-		switch decide(static, existing) {
+		switch c.decide(static, existing) {
 		case stepNone:
 			return Kept, nil
 		case stepWait:

@@ -35,8 +35,8 @@ func (s step) String() string {
 	return "unknown"
 }
 
-// decide returns the next step for a static pod and its mirror pod, nil if missing.
-// Client.Reconcile follows it.
+// decide returns the next step for a static pod and its mirror pod, nil if missing, by their
+// metadata.
 func decide(static, mirror *v1.Pod) step {
 	switch {
 	case mirror == nil:

@@ -38,7 +38,7 @@
 //
 // # States of a mirror pod
 //
-//	                     create                      is edited, or a user deletes the mirror
+//	                     create            is edited or starts over, or a user deletes the mirror
 //	(no mirror) ─────────────────────────▶ (right) ─────────────────────────────────────────▶ (wrong)
 //	     ▲                                    ▲                                                 │
 //	     │ static pod gone: DeleteOrphans     └───── delete with grace 0 and its UID, create ───┤
@@ -68,6 +68,9 @@
 //   - A translation is valid while both the static pod and its mirror pod exist.
 //   - An existing mirror pod is checked: a correct mirror pod is kept, and an old mirror pod of
 //     this node is replaced.
+//   - A static pod that is removed and applied again with the same UID and manifest gets a new
+//     mirror pod if the old one shows ends of containers that API servers do not undo
+//     (Config.Outlived). The kubelet keeps the old mirror pod, which stays ended.
 //   - If a mirror pod to be deleted is already gone, the new mirror pod is created at once rather
 //     than at the next sync.
 //   - While finalizers hold a deleted mirror pod, no request is sent for it.

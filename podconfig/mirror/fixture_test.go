@@ -139,6 +139,9 @@ func newFixture(t *testing.T) *fixture {
 			}
 			return f.node, nil
 		},
+		Outlived: func(static, shown *v1.Pod) bool {
+			return static.Status.Phase == "" && shown.Status.Phase == v1.PodFailed
+		},
 	})
 	require.NoError(t, err)
 	f.client = client

@@ -59,6 +59,14 @@ func TestReconcile(t *testing.T) {
 			f.created()
 			f.static = static("web-n", "s2", "h2")
 		}, mirror.Replaced, []string{"delete " + key, "create " + key}, "h2"},
+		{"replaces when outlived", func(f *fixture) {
+			f.created()
+			f.api.pods[key].Status.Phase = v1.PodFailed
+		}, mirror.Replaced, []string{"delete " + key, "create " + key}, "h1"},
+		{"keeps the mirror pod of a pod that has ended", func(f *fixture) {
+			f.created()
+			f.api.pods[key].Status.Phase, f.static.Status.Phase = v1.PodFailed, v1.PodFailed
+		}, mirror.Kept, nil, "h1"},
 		{"confirms a user's deletion", func(f *fixture) {
 			f.created()
 			require.NoError(f, f.api.in("ns").Delete(f.Context(), "web-n", metav1.DeleteOptions{}))
@@ -115,6 +123,11 @@ func TestReconcileOutOfDate(t *testing.T) {
 			f.static = static("web-n", "s2", "h2")
 			return nil
 		}, mirror.Replaced, "h2"},
+		{"nothing known, and an outlived one is there", func(f *fixture) *v1.Pod {
+			f.created()
+			f.api.pods[key].Status.Phase = v1.PodFailed
+			return nil
+		}, mirror.Replaced, "h1"},
 		{"an old one known that is gone", func(*fixture) *v1.Pod { return mirrorPod("web-n", "m", "h0") }, mirror.Replaced, "h1"},
 		{"an old one known, and another one is right", func(f *fixture) *v1.Pod {
 			f.created()

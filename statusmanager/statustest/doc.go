@@ -44,6 +44,7 @@
 //
 // # What it does not emulate
 //
-// Authentication, admission, quotas, priority and fairness; validation of pods and statuses; managed fields; writes to
-// the spec; watches that end, lag or skip. All other resources. Use Fault for the errors of such features.
+// Authentication, admission, quotas, priority and fairness; validation of pods and statuses, except that no container
+// comes back from its end (statusmanager.Revives); managed fields; writes to the spec; watches that end, lag or skip. All
+// other resources. Use Fault for the errors of such features.
 package statustest

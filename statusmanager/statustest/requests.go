@@ -21,7 +21,8 @@ import (
 )
 
 // PatchStatus applies a strategic merge patch to the status of a pod, like the API server (1.36): a patch with another
-// UID is invalid, and a patch without a change keeps the resource version.
+// UID is invalid, a patch that undoes the end of a container is invalid, and a patch without a change keeps the resource
+// version.
 func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	defer s.deliver()
 	return s.request(ctx, statusmanager.RequestPatch, ref, patch, func(pod *v1.Pod, p *poison) (*v1.Pod, error) {
@@ -32,6 +33,11 @@ func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patc
 		if patched.UID != pod.UID {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, ref.Name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "uid"), patched.UID, "field is immutable"),
+			})
+		}
+		if statusmanager.Revives(&pod.Spec, &pod.Status, &patched.Status) {
+			return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, ref.Name, field.ErrorList{
+				field.Forbidden(field.NewPath("status", "containerStatuses"), "a container may not come back from its end"),
 			})
 		}
 		next := pod.DeepCopy()

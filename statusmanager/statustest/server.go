@@ -3,6 +3,7 @@
 package statustest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -171,15 +172,16 @@ func (s *Server) Static(mirror types.UID) (types.UID, bool) {
 	return types.UID(hash), ok
 }
 
-// CreateMirror stores the mirror pod of a static pod. The UID of the static pod must be its hash, as in the kubelet.
+// CreateMirror stores the mirror pod of a static pod. Without a hash annotation, the hash of the static pod is its UID.
+// Server.Mirror and Server.Static find the mirror pods of static pods whose UID is their hash, as usual in the kubelet.
 func (s *Server) CreateMirror(static *v1.Pod) *v1.Pod {
 	mirror := static.DeepCopy()
 	mirror.UID = ""
 	if mirror.Annotations == nil {
 		mirror.Annotations = map[string]string{}
 	}
-	mirror.Annotations[mirrorAnnotation] = string(static.UID)
-	mirror.Annotations[hashAnnotation] = string(static.UID)
+	hash := cmp.Or(static.Annotations[hashAnnotation], string(static.UID))
+	mirror.Annotations[mirrorAnnotation], mirror.Annotations[hashAnnotation] = hash, hash
 	mirror.Status = v1.PodStatus{Phase: v1.PodPending}
 	return s.Create(mirror)
 }

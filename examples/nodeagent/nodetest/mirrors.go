@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -131,19 +130,7 @@ func (p *player) mirrored(pod *v1.Pod, status *v1.PodStatus) error {
 	case shown.Annotations[podconfig.AnnotationMirror] != pod.Annotations[podconfig.AnnotationHash]:
 		return errors.New("its mirror pod has the content of an earlier manifest")
 	}
-	return heard(pod, shown, status, p.agentSince(shown.CreationTimestamp.Time))
-}
-
-// agentSince reports whether the present agent is newer than a mirror pod. API servers take no container back from an end
-// after which its policy does not restart it: the end of a static pod that an earlier agent has stopped, and that this
-// one runs again, stays in its mirror pod.
-func (p *player) agentSince(created time.Time) bool {
-	for _, m := range p.node.History().Marks {
-		if m.Kind == MarkAgentStarted && m.At > p.node.World.Now()-time.Since(created) {
-			return true
-		}
-	}
-	return false
+	return heard(pod, shown, status)
 }
 
 // orphanedMirrors: a mirror pod has a static pod that is wanted. Others are deleted when their pod has ended.

@@ -129,14 +129,13 @@ func (p *player) truth(uid types.UID) *runtime.PodStatus {
 // apiKnows: what the agent has published has arrived.
 func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	if stored := p.server.Get(pod.UID); stored != nil {
-		return heard(pod, stored, status, false)
+		return heard(pod, stored, status)
 	}
 	return nil
 }
 
-// heard: the API server has a status for a pod, in its object for it. Of a pod that runs again there, no container has
-// come back that had ended for good.
-func heard(pod, stored *v1.Pod, status *v1.PodStatus, again bool) error {
+// heard: the API server has a status for a pod, in its object for it.
+func heard(pod, stored *v1.Pod, status *v1.PodStatus) error {
 	// After a reboot init comes first and the pod is Pending; on the API server no phase
 	// goes back from Running (package statusmanager).
 	waits := stored.Status.Phase == v1.PodRunning && status.Phase == v1.PodPending
@@ -156,7 +155,7 @@ func heard(pod, stored *v1.Pod, status *v1.PodStatus, again bool) error {
 	} {
 		for i := range list[1] {
 			have := containerStatus(&v1.PodStatus{ContainerStatuses: list[0]}, list[1][i].Name)
-			if have != nil && (initDone(pod, have) || again && have.State.Terminated != nil) {
+			if have != nil && initDone(pod, have) {
 				continue
 			}
 			if have == nil || have.RestartCount != list[1][i].RestartCount || have.ContainerID != list[1][i].ContainerID ||

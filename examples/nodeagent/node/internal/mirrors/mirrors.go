@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
+	"github.com/keelson-dev/keelson/statusmanager"
 )
 
 // Options configure the feature.
@@ -48,12 +49,18 @@ const (
 
 // New returns the feature.
 func New(h *feature.Host, o Options) (feature.Feature, error) {
-	client, err := mirror.NewClient(mirror.Config{Pods: o.Pods, Node: o.Node})
-	m := &mirrors{host: h, index: o.Index, client: client, wanted: signal.New(), failed: make(map[string]string)}
+	m := &mirrors{host: h, index: o.Index, wanted: signal.New(), failed: make(map[string]string)}
+	client, err := mirror.NewClient(mirror.Config{Pods: o.Pods, Node: o.Node, Outlived: m.outlived})
+	m.client = client
 	return feature.Feature{
 		Name: "mirrors",
 		Heard: func(u podconfig.Update) {
 			if slices.ContainsFunc(u.Pods, func(p *v1.Pod) bool { return podconfig.IsStatic(p) || podconfig.IsMirror(p) }) {
+				m.wanted.Notify()
+			}
+		},
+		Published: func(pod *v1.Pod, _ v1.PodStatus) {
+			if _, shown := m.index.Pair(pod); shown != nil && podconfig.IsStatic(pod) && m.outlived(pod, shown) {
 				m.wanted.Notify()
 			}
 		},
@@ -112,6 +119,13 @@ func (m *mirrors) reconcile(ctx context.Context) (right bool) {
 	}
 	maps.DeleteFunc(m.failed, func(name, _ string) bool { return !tried[name] })
 	return right
+}
+
+// outlived reports whether a mirror pod shows the end of a container that waits or runs again,
+// because the static pod was removed and applied again, or is run again by another agent.
+func (m *mirrors) outlived(static, shown *v1.Pod) bool {
+	status := m.host.Status(static)
+	return statusmanager.Revives(&static.Spec, &shown.Status, &status)
 }
 
 // busy reports whether the static pod of a mirror pod is still terminating. Its last status is
