@@ -21,8 +21,9 @@ import (
 func TestRotationUnderAWriter(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, cri.Options{})
+	// It rests after each thousand lines: on a busy machine the log grew faster than the test could read it.
 	p := pod("writer", `trap stop=yes TERM; i=0
-		while [ -z "$stop" ]; do echo line $i; echo error $i >&2; i=$((i+1)); done; echo last $i`)
+		while [ -z "$stop" ]; do echo line $i; echo error $i >&2; i=$((i+1)); [ $((i % 1000)) != 0 ] || sleep 0.1; done; echo last $i`)
 	p.Spec.HostNetwork = true
 	id := n.start(p)
 	st, err := n.rt.PodStatus(t.Context(), p.UID)
