@@ -52,6 +52,7 @@
 //	runtime/logs           container logs: read, follow, rotate
 //	runtime/stats          the resource usage of running pods, as a backend measures it
 //	runtime/pullsecrets    credentials for images from imagePullSecrets
+//	runtime/credentialplugin the same, from the kubelet's credential provider plug-ins
 //	runtime/services       the Services that containers get variables of
 //	runtime/process        backend: one OS process per container
 //	runtime/cri            backend: containerd or CRI-O over its socket

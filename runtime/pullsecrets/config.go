@@ -3,7 +3,6 @@
 package pullsecrets
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/registry"
 )
 
 // Reasons for an unusable secret. No error contains the secret's content.
@@ -27,7 +27,7 @@ var (
 
 // entry has the credentials of a secret for a registry or a part of a registry.
 type entry struct {
-	place place
+	place registry.Place
 	auth  runtime.ImageAuth
 }
 
@@ -70,7 +70,7 @@ func readConfig(data []byte) ([]entry, error) {
 
 func entriesOf(registries map[string]json.RawMessage) (out []entry, err error) {
 	for _, name := range slices.Sorted(maps.Keys(registries)) {
-		p, ok := parsePlace(name)
+		p, ok := registry.Parse(name)
 		if !ok {
 			continue
 		}
@@ -107,116 +107,4 @@ func decodeAuth(text string) (user, password string, ok bool) {
 	}
 	user, password, ok = strings.Cut(string(plain), ":")
 	return user, strings.Trim(password, "\x00"), ok // docker pads the password with zero bytes
-}
-
-// place is a registry or a part of a registry. In a place of a secret, parts of the host may
-// contain a *.
-type place struct {
-	host []string // parts between dots
-	port string
-	path []string // elements
-}
-
-const (
-	hub       = "docker.io"
-	hubIndex  = "index.docker.io"
-	hubServer = "registry-1.docker.io"
-)
-
-// parsePlace parses the name of a registry in a secret: registry.example:5000/team, with or without
-// a scheme. The paths /v1/ and /v2/, which docker's tools write, mean the whole registry.
-func parsePlace(name string) (place, bool) {
-	_, rest, scheme := strings.Cut(name, "://")
-	if scheme {
-		name = rest
-	}
-	host, path, _ := strings.Cut(name, "/")
-	for _, version := range []string{"v1/", "v2/"} {
-		if rest, ok := strings.CutPrefix(path, version); ok {
-			path = rest
-			break
-		}
-	}
-	return newPlace(host, path)
-}
-
-// placeOf returns the place of an image from its reference.
-func placeOf(image string) (place, bool) {
-	image, _, _ = strings.Cut(image, "@")
-	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
-		image = image[:i]
-	}
-	host, path, ok := strings.Cut(image, "/")
-	if !ok || !strings.ContainsAny(host, ".:") && host != "localhost" {
-		host, path = hub, image
-		if !ok {
-			path = "library/" + image
-		}
-	}
-	return newPlace(host, path)
-}
-
-func newPlace(host, path string) (place, bool) {
-	if host == hubIndex || host == hubServer {
-		host = hub
-	}
-	var p place
-	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
-		host, p.port = host[:i], host[i+1:]
-	}
-	if host == "" || strings.ContainsAny(host, " \t\r\n") {
-		return p, false
-	}
-	p.host = strings.Split(strings.ToLower(host), ".")
-	p.path = strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
-	return p, true
-}
-
-// covers reports whether credentials for p apply to image.
-func (p place) covers(image place) bool {
-	if p.port != image.port || len(p.host) != len(image.host) || len(p.path) > len(image.path) {
-		return false
-	}
-	for i := range p.host {
-		if !matches(p.host[i], image.host[i]) {
-			return false
-		}
-	}
-	return slices.Equal(p.path, image.path[:len(p.path)])
-}
-
-// matches reports whether text matches pattern, in which * stands for any text.
-func matches(pattern, text string) bool {
-	pieces := strings.Split(pattern, "*")
-	if len(pieces) == 1 {
-		return pattern == text
-	}
-	text, ok := strings.CutPrefix(text, pieces[0])
-	if !ok {
-		return false
-	}
-	last := len(pieces) - 1
-	for _, piece := range pieces[1:last] {
-		i := strings.Index(text, piece)
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(piece):]
-	}
-	return strings.HasSuffix(text, pieces[last])
-}
-
-// nearest orders the most specific place first. A host with a * follows the same host without a *.
-func nearest(a, b entry) int {
-	return cmp.Or(
-		cmp.Compare(len(b.place.path), len(a.place.path)),
-		cmp.Compare(a.place.stars(), b.place.stars()),
-	)
-}
-
-func (p place) stars() (n int) {
-	for _, part := range p.host {
-		n += strings.Count(part, "*")
-	}
-	return n
 }

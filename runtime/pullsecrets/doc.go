@@ -29,6 +29,6 @@
 //   - An invalid entry of a secret does not invalidate its other entries.
 //   - The node's own credentials are in a single file with a configured path, read at every pull.
 //     The kubelet searches several files, also in its working and home folders, and caches the
-//     content for five minutes. Credential plugins, and credential helpers named in a config.json,
-//     are not run.
+//     content for five minutes. Credential helpers named in a config.json are not run. Credential
+//     provider plug-ins are in package credentialplugin.
 package pullsecrets

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/internal/registry"
 )
 
 // eventFailedToRetrieveImagePullSecret is the kubelet's event reason for missing and unusable
@@ -62,7 +63,7 @@ func New(o Options) (*Keyring, error) {
 // secret is an event and is skipped, because the image may be public. The only error is the error
 // of ctx.
 func (k *Keyring) Find(ctx context.Context, pod *v1.Pod, image string) ([]runtime.ImageAuth, error) {
-	where, ok := placeOf(image)
+	where, ok := registry.Of(image)
 	if !ok {
 		return nil, nil
 	}
@@ -76,8 +77,8 @@ func (k *Keyring) Find(ctx context.Context, pod *v1.Pod, image string) ([]runtim
 	}
 	var auths []runtime.ImageAuth
 	for _, entries := range [][]entry{own, nodes} {
-		entries = slices.DeleteFunc(entries, func(e entry) bool { return !e.place.covers(where) })
-		slices.SortStableFunc(entries, nearest)
+		entries = slices.DeleteFunc(entries, func(e entry) bool { return !e.place.Covers(where) })
+		slices.SortStableFunc(entries, func(a, b entry) int { return registry.Compare(a.place, b.place) })
 		for _, e := range entries {
 			if !slices.Contains(auths, e.auth) {
 				auths = append(auths, e.auth)
