@@ -65,6 +65,7 @@ type flags struct {
 	cri       criFlags
 	logFiles  logFlags
 	authFile  string
+	plugins   pluginFlags
 	offer     offer
 	once      once
 	verbosity int
@@ -141,6 +142,7 @@ func parseFlags(args []string) (flags, error) {
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
 	set.DurationVar(&f.restarts, "max-container-restart-period", maxRestartPeriod, "longest pause before a container that keeps failing is restarted, from 1s on")
 	set.StringVar(&f.authFile, "registry-auth-file", "", "with a container runtime: docker config.json with the node's own registry credentials, tried after those of a pod and read at each pull (default ROOT-DIR/config.json, if there is one)")
+	f.plugins.register(set)
 	set.IntVar(&f.imageHigh, "image-gc-high-threshold", imagegc.DefaultHighPercent, "with a container runtime: percent of the image file system in use from which unused images are removed; 100 = never")
 	set.IntVar(&f.imageLow, "image-gc-low-threshold", imagegc.DefaultLowPercent, "percent in use at which that stops")
 	set.DurationVar(&f.imageWait, "image-gc-period", imagegc.DefaultInterval, "time between two looks at how full the image file system is")
@@ -223,7 +225,7 @@ func (f *flags) complete(args []string) error {
 		}
 		f.csiSockets[driver] = path
 	}
-	if err := errors.Join(f.shutdown.check(), f.dns.check(f.endpoint), f.addresses.complete(), f.cri.check(f.endpoint), f.logFiles.check()); err != nil {
+	if err := errors.Join(f.shutdown.check(), f.dns.check(f.endpoint), f.addresses.complete(), f.cri.check(f.endpoint), f.logFiles.check(), f.plugins.check(f.endpoint)); err != nil {
 		return err
 	}
 	if f.keepPods && f.shutdown.stop != 0 {

@@ -198,6 +198,9 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		opts.Cluster = member.cluster
 		opts.Objects = allObjects{own: store, cluster: member.objects}
 	}
+	if opts.NodeKeyring, err = f.plugins.keyring(numbers, out.log); err != nil {
+		return nil, err
+	}
 	if opts.VolumePlugins, err = newCSI(f, opts.Objects, member, tokens); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -42,6 +43,8 @@ type metrics struct {
 	statuses  prometheus.Histogram
 	volumes   *prometheus.HistogramVec
 	images    *prometheus.CounterVec
+	plugins   *prometheus.HistogramVec
+	failures  *prometheus.CounterVec // of plugins
 
 	mu     sync.Mutex
 	probed map[types.UID]types.NamespacedName // pods with their own series
@@ -84,12 +87,18 @@ func newMetrics(node string) *metrics {
 		images: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_image_garbage_collected_total", Help: "Images removed, by reason.",
 		}, []string{"reason"}),
+		plugins: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kubelet_credential_provider_plugin_duration", Help: "Duration of runs of credential provider plug-ins, in seconds.", Buckets: prometheus.DefBuckets,
+		}, []string{"plugin_name"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_credential_provider_plugin_errors_total", Help: "Runs of credential provider plug-ins without usable credentials.",
+		}, []string{"plugin_name"}),
 	}
 	name := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kubelet_node_name", Help: "The node's name; always 1.", ConstLabels: prometheus.Labels{"node": node},
 	})
 	name.Set(1)
-	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.probes, m.durations, m.statuses, m.volumes, m.images, name,
+	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.probes, m.durations, m.statuses, m.volumes, m.images, m.plugins, m.failures, name,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -116,6 +125,14 @@ func (m *metrics) observer() node.Observer {
 			m.volumes.WithLabelValues(plugin, e.Kind.String(), status, "false").Observe(e.Ended.Sub(e.Started).Seconds())
 		},
 		ImageRemoved: func(r imagegc.Removed) { m.images.WithLabelValues(string(r.Reason)).Inc() },
+	}
+}
+
+// ranPlugin counts a run of a credential provider plug-in.
+func (m *metrics) ranPlugin(name string, took time.Duration, err error) {
+	m.plugins.WithLabelValues(name).Observe(took.Seconds())
+	if err != nil {
+		m.failures.WithLabelValues(name).Inc()
 	}
 }
 

@@ -6,6 +6,7 @@ package main
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 )
@@ -16,6 +17,8 @@ type metrics struct{}
 func newMetrics(string) *metrics         { return &metrics{} }
 func (*metrics) observer() node.Observer { return node.Observer{} }
 func (*metrics) watch(*node.Agent)       {}
+
+func (*metrics) ranPlugin(string, time.Duration, error) {}
 
 // ServeHTTP answers with 404 and names the build tag.
 func (*metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {

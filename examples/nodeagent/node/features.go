@@ -3,6 +3,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -223,7 +224,8 @@ func (a *Agent) newManager() (*runtime.Manager, error) {
 }
 
 // newKeyring returns the credentials for pulling images of containers and volumes: the pods'
-// imagePullSecrets, then Options.RegistryAuthFile. The keyring is nil if the agent has neither.
+// imagePullSecrets, then Options.RegistryAuthFile, then Options.NodeKeyring. The keyring is nil if the
+// agent has none of these.
 func (a *Agent) newKeyring() (runtime.Keyring, error) {
 	opts := pullsecrets.Options{File: a.opts.RegistryAuthFile, Events: a.opts.Events, Trouble: func(err error) {
 		a.host.Log.Warn("an image is pulled without the node's credentials", zap.Error(err))
@@ -232,13 +234,23 @@ func (a *Agent) newKeyring() (runtime.Keyring, error) {
 	case a.opts.Objects != nil:
 		opts.Secrets = a.opts.Objects
 	case opts.File == "":
-		return nil, nil
+		return a.opts.NodeKeyring, nil
 	}
 	keyring, err := pullsecrets.New(opts)
 	if err != nil {
 		return nil, err
 	}
-	return keyring.Find, nil
+	if a.opts.NodeKeyring == nil {
+		return keyring.Find, nil
+	}
+	return func(ctx context.Context, pod *v1.Pod, image string) ([]runtime.ImageAuth, error) {
+		own, err := keyring.Find(ctx, pod, image)
+		if err != nil {
+			return nil, err
+		}
+		more, err := a.opts.NodeKeyring(ctx, pod, image)
+		return append(own, more...), err
+	}, nil
 }
 
 // newPodSync constructs podsync with the hooks of all features.

@@ -58,12 +58,15 @@ type Options struct {
 	// Hooks runs postStart and preStop handlers. Defaults to runtime.Options.Hooks.
 	Hooks runtime.HookRunner
 	// Keyring finds credentials for pulling images. It replaces the default: the pods'
-	// imagePullSecrets, then RegistryAuthFile.
+	// imagePullSecrets, then RegistryAuthFile, then NodeKeyring.
 	Keyring runtime.Keyring
 	// RegistryAuthFile is the absolute path of a docker config.json with the node's own registry
 	// credentials. The credentials are tried after the pods' imagePullSecrets. The file is read at
 	// each pull and may be absent. Defaults to no file.
 	RegistryAuthFile string
+	// NodeKeyring finds further credentials of the node, such as those of credential plug-ins. They
+	// are tried last. Defaults to none.
+	NodeKeyring runtime.Keyring
 	// ImageGC enables image garbage collection. Defaults to nil: images are never deleted.
 	ImageGC *images.GC
 	// VolumePlugins adds kinds of volumes to emptyDir, hostPath, configMap, secret, downwardAPI,
