@@ -43,7 +43,7 @@ func newFlights(limit int) *flights {
 }
 
 // errNobodyWaits is the error of a pull that all callers gave up.
-var errNobodyWaits = errors.New("nobody waits for the image any more")
+var errNobodyWaits = errors.New("all callers have given up the pull")
 
 // do runs pull, or joins a pull with the same key, and waits for its end or for the end of ctx. The
 // goroutine of the pull ends no later than the return of the last caller.

@@ -62,10 +62,10 @@ func newMetrics(node string) *metrics {
 			Name: "kubelet_restarted_pods_total", Help: "Pods that came back, under their UID, while they ended.",
 		}, []string{"static"}),
 		orphans: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "kubelet_orphaned_runtime_pods_total", Help: "Pods that the runtime has and that nobody wants.",
+			Name: "kubelet_orphaned_runtime_pods_total", Help: "Pods of the runtime that no source wants.",
 		}),
 		workers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_pod_worker_duration_seconds", Help: "From an update of a pod until what it asked for was done, by create, update, sync and kill.", Buckets: prometheus.DefBuckets,
+			Name: "kubelet_pod_worker_duration_seconds", Help: "Time from an update of a pod to the end of its sync, by create, update, sync and kill.", Buckets: prometheus.DefBuckets,
 		}, []string{"operation_type"}),
 		starts: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "kubelet_pod_worker_start_duration_seconds", Help: "From the arrival of a pod until it is worked on.", Buckets: prometheus.DefBuckets,

@@ -53,7 +53,7 @@ func (s *serverFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&s.clientCA, "client-ca-file", "", "authorities whose client certificates are accepted on --port, such as that of the API server")
 	set.BoolVar(&s.tokens, "authentication-token-webhook", true, "accept tokens on --port that the API server of --kubeconfig knows")
 	set.BoolVar(&s.anonymous, "anonymous-auth", false, "accept requests without credentials on --port")
-	set.StringVar(&s.mode, "authorization-mode", modeWebhook, "who decides what a user may do on --port: the API server of --kubeconfig (Webhook), or nobody (AlwaysAllow)")
+	set.StringVar(&s.mode, "authorization-mode", modeWebhook, "how requests on --port are authorized: by the API server of --kubeconfig (Webhook), or not at all (AlwaysAllow)")
 	set.DurationVar(&s.tokenTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long an accepted token is accepted without asking the API server again")
 	set.DurationVar(&s.allowTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long a granted permission holds without asking the API server again")
 	set.DurationVar(&s.denyTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long a refused permission holds without asking the API server again")

@@ -89,7 +89,7 @@ func (e *entry) writing(s stamp, now time.Time, patience time.Duration) bool {
 }
 
 // errHalfWritten means that a file is a truncated copy of its earlier content.
-var errHalfWritten = errors.New("half-written: it is the beginning of what it was, cut off within a line")
+var errHalfWritten = errors.New("half-written: the content is the beginning of the earlier content, cut off within a line")
 
 // goodLimit is the largest content in bytes to keep in entry.good.
 const goodLimit = 64 << 10

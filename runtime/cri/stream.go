@@ -84,7 +84,7 @@ func (r *client) PortForwardURL(ctx context.Context, id runtime.SandboxID, ports
 func streamURL(call, answer string) (*url.URL, error) {
 	u, err := url.Parse(answer)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, &CallError{Call: call, Message: "the runtime answered with what is no URL"}
+		return nil, &CallError{Call: call, Message: "the runtime answered with an invalid URL"}
 	}
 	return u, nil
 }

@@ -29,7 +29,7 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 	tick := time.NewTicker(cleanInterval)
 	defer tick.Stop()
 	var next nextLook
-	failed := complaint{log: p.opts.Logger, what: "cannot look for what is left of pods"}
+	failed := complaint{log: p.opts.Logger, what: "cannot look for remains of pods"}
 	for {
 		left, err := p.lookForLeftovers(ctx, workers)
 		failed.say(ctx, err)

@@ -311,7 +311,7 @@ func discard(parent *os.Root, name string) error {
 		return err
 	}
 	if err := tree.RemoveAll(parent, tmp); err != nil {
-		return fmt.Errorf("remove what is left: %w", err)
+		return fmt.Errorf("remove the rest: %w", err)
 	}
 	return nil
 }

@@ -199,7 +199,7 @@ func (s *Cache) heard(err error) {
 	case text == "":
 		s.log.Info("the Services of the API server can be read again")
 	default:
-		s.log.Warn("cannot read the Services of the API server; containers start with the variables of what was known", zap.Error(err))
+		s.log.Warn("cannot read the Services of the API server; containers start with the last known variables", zap.Error(err))
 	}
 }
 

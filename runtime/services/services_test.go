@@ -145,7 +145,7 @@ func newServer(all ...string) *server {
 }
 
 const (
-	cannot = "cannot read the Services of the API server; containers start with the variables of what was known"
+	cannot = "cannot read the Services of the API server; containers start with the last known variables"
 	again  = "the Services of the API server can be read again"
 )
 

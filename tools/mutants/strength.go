@@ -42,7 +42,7 @@ func measure(o options) error {
 	})
 	fmt.Printf("%d mutants of deciders that change a pod's fate, %d sampled, seed %d\n", len(wanted), min(len(wanted), o.n), o.seed)
 	for _, line := range noFate.stale(all) {
-		fmt.Printf("  nofate.txt lists what is no more: %s\n", line)
+		fmt.Printf("  nofate.txt lists a fault that does not exist: %s\n", line)
 	}
 	sampled := sampleByKey(wanted, o.n, o.seed)
 	if o.list {

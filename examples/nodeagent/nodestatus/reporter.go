@@ -281,7 +281,7 @@ func (r *Reporter) Report(ctx context.Context) error {
 		return fmt.Errorf("status of node %s: %w", r.opts.NodeName, err)
 	}
 	if node.UID != r.known.UID { // another client deleted and recreated the node
-		r.log.Info("the node was made anew by somebody else")
+		r.log.Info("another client has created the node again")
 	}
 	r.tell(r.known.Status.Conditions, after.Conditions)
 	r.tellReboot(r.known.Status.NodeInfo.BootID, after.NodeInfo.BootID)

@@ -55,7 +55,7 @@ func (s *Stopper) strangers(ctx context.Context, wanted []*v1.Pod) (uids []types
 	}
 	running, err := s.host.Runtime.List(ctx, runtime.ListOptions{RunningOnly: true})
 	if err != nil {
-		s.host.Log.Error("cannot look for pods that nobody wants", zap.Error(err))
+		s.host.Log.Error("cannot look for orphaned pods", zap.Error(err))
 	}
 	for _, status := range running {
 		add(status.UID)

@@ -32,7 +32,7 @@ func lockFile(dir *os.Root) (*os.File, error) {
 	f, err := openLock(dir, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		if err := dir.RemoveAll(LockFile); err != nil {
-			return nil, fmt.Errorf("replace what is not a lock: %w", err)
+			return nil, fmt.Errorf("replace a file that is not a lock: %w", err)
 		}
 		if f, err = openLock(dir, os.O_RDWR|os.O_CREATE); err != nil {
 			return nil, err

@@ -71,7 +71,7 @@ func (d disk) read(name string, most int) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > int64(most) {
-		return nil, errors.New("is not what was written")
+		return nil, errors.New("differs from the written content")
 	}
 	return io.ReadAll(io.LimitReader(f, int64(most)+1))
 }

@@ -42,7 +42,7 @@ func (g *Gate) follow(ctx context.Context) {
 		if err == nil {
 			n.node = node
 		} else if !failing && ctx.Err() == nil && !apierrors.IsNotFound(err) { // the Node may be created soon
-			g.host.Log.Warn("cannot read the node: pods are admitted by what was last known of it", zap.Error(err))
+			g.host.Log.Warn("cannot read the node: pods are admitted by its last known state", zap.Error(err))
 		}
 		failing = err != nil
 		g.tell(func(all *news) { all.read = &n })
