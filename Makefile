@@ -140,7 +140,7 @@ edge: ## bin/nodeagent-edge-*: the node agent for small nodes, 20 MB at most on 
 	done
 
 e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd (as root, on Linux; a cold build takes ten minutes)
-	@dir=$$(e2e/containerd.sh); api=$$(e2e/kubernetes.sh); \
+	@dir=$$(e2e/containerd.sh); api=$$(WITH=kubeadm e2e/kubernetes.sh); \
 	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 \
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \

@@ -7,7 +7,7 @@
 #   KEELSON_APISERVER_DIR=$(e2e/kubernetes.sh) go test ./internal/apiservertest
 #
 # The folder is $1, or else one below $XDG_CACHE_HOME (~/.cache). More programs
-# of that module can be named in WITH: kube-scheduler kube-controller-manager. A
+# of that module can be named in WITH: kube-scheduler kube-controller-manager kubeadm. A
 # cold build takes some five minutes on two cores; NICE=19 makes it give way to
 # others.
 set -euo pipefail
