@@ -31,6 +31,7 @@ kind: KubeletConfiguration
 address: 127.0.0.1
 port: %d
 healthzPort: 0
+podLogsDir: logs
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 %s`, port, fields), 0o600))

@@ -311,9 +311,13 @@ func (f *flags) findAuth() error {
 	return err
 }
 
-// defaultRoot returns a folder that is writable for the user and survives a reboot.
+// defaultRoot returns a folder that is writable for the user and survives a reboot. A program of the
+// name kubelet has the kubelet's folder, so that it can take the kubelet's place.
 func defaultRoot() string {
-	if os.Geteuid() == 0 {
+	switch {
+	case isKubelet(os.Args[0]):
+		return "/var/lib/kubelet"
+	case os.Geteuid() == 0:
 		return "/var/lib/keelson"
 	}
 	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {

@@ -40,6 +40,7 @@ func TestHealthzOfAConfigurationFile(t *testing.T) {
 kind: KubeletConfiguration
 healthzBindAddress: 127.0.0.1
 healthzPort: %d
+podLogsDir: logs
 `, port), 0o600))
 	s.start("--config", file, "--container-runtime-endpoint", "process")
 	url := fmt.Sprintf("http://127.0.0.1:%d/healthz", port)

@@ -84,7 +84,7 @@ func TestShutdownGracePeriodOfTheMachine(t *testing.T) {
 	s := newStation(t, backends["process"])
 	config := filepath.Join(s.dir, "config.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
-		"healthzPort: 0\nshutdownGracePeriod: 4s\nshutdownGracePeriodCriticalPods: 1s\n"), 0o600))
+		"healthzPort: 0\npodLogsDir: logs\nshutdownGracePeriod: 4s\nshutdownGracePeriodCriticalPods: 1s\n"), 0o600))
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	systemd := func(state string) {

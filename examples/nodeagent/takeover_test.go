@@ -36,6 +36,12 @@ func newForeign(s *station, c *containerdtest.Instance, file, text string) *fore
 	origin := manifest.Origin{Kind: manifest.OriginFile, Location: filepath.Join(s.manifests, file)}
 	pod, err := (&manifest.Decoder{NodeName: "n"}).Pod([]byte(text), origin)
 	require.NoError(s, err)
+	return newForeignPod(s, c, pod, "file")
+}
+
+// newForeignPod creates the sandbox for a pod from a source.
+func newForeignPod(s *station, c *containerdtest.Instance, pod *v1.Pod, source string) *foreign {
+	s.Helper()
 	f := &foreign{station: s, containerd: c, pod: pod}
 	logs := filepath.Join(s.root, "logs", pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 	require.NoError(s, os.MkdirAll(logs, 0o755))
@@ -44,7 +50,7 @@ func newForeign(s *station, c *containerdtest.Instance, file, text string) *fore
 		LogDirectory: logs,
 		Labels:       f.labels(),
 		Annotations: map[string]string{
-			"kubernetes.io/config.source": "file",
+			"kubernetes.io/config.source": source,
 			"kubernetes.io/config.seen":   time.Now().Format(time.RFC3339Nano),
 			"kubernetes.io/config.hash":   string(pod.UID),
 		},

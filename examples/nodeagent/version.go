@@ -10,11 +10,14 @@ import (
 	"runtime/debug"
 )
 
+// isKubelet reports whether the program has been installed in place of the kubelet.
+func isKubelet(program string) bool { return filepath.Base(program) == "kubelet" }
+
 // versions returns the output of --version: the versions of this program, of the kubelet that the node
 // reports, and of Go, and the platform. A program of the name kubelet prints what the kubelet prints,
 // because kubeadm reads it.
 func versions(program, kubelet string) string {
-	if filepath.Base(program) == "kubelet" {
+	if isKubelet(program) {
 		return "Kubernetes " + kubelet
 	}
 	own := "unknown"

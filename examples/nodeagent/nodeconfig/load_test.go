@@ -38,7 +38,7 @@ func values(c nodeconfig.Config) (all []string) {
 // defaults are the settings of a file without fields: the kubelet's defaults, where the flags of the agent have others.
 var defaults = map[string]bool{
 	"address=0.0.0.0": true, "read-only-port=0": true, "container-runtime-endpoint=unix:///run/containerd/containerd.sock": true,
-	"healthz-port=10248": true,
+	"healthz-port=10248": true, "pod-logs-dir=/var/log/pods": true,
 }
 
 func TestAFileWithoutFields(t *testing.T) {
