@@ -10,9 +10,15 @@ import (
 	"github.com/keelson-dev/keelson/internal/podconditions"
 )
 
+// The reasons of containers that wait for their turn, in the kubelet's words (1.36). All other reasons are failures.
+const (
+	reasonPodInitializing   = "PodInitializing"
+	reasonContainerCreating = "ContainerCreating"
+)
+
 // CoalesceInit returns an Options.Coalesce that delays, by d, the changes between init containers while a pod is
-// pending. Changes of the phase, failed init containers, the end of init and the start of a regular container are
-// written at once. The kubelet may do so with 2 s (pull request 138795).
+// pending. Changes of the phase, failed init containers, failed starts of init containers, the end of init and the start
+// of a regular container are written at once. The kubelet may do so with 2 s (pull request 138795).
 func CoalesceInit(d time.Duration) func(Change) time.Duration {
 	return func(c Change) time.Duration {
 		if c.Old == nil || c.New.Phase != v1.PodPending || !initGoesOn(c.Pod, c.New) ||
@@ -23,7 +29,8 @@ func CoalesceInit(d time.Duration) func(Change) time.Duration {
 	}
 }
 
-// initGoesOn reports whether init has begun, no init container has failed, and at least one has not completed.
+// initGoesOn reports whether init has begun, no init container has failed or could not be started, and at least one has
+// not completed.
 func initGoesOn(pod *v1.Pod, status *v1.PodStatus) bool {
 	done := 0
 	for i := range status.InitContainerStatuses {
@@ -32,6 +39,9 @@ func initGoesOn(pod *v1.Pod, status *v1.PodStatus) bool {
 			if state.Terminated != nil && state.Terminated.ExitCode != 0 {
 				return false
 			}
+		}
+		if w := s.State.Waiting; w != nil && w.Reason != reasonPodInitializing && w.Reason != reasonContainerCreating {
+			return false
 		}
 		if s.State.Terminated != nil || s.Ready {
 			done++

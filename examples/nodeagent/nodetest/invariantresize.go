@@ -4,11 +4,14 @@ package nodetest
 
 import (
 	"slices"
+	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // resizes: if a status shows allocated resources that a running container does not have yet, the
@@ -26,7 +29,7 @@ func (c *checker) resizes() {
 		})
 		for i := range s.Status.ContainerStatuses {
 			status := &s.Status.ContainerStatuses[i]
-			if status.State.Running == nil || status.Resources == nil || inProgress {
+			if status.State.Running == nil || status.Resources == nil || inProgress || c.strange(status.ContainerID, s.At) {
 				continue
 			}
 			for name, allocated := range status.AllocatedResources {
@@ -36,4 +39,16 @@ func (c *checker) resizes() {
 			}
 		}
 	}
+}
+
+// strange reports whether the agent has not given resources to an instance yet, because a fault and
+// not the agent started the instance. Its resources are the fault's, and no resize is in progress.
+func (c *checker) strange(containerID string, at time.Duration) bool {
+	_, id, _ := strings.Cut(containerID, "://")
+	if i := c.byID[id]; i == nil || i.called >= 0 {
+		return false
+	}
+	return !slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool {
+		return e.Op == fake.OpUpdateResources && e.ID == id && e.Done && e.DoneAt < at
+	})
 }
