@@ -124,10 +124,14 @@ func (r *record) startsAnew(p proposal) bool {
 		r.manifest != p.pod.Annotations[podfacts.AnnotationHash])
 }
 
-// outlived reports whether the mirror pod shows the end of an earlier life of the static pod, which the server would not
-// undo. The status is kept back until the mirror pod is replaced.
-func (r *record) outlived() bool {
-	return podfacts.IsStatic(r.pod) && r.remote.status != nil && Revives(&r.pod.Spec, r.remote.status, r.status)
+// awaitsMirror reports whether the static pod needs another mirror pod: the known mirror pod shows another manifest than
+// the status is of, or the end of an earlier life, which the server would not undo. The status is kept back until the
+// mirror pod is replaced.
+func (r *record) awaitsMirror() bool {
+	if !podfacts.IsStatic(r.pod) || r.remote.status == nil {
+		return false
+	}
+	return r.manifest != "" && r.manifest != r.remote.manifest || Revives(&r.pod.Spec, r.remote.status, r.status)
 }
 
 // clampPhases keeps status from moving back behind the previous status and the server's status. A static pod may come

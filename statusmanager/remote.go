@@ -20,6 +20,8 @@ type remote struct {
 	status *v1.PodStatus
 	// version is the resource version of status.
 	version string
+	// manifest is the hash of the static pod that a mirror pod shows; "" for other pods.
+	manifest string
 	// deleting: the pod has a deletion timestamp. A deletion timestamp is never removed.
 	deleting bool
 	// doubt: a request may have been carried out, and may change the server's status still.
@@ -61,6 +63,7 @@ func (r remote) after(pod *v1.Pod, spec *v1.PodSpec) remote {
 		r.refused = nil // another writer is active, so the server may now store a refused patch
 	}
 	r.ref, r.version, r.status, r.gone = refOf(pod), pod.ResourceVersion, status, false
+	r.manifest = pod.Annotations[podfacts.AnnotationMirror]
 	r.deleting = r.deleting || pod.DeletionTimestamp != nil
 	return r
 }

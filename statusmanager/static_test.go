@@ -188,6 +188,40 @@ func TestStaticPodThatAnotherAgentHasEnded(t *testing.T) {
 	}
 }
 
+// TestStatusOfTheManifestBefore: an edit under the same UID has a mirror pod before the containers of the earlier manifest
+// have ended. Their end is not the new manifest's.
+func TestStatusOfTheManifestBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		pod := testPod("named", static, func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyNever })
+		edited := pod.DeepCopy()
+		edited.Annotations["kubernetes.io/config.hash"] = "another"
+		pods := oneMirror{pod: n.server.CreateMirror(pod)}
+		m := newManager(t, statusmanager.Options{Patcher: n.server, Pods: &pods})
+		start(t, m)
+		set := func(pod *v1.Pod, s v1.PodStatus) {
+			_, err := m.SetPodStatus(pod, s)
+			require.NoError(t, err)
+			settle()
+		}
+		set(pod, status(v1.PodRunning, running("main")))
+		n.server.Remove(pods.pod.UID)
+		pods.pod = n.server.CreateMirror(edited)
+		set(pod, status(v1.PodFailed, exited("main", 137)))
+		assert.Empty(t, n.api(pods.pod.UID).ContainerStatuses)
+		set(edited, status(v1.PodRunning, running("main")))
+		require.NotEmpty(t, n.api(pods.pod.UID).ContainerStatuses)
+		assert.NotNil(t, n.api(pods.pod.UID).ContainerStatuses[0].State.Running)
+	})
+}
+
+// oneMirror has one mirror pod, and looks for it by the UID of the static pod alone.
+type oneMirror struct{ pod *v1.Pod }
+
+func (o *oneMirror) Pod(types.UID) (*v1.Pod, bool)          { return nil, false }
+func (o *oneMirror) Mirror(types.UID) (*v1.Pod, bool)       { return o.pod, true }
+func (o *oneMirror) Static(uid types.UID) (types.UID, bool) { return uid, false }
+
 // withoutGetter is a Patcher that cannot tell which pod the server has.
 type withoutGetter struct{ statusmanager.Patcher }
 

@@ -69,7 +69,7 @@ func (r *record) next(f facts, now time.Time) (step, error) {
 	case r.remote.status == nil && f.canGet:
 		s.request = RequestGet
 		return s, nil
-	case r.outlived():
+	case r.awaitsMirror():
 		return s, nil
 	}
 	s.merged, s.held = merge(mergeInput{

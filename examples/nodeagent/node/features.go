@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
 
@@ -126,12 +127,13 @@ func (a *Agent) addFeatures() (err error) {
 		add(m.Feature())
 	}
 	var told probes.Statuses
+	var written func(types.UID) (v1.PodStatus, bool)
 	if with("statuses") {
 		s, err := statuses.New(h, statuses.Options{Patcher: o.Cluster.Patcher, Index: a.config.index, Requested: o.Observer.StatusRequested})
 		if err != nil {
 			return err
 		}
-		told = s
+		told, written = s, s.GetPodStatus
 		add(s.Feature())
 	}
 	if with("probes") {
@@ -143,7 +145,7 @@ func (a *Agent) addFeatures() (err error) {
 		add(a.parts.probes.Feature())
 	}
 	if o.Cluster.Mirrors != nil && with("mirrors") {
-		m, err := mirrors.New(h, mirrors.Options{Index: a.config.index, Pods: o.Cluster.Mirrors, Node: o.Cluster.Node})
+		m, err := mirrors.New(h, mirrors.Options{Index: a.config.index, Pods: o.Cluster.Mirrors, Node: o.Cluster.Node, Told: written})
 		if err != nil {
 			return err
 		}

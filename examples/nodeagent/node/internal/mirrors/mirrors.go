@@ -29,6 +29,9 @@ type Options struct {
 	Pods func(namespace string) mirror.Writer
 	// Node returns the API server's object of this node, the owner of mirror pods. Required.
 	Node func(ctx context.Context) (*v1.Node, error)
+	// Told returns the status of a static pod as it is to be written to the mirror pod; false if
+	// the pod has none. Defaults to nil: no status is written.
+	Told func(uid types.UID) (v1.PodStatus, bool)
 }
 
 // mirrors creates, replaces and deletes mirror pods in a goroutine of its own, so that an
@@ -36,6 +39,7 @@ type Options struct {
 type mirrors struct {
 	host   *feature.Host
 	index  *mirror.Index
+	told   func(types.UID) (v1.PodStatus, bool)
 	client *mirror.Client
 	wanted signal.Signal
 	failed map[string]string // error text of the last attempt, by "namespace/name"
@@ -49,7 +53,7 @@ const (
 
 // New returns the feature.
 func New(h *feature.Host, o Options) (feature.Feature, error) {
-	m := &mirrors{host: h, index: o.Index, wanted: signal.New(), failed: make(map[string]string)}
+	m := &mirrors{host: h, index: o.Index, told: o.Told, wanted: signal.New(), failed: make(map[string]string)}
 	client, err := mirror.NewClient(mirror.Config{Pods: o.Pods, Node: o.Node, Outlived: m.outlived})
 	m.client = client
 	return feature.Feature{
@@ -122,10 +126,14 @@ func (m *mirrors) reconcile(ctx context.Context) (right bool) {
 }
 
 // outlived reports whether a mirror pod shows the end of a container that waits or runs again,
-// because the static pod was removed and applied again, or is run again by another agent.
+// because the static pod was removed and applied again, or is run again by another agent. The
+// published status does not say so: it has no end for a container that never ran.
 func (m *mirrors) outlived(static, shown *v1.Pod) bool {
-	status := m.host.Status(static)
-	return statusmanager.Revives(&static.Spec, &shown.Status, &status)
+	if m.told == nil {
+		return false
+	}
+	status, ok := m.told(static.UID)
+	return ok && statusmanager.Revives(&static.Spec, &shown.Status, &status)
 }
 
 // busy reports whether the static pod of a mirror pod is still terminating. Its last status is
