@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -119,6 +120,7 @@ func groups(f flags, parts serverParts) []nodeserver.Group {
 		nodeserver.Logs(nodeserver.LogOptions{Pods: parts.find, Runtime: parts.runtime, Logger: parts.log}),
 		nodeserver.Streams(nodeserver.StreamOptions{Pods: parts.find, Runtime: parts.runtime, Logger: parts.log}),
 		nodeserver.RunCommand(parts.find, parts.runtime),
+		nodeserver.Checkpoint(nodeserver.CheckpointOptions{Pods: parts.find, Runtime: parts.runtime, Dir: filepath.Join(f.root, "checkpoints")}),
 		nodeserver.Config(f.configuration),
 		nodeserver.Flags("keelson", func() map[string]string { return f.values }),
 		nodeserver.Status(program),

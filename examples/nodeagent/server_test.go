@@ -54,17 +54,26 @@ type served struct {
 // get asks the node itself, with the API server's certificate.
 func (s served) get(path string) string {
 	s.Helper()
+	code, text := s.request(http.MethodGet, path)
+	require.Equal(s, http.StatusOK, code, "%s: %s", path, text)
+	return text
+}
+
+// request sends a request to the node itself, with the API server's certificate.
+func (s served) request(method, path string) (code int, body string) {
+	s.Helper()
 	pair, err := tls.LoadX509KeyPair(s.certFile, s.keyFile)
 	require.NoError(s, err)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}}}
 	defer client.CloseIdleConnections()
-	response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d%s", s.serverPort, path))
+	r, err := http.NewRequestWithContext(s.Context(), method, fmt.Sprintf("https://127.0.0.1:%d%s", s.serverPort, path), nil)
+	require.NoError(s, err)
+	response, err := client.Do(r)
 	require.NoError(s, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	require.NoError(s, err)
-	require.Equal(s, http.StatusOK, response.StatusCode, "%s: %s", path, text)
-	return string(text)
+	return response.StatusCode, string(text)
 }
 
 // The node is called localhost, because the API server connects to the node by its name.
