@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -297,17 +298,24 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 // Options of the kubelet's configuration: how often a node is looked at, told and renewed, and what a
 // new node has.
 func TestFrequencies(t *testing.T) {
+	var looks atomic.Int32
 	on(t, func(_ *server, o *nodestatus.Options) {
 		o.UpdateInterval, o.ReportInterval, o.LeaseDuration = 30*time.Second, time.Minute, 8*time.Second
 		o.ProviderID, o.MaxImages = "cloud:///a/b", -1
+		o.Facts = func(context.Context) nodestatus.Facts {
+			looks.Add(1)
+			return nodestatus.Facts{Images: make([]v1.ContainerImage, 60)}
+		}
 	}, func(t *testing.T, m *machine) {
-		require.Equal(t, "cloud:///a/b", m.node.Spec.ProviderID)
-		require.EqualValues(t, 8, *m.lease.Spec.LeaseDurationSeconds)
-		m.facts.Images = make([]v1.ContainerImage, 60)
+		m.edit(func() {
+			require.Equal(t, "cloud:///a/b", m.node.Spec.ProviderID)
+			require.EqualValues(t, 8, *m.lease.Spec.LeaseDurationSeconds)
+			require.Len(t, m.node.Status.Images, 60)
+		})
 		pass(29 * time.Second)
-		require.Empty(t, m.node.Status.Images, "it is not looked at so soon")
+		require.EqualValues(t, 1, looks.Load())
 		pass(2 * time.Second)
-		require.Len(t, m.node.Status.Images, 60)
+		require.EqualValues(t, 2, looks.Load())
 		m.taken()
 		pass(10 * time.Minute)
 		count := map[string]int{}
