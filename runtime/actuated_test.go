@@ -80,7 +80,7 @@ func TestResourcesOnRecord(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// FuzzResourcesOnRecord reads anything, and what it reads it writes again.
+// FuzzResourcesOnRecord reads any text, and writes the result in the same form.
 func FuzzResourcesOnRecord(f *testing.F) {
 	f.Add(`{"limits":{"cpu":"200m","memory":"2Mi"},"requests":{"cpu":"-1","memory":"1e30"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -111,7 +111,7 @@ func TestChangesAreInQuantities(t *testing.T) {
 	assert.Equal(t, "2", string(appendCPU(nil, 2000)))
 }
 
-// The annotation is added to what the generator said, which stays its own.
+// The annotation is added to a copy. The generator's annotations stay unchanged.
 func TestWithResourcesLeavesItsInputAlone(t *testing.T) {
 	pod, c := podWanting(demand{cpuLimit: 100})
 	before := map[string]string{"a": "b"}

@@ -60,8 +60,8 @@ func TestContainerAnnotationsRefuseWhatHasNoJSON(t *testing.T) {
 	require.ErrorContains(t, err, "lifecycle.preStop: ")
 }
 
-// randomKillable is a pod with everything that matters for killing its
-// container, each part there or not.
+// randomKillable returns a pod with all fields that matter for killing its container. Each field is
+// present or missing at random.
 func randomKillable(r *rand.Rand) (*v1.Pod, *v1.Container) {
 	maybe := func() *int64 {
 		if r.IntN(3) == 0 {
@@ -150,7 +150,7 @@ func FuzzRestorePod(f *testing.F) {
 			containermeta.AnnotationTerminationGrace: termination, containermeta.AnnotationDeletionGrace: deletion,
 		}})
 		require.Equal(t, "main", c.Name)
-		// What was understood once is understood the same again.
+		// Reading the written result again gives the same result.
 		written, err := containerAnnotations(pod, c, ContainerInput{})
 		require.NoError(t, err)
 		pod, c = RestorePod(&PodStatus{Name: "web"}, &ContainerStatus{Name: "main", Annotations: written})

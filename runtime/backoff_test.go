@@ -12,8 +12,8 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// crashes replays a container that ends ran after each start, and returns when
-// it was started, relative to the first time.
+// crashes replays a container that ends after ran, and returns the times of its starts relative to
+// the first start.
 func crashes(t *testing.T, b Backoff, ran time.Duration, horizon time.Duration) []time.Duration {
 	t.Helper()
 	starts := []time.Duration{0}
@@ -89,8 +89,8 @@ func TestBackoffOfOtherInstances(t *testing.T) {
 	assert.Equal(t, exited.FinishedAt.Add(5*time.Second), shorter.At, "a lowered maximum holds at once")
 }
 
-// In the kubelet a container whose start fails is tried every 10 s for ever,
-// and each try counts as a restart (contract, quirk Q2).
+// In the kubelet a container with failing starts is tried every 10 s for ever, and each try counts
+// as a restart (contract, quirk Q2).
 func TestUpstreamQ2FailedStartsBackOffToo(t *testing.T) {
 	created := ContainerStatus{
 		State: StateCreated, Hash: "h", CreatedAt: epoch,

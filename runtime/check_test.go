@@ -37,8 +37,8 @@ func newChecked(t *testing.T, check func(*v1.Pod) error) *runtime.Manager {
 	return m
 }
 
-// What would fail at every start, and every end, is refused before anything is done:
-// once, with everything that is wrong.
+// A pod with fields that would fail at every start or stop is refused before any work, once, with
+// all such fields.
 func TestCheckPodAsksEveryPart(t *testing.T) {
 	tcp := &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}}
 	get := func(p v1.HTTPProtocol) *v1.LifecycleHandler {

@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// remover takes images away between the look and the use, as a collector does
-// that does not know yet what somebody wants: as often as it is told.
+// remover removes an image between its inspection and its use, a given number of times, like a
+// collector without knowledge of the pod.
 type remover struct {
 	*registry
 	losses int
@@ -77,7 +77,7 @@ func TestEnsureImageFollowsThePolicy(t *testing.T) {
 	})
 }
 
-// Volumes and containers of one pod have one back-off, and one set of credentials.
+// Volumes and containers of a pod share the back-off and the credentials.
 func TestEnsureImageSharesBackoffAndCredentialsWithContainers(t *testing.T) {
 	inBubble(t, func(n *node) {
 		r := n.withImages(runtime.Options{Keyring: func(_ context.Context, pod *v1.Pod, image string) ([]runtime.ImageAuth, error) {
@@ -107,8 +107,8 @@ func TestEnsureImageSharesBackoffAndCredentialsWithContainers(t *testing.T) {
 	})
 }
 
-// Two volumes of one pod with one image are one attempt; those of two pods are
-// one download; who gives up is not waited for.
+// Two volumes of a pod with the same image share an attempt. Volumes of two pods share a download.
+// A caller that gives up is not waited for.
 func TestEnsureImageIsOneAttempt(t *testing.T) {
 	inBubble(t, func(n *node) {
 		r := n.withImages(runtime.Options{})

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// doubling is a short list of variables whose last one has 2^n bytes.
+// doubling returns a short list of variables. The last variable has 2^n bytes.
 func doubling(n int) []v1.EnvVar {
 	env := []v1.EnvVar{{Name: "V0", Value: "x"}}
 	for i := range n {
@@ -40,7 +40,7 @@ func TestShortManifestCannotAskForEndlessMemory(t *testing.T) {
 	require.EqualError(t, err, "spec.containers[0].args[2]: environment, command and args are larger than 8 MiB")
 }
 
-// Replacing a value gives back what the old one took.
+// Replacing a value frees the size of the old value.
 func TestEnvironmentSizeIsThatOfWhatIsLeft(t *testing.T) {
 	var env environment
 	r := rand.New(rand.NewPCG(1, 2))

@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// A plan is made from what is wanted and what was seen, and nothing else; so it
-// can be printed, compared and made again from a record.
+// A plan depends only on the wanted pod and the observed status, so plans can be printed, compared
+// and repeated from a record.
 func ExamplePlan() {
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		RestartPolicy: v1.RestartPolicyOnFailure,

@@ -12,7 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// execing is a runtime that can do nothing but run commands.
+// execing is a runtime that can only run commands.
 type execing struct {
 	runtime.Runtime
 	ran runtime.ContainerID

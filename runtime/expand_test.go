@@ -63,7 +63,7 @@ func lookupIn(env map[string]string) func(string) (string, bool) {
 
 var reference = regexp.MustCompile(`\$\$|\$\([^)]*\)`)
 
-// expandSimply is the same rule as one regular expression.
+// expandSimply implements the same rule with a regular expression.
 func expandSimply(s string, env map[string]string) string {
 	return reference.ReplaceAllStringFunc(s, func(m string) string {
 		if m == "$$" {
@@ -76,7 +76,7 @@ func expandSimply(s string, env map[string]string) string {
 	})
 }
 
-// Every text of up to six characters that mean something.
+// All texts of up to six significant characters.
 func TestExpandAgreesWithSimpleModelExhaustively(t *testing.T) {
 	env := map[string]string{"A": "$(b)", "": "none", "$": "$$", "(": ""}
 	const alphabet = "$()Ab"

@@ -47,7 +47,7 @@ func TestWhatHasRunForGoodDoesNotRunAgain(t *testing.T) {
 	}
 }
 
-// A new process has the pod's status to go by, if its source has one.
+// A new process uses the pod's status, if its source has the status.
 func TestANewManagerGoesByThePodsStatus(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := neverAgain()
@@ -61,7 +61,7 @@ func TestANewManagerGoesByThePodsStatus(t *testing.T) {
 	})
 }
 
-// A pod whose UID comes back after it was killed begins anew.
+// A UID that comes back after a kill is a new pod.
 func TestAKilledPodThatComesBackRunsItsContainersAgain(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := neverAgain()
@@ -74,7 +74,7 @@ func TestAKilledPodThatComesBackRunsItsContainersAgain(t *testing.T) {
 	})
 }
 
-// A container that runs once does run again with all others of its pod.
+// A container that runs once runs again in a restart of all containers.
 func TestRestartAllRunsWhatHasRunForGood(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := neverAgain()

@@ -11,9 +11,8 @@ import (
 
 var gcPlanned []runtime.GCAction
 
-// BenchmarkPlanGC decides about 1,000 ended containers: five of each of four
-// containers of 50 pods. "keep" is a node whose limits hold. The reference is
-// the second implementation of the rules, which the tests compare with.
+// BenchmarkPlanGC plans for 1,000 ended containers: five of each of four containers of 50 pods. In
+// "keep" the limits hold. The reference is the second implementation of the rules in the tests.
 func BenchmarkPlanGC(b *testing.B) {
 	var lines []string
 	for u := range 50 {

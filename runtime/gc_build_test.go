@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// gcNow is when garbage is looked at in these tests.
+// gcNow is the time of garbage collection in these tests.
 func gcNow() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
 
 func minutesAgo(n int) time.Time { return gcNow().Add(-time.Duration(n) * time.Minute) }
@@ -88,7 +88,7 @@ func gcFates(text string) func(types.UID) runtime.PodFate {
 	return func(uid types.UID) runtime.PodFate { return fates[uid] }
 }
 
-// brief is a plan in short: what is removed, "!" for what is stopped first.
+// brief returns the removals of a plan, with "!" for a stop before the removal.
 func brief(actions []runtime.GCAction) []string {
 	out := []string{}
 	for _, a := range actions {

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// gcNode is a node with log files whose garbage is collected.
+// gcNode is a node with log files for garbage collection.
 type gcNode struct {
 	*node
 	logs   string
@@ -71,7 +71,7 @@ func (n *gcNode) ended(uid types.UID, opts ...podOption) *v1.Pod {
 	return pod
 }
 
-// left lists the pods that the runtime still knows.
+// left lists the remaining pods of the runtime.
 func (n *gcNode) left() []types.UID {
 	n.Helper()
 	pods, err := n.rt.List(n.Context(), runtime.ListOptions{})
@@ -83,7 +83,7 @@ func (n *gcNode) left() []types.UID {
 	return uids
 }
 
-// files lists what is below the log root.
+// files lists the files below the log root.
 func (n *gcNode) files() []string {
 	n.Helper()
 	all := []string{}
@@ -169,8 +169,7 @@ func TestGarbageCollectKeepsTheLogsOfRecords(t *testing.T) {
 	})
 }
 
-// One removal that fails keeps what depends on it, and nothing else; the next
-// round tries again.
+// A failed removal keeps only the dependent objects. The next round tries again.
 func TestGarbageCollectGoesOnAndTriesAgain(t *testing.T) {
 	gcInBubble(t, func(n *gcNode) {
 		n.ended("bad", regular("x", "y"))
@@ -194,8 +193,8 @@ func TestGarbageCollectGoesOnAndTriesAgain(t *testing.T) {
 	})
 }
 
-// A call that hangs holds up its own pod only (compare kubernetes#93886, where
-// everything waits in one line).
+// A hanging call delays its own pod only (compare kubernetes#93886, where all pods wait in a
+// queue).
 func TestUpstream93886OneHungPodHoldsUpNoOther(t *testing.T) {
 	gcInBubble(t, func(n *gcNode) {
 		var uids []types.UID
@@ -257,8 +256,7 @@ func TestGarbageCollectAsksAgainBeforeItActs(t *testing.T) {
 	})
 }
 
-// overtaken lists containers that run as unknown: what a listing says may be
-// out of date.
+// overtaken lists running containers as unknown, because a listing may be outdated.
 type overtaken struct{ runtime.Runtime }
 
 func (o overtaken) List(ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {

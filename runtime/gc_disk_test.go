@@ -88,7 +88,7 @@ func TestContainerOfLink(t *testing.T) {
 	}
 }
 
-// write makes files, with the folders they are in.
+// write makes files and their folders.
 func write(t *testing.T, root string, names ...string) {
 	t.Helper()
 	for _, name := range names {

@@ -96,8 +96,8 @@ func TestPlanGCContainers(t *testing.T) {
 	}
 }
 
-// What has ended in the future, since the clock was set back, goes as anything else where
-// there is no least age.
+// An instance with an end in the future, because the clock was set back, is removed like others if
+// there is no minimum age.
 func TestPlanGCOfAnEndInTheFuture(t *testing.T) {
 	for age, want := range map[time.Duration][]string{0: {"u1.a.5"}, time.Minute: {}} {
 		got := runtime.PlanGC(runtime.GCInput{
@@ -108,8 +108,8 @@ func TestPlanGCOfAnEndInTheFuture(t *testing.T) {
 	}
 }
 
-// An exit that nobody has been told of is not dropped: exit code 0 became 137
-// when the record was gone before the status was written (kubernetes#104107).
+// An unreported exit is kept: exit code 0 became 137 after the record was removed before the status
+// was written (kubernetes#104107).
 func TestUpstream104107AnUnreportedExitIsKept(t *testing.T) {
 	pods := []string{"u1 s1- a=exited@5/s1 a=exited@6/s1 a=exited@9/s1", "u2 s2+ a=running@1/s2 a=exited@4/s2 a=unknown@7/s2"}
 	short := runtime.GCPolicy{MaxPerPodContainer: runtime.GCNone, MaxContainers: runtime.GCNone, AllUnused: true}

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// randomGC is a small node with everything that can lie about on it.
+// randomGC returns a small node with all kinds of garbage.
 func randomGC(r *rand.Rand) runtime.GCInput {
 	ages := r.Perm(1000) // distinct, so that "oldest" has one meaning
 	next := func() int { age := ages[0]; ages = ages[1:]; return age }
@@ -114,8 +114,8 @@ func (n *naiveGC) counts(c *runtime.ContainerStatus) bool {
 	return (c.State == runtime.StateExited || c.State == runtime.StateUnknown) && n.in.Now.Sub(when(c)) >= n.in.Policy.MinAge
 }
 
-// newer counts the instances of c's container that were made after it, of all
-// that ever were, and which say yes.
+// newer counts the later instances of c's container, including removed instances, for which yes
+// returns true.
 func (n *naiveGC) newer(c *runtime.ContainerStatus, yes func(*runtime.ContainerStatus) bool) int {
 	k := 0
 	for i := range n.pod(c).Containers {
@@ -189,7 +189,7 @@ func (n *naiveGC) run() map[string]bool {
 	return n.gone
 }
 
-// dropOldest drops one if there are more than limit.
+// dropOldest removes the oldest instance if there are more than limit.
 func (n *naiveGC) dropOldest(limit int) bool {
 	var oldest *runtime.ContainerStatus
 	total := 0
@@ -220,7 +220,7 @@ func (n *naiveGC) sandboxes() {
 	}
 }
 
-// applied is what a plan leaves, if it goes well.
+// applied returns the pods after a successful plan.
 func applied(pods []*runtime.PodStatus, gone map[string]bool) []*runtime.PodStatus {
 	var out []*runtime.PodStatus
 	for _, p := range pods {
@@ -258,7 +258,7 @@ func TestPlanGCAgreesWithTheNaiveOne(t *testing.T) {
 	}
 }
 
-// checkGC checks what must hold of every plan.
+// checkGC checks the invariants of every plan.
 func checkGC(t *testing.T, in runtime.GCInput, plan []runtime.GCAction) {
 	t.Helper()
 	ops := []runtime.GCOp{runtime.GCRemoveContainer, runtime.GCRemoveSandbox}

@@ -26,7 +26,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// httpHook is one httpGet hook of a container on 127.0.0.1.
+// httpHook is an httpGet hook of a container on 127.0.0.1.
 type httpHook struct {
 	action v1.HTTPGetAction
 	ports  []v1.ContainerPort
@@ -54,7 +54,7 @@ func (h *httpHook) run(ctx context.Context) error {
 	})
 }
 
-// asked collects what a server was asked.
+// asked collects the requests to a server.
 type asked struct {
 	mu   sync.Mutex
 	list []*http.Request
@@ -171,7 +171,7 @@ func TestHTTPHookErrors(t *testing.T) {
 	require.ErrorIs(t, hook.run(t.Context()), syscall.ECONNREFUSED)
 }
 
-// What a server answers goes into no error, nor does the request's query.
+// Errors contain neither the server's response nor the request's query.
 func TestHTTPHookErrorsKeepSecrets(t *testing.T) {
 	for _, answer := range []string{"secret\r\n\r\n", "HTTP/1.1 secret\r\n\r\n", "HTTP/1.1 200 OK\r\nsecret\r\n\r\n", "",
 		"HTTP/1.1 302 Found\r\nLocation: http://[secret\r\n\r\n", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("secret", 20_000) + "\r\n\r\n"} {
@@ -249,7 +249,7 @@ func TestHTTPSHookThatFallsBackInVainIsNoEvent(t *testing.T) {
 	require.Empty(t, hook.events.lines)
 }
 
-// An HTTP hook is not tried again, whatever comes of it.
+// An HTTP hook is never retried.
 func TestHTTPHookIsAskedOnce(t *testing.T) {
 	var got asked
 	server := httptest.NewUnstartedServer(got.serve(http.StatusOK))
@@ -326,7 +326,7 @@ func TestHTTPHookEndsWithItsContext(t *testing.T) {
 	<-left
 }
 
-// A body without end is not read to its end, and its connection is closed.
+// An endless body is not read to its end, and its connection is closed.
 func TestHTTPHookReadsLittle(t *testing.T) {
 	left := make(chan int)
 	server := serverOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// hookLog is a HookRunner that notes its calls and does nothing else.
+// hookLog is a HookRunner that only records its calls.
 type hookLog struct {
 	mu    sync.Mutex
 	calls []runtime.HookCall
@@ -84,8 +84,7 @@ func TestHooksLearnThePodsAddresses(t *testing.T) {
 	})
 }
 
-// Addresses are those of the sandbox that the container is in, and not of the
-// one that has taken its place.
+// The addresses are those of the container's sandbox, not those of a later sandbox.
 func TestHooksLearnTheAddressesOfTheirSandbox(t *testing.T) {
 	inBubble(t, func(n *node) {
 		log := &hookLog{err: errors.New("no")}
@@ -105,8 +104,7 @@ func TestHooksLearnTheAddressesOfTheirSandbox(t *testing.T) {
 	})
 }
 
-// A pod whose spec is gone still gets its preStop hook, with what it needs to
-// reach the container.
+// A pod without a spec still gets its preStop hook, with the data to reach the container.
 func TestHooksOfAPodWithoutASpec(t *testing.T) {
 	inBubble(t, func(n *node) {
 		log := &hookLog{}
@@ -124,7 +122,7 @@ func TestHooksOfAPodWithoutASpec(t *testing.T) {
 	})
 }
 
-// A postStart hook that fails gets its container killed, preStop included.
+// After a failed postStart hook the container is killed, including preStop.
 func TestAFailedPostStartHookKillsTheContainer(t *testing.T) {
 	inBubble(t, func(n *node) {
 		var ran []string
@@ -171,7 +169,7 @@ func TestUpstream53727AHangingPreStopHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// pipes is a network of one server in memory: virtual time goes on in it.
+// pipes is a network in memory with a single server. Virtual time advances in it.
 type pipes struct{ handler http.Handler }
 
 func (p pipes) dial(context.Context, string, string) (net.Conn, error) {

@@ -18,8 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// registry makes a fake runtime one that has images, each of which takes a
-// second to pull.
+// registry adds images to a fake runtime. A pull takes a second.
 type registry struct {
 	*fake.Runtime
 
@@ -81,7 +80,7 @@ func (r *registry) PullImage(ctx context.Context, image string, auth *runtime.Im
 	return "sha256:" + image, nil
 }
 
-// withImages gives the node a runtime that has images.
+// withImages gives the node a runtime with images.
 func (n *node) withImages(opts runtime.Options) *registry {
 	n.Helper()
 	r := &registry{Runtime: n.rt, here: map[string]bool{}}
@@ -187,8 +186,8 @@ func TestFailedPullsBackOff(t *testing.T) {
 	})
 }
 
-// Two pods that want one image share one download, also when one of them gives
-// up; different images are bounded (kubernetes#109673: serial by default).
+// Two pods with the same image share a download, also if a pod gives up. Pulls of different images
+// are bounded (kubernetes#109673: serial by default).
 func TestUpstream109673PullsAreParallelBoundedAndShared(t *testing.T) {
 	inBubble(t, func(n *node) {
 		r := n.withImages(runtime.Options{})

@@ -74,7 +74,7 @@ func TestOneSecondOfGraceIsOneSecond(t *testing.T) {
 	})
 }
 
-// Sidecars whose turn comes too late go when their own grace period is over.
+// Sidecars whose turn comes too late are stopped at the end of their own grace period.
 func TestSidecarsDoNotWaitBeyondTheirGrace(t *testing.T) {
 	inBubble(t, func(n *node) {
 		n.world.Script(fake.Target{Container: "a"}, fake.Script{TermAfter: fake.Never})
@@ -160,7 +160,7 @@ func TestKillPodCanBeInterruptedAndHurried(t *testing.T) {
 	})
 }
 
-// A pod whose spec is gone is stopped as its containers' annotations say.
+// A pod without a spec is stopped according to its containers' annotations.
 func TestKillPodWithoutASpec(t *testing.T) {
 	inBubble(t, func(n *node) {
 		n.world.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: fake.Never})

@@ -58,8 +58,7 @@ func TestContainerLogDir(t *testing.T) {
 	}
 }
 
-// Whatever a pod is called, its logs are two levels below the root, and the
-// directory tells whose they are.
+// For every pod name the logs are two levels below the root, and the directory identifies the pod.
 func FuzzLogPath(f *testing.F) {
 	f.Add("ns", "web", "u-1", "main")
 	f.Add("..", "..", "..", "..")

@@ -145,7 +145,7 @@ func sidecar(name string) podOption {
 	}
 }
 
-// restartsAll is a container whose exit with 42 restarts all containers of its pod.
+// restartsAll returns a container whose exit with 42 restarts all containers of its pod.
 func restartsAll(name string) v1.Container {
 	c := container(name)
 	c.RestartPolicy = new(v1.ContainerRestartPolicyNever)
@@ -331,8 +331,8 @@ func TestRemovePodRefusesWhileSomethingRuns(t *testing.T) {
 	})
 }
 
-// Whatever interrupts a removal: what is left is the newest instance, whose count and
-// end the next agent on this node goes by.
+// After an interrupted removal the newest instance is left, so that the next agent knows its
+// restart count and exit.
 func TestARemovalThatIsInterruptedLeavesTheNewest(t *testing.T) {
 	for nth := 1; nth <= 2; nth++ {
 		inBubble(t, func(n *node) {

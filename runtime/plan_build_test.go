@@ -230,7 +230,7 @@ func finishInstances(st *runtime.PodStatus) {
 	}
 }
 
-// probeResults are the verdicts on each instance; none is VerdictNone.
+// probeResults has the verdicts on each instance. A missing verdict is VerdictNone.
 type probeResults map[runtime.ContainerID]verdicts
 
 type verdicts struct{ liveness, startup runtime.Verdict }

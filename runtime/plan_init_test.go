@@ -101,8 +101,8 @@ func TestPlanSidecar(t *testing.T) {
 	})
 }
 
-// TestPlanHeldBySidecar: what is behind a sidecar that is not up waits, and what runs
-// stays.
+// TestPlanHeldBySidecar: containers behind a sidecar that is not up wait, and running containers
+// stay.
 func TestPlanHeldBySidecar(t *testing.T) {
 	one, probed := []string{"side s", "main a"}, []string{"side s startup", "main a"}
 	two := []string{"side s liveness", "side u startup", "side v", "main a"}

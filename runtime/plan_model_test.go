@@ -12,8 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// model is a node on which everything that is asked for works at once, and on
-// which nothing happens by itself.
+// model is a node on which every action succeeds at once, and nothing happens without an action.
 type model struct {
 	pod    *v1.Pod
 	status *runtime.PodStatus // the model's own
@@ -21,7 +20,7 @@ type model struct {
 	ledger ledger
 }
 
-// apply does what a plan says, in the order that Actions documents.
+// apply carries out a plan in the order that Actions documents.
 func (m *model) apply(a runtime.Actions) {
 	if a.KillPod {
 		for i := range m.status.Containers {
@@ -75,9 +74,9 @@ func (m *model) stop(c *runtime.ContainerStatus) {
 	}
 }
 
-// pass lets time pass until every plain init container that runs has completed,
-// and reports whether there was any. One whose completion restarts the whole pod
-// runs on: with it no pod ever comes to rest.
+// pass lets all running plain init containers complete, and reports whether there was any. An init
+// container whose completion restarts the whole pod runs on, because otherwise the pod would never
+// settle.
 func (m *model) pass() (changed bool) {
 	for i := range m.pod.Spec.InitContainers {
 		c := &m.pod.Spec.InitContainers[i]
@@ -113,8 +112,7 @@ func (m *model) initialized(probes runtime.Probes) bool {
 	st := m.status.Active(last.Name)
 	switch {
 	case st == nil:
-		// A sidecar's record may be missing if it is the last one; then init is
-		// not known to be complete.
+		// The record of the last sidecar may be missing. Init is then not known to be complete.
 		return false
 	case runtime.IsSidecar(last):
 		return st.State == runtime.StateRunning &&

@@ -256,8 +256,8 @@ func (n *naive) replaces(c *v1.Container, st *runtime.ContainerStatus) bool {
 	return resized || st.Hash != n.hashes[c.Name] || n.says(c.LivenessProbe, st, runtime.Probes.Liveness) == runtime.VerdictFailure
 }
 
-// heldAt is whether an init or regular container that has i init containers ahead of it
-// may not start: one of these is a sidecar that is not up.
+// heldAt reports whether an init or regular container behind i init containers may not start,
+// because a sidecar among them is not up.
 func (n *naive) heldAt(i int) bool {
 	for j := range n.Pod.Spec.InitContainers[:i] {
 		c := &n.Pod.Spec.InitContainers[j]
@@ -271,8 +271,8 @@ func (n *naive) heldAt(i int) bool {
 	return false
 }
 
-// init: the furthest init container that was made decides; sidecars before it,
-// or all of them once a regular container was made, are kept up.
+// init: the furthest init container with an instance decides. Sidecars before it are kept up, or
+// all sidecars after the creation of a regular container.
 func (n *naive) init() (out naiveActions, initialized, failed bool) {
 	list := n.Pod.Spec.InitContainers
 	furthest, regular := -1, false

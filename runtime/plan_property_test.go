@@ -29,9 +29,9 @@ const (
 	planShards = 4
 )
 
-// TestPlanProperty checks the invariants of Plan on random pods and random
-// observations: each plan keeps the rules and agrees with naivePlan, and doing
-// what the plans say comes to rest in a bounded number of steps.
+// TestPlanProperty checks the invariants of Plan on random pods and observations: each plan keeps
+// the rules and agrees with naivePlan, and carrying out the plans settles in a bounded number of
+// steps.
 func TestPlanProperty(t *testing.T) {
 	seed := *planSeed
 	if seed == 0 {
@@ -59,7 +59,7 @@ func TestPlanProperty(t *testing.T) {
 	shards.Wait()
 }
 
-// randomRun is one random pod on its way to rest.
+// randomRun is a random pod until it settles.
 type randomRun struct {
 	pod      *v1.Pod
 	probes   *verdictsByID
@@ -154,7 +154,7 @@ func (r *randomRun) settle() error {
 	return fmt.Errorf("not at rest after %d steps, next is\n%s", limit, last.String())
 }
 
-// keepsRules checks what is true of every single plan.
+// keepsRules checks the rules for a single plan.
 func (r *randomRun) keepsRules(in runtime.PlanInput, plan runtime.Actions) error {
 	if r.pod.DeletionTimestamp != nil && !plan.Empty() {
 		return fmt.Errorf("a deleted pod is touched")
@@ -198,8 +198,8 @@ func (r *randomRun) keepsRules(in runtime.PlanInput, plan runtime.Actions) error
 	return nil
 }
 
-// downAhead returns a sidecar ahead of ref that does not run in the current sandbox, has
-// not passed its startup probe, or is being killed; "" if there is none.
+// downAhead returns a sidecar ahead of ref that does not run in the current sandbox, has not passed
+// its startup probe, or is being killed; otherwise "".
 func (r *randomRun) downAhead(ref runtime.Ref, killed map[runtime.ContainerID]bool) string {
 	for i := range r.pod.Spec.InitContainers {
 		c := &r.pod.Spec.InitContainers[i]
@@ -246,9 +246,8 @@ func agrees(plan runtime.Actions, want naiveActions) error {
 	return nil
 }
 
-// atRest checks where a pod ends up on a node where everything works: stopped,
-// or with everything up that is to run. A pod that is being deleted stays as it
-// was found.
+// atRest checks the final state of a pod on a node without failures: stopped, or with all wanted
+// containers up. A pod that is being deleted stays unchanged.
 func (r *randomRun) atRest() error {
 	if r.pod.DeletionTimestamp != nil || r.model.over() {
 		return nil
@@ -272,7 +271,7 @@ func (r *randomRun) atRest() error {
 			return fmt.Errorf("at rest with sidecar %s down", c.Name)
 		}
 		if runtime.IsSidecar(c) && !up(c, st, r.probes) {
-			return nil // what is behind it waits
+			return nil // containers behind it wait
 		}
 	}
 	if err := r.resizedAtRest(); err != nil {
@@ -294,8 +293,8 @@ func up(c *v1.Container, st *runtime.ContainerStatus, probes runtime.Probes) boo
 	return runtime.IsSidecar(c) && (c.StartupProbe == nil || probes.Startup(st.ID) == runtime.VerdictSuccess)
 }
 
-// TestRandomPodsAreVaried keeps TestPlanProperty honest: its pods must reach
-// every kind of plan often enough for a broken one to show.
+// TestRandomPodsAreVaried checks TestPlanProperty: its pods must reach every kind of plan often
+// enough to reveal a fault.
 func TestRandomPodsAreVaried(t *testing.T) {
 	d := dice{rand.New(rand.NewPCG(1, 2))}
 	seen := map[string]int{}

@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// dice makes random pods and random observations of them: small, so that they
-// collide, and including what a correct node never shows.
+// dice makes small random pods and observations, including collisions and states that a correct
+// node never has.
 type dice struct{ *rand.Rand }
 
 func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
@@ -79,11 +79,11 @@ func (d dice) container(name string) v1.Container {
 	return c
 }
 
-// finished are containers that are known to have run for good, if they have no record but of what never ran.
+// finished returns containers that are known to have ended for good if they have no record of a
+// run.
 func (d dice) finished() string { return pick(d, "", "", "", "a", "ab", "abc") }
 
-// status observes pod. A container is usually in the newest sandbox, as it is on
-// a node that was not rebooted.
+// status observes pod. Usually a container is in the newest sandbox, as on a node without a reboot.
 func (d dice) status(pod *v1.Pod) *runtime.PodStatus {
 	if d.oneIn(30) {
 		return nil
@@ -140,8 +140,8 @@ func (d dice) instances(st *runtime.PodStatus, c *v1.Container) {
 	}
 }
 
-// verdictsByID are the results for a random pod: one of the instances that were
-// there from the start may have any, those that a plan starts do well.
+// verdictsByID has the probe results of a random pod: random for the first instances, success for
+// instances started by a plan.
 type verdictsByID struct{ old [16]verdicts }
 
 func (d dice) verdicts() *verdictsByID {
@@ -163,7 +163,7 @@ func (v *verdictsByID) of(id runtime.ContainerID) verdicts {
 func (v *verdictsByID) Liveness(id runtime.ContainerID) runtime.Verdict { return v.of(id).liveness }
 func (v *verdictsByID) Startup(id runtime.ContainerID) runtime.Verdict  { return v.of(id).startup }
 
-// describePod and describe print what podOf and observe read, nearly.
+// describePod and describe print nearly the input of podOf and observe.
 func describePod(pod *v1.Pod) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pod: %s, hostNetwork %t, deleted %t", pod.Spec.RestartPolicy, pod.Spec.HostNetwork, pod.DeletionTimestamp != nil)

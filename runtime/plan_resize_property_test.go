@@ -14,8 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ledger is what the instances of a random pod were given. nil: nothing is
-// resized.
+// ledger has the resources of the instances of a random pod. nil: no resizes.
 type ledger map[runtime.ContainerID]given
 
 type given struct {
@@ -23,8 +22,7 @@ type given struct {
 	unsure    bool
 }
 
-// amounts are few, so that they are often equal. The nothings are different
-// ways to say it.
+// amounts is a small set, so that amounts are often equal. It has several forms of an empty amount.
 var amounts = func() (out []v1.ResourceRequirements) {
 	for _, n := range [][4]int64{{}, {1, 1, 1, 1}, {1, 2, 1, 2}, {2, 2, 2, 2}, {1, 0, 1, 0}, {0, 2, 0, 1}, {2, 3, 1, 1}, {1, 1, 2, 3}} {
 		r := v1.ResourceRequirements{Requests: v1.ResourceList{}, Limits: v1.ResourceList{}}
@@ -97,7 +95,7 @@ func (m *model) goesBy(name string) *runtime.ContainerStatus {
 	return m.status.Latest(name)
 }
 
-// naiveWants has what a container is to have, with nothing left unsaid.
+// naiveWants returns the wanted resources of a container with all defaults.
 func naiveWants(pod *v1.Pod, c *v1.Container) v1.ResourceRequirements {
 	out := v1.ResourceRequirements{Requests: v1.ResourceList{}, Limits: v1.ResourceList{}}
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
@@ -219,8 +217,8 @@ func sameAmounts(a, b v1.ResourceRequirements) bool {
 		compare(a.Limits, b.Limits, v1.ResourceCPU) == 0 && compare(a.Limits, b.Limits, v1.ResourceMemory) == 0
 }
 
-// resizedAtRest checks that what runs has what it is to have, where nothing
-// keeps it from it.
+// resizedAtRest checks that running containers have their wanted resources, unless a resize is not
+// possible.
 func (r *randomRun) resizedAtRest() error {
 	if r.model.ledger == nil || r.pod.Annotations != nil {
 		return nil
@@ -243,7 +241,7 @@ func (r *randomRun) resizedAtRest() error {
 	return nil
 }
 
-// describe prints what is on record.
+// describe prints the recorded resources.
 func (l ledger) describe(st *runtime.PodStatus) string {
 	if l == nil {
 		return "\n\tnothing is resized"

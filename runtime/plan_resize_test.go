@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// amount reads "cpu=100m/200m memory=1Gi/-": request/limit, - for none.
+// amount parses "cpu=100m/200m memory=1Gi/-": request/limit, - for none.
 func amount(t testing.TB, text string) v1.ResourceRequirements {
 	t.Helper()
 	r := v1.ResourceRequirements{Requests: v1.ResourceList{}, Limits: v1.ResourceList{}}
@@ -34,8 +34,8 @@ func amount(t testing.TB, text string) v1.ResourceRequirements {
 	return r
 }
 
-// gives sets what containers are to have, and which resource restarts them:
-// "a cpu=1/2 memory=1Gi/1Gi restart=memory".
+// gives sets the wanted resources of containers, and the resource whose change restarts a
+// container: "a cpu=1/2 memory=1Gi/1Gi restart=memory".
 func gives(t testing.TB, pod *v1.Pod, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -58,8 +58,8 @@ func gives(t testing.TB, pod *v1.Pod, lines ...string) {
 	}
 }
 
-// have is PlanInput.Actuated: lines as those of gives; one that ends in a
-// question mark is not certain.
+// have returns a PlanInput.Actuated from lines as in gives. A question mark at the end means
+// uncertain.
 func have(t testing.TB, lines ...string) func(string) (v1.ResourceRequirements, bool) {
 	t.Helper()
 	records := map[string]v1.ResourceRequirements{}
@@ -201,7 +201,7 @@ func TestPlanResizesPodsOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// What a step sets is all the cpu and memory of the container, and no more.
+// A step sets all cpu and memory of the container, and nothing else.
 func TestPlanResizeSteps(t *testing.T) {
 	pod := podOf(t, "", "main a")
 	gives(t, pod, "a cpu=1/2 memory=1Gi/2Gi hugepages-2Mi=4Mi/4Mi")

@@ -85,8 +85,8 @@ func TestPlanRestartAll(t *testing.T) {
 	}
 }
 
-// TestPlanRestartAllResumes: whoever dies midway, the rest is still triggered,
-// since what triggers is removed last.
+// TestPlanRestartAllResumes: after a crash midway the restart is still triggered, because the
+// triggering instances are removed last.
 func TestPlanRestartAllResumes(t *testing.T) {
 	c := planCase{
 		pod:    []string{"init i", "main a policy=Never rule=RestartAllContainers/In/42", "main b"},

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Each test below is a fault of the kubelet that was reported under the number
-// in its name, and that Plan must not have.
+// Each test below shows that Plan does not have the fault of the kubelet reported under the number
+// in its name.
 
 // After a reboot the records of the old sandbox made the kubelet believe that
 // init was complete, and it started the regular containers right away.
@@ -34,8 +34,8 @@ func TestUpstream137710InitRunsAgainAfterReboot(t *testing.T) {
 	})
 }
 
-// The same with a failed init container of the old sandbox: it says nothing
-// about the new one, in particular it does not end the pod.
+// A failed init container of the old sandbox has no effect in the new sandbox. In particular it
+// does not end the pod.
 func TestUpstream140309OldInitFailureIsForgotten(t *testing.T) {
 	runPlanCases(t, []planCase{
 		{name: "failed before the reboot", pod: []string{"init i", "main a"},
@@ -64,9 +64,9 @@ func TestUpstream136969MainsRestartWhileSidecarRuns(t *testing.T) {
 	})
 }
 
-// After a reboot a pod whose init containers run again was shown as Running.
-// The plan's part: main containers of the old sandbox do not count as proof of
-// init, whatever their state. (Package podstatus has the other part.)
+// After a reboot the kubelet showed a pod with init containers as Running. In the plan, main
+// containers of the old sandbox in any state do not prove that init has completed. (Package
+// podstatus has the other half.)
 func TestUpstream126650OldMainsDoNotProveInit(t *testing.T) {
 	for _, state := range []string{"exited 0", "exited 1", "created", "unknown"} {
 		runPlanCases(t, []planCase{{name: state, pod: []string{"init i", "main a"},

@@ -30,8 +30,8 @@ func (n *node) imageEvents() map[string]int {
 	return out
 }
 
-// What failed while the sandbox was made is not tried again at once, and what was
-// pulled then is not pulled again.
+// An image that failed while the sandbox was made is not tried again at once, and a pulled image is
+// not pulled again.
 func TestOneAttemptIsOnePull(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy  v1.PullPolicy
@@ -71,7 +71,7 @@ func TestOneAttemptIsOnePull(t *testing.T) {
 	}
 }
 
-// Containers of one pod that want one image fail together, once.
+// Containers of a pod with the same image share a failure.
 func TestContainersShareAnAttempt(t *testing.T) {
 	inBubble(t, func(n *node) {
 		r := n.withImages(runtime.Options{})
@@ -97,8 +97,7 @@ func TestContainersShareAnAttempt(t *testing.T) {
 	})
 }
 
-// A sandbox that cannot be made ends the pull that was for it; that was no
-// failure of the image.
+// The failure of a sandbox ends the pull for it, which does not count as a failure of the image.
 func TestPullEndsWithItsSandbox(t *testing.T) {
 	inBubble(t, func(n *node) {
 		r := n.withImages(runtime.Options{})

@@ -55,8 +55,8 @@ func names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A container that may write to its log folder makes it deeper than a process has
-// file descriptors.
+// A container with write access to its log folder can nest folders deeper than the number of file
+// descriptors.
 func TestRemovePodLogsWithFewDescriptors(t *testing.T) {
 	logs := t.TempDir()
 	for _, levels := range treetest.Depths {

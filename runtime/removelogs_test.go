@@ -118,8 +118,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// TestCrashLoopKeepsTheLogsOfTwoInstances: of the one that runs, and of the one
-// that ended last.
+// TestCrashLoopKeepsTheLogsOfTwoInstances: the logs of the running instance and of the last ended
+// instance stay.
 func TestCrashLoopKeepsTheLogsOfTwoInstances(t *testing.T) {
 	gcInBubble(t, func(n *gcNode) {
 		pod := newPod(regular("c", "steady"))
@@ -152,8 +152,8 @@ func TestCrashLoopKeepsTheLogsOfTwoInstances(t *testing.T) {
 	})
 }
 
-// TestLogsStayWithTheRecordsThatStay: a record that cannot be removed keeps its
-// logs, and logs that cannot be removed hold up nothing.
+// TestLogsStayWithTheRecordsThatStay: a record that cannot be removed keeps its logs, and logs that
+// cannot be removed delay nothing.
 func TestLogsStayWithTheRecordsThatStay(t *testing.T) {
 	gcInBubble(t, func(n *gcNode) {
 		pod := newPod()

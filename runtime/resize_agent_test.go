@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// Reports of a backend that are less than what it knows.
+// Backends that report less than they know.
 type (
 	// silent reports no resources, as old runtimes do.
 	silent struct{ *fake.Runtime }
@@ -50,21 +50,21 @@ func edited(rt *fake.Runtime, ctx context.Context, uid types.UID, edit func(*run
 	return status, err
 }
 
-// What a new agent does about containers that were resized, or not, before it
-// came. None is ever restarted for it, and a second look is steady.
+// Actions of a new agent on containers that were resized, or not, before its start. No container is
+// restarted, and a second look changes nothing.
 func TestResizeSurvivesTheAgent(t *testing.T) {
 	const small, large = "c cpu=100m/200m memory=1Gi/1Gi", "c cpu=200m/400m memory=2Gi/2Gi"
 	for _, c := range []struct {
 		name          string
 		made, resized string // in the life of the first agent
-		then          string // what the second one finds in the spec
+		then          string // the spec that the second agent finds
 		policy        string
 		see           func(*fake.Runtime) runtime.Runtime
 		want          []string // the second one's updates
 		restart       bool
 	}{
 		{name: "never resized", made: small, then: small},
-		// A memory request is not reported: it is set once more.
+		// A memory request is not reported, and is set again.
 		{name: "resized", made: small, resized: large, then: large, want: []string{"c cpu 200m/400m memory 2Gi/2Gi"}},
 		{name: "cpu resized", made: small, resized: "c cpu=200m/400m memory=1Gi/1Gi", then: "c cpu=200m/400m memory=1Gi/1Gi"},
 		{name: "resized, and back while nobody looked", made: small, resized: large, then: small,
@@ -117,7 +117,7 @@ func TestResizeSurvivesTheAgent(t *testing.T) {
 				require.Empty(n, n.sync(pod).Plans)
 				require.Equal(n, calls, n.world.Count(fake.Target{Op: fake.OpUpdateResources}))
 
-				// From here on the agent knows what it did.
+				// From here on the agent knows its own resizes.
 				pod = n.resized(pod, "c cpu=300m/400m memory=3Gi/3Gi"+c.policy)
 				n.mustSync(pod)
 				require.Equal(n, "3Gi", pod.Spec.Containers[0].Resources.Limits.Memory().String())
@@ -131,8 +131,8 @@ func TestResizeSurvivesTheAgent(t *testing.T) {
 	}
 }
 
-// What is remembered of a container that restarts again and again does not pile
-// up, and is never taken for the next instance's.
+// The remembered resources of a container in a crash loop do not pile up, and are never used for
+// the next instance.
 func TestWhatAnInstanceWasGivenGoesWithItsRecord(t *testing.T) {
 	inBubble(t, func(n *node) {
 		n.world.Script(fake.Target{Container: "c"}, fake.Exit(11*time.Minute, 1))
@@ -155,7 +155,7 @@ func TestWhatAnInstanceWasGivenGoesWithItsRecord(t *testing.T) {
 	})
 }
 
-// A static pod is never resized; its change makes another pod.
+// A static pod is never resized, because its change makes another pod.
 func TestStaticPodsAreNotResized(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := n.resized(newPod(func(p *v1.Pod) {

@@ -26,7 +26,7 @@ func (n *node) resized(pod *v1.Pod, lines ...string) *v1.Pod {
 	return pod
 }
 
-// updates lists what UpdateResources was asked, one call a line.
+// updates lists the calls of UpdateResources, a call per line.
 func (n *node) updates() (out []string) {
 	for _, e := range n.world.Journal() {
 		if e.Op == fake.OpUpdateResources {
@@ -100,7 +100,7 @@ func TestResizeThatWantsARestart(t *testing.T) {
 func testResizeThatWantsARestart(t *testing.T, see func(*fake.Runtime) runtime.Runtime) {
 	inBubble(t, func(n *node) {
 		n.restartOver(see(n.rt))
-		// It has crashed often: its next restart would have to wait.
+		// After many crashes the next restart would have to wait.
 		n.world.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 1), fake.Exit(time.Second, 1), fake.Script{})
 		pod := n.resized(newPod(grace(3)), "c cpu=100m/100m memory=1Gi/1Gi restart=memory")
 		for range 3 {
@@ -271,7 +271,7 @@ func TestAResizeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// cancelling ends its caller's context with the first update, which it does.
+// cancelling carries out the first update and ends its caller's context.
 type cancelling struct {
 	*fake.Runtime
 	cancel context.CancelFunc
@@ -295,8 +295,7 @@ func TestNoStepIsTakenOnceItsContextHasEnded(t *testing.T) {
 	})
 }
 
-// What an init container of an older sandbox was given says nothing about the
-// one that runs.
+// The resources of an init container of an older sandbox are not used for the running container.
 func TestResizeGoesByTheCurrentSandbox(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := n.resized(newPod(sidecar("s"), regular("a")), "s cpu=1/1")

@@ -14,9 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// An agent that is gone asked for an instance that appears only after the present
-// agent's runs. It is the newest record and never ran; its successor comes after the
-// one that did run all the same.
+// An earlier agent requested an instance that appears after the present agent's instance runs. The
+// late instance is the newest record and never ran. Its successor nevertheless counts from the
+// instance that ran.
 func TestANewerRecordThatNeverRanDoesNotHideARestart(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod()
@@ -33,8 +33,7 @@ func TestANewerRecordThatNeverRanDoesNotHideARestart(t *testing.T) {
 	})
 }
 
-// A record that goes although the runtime's reply is lost is remembered like any
-// other: the count goes on.
+// A record that was removed by a call with a lost reply is remembered, and the count continues.
 func TestALostReplyToARemovalLosesNoCount(t *testing.T) {
 	for name, of := range map[string]struct {
 		spec podOption

@@ -21,8 +21,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// Each failure of a call, whatever it is about, schedules the next one: 1 s later, then
-// 2 s, 4 s, 8 s and 10 s. A call that succeeds starts afresh.
+// Each failure of a call schedules the next call: after 1 s, 2 s, 4 s, 8 s and 10 s. A success
+// resets the sequence.
 func TestEveryFailureSchedulesTheNextCall(t *testing.T) {
 	start := func(n *node, pod *v1.Pod) runtime.Result { return n.sync(pod) }
 	kill := func(n *node, pod *v1.Pod) runtime.Result {
@@ -86,7 +86,7 @@ func TestACallThatIsCutShortIsDueAgain(t *testing.T) {
 	})
 }
 
-// A container that still runs after a stop that went well asks for another call.
+// If a container still runs after a successful stop, another call is scheduled.
 func TestWhatStillRunsAfterKillPodIsStoppedAgain(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod()
@@ -101,7 +101,7 @@ func TestWhatStillRunsAfterKillPodIsStoppedAgain(t *testing.T) {
 	})
 }
 
-// A container whose start failed is tried again every 10 s beside a sibling's slow hook.
+// A container whose start failed is tried every 10 s beside a slow hook of another container.
 func TestAFailedStartIsTriedAgainBesideASlowHook(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("a", "b"), slowHook)
@@ -184,7 +184,7 @@ func drive(t *testing.T, seed uint64) {
 	})
 }
 
-// livePod is a pod whose containers come up in the end, some after they have ended.
+// livePod returns a pod whose containers all run eventually, some after an exit.
 func (d dice) livePod(n *node) *v1.Pod {
 	pod := newPod(regular(mainNames[:1+d.IntN(3)]...), grace(int64(d.IntN(20))))
 	if d.oneIn(2) {

@@ -17,7 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// service makes one from "namespace/name IP port[/protocol][=name] …".
+// service makes a Service from "namespace/name IP port[/protocol][=name] …".
 func service(t *testing.T, text string) *v1.Service {
 	t.Helper()
 	fields := strings.Fields(text)

@@ -19,7 +19,7 @@ func (n *node) started(name string) int {
 	return n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: name})
 }
 
-// latestProbes has one result for all startup probes, and no other.
+// latestProbes has the same result for all startup probes, and no other results.
 type latestProbes struct{ startup runtime.Verdict }
 
 func (p *latestProbes) Liveness(runtime.ContainerID) runtime.Verdict { return runtime.VerdictSuccess }
@@ -51,7 +51,7 @@ func TestAfterAnEndOfAllContainersTheSidecarComesFirst(t *testing.T) {
 	})
 }
 
-// A regular container that has ended does not run without the sidecar, whose starts fail.
+// An ended regular container does not run again while the starts of its sidecar fail.
 func TestNoRegularContainerStartsWhileItsSidecarCannot(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(sidecar("proxy"), regular("main"))
@@ -72,8 +72,8 @@ func TestNoRegularContainerStartsWhileItsSidecarCannot(t *testing.T) {
 	})
 }
 
-// A sidecar that ends while its regular container is being stopped, or waits for an
-// image, holds the start that was planned before.
+// If a sidecar ends while its regular container is being stopped or waits for an image, the planned
+// start is held.
 func TestASidecarThatEndsMeanwhileHoldsAStart(t *testing.T) {
 	t.Run("a grace period", func(t *testing.T) {
 		inBubble(t, func(n *node) {

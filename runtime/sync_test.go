@@ -160,7 +160,7 @@ func TestALostReplyMakesNoSecondInstance(t *testing.T) {
 	}
 }
 
-// Calls that hang give their slots back: other pods start all the same.
+// Hanging calls release their slots, so that other pods start.
 func TestHungStartsHoldUpNobodyForLong(t *testing.T) {
 	inBubble(t, func(n *node) {
 		n.restart(runtime.Options{MaxConcurrentStarts: 2})
@@ -182,8 +182,8 @@ func TestHungStartsHoldUpNobodyForLong(t *testing.T) {
 	})
 }
 
-// What ran in a sandbox that is replaced may complete by being stopped. Then the
-// pod is over: no new sandbox is made for it, and no init container runs again.
+// A container in a replaced sandbox may complete because of its stop. The pod has then ended: no
+// new sandbox is made, and no init container runs again.
 func TestAPodThatCompletesWhileItsSandboxIsReplacedIsOver(t *testing.T) {
 	for name, of := range map[string]struct {
 		code      int32 // with which the container answers SIGTERM
@@ -207,8 +207,8 @@ func TestAPodThatCompletesWhileItsSandboxIsReplacedIsOver(t *testing.T) {
 	}
 }
 
-// The records of init containers, sidecars among them, go with their sandbox. How
-// they ended is told before, also of one that was stopped for it a moment ago.
+// The records of init containers, including sidecars, are removed with their sandbox. Progress
+// reports their exits before, also the exit of a sidecar that was just stopped.
 func TestTheEndsOfInitContainersAreToldBeforeTheirRecordsGo(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(sidecar("s"), regular("a"))

@@ -24,7 +24,7 @@ func (n *node) manyPods(count int) {
 	}
 }
 
-// calls counts what was asked of the backend since before.
+// calls counts the calls to the backend since before.
 func (n *node) calls(before int) []fake.Op {
 	var ops []fake.Op
 	for _, e := range n.world.Journal()[before:] {
@@ -33,8 +33,8 @@ func (n *node) calls(before int) []fake.Op {
 	return ops
 }
 
-// The kubelet inspects every pod of which anything changed, and with the evented
-// PLEG lists all of them besides; a quiet node costs one call.
+// The kubelet inspects every changed pod, and with the evented PLEG also lists all pods. A quiet
+// node costs a single call.
 func TestRelistOf500UnchangedPodsIsOneList(t *testing.T) {
 	inBubble(t, func(n *node) {
 		n.manyPods(500)
@@ -68,8 +68,8 @@ func TestSteadySyncPodCallsNoBackend(t *testing.T) {
 	})
 }
 
-// BenchmarkRelist500Pods is one look of the tracker at 500 pods that did not
-// change; the goal is 20 ms. What the fake itself takes for its list is the floor.
+// BenchmarkRelist500Pods is a look of the tracker at 500 unchanged pods. The goal is 20 ms. The
+// floor is the fake's own time for its list.
 func BenchmarkRelist500Pods(b *testing.B) {
 	world, err := fake.NewWorld(fake.WorldOptions{JournalLimit: -1})
 	require.NoError(b, err)

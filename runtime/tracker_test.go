@@ -69,8 +69,8 @@ func TestTrackerWithoutEventsRelists(t *testing.T) {
 	})
 }
 
-// The kubelet's event channel drops what does not fit, and what was dropped is
-// not found again before the next resync (kubernetes#72709).
+// The kubelet's event channel drops events when full, and the dropped changes are not found before
+// the next resync (kubernetes#72709).
 func TestUpstream72709NothingOverflows(t *testing.T) {
 	inBubble(t, func(n *node) {
 		tracker := n.track(n.rt)
@@ -119,8 +119,8 @@ func TestTrackerSurvivesAFailingRuntime(t *testing.T) {
 	})
 }
 
-// A runtime that is down is asked ever more rarely, and its return is noticed
-// within two seconds all the same.
+// A runtime that is down is asked at growing intervals, and its return is noticed within two
+// seconds.
 func TestTrackerAsksARuntimeThatIsDownRarely(t *testing.T) {
 	for name, hide := range map[string]func(runtime.Runtime) runtime.Runtime{
 		"watched": func(rt runtime.Runtime) runtime.Runtime { return rt },

@@ -18,7 +18,7 @@ func slowHook(p *v1.Pod) {
 	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 60}}}
 }
 
-// begin syncs a pod in the background; wait returns what came of it.
+// begin syncs a pod in the background. wait returns the result.
 func (n *node) begin(req runtime.SyncRequest) (changed chan<- struct{}, wait func() runtime.Result) {
 	n.Helper()
 	ch, done := make(chan struct{}, 1), make(chan runtime.Result, 1)
@@ -27,8 +27,8 @@ func (n *node) begin(req runtime.SyncRequest) (changed chan<- struct{}, wait fun
 	return ch, func() runtime.Result { return <-done }
 }
 
-// A sandbox that is lost while a hook runs is the next pass's: nothing starts in
-// it meanwhile, nor beside what still runs there.
+// The next pass handles a sandbox that is lost during a hook: nothing starts in it meanwhile, nor
+// beside its running containers.
 func TestALostSandboxWaitsForTheNextPass(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("a", "b"), slowHook)
@@ -44,8 +44,8 @@ func TestALostSandboxWaitsForTheNextPass(t *testing.T) {
 	})
 }
 
-// An init container that is stopped in order to run again, since the runtime has lost
-// sight of it, may complete by being stopped; what follows it waits all the same.
+// An init container in an unknown state is stopped in order to run again, and may complete because
+// of the stop. The following containers wait nevertheless.
 func TestNothingFollowsAnInitContainerThatIsToRunAgain(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("main"), initial("init"))
@@ -71,8 +71,7 @@ func TestNothingFollowsAnInitContainerThatIsToRunAgain(t *testing.T) {
 	})
 }
 
-// While all containers are restarted in place, none is started before the last
-// one has ended.
+// During a restart of all containers in place, no container starts before all have ended.
 func TestRestartAllStartsNothingBeforeAllHaveEnded(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("quick", "slow"), grace(30))
@@ -93,7 +92,7 @@ func TestRestartAllStartsNothingBeforeAllHaveEnded(t *testing.T) {
 	})
 }
 
-// A sibling that restarts beside a slow hook gets its image as its policy says.
+// A container that restarts beside a slow hook pulls its image according to its policy.
 func TestASiblingsImageIsPulledWhileAHookRuns(t *testing.T) {
 	inBubble(t, func(n *node) {
 		images := n.withImages(runtime.Options{})

@@ -19,10 +19,10 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// What happens between the things that a SyncPod does itself.
+// Events between the actions of a SyncPod.
 
-// A container that ends while SyncPod is at work on it is started again by the same
-// call. How it ended is told before.
+// A container that ends during a SyncPod is started again by the same call. Progress reports its
+// exit before.
 func TestAnEndIsToldBeforeTheSameCallStartsItAgain(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod()
@@ -40,8 +40,8 @@ func TestAnEndIsToldBeforeTheSameCallStartsItAgain(t *testing.T) {
 	})
 }
 
-// A container that is stopped because of its probe completes by that, and is started
-// again all the same. While that goes on its end is not the container's.
+// A container that is stopped because of its probe completes by the stop, and is started again.
+// Meanwhile its exit does not end the container.
 func TestWhatIsBeingRestartedIsTold(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("a", "b"), slowHook, grace(30))
@@ -62,9 +62,9 @@ func TestWhatIsBeingRestartedIsTold(t *testing.T) {
 	})
 }
 
-// A container completed when it was stopped for its new spec, and an agent that is gone
-// made the next instance, but did not start it. That is made anew; while it is, the
-// container has not ended, although there is no later record than that of its end.
+// A container completed when it was stopped for its new spec, and an earlier agent made the next
+// instance without starting it. The instance is made again. Meanwhile the container has not ended,
+// although the newest run is the ended one.
 func TestWhatIsMadeAnewIsBeingRestarted(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("a"))
@@ -88,8 +88,8 @@ func TestWhatIsMadeAnewIsBeingRestarted(t *testing.T) {
 	})
 }
 
-// Somebody else restarts a container while its preStop hook runs: nothing starts
-// beside that one, which is stopped in its turn.
+// Another client restarts a container during its preStop hook. Nothing starts beside that instance,
+// which is stopped, too.
 func TestNothingStartsBesideWhatAnotherRestartedMeanwhile(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(grace(30))
@@ -109,8 +109,8 @@ func TestNothingStartsBesideWhatAnotherRestartedMeanwhile(t *testing.T) {
 	})
 }
 
-// What was lost sight of and is never restarted is stopped, once, and not started
-// again; a sibling goes on.
+// A container in an unknown state that is never restarted is stopped once, and not started again.
+// The other containers continue.
 func TestWhatWasLostSightOfIsStoppedForGood(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("a", "b"))
@@ -125,8 +125,8 @@ func TestWhatWasLostSightOfIsStoppedForGood(t *testing.T) {
 	})
 }
 
-// Somebody removed the records of a container that has run for good, as the caller
-// knows; nobody runs it again, nor once the sandbox is replaced.
+// The records of a container that the caller knows to have ended for good were removed. The
+// container does not run again, also not in a new sandbox.
 func TestWhatIsKnownToHaveFinishedDoesNotRunAgain(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(regular("a", "b"))
@@ -147,8 +147,7 @@ func TestWhatIsKnownToHaveFinishedDoesNotRunAgain(t *testing.T) {
 	})
 }
 
-// forgetful is a runtime that does not know its containers' states, not even after it
-// has stopped them.
+// forgetful is a runtime that does not know its containers' states, not even after stopping them.
 type forgetful struct{ *fake.Runtime }
 
 func (f forgetful) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
