@@ -55,8 +55,8 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports what running containers cost on the heap, each with
-// its timer and a tenth of its pod and sandbox.
+// BenchmarkMemory reports the heap memory of running containers, each with its timer and a tenth of
+// its pod and sandbox.
 func BenchmarkMemory(b *testing.B) {
 	var bytes float64
 	for b.Loop() {

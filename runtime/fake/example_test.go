@@ -26,7 +26,7 @@ func Example() {
 		return
 	}
 
-	// What a node agent would do.
+	// The calls of a node agent.
 	sandbox, _ := rt.RunSandbox(ctx, runtime.SandboxSpec{UID: "1234", Namespace: "default", Name: "shop"})
 	for restart := range int32(3) {
 		id, _ := rt.CreateContainer(ctx, sandbox, runtime.ContainerSpec{Name: "web", RestartCount: restart})

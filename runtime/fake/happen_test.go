@@ -69,8 +69,7 @@ func TestLoseTrack(t *testing.T) {
 	})
 }
 
-// A record that is cleaned away before anybody has read it takes the exit code
-// with it: kubernetes/kubernetes#104107.
+// Removing an unread record loses the exit code: kubernetes/kubernetes#104107.
 func TestUpstream104107LoseRecordsTakesTheExitCode(t *testing.T) {
 	inBubble(t, fake.WorldOptions{}, func(t *testing.T, n *node) {
 		n.Script(fake.Target{Container: "job"}, fake.Exit(fake.AtOnce, 0))
@@ -84,7 +83,7 @@ func TestUpstream104107LoseRecordsTakesTheExitCode(t *testing.T) {
 		assert.Equal(t, runtime.StateRunning, n.latest("u", "web").State)
 		require.ErrorIs(t, n.LoseRecords("u", "job"), runtime.ErrNotFound)
 		require.ErrorIs(t, n.LoseRecords("v", "job"), runtime.ErrNotFound)
-		// What ran dies with its record; nothing runs that nobody knows of.
+		// A running container dies with its record, so that no unknown container runs.
 		require.NoError(t, n.LoseRecords("u", "web"))
 		assert.Equal(t, 1, n.Count(fake.Target{Op: fake.OpExited, Container: "web"}))
 		n.run(sb, "web", 0)

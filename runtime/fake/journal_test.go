@@ -129,7 +129,7 @@ func TestBefore(t *testing.T) {
 	})
 }
 
-// The assertion that everybody relies on must be able to fail.
+// This assertion, which many tests use, must be able to fail.
 func TestNoOverlapSeesTwoRunningInstances(t *testing.T) {
 	inBubble(t, fake.WorldOptions{JournalLimit: -1}, func(t *testing.T, n *node) {
 		n.Script(fake.Target{Container: "stubborn"}, fake.Script{TermAfter: fake.Never})
@@ -148,7 +148,8 @@ func TestNoOverlapSeesTwoRunningInstances(t *testing.T) {
 		n.run(sb, "web", 2)
 		require.EqualError(t, n.NoOverlap(), "default/pod-u/web: container-00000010 started at 1m0s while container-00000008 was running")
 
-		// In an old sandbox, still dying, or lost: it runs as long as it has not exited.
+		// In an old sandbox, while dying, or in an unknown state: the container runs until it has
+		// exited.
 		n.run(sb, "stubborn", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

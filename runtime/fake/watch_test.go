@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// watch collects what Watch yields until it ends.
+// watch collects the hints of Watch until its end.
 func watch(ctx context.Context, rt runtime.Watcher) (hints func() []types.UID, end func() error) {
 	var mu sync.Mutex
 	var got []types.UID
@@ -141,7 +141,7 @@ func TestWatchHasOneCaller(t *testing.T) {
 		hints()
 		_, second := watch(ctx, n)
 		require.Error(t, second())
-		// Another agent over the same world has its own.
+		// Another agent over the same world has its own stream.
 		other, err := fake.New(fake.Options{World: n.World})
 		require.NoError(t, err)
 		_, third := watch(ctx, other)
@@ -165,7 +165,7 @@ func TestWatchLeftEarlyWithALostReply(t *testing.T) {
 	})
 }
 
-// A stream that hangs goes on when the backend does: nobody would open it again.
+// A hanging stream continues with the backend, because no caller would open it again.
 func TestWatchThatHangsGoesOn(t *testing.T) {
 	inBubble(t, fake.WorldOptions{}, func(t *testing.T, n *node) {
 		in := n.inject(fake.Fault{HangUntilCtx: true})

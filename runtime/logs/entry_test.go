@@ -97,8 +97,7 @@ func (d *drip) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzDecoder checks that it makes no difference in which portions a file is
-// read, and that memory stays bounded.
+// FuzzDecoder checks that the sizes of reads make no difference, and that memory stays bounded.
 func FuzzDecoder(f *testing.F) {
 	f.Add("2026-07-01T12:00:00Z stdout F a\n2026-07-01T12:00:00Z stdout P b\n\nbad\n2026-07-01T12:00:00Z stderr F c", uint8(3))
 	f.Fuzz(func(t *testing.T, text string, n uint8) {

@@ -84,7 +84,7 @@ func (c *container) isRunning(context.Context) (bool, error) {
 
 func (c *container) text() string { return strings.Join(c.written, "\n") + "\n" }
 
-// collected is a writer that says when something came.
+// collected is a writer that reports new data.
 type collected struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -167,7 +167,7 @@ func TestFollowOfADeadContainerEndsAtOnce(t *testing.T) {
 	})
 }
 
-// A runtime that cannot be asked counts as a container that runs.
+// A container whose runtime does not answer counts as running.
 func TestFollowOutlivesTheRuntime(t *testing.T) {
 	inBubble(t, func(t *testing.T, path string) {
 		c := startContainer(t, path)
@@ -266,7 +266,7 @@ func TestFollowDoesNotWaitForTheEndAfterARotation(t *testing.T) {
 	})
 }
 
-// Who writes may let go of the old file a little after there is a new one.
+// The writer may close the old file a little after the creation of the new file.
 func TestFollowStaysALittleInTheOldFile(t *testing.T) {
 	inBubble(t, func(t *testing.T, path string) {
 		c := startContainer(t, path)
@@ -382,8 +382,7 @@ func TestFollowThroughRotations(t *testing.T) {
 	}
 }
 
-// A reader whose client is slow finds what was rotated, compressed and renamed
-// meanwhile.
+// A reader with a slow client finds files that were rotated, compressed and renamed meanwhile.
 func TestFollowBehindASlowClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, path string) {
 		c := startContainer(t, path)

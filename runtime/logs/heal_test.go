@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crashing is a folder that dies with the process: before call number n and at
-// every later one.
+// crashing is a folder that dies with the process: call number n and all later calls fail.
 type crashing struct {
 	folder
 	left *int
@@ -158,8 +157,8 @@ func (f fullFile) Write(p []byte) (int, error) {
 	return n, syscall.ENOSPC
 }
 
-// With a full disk nothing can be compressed, but the log is rotated and the
-// oldest file is removed, which is what makes room.
+// On a full disk no file can be compressed, but the log is rotated, and the removal of the oldest
+// file frees space.
 func TestRotateOnAFullDisk(t *testing.T) {
 	w := newRuntimeLog(t)
 	r := w.rotator(nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// said is what was written to which stream, in the order of writing.
+// said is the written text of each stream, in the order of writing.
 type said struct {
 	parts []string // "1:text": the stream and the text
 }
@@ -127,8 +127,7 @@ func naiveRead(files []string, o Options, wanted map[Stream]bool) *said {
 	return out
 }
 
-// naiveTail reads as many files as it takes, and of their lines those that end
-// last.
+// naiveTail reads as many files as needed, and returns the lines that end last.
 func naiveTail(files []string, n int, wanted map[Stream]bool) []*naiveLine {
 	for k := len(files) - 1; ; k-- {
 		lines := naiveLines(files[k:], wanted)

@@ -153,8 +153,8 @@ func TestReadJoinsPieces(t *testing.T) {
 	require.EqualValues(t, 1, result.Malformed, "an empty line is not worth mentioning")
 }
 
-// Memory is bounded, whatever the lines are like: one entry of 8 MiB, one line
-// of 8 MiB in pieces, 8 MiB of nonsense.
+// Memory is bounded for all lines: an entry of 8 MiB, a line of 8 MiB in pieces, 8 MiB of invalid
+// data.
 func TestReadBoundsMemory(t *testing.T) {
 	const size = 8 << 20
 	piece := strings.Repeat("x", 16<<10)

@@ -90,7 +90,7 @@ func (w *runtimeLog) files() []string {
 	return names
 }
 
-// clean checks that nothing is left of a step.
+// clean checks that no step has left a file behind.
 func (w *runtimeLog) clean(maxFiles int) {
 	w.t.Helper()
 	names := w.files()
@@ -187,8 +187,7 @@ func TestRotatePutsTheLogBackIfItCannotBeReopened(t *testing.T) {
 	}
 }
 
-// A container that has just ended keeps its log under its own name, and nobody is
-// warned.
+// A container that has just ended keeps its log under its own name, without a warning.
 func TestRotateOfWhatHasJustEnded(t *testing.T) {
 	w := newRuntimeLog(t)
 	r := w.rotator(nil)
@@ -282,8 +281,7 @@ type reopenFunc func(ctx context.Context, id runtime.ContainerID) error
 
 func (f reopenFunc) ReopenLog(ctx context.Context, id runtime.ContainerID) error { return f(ctx, id) }
 
-// A runtime that hangs at one log holds up none of the others, and that one not
-// for ever.
+// A runtime that hangs at a log delays no other log, and delays this log for a limited time.
 func TestRotatorRun(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readText is what Read does with one file, in memory.
+// readText is Read for a single file in memory.
 func readText(t *testing.T, text string, tail int64) *said {
 	t.Helper()
 	got := &said{}
@@ -50,7 +50,7 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
-// counting counts what is read.
+// counting counts the bytes read.
 type counting struct {
 	io.ReaderAt
 	n int64
@@ -84,7 +84,7 @@ func TestTailOfLongJSON(t *testing.T) {
 	require.Equal(t, []string{"0:" + strings.Repeat("b", 16<<10) + "\n" + strings.Repeat("c", block) + "\nd\n"}, readText(t, text, 3).parts)
 }
 
-// A line that begins in one file and ends in the next is one line.
+// A line that begins in a file and ends in the next is a single line.
 func TestTailCountsALineInTwoFilesOnce(t *testing.T) {
 	for _, compressed := range []bool{false, true} {
 		files := []string{

@@ -9,10 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkGenerate10Containers is a pod at rest, seven regular and three init
-// containers, with an earlier instance of each on record. The reference, in the
-// same run, is a deep copy of the result: what a status that shares nothing costs
-// at least.
+// BenchmarkGenerate10Containers is a settled pod with seven regular and three init containers, and
+// an earlier instance of each on record. The reference in the same run is a deep copy of the
+// result, the minimum cost of a status that shares no memory.
 func BenchmarkGenerate10Containers(b *testing.B) {
 	pod := []string{"init setup", "init migrate", "side proxy startup readiness"}
 	observed := []string{"sandbox s", "proxy running", "migrate exited 0", "setup exited 0"}

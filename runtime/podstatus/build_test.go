@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// noon is Now in most tests; what was observed lies before it.
+// noon is Now in most tests. Observations are earlier.
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 const (
@@ -199,7 +199,7 @@ func lines(st v1.PodStatus) []string {
 	return strings.Split(fmt.Sprint(string(text), err), "\n")
 }
 
-// show is a container status in a line: what the tables below are about.
+// show prints a container status in a line, with the fields of the tables below.
 func show(s *v1.ContainerStatus) string {
 	if s == nil {
 		return "none"

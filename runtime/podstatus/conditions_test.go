@@ -90,8 +90,8 @@ func showCondition(c *v1.PodCondition) string {
 	return text
 }
 
-// TestConditionsOfUnknownStatuses has the rows that Generate itself never gets
-// to, since it makes a status for every container.
+// TestConditionsOfUnknownStatuses has the rows that Generate never reaches, because it makes a
+// status for every container.
 func TestConditionsOfUnknownStatuses(t *testing.T) {
 	g := newGenerator(Input{Pod: podOf(t, always, "init i", "side s", "main a", "main b"), Now: noon})
 	none := podconditions.ContainersReady(&g.Pod.Spec, &v1.PodStatus{})
@@ -115,8 +115,8 @@ func TestConditionsOfUnknownStatuses(t *testing.T) {
 	assert.Equal(t, podconditions.ReasonContainersNotInitialized, got.Reason, "completed only if all are known")
 }
 
-// TestInitializedPastAContainer: an init container whose record is gone is
-// complete if a later one was made.
+// TestInitializedPastAContainer: an init container without a record is complete if a later
+// container was made.
 func TestInitializedPastAContainer(t *testing.T) {
 	pod := podOf(t, always, "init i", "init j", "main a")
 	previous := generate(pod, seen(t, "sandbox s", "i exited 0"))
@@ -198,8 +198,8 @@ func TestDisruptionTargetIsThereOnce(t *testing.T) {
 	assert.Equal(t, []string{"New"}, reasons)
 }
 
-// An agent that has just begun, with a previous status that knows nothing, keeps the times
-// that the API server has, but for resizes.
+// A new agent whose previous status has no times keeps the times of the API server, except for
+// resizes.
 func TestTransitionTimesOfTheAPIServerAreKept(t *testing.T) {
 	pod := podOf(t, always, "main a")
 	before := metav1.NewTime(noon.Add(-time.Hour))
@@ -223,8 +223,8 @@ func TestRestartAllBeforeInitIsCompleteInitializesNothing(t *testing.T) {
 	assert.False(t, isTrue(out.Conditions, v1.PodInitialized))
 }
 
-// The init containers of a pod that ends have completed, though the sandbox in which they
-// did is gone: nothing starts in another one.
+// The init containers of an ending pod have completed, although their sandbox is gone: no container
+// starts in another sandbox.
 func TestInitializedOfAnEndingPod(t *testing.T) {
 	pod := podOf(t, always, "init i", "main a")
 	in := Input{Pod: pod, Observed: seen(t, "sandbox s dead", "i exited 0"), Now: noon}

@@ -80,14 +80,14 @@ func TestContainerStatusOrder(t *testing.T) {
 	assert.Equal(t, []string{"d", "e"}, names(out.EphemeralContainerStatuses), "by name")
 }
 
-// TestStartFailures: containers that are to be started and cannot be.
+// TestStartFailures: containers that should start and cannot.
 func TestStartFailures(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		policy   v1.RestartPolicy
 		pod      []string
 		observed []string
-		want     string // of container a, whose start failed with CrashLoopBackOff
+		want     string // status of container a, whose start failed with CrashLoopBackOff
 	}{
 		{"never made", always, []string{"main a"}, []string{"sandbox s"}, "waiting CrashLoopBackOff"},
 		{"created", always, []string{"main a"}, []string{"a created"}, "waiting CrashLoopBackOff"},
@@ -132,8 +132,8 @@ func TestStartFailures(t *testing.T) {
 	}
 }
 
-// TestEndIsShownOnce: an end that was the last state while its container waited
-// is not its own predecessor afterwards.
+// TestEndIsShownOnce: an exit that was the last state of a waiting container does not become its
+// own predecessor.
 func TestEndIsShownOnce(t *testing.T) {
 	in := Input{Pod: podOf(t, always, "main a"), Observed: seen(t, "a exited 1 #3"), StartFailures: crashing("a"), Now: noon}
 	waiting := Generate(in)
@@ -144,8 +144,8 @@ func TestEndIsShownOnce(t *testing.T) {
 	assert.Equal(t, "terminated Error 1 a-0 #3", show(statusOf(&out, "a")))
 }
 
-// TestStartedAndReady: both are of the running instance, and the prober is asked
-// only about what has the probe.
+// TestStartedAndReady: both belong to the running instance, and the prober is asked only about
+// probes in the spec.
 func TestStartedAndReady(t *testing.T) {
 	yes := func(runtime.ContainerID) bool { return true }
 	no := func(runtime.ContainerID) bool { return false }

@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// TestTerminalPhaseStays: what was once said to have ended has ended.
+// TestTerminalPhaseStays: a published final phase stays.
 func TestTerminalPhaseStays(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -70,7 +70,7 @@ func TestStartTime(t *testing.T) {
 	assert.Equal(t, *pod.Status.StartTime, *generate(pod, nil).StartTime)
 }
 
-// TestWhatIsNotOurs: fields of others pass through from the API's status.
+// TestWhatIsNotOurs: fields of other writers are copied from the API server's status.
 func TestWhatIsNotOurs(t *testing.T) {
 	pod := podOf(t, always, "main a")
 	pod.Status.NominatedNodeName = "node"
@@ -89,7 +89,7 @@ func TestGenerateDefaults(t *testing.T) {
 	assert.Equal(t, int32(5), out.ContainerStatuses[0].RestartCount, "the API's status is the previous one")
 }
 
-// TestStages: what is stopped by a termination is not taken for a crash.
+// TestStages: containers stopped by a termination have not crashed.
 func TestStages(t *testing.T) {
 	pod := podOf(t, always, "init i", "main a")
 	up := generate(pod, seen(t, "sandbox s", "a running #1", "i exited 0"))

@@ -12,8 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// story generates a status after each observation, with the one before as the
-// previous one, and returns what became of container a each time.
+// story generates a status after each observation, with the last status as the previous status, and
+// returns the statuses of container a.
 func story(t *testing.T, pod *v1.Pod, observations ...[]string) []string {
 	t.Helper()
 	var out []string
@@ -30,7 +30,7 @@ func story(t *testing.T, pod *v1.Pod, observations ...[]string) []string {
 
 type obs = []string
 
-// TestForgottenRecords: what the runtime has forgotten the previous status knows.
+// TestForgottenRecords: the previous status replaces lost records.
 func TestForgottenRecords(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -157,9 +157,8 @@ func TestRestartCountGoesOn(t *testing.T) {
 	}
 }
 
-// TestRestartCountOfInstancesThatNeverRan: a start that fails is no restart,
-// however often it is tried, and whatever is seen while one record is exchanged
-// for the next.
+// TestRestartCountOfInstancesThatNeverRan: a failed start is not a restart, for any number of tries
+// and for observations during the exchange of a record.
 func TestRestartCountOfInstancesThatNeverRan(t *testing.T) {
 	pod := podOf(t, always, "main a")
 	failures := runtime.StartFailures{"a": {Reason: "RunContainerError"}}
@@ -190,9 +189,9 @@ func TestRestartCountOfInstancesThatNeverRan(t *testing.T) {
 	}
 }
 
-// TestRestartCountOfAnInstanceThatAnotherAgentMade: an agent that dies between
-// making and starting an instance leaves one that never ran. Its successor
-// exchanges it, and counts one restart.
+// TestRestartCountOfAnInstanceThatAnotherAgentMade: an agent that dies between making and starting
+// an instance leaves an instance that never ran. The next agent replaces the instance, and counts a
+// single restart.
 func TestRestartCountOfAnInstanceThatAnotherAgentMade(t *testing.T) {
 	got := story(t, podOf(t, always, "main a"),
 		obs{"pad exited", "a created #1 =x", "a exited 5"},
@@ -256,8 +255,8 @@ func TestRestartAllInPlace(t *testing.T) {
 	}
 }
 
-// A container that waits for its second instance, which was made and whose record is gone,
-// is not shown under that instance's ID: only the one that ended last has ended.
+// A container that waits for its second instance, which was made and has no record, is not shown
+// with the ID of that instance: only the instance that ended last has ended.
 func TestAWaitingInstanceWhoseRecordIsGoneIsNotNamed(t *testing.T) {
 	pod := podOf(t, always, "main a")
 	ended := &v1.ContainerStateTerminated{ExitCode: 1, ContainerID: "test://a-0"}

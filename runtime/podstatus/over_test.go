@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// TestWhatWasLostSightOfIsNotOver: a container of a "Never" pod that may still run is
-// stopped first, and how it ends then decides; it never counts as restarted.
+// TestWhatWasLostSightOfIsNotOver: a container of a "Never" pod in an unknown state is stopped
+// first, and its exit decides. It never counts as restarted.
 func TestWhatWasLostSightOfIsNotOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -58,7 +58,7 @@ func TestWhatWasLostSightOfIsNotOver(t *testing.T) {
 	}
 }
 
-// TestFinished is about containers whose records somebody removed.
+// TestFinished is about containers whose records were removed.
 func TestFinished(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -89,9 +89,8 @@ func TestFinished(t *testing.T) {
 	}
 }
 
-// TestMadeLate: an instance that was made for an agent that is gone may appear when it
-// has been told that its container has ended for good. It is not started, and changes
-// nothing.
+// TestMadeLate: an instance requested by an earlier agent may appear after its container is
+// published as ended for good. The instance is not started, and changes nothing.
 func TestMadeLate(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -134,10 +133,9 @@ func TestMadeLate(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsOverStartsNothing ties the phase to the planner: when a status says
-// for the first time that a pod is over, nothing of it is started any more, neither
-// now nor when what the plan kills has ended, however it does. (Observations by chance
-// of init containers tell of too much that cannot be.)
+// TestAPodThatIsOverStartsNothing connects the phase with the planner: after the first status with
+// a final phase no container of the pod is started, neither at once nor after the ends of killed
+// containers. (Random observations of init containers contain too many impossible states.)
 func TestAPodThatIsOverStartsNothing(t *testing.T) {
 	seed := *statusSeed
 	if seed == 0 {
@@ -165,8 +163,7 @@ func TestAPodThatIsOverStartsNothing(t *testing.T) {
 	assert.Greater(t, ends, 100)
 }
 
-// startsNothing follows a pod until there is nothing left to do. in.Previous is what
-// was said of it.
+// startsNothing follows a pod until its plan is empty. in.Previous is the published status.
 func (d dice) startsNothing(in Input) error {
 	status := in.Observed
 	for range 8 {
@@ -187,7 +184,7 @@ func (d dice) startsNothing(in Input) error {
 	return fmt.Errorf("no end of it: %s", instances(status))
 }
 
-// after is what is observed when the plan, which starts nothing, was carried out.
+// after returns the observation after a plan without starts.
 func (d dice) after(plan runtime.Actions, status *runtime.PodStatus) *runtime.PodStatus {
 	out := &runtime.PodStatus{Sandboxes: slices.Clone(status.Sandboxes), Containers: slices.Clone(status.Containers)}
 	for i := range out.Containers {

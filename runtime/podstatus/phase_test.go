@@ -18,7 +18,7 @@ const (
 	failed    = v1.PodFailed
 )
 
-// crashing are containers whose start is put off.
+// crashing returns start failures of containers in back-off.
 func crashing(names ...string) runtime.StartFailures {
 	out := runtime.StartFailures{}
 	for _, name := range names {
@@ -111,8 +111,8 @@ func TestPhase(t *testing.T) {
 	}
 }
 
-// TestPhaseOfIncompleteStatuses has the rows that Generate itself never gets to,
-// since it makes a status for every container.
+// TestPhaseOfIncompleteStatuses has the rows that Generate never reaches, because it makes a status
+// for every container.
 func TestPhaseOfIncompleteStatuses(t *testing.T) {
 	run := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
 	for _, c := range []struct {

@@ -28,9 +28,8 @@ const (
 	shards       = 4
 )
 
-// TestGenerateProperty checks what is true of every status, on random pods whose
-// observations have little to do with each other: records vanish, come back,
-// change state and lose their counts.
+// TestGenerateProperty checks the invariants of statuses on random pods with nearly unrelated
+// observations: records vanish, come back, change state and lose their counts.
 func TestGenerateProperty(t *testing.T) {
 	seed := *statusSeed
 	if seed == 0 {

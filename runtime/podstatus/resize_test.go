@@ -44,7 +44,7 @@ func TestResizeConditions(t *testing.T) {
 				c.observed = "a running"
 			}
 			in := Input{Pod: podOf(t, never, c.pod...), Observed: seen(t, "sandbox s", c.observed), Now: noon}
-			// What the API server still has of earlier ones does not stay.
+			// Conditions of earlier resizes on the API server do not stay.
 			in.Pod.Status.Conditions = []v1.PodCondition{
 				{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: "Old"},
 				{Type: v1.PodResizeInProgress, Status: v1.ConditionTrue, Reason: "Old"},

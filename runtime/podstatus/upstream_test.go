@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Each test below is a fault of the kubelet that was reported under the number
-// in its name, and that Generate must not have.
+// Each test below shows that Generate does not have the fault of the kubelet reported under the
+// number in its name.
 
 // After a reboot a pod with init containers went on being shown as Running and
 // Initialized while its init containers ran again.
@@ -77,8 +77,8 @@ func TestSidecarBackOffIsShown(t *testing.T) {
 	assert.Equal(t, "waiting CrashLoopBackOff, last terminated Completed 0 s-0", show(statusOf(&out, "s")))
 }
 
-// An exit is reported with its true code even if the record was collected before
-// the API server had heard of it: the previous status keeps it.
+// An exit is reported with its true code even if the record was collected before the API server
+// received the exit: the previous status keeps the code.
 func TestUpstream104107ExitCodeSurvivesItsRecord(t *testing.T) {
 	pod := podOf(t, never, "main a")
 	first := generate(pod, seen(t, "sandbox s", "a exited 0"))

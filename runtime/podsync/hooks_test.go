@@ -93,8 +93,8 @@ func TestAHookOverridesAStatus(t *testing.T) {
 	})
 }
 
-// TestAStatusThatComesLater: the first answer of an API server may be older than the status that the agent before has
-// sent. A newer one counts until this agent has another of its own.
+// TestAStatusThatComesLater: the first answer of an API server may be older than the last status of
+// the previous agent. A newer answer counts until this agent publishes another status.
 func TestAStatusThatComesLater(t *testing.T) {
 	play(t, nil, func(n *node) {
 		pod := newPod("web", v1.RestartPolicyAlways)
@@ -149,7 +149,8 @@ func TestASettledPodIsNotReadAgain(t *testing.T) {
 	})
 }
 
-// TestAnEndThatAnInterruptionHidIsTold: a call whose context ends says nothing. The next says that the pod is over.
+// TestAnEndThatAnInterruptionHidIsTold: a call whose context ends reports nothing. The next call
+// reports the end of the pod.
 func TestAnEndThatAnInterruptionHidIsTold(t *testing.T) {
 	ends, interrupt := false, context.CancelFunc(nil)
 	hook := podsync.Hook{

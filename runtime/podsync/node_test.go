@@ -20,8 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/podsync"
 )
 
-// node is Pods over a fake runtime, with workers that do what the simplest would: they sync a pod at once when asked,
-// and at the time that its last sync named.
+// node is Pods over a fake runtime, with minimal workers: they sync a pod at once on request, and
+// at the time that the last sync returned.
 type node struct {
 	*testing.T
 	world *fake.World
@@ -64,7 +64,7 @@ func play(t *testing.T, edit func(*podsync.Options), f func(*node)) {
 	})
 }
 
-// start begins an agent over what there is.
+// start starts an agent over the existing state.
 func (n *node) start() {
 	rt, err := fake.New(fake.Options{World: n.world})
 	require.NoError(n, err)

@@ -45,7 +45,8 @@ func TestAPodRunsAndEnds(t *testing.T) {
 	})
 }
 
-// TestACrashLoopIsNoError: what waits for its back-off says when to come again, and its status says why it waits.
+// TestACrashLoopIsNoError: for a container in back-off the sync returns the time of the next call,
+// and the status gives the reason.
 func TestACrashLoopIsNoError(t *testing.T) {
 	play(t, nil, func(n *node) {
 		n.world.Script(fake.Target{Container: "c"}, fake.Script{ExitAfter: time.Second, ExitCode: 3})
@@ -120,7 +121,8 @@ func TestEachFaultIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAReturningUIDBeginsAnew: a container that ended in an earlier life says nothing of the new one.
+// TestAReturningUIDBeginsAnew: a container that ended in an earlier life does not count in the new
+// life.
 func TestAReturningUIDBeginsAnew(t *testing.T) {
 	play(t, nil, func(n *node) {
 		n.world.Script(fake.Target{Container: "c"}, fake.Script{ExitAfter: time.Second})
@@ -160,7 +162,8 @@ func TestTheNextAgentAdoptsWhatRuns(t *testing.T) {
 	})
 }
 
-// TestANamesakeEndsFirst: a static pod whose manifest changed while no agent ran starts when the earlier one has ended.
+// TestANamesakeEndsFirst: a static pod whose manifest changed while no agent ran starts after the
+// end of the earlier pod.
 func TestANamesakeEndsFirst(t *testing.T) {
 	play(t, nil, func(n *node) {
 		n.world.Script(fake.Target{UID: "uid-web", Container: "c"}, fake.Script{TermAfter: 3 * time.Second})
@@ -180,7 +183,8 @@ func TestANamesakeEndsFirst(t *testing.T) {
 	})
 }
 
-// TestOrphansWaitForTheSources: what only the runtime knows is stopped when every source has spoken, and removed.
+// TestOrphansWaitForTheSources: a pod that only the runtime knows is stopped and removed after
+// every source has reported.
 func TestOrphansWaitForTheSources(t *testing.T) {
 	play(t, nil, func(n *node) {
 		n.drive(newPod("old", v1.RestartPolicyAlways), time.Minute)

@@ -12,8 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// A container that is being restarted counts as running for a second after its exit, and only if the last status showed
-// that instance running.
+// A container that is being restarted counts as running for a second after its exit, if the last
+// status showed the instance running.
 func TestHoldReadiness(t *testing.T) {
 	now := time.Unix(1000, 0)
 	instance := func(id string, state runtime.State, ago time.Duration) runtime.ContainerStatus {
@@ -58,7 +58,8 @@ func TestHoldReadiness(t *testing.T) {
 	assert.Nil(t, holdReadiness(nil, &v1.PodStatus{}, []string{"a"}, now))
 }
 
-// The exit of a container that is about to be started again is not published, that of another is. It is not ready.
+// The exit of a container that is about to be restarted is not published. Other exits are. The
+// container is not ready.
 func TestHoldBack(t *testing.T) {
 	of := func(name, id string, ended bool) v1.ContainerStatus {
 		s := v1.ContainerStatus{Name: name, ContainerID: id, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}

@@ -66,7 +66,7 @@ func (v *volumes) MountOf(_ context.Context, _ *v1.Pod, c *v1.Container, i int) 
 
 func (v *volumes) GetExtraSupplementalGroupsForPod(*v1.Pod) []int64 { return []int64{7} }
 
-// TestAPodWaitsForItsVolumes: its status says what is missing, and other pods do not wait.
+// TestAPodWaitsForItsVolumes: the status names the missing volume, and other pods do not wait.
 func TestAPodWaitsForItsVolumes(t *testing.T) {
 	v := &volumes{}
 	play(t, func(o *podsync.Options) { o.Volumes = v }, func(n *node) {
@@ -88,7 +88,7 @@ func TestAPodWaitsForItsVolumes(t *testing.T) {
 	})
 }
 
-// TestLeftoversOfVolumesGo: of pods that are gone, and of no other.
+// TestLeftoversOfVolumesGo: only the volumes of gone pods are removed.
 func TestLeftoversOfVolumesGo(t *testing.T) {
 	v := &volumes{ready: true, left: []types.UID{"uid-web", "gone"}}
 	play(t, func(o *podsync.Options) { o.Volumes = v }, func(n *node) {
@@ -101,10 +101,10 @@ func TestLeftoversOfVolumesGo(t *testing.T) {
 	})
 }
 
-// probes say of every container what the test said last.
+// probes returns the last result set by the test for every container.
 type probes struct {
 	mu       sync.Mutex
-	dead     string // the instance whose liveness probe has failed
+	dead     string // the instance with a failed liveness probe
 	ready    bool
 	observed int
 	stopped  bool

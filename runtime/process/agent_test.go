@@ -28,7 +28,7 @@ import (
 // agentEnv makes the test binary an agent over the state folder it names.
 const agentEnv = "PROCESS_TEST_AGENT"
 
-// agentPlan is what the agent that gets killed is to keep going.
+// agentPlan is the plan of the agent that gets killed.
 type agentPlan struct {
 	Root, Logs string
 	Services   []types.UID // one instance, for ever
@@ -38,8 +38,8 @@ type agentPlan struct {
 // ranScript counts how often this instance was started.
 const ranScript = `echo x >> "$KEELSON_ROOT/ran"; `
 
-// miniAgent runs the agent and never returns, if this process was started to be
-// one. It is as simple as an agent can be: look, make what is missing, again.
+// miniAgent runs the agent and never returns, if this process was started as the agent. The agent
+// repeats two steps: it looks, and makes missing objects.
 func miniAgent() {
 	raw := os.Getenv(agentEnv)
 	if raw == "" {
@@ -146,8 +146,7 @@ func startup() time.Duration {
 	return 10 * time.Millisecond
 }
 
-// checkService checks that a service which once ran goes on as the same
-// process, and that it runs once.
+// checkService checks that a started service continues as the same process, and runs once.
 func (e *env) checkService(uid types.UID, pids map[types.UID]proc.Ref, round int) {
 	e.Helper()
 	st, err := e.rt.PodStatus(e.Context(), uid)
@@ -178,8 +177,8 @@ func (e *env) checkService(uid types.UID, pids map[types.UID]proc.Ref, round int
 	require.Equal(e, 1, mains, "round %d", round)
 }
 
-// checkJobs checks that every job that was started ended once, with its own
-// exit code, and returns how many did.
+// checkJobs checks that every started job ended once, with its own exit code, and returns their
+// number.
 func (e *env) checkJobs(uid types.UID) int {
 	e.Helper()
 	ended := 0

@@ -67,13 +67,13 @@ func BenchmarkAgainstFloor(b *testing.B) {
 	b.ReportMetric(float64(sum["exit"])/float64(sum["exit-floor"]), "exit-ratio")
 }
 
-// BenchmarkShimMemory reports what one idle shim costs: what belongs to it
-// alone, and what is resident (most of it the program, shared by all).
+// BenchmarkShimMemory reports the private and the resident memory of an idle shim. Most of the
+// resident memory is the shared program.
 func BenchmarkShimMemory(b *testing.B) {
 	e := newEnv(b)
 	_, id := e.run(e.pod("sleep 1000"))
 	pid := e.process(id).Shim.PID
-	time.Sleep(200 * time.Millisecond) // it gives back what starting took
+	time.Sleep(200 * time.Millisecond) // the shim releases the memory of the start
 	var raw []byte
 	for b.Loop() {
 		var err error

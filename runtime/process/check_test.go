@@ -216,13 +216,13 @@ func TestGroupsOfVolumes(t *testing.T) {
 	require.NotContains(t, err.Error(), "group 7 ")
 }
 
-// TestEveryFieldIsClassified fails when the API has a field that nobody has
-// thought about yet: refuse it in check.go, or name it here.
+// TestEveryFieldIsClassified fails if the API has an unclassified field: refuse the field in
+// check.go, or name it here.
 func TestEveryFieldIsClassified(t *testing.T) {
 	for _, tt := range []struct {
 		of      any
 		refused string // in some circumstances, by check.go
-		fine    string // honoured, or somebody else's business
+		fine    string // honoured, or not the backend's business
 	}{
 		{v1.PodSpec{},
 			"initContainers containers ephemeralContainers dnsPolicy securityContext subdomain hostAliases dnsConfig runtimeClassName " +

@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 			}
 		},
 		Unit: 50 * time.Millisecond,
-		// The backend wants a command in the pod; what runs is the spec's.
+		// The backend requires a command in the pod. The command of the spec runs.
 		Pod: func(pod *v1.Pod) {
 			for i := range pod.Spec.Containers {
 				pod.Spec.Containers[i].Command = []string{"as the spec says"}
@@ -56,8 +56,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// powerCut does to a state folder what a restart of the machine does: every
-// process is gone without having written a word, and the boot has another ID.
+// powerCut changes a state folder like a restart of the machine: no process is left, none has
+// written anything, and the boot has another ID.
 func powerCut(tb testing.TB, root string) {
 	tb.Helper()
 	require.NoError(tb, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

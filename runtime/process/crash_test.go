@@ -28,7 +28,7 @@ import (
 
 func TestKilledShim(t *testing.T) {
 	e := newEnv(t)
-	// A child of the group, one that left it, and one that carries no mark.
+	// A child in the group, a child outside the group, and a child without a mark.
 	pod := e.pod(daemon + `; sleep 1000 & env -i sleep 1000 & echo ready; wait`)
 	_, id := e.run(pod)
 	e.awaitLog(pod, "daemon")
@@ -52,7 +52,7 @@ func TestKilledShim(t *testing.T) {
 	require.NoError(t, e.rt.StopContainer(t.Context(), id, time.Minute))
 }
 
-// TestReusedPID: the PIDs on record belong to somebody else by now.
+// TestReusedPID: the recorded PIDs belong to other processes.
 func TestReusedPID(t *testing.T) {
 	e := newEnv(t)
 	other := exec.Command("sleep", "1000")

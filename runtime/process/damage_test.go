@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// damages are what can become of a file.
+// damages are the ways to damage a file.
 var damages = map[string]func(path string) error{
 	"truncated": func(path string) error { return os.Truncate(path, 10) },
 	"garbage":   func(path string) error { return os.WriteFile(path, []byte("\x00\xff{]"), 0o600) },
@@ -38,9 +38,8 @@ var damages = map[string]func(path string) error{
 	"empty object": func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
 }
 
-// TestDamagedRecordChangesNothing: whatever becomes of one record of a pod, its status
-// is what it was, so that nothing is restarted; the record is put right; and the pod
-// can be stopped and removed.
+// TestDamagedRecordChangesNothing: after damage to a record of a pod the status is unchanged, so
+// nothing is restarted. The record is repaired, and the pod can be stopped and removed.
 func TestDamagedRecordChangesNothing(t *testing.T) {
 	running := []string{record.SpecFile, record.ProcessFile, record.LockFile, record.ShimLogFile, "../" + record.SandboxFile,
 		record.ExecFile, record.ExitFile, ".exit.json.tmp"} // the last three are not there: they are planted
@@ -95,8 +94,8 @@ func damage(t *testing.T, script, file string, do func(path string) error) {
 	assert.NoDirExists(t, filepath.Dir(filepath.Dir(e.folder(id))))
 }
 
-// TestHostileContainer: a container that destroys and forges all of its own records
-// at once goes on under its agent's eyes, and can be stopped.
+// TestHostileContainer: a container that destroys and forges all its records at once continues, is
+// visible to its agent, and can be stopped.
 func TestHostileContainer(t *testing.T) {
 	for name, attack := range map[string]string{
 		"removes":  `rm -rf ../lock ../pid.json ../spec.json ../exit.json ../shim.log`,

@@ -25,8 +25,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// testUID begins the UID of every pod of the tests but the conformance suite's,
-// so that what one run leaves behind can be told from another run's.
+// testUID is the prefix of the UIDs of all pods outside the conformance suite. It separates the
+// leftovers of test runs.
 var testUID = "test-" + strconv.Itoa(os.Getpid()) + "-"
 
 // env is one backend over one state, with short ways to use it.
@@ -96,7 +96,7 @@ func (e *env) sandbox(pod *v1.Pod) runtime.SandboxID {
 	return id
 }
 
-// spec is what a generator would make of the pod's first container.
+// spec returns the spec of the pod's first container, like a generator.
 func (e *env) spec(pod *v1.Pod, restart int32) runtime.ContainerSpec {
 	c := &pod.Spec.Containers[0]
 	spec := runtime.ContainerSpec{
@@ -148,7 +148,7 @@ func (e *env) exited(pod *v1.Pod) runtime.ContainerStatus {
 	return c
 }
 
-// until waits for something that happens outside of this process.
+// until waits for an event outside of this process.
 func (e *env) until(what string, done func() bool) {
 	e.Helper()
 	for end := time.Now().Add(time.Minute); !done(); {
@@ -184,7 +184,7 @@ func (e *env) awaitLog(pod *v1.Pod, line string) {
 
 func (e *env) background() context.Context { return context.WithoutCancel(e.Context()) }
 
-// processes returns what carries the mark of a container.
+// processes returns the processes with the mark of a container.
 func (e *env) processes(id runtime.ContainerID) []proc.Info {
 	e.Helper()
 	all, err := proc.All()

@@ -28,8 +28,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
-// TestLeftovers makes one of each thing that a crash or a fault can leave, beside what
-// is in use, and finds and collects just these.
+// TestLeftovers makes each kind of leftover of a crash or fault beside objects in use, and finds
+// and collects only the leftovers.
 func TestLeftovers(t *testing.T) {
 	e := newEnv(t)
 	live := e.pod("exec sleep 1000")
@@ -103,7 +103,7 @@ func TestLeftovers(t *testing.T) {
 	require.NoError(t, e.rt.RemoveSandbox(t.Context(), liveSandbox))
 }
 
-// leftovers returns those that are the backend's: this machine may have others' processes.
+// leftovers returns the leftovers of the backend. The machine may have processes of other backends.
 func (e *env) leftovers(rt *process.Runtime) []runtime.Leftover {
 	e.Helper()
 	left, err := rt.Leftovers(e.Context())
@@ -111,7 +111,7 @@ func (e *env) leftovers(rt *process.Runtime) []runtime.Leftover {
 	return slices.DeleteFunc(left, func(l runtime.Leftover) bool { return !l.Ours })
 }
 
-// TestLeftoversOfOthersStay: what only looks like this backend's is told, and left.
+// TestLeftoversOfOthersStay: objects that only resemble the backend's are reported and not removed.
 func TestLeftoversOfOthersStay(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, os.MkdirAll(e.root, 0o700))
@@ -141,8 +141,8 @@ func TestLeftoversOfOthersStay(t *testing.T) {
 	require.Error(t, e.rt.Collect(t.Context(), runtime.Leftover{Kind: runtime.LeftoverFolder, Path: whole, Ours: true}))
 }
 
-// churnEnv makes the test binary an agent that makes and removes pods all the time in
-// the state folder it names.
+// churnEnv makes the test binary an agent that continuously makes and removes pods in the named
+// state folder.
 const churnEnv = "PROCESS_TEST_CHURN"
 
 func churn() {
@@ -176,9 +176,9 @@ func churn() {
 	os.Exit(1)
 }
 
-// TestNothingIsLeftOfAKilledAgent kills an agent that makes and removes pods, again and
-// again at random instants, and lets its successor start and remove the pods that it
-// finds. PROCESS_TEST_KILLS is how many times, 30 by default.
+// TestNothingIsLeftOfAKilledAgent repeatedly kills an agent that makes and removes pods, at random
+// instants. The next agent removes the pods that it finds. PROCESS_TEST_KILLS is the number of
+// kills, 30 by default.
 func TestNothingIsLeftOfAKilledAgent(t *testing.T) {
 	kills := 30
 	if n, err := strconv.Atoi(os.Getenv("PROCESS_TEST_KILLS")); err == nil {

@@ -39,8 +39,7 @@ func TestRunAndExit(t *testing.T) {
 	assert.Equal(t, "hello\n", e.log(pod, 0))
 }
 
-// TestWhoeverLooksReaps: the shim is this process's child, and nobody stops or
-// watches it.
+// TestWhoeverLooksReaps: the shim is a child of this process, and no call stops or watches it.
 func TestWhoeverLooksReaps(t *testing.T) {
 	e := newEnv(t)
 	pod := e.pod("exit 0")
@@ -322,7 +321,8 @@ func TestRemoveOfAFolderWithoutRights(t *testing.T) {
 	assert.FileExists(t, e.spec(pod, 0).LogPath, "the log stays")
 }
 
-// A container that nests folders deeper than a path may be long leaves no record that cannot be removed.
+// A container that nests folders deeper than the longest path leaves no record that cannot be
+// removed.
 func TestRemoveOfADeepFolder(t *testing.T) {
 	e := newEnv(t)
 	pod := e.pod(`sleep 1000`)

@@ -47,8 +47,7 @@ func forgetful(root string) {
 	fmt.Println(err)
 }
 
-// leftovers describes every process that carries the mark of a container, and
-// every shim, of this run of the tests.
+// leftovers describes every process with the mark of a container, and every shim, of this test run.
 func leftovers() []string {
 	all, err := proc.All()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// TestBrokenSandboxIsReplacedOnce: a sandbox whose record was torn stays older than its
-// replacement, whatever changes in its folder and whichever way the clock is set.
+// TestBrokenSandboxIsReplacedOnce: a sandbox with a torn record stays older than its replacement
+// after every change in its folder and of the clock.
 func TestBrokenSandboxIsReplacedOnce(t *testing.T) {
 	e := newEnv(t)
 	pod := e.pod("exec sleep 1000")

@@ -119,8 +119,8 @@ func (s *stranger) end() {
 	}
 }
 
-// daemonAt makes a process whose session and group have the number pid, and whose
-// session's leader is gone: the look-up of pid fails.
+// daemonAt makes a process whose session and group have the number pid, and whose session leader
+// has ended: the look-up of pid fails.
 func daemonAt(pid int) (*stranger, error) {
 	return strangerAt(pid, "session", "sleep 1000 & echo $!")
 }
@@ -177,8 +177,8 @@ func startOf(pid int) uint64 {
 	return info.Start
 }
 
-// reuseOnce makes a container whose shim is gone without a word, gives its PIDs to
-// strangers, and does all that an agent does with it.
+// reuseOnce makes a container whose shim was killed, gives its PIDs to other processes, and makes
+// all calls of an agent.
 func reuseOnce(round int) (strangers []*stranger, err error) {
 	dir, err := os.MkdirTemp("", "reuse")
 	if err != nil {
@@ -226,8 +226,9 @@ func reuseOnce(round int) (strangers []*stranger, err error) {
 	return strangers, errors.Join(err, rt.StopContainer(ctx, id, 0), rt.RemoveSandbox(ctx, sandbox))
 }
 
-// lostProcess returns the record of a container whose shim is gone: one that ran and
-// was killed in one round of twenty, which takes longer, and one of numbers else.
+// lostProcess returns the record of a container whose shim is gone: of a container that ran and was
+// killed in a twentieth of the rounds, because that takes longer, and with invented numbers
+// otherwise.
 func lostProcess(ctx context.Context, rt *process.Runtime, id runtime.ContainerID, folder *os.Root, round int) (record.Process, error) {
 	boot, err := proc.BootID()
 	if err != nil {

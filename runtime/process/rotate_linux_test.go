@@ -35,8 +35,7 @@ func (e *env) lines(pod *v1.Pod, restart int32) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
-// numbers reads a log of ascending numbers, none of which may be missing, and
-// returns the last.
+// numbers reads a log of ascending numbers without gaps, and returns the last number.
 func (e *env) numbers(pod *v1.Pod, restart int32) int {
 	e.Helper()
 	last := 0

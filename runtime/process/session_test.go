@@ -102,8 +102,7 @@ func TestSessionsOnATerminal(t *testing.T) {
 	assert.Contains(t, out.String(), "got hello\r\n")
 }
 
-// A session whose context ends leaves no process behind, and neither does one of a container that
-// ends.
+// After the end of its context or of its container, a session leaves no process behind.
 func TestSessionsThatEnd(t *testing.T) {
 	e := newEnv(t)
 	_, id := e.run(e.pod(sleeping))

@@ -100,8 +100,7 @@ func TestExec(t *testing.T) {
 	assert.Len(t, e.processes(id), before, "what escaped the command's group is killed too")
 }
 
-// TestExecLeftoversEndWithTheContainer: what a command leaves running lives as
-// long as the container, and no longer.
+// TestExecLeftoversEndWithTheContainer: processes left by a command live as long as the container.
 func TestExecLeftoversEndWithTheContainer(t *testing.T) {
 	e := newEnv(t)
 	pod := e.pod("exec sleep 1000")
@@ -139,7 +138,7 @@ func TestExecEndsWithTheContainer(t *testing.T) {
 	require.ErrorContains(t, err, "does not run")
 }
 
-// TestMainWasNotCalled runs a program that forgot to: it is told, and does not
+// TestMainWasNotCalled runs a program without the call of Main: it gets an error, and does not
 // start copies of itself.
 func TestMainWasNotCalled(t *testing.T) {
 	self, err := os.Executable()

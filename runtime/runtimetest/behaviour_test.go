@@ -59,7 +59,7 @@ func TestShellOnSIGTERM(t *testing.T) {
 			out, err := c.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, c.Start())
-			defer func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }() // what Spawn left
+			defer func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }() // the child of Spawn
 			lines := bufio.NewScanner(out)
 			for lines.Scan() && lines.Text() != "ready" {
 				require.Equal(t, "beat", lines.Text())

@@ -13,8 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// The optional abilities of a broken backend. Images it keeps itself, in its
-// imagination: the fake has none.
+// The optional abilities of a broken backend. Its images are invented, because the fake has none.
 
 func (b *broken) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
 	if b.update != nil {
@@ -63,8 +62,7 @@ func (b *broken) PortForwardURL(ctx context.Context, id runtime.SandboxID, ports
 	return b.streamed(b.Runtime.PortForwardURL(ctx, id, ports))
 }
 
-// ImageID says that all images but the absent one are here, as those that can be
-// pulled are once they are.
+// ImageID reports all images except the absent image as present, like pulled images.
 func (b *broken) ImageID(_ context.Context, image string) (string, error) {
 	if b.imageID != nil {
 		return b.imageID(b, image)

@@ -25,8 +25,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// broken is a backend with faults in it: each func that is set takes the place
-// of the method it is named after.
+// broken is a backend with faults: each func replaces the method of its name.
 type broken struct {
 	*fake.Runtime
 	acts *acts
@@ -47,7 +46,7 @@ type broken struct {
 	usage   func(b *broken, ctx context.Context, id runtime.ContainerID) (int64, error)
 	stats   func(b *broken, ctx context.Context, id runtime.ContainerID) (*stats.Container, error)
 	all     func(b *broken, ctx context.Context) ([]stats.Pod, error)
-	stream  func(b *broken, u *url.URL, err error) (*url.URL, error) // what is told instead of a URL
+	stream  func(b *broken, u *url.URL, err error) (*url.URL, error) // replaces the returned URL
 	imageID func(b *broken, image string) (string, error)
 	pull    func(b *broken, ctx context.Context, image string, auth *runtime.ImageAuth) (string, error)
 	reopen  func(b *broken) // after a reopen
@@ -200,7 +199,7 @@ func (a *acts) container(b Behaviour, spec *runtime.ContainerSpec) {
 	a.world.Script(fake.Target{Image: spec.Image}, s)
 }
 
-// harness is the harness of a backend with these faults.
+// harness returns the harness of a backend with these faults.
 func (b *broken) harness() Harness {
 	return Harness{
 		Refused: &v1.Pod{Spec: v1.PodSpec{HostPID: true, Containers: []v1.Container{{Name: "main"}}}},
@@ -270,7 +269,7 @@ func (r *recorder) Context() context.Context {
 	return context.Background()
 }
 
-// record runs one case against a backend with faults and returns what failed.
+// record runs a case against a backend with faults and returns the failures.
 func record(t *testing.T, b broken, c testCase) []string {
 	t.Helper()
 	rec := &recorder{}
@@ -298,7 +297,7 @@ func TestEveryCaseSucceeds(t *testing.T) {
 	}
 }
 
-// TestEveryCaseCanFail shows each case a backend that breaks the rule it is for.
+// TestEveryCaseCanFail runs each case against a backend that breaks the case's rule.
 func TestEveryCaseCanFail(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range mutants() {

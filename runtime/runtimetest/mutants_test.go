@@ -29,7 +29,7 @@ func mutants() []mutant {
 
 var errMutant = errors.New("the mutant says no")
 
-// reports makes a backend report something else than what is.
+// reports makes a backend report a false status.
 func reports(change func(st *runtime.PodStatus)) func(*broken) {
 	return func(b *broken) {
 		b.podStat = func(b *broken, ctx context.Context, uid types.UID) (*runtime.PodStatus, error) {
@@ -51,7 +51,7 @@ func reportsContainers(change func(c *runtime.ContainerStatus)) func(*broken) {
 	})
 }
 
-// lists makes a backend list something else than what is.
+// lists makes a backend return a false list.
 func lists(change func(pods []*runtime.PodStatus) []*runtime.PodStatus) func(*broken) {
 	return func(b *broken) {
 		b.list = func(b *broken, ctx context.Context, opts runtime.ListOptions) ([]*runtime.PodStatus, error) {
@@ -61,7 +61,7 @@ func lists(change func(pods []*runtime.PodStatus) []*runtime.PodStatus) func(*br
 	}
 }
 
-// takes makes a backend take something else than what it is given.
+// takes makes a backend use a changed spec.
 func takes(change func(spec *runtime.ContainerSpec)) func(*broken) {
 	return func(b *broken) {
 		b.create = func(b *broken, ctx context.Context, sb runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
@@ -193,7 +193,7 @@ func recordMutants() []mutant {
 	}
 }
 
-// startMutants start what they should not, or otherwise than they should.
+// startMutants start wrong containers, or start in a wrong way.
 func startMutants() []mutant {
 	return []mutant{
 		{"no log directory", "SandboxIsReady", func(b *broken) {
@@ -296,7 +296,7 @@ func leavesCreated(b *broken, ctx context.Context, id runtime.ContainerID, grace
 	return b.Runtime.StopContainer(ctx, id, grace)
 }
 
-// durableMutants forget or make up what happened across a restart.
+// durableMutants lose or invent facts across a restart.
 func durableMutants() []mutant {
 	return []mutant{
 		{"nothing is remembered", "ReopenKeepsCreated ReopenKeepsRunning ReopenReportsExitMeanwhile ReopenKeepsExited ReopenKeepsStoppedAndRemoved " +
@@ -332,7 +332,7 @@ func durableMutants() []mutant {
 	}
 }
 
-// outputMutants run something else than they were given, or log it wrongly.
+// outputMutants run a changed command, or log wrongly.
 func outputMutants() []mutant {
 	logs := func(change func([]fake.Line) []fake.Line) func(*broken) {
 		return func(b *broken) {

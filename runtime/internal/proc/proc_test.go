@@ -193,7 +193,7 @@ func script(t *testing.T, text string, env ...string) Ref {
 	return info.Ref
 }
 
-// members returns what lives of a session.
+// members returns the living processes of a session.
 func members(t *testing.T, session int) (out []Info) {
 	t.Helper()
 	all, err := All()
@@ -210,7 +210,7 @@ func TestKillMarked(t *testing.T) {
 	const mark = "PROC_TEST_MARK=x"
 	marked := []Ref{sleeper(t, mark), sleeper(t, mark)}
 	other := sleeper(t, "PROC_TEST_MARK=y")
-	// Its session is made by a marked process; two of it carry no mark.
+	// A marked process makes the session. Two of its processes have no mark.
 	whole := script(t, "env -i sleep 1000 & env -i sleep 1000 & sleep 1000 & echo; wait", mark)
 	// A marked process in the session of another program, such as a shell's.
 	joined := script(t, "env "+mark+" sh -c 'echo; exec sleep 1000' & wait")
