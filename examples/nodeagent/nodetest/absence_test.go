@@ -17,8 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// A pod that is being stopped because its source does not have it any more is
-// waited for when the agent ends meanwhile.
+// The end of the agent waits for a pod that is being stopped because its source no longer has it.
 func TestTheEndOfTheAgentWaitsForPodsThatAreEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) { o.OnShutdown = node.StopPods }})
@@ -33,8 +32,8 @@ func TestTheEndOfTheAgentWaitsForPodsThatAreEnding(t *testing.T) {
 	})
 }
 
-// A node that lost its records does not run again what the API server knows to be
-// over, nor what is over in a checkpoint while the API server is away.
+// A node that lost its records does not run pods again that have ended on the API server or, while
+// the API server is unreachable, in a checkpoint.
 func TestAnOverPodDoesNotRunAgainAfterAReboot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -54,8 +53,8 @@ func TestAnOverPodDoesNotRunAgainAfterAReboot(t *testing.T) {
 	})
 }
 
-// What happened while the API server was away, the deletion included, is made up
-// for when it is back, with an agent that is new as well.
+// Changes during an outage of the API server, including the deletion, are written after the outage,
+// also by a new agent.
 func TestAPodThatEndedWhileTheAPIServerWasAwayIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)

@@ -33,7 +33,7 @@ func cpus(amount string) func(*node.Options) {
 // count is how often something was asked of the runtime.
 func count(n *nodetest.Node, on fake.Target) int { return len(n.World.Journal().Of(on)) }
 
-// reasonOf is why a pod is as it is.
+// reasonOf returns the reason in the status of a pod.
 func reasonOf(n *nodetest.Node, name string) string { return n.Status(name).Reason }
 
 func eventsOf(n *nodetest.Node, reason string) (pods []string) {
@@ -66,7 +66,7 @@ func TestAPodThatFindsNoRoomIsRefused(t *testing.T) {
 		require.Equal(t, []feature.Refusal{{Pod: rejected[0].Pod, Reason: "OutOfcpu", Message: strings.TrimPrefix(status.Message, "Pod was rejected: ")}}, rejected)
 		require.Equal(t, 1, count(host, fake.Target{Op: fake.OpRunSandbox}))
 
-		// The place is free once the first has gone, for those that come then.
+		// The place is free for new pods after the first pod is gone.
 		host.Apply(second, third)
 		time.Sleep(time.Minute)
 		require.Equal(t, v1.PodRunning, host.Status("third").Phase)
@@ -74,7 +74,7 @@ func TestAPodThatFindsNoRoomIsRefused(t *testing.T) {
 	})
 }
 
-// What ends frees its place by itself, too. #105523 and its kin: finished pods
+// A pod that ends by itself releases its place, too. #105523 and similar issues: finished pods
 // counted.
 func TestUpstream105523APodThatIsOverTakesNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestUpstream105523APodThatIsOverTakesNoPlace(t *testing.T) {
 	})
 }
 
-// A new agent hears of the new pod first, and finds less room than there was: who
-// runs is not refused.
+// A new agent receives the new pod first, and finds less room than before. Running pods are not
+// refused.
 func TestPodsThatRunAreNotRefusedByANewAgent(t *testing.T) {
 	for _, source := range []string{podconfig.SourceFile, podconfig.SourceAPI} {
 		t.Run(source, func(t *testing.T) {
@@ -121,8 +121,8 @@ func runs(n *nodetest.Node, name string) int {
 	return 0
 }
 
-// The runtime does not say what it has: who asks for nothing comes in, who does
-// waits until that is known.
+// While the runtime does not list its pods, pods without requests are admitted, and pods with
+// requests wait.
 func TestNobodyIsRefusedBeforeItIsKnownWhatRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: cpus("1")})
@@ -146,7 +146,7 @@ func TestNobodyIsRefusedBeforeItIsKnownWhatRan(t *testing.T) {
 	})
 }
 
-// The API server remembers that a pod was refused.
+// The API server keeps the refusal of a pod.
 func TestARefusedPodStaysRefusedAcrossAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -176,7 +176,7 @@ func TestACriticalPodIsGivenRoom(t *testing.T) {
 		host.Apply(nodetest.Pod("critical", nodetest.Container("crit"), cpu("500m")))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 0, len(starts(host, "crit")), "its place is not free yet")
-		host.Agent.NodeChanged(&v1.Node{}) // has the agent ask again, and end nobody twice
+		host.Agent.NodeChanged(&v1.Node{}) // the agent checks again, and stops no pod twice
 		host.Settle()
 		require.Equal(t, []string{"big"}, eventsOf(host, "Preempting"))
 		time.Sleep(10 * time.Second)
@@ -220,7 +220,7 @@ func TestAnEditedManifestFindsThePlaceOfTheOldOne(t *testing.T) {
 	})
 }
 
-// member is an API server's Node that may be away.
+// member is the Node of an API server that may be unreachable.
 type member struct {
 	sync.Mutex
 	node *v1.Node
@@ -270,7 +270,7 @@ func TestANodeIsReadAgainBeforeAPodIsRefusedForIt(t *testing.T) {
 		host.Apply(web, slow)
 		require.Equal(t, "NodeAffinity", reasonOf(host, "slow"))
 
-		// A node that loses its label keeps who runs there.
+		// After the removal of a label from the node its pods keep running.
 		m.label("disk", "none")
 		host.RestartAgent()
 		time.Sleep(time.Minute)
@@ -278,8 +278,8 @@ func TestANodeIsReadAgainBeforeAPodIsRefusedForIt(t *testing.T) {
 	})
 }
 
-// The API server does not answer: others are admitted meanwhile, and who it is
-// asked for is judged by what was last known.
+// While the API server does not answer, other pods are admitted. The pod with the open question is
+// judged by the last known node.
 func TestAnAPIServerThatIsAwayHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &member{node: &v1.Node{}}
@@ -311,8 +311,8 @@ func TestTaintsAreForPodsOfAnAPIServer(t *testing.T) {
 	}
 }
 
-// A pod that grows in place waits until there is room, and runs on meanwhile; a
-// new agent knows what it has.
+// A pod that grows in place waits for room, and runs on meanwhile. A new agent knows its actual
+// resources.
 func TestAResizeWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -383,7 +383,7 @@ func TestOldPodsComeFirst(t *testing.T) {
 	})
 }
 
-// Who watches the node tells the agent, which then reads nothing to admit a pod.
+// A watcher of the node notifies the agent, which then admits pods without reading the node.
 func TestTheAgentIsToldThatItsNodeHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &member{node: &v1.Node{}}

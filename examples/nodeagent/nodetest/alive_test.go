@@ -16,8 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// hesitant is a runtime that takes its time to say whether it can run a pod, which
-// the loop asks.
+// hesitant is a runtime that takes time for CheckPod, which the loop calls.
 type hesitant struct {
 	runtime.Runtime
 	going chan struct{}

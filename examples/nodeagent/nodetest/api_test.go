@@ -24,8 +24,8 @@ func newServer(t *testing.T) *statustest.Server {
 	return server
 }
 
-// A pod's whole life on an API server: bound, running, ready, deleted by
-// somebody, stopped with its grace period, and gone.
+// The whole life of a pod on an API server: bound, running, ready, deleted by a client, stopped
+// with its grace period, and gone.
 func TestAPodOfAnAPIServerLivesAndIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -66,8 +66,7 @@ func TestAPodThatEndsIsToldAndNeverRunsAgain(t *testing.T) {
 	})
 }
 
-// An API server that is away holds up nothing on the node, and learns how things
-// are when it is back.
+// An unreachable API server delays nothing on the node, and receives the statuses after the outage.
 func TestPodsGoOnWithoutTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -86,7 +85,7 @@ func TestPodsGoOnWithoutTheAPIServer(t *testing.T) {
 	})
 }
 
-// Somebody deletes the object by force: the pod is stopped all the same.
+// After a forced deletion of the object the pod is stopped.
 func TestAPodThatVanishesIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{API: newServer(t)})
@@ -100,7 +99,7 @@ func TestAPodThatVanishesIsStopped(t *testing.T) {
 	})
 }
 
-// What a server tells of a pod after it was deleted does not bring it back.
+// A watch event after the deletion of a pod does not bring the pod back.
 func TestAChangeThatIsToldTooLateBringsNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)

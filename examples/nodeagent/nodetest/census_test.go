@@ -17,8 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// Pods are counted as the kubelet counts them, while they come, run, end, come back
-// and are found.
+// Pods are counted as in the kubelet while they arrive, run, end, come back and are found.
 func TestCensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var restarted, orphans []types.UID

@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// Somebody who asks why a pod does not go on, or does not end (66574, 51835), finds it
-// in its events, and once however long it lasts.
+// The events of a pod explain why the pod does not start or end (66574, 51835), once for each
+// reason.
 func TestAPodThatDoesNotGetOnSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// An agent that has died at a call is stopped as if it had been found dead: what else it
-// had under way, which hangs, is given up.
+// An agent that died at a call is stopped like an agent that was found dead: its other hanging
+// calls are given up.
 func TestStopOfAnAgentThatIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})
@@ -36,8 +36,8 @@ func TestStopOfAnAgentThatIsDead(t *testing.T) {
 	})
 }
 
-// One seed is one story, as far as goroutines are no part of it: retries come at the
-// same times in each run.
+// A seed determines a history, apart from the order of goroutines: retries occur at the same times
+// in each run.
 func TestSeedChoosesTheTimesOfRetries(t *testing.T) {
 	starts := func(seed uint64) (at []time.Duration) {
 		synctest.Test(t, func(t *testing.T) {

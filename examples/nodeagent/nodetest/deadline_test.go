@@ -64,8 +64,8 @@ func TestAPodThatIsDoneInTimeHasSucceeded(t *testing.T) {
 	})
 }
 
-// The deadline is that of the pod, not of the agent: neither does a new agent give
-// more time, nor does it start what ran out of time while there was none.
+// The deadline belongs to the pod, not to the agent: a new agent does not extend the deadline, and
+// does not start a pod whose deadline passed while no agent ran.
 func TestADeadlineHoldsAcrossAgents(t *testing.T) {
 	for _, source := range []string{podconfig.SourceFile, podconfig.SourceAPI} {
 		for _, absent := range []time.Duration{10 * time.Second, 5 * time.Minute} {
@@ -91,7 +91,7 @@ func TestADeadlineHoldsAcrossAgents(t *testing.T) {
 	}
 }
 
-// The kubelet looks at deadlines between syncs; here one ends a start that hangs.
+// The kubelet checks deadlines between syncs. Here the deadline ends a hanging start.
 func TestADeadlineEndsAPodThatDoesNotEvenStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})
@@ -139,7 +139,7 @@ func TestADeadlineMayBeMoved(t *testing.T) {
 	}
 }
 
-// One that left its source, and came back, has a new life.
+// A pod that left its source and came back has a new life.
 func TestADeadlineIsThatOfOneLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})

@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// What a controller has ended on the API server, because the node was thought
-// lost say, does not go on here.
+// A pod that a controller has failed on the API server, for example because the node was considered
+// lost, is stopped.
 func TestAPodThatWasFailedOnTheAPIServerIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -45,7 +45,7 @@ func running(n *nodetest.Node) int {
 	return count
 }
 
-// However far a pod has come when somebody wants it deleted, it goes.
+// A deletion ends a pod in every state.
 func TestPodsAreDeletedWhateverTheirState(t *testing.T) {
 	never := nodetest.RestartPolicy(v1.RestartPolicyNever)
 	claim := func(p *v1.Pod) {
@@ -98,7 +98,7 @@ func TestPodsAreDeletedWhateverTheirState(t *testing.T) {
 	}
 }
 
-// A pod that was bound and deleted while nobody was there never runs.
+// A pod that was bound and deleted while no agent ran never runs.
 func TestAPodDeletedBeforeItRanIsJustGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -116,8 +116,8 @@ func TestAPodDeletedBeforeItRanIsJustGone(t *testing.T) {
 	})
 }
 
-// An agent that cannot run what its predecessor ran stops it first; until then
-// its object stays.
+// An agent that cannot run a pod of its predecessor stops the pod first. Until then the object
+// stays.
 func TestAPodThatIsRefusedByANewAgentIsStoppedBeforeItIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)

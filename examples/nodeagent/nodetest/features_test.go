@@ -14,14 +14,14 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// idle is a runtime that says that it has resized a container, and has not.
+// idle is a runtime that reports a resize without doing it.
 type idle struct{ *nodetest.Runtime }
 
 func (idle) UpdateResources(context.Context, runtime.ContainerID, v1.ResourceRequirements) error {
 	return nil
 }
 
-// everyFeature is what schedules exercise.
+// everyFeature lists the features that schedules exercise.
 var everyFeature = []nodetest.Feature{
 	nodetest.FeatureDeadlines, nodetest.FeatureResizes, nodetest.FeatureAdmission, nodetest.FeatureMirrors, nodetest.FeatureImages,
 }

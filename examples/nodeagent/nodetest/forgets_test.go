@@ -21,8 +21,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// On a node that runs a job each minute for a year, what an agent remembers of each
-// adds up. Some time after pods are gone no map of any part has anything of them.
+// On a node that runs a job each minute for a year, remembered data would add up. Some time after
+// the end of a pod no map contains its data.
 func TestNothingRemembersPodsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -67,8 +67,7 @@ func TestNothingRemembersPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// remembered lists the maps that an agent can reach, and that have a key or a value
-// with this text.
+// remembered lists the maps reachable from an agent with a key or value that contains text.
 func remembered(agent *node.Agent, text string) (paths []string) {
 	seen := make(map[any]bool)
 	var walk func(path string, v reflect.Value, in bool)

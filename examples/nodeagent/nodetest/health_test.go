@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// ask returns what the agent answers on HTTP, and how long that took.
+// ask returns the agent's HTTP response, and its duration.
 func ask(node *nodetest.Node, path string) (code int, body string, took time.Duration) {
 	began := time.Now()
 	w := httptest.NewRecorder()
@@ -66,7 +66,7 @@ func TestAHungRuntimeIsToldOfWithinTenSeconds(t *testing.T) {
 	}
 }
 
-// However many ask, the runtime lists for one of them at a time, and each is answered in time.
+// Concurrent health requests share a listing of the runtime, and each is answered in time.
 func TestManyWhoAskForHealthCostOneListingAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})

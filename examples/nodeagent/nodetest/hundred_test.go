@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// A hundred agents in one process, each with a pod of the same name and UID: what
-// happens on one node is nothing to the others.
+// A hundred agents in a process, each with a pod of the same name and UID, do not affect each
+// other.
 func TestAHundredAgentsShareNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 100

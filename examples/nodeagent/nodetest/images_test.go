@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// album is the images of a node whose disk is always full.
+// album has the images of a node whose disk is always full.
 type album struct {
 	mu      sync.Mutex
 	images  map[string]bool
@@ -58,7 +58,7 @@ func (a *album) ImageFS(context.Context) (capacity, available uint64, err error)
 	return 100, uint64(len(a.removed)), nil
 }
 
-// A pod that ends has its image volume until it has ended.
+// The image volume of a pod stays until the pod has ended.
 func TestTheImageOfAVolumeStaysUntilItsPodHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const volume, unused = "localhost/volume:1", "localhost/unused:1"

@@ -35,16 +35,16 @@ type shelf struct {
 	here     map[string]string // ID by reference
 	registry map[string]string
 	down     error
-	only     string   // whom the registry lets pull; "": everybody
+	only     string   // user with permission to pull; "": all users
 	pulls    []string // reference and user
 	used     map[runtime.ContainerID][]string
-	lost     []string // what was to be used and was not there
+	lost     []string // images that were missing when used
 	events   []string
 	full     bool // the disk
 }
 
-// shelved is a fake runtime that has images. It outlives none of its agents; the
-// shelf does.
+// shelved is a fake runtime with images. Each agent has its own shelved. The shelf outlives the
+// agents.
 type shelved struct {
 	*nodetest.Runtime
 	*shelf
@@ -79,7 +79,7 @@ func (s *shelf) PullImage(ctx context.Context, ref string, auth *runtime.ImageAu
 	return s.here[ref], nil
 }
 
-// CreateContainer takes note of what the container has, which has to be there.
+// CreateContainer records the images of the container, which must be present.
 func (s shelved) CreateContainer(ctx context.Context, sandbox runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
 	s.mu.Lock()
 	ids := []string{spec.ImageID}
@@ -150,7 +150,7 @@ func (s *shelf) ImageFS(context.Context) (capacity, available uint64, err error)
 	return 100, 99, nil
 }
 
-// Event keeps what is said of pods.
+// Event records the events about pods.
 func (s *shelf) Event(object apiruntime.Object, eventType, reason, _ string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func newShelf() *shelf {
 	return &shelf{here: map[string]string{}, registry: map[string]string{}, used: map[runtime.ContainerID][]string{}}
 }
 
-// on starts a node with the shelf, whose agent collects images.
+// on starts a node with the shelf and with image collection.
 func (s *shelf) on(t *testing.T, sources ...podconfig.Source) *nodetest.Node {
 	return nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
 		o.Sources = append(o.Sources, sources...)
@@ -188,7 +188,7 @@ func (s *shelf) on(t *testing.T, sources ...podconfig.Source) *nodetest.Node {
 	}})
 }
 
-// onShelf is what a test may look at.
+// onShelf is a snapshot for a test.
 type onShelf struct {
 	here                map[string]string
 	pulls, lost, events []string
@@ -200,7 +200,7 @@ func (s *shelf) now() onShelf {
 	return onShelf{maps.Clone(s.here), slices.Clone(s.pulls), slices.Clone(s.lost), slices.Clone(s.events)}
 }
 
-// pass lets time go by, and what is due at its end happen.
+// pass advances time and completes the work due at its end.
 func pass(n *nodetest.Node, d time.Duration) {
 	time.Sleep(d)
 	n.Settle()
@@ -217,8 +217,8 @@ func podWithTools(name string, policy v1.PullPolicy) *v1.Pod {
 	})
 }
 
-// The image of a volume is pulled with the pod's credentials and back-off, and
-// what is wrong is said.
+// The image of a volume is pulled with the pod's credentials and back-off, and failures are
+// reported.
 func TestImageVolumesArePulledAsImagesOfContainersAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -266,8 +266,7 @@ func TestImagesArePulledWithTheNodesCredentials(t *testing.T) {
 	})
 }
 
-// An image that somebody removed by hand is pulled again for the next container
-// that mounts it, once.
+// An image that a user removed is pulled again once, for the next container with the volume.
 func TestImageVolumeThatWasRemovedIsPulledAgain(t *testing.T) {
 	for _, policy := range []v1.PullPolicy{v1.PullIfNotPresent, v1.PullAlways} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -313,8 +312,8 @@ func TestImageVolumesSurviveARestartWithoutARegistry(t *testing.T) {
 	})
 }
 
-// The image that a volume is stays, also when its tag has moved to another one;
-// and it goes with the last pod that has it.
+// The image of a volume stays after its tag has moved to another image. It is removed after its
+// last pod.
 func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -345,8 +344,8 @@ func TestImageOfAVolumeStaysWhenItsTagMoves(t *testing.T) {
 	})
 }
 
-// A pod that has to wait does not lose its image meanwhile: there may be nobody to
-// pull it from. One that is over does.
+// The image of a waiting pod stays, because a later pull may fail. The image of an ended pod is
+// removed.
 func TestImageOfAPodThatWaitsStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -373,8 +372,7 @@ func TestImageOfAPodThatWaitsStays(t *testing.T) {
 	})
 }
 
-// Nothing goes while a source has not said yet what is to run, unless it takes too
-// long.
+// No image is removed before every source has reported, up to a limit.
 func TestImagesAreLeftAloneUntilItIsKnownWhatIsToRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()

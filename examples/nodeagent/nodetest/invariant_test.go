@@ -24,8 +24,7 @@ type tale struct{ h nodetest.History }
 
 func sec(at float64) time.Duration { return time.Duration(at * float64(time.Second)) }
 
-// told is what the source of static pods says: pods as NAME@UID, of one manifest
-// unless they are followed by one.
+// told submits pods of the source of static pods: NAME@UID, with an optional manifest for all.
 func (t *tale) told(at float64, pods ...*v1.Pod) {
 	t.h.Told = append(t.h.Told, nodetest.Told{At: sec(at), Source: podconfig.SourceFile, Pods: pods})
 }
@@ -38,7 +37,7 @@ func (t *tale) mark(at float64, kind nodetest.MarkKind) {
 	t.h.Marks = append(t.h.Marks, nodetest.Mark{At: sec(at), Kind: kind})
 }
 
-// what happens to an instance of container c.
+// happens records an event of an instance of container c.
 func (t *tale) happens(at float64, op fake.Op, uid types.UID, id, detail string) {
 	e := fake.Entry{Call: fake.Call{Op: op, UID: uid, Namespace: "default", Pod: string(uid[:1]), Container: "c"}, At: sec(at), ID: id, Detail: detail}
 	if op == fake.OpStartContainer {
@@ -77,8 +76,7 @@ func manifest(uid types.UID, hash string) *v1.Pod {
 	return pod
 }
 
-// Each thing that may never happen is found when it has, and not when something that
-// looks much like it has.
+// Each violation is found. Similar correct histories are accepted.
 func TestCheck(t *testing.T) {
 	p, q := manifest("p1", "1"), manifest("p2", "1")
 	for _, c := range []struct {
@@ -163,7 +161,7 @@ func TestCheck(t *testing.T) {
 			want: "although the pod was told to end at 2.000s and a still ran",
 		}, {
 			name: "a start of another manifest before the end of the one before",
-			good: func(t *tale) { // an agent that was not there takes over what it finds
+			good: func(t *tale) { // a new agent adopts the instances that it finds
 				t.told(0, p)
 				t.starts(1, "p1", "a")
 				t.mark(2, nodetest.MarkAgentStarted)

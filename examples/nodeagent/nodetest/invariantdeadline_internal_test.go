@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// A pod that is said to exceed a deadline has one, and has been there for so long.
+// A pod that is reported to exceed a deadline has a deadline, and is old enough.
 func TestDeadlines(t *testing.T) {
 	limited := func(seconds int64) *v1.Pod {
 		pod := Pod("p", Container("c"))

@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// What is started while an init container runs is found, unless it may be.
+// A forbidden start beside a running init container is found.
 func TestCheckSeesWhatOvertakesAnInitContainer(t *testing.T) {
 	for _, c := range []struct {
 		name, first string
@@ -57,13 +57,13 @@ func TestCheckSeesWhatOvertakesAnInitContainer(t *testing.T) {
 	}
 }
 
-// of is what happens to an instance of a container of p-1.
+// of records an event of an instance of a container of p-1.
 func (t *tale) of(container string, at float64, op fake.Op, id string) {
 	t.happens(at, op, "p-1", id, "code 0 (Completed)")
 	t.h.Calls[len(t.h.Calls)-1].Container = container
 }
 
-// A regular container that is made without its sidecar is found, unless it may be.
+// A forbidden creation of a regular container without its sidecar is found.
 func TestCheckSeesWhatOvertakesASidecar(t *testing.T) {
 	stops := func(s *tale, at float64, id string) { s.of("c", at, fake.OpStopContainer, id) }
 	for _, c := range []struct {
@@ -143,7 +143,7 @@ func TestCheckSeesWhatOvertakesASidecar(t *testing.T) {
 	}
 }
 
-// makes is a container of p-1 that is made and started.
+// makes creates and starts a container of p-1.
 func (t *tale) makes(container string, at float64, id string) {
 	t.of(container, at, fake.OpCreateContainer, id)
 	t.of(container, at, fake.OpStartContainer, id)

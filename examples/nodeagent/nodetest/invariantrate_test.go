@@ -12,8 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// An agent that asks every few milliseconds is found, one that asks ten times a second
-// is not.
+// An agent with a call every few milliseconds is found, an agent with ten calls a second is not.
 func TestCheckCountsCalls(t *testing.T) {
 	every := func(pause time.Duration) (h nodetest.History) {
 		for at := time.Duration(0); at < 3*time.Second; at += pause {

@@ -23,8 +23,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// What the tracker listed when the agent started is no reason to keep the folder
-// of a pod that is removed since.
+// The tracker's listing at the start of the agent does not keep the folder of a pod that was
+// removed since.
 func TestTheFolderOfAPodThatWasTakenOverGoesWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{})
@@ -60,10 +60,10 @@ func TestAFolderThatStaysIsSaidOnce(t *testing.T) {
 	})
 }
 
-// An agent that is killed between the removal of a pod's volumes and that of its logs
-// leaves a log folder of a pod of which neither the runtime nor the folder of volumes
-// knows. Its successor removes it with the other leftovers, not with the garbage of the
-// next minute. The logs of a pod that is configured stay.
+// An agent that is killed between the removal of a pod's volumes and of its logs leaves a log
+// folder of a pod that neither the runtime nor the folder of volumes knows. The next agent removes
+// the folder with the other leftovers, not with the garbage of the next minute. The logs of a
+// configured pod stay.
 func TestTheLogsThatAKilledAgentLeftGoSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{})
@@ -83,7 +83,7 @@ func TestTheLogsThatAKilledAgentLeftGoSoon(t *testing.T) {
 	})
 }
 
-// lossy is a runtime that loses something each time.
+// lossy is a runtime that loses an object each time.
 type lossy struct {
 	runtime.Runtime
 	began     time.Time

@@ -115,8 +115,7 @@ func report(t *testing.T, assemble nodetest.Assemble, seed uint64, script *nodet
 
 var particular = regexp.MustCompile(`[^ ]*[0-9/][^ ]*`)
 
-// kind is what a failure has in common with others of its cause, as far as its text
-// tells.
+// kind returns the common part of failures with the same cause, judged by their texts.
 func kind(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	if _, rest, ok := strings.Cut(text, "calm: "); ok {

@@ -19,15 +19,15 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// slowly has a pod's container pass its probe a minute after it started, and be asked every minute.
+// slowly lets a pod's container pass its probe a minute after its start, with a probe every minute.
 func slowly(p *v1.Pod) {
 	probe := httpGet("/ready", 60, 1)
 	probe.InitialDelaySeconds = 60
 	p.Spec.Containers[0].ReadinessProbe = probe
 }
 
-// kubernetes#133579: the kubelet takes every probed pod for unready when it starts, so that a restart of it empties
-// services.
+// kubernetes#133579: the kubelet considers every probed pod unready at its start, so that a restart
+// of the kubelet empties services.
 func TestUpstream133579ARestartOfTheAgentDoesNotFlapReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})
@@ -50,7 +50,7 @@ func TestUpstream133579ARestartOfTheAgentDoesNotFlapReadiness(t *testing.T) {
 			require.True(t, s.Status.ContainerStatuses[0].Ready, "published at %v", s.At)
 		}
 
-		// What is remembered is of one instance: the next has to pass.
+		// The remembered result belongs to an instance. The next instance has to pass its probe.
 		require.NoError(t, node.World.Kill(pod.UID, "c", 1))
 		time.Sleep(5 * time.Second)
 		node.Settle()

@@ -48,8 +48,8 @@ func static(source, name string, opts ...func(*v1.Pod)) *v1.Pod {
 	return pod
 }
 
-// A static pod is shown on the API server with its status, follows its edits, and
-// goes there when it has ended here.
+// A static pod has a mirror pod with its status. The mirror pod follows edits, and is deleted after
+// the end of the pod.
 func TestAStaticPodIsShownOnTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -82,8 +82,8 @@ func TestAStaticPodIsShownOnTheAPIServer(t *testing.T) {
 	})
 }
 
-// Two sources have a static pod of the same name: one runs, one waits, and their
-// one mirror stands still.
+// Two sources have a static pod of the same name: the first runs, the second waits, and their
+// mirror pod does not change.
 func TestTwoStaticPodsOfOneNameHaveOneMirror(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
@@ -106,7 +106,7 @@ func TestTwoStaticPodsOfOneNameHaveOneMirror(t *testing.T) {
 	})
 }
 
-// What a source said that this agent does not have any more is nobody's.
+// Checkpointed pods of a source that the agent no longer has are not run.
 func TestACheckpointOfASourceThatIsNotThereAnyMoreIsNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "checkpoint")
@@ -133,7 +133,7 @@ func TestACheckpointOfASourceThatIsNotThereAnyMoreIsNotRun(t *testing.T) {
 	})
 }
 
-// A seed runs while its source is silent, and ends when it comes back without it.
+// A seed runs while its source is silent, and ends when the source reports without it.
 func TestAPodOfACheckpointEndsWhenItsSourceComesBackWithoutIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "checkpoint")

@@ -140,8 +140,8 @@ func TestRemovedPodIsStoppedAndForgotten(t *testing.T) {
 	})
 }
 
-// A pod that is removed and comes back with the same UID while it ends is
-// started again once it has ended (kubernetes#104648).
+// A pod that is removed and comes back with the same UID while it ends is started again afterwards
+// (kubernetes#104648).
 func TestUpstream104648APodThatComesBackWhileItEndsIsStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := nodetest.New(t, nodetest.Options{})
@@ -159,8 +159,7 @@ func TestUpstream104648APodThatComesBackWhileItEndsIsStartedAgain(t *testing.T) 
 	})
 }
 
-// What the runtime still runs although nobody wants it is stopped, but not
-// before the sources have spoken.
+// Unwanted containers of the runtime are stopped after every source has reported.
 func TestOrphansOfAnEarlierAgentAreStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := nodetest.New(t, nodetest.Options{})
@@ -176,9 +175,9 @@ func TestOrphansOfAnEarlierAgentAreStopped(t *testing.T) {
 	})
 }
 
-// A removal that the runtime refuses for a moment is tried again soon, not when the next
-// housekeeping happens to come: containerd refuses that of a container whose start was cut
-// short by the death of an earlier agent.
+// A removal that the runtime refuses for a moment is soon tried again, before the next
+// housekeeping. containerd refuses the removal of a container whose start was interrupted by the
+// death of an earlier agent.
 func TestOrphansThatCannotBeRemovedAtOnceAreRemovedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := nodetest.New(t, nodetest.Options{})
@@ -231,8 +230,8 @@ func TestRebootRunsInitAgain(t *testing.T) {
 	})
 }
 
-// A sandbox that is lost takes init along. The status says so, whatever the policy,
-// and nobody complains of it.
+// After the loss of a sandbox init runs again. The status shows this under every policy, without
+// complaints.
 func TestALostSandboxIsNoIllegalTransition(t *testing.T) {
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyAlways} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -245,7 +244,7 @@ func TestALostSandboxIsNoIllegalTransition(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				require.Equal(t, v1.PodRunning, server.Get(pod.UID).Status.Phase)
 				host.World.Reboot()
-				again := 0 // of what the API server was told
+				again := 0 // count of statuses on the API server
 				for range 20 {
 					time.Sleep(time.Second)
 					if server.Get(pod.UID).Status.InitContainerStatuses[0].State.Terminated == nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// TestNodesOfOneServer: a pod runs on the node that it is bound to, and on no other,
-// however the nodes came by their names.
+// TestNodesOfOneServer: a pod runs only on its node, for chosen and for generated node names.
 func TestNodesOfOneServer(t *testing.T) {
 	named := func(name string) nodetest.Options {
 		return nodetest.Options{Agent: func(o *node.Options) { o.NodeName = name }}

@@ -70,8 +70,8 @@ func TestAContainerIsReadyOnceItsProbesSaySo(t *testing.T) {
 	})
 }
 
-// Two failures kill it, with the probe's grace period; what the first instance
-// failed with is not the second's.
+// Two failures kill the container, with the probe's grace period. Failures of the first instance do
+// not count for the second.
 func TestALivenessProbeRestartsItsContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})
@@ -103,7 +103,7 @@ func TestReadinessComesAndGoesWithoutARestart(t *testing.T) {
 	})
 }
 
-// A new agent neither restarts what runs nor takes its readiness away.
+// A new agent neither restarts running containers nor resets their readiness.
 func TestProbesGoOnWithANewAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := nodetest.New(t, nodetest.Options{})

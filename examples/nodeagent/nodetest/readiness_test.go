@@ -17,9 +17,9 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// TestUpstream141487ReadinessOfAReplacedContainer: the container dies at one instant
-// and its agent at another, while the API server is away. The next agent finds a
-// container that is older than itself, and a status of its predecessor.
+// TestUpstream141487ReadinessOfAReplacedContainer: the container and its agent die at different
+// instants while the API server is unreachable. The next agent finds a container that is older than
+// the agent, and a status of the container's predecessor.
 func TestUpstream141487ReadinessOfAReplacedContainer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := statustest.New(statustest.Options{Latency: 20 * time.Millisecond})

@@ -27,7 +27,7 @@ func silent(o *node.Options) {
 
 func stopPods(o *node.Options) { o.OnShutdown = node.StopPods }
 
-// A stop that the agent ordered is no crash.
+// A stop by the agent is not a crash.
 func TestStoppedPodsStartAtOnceAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{Agent: stopPods})
@@ -60,8 +60,8 @@ func TestAPodRemovedAndAddedAgainOwesNoDelay(t *testing.T) {
 	})
 }
 
-// A manifest that was edited while no agent ran: the old pod ends with the grace
-// it was made with, and the new one waits for that.
+// After an edit of a manifest while no agent runs, the old pod ends with its own grace period, and
+// the new pod waits for its end.
 func TestEditWhileTheAgentIsDown(t *testing.T) {
 	for name, change := range map[string]func(*node.Options){"": func(*node.Options) {}, "a silent source": silent} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestEditWhileTheAgentIsDown(t *testing.T) {
 	}
 }
 
-// One silent source holds up nothing that another one said (kubernetes#15195).
+// A silent source does not delay other sources (kubernetes#15195).
 func TestUpstream15195ASilentSourceHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{Agent: silent})
@@ -122,7 +122,7 @@ func TestShutdownKillsNothingTwice(t *testing.T) {
 	})
 }
 
-// A container that cannot be made delays no sibling's restart.
+// A container that cannot be created does not delay the restart of another.
 func TestASiblingsFailureDelaysNoRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{})
@@ -137,8 +137,8 @@ func TestASiblingsFailureDelaysNoRestart(t *testing.T) {
 	})
 }
 
-// A pod that was fine and is refused now (another agent, stricter) does not run
-// on behind a status that says Failed.
+// A running pod that a stricter agent refuses does not run on behind a status with the phase
+// Failed.
 func TestARejectedPodDoesNotRunOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{})
@@ -176,8 +176,8 @@ func TestARunningPodThatBecomesUnacceptableIsStopped(t *testing.T) {
 	})
 }
 
-// A manifest with a UID of its own is restarted when its content changes, with
-// its grace period (kubernetes#136931: it is not).
+// A manifest with an explicit UID is restarted after a change of its content, with its grace period
+// (kubernetes#136931: it is not).
 func TestUpstream136931AnEditUnderTheSameUIDRestartsThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{})
@@ -197,8 +197,8 @@ func TestUpstream136931AnEditUnderTheSameUIDRestartsThePod(t *testing.T) {
 	})
 }
 
-// While one container's hook takes its time, its siblings restart on time and
-// the status is true (kubernetes#37805).
+// During a slow hook of a container the other containers restart on time, and the status is true
+// (kubernetes#37805).
 func TestUpstream37805SiblingsGoOnWhileAHookRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{})
@@ -223,7 +223,7 @@ func TestUpstream37805SiblingsGoOnWhileAHookRuns(t *testing.T) {
 	})
 }
 
-// Nor does one that does not want to end hold up its siblings.
+// A container that ignores the stop signal does not delay the others.
 func TestSiblingsGoOnWhileAContainerIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{})

@@ -19,8 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// vendor is somebody's own node: what a pod means on it, who may come in, who runs
-// hooks and who may pull.
+// vendor is a custom node with its own generator, admission, hooks and keyring.
 type vendor struct {
 	*runtime.DefaultGenerator
 
@@ -56,7 +55,7 @@ func (v *vendor) admit(pod *v1.Pod) []admission.Failure {
 
 func signed(p *v1.Pod) { p.Labels = map[string]string{"signed": "yes"} }
 
-// What an agent's author has of their own takes the place of the agent's.
+// The author's own parts replace the parts of the agent.
 func TestGeneratorHooksKeyringAndAdmissionOfOnesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s := &vendor{}, newShelf()

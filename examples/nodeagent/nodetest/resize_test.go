@@ -91,7 +91,7 @@ func TestResizeInPlaceIsToldInEvents(t *testing.T) {
 	})
 }
 
-// A resize that restarts the container is told, too.
+// A resize that restarts the container is reported, too.
 func TestResizeByRestartIsToldInEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		restarted := func(p *v1.Pod) {

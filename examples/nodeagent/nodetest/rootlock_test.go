@@ -37,7 +37,8 @@ func second(t *testing.T, host *nodetest.Node) *node.Agent {
 	return agent
 }
 
-// Two agents of the library on one Root: the second is refused, with the folder and the process that holds it.
+// Of two agents on the same Root the second is refused, with the folder and the process that holds
+// it.
 func TestASecondAgentOnOneRootIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := nodetest.New(t, nodetest.Options{})
@@ -57,7 +58,7 @@ func TestASecondAgentOnOneRootIsRefused(t *testing.T) {
 	})
 }
 
-// An agent that is started while its predecessor still ends waits for it.
+// An agent that is started while its predecessor ends waits for the end.
 func TestAStartWaitsForADyingPredecessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := nodetest.New(t, nodetest.Options{})
@@ -75,7 +76,7 @@ func TestAStartWaitsForADyingPredecessor(t *testing.T) {
 	})
 }
 
-// A lock is for one folder, and the kernel frees it with its file.
+// A lock belongs to a folder, and the kernel releases it with its file.
 func TestLockRoot(t *testing.T) {
 	root := t.TempDir() + "/new/folder"
 	lock, err := node.LockRoot(t.Context(), root, nil)

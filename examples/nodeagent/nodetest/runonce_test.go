@@ -40,7 +40,7 @@ func newOnceOver(t *testing.T, change func(*node.Options), pods ...*v1.Pod) *onc
 				return err
 			}
 			time.Sleep(time.Millisecond)
-			if err := out.Submit(ctx, podconfig.Snapshot()); err != nil { // nobody listens any more
+			if err := out.Submit(ctx, podconfig.Snapshot()); err != nil { // the receiver has ended
 				return err
 			}
 			<-ctx.Done()
@@ -140,7 +140,7 @@ func phaseOf(a *node.Agent, name string) v1.PodPhase {
 	return ""
 }
 
-// All at once, and the slowest decides; what runs is left running.
+// All pods start at once, and the slowest decides. Running pods are left running.
 func TestRunOnceOfManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOnceOver(t, nil,
@@ -216,7 +216,7 @@ func TestRunOnceWithoutManifests(t *testing.T) {
 	})
 }
 
-// The end of ctx ends it all, and says so of what had not come up.
+// The end of ctx ends all pods, and the result names pods that had not started.
 func TestRunOnceEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOnceOver(t, func(o *node.Options) { o.OnShutdown = node.StopPods },

@@ -22,7 +22,7 @@ func TestParseScriptTellsEveryLineThatIsWrong(t *testing.T) {
 	}
 }
 
-// What a command expects is checked, in both directions.
+// The expected outcome of a command is checked in both directions.
 func TestScriptsFailWhereTheyShould(t *testing.T) {
 	for text, want := range map[string]string{
 		"apply web\nexpect phase web Failed": "s:2: expect phase web Failed: phase is Running, not Failed",
@@ -45,7 +45,7 @@ func TestSchedulesAreTheSameForASeed(t *testing.T) {
 	one := nodetest.Schedule(7)
 	require.Equal(t, one.String(), nodetest.Schedule(7).String())
 	require.NotEqual(t, one.String(), nodetest.Schedule(8).String())
-	for seed := range uint64(300) { // what is generated is what can be written down
+	for seed := range uint64(300) { // generated scripts can be written and parsed
 		script := nodetest.Schedule(seed)
 		again, err := nodetest.ParseScript("x", []byte(script.String()))
 		require.NoError(t, err, seed)

@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// What calm judges: each wrong that it must see is made, and is seen; without the last
-// commands, which make it, all is well.
+// Tests of calm: each fault is made and found. Without the last commands, which make the fault,
+// calm succeeds.
 func TestSettled(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -80,7 +80,7 @@ func TestTruthful(t *testing.T) {
 	require.ErrorContains(t, truthful(&v1.PodStatus{}, runs), "fake://a runs, and is not published as running")
 }
 
-// What end judges, beside: that nothing is left.
+// Tests of end: nothing is left.
 func TestEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := playing(t, "apply p volume=v", "bind q")

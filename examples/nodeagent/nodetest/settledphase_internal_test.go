@@ -13,7 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// inSandbox is what a runtime has on record of a pod with containers in its only sandbox.
+// inSandbox returns the runtime's record of a pod with containers in its only sandbox.
 func inSandbox(containers ...runtime.ContainerStatus) *runtime.PodStatus {
 	truth := &runtime.PodStatus{Sandboxes: []runtime.SandboxStatus{{ID: "s", Ready: true}}}
 	for _, c := range containers {
@@ -27,7 +27,7 @@ func exited(name string, code int32) runtime.ContainerStatus {
 	return runtime.ContainerStatus{Name: name, State: runtime.StateExited, ExitCode: code}
 }
 
-// The model of phases judges what the containers tell.
+// The model of phases derives the phase from the containers.
 func TestPhaseFits(t *testing.T) {
 	runs := runtime.ContainerStatus{Name: "d", State: runtime.StateRunning}
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestPhaseFits(t *testing.T) {
 	}
 }
 
-// The model of conditions finds each that does not fit.
+// The model of conditions finds each wrong condition.
 func TestConditionsFit(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1, 0))
 	good := func() *v1.PodStatus {
@@ -83,7 +83,7 @@ func TestConditionsFit(t *testing.T) {
 	require.ErrorContains(t, conditionsFit(pod, good(), inSandbox(exited("i", 1))), "no init container has ever completed")
 }
 
-// The model of container statuses finds what the runtime's records do not say.
+// The model of container statuses finds statuses that contradict the runtime's records.
 func TestContainersFit(t *testing.T) {
 	now := time.Unix(10, 0)
 	running := inSandbox(runtime.ContainerStatus{Name: "c", State: runtime.StateRunning, StartedAt: now, RestartCount: 2})

@@ -19,8 +19,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// within makes the agent end as a kubelet whose shutdownGracePeriod is 30 s, 10 s
-// of it for critical pods.
+// within ends the agent like a kubelet with a shutdownGracePeriod of 30 s, including 10 s for
+// critical pods.
 func within(t *testing.T) func(o *node.Options) {
 	classes, err := shutdown.GracePeriods(30*time.Second, 10*time.Second)
 	require.NoError(t, err)
@@ -73,8 +73,8 @@ func TestShutdownInOrderEndsCriticalPodsLast(t *testing.T) {
 	})
 }
 
-// One that does not listen is killed within its class's time, and the next class
-// has all of its own.
+// A pod that ignores the stop signal is killed within the time of its class, and the next class has
+// its full time.
 func TestShutdownInOrderKillsTheDeafInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := nodetest.New(t, nodetest.Options{Agent: within(t)})
@@ -89,7 +89,7 @@ func TestShutdownInOrderKillsTheDeafInTime(t *testing.T) {
 	})
 }
 
-// What cannot be stopped does not keep the agent.
+// A container that cannot be stopped does not delay the end of the agent.
 func TestShutdownInOrderIsOverInTimeWhateverStillRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := nodetest.New(t, nodetest.Options{Agent: within(t)})
@@ -108,8 +108,7 @@ func TestShutdownInOrderIsOverInTimeWhateverStillRuns(t *testing.T) {
 	})
 }
 
-// Pods that are ending anyway, or that nobody wants, do not outlast the agent, and
-// a pod that has done its work stays Succeeded.
+// Ending pods and orphans do not outlast the agent, and a completed pod stays Succeeded.
 func TestShutdownInOrderOfWhatNobodyWants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world, err := fake.NewWorld(fake.WorldOptions{})

@@ -31,14 +31,14 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// canary is in each value that nothing may show, and nowhere else. It is a number, so that a
+// canary is the content of all secret values, and of nothing else. It is a number, so that a
 // manifest can have it without quotes.
 const canary = "70417041704170417"
 
-// TestNoSecretIsTold gives the agent manifests with a canary in every value of a variable, every
-// Secret, header and credential, many of them damaged, on a runtime that quotes all that it was
-// given when it fails. It searches each byte that comes out: errors of manifests, the log, events
-// and statuses. KEELSON_SOAK=1 tries 10,000 manifests.
+// TestNoSecretIsTold gives the agent manifests with a canary in every variable, Secret, header and
+// credential. Many manifests are damaged, and the runtime quotes its input in errors. The test
+// searches all output: errors of manifests, the log, events and statuses. KEELSON_SOAK=1 tries
+// 10,000 manifests.
 func TestNoSecretIsTold(t *testing.T) {
 	batches, size := 20, 10
 	if os.Getenv("KEELSON_SOAK") == "1" {
@@ -105,7 +105,7 @@ func (o *listener) Event(_ apiruntime.Object, _, reason, message string) {
 	o.add("event "+reason, message)
 }
 
-// leaks returns the lines that have the canary in them.
+// leaks returns the lines with the canary.
 func (o *listener) leaks(seed int) (found []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +117,7 @@ func (o *listener) leaks(seed int) (found []string) {
 	return found
 }
 
-// attach replaces what the agent speaks to, and its runtime.
+// attach replaces the agent's runtime and its receivers.
 func (o *listener) attach(t *testing.T, opts *node.Options, random *rand.Rand) {
 	opts.Logger = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(o), zap.DebugLevel))
 	opts.Events = o
@@ -143,8 +143,8 @@ func (e execByText) Exec(ctx context.Context, id string, cmd []string) (stdout, 
 	return e.rt.Exec(ctx, runtime.ContainerID{ID: id}, cmd)
 }
 
-// quoter fails often, and then quotes all that it was given: containerd and runc quote commands,
-// registries quote credentials.
+// quoter fails often, and quotes its input: containerd and runc quote commands, registries quote
+// credentials.
 type quoter struct {
 	*nodetest.Runtime
 	told   *listener
@@ -241,8 +241,8 @@ func (taintedObjects) Secret(_ context.Context, namespace, name string) (*v1.Sec
 	return s, nil
 }
 
-// taintedManifest writes a manifest with canaries; every other one is damaged. dir is a folder of
-// the host with a file that is named like the canary, in the way of a subPath.
+// taintedManifest writes a manifest with canaries. Every other manifest is damaged. dir is a folder
+// of the host with a file named like the canary, in the way of a subPath.
 func taintedManifest(random *rand.Rand, name, dir string) string {
 	pick := func(options ...string) string { return options[random.IntN(len(options))] }
 	_ = os.WriteFile(filepath.Join(dir, canary), nil, 0o600)
@@ -302,7 +302,7 @@ spec:
 	return damage(random, text)
 }
 
-// damage makes one of the mistakes that people and templates make.
+// damage makes a typical mistake of people and templates.
 func damage(random *rand.Rand, text string) string {
 	lines := strings.Split(text, "\n")
 	i := random.IntN(len(lines) - 1)

@@ -24,8 +24,8 @@ func projecting(sources ...v1.VolumeProjection) func(*v1.Pod) {
 	}
 }
 
-// What nobody here can provide is no reason to try again and again: the pod is told
-// so at once, with everything that is in its way.
+// A pod with references that no source of the node can resolve is refused at once, with all such
+// references, and without retries.
 func TestSourcesThatAreNotThereAreRefused(t *testing.T) {
 	sources := []v1.VolumeProjection{
 		{DownwardAPI: &v1.DownwardAPIProjection{}},

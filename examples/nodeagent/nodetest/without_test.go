@@ -40,7 +40,7 @@ var dispensable = map[string][]nodetest.Feature{
 	"mirrors":        {nodetest.FeatureMirrors},
 }
 
-// A node that lacks a feature does everything else as before.
+// A node without a feature does everything else as before.
 func TestEachFeatureCanBeLeftOut(t *testing.T) {
 	all := []string{}
 	for _, name := range node.FeatureNames() {
@@ -66,8 +66,8 @@ func TestEachFeatureCanBeLeftOut(t *testing.T) {
 	})
 }
 
-// life is what every node does, with whatever features: it starts pods, starts again what ends, follows edits, takes over
-// what an earlier agent has started, and leaves nothing.
+// life checks the abilities of every node, with any features: it starts pods, restarts ended
+// containers, follows edits, adopts the pods of an earlier agent, and leaves nothing.
 func life(t *testing.T, assemble nodetest.Assemble) {
 	synctest.Test(t, func(t *testing.T) {
 		n := nodetest.New(t, nodetest.Options{Assemble: assemble})

@@ -27,23 +27,23 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// What a cell of the table says.
+// The possible contents of a cell of the table.
 const (
 	yes     = "yes"
 	always  = "always"
 	checked = "checked"
 	notRoot = "if not root"
 	refused = "refused"
-	fails   = "fails" // in no cell: what cannot be done is refused
+	fails   = "fails" // in no cell: unsupported fields are refused
 	inSpec  = "spec"
 	nothing = "no effect"
 	notHere = "–"
 )
 
-// cells are what one row says of the backends.
+// cells are the results of a row for the backends.
 type cells struct{ process, cri, fake string }
 
-// backends are what is asked.
+// backends are the backends under test.
 type backends struct {
 	gen         *runtime.DefaultGenerator
 	plain, able *criServer
@@ -73,7 +73,7 @@ func newBackends(t *testing.T) *backends {
 	return b
 }
 
-// podOf makes the pod of a row: a plain one with spec, in YAML, added to it.
+// podOf makes the pod of a row: a plain pod with spec, in YAML, added to it.
 func podOf(t *testing.T, spec string) *v1.Pod {
 	t.Helper()
 	pod := nodetest.Pod("web", nodetest.Container("c"))
@@ -98,7 +98,7 @@ func podOf(t *testing.T, spec string) *v1.Pod {
 	return pod
 }
 
-// ask finds out what the fields of a row do on each backend.
+// ask finds the effect of a row's fields on each backend.
 func (b *backends) ask(t *testing.T, row podField) cells {
 	t.Helper()
 	base, with := podOf(t, row.base), podOf(t, row.with)
@@ -133,7 +133,7 @@ func (b *backends) ask(t *testing.T, row podField) cells {
 	return out
 }
 
-// made is what a backend makes of a pod: its sandbox and first container.
+// made makes the sandbox and the first container of a pod on a backend.
 func (b *backends) made(t *testing.T, rt runtime.Runtime, pod *v1.Pod) error {
 	t.Helper()
 	sandbox, err := b.gen.Sandbox(t.Context(), pod, 0)
@@ -160,7 +160,7 @@ func checks(t *testing.T, rt runtime.Runtime, pod *v1.Pod) error {
 	return checker.CheckPod(pod)
 }
 
-// onCRI asks a runtime of little ability and one of much.
+// onCRI asks a runtime with few abilities and a runtime with many abilities.
 func (b *backends) onCRI(t *testing.T, base, with *v1.Pod) string {
 	t.Helper()
 	one := func(s *criServer) string {
@@ -225,8 +225,8 @@ func (b *backends) onProcess(t *testing.T, base, with *v1.Pod) string {
 	}
 }
 
-// records are the JSON files below root without what differs each time, and
-// without labels and annotations.
+// records returns the JSON files below root without values that differ between runs, and without
+// labels and annotations.
 func records(t *testing.T, root string) string {
 	t.Helper()
 	var out []string
@@ -258,7 +258,7 @@ func records(t *testing.T, root string) string {
 	return strings.Join(out, "\n")
 }
 
-// onFake compares what the fake's scripts can see, beside the pod itself.
+// onFake compares the input of the fake's scripts, apart from the pod itself.
 func (b *backends) onFake(t *testing.T, base, with *v1.Pod) string {
 	t.Helper()
 	seen := func(pod *v1.Pod) string {
@@ -286,7 +286,7 @@ func (withImages) PullImage(_ context.Context, image string, _ *runtime.ImageAut
 	return image, nil
 }
 
-// agentRefuses asks a whole agent, on a backend that takes everything.
+// agentRefuses asks a whole agent on a backend that accepts everything.
 func agentRefuses(t *testing.T, pod *v1.Pod) (refused bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

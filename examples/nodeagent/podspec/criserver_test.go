@@ -20,8 +20,7 @@ import (
 	criruntime "github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// criServer is a CRI runtime that writes down what it is asked to make, and
-// makes nothing.
+// criServer is a CRI runtime that records requests without making anything.
 type criServer struct {
 	cri.UnimplementedRuntimeServiceServer
 	cri.UnimplementedImageServiceServer
@@ -30,8 +29,7 @@ type criServer struct {
 	asked   []proto.Message
 }
 
-// dial starts a server and connects a backend to it, with every option that
-// allows something.
+// dial starts a server and connects a backend with all permissive options.
 func (s *criServer) dial(t *testing.T) criruntime.Backend {
 	t.Helper()
 	dir := t.TempDir()
@@ -99,8 +97,8 @@ func (s *criServer) CreateContainer(_ context.Context, q *cri.CreateContainerReq
 	return &cri.CreateContainerResponse{ContainerId: "container"}, nil
 }
 
-// take returns what was asked for since the last time, without labels and
-// annotations, which runtimes give back and do not act on.
+// take returns the requests since the last call, without labels and annotations, which runtimes
+// return without acting on them.
 func (s *criServer) take(t *testing.T) string {
 	t.Helper()
 	var out string
@@ -127,5 +125,5 @@ func (s *criServer) take(t *testing.T) string {
 
 var (
 	hostsFile   = regexp.MustCompile(`"([^"]*/etc-hosts)"`)
-	messageFile = regexp.MustCompile(`/[0-9a-f]{8}"`) // whose name is random
+	messageFile = regexp.MustCompile(`/[0-9a-f]{8}"`) // a random file name
 )

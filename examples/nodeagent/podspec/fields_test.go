@@ -21,7 +21,7 @@ type podField struct {
 	by         string // a package below the root, or one of the words above
 	idle       string // backends on which by has nothing to do
 	refuse     string // backends on which the agent refuses a pod that asks for it
-	says       string // of all backends, in place of what was found
+	says       string // text for all backends, in place of the result
 	cri        string // of CRI
 	process    string // of the process backend
 	seen       string // tests, as in "runtime/cri TestUser"

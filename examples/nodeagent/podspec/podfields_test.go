@@ -2,7 +2,7 @@
 
 package podspec
 
-// podFields are those of a pod as a whole.
+// podFields are the fields of a pod as a whole.
 var podFields = []podField{
 	{path: "restartPolicy", with: "restartPolicy: Never", by: "runtime", seen: "runtime TestShouldRestart, examples/nodeagent/nodetest TestPhasesFollowTheRestartPolicy"},
 	{path: "terminationGracePeriodSeconds", with: "terminationGracePeriodSeconds: 7", by: "runtime", seen: "runtime TestGracePeriod, runtime TestKillPodKillsAfterTheGracePeriod"},
