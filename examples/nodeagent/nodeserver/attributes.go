@@ -30,8 +30,8 @@ type Attributes struct {
 const proxyAccess = "proxy"
 
 // scopes are the subresources of a path and of all paths below it (kubelet 1.36, with fine-grained
-// authorization). A request is allowed if a question for one of them is allowed. The questions are
-// asked in order.
+// authorization). A request is allowed if a review of any of its subresources allows it. The reviews
+// are made in order.
 var scopes = []struct {
 	path         string
 	subresources []string

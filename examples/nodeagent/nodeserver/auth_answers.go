@@ -25,9 +25,9 @@ type answer struct {
 	yes  bool
 }
 
-// answers asks a reviewer, and remembers what it says. At any time it asks at most once per question,
-// for all callers with that question. Refusals are kept apart, so that a flood of wrong credentials
-// does not displace the answers to right ones.
+// answers asks a reviewer and caches the answers. Concurrent callers with the same question share a
+// request. Refusals have a separate cache, so that a flood of wrong credentials does not displace
+// answers to valid credentials.
 type answers struct {
 	keepYes, keepNo time.Duration
 	slots           chan struct{}

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// digest identifies a question. It is a hash, so that neither tokens nor large questions are kept.
+// digest identifies a question by a hash, so that no token and no large question is kept.
 type digest [32]byte
 
-// cache holds values until they expire. If it is full, the value that was not used for the longest
-// time is dropped. The time is an argument. A cache is not safe for concurrent use.
+// cache holds values until they expire. A full cache drops the value with the oldest use. The time is an argument. A cache is not safe for concurrent use.
 type cache[V any] struct {
 	limit   int
 	byKey   map[digest]*list.Element

@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/logs"
 )
 
-// A PodFinder returns the pod of that name with its live status. The result is nil if the node has
-// no such pod, and is not changed.
+// A PodFinder returns the named pod with its live status, or nil if the node does not have the pod.
+// The caller does not modify the pod.
 type PodFinder func(namespace, name string) *v1.Pod
 
 // LogOptions configure Logs.
@@ -99,8 +99,8 @@ func (l *logServer) request(ctx context.Context, pod *v1.Pod, container string, 
 	return logs.Request{}, fmt.Errorf("unable to retrieve container logs for %s: the container was removed", id)
 }
 
-// copy writes the log. The answer begins before the first line, so that a client of a silent
-// container knows that its request was accepted.
+// copy writes the log. The response begins before the first line, so that the client of a silent
+// container sees the accepted request.
 func (l *logServer) copy(w http.ResponseWriter, r *http.Request, request logs.Request, api *v1.PodLogOptions) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	out := flusher{r.Context(), w, http.NewResponseController(w)}
@@ -126,7 +126,7 @@ func (l *logServer) copy(w http.ResponseWriter, r *http.Request, request logs.Re
 	out.interrupt() // the end of the answer is not written, so the client learns of the error
 }
 
-// writePatience is the time that a client has for reading what one write sends.
+// writePatience is the longest time for the client to read the data of a write.
 const writePatience = time.Minute
 
 // flusher sends each write at once, until ctx ends.

@@ -47,7 +47,7 @@ func runningPod(status *runtime.PodStatus) *v1.Pod {
 	return pod
 }
 
-// writePods writes a PodList pod by pod, so that memory is needed for one encoded pod only.
+// writePods writes a PodList pod by pod, so that only a single encoded pod is in memory.
 func writePods(w http.ResponseWriter, pods []*v1.Pod) {
 	w.Header().Set("Content-Type", "application/json")
 	between := `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`
