@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// arrived: the API server has the status that the agent has published, all of it, and the conditions of others beside it.
+// arrived: the API server has the complete status that the agent has published, and the conditions
+// of other clients.
 func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 	stored := p.server.Get(pod.UID)
 	if stored == nil {
@@ -24,14 +25,14 @@ func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 	if err := p.gated(pod, stored, status); err != nil {
 		return err
 	}
-	for _, s := range []*v1.PodStatus{ours, theirs} { // the gates, and what hangs on them, are judged above
+	for _, s := range []*v1.PodStatus{ours, theirs} { // gates, and conditions that depend on gates, are judged above
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool {
 			return isGate(pod, c.Type) || c.Type == v1.PodReady && len(pod.Spec.ReadinessGates) > 0
 		})
 	}
 	restarting := slices.ContainsFunc(ours.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.AllContainersRestarting })
 	if restarting && ours.Phase == v1.PodPending && theirs.Phase == v1.PodRunning {
-		ours.Phase = theirs.Phase // no phase goes back there
+		ours.Phase = theirs.Phase // the API server accepts no earlier phase
 	}
 	a, errA := fieldsOf(theirs, over(status.Phase))
 	b, errB := fieldsOf(ours, over(status.Phase))
@@ -48,7 +49,8 @@ func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 	return nil
 }
 
-// gated: a condition that somebody else has set stays, and a pod is ready if its containers and its gates are.
+// gated: a condition set by another client stays, and a pod is ready if its containers and its
+// gates are.
 func (p *player) gated(pod, stored *v1.Pod, status *v1.PodStatus) error {
 	is := make(map[v1.PodConditionType]v1.ConditionStatus)
 	for _, c := range stored.Status.Conditions {
@@ -69,21 +71,21 @@ func (p *player) gated(pod, stored *v1.Pod, status *v1.PodStatus) error {
 	return differs("condition Ready on the API server", want, is[v1.PodReady])
 }
 
-// isGate reports whether a condition is one that the pod waits for, and others give it.
+// isGate reports whether a condition is a readiness gate of the pod.
 func isGate(pod *v1.Pod, t v1.PodConditionType) bool {
 	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(g v1.PodReadinessGate) bool { return g.ConditionType == t })
 }
 
-// fieldsOf is a status in JSON, by field, with lists in an order of their own, and so times in whole seconds. It writes
-// to the status.
+// fieldsOf returns a status in JSON, by field, with sorted lists and times in whole seconds. It
+// modifies the status.
 func fieldsOf(status *v1.PodStatus, ended bool) (fields map[string]json.RawMessage, err error) {
 	slices.SortFunc(status.Conditions, func(a, b v1.PodCondition) int { return strings.Compare(string(a.Type), string(b.Type)) })
 	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		slices.SortFunc(list, func(a, b v1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	if ended {
-		// What is not known of containers then is put in words on the way, and a pod is not ready any more when its end
-		// begins.
+		// At the end of a pod, unknown facts about containers are replaced by texts in the patch,
+		// and the pod is no longer ready.
 		status.InitContainerStatuses, status.ContainerStatuses = nil, nil
 		for i := range status.Conditions {
 			status.Conditions[i].LastTransitionTime = metav1.Time{}

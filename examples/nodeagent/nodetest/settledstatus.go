@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// consistent: the parts of a status that say the same agree. A second model of conditions
-// and counts, simple on purpose: what it leaves open, it does not judge.
+// consistent: related parts of a status agree. It is a second model of conditions and counts,
+// simple on purpose, and does not judge undefined cases.
 func consistent(pod *v1.Pod, status *v1.PodStatus) error {
 	ready := len(status.ContainerStatuses) == len(pod.Spec.Containers)
 	for i := range status.ContainerStatuses {
@@ -35,7 +35,7 @@ func consistent(pod *v1.Pod, status *v1.PodStatus) error {
 		if i < 0 {
 			return fmt.Errorf("there is no condition %s", kind)
 		}
-		// A sidecar that is not ready keeps the pod from being so.
+		// A pod with a sidecar that is not ready is not ready.
 		waits := slices.ContainsFunc(status.InitContainerStatuses, func(c v1.ContainerStatus) bool { return !c.Ready })
 		gated := kind == v1.PodReady && len(pod.Spec.ReadinessGates) > 0
 		if ready && !waits && !gated && status.Conditions[i].Status != v1.ConditionTrue {
@@ -48,8 +48,8 @@ func consistent(pod *v1.Pod, status *v1.PodStatus) error {
 	return nil
 }
 
-// countsRestarts: a restart count is at most the number of instances that were made of the
-// container, and one that runs has been counted.
+// countsRestarts: a restart count is at most the number of instances of the container, and includes
+// the running instance.
 func (p *player) countsRestarts(pod *v1.Pod, status *v1.PodStatus) error {
 	made := make(map[string]int32)
 	for _, e := range p.node.World.Journal() {
