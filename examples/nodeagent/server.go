@@ -38,7 +38,11 @@ func newServer(ctx context.Context, f flags, parts serverParts) (func(context.Co
 	if err != nil {
 		return nil, fmt.Errorf("serve kubectl: %w (choose another --port, or 0 for none)", err)
 	}
-	return func(ctx context.Context) { serveTLS(ctx, tls.NewListener(listener, certificate), server, parts.log) }, nil
+	return func(ctx context.Context) {
+		if err := server.Serve(ctx, tls.NewListener(listener, certificate)); err != nil {
+			parts.log.Error("--port is not served any more", zap.Error(err))
+		}
+	}, nil
 }
 
 // secure returns the TLS configuration of --port, and the check of every request.
@@ -172,14 +176,4 @@ func (p *serverParts) find(namespace, name string) (found *v1.Pod) {
 		}
 	}
 	return found
-}
-
-// serveTLS serves until ctx ends, and returns when every connection is closed.
-func serveTLS(ctx context.Context, l net.Listener, h *nodeserver.Server, log *zap.Logger) {
-	quiet, _ := zap.NewStdLogAt(log, zap.DebugLevel) // handshakes of strangers; the level is a valid one
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, ErrorLog: quiet}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
-	defer stop()
-	server.Serve(l)
-	h.Close()
 }

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -47,8 +49,9 @@ func Handle(path string, h http.Handler) Group { return Group{[]route{{"", path,
 
 // Server is an http.Handler with the endpoints of a kubelet.
 type Server struct {
-	handler http.Handler
-	log     *zap.Logger
+	handler   http.Handler
+	log       *zap.Logger
+	strangers strangers
 
 	mu struct {
 		sync.Mutex
@@ -71,7 +74,8 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{handler: opts.Guard(mux), log: opts.Logger}
+	s := &Server{log: opts.Logger}
+	s.handler = opts.Guard(s.strangers.accept(mux))
 	s.ending, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -96,6 +100,32 @@ func newMux(groups []Group) (*http.ServeMux, error) {
 		}
 	}
 	return mux, nil
+}
+
+// maxHeader is the number of bytes of a request's first line and headers, with the arguments of a
+// command. The kubelet reads 1 MiB of strangers.
+const maxHeader = 256 << 10
+
+// Serve serves a listener until ctx ends, and returns when every request has been answered and every
+// connection is closed. It bounds the time and the memory that clients without an accepted request
+// take. Errors of single connections go to the Logger, at debug level. The error is that of the
+// listener, or nil after the end of ctx.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	quiet, err := zap.NewStdLogAt(s.log, zap.DebugLevel)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: s, ErrorLog: quiet, ConnState: s.strangers.track, ConnContext: keep,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: maxHeader,
+	}
+	defer s.Close() // an http.Server does not end upgraded connections
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.Serve(l); ctx.Err() == nil {
+		return fmt.Errorf("nodeserver: %w", err)
+	}
+	return nil
 }
 
 // ServeHTTP answers a request. After Close every request is answered with 503.
