@@ -6,6 +6,8 @@ require (
 	github.com/container-storage-interface/spec v1.13.0 // volumemanager/plugins/csi: the protocol of storage drivers
 	github.com/fsnotify/fsnotify v1.10.1 // podconfig/file/fsnotify: hears of changed manifests on every system
 	github.com/go-logr/logr v1.4.4 // podconfig/podwatch, runtime/services, volumemanager/volumeapi: keeps what client-go logs off stderr
+	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // examples: WebSockets with SPDY inside, as client-go's port-forward takes them
+	github.com/moby/spdystream v0.5.1 // tests: clients that leave while SPDY opens its streams
 	github.com/moby/sys/mountinfo v0.7.3 // volumemanager: what is mounted where
 	github.com/prometheus/client_golang v1.25.0 // examples: metrics under the kubelet's names
 	github.com/prometheus/common v0.72.0 // examples: the text format of metrics
@@ -22,6 +24,7 @@ require (
 	k8s.io/client-go v0.37.2 // podconfig/podwatch, statusmanager/statuspatch: lists, watches and patches
 	k8s.io/cri-api v0.37.2 // runtime/cri: the messages of container runtimes
 	k8s.io/cri-streaming v0.37.2 // examples: the protocols of exec, attach and port-forward
+	k8s.io/klog/v2 v2.140.0 // examples: the messages of k8s.io/cri-streaming in the agent's log
 	k8s.io/streaming v0.37.2 // examples: SPDY and WebSocket below them
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // examples: exit codes of commands, as k8s.io/cri-streaming takes them
 	sigs.k8s.io/yaml v1.6.0 // tests: manifests as their readers write them
@@ -49,9 +52,7 @@ require (
 	github.com/go-openapi/swag/yamlutils v0.27.1 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
-	github.com/moby/spdystream v0.5.1 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
@@ -68,7 +69,6 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
-	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect

@@ -80,6 +80,7 @@ func run(f flags) error {
 		return err
 	}
 	defer out.close()
+	receiveKlog(out.log)
 	f.config.tell(out.log)
 	f.shutdown.machineStops = sync.OnceValue(func() bool { return machineStops(out.log) })
 	lock, err := node.LockRoot(ctx, f.root, out.log) // before listening: another agent that is ending also holds the port

@@ -7,7 +7,12 @@ package main
 import (
 	"context"
 	"errors"
+
+	"go.uber.org/zap"
 )
+
+// receiveKlog does nothing: no package of this program logs through klog.
+func receiveKlog(*zap.Logger) {}
 
 func newServer(_ context.Context, f flags, _ serverParts) (func(context.Context), error) {
 	if f.server.port != 0 {
