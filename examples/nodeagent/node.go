@@ -73,7 +73,7 @@ func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 		Usage:       n.usage(),
 		KubeletPort: int32(n.flags.server.port),
 
-		DeclaredFeatures: declaredFeatures,
+		DeclaredFeatures: n.flags.declaredFeatures(),
 	}
 	f.Info.KubeletVersion = n.flags.version
 	if n.flags.status.images != 0 {

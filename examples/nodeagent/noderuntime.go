@@ -16,9 +16,16 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// declaredFeatures are the features of Kubernetes 1.36 that a node declares and that work here. The
-// scheduler places pods by them.
-var declaredFeatures = []string{"RestartAllContainersOnContainerExits"}
+// declaredFeatures returns the features of Kubernetes 1.36 that a node declares and that work here.
+// The scheduler places pods by them. With ExtendWebSocketsToKubelet the API server sends kubectl's
+// WebSockets to --port as they are. Otherwise it translates them.
+func (f *flags) declaredFeatures() []string {
+	features := []string{"RestartAllContainersOnContainerExits"}
+	if f.server.port != 0 {
+		features = append(features, "ExtendWebSocketsToKubelet")
+	}
+	return features
+}
 
 // describeRuntime sets the facts about the container runtime. User namespaces are not reported,
 // because the agent refuses pods that ask for one.

@@ -14,6 +14,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -258,10 +259,36 @@ func TestKubectlReachesProcesses(t *testing.T) {
 	defer l.Close()
 	go echo(l)
 	s.checkPortForward("web", l.Addr().(*net.TCPAddr).Port)
+	s.checkPassedOn()
+
+	s.Log("errors of clients are in the agent's log")
+	err = s.client("SPDY", "web", "exec", &v1.PodExecOptions{Container: "main", Command: []string{"no-such-command"}, Stdout: true}).
+		StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
+	require.ErrorContains(t, err, "no-such-command")
+	for line := range strings.Lines(s.log.String()) {
+		assert.True(t, json.Valid([]byte(line)), "beside the agent's log: %s", line)
+	}
 
 	err = s.client("SPDY", "web", "attach", &v1.PodAttachOptions{Container: "main", Stdin: true, Stdout: true}).
 		StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader(""), Stdout: io.Discard})
 	assert.ErrorContains(t, err, "containers of the process runtime have no standard input")
+}
+
+// checkPassedOn expects that the API server has translated no WebSocket of kubectl.
+func (s served) checkPassedOn() {
+	s.Helper()
+	text, err := s.core.RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
+	require.NoError(s, err)
+	var routed []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "websocket_streaming_requests_total{") {
+			routed = append(routed, line)
+		}
+	}
+	assert.Len(s, routed, 2, "exec and portforward")
+	for _, line := range routed {
+		assert.Contains(s, line, `proxy_type="proxied_to_kubelet"`)
+	}
 }
 
 // echo returns the input of each connection when it has ended.

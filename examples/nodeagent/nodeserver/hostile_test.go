@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/spdystream/spdy"
 	"github.com/stretchr/testify/require"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
@@ -46,7 +47,7 @@ func connect(t *testing.T, address, path, protocol string) net.Conn {
 // noneLeft waits until no command runs and the goroutines of before are left.
 func noneLeft(t *testing.T, running func() int, before int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); running() > 0 || goruntime.NumGoroutine() > before; {
+	for deadline := time.Now().Add(time.Minute); running() > 0 || goruntime.NumGoroutine() > before; {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
 			t.Fatalf("%d commands and %d goroutines are left, before %d:\n%s", running(), goruntime.NumGoroutine(), before, stacks[:goruntime.Stack(stacks, true)])
@@ -81,27 +82,39 @@ var hostile = map[string]func(t *testing.T, conn net.Conn){
 	},
 }
 
+// leavesWhileOpening leaves while the server of SPDY opens streams.
+func leavesWhileOpening(t *testing.T, conn net.Conn) {
+	frames, err := spdy.NewFramer(conn, conn)
+	require.NoError(t, err)
+	for i, kind := range []string{"error", "stdout"} {
+		_ = frames.WriteFrame(&spdy.SynStreamFrame{StreamId: spdy.StreamId(2*i + 1), Headers: http.Header{"Streamtype": {kind}}}) // the server may have closed the connection
+	}
+	time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
+	conn.Close()
+}
+
 // Nothing is left of hostile clients: no command, no goroutine.
 func TestHostileClients(t *testing.T) {
 	c := newContainers(t)
-	checkHostile(t, c, c.find, c.running)
+	checkHostile(t, c, c.find, c.running, hostile)
 }
 
-func checkHostile(t *testing.T, rt runtime.Runtime, find nodeserver.PodFinder, running func() int) {
+func checkHostile(t *testing.T, rt runtime.Runtime, find nodeserver.PodFinder, running func() int, peers map[string]func(*testing.T, net.Conn)) {
 	h := newServer(t, nodeserver.Streams(nodeserver.StreamOptions{Pods: find, Runtime: rt}))
 	s := httptest.NewServer(h)
 	defer s.Close()
 	address := strings.TrimPrefix(s.URL, "http://")
 	paths := map[string][]string{
-		"/exec/ns/web/main?command=cat&input=1&output=1": {"SPDY", "v4.channel.k8s.io"},
-		"/exec/ns/web/main?command=flood&output=1":       {"SPDY", "v4.channel.k8s.io"},
-		"/portForward/ns/web?ports=8080":                 {"SPDY"},
-		"/portForward/ns/web?port=8080":                  {"v4.channel.k8s.io"},
+		"/exec/ns/web/main?command=cat&input=1&output=1":         {"SPDY", "v4.channel.k8s.io", "v5.channel.k8s.io"},
+		"/exec/ns/web/main?command=flood&output=1":               {"SPDY", "v4.channel.k8s.io", "v5.channel.k8s.io"},
+		"/exec/ns/web/main?command=sizes&input=1&output=1&tty=1": {"v5.channel.k8s.io"},
+		"/portForward/ns/web?ports=8080":                         {"SPDY", "SPDY/3.1+portforward.k8s.io"},
+		"/portForward/ns/web?port=8080":                          {"v4.channel.k8s.io"},
 	}
 	before := goruntime.NumGoroutine()
 	for path, protocols := range paths {
 		for _, protocol := range protocols {
-			for name, peer := range hostile {
+			for name, peer := range peers {
 				t.Run(fmt.Sprint(path, " ", protocol, " ", name), func(t *testing.T) {
 					for range 3 {
 						peer(t, connect(t, address, path, protocol))

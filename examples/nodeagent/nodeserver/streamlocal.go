@@ -19,6 +19,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -51,6 +52,10 @@ func (l *local) exec(w http.ResponseWriter, r *http.Request, _ *v1.Pod, c *runti
 		}
 		return err
 	})
+	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
+		serveV5(w, r, optionsOf(want), run.explain("error executing command in container"))
+		return nil
+	}
 	watched, r, end := watchClient(w, r)
 	defer end()
 	remotecommand.ServeExec(watched, r, run, "", "", "", nil, optionsOf(want), idleTimeout, streamPatience, remotecommand.SupportedStreamingProtocols)
@@ -74,6 +79,10 @@ func (l *local) attach(w http.ResponseWriter, r *http.Request, pod *v1.Pod, c *r
 		})
 		return err
 	})
+	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
+		serveV5(w, r, optionsOf(want), show.explain("error attaching to container"))
+		return nil
+	}
 	watched, r, end := watchClient(w, r)
 	defer end()
 	remotecommand.ServeAttach(watched, r, show, "", "", "", optionsOf(want), idleTimeout, streamPatience, remotecommand.SupportedStreamingProtocols)
@@ -87,6 +96,10 @@ func (l *local) portForward(w http.ResponseWriter, r *http.Request, pod *v1.Pod,
 	watched, r, end := watchClient(w, r)
 	defer end()
 	d := &dialer{ctx: r.Context(), hosts: append([]string{"localhost"}, sandbox.IPs...)}
+	defer context.AfterFunc(r.Context(), func() {
+		d.close()
+		end()
+	})()
 	portforward.ServePortForward(watched, r, d, pod.Name, string(pod.UID), &portforward.V4Options{Ports: ports},
 		idleTimeout, streamPatience, portforward.SupportedProtocols)
 	end()
@@ -101,6 +114,17 @@ func optionsOf(s runtime.Streams) *remotecommand.Options {
 // execFunc runs a session. It implements the interfaces of package remotecommand.
 type execFunc func(context.Context, runtime.Session) error
 
+// explain returns an execFunc whose errors say what failed, except for exit codes.
+func (f execFunc) explain(what string) execFunc {
+	return func(ctx context.Context, s runtime.Session) error {
+		err := f(ctx, s)
+		if _, ok := errors.AsType[utilexec.ExitError](err); ok || err == nil {
+			return err
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+}
+
 // ExecInContainer implements remotecommand.Executor.
 func (f execFunc) ExecInContainer(ctx context.Context, _, _, _ string, _ []string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	return f.AttachContainer(ctx, "", "", "", in, out, errOut, tty, resize)
@@ -110,10 +134,10 @@ func (f execFunc) ExecInContainer(ctx context.Context, _, _, _ string, _ []strin
 func (f execFunc) AttachContainer(ctx context.Context, _, _, _ string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
 	s := runtime.Session{Stdin: in, TTY: tty}
 	if out != nil {
-		s.Stdout = out
+		s.Stdout = sessionWriter{ctx, out}
 	}
 	if errOut != nil {
-		s.Stderr = errOut
+		s.Stderr = sessionWriter{ctx, errOut}
 	}
 	if resize == nil {
 		return f(ctx, s)
@@ -130,6 +154,19 @@ func (f execFunc) AttachContainer(ctx context.Context, _, _, _ string, in io.Rea
 		}
 	}()
 	return f(ctx, s)
+}
+
+// sessionWriter is an output of a session. Writes fail after ctx has ended.
+type sessionWriter struct {
+	ctx context.Context // of the client's connection
+	io.Writer
+}
+
+func (w sessionWriter) Write(p []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, context.Cause(w.ctx)
+	}
+	return w.Writer.Write(p)
 }
 
 // dialer connects streams with the ports of a pod. It implements portforward.PortForwarder.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -62,8 +63,12 @@ func (s *sessions) ExecSession(ctx context.Context, _ runtime.ContainerID, cmd [
 	if session.Resize != nil {
 		resize = make(chan streamserver.TerminalSize)
 		go func() {
+			defer close(resize)
 			for size := range session.Resize {
-				resize <- streamserver.TerminalSize(size)
+				select {
+				case resize <- streamserver.TerminalSize(size):
+				case <-ctx.Done():
+				}
 			}
 		}()
 	}
@@ -74,7 +79,14 @@ func (s *sessions) ExecSession(ctx context.Context, _ runtime.ContainerID, cmd [
 	if session.Stderr != nil {
 		errOut = nopCloser{session.Stderr}
 	}
-	err := s.containers.Exec(ctx, "", cmd, session.Stdin, out, errOut, session.TTY, resize)
+	ended := make(chan error, 1)
+	go func() { ended <- s.containers.Exec(ctx, "", cmd, session.Stdin, out, errOut, session.TTY, resize) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done(): // a Read of Stdin may be in progress
+		return 0, ctx.Err()
+	}
 	if exit := (utilexec.CodeExitError{}); errors.As(err, &exit) {
 		return exit.Code, nil
 	}
@@ -89,26 +101,7 @@ func newSessions(t *testing.T) *sessions { return &sessions{containers: newConta
 
 func TestExecInSessions(t *testing.T) {
 	s := newSessions(t)
-	base := serveStreams(t, s, s.find) + "/exec/ns/web/"
-	var out, errOut strings.Builder
-	text := strings.Repeat("through standard input and back\n", 1<<15)
-	require.NoError(t, spdy(t, base+"main?command=cat&input=1&output=1", remotecommand.StreamOptions{Stdin: strings.NewReader(text), Stdout: &out}))
-	assert.Equal(t, text, out.String())
-
-	out.Reset()
-	err := spdy(t, base+"main?command=exit&output=1&error=1", remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut})
-	var exit interface{ ExitStatus() int }
-	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, 3, exit.ExitStatus())
-	assert.Equal(t, "outerr", out.String()+errOut.String())
-
-	out.Reset()
-	sizes := sizeQueue{{Width: 80, Height: 24}, {Width: 100, Height: 30}}
-	require.NoError(t, spdy(t, base+"main?command=sizes&output=1&tty=1", remotecommand.StreamOptions{Stdout: &out, Tty: true, TerminalSizeQueue: &sizes}))
-	assert.Equal(t, "80x24\n100x30\n", out.String())
-
-	err = spdy(t, base+"main?command=unheard-of&output=1", remotecommand.StreamOptions{Stdout: &out})
-	assert.ErrorContains(t, err, `error executing command in container: "unheard-of" is unknown`)
+	checkExec(t, s, s.find)
 }
 
 func TestAttachShowsTheLogFromNowOn(t *testing.T) {
@@ -131,7 +124,7 @@ func TestAttachShowsTheLogFromNowOn(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "four\n", string(line[:n]))
 
-	err = spdy(t, base+"&input=1", remotecommand.StreamOptions{Stdin: strings.NewReader(""), Stdout: io.Discard})
+	err = stream(t, "SPDY", base+"&input=1", remotecommand.StreamOptions{Stdin: strings.NewReader(""), Stdout: io.Discard})
 	assert.ErrorContains(t, err, "containers of the test runtime have no standard input")
 }
 
@@ -158,39 +151,66 @@ func echo(t *testing.T) (port int) {
 
 func TestPortForwardDials(t *testing.T) {
 	s := newSessions(t)
-	u, err := url.Parse(serveStreams(t, s, s.find) + "/portForward/ns/web")
+	checkPortForward(t, s, s.find, echo(t))
+}
+
+func TestPortForwardByProxy(t *testing.T) {
+	c := newContainers(t)
+	checkPortForward(t, c, c.find, 8080)
+}
+
+// checkPortForward sends text to a port and expects it in upper case, over SPDY and over SPDY in a
+// WebSocket.
+func checkPortForward(t *testing.T, rt runtime.Runtime, find nodeserver.PodFinder, port int) {
+	u, err := url.Parse(serveStreams(t, rt, find) + "/portForward/ns/web")
 	require.NoError(t, err)
 	transport, upgrader, err := clientspdy.RoundTripperFor(&rest.Config{})
 	require.NoError(t, err)
-	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	dialer := clientspdy.NewDialer(upgrader, &http.Client{Transport: transport}, "POST", u)
-	var errOut strings.Builder
-	forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(echo(t))}, stop, ready, io.Discard, &errOut)
+	tunnel, err := portforward.NewSPDYOverWebsocketDialer(u, &rest.Config{})
 	require.NoError(t, err)
-	go func() { ended <- forwarder.ForwardPorts() }()
-	<-ready
-	ports, err := forwarder.GetPorts()
-	require.NoError(t, err)
-	for range 3 {
-		conn, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", ports[0].Local))
-		require.NoError(t, err)
-		_, err = conn.Write([]byte("hello"))
-		require.NoError(t, err)
-		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-		answer, err := io.ReadAll(conn)
-		require.NoError(t, err)
-		assert.Equal(t, "HELLO", string(answer))
-		conn.Close()
+	for i, dialer := range listOf(clientspdy.NewDialer(upgrader, &http.Client{Transport: transport}, "POST", u), tunnel) {
+		t.Run(protocols[1-i], func(t *testing.T) {
+			stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			var errOut strings.Builder
+			forwarder, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(port)}, stop, ready, io.Discard, &errOut)
+			require.NoError(t, err)
+			go func() { ended <- forwarder.ForwardPorts() }()
+			select {
+			case <-ready:
+			case err := <-ended:
+				require.NoError(t, err, "the connection is accepted")
+			}
+			ports, err := forwarder.GetPorts()
+			require.NoError(t, err)
+			text := strings.Repeat("hello ", 100_000)
+			for range 3 {
+				conn, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", ports[0].Local))
+				require.NoError(t, err)
+				go func() {
+					_, _ = conn.Write([]byte(text)) // the answer shows an error
+					_ = conn.(*net.TCPConn).CloseWrite()
+				}()
+				answer, err := io.ReadAll(conn)
+				require.NoError(t, err)
+				assert.True(t, strings.ToUpper(text) == string(answer), "%d bytes came back of %d", len(answer), len(text))
+				conn.Close()
+			}
+			close(stop)
+			require.NoError(t, <-ended)
+			assert.Empty(t, errOut.String())
+		})
 	}
-	close(stop)
-	require.NoError(t, <-ended)
-	assert.Empty(t, errOut.String())
 }
+
+// listOf infers the type of dialers, whose package is deprecated, and which client-go still takes.
+func listOf[T any](all ...T) []T { return all }
 
 // Nothing is left of hostile clients of a runtime without a stream server.
 func TestHostileClientsOfSessions(t *testing.T) {
 	s := newSessions(t)
-	checkHostile(t, s, s.find, s.running)
+	peers := maps.Clone(hostile)
+	peers["leaves while streams are opened"] = leavesWhileOpening
+	checkHostile(t, s, s.find, s.running, peers)
 }
 
 // A command that neither reads nor writes ends with its client.
@@ -199,15 +219,14 @@ func TestSilentCommandEndsWithItsClient(t *testing.T) {
 	h := newServer(t, nodeserver.Streams(nodeserver.StreamOptions{Pods: s.find, Runtime: s}))
 	server := httptest.NewServer(h)
 	defer server.Close()
-	u, err := url.Parse(server.URL + "/exec/ns/web/main?command=forever&output=1")
-	require.NoError(t, err)
-	client, err := remotecommand.NewSPDYExecutor(&rest.Config{}, "POST", u)
-	require.NoError(t, err)
-	ctx, leave := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- client.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: io.Discard}) }()
-	require.Eventually(t, func() bool { return s.running() == 1 }, 10*time.Second, time.Millisecond)
-	leave()
-	require.Error(t, <-ended)
-	require.Eventually(t, func() bool { return s.running() == 0 }, 10*time.Second, time.Millisecond)
+	for _, protocol := range protocols {
+		client := streamer(t, protocol, server.URL+"/exec/ns/web/main?command=forever&output=1")
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- client.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: io.Discard}) }()
+		require.Eventually(t, func() bool { return s.running() == 1 }, time.Minute, time.Millisecond)
+		leave()
+		require.Error(t, <-ended)
+		require.Eventually(t, func() bool { return s.running() == 0 }, time.Minute, time.Millisecond)
+	}
 }

@@ -9,12 +9,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -27,7 +29,10 @@ func (p *streamProxy) exec(w http.ResponseWriter, r *http.Request, _ *v1.Pod, c 
 	if err != nil {
 		return err
 	}
-	return p.forward(w, r, to)
+	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
+		return translate(w, r, to, want)
+	}
+	return forward(w, r, to)
 }
 
 func (p *streamProxy) attach(w http.ResponseWriter, r *http.Request, _ *v1.Pod, c *runtime.ContainerStatus, want runtime.Streams) error {
@@ -35,7 +40,10 @@ func (p *streamProxy) attach(w http.ResponseWriter, r *http.Request, _ *v1.Pod, 
 	if err != nil {
 		return err
 	}
-	return p.forward(w, r, to)
+	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
+		return translate(w, r, to, want)
+	}
+	return forward(w, r, to)
 }
 
 func (p *streamProxy) portForward(w http.ResponseWriter, r *http.Request, _ *v1.Pod, sandbox *runtime.SandboxStatus, ports []int32) error {
@@ -43,7 +51,7 @@ func (p *streamProxy) portForward(w http.ResponseWriter, r *http.Request, _ *v1.
 	if err != nil {
 		return err
 	}
-	return p.forward(w, r, to)
+	return forward(w, r, to)
 }
 
 // runtimePatience is the time that a runtime has for its answer to an upgrade request, and for the
@@ -54,7 +62,7 @@ const runtimePatience = 10 * time.Second
 const maxRefusal = 64 << 10
 
 // forward sends the upgrade request to the runtime and then copies bytes between both connections.
-func (p *streamProxy) forward(w http.ResponseWriter, r *http.Request, to *url.URL) error {
+func forward(w http.ResponseWriter, r *http.Request, to *url.URL) error {
 	if !httpstream.IsUpgradeRequest(r) {
 		return errNoUpgrade
 	}
@@ -63,15 +71,18 @@ func (p *streamProxy) forward(w http.ResponseWriter, r *http.Request, to *url.UR
 		return err
 	}
 	defer backend.Close()
+	for name, values := range response.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(http.StatusSwitchingProtocols)
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return fmt.Errorf("take over the connection: %w", err)
+		return nil // the client has been told, or has left
 	}
 	defer conn.Close()
-	if err := errors.Join(conn.SetDeadline(time.Time{}), response.Write(conn)); err != nil {
-		return nil // the client has left
+	if conn.SetDeadline(time.Time{}) == nil {
+		splice(r.Context(), &buffering{conn, buffered}, backend)
 	}
-	splice(r.Context(), &buffering{conn, buffered}, backend)
 	return nil
 }
 
@@ -103,9 +114,11 @@ func (e *refusedError) Error() string { return e.text }
 
 // dialRuntime sends an upgrade request. If the runtime accepts, the response has no body. A refusal
 // is a *refusedError. Errors do not contain the URL, which grants access.
-func dialRuntime(ctx context.Context, method string, to *url.URL, header http.Header) (backend io.ReadWriteCloser, response *http.Response, err error) {
+func dialRuntime(ctx context.Context, method string, to *url.URL, header http.Header) (backend *buffering, response *http.Response, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runtimePatience)
 	defer cancel()
+	var conn net.Conn
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { conn = got.Conn }})
 	request, err := http.NewRequestWithContext(ctx, method, to.String(), nil)
 	if err != nil {
 		return nil, nil, errors.New("the runtime's URL is invalid")
@@ -117,8 +130,9 @@ func dialRuntime(ctx context.Context, method string, to *url.URL, header http.He
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the runtime's stream server: %w", err)
 	}
-	if backend, ok := response.Body.(io.ReadWriteCloser); ok && response.StatusCode == http.StatusSwitchingProtocols {
-		response.Body = nil
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		backend = &buffering{conn, response.Body}
+		response.Body = http.NoBody
 		return backend, response, nil
 	}
 	defer response.Body.Close()

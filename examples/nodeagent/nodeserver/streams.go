@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
@@ -36,8 +37,9 @@ type StreamOptions struct {
 //	/attach/NAMESPACE/POD[/UID]/CONTAINER
 //	/portForward/NAMESPACE/POD[/UID]
 //
-// Parameters and answers are those of the kubelet 1.36. As in the kubelet, exec and attach ignore
-// the UID.
+// Clients speak SPDY, or the WebSocket protocols v4 and v5, or SPDY in a WebSocket (port-forward). So
+// a Node may declare the feature ExtendWebSocketsToKubelet. Parameters and answers are those of the
+// kubelet 1.36. As in the kubelet, exec and attach ignore the UID.
 func Streams(opts StreamOptions) Group {
 	s := &streamServer{opts, connectorOf(opts)}
 	if s.Logger == nil {
@@ -135,6 +137,9 @@ func (s *streamServer) serve(w http.ResponseWriter, r *http.Request, unknown str
 }
 
 func (s *streamServer) servePortForward(w http.ResponseWriter, r *http.Request) {
+	if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
+		w, r = tunnel(w, r)
+	}
 	asked, err := portforward.NewV4Options(r)
 	if err != nil {
 		reply(w, http.StatusBadRequest, err.Error())

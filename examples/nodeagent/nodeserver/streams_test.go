@@ -120,14 +120,19 @@ func (c *containers) Exec(_ context.Context, _ string, cmd []string, in io.Reade
 		_, err := io.Copy(out, in)
 		return err
 	case "exit":
-		fmt.Fprint(out, "out")
+		if out != nil {
+			fmt.Fprint(out, "out")
+		}
 		if errOut != nil {
 			fmt.Fprint(errOut, "err")
 		}
 		return utilexec.CodeExitError{Err: errors.New("it failed"), Code: 3}
 	case "sizes":
 		for range 2 {
-			size := <-resize
+			size, ok := <-resize
+			if !ok {
+				return errors.New("the client has left")
+			}
 			fmt.Fprintf(out, "%dx%d\n", size.Width, size.Height)
 		}
 		return nil
@@ -190,60 +195,99 @@ func serveStreams(t *testing.T, rt runtime.Runtime, find nodeserver.PodFinder) s
 	return s.URL
 }
 
-// spdy runs a command with client-go's SPDY client.
-func spdy(t *testing.T, target string, opts remotecommand.StreamOptions) error {
+// protocols are those of kubectl: today's, and the one that it falls back to.
+var protocols = []string{"WebSocket", "SPDY"}
+
+// stream runs a command with client-go's client of a protocol.
+func stream(t *testing.T, protocol, target string, opts remotecommand.StreamOptions) error {
+	t.Helper()
+	return streamer(t, protocol, target).StreamWithContext(t.Context(), opts)
+}
+
+func streamer(t *testing.T, protocol, target string) remotecommand.Executor {
 	t.Helper()
 	u, err := url.Parse(target)
 	require.NoError(t, err)
 	client, err := remotecommand.NewSPDYExecutor(&rest.Config{}, "POST", u)
+	if protocol == "WebSocket" {
+		client, err = remotecommand.NewWebSocketExecutor(&rest.Config{}, "GET", target)
+	}
 	require.NoError(t, err)
-	return client.StreamWithContext(t.Context(), opts)
+	return client
 }
 
 func TestExecByProxy(t *testing.T) {
 	c := newContainers(t)
-	base := serveStreams(t, c, c.find) + "/exec/ns/web/"
-	var out, errOut strings.Builder
-
-	text := strings.Repeat("through standard input and back\n", 1<<15)
-	require.NoError(t, spdy(t, base+"main?command=cat&input=1&output=1", remotecommand.StreamOptions{Stdin: strings.NewReader(text), Stdout: &out}))
-	assert.Equal(t, len(text), out.Len(), "1 MiB, and the end of the input")
-	assert.Equal(t, text, out.String())
-
-	out.Reset()
-	err := spdy(t, base+"u1/main?command=exit&command=3&output=1&error=1", remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut})
-	var exit interface{ ExitStatus() int }
-	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, 3, exit.ExitStatus())
-	assert.Equal(t, "out", out.String())
-	assert.Equal(t, "err", errOut.String())
-
-	out.Reset()
-	sizes := sizeQueue{{Width: 80, Height: 24}, {Width: 100, Height: 30}}
-	require.NoError(t, spdy(t, base+"main?command=sizes&output=1&error=1&tty=1", remotecommand.StreamOptions{Stdout: &out, Tty: true, TerminalSizeQueue: &sizes}))
-	assert.Equal(t, "80x24\n100x30\n", out.String())
+	checkExec(t, c, c.find)
 	assert.Zero(t, c.running())
 }
 
-// sizeQueue is the list of sizes that are left.
-type sizeQueue []remotecommand.TerminalSize
+// checkExec runs commands with each protocol.
+func checkExec(t *testing.T, rt runtime.Runtime, find nodeserver.PodFinder) {
+	base := serveStreams(t, rt, find) + "/exec/ns/web/"
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			var out, errOut strings.Builder
+			text := strings.Repeat("through standard input and back\n", 1<<15)
+			require.NoError(t, stream(t, protocol, base+"main?command=cat&input=1&output=1", remotecommand.StreamOptions{Stdin: strings.NewReader(text), Stdout: &out}))
+			assert.Equal(t, len(text), out.Len(), "1 MiB, and the end of the input")
+			assert.Equal(t, text, out.String())
+
+			out.Reset()
+			err := stream(t, protocol, base+"u1/main?command=exit&command=3&output=1&error=1", remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut})
+			var exit interface{ ExitStatus() int }
+			require.ErrorAs(t, err, &exit)
+			assert.Equal(t, 3, exit.ExitStatus())
+			assert.Equal(t, "out", out.String())
+			assert.Equal(t, "err", errOut.String())
+
+			require.Error(t, stream(t, protocol, base+"main?command=exit&command=3&error=1", remotecommand.StreamOptions{Stderr: io.Discard}))
+
+			out.Reset()
+			sizes := make(sizeQueue, 2)
+			sizes <- remotecommand.TerminalSize{Width: 80, Height: 24}
+			opts := remotecommand.StreamOptions{Stdout: writerFunc(func(p []byte) (int, error) {
+				if out.Len() == 0 {
+					sizes <- remotecommand.TerminalSize{Width: 100, Height: 30}
+					close(sizes)
+				}
+				return out.Write(p)
+			}), Tty: true, TerminalSizeQueue: sizes}
+			require.NoError(t, stream(t, protocol, base+"main?command=sizes&output=1&error=1&tty=1", opts))
+			assert.Equal(t, "80x24\n100x30\n", out.String())
+
+			err = stream(t, protocol, base+"main?command=unheard-of&output=1", remotecommand.StreamOptions{Stdout: &out})
+			assert.ErrorContains(t, err, `error executing command in container: "unheard-of" is unknown`)
+		})
+	}
+}
+
+// writerFunc is an io.Writer.
+type writerFunc func([]byte) (int, error)
+
+// Write implements io.Writer.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// sizeQueue implements remotecommand.TerminalSizeQueue.
+type sizeQueue chan remotecommand.TerminalSize
 
 // Next implements remotecommand.TerminalSizeQueue.
-func (q *sizeQueue) Next() *remotecommand.TerminalSize {
-	if len(*q) == 0 {
+func (q sizeQueue) Next() *remotecommand.TerminalSize {
+	size, ok := <-q
+	if !ok {
 		return nil
 	}
-	size := (*q)[0]
-	*q = (*q)[1:]
 	return &size
 }
 
 func TestAttachByProxy(t *testing.T) {
 	c := newContainers(t)
 	base := serveStreams(t, c, c.find) + "/attach/ns/web/main?input=1&output=1"
-	var out strings.Builder
-	require.NoError(t, spdy(t, base, remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &out}))
-	assert.Equal(t, "hello", out.String())
+	for _, protocol := range protocols {
+		var out strings.Builder
+		require.NoError(t, stream(t, protocol, base, remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &out}))
+		assert.Equal(t, "hello", out.String(), protocol)
+	}
 }
 
 // The answers before a connection is upgraded are the kubelet's.
@@ -294,9 +338,10 @@ func TestRuntimeThatRefuses(t *testing.T) {
 	to, err := url.Parse(backend.URL + "/secret")
 	require.NoError(t, err)
 	h := newServer(t, nodeserver.Streams(nodeserver.StreamOptions{Pods: c.find, Runtime: fixedURL{c, to}}))
+	headers := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Authorization": {"Bearer secret"}, "Cookie": {"a=secret"}}
 	upgrade := func() (int, string) {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/exec/ns/web/main?command=ls&output=1", nil)
-		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Authorization": {"Bearer secret"}, "Cookie": {"a=secret"}}
+		r.Header = headers
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return w.Code, w.Body.String()

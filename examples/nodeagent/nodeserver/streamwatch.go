@@ -4,7 +4,9 @@ package nodeserver
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -12,17 +14,25 @@ import (
 )
 
 // watchClient returns a writer and a request for a handler that upgrades the connection. The context
-// of the request ends when the client leaves or end is called. The connection is closed then, so that
-// no write to a client that does not read remains.
+// of the request ends when the client leaves, or when end is called. The connection is closed then, so
+// that no write to a client that does not read remains. A handler that reads from the connection sees
+// its end when end is called, which is due when no stream of the connection is used any more:
+// upstream's SPDY server waits for ever when it writes to a stream that came right before the end.
 func watchClient(w http.ResponseWriter, r *http.Request) (watched http.ResponseWriter, request *http.Request, end func()) {
 	ctx, cancel := context.WithCancel(r.Context())
-	return &hijackWatcher{w, ctx, cancel}, r.WithContext(ctx), cancel
+	h := &hijackWatcher{w, ctx, cancel, newAhead(connectionAhead)}
+	h.ahead.held = true
+	return h, r.WithContext(ctx), func() {
+		cancel()
+		h.ahead.release()
+	}
 }
 
 type hijackWatcher struct {
 	http.ResponseWriter
-	ctx  context.Context
-	left context.CancelFunc
+	ctx   context.Context
+	left  context.CancelFunc
+	ahead *ahead
 }
 
 // Hijack implements http.Hijacker.
@@ -31,74 +41,112 @@ func (h *hijackWatcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	watched := &watchedConn{buffering: buffering{conn, buffered.Reader}}
-	watched.changed.L = &watched.mu
+	watched := &watchedConn{buffering{conn, buffered.Reader}, h.ahead}
 	context.AfterFunc(h.ctx, func() { watched.Close() })
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, nil, err
 	}
 	go func() { // ends with the connection
-		watched.readAhead()
+		h.ahead.fill(watched.in)
 		h.left()
 	}()
-	return watched, bufio.NewReadWriter(bufio.NewReader(watched), bufio.NewWriter(conn)), nil
+	return watched, bufio.NewReadWriter(bufio.NewReader(watched), bufio.NewWriter(watched)), nil
 }
 
-// maxAhead is the number of bytes that are read before the protocol takes them.
-const maxAhead = 64 << 10
+// connectionAhead is the number of bytes of a connection that are read before the protocol takes them.
+const connectionAhead = 64 << 10
 
 // watchedConn reads ahead, so that the end of the client is noticed while the protocol does not read.
 // Upstream's SPDY server reads nothing after the client's GOAWAY frame.
 type watchedConn struct {
 	buffering
+	ahead *ahead
+}
+
+// Read implements net.Conn.
+func (c *watchedConn) Read(p []byte) (int, error) { return c.ahead.Read(p) }
+
+// Write implements net.Conn. An error closes the connection, and so ends the context of the request.
+// The protocol learns of the end by Read.
+func (c *watchedConn) Write(p []byte) (int, error) {
+	if _, err := c.buffering.Write(p); err != nil {
+		c.Close()
+	}
+	return len(p), nil
+}
+
+// Close implements net.Conn.
+func (c *watchedConn) Close() error {
+	c.ahead.stop()
+	return c.buffering.Close()
+}
+
+// ahead has bytes that were read from a source before its reader asked for them.
+type ahead struct {
+	max int // bytes before fill waits for the reader
 
 	mu      sync.Mutex
 	changed sync.Cond
-	ahead   []byte
-	err     error // of reading, after ahead
-	closed  bool
+	bytes   bytes.Buffer
+	err     error // of the source, after the bytes
+	held    bool  // Read does not return err yet
+	stopped bool
 }
 
-// readAhead reads until an error, or until the connection is closed.
-func (c *watchedConn) readAhead() {
+func newAhead(max int) *ahead {
+	a := &ahead{max: max}
+	a.changed.L = &a.mu
+	return a
+}
+
+// fill reads from the source until an error. After stop it waits only for the source.
+func (a *ahead) fill(source io.Reader) {
 	buf := make([]byte, 16<<10)
 	for {
-		n, err := c.buffering.Read(buf)
-		c.mu.Lock()
-		for len(c.ahead) > maxAhead && !c.closed {
-			c.changed.Wait()
+		n, err := source.Read(buf)
+		a.mu.Lock()
+		for a.bytes.Len() > a.max && !a.stopped {
+			a.changed.Wait()
 		}
-		c.ahead = append(c.ahead, buf[:n]...)
-		c.err = err
-		c.changed.Broadcast()
-		c.mu.Unlock()
+		if !a.stopped {
+			a.bytes.Write(buf[:n])
+		}
+		a.err = err
+		a.changed.Broadcast()
+		a.mu.Unlock()
 		if err != nil {
 			return
 		}
 	}
 }
 
-// Read implements net.Conn.
-func (c *watchedConn) Read(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.ahead) == 0 && c.err == nil {
-		c.changed.Wait()
+// Read implements io.Reader.
+func (a *ahead) Read(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.bytes.Len() == 0 && (a.err == nil || a.held) {
+		a.changed.Wait()
 	}
-	if len(c.ahead) == 0 {
-		return 0, c.err
+	if a.bytes.Len() == 0 {
+		return 0, a.err
 	}
-	n := copy(p, c.ahead)
-	c.ahead = c.ahead[:copy(c.ahead, c.ahead[n:])]
-	c.changed.Broadcast()
+	n, _ := a.bytes.Read(p) // there are bytes
+	a.changed.Broadcast()
 	return n, nil
 }
 
-// Close implements net.Conn.
-func (c *watchedConn) Close() error {
-	c.mu.Lock()
-	c.closed = true
-	c.changed.Broadcast()
-	c.mu.Unlock()
-	return c.buffering.Close()
+// stop tells fill that the reader takes no more bytes.
+func (a *ahead) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped = true
+	a.changed.Broadcast()
+}
+
+// release lets Read return the error of the source.
+func (a *ahead) release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held = false
+	a.changed.Broadcast()
 }
