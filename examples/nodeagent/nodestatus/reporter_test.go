@@ -300,7 +300,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 func TestFrequencies(t *testing.T) {
 	var looks atomic.Int32
 	on(t, func(_ *server, o *nodestatus.Options) {
-		o.UpdateInterval, o.ReportInterval, o.LeaseDuration = 30*time.Second, time.Minute, 8*time.Second
+		o.UpdateInterval, o.ReportInterval, o.LeaseDuration = 30*time.Second, time.Minute, 4*time.Second
 		o.ProviderID, o.MaxImages = "cloud:///a/b", -1
 		o.Facts = func(context.Context) nodestatus.Facts {
 			looks.Add(1)
@@ -309,7 +309,7 @@ func TestFrequencies(t *testing.T) {
 	}, func(t *testing.T, m *machine) {
 		m.edit(func() {
 			require.Equal(t, "cloud:///a/b", m.node.Spec.ProviderID)
-			require.EqualValues(t, 8, *m.lease.Spec.LeaseDurationSeconds)
+			require.EqualValues(t, 4, *m.lease.Spec.LeaseDurationSeconds)
 			require.Len(t, m.node.Status.Images, 60)
 		})
 		pass(29 * time.Second)
@@ -323,13 +323,13 @@ func TestFrequencies(t *testing.T) {
 			count[r]++
 		}
 		assert.InDelta(t, 10, count["patch node [status]"], 1)
-		assert.InDelta(t, 298, count["update lease"], 10)
+		assert.InDelta(t, 590, count["update lease"], 15)
 
 		m.edit(func() { m.hang = true })
-		pass(8 * time.Second)
+		pass(4 * time.Second)
 		m.taken()
-		pass(17 * time.Second)
-		assert.GreaterOrEqual(t, len(slices.DeleteFunc(m.taken(), func(r string) bool { return r != "update lease" })), 2,
+		pass(40 * time.Second)
+		assert.GreaterOrEqual(t, len(slices.DeleteFunc(m.taken(), func(r string) bool { return r != "update lease" })), 7,
 			"a request that hangs ends with the lease")
 	})
 }
