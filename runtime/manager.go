@@ -295,6 +295,17 @@ func (s *steps) failed() bool {
 	return false
 }
 
+// broke reports whether a step failed. A step that only waits for a known time did not fail: another
+// container that was stopped or started in the same pass does not wait for that time.
+func (s *steps) broke() bool {
+	return slices.ContainsFunc(s.list, func(one Step) bool { return one.Err != nil && one.Err.RetryAt.IsZero() })
+}
+
+// hadEffect reports whether a step succeeded.
+func (s *steps) hadEffect() bool {
+	return slices.ContainsFunc(s.list, func(one Step) bool { return one.Err == nil })
+}
+
 // left returns the remaining part of budget since start, at least 0.
 func left(start time.Time, budget time.Duration) time.Duration {
 	return max(budget-time.Since(start), 0)

@@ -100,7 +100,8 @@ func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 		r.Steps = append(append(r.Steps, p.list...), p.resized.list...)
 		changed := len(p.list)+len(p.resized.list) > 0 || p.outdated
 		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, changed)
-		if r.err != nil || p.failed() || !changed {
+		// A pass whose steps all wait for a known time leaves the plan as it was.
+		if r.err != nil || p.broke() || !p.outdated && len(p.resized.list) == 0 && !p.hadEffect() {
 			break
 		}
 		// The next call handles a failed resize. Other work continues.
