@@ -41,7 +41,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e matrix hostile programs soak soak-containerd kills powercut bench-node bench benchstat vuln api surface release archives clean cc
+.PHONY: help test extra deps docs mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -188,6 +188,9 @@ powercut: ## the node agent on 1,000 images of what a power cut leaves on its di
 bench-node: build ## the node agent on containerd 2 beside the floor: starts, restarts, idle cost (root, Linux, minutes)
 	@dir=$$(e2e/containerd.sh); \
 	KEELSON_CONTAINERD_DIR="$$dir" $(GO) run -tags $(TAGS) ./internal/benchnode -agent bin/nodeagent $(ARGS)
+
+bench-sessions: ## what 1,000 log followers and 200 commands at once, and the server itself, cost the node agent (Linux, two minutes)
+	KEELSON_SOAK=1 $(GO) test -vet=off -count=1 -v -timeout=20m -run='^(TestManySessions|TestCostOfTheServer)$$' ./examples/nodeagent
 
 bench: ## all benchmarks beside their goals and references; COUNT=1 BENCH=. OUT=bench.out
 	@GO=$(GO) tools/bench.sh '$(BENCH)' $(COUNT) $(OUT)
