@@ -20,16 +20,7 @@
 //	p.CleanupPods(workers.CouldHaveRunningContainers)          // now and then
 //
 // Package runtime reads results when planning, and runtime/podstatus when computing a status. Both identify containers
-// by a runtime.ContainerID; the prober uses its string form:
-//
-//	func (r results) Liveness(id runtime.ContainerID) runtime.Verdict { return r.verdict(id, prober.Liveness) }
-//	func (r results) Startup(id runtime.ContainerID) runtime.Verdict  { return r.verdict(id, prober.Startup) }
-//	func (r results) verdict(id runtime.ContainerID, t prober.Type) runtime.Verdict {
-//		result, _ := r.prober.Result(id.String(), t)
-//		return map[prober.Result]runtime.Verdict{
-//			prober.Success: runtime.VerdictSuccess, prober.Failure: runtime.VerdictFailure,
-//		}[result]
-//	}
+// by a runtime.ContainerID; the prober uses its string form. A Prober is the Probes of runtime.SyncRequest as it is.
 //
 // A caller with statuses and without a Sink needs fewer calls: Observe at every sync, Alive, Started and Ready for the
 // verdicts, and Dirty and Take for the pods to sync. runtime/podsync works in this way.

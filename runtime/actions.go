@@ -16,21 +16,14 @@ const (
 	ReasonError     = "Error"
 )
 
-// Verdict is the result of a probe of a container instance.
-type Verdict uint8
-
-// The verdicts. VerdictNone means that there is no result yet.
-const (
-	VerdictNone Verdict = iota
-	VerdictSuccess
-	VerdictFailure
-)
-
-// Probes returns verdicts for container instances. Plan asks only about probes in the container's
-// spec.
+// Probes returns the probe results of container instances. Plan asks only for instances whose
+// container has the probe. id is the text of a ContainerID. known is false before the first result.
+// The methods return without waiting for a probe. *prober.Prober implements Probes.
 type Probes interface {
-	Liveness(id ContainerID) Verdict
-	Startup(id ContainerID) Verdict
+	// Alive is the result of the liveness probe.
+	Alive(id string) (ok, known bool)
+	// Started is the result of the startup probe.
+	Started(id string) (ok, known bool)
 }
 
 // PlanInput is the complete input of Plan. Plan does not modify the input.

@@ -172,20 +172,23 @@ func (p *planner) restart(ref Ref, st *ContainerStatus, reason KillReason, found
 	p.start(ref, found)
 }
 
-// liveness and startup ask the prober only about probes in the spec. They return VerdictSuccess
-// otherwise.
-func (p *planner) liveness(c *v1.Container, id ContainerID) Verdict {
+// isDead reports whether the liveness probe of an instance has failed.
+func (p *planner) isDead(c *v1.Container, id ContainerID) bool {
 	if c.LivenessProbe == nil || p.probes == nil {
-		return VerdictSuccess
+		return false
 	}
-	return p.probes.Liveness(id)
+	alive, known := p.probes.Alive(id.String())
+	return known && !alive
 }
 
-func (p *planner) startup(c *v1.Container, id ContainerID) Verdict {
+// startup reports whether the startup probe of an instance has succeeded or failed. Without a
+// result both are false. A container without a startup probe counts as started.
+func (p *planner) startup(c *v1.Container, id ContainerID) (started, failed bool) {
 	if c.StartupProbe == nil || p.probes == nil {
-		return VerdictSuccess
+		return true, false
 	}
-	return p.probes.Startup(id)
+	ok, known := p.probes.Started(id.String())
+	return ok && known, !ok && known
 }
 
 // Causes in messages about containers.

@@ -178,7 +178,7 @@ func observe(t testing.TB, pod *v1.Pod, lines ...string) (*runtime.PodStatus, pr
 	finishInstances(st)
 	probes := probeResults{}
 	for i := range st.Containers {
-		probes[st.Containers[i].ID] = seen[i]
+		probes[st.Containers[i].ID.String()] = seen[i]
 	}
 	return st, probes
 }
@@ -198,7 +198,7 @@ func instanceOf(t testing.TB, pod *v1.Pod, words []string) (runtime.ContainerSta
 	var v verdicts
 	for _, word := range words[2:] {
 		key, value, _ := strings.Cut(word, "=")
-		verdict := map[string]runtime.Verdict{"ok": runtime.VerdictSuccess, "bad": runtime.VerdictFailure}[value]
+		verdict := map[string]verdict{"ok": success, "bad": failure}[value]
 		switch {
 		case key == "liveness":
 			v.liveness = verdict
@@ -230,10 +230,33 @@ func finishInstances(st *runtime.PodStatus) {
 	}
 }
 
-// probeResults has the verdicts on each instance. A missing verdict is VerdictNone.
-type probeResults map[runtime.ContainerID]verdicts
+// verdict is the result of a probe.
+type verdict uint8
 
-type verdicts struct{ liveness, startup runtime.Verdict }
+const (
+	noVerdict verdict = iota
+	success
+	failure
+)
 
-func (p probeResults) Liveness(id runtime.ContainerID) runtime.Verdict { return p[id].liveness }
-func (p probeResults) Startup(id runtime.ContainerID) runtime.Verdict  { return p[id].startup }
+// answer returns v as the methods of runtime.Probes do.
+func (v verdict) answer() (ok, known bool) { return v == success, v != noVerdict }
+
+// verdictOf is the inverse of answer.
+func verdictOf(ok, known bool) verdict {
+	switch {
+	case !known:
+		return noVerdict
+	case ok:
+		return success
+	}
+	return failure
+}
+
+// probeResults are the verdicts on each instance, by the text of its ID.
+type probeResults map[string]verdicts
+
+type verdicts struct{ liveness, startup verdict }
+
+func (p probeResults) Alive(id string) (ok, known bool)   { return p[id].liveness.answer() }
+func (p probeResults) Started(id string) (ok, known bool) { return p[id].startup.answer() }

@@ -107,14 +107,14 @@ func (p *planner) sidecar(ref Ref, c *v1.Container, st *ContainerStatus) (up boo
 // result of the startup probe the sidecar is not up. Without a result of the liveness probe it is
 // up.
 func (p *planner) runningSidecar(ref Ref, c *v1.Container, st *ContainerStatus) (up bool) {
-	startup := p.startup(c, st.ID)
+	started, failed := p.startup(c, st.ID)
 	switch {
-	case startup == VerdictFailure:
+	case failed:
 		p.restart(ref, st, killStartupProbe, causeStartup)
-	case startup != VerdictSuccess:
+	case !started:
 	case st.Hash != containermeta.Hash(c):
 		p.restart(ref, st, killSpecChanged, causeSpecChanged)
-	case p.liveness(c, st.ID) == VerdictFailure:
+	case p.isDead(c, st.ID):
 		p.restart(ref, st, killLivenessProbe, causeLiveness)
 	default:
 		return p.fit(ref, c, st)
@@ -127,7 +127,11 @@ func (p *planner) runningSidecar(ref Ref, c *v1.Container, st *ContainerStatus) 
 func heldAt(in PlanInput, ref Ref) bool {
 	p := planner{pod: in.Pod, probes: in.Probes}
 	for _, c := range sidecarsAhead(in.Pod, ref) {
-		if st := in.Status.Active(c.Name); st == nil || st.State != StateRunning || p.startup(c, st.ID) != VerdictSuccess {
+		st := in.Status.Active(c.Name)
+		if st == nil || st.State != StateRunning {
+			return true
+		}
+		if started, _ := p.startup(c, st.ID); !started {
 			return true
 		}
 	}

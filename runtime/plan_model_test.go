@@ -116,7 +116,7 @@ func (m *model) initialized(probes runtime.Probes) bool {
 		return false
 	case runtime.IsSidecar(last):
 		return st.State == runtime.StateRunning &&
-			(last.StartupProbe == nil || probes.Startup(st.ID) == runtime.VerdictSuccess)
+			(last.StartupProbe == nil || verdictOf(probes.Started(st.ID.String())) == success)
 	default:
 		return st.State == runtime.StateExited && !st.Failed()
 	}

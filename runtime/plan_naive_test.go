@@ -195,8 +195,8 @@ func (n *naive) converge() naiveActions {
 			running := st != nil && st.State == runtime.StateRunning
 			unknown := st != nil && st.State == runtime.StateUnknown
 			changed := running && st.Hash != n.hashes[c.Name]
-			bad := running && (n.says(c.LivenessProbe, st, runtime.Probes.Liveness) == runtime.VerdictFailure ||
-				n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictFailure)
+			bad := running && (n.says(c.LivenessProbe, st, runtime.Probes.Alive) == failure ||
+				n.says(c.StartupProbe, st, runtime.Probes.Started) == failure)
 			resized := false
 			if running && !changed && !bad {
 				var steps []naiveResize
@@ -237,23 +237,23 @@ func (n *naive) converge() naiveActions {
 	return out
 }
 
-func (n *naive) says(probe *v1.Probe, st *runtime.ContainerStatus, ask func(runtime.Probes, runtime.ContainerID) runtime.Verdict) runtime.Verdict {
+func (n *naive) says(probe *v1.Probe, st *runtime.ContainerStatus, ask func(runtime.Probes, string) (ok, known bool)) verdict {
 	if probe == nil || n.Probes == nil || st == nil {
-		return runtime.VerdictSuccess
+		return success
 	}
-	return ask(n.Probes, st.ID)
+	return verdictOf(ask(n.Probes, st.ID.String()))
 }
 
 // replaces is whether sidecar c, which runs as st, is killed to be started again.
 func (n *naive) replaces(c *v1.Container, st *runtime.ContainerStatus) bool {
-	switch n.says(c.StartupProbe, st, runtime.Probes.Startup) {
-	case runtime.VerdictFailure:
+	switch n.says(c.StartupProbe, st, runtime.Probes.Started) {
+	case failure:
 		return true
-	case runtime.VerdictNone:
+	case noVerdict:
 		return false
 	}
 	resized, _ := n.fit(c, st)
-	return resized || st.Hash != n.hashes[c.Name] || n.says(c.LivenessProbe, st, runtime.Probes.Liveness) == runtime.VerdictFailure
+	return resized || st.Hash != n.hashes[c.Name] || n.says(c.LivenessProbe, st, runtime.Probes.Alive) == failure
 }
 
 // heldAt reports whether an init or regular container behind i init containers may not start,
@@ -263,7 +263,7 @@ func (n *naive) heldAt(i int) bool {
 		c := &n.Pod.Spec.InitContainers[j]
 		st := n.active[c.Name]
 		up := st != nil && st.State == runtime.StateRunning && !n.replaces(c, st) &&
-			n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictSuccess
+			n.says(c.StartupProbe, st, runtime.Probes.Started) == success
 		if runtime.IsSidecar(c) && !up {
 			return true
 		}
@@ -308,8 +308,8 @@ func (n *naive) init() (out naiveActions, initialized, failed bool) {
 		case i > furthest:
 		case runtime.IsSidecar(c) && run:
 			start = n.replaces(c, st)
-			if n.says(c.StartupProbe, st, runtime.Probes.Startup) == runtime.VerdictSuccess && st.Hash == n.hashes[c.Name] &&
-				n.says(c.LivenessProbe, st, runtime.Probes.Liveness) != runtime.VerdictFailure {
+			if n.says(c.StartupProbe, st, runtime.Probes.Started) == success && st.Hash == n.hashes[c.Name] &&
+				n.says(c.LivenessProbe, st, runtime.Probes.Alive) != failure {
 				_, steps := n.fit(c, st)
 				out.resize = append(out.resize, steps...)
 			}

@@ -290,7 +290,7 @@ func (r *randomRun) atRest() error {
 
 // up reports whether init container c, which runs, lets init go on.
 func up(c *v1.Container, st *runtime.ContainerStatus, probes runtime.Probes) bool {
-	return runtime.IsSidecar(c) && (c.StartupProbe == nil || probes.Startup(st.ID) == runtime.VerdictSuccess)
+	return runtime.IsSidecar(c) && (c.StartupProbe == nil || verdictOf(probes.Started(st.ID.String())) == success)
 }
 
 // TestRandomPodsAreVaried checks TestPlanProperty: its pods must reach every kind of plan often

@@ -147,21 +147,22 @@ type verdictsByID struct{ old [16]verdicts }
 func (d dice) verdicts() *verdictsByID {
 	var v verdictsByID
 	for i := range v.old {
-		v.old[i].liveness = pick(d, runtime.VerdictNone, runtime.VerdictSuccess, runtime.VerdictSuccess, runtime.VerdictFailure)
-		v.old[i].startup = pick(d, runtime.VerdictNone, runtime.VerdictSuccess, runtime.VerdictSuccess, runtime.VerdictFailure)
+		v.old[i].liveness = pick(d, noVerdict, success, success, failure)
+		v.old[i].startup = pick(d, noVerdict, success, success, failure)
 	}
 	return &v
 }
 
-func (v *verdictsByID) of(id runtime.ContainerID) verdicts {
-	if n, err := strconv.Atoi(id.ID); err == nil && id.Runtime == "old" {
+func (v *verdictsByID) of(id string) verdicts {
+	old, isOld := strings.CutPrefix(id, "old://")
+	if n, err := strconv.Atoi(old); err == nil && isOld {
 		return v.old[n%len(v.old)]
 	}
-	return verdicts{runtime.VerdictSuccess, runtime.VerdictSuccess}
+	return verdicts{success, success}
 }
 
-func (v *verdictsByID) Liveness(id runtime.ContainerID) runtime.Verdict { return v.of(id).liveness }
-func (v *verdictsByID) Startup(id runtime.ContainerID) runtime.Verdict  { return v.of(id).startup }
+func (v *verdictsByID) Alive(id string) (ok, known bool)   { return v.of(id).liveness.answer() }
+func (v *verdictsByID) Started(id string) (ok, known bool) { return v.of(id).startup.answer() }
 
 // describePod and describe print nearly the input of podOf and observe.
 func describePod(pod *v1.Pod) string {
@@ -192,7 +193,7 @@ func describe(st *runtime.PodStatus, probes *verdictsByID) string {
 		fmt.Fprintf(&b, "\n\tsandbox %s attempt=%d ready=%t host=%t ips=%v", s.ID, s.Attempt, s.Ready, s.HostNetwork, s.IPs)
 	}
 	for _, c := range st.Containers {
-		fmt.Fprintf(&b, "\n\t%s %s %d %s @%s hash=%s %s %+v", c.Name, c.State, c.ExitCode, c.Reason, c.Sandbox, c.Hash, c.ID, probes.of(c.ID))
+		fmt.Fprintf(&b, "\n\t%s %s %d %s @%s hash=%s %s %+v", c.Name, c.State, c.ExitCode, c.Reason, c.Sandbox, c.Hash, c.ID, probes.of(c.ID.String()))
 	}
 	return b.String()
 }

@@ -48,13 +48,14 @@ func (p *planner) planRegular() (kept, due int) {
 func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) bool {
 	var reason KillReason
 	var found string
+	_, startFailed := p.startup(c, st.ID)
 	switch {
 	case st.Hash != containermeta.Hash(c):
 		p.restart(ref, st, killSpecChanged, causeSpecChanged)
 		return false
-	case p.liveness(c, st.ID) == VerdictFailure:
+	case p.isDead(c, st.ID):
 		reason, found = killLivenessProbe, causeLiveness
-	case p.startup(c, st.ID) == VerdictFailure:
+	case startFailed:
 		reason, found = killStartupProbe, causeStartup
 	default:
 		return p.fit(ref, c, st)

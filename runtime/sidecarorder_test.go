@@ -20,10 +20,10 @@ func (n *node) started(name string) int {
 }
 
 // latestProbes has the same result for all startup probes, and no other results.
-type latestProbes struct{ startup runtime.Verdict }
+type latestProbes struct{ startup verdict }
 
-func (p *latestProbes) Liveness(runtime.ContainerID) runtime.Verdict { return runtime.VerdictSuccess }
-func (p *latestProbes) Startup(runtime.ContainerID) runtime.Verdict  { return p.startup }
+func (p *latestProbes) Alive(string) (ok, known bool)   { return true, true }
+func (p *latestProbes) Started(string) (ok, known bool) { return p.startup.answer() }
 
 // A pod-level OOM ends all containers of a pod at once, in a sandbox that stays: the
 // sidecar starts, passes its startup probe, and only then the regular container starts.
@@ -31,7 +31,7 @@ func TestAfterAnEndOfAllContainersTheSidecarComesFirst(t *testing.T) {
 	inBubble(t, func(n *node) {
 		pod := newPod(sidecar("proxy"), regular("main"))
 		pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{}
-		probes := &latestProbes{startup: runtime.VerdictSuccess}
+		probes := &latestProbes{startup: success}
 		sync := func() {
 			require.NoError(n, n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Probes: probes}).Err())
 		}
@@ -41,11 +41,11 @@ func TestAfterAnEndOfAllContainersTheSidecarComesFirst(t *testing.T) {
 		n.pass(time.Second)
 		require.NoError(n, n.world.Kill(pod.UID, "proxy", 137))
 		require.NoError(n, n.world.Kill(pod.UID, "main", 137))
-		probes.startup = runtime.VerdictNone
+		probes.startup = noVerdict
 		sync()
 		require.Equal(n, 2, n.started("proxy"))
 		require.Equal(n, 1, n.started("main"), "the startup probe has no result")
-		probes.startup = runtime.VerdictSuccess
+		probes.startup = success
 		sync()
 		require.Equal(n, 2, n.started("main"))
 	})

@@ -24,7 +24,7 @@
 //  2. Set Stage to the progress of the pod's worker. Only a terminated pod (no container runs or
 //     will run) gets a terminal phase because the pod was stopped.
 //  3. Set Override to fail a pod for reasons outside of its containers, such as the active
-//     deadline.
+//     deadline. Set Restarting while a sync restarts containers.
 //  4. Decide which resizes the node accepts. Pod has the allocated resources. ResizePending reports
 //     a deferred or infeasible resize.
 //  5. Publish the result. The status writer cuts messages and times to the limits of the API
@@ -57,6 +57,8 @@
 //   - Start failures are shown only at a stage that starts containers.
 //   - A stopped pod keeps its addresses.
 //   - An Override does not change a pod that has finished before.
+//   - While a container is restarted (Restarting), its exit is not shown. The kubelet publishes no
+//     status during a sync.
 //   - An unset request counts as the limit for the QoS class, as if defaulted.
 //   - Resources of a running container are the actual resources, also if the runtime reports none
 //     and a resize fails.

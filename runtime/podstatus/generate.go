@@ -3,6 +3,7 @@
 package podstatus
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,6 +28,9 @@ const (
 type Override struct {
 	Reason  string // one CamelCase word, such as "DeadlineExceeded"
 	Message string
+	// At is the time of the event. If the containers decided the phase before At, the pod keeps that
+	// phase. Defaults to the zero time: the pod becomes Failed.
+	At time.Time
 }
 
 // Input is the input of Generate. Generate writes to no part of Input.
@@ -45,6 +49,11 @@ type Input struct {
 	Stage Stage
 	// Override fails the pod, unless the pod has finished before.
 	Override *Override
+	// Restarting names the containers that a sync in progress is about to start again. The exit of
+	// such a container is not shown, because an API server does not forget a reported exit. For a
+	// second after the exit the container stays ready, so that the result depends on Now. Defaults to
+	// none.
+	Restarting []string
 	// StartFailures are the reasons of recent start failures, by container name.
 	StartFailures runtime.StartFailures
 	// ResizePending is the reason why a requested resize has not begun. Pod then has the allocated
@@ -84,6 +93,7 @@ func Generate(in Input) v1.PodStatus {
 	out.QOSClass = g.qosClass()
 	out.ObservedGeneration = in.Pod.Generation
 	out.Conditions = g.conditions(&out)
+	holdBack(out.ContainerStatuses, g.previous.ContainerStatuses, in.Restarting)
 	return out
 }
 
@@ -107,14 +117,15 @@ func newGenerator(in Input) *generator {
 	if g.previous == nil {
 		g.previous = &in.Pod.Status
 	}
+	g.Observed = holdReadiness(in.Observed, g.previous, in.Restarting, in.Now)
 	spec := &in.Pod.Spec
 	made := false
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
-		made = made || in.Observed.Active(c.Name) != nil
+		made = made || g.Observed.Active(c.Name) != nil
 	}
 	g.initialized = made || len(spec.InitContainers) == 0
-	g.triggered = g.mayStart() && runtime.RestartAllTriggered(in.Pod, in.Observed)
+	g.triggered = g.mayStart() && runtime.RestartAllTriggered(in.Pod, g.Observed)
 	g.resetting = g.triggered || g.mayStart() && !made && isTrue(g.previous.Conditions, v1.AllContainersRestarting)
 	g.starting = !g.initialized && g.mayStart() && g.due()
 	return g
@@ -151,7 +162,7 @@ func (g *generator) setPhase(out *v1.PodStatus) {
 		out.Phase = api.Phase
 	case podfacts.IsTerminal(g.previous.Phase):
 		out.Phase = g.previous.Phase
-	case g.Override != nil:
+	case g.Override != nil && !(podfacts.IsTerminal(computed) && endedBefore(out, g.Override.At)):
 		out.Phase, reason, message = v1.PodFailed, g.Override.Reason, g.Override.Message
 	default:
 		out.Phase = computed
@@ -162,6 +173,21 @@ func (g *generator) setPhase(out *v1.PodStatus) {
 		}
 	}
 	out.Reason, out.Message = reason, message
+}
+
+// endedBefore reports whether every regular container of a pod ended before at. If no regular
+// container has run, the init containers are checked instead. Nothing ended before the zero time.
+func endedBefore(status *v1.PodStatus, at time.Time) bool {
+	if at.IsZero() {
+		return false
+	}
+	list := status.ContainerStatuses
+	if !slices.ContainsFunc(list, func(c v1.ContainerStatus) bool { return c.State.Terminated != nil }) {
+		list = status.InitContainerStatuses
+	}
+	return !slices.ContainsFunc(list, func(c v1.ContainerStatus) bool {
+		return c.State.Terminated != nil && !c.State.Terminated.FinishedAt.Time.Before(at)
+	})
 }
 
 func (g *generator) startTime() *metav1.Time {

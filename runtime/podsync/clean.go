@@ -3,21 +3,24 @@
 package podsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
 // cleanForever looks for remains of pods when Synced closes, when clean is called, and every
-// cleanInterval.
+// cleanInterval, or earlier while remains are found.
 func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 	var removals sync.WaitGroup
 	defer removals.Wait()
@@ -26,9 +29,7 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 	case <-ctx.Done():
 		return
 	}
-	tick := time.NewTicker(cleanInterval)
-	defer tick.Stop()
-	var next nextLook
+	var since time.Time // when remains were found first; zero: nothing was left
 	failed := complaint{log: p.opts.Logger, what: "cannot look for remains of pods"}
 	for {
 		left, err := p.lookForLeftovers(ctx, workers)
@@ -36,38 +37,28 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 		for _, uid := range left {
 			removals.Go(func() { p.remove(ctx, workers, uid) })
 		}
-		next.plan(len(left))
+		pause := cleanInterval
+		if len(left) == 0 {
+			since = time.Time{}
+		} else {
+			since = cmp.Or(since, time.Now())
+			pause = pauseBetweenLooks(time.Since(since))
+		}
 		select {
 		case <-p.cleaning:
-		case <-tick.C:
-		case <-next.at:
-			next.at = nil
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// nextLook is the time of the next unprompted look for remains of pods.
-type nextLook struct {
-	at    <-chan time.Time // nil: nothing was left, or the time has come
-	since time.Time        // when remains were found first; zero: nothing was left
-}
-
-// plan plans the next look after a look that found left pods. Some removals take several looks. The
-// runtime refuses others for a moment, for example if the death of an earlier agent interrupted the
-// start of a container. While remains are found, plan plans ten looks in 10 s and longer intervals
-// later. A prompted look in between does not delay the next planned look.
-func (l *nextLook) plan(left int) {
-	switch {
-	case left == 0:
-		*l = nextLook{}
-	case l.at == nil:
-		if l.since.IsZero() {
-			l.since = time.Now()
-		}
-		l.at = time.After(min(max(time.Since(l.since)/10, time.Second), cleanInterval))
-	}
+// pauseBetweenLooks returns the pause after a look, when remains have been found for a while. Some
+// removals take several looks. The runtime refuses others for a moment, for example if the death of
+// an earlier agent interrupted the start of a container. So ten looks in 10 s come first, then
+// longer intervals.
+func pauseBetweenLooks(found time.Duration) time.Duration {
+	return min(max(found/10, time.Second), cleanInterval)
 }
 
 // lookForLeftovers stops running pods that are unknown, and returns the pods with remains to
@@ -120,6 +111,32 @@ func (p *Pods) lookForLeftovers(ctx context.Context, workers Workers) (left []ty
 // runs reports whether the pod has a running container or a ready sandbox.
 func runs(status *runtime.PodStatus) bool {
 	return len(status.Running()) > 0 || status.Current() != nil
+}
+
+// nameTaken reports whether a static pod has to wait for an earlier pod of the same name. A
+// previous agent started the earlier pod, and the manifest has changed since. Without the wait two
+// instances of the service would run. nameTaken stops the earlier pod. For pods that this agent
+// started, the workers compare names.
+func (p *Pods) nameTaken(ctx context.Context, pod *v1.Pod, observed *runtime.PodStatus) (bool, error) {
+	if observed.Current() != nil || !podfacts.IsStatic(pod) {
+		return false, nil
+	}
+	listed, at := p.tracker.Pods()
+	if at.IsZero() {
+		var err error
+		if listed, err = p.opts.Runtime.List(ctx, runtime.ListOptions{}); err != nil {
+			return false, fmt.Errorf("look for an earlier pod of this name: %w", err)
+		}
+	}
+	for _, other := range listed {
+		if other.UID == pod.UID || other.Name != pod.Name || other.Namespace != pod.Namespace {
+			continue
+		}
+		if stopping, err := p.stopUnknown(ctx, other.UID); stopping || err != nil {
+			return stopping, err
+		}
+	}
+	return false, nil
 }
 
 // stopUnknown asks the workers to stop a pod that only the runtime knows, with the longest grace

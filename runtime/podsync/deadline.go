@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,12 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
-// Deadline is the time at which a pod becomes Failed.
-type Deadline struct {
-	At time.Time
-	// Reason and Message become those of the pod's status.
-	Reason, Message string
-}
+// Deadline has the time at which a pod becomes Failed, and the reason and message of the status.
+type Deadline = podstatus.Override
 
 // errDeadline is the cause of a call's context that ended at the pod's deadline.
 var errDeadline = errors.New("the pod has reached its deadline")
@@ -52,22 +47,9 @@ func (p *Pods) timeLeft(pod *v1.Pod) time.Duration {
 // applyDeadline overrides the status of a pod whose deadline has passed, perhaps while no agent
 // ran. If the containers had ended earlier, the pod keeps its phase.
 func (p *Pods) applyDeadline(in *podstatus.Input) {
-	d, ok := p.deadline(in.Pod, in.Previous)
-	if ok && in.Stage == podstatus.StageSync && !in.Now.Before(d.At) && !endedBefore(podstatus.Generate(*in), d.At) {
-		in.Override = &podstatus.Override{Reason: d.Reason, Message: d.Message}
+	if d, ok := p.deadline(in.Pod, in.Previous); ok && in.Stage == podstatus.StageSync && !in.Now.Before(d.At) {
+		in.Override = &d
 	}
-}
-
-// endedBefore reports whether the phase is terminal and every regular container ended before at. If
-// no regular container has run, the init containers are checked instead.
-func endedBefore(status v1.PodStatus, at time.Time) bool {
-	list := status.ContainerStatuses
-	if !slices.ContainsFunc(list, func(c v1.ContainerStatus) bool { return c.State.Terminated != nil }) {
-		list = status.InitContainerStatuses
-	}
-	return podfacts.IsTerminal(status.Phase) && !slices.ContainsFunc(list, func(c v1.ContainerStatus) bool {
-		return c.State.Terminated != nil && !c.State.Terminated.FinishedAt.Time.Before(at)
-	})
 }
 
 // Revise interrupts a Sync call in progress if a newer version of the pod has reached its deadline,

@@ -45,10 +45,8 @@ type Probes interface {
 	// Observe reports the running containers in status, at every sync of a pod that is not
 	// terminating.
 	Observe(pod *v1.Pod, status *v1.PodStatus)
-	// Alive, Started and Ready are the verdicts of the three probes. known is false before the
-	// first verdict.
-	Alive(id string) (ok, known bool)
-	Started(id string) (ok, known bool)
+	runtime.Probes
+	// Ready is the result of the readiness probe. known is false before the first result.
 	Ready(id string) (ok, known bool)
 	// StopLivenessAndStartup reports that the pod is terminating.
 	StopLivenessAndStartup(uid types.UID)

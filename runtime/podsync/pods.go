@@ -20,6 +20,17 @@ import (
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
+const (
+	// firstPause is the pause after the first failed call. The pause doubles with each further
+	// failure up to longestPause.
+	firstPause, longestPause = time.Second, 10 * time.Second
+	// namesakePause is the time between two syncs of a pod whose name is still taken.
+	namesakePause = 100 * time.Millisecond
+	// volumePatience is the longest time that a sync waits for the pod's volumes. The volumes are
+	// set up further after that.
+	volumePatience = 10 * time.Second
+)
+
 // Pods syncs pods and keeps the state of each pod between two calls. Pods implements
 // podworkers.Pods; podworkers.Over makes a PodSyncer of Pods. The methods are safe for concurrent
 // use by different pods. The worker must not call two methods for the same pod at once.
@@ -95,8 +106,8 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	if err != nil && again.IsZero() {
 		again = time.Now().Add(p.opts.Jitter(retry.Backoff(r.failures, firstPause, longestPause, 0)))
 	}
-	if left := p.timeLeft(pod); left > 0 && left < math.MaxInt64 {
-		again = earliest(again, time.Now().Add(left))
+	if left := p.timeLeft(pod); left > 0 && left < math.MaxInt64 && (again.IsZero() || time.Until(again) > left) {
+		again = time.Now().Add(left)
 	}
 	return over, again, err
 }
@@ -132,7 +143,7 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 		Progress: func(now runtime.Progress) { p.publishProgress(r, pod, now) },
 	}
 	if p.opts.Probes != nil {
-		req.Probes = verdicts{p.opts.Probes}
+		req.Probes = p.opts.Probes
 	}
 	for _, h := range p.opts.Hooks {
 		if h.Around == nil {

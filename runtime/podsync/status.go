@@ -35,7 +35,7 @@ func (p *Pods) Status(pod *v1.Pod) v1.PodStatus {
 // publish generates the pod's status from the observation, applies edit, and publishes a changed
 // status. over reports a terminal phase.
 func (p *Pods) publish(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, edit func(*v1.PodStatus)) (over bool) {
-	status := p.generate(r, pod, observed, stage)
+	status := p.generate(r, pod, observed, stage, nil)
 	if edit != nil {
 		edit(&status)
 	}
@@ -43,19 +43,14 @@ func (p *Pods) publish(r *record, pod *v1.Pod, observed *runtime.PodStatus, stag
 	return podfacts.IsTerminal(status.Phase)
 }
 
-// publishProgress publishes an intermediate status of a sync. The exit of a container, or of the whole
-// pod, may be caused by the sync itself, which is about to restart the container. Such an exit is
-// published only after the sync has returned, if the container is still terminated.
+// publishProgress publishes an intermediate status of a sync. The exit of the whole pod may be caused
+// by the sync itself, which is about to restart a container. Such an exit is published only after the
+// sync has returned, if the pod is still terminated.
 func (p *Pods) publishProgress(r *record, pod *v1.Pod, now runtime.Progress) {
 	r.starts.Apply(now.Done)
-	before := p.Status(pod)
-	observed := holdReadiness(now.Status, &before, now.Restarting, time.Now())
-	status := p.generate(r, pod, observed, podstatus.StageSync)
-	if podfacts.IsTerminal(status.Phase) {
-		return
+	if status := p.generate(r, pod, now.Status, podstatus.StageSync, now.Restarting); !podfacts.IsTerminal(status.Phase) {
+		p.tell(r, pod, status)
 	}
-	holdBack(status.ContainerStatuses, before.ContainerStatuses, now.Restarting)
-	p.tell(r, pod, status)
 }
 
 // explain publishes the last status again, with the error of the last call as message of waiting
@@ -63,20 +58,8 @@ func (p *Pods) publishProgress(r *record, pod *v1.Pod, now runtime.Progress) {
 func (p *Pods) explain(r *record, pod *v1.Pod) {
 	if shown := r.shown.Load(); shown != nil {
 		status := *shown.status().DeepCopy()
-		annotate(&status, r.complaint)
+		podstatus.SetWaitingMessage(&status, r.complaint)
 		p.tell(r, pod, status)
-	}
-}
-
-// annotate sets complaint as the message of waiting containers for which no start was tried yet.
-func annotate(status *v1.PodStatus, complaint string) {
-	for _, list := range containerLists(status) {
-		for i := range list {
-			w := list[i].State.Waiting
-			if w != nil && (w.Reason == podstatus.ReasonContainerCreating || w.Reason == podstatus.ReasonPodInitializing) {
-				w.Message = complaint
-			}
-		}
 	}
 }
 
@@ -98,10 +81,10 @@ func (p *Pods) tell(r *record, pod *v1.Pod, status v1.PodStatus) {
 // generate computes the pod's status. At StageSync, generate first reports the running containers
 // to the probes. The status then includes verdicts that the probes adopted for containers of an
 // earlier agent.
-func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage) v1.PodStatus {
+func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, restarting []string) v1.PodStatus {
 	previous := p.Status(pod)
 	in := podstatus.Input{
-		Pod: pod, Observed: observed, Previous: &previous, StartFailures: r.starts,
+		Pod: pod, Observed: observed, Previous: &previous, StartFailures: r.starts, Restarting: restarting,
 		HostIPs: p.opts.Generator.HostIPs, Stage: stage, Now: time.Now(),
 		Actuated: func(id runtime.ContainerID) (v1.ResourceRequirements, bool) {
 			return p.opts.Manager.Actuated(pod.UID, id)
@@ -125,7 +108,7 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 			status = podstatus.Generate(in)
 		}
 	}
-	annotate(&status, r.complaint)
+	podstatus.SetWaitingMessage(&status, r.complaint)
 	return status
 }
 
@@ -135,29 +118,6 @@ func hasProbes(pod *v1.Pod) bool {
 		return c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil
 	}
 	return slices.ContainsFunc(pod.Spec.Containers, has) || slices.ContainsFunc(pod.Spec.InitContainers, has)
-}
-
-// verdicts adapts Probes to runtime.Probes.
-type verdicts struct{ probes Probes }
-
-// Liveness implements runtime.Probes.
-func (v verdicts) Liveness(id runtime.ContainerID) runtime.Verdict {
-	return verdictOf(v.probes.Alive(id.String()))
-}
-
-// Startup implements runtime.Probes.
-func (v verdicts) Startup(id runtime.ContainerID) runtime.Verdict {
-	return verdictOf(v.probes.Started(id.String()))
-}
-
-func verdictOf(ok, known bool) runtime.Verdict {
-	switch {
-	case !known:
-		return runtime.VerdictNone
-	case ok:
-		return runtime.VerdictSuccess
-	}
-	return runtime.VerdictFailure
 }
 
 // containerLists returns the init, regular and ephemeral container statuses of a pod.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package podsync
+package podstatus
 
 import (
 	"testing"
@@ -73,4 +73,17 @@ func TestHoldBack(t *testing.T) {
 	statuses := []v1.ContainerStatus{of("a", "1", true), of("b", "2", true), of("c", "4", true)}
 	holdBack(statuses, before, []string{"a", "c"})
 	assert.Equal(t, []v1.ContainerStatus{of("a", "1", false), of("b", "2", true), of("c", "4", true)}, statuses)
+}
+
+func TestSetWaitingMessage(t *testing.T) {
+	status := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
+		{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}}},
+		{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "own"}}},
+		{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+	}}
+	SetWaitingMessage(&status, "no disk")
+	assert.Equal(t, "no disk", status.ContainerStatuses[0].State.Waiting.Message)
+	assert.Equal(t, "own", status.ContainerStatuses[1].State.Waiting.Message)
+	SetWaitingMessage(&status, "")
+	assert.Empty(t, status.ContainerStatuses[0].State.Waiting.Message)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package podsync
+package podstatus
 
 import (
 	"slices"
@@ -77,4 +77,21 @@ func holdBack(statuses, before []v1.ContainerStatus, restarting []string) {
 			}
 		}
 	}
+}
+
+// SetWaitingMessage sets the message of each waiting container for which no start was tried yet.
+func SetWaitingMessage(status *v1.PodStatus, message string) {
+	for _, list := range containerLists(status) {
+		for i := range list {
+			w := list[i].State.Waiting
+			if w != nil && (w.Reason == ReasonContainerCreating || w.Reason == ReasonPodInitializing) {
+				w.Message = message
+			}
+		}
+	}
+}
+
+// containerLists returns the init, regular and ephemeral container statuses of a pod.
+func containerLists(status *v1.PodStatus) [][]v1.ContainerStatus {
+	return [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses}
 }
