@@ -6,12 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
-
-	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/internal/signal"
@@ -46,23 +42,9 @@ type loopState struct {
 
 // New validates opts and connects the parts. New starts no goroutine and does not access the disk.
 func New(opts Options) (*Agent, error) {
-	if err := opts.validate(); err != nil {
+	opts, err := opts.withDefaults()
+	if err != nil {
 		return nil, err
-	}
-	if opts.Logger == nil {
-		opts.Logger = zap.NewNop()
-	}
-	if opts.LogDir == "" {
-		opts.LogDir = filepath.Join(opts.Root, "logs")
-	}
-	if opts.Random == nil {
-		opts.Random = rand.Float64
-	}
-	if opts.Events == nil {
-		opts.Events = logEvents{opts.Logger}
-	}
-	if opts.Cluster.Events != nil {
-		opts.Events = bothEvents{opts.Events, opts.Cluster.Events}
 	}
 	a := &Agent{opts: opts, health: newRuntimeHealth(opts.Runtime), config: newConfig(opts), state: loopState{
 		changed: signal.New(), housekeeping: signal.New(), pings: make(chan struct{}),

@@ -30,12 +30,12 @@ func (a *Agent) reconcile() {
 		return works || wanted
 	}
 	for _, f := range a.features {
-		if f.Kept != nil {
-			f.Kept(known)
+		if f.Housekeep != nil {
+			f.Housekeep(known)
 		}
 	}
 	// Until every source has delivered its pods, a source may still list a pod of an earlier agent.
 	complete := a.config.readiness.AllReady()
-	a.host.Keep(func(uid types.UID) bool { return known(uid) || !complete && !a.host.WasDesired(uid) })
+	a.host.Prune(func(uid types.UID) bool { return known(uid) || !complete && !a.host.WasDesired(uid) })
 	a.state.changed.Notify()
 }

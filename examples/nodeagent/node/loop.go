@@ -39,7 +39,7 @@ func (a *Agent) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-a.config.queue.Ready():
-		case <-a.gate.News():
+		case <-a.gate.Changed():
 			a.reconsider()
 		case <-a.state.housekeeping:
 			a.reconcile()
@@ -52,13 +52,13 @@ func (a *Agent) loop(ctx context.Context) {
 
 // handle processes one configuration update.
 func (a *Agent) handle(u podconfig.Update) {
-	heard := u
-	heard.Pods = slices.Clone(u.Pods)
+	all := u
+	all.Pods = slices.Clone(u.Pods)
 	// Apply leaves out mirror pods: they only represent static pods on the API server.
 	pods, _ := a.config.index.Apply(u)
 	for _, f := range a.features {
-		if f.Heard != nil {
-			f.Heard(heard)
+		if f.ConfigUpdated != nil {
+			f.ConfigUpdated(all)
 		}
 	}
 	for _, pod := range a.gate.Order(pods) {
@@ -97,7 +97,7 @@ func (a *Agent) remove(pod *v1.Pod) {
 	_, worked := a.host.Workers.Info(pod.UID)
 	entry, _ := a.host.Entry(pod.UID)
 	a.host.RemoveDesired(pod.UID)
-	a.gate.Leave(pod.UID)
+	a.gate.Release(pod.UID)
 	if worked || entry != feature.Refused {
 		a.update(podworkers.UpdateKill, pod)
 	}
@@ -107,25 +107,25 @@ func (a *Agent) remove(pod *v1.Pod) {
 // add decides about a pod and starts an admitted pod.
 func (a *Agent) add(pod *v1.Pod) {
 	a.host.SetDesired(pod)
-	if a.applyRuling(pod, a.rule(pod)) {
+	if a.applyAdmission(pod, a.admit(pod)) {
 		a.host.SetEntry(pod.UID, feature.Admitted, nil)
 		a.update(podworkers.UpdateCreate, pod)
 	}
 }
 
-// rule decides about a pod. Before the end of a pod, fields that the node cannot honour are a
+// admit decides about a pod. Before the end of a pod, fields that the node cannot honour are a
 // reason for refusal. All other decisions are the gate's.
-func (a *Agent) rule(pod *v1.Pod) feature.Ruling {
+func (a *Agent) admit(pod *v1.Pod) feature.AdmitResult {
 	if !podfacts.IsTerminal(pod.Status.Phase) {
 		if err := a.check(pod); err != nil {
-			return feature.Ruling{Reason: ReasonUnsupported, Message: err.Error()}
+			return feature.AdmitResult{Reason: ReasonUnsupported, Message: err.Error()}
 		}
 	}
-	return a.gate.Rule(pod)
+	return a.gate.Admit(pod)
 }
 
-// applyRuling carries out a ruling, and reports whether the pod may run.
-func (a *Agent) applyRuling(pod *v1.Pod, r feature.Ruling) bool {
+// applyAdmission carries out a decision about a pod, and reports whether the pod may run.
+func (a *Agent) applyAdmission(pod *v1.Pod, r feature.AdmitResult) bool {
 	switch {
 	case r.Wait != "":
 		if entry, _ := a.host.Entry(pod.UID); entry != feature.Held {
@@ -134,7 +134,7 @@ func (a *Agent) applyRuling(pod *v1.Pod, r feature.Ruling) bool {
 		a.host.SetEntry(pod.UID, feature.Held, nil) // until the gate's next Reconsider
 		return false
 	case r.Reason != "":
-		a.gate.Leave(pod.UID)
+		a.gate.Release(pod.UID)
 		a.refuse(pod, r.Reason, r.Message)
 		return false
 	}
@@ -187,12 +187,12 @@ func (a *Agent) change(pod *v1.Pod) {
 		return
 	}
 	a.host.SetDesired(pod)
-	ran := a.gate.AsRun(old)
-	ruling := a.rule(pod)
-	if !ruling.Admits() {
+	ran := a.gate.Allocated(old)
+	result := a.admit(pod)
+	if !result.Admitted() {
 		a.update(podworkers.UpdateKill, ran)
 	}
-	if a.applyRuling(pod, ruling) {
+	if a.applyAdmission(pod, result) {
 		a.host.Sync.Revise(pod)
 		a.update(podworkers.UpdateUpdate, pod)
 	}
@@ -219,7 +219,7 @@ func (a *Agent) reconsider() {
 }
 
 func (a *Agent) update(t podworkers.UpdateType, pod *v1.Pod) {
-	u := podworkers.Update{Type: t, Pod: a.gate.AsRun(pod), Received: time.Now()}
+	u := podworkers.Update{Type: t, Pod: a.gate.Allocated(pod), Received: time.Now()}
 	if err := a.host.Workers.UpdatePod(u); err != nil {
 		a.host.Log.Error("update not accepted", feature.PodField(pod), zap.Stringer("type", t), zap.Error(err))
 	}

@@ -19,17 +19,17 @@ func (openGate) Feature() feature.Feature { return feature.Feature{Name: "open-g
 // Order implements feature.Gate.
 func (openGate) Order(pods []*v1.Pod) []*v1.Pod { return pods }
 
-// Rule implements feature.Gate.
-func (openGate) Rule(*v1.Pod) feature.Ruling { return feature.Ruling{} }
+// Admit implements feature.Gate.
+func (openGate) Admit(*v1.Pod) feature.AdmitResult { return feature.AdmitResult{} }
 
-// Leave implements feature.Gate.
-func (openGate) Leave(types.UID) {}
+// Release implements feature.Gate.
+func (openGate) Release(types.UID) {}
 
-// AsRun implements feature.Gate.
-func (openGate) AsRun(pod *v1.Pod) *v1.Pod { return pod }
+// Allocated implements feature.Gate.
+func (openGate) Allocated(pod *v1.Pod) *v1.Pod { return pod }
 
-// News implements feature.Gate.
-func (openGate) News() <-chan struct{} { return nil }
+// Changed implements feature.Gate.
+func (openGate) Changed() <-chan struct{} { return nil }
 
 // Reconsider implements feature.Gate.
 func (openGate) Reconsider() []*v1.Pod { return nil }

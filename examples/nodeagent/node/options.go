@@ -5,6 +5,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"time"
@@ -148,6 +149,29 @@ const (
 	// KeepPods leaves the pods running for the next agent with the same Root and Runtime.
 	KeepPods
 )
+
+// withDefaults returns o with defaults filled in. The error names the invalid field.
+func (o Options) withDefaults() (Options, error) {
+	if err := o.validate(); err != nil {
+		return o, err
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.LogDir == "" {
+		o.LogDir = filepath.Join(o.Root, "logs")
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Events == nil {
+		o.Events = logEvents{o.Logger}
+	}
+	if o.Cluster.Events != nil {
+		o.Events = bothEvents{o.Events, o.Cluster.Events}
+	}
+	return o, nil
+}
 
 func (o Options) validate() error {
 	switch {

@@ -32,9 +32,9 @@ type Feature struct {
 	// Check returns the fields of a pod that the feature cannot honour, each with the reason. A pod
 	// with such a field is refused. The node's loop calls Check, so Check must not block.
 	Check func(pod *v1.Pod) (refused []string)
-	// Heard receives every configuration update before the node acts on the update. Updates include
-	// mirror pods. The node's loop calls Heard, so Heard must not block.
-	Heard func(podconfig.Update)
+	// ConfigUpdated receives every configuration update before the node acts on the update. Updates include
+	// mirror pods. The node's loop calls ConfigUpdated, so ConfigUpdated must not block.
+	ConfigUpdated func(podconfig.Update)
 	// Published receives every new status of a pod, in order for each pod. It must not block.
 	Published func(pod *v1.Pod, status v1.PodStatus)
 	// Stopped is called when the containers of a pod have stopped. It must not block.
@@ -42,10 +42,10 @@ type Feature struct {
 	// Ended is called when no container of a pod runs and its volumes are unmounted. The call may
 	// be repeated.
 	Ended func(pod *v1.Pod)
-	// Kept is called at each housekeeping pass; known reports whether the node still knows a pod. A
+	// Housekeep is called at each housekeeping pass; known reports whether the node still knows a pod. A
 	// feature with facts about pods outside slots deletes facts about unknown pods here. The node's
-	// loop calls Kept, so Kept must not block.
-	Kept func(known func(types.UID) bool)
+	// loop calls Housekeep, so Housekeep must not block.
+	Housekeep func(known func(types.UID) bool)
 	// Run does the feature's background work and returns when ctx ends. The node's Run joins the
 	// returned error to its own.
 	Run func(ctx context.Context) error
@@ -67,26 +67,26 @@ type Failure struct {
 type Gate interface {
 	// Feature returns additional functions of the gate, for example its background work.
 	Feature() Feature
-	// Order returns the pods in the order of the Rule calls. The caller owns the result.
+	// Order returns the pods in the order of the Admit calls. The caller owns the result.
 	Order(pods []*v1.Pod) []*v1.Pod
-	// Rule decides about a pod and, if the pod is admitted, reserves its resources. The node calls
-	// Rule again for an admitted pod when the pod's spec has changed.
-	Rule(pod *v1.Pod) Ruling
-	// Leave frees the resources of a pod after a refusal, or after the pod has left its source.
-	Leave(uid types.UID)
-	// AsRun returns an admitted pod with the resources that the gate has granted.
-	AsRun(pod *v1.Pod) *v1.Pod
-	// News receives a value when a new Rule call could return a different decision.
-	News() <-chan struct{}
-	// Reconsider processes the news and returns the waiting pods. The node then calls Rule for each
+	// Admit decides about a pod and, if the pod is admitted, reserves its resources. The node calls
+	// Admit again for an admitted pod when the pod's spec has changed.
+	Admit(pod *v1.Pod) AdmitResult
+	// Release frees the resources of a pod after a refusal, or after the pod has left its source.
+	Release(uid types.UID)
+	// Allocated returns an admitted pod with the resources that the gate has granted.
+	Allocated(pod *v1.Pod) *v1.Pod
+	// Changed receives a value when a new Admit call could return a different decision.
+	Changed() <-chan struct{}
+	// Reconsider processes the news and returns the waiting pods. The node then calls Admit for each
 	// waiting pod.
 	Reconsider() (waiting []*v1.Pod)
 	// Resized grants pending resizes for which there is now room, and returns their pods.
 	Resized() []*v1.Pod
 }
 
-// Ruling is a decision about a pod: admitted, waiting or refused. The zero value admits the pod.
-type Ruling struct {
+// AdmitResult is a decision about a pod: admitted, waiting or refused. The zero value admits the pod.
+type AdmitResult struct {
 	// Wait describes the event for which the pod waits. "" means no wait.
 	Wait string
 	// Reason and Message explain a refusal: Reason is one word, Message lists every obstacle. An
@@ -94,8 +94,8 @@ type Ruling struct {
 	Reason, Message string
 }
 
-// Admits reports whether the pod may run.
-func (r Ruling) Admits() bool { return r.Wait == "" && r.Reason == "" }
+// Admitted reports whether the pod may run.
+func (r AdmitResult) Admitted() bool { return r.Wait == "" && r.Reason == "" }
 
 // Stopper stops the pods after the node's context has ended. Stop returns when all pods have
 // stopped or when Stop gives up. A node without a Stopper leaves its pods running for the next

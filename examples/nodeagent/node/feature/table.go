@@ -14,7 +14,7 @@ import (
 
 // Table holds one record for each pod that the node knows, and is the only place where a node
 // stores data by pod UID. A record is created with the first fact about its pod and is deleted by
-// Keep. The methods are safe for concurrent use. No method calls foreign code while it holds the
+// Prune. The methods are safe for concurrent use. No method calls foreign code while it holds the
 // lock, except the function passed to Slot.With.
 type Table struct {
 	mu      sync.RWMutex
@@ -60,7 +60,7 @@ func (t *Table) SetDesired(pod *v1.Pod) {
 }
 
 // RemoveDesired marks a pod as no longer listed by any source. The slots of the pod stay until
-// Keep.
+// Prune.
 func (t *Table) RemoveDesired(uid types.UID) { t.pods.Set(uid, listing{listed: true}) }
 
 // Desired returns the newest version of a pod. ok is false if no source lists the pod.
@@ -109,8 +109,8 @@ func (t *Table) listed(f func(listing) bool) (all []*v1.Pod) {
 	return all
 }
 
-// Keep deletes the records of pods without a source for which known returns false.
-func (t *Table) Keep(known func(types.UID) bool) {
+// Prune deletes the records of pods without a source for which known returns false.
+func (t *Table) Prune(known func(types.UID) bool) {
 	t.mu.RLock()
 	uids := slices.Collect(maps.Keys(t.records))
 	t.mu.RUnlock()

@@ -48,11 +48,11 @@ func TestARecordStaysWhileThePodIsDesiredOrKnown(t *testing.T) {
 	for _, uid := range []types.UID{"wanted", "known", "gone"} {
 		slot.Set(uid, 1)
 	}
-	table.Keep(func(uid types.UID) bool { return uid == "known" })
+	table.Prune(func(uid types.UID) bool { return uid == "known" })
 	assert.Equal(t, map[types.UID]int{"wanted": 1, "known": 1}, maps.Collect(slot.All()))
 	table.RemoveDesired("wanted")
 	assert.Equal(t, 1, slot.Get("wanted"))
-	table.Keep(func(types.UID) bool { return false })
+	table.Prune(func(types.UID) bool { return false })
 	assert.Empty(t, maps.Collect(slot.All()))
 }
 
@@ -114,7 +114,7 @@ func TestTableAtOnce(t *testing.T) {
 				table.DesiredPods()
 				if i == 0 {
 					table.RemoveDesired(types.UID(uid))
-					table.Keep(func(types.UID) bool { return false })
+					table.Prune(func(types.UID) bool { return false })
 				}
 			}
 		})

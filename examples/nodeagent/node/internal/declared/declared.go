@@ -27,7 +27,7 @@ func New(h *feature.Host) feature.Feature {
 	declarations := feature.NewSlot[declaration](h.Table)
 	return feature.Feature{
 		Name: "declared",
-		Heard: func(u podconfig.Update) {
+		ConfigUpdated: func(u podconfig.Update) {
 			for _, pod := range u.Pods {
 				_, wanted := h.Desired(pod.UID)
 				if u.Op == podconfig.OpReconcile && wanted && podfacts.IsTerminal(pod.Status.Phase) && !h.Workers.ShouldPodContainersBeTerminating(pod.UID) {

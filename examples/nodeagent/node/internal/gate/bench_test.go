@@ -67,7 +67,7 @@ func newPods(n int) []*v1.Pod {
 func admit(tb testing.TB, pods []*v1.Pod) {
 	g := newGate(tb)
 	for _, pod := range pods {
-		if r := g.Rule(pod); !r.Admits() {
+		if r := g.Admit(pod); !r.Admitted() {
 			tb.Fatal(r)
 		}
 	}

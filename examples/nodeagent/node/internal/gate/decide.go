@@ -74,11 +74,11 @@ func (g *Gate) heldSince(pod *v1.Pod) time.Time {
 	return time.Now()
 }
 
-// Rule implements feature.Gate. A pod that is over is admitted without a reservation.
-func (g *Gate) Rule(pod *v1.Pod) feature.Ruling {
+// Admit implements feature.Gate. A pod that is over is admitted without a reservation.
+func (g *Gate) Admit(pod *v1.Pod) feature.AdmitResult {
 	if podfacts.IsTerminal(pod.Status.Phase) {
 		g.held.Drop(pod.UID)
-		return feature.Ruling{}
+		return feature.AdmitResult{}
 	}
 	r := g.decide(pod)
 	for _, victim := range r.victims {
@@ -90,12 +90,12 @@ func (g *Gate) Rule(pod *v1.Pod) feature.Ruling {
 		if r.askNode {
 			g.ask.Notify()
 		}
-		return feature.Ruling{Wait: r.held}
+		return feature.AdmitResult{Wait: r.held}
 	case len(r.failures) > 0:
-		return feature.Ruling{Reason: r.failures[0].Reason, Message: describe(r.failures)}
+		return feature.AdmitResult{Reason: r.failures[0].Reason, Message: describe(r.failures)}
 	}
 	g.reserve(pod)
-	return feature.Ruling{}
+	return feature.AdmitResult{}
 }
 
 // preempt fails a pod to make room for a critical pod.

@@ -66,7 +66,7 @@ type Gate struct {
 	pending *feature.Slot[*admission.Pending] // the reason why a resize waits
 
 	ask    signal.Signal // requests a read of the Node
-	wanted signal.Signal // News: the loop should call Reconsider
+	wanted signal.Signal // Changed: the loop should call Reconsider
 
 	mu struct {
 		sync.Mutex
@@ -138,8 +138,8 @@ func (g *Gate) Feature() feature.Feature {
 	}
 }
 
-// News implements feature.Gate.
-func (g *Gate) News() <-chan struct{} { return g.wanted }
+// Changed implements feature.Gate.
+func (g *Gate) Changed() <-chan struct{} { return g.wanted }
 
 // tell adds to the news and wakes the loop.
 func (g *Gate) tell(add func(*news)) {
@@ -254,8 +254,8 @@ func (g *Gate) check(own *admission.Demand) []admission.Failure {
 	return admission.Check(&g.node, g.used, own)
 }
 
-// Leave implements feature.Gate.
-func (g *Gate) Leave(uid types.UID) {
+// Release implements feature.Gate.
+func (g *Gate) Release(uid types.UID) {
 	g.held.Drop(uid)
 	g.vacate(uid)
 	g.wanted.Notify()

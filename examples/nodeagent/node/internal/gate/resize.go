@@ -82,8 +82,8 @@ func (g *Gate) Resized() (granted []*v1.Pod) {
 	return granted
 }
 
-// AsRun implements feature.Gate.
-func (g *Gate) AsRun(pod *v1.Pod) *v1.Pod {
+// Allocated implements feature.Gate.
+func (g *Gate) Allocated(pod *v1.Pod) *v1.Pod {
 	if p := g.places.Get(pod.UID); p != nil && g.pending.Get(pod.UID) != nil {
 		return p.run
 	}

@@ -58,7 +58,7 @@ func New(h *feature.Host, o Options) (feature.Feature, error) {
 	m.client = client
 	return feature.Feature{
 		Name: "mirrors",
-		Heard: func(u podconfig.Update) {
+		ConfigUpdated: func(u podconfig.Update) {
 			if slices.ContainsFunc(u.Pods, func(p *v1.Pod) bool { return podconfig.IsStatic(p) || podconfig.IsMirror(p) }) {
 				m.wanted.Notify()
 			}
@@ -68,9 +68,9 @@ func New(h *feature.Host, o Options) (feature.Feature, error) {
 				m.wanted.Notify()
 			}
 		},
-		Ended: func(*v1.Pod) { m.wanted.Notify() },
-		Kept:  func(func(types.UID) bool) { m.wanted.Notify() },
-		Run:   m.run,
+		Ended:     func(*v1.Pod) { m.wanted.Notify() },
+		Housekeep: func(func(types.UID) bool) { m.wanted.Notify() },
+		Run:       m.run,
 	}, err
 }
 

@@ -86,7 +86,7 @@ func New(h *feature.Host, o Options) (*Probes, error) {
 
 // Feature returns the functions that Probes adds to the node, besides podsync.Probes.
 func (p *Probes) Feature() feature.Feature {
-	return feature.Feature{Name: "probes", Kept: p.CleanupPods, Run: p.Run}
+	return feature.Feature{Name: "probes", Housekeep: p.CleanupPods, Run: p.Run}
 }
 
 // Observe implements podsync.Probes. A container of a static pod starts with the readiness known to

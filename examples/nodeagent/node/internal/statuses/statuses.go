@@ -62,12 +62,12 @@ func New(h *feature.Host, o Options) (*Statuses, error) {
 // Feature returns the functions that Statuses adds to the node.
 func (s *Statuses) Feature() feature.Feature {
 	return feature.Feature{
-		Name: "statuses", Heard: s.heard, Published: s.published, Ended: s.ended, Kept: s.kept, Run: s.Run,
+		Name: "statuses", ConfigUpdated: s.configUpdated, Published: s.published, Ended: s.ended, Housekeep: s.housekeep, Run: s.Run,
 	}
 }
 
-// heard passes pods of the API server, including mirror pods, to the status manager.
-func (s *Statuses) heard(u podconfig.Update) {
+// configUpdated passes pods of the API server, including mirror pods, to the status manager.
+func (s *Statuses) configUpdated(u podconfig.Update) {
 	if u.Op == podconfig.OpRemove {
 		return
 	}
@@ -92,7 +92,7 @@ func (s *Statuses) ended(pod *v1.Pod) {
 	}
 }
 
-func (s *Statuses) kept(known func(types.UID) bool) {
+func (s *Statuses) housekeep(known func(types.UID) bool) {
 	_, staticOf := s.index.Translations()
 	s.RemoveOrphanedStatuses(func(uid types.UID) bool { return known(uid) || staticOf[uid] != "" })
 }
