@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/restartrule"
 )
 
 // Reasons of exited containers that affect decisions.
 const (
-	ReasonOOMKilled = "OOMKilled"
+	ReasonOOMKilled = restartrule.OOMKilled
 	ReasonCompleted = "Completed"
 	ReasonError     = "Error"
 )
@@ -80,7 +82,7 @@ const (
 	killSpecChanged     KillReason = "SpecChanged"
 	killRestartAll      KillReason = "RestartAllContainers"
 	killFailedPostStart KillReason = "FailedPostStartHook"
-	KillPodTerminating  KillReason = "PodTerminating"
+	killPodTerminating  KillReason = "PodTerminating"
 )
 
 // Kill stops a container instance.

@@ -29,7 +29,7 @@ func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
 	return labels
 }
 
-// containerAnnotations returns the annotations for RestorePod and the back-off. Errors begin with
+// containerAnnotations returns the annotations for restorePod and the back-off. Errors begin with
 // the path of the field below the container.
 func containerAnnotations(pod *v1.Pod, c *v1.Container, in ContainerInput) (map[string]string, error) {
 	out := map[string]string{
@@ -62,7 +62,7 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in ContainerInput) (map[
 	return out, nil
 }
 
-// RestorePod rebuilds the pod of container c from the annotations of c, for a container whose pod
+// restorePod rebuilds the pod of container c from the annotations of c, for a container whose pod
 // spec is lost. The result has the fields needed to kill the container: the names, both grace
 // periods, the preStop hook, the ports, and the path of the termination message. The sandbox tells
 // whether the pod is on the host's network.
@@ -70,7 +70,7 @@ func containerAnnotations(pod *v1.Pod, c *v1.Container, in ContainerInput) (map[
 // Missing or invalid values become zero values, so that a damaged record never prevents a kill. The
 // container is the only container of the pod, and the second result points to it. The caller owns
 // both.
-func RestorePod(st *PodStatus, c *ContainerStatus) (*v1.Pod, *v1.Container) {
+func restorePod(st *PodStatus, c *ContainerStatus) (*v1.Pod, *v1.Container) {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			UID:                        st.UID,

@@ -101,14 +101,14 @@ func TestRestorePodIsTheInverse(t *testing.T) {
 		pod, c := randomKillable(r)
 		annotations, err := containerAnnotations(pod, c, ContainerInput{RestartCount: 1})
 		require.NoError(t, err)
-		gotPod, gotContainer := RestorePod(
+		gotPod, gotContainer := restorePod(
 			&PodStatus{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name},
 			&ContainerStatus{Name: c.Name, Annotations: annotations},
 		)
 		require.Equal(t, pod, gotPod)
 		require.Same(t, &gotPod.Spec.Containers[0], gotContainer)
-		for _, why := range []KillReason{KillPodTerminating, killLivenessProbe} {
-			require.Equal(t, GracePeriod(pod, c, why), GracePeriod(gotPod, gotContainer, why))
+		for _, why := range []KillReason{killPodTerminating, killLivenessProbe} {
+			require.Equal(t, gracePeriod(pod, c, why), gracePeriod(gotPod, gotContainer, why))
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestRestorePodReadsDamageAsNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod, c := RestorePod(st, &ContainerStatus{Name: "main", Annotations: annotations})
+			pod, c := restorePod(st, &ContainerStatus{Name: "main", Annotations: annotations})
 			assert.Equal(t, bare, pod)
 			assert.Equal(t, "main", c.Name)
 		})
@@ -145,7 +145,7 @@ func FuzzRestorePod(f *testing.F) {
 	f.Add("null", "null", "-1", "x")
 	f.Add(`{"httpGet":{"port":{}}}`, `{}`, "", "1e3")
 	f.Fuzz(func(t *testing.T, preStop, ports, termination, deletion string) {
-		pod, c := RestorePod(&PodStatus{Name: "web"}, &ContainerStatus{Name: "main", Annotations: map[string]string{
+		pod, c := restorePod(&PodStatus{Name: "web"}, &ContainerStatus{Name: "main", Annotations: map[string]string{
 			containermeta.AnnotationPreStopHandler: preStop, containermeta.AnnotationPorts: ports,
 			containermeta.AnnotationTerminationGrace: termination, containermeta.AnnotationDeletionGrace: deletion,
 		}})
@@ -153,7 +153,7 @@ func FuzzRestorePod(f *testing.F) {
 		// Reading the written result again gives the same result.
 		written, err := containerAnnotations(pod, c, ContainerInput{})
 		require.NoError(t, err)
-		pod, c = RestorePod(&PodStatus{Name: "web"}, &ContainerStatus{Name: "main", Annotations: written})
+		pod, c = restorePod(&PodStatus{Name: "web"}, &ContainerStatus{Name: "main", Annotations: written})
 		again, err := containerAnnotations(pod, c, ContainerInput{})
 		require.NoError(t, err)
 		require.Equal(t, written, again)

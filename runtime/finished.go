@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/restartrule"
 )
 
 // Reasons of terminations in a status that do not come from an exit.
@@ -39,9 +41,9 @@ func Finished(pod *v1.Pod, status *v1.PodStatus, name string, made *ContainerSta
 	case known.State.Waiting != nil:
 		ended = known.LastTerminationState.Terminated
 	case known.State.Running != nil:
-		ended = &v1.ContainerStateTerminated{ExitCode: exitCodeKilled, Reason: reasonStatusUnknown}
+		ended = &v1.ContainerStateTerminated{ExitCode: restartrule.ExitCodeKilled, Reason: reasonStatusUnknown}
 	}
-	return ended != nil && ended.Reason != reasonRestartingAll && !RestartsAfterExit(pod, ref.Container(pod), ended.ExitCode, ended.Reason)
+	return ended != nil && ended.Reason != reasonRestartingAll && !restartrule.AfterExit(pod, ref.Container(pod), ended.ExitCode, ended.Reason)
 }
 
 // lastSeen returns the last known status of regular container c from its newest record. The second
@@ -52,15 +54,15 @@ func lastSeen(pod *v1.Pod, c *v1.Container, newest *ContainerStatus) (ContainerS
 	case newest == nil || newest.State == StateCreated:
 		return ContainerStatus{}, false
 	case newest.State == StateExited:
-		return *newest, !RestartsAfterExit(pod, c, newest.ExitCode, newest.Reason)
+		return *newest, !restartrule.AfterExit(pod, c, newest.ExitCode, newest.Reason)
 	}
 	lost := *newest
-	lost.State, lost.ExitCode, lost.Reason = StateUnknown, exitCodeKilled, reasonStatusUnknown
-	return lost, !RestartsAfterExit(pod, c, lost.ExitCode, lost.Reason)
+	lost.State, lost.ExitCode, lost.Reason = StateUnknown, restartrule.ExitCodeKilled, reasonStatusUnknown
+	return lost, !restartrule.AfterExit(pod, c, lost.ExitCode, lost.Reason)
 }
 
 // finishedBy reports whether container c has ended for good according to seen, a result of
 // lastSeen. c has no other record than made, an instance that never ran, or none.
 func finishedBy(pod *v1.Pod, c *v1.Container, seen, made *ContainerStatus) bool {
-	return (made == nil || seen.State == StateExited) && !RestartsAfterExit(pod, c, seen.ExitCode, seen.Reason)
+	return (made == nil || seen.State == StateExited) && !restartrule.AfterExit(pod, c, seen.ExitCode, seen.Reason)
 }

@@ -85,7 +85,7 @@ func (c *collection) stop(ctx context.Context, a gcAction) (stopped bool, err er
 		case instance.State != StateUnknown:
 			return instance.State != StateRunning, nil
 		}
-		pod, container := RestorePod(status, instance)
+		pod, container := restorePod(status, instance)
 		var s steps
 		k := kill{
 			pod: pod, container: container, instance: instance, podIPs: status.addressesOf(instance),

@@ -35,7 +35,7 @@ func TestGracePeriod(t *testing.T) {
 			pod := &v1.Pod{}
 			pod.DeletionGracePeriodSeconds = tc.deletion
 			pod.Spec.TerminationGracePeriodSeconds = tc.spec
-			assert.Equal(t, tc.want, GracePeriod(pod, &tc.container, tc.reason))
+			assert.Equal(t, tc.want, gracePeriod(pod, &tc.container, tc.reason))
 		})
 	}
 }

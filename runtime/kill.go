@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // KillRequest is a request to stop all containers of a pod.
@@ -22,7 +24,7 @@ type KillRequest struct {
 	Pod *v1.Pod
 	// Status is the caller's last observation of the pod. Defaults to reading the status.
 	Status *PodStatus
-	// Grace overrides the grace period of every container. The minimum is MinGracePeriod. Defaults
+	// Grace overrides the grace period of every container. The minimum is minGracePeriod. Defaults
 	// to none.
 	Grace *time.Duration
 }
@@ -72,11 +74,11 @@ func (m *Manager) killAll(ctx context.Context, pod *v1.Pod, status *PodStatus, g
 	for i, c := range running {
 		wg.Go(func() {
 			defer turns.end[c.Name]()
-			k := kill{pod: pod, instance: c, podIPs: status.addressesOf(c), reason: KillPodTerminating, override: grace, turn: turns.wait}
+			k := kill{pod: pod, instance: c, podIPs: status.addressesOf(c), reason: killPodTerminating, override: grace, turn: turns.wait}
 			if ref, ok := Find(pod, c.Name); ok {
 				k.container = ref.Container(pod)
 			} else {
-				k.pod, k.container = RestorePod(status, c)
+				k.pod, k.container = restorePod(status, c)
 			}
 			m.killContainer(ctx, k, &collected[i])
 		})
@@ -117,9 +119,9 @@ type kill struct {
 // killContainer runs preStop, waits for the container's turn and stops the container, all within
 // the grace period. The result reports whether the container is stopped.
 func (m *Manager) killContainer(ctx context.Context, k kill, out *steps) bool {
-	grace := GracePeriod(k.pod, k.container, k.reason)
+	grace := gracePeriod(k.pod, k.container, k.reason)
 	if k.override != nil {
-		grace = max(*k.override, MinGracePeriod)
+		grace = max(*k.override, minGracePeriod)
 	}
 	message := k.message
 	if message == "" {
@@ -133,7 +135,7 @@ func (m *Manager) killContainer(ctx context.Context, k kill, out *steps) bool {
 	if k.turn != nil {
 		k.turn(ctx, k.container.Name, left(began, grace))
 	}
-	rest := max(left(began, grace), MinGracePeriod)
+	rest := max(left(began, grace), minGracePeriod)
 	if err := gone(m.rt.StopContainer(ctx, k.instance.ID, rest)); err != nil {
 		out.fail(ctx, &StepError{Action: KillContainer, Target: k.container.Name, Reason: errKillContainer, Cause: err})
 		return false
@@ -201,7 +203,7 @@ func newTurns(pod *v1.Pod, running []*ContainerStatus) *turns {
 // prerequisites lists the containers that must end before name is stopped.
 func prerequisites(pod *v1.Pod, name string) []string {
 	ref, ok := Find(pod, name)
-	if !ok || ref.Group != GroupInit || !IsSidecar(ref.Container(pod)) {
+	if !ok || ref.Group != GroupInit || !podfacts.IsSidecar(ref.Container(pod)) {
 		return nil
 	}
 	var names []string
@@ -209,7 +211,7 @@ func prerequisites(pod *v1.Pod, name string) []string {
 		names = append(names, pod.Spec.Containers[i].Name)
 	}
 	for i := ref.Index + 1; i < len(pod.Spec.InitContainers); i++ {
-		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(c) {
 			names = append(names, c.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // planInit plans the init containers and reports whether all have completed in the pod's current
@@ -28,7 +29,7 @@ func (p *planner) planInit() (initialized bool) {
 			}
 			p.start(ref, cause)
 			return false
-		case IsSidecar(c):
+		case podfacts.IsSidecar(c):
 			up := p.sidecar(ref, c, st)
 			p.held = p.held || !up
 		case i == furthest:
@@ -145,7 +146,7 @@ func sidecarsAhead(pod *v1.Pod, ref Ref) (ahead []*v1.Container) {
 		if ref.Group == GroupEphemeral || ref.Group == GroupInit && i >= ref.Index {
 			break
 		}
-		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(c) {
 			ahead = append(ahead, c)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -81,7 +82,7 @@ func (m *model) pass() (changed bool) {
 	for i := range m.pod.Spec.InitContainers {
 		c := &m.pod.Spec.InitContainers[i]
 		st := m.status.Active(c.Name)
-		if runtime.IsSidecar(c) || st == nil || st.State != runtime.StateRunning {
+		if podfacts.IsSidecar(c) || st == nil || st.State != runtime.StateRunning {
 			continue
 		}
 		st.State, st.Reason = runtime.StateExited, runtime.ReasonCompleted
@@ -114,7 +115,7 @@ func (m *model) initialized(probes runtime.Probes) bool {
 	case st == nil:
 		// The record of the last sidecar may be missing. Init is then not known to be complete.
 		return false
-	case runtime.IsSidecar(last):
+	case podfacts.IsSidecar(last):
 		return st.State == runtime.StateRunning &&
 			(last.StartupProbe == nil || verdictOf(probes.Started(st.ID.String())) == success)
 	default:

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -137,7 +138,7 @@ func (n *naive) replaceSandbox() naiveActions {
 
 // initFailed is whether a plain init container failed for good.
 func (n *naive) initFailed(c *v1.Container, st *runtime.ContainerStatus) bool {
-	if runtime.IsSidecar(c) || !st.Failed() {
+	if podfacts.IsSidecar(c) || !st.Failed() {
 		return false
 	}
 	if st.State == runtime.StateUnknown {
@@ -264,7 +265,7 @@ func (n *naive) heldAt(i int) bool {
 		st := n.active[c.Name]
 		up := st != nil && st.State == runtime.StateRunning && !n.replaces(c, st) &&
 			n.says(c.StartupProbe, st, runtime.Probes.Started) == success
-		if runtime.IsSidecar(c) && !up {
+		if podfacts.IsSidecar(c) && !up {
 			return true
 		}
 	}
@@ -291,7 +292,7 @@ func (n *naive) init() (out naiveActions, initialized, failed bool) {
 	for i := range list {
 		c := &list[i]
 		st := n.active[c.Name]
-		if st != nil && !runtime.IsSidecar(c) && i == furthest && !(st.State == runtime.StateExited && !st.Failed()) {
+		if st != nil && !podfacts.IsSidecar(c) && i == furthest && !(st.State == runtime.StateExited && !st.Failed()) {
 			initialized = false
 		}
 	}
@@ -303,17 +304,17 @@ func (n *naive) init() (out naiveActions, initialized, failed bool) {
 		start := false
 		switch {
 		case i == furthest+1:
-			before := i > 0 && !runtime.IsSidecar(&list[i-1]) && !(n.active[list[i-1].Name].State == runtime.StateExited && !n.active[list[i-1].Name].Failed())
+			before := i > 0 && !podfacts.IsSidecar(&list[i-1]) && !(n.active[list[i-1].Name].State == runtime.StateExited && !n.active[list[i-1].Name].Failed())
 			start = !before
 		case i > furthest:
-		case runtime.IsSidecar(c) && run:
+		case podfacts.IsSidecar(c) && run:
 			start = n.replaces(c, st)
 			if n.says(c.StartupProbe, st, runtime.Probes.Started) == success && st.Hash == n.hashes[c.Name] &&
 				n.says(c.LivenessProbe, st, runtime.Probes.Alive) != failure {
 				_, steps := n.fit(c, st)
 				out.resize = append(out.resize, steps...)
 			}
-		case runtime.IsSidecar(c):
+		case podfacts.IsSidecar(c):
 			start = true
 		case i < furthest:
 		case lost && n.mayNotRetry(c):

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -205,7 +206,7 @@ func (r *randomRun) downAhead(ref runtime.Ref, killed map[runtime.ContainerID]bo
 		c := &r.pod.Spec.InitContainers[i]
 		st := r.model.status.Active(c.Name)
 		behind := ref.Group == runtime.GroupRegular || ref.Group == runtime.GroupInit && i < ref.Index
-		if behind && runtime.IsSidecar(c) && (st == nil || st.State != runtime.StateRunning || killed[st.ID] || !up(c, st, r.probes)) {
+		if behind && podfacts.IsSidecar(c) && (st == nil || st.State != runtime.StateRunning || killed[st.ID] || !up(c, st, r.probes)) {
 			return c.Name
 		}
 	}
@@ -267,10 +268,10 @@ func (r *randomRun) atRest() error {
 	for i := range r.pod.Spec.InitContainers {
 		c := &r.pod.Spec.InitContainers[i]
 		st := r.model.status.Active(c.Name)
-		if runtime.IsSidecar(c) && (st == nil || st.State != runtime.StateRunning) {
+		if podfacts.IsSidecar(c) && (st == nil || st.State != runtime.StateRunning) {
 			return fmt.Errorf("at rest with sidecar %s down", c.Name)
 		}
-		if runtime.IsSidecar(c) && !up(c, st, r.probes) {
+		if podfacts.IsSidecar(c) && !up(c, st, r.probes) {
 			return nil // containers behind it wait
 		}
 	}
@@ -290,7 +291,7 @@ func (r *randomRun) atRest() error {
 
 // up reports whether init container c, which runs, lets init go on.
 func up(c *v1.Container, st *runtime.ContainerStatus, probes runtime.Probes) bool {
-	return runtime.IsSidecar(c) && (c.StartupProbe == nil || verdictOf(probes.Started(st.ID.String())) == success)
+	return podfacts.IsSidecar(c) && (c.StartupProbe == nil || verdictOf(probes.Started(st.ID.String())) == success)
 }
 
 // TestRandomPodsAreVaried checks TestPlanProperty: its pods must reach every kind of plan often

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
+	"github.com/keelson-dev/keelson/internal/restartrule"
 )
 
 // planRegular plans the regular containers of an initialized pod. kept is the number of running
@@ -24,7 +25,7 @@ func (p *planner) planRegular() (kept, due int) {
 			if p.keepRunning(ref, c, st) {
 				kept++
 			}
-		case st != nil && st.State == StateUnknown && !restartsAfterKill(p.pod, c):
+		case st != nil && st.State == StateUnknown && !restartrule.AfterKill(p.pod, c):
 			p.kill(st, killUnknownState, causeUnknown)
 			kept++
 		case p.finished(c, st):
@@ -60,7 +61,7 @@ func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) boo
 	default:
 		return p.fit(ref, c, st)
 	}
-	if restartsAfterKill(p.pod, c) {
+	if restartrule.AfterKill(p.pod, c) {
 		p.restart(ref, st, reason, found)
 		return false
 	}

@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/restartrule"
 )
 
 // SandboxCheck is the comparison of a pod's sandbox with the pod's spec.
@@ -98,7 +101,7 @@ func (p *planner) staysDown() string {
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		st := p.status.Latest(c.Name)
-		if st != nil && !IsSidecar(c) && st.Failed() && !p.mayRetryInit(c, st) {
+		if st != nil && !podfacts.IsSidecar(c) && st.Failed() && !p.mayRetryInit(c, st) {
 			return fmt.Sprintf("init container %s failed and is not restarted", c.Name)
 		}
 	}
@@ -115,7 +118,7 @@ func (p *planner) dueInNewSandbox(c *v1.Container) (cause string, due bool) {
 	case p.finished(c, st):
 		return "", false
 	case st != nil && st.State == StateRunning:
-		return "moves to the new sandbox", restartsAfterKill(p.pod, c)
+		return "moves to the new sandbox", restartrule.AfterKill(p.pod, c)
 	}
 	return startCause(st), ShouldRestart(p.pod, c, st)
 }

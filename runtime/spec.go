@@ -5,8 +5,6 @@ package runtime
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // SandboxSpec describes a sandbox for a backend.
@@ -154,7 +152,3 @@ func Find(pod *v1.Pod, name string) (Ref, bool) {
 	}
 	return Ref{}, false
 }
-
-// IsSidecar reports whether init container c is a sidecar (KEP-753): c has restart policy Always,
-// and the following containers do not wait for its end.
-func IsSidecar(c *v1.Container) bool { return podfacts.IsSidecar(c) }

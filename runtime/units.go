@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // unit is the work for a container in a pass, done by a single goroutine: at most a kill, then at
@@ -207,7 +209,7 @@ func (c *crew) restarting() (names []string) {
 // then does not complete init.
 func (c *crew) initRunsAgain() bool {
 	for _, u := range c.busy {
-		if u.again && u.start.Ref.Group == GroupInit && !IsSidecar(u.start.Ref.Container(c.pass.pod)) {
+		if u.again && u.start.Ref.Group == GroupInit && !podfacts.IsSidecar(u.start.Ref.Container(c.pass.pod)) {
 			return true
 		}
 	}
@@ -296,11 +298,11 @@ const planLasts = time.Second
 func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
 	pod, container := p.pod, p.containerOf(c)
 	if container == nil {
-		pod, container = RestorePod(p.status, c)
+		pod, container = restorePod(p.status, c)
 	}
 	k := kill{pod: pod, container: container, instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
 	if u.kill.Reason == killRestartAll {
-		zero := MinGracePeriod
+		zero := minGracePeriod
 		k.override, k.skipHook = &zero, true
 	}
 	return p.m.killContainer(ctx, k, &u.steps)

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -36,7 +37,7 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, group runtime.Group, capacity int
 	}
 	spare := spareRequest(pod)
 	score := burstableScore(memoryRequest(c)+spare, capacity)
-	if group != runtime.GroupInit || !runtime.IsSidecar(c) || len(pod.Spec.Containers) == 0 {
+	if group != runtime.GroupInit || !podfacts.IsSidecar(c) || len(pod.Spec.Containers) == 0 {
 		return score
 	}
 	// A sidecar is killed no earlier than the pod's first regular container.
@@ -79,7 +80,7 @@ func spareRequest(pod *v1.Pod) int64 {
 func lasting(pod *v1.Pod) []*v1.Container {
 	var out []*v1.Container
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; runtime.IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(c) {
 			out = append(out, c)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -170,7 +171,7 @@ func podDemand(pod *v1.Pod) demand {
 		c := &pod.Spec.InitContainers[i]
 		d := demandOf(&c.Resources)
 		mark(d)
-		if runtime.IsSidecar(c) {
+		if podfacts.IsSidecar(c) {
 			together = together.plus(d)
 			peak = peak.or(together)
 			continue

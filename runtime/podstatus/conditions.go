@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/internal/podconditions"
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/restartrule"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -107,7 +109,7 @@ func (g *generator) initializedCondition(status *v1.PodStatus) v1.PodCondition {
 
 func (g *generator) initComplete(i int, c *v1.Container, s *v1.ContainerStatus) bool {
 	switch {
-	case runtime.IsSidecar(c):
+	case podfacts.IsSidecar(c):
 		return s.Started != nil && *s.Started
 	case g.starting && !g.initPast(i): // only the current sandbox counts
 		active := g.Observed.Active(c.Name)
@@ -130,7 +132,7 @@ func (g *generator) allRestarting(phase v1.PodPhase) (v1.PodCondition, bool) {
 	possible := false
 	for _, list := range [][]v1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
-			possible = possible || runtime.HasRestartAllRule(&list[i])
+			possible = possible || restartrule.CanRestartAll(&list[i])
 		}
 	}
 	const t = v1.AllContainersRestarting

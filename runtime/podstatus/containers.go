@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/internal/podconditions"
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/restartrule"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -80,7 +82,7 @@ func (g *generator) place(ref runtime.Ref) (*place, bool) {
 	list := g.previous.ContainerStatuses
 	switch ref.Group {
 	case runtime.GroupInit:
-		p.sidecar = runtime.IsSidecar(spec)
+		p.sidecar = podfacts.IsSidecar(spec)
 		list = g.previous.InitContainerStatuses
 	case runtime.GroupEphemeral:
 		list = g.previous.EphemeralContainerStatuses
@@ -173,7 +175,7 @@ func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 		return // init is complete or has passed the container
 	case p.ref.Group == runtime.GroupEphemeral && ended != nil:
 		return // ephemeral containers are never restarted
-	case p.newest == nil && ended != nil && !runtime.RestartsAfterExit(g.Pod, p.spec, ended.ExitCode, ended.Reason):
+	case p.newest == nil && ended != nil && !restartrule.AfterExit(g.Pod, p.spec, ended.ExitCode, ended.Reason):
 		return // the record is gone, but the exit is known
 	case ended != nil:
 		status.LastTerminationState = v1.ContainerState{Terminated: ended}

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/restartrule"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -84,7 +85,7 @@ func (g *generator) tally(status *v1.PodStatus) tally {
 	for i := range g.Pod.Spec.InitContainers {
 		c := &g.Pod.Spec.InitContainers[i]
 		s := find(status.InitContainerStatuses, c.Name)
-		if runtime.IsSidecar(c) {
+		if podfacts.IsSidecar(c) {
 			n.sidecar(s)
 		} else {
 			g.countInit(&n, c, s)
@@ -201,5 +202,5 @@ func (g *generator) restarts(c *v1.Container, ended *v1.ContainerStateTerminated
 }
 
 func restarts(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) bool {
-	return ended.Reason == ReasonRestartingAll || runtime.RestartsAfterExit(pod, c, ended.ExitCode, ended.Reason)
+	return ended.Reason == ReasonRestartingAll || restartrule.AfterExit(pod, c, ended.ExitCode, ended.Reason)
 }

@@ -156,12 +156,7 @@ func (p *Pods) stopUnknown(ctx context.Context, uid types.UID) (stopping bool, e
 	if workers == nil {
 		return true, nil
 	}
-	grace := runtime.MinGracePeriod
-	for _, c := range status.Running() {
-		pod, container := runtime.RestorePod(status, c)
-		grace = max(grace, runtime.GracePeriod(pod, container, runtime.KillPodTerminating))
-	}
-	if stopping, err = (*workers).StopUnknown(uid, status.Namespace, status.Name, grace); err != nil {
+	if stopping, err = (*workers).StopUnknown(uid, status.Namespace, status.Name, status.GracePeriod()); err != nil {
 		err = fmt.Errorf("stop pod %s/%s, which is not configured: %w", status.Namespace, status.Name, err)
 	}
 	return stopping, err

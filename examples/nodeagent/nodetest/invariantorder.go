@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/prober"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -24,7 +25,7 @@ func (c *checker) order() {
 		group := runtime.GroupEphemeral // no container waits for ephemeral containers
 		for n, pod := range manifests[i.uid] {
 			ref, ok := runtime.Find(pod, i.name)
-			if !ok || runtime.IsSidecar(ref.Container(pod)) || n > 0 && ref.Group != group {
+			if !ok || podfacts.IsSidecar(ref.Container(pod)) || n > 0 && ref.Group != group {
 				return runtime.GroupEphemeral
 			}
 			group = ref.Group
@@ -128,7 +129,7 @@ func sidecarsOf(manifests []*v1.Pod, name string) (names []string) {
 		}
 		var here []string
 		for i := range pod.Spec.InitContainers {
-			if s := &pod.Spec.InitContainers[i]; runtime.IsSidecar(s) && (n == 0 || slices.Contains(names, s.Name)) {
+			if s := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(s) && (n == 0 || slices.Contains(names, s.Name)) {
 				here = append(here, s.Name)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -205,9 +206,9 @@ func (p *peace) afterReview(uid types.UID, life int) time.Duration {
 func (p *peace) initDone(uid types.UID, life int, c *v1.Container) time.Duration {
 	for _, r := range p.chains[chainKey{uid, life, c.Name}] {
 		switch {
-		case !runtime.IsSidecar(c) && r.exited < forever && r.code == 0:
+		case !podfacts.IsSidecar(c) && r.exited < forever && r.code == 0:
 			return r.exited
-		case runtime.IsSidecar(c) && r.started < forever:
+		case podfacts.IsSidecar(c) && r.started < forever:
 			if c.StartupProbe == nil {
 				return r.started + afterStart(c)
 			}
@@ -225,7 +226,7 @@ func (p *peace) initDone(uid types.UID, life int, c *v1.Container) time.Duration
 // started: it is newer than the sidecar.
 func (p *peace) sidecarFell(uid types.UID, life int, pod *v1.Pod, until time.Duration) bool {
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; runtime.IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(c) {
 			for n, r := range p.chains[chainKey{uid, life, c.Name}] {
 				if r.ended() < until || n > 0 || c.StartupProbe != nil && p.agentBetween(r.created, until) {
 					return true
@@ -281,7 +282,7 @@ func hooksTime(pod *v1.Pod) (sum time.Duration) {
 func (p *peace) again(pod *v1.Pod, c *v1.Container, r *run) bool {
 	policy := pod.Spec.RestartPolicy
 	switch {
-	case runtime.IsSidecar(c):
+	case podfacts.IsSidecar(c):
 		return true
 	case len(c.RestartPolicyRules) > 0: // with policy Never otherwise
 		return slices.Contains(c.RestartPolicyRules[0].ExitCodes.Values, int32(r.code))
@@ -381,7 +382,7 @@ func (p *peace) over(uid types.UID, life int, _ time.Duration) time.Duration {
 	away, _ := p.turnedAway(uid, life)
 	at = min(at, last, away)
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; !runtime.IsSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; !podfacts.IsSidecar(c) {
 			for _, r := range p.chains[chainKey{uid, life, c.Name}] {
 				if r.exited < forever && r.code != 0 && !p.again(pod, c, r) {
 					at = min(at, r.exited)

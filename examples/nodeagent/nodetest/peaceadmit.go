@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -149,7 +150,7 @@ func requested(pod *v1.Pod, given map[string]v1.ResourceList, name v1.ResourceNa
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if amount := amountOf(c.Resources.Requests, name); runtime.IsSidecar(c) {
+		if amount := amountOf(c.Resources.Requests, name); podfacts.IsSidecar(c) {
 			besides += amount
 		} else {
 			highest = max(highest, besides+amount)

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -131,7 +132,7 @@ func (p *peace) initializedIs(pod *v1.Pod, status *v1.PodStatus) error {
 		}
 		c := &pod.Spec.InitContainers[i]
 		chain := p.chains[chainKey{pod.UID, life, c.Name}]
-		if p.initDone(pod.UID, life, c) == forever || runtime.IsSidecar(c) && !p.up(c, chain[len(chain)-1]) {
+		if p.initDone(pod.UID, life, c) == forever || podfacts.IsSidecar(c) && !p.up(c, chain[len(chain)-1]) {
 			want = v1.ConditionFalse
 		} else if c.StartupProbe != nil && p.agentBetween(chain[0].created, p.h.Taken) {
 			return nil // the next agent may not know that it has started

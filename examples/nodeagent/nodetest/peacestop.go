@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/prober"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -62,7 +63,7 @@ func (p *peace) ends(uid types.UID, life int) {
 	}
 	last := at
 	for _, r := range p.runs {
-		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !runtime.IsSidecar(ref.Container(pod)) {
+		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !podfacts.IsSidecar(ref.Container(pod)) {
 			p.stoppedAt(r, at, hookTime(ref.Container(pod)))
 			if r.started < forever {
 				last = max(last, r.exited)
@@ -76,7 +77,7 @@ func (p *peace) ends(uid types.UID, life int) {
 		return
 	}
 	for _, r := range p.runs {
-		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && runtime.IsSidecar(ref.Container(pod)) && len(pod.Spec.InitContainers) == 1 {
+		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && podfacts.IsSidecar(ref.Container(pod)) && len(pod.Spec.InitContainers) == 1 {
 			p.stoppedAt(r, last, hooksTime(pod))
 		}
 	}
@@ -142,7 +143,7 @@ func (p *peace) stopped(r *run) {
 				want = wanted
 			}
 		}
-		if !runtime.IsSidecar(c) && hookTime(c) == 0 && stop.grace != want || stop.grace > want {
+		if !podfacts.IsSidecar(c) && hookTime(c) == 0 && stop.grace != want || stop.grace > want {
 			p.violate(stop.at, "%s (%s/%s) is stopped with a grace period of %v, not %v", r.id, r.uid, r.name, stop.grace, want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
@@ -176,7 +177,7 @@ func initDone(pod *v1.Pod, stored *v1.ContainerStatus) bool {
 	}
 	done := stored.State.Terminated.ExitCode == 0 || pod.Spec.RestartPolicy == v1.RestartPolicyNever
 	return done && slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool {
-		return c.Name == stored.Name && !runtime.IsSidecar(&c)
+		return c.Name == stored.Name && !podfacts.IsSidecar(&c)
 	})
 }
 

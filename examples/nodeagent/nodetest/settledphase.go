@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
@@ -37,7 +38,7 @@ func phaseFits(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) erro
 		}
 	}
 	all := len(pod.Spec.Containers)
-	sidecars := slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return runtime.IsSidecar(&c) })
+	sidecars := slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return podfacts.IsSidecar(&c) })
 	switch {
 	case ended == all && failed == 0:
 		return differs("the phase of a pod whose containers have all completed", v1.PodSucceeded, status.Phase)
@@ -121,7 +122,7 @@ func reasonNotReady(phase v1.PodPhase) string {
 // neverBegun: the pod has init containers that run to completion, the first of them has never
 // exited with 0, and no regular container was ever created.
 func neverBegun(pod *v1.Pod, truth *runtime.PodStatus) bool {
-	if len(pod.Spec.InitContainers) == 0 || runtime.IsSidecar(&pod.Spec.InitContainers[0]) {
+	if len(pod.Spec.InitContainers) == 0 || podfacts.IsSidecar(&pod.Spec.InitContainers[0]) {
 		return false
 	}
 	first := pod.Spec.InitContainers[0].Name
@@ -167,7 +168,7 @@ const longRunning = 2 * time.Minute
 func waitsForSidecar(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(s v1.Container) bool {
 		in := truth.Active(s.Name)
-		return runtime.IsSidecar(&s) && s.Name != c.Name && (in == nil || in.State != runtime.StateRunning || time.Since(in.StartedAt) < longRunning)
+		return podfacts.IsSidecar(&s) && s.Name != c.Name && (in == nil || in.State != runtime.StateRunning || time.Since(in.StartedAt) < longRunning)
 	})
 }
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package restartrule decides about restarts of exited containers by the restart policies and rules
+// of pods and containers. Package runtime plans by these rules, and runtime/podstatus shows them.
+//
+// The rules are those of the kubelet 1.36 (KEP-5307, KEP-5532).
+package restartrule
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// OOMKilled is the reason of an exit caused by the kernel's OOM killer.
+const OOMKilled = "OOMKilled"
+
+// AfterExit reports whether the policies and rules of pod and its container c require a
+// restart after an exit with this code and reason. The deletion of the pod is not considered.
+//
+//   - For a container with its own policy: the container restarts if a rule matches the code. If no
+//     rule matches, its policy decides.
+//   - For other containers: the pod's policy decides. An unset or unknown policy counts as Always.
+//
+// An init container that was hit by the kernel's OOM killer has failed, even if its main process
+// returned 0. The deciding code is then 137.
+func AfterExit(pod *v1.Pod, c *v1.Container, exitCode int32, reason string) bool {
+	exitCode = decidingCode(pod, c, exitCode, reason)
+	if matchingRule(c, exitCode) != nil {
+		return true
+	}
+	switch policyOf(pod, c) {
+	case v1.RestartPolicyNever:
+		return false
+	case v1.RestartPolicyOnFailure:
+		return exitCode != 0
+	default:
+		return true
+	}
+}
+
+// AfterKill reports whether a container without a known exit code is to be restarted.
+func AfterKill(pod *v1.Pod, c *v1.Container) bool {
+	return policyOf(pod, c) != v1.RestartPolicyNever
+}
+
+// CanRestartAll reports whether c has a rule that restarts the whole pod.
+func CanRestartAll(c *v1.Container) bool {
+	return c.RestartPolicy != nil && slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+	})
+}
+
+// RestartsAll reports whether the rule that matches an exit of c restarts the whole pod.
+func RestartsAll(pod *v1.Pod, c *v1.Container, exitCode int32, reason string) bool {
+	rule := matchingRule(c, decidingCode(pod, c, exitCode, reason))
+	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
+}
+
+// matchingRule returns the first rule of c that matches an exit with code, or nil. Rules of a
+// container without its own policy are invalid and never match. Rules with an unknown action or
+// operator never match.
+func matchingRule(c *v1.Container, code int32) *v1.ContainerRestartRule {
+	if c.RestartPolicy == nil {
+		return nil
+	}
+	for i := range c.RestartPolicyRules {
+		r := &c.RestartPolicyRules[i]
+		switch r.Action {
+		case v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers:
+			if matchesCode(r.ExitCodes, code) {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+func matchesCode(on *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
+	if on == nil {
+		return false
+	}
+	switch on.Operator {
+	case v1.ContainerRestartRuleOnExitCodesOpIn:
+		return slices.Contains(on.Values, code)
+	case v1.ContainerRestartRuleOnExitCodesOpNotIn:
+		return !slices.Contains(on.Values, code)
+	default:
+		return false
+	}
+}
+
+// policyOf returns the policy that applies to c: its own policy, else the pod's policy.
+func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
+	if c.RestartPolicy != nil {
+		return v1.RestartPolicy(*c.RestartPolicy)
+	}
+	return pod.Spec.RestartPolicy
+}
+
+// ExitCodeKilled is the exit code of an instance that was killed by SIGKILL.
+const ExitCodeKilled = 137
+
+func decidingCode(pod *v1.Pod, c *v1.Container, code int32, reason string) int32 {
+	if code == 0 && reason == OOMKilled && isInit(pod, c.Name) {
+		return ExitCodeKilled
+	}
+	return code
+}
+
+func isInit(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
+}
