@@ -133,7 +133,8 @@ type call struct {
 	evicted  bool
 	status   []func(*v1.PodStatus)
 	received time.Time
-	hasty    bool // record.hasty, of the call before
+	hasty    bool  // record.hasty, of the call before
+	lastErr  error // record.lastErr
 }
 
 // begin returns the due call and marks it as in flight. The updates in the call count as delivered.
@@ -144,7 +145,7 @@ func (r *record) begin() call {
 			Type: r.updateType, Pod: r.pod, MirrorPod: r.mirror, Attempt: r.attempt, LastSync: r.lastSync,
 		},
 		orphan: r.orphan, grace: r.grace, evicted: r.evicted,
-		status: r.status, received: r.received, hasty: r.hasty,
+		status: r.status, received: r.received, hasty: r.hasty, lastErr: r.lastErr,
 	}
 	r.call = c.kind
 	r.unread, r.retryAt = false, time.Time{}

@@ -135,12 +135,13 @@ func (w *Workers) settle(e *entry, c call, ev SyncEvent) {
 	w.react(e)
 }
 
-// report tells the hook and the log of a finished call.
+// report tells the hook and the log of a finished call. A failure that repeats with the same text is
+// logged once.
 func (w *Workers) report(c call, ev SyncEvent) {
 	if w.options.OnSync != nil {
 		w.options.OnSync(ev)
 	}
-	if ev.Err == nil || ev.Interrupted {
+	if ev.Err == nil || ev.Interrupted || c.lastErr != nil && c.lastErr.Error() == ev.Err.Error() {
 		return
 	}
 	var name string
@@ -149,8 +150,8 @@ func (w *Workers) report(c call, ev SyncEvent) {
 	} else {
 		name = ev.Pod.Namespace + "/" + ev.Pod.Name
 	}
-	w.options.Logger.Warn("Pod sync failed", zap.String("pod", name), zap.String("podUID", string(ev.UID)),
-		zap.Stringer("call", c.kind), zap.Int("attempt", ev.Attempt), zap.Error(ev.Err))
+	w.options.Logger.Warn("pod sync failed", zap.String("podUID", string(ev.UID)), zap.Stringer("state", ev.State),
+		zap.Int("attempt", ev.Attempt), zap.Error(ev.Err), zap.String("pod", name))
 }
 
 // arm sets the timer of e for its planned call. The lock is held, and the timer not armed.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	goruntime "runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,6 +153,27 @@ func TestUpstreamWaitingPodShowsItsConfig(t *testing.T) {
 	})
 }
 
+// TestARepeatedFailureIsLoggedOnce lets a pod fail every 10 s, at last with another error.
+func TestARepeatedFailureIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.DebugLevel)
+		var reason atomic.Value
+		reason.Store("no luck")
+		syncer := &funcSyncer{sync: func(context.Context, SyncRequest) (Outcome, error) {
+			return Outcome{}, errors.New(reason.Load().(string))
+		}}
+		w, stop := runWorkers(t, Options{Syncer: syncer, Logger: zap.New(core)})
+		defer stop()
+		send(t, w, Update{Type: UpdateCreate, Pod: testPod("a")})
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, logs.Len())
+		reason.Store("no disk")
+		time.Sleep(time.Minute)
+		require.Equal(t, 2, logs.Len())
+		require.Equal(t, "no disk", logs.All()[1].ContextMap()["error"])
+	})
+}
+
 // TestFailedCallsAreLogged checks the keys, and that interrupted calls are not failures.
 func TestFailedCallsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +196,7 @@ func TestFailedCallsAreLogged(t *testing.T) {
 		send(t, w, Update{Type: UpdateKill, Orphan: &Orphan{UID: "o", Namespace: "ns", Name: "lost"}})
 		require.Equal(t, 2, logs.Len())
 		require.Equal(t, map[string]any{
-			"pod": "ns/a", "podUID": "a", "call": "SyncPod", "attempt": int64(0), "error": "no luck",
+			"pod": "ns/a", "podUID": "a", "state": "sync", "attempt": int64(0), "error": "no luck",
 		}, logs.All()[0].ContextMap())
 		require.Equal(t, "ns/lost", logs.All()[1].ContextMap()["pod"])
 	})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/failurelog"
 )
 
 // Run saves the updates of Tee, gathered over a second, until ctx ends. Then it saves pending updates
@@ -16,7 +18,10 @@ func (w *Writer) Run(ctx context.Context) error {
 	if !w.started.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
-	l := &loop{writer: w, timer: time.NewTimer(0)}
+	l := &loop{writer: w, timer: time.NewTimer(0), failed: failurelog.Log{
+		Logger: w.options.Logger.With(zap.String("path", w.options.Path)),
+		Failed: "checkpoint cannot be written", Recovered: "checkpoint is written again",
+	}}
 	<-l.timer.C
 	defer l.timer.Stop()
 	for {
@@ -39,7 +44,7 @@ type loop struct {
 	writer *Writer
 	pace   pace
 	timer  *time.Timer
-	told   string // the problem last reported, "" if none
+	failed failurelog.Log
 }
 
 func (l *loop) plan(delay time.Duration) {
@@ -49,7 +54,7 @@ func (l *loop) plan(delay time.Duration) {
 
 func (l *loop) save() {
 	err := l.writer.Save()
-	l.report(err)
+	l.failed.Report(err)
 	l.pace.saved(time.Now(), err)
 	if !l.pace.due.IsZero() {
 		l.timer.Reset(time.Until(l.pace.due))
@@ -62,22 +67,4 @@ func (l *loop) savePending() {
 	if pending {
 		l.save()
 	}
-}
-
-// report logs each problem once, and its end.
-func (l *loop) report(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if text == l.told {
-		return
-	}
-	l.told = text
-	o := l.writer.options
-	if err != nil {
-		o.Logger.Warn("Checkpoint cannot be written", zap.Error(err))
-		return
-	}
-	o.Logger.Info("Checkpoint is written again", zap.String("path", o.Path))
 }

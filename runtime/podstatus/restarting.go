@@ -91,6 +91,20 @@ func SetWaitingMessage(status *v1.PodStatus, message string) {
 	}
 }
 
+// Names reports whether a status names an instance, as the newest instance of its container or as
+// the last terminated instance.
+func Names(status *v1.PodStatus, id runtime.ContainerID) bool {
+	for _, list := range containerLists(status) {
+		for i := range list {
+			last := list[i].LastTerminationState.Terminated
+			if list[i].ContainerID == id.String() || last != nil && last.ContainerID == id.String() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // containerLists returns the init, regular and ephemeral container statuses of a pod.
 func containerLists(status *v1.PodStatus) [][]v1.ContainerStatus {
 	return [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses}

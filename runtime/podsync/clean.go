@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -30,10 +31,12 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 		return
 	}
 	var since time.Time // when remains were found first; zero: nothing was left
-	failed := complaint{log: p.opts.Logger, what: "cannot look for remains of pods"}
+	failed := failurelog.Log{Logger: p.opts.Logger, Failed: "cannot look for remains of pods"}
 	for {
 		left, err := p.lookForLeftovers(ctx, workers)
-		failed.say(ctx, err)
+		if ctx.Err() == nil {
+			failed.Report(err)
+		}
 		for _, uid := range left {
 			removals.Go(func() { p.remove(ctx, workers, uid) })
 		}

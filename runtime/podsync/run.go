@@ -8,11 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
 const (
@@ -100,14 +101,18 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 		Reported: p.reported,
 	}
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
-	failed := complaint{log: p.opts.Logger, what: "cannot collect all garbage"}
+	failed := failurelog.Log{Logger: p.opts.Logger, Failed: "cannot collect all garbage"}
 	for pause := time.Second; retry.Sleep(ctx, min(pause, garbageInterval)) == nil; pause *= 2 {
+		var err error
 		switch {
 		case 2*pause > garbageInterval:
 			pause = garbageInterval
-			failed.say(ctx, p.opts.Manager.GarbageCollect(ctx, runtime.GCPolicy{LogRoot: p.opts.Generator.LogRoot}, query))
+			err = p.opts.Manager.GarbageCollect(ctx, runtime.GCPolicy{LogRoot: p.opts.Generator.LogRoot}, query)
 		case audits:
-			failed.say(ctx, runtime.CollectLeftovers(ctx, auditor))
+			err = runtime.CollectLeftovers(ctx, auditor)
+		}
+		if ctx.Err() == nil {
+			failed.Report(err)
 		}
 	}
 }
@@ -126,43 +131,12 @@ func (p *Pods) fate(workers Workers, uid types.UID) runtime.PodFate {
 }
 
 // reported reports whether the exit of an instance is published, so that the instance's record may
-// be removed. A record is still needed while the last published status names the instance as the
-// newest (the exit is still to be published) or as the last termination.
+// be removed. A record is still needed while the last published status names the instance.
 func (p *Pods) reported(uid types.UID, id runtime.ContainerID) bool {
 	r := p.records.find(uid)
 	if r == nil {
 		return false
 	}
 	shown := r.shown.Load()
-	if shown == nil {
-		return false
-	}
-	for _, list := range containerLists(shown.status()) {
-		for i := range list {
-			last := list[i].LastTerminationState.Terminated
-			if list[i].ContainerID == id.String() || last != nil && last.ContainerID == id.String() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// complaint logs an error that repeats only once, until the error text changes.
-type complaint struct {
-	log  *zap.Logger
-	what string
-	last string
-}
-
-// say records the result of the last attempt.
-func (c *complaint) say(ctx context.Context, err error) {
-	text := ""
-	if err != nil && ctx.Err() == nil {
-		text = err.Error()
-	}
-	if text != c.last && text != "" {
-		c.log.Warn(c.what, zap.Error(err))
-	}
-	c.last = text
+	return shown != nil && !podstatus.Names(shown.status(), id)
 }

@@ -119,8 +119,3 @@ func hasProbes(pod *v1.Pod) bool {
 	}
 	return slices.ContainsFunc(pod.Spec.Containers, has) || slices.ContainsFunc(pod.Spec.InitContainers, has)
 }
-
-// containerLists returns the init, regular and ephemeral container statuses of a pod.
-func containerLists(status *v1.PodStatus) [][]v1.ContainerStatus {
-	return [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses}
-}

@@ -50,12 +50,10 @@ func FeatureNames() []string {
 // wire constructs the features and the parts that the features share.
 func (a *Agent) wire() (err error) {
 	o := &a.opts
-	table := feature.NewTable()
 	h := &feature.Host{
-		Table: table, Root: o.Root, Runtime: o.Runtime, Events: o.Events, Log: o.Logger, Refused: o.Observer.PodRejected,
-		Jitter:   func(d time.Duration) time.Duration { return d + time.Duration(o.Random()*float64(d)/2) },
-		Sourced:  make(chan struct{}),
-		Failures: feature.NewSlot[string](table),
+		Table: feature.NewTable(), Root: o.Root, Runtime: o.Runtime, Events: o.Events, Log: o.Logger, Refused: o.Observer.PodRejected,
+		Jitter:  func(d time.Duration) time.Duration { return d + time.Duration(o.Random()*float64(d)/2) },
+		Sourced: make(chan struct{}),
 	}
 	a.host = h
 	if err = a.addFeatures(); err != nil {
@@ -67,7 +65,7 @@ func (a *Agent) wire() (err error) {
 	if h.Sync, err = a.newPodSync(); err != nil {
 		return err
 	}
-	h.Workers, err = podworkers.New(podworkers.Options{Syncer: podworkers.Over(h.Sync), OnSync: a.synced, Jitter: h.Jitter})
+	h.Workers, err = podworkers.New(podworkers.Options{Syncer: podworkers.Over(h.Sync), OnSync: a.synced, Jitter: h.Jitter, Logger: h.Log})
 	return err
 }
 

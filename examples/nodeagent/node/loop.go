@@ -153,13 +153,6 @@ func (a *Agent) refuse(pod *v1.Pod, reason, message string) {
 	a.endUnlessWorked(pod)
 }
 
-// refused reports whether a refusal is final, because the API server has the status Failed. A
-// static pod can be admitted again after a change of its manifest.
-func (a *Agent) refused(pod *v1.Pod) bool {
-	_, refusal := a.host.Entry(pod.UID)
-	return refusal != nil && !podconfig.IsStatic(pod)
-}
-
 // endUnlessWorked calls ended for a refused pod without a worker. For other pods the worker does
 // so.
 func (a *Agent) endUnlessWorked(pod *v1.Pod) {
@@ -173,8 +166,11 @@ func (a *Agent) endUnlessWorked(pod *v1.Pod) {
 // the runtime alone would only notice a changed image.
 func (a *Agent) change(pod *v1.Pod) {
 	old, known := a.host.Desired(pod.UID)
+	_, refusal := a.host.Entry(pod.UID)
 	switch {
-	case known && a.refused(pod):
+	case known && refusal != nil && !podconfig.IsStatic(pod):
+		// The refusal is final: the API server has the status Failed. A static pod can be admitted
+		// again after a change of its manifest.
 		a.host.SetDesired(pod)
 		a.endUnlessWorked(pod)
 		return

@@ -265,8 +265,8 @@ func (w *once) hasUsedUpRetries(pod *v1.Pod) bool {
 
 // explain adds the pod's last sync error to err.
 func (w *once) explain(err error, uid types.UID) error {
-	if text := w.agent.host.Failures.Get(uid); text != "" {
-		return fmt.Errorf("%w: %s", err, text)
+	if info, _ := w.agent.host.Workers.Info(uid); info.LastError != nil {
+		return fmt.Errorf("%w: %w", err, info.LastError)
 	}
 	return err
 }

@@ -9,8 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"go.uber.org/zap"
-
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
@@ -101,48 +99,25 @@ const (
 	eventFailedKillPod    = "FailedKillPod"
 )
 
-// synced handles the end of every worker call. A failure is logged and recorded as an event once.
-// It is logged again only when the pod's next failure has a different text.
+// synced handles the end of every worker call. The first failure of several in a row is recorded as
+// an event.
 func (a *Agent) synced(e podworkers.SyncEvent) {
 	if told := a.opts.Observer.PodSynced; told != nil {
 		told(e)
 	}
-	switch {
-	case e.Err != nil:
-	case e.State == podworkers.StateTerminating:
+	switch terminating := e.State == podworkers.StateTerminating; {
+	case e.Err == nil && terminating:
 		for _, f := range a.features {
 			if f.Stopped != nil {
 				f.Stopped(e.UID)
 			}
 		}
-	case e.State == podworkers.StateTerminated:
+	case e.Err == nil && e.State == podworkers.StateTerminated:
 		a.state.housekeeping.Notify()
-	}
-	if e.Interrupted || e.Pod == nil && e.Err == nil {
-		return
-	}
-	text := ""
-	if e.Err != nil {
-		text = e.Err.Error()
-	}
-	before := a.host.Failures.Get(e.UID)
-	if before == text {
-		return
-	}
-	a.host.Failures.Set(e.UID, text)
-	if text == "" {
-		return
-	}
-	fields := []zap.Field{zap.String("podUID", string(e.UID)), zap.Stringer("state", e.State), zap.Error(e.Err)}
-	if e.Pod != nil {
-		fields = append(fields, feature.PodField(e.Pod))
-	}
-	a.host.Log.Warn("pod sync failed", fields...)
-	switch {
-	case e.Pod == nil || before != "":
-	case e.State == podworkers.StateTerminating:
-		a.host.Event(e.Pod, v1.EventTypeWarning, eventFailedKillPod, "error killing pod: "+text)
+	case e.Err == nil || e.Interrupted || e.Attempt > 0 || e.Pod == nil:
+	case terminating:
+		a.host.Event(e.Pod, v1.EventTypeWarning, eventFailedKillPod, "error killing pod: "+e.Err.Error())
 	case errors.Is(e.Err, podsync.ErrRead):
-		a.host.Event(e.Pod, v1.EventTypeWarning, eventFailedSync, "error determining status: "+text)
+		a.host.Event(e.Pod, v1.EventTypeWarning, eventFailedSync, "error determining status: "+e.Err.Error())
 	}
 }

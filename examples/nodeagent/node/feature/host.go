@@ -38,8 +38,6 @@ type Host struct {
 	Sourced chan struct{}
 	// Refused, if not nil, is called for every refused pod.
 	Refused func(Refusal)
-	// Failures holds the error text of each pod's last worker call, "" if the call succeeded.
-	Failures *Slot[string]
 }
 
 // Status returns the last status of a pod. For a refused pod without a terminal phase, this is the

@@ -266,7 +266,7 @@ func (v *Volumes) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error 
 		v.rejectLate(pod, limit.Error())
 		return err
 	}
-	if v.host.Failures.Get(pod.UID) == "" {
+	if info, _ := v.host.Workers.Info(pod.UID); info.LastError == nil {
 		v.host.Event(pod, v1.EventTypeWarning, eventFailedMount, err.Error())
 	}
 	return err

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package failurelog logs a failure that repeats once.
+package failurelog
+
+import "go.uber.org/zap"
+
+// Log logs the failures of one task. A Log is for one goroutine.
+type Log struct {
+	Logger *zap.Logger
+	// Failed is the message of a failure. Recovered is the message of the next success; "" logs no
+	// success.
+	Failed, Recovered string
+	last              string // the error text of the last attempt, "" after a success
+}
+
+// Report records the result of an attempt. A failure is logged unless its text is that of the last
+// attempt.
+func (l *Log) Report(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == l.last:
+	case err != nil:
+		l.Logger.Warn(l.Failed, zap.Error(err))
+	case l.Recovered != "":
+		l.Logger.Info(l.Recovered)
+	}
+	l.last = text
+}
