@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/keelson-dev/keelson/internal/bucket"
 )
 
@@ -35,8 +37,26 @@ type budgets struct {
 	mu struct {
 		sync.Mutex
 		buckets map[string]bucket.Bucket
-		swept   time.Time
+		// gone has the UID of the last deleted pod of each name.
+		gone  map[string]types.UID
+		swept time.Time
 	}
+}
+
+// noteGone records that the API server has no pod of a name and UID any more.
+func (b *budgets) noteGone(fullName string, uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, held := b.mu.buckets[fullName]; held { // so that sweep forgets it
+		b.mu.gone[fullName] = uid
+	}
+}
+
+// isGone reports whether a pod was deleted a short time ago, although an outdated view still has it.
+func (b *budgets) isGone(fullName string, uid types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return uid != "" && b.mu.gone[fullName] == uid
 }
 
 // charge takes a call out of the budget of a name, or returns a *BudgetError.
@@ -56,7 +76,7 @@ func (b *budgets) charge(fullName string, now time.Time) error {
 // sweep forgets the names with a full budget, once per interval. The caller holds the lock.
 func (b *budgets) sweep(now time.Time) {
 	if b.mu.buckets == nil {
-		b.mu.buckets = map[string]bucket.Bucket{}
+		b.mu.buckets, b.mu.gone = map[string]bucket.Bucket{}, map[string]types.UID{}
 	}
 	if now.Sub(b.mu.swept) < budgetInterval {
 		return
@@ -65,6 +85,7 @@ func (b *budgets) sweep(now time.Time) {
 	for name, held := range b.mu.buckets {
 		if held.Full(now) {
 			delete(b.mu.buckets, name)
+			delete(b.mu.gone, name)
 		}
 	}
 }

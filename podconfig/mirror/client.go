@@ -128,6 +128,10 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 	if !podconfig.IsStatic(static) || podconfig.IsMirror(static) {
 		return 0, fmt.Errorf("%w: %s", ErrNotStatic, podconfig.FullName(static))
 	}
+	held := mirror != nil && mirror.DeletionTimestamp != nil && confirmed(mirror)
+	if mirror != nil && !held && c.budgets.isGone(podconfig.FullName(static), mirror.UID) {
+		mirror = nil
+	}
 	outcome := Created
 	switch c.decide(static, mirror) {
 	case stepNone:
@@ -237,7 +241,7 @@ func (c *Client) DeleteOrphans(ctx context.Context, orphans iter.Seq[*v1.Pod], b
 	var errs []error
 	for m := range orphans {
 		held := m.DeletionTimestamp != nil && confirmed(m) // held by finalizers
-		if held || busy != nil && busy(m) {
+		if held || c.budgets.isGone(podconfig.FullName(m), m.UID) || busy != nil && busy(m) {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -260,6 +264,9 @@ func (c *Client) delete(ctx context.Context, p *v1.Pod, uid *types.UID) (bool, e
 		o.Preconditions = &metav1.Preconditions{UID: uid}
 	}
 	err := c.pods(p.Namespace).Delete(ctx, p.Name, o)
+	if uid != nil && (err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)) {
+		c.budgets.noteGone(podconfig.FullName(p), *uid)
+	}
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return false, nil

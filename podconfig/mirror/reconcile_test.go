@@ -351,3 +351,18 @@ func TestClientWithoutAPIServerDoesNothing(t *testing.T) {
 	require.ErrorIs(t, err, mirror.ErrConfig)
 	require.ErrorContains(t, err, "Node")
 }
+
+// TestDeletedPodIsNotDeletedAgain: an outdated view still has a deleted mirror pod. No request and no budget is spent on it.
+func TestDeletedPodIsNotDeletedAgain(t *testing.T) {
+	f := newFixture(t)
+	old := f.created()
+	for range 10 {
+		orphans := func(yield func(*v1.Pod) bool) { yield(old) }
+		require.NoError(t, f.client.DeleteOrphans(t.Context(), orphans, nil))
+	}
+	require.Equal(t, []string{"delete " + key}, f.api.taken())
+	outcome, err := f.client.Reconcile(t.Context(), f.static, old)
+	require.NoError(t, err)
+	require.Equal(t, mirror.Created.String(), outcome.String())
+	require.Equal(t, []string{"create " + key}, f.api.taken())
+}
