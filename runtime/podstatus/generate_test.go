@@ -142,3 +142,20 @@ func TestGenerateSharesNothing(t *testing.T) {
 	assert.Equal(t, before, in.Previous)
 	assert.Equal(t, crashing("a"), in.StartFailures)
 }
+
+// A pod whose containers ended before Override.At keeps the phase of the exits.
+func TestOverrideAfterTheEnd(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyNever, Containers: []v1.Container{{Name: "a"}}}}
+	observed := &runtime.PodStatus{
+		Sandboxes: []runtime.SandboxStatus{{ID: "s"}},
+		Containers: []runtime.ContainerStatus{{
+			Name: "a", ID: runtime.ContainerID{Runtime: "fake", ID: "1"}, Sandbox: "s", State: runtime.StateExited, FinishedAt: time.Unix(30, 0),
+		}},
+	}
+	for at, want := range map[time.Time]v1.PodPhase{
+		time.Unix(31, 0): v1.PodSucceeded, time.Unix(30, 0): v1.PodFailed, time.Unix(29, 0): v1.PodFailed, {}: v1.PodFailed,
+	} {
+		out := Generate(Input{Pod: pod, Observed: observed, Now: time.Unix(60, 0), Override: &Override{Reason: "Late", At: at}})
+		assert.Equal(t, want, out.Phase, "at %v", at)
+	}
+}
