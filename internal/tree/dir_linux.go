@@ -201,10 +201,14 @@ func (d *dir) visitSelf(name string, visit func(*Entry) error) error {
 	return visit(entry(d.fd(), name, &st))
 }
 
+// statBlock is the unit of Stat_t.Blocks in bytes, whatever the file system.
+const statBlock = 512
+
 // entry returns an Entry for the file of fd, even if the name means another file by now.
 func entry(fd int, name string, st *unix.Stat_t) *Entry {
 	return &Entry{
 		Name: name, Mode: fileMode(st.Mode), UID: int(st.Uid), GID: int(st.Gid),
+		Allocated: st.Blocks * statBlock, Inode: st.Ino, Links: uint64(st.Nlink),
 		chown: func(uid, gid int) error {
 			if err := unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
 				return &fs.PathError{Op: "chown", Path: name, Err: err}

@@ -156,9 +156,13 @@ func (d *dir) visit(name, as string, visit func(*Entry) error) error {
 		return err
 	}
 	uid, gid := owner(info)
-	return visit(&Entry{
+	e := Entry{
 		Name: as, Mode: info.Mode(), UID: uid, GID: gid,
 		chown: func(uid, gid int) error { return d.root.Lchown(name, uid, gid) },
 		chmod: func(m fs.FileMode) error { return d.root.Chmod(name, m) },
-	})
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		e.Allocated, e.Inode, e.Links = st.Blocks*512, st.Ino, uint64(st.Nlink)
+	}
+	return visit(&e)
 }

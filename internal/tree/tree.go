@@ -67,6 +67,10 @@ type Entry struct {
 	Mode fs.FileMode
 	UID  int
 	GID  int
+	// Allocated is the space on the disk in bytes. It is zero on systems without this number.
+	Allocated int64
+	// Inode identifies the file within its file system, and Links is the number of names of the file.
+	Inode, Links uint64
 
 	chown func(uid, gid int) error
 	chmod func(fs.FileMode) error
