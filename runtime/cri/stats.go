@@ -130,6 +130,7 @@ func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.Cont
 		p.Sandbox = runtime.SandboxID(st.GetAttributes().GetId())
 		p.CPU, p.Memory = cpuStatsOf(st.GetLinux().GetCpu()), memoryStatsOf(st.GetLinux().GetMemory())
 		p.Network = networkStatsOf(st.GetLinux().GetNetwork())
+		p.Processes = st.GetLinux().GetProcess().GetProcessCount().GetValue()
 	}
 	for _, c := range containers {
 		if p := pod(c.GetAttributes().GetLabels()); p != nil {
@@ -162,6 +163,7 @@ func containerStatsOf(name string, st *api.ContainerStats) stats.Container {
 		Name:   cmp.Or(a.GetLabels()[containermeta.LabelContainerName], a.GetMetadata().GetName()),
 		CPU:    cpuStatsOf(st.GetCpu()),
 		Memory: memoryStatsOf(st.GetMemory()),
+		Swap:   swapStatsOf(st.GetSwap()),
 		WritableLayer: stats.FileSystem{
 			At: timeOf(layer.GetTimestamp()), Mountpoint: layer.GetFsId().GetMountpoint(),
 			UsedBytes: layer.GetUsedBytes().GetValue(), InodesUsed: layer.GetInodesUsed().GetValue(),
@@ -181,7 +183,17 @@ func memoryStatsOf(u *api.MemoryUsage) stats.Memory {
 	if u.GetWorkingSetBytes() == nil && u.GetUsageBytes() == nil {
 		return stats.Memory{}
 	}
-	return stats.Memory{At: timeOf(u.GetTimestamp()), Usage: u.GetUsageBytes().GetValue(), WorkingSet: u.GetWorkingSetBytes().GetValue()}
+	return stats.Memory{
+		At: timeOf(u.GetTimestamp()), Usage: u.GetUsageBytes().GetValue(), WorkingSet: u.GetWorkingSetBytes().GetValue(),
+		RSS: u.GetRssBytes().GetValue(), PageFaults: u.GetPageFaults().GetValue(), MajorPageFaults: u.GetMajorPageFaults().GetValue(),
+	}
+}
+
+func swapStatsOf(u *api.SwapUsage) stats.Swap {
+	if u.GetSwapUsageBytes() == nil {
+		return stats.Swap{}
+	}
+	return stats.Swap{At: timeOf(u.GetTimestamp()), Used: u.GetSwapUsageBytes().GetValue(), Available: u.GetSwapAvailableBytes().GetValue()}
 }
 
 func networkStatsOf(u *api.NetworkUsage) stats.Network {

@@ -25,7 +25,7 @@
 //     agent's own shims are reaped by the first call that sees the shim exited.
 //
 // No goroutine outlives a call. Watch and Exec use the goroutine of the caller. The only state
-// in memory is the list of broken records that were logged.
+// in memory is the list of broken records that were logged, and the last disk usage of working folders.
 //
 // # What a container gets
 //
@@ -139,6 +139,9 @@
 //     container only has exit code 137.
 //   - A set-user-ID program of another user may survive its container. The termination
 //     message then says so.
+//   - Usage is that of the processes below the shim, from /proc: processor time in steps of
+//     10 ms, without the time of children that their parent did not wait for; memory is
+//     the sum of resident sets, so that shared memory counts more than once.
 //   - If a shim is killed with SIGKILL, a process with a cleared environment is found only
 //     if another process in the same session still has the mark.
 //   - If the folder of a container is deleted while it runs, the container is killed

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/diskuse"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/shim"
@@ -71,7 +72,7 @@ type Options struct {
 }
 
 // Runtime runs one OS process per container. It implements runtime.Runtime,
-// Watcher, Checker, Execer and Auditor, and logs.LogReopener. A Runtime has no goroutine after a
+// Watcher, Checker, Execer and Auditor, logs.LogReopener, and on Linux stats.Reader. A Runtime has no goroutine after a
 // call has returned. All state is on disk, so several Runtimes of one Root agree.
 type Runtime struct {
 	root    string
@@ -82,6 +83,8 @@ type Runtime struct {
 
 	maxLogSize  int64
 	maxLogFiles int
+
+	disks diskuse.Meter // of working folders
 
 	// pods prevents the removal of a pod's folder while a sandbox is placed in the folder.
 	pods sync.Mutex

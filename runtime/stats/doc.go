@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package stats describes the resource usage of running pods, as measured by a container runtime.
-// The backends fake and cri implement Reader.
+// The backends process, cri and fake implement Reader.
 //
 //	reader, ok := rt.(stats.Reader)
 //	if !ok {

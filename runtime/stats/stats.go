@@ -30,6 +30,9 @@ type Container struct {
 	Name   string // the container's name in the pod spec
 	CPU    CPU
 	Memory Memory
+	Swap   Swap
+	// Processes is the number of processes. 0: not reported.
+	Processes uint64
 	// WritableLayer is the usage of the container's own layer of its root file system, without logs
 	// and volumes.
 	WritableLayer FileSystem
@@ -46,6 +49,7 @@ type Pod struct {
 	CPU        CPU
 	Memory     Memory
 	Network    Network
+	Processes  uint64      // the number of processes; 0: not reported
 	Containers []Container // sorted by name
 }
 
@@ -66,12 +70,23 @@ type Memory struct {
 	// WorkingSet is Usage without the inactive pages of files. The kubelet evicts by the working
 	// set.
 	WorkingSet uint64
+	// RSS is the anonymous memory. PageFaults and MajorPageFaults are counters since the start. 0: not
+	// reported.
+	RSS                         uint64
+	PageFaults, MajorPageFaults uint64
+}
+
+// Swap is used swap space, in bytes.
+type Swap struct {
+	At        time.Time // the time of the measurement; zero: not measured
+	Used      uint64
+	Available uint64 // up to the limit
 }
 
 // FileSystem is the usage of a file system.
 type FileSystem struct {
 	At         time.Time // the time of the measurement; zero: not measured
-	Mountpoint string    // of the file system that holds the data; "": not reported
+	Mountpoint string    // a folder of the file system that holds the data; "": not reported
 	UsedBytes  uint64
 	InodesUsed uint64
 }
