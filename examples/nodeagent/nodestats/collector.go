@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestats
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+	"github.com/keelson-dev/keelson/internal/diskuse"
+	"github.com/keelson-dev/keelson/runtime/stats"
+)
+
+// Options configure a Collector.
+type Options struct {
+	// NodeName is the name of the node. Required.
+	NodeName string
+	// Pods returns the pods of the node with their statuses. The pods are not changed. Required.
+	Pods func() []*v1.Pod
+	// Runtime measures containers. Defaults to nil: snapshots have no usage of containers.
+	Runtime stats.Reader
+	// Root is the folder with the volumes of pods, Root/pods/UID/volumes. Its file system is the
+	// file system of the node. LogDir is the folder with the logs of containers. Both are required,
+	// and absolute.
+	Root, LogDir string
+	// ImageFS returns the usage of the file system that holds images. Defaults to nil: it is not
+	// reported.
+	ImageFS func(context.Context) (stats.FileSystem, error)
+	// Machine is the machine to measure. Defaults to the machine of this process.
+	Machine host.Machine
+	// MaxAge is the age up to which a snapshot is used again. Defaults to 5 s.
+	MaxAge time.Duration
+}
+
+// Detail is the extent of a Snapshot.
+type Detail uint8
+
+const (
+	// Complete is everything, including file systems and volumes.
+	Complete Detail = iota
+	// CPUAndMemory is processor time, memory and swap only. It reads no disk.
+	CPUAndMemory
+)
+
+// Request says which Snapshot is wanted. The zero value asks for a complete snapshot of the default
+// age.
+type Request struct {
+	Detail Detail
+	// Fresh asks for a measurement that begins after the call of Collect. Defaults to false: the
+	// snapshot may be as old as Options.MaxAge.
+	Fresh bool
+}
+
+// Snapshot is the usage of a node at one time. It is shared and must not be written.
+type Snapshot struct {
+	At      time.Time // the begin of the measurement
+	Summary *statsapi.Summary
+	// Pods are the pods with usage in the Summary that the node knows, by UID.
+	Pods map[types.UID]*v1.Pod
+	// Machine is the usage of the machine.
+	Machine host.Usage
+	// MemoryCapacity is the memory of the machine in bytes, 0 if unknown.
+	MemoryCapacity uint64
+	// Containers are the measurements of the runtime.
+	Containers []stats.Pod
+}
+
+// Collector measures a node. Its methods may be called by many goroutines.
+type Collector struct {
+	Options
+
+	// turn is held by the goroutine that measures, and guards the fields below.
+	turn  chan struct{}
+	disks diskuse.Meter
+	rates rates
+
+	mu struct {
+		sync.Mutex
+		last [2]*Snapshot // by Detail
+	}
+}
+
+// New validates opts. Errors name the field. New measures nothing and starts no goroutine.
+func New(opts Options) (*Collector, error) {
+	switch {
+	case opts.NodeName == "":
+		return nil, errors.New("nodestats: Options.NodeName is required")
+	case opts.Pods == nil:
+		return nil, errors.New("nodestats: Options.Pods is required")
+	case !filepath.IsAbs(opts.Root):
+		return nil, fmt.Errorf("nodestats: Options.Root %q: want an absolute path", opts.Root)
+	case !filepath.IsAbs(opts.LogDir):
+		return nil, fmt.Errorf("nodestats: Options.LogDir %q: want an absolute path", opts.LogDir)
+	case opts.MaxAge < 0:
+		return nil, fmt.Errorf("nodestats: Options.MaxAge %v: want 0 or more", opts.MaxAge)
+	}
+	opts.MaxAge = cmp.Or(opts.MaxAge, 5*time.Second)
+	return &Collector{Options: opts, turn: make(chan struct{}, 1)}, nil
+}
+
+// Collect returns a snapshot. If another call measures, Collect waits for its result, or measures
+// afterwards if that result does not satisfy the request. The error is ctx's, the runtime's, or that
+// of Options.ImageFS.
+func (c *Collector) Collect(ctx context.Context, r Request) (*Snapshot, error) {
+	oldest := time.Now()
+	if !r.Fresh {
+		oldest = oldest.Add(-c.MaxAge)
+	}
+	if s := c.kept(r.Detail, oldest); s != nil {
+		return s, nil
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s := c.kept(r.Detail, oldest); s != nil { // of the call that measured before
+		return s, nil
+	}
+	s, err := c.measure(ctx, r.Detail)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.last[r.Detail] = s
+	return s, nil
+}
+
+// kept returns the last snapshot with the detail that began at the time oldest or later. A complete
+// snapshot satisfies every request.
+func (c *Collector) kept(d Detail, oldest time.Time) *Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range []*Snapshot{c.mu.last[Complete], c.mu.last[d]} {
+		if s != nil && !s.At.Before(oldest) {
+			return s
+		}
+	}
+	return nil
+}

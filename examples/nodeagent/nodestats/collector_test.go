@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestats_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/stats"
+)
+
+// reader is a stats.Reader that takes a second, or blocks until its context ends.
+type reader struct {
+	calls, atOnce atomic.Int32
+	hang          atomic.Bool
+	err           error
+	pods          []stats.Pod
+}
+
+func (*reader) ContainerStats(context.Context, runtime.ContainerID) (*stats.Container, error) {
+	return nil, runtime.ErrNotFound
+}
+
+func (r *reader) ListStats(ctx context.Context) ([]stats.Pod, error) {
+	r.calls.Add(1)
+	if r.atOnce.Add(1) > 1 {
+		panic("two measurements at once")
+	}
+	defer r.atOnce.Add(-1)
+	limit := time.Second
+	if r.hang.Load() {
+		limit = time.Hour
+	}
+	select {
+	case <-time.After(limit):
+		return r.pods, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func newCollector(t testing.TB, opts nodestats.Options) *nodestats.Collector {
+	t.Helper()
+	opts.NodeName, opts.Root, opts.LogDir = "n", t.TempDir(), t.TempDir()
+	if opts.Pods == nil {
+		opts.Pods = func() []*v1.Pod { return nil }
+	}
+	if opts.Machine.Root == "" {
+		opts.Machine = host.Machine{Root: t.TempDir()}
+	}
+	c, err := nodestats.New(opts)
+	require.NoError(t, err)
+	return c
+}
+
+// Readers at the same time share a measurement. A fresh request gets one that began after the call,
+// and many fresh requests share that one.
+func TestReadersShareMeasurements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{}
+		c := newCollector(t, nodestats.Options{Runtime: r})
+		collect := func(want nodestats.Request) *nodestats.Snapshot {
+			s, err := c.Collect(t.Context(), want)
+			require.NoError(t, err)
+			return s
+		}
+		many := func(want nodestats.Request) {
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() {
+					asked := time.Now()
+					if s := collect(want); want.Fresh {
+						require.False(t, s.At.Before(asked))
+					}
+				})
+			}
+			all.Wait()
+		}
+		many(nodestats.Request{})
+		require.EqualValues(t, 1, r.calls.Load())
+		many(nodestats.Request{Detail: nodestats.CPUAndMemory})
+		require.EqualValues(t, 1, r.calls.Load(), "a complete snapshot has it, too")
+		time.Sleep(4 * time.Second) // 5 s after the begin
+		collect(nodestats.Request{})
+		require.EqualValues(t, 1, r.calls.Load())
+		time.Sleep(1)
+		collect(nodestats.Request{})
+		require.EqualValues(t, 2, r.calls.Load())
+
+		go collect(nodestats.Request{Fresh: true})
+		time.Sleep(time.Millisecond)
+		many(nodestats.Request{Fresh: true}) // the one under way began before
+		require.EqualValues(t, 4, r.calls.Load())
+
+		time.Sleep(time.Minute)
+		small := collect(nodestats.Request{Detail: nodestats.CPUAndMemory})
+		assert.Nil(t, small.Summary.Node.Fs)
+		full := collect(nodestats.Request{})
+		assert.NotNil(t, full.Summary.Node.Fs, "a small snapshot does not satisfy it")
+		require.EqualValues(t, 6, r.calls.Load())
+	})
+}
+
+// A reader that leaves does not fail the others, and nobody waits for a reader that hangs.
+func TestAReaderThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{}
+		r.hang.Store(true)
+		c := newCollector(t, nodestats.Options{Runtime: r})
+		first, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := c.Collect(first, nodestats.Request{})
+			require.ErrorIs(t, err, context.Canceled)
+		})
+		synctest.Wait()
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.Collect(impatient, nodestats.Request{})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "while it waits for the first")
+		all.Go(func() {
+			_, err := c.Collect(t.Context(), nodestats.Request{})
+			require.NoError(t, err)
+		})
+		synctest.Wait()
+		r.hang.Store(false)
+		leave()
+		all.Wait()
+		require.EqualValues(t, 2, r.calls.Load())
+	})
+}
+
+func TestAFailureIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{err: errors.New("no runtime")}
+		c := newCollector(t, nodestats.Options{Runtime: r})
+		_, err := c.Collect(t.Context(), nodestats.Request{})
+		require.ErrorContains(t, err, "usage of containers: no runtime")
+		r.err = nil
+		_, err = c.Collect(t.Context(), nodestats.Request{})
+		require.NoError(t, err)
+
+		images := func(context.Context) (stats.FileSystem, error) { return stats.FileSystem{}, errors.New("no images") }
+		c = newCollector(t, nodestats.Options{ImageFS: images})
+		_, err = c.Collect(t.Context(), nodestats.Request{})
+		require.ErrorContains(t, err, "usage of images: no images")
+		_, err = c.Collect(t.Context(), nodestats.Request{Detail: nodestats.CPUAndMemory})
+		require.NoError(t, err, "it reads no disk")
+	})
+}
+
+func TestOptions(t *testing.T) {
+	pods := func() []*v1.Pod { return nil }
+	for want, opts := range map[string]nodestats.Options{
+		"Options.NodeName": {Pods: pods, Root: "/r", LogDir: "/l"},
+		"Options.Pods":     {NodeName: "n", Root: "/r", LogDir: "/l"},
+		"Options.Root":     {NodeName: "n", Pods: pods, Root: "r", LogDir: "/l"},
+		"Options.LogDir":   {NodeName: "n", Pods: pods, Root: "/r"},
+		"Options.MaxAge":   {NodeName: "n", Pods: pods, Root: "/r", LogDir: "/l", MaxAge: -1},
+	} {
+		_, err := nodestats.New(opts)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestats
+
+import "time"
+
+const (
+	// window is the shortest time over which a rate is computed.
+	window = 5 * time.Second
+	// longest is the age at which an earlier sample is too old for a rate (kubelet 1.36).
+	longest = 10 * time.Minute
+)
+
+// rates computes the processor usage of containers from their counters. The zero value is ready.
+type rates struct{ known map[string]*history }
+
+// history holds samples of one counter.
+type history struct {
+	base, last sample // base is zero, or at least a window older than last
+	highest    uint64 // value of the counter
+	seen       bool   // since the last call of forget
+}
+
+type sample struct {
+	at time.Time
+	ns uint64
+}
+
+// observe records a sample of the counter called key. It returns the counter, which does not fall
+// between two calls, and the rate in cores × 10⁹, or nil if it is not known.
+func (r *rates) observe(key string, s sample) (ns uint64, rate *uint64) {
+	h := r.known[key]
+	if h == nil {
+		if r.known == nil {
+			r.known = map[string]*history{}
+		}
+		h = &history{}
+		r.known[key] = h
+	}
+	h.seen = true
+	h.highest = max(h.highest, s.ns)
+	s.ns = h.highest
+	if h.last.at.IsZero() || s.at.Sub(h.last.at) >= longest {
+		h.base, h.last = sample{}, s
+		return s.ns, nil
+	}
+	if s.at.Sub(h.last.at) >= window {
+		h.base, h.last = h.last, s
+	}
+	elapsed := s.at.Sub(h.base.at)
+	if h.base.at.IsZero() || elapsed <= 0 {
+		return s.ns, nil
+	}
+	cores := uint64(float64(s.ns-min(s.ns, h.base.ns)) / elapsed.Seconds())
+	return s.ns, &cores
+}
+
+// forget drops counters that were not observed since the last call.
+func (r *rates) forget() {
+	for key, h := range r.known {
+		if !h.seen {
+			delete(r.known, key)
+			continue
+		}
+		h.seen = false
+	}
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestats
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/keelson-dev/keelson/runtime/stats"
+)
+
+// summarize returns the Summary of a measurement.
+func summarize(m *measurement, r *rates) *statsapi.Summary {
+	s := &statsapi.Summary{Pods: []statsapi.PodStats{}}
+	known := map[string]bool{}
+	for _, pod := range m.pods {
+		known[string(pod.UID)] = true
+		s.Pods = append(s.Pods, podStats(m, r, pod))
+	}
+	var unknown []string
+	for uid := range m.usage {
+		if !known[string(uid)] {
+			unknown = append(unknown, string(uid))
+		}
+	}
+	slices.Sort(unknown)
+	for _, uid := range unknown { // pods that the node ends
+		st := m.usage[types.UID(uid)]
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: st.Name, UID: st.UID}}
+		s.Pods = append(s.Pods, podStats(m, r, pod))
+	}
+	s.Node = nodeStats(m, r)
+	s.Node.SystemContainers = append(s.Node.SystemContainers, allPods(s.Pods))
+	return s
+}
+
+func nodeStats(m *measurement, r *rates) statsapi.NodeStats {
+	u := m.machine
+	at := metav1.NewTime(m.at)
+	node := statsapi.NodeStats{NodeName: m.node, StartTime: metav1.NewTime(u.Boot)}
+	if u.CPU > 0 {
+		node.CPU = cpuStats(r, "node", stats.CPU{At: m.at, UsageNanoseconds: uint64(u.CPU)})
+	}
+	if u.Memory.Used > 0 {
+		node.Memory = &statsapi.MemoryStats{
+			Time: at, AvailableBytes: &u.Memory.Available, UsageBytes: &u.Memory.Used, WorkingSetBytes: &u.Memory.WorkingSet,
+			RSSBytes: &u.Memory.Anonymous, PageFaults: &u.Memory.PageFaults, MajorPageFaults: &u.Memory.MajorPageFaults,
+		}
+		node.Swap = &statsapi.SwapStats{Time: at, SwapUsageBytes: &u.SwapUsed, SwapAvailableBytes: &u.SwapFree}
+	}
+	if !m.self.CPU.At.IsZero() {
+		self := containerStats(r, "kubelet", &m.self)
+		node.SystemContainers = append(node.SystemContainers, self)
+	}
+	d := m.disks
+	if d == nil {
+		return node
+	}
+	node.Network = nodeNetwork(m)
+	if d.rlimit.MaxPID != nil {
+		node.Rlimit = &d.rlimit
+	}
+	if node.Fs = d.node.stats(); node.Fs != nil {
+		used, inodes := d.node.used()
+		node.Fs.UsedBytes, node.Fs.InodesUsed = &used, &inodes
+	}
+	if d.images != nil {
+		images := fsStats(d.system(d.images.Mountpoint), d.images.At, d.images.UsedBytes, d.images.InodesUsed)
+		node.Runtime = &statsapi.RuntimeStats{ImageFs: images, ContainerFs: images}
+	}
+	return node
+}
+
+// nodeNetwork has the interface of the default route in front.
+func nodeNetwork(m *measurement) *statsapi.NetworkStats {
+	if len(m.machine.Interfaces) == 0 {
+		return nil
+	}
+	n := &statsapi.NetworkStats{Time: metav1.NewTime(m.at)}
+	for _, i := range m.machine.Interfaces {
+		one := statsapi.InterfaceStats{Name: i.Name, RxBytes: &i.ReceivedBytes, RxErrors: &i.ReceiveErrors, TxBytes: &i.SentBytes, TxErrors: &i.SendErrors}
+		n.Interfaces = append(n.Interfaces, one)
+		if i.IsDefault {
+			n.InterfaceStats = one
+		}
+	}
+	return n
+}
+
+// podStats returns the usage of one pod.
+func podStats(m *measurement, r *rates, pod *v1.Pod) statsapi.PodStats {
+	p := statsapi.PodStats{
+		PodRef:     statsapi.PodReference{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
+		Containers: []statsapi.ContainerStats{},
+	}
+	if pod.Status.StartTime != nil {
+		p.StartTime = *pod.Status.StartTime
+	}
+	if st := m.usage[pod.UID]; st != nil {
+		addUsage(&p, r, pod, st)
+		if m.disks != nil {
+			addRuntimeUsage(&p, st)
+		}
+	}
+	if m.disks != nil {
+		addDisks(&p, m, pod)
+	}
+	return p
+}
+
+// addUsage adds processor time, memory and swap.
+func addUsage(p *statsapi.PodStats, r *rates, pod *v1.Pod, st *stats.Pod) {
+	for i := range st.Containers {
+		c := &st.Containers[i]
+		one := containerStats(r, c.ID.String(), c)
+		status := containerStatus(pod, c.ID.String())
+		if status != nil && status.State.Running != nil {
+			one.StartTime = status.State.Running.StartedAt
+		}
+		setAvailable(one.Memory, memoryLimit(pod, c.Name, status))
+		p.Containers = append(p.Containers, one)
+	}
+	p.CPU, p.Memory, p.Swap = sums(p.Containers)
+	if !st.CPU.At.IsZero() {
+		p.CPU = cpuStats(r, "pod "+string(st.UID), st.CPU)
+	}
+	if !st.Memory.At.IsZero() {
+		p.Memory = memoryStats(st.Memory)
+	}
+}
+
+// addRuntimeUsage adds the network and the number of processes.
+func addRuntimeUsage(p *statsapi.PodStats, st *stats.Pod) {
+	if n := st.Network; !n.At.IsZero() {
+		one := statsapi.InterfaceStats{Name: n.Interface, RxBytes: &n.Received, RxErrors: &n.ReceiveErrors, TxBytes: &n.Sent, TxErrors: &n.TransmissionErrors}
+		p.Network = &statsapi.NetworkStats{Time: metav1.NewTime(n.At), InterfaceStats: one, Interfaces: []statsapi.InterfaceStats{one}}
+	}
+	if st.Processes > 0 {
+		p.ProcessStats = &statsapi.ProcessStats{ProcessCount: &st.Processes}
+	}
+}
+
+// sums returns the sums over containers. A sum without a single value is absent.
+func sums(all []statsapi.ContainerStats) (cpu *statsapi.CPUStats, memory *statsapi.MemoryStats, swap *statsapi.SwapStats) {
+	for i := range all {
+		c := &all[i]
+		if c.CPU != nil {
+			if cpu == nil {
+				cpu = &statsapi.CPUStats{}
+			}
+			cpu.Time = later(cpu.Time, c.CPU.Time)
+			add(&cpu.UsageCoreNanoSeconds, c.CPU.UsageCoreNanoSeconds)
+			add(&cpu.UsageNanoCores, c.CPU.UsageNanoCores)
+		}
+		if c.Memory != nil {
+			if memory == nil {
+				memory = &statsapi.MemoryStats{}
+			}
+			memory.Time = later(memory.Time, c.Memory.Time)
+			add(&memory.UsageBytes, c.Memory.UsageBytes)
+			add(&memory.WorkingSetBytes, c.Memory.WorkingSetBytes)
+			add(&memory.RSSBytes, c.Memory.RSSBytes)
+			add(&memory.PageFaults, c.Memory.PageFaults)
+			add(&memory.MajorPageFaults, c.Memory.MajorPageFaults)
+		}
+		if c.Swap != nil {
+			if swap == nil {
+				swap = &statsapi.SwapStats{}
+			}
+			swap.Time = later(swap.Time, c.Swap.Time)
+			add(&swap.SwapUsageBytes, c.Swap.SwapUsageBytes)
+			add(&swap.SwapAvailableBytes, c.Swap.SwapAvailableBytes)
+		}
+	}
+	return cpu, memory, swap
+}
+
+// allPods returns the sum over all pods as a system container.
+func allPods(pods []statsapi.PodStats) statsapi.ContainerStats {
+	asContainers := make([]statsapi.ContainerStats, 0, len(pods))
+	for i := range pods {
+		asContainers = append(asContainers, statsapi.ContainerStats{CPU: pods[i].CPU, Memory: pods[i].Memory, Swap: pods[i].Swap})
+	}
+	sum := statsapi.ContainerStats{Name: statsapi.SystemContainerPods}
+	sum.CPU, sum.Memory, sum.Swap = sums(asContainers)
+	return sum
+}
+
+func containerStats(r *rates, key string, c *stats.Container) statsapi.ContainerStats {
+	return statsapi.ContainerStats{Name: c.Name, CPU: cpuStats(r, key, c.CPU), Memory: memoryStats(c.Memory), Swap: swapStats(c.Swap)}
+}
+
+// cpuStats observes the counter called key. A value without a time is absent.
+func cpuStats(r *rates, key string, c stats.CPU) *statsapi.CPUStats {
+	if c.At.IsZero() {
+		return nil
+	}
+	ns, rate := r.observe(key, sample{c.At, c.UsageNanoseconds})
+	return &statsapi.CPUStats{Time: metav1.NewTime(c.At), UsageCoreNanoSeconds: &ns, UsageNanoCores: rate}
+}
+
+func memoryStats(m stats.Memory) *statsapi.MemoryStats {
+	if m.At.IsZero() {
+		return nil
+	}
+	return &statsapi.MemoryStats{
+		Time: metav1.NewTime(m.At), UsageBytes: reported(m.Usage), WorkingSetBytes: &m.WorkingSet,
+		RSSBytes: reported(m.RSS), PageFaults: reported(m.PageFaults), MajorPageFaults: reported(m.MajorPageFaults),
+	}
+}
+
+func swapStats(s stats.Swap) *statsapi.SwapStats {
+	if s.At.IsZero() {
+		return nil
+	}
+	return &statsapi.SwapStats{Time: metav1.NewTime(s.At), SwapUsageBytes: &s.Used, SwapAvailableBytes: &s.Available}
+}
+
+// setAvailable sets the memory up to the limit. Without a limit it is absent.
+func setAvailable(m *statsapi.MemoryStats, limit uint64) {
+	if m == nil || limit == 0 {
+		return
+	}
+	available := limit - min(limit, *m.WorkingSetBytes)
+	m.AvailableBytes = &available
+}
+
+// memoryLimit returns the limit that holds for a container, 0 without a limit. status may be nil.
+func memoryLimit(pod *v1.Pod, name string, status *v1.ContainerStatus) uint64 {
+	if status != nil && status.Resources != nil {
+		return uint64(max(status.Resources.Limits.Memory().Value(), 0))
+	}
+	if c := containerSpec(pod, name); c != nil {
+		return uint64(max(c.Resources.Limits.Memory().Value(), 0))
+	}
+	return 0
+}
+
+// containerSpec returns the container of that name in the pod spec, or nil.
+func containerSpec(pod *v1.Pod, name string) *v1.Container {
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// containerStatus returns the status of the container with that ID, or nil.
+func containerStatus(pod *v1.Pod, id string) *v1.ContainerStatus {
+	for _, list := range [][]v1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		for i := range list {
+			if list[i].ContainerID == id {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// reported returns nil for 0, which stands for a value that was not reported.
+func reported(n uint64) *uint64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// add adds n to a sum, which may be nil. A nil n adds nothing.
+func add(sum **uint64, n *uint64) {
+	if n == nil {
+		return
+	}
+	total := *n
+	if *sum != nil {
+		total += **sum
+	}
+	*sum = &total
+}
+
+func later(a, b metav1.Time) metav1.Time {
+	if a.Before(&b) {
+		return b
+	}
+	return a
+}
+
+// isLocalEphemeral reports whether a volume takes space of the node that the pod must account for
+// (kubelet 1.36).
+func isLocalEphemeral(v *v1.Volume) bool {
+	return v.ConfigMap != nil || v.GitRepo != nil || v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault
+}
