@@ -4,11 +4,12 @@ package main
 
 import "net/http"
 
-// handler serves the agent's endpoints, /metrics and optionally profiles.
-func handler(agent, metrics http.Handler, profiling bool) http.Handler {
+// handler serves the agent's endpoints, metrics and optionally profiles.
+func handler(agent http.Handler, numbers *metrics, profiling bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", agent)
-	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /metrics", numbers)
+	mux.HandleFunc("GET /metrics/probes", numbers.serveProbes)
 	if profiling {
 		mux.HandleFunc("/debug/pprof/", profile)
 	}

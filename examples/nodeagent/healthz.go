@@ -20,7 +20,7 @@ func newHealthz(ctx context.Context, f flags, parts serverParts) (func(context.C
 		return func(context.Context) {}, nil
 	}
 	everyone := func(h http.Handler) http.Handler { return h }
-	server, err := nodeserver.New(nodeserver.Options{Guard: everyone, Groups: []nodeserver.Group{parts.health()}})
+	server, err := nodeserver.New(nodeserver.Options{Guard: everyone, Groups: []nodeserver.Group{nodeserver.Health(parts.checks()...)}})
 	if err != nil {
 		return nil, err
 	}
@@ -34,11 +34,11 @@ func newHealthz(ctx context.Context, f flags, parts serverParts) (func(context.C
 // loopPatience limits the health check of the sync loop.
 const loopPatience = 2 * time.Second
 
-// health returns the health checks of --port and --healthz-port.
-func (p *serverParts) health() nodeserver.Group {
-	return nodeserver.Health(nodeserver.Check{Name: "syncloop", Do: func(ctx context.Context) error {
+// checks returns the health checks of --port and --healthz-port.
+func (p *serverParts) checks() []nodeserver.Check {
+	return []nodeserver.Check{{Name: "syncloop", Do: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, loopPatience)
 		defer cancel()
 		return p.agent.Alive(ctx)
-	}})
+	}}}
 }

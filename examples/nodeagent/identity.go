@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -72,20 +73,42 @@ func (i *identityFlags) complete(f *flags) error {
 
 // identity has the certificates of this node.
 type identity struct {
-	client  *nodeidentity.Client
-	serving *nodeidentity.Manager // nil without --rotate-server-certificates
+	client        *nodeidentity.Client
+	clientIssues  issues
+	serving       *nodeidentity.Manager // nil without --rotate-server-certificates
+	servingIssues issues
+}
+
+// issues counts the attempts to get a certificate, for metrics.
+type issues struct {
+	failed   atomic.Uint64
+	replaced func(age time.Duration) // set before the first attempt; nil without metrics
+}
+
+// observer returns the callbacks that count.
+func (i *issues) observer() nodeidentity.Observer {
+	return nodeidentity.Observer{
+		Failed: func(error) { i.failed.Add(1) },
+		Replaced: func(age time.Duration) {
+			if i.replaced != nil {
+				i.replaced(age)
+			}
+		},
+	}
 }
 
 // newIdentity reads --kubeconfig, and the certificates of earlier starts. It sends no request.
 func newIdentity(f flags, log *zap.Logger) (*identity, error) {
+	i := &identity{}
 	client, err := nodeidentity.NewClient(nodeidentity.ClientOptions{
 		Node: f.node, Kubeconfig: f.kubeconfig, Bootstrap: f.identity.bootstrap, Dir: f.server.certDir,
-		OnlyExpired: !f.identity.rotate, Logger: log,
+		OnlyExpired: !f.identity.rotate, Observer: i.clientIssues.observer(), Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	return &identity{client: client}, nil
+	i.client = client
+	return i, nil
 }
 
 // serve sets up the serving certificate. Failures of its requests become events of the node, because
@@ -95,7 +118,16 @@ func (i *identity) serve(f flags, events nodestatus.EventRecorder, log *zap.Logg
 	if err != nil {
 		return fmt.Errorf("--cert-dir: %w", err)
 	}
+	observer := i.servingIssues.observer()
+	count := observer.Failed
 	node := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.node, UID: types.UID(f.node)} // the UID is as in the kubelet
+	observer.Issued = func(end time.Time) {
+		events.Event(node, v1.EventTypeNormal, "ServingCertificateIssued", "The serving certificate is valid until "+end.Format(time.RFC3339))
+	}
+	observer.Failed = func(err error) {
+		count(err)
+		events.Event(node, v1.EventTypeWarning, "ServingCertificatePending", err.Error())
+	}
 	i.serving, err = nodeidentity.New(nodeidentity.Options{
 		Store:  store,
 		Signer: certificatesv1.KubeletServingSignerName,
@@ -105,13 +137,8 @@ func (i *identity) serve(f flags, events nodestatus.EventRecorder, log *zap.Logg
 		Requester: func(*tls.Certificate, error) (nodeidentity.Requester, error) {
 			return nodeidentity.NewRequester(i.client.Config())
 		},
-		Observer: nodeidentity.Observer{
-			Issued: func(end time.Time) {
-				events.Event(node, v1.EventTypeNormal, "ServingCertificateIssued", "The serving certificate is valid until "+end.Format(time.RFC3339))
-			},
-			Failed: func(err error) { events.Event(node, v1.EventTypeWarning, "ServingCertificatePending", err.Error()) },
-		},
-		Logger: log,
+		Observer: observer,
+		Logger:   log,
 	})
 	return err
 }

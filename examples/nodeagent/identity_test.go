@@ -223,6 +223,13 @@ func TestANodeJoinsAndServesWithItsOwnCertificates(t *testing.T) {
 	check("/pods", visitor{certs: []tls.Certificate{admin}}, 200, `"static-n"`)
 	check("/pods", visitor{certs: []tls.Certificate{bob}}, 403, "Forbidden (user=bob, verb=get, resource=nodes, subresource(s)=[pods proxy])")
 	check("/pods", visitor{certs: []tls.Certificate{newAuthority(t).user("admin", "system:masters")}}, 401, "Unauthorized")
+	for _, name := range []string{
+		"kubelet_certificate_manager_client_ttl_seconds", "kubelet_certificate_manager_client_expiration_renew_errors", "kubelet_certificate_manager_server_ttl_seconds",
+		"kubelet_server_expiration_renew_errors", "kubelet_certificate_manager_server_rotation_seconds_count 0",
+		`kubelet_http_requests_total{long_running="false",method="GET",path="healthz",server_type="readwrite"}`,
+	} {
+		check("/metrics", visitor{certs: []tls.Certificate{admin}}, 200, "\n"+name)
+	}
 
 	c.interrupt()
 	require.NoError(t, os.Remove(c.bootstrap))

@@ -33,6 +33,7 @@ import (
 // equal.
 type metrics struct {
 	registry  *prometheus.Registry
+	probing   *prometheus.Registry // of /metrics/probes
 	rejected  *prometheus.CounterVec
 	restarted *prometheus.CounterVec
 	orphans   prometheus.Counter
@@ -53,6 +54,7 @@ type metrics struct {
 func newMetrics(node string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
+		probing:  prometheus.NewRegistry(),
 		probed:   make(map[types.UID]types.NamespacedName),
 		// Alpha in the kubelet (1.36). The kubelet also counts each new pod once.
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -98,8 +100,11 @@ func newMetrics(node string) *metrics {
 		Name: "kubelet_node_name", Help: "The node's name; always 1.", ConstLabels: prometheus.Labels{"node": node},
 	})
 	name.Set(1)
-	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.probes, m.durations, m.statuses, m.volumes, m.images, m.plugins, m.failures, name,
+	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.statuses, m.volumes, m.images, m.plugins, m.failures, name,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	started := prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_start_time_seconds", Help: "Start of the agent since the Unix epoch in seconds."})
+	started.SetToCurrentTime()
+	m.probing.MustRegister(m.probes, m.durations, started)
 	return m
 }
 
@@ -199,10 +204,16 @@ func (m *metrics) forget(gone func(types.UID) bool) {
 	}
 }
 
-// ServeHTTP writes the text format. The handler of the client library also supports other formats
+// ServeHTTP serves /metrics.
+func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) { serveMetrics(w, m.registry) }
+
+// serveProbes serves /metrics/probes. As in the kubelet, the series per container are not in /metrics.
+func (m *metrics) serveProbes(w http.ResponseWriter, _ *http.Request) { serveMetrics(w, m.probing) }
+
+// serveMetrics writes the text format. The handler of the client library also supports other formats
 // and compression, and makes the program two megabytes larger.
-func (m *metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	families, err := m.registry.Gather()
+func serveMetrics(w http.ResponseWriter, from prometheus.Gatherer) {
+	families, err := from.Gather()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -20,6 +20,8 @@ func (*metrics) watch(*node.Agent)       {}
 
 func (*metrics) ranPlugin(string, time.Duration, error) {}
 
+func (m *metrics) serveProbes(w http.ResponseWriter, r *http.Request) { m.ServeHTTP(w, r) }
+
 // ServeHTTP answers with 404 and names the build tag.
 func (*metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "this program was built without metrics (tag nometrics)", http.StatusNotFound)

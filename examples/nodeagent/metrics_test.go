@@ -49,14 +49,22 @@ func TestMetrics(t *testing.T) {
 		`kubelet_running_containers{container_state="running"} 1`, `kubelet_pod_worker_duration_seconds_count{operation_type="create"} 1`,
 		`prober_probe_total{container="main",namespace="default",pod="web-n",pod_uid=`, "process_resident_memory_bytes",
 	} {
+		path := "/metrics"
+		if strings.HasPrefix(want, "prober_") {
+			path = "/metrics/probes"
+		}
 		s.eventually(want, func() bool {
-			code, text := s.get("/metrics")
+			code, text := s.get(path)
 			return code == http.StatusOK && strings.Contains(text, want)
 		})
 	}
+	_, probes := s.get("/metrics/probes")
+	require.Contains(t, probes, "process_start_time_seconds")
+	_, all := s.get("/metrics")
+	require.NotContains(t, all, "prober_", "as in the kubelet")
 	code, _ := s.get("/debug/pprof/")
 	require.Equal(t, http.StatusNotFound, code, "only on request")
-	for _, path := range []string{"/pods", "/metrics", "/healthz", "/debug/pprof/"} {
+	for _, path := range []string{"/pods", "/metrics", "/metrics/probes", "/healthz", "/debug/pprof/"} {
 		r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path), nil)
 		require.NoError(t, err)
 		r.Host = "evil.example.com"
@@ -68,7 +76,8 @@ func TestMetrics(t *testing.T) {
 	s.remove("web.yaml")
 	s.eventually("the pod takes its series along", func() bool {
 		_, text := s.get("/metrics")
-		return strings.Contains(text, "kubelet_running_pods 0") && !strings.Contains(text, "prober_probe")
+		_, probes := s.get("/metrics/probes")
+		return strings.Contains(text, "kubelet_running_pods 0") && !strings.Contains(probes, "prober_probe")
 	})
 	s.interrupt()
 	s.start("--profiling")
@@ -107,7 +116,7 @@ func TestSeriesOfShortLivedPodsAreDropped(t *testing.T) {
 		m.observer().Probed(prober.Attempt{Target: prober.Target{Pod: pod, Container: &v1.Container{Name: "c"}, Type: prober.Liveness}, Verdict: prober.VerdictSuccess})
 	}
 	count := func() (probes, durations int) {
-		families, err := m.registry.Gather()
+		families, err := m.probing.Gather()
 		require.NoError(t, err)
 		for _, f := range families {
 			switch f.GetName() {

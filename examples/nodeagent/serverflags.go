@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"path/filepath"
 	"time"
 
@@ -104,7 +103,7 @@ func (s *serverFlags) complete(f *flags, set *pflag.FlagSet) error {
 type serverParts struct {
 	agent    *node.Agent
 	runtime  runtime.Runtime
-	metrics  http.Handler
+	metrics  *metrics
 	identity *identity // nil without --kubeconfig
 	log      *zap.Logger
 }

@@ -36,6 +36,8 @@ type ClientOptions struct {
 	Dir string
 	// OnlyExpired is Options.OnlyExpired. The certificate of another kubeconfig is never replaced.
 	OnlyExpired bool
+	// Observer is Options.Observer.
+	Observer Observer
 	// Logger is Options.Logger.
 	Logger *zap.Logger
 }
@@ -113,6 +115,7 @@ func (c *Client) manage(store *Store, known *kubeconfig) (err error) {
 		Template:    func() (Template, bool) { return ClientTemplate(c.Node), true },
 		Requester:   c.requester,
 		OnlyExpired: c.OnlyExpired,
+		Observer:    c.Observer,
 		Logger:      c.Logger,
 	}
 	if known.pair != nil && known.certPath != store.CurrentPath() {
@@ -128,6 +131,18 @@ func (c *Client) manage(store *Store, known *kubeconfig) (err error) {
 // Config returns a configuration for clients of the API server. The caller owns the result. Before
 // the first certificate, each request waits for up to ten seconds.
 func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// IsManaged reports whether Run keeps the certificate valid. If not, the kubeconfig is used as it is.
+func (c *Client) IsManaged() bool { return c.manager != nil }
+
+// Certificate returns the certificate of the node, or nil if there is none, it has expired, or it is
+// not managed.
+func (c *Client) Certificate() *tls.Certificate {
+	if c.manager == nil {
+		return nil
+	}
+	return c.manager.Current()
+}
 
 // Run keeps the certificate valid until ctx ends, and then returns nil. Call Run once.
 func (c *Client) Run(ctx context.Context) error {

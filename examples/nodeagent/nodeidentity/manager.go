@@ -69,6 +69,9 @@ type Options struct {
 type Observer struct {
 	// Issued is called after a certificate was issued.
 	Issued func(notAfter time.Time)
+	// Replaced is called after Issued if there was a certificate before, with the time since that
+	// certificate became valid.
+	Replaced func(age time.Duration)
 	// Failed is called after each failed attempt.
 	Failed func(err error)
 }
@@ -194,11 +197,12 @@ func (m *Manager) Run(ctx context.Context) error {
 			_ = retry.Sleep(ctx, wait)
 			continue
 		}
+		before := m.machine.leaf
 		err := m.attempt(ctx, *want)
 		if ctx.Err() != nil {
 			break
 		}
-		m.note(err)
+		m.note(err, before)
 	}
 	return nil
 }
@@ -219,8 +223,8 @@ func (m *Manager) want() *Template {
 	return nil
 }
 
-// note records the result of an attempt.
-func (m *Manager) note(err error) {
+// note records the result of an attempt. before is the certificate before the attempt, or nil.
+func (m *Manager) note(err error, before *x509.Certificate) {
 	if err == nil {
 		if m.last != nil {
 			m.Logger.Info("a certificate was issued after failures", zap.String("signer", m.Signer))
@@ -228,6 +232,9 @@ func (m *Manager) note(err error) {
 		m.machine.issued(time.Now())
 		if m.Observer.Issued != nil {
 			m.Observer.Issued(m.machine.leaf.NotAfter)
+		}
+		if m.Observer.Replaced != nil && before != nil {
+			m.Observer.Replaced(time.Since(before.NotBefore))
 		}
 		m.last = nil
 		return

@@ -84,7 +84,11 @@ func (h *managed) stored() {
 func TestRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var issued atomic.Int32
-		h := manage(t, newCluster(t), t.TempDir(), func(o *Options) { o.Observer.Issued = func(time.Time) { issued.Add(1) } })
+		var ages []time.Duration
+		h := manage(t, newCluster(t), t.TempDir(), func(o *Options) {
+			o.Observer.Issued = func(time.Time) { issued.Add(1) }
+			o.Observer.Replaced = func(age time.Duration) { ages = append(ages, age) }
+		})
 		assert.Nil(t, h.Current())
 		changed := h.Changed()
 		synctest.Wait()
@@ -107,6 +111,11 @@ func TestRotation(t *testing.T) {
 		assert.InDelta(t, 12, created, 3, "certificates")
 		assert.Len(t, keys, created)
 		assert.EqualValues(t, created, issued.Load())
+		synctest.Wait()
+		require.Len(t, ages, created-1, "the first certificate replaces none")
+		for _, age := range ages {
+			assert.InDelta(t, 0.8*48, age.Hours(), 0.1*48+0.1, "70 % to 90 % of two days")
+		}
 	})
 }
 

@@ -21,13 +21,18 @@ type Check struct {
 // Health serves /healthz with the result of all checks, and /healthz/NAME for each check. The check
 // "ping", which always succeeds, is added. The answers are those of the kubelet 1.36.
 func Health(checks ...Check) Group {
-	ping := Check{Name: "ping", Do: func(context.Context) error { return nil }}
-	checks = append([]Check{ping}, checks...)
+	checks = withPing(checks)
 	routes := []route{{pattern: "/healthz", handler: allChecks(checks)}}
 	for _, c := range checks {
 		routes = append(routes, route{pattern: "/healthz/" + c.Name, handler: oneCheck(c)})
 	}
 	return Group{routes}
+}
+
+// withPing returns the checks after the check "ping".
+func withPing(checks []Check) []Check {
+	ping := Check{Name: "ping", Do: func(context.Context) error { return nil }}
+	return append([]Check{ping}, checks...)
 }
 
 // allChecks answers "ok". With the parameter verbose, or if a check fails, it answers with the list

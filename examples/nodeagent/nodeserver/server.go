@@ -23,6 +23,8 @@ type Options struct {
 	Guard func(http.Handler) http.Handler
 	// Groups are the endpoints to serve. Defaults to none: every request is answered with 404.
 	Groups []Group
+	// Observer is told of requests. Defaults to none.
+	Observer Observer
 	// Logger receives errors that a client cannot be told. Defaults to none.
 	Logger *zap.Logger
 }
@@ -50,6 +52,8 @@ func Handle(path string, h http.Handler) Group { return Group{[]route{{"", path,
 // Server is an http.Handler with the endpoints of a kubelet.
 type Server struct {
 	handler   http.Handler
+	observer  Observer
+	served    map[string]bool // short paths
 	log       *zap.Logger
 	strangers strangers
 
@@ -74,7 +78,7 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{log: opts.Logger}
+	s := &Server{observer: opts.Observer, served: shortPaths(opts.Groups), log: opts.Logger}
 	s.handler = opts.Guard(s.strangers.accept(mux))
 	s.ending, s.end = context.WithCancel(context.Background())
 	return s, nil
@@ -135,6 +139,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.mu.requests.Done()
+	defer s.observer.observe(describe(r, s.served))()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()

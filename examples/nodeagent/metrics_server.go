@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !nometrics && !noapiserver
+
+package main
+
+import (
+	"crypto/tls"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
+)
+
+// requests returns the callbacks that count the requests of --port. Names, labels and buckets are the
+// kubelet's. Unlike the kubelet's, port forwarding counts as long-running.
+func (m *metrics) requests() nodeserver.Observer {
+	labels := []string{"method", "path", "server_type", "long_running"}
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_http_requests_total", Help: "Requests on --port.",
+	}, labels)
+	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "kubelet_http_requests_duration_seconds", Help: "Duration of requests on --port.", Buckets: prometheus.DefBuckets,
+	}, labels)
+	inflight := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kubelet_http_inflight_requests", Help: "Requests on --port that are not answered yet.",
+	}, labels)
+	sockets := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_websocket_streaming_requests_total", Help: "Streams over a WebSocket on --port.",
+	}, []string{"subresource"})
+	m.registry.MustRegister(total, durations, inflight, sockets)
+	values := func(r nodeserver.Request) []string {
+		return []string{r.Method, r.Path, "readwrite", strconv.FormatBool(r.LongRunning)}
+	}
+	streams := map[string]string{"exec": "exec", "attach": "attach", "portForward": "portforward"}
+	return nodeserver.Observer{
+		Began: func(r nodeserver.Request) {
+			total.WithLabelValues(values(r)...).Inc()
+			inflight.WithLabelValues(values(r)...).Inc()
+			if stream := streams[r.Path]; r.WebSocket && stream != "" {
+				sockets.WithLabelValues(stream).Inc()
+			}
+		},
+		Ended: func(r nodeserver.Request, took time.Duration) {
+			inflight.WithLabelValues(values(r)...).Dec()
+			durations.WithLabelValues(values(r)...).Observe(took.Seconds())
+		},
+	}
+}
+
+// watchIdentity registers the metrics of the node's certificates. Certificates that the agent does
+// not replace have none. own may be nil.
+func (m *metrics) watchIdentity(own *identity) {
+	if own == nil {
+		return
+	}
+	failures := func(name, help string, of *issues) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+			func() float64 { return float64(of.failed.Load()) }))
+	}
+	ttl := func(name, help string, current func() *tls.Certificate) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return secondsLeft(current()) }))
+	}
+	if own.client.IsManaged() {
+		ttl("kubelet_certificate_manager_client_ttl_seconds", "Seconds until the client certificate expires; +Inf without one.", own.client.Certificate)
+		failures("kubelet_certificate_manager_client_expiration_renew_errors", "Failed requests for a client certificate.", &own.clientIssues)
+	}
+	if own.serving == nil {
+		return
+	}
+	ttl("kubelet_certificate_manager_server_ttl_seconds", "Seconds until the serving certificate expires; +Inf without one.", own.serving.Current)
+	failures("kubelet_server_expiration_renew_errors", "Failed requests for a serving certificate.", &own.servingIssues)
+	const hour, day = 3600, 24 * 3600
+	ages := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "kubelet_certificate_manager_server_rotation_seconds", Help: "Age of serving certificates that were replaced.",
+		Buckets: []float64{60, hour, 4 * hour, day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day, 4 * 360 * day},
+	})
+	m.registry.MustRegister(ages)
+	own.servingIssues.replaced = func(age time.Duration) { ages.Observe(age.Seconds()) }
+}
+
+// secondsLeft returns the time until a certificate expires, +Inf for nil.
+func secondsLeft(c *tls.Certificate) float64 {
+	if c == nil {
+		return math.Inf(1)
+	}
+	return time.Until(c.Leaf.NotAfter).Seconds()
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build nometrics && !noapiserver
+
+package main
+
+import "github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
+
+func (*metrics) requests() nodeserver.Observer { return nodeserver.Observer{} }
+func (*metrics) watchIdentity(*identity)       {}

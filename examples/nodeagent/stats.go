@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noapiserver
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
+	"github.com/keelson-dev/keelson/runtime/cri"
+	"github.com/keelson-dev/keelson/runtime/stats"
+)
+
+// newCollector returns the collector of the node's usage, for the server of --port. It measures only
+// when asked.
+func newCollector(f flags, parts serverParts) (*nodestats.Collector, error) {
+	opts := nodestats.Options{NodeName: f.node, Pods: parts.agent.Pods, Root: f.root, LogDir: f.logs}
+	opts.Runtime, _ = parts.runtime.(stats.Reader)
+	if backend, ok := parts.runtime.(cri.Backend); ok {
+		opts.ImageFS = func(ctx context.Context) (stats.FileSystem, error) { return imageFS(ctx, backend) }
+	}
+	return nodestats.New(opts)
+}
+
+// imageFS returns the usage of the runtime's first file system with images, as the kubelet does.
+func imageFS(ctx context.Context, backend cri.Images) (stats.FileSystem, error) {
+	systems, err := backend.ImageFsInfo(ctx)
+	if err != nil || len(systems) == 0 {
+		return stats.FileSystem{}, cmp.Or(err, errors.New("the runtime does not say where images are"))
+	}
+	first := systems[0]
+	return stats.FileSystem{At: time.Now(), Mountpoint: first.Mountpoint, UsedBytes: first.UsedBytes, InodesUsed: first.InodesUsed}, nil
+}
