@@ -123,6 +123,7 @@ func groups(f flags, parts serverParts, usage nodeserver.UsageSource) []nodeserv
 		nodeserver.Pods(parts.agent.Pods),
 		nodeserver.StatsSummary(usage),
 		nodeserver.ResourceMetrics(usage),
+		nodeserver.ContainerMetrics(usage),
 		nodeserver.SLIs(parts.checks()...),
 		nodeserver.Handle("/metrics", parts.metrics),
 		nodeserver.Handle("/metrics/probes", http.HandlerFunc(parts.metrics.serveProbes)),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
@@ -21,6 +22,7 @@ func newCollector(f flags, parts serverParts) (*nodestats.Collector, error) {
 	opts := nodestats.Options{NodeName: f.node, Pods: parts.agent.Pods, Root: f.root, LogDir: f.logs}
 	opts.Runtime, _ = parts.runtime.(stats.Reader)
 	if backend, ok := parts.runtime.(cri.Backend); ok {
+		opts.Cgroups = cgroup.New("/sys/fs/cgroup")
 		opts.ImageFS = func(ctx context.Context) (stats.FileSystem, error) { return imageFS(ctx, backend) }
 	}
 	return nodestats.New(opts)

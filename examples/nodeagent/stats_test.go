@@ -151,7 +151,42 @@ func TestUsageIsServed(t *testing.T) {
 		assert.Positive(t, series(metrics, "node_memory_working_set_bytes").GetGauge().GetValue())
 		assert.Zero(t, series(metrics, "scrape_error").GetGauge().GetValue())
 		assert.Zero(t, series(metrics, "resource_scrape_error").GetGauge().GetValue())
+		s.checkContainerMetrics()
 	})
+}
+
+// checkContainerMetrics scrapes the metrics that dashboards read.
+func (s secured) checkContainerMetrics() {
+	s.Helper()
+	metrics := s.scrape("/metrics/cadvisor")
+	of := func(name, container string) (found *dto.Metric) {
+		for _, m := range metrics[name].GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["pod"] == "web-n" && labels["namespace"] == "default" && labels["container"] == container {
+				found = m
+			}
+		}
+		return found
+	}
+	names := []string{
+		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_memory_rss", "container_fs_usage_bytes", "container_fs_limit_bytes",
+		"container_start_time_seconds", "container_last_seen", "container_spec_memory_limit_bytes", "container_spec_cpu_shares",
+	}
+	if s.backend.exact {
+		names = append(names, "container_processes")
+	} else {
+		names = append(names, "container_cpu_user_seconds_total", "container_memory_cache", "container_memory_max_usage_bytes", "container_threads", "container_oom_events_total")
+	}
+	for _, name := range names {
+		assert.NotNil(s, of(name, "main"), name)
+	}
+	own := !s.backend.exact && !strings.Contains(s.backend.spec, "hostNetwork")
+	assert.Equal(s, own, of("container_network_receive_bytes_total", "") != nil, "a network of its own")
+	assert.NotEmpty(s, metrics["machine_cpu_cores"].GetMetric())
+	assert.NotEmpty(s, metrics["machine_memory_bytes"].GetMetric())
 }
 
 // withScratch adds an emptyDir to a manifest of service, in the working directory of the container.

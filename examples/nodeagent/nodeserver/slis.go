@@ -41,7 +41,9 @@ func (s *slis) check(ctx context.Context, i int) float64 {
 func (s *slis) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", exposition.ContentType)
 	out := exposition.NewWriter(w)
-	labels := func(i int) exposition.Labels { return exposition.Labels{}.With("name", s.checks[i].Name, "type", "healthz") }
+	labels := func(i int) exposition.Labels {
+		return exposition.Labels{}.With("name", s.checks[i].Name, "type", "healthz")
+	}
 	out.Metric("kubernetes_healthcheck", exposition.Gauge, "Result of a health check: 1 is success, 0 is failure.")
 	for i := range s.checks {
 		out.Sample(labels(i), s.check(r.Context(), i), time.Time{})

@@ -77,3 +77,17 @@ func ResourceMetrics(source UsageSource) Group {
 		_ = nodestats.WriteResourceMetrics(w, summary) // a client that has left cannot be told
 	})
 }
+
+// ContainerMetrics serves /metrics/cadvisor: the usage of containers under the names of cadvisor, for
+// dashboards.
+func ContainerMetrics(source UsageSource) Group {
+	return get("/metrics/cadvisor", func(w http.ResponseWriter, r *http.Request) {
+		s, err := source.Collect(r.Context(), nodestats.Request{Detail: nodestats.Containers})
+		if err != nil {
+			http.Error(w, fmt.Sprintf("Internal Error: %v", err), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", exposition.ContentType)
+		_ = nodestats.WriteContainerMetrics(w, s) // a client that has left cannot be told
+	})
+}

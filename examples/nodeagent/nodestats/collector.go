@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/internal/diskuse"
 	"github.com/keelson-dev/keelson/runtime/stats"
@@ -35,6 +36,9 @@ type Options struct {
 	// ImageFS returns the usage of the file system that holds images. Defaults to nil: it is not
 	// reported.
 	ImageFS func(context.Context) (stats.FileSystem, error)
+	// Cgroups finds the cgroups of containers, for their networks and for /metrics/cadvisor. Defaults
+	// to nil: both lack what only cgroups tell.
+	Cgroups *cgroup.Tree
 	// Machine is the machine to measure. Defaults to the machine of this process.
 	Machine host.Machine
 	// MaxAge is the age up to which a snapshot is used again. Defaults to 5 s.
@@ -49,6 +53,10 @@ const (
 	Complete Detail = iota
 	// CPUAndMemory is processor time, memory and swap only. It reads no disk.
 	CPUAndMemory
+	// Containers is CPUAndMemory, and what cgroups tell of each container. It walks no folders.
+	Containers
+
+	details
 )
 
 // Request says which Snapshot is wanted. The zero value asks for a complete snapshot of the default
@@ -72,20 +80,42 @@ type Snapshot struct {
 	MemoryCapacity uint64
 	// Containers are the measurements of the runtime.
 	Containers []stats.Pod
+	// Cgroups has the usage of containers by container ID, without the name of the runtime. It is
+	// empty unless the detail is Containers.
+	Cgroups map[string]Cgroup
+	// Networks has the interfaces of pods with a network of their own, by UID. It is empty if the
+	// detail is CPUAndMemory.
+	Networks map[types.UID]Network
+
+	capacities map[string]uint64 // of the file systems of containers, in bytes, by a folder
+	devices    map[string]string // names of block devices by number
+}
+
+// Cgroup is the cgroup of a container.
+type Cgroup struct {
+	Path  string // with a leading slash
+	Usage cgroup.Usage
+}
+
+// Network is the network of a pod.
+type Network struct {
+	Cgroup     string // path of the pod's cgroup; "" if it is not known
+	At         time.Time
+	Interfaces []host.Interface
 }
 
 // Collector measures a node. Its methods may be called by many goroutines.
 type Collector struct {
 	Options
 
-	// turn is held by the goroutine that measures, and guards the fields below.
+	// turn is held by the goroutine that measures, and guards the fields below and Cgroups.
 	turn  chan struct{}
 	disks diskuse.Meter
 	rates rates
 
 	mu struct {
 		sync.Mutex
-		last [2]*Snapshot // by Detail
+		last [details]*Snapshot // by Detail
 	}
 }
 
@@ -137,14 +167,19 @@ func (c *Collector) Collect(ctx context.Context, r Request) (*Snapshot, error) {
 	return s, nil
 }
 
-// kept returns the last snapshot with the detail that began at the time oldest or later. A complete
-// snapshot satisfies every request.
+// kept returns the last snapshot with the detail that began at the time oldest or later. Every
+// snapshot satisfies a request for CPUAndMemory.
 func (c *Collector) kept(d Detail, oldest time.Time) *Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range []*Snapshot{c.mu.last[Complete], c.mu.last[d]} {
-		if s != nil && !s.At.Before(oldest) {
-			return s
+	if s := c.mu.last[d]; s != nil && !s.At.Before(oldest) {
+		return s
+	}
+	if d == CPUAndMemory {
+		for _, s := range c.mu.last {
+			if s != nil && !s.At.Before(oldest) {
+				return s
+			}
 		}
 	}
 	return nil

@@ -34,6 +34,7 @@ type measurement struct {
 	self    stats.Container // of this process
 	pods    []*v1.Pod
 	usage   map[types.UID]*stats.Pod
+	network map[types.UID]Network
 	disks   *disks // nil for CPUAndMemory
 }
 
@@ -88,6 +89,13 @@ func (c *Collector) measure(ctx context.Context, d Detail) (*Snapshot, error) {
 	m.machine, m.self = c.Machine.Usage(), ownUsage()
 	memory, _ := c.Machine.Memory()
 	m.memory = uint64(max(memory, 0))
+	if d != CPUAndMemory && c.Cgroups != nil {
+		c.readCgroups(s, d)
+		m.network = s.Networks
+	}
+	if d == Containers {
+		s.readCapacities()
+	}
 	if d == Complete {
 		var err error
 		if m.disks, err = c.measureDisks(ctx, m.pods); err != nil {

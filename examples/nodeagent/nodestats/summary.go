@@ -4,12 +4,14 @@ package nodestats
 
 import (
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
@@ -60,7 +62,7 @@ func nodeStats(m *measurement, r *rates) statsapi.NodeStats {
 	if d == nil {
 		return node
 	}
-	node.Network = nodeNetwork(m)
+	node.Network = networkStats(u.Interfaces, m.at)
 	if d.rlimit.MaxPID != nil {
 		node.Rlimit = &d.rlimit
 	}
@@ -75,13 +77,14 @@ func nodeStats(m *measurement, r *rates) statsapi.NodeStats {
 	return node
 }
 
-// nodeNetwork has the interface of the default route in front.
-func nodeNetwork(m *measurement) *statsapi.NetworkStats {
-	if len(m.machine.Interfaces) == 0 {
+// networkStats returns the usage of interfaces, nil without any. The interface with the default route
+// stands for the whole.
+func networkStats(all []host.Interface, at time.Time) *statsapi.NetworkStats {
+	if len(all) == 0 {
 		return nil
 	}
-	n := &statsapi.NetworkStats{Time: metav1.NewTime(m.at)}
-	for _, i := range m.machine.Interfaces {
+	n := &statsapi.NetworkStats{Time: metav1.NewTime(at)}
+	for _, i := range all {
 		one := statsapi.InterfaceStats{Name: i.Name, RxBytes: &i.ReceivedBytes, RxErrors: &i.ReceiveErrors, TxBytes: &i.SentBytes, TxErrors: &i.SendErrors}
 		n.Interfaces = append(n.Interfaces, one)
 		if i.IsDefault {
@@ -103,7 +106,7 @@ func podStats(m *measurement, r *rates, pod *v1.Pod) statsapi.PodStats {
 	if st := m.usage[pod.UID]; st != nil {
 		addUsage(&p, r, pod, st)
 		if m.disks != nil {
-			addRuntimeUsage(&p, st)
+			addRuntimeUsage(&p, st, m.network[pod.UID])
 		}
 	}
 	if m.disks != nil {
@@ -133,9 +136,11 @@ func addUsage(p *statsapi.PodStats, r *rates, pod *v1.Pod, st *stats.Pod) {
 	}
 }
 
-// addRuntimeUsage adds the network and the number of processes.
-func addRuntimeUsage(p *statsapi.PodStats, st *stats.Pod) {
-	if n := st.Network; !n.At.IsZero() {
+// addRuntimeUsage adds the network and the number of processes. The network of the kernel tells more
+// than that of the runtime.
+func addRuntimeUsage(p *statsapi.PodStats, st *stats.Pod, known Network) {
+	p.Network = networkStats(known.Interfaces, known.At)
+	if n := st.Network; p.Network == nil && !n.At.IsZero() {
 		one := statsapi.InterfaceStats{Name: n.Interface, RxBytes: &n.Received, RxErrors: &n.ReceiveErrors, TxBytes: &n.Sent, TxErrors: &n.TransmissionErrors}
 		p.Network = &statsapi.NetworkStats{Time: metav1.NewTime(n.At), InterfaceStats: one, Interfaces: []statsapi.InterfaceStats{one}}
 	}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is the usage of a cgroup since it was made. A value that the kernel does not tell is zero.
+type Usage struct {
+	User, System                   time.Duration // processor time
+	Periods, ThrottledPeriods      uint64        // of the limit of processor time
+	ThrottledTime                  time.Duration
+	Cache, MaxMemory               uint64 // bytes; MaxMemory is the highest usage
+	MemoryFailures, OOMKills       uint64 // allocations at the limit, and killed processes
+	Tasks                          uint64 // processes and threads
+	IO                             []IO
+	CPUStall, MemoryStall, IOStall Stall
+}
+
+// IO is the traffic with a block device.
+type IO struct {
+	Device                string // MAJOR:MINOR
+	ReadBytes, WriteBytes uint64
+	Reads, Writes         uint64 // operations
+}
+
+// Stall is the time that processes waited for a resource. Known is false without the kernel's
+// pressure stall information, as on cgroup version 1.
+type Stall struct {
+	Known     bool
+	Some, All time.Duration // some of the processes, or all, waited
+}
+
+// Usage returns the usage of a container, and false if its cgroup is not known or is gone.
+func (t *Tree) Usage(id string) (u Usage, ok bool) {
+	p := t.paths[id]
+	if p == "" {
+		return u, false
+	}
+	if _, err := os.Stat(filepath.Join(t.controller("memory"), p)); err != nil {
+		return u, false
+	}
+	if t.unified {
+		return t.unifiedUsage(folder(filepath.Join(t.root, p))), true
+	}
+	return t.legacyUsage(p), true
+}
+
+func (t *Tree) unifiedUsage(dir folder) (u Usage) {
+	cpu := dir.values("cpu.stat")
+	u.User, u.System = micros(cpu["user_usec"]), micros(cpu["system_usec"])
+	u.Periods, u.ThrottledPeriods, u.ThrottledTime = cpu["nr_periods"], cpu["nr_throttled"], micros(cpu["throttled_usec"])
+	u.Cache, u.MaxMemory = dir.values("memory.stat")["file"], dir.number("memory.peak")
+	events := dir.values("memory.events")
+	u.MemoryFailures, u.OOMKills = events["max"], events["oom_kill"]
+	u.Tasks = dir.number("pids.current")
+	for line := range strings.Lines(dir.text("io.stat")) {
+		device, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		io := IO{Device: device}
+		for _, field := range strings.Fields(rest) {
+			key, value, _ := strings.Cut(field, "=")
+			switch n := parse(value); key {
+			case "rbytes":
+				io.ReadBytes = n
+			case "wbytes":
+				io.WriteBytes = n
+			case "rios":
+				io.Reads = n
+			case "wios":
+				io.Writes = n
+			}
+		}
+		u.IO = append(u.IO, io)
+	}
+	u.CPUStall, u.MemoryStall, u.IOStall = dir.stall("cpu.pressure"), dir.stall("memory.pressure"), dir.stall("io.pressure")
+	return u
+}
+
+// legacyUsage reads the controllers of cgroup version 1.
+func (t *Tree) legacyUsage(p string) (u Usage) {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on all architectures of Go
+	in := func(controller string) folder { return folder(filepath.Join(t.controller(controller), p)) }
+	ticks := in("cpuacct").values("cpuacct.stat")
+	u.User, u.System = time.Duration(ticks["user"])*tick, time.Duration(ticks["system"])*tick
+	cpu := in("cpu").values("cpu.stat")
+	u.Periods, u.ThrottledPeriods, u.ThrottledTime = cpu["nr_periods"], cpu["nr_throttled"], time.Duration(cpu["throttled_time"])
+	memory := in("memory")
+	u.Cache, u.MaxMemory, u.MemoryFailures = memory.values("memory.stat")["cache"], memory.number("memory.max_usage_in_bytes"), memory.number("memory.failcnt")
+	u.OOMKills = memory.values("memory.oom_control")["oom_kill"]
+	u.Tasks = in("pids").number("pids.current")
+	u.IO = legacyIO(in("blkio"))
+	return u
+}
+
+func legacyIO(dir folder) (all []IO) {
+	place := map[string]int{}
+	add := func(file string, set func(io *IO, operation string, n uint64)) {
+		for line := range strings.Lines(dir.text(file)) {
+			f := strings.Fields(line)
+			if len(f) != 3 { // the last line is a total
+				continue
+			}
+			i, known := place[f[0]]
+			if !known {
+				i = len(all)
+				place[f[0]] = i
+				all = append(all, IO{Device: f[0]})
+			}
+			set(&all[i], f[1], parse(f[2]))
+		}
+	}
+	add("blkio.throttle.io_service_bytes", func(io *IO, operation string, n uint64) {
+		switch operation {
+		case "Read":
+			io.ReadBytes = n
+		case "Write":
+			io.WriteBytes = n
+		}
+	})
+	add("blkio.throttle.io_serviced", func(io *IO, operation string, n uint64) {
+		switch operation {
+		case "Read":
+			io.Reads = n
+		case "Write":
+			io.Writes = n
+		}
+	})
+	return all
+}
+
+// folder is the folder of a cgroup. Files that cannot be read count as empty.
+type folder string
+
+func (f folder) text(name string) string {
+	raw, err := os.ReadFile(filepath.Join(string(f), name))
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+func (f folder) number(name string) uint64 { return parse(strings.TrimSpace(f.text(name))) }
+
+// values reads lines of a name and a number.
+func (f folder) values(name string) map[string]uint64 {
+	out := map[string]uint64{}
+	for line := range strings.Lines(f.text(name)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			out[key] = parse(value)
+		}
+	}
+	return out
+}
+
+// stall reads pressure stall information: "some avg10=0.00 avg60=0.00 avg300=0.00 total=0".
+func (f folder) stall(name string) (s Stall) {
+	for line := range strings.Lines(f.text(name)) {
+		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		_, total, ok := strings.Cut(rest, "total=")
+		if !ok {
+			continue
+		}
+		s.Known = true
+		switch kind {
+		case "some":
+			s.Some = micros(parse(total))
+		case "full":
+			s.All = micros(parse(total))
+		}
+	}
+	return s
+}
+
+func micros(n uint64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+func parse(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodestats
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime/stats"
+)
+
+// readCgroups adds to a snapshot what the cgroups of its containers tell.
+func (c *Collector) readCgroups(s *Snapshot, d Detail) {
+	var ids []string
+	for i := range s.Containers {
+		for j := range s.Containers[i].Containers {
+			ids = append(ids, s.Containers[i].Containers[j].ID.ID)
+		}
+	}
+	c.Cgroups.Find(ids)
+	s.Networks = map[types.UID]Network{}
+	for i := range s.Containers {
+		p := &s.Containers[i]
+		if n, ok := c.network(p, s.Pods[p.UID]); ok {
+			s.Networks[p.UID] = n
+		}
+	}
+	if d != Containers {
+		return
+	}
+	s.Cgroups, s.devices = map[string]Cgroup{}, map[string]string{}
+	for _, id := range ids {
+		u, ok := c.Cgroups.Usage(id)
+		if !ok {
+			continue
+		}
+		s.Cgroups[id] = Cgroup{Path: c.Cgroups.Path(id), Usage: u}
+		for _, io := range u.IO {
+			if s.devices[io.Device] == "" {
+				s.devices[io.Device] = c.deviceName(io.Device)
+			}
+		}
+	}
+}
+
+// readCapacities adds the sizes of the file systems of containers.
+func (s *Snapshot) readCapacities() {
+	s.capacities = map[string]uint64{}
+	for i := range s.Containers {
+		for j := range s.Containers[i].Containers {
+			if folder := s.Containers[i].Containers[j].WritableLayer.Mountpoint; folder != "" && s.capacities[folder] == 0 {
+				s.capacities[folder] = uint64(systemOf(folder).bytes)
+			}
+		}
+	}
+}
+
+// network reads the interfaces of a pod by way of a process in it. A pod on the node's network has
+// none of its own.
+func (c *Collector) network(p *stats.Pod, pod *v1.Pod) (n Network, ok bool) {
+	if pod == nil || pod.Spec.HostNetwork {
+		return n, false
+	}
+	for i := range p.Containers {
+		id := p.Containers[i].ID.ID
+		pid := c.Cgroups.Process(id)
+		if pid == 0 {
+			continue
+		}
+		n = Network{Cgroup: c.Cgroups.Parent(id), At: time.Now(), Interfaces: c.Machine.Interfaces(strconv.Itoa(pid))}
+		if c.Cgroups.Process(id) == pid { // else the number may be that of another process by now
+			return n, len(n.Interfaces) > 0
+		}
+	}
+	return n, false
+}
+
+// deviceName returns the path of a block device, or its number.
+func (c *Collector) deviceName(number string) string {
+	target, err := os.Readlink(filepath.Join(c.Machine.Root, "/sys/dev/block", number))
+	if err != nil {
+		return number
+	}
+	return "/dev/" + filepath.Base(target)
+}
