@@ -10,6 +10,7 @@ require (
 	github.com/moby/spdystream v0.5.1 // tests: clients that leave while SPDY opens its streams
 	github.com/moby/sys/mountinfo v0.7.3 // volumemanager: what is mounted where
 	github.com/prometheus/client_golang v1.25.0 // examples: metrics under the kubelet's names
+	github.com/prometheus/client_model v0.6.3 // tests: metrics as Prometheus parses them
 	github.com/prometheus/common v0.72.0 // examples: the text format of metrics
 	github.com/spf13/pflag v1.0.10 // examples: the kubelet's style of flags, before and after arguments
 	github.com/stretchr/testify v1.12.1 // tests
@@ -58,7 +59,6 @@ require (
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
-	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
