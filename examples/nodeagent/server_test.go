@@ -81,11 +81,15 @@ func (s served) request(method, path string) (code int, body string) {
 func newServed(t *testing.T, b backend) served {
 	t.Helper()
 	cert, key := clientCertificate(t)
+	return startServed(t, b, cert, key, apiservertest.Options{})
+}
+
+// startServed is newServed with the client certificate and further options of the API server.
+func startServed(t *testing.T, b backend, cert, key string, opts apiservertest.Options) served {
+	t.Helper()
 	port := testport.Free(t)
-	c := newClusteredNode(t, b, "localhost", apiservertest.Options{Flags: []string{
-		"--kubelet-client-certificate", cert, "--kubelet-client-key", key,
-		"--kubelet-preferred-address-types", "Hostname",
-	}})
+	opts.Flags = append(opts.Flags, "--kubelet-client-certificate", cert, "--kubelet-client-key", key, "--kubelet-preferred-address-types", "Hostname")
+	c := newClusteredNode(t, b, "localhost", opts)
 	c.start(append(c.flags, "--port", strconv.Itoa(port), "--client-ca-file", cert)...)
 	c.eventually("the API server knows the node's port", func() bool {
 		node, err := c.core.Nodes().Get(t.Context(), "localhost", metav1.GetOptions{})
