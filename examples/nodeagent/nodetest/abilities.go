@@ -20,15 +20,17 @@ const (
 	FeatureImages    Feature = "images"    // images are pulled, and removed when nothing uses them
 )
 
-// ability is how schedules exercise a feature: with a word of the command "node" on some nodes, or with steps that only
-// pods of some shape can take.
+// ability is how schedules exercise a feature, or what every agent has: with a word of the command "node" on some nodes,
+// with words of pods, or with steps that only pods of some shape can take. Its judges are for all scripts.
 type ability struct {
 	feature  Feature
-	percent  int                           // of the schedules for agents with the feature that have the word
-	word     func(g *generator) string     // nil: every schedule takes the steps
-	steps    []step                        // of schedules in which calls fail
-	peaceful []step                        // of peaceful ones
-	fields   func(g *generator) (s string) // of pods; nil: none
+	percent  int                                          // of the schedules for agents with the feature that have the word
+	word     func(g *generator) string                    // nil: every schedule takes the steps
+	steps    []step                                       // of schedules in which calls fail
+	peaceful []step                                       // of peaceful ones
+	fields   func(g *generator, before string) (s string) // of pods, beside what they have before; nil: none
+	check    func(*checker)                               // judges every history; nil: nothing to judge
+	judge    func(*peace)                                 // judges peaceful ones; nil: nothing to judge
 }
 
 // step is one thing that happens, more often than others by its weight.
@@ -41,6 +43,7 @@ func abilities() []ability {
 	return []ability{
 		{feature: FeatureResizes, steps: []step{{6, (*generator).resize}}, peaceful: []step{{2, (*generator).resize}}},
 		{feature: FeatureDeadlines, fields: (*generator).deadline},
+		probing(), placing(), ruling(), environment(), mounting(), sharing(), hooking(),
 		{
 			feature: FeatureMirrors, percent: 60, word: func(*generator) string { return " mirrors" },
 			steps: []step{{3, (*generator).deleteMirror}}, peaceful: []step{{1, (*generator).deleteMirror}},
@@ -48,6 +51,7 @@ func abilities() []ability {
 		{
 			feature: FeatureImages, percent: 50, word: (*generator).images,
 			steps: []step{{4, (*generator).registry}}, fields: (*generator).pulls,
+			peaceful: []step{{2, func(g *generator) { g.lacking("registry down", "registry up") }}},
 		},
 	}
 }
@@ -91,7 +95,7 @@ func (g *generator) take(steps []step) {
 	}
 }
 
-func (g *generator) deadline() string {
+func (g *generator) deadline(string) string {
 	if seconds := pick(g, 20, 90, 400); g.chance(12) {
 		return fmt.Sprintf(" deadline=%d", seconds)
 	}
@@ -112,7 +116,9 @@ func (g *generator) images() string {
 	return fmt.Sprintf(" images=%v", pick(g, "0s", "300ms", "2s", "20s"))
 }
 
-func (g *generator) pulls() string { return pick(g, "", "", " pull=Always") }
+func (g *generator) pulls(string) string {
+	return pick(g, "", "", "", " pull=Always", " pull=Always", " pull=Never")
+}
 
 func (g *generator) registry() {
 	g.during("registry "+pick(g, "down", "hang"), "registry up")

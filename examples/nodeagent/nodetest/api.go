@@ -23,6 +23,7 @@ import (
 type api struct {
 	server *statustest.Server
 	supply *supply
+	taints []v1.Taint // of the node
 
 	mu   sync.Mutex
 	node string // whose pods these are

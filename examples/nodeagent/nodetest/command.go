@@ -62,10 +62,10 @@ func compile(words []string) (action, error) {
 
 func worldVerbs() []verb {
 	return []verb{{
-		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [pods=N] [mirrors] [images=DURATION] [peaceful] [echo]",
+		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [pods=N] [taint=KEY:EFFECT] [mirrors] [images=DURATION] [peaceful] [echo]",
 		"first command: calls to the runtime take up to latency each, volumes as long as they are said to, and an agent that is stopped stops its pods; pods find so much room, any if nothing is said; static pods have mirror pods; images are pulled, which takes so long, and removed when nothing uses them; on a peaceful node nothing fails nor takes time, and everything is judged to the second; with echo the runtime hints at what its calls have done, too, as containerd does",
 		func(a *args) action {
-			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes"), room: a.allocatable(), peaceful: a.flag("peaceful"), mirrors: a.flag("mirrors"), echo: a.flag("echo")}
+			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes"), limits: limits{a.allocatable(), a.taints()}, peaceful: a.flag("peaceful"), mirrors: a.flag("mirrors"), echo: a.flag("echo")}
 			if word, ok := a.option("images"); ok {
 				s.images, s.pull = true, a.toDuration(word)
 			}
@@ -104,7 +104,10 @@ func podVerbs() []verb {
 				return p.setCondition(name, v1.PodCondition{Type: v1.PodConditionType(kind), Status: v1.ConditionStatus(is), LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))})
 			}
 		}},
-		{"delete", "NAME", "somebody deletes a pod on the API server", named((*player).delete)},
+		{"delete", "NAME [grace=SECONDS]", "somebody deletes a pod on the API server, or again with a shorter grace period (30)", func(a *args) action {
+			grace, name := int64(a.number("grace", 30)), a.next("NAME")
+			return func(p *player) error { return p.delete(name, grace) }
+		}},
 		{"delete-mirror", "NAME", "a user deletes the mirror pod of a static pod", named((*player).deleteMirror)},
 		{"evict-mirror", "NAME", "a user deletes it by force", named((*player).evictMirror)},
 		{"evict", "NAME", "somebody deletes it by force, with no regard to the node", named((*player).evict)},

@@ -62,20 +62,28 @@ func faultVerbs() []verb {
 					return errors.New("the node has no images")
 				}
 				p.depot.registry(how)
+				p.node.history.outage("registry", how != "up")
 				return nil
 			}
 		}},
-		{"volumes", "fail|work", "whether volumes can be set up and torn down", func(a *args) action {
-			err := errInjected
-			if a.choice("how", "fail", "work") == "work" {
-				err = nil
-			}
+		{"volumes", "fail|fail-set-up|work", "whether volumes can be set up and torn down", func(a *args) action {
+			how := a.choice("how", "fail", "fail-set-up", "work")
 			return func(p *player) error {
-				p.node.FailVolumes(err)
+				p.volumes(how)
 				return nil
 			}
 		}},
+		{"key", "KEY [VALUE]", "a key of ConfigMap config, from which pods have variables, has a value, or is removed", readKey},
 	}
+}
+
+func (p *player) volumes(how string) {
+	var err error
+	if how != "work" {
+		err = errInjected
+	}
+	p.node.disk.failOn(err, how == "fail-set-up")
+	p.node.history.outage("volumes", err != nil)
 }
 
 func readFault(a *args) action {

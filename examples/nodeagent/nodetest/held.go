@@ -20,7 +20,8 @@ import (
 // agent crashes, and its calls have the deadlines of package runtime/cri. Options.Agent finds one in the options, and may wrap it.
 type Runtime struct {
 	*fake.Runtime
-	lease *lease
+	lease   *lease
+	history *recorder
 }
 
 var (
@@ -53,7 +54,11 @@ func (r *Runtime) CreateContainer(ctx context.Context, sandbox runtime.SandboxID
 		call.UID, call.Pod = spec.Pod.UID, spec.Pod.Name
 	}
 	return through(ctx, r.lease, call, func(ctx context.Context) (runtime.ContainerID, error) {
-		return r.Runtime.CreateContainer(ctx, sandbox, spec)
+		id, err := r.Runtime.CreateContainer(ctx, sandbox, spec)
+		if err == nil {
+			r.history.made(id, &spec)
+		}
+		return id, err
 	})
 }
 
@@ -102,7 +107,11 @@ func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string
 		exitCode       int
 	}
 	out, err := through(ctx, r.lease, fake.Call{Op: fake.OpExec}, func(ctx context.Context) (o output, err error) {
-		o.stdout, o.stderr, o.exitCode, err = r.Runtime.Exec(ctx, id, cmd)
+		if o.stdout, o.stderr, o.exitCode, err = r.Runtime.Exec(ctx, id, cmd); cmd[0] == hookFails {
+			o.exitCode = 1
+		} else if cmd[0] == hookPasses {
+			o.exitCode = 0
+		}
 		return o, err
 	})
 	return out.stdout, out.stderr, out.exitCode, err

@@ -28,6 +28,10 @@ type History struct {
 	Events   []Event            // events about pods
 	Requests statustest.Journal // of the API server
 	Probes   []Probed           // attempts of probes that were answered
+	Made     []Made             // containers that were created
+	Keys     []KeySet           // what the ConfigMap of a script's node was given
+	Outages  []Outage           // of what a script's node needs
+	Depot    bool               // the node has images, and a registry
 	Marks    []Mark             // what happened to agents
 	Overlaps error              // World.NoOverlap
 	Taken    time.Duration      // when this was taken
@@ -90,7 +94,7 @@ const (
 func (n *Node) History() History {
 	h := n.history.snapshot()
 	h.Calls, h.Overlaps, h.Taken = n.World.Journal(), n.World.NoOverlap(), n.World.Now()
-	h.Volumes, h.Images = n.disk.events(), n.depot.events()
+	h.Volumes, h.Images, h.Depot = n.disk.events(), n.depot.events(), n.depot != nil
 	if n.opts.API != nil {
 		h.Requests = n.opts.API.Journal()
 	}
@@ -170,6 +174,31 @@ func (r *recorder) probed(t prober.Target, well bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.Probes = append(r.mu.Probes, Probed{r.world.Now(), t.Pod.UID, t.Container.Name, id.ID, t.Type, well})
+}
+
+func (r *recorder) setKey(key, value string, there bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Keys = append(r.mu.Keys, KeySet{r.world.Now(), key, value, there})
+}
+
+func (r *recorder) made(id runtime.ContainerID, spec *runtime.ContainerSpec) {
+	made := Made{At: r.world.Now(), ID: id.ID, Env: make(map[string]string)}
+	if spec.Pod != nil {
+		made.UID = spec.Pod.UID
+	}
+	for _, e := range spec.Env {
+		made.Env[e.Name] = e.Value
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Made = append(r.mu.Made, made)
+}
+
+func (r *recorder) outage(what string, down bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Outages = append(r.mu.Outages, Outage{r.world.Now(), what, down})
 }
 
 func (r *recorder) mark(kind MarkKind) {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/images"
 	"github.com/keelson-dev/keelson/imagegc"
@@ -169,6 +171,11 @@ func (d *depot) remove(l *lease, image string) {
 		delete(d.mu.here, image)
 		d.mu.log = append(d.mu.log, ImageEvent{At: d.world.Now(), Image: image, What: ImageRemoved, Users: users})
 	}
+}
+
+// neverHas reports whether the image of a container is not here, and may not be pulled.
+func (d *depot) neverHas(c *v1.Container) bool {
+	return d != nil && c.ImagePullPolicy == v1.PullNever && !slices.Contains(d.list(), c.Image)
 }
 
 func (d *depot) list() (all []string) {

@@ -51,6 +51,11 @@ func Check(h History) error {
 	c.readiness()
 	c.rates()
 	c.images()
+	for _, a := range abilities() {
+		if a.check != nil {
+			a.check(c)
+		}
+	}
 	slices.SortStableFunc(c.found, func(a, b violation) int { return cmp.Compare(a.at, b.at) })
 	errs := []error{h.Overlaps}
 	for i, v := range c.found {

@@ -25,7 +25,7 @@ func (c *checker) order() {
 		group := runtime.GroupEphemeral // no container waits for ephemeral containers
 		for n, pod := range manifests[i.uid] {
 			ref, ok := runtime.Find(pod, i.name)
-			if !ok || podfacts.IsSidecar(ref.Container(pod)) || n > 0 && ref.Group != group {
+			if !ok || isSidecar(pod, ref) || n > 0 && ref.Group != group {
 				return runtime.GroupEphemeral
 			}
 			group = ref.Group

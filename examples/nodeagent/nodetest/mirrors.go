@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,7 @@ const OpCreatePod fake.Op = "CreatePod"
 func (a *api) withMirrors(c *node.Cluster, l *lease) {
 	c.Mirrors = func(namespace string) mirror.Writer { return &mirrorWriter{a, l, namespace} }
 	c.Node = func(context.Context) (*v1.Node, error) {
-		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node, UID: types.UID(a.node)}}, nil
+		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node, UID: types.UID(a.node)}, Spec: v1.NodeSpec{Taints: a.taints}}, nil
 	}
 }
 
@@ -116,6 +117,9 @@ func (p *player) evictMirror(name string) error {
 	return nil
 }
 
+// mirrorSettled is after what time the status of a static pod is in a mirror pod that has replaced another.
+const mirrorSettled = 30 * time.Second
+
 // mirrored: a wanted static pod has a mirror pod, with its content and its status.
 func (p *player) mirrored(pod *v1.Pod, status *v1.PodStatus) error {
 	if !p.mirrors || !slices.Contains(p.wanted, pod) {
@@ -129,6 +133,9 @@ func (p *player) mirrored(pod *v1.Pod, status *v1.PodStatus) error {
 		return errors.New("its mirror pod was deleted, and is not created again")
 	case shown.Annotations[podconfig.AnnotationMirror] != pod.Annotations[podconfig.AnnotationHash]:
 		return errors.New("its mirror pod has the content of an earlier manifest")
+	}
+	if time.Since(shown.CreationTimestamp.Time) < mirrorSettled {
+		return nil // requests for the one before were refused, and the next status waits for that
 	}
 	return heard(pod, shown, status)
 }

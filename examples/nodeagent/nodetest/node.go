@@ -198,7 +198,7 @@ func (n *Node) agentOptions(l *lease) (node.Options, error) {
 	if err != nil {
 		return node.Options{}, err
 	}
-	rt := &Runtime{bare, l}
+	rt := &Runtime{bare, l, n.history}
 	opts := node.Options{
 		NodeName:   n.name,
 		Root:       n.root,

@@ -53,7 +53,7 @@ func newPartsAgent(o node.Options) (nodetest.Assembly, error) {
 		return nil, err
 	}
 	if a.pods, err = podsync.New(podsync.Options{
-		Runtime: o.Runtime, Generator: runtime.DefaultGeneratorOptions{LogRoot: o.Root + "/logs"},
+		Runtime: o.Runtime, Generator: runtime.DefaultGeneratorOptions{LogRoot: o.Root + "/logs", Objects: o.Objects},
 		Volumes: a.volumes, Probes: a.probes, Status: a.publish, Ended: a.ended, Jitter: a.later,
 	}); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ const retried = 12 * time.Second
 type peace struct {
 	*checker
 	told   map[types.UID][]Told     // with this pod alone, in order
-	room   v1.ResourceList          // of the node, nil: no limits
+	limits                          // of the node
 	away   map[tenant]verdict       // of turnedAway
 	places map[tenant]time.Duration // of entered
 	runs   []*run                   // in the order of their creation
@@ -39,8 +39,8 @@ type peace struct {
 }
 
 // checkPeace returns all that was not done in time, or without a cause.
-func checkPeace(h History, room v1.ResourceList) error {
-	p := newPeace(h, room)
+func checkPeace(h History, l limits) error {
+	p := newPeace(h, l)
 	for uid, spans := range p.wanted {
 		for n := range spans {
 			p.begins(uid, n)
@@ -55,10 +55,16 @@ func checkPeace(h History, room v1.ResourceList) error {
 		p.pulledAgain(r)
 	}
 	p.transitions()
-	if room != nil {
+	if p.room != nil {
 		p.admissions()
 	}
 	p.mounts()
+	p.requests()
+	for _, a := range abilities() {
+		if a.judge != nil {
+			a.judge(p)
+		}
+	}
 	slices.SortStableFunc(p.found, func(a, b violation) int { return cmp.Compare(a.at, b.at) })
 	var errs []error
 	for _, v := range p.found[:min(len(p.found), mostTold)] {
@@ -93,9 +99,13 @@ func (p *peace) begins(uid types.UID, life int) {
 		return
 	}
 	pod, due := p.manifest(uid, p.wanted[uid][life].from), p.beginOf(uid, life)
+	mounted := time.Duration(0)
+	if !p.goesOn[tenant{uid, life}] { // volumes stay
+		due, mounted = after(p.volumesLacking(pod), due)
+	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if p.sidecarFell(uid, life, pod, due+soon) || !p.beginsAt(uid, life, c.Name, due) {
+		if p.sidecarFell(uid, life, pod, due+soon) || !p.beginsAt(uid, life, c, due, mounted) {
 			return
 		}
 		done := p.initDone(uid, life, c)
@@ -113,7 +123,7 @@ func (p *peace) begins(uid types.UID, life int) {
 		return
 	}
 	for i := range pod.Spec.Containers {
-		p.beginsAt(uid, life, pod.Spec.Containers[i].Name, due)
+		p.beginsAt(uid, life, &pod.Spec.Containers[i], due, mounted)
 	}
 }
 
@@ -163,17 +173,24 @@ func (p *peace) hookAlone(r *run) time.Duration {
 }
 
 // beginsAt judges the first creation of one container, and reports whether there was one.
-func (p *peace) beginsAt(uid types.UID, life int, name string, due time.Duration) bool {
+func (p *peace) beginsAt(uid types.UID, life int, c *v1.Container, due, slack time.Duration) bool {
+	name := c.Name
 	chain := p.chains[chainKey{uid, life, name}]
+	due, late := p.supplied(uid, c, due)
+	late += slack + soon + p.reviewed(uid, life)
+	if pod := p.manifest(uid, due); pod != nil && due < forever && p.unmounted(pod, due+late) {
+		late += forever/2 - due // the next agent sets volumes up again
+	}
 	switch {
 	case len(chain) == 0:
-		if until := p.over(uid, life, due); due < until && due+soon+p.reviewed(uid, life) < min(until, p.wanted[uid][life].to, p.h.Taken) {
+		if until := p.over(uid, life, due); due < until && due+late < min(until, p.wanted[uid][life].to, p.h.Taken) {
 			p.violate(due, "container %s/%s is not created", uid, name)
 		}
 		return false
+	case late > slack+soon+p.reviewed(uid, life) && chain[0].image != c.Image: // it waited for an image that is not wanted any more
 	case chain[0].created < due:
 		p.violate(chain[0].created, "container %s/%s is created before %.3fs", uid, name, due.Seconds())
-	case chain[0].created > due+soon+p.reviewed(uid, life):
+	case chain[0].created > due+late:
 		p.violate(chain[0].created, "container %s/%s is created, and was due at %.3fs", uid, name, due.Seconds())
 	}
 	return true
@@ -206,7 +223,7 @@ func (p *peace) afterReview(uid types.UID, life int) time.Duration {
 func (p *peace) initDone(uid types.UID, life int, c *v1.Container) time.Duration {
 	for _, r := range p.chains[chainKey{uid, life, c.Name}] {
 		switch {
-		case !podfacts.IsSidecar(c) && r.exited < forever && r.code == 0:
+		case !podfacts.IsSidecar(c) && r.exited < forever && r.code == 0 && !r.oom:
 			return r.exited
 		case podfacts.IsSidecar(c) && r.started < forever:
 			if c.StartupProbe == nil {
@@ -259,7 +276,7 @@ func (p *peace) completedByProbe(uid types.UID) bool {
 		}
 		pod := p.lastManifest(uid, r.life)
 		ref, ok := runtime.Find(pod, r.name)
-		return ok && pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure && p.killedByProbe(ref.Container(pod), r)
+		return ok && policyOf(pod, ref.Container(pod)) == v1.RestartPolicyOnFailure && p.killedByProbe(ref.Container(pod), r)
 	})
 }
 
@@ -280,18 +297,18 @@ func hooksTime(pod *v1.Pod) (sum time.Duration) {
 // again reports whether a container is created again after this end of its instance. One that its probe has failed comes
 // again at once whatever it exits with; when it is in back-off then, agents know no more than its exit code, as the kubelet.
 func (p *peace) again(pod *v1.Pod, c *v1.Container, r *run) bool {
-	policy := pod.Spec.RestartPolicy
+	policy, code := policyOf(pod, c), r.codeFor(pod)
 	switch {
 	case podfacts.IsSidecar(c):
 		return true
-	case len(c.RestartPolicyRules) > 0: // with policy Never otherwise
-		return slices.Contains(c.RestartPolicyRules[0].ExitCodes.Values, int32(r.code))
+	case ruleFor(c, code) != nil:
+		return true
 	case p.killedByProbe(c, r) && policy == v1.RestartPolicyOnFailure:
-		return r.code != 0 || p.hasNext(r)
+		return code != 0 || p.hasNext(r)
 	case isPlainInit(pod, c):
-		return r.code != 0 && policy != v1.RestartPolicyNever
+		return code != 0 && policy != v1.RestartPolicyNever
 	}
-	return policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && r.code != 0
+	return policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && code != 0
 }
 
 // restartsInLife judges each creation of a container but the first: by the restart policy, after the back-off that its
@@ -323,7 +340,15 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 			if edited {
 				owed = 0 // a fresh start
 			}
-			late := soon + hooksTime(pod)
+			due, late := p.supplied(uid, c, due)
+			mounted, mountedLate := after(p.volumesLacking(pod), due)
+			if due == forever || mounted == forever {
+				continue
+			}
+			late += soon + hooksTime(pod)
+			if p.agentBetween(1, due+late) {
+				late += mounted - due + mountedLate // the next agent sets volumes up again
+			}
 			if p.goesOn[tenant{uid, life}] || p.takenOver(uid, life) {
 				late += 5 * time.Minute // it owes what it owed in the life before
 			}
@@ -339,7 +364,7 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 				p.violate(next.created, "%s of %s/%s is created with restart count %d after %d", next.id, uid, c.Name, next.count, r.count)
 			case edited:
 			case r.started < forever && !p.again(pod, c, r):
-				p.violate(next.created, "%s of %s/%s is created again, which ended with %d and has restart policy %s", next.id, uid, c.Name, r.code, pod.Spec.RestartPolicy)
+				p.violate(next.created, "%s of %s/%s is created again, which ended with %d and has restart policy %s", next.id, uid, c.Name, r.code, policyOf(pod, c))
 			case next.created < due:
 				p.violate(next.created, "%s of %s/%s is created %v after the end of %s, whose back-off is %v", next.id, uid, c.Name, next.created-r.ended(), r.id, wait)
 			case free && next.created > due+late && !isPlainInit(pod, c):
@@ -384,7 +409,7 @@ func (p *peace) over(uid types.UID, life int, _ time.Duration) time.Duration {
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; !podfacts.IsSidecar(c) {
 			for _, r := range p.chains[chainKey{uid, life, c.Name}] {
-				if r.exited < forever && r.code != 0 && !p.again(pod, c, r) {
+				if r.exited < forever && r.codeFor(pod) != 0 && !p.again(pod, c, r) {
 					at = min(at, r.exited)
 				}
 			}
@@ -424,7 +449,7 @@ func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 		return forever
 	}
 	start := p.freeOf(uid, life)
-	if i := slices.IndexFunc(p.runs, func(r *run) bool { return r.uid == uid && r.life == life }); i >= 0 {
+	if i := slices.IndexFunc(p.runs, func(r *run) bool { return r.uid == uid && r.life == life }); i >= 0 && !p.lacked(pod, start) {
 		start = p.runs[i].created
 	}
 	return start.Truncate(time.Second) + time.Duration(*pod.Spec.ActiveDeadlineSeconds)*time.Second

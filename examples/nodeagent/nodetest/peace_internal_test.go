@@ -17,7 +17,13 @@ import (
 // lived plays a script on a peaceful node, which has to be found right, and returns what happened.
 func lived(t *testing.T, text string) (h History) {
 	t.Helper()
-	script, err := ParseScript(t.Name(), []byte("node peaceful\n"+text))
+	return livedOn(t, "", text)
+}
+
+// livedOn is lived on a node with these words.
+func livedOn(t *testing.T, words, text string) (h History) {
+	t.Helper()
+	script, err := ParseScript(t.Name(), []byte("node peaceful "+words+"\n"+text))
 	require.NoError(t, err)
 	p := &player{script: script, root: t.TempDir(), assemble: ReferenceAgent}
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +112,7 @@ func TestPeaceIsJudgedToTheSecond(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := lived(t, c.script)
 			c.tamper(&h)
-			require.ErrorContains(t, checkPeace(h, nil), c.want)
+			require.ErrorContains(t, checkPeace(h, limits{}), c.want)
 		})
 	}
 }
@@ -135,6 +141,17 @@ func TestLookJudgesStatuses(t *testing.T) {
 		{"last end", "behave p/c exit=1s,code=4\napply p", func(s *v1.PodStatus) { s.ContainerStatuses[0].LastTerminationState = v1.ContainerState{} }, "comes again"},
 		{"end", "behave p/c exit=1s,code=4\napply p restart=Never main=c,d", func(s *v1.PodStatus) { s.ContainerStatuses[0].State.Terminated.ExitCode = 0 }, "has ended with 4 for good"},
 		{"never created", "apply p init=i", func(s *v1.PodStatus) { s.ContainerStatuses[0].RestartCount = 1 }, "was never created"},
+		{"class", "apply p cpu=100", func(s *v1.PodStatus) { s.QOSClass = v1.PodQOSBestEffort }, "QOS class"},
+		{"address", "apply p", func(s *v1.PodStatus) { s.PodIP = "10.0.0.9" }, "its address"},
+		{"generation", "apply p", func(s *v1.PodStatus) { s.ObservedGeneration = 7 }, "is published as observed"},
+		{"begin", "apply p", func(s *v1.PodStatus) { s.StartTime.Time = s.StartTime.Add(3 * time.Second) }, "it began at"},
+		{"image", "apply p v=2", func(s *v1.PodStatus) { s.ContainerStatuses[0].Image = "localhost/c:1" }, "is published with localhost/c:1"},
+		{"reason before init", "apply p init=i", func(s *v1.PodStatus) { s.ContainerStatuses[0].State.Waiting.Reason = "ContainerCreating" }, "as waiting for reason"},
+		{"reason of a back-off", "behave p/c exit=1s,code=4\napply p", func(s *v1.PodStatus) { s.ContainerStatuses[0].State.Waiting.Reason = "" }, "as waiting for reason"},
+		{"a lacking key", "apply p env=extra\nsleep 20s", func(s *v1.PodStatus) { s.ContainerStatuses[0].State.Waiting.Reason = "ContainerCreating" }, "lacks a variable"},
+		{"restart of all", "apply p restart=Never rule=c:1:all", func(s *v1.PodStatus) {
+			s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.AllContainersRestarting })
+		}, "condition AllContainersRestarting"},
 		{"initialized", "apply p init=i", func(s *v1.PodStatus) {
 			for i := range s.Conditions {
 				if s.Conditions[i].Type == v1.PodInitialized {
@@ -149,11 +166,12 @@ func TestLookJudgesStatuses(t *testing.T) {
 			p := &player{script: script, root: t.TempDir(), assemble: ReferenceAgent}
 			synctest.Test(t, func(t *testing.T) {
 				require.NoError(t, p.play())
-				peace, pod, now := newPeace(p.node.History(), nil), p.wanted[0], p.node.World.Now()
+				peace, pod, now := newPeace(p.node.History(), limits{}), p.wanted[0], p.node.World.Now()
 				status, truth := p.published(pod.UID).DeepCopy(), p.truth(pod.UID)
 				judge := func() []error {
 					return []error{
 						peace.phaseIs(pod, status, now), peace.containersAre(pod, status, truth, now), peace.initializedIs(pod, status),
+						fieldsFit(pod, status, truth), peace.shownIs(pod, status, time.Now()),
 					}
 				}
 				c.tamper(status)

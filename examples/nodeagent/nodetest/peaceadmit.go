@@ -69,7 +69,7 @@ func (p *peace) verdictOn(uid types.UID, life int) verdict {
 			continue
 		}
 		if told.Pod.UID == uid && told.At >= s.from && (told.At < s.to || told.At == s.to && !s.static) && told.Status.Phase == v1.PodFailed &&
-			(strings.HasPrefix(r, reasonOutOf) || r == reasonPreempted || r == "NodeAffinity" || r == "SysctlForbidden") {
+			(strings.HasPrefix(r, reasonOutOf) || r == reasonPreempted || r == reasonPorts || slices.Contains(impossibilities, r)) {
 			return verdict{told.At, r}
 		}
 	}
@@ -83,13 +83,15 @@ func (p *peace) admissions() {
 			who := tenant{uid, life}
 			at, reason := p.turnedAway(uid, life)
 			switch never := p.impossible(uid, life); {
-			case never != "" && !p.tookPlace(who) && reason == "" && p.wanted[uid][life].from+soon < min(p.wanted[uid][life].to, p.h.Taken):
+			case len(never) > 0 && !p.tookPlace(who) && reason == "" && p.wanted[uid][life].from+soon < min(p.wanted[uid][life].to, p.h.Taken):
 				p.violate(p.wanted[uid][life].from, "%s can never run here by reason of %s, and is %q", uid, never, reason)
 			case strings.HasPrefix(reason, reasonOutOf):
 				p.refusal(who, at, v1.ResourceName(strings.TrimPrefix(reason, reasonOutOf)))
 			case reason == reasonPreempted:
 				p.preemption(who, at)
-			case reason != "" && never == "":
+			case reason == reasonPorts:
+				p.portRefusal(who, at)
+			case reason != "" && !slices.Contains(p.impossible(uid, life), reason):
 				p.violate(at, "%s is refused by reason of %s", uid, reason)
 			}
 			p.fits(who)
@@ -99,18 +101,6 @@ func (p *peace) admissions() {
 
 // tookPlace reports whether the pod had a life before, and is not asked again: a static pod with another manifest is.
 func (p *peace) tookPlace(t tenant) bool { return t.life > 0 && !p.wanted[t.uid][t.life].static }
-
-// impossible is why a pod cannot run on the node whatever else does; empty if it can.
-func (p *peace) impossible(uid types.UID, life int) string {
-	pod := p.manifest(uid, p.wanted[uid][life].from)
-	if zone, ok := pod.Spec.NodeSelector[zoneLabel]; ok && zone != zoneHere {
-		return "NodeAffinity"
-	}
-	if pod.Spec.SecurityContext != nil && len(pod.Spec.SecurityContext.Sysctls) > 0 {
-		return "SysctlForbidden"
-	}
-	return ""
-}
 
 // asks is how much of a resource a life takes: cpu in thousandths. What running containers were given counts.
 func (p *peace) asks(t tenant, name v1.ResourceName, at time.Duration) int64 {
@@ -289,6 +279,9 @@ func (p *peace) fits(t tenant) {
 	if short := p.short(t, p.others(t, at), at); len(short) > 0 {
 		p.violate(at, "%s is admitted, and there is not enough %v", t.uid, short)
 	}
+	if p.portTaken(t, at) {
+		p.violate(at, "%s is admitted, and another pod has its host port", t.uid)
+	}
 }
 
 // waits reports whether a pod waits for others that end to make room for it.
@@ -352,13 +345,13 @@ func (p *peace) makesRoom(t tenant, begin time.Duration) time.Duration {
 
 // refusal judges that there was not enough of a resource, even if all ended that may be ended.
 func (p *peace) refusal(t tenant, at time.Duration, name v1.ResourceName) {
-	if p.impossible(t.uid, t.life) != "" || slices.ContainsFunc(p.runs, func(r *run) bool { return p.completedByProbe(r.uid) }) {
+	if len(p.impossible(t.uid, t.life)) > 0 || slices.ContainsFunc(p.runs, func(r *run) bool { return p.completedByProbe(r.uid) }) {
 		return // whether it is over may not be known yet
 	}
 	if !slices.Contains(p.short(t, p.others(t, at), at), name) && !slices.Contains(p.short(t, p.others(t, at+1), at), name) {
 		p.violate(at, "%s is refused for want of %s, and there is enough", t.uid, name)
 	}
-	if !p.critical(t) {
+	if !p.critical(t) || p.portTaken(t, at) {
 		return
 	}
 	firm := func(at time.Duration) []tenant {
@@ -390,9 +383,11 @@ func (p *peace) preemption(victim tenant, at time.Duration) {
 	p.violate(at, "%s is preempted, and no pod that may do so needs its room", victim.uid)
 }
 
-// class is how dear a life is: 0 if it asks for nothing, 2 if each container has limits for cpu and memory, else 1.
-func (p *peace) class(t tenant) int {
-	pod := p.manifest(t.uid, p.wanted[t.uid][t.life].from)
+// class is how dear a life is.
+func (p *peace) class(t tenant) int { return classOf(p.manifest(t.uid, p.wanted[t.uid][t.life].from)) }
+
+// classOf is 0 if a pod asks for nothing, 2 if each container has limits for cpu and memory, else 1.
+func classOf(pod *v1.Pod) int {
 	none, all := true, true
 	for _, c := range allContainers(pod) {
 		cpu, memory := c.Resources.Limits.Cpu().IsZero(), c.Resources.Limits.Memory().IsZero()

@@ -13,6 +13,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
 )
 
 // What is kept on a peaceful node, and until when: records of ended instances, volumes, and what is left of pods.
@@ -34,11 +36,15 @@ func (p *peace) kept(r *run) {
 	}
 	i, to := slices.Index(ran, r), p.wanted[r.uid][r.life].to
 	hooks := hooksTime(p.lastManifest(r.uid, r.life))
+	ref, known := runtime.Find(p.lastManifest(r.uid, r.life), r.name)
+	keptByHook := known && hookFailed(ref.Container(p.lastManifest(r.uid, r.life))) // a start that fails removes nothing
 	switch {
 	case i < 0:
 	case r.removed < to && (i == len(ran)-1 || ran[i+1].created > r.removed):
 		p.violate(r.removed, "%s (%s/%s) is removed, and is the newest of its container", r.id, r.uid, r.name)
-	case i+3 < len(ran) && ran[i+3].created+hooks+soon < min(to, p.over(r.uid, r.life, 0)) && p.late(r.removed, ran[i+3].created+hooks):
+	case r.removed < min(to, p.over(r.uid, r.life, 0)) && ran[i+1].exited > r.removed && ran[i+1].stops == nil:
+		p.violate(r.removed, "%s (%s/%s) is removed, and is the newest that has ended", r.id, r.uid, r.name)
+	case i+3 < len(ran) && !keptByHook && ran[i+3].created+hooks+soon < min(to, p.over(r.uid, r.life, 0)) && p.late(r.removed, ran[i+3].created+hooks):
 		p.violate(ran[i+3].created, "%s (%s/%s) is kept, and three newer instances are there", r.id, r.uid, r.name)
 	}
 }
@@ -97,7 +103,7 @@ type podVolume struct {
 
 // mounts judges that a volume is set up once, and torn down once.
 func (p *peace) mounts() {
-	ready := make(map[podVolume]time.Duration)
+	ready, partly := make(map[podVolume]time.Duration), make(map[podVolume]bool)
 	for _, e := range p.h.Volumes {
 		m := podVolume{e.UID, e.Volume}
 		since, is := ready[m]
@@ -106,7 +112,9 @@ func (p *peace) mounts() {
 			p.violate(e.At, "volume %s of %s is set up, and has been since %.3fs", e.Volume, e.UID, since.Seconds())
 		case e.What == VolumeReady:
 			ready[m] = e.At
-		case e.What == VolumeLeaving && !is:
+		case e.What == VolumeFailed:
+			partly[m] = true
+		case e.What == VolumeLeaving && !is && !partly[m]:
 			p.violate(e.At, "volume %s of %s is torn down, and is not there", e.Volume, e.UID)
 		case e.What == VolumeLeaving:
 			delete(ready, m)
@@ -130,7 +138,7 @@ func (p *peace) volumesAre(pod *v1.Pod, status *v1.PodStatus) error {
 		if volume.FlexVolume == nil {
 			continue
 		}
-		if is, ended := p.mounted(podVolume{pod.UID, volume.Name}), over(status.Phase); is == ended {
+		if is, ended := p.mounted(podVolume{pod.UID, volume.Name}), over(status.Phase); is == ended && (ended || !p.awaitsVolumes(pod)) {
 			return fmt.Errorf("the pod is %s, and that its volume %s is mounted is %t", status.Phase, volume.Name, is)
 		}
 	}

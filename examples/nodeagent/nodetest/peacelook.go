@@ -16,7 +16,7 @@ import (
 
 // look judges the status of every wanted pod of a peaceful node at this instant, by what really runs.
 func (p *player) look() error {
-	peace := newPeace(p.node.History(), p.room)
+	peace := newPeace(p.node.History(), p.limits)
 	var errs []error
 	for _, pod := range p.everyWanted() {
 		status, truth := p.published(pod.UID), p.truth(pod.UID)
@@ -28,18 +28,30 @@ func (p *player) look() error {
 			continue
 		}
 		now := p.node.World.Now()
-		err := errors.Join(truthful(status, truth), containersFit(status, truth), peace.phaseIs(pod, status, now), p.arrived(pod, status), p.mirrored(pod, status), peace.volumesAre(pod, status))
+		err := errors.Join(truthful(status, truth), containersFit(status, truth), peace.phaseIs(pod, status, now), peace.volumesAre(pod, status))
+		if !peace.initMoved(pod) {
+			err = errors.Join(err, p.arrived(pod, status), p.mirrored(pod, status))
+		}
 		if !peace.refused(pod) {
 			err = errors.Join(err, conditionsFit(pod, status, truth))
 		}
 		if !over(status.Phase) {
-			err = errors.Join(err, consistent(pod, status), peace.containersAre(pod, status, truth, now), peace.initializedIs(pod, status), peace.resizeIs(pod, status, truth))
+			err = errors.Join(err, consistent(pod, status), peace.containersAre(pod, status, truth, now), peace.initializedIs(pod, status), peace.resizeIs(pod, status, truth),
+				fieldsFit(pod, status, truth), peace.shownIs(pod, status, time.Now()))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("pod %s (%s): %w", pod.Name, pod.UID, err))
 		}
 	}
 	return errors.Join(append(errs, p.left(peace))...)
+}
+
+// initMoved reports whether an init container or sidecar has begun or ended just now: agents tell API servers of that a little later.
+func (p *peace) initMoved(pod *v1.Pod) bool {
+	return slices.ContainsFunc(p.runs, func(r *run) bool {
+		ref, ok := runtime.Find(pod, r.name)
+		return ok && r.uid == pod.UID && ref.Group == runtime.GroupInit && (r.created+soon > p.h.Taken || r.exited < forever && r.exited+soon > p.h.Taken)
+	})
 }
 
 // changing reports whether something of the pod is being stopped, or an agent has only just begun to act on its manifest.
@@ -127,6 +139,9 @@ func (p *peace) initializedIs(pod *v1.Pod, status *v1.PodStatus) error {
 	_, life := p.spanAt(pod.UID, p.h.Taken)
 	want := v1.ConditionTrue
 	for i := range pod.Spec.InitContainers {
+		if p.goesOn[tenant{pod.UID, life}] && p.agentBetween(p.wanted[pod.UID][life].from, p.h.Taken) {
+			return nil // the next agent does not know that it was so
+		}
 		if p.goesOn[tenant{pod.UID, life}] {
 			break // it stays
 		}
@@ -169,6 +184,11 @@ func (p *peace) containersAre(pod *v1.Pod, status *v1.PodStatus, truth *runtime.
 			if shown.State.Waiting == nil || !first && !p.goesOn[tenant{pod.UID, life}] {
 				return fmt.Errorf("container %s was never created, and is published as %+v", c.Name, shown)
 			}
+			if len(pod.Spec.InitContainers) == 0 && !p.unmounted(pod, now) && !p.awaitsVolumes(pod) {
+				if err := p.missesKey(c, shown, p.wanted[pod.UID][life].from, now); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		r := chain[len(chain)-1]
@@ -185,6 +205,9 @@ func (p *peace) containersAre(pod *v1.Pod, status *v1.PodStatus, truth *runtime.
 				return err
 			}
 		case p.again(pod, c, r):
+			if p.unmounted(pod, now) {
+				continue
+			}
 			if shown.State.Terminated != nil && (p.sidecarFell(pod.UID, life, pod, now+1) || r.exited < r.started+hooksTime(pod)) {
 				continue // it waits for the sidecar, or for the end of its hook
 			}
@@ -205,21 +228,24 @@ func (p *peace) containersAre(pod *v1.Pod, status *v1.PodStatus, truth *runtime.
 
 // probedIs: a running container is started and ready as its probes have said.
 func (p *peace) probedIs(c *v1.Container, shown *v1.ContainerStatus, r *run, now time.Duration) error {
-	if p.agentBetween(r.started, now) {
-		return nil
+	if p.agentBetween(r.started, now) && (p.isStatic(r.uid) || p.agentBetween(r.started, r.started+settledProbes)) {
+		return nil // the next agent does not know what this one knew
 	}
 	started := c.StartupProbe == nil
 	for _, a := range p.attempts(r.id, startupProbe) {
 		started = started || a.Well
 	}
-	ready, failures, successes := c.ReadinessProbe == nil, int32(0), int32(0)
+	ready, failures, successes, last := c.ReadinessProbe == nil, int32(0), int32(0), r.started
 	for _, a := range p.attempts(r.id, readinessProbe) {
-		if a.Well {
+		if p.agentBetween(last, a.At) {
+			successes, failures = 0, 0
+		}
+		if last = a.At; a.Well {
 			successes, failures = successes+1, 0
 			ready = ready || successes >= c.ReadinessProbe.SuccessThreshold
 		} else {
 			successes, failures = 0, failures+1
-			ready = ready && failures < c.ReadinessProbe.FailureThreshold
+			ready = ready && failures < failuresOf(c.ReadinessProbe)
 		}
 	}
 	switch {
@@ -230,3 +256,6 @@ func (p *peace) probedIs(c *v1.Container, shown *v1.ContainerStatus, r *run, now
 	}
 	return nil
 }
+
+// settledProbes is after what time an API server knows what the first probes of a container have said.
+const settledProbes = 30 * time.Second

@@ -5,6 +5,7 @@ package nodetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,7 +23,8 @@ type run struct {
 	created, started, exited time.Duration // forever: it did not
 	removed                  time.Duration
 	stops                    []stop // while it ran
-	life                     int    // of the pod, when it was created
+	oom                      bool
+	life                     int // of the pod, when it was created
 }
 
 // stop is a call to stop a running instance.
@@ -37,14 +39,23 @@ func (r *run) ended() time.Duration {
 	return r.exited
 }
 
+// codeFor is the exit code that decides what becomes of a container: one that runs to completion has not, if it ran out of
+// memory.
+func (r *run) codeFor(pod *v1.Pod) int32 {
+	if ref, ok := runtime.Find(pod, r.name); ok && ref.Group == runtime.GroupInit && r.code == 0 && r.oom {
+		return 137
+	}
+	return int32(r.code)
+}
+
 type chainKey struct {
 	uid  types.UID
 	life int
 	name string
 }
 
-func newPeace(h History, room v1.ResourceList) *peace {
-	p := &peace{checker: newChecker(h), room: room, away: make(map[tenant]verdict), places: make(map[tenant]time.Duration), told: make(map[types.UID][]Told), goesOn: make(map[tenant]bool)}
+func newPeace(h History, l limits) *peace {
+	p := &peace{checker: newChecker(h), limits: l, away: make(map[tenant]verdict), places: make(map[tenant]time.Duration), told: make(map[types.UID][]Told), goesOn: make(map[tenant]bool)}
 	for _, t := range h.Told {
 		for _, pod := range t.Pods {
 			p.told[pod.UID] = append(p.told[pod.UID], Told{t.At, t.Source, []*v1.Pod{pod}})
@@ -91,6 +102,7 @@ func (p *peace) readRuns() {
 		case e.Op == fake.OpExited && r.started < forever:
 			r.exited = e.At
 			_, _ = fmt.Sscanf(e.Detail, "code %d", &r.code)
+			r.oom = strings.Contains(e.Detail, runtime.ReasonOOMKilled)
 		}
 	}
 }
@@ -118,7 +130,9 @@ func (p *peace) splitLife() bool {
 // restartsAll reports whether a rule has all containers restarted by the end of an instance.
 func restartsAll(pod *v1.Pod, r *run) bool {
 	ref, ok := runtime.Find(pod, r.name)
-	return ok && slices.ContainsFunc(ref.Container(pod).RestartPolicyRules, func(rule v1.ContainerRestartRule) bool {
-		return rule.Action == v1.ContainerRestartRuleActionRestartAllContainers && slices.Contains(rule.ExitCodes.Values, int32(r.code))
-	})
+	if !ok {
+		return false
+	}
+	rule := ruleFor(ref.Container(pod), r.codeFor(pod))
+	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
 }

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/prober"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -44,7 +43,7 @@ func (p *peace) failedAt(id string, kind prober.Type, probe *v1.Probe) time.Dura
 				inRow = 1
 			}
 		}
-		if last = a.At; inRow >= probe.FailureThreshold {
+		if last = a.At; inRow >= failuresOf(probe) {
 			return a.At
 		}
 	}
@@ -63,7 +62,7 @@ func (p *peace) ends(uid types.UID, life int) {
 	}
 	last := at
 	for _, r := range p.runs {
-		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !podfacts.IsSidecar(ref.Container(pod)) {
+		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !isSidecar(pod, ref) {
 			p.stoppedAt(r, at, hookTime(ref.Container(pod)))
 			if r.started < forever {
 				last = max(last, r.exited)
@@ -77,7 +76,7 @@ func (p *peace) ends(uid types.UID, life int) {
 		return
 	}
 	for _, r := range p.runs {
-		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && podfacts.IsSidecar(ref.Container(pod)) && len(pod.Spec.InitContainers) == 1 {
+		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && isSidecar(pod, ref) && len(pod.Spec.InitContainers) == 1 {
 			p.stoppedAt(r, last, hooksTime(pod))
 		}
 	}
@@ -93,7 +92,7 @@ func hookTime(c *v1.Container) time.Duration {
 
 // stoppedAt judges that an instance is stopped at some time, if it still runs then.
 func (p *peace) stoppedAt(r *run, at, hook time.Duration) {
-	if r.started > at || r.exited <= at+hook+soon || at+hook+soon > p.h.Taken {
+	if at == forever || r.started > at || r.exited <= at+hook+soon || at+hook+soon > p.h.Taken {
 		return
 	}
 	for _, s := range r.stops {
@@ -117,12 +116,15 @@ func (p *peace) stopped(r *run) {
 	}
 	c := ref.Container(pod)
 	unwell := min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe))
-	if unwell < forever && !p.sidecarFell(r.uid, r.life, pod, unwell+soon) { // what waits for a sidecar is kept meanwhile
+	if unwell < forever && !p.sidecarFell(r.uid, r.life, pod, unwell+soon) && !p.unmounted(pod, unwell) { // what waits for a sidecar is kept meanwhile
 		p.stoppedAt(r, unwell, hookTime(c))
 	}
-	over := p.over(r.uid, r.life, 0)
+	over, failed := p.over(r.uid, r.life, 0), hookFailed(c)
+	if failed {
+		p.stoppedAt(r, r.started, 0)
+	}
 	for _, stop := range r.stops {
-		edited := p.imageAt(r.uid, r.name, stop.at) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
+		edited := failed || p.imageAt(r.uid, r.name, stop.at) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
 		if stop.at < s.to && stop.at < over && stop.at < unwell && !edited {
 			p.violate(stop.at, "%s (%s/%s) is stopped without a cause", r.id, r.uid, r.name)
 			continue
@@ -143,7 +145,7 @@ func (p *peace) stopped(r *run) {
 				want = wanted
 			}
 		}
-		if !podfacts.IsSidecar(c) && hookTime(c) == 0 && stop.grace != want || stop.grace > want {
+		if !isSidecar(pod, ref) && hookTime(c) == 0 && stop.grace != want || stop.grace > want {
 			p.violate(stop.at, "%s (%s/%s) is stopped with a grace period of %v, not %v", r.id, r.uid, r.name, stop.grace, want)
 		}
 	}
@@ -193,13 +195,13 @@ func (p *peace) probes(r *run) {
 				break
 			}
 		}
-		p.regular(r, startupProbe, delayed(c.StartupProbe, r.started, 0), min(until, opens, p.failedAt(r.id, startupProbe, c.StartupProbe)))
+		p.regular(r, startupProbe, c.StartupProbe, delayed(c.StartupProbe, r.started, 0), min(until, opens, p.failedAt(r.id, startupProbe, c.StartupProbe)))
 	}
 	if c.LivenessProbe != nil {
-		p.regular(r, livenessProbe, delayed(c.LivenessProbe, r.started, opens), min(until, p.failedAt(r.id, livenessProbe, c.LivenessProbe)))
+		p.regular(r, livenessProbe, c.LivenessProbe, delayed(c.LivenessProbe, r.started, opens), min(until, p.failedAt(r.id, livenessProbe, c.LivenessProbe)))
 	}
 	if c.ReadinessProbe != nil {
-		p.regular(r, readinessProbe, delayed(c.ReadinessProbe, r.started, opens), until)
+		p.regular(r, readinessProbe, c.ReadinessProbe, delayed(c.ReadinessProbe, r.started, opens), until)
 	}
 }
 
@@ -209,7 +211,7 @@ func delayed(probe *v1.Probe, started, opens time.Duration) time.Duration {
 }
 
 // regular judges that attempts come in each period of a time.
-func (p *peace) regular(r *run, kind prober.Type, from, until time.Duration) {
+func (p *peace) regular(r *run, kind prober.Type, probe *v1.Probe, from, until time.Duration) {
 	due := from
 	for _, a := range p.attempts(r.id, kind) {
 		if a.At > until {
@@ -219,7 +221,7 @@ func (p *peace) regular(r *run, kind prober.Type, from, until time.Duration) {
 			p.violate(a.At, "probe %v of %s (%s/%s) runs, and was due at %.3fs", kind, r.id, r.uid, r.name, due.Seconds())
 			return
 		}
-		due = a.At + probeEvery*time.Second
+		due = a.At + periodOf(probe)
 	}
 	if due < until && due+probeSlack < until {
 		p.violate(due, "probe %v of %s (%s/%s) is due, and does not run", kind, r.id, r.uid, r.name)

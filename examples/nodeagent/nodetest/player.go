@@ -12,7 +12,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
@@ -30,10 +29,12 @@ type player struct {
 	assemble Assemble // makes the agent
 	node     *Node    // nil until the first command
 	peaceful bool     // nothing fails nor takes time
-	room     v1.ResourceList
-	mirrors  bool   // static pods have mirror pods
-	depot    *depot // nil: every image is here
-	server   *statustest.Server
+	limits
+	mirrors bool   // static pods have mirror pods
+	depot   *depot // nil: every image is here
+	store   *objects.Store
+	keys    map[string]string // of the ConfigMap of the node
+	server  *statustest.Server
 
 	wanted []*v1.Pod          // static pods, in the order of their coming
 	latest map[string]*v1.Pod // by name, also of those that are gone
@@ -49,10 +50,10 @@ type setup struct {
 	latency, volumes time.Duration
 	seed             uint64
 	stopPods         bool
-	room             v1.ResourceList
-	peaceful, echo   bool
-	mirrors, images  bool
-	pull             time.Duration
+	limits
+	peaceful, echo  bool
+	mirrors, images bool
+	pull            time.Duration
 }
 
 // apart is how long the next command comes after what one has brought about at
@@ -111,7 +112,7 @@ func (p *player) finish() error {
 	p.node.close()
 	errs := []error{errors.Join(p.errs...), Check(history)}
 	if p.peaceful {
-		errs = append(errs, checkPeace(history, p.room))
+		errs = append(errs, checkPeace(history, p.limits))
 	}
 	return errors.Join(errs...)
 }
@@ -133,7 +134,6 @@ func (p *player) begin(s setup) error {
 	if err != nil {
 		return err
 	}
-	store.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: "config"}, Data: map[string]string{"key": "value"}})
 	if s.images {
 		p.depot = newDepot(world, s.pull)
 	}
@@ -142,7 +142,7 @@ func (p *player) begin(s setup) error {
 		if p.depot != nil {
 			p.depot.supply(o)
 		}
-		o.Allocatable, o.NodeLabels = s.room, map[string]string{zoneLabel: zoneHere}
+		o.Allocatable, o.NodeLabels, o.NodeTaints = s.room, map[string]string{zoneLabel: zoneHere}, s.taints
 		if s.stopPods {
 			o.OnShutdown = node.StopPods
 			o.StopTimeout = 2 * agentPatience // one that was killed comes to its end, too
@@ -153,8 +153,10 @@ func (p *player) begin(s setup) error {
 	}
 	node.errorf = func(format string, args ...any) { p.errs = append(p.errs, fmt.Errorf(format, args...)) }
 	node.fatalf = node.errorf
-	p.node, p.peaceful, p.room, p.mirrors = node, s.peaceful, s.room, s.mirrors
-	node.depot = p.depot
+	p.node, p.peaceful, p.limits, p.mirrors = node, s.peaceful, s.limits, s.mirrors
+	node.depot, node.api.taints = p.depot, s.taints
+	p.store, p.keys = store, make(map[string]string)
+	p.setKey("key", "value", true)
 	return node.startAgent()
 }
 

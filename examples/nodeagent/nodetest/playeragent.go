@@ -113,10 +113,15 @@ func (p *player) feels(name, container string, sick bool) error {
 	return nil
 }
 
-func (p *player) delete(name string) error {
+func (p *player) delete(name string, grace int64) error {
 	uid, err := p.bound(name)
 	if err == nil {
 		_, err = p.server.Delete(uid)
+	}
+	if err == nil {
+		_, err = p.server.Change(uid, func(pod *v1.Pod) {
+			pod.DeletionGracePeriodSeconds = new(min(grace, *pod.DeletionGracePeriodSeconds))
+		})
 	}
 	return err
 }

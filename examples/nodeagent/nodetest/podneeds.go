@@ -75,6 +75,8 @@ func (a *args) needs(pod *v1.Pod) {
 	if name, ok := a.option("sysctl"); ok {
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: name, Value: "1"}}}
 	}
+	a.place(pod)
+	a.owners(pod)
 }
 
 // allocatable reads what a node has for its pods; nil: no limit is said.

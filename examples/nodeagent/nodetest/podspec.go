@@ -17,8 +17,8 @@ import (
 )
 
 // podFields is the description of a pod in one line, for Commands.
-const podFields = "NAME[@UID] [v=N] [main=C,…] [init=C,…] [sidecar=C,…] [restart=POLICY] [grace=SECONDS] [volume=V,…] [emptydir=V,…] [config=NAME] " +
-	"[live=C[:DELAY[:GRACE]]] [ready=C[:DELAY[:SUCCESSES]]] [startup=C[:DELAY[:GRACE]]] [rule=C:CODE[:all]] [deadline=SECONDS] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [initcpu=MILLICORES] [resizing=RESOURCE] [priority=N] [gate=CONDITION] [zone=NAME] [sysctl=NAME] [pull=POLICY] [prestop=C:DURATION] [poststart=C:DURATION]"
+const podFields = "NAME[@UID] [v=N] [main=C,…] [init=C,…] [sidecar=C,…] [restart=POLICY] [grace=SECONDS] [volume=V,…] [emptydir=V,…] [config=NAME] [env=KEY[?],…] " +
+	"[live=C[:DELAY[:GRACE]]] [ready=C[:DELAY[:SUCCESSES]]] [startup=C[:DELAY[:GRACE]]] [period=SECONDS] [failures=N] [own=C:POLICY] [rule=C:CODE[,CODE…][:not][:all]]… [deadline=SECONDS] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [initcpu=MILLICORES] [resizing=RESOURCE] [priority=N] [gate=CONDITION] [zone=NAME] [sysctl=NAME] [port=N[/PROTOCOL][@IP]] [initport=N…] [hostnetwork] [os=NAME] [oslabel=NAME] [tolerate=KEY] [user=[C:]ID]… [pull=POLICY] [prestop=C:DURATION|fail|pass] [poststart=C:DURATION|fail|pass]"
 
 // pod takes a pod apart that is described in one line.
 func (a *args) pod() *v1.Pod {
@@ -55,6 +55,7 @@ func (a *args) pod() *v1.Pod {
 	if seconds := int64(a.number("deadline", 0)); seconds > 0 {
 		pod.Spec.ActiveDeadlineSeconds = &seconds
 	}
+	a.environ(pod)
 	a.needs(pod)
 	a.probes(pod)
 	a.hooks(pod)
@@ -144,13 +145,20 @@ func (a *args) of(pod *v1.Pod, key string, set func(c *v1.Container, rest string
 	a.fail("%s=%s: there is no container %q", key, word, name)
 }
 
-// probeEvery is how often the probes of described pods run.
+// probeEvery is how often the probes of described pods run, in seconds, unless "period" says otherwise.
 const probeEvery = 5
 
 func (a *args) probes(pod *v1.Pod) {
+	period, failures := int32(a.number("period", probeEvery)), int32(-1)
+	if word, ok := a.option("failures"); ok {
+		failures = int32(a.toNumber(word))
+	}
 	probe := func(threshold int32) *v1.Probe {
+		if failures >= 0 {
+			threshold = failures
+		}
 		exec := &v1.ExecAction{Command: []string{"probe"}}
-		return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: exec}, TimeoutSeconds: 1, PeriodSeconds: probeEvery, SuccessThreshold: 1, FailureThreshold: threshold}
+		return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: exec}, TimeoutSeconds: 1, PeriodSeconds: period, SuccessThreshold: 1, FailureThreshold: threshold}
 	}
 	kills := func(p *v1.Probe, rest string) *v1.Probe {
 		delay, grace, own := strings.Cut(rest, ":")
@@ -179,24 +187,11 @@ func (a *args) wholeSeconds(word string) int32 {
 	return int32(a.toDuration(word) / time.Second)
 }
 
-// rules has a container that is never restarted by its own policy restarted when it exits with a code, or all containers
-// of its pod.
-func (a *args) rules(pod *v1.Pod) {
-	a.of(pod, "rule", func(c *v1.Container, rest string) {
-		never, action := v1.ContainerRestartPolicyNever, v1.ContainerRestartRuleActionRestart
-		code, all := strings.CutSuffix(rest, ":all")
-		if all {
-			action = v1.ContainerRestartRuleActionRestartAllContainers
-		}
-		c.RestartPolicy = &never
-		c.RestartPolicyRules = []v1.ContainerRestartRule{{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
-			Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{int32(a.toNumber(code))},
-		}}}
-	})
-}
-
 func (a *args) hooks(pod *v1.Pod) {
 	nap := func(rest string) *v1.LifecycleHandler {
+		if rest == hookFails || rest == hookPasses {
+			return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{rest}}}
+		}
 		d := a.toDuration(rest)
 		return &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: int64(d / time.Second)}}
 	}

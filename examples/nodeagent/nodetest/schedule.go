@@ -99,9 +99,13 @@ func (g *generator) step() {
 	})
 }
 
-// newPod makes one more, up to four.
+// newPod makes one more, up to four, or six on a node with limits.
 func (g *generator) newPod() {
-	if len(g.names) == 4 {
+	most := 4
+	if g.limited {
+		most = 6
+	}
+	if len(g.names) == most {
 		g.edit()
 		return
 	}
@@ -164,14 +168,9 @@ func (g *generator) fields() (fields string, containers []string) {
 	if startup == "s" && g.chance(50) || g.chance(12) {
 		add("startup=%s%s", startup, pick(g, "", "", ":2s", ":0s:1s"))
 	}
-	if g.chance(10) {
-		add("rule=c:%d", pick(g, 1, 137))
-	} else if g.chance(15) && g.peaceful && !g.limited {
-		add("rule=c:%d:all", pick(g, 1, 3))
-	}
 	for _, a := range g.has {
 		if a.fields != nil {
-			fields += a.fields(g)
+			fields += a.fields(g, fields)
 		}
 	}
 	if g.limited {
@@ -185,11 +184,6 @@ func (g *generator) fields() (fields string, containers []string) {
 	if g.peaceful && g.chance(20) {
 		add("gate=example.com/gate")
 	}
-	for _, hook := range []string{"prestop", "poststart"} {
-		if g.chance(10) && !strings.Contains(fields, ":all") { // an agent does not look at rules while a hook runs
-			add("%s=c:%ds", hook, 1+g.rand.IntN(5))
-		}
-	}
 	return fields, containers
 }
 
@@ -198,7 +192,7 @@ func (g *generator) behaviour(ends bool) string {
 	term := pick(g, "", "", ",term=1s", ",term=5s", ",deaf")
 	if ends {
 		term += fmt.Sprintf(",exit=%s", pick(g, "1ns", "1s", "4s"))
-		return pick(g, "serve"+term, "serve"+term, "serve,code=1"+term+" then serve"+term)
+		return pick(g, "serve"+term, "serve"+term, "serve,code=1"+term+" then serve"+term, "serve,oom,code=0"+term+" then serve"+term)
 	}
 	return pick(g,
 		"serve"+term, "serve"+term, "serve"+term, "serve,ready=3s"+term,
@@ -233,13 +227,16 @@ func (g *generator) remove() {
 	case s.static:
 		g.try("remove " + name)
 	case g.chance(70):
-		g.try("delete " + name)
+		g.try("delete " + name + g.hurry())
 	case g.chance(60):
 		g.try("evict " + name)
 	default:
 		g.try("declare-failed " + name)
 	}
 }
+
+// hurry is how long a deletion allows a pod to end.
+func (g *generator) hurry() string { return pick(g, "", "", " grace=1", " grace=5", " grace=60") }
 
 func (g *generator) bringBack() {
 	name, s := g.anyPod()

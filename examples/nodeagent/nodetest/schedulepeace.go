@@ -12,7 +12,11 @@ import (
 func (g *generator) inPeace(seed uint64) *Script {
 	g.peaceful = true
 	g.say(fmt.Sprintf("node seed=%d%s%s peaceful", seed, g.limits(), g.equip()))
-	for range 1 + g.rand.IntN(3) {
+	pods := 1 + g.rand.IntN(3)
+	if g.limited {
+		pods++ // so that they have to share
+	}
+	for range pods {
 		g.newPod()
 		g.look()
 	}
@@ -63,7 +67,7 @@ func (g *generator) resizable(before string) (fields string) {
 	if g.chance(50) {
 		fields += fmt.Sprintf(" memory=%d", pick(g, 64, 256))
 	}
-	if g.chance(30) && strings.Contains(before, "restart=Always") && !strings.Contains(before, "rule=") {
+	if g.chance(30) && strings.Contains(before, "restart=Always") && !strings.Contains(before, "rule=") && !strings.Contains(before, "own=") {
 		fields += " resizing=" + pick(g, "cpu", "memory")
 	}
 	return fields
@@ -102,7 +106,7 @@ func (g *generator) peacefulRemove() {
 	if s.static {
 		g.try("remove " + name)
 	} else {
-		g.try("delete " + name)
+		g.try("delete " + name + g.hurry())
 	}
 }
 

@@ -20,7 +20,7 @@ func (g *generator) during(begin, end string) {
 
 // fault strikes some calls.
 func (g *generator) fault() {
-	op := pick(g, "RunSandbox", "StopSandbox", "RemoveSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "PodStatus", "List", "Exec")
+	op := pick(g, "RunSandbox", "StopSandbox", "RemoveSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "PodStatus", "List", "Exec", "UpdateResources")
 	how := pick(g, "err", "err", "lost", "lost", "hang", "lost hang", "latency=3s")
 	when := pick(g, "nth=1", "nth=1", "nth=2", "times=2", "times=5", fmt.Sprintf("for=%s", pick(g, "1s", "10s", "1m")))
 	g.say(fmt.Sprintf("fault f%d op=%s %s %s", len(g.script.Lines), op, when, how))
@@ -61,7 +61,7 @@ func (g *generator) crash() {
 
 // crashAt has the agent die at a call that it makes soon, if it makes it.
 func (g *generator) crashAt() {
-	op := pick(g, "RunSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "RemoveSandbox", "StopSandbox", "PatchStatus", "DeletePod", "SetUp", "TearDown")
+	op := pick(g, "RunSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "RemoveSandbox", "StopSandbox", "PatchStatus", "DeletePod", "SetUp", "TearDown", "MountDevice", "UnmountDevice")
 	g.say(fmt.Sprintf("crash-at %s nth=%d%s", op, 1+g.rand.IntN(2), pick(g, "", " done")))
 	if g.chance(60) {
 		pick(g, g.edit, g.remove, g.exit, g.bringBack)()

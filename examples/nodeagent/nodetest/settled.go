@@ -60,9 +60,13 @@ func (p *player) settled(d time.Duration) error {
 // quiet ends all that is wrong.
 func (p *player) quiet() error {
 	p.clear("")
-	p.node.FailVolumes(nil)
+	p.volumes("work")
 	if p.depot != nil {
 		p.depot.registry("up")
+		p.node.history.outage("registry", false)
+	}
+	if _, there := p.keys["extra"]; !there {
+		p.setKey("extra", "1", true)
 	}
 	p.node.static.feel(Talkative)
 	p.node.api.supply.feel(Talkative)
@@ -104,7 +108,7 @@ func (p *player) converged(pod *v1.Pod) error {
 	}
 	return errors.Join(p.works(pod, status, truth), truthful(status, truth), consistent(pod, status), p.countsRestarts(pod, status),
 		phaseFits(pod, status, truth), conditionsFit(pod, status, truth), containersFit(status, truth), p.probesFit(pod, status, truth),
-		inTime(pod, status, time.Now()), resized(pod, status, truth))
+		fieldsFit(pod, status, truth), inTime(pod, status, time.Now()), resized(pod, status, truth))
 }
 
 func over(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
@@ -189,7 +193,8 @@ func rightlyOver(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) er
 	if status.Reason != "" {
 		return nil // rejected, declared to be over, or stopped with the agent
 	}
-	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways && slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return c.RestartPolicy == nil }) {
+	initFails := slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return policyOf(pod, &c) == v1.RestartPolicyNever })
+	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways && !initFails && slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return policyOf(pod, &c) == v1.RestartPolicyAlways }) {
 		return fmt.Errorf("it is %s, and its restart policy is Always", status.Phase)
 	}
 	return phaseFits(pod, status, truth)
@@ -211,6 +216,9 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 		if !sidecar && initPast(pod, i, truth) {
 			continue
 		}
+		if p.depot.neverHas(c) {
+			return nil
+		}
 		if err := p.tried(pod, c, truth, sidecar); err != nil {
 			return err
 		}
@@ -220,10 +228,13 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
+		if p.depot.neverHas(c) {
+			continue
+		}
 		if (truth.Latest(c.Name) == nil && p.lostRecords(pod, c) || madeLate(truth, c)) && runtime.Finished(pod, status, c.Name, truth.Latest(c.Name)) {
 			continue
 		}
-		if err := p.tried(pod, c, truth, c.RestartPolicy == nil && pod.Spec.RestartPolicy == v1.RestartPolicyAlways); err != nil {
+		if err := p.tried(pod, c, truth, policyOf(pod, c) == v1.RestartPolicyAlways); err != nil {
 			return err
 		}
 	}
@@ -265,8 +276,13 @@ func madeLate(truth *runtime.PodStatus, c *v1.Container) bool {
 	})
 }
 
+// isSidecar reports whether a container is a sidecar. The policy alone does not tell: a regular container may have its own.
+func isSidecar(pod *v1.Pod, ref runtime.Ref) bool {
+	return ref.Group == runtime.GroupInit && podfacts.IsSidecar(ref.Container(pod))
+}
+
 func isPlainInit(pod *v1.Pod, c *v1.Container) bool {
-	return c.RestartPolicy == nil && slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
+	return !podfacts.IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
 }
 
 // initPast: a later container was made in this sandbox, so init container i was done.
@@ -367,6 +383,9 @@ func (p *player) end() error {
 	}
 	p.sleep(patienceAtEnd)
 	errs := append([]error{p.nothingElse(nil)}, append(p.orphanedMirrors(), p.uncollected()...)...)
+	for _, device := range p.node.disk.devicesLeft() {
+		errs = append(errs, fmt.Errorf("device %s is still staged", device))
+	}
 	for _, pod := range p.latest {
 		if p.server.Get(pod.UID) != nil {
 			errs = append(errs, fmt.Errorf("the API server still has %s (%s)", pod.Name, pod.UID))

@@ -52,16 +52,8 @@ func phaseFits(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) erro
 
 // comesAgain reports whether a regular container is started again after an exit.
 func comesAgain(pod *v1.Pod, c *v1.Container, code int32) bool {
-	policy := pod.Spec.RestartPolicy
-	if c.RestartPolicy != nil {
-		policy = v1.RestartPolicy(*c.RestartPolicy)
-		for _, rule := range c.RestartPolicyRules {
-			if slices.Contains(rule.ExitCodes.Values, code) == (rule.ExitCodes.Operator == v1.ContainerRestartRuleOnExitCodesOpIn) {
-				return true
-			}
-		}
-	}
-	return policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && code != 0
+	policy := policyOf(pod, c)
+	return ruleFor(c, code) != nil || policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && code != 0
 }
 
 // conditionsFit: the conditions beside Ready and ContainersReady are what the containers call

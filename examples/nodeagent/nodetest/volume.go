@@ -34,6 +34,7 @@ type VolumeEvent struct {
 	UID     types.UID
 	Volume  string
 	What    VolumeAct
+	User    *int64   // of VolumeReady: as whom the pod runs
 	Running []string // at the beginning of a TearDown, containers of the pod that ran
 }
 
@@ -55,8 +56,9 @@ type disk struct {
 
 	mu struct {
 		sync.Mutex
-		log  []VolumeEvent
-		fail error
+		log   []VolumeEvent
+		fail  error
+		setUp bool // only what sets up fails
 	}
 }
 
@@ -73,19 +75,26 @@ func (d *disk) events() []VolumeEvent {
 // FailVolumes has all that is done with volumes of VolumeDriver fail with err,
 // until it is called with nil.
 func (n *Node) FailVolumes(err error) {
-	n.disk.mu.Lock()
-	defer n.disk.mu.Unlock()
-	n.disk.mu.fail = err
+	n.disk.failOn(err, false)
 }
 
-func (d *disk) add(p volumemanager.Place, what VolumeAct, running []string) error {
+func (d *disk) failOn(err error, setUp bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.fail, d.mu.setUp = err, setUp
+}
+
+func (d *disk) add(p volumemanager.Place, what VolumeAct, running []string, user *int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.mu.fail
+	if d.mu.setUp && what != VolumeReady {
+		err = nil
+	}
 	if err != nil {
 		what, running = VolumeFailed, nil
 	}
-	d.mu.log = append(d.mu.log, VolumeEvent{At: d.world.Now(), UID: p.PodUID, Volume: p.Inner, What: what, Running: running})
+	d.mu.log = append(d.mu.log, VolumeEvent{At: d.world.Now(), UID: p.PodUID, Volume: p.Inner, What: what, Running: running, User: user})
 	return err
 }
 
@@ -125,7 +134,7 @@ func (p *volumePlugin) SetUp(ctx context.Context, m volumemanager.Mount) (volume
 		if err := p.disk.spin(ctx); err != nil {
 			return volumemanager.Mounted{}, err
 		}
-		if err := p.disk.add(m.Place, VolumeReady, nil); err != nil {
+		if err := p.disk.add(m.Place, VolumeReady, nil, m.FSUser); err != nil {
 			return volumemanager.Mounted{}, err
 		}
 		return volumemanager.Mounted{Path: m.Dir()}, os.MkdirAll(m.Dir(), 0o750)
@@ -135,13 +144,13 @@ func (p *volumePlugin) SetUp(ctx context.Context, m volumemanager.Mount) (volume
 // TearDown implements volumemanager.Plugin.
 func (p *volumePlugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	_, err := through(ctx, p.lease, fake.Call{Op: OpTearDown, UID: u.PodUID}, func(ctx context.Context) (struct{}, error) {
-		if err := p.disk.add(u.Place, VolumeLeaving, p.disk.running(u.PodUID)); err != nil {
+		if err := p.disk.add(u.Place, VolumeLeaving, p.disk.running(u.PodUID), nil); err != nil {
 			return struct{}{}, err
 		}
 		if err := p.disk.spin(ctx); err != nil {
 			return struct{}{}, err
 		}
-		if err := p.disk.add(u.Place, VolumeGone, nil); err != nil {
+		if err := p.disk.add(u.Place, VolumeGone, nil, nil); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, os.RemoveAll(u.Dir())

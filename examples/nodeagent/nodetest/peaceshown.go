@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// The particulars of statuses: what follows from the pod alone, and why a container waits.
+
+// fieldsFit: the fields of a status that are about the whole pod follow from its spec and its sandbox.
+func fieldsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
+	if status.ObservedGeneration != pod.Generation {
+		return fmt.Errorf("its generation is %d, and %d is published as observed", pod.Generation, status.ObservedGeneration)
+	}
+	if current := truth.Current(); current != nil && len(current.IPs) > 0 && !pod.Spec.HostNetwork && !over(status.Phase) {
+		if err := differs("its address", current.IPs[0], status.PodIP); err != nil {
+			return err
+		}
+	}
+	return differs("its QOS class", [...]v1.PodQOSClass{v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed}[classOf(pod)], status.QOSClass)
+}
+
+// shownIs: a pod is published with the time of its begin, with the condition AllContainersRestarting if a rule of it can
+// restart all, and its containers with their images and the reasons for which they wait.
+func (p *peace) shownIs(pod *v1.Pod, status *v1.PodStatus, now time.Time) error {
+	s, life := p.spanAt(pod.UID, p.h.Taken)
+	t := tenant{pod.UID, life}
+	began := now.Add(p.beginOf(pod.UID, life) - p.h.Taken)
+	found := p.agentBetween(s.from, p.h.Taken) // the next agent need not know when it began
+	if off := status.StartTime.Sub(began); life == 0 && !found && (off < -time.Second || off > soon) {
+		return fmt.Errorf("it began at %v, and is published to have at %v", began, status.StartTime)
+	}
+	_, published := conditionsOf(status)[v1.AllContainersRestarting]
+	if can := slices.ContainsFunc(allContainers(pod), canRestartAll); can != published {
+		return fmt.Errorf("that a rule can restart all its containers is %t, and that it has condition AllContainersRestarting is %t", can, published)
+	}
+	for _, c := range allContainers(pod) {
+		shown, chain := containerStatus(status, c.Name), p.chains[chainKey{pod.UID, life, c.Name}]
+		if shown == nil || p.goesOn[t] || p.unmounted(pod, p.h.Taken) {
+			continue
+		}
+		var reasons []string
+		switch {
+		case len(chain) == 0 && len(pod.Spec.InitContainers) > 0:
+			reasons = []string{"PodInitializing"}
+		case len(chain) == 0:
+			reasons = []string{"ContainerCreating"}
+		case chain[len(chain)-1].started == forever:
+			reasons = []string{"RunContainerError", "CrashLoopBackOff"}
+			if p.agentBetween(chain[len(chain)-1].created, p.h.Taken) {
+				reasons = append(reasons, "") // until the next agent has tried
+			}
+		default:
+			reasons = []string{"CrashLoopBackOff"}
+			if hookFailed(c) {
+				reasons = append(reasons, "PostStartHookError")
+			}
+		}
+		if len(chain) > 0 && shown.State.Waiting == nil && shown.Image != chain[len(chain)-1].image {
+			return fmt.Errorf("container %s has image %s, and is published with %s", c.Name, chain[len(chain)-1].image, shown.Image)
+		}
+		if wants := slices.Concat(p.keysLacking(c), p.imagesLacking(c)); len(wants) > 0 {
+			reasons = append(reasons, "CreateContainerConfigError", "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable")
+		}
+		if w := shown.State.Waiting; w != nil && !slices.Contains(reasons, w.Reason) {
+			return fmt.Errorf("container %s is published as waiting for reason %q, and not for one of %q", c.Name, w.Reason, reasons)
+		}
+	}
+	return nil
+}
+
+func conditionsOf(status *v1.PodStatus) map[v1.PodConditionType]v1.PodCondition {
+	is := make(map[v1.PodConditionType]v1.PodCondition)
+	for _, c := range status.Conditions {
+		is[c.Type] = c
+	}
+	return is
+}
+
+// canRestartAll reports whether a rule of a container can restart all of its pod.
+func canRestartAll(c *v1.Container) bool {
+	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+	})
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// What a container needs to be created: keys of ConfigMaps, images, volumes. Each ability that takes such a thing away for
+// some time says when.
+
+// lack is a time in which a container could not be created for want of something, and how much later the agent may notice
+// that there is no such want any more.
+type lack struct{ from, to, late time.Duration }
+
+// supplied is when a container that is due at some time has all that it needs of its own; forever if it never has. It may
+// then be created late.
+func (p *peace) supplied(uid types.UID, c *v1.Container, due time.Duration) (from, late time.Duration) {
+	if pod := p.manifest(uid, due); pod != nil { // it may have been edited since
+		if ref, ok := runtime.Find(pod, c.Name); ok {
+			c = ref.Container(pod)
+		}
+	}
+	return after(slices.Concat(p.keysLacking(c), p.imagesLacking(c)), due)
+}
+
+// after is when none of the wants holds any more.
+func after(all []lack, due time.Duration) (from, late time.Duration) {
+	for {
+		i := slices.IndexFunc(all, func(l lack) bool { return l.from <= due && due < l.to })
+		if i < 0 {
+			return due, late
+		}
+		due, late = all[i].to, max(late, all[i].late)
+	}
+}
+
+// Outage is the begin or the end of a time in which something could not be had on a node.
+type Outage struct {
+	At   time.Duration
+	What string // registry or volumes
+	Down bool
+}
+
+// outages are the times in which something could not be had.
+func (p *peace) outages(what string, late time.Duration) (all []lack) {
+	for _, o := range p.h.Outages {
+		last := len(all) - 1
+		switch {
+		case o.What != what:
+		case o.Down && (last < 0 || all[last].to < forever):
+			all = append(all, lack{o.At, forever, late})
+		case !o.Down && last >= 0 && all[last].to == forever:
+			all[last].to = o.At
+		}
+	}
+	return all
+}
+
+// How much later agents may notice that something can be had again: their back-off grows to two or five minutes.
+const (
+	mountedLate = 2*time.Minute + 30*time.Second
+	pulledLate  = 5*time.Minute + 30*time.Second
+)
+
+// volumesLacking are the times in which the volumes of a pod could not be set up.
+func (p *peace) volumesLacking(pod *v1.Pod) []lack {
+	if slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.FlexVolume != nil }) {
+		return p.outages("volumes", mountedLate)
+	}
+	return nil
+}
+
+// unmounted reports whether an agent is there at some time that has not set up the volumes of a pod, since they cannot be
+// had. It starts and stops none of its containers, and says no more than what it has found.
+func (p *peace) unmounted(pod *v1.Pod, at time.Duration) bool {
+	return slices.ContainsFunc(p.volumesLacking(pod), func(l lack) bool {
+		return l.from <= at && p.agentBetween(l.from, min(l.to, at)) && (l.to == forever || at < l.to+l.late)
+	})
+}
+
+// awaitsVolumes reports whether the volumes of a pod cannot be had, or could not until lately.
+func (p *peace) awaitsVolumes(pod *v1.Pod) bool {
+	return slices.ContainsFunc(p.volumesLacking(pod), func(l lack) bool { return l.to == forever || p.h.Taken < l.to+l.late })
+}
+
+// imagesLacking are the times in which the image of a container could not be had.
+func (p *peace) imagesLacking(c *v1.Container) (all []lack) {
+	if !p.h.Depot {
+		return nil
+	}
+	away := []lack{{0, forever, retried}}
+	for _, e := range p.h.Images {
+		switch last := len(away) - 1; {
+		case e.Image != c.Image:
+		case e.What == ImagePulled && away[last].to == forever:
+			away[last].to = e.At
+		case e.What == ImageRemoved && away[last].to < forever:
+			away = append(away, lack{e.At, forever, retried})
+		}
+	}
+	down := p.outages("registry", pulledLate)
+	switch c.ImagePullPolicy {
+	case v1.PullNever:
+		return away
+	case v1.PullAlways:
+		return down
+	}
+	for _, a := range away {
+		for _, d := range down {
+			if from, to := max(a.from, d.from), min(a.to, d.to); from < to {
+				all = append(all, lack{from, to, pulledLate})
+			}
+		}
+	}
+	return all
+}
+
+// lacked reports whether all containers of a pod had to wait for something when the pod was due.
+func (p *peace) lacked(pod *v1.Pod, due time.Duration) bool {
+	if from, _ := after(p.volumesLacking(pod), due); from > due {
+		return true
+	}
+	return !slices.ContainsFunc(allContainers(pod), func(c *v1.Container) bool {
+		from, _ := p.supplied(pod.UID, c, due)
+		return from == due
+	})
+}
+
+func mounting() ability {
+	return ability{peaceful: []step{{2, func(g *generator) { g.lacking("volumes fail-set-up", "volumes work") }}}}
+}
+
+// lacking has something not be had on a peaceful node for some time.
+func (g *generator) lacking(begin, end string) {
+	g.say(begin)
+	g.look()
+	for g.chance(50) {
+		g.peacefulStep()
+		g.look()
+	}
+	g.say(end)
+}
