@@ -15,25 +15,25 @@ type Feature string
 const (
 	FeatureDeadlines Feature = "deadlines" // spec.activeDeadlineSeconds ends a pod
 	FeatureResizes   Feature = "resizes"   // resources of running containers change in place
-	FeatureAdmission Feature = "admission" // pods are admitted to a node that has limits
+	FeatureAdmission Feature = "admission" // pods are admitted by the limits of a node
 	FeatureMirrors   Feature = "mirrors"   // static pods have mirror pods on the API server
-	FeatureImages    Feature = "images"    // images are pulled, and removed when nothing uses them
+	FeatureImages    Feature = "images"    // images are pulled, and unused images are removed
 )
 
 // ability is how schedules exercise a feature, or what every agent has: with a word of the command "node" on some nodes,
 // with words of pods, or with steps that only pods of some shape can take. Its judges are for all scripts.
 type ability struct {
 	feature  Feature
-	percent  int                                          // of the schedules for agents with the feature that have the word
+	percent  int                                          // percentage of the schedules with the word, for agents with the feature
 	word     func(g *generator) string                    // nil: every schedule takes the steps
-	steps    []step                                       // of schedules in which calls fail
-	peaceful []step                                       // of peaceful ones
-	fields   func(g *generator, before string) (s string) // of pods, beside what they have before; nil: none
+	steps    []step                                       // of schedules with failing calls
+	peaceful []step                                       // of peaceful schedules
+	fields   func(g *generator, before string) (s string) // fields of pods, in addition to the fields before; nil: none
 	check    func(*checker)                               // judges every history; nil: nothing to judge
 	judge    func(*peace)                                 // judges peaceful ones; nil: nothing to judge
 }
 
-// step is one thing that happens, more often than others by its weight.
+// step is an event in a schedule. Steps with a higher weight are more frequent.
 type step struct {
 	weight int
 	do     func(*generator)
@@ -56,7 +56,7 @@ func abilities() []ability {
 	}
 }
 
-// equip chooses what the node of the schedule has, and returns the words for it.
+// equip chooses the abilities of the schedule, and returns the words for the node.
 func (g *generator) equip() (words string) {
 	for _, a := range abilities() {
 		if !g.uses(a.feature) || a.word != nil && !g.chance(a.percent) {
@@ -73,7 +73,7 @@ func (g *generator) equip() (words string) {
 // uses reports whether the schedule may use a feature.
 func (g *generator) uses(f Feature) bool { return !slices.Contains(g.without, f) }
 
-// take takes one of the steps, or one of the abilities' own.
+// take takes one of the steps, including the steps of the abilities.
 func (g *generator) take(steps []step) {
 	for _, a := range g.has {
 		if g.peaceful {
@@ -124,7 +124,7 @@ func (g *generator) registry() {
 	g.during("registry "+pick(g, "down", "hang"), "registry up")
 }
 
-// resize changes the cpu of a pod of the API server that asks for some.
+// resize changes the cpu of a pod of the API server with a cpu request.
 func (g *generator) resize() {
 	amount := pick(g, 100, 200, 500, 1000, 3000)
 	able := slices.DeleteFunc(slices.Clone(g.names), func(name string) bool {

@@ -16,16 +16,16 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// Volumes of VolumeDriver that the pods of a node share: those whose names begin with "disk". They are staged once for the
-// node, before the first pod has them and until the last has not.
+// Shared volumes of VolumeDriver: volumes with names that begin with "disk". A shared volume is
+// staged once for the node, from before its first pod until after its last pod.
 
-// The names of what agents do with devices, for Node.CrashAgentOn.
+// The operations of agents on devices, for Node.CrashAgentOn.
 const (
 	OpMountDevice   fake.Op = "MountDevice"
 	OpUnmountDevice fake.Op = "UnmountDevice"
 )
 
-// What is done with devices, in events without a pod.
+// The operations on devices, in events without a pod.
 const (
 	DeviceReady   VolumeAct = "device is staged"
 	DeviceLeaving VolumeAct = "device is unstaged"
@@ -45,7 +45,8 @@ func sharing() ability {
 	}
 }
 
-// deviceOf is the shared volume behind a volume of VolumeDriver; empty if it is the pod's own.
+// deviceOf returns the name of the shared volume behind a volume of VolumeDriver, or "" for the
+// pod's own volume.
 func deviceOf(volume *v1.Volume) string {
 	if volume == nil || volume.FlexVolume == nil || !strings.HasPrefix(volume.Name, "disk") {
 		return ""
@@ -104,7 +105,7 @@ func (d *disk) note(device string, what VolumeAct) error {
 	return d.add(volumemanager.Place{Inner: device}, what, nil, nil)
 }
 
-// devices: a shared volume is staged before a pod has it, and stays so until no pod has it.
+// devices: a shared volume is staged while a pod has it.
 func (c *checker) devices() {
 	staged, users := make(map[string]bool), make(map[podVolume]bool)
 	for _, e := range c.h.Volumes {
@@ -145,7 +146,7 @@ func (p *peace) staged() {
 	}
 }
 
-// devicesLeft are the shared volumes that are still staged.
+// devicesLeft returns the shared volumes that are still staged.
 func (d *disk) devicesLeft() (left []string) {
 	staged := make(map[string]bool)
 	for _, e := range d.events() {
@@ -164,7 +165,7 @@ func (d *disk) devicesLeft() (left []string) {
 	return left
 }
 
-// owners reads as which user a pod runs, or one of its containers.
+// owners takes the users of a pod and of its containers.
 func (a *args) owners(pod *v1.Pod) {
 	for {
 		word, ok := a.option("user")
@@ -187,7 +188,7 @@ func (a *args) owners(pod *v1.Pod) {
 	}
 }
 
-// ownerOf is the user as which all containers of a pod run; nil if they differ or none is said.
+// ownerOf returns the common user of all containers of a pod, or nil.
 func ownerOf(pod *v1.Pod) (user *int64) {
 	for i, c := range allContainers(pod) {
 		var own *int64
@@ -205,7 +206,8 @@ func ownerOf(pod *v1.Pod) (user *int64) {
 	return user
 }
 
-// owned: a volume is set up for the user as which all containers of its pod run, by one of the manifests.
+// owned: a volume is set up for the common user of its pod's containers, according to a manifest of
+// the pod.
 func (c *checker) owned() {
 	manifests := c.manifests()
 	for _, e := range c.h.Volumes {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Variables that regular containers have from keys of a ConfigMap, which come and go.
+// Variables of regular containers from keys of a ConfigMap. The keys are added and removed.
 
 func environment() ability {
 	return ability{
@@ -29,10 +29,10 @@ func environment() ability {
 // key changes a key of the ConfigMap, or removes it.
 func (g *generator) key() { g.say(pick(g, "key extra 1", "key extra 2", "key extra", "key key 3")) }
 
-// configName is the ConfigMap of every node.
+// configName is the name of every node's ConfigMap.
 const configName = "config"
 
-// KeySet is what the ConfigMap of a node was given.
+// KeySet is a change of a node's ConfigMap.
 type KeySet struct {
 	At    time.Duration
 	Key   string
@@ -40,7 +40,7 @@ type KeySet struct {
 	There bool // false: the key was removed
 }
 
-// Made is a container that was created.
+// Made is the creation of a container.
 type Made struct {
 	At  time.Duration
 	UID types.UID
@@ -69,7 +69,7 @@ func (p *player) setKey(key, value string, there bool) {
 	p.store.SetConfigMap(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceDefault, Name: configName}, Data: data})
 }
 
-// environ reads which keys the regular containers of a pod have as variables; one with "?" is optional.
+// environ takes the keys for variables of the pod's regular containers. A key with "?" is optional.
 func (a *args) environ(pod *v1.Pod) {
 	word, ok := a.option("env")
 	if !ok {
@@ -84,7 +84,7 @@ func (a *args) environ(pod *v1.Pod) {
 	}
 }
 
-// keyAt is what a key is at some time, when the commands of that instant have been done.
+// keyAt returns the value of a key at some time, after the commands of the same instant.
 func (p *peace) keyAt(key string, at time.Duration) (value string, there bool) {
 	for _, k := range p.h.Keys {
 		if k.Key == key && k.At <= at {
@@ -94,7 +94,8 @@ func (p *peace) keyAt(key string, at time.Duration) (value string, there bool) {
 	return value, there
 }
 
-// environs judges that each container has the variables that its pod says, with the values of the time of its creation.
+// environs judges that each container has the variables of its pod, with the values at its
+// creation.
 func (p *peace) environs() {
 	for _, made := range p.h.Made {
 		i := slices.IndexFunc(p.runs, func(r *run) bool { return r.id == made.ID })
@@ -118,7 +119,7 @@ func (p *peace) environs() {
 	}
 }
 
-// keysLacking are the times in which a container lacked a key that it has to have.
+// keysLacking returns the times in which a required key of a container was missing.
 func (p *peace) keysLacking(c *v1.Container) (all []lack) {
 	for _, e := range c.Env {
 		from := e.ValueFrom.ConfigMapKeyRef
@@ -140,7 +141,7 @@ func (p *peace) keysLacking(c *v1.Container) (all []lack) {
 	return all
 }
 
-// missesKey: a container that lacks a key says so.
+// missesKey: the status of a container with a missing key names the key.
 func (p *peace) missesKey(c *v1.Container, shown *v1.ContainerStatus, since, now time.Duration) error {
 	if len(p.imagesLacking(c)) > 0 {
 		return nil // it may say that instead

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The place that a pod asks for on a node with limits, beside resources: host ports, an operating system, and a node without
-// taints that the pod does not tolerate.
+// The requirements of a pod on a node with limits, besides resources: host ports, an operating
+// system, and tolerated taints.
 
 const reasonPorts = "NodePorts"
 
-// impossibilities are the reasons for which a pod can never run on a node, in the order of their precedence.
+// impossibilities are the reasons for which a pod can never run on a node, in the order of their
+// precedence.
 var impossibilities = []string{"PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "SysctlForbidden", "NodeAffinity", "TaintToleration"}
 
 func placing() ability {
@@ -48,7 +49,7 @@ func placing() ability {
 	}
 }
 
-// place reads what a pod asks for of its node.
+// place takes the requirements of a pod on its node.
 func (a *args) place(pod *v1.Pod) {
 	pod.Spec.HostNetwork = a.flag("hostnetwork")
 	if word, ok := a.option("port"); ok {
@@ -89,7 +90,7 @@ func (a *args) taints() []v1.Taint {
 	return []v1.Taint{{Key: key, Effect: v1.TaintEffect(effect)}}
 }
 
-// impossible are the reasons for which a pod cannot run on the node, whatever else does.
+// impossible returns the reasons for which a pod can never run on the node.
 func (p *peace) impossible(uid types.UID, life int) (reasons []string) {
 	pod := p.manifest(uid, p.wanted[uid][life].from)
 	zone, zoned := pod.Spec.NodeSelector[zoneLabel]
@@ -109,13 +110,13 @@ func (p *peace) impossible(uid types.UID, life int) (reasons []string) {
 	return reasons
 }
 
-// limits are what a node has for its pods; without room it is not limited.
+// limits are the limits of a node. Without room the node has no limits.
 type limits struct {
 	room   v1.ResourceList
 	taints []v1.Taint
 }
 
-// portsOf are the ports that a pod takes of its node.
+// portsOf returns the host ports of a pod.
 func portsOf(pod *v1.Pod) (ports []v1.ContainerPort) {
 	for _, c := range allContainers(pod) {
 		if !isPlainInit(pod, c) {
@@ -125,7 +126,7 @@ func portsOf(pod *v1.Pod) (ports []v1.ContainerPort) {
 	return ports
 }
 
-// clash reports whether two pods cannot have their ports on one node.
+// clash reports whether the host ports of two pods conflict.
 func clash(a, b *v1.Pod) bool {
 	return slices.ContainsFunc(portsOf(a), func(own v1.ContainerPort) bool {
 		return slices.ContainsFunc(portsOf(b), func(other v1.ContainerPort) bool {
@@ -141,7 +142,7 @@ func (p *peace) portTaken(t tenant, at time.Duration) bool {
 	})
 }
 
-// portRefusal judges that another pod had a port of one that was refused.
+// portRefusal judges that another pod had a host port of a refused pod.
 func (p *peace) portRefusal(t tenant, at time.Duration) {
 	if !p.portTaken(t, at) && !p.portTaken(t, at+1) {
 		p.violate(at, "%s is refused by reason of %s, and no other pod has its ports", t.uid, reasonPorts)

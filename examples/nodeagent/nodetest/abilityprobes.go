@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Probes with other periods and thresholds than usual. Zero is the API's default.
+// Probes with unusual periods and thresholds. Zero is the API's default.
 
 func probing() ability {
 	return ability{fields: func(g *generator, _ string) (s string) {

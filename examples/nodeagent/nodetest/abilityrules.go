@@ -35,8 +35,9 @@ func ruling() ability {
 	}}
 }
 
-// rules has containers restarted by a policy of their own, Never if they have rules and nothing else is said; and by rules,
-// when they exit with some codes or not with these, or all containers of their pod.
+// rules takes restart policies and rules of containers. The default policy of a container with
+// rules is Never. A rule matches some exit codes or all others, and restarts the container or all
+// containers of the pod.
 func (a *args) rules(pod *v1.Pod) {
 	for slices.ContainsFunc(a.words, func(w string) bool { return strings.HasPrefix(w, "rule=") }) {
 		a.of(pod, "rule", func(c *v1.Container, rest string) {
@@ -58,7 +59,7 @@ func (a *args) rules(pod *v1.Pod) {
 	a.of(pod, "own", func(c *v1.Container, policy string) { c.RestartPolicy = new(v1.ContainerRestartPolicy(policy)) })
 }
 
-// policyOf is the restart policy that a container is under.
+// policyOf returns the restart policy that applies to a container.
 func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	if c.RestartPolicy != nil {
 		return v1.RestartPolicy(*c.RestartPolicy)
@@ -66,7 +67,7 @@ func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	return pod.Spec.RestartPolicy
 }
 
-// ruleFor is the first rule of a container for an exit code.
+// ruleFor returns the first rule of a container for an exit code.
 func ruleFor(c *v1.Container, code int32) *v1.ContainerRestartRule {
 	for i := range c.RestartPolicyRules {
 		rule := &c.RestartPolicyRules[i]

@@ -18,15 +18,15 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// api is what a node sees of an API server: a watch of its pods that is never
-// late, and the writes of its agent.
+// api is the API server as seen by a node: a watch of the node's pods without delay, and the writes
+// of the node's agent.
 type api struct {
 	server *statustest.Server
 	supply *supply
 	taints []v1.Taint // of the node
 
 	mu   sync.Mutex
-	node string // whose pods these are
+	node string // name of the node
 	pods map[types.UID]*v1.Pod
 }
 
@@ -47,8 +47,8 @@ func (a *api) has(pod *v1.Pod) bool {
 	return pod.Spec.NodeName == a.node
 }
 
-// joinAs gives a node of the server a name that no other has: the wanted one or, if
-// none is wanted, the first that is free.
+// joinAs registers a node with a unique name at the server: the wanted name or, for "", the first
+// free name.
 func joinAs(server *statustest.Server, wanted string) (string, error) {
 	if wanted != "" {
 		if !server.AddNode(wanted) {
@@ -82,8 +82,7 @@ func (n *Node) rename(name string) error {
 	return nil
 }
 
-// look takes a pod as the server has it now: what the server tells its watchers may be
-// told after the pod was deleted.
+// look reads a pod from the server: the pod may have been deleted before its watch event arrives.
 func (a *api) look(uid types.UID) {
 	if pod := a.server.Get(uid); pod != nil {
 		a.pods[uid] = pod
@@ -105,15 +104,15 @@ func (a *api) edit(f func()) {
 	a.supply.set(pods)
 }
 
-// DeletePod deletes a pod, as the node's agent does. The watch tells of it at once.
+// DeletePod deletes a pod for the node's agent. The watch reports the deletion at once.
 func (a *api) DeletePod(ctx context.Context, ref statusmanager.PodRef) error {
 	err := a.server.DeletePod(ctx, ref)
 	a.edit(func() { a.look(ref.UID) })
 	return err
 }
 
-// Bind creates a pod on the node's API server, as if a scheduler had chosen this
-// node for it, and returns what is stored. It needs Options.API.
+// Bind creates a pod on the node's API server, as after a scheduler's decision for this node, and
+// returns the stored pod. Bind needs Options.API.
 func (n *Node) Bind(pod *v1.Pod) *v1.Pod {
 	if n.api == nil {
 		n.fatalf("Bind needs Options.API")
@@ -125,7 +124,7 @@ func (n *Node) Bind(pod *v1.Pod) *v1.Pod {
 	return stored
 }
 
-// Evict removes a pod from the API server by force, whatever runs of it.
+// Evict removes a pod from the API server by force, even while its containers run.
 func (n *Node) Evict(uid types.UID) {
 	n.opts.API.Remove(uid)
 	n.api.edit(func() { n.api.look(uid) })

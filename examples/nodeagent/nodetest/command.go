@@ -15,17 +15,17 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// action is what a command does when its turn comes.
+// action carries out a command.
 type action func(p *player) error
 
-// verb is a kind of command. read takes its words apart and returns what it does;
-// what it returns is not used if the words are wrong.
+// verb is a kind of command. read parses the words and returns the action. If the words are
+// invalid, the action is not used.
 type verb struct {
 	name, usage, about string
 	read               func(a *args) action
 }
 
-// verbs are all commands there are, in the order of their description.
+// verbs returns all commands in the order of their description.
 func verbs() []verb {
 	return slices.Concat(worldVerbs(), podVerbs(), containerVerbs(), faultVerbs(), agentVerbs(), []verb{
 		{"sleep", "DURATION", "let virtual time go by", readSleep},
@@ -45,7 +45,7 @@ func Commands() string {
 	return b.String()
 }
 
-// compile reads a command.
+// compile parses a command.
 func compile(words []string) (action, error) {
 	all := verbs()
 	i := slices.IndexFunc(all, func(v verb) bool { return v.name == words[0] })
@@ -192,7 +192,7 @@ func agentVerbs() []verb {
 	}
 }
 
-// target takes what picks calls.
+// target takes the options that select calls.
 func (a *args) target() (on fake.Target) {
 	on.Pod, _ = a.option("pod")
 	on.Container, _ = a.option("container")
@@ -207,7 +207,7 @@ func readSleep(a *args) action {
 	}
 }
 
-// poll is how often "within" looks.
+// poll is the interval between two checks of "within".
 const poll = 100 * time.Millisecond
 
 func readWithin(a *args) action {

@@ -118,9 +118,8 @@ func (p *player) inject(label string, f fake.Fault) error {
 	return err
 }
 
-// replace has somebody else restart a container, unless the agent is stopping it at
-// that time: the agent starts it next, and no agent can know of another start between
-// its call and that.
+// replace restarts a container without the agent, unless the agent is stopping the container: the
+// agent then starts the container next, and cannot know of a start between its own calls.
 func (p *player) replace(pod, container string) error {
 	uid := p.uid(pod)
 	if slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool {
@@ -137,7 +136,7 @@ type labelled struct {
 	clear func()
 }
 
-// clear takes faults away, all of them for "".
+// clear removes faults by label. "" removes all faults.
 func (p *player) clear(label string) {
 	var kept []labelled
 	for _, f := range p.faults {
@@ -150,7 +149,8 @@ func (p *player) clear(label string) {
 	p.faults = kept
 }
 
-// The labels of what "runtime" and "api" inject; no word can be one.
+// The labels of faults injected by "runtime" and "api". The blank keeps them different from every
+// word.
 const (
 	labelRuntime = " runtime"
 	labelAPI     = " api"

@@ -16,8 +16,9 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// Runtime is the World's runtime as one agent has it: it stops working when that
-// agent crashes, and its calls have the deadlines of package runtime/cri. Options.Agent finds one in the options, and may wrap it.
+// Runtime is the World's runtime for a single agent: it stops working when the agent crashes, and
+// its calls have the deadlines of package runtime/cri. Options.Agent finds the Runtime in the
+// options, and may wrap it.
 type Runtime struct {
 	*fake.Runtime
 	lease   *lease
@@ -151,7 +152,7 @@ func (r *Runtime) only(ctx context.Context, call fake.Call, do func(context.Cont
 	return err
 }
 
-// heldPatcher is the API server as the holder of a lease has it.
+// heldPatcher is the API server for the holder of a lease.
 type heldPatcher struct {
 	*api
 	lease *lease
@@ -186,7 +187,7 @@ func (p *heldPatcher) DeletePod(ctx context.Context, ref statusmanager.PodRef) e
 	return err
 }
 
-// heldEvents passes on what an agent has to say while it lives.
+// heldEvents passes on the events of an agent while the agent lives.
 type heldEvents struct {
 	to    runtime.EventRecorder
 	lease *lease

@@ -16,15 +16,15 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
-// History is what happened on a node, as seen from outside of its agents. Times
-// are since the node's World was made. Each list is in order; what happened at the
-// same instant is in no order between lists.
+// History is the history of a node, observed from outside of its agents. Times count from the
+// creation of the node's World. Each list is in order. Between lists, entries of the same instant
+// have no order.
 type History struct {
 	Calls    fake.Journal       // the runtime's journal
-	Told     []Told             // what sources told agents
-	Statuses []Published        // what agents published
-	Volumes  []VolumeEvent      // what was done with volumes of VolumeDriver
-	Images   []ImageEvent       // what was done with images
+	Told     []Told             // submissions of sources to agents
+	Statuses []Published        // statuses published by agents
+	Volumes  []VolumeEvent      // operations on volumes of VolumeDriver
+	Images   []ImageEvent       // operations on images
 	Events   []Event            // events about pods
 	Requests statustest.Journal // of the API server
 	Probes   []Probed           // attempts of probes that were answered
@@ -34,29 +34,29 @@ type History struct {
 	Depot    bool               // the node has images, and a registry
 	Marks    []Mark             // what happened to agents
 	Overlaps error              // World.NoOverlap
-	Taken    time.Duration      // when this was taken
+	Taken    time.Duration      // time of the snapshot
 }
 
-// Told is all that a source had to say at a time, without mirror pods; the agent has heard it.
+// Told is a complete submission of a source, without mirror pods, that the agent has received.
 type Told struct {
 	At     time.Duration
 	Source string
 	Pods   []*v1.Pod
 }
 
-// Published is a status that an agent made known.
+// Published is a status published by an agent.
 type Published struct {
 	At     time.Duration
-	Pod    *v1.Pod // as the agent had it from its source
+	Pod    *v1.Pod // version of the agent's source
 	Status v1.PodStatus
 }
 
-// Probed is an attempt of a probe that was answered.
+// Probed is a probe attempt with an answer.
 type Probed struct {
 	At        time.Duration
 	UID       types.UID
 	Container string
-	ID        string // of the instance, as World has it
+	ID        string // of the instance, in World's form
 	Type      prober.Type
 	Well      bool
 }
@@ -64,19 +64,19 @@ type Probed struct {
 // Event is an event about a pod.
 type Event struct {
 	At                    time.Duration
-	Pod                   string // its name
+	Pod                   string // name of the pod
 	UID                   types.UID
 	Type, Reason, Message string
 }
 
-// Mark is something that happened to the agent, or a remark.
+// Mark is a start or an end of the agent, or a remark.
 type Mark struct {
 	At   time.Duration
 	Kind MarkKind
 	Text string
 }
 
-// MarkKind tells marks apart.
+// MarkKind is the kind of a Mark.
 type MarkKind string
 
 // The kinds of marks.
@@ -86,11 +86,11 @@ const (
 	MarkAgentCrashed   MarkKind = "agent crashed"
 	MarkAgentSuspended MarkKind = "agent suspended"
 	MarkAgentResumed   MarkKind = "agent resumed"
-	MarkRemark         MarkKind = "remark" // Mark.Text says what
+	MarkRemark         MarkKind = "remark" // with the text Mark.Text
 )
 
-// History returns what has happened so far. What it points to is shared, and not
-// to be written.
+// History returns the history up to now. Its pointers are shared, and the caller must not modify
+// the objects.
 func (n *Node) History() History {
 	h := n.history.snapshot()
 	h.Calls, h.Overlaps, h.Taken = n.World.Journal(), n.World.NoOverlap(), n.World.Now()
@@ -101,7 +101,7 @@ func (n *Node) History() History {
 	return h
 }
 
-// recorder collects what agents and their surroundings do.
+// recorder records the calls of agents and the answers of their environment.
 type recorder struct {
 	world *fake.World
 
@@ -113,7 +113,7 @@ type recorder struct {
 	}
 }
 
-// sickness is a container whose probes fail.
+// sickness identifies a container whose probes fail.
 type sickness struct {
 	uid       types.UID
 	container string
@@ -144,7 +144,7 @@ func (r *recorder) told(source string, pods []*v1.Pod) {
 	r.mu.Told = append(r.mu.Told, Told{r.world.Now(), source, pods})
 }
 
-// published fits node.Options.Status, for the holder of a lease.
+// published returns a node.Options.Status for the holder of a lease.
 func (r *recorder) published(l *lease) func(*v1.Pod, v1.PodStatus) {
 	return func(pod *v1.Pod, status v1.PodStatus) {
 		if l.isDead() {
@@ -170,7 +170,7 @@ func (r *recorder) sickNow(uid types.UID, container string) bool {
 }
 
 func (r *recorder) probed(t prober.Target, well bool) {
-	id, _ := runtime.ParseContainerID(t.Instance.ID) // the caller has parsed it
+	id, _ := runtime.ParseContainerID(t.Instance.ID) // the caller has parsed the ID
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.Probes = append(r.mu.Probes, Probed{r.world.Now(), t.Pod.UID, t.Container.Name, id.ID, t.Type, well})

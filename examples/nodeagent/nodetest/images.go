@@ -19,25 +19,25 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// The names of what agents do with images, for Node.CrashAgentOn.
+// The operations of agents on images, for Node.CrashAgentOn.
 const (
 	OpPullImage   fake.Op = "PullImage"
 	OpRemoveImage fake.Op = "RemoveImage"
 )
 
-// ImageEvent is something that was done with an image.
+// ImageEvent is an operation on an image.
 type ImageEvent struct {
 	At    time.Duration
 	Image string
 	What  ImageAct
-	Since time.Duration // of ImageAgain: when the image came
-	Users []string      // of ImageRemoved: containers that have the image
+	Since time.Duration // for ImageAgain: arrival of the image
+	Users []string      // for ImageRemoved: containers with the image
 }
 
-// ImageAct is what was done with an image.
+// ImageAct is the kind of an operation on an image.
 type ImageAct string
 
-// What is done with images.
+// The operations on images.
 const (
 	ImagePulled  ImageAct = "image is pulled"
 	ImageAgain   ImageAct = "image is pulled, and was here"
@@ -46,18 +46,19 @@ const (
 	ImageMissing ImageAct = "image is missing for a container"
 )
 
-// depot is the images of a node, and a registry that has every image. It outlives the agents. The disk is always full.
+// depot has the images of a node, and is a registry with every image. It outlives the agents. Its
+// disk is always full.
 type depot struct {
 	world *fake.World
-	pull  time.Duration // how long a pull takes
+	pull  time.Duration // duration of a pull
 
 	mu struct {
 		sync.Mutex
-		here     map[string]time.Duration // when each image came
-		creating map[*lease][]string      // images of containers that are being created
+		here     map[string]time.Duration // arrival of each image
+		creating map[*lease][]string      // images of containers whose creation is in progress
 		log      []ImageEvent
 		away     bool          // the registry refuses
-		thaw     chan struct{} // not nil: the registry does not answer until it is closed
+		thaw     chan struct{} // not nil: the registry does not answer before the channel is closed
 	}
 }
 
@@ -76,13 +77,13 @@ func (d *depot) events() []ImageEvent {
 	return slices.Clip(d.mu.log)
 }
 
-// How long an image stays in any case, and how often agents look for images to remove.
+// The minimum age of a removed image, and the interval of the agents' collections.
 const (
 	imagesYoung    = time.Minute
 	imagesLookedAt = 30 * time.Second
 )
 
-// supply gives the holder of a lease images and their collection.
+// supply gives the holder of a lease images and image collection.
 func (d *depot) supply(o *node.Options) {
 	rt, ok := o.Runtime.(*Runtime)
 	if !ok {
@@ -93,7 +94,7 @@ func (d *depot) supply(o *node.Options) {
 	o.ImageGC = &images.GC{Images: own, InUse: own, Disk: own, Interval: imagesLookedAt, Policy: imagegc.Policy{MinAge: imagesYoung}}
 }
 
-// registry says how the registry is from now on.
+// registry sets the state of the registry.
 func (d *depot) registry(how string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +114,7 @@ func (d *depot) state() (away bool, thaw <-chan struct{}) {
 	return d.mu.away, d.mu.thaw
 }
 
-// arrives notes the end of a pull that began at some time.
+// arrives records the end of a pull with its begin.
 func (d *depot) arrives(image string, began time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +134,7 @@ func (d *depot) note(image string, what ImageAct) {
 	d.mu.log = append(d.mu.log, ImageEvent{At: d.world.Now(), Image: image, What: what})
 }
 
-// take notes that a container is being created with an image, and reports whether the image is here.
+// take records the begin of a container's creation, and reports whether its image is present.
 func (d *depot) take(l *lease, image string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,7 +189,7 @@ func (d *depot) list() (all []string) {
 	return all
 }
 
-// imaged is a Runtime that has images.
+// imaged is a Runtime with images.
 type imaged struct {
 	*Runtime
 	depot *depot
@@ -196,7 +197,7 @@ type imaged struct {
 
 var _ runtime.Images = (*imaged)(nil)
 
-// idPrefix stands before the name of an image in its ID.
+// idPrefix is the prefix of an image's name in its ID.
 const idPrefix = "sha256:"
 
 // ImageID implements runtime.Images.
@@ -243,7 +244,7 @@ func (r *imaged) PullImage(ctx context.Context, image string, _ *runtime.ImageAu
 
 var errNoImage = errors.New("no such image")
 
-// CreateContainer implements runtime.Runtime. It fails without the image, as engines do.
+// CreateContainer implements runtime.Runtime. Without the image it fails, as in engines.
 func (r *imaged) CreateContainer(ctx context.Context, sandbox runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
 	if !r.depot.take(r.lease, spec.Image) {
 		if !r.lease.isDead() {
@@ -289,7 +290,7 @@ func (r *imaged) ImagesInUse(ctx context.Context) (names []string, err error) {
 // ImageFS implements imagegc.DiskUsage.
 func (*imaged) ImageFS(context.Context) (capacity, available uint64, err error) { return 100, 0, nil }
 
-// uncollected: at the end of all pods no image is left.
+// uncollected: after the end of all pods no image is left.
 func (p *player) uncollected() (errs []error) {
 	if p.depot == nil {
 		return nil

@@ -11,13 +11,12 @@ import (
 // callsOfLife is how many more calls may be made for each manifest that a source gives a pod in that second.
 const callsOfLife = 40
 
-// mostCalls is how many calls to the runtime may be made for one pod in one second.
-// When a pod of several containers is edited, or comes back after a reboot, and no
-// call takes any time, there are some thirty at one instant.
+// mostCalls is the maximum number of calls to the runtime for a pod in a second. An edit of a pod
+// with several containers, or its return after a reboot, makes about thirty calls at a single
+// instant, if calls take no time.
 const mostCalls = 100
 
-// rates: nobody asks the runtime again and again. What is cancelled at once counts,
-// too.
+// rates: no loop calls the runtime without pauses. Cancelled calls count, too.
 func (c *checker) rates() {
 	recent, told := make(map[types.UID][]time.Duration), make(map[types.UID]bool)
 	for _, e := range c.h.Calls {

@@ -26,7 +26,7 @@ import (
 // OpCreatePod is the creation of a mirror pod, for Node.CrashAgentOn.
 const OpCreatePod fake.Op = "CreatePod"
 
-// withMirrors gives the holder of a lease what it needs to keep mirror pods.
+// withMirrors gives the holder of a lease a writer for mirror pods.
 func (a *api) withMirrors(c *node.Cluster, l *lease) {
 	c.Mirrors = func(namespace string) mirror.Writer { return &mirrorWriter{a, l, namespace} }
 	c.Node = func(context.Context) (*v1.Node, error) {
@@ -34,8 +34,8 @@ func (a *api) withMirrors(c *node.Cluster, l *lease) {
 	}
 }
 
-// mirrorWriter writes the mirror pods of one namespace, for the holder of a lease. A creation takes effect or fails: no
-// reply is lost.
+// mirrorWriter writes the mirror pods of a namespace for the holder of a lease. A creation takes
+// effect or fails: no reply is lost.
 type mirrorWriter struct {
 	api       *api
 	lease     *lease
@@ -80,12 +80,12 @@ func (w *mirrorWriter) ref(name string) statusmanager.PodRef {
 	return statusmanager.PodRef{Namespace: w.namespace, Name: name}
 }
 
-// realPods leaves out mirror pods.
+// realPods returns pods without mirror pods.
 func realPods(pods []*v1.Pod) []*v1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), podconfig.IsMirror)
 }
 
-// mirrorOf returns the mirror pod of a static pod, of any content; nil if there is none.
+// mirrorOf returns the mirror pod of a static pod with any content, or nil.
 func (p *player) mirrorOf(name string) *v1.Pod {
 	for _, pod := range p.server.Pods() {
 		if pod.Name == name && podconfig.IsMirror(pod) {
@@ -107,7 +107,7 @@ func (p *player) deleteMirror(name string) error {
 	return err
 }
 
-// evictMirror: a user deletes it by force.
+// evictMirror: a user deletes the mirror pod by force.
 func (p *player) evictMirror(name string) error {
 	shown := p.mirrorOf(name)
 	if shown == nil {
@@ -120,7 +120,7 @@ func (p *player) evictMirror(name string) error {
 // mirrorSettled is after what time the status of a static pod is in a mirror pod that has replaced another.
 const mirrorSettled = 30 * time.Second
 
-// mirrored: a wanted static pod has a mirror pod, with its content and its status.
+// mirrored: a wanted static pod has a mirror pod with its content and its status.
 func (p *player) mirrored(pod *v1.Pod, status *v1.PodStatus) error {
 	if !p.mirrors || !slices.Contains(p.wanted, pod) {
 		return nil
@@ -140,7 +140,8 @@ func (p *player) mirrored(pod *v1.Pod, status *v1.PodStatus) error {
 	return heard(pod, shown, status)
 }
 
-// orphanedMirrors: a mirror pod has a static pod that is wanted. Others are deleted when their pod has ended.
+// orphanedMirrors: the static pod of every mirror pod is wanted. Other mirror pods are deleted
+// after the end of their pod.
 func (p *player) orphanedMirrors() (errs []error) {
 	for _, shown := range p.server.Pods() {
 		if podconfig.IsMirror(shown) && !slices.ContainsFunc(p.wanted, func(pod *v1.Pod) bool { return pod.Name == shown.Name }) {

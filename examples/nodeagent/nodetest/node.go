@@ -24,36 +24,35 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// firstName is the name of a Node that is given none and shares no API server.
+// firstName is the default name of a Node without a shared API server.
 const firstName = "node"
 
-// Options configure a Node.
+// Options configures a Node.
 type Options struct {
-	// World is what the containers do. Defaults to a new one, in which every
-	// container runs until it is stopped.
+	// World runs the containers. Defaults to a new World, in which every container runs until it is
+	// stopped.
 	World *fake.World
-	// Source is where the pods come from, one of podconfig's names. Pods of an API
-	// server can do what static pods cannot: they are resized in place, say.
-	// Defaults to podconfig.SourceFile.
+	// Source is the name of the pods' source, one of podconfig's names. Pods of an API server have
+	// more abilities than static pods, for example resizes in place. Defaults to
+	// podconfig.SourceFile.
 	Source string
-	// API, if set, is the API server that the node belongs to, which others may
-	// share: its pods that are bound to the node run beside those of Apply, and
-	// their statuses go there. See Bind.
+	// API is the API server of the node, or nil. Nodes may share it. Its pods that are bound to the
+	// node run beside the pods of Apply, and their statuses are written to it. See Bind.
 	API *statustest.Server
-	// NodeName is the node's name. It is an error if another node of API has it.
-	// Defaults to "node" or, if another node of API has that, "node-2" and so on.
+	// NodeName is the node's name. The name of another node of API is an error. Defaults to "node"
+	// or, if another node of API has this name, "node-2" and so on.
 	NodeName string
-	// StopTimeout is how long an agent may take to stop. Defaults to a day.
+	// StopTimeout is the longest duration of an agent's stop. Defaults to a day.
 	StopTimeout time.Duration
-	// Mirrors has static pods have mirror pods on API. Defaults to none.
+	// Mirrors creates mirror pods of static pods on API. Defaults to false.
 	Mirrors bool
-	// VolumeLatency is how long it takes to set up or tear down a volume of
-	// VolumeDriver. Defaults to no time at all.
+	// VolumeLatency is the duration of a setup or teardown of a volume of VolumeDriver. Defaults to
+	// 0.
 	VolumeLatency time.Duration
-	// Seed chooses what agents leave to chance, such as the jitter of back-offs.
-	// Defaults to 0, a seed like any other.
+	// Seed determines the random values of agents, such as the jitter of back-offs. Defaults to 0,
+	// a valid seed.
 	Seed uint64
-	// Agent, if set, may change the agent's options before each start of it.
+	// Agent may change the agent's options before each start. Defaults to no change.
 	Agent func(*node.Options)
 	// Assemble makes the agent. Defaults to ReferenceAgent.
 	Assemble Assemble
@@ -62,26 +61,26 @@ type Options struct {
 // Node is a node with an agent on it. Its methods are for the test's goroutine.
 type Node struct {
 	World *fake.World
-	Agent *node.Agent // the present one, or the last; StartAgent replaces it; nil if Options.Assemble makes another
+	Agent *node.Agent // the present or last agent; replaced by StartAgent; nil if Options.Assemble makes another Assembly
 
-	assembly Assembly // the same, whatever it is
+	assembly Assembly // the present or last agent
 
-	name   string // as its agent has it
+	name   string // name used by the agent
 	api    *api
-	static *supply // what Apply was told
+	static *supply // the pods of Apply
 	disk   *disk
-	depot  *depot // nil: every image is here
+	depot  *depot // nil: every image is present
 	opts   Options
 	root   string
 	fatalf func(format string, args ...any) // does not return
 	errorf func(format string, args ...any)
 
-	life    *life          // of the present agent; nil: there is none
-	crashed sync.WaitGroup // of agents that have crashed, until their goroutines have ended
+	life    *life          // of the present agent; nil: no agent
+	crashed sync.WaitGroup // counts crashed agents whose goroutines have not ended
 	history *recorder
 }
 
-// life is one agent's.
+// life is the life of an agent.
 type life struct {
 	lock   *node.RootLock
 	lease  *lease
@@ -89,8 +88,8 @@ type life struct {
 	done   chan error
 }
 
-// New starts a node with no pods. Call it inside a synctest bubble, with the
-// bubble's t; when the test ends the agent is stopped and leaves its pods.
+// New starts a node without pods. Call New inside a synctest bubble, with the bubble's t. At the
+// end of the test the agent is stopped, and its pods are left.
 func New(t testing.TB, opts Options) *Node {
 	t.Helper()
 	fatalf := func(format string, args ...any) {
@@ -144,14 +143,14 @@ func newNode(opts Options, root string) (*Node, error) {
 	return n, nil
 }
 
-// close ends everything but the containers.
+// close stops all but the containers.
 func (n *Node) close() {
 	n.StopAgent()
 	n.crashed.Wait()
 	n.World.Close()
 }
 
-// StartAgent starts an agent, if there is none.
+// StartAgent starts an agent, unless an agent runs.
 func (n *Node) StartAgent() {
 	if err := n.startAgent(); err != nil {
 		n.fatalf("%v", err)
@@ -167,7 +166,7 @@ func (n *Node) startAgent() error {
 	if err != nil {
 		return err
 	}
-	// A crash releases the lock, as the kernel does, while goroutines of the crashed agent live on.
+	// As in the kernel, a crash releases the lock, while goroutines of the crashed agent live on.
 	if l.lock, err = node.LockRoot(context.Background(), n.root, nil); err != nil {
 		return err
 	}
@@ -224,15 +223,14 @@ func (n *Node) agentOptions(l *lease) (node.Options, error) {
 	return opts, nil
 }
 
-// random is node.Options.Random: the same for everybody who asks at one instant,
-// since in what order they do is not the same in each run.
+// random is node.Options.Random. All calls at the same instant return the same value, because the
+// order of the calls differs between runs.
 func (n *Node) random() float64 {
 	return rand.New(rand.NewPCG(n.opts.Seed, uint64(time.Now().UnixNano()))).Float64()
 }
 
-// StopAgent ends the agent, if there is one, and waits until it has done what
-// Options.OnShutdown says. One that does not end within Options.StopTimeout
-// crashes, as by the kill of a service manager.
+// StopAgent stops a running agent, and waits until it has acted according to Options.OnShutdown. An
+// agent that does not end within Options.StopTimeout crashes, as after a kill by a service manager.
 func (n *Node) StopAgent() {
 	l := n.life
 	if l == nil {
@@ -249,7 +247,7 @@ func (n *Node) StopAgent() {
 		l.lock.Unlock()
 		kind := MarkAgentStopped
 		switch {
-		case l.lease.isDead(): // by a trap, before it could stop
+		case l.lease.isDead(): // by a trap, before the stop
 			l.lease.revoke(nil)
 			kind = MarkAgentCrashed
 		case err != nil:
@@ -262,8 +260,8 @@ func (n *Node) StopAgent() {
 	}
 }
 
-// RestartAgent ends the agent as it stands, calls under way included, and starts
-// another on the same node. The pods run on meanwhile.
+// RestartAgent stops the agent, including calls in progress, and starts another agent on the same
+// node. The pods run on.
 func (n *Node) RestartAgent() {
 	n.StopAgent()
 	n.StartAgent()
@@ -272,25 +270,24 @@ func (n *Node) RestartAgent() {
 // Shutdown is StopAgent. RestartAgent or StartAgent may follow.
 func (n *Node) Shutdown() { n.StopAgent() }
 
-// Apply says which pods should run from now on; others are removed. The pods
-// are not written, and the caller keeps them.
+// Apply sets the pods that should run. Pods missing from the list are removed. Apply does not
+// modify the pods. The caller keeps them.
 func (n *Node) Apply(pods ...*v1.Pod) {
 	n.static.set(pods)
 	n.Settle()
 }
 
-// Name is the node's name, to which its pods are bound.
+// Name returns the node's name, to which its pods are bound.
 func (n *Node) Name() string { return n.name }
 
-// Root is the agent's folder.
+// Root returns the agent's folder.
 func (n *Node) Root() string { return n.root }
 
-// Settle waits until everything that is due at this instant has happened. Use
-// time.Sleep to let virtual time go by.
+// Settle waits until all work of this instant is done. Use time.Sleep to advance virtual time.
 func (n *Node) Settle() { synctest.Wait() }
 
-// Status returns the live status of the named pod; the test fails if the agent
-// knows no such pod.
+// Status returns the live status of the named pod. The test fails if the agent does not know the
+// pod.
 func (n *Node) Status(name string) v1.PodStatus {
 	for _, pod := range n.assembly.Pods() {
 		if pod.Name == name {
@@ -301,6 +298,5 @@ func (n *Node) Status(name string) v1.PodStatus {
 	return v1.PodStatus{}
 }
 
-// Last returns the last status that the agent published for a pod, also if the
-// pod is gone since.
+// Last returns the last published status of a pod, also after the end of the pod.
 func (n *Node) Last(uid types.UID) v1.PodStatus { return n.history.last(uid) }

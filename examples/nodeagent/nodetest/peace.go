@@ -16,29 +16,30 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// On a peaceful node nothing fails and no call takes time, so that all that an agent does is due at a known instant.
-// checkPeace judges such a history by a second and plain model of what becomes of a pod: when each container is created
-// for the first time and again, when and with what grace period it is stopped, and when its probes run.
+// On a peaceful node no call fails or takes time, so every action of an agent is due at a known
+// instant. checkPeace judges such a history by a second, plain model of a pod's life: the times of
+// first and later creations of each container, the times and grace periods of stops, and the times
+// of probes.
 
-// soon is how much later than due an agent may act on a peaceful node: it looks again at names, volumes and sandboxes
-// that it waits for after some time.
+// soon is the tolerated delay of an agent on a peaceful node: the agent looks again after some time
+// at names, volumes and sandboxes that it waits for.
 const soon = 2 * time.Second
 
-// retried is how long an agent may wait after a start that failed.
+// retried is the longest wait of an agent after a failed start.
 const retried = 12 * time.Second
 
 type peace struct {
 	*checker
-	told   map[types.UID][]Told     // with this pod alone, in order
+	told   map[types.UID][]Told     // submissions with this pod only, in order
 	limits                          // of the node
 	away   map[tenant]verdict       // of turnedAway
 	places map[tenant]time.Duration // of entered
 	runs   []*run                   // in the order of their creation
 	chains map[chainKey][]*run
-	goesOn map[tenant]bool // lives that began since all containers were restarted in place
+	goesOn map[tenant]bool // lives that began with a restart of all containers in place
 }
 
-// checkPeace returns all that was not done in time, or without a cause.
+// checkPeace returns all actions that were late, missing or without a cause.
 func checkPeace(h History, l limits) error {
 	p := newPeace(h, l)
 	for uid, spans := range p.wanted {
@@ -73,7 +74,7 @@ func checkPeace(h History, l limits) error {
 	return errors.Join(errs...)
 }
 
-// manifest is what the agent was last told of a pod until some time; nil if nothing.
+// manifest returns the last submitted version of a pod until some time, or nil.
 func (p *peace) manifest(uid types.UID, until time.Duration) (pod *v1.Pod) {
 	for _, t := range p.told[uid] {
 		if t.At <= until {
@@ -83,7 +84,7 @@ func (p *peace) manifest(uid types.UID, until time.Duration) (pod *v1.Pod) {
 	return pod
 }
 
-// lastManifest is the manifest that a life of a pod had at its end.
+// lastManifest returns the manifest at the end of a pod's life.
 func (p *peace) lastManifest(uid types.UID, life int) *v1.Pod {
 	s := p.wanted[uid][life]
 	if s.to == forever || !s.static {
@@ -92,8 +93,9 @@ func (p *peace) lastManifest(uid types.UID, life int) *v1.Pod {
 	return p.manifest(uid, s.to-1)
 }
 
-// begins judges when each container of a life is created for the first time: init containers one after the other,
-// regular containers when all of them have completed or, for sidecars, have started.
+// begins judges the first creation of each container of a life: init containers one after the
+// other, and regular containers after all init containers have completed or, for sidecars, have
+// started.
 func (p *peace) begins(uid types.UID, life int) {
 	if p.takenOver(uid, life) || p.hazy(tenant{uid, life}) {
 		return
@@ -127,8 +129,8 @@ func (p *peace) begins(uid types.UID, life int) {
 	}
 }
 
-// takenOver reports whether another agent began before a life of a pod that had lived before: it knows nothing of the
-// life before, and takes over what that has left.
+// takenOver reports whether another agent began before a later life of a pod. The new agent does
+// not know the earlier life, and adopts its remains.
 func (p *peace) takenOver(uid types.UID, life int) bool {
 	first := p.h.Taken
 	if i := slices.IndexFunc(p.runs, func(r *run) bool { return r.uid == uid && r.life == life }); i >= 0 {
@@ -137,8 +139,8 @@ func (p *peace) takenOver(uid types.UID, life int) bool {
 	return life > 0 && p.agentBetween(p.wanted[uid][life].from, first)
 }
 
-// beginOf is when a life may begin: when the agent is told of it, and nothing runs of the life before, nor, if it is
-// static, of an earlier pod of its name.
+// beginOf returns the earliest begin of a life: after the submission, and after all containers of
+// the earlier life have ended. A static pod also waits for an earlier pod of its name.
 func (p *peace) beginOf(uid types.UID, life int) time.Duration {
 	begin := p.freeOf(uid, life)
 	if t := (tenant{uid, life}); p.room != nil && p.critical(t) && !p.tookPlace(t) {
@@ -147,7 +149,7 @@ func (p *peace) beginOf(uid types.UID, life int) time.Duration {
 	return begin
 }
 
-// freeOf is when nothing of its own kind is in the way of a life.
+// freeOf returns the time from which no earlier life of the pod is in the way.
 func (p *peace) freeOf(uid types.UID, life int) time.Duration {
 	s := p.wanted[uid][life]
 	begin, name := s.from, p.manifest(uid, s.from).Name
@@ -159,7 +161,7 @@ func (p *peace) freeOf(uid types.UID, life int) time.Duration {
 	return begin
 }
 
-// hookAlone is how long the hook before the stop of an instance goes on that ends by itself meanwhile.
+// hookAlone returns the remaining time of a preStop hook after its instance has ended by itself.
 func (p *peace) hookAlone(r *run) time.Duration {
 	if r.life < 0 || len(r.stops) > 0 || r.exited == forever {
 		return 0
@@ -172,7 +174,7 @@ func (p *peace) hookAlone(r *run) time.Duration {
 	return min(hookTime(ref.Container(pod)), max(time.Duration(*pod.Spec.TerminationGracePeriodSeconds)*time.Second, time.Second))
 }
 
-// beginsAt judges the first creation of one container, and reports whether there was one.
+// beginsAt judges the first creation of a container, and reports whether the container was created.
 func (p *peace) beginsAt(uid types.UID, life int, c *v1.Container, due, slack time.Duration) bool {
 	name := c.Name
 	chain := p.chains[chainKey{uid, life, name}]
@@ -187,7 +189,7 @@ func (p *peace) beginsAt(uid types.UID, life int, c *v1.Container, due, slack ti
 			p.violate(due, "container %s/%s is not created", uid, name)
 		}
 		return false
-	case late > slack+soon+p.reviewed(uid, life) && chain[0].image != c.Image: // it waited for an image that is not wanted any more
+	case late > slack+soon+p.reviewed(uid, life) && chain[0].image != c.Image: // it waited for an image that is no longer wanted
 	case chain[0].created < due:
 		p.violate(chain[0].created, "container %s/%s is created before %.3fs", uid, name, due.Seconds())
 	case chain[0].created > due+late:
@@ -196,8 +198,8 @@ func (p *peace) beginsAt(uid types.UID, life int, c *v1.Container, due, slack ti
 	return true
 }
 
-// reviewed is how much later a life begins for what it owes to the one before: see afterReview; its back-off, if all
-// containers are restarted in place.
+// reviewed returns the delay of a life that is caused by the earlier life: see afterReview, or the
+// back-off after a restart of all containers in place.
 func (p *peace) reviewed(uid types.UID, life int) time.Duration {
 	if p.goesOn[tenant{uid, life}] {
 		return 5 * time.Minute
@@ -205,8 +207,8 @@ func (p *peace) reviewed(uid types.UID, life int) time.Duration {
 	return p.afterReview(uid, life)
 }
 
-// afterReview is how much later a life begins when the one before had come to its end by itself: agents look at pods that
-// are over now and then.
+// afterReview returns the delay of a life after an earlier life that ended by itself, because
+// agents look at ended pods only from time to time.
 func (p *peace) afterReview(uid types.UID, life int) time.Duration {
 	for before := life - 1; before >= 0; before-- {
 		if p.over(uid, before, 0) <= p.wanted[uid][life].from {
@@ -219,7 +221,7 @@ func (p *peace) afterReview(uid types.UID, life int) time.Duration {
 	return 0
 }
 
-// initDone is when what comes behind an init container may begin.
+// initDone returns the time from which the containers behind an init container may begin.
 func (p *peace) initDone(uid types.UID, life int, c *v1.Container) time.Duration {
 	for _, r := range p.chains[chainKey{uid, life, c.Name}] {
 		switch {
@@ -239,8 +241,8 @@ func (p *peace) initDone(uid types.UID, life int, c *v1.Container) time.Duration
 	return forever
 }
 
-// sidecarFell reports whether a sidecar of the life may have been down until then, or the agent may not know that it has
-// started: it is newer than the sidecar.
+// sidecarFell reports whether a sidecar of the life may have been down until then, or whether an
+// agent newer than the sidecar may not know its start.
 func (p *peace) sidecarFell(uid types.UID, life int, pod *v1.Pod, until time.Duration) bool {
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(c) {
@@ -254,7 +256,7 @@ func (p *peace) sidecarFell(uid types.UID, life int, pod *v1.Pod, until time.Dur
 	return false
 }
 
-// afterStart is how long a container's hook after its start takes.
+// afterStart returns the duration of a container's postStart hook.
 func afterStart(c *v1.Container) time.Duration {
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil || c.Lifecycle.PostStart.Sleep == nil {
 		return 0
@@ -262,13 +264,14 @@ func afterStart(c *v1.Container) time.Duration {
 	return time.Duration(c.Lifecycle.PostStart.Sleep.Seconds) * time.Second
 }
 
-// killedByProbe reports whether an instance was stopped since it failed its liveness or startup probe.
+// killedByProbe reports whether an instance was stopped because of its liveness or startup probe.
 func (p *peace) killedByProbe(c *v1.Container, r *run) bool {
 	return len(r.stops) > 0 && min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe)) < forever
 }
 
-// completedByProbe reports whether a container of a pod that is restarted on failure has exited with 0 when its probe had
-// failed. Agents start it again, or learn when its back-off ends that it has completed.
+// completedByProbe reports whether a container of a pod with restart policy OnFailure has exited
+// with 0 after its probe had failed. An agent starts the container again, or learns at the end of
+// its back-off that it has completed.
 func (p *peace) completedByProbe(uid types.UID) bool {
 	return slices.ContainsFunc(p.runs, func(r *run) bool {
 		if r.uid != uid || r.life < 0 || r.exited == forever || r.code != 0 {
@@ -280,13 +283,13 @@ func (p *peace) completedByProbe(uid types.UID) bool {
 	})
 }
 
-// hasNext reports whether another instance of the container followed in the same life.
+// hasNext reports whether the container had another instance in the same life.
 func (p *peace) hasNext(r *run) bool {
 	chain := p.chains[chainKey{r.uid, r.life, r.name}]
 	return chain[len(chain)-1] != r
 }
 
-// hooksTime is how long the hooks of a pod may hold up the other containers that have to be started.
+// hooksTime returns the time for which the hooks of a pod may delay starts of other containers.
 func hooksTime(pod *v1.Pod) (sum time.Duration) {
 	for _, c := range allContainers(pod) {
 		sum += afterStart(c)
@@ -294,8 +297,9 @@ func hooksTime(pod *v1.Pod) (sum time.Duration) {
 	return sum
 }
 
-// again reports whether a container is created again after this end of its instance. One that its probe has failed comes
-// again at once whatever it exits with; when it is in back-off then, agents know no more than its exit code, as the kubelet.
+// again reports whether a container is created again after this end of its instance. After a failed
+// probe the container is created again at once with any exit code. If the container was in back-off
+// then, agents know only its exit code, as the kubelet.
 func (p *peace) again(pod *v1.Pod, c *v1.Container, r *run) bool {
 	policy, code := policyOf(pod, c), r.codeFor(pod)
 	switch {
@@ -311,8 +315,8 @@ func (p *peace) again(pod *v1.Pod, c *v1.Container, r *run) bool {
 	return policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && code != 0
 }
 
-// restartsInLife judges each creation of a container but the first: by the restart policy, after the back-off that its
-// predecessors call for, with the next restart count.
+// restartsInLife judges each creation of a container except the first: by the restart policy, after
+// the back-off that follows from its predecessors, with the next restart count.
 func (p *peace) restartsInLife(uid types.UID, life int) {
 	s := p.wanted[uid][life]
 	pod := p.lastManifest(uid, life)
@@ -333,12 +337,12 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 				continue
 			}
 			if p.resizedSince(r, forever, v1.ResourceCPU, v1.ResourceMemory) {
-				break // what a container with other resources owes depends on what it was given
+				break // the back-off depends on the resources of earlier instances
 			}
 			due := r.ended() + wait
 			edited := next != nil && next.image != r.image
 			if edited {
-				owed = 0 // a fresh start
+				owed = 0 // without back-off
 			}
 			due, late := p.supplied(uid, c, due)
 			mounted, mountedLate := after(p.volumesLacking(pod), due)
@@ -347,10 +351,10 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 			}
 			late += soon + hooksTime(pod)
 			if p.agentBetween(1, due+late) {
-				late += mounted - due + mountedLate // the next agent sets volumes up again
+				late += mounted - due + mountedLate // the next agent sets up volumes again
 			}
 			if p.goesOn[tenant{uid, life}] || p.takenOver(uid, life) {
-				late += 5 * time.Minute // it owes what it owed in the life before
+				late += 5 * time.Minute // the back-off of the earlier life applies
 			}
 			if r.started == forever {
 				late += retried
@@ -374,8 +378,8 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 	}
 }
 
-// resizedSince reports whether an instance was to have another amount of one of these resources since it was created, until
-// some time.
+// resizedSince reports whether the wanted amount of one of these resources has changed between the
+// creation of an instance and some time.
 func (p *peace) resizedSince(r *run, until time.Duration, names ...v1.ResourceName) bool {
 	before := p.manifest(r.uid, r.created).Spec.Containers[0].Resources.Limits
 	return slices.ContainsFunc(p.told[r.uid], func(t Told) bool {
@@ -395,8 +399,8 @@ func (p *peace) imageAt(uid types.UID, name string, at time.Duration) string {
 	return ""
 }
 
-// over is when a life comes to its end by itself, if that is after some time; forever if it does not: all regular
-// containers have ended for good, an init container has failed for good, or the deadline has passed.
+// over returns the time at which a life ends by itself, or forever: all regular containers have
+// ended for good, an init container has failed for good, or the deadline has passed.
 func (p *peace) over(uid types.UID, life int, _ time.Duration) time.Duration {
 	pod := p.lastManifest(uid, life)
 	at := p.deadlineOf(uid, life)
@@ -418,7 +422,7 @@ func (p *peace) over(uid types.UID, life int, _ time.Duration) time.Duration {
 	return at
 }
 
-// final is when a regular container ended for good.
+// final returns the time at which a regular container ended for good.
 func (p *peace) final(uid types.UID, life int, pod *v1.Pod, c *v1.Container) time.Duration {
 	chain := p.chains[chainKey{uid, life, c.Name}]
 	if len(chain) == 0 {
@@ -430,8 +434,9 @@ func (p *peace) final(uid types.UID, life int, pod *v1.Pod, c *v1.Container) tim
 	return forever
 }
 
-// deadlineOf is when a life has been active for too long. To an agent that finds a static pod, the pod began with its
-// oldest sandbox, which may be that of an earlier life: its word is taken then.
+// deadlineOf returns the time at which a life exceeds its deadline. For an agent that finds a
+// static pod, the pod began with its oldest sandbox, which may belong to an earlier life. In that
+// case the published time is accepted.
 func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 	pod := p.lastManifest(uid, life)
 	if pod.Spec.ActiveDeadlineSeconds == nil {

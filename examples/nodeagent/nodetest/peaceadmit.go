@@ -16,27 +16,28 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Admission to a peaceful node: pods never ask for more together than the node has, a pod is refused only for want of
-// room or for what it is, and a pod is preempted only for one that may do so and needs its room.
+// Admission on a peaceful node: the requests of pods never exceed the node's resources. A pod is
+// refused only for missing room or for its own properties. A pod is preempted only for a pod that
+// may preempt and needs the room.
 
 const (
 	reasonOutOf     = "OutOf" // before the name of a resource
 	reasonPreempted = "Preempting"
 )
 
-// tenant is a life of a pod, as a holder of room.
+// tenant is a life of a pod that may take room.
 type tenant struct {
 	uid  types.UID
 	life int
 }
 
-// verdict is when a life was turned away, and for what reason.
+// verdict is the time and the reason of a refusal or preemption.
 type verdict struct {
 	at     time.Duration
 	reason string
 }
 
-// turnedAway is when a life was refused, or preempted, and for what reason; forever if it was not.
+// turnedAway returns the time and the reason of the refusal or preemption of a life, or forever.
 func (p *peace) turnedAway(uid types.UID, life int) (at time.Duration, reason string) {
 	if p.room == nil {
 		return forever, ""
@@ -60,7 +61,7 @@ func (p *peace) verdictOn(uid types.UID, life int) verdict {
 	s, before := p.wanted[uid][life], time.Duration(0)
 	for _, r := range p.runs {
 		if r.uid == uid && r.life < life && r.started < forever {
-			before = max(before, r.exited) // until then its life is told of
+			before = max(before, r.exited) // until then statuses are about its life
 		}
 	}
 	for _, told := range p.h.Statuses {
@@ -76,7 +77,7 @@ func (p *peace) verdictOn(uid types.UID, life int) verdict {
 	return verdict{at: forever}
 }
 
-// admissions judges who is refused, who is preempted, and that what is admitted fits.
+// admissions judges refusals and preemptions, and whether admitted lives fit.
 func (p *peace) admissions() {
 	for uid, spans := range p.wanted {
 		for life := range spans {
@@ -99,16 +100,18 @@ func (p *peace) admissions() {
 	}
 }
 
-// tookPlace reports whether the pod had a life before, and is not asked again: a static pod with another manifest is.
+// tookPlace reports whether the pod had an earlier life and is not admitted again. A static pod
+// with another manifest is.
 func (p *peace) tookPlace(t tenant) bool { return t.life > 0 && !p.wanted[t.uid][t.life].static }
 
-// asks is how much of a resource a life takes: cpu in thousandths. What running containers were given counts.
+// asks returns the amount of a resource taken by a life: cpu in thousandths. For running containers
+// the actual amount counts.
 func (p *peace) asks(t tenant, name v1.ResourceName, at time.Duration) int64 {
 	s := p.wanted[t.uid][t.life]
 	given, pod := make(map[string]v1.ResourceList), p.manifest(t.uid, max(s.from, min(at, s.to-1)))
 	for _, told := range p.h.Statuses {
 		if p.over(t.uid, t.life, 0) < at {
-			break // what is about to end counts as it is wanted
+			break // for an ending pod the wanted amount counts
 		}
 		if told.Pod.UID == t.uid && told.At >= s.from && told.At <= at {
 			if slices.ContainsFunc(told.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodResizePending }) {
@@ -124,8 +127,9 @@ func (p *peace) asks(t tenant, name v1.ResourceName, at time.Duration) int64 {
 	return requested(pod, given, name)
 }
 
-// requested is how much of a resource a pod requests, containers with an entry in given as much as that: regular containers
-// and sidecars run together, and before them one init container beside the sidecars ahead of it.
+// requested returns the amount of a resource requested by a pod: regular containers and sidecars
+// run together, and before them an init container beside the sidecars ahead of it. given overrides
+// the amounts of containers.
 func requested(pod *v1.Pod, given map[string]v1.ResourceList, name v1.ResourceName) int64 {
 	if name == v1.ResourcePods {
 		return 1
@@ -149,7 +153,8 @@ func requested(pod *v1.Pod, given map[string]v1.ResourceList, name v1.ResourceNa
 	return max(together+besides, highest)
 }
 
-// resizeIs: on a node with limits a resize waits while there is no room for what is more, and for ever if there can be none.
+// resizeIs: on a node with limits a resize waits while its increase does not fit, and for ever if
+// it can never fit.
 func (p *peace) resizeIs(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	_, life := p.spanAt(pod.UID, p.h.Taken)
 	t := tenant{pod.UID, life}
@@ -183,8 +188,8 @@ func amountOf(list v1.ResourceList, name v1.ResourceName) int64 {
 	return q.Value()
 }
 
-// entered is when a life got its place, forever if it did not: when it came or, if others had to end for it, when its
-// first container was created.
+// entered returns the time at which a life took its place, or forever: its arrival or, if other
+// lives had to end for it, the creation of its first container.
 func (p *peace) entered(t tenant) time.Duration {
 	at, known := p.places[t]
 	if !known {
@@ -208,7 +213,8 @@ func (p *peace) entry(t tenant) time.Duration {
 	return p.runs[i].created
 }
 
-// leftAt is when a life gave its place back: it is over or not wanted, and nothing of it runs, or no source has it.
+// leftAt returns the time at which a life released its place: the life has ended or is not wanted,
+// and none of its containers runs, or no source has the pod.
 func (p *peace) leftAt(t tenant) time.Duration {
 	s := p.wanted[t.uid][t.life]
 	_, away := p.turnedAway(t.uid, t.life)
@@ -229,7 +235,8 @@ func (p *peace) leftAt(t tenant) time.Duration {
 	return at
 }
 
-// others are the lives that had a place at some time, but not those that make way for this one under its name.
+// others returns the lives with a place at some time, except lives that this life replaces under
+// its name.
 func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
 	own := p.wanted[t.uid][t.life]
 	name := p.manifest(t.uid, own.from).Name
@@ -237,7 +244,7 @@ func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
 		for life := range spans {
 			other := tenant{uid, life}
 			beside := uid == t.uid || own.static && spans[life].static && p.manifest(uid, spans[life].from).Name == name
-			replaced := life+1 < len(spans) && spans[life+1].from < at // its place is that of the next life
+			replaced := life+1 < len(spans) && spans[life+1].from < at // the next life has its place
 			if !beside && !replaced && spans[life].from < at && p.entered(other) < at && p.leftAt(other) > at {
 				all = append(all, other)
 			}
@@ -246,7 +253,7 @@ func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
 	return all
 }
 
-// staying are those of others that are not about to end.
+// staying returns the lives of others that are not about to end.
 func (p *peace) staying(t tenant, at time.Duration) []tenant {
 	return slices.DeleteFunc(p.others(t, at), func(o tenant) bool {
 		return min(p.wanted[o.uid][o.life].to, p.over(o.uid, o.life, 0)) < at
@@ -260,7 +267,7 @@ func (p *peace) sum(all []tenant, name v1.ResourceName, at time.Duration) (sum i
 	return sum
 }
 
-// short lists what a life lacks beside these.
+// short returns the resources that a life lacks beside the given lives.
 func (p *peace) short(t tenant, beside []tenant, at time.Duration) (names []v1.ResourceName) {
 	for name := range p.room {
 		if own := p.asks(t, name, at); own > 0 && own+p.sum(beside, name, at) > amountOf(p.room, name) {
@@ -270,7 +277,7 @@ func (p *peace) short(t tenant, beside []tenant, at time.Duration) (names []v1.R
 	return names
 }
 
-// fits judges that a life that got a place found room for it.
+// fits judges that an admitted life had room.
 func (p *peace) fits(t tenant) {
 	at := p.entered(t)
 	if at == forever || p.tookPlace(t) || p.agentBetween(p.wanted[t.uid][t.life].from+1, at) {
@@ -284,7 +291,7 @@ func (p *peace) fits(t tenant) {
 	}
 }
 
-// waits reports whether a pod waits for others that end to make room for it.
+// waits reports whether a pod waits for the end of other pods.
 func (p *peace) waits(pod *v1.Pod) bool {
 	_, life := p.spanAt(pod.UID, p.h.Taken)
 	if p.hazy(tenant{pod.UID, life}) {
@@ -293,15 +300,15 @@ func (p *peace) waits(pod *v1.Pod) bool {
 	return p.room != nil && !p.refused(pod) && p.beginOf(pod.UID, life) > p.h.Taken-soon
 }
 
-// hazy reports whether a life may have to wait for one that is over before it has begun: agents look at pods that are over
-// now and then.
+// hazy reports whether a life may have to wait for a life that ended before, because agents look at
+// ended pods only from time to time.
 func (p *peace) hazy(t tenant) bool {
 	return p.room != nil && p.critical(t) && slices.ContainsFunc(p.others(t, p.wanted[t.uid][t.life].from), func(o tenant) bool {
 		return p.yields(o, t) && p.afterReview(o.uid, o.life) > 0
 	})
 }
 
-// critical reports whether a life may have others end for it.
+// critical reports whether a life may preempt others.
 func (p *peace) critical(t tenant) bool {
 	s := p.wanted[t.uid][t.life]
 	return s.static || p.priority(t) >= 2_000_000_000
@@ -318,12 +325,12 @@ func (p *peace) hasPriority(t tenant) bool {
 	return p.manifest(t.uid, p.wanted[t.uid][t.life].from).Spec.Priority != nil
 }
 
-// yields reports whether a life may be ended for another.
+// yields reports whether a life may be preempted for another.
 func (p *peace) yields(victim, t tenant) bool {
 	return p.critical(t) && !p.critical(victim) || p.hasPriority(t) && p.hasPriority(victim) && p.priority(t) > p.priority(victim)
 }
 
-// makesRoom is when all have ended that a life has to wait for.
+// makesRoom returns the time at which all lives have ended that a life waits for.
 func (p *peace) makesRoom(t tenant, begin time.Duration) time.Duration {
 	for {
 		others := slices.DeleteFunc(p.others(t, begin+1), func(o tenant) bool {
@@ -343,10 +350,10 @@ func (p *peace) makesRoom(t tenant, begin time.Duration) time.Duration {
 	}
 }
 
-// refusal judges that there was not enough of a resource, even if all ended that may be ended.
+// refusal judges that a resource was insufficient, even after all possible preemptions.
 func (p *peace) refusal(t tenant, at time.Duration, name v1.ResourceName) {
 	if len(p.impossible(t.uid, t.life)) > 0 || slices.ContainsFunc(p.runs, func(r *run) bool { return p.completedByProbe(r.uid) }) {
-		return // whether it is over may not be known yet
+		return // its end may not be known yet
 	}
 	if !slices.Contains(p.short(t, p.others(t, at), at), name) && !slices.Contains(p.short(t, p.others(t, at+1), at), name) {
 		p.violate(at, "%s is refused for want of %s, and there is enough", t.uid, name)
@@ -362,7 +369,7 @@ func (p *peace) refusal(t tenant, at time.Duration, name v1.ResourceName) {
 	}
 }
 
-// preemption judges that a life was ended for another that needed its room.
+// preemption judges that a life was ended for another life that needed its room.
 func (p *peace) preemption(victim tenant, at time.Duration) {
 	for uid, spans := range p.wanted {
 		for life, s := range spans {
@@ -383,10 +390,11 @@ func (p *peace) preemption(victim tenant, at time.Duration) {
 	p.violate(at, "%s is preempted, and no pod that may do so needs its room", victim.uid)
 }
 
-// class is how dear a life is.
+// class returns the QoS class of a life as a number.
 func (p *peace) class(t tenant) int { return classOf(p.manifest(t.uid, p.wanted[t.uid][t.life].from)) }
 
-// classOf is 0 if a pod asks for nothing, 2 if each container has limits for cpu and memory, else 1.
+// classOf returns 0 for a pod without requests, 2 if each container has limits for cpu and memory,
+// else 1.
 func classOf(pod *v1.Pod) int {
 	none, all := true, true
 	for _, c := range allContainers(pod) {

@@ -17,13 +17,15 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// What is kept on a peaceful node, and until when: records of ended instances, volumes, and what is left of pods.
+// Lifetimes on a peaceful node: of records of ended instances, of volumes, and of the remains of
+// pods.
 
-// tidied is how long after its time a record may still be there: agents look for leftovers every half minute.
+// tidied is the tolerated delay of the removal of a record: agents look for leftovers every half
+// minute.
 const tidied = 40 * time.Second
 
-// kept judges when the record of an instance is removed: as long as its pod is wanted, the newest record of each
-// container stays, and of the ended ones no other.
+// kept judges the removal of an instance's record: while its pod is wanted, only the newest record
+// of each container stays.
 func (p *peace) kept(r *run) {
 	if r.life < 0 {
 		return
@@ -37,7 +39,7 @@ func (p *peace) kept(r *run) {
 	i, to := slices.Index(ran, r), p.wanted[r.uid][r.life].to
 	hooks := hooksTime(p.lastManifest(r.uid, r.life))
 	ref, known := runtime.Find(p.lastManifest(r.uid, r.life), r.name)
-	keptByHook := known && hookFailed(ref.Container(p.lastManifest(r.uid, r.life))) // a start that fails removes nothing
+	keptByHook := known && hookFailed(ref.Container(p.lastManifest(r.uid, r.life))) // a failed start removes no record
 	switch {
 	case i < 0:
 	case r.removed < to && (i == len(ran)-1 || ran[i+1].created > r.removed):
@@ -49,13 +51,13 @@ func (p *peace) kept(r *run) {
 	}
 }
 
-// late reports whether something that is due has not happened in time, no other agent having begun since.
+// late reports whether a due action is late without a new agent in between.
 func (p *peace) late(at, due time.Duration) bool {
 	return at > due+soon && due+soon < p.h.Taken && !p.agentBetween(due-tidied, min(at, p.h.Taken))
 }
 
-// transitions judges the times in statuses: the start of a pod stays, and the time of a condition's last transition is
-// that of the status in which it changed.
+// transitions judges the times in statuses: the start time of a pod is constant, and the transition
+// time of a condition is the time of the status with the change.
 func (p *peace) transitions() {
 	before := make(map[lifeKey]Published)
 	for _, s := range p.h.Statuses {
@@ -83,7 +85,8 @@ func (p *peace) transitions() {
 	}
 }
 
-// livesSince is when the first container of a life was created, or when the first life began; forever if none was.
+// livesSince returns the creation of the first container of a life, or the begin of the first life,
+// or forever.
 func (p *peace) livesSince(key lifeKey) time.Duration {
 	i := slices.IndexFunc(p.runs, func(r *run) bool { return r.uid == key.uid && r.life == key.n })
 	switch {
@@ -95,7 +98,7 @@ func (p *peace) livesSince(key lifeKey) time.Duration {
 	return p.runs[i].created
 }
 
-// podVolume is a volume of VolumeDriver.
+// podVolume identifies a volume of VolumeDriver.
 type podVolume struct {
 	uid    types.UID
 	volume string
@@ -132,7 +135,7 @@ func (p *peace) mounted(m podVolume) (is bool) {
 	return is
 }
 
-// volumesAre: a pod that is not over has its volumes, and one that is over has none.
+// volumesAre: a pod has its volumes until its end, and none afterwards.
 func (p *peace) volumesAre(pod *v1.Pod, status *v1.PodStatus) error {
 	for _, volume := range pod.Spec.Volumes {
 		if volume.FlexVolume == nil {
@@ -145,7 +148,7 @@ func (p *peace) volumesAre(pod *v1.Pod, status *v1.PodStatus) error {
 	return nil
 }
 
-// left judges what is left of pods that no source wants any more.
+// left judges the remains of pods that no source wants.
 func (p *player) left(peace *peace) error {
 	known, wanted := make(map[types.UID]bool), make(map[types.UID]bool)
 	for _, pod := range p.everyWanted() {

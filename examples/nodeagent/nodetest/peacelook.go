@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// look judges the status of every wanted pod of a peaceful node at this instant, by what really runs.
+// look judges the status of every wanted pod of a peaceful node at this instant by its containers.
 func (p *player) look() error {
 	peace := newPeace(p.node.History(), p.limits)
 	var errs []error
@@ -46,7 +46,8 @@ func (p *player) look() error {
 	return errors.Join(append(errs, p.left(peace))...)
 }
 
-// initMoved reports whether an init container or sidecar has begun or ended just now: agents tell API servers of that a little later.
+// initMoved reports whether an init container or sidecar has just begun or ended. API servers
+// receive such a change a little later.
 func (p *peace) initMoved(pod *v1.Pod) bool {
 	return slices.ContainsFunc(p.runs, func(r *run) bool {
 		ref, ok := runtime.Find(pod, r.name)
@@ -54,7 +55,8 @@ func (p *peace) initMoved(pod *v1.Pod) bool {
 	})
 }
 
-// changing reports whether something of the pod is being stopped, or an agent has only just begun to act on its manifest.
+// changing reports whether a container of the pod is being stopped, or an agent has just begun to
+// act on its manifest.
 func (p *peace) changing(pod *v1.Pod) bool {
 	s, n := p.spanAt(pod.UID, p.h.Taken)
 	if n < 0 || p.h.Taken-s.from < soon+p.reviewed(pod.UID, n) || p.takenOver(pod.UID, n) {
@@ -70,21 +72,21 @@ func (p *peace) changing(pod *v1.Pod) bool {
 			return true
 		}
 		if known && r.uid == pod.UID && r.started < forever && r.started+afterStart(ref.Container(pod))+soon > p.h.Taken {
-			return true // its hook is under way
+			return true // its hook is in progress
 		}
 		stops := len(r.stops) > 0 || known && min(p.failedAt(r.id, livenessProbe, ref.Container(pod).LivenessProbe), p.failedAt(r.id, startupProbe, ref.Container(pod).StartupProbe)) < forever
 		return r.pod == pod.Name && running && (r.uid != pod.UID || r.life != n || !known || r.image != ref.Container(pod).Image || stops)
 	}) || p.h.Taken-p.over(pod.UID, n, 0) >= 0 && p.h.Taken-p.over(pod.UID, n, 0) < soon || p.ending(pod, n)
 }
 
-// ending reports whether a pod that is over still has something that runs.
+// ending reports whether an ended pod still has a running container.
 func (p *peace) ending(pod *v1.Pod, life int) bool {
 	return p.over(pod.UID, life, 0) <= p.h.Taken && slices.ContainsFunc(p.runs, func(r *run) bool {
 		return r.uid == pod.UID && r.started < forever && r.exited == forever
 	})
 }
 
-// phaseIs: the phase is what has become of the containers in this life.
+// phaseIs: the phase follows from the containers of this life.
 func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) error {
 	_, life := p.spanAt(pod.UID, now)
 	if at, reason := p.turnedAway(pod.UID, life); reason != "" && at == p.over(pod.UID, life, 0) {
@@ -134,7 +136,8 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 	return differs("the phase of a pod whose containers have run", v1.PodRunning, status.Phase)
 }
 
-// initializedIs: condition Initialized says whether all init containers have completed or, for sidecars, started.
+// initializedIs: the condition Initialized is True if all init containers have completed or, for
+// sidecars, have started.
 func (p *peace) initializedIs(pod *v1.Pod, status *v1.PodStatus) error {
 	_, life := p.spanAt(pod.UID, p.h.Taken)
 	want := v1.ConditionTrue
@@ -143,14 +146,14 @@ func (p *peace) initializedIs(pod *v1.Pod, status *v1.PodStatus) error {
 			return nil // the next agent does not know that it was so
 		}
 		if p.goesOn[tenant{pod.UID, life}] {
-			break // it stays
+			break // the condition stays
 		}
 		c := &pod.Spec.InitContainers[i]
 		chain := p.chains[chainKey{pod.UID, life, c.Name}]
 		if p.initDone(pod.UID, life, c) == forever || podfacts.IsSidecar(c) && !p.up(c, chain[len(chain)-1]) {
 			want = v1.ConditionFalse
 		} else if c.StartupProbe != nil && p.agentBetween(chain[0].created, p.h.Taken) {
-			return nil // the next agent may not know that it has started
+			return nil // the next agent may not know its start
 		}
 	}
 	if slices.ContainsFunc(status.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.State.Waiting == nil }) {
@@ -170,8 +173,8 @@ func (p *peace) up(c *v1.Container, r *run) bool {
 		slices.ContainsFunc(p.attempts(r.id, startupProbe), func(a Probed) bool { return a.Well }))
 }
 
-// containersAre: each container has the state that its newest instance calls for, and is started and ready as its probes
-// have said.
+// containersAre: the state of each container follows from its newest instance, and Started and
+// Ready follow from its probes.
 func (p *peace) containersAre(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus, now time.Duration) error {
 	_, life := p.spanAt(pod.UID, now)
 	for _, c := range allContainers(pod) {
@@ -226,10 +229,10 @@ func (p *peace) containersAre(pod *v1.Pod, status *v1.PodStatus, truth *runtime.
 	return nil
 }
 
-// probedIs: a running container is started and ready as its probes have said.
+// probedIs: Started and Ready of a running container follow from its probes.
 func (p *peace) probedIs(c *v1.Container, shown *v1.ContainerStatus, r *run, now time.Duration) error {
 	if p.agentBetween(r.started, now) && (p.isStatic(r.uid) || p.agentBetween(r.started, r.started+settledProbes)) {
-		return nil // the next agent does not know what this one knew
+		return nil // the next agent does not have the results of this agent
 	}
 	started := c.StartupProbe == nil
 	for _, a := range p.attempts(r.id, startupProbe) {
@@ -257,5 +260,6 @@ func (p *peace) probedIs(c *v1.Container, shown *v1.ContainerStatus, r *run, now
 	return nil
 }
 
-// settledProbes is after what time an API server knows what the first probes of a container have said.
+// settledProbes is the time after which an API server has the results of a container's first
+// probes.
 const settledProbes = 30 * time.Second

@@ -12,8 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// requests judges what an agent asks of a peaceful API server about pods that are bound to the node: each patch changes the
-// pod, no pod is deleted that nobody has deleted before, and nothing is asked about a pod when it is gone.
+// requests judges an agent's requests to a peaceful API server about pods bound to the node: each
+// patch changes the pod, each deletion follows a deletion by a client, and no request is about a
+// pod that is gone.
 func (p *peace) requests() {
 	gone := make(map[types.UID]time.Duration)
 	for _, r := range p.h.Requests {
@@ -36,7 +37,7 @@ func (p *peace) requests() {
 	}
 }
 
-// deletedBefore reports whether agents were told before some time that a pod is being deleted.
+// deletedBefore reports whether an agent received the deletion of a pod before some time.
 func (p *peace) deletedBefore(uid types.UID, at time.Duration) bool {
 	return slices.ContainsFunc(p.told[uid], func(t Told) bool {
 		return t.Source == podconfig.SourceAPI && t.At <= at && t.Pods[0].DeletionTimestamp != nil

@@ -15,23 +15,23 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// run is one instance of a container on a peaceful node.
+// run is a container instance on a peaceful node.
 type run struct {
 	uid                      types.UID
 	pod, name, id, image     string
 	count, code              int
-	created, started, exited time.Duration // forever: it did not
+	created, started, exited time.Duration // forever: not happened
 	removed                  time.Duration
-	stops                    []stop // while it ran
+	stops                    []stop // during its run
 	oom                      bool
-	life                     int // of the pod, when it was created
+	life                     int // of the pod, at the creation
 }
 
 // stop is a call to stop a running instance.
 type stop struct{ at, grace time.Duration }
 
-// ended is when nothing of the instance runs or will run any more; an instance that could not be started has ended when
-// it was created.
+// ended returns the time from which the instance cannot run any more. An instance whose start
+// failed has ended at its creation.
 func (r *run) ended() time.Duration {
 	if r.started == forever {
 		return r.created
@@ -39,8 +39,8 @@ func (r *run) ended() time.Duration {
 	return r.exited
 }
 
-// codeFor is the exit code that decides what becomes of a container: one that runs to completion has not, if it ran out of
-// memory.
+// codeFor returns the deciding exit code of an instance: a container that runs to completion and
+// was hit by the OOM killer has failed.
 func (r *run) codeFor(pod *v1.Pod) int32 {
 	if ref, ok := runtime.Find(pod, r.name); ok && ref.Group == runtime.GroupInit && r.code == 0 && r.oom {
 		return 137
@@ -67,20 +67,20 @@ func newPeace(h History, l limits) *peace {
 	return p
 }
 
-// number gives each instance the life in which it was created.
+// number assigns each instance the life in which it was created.
 func (p *peace) number() {
 	p.chains = make(map[chainKey][]*run)
 	for _, r := range p.runs {
 		_, r.life = p.spanAt(r.uid, r.created)
 		if p.goesOn[tenant{r.uid, r.life}] && len(r.stops) > 0 && r.stops[0].at == r.created {
-			r.life-- // it was created a moment before the exit by which all were restarted
+			r.life-- // created a moment before the exit that restarted all containers
 		}
 		key := chainKey{r.uid, r.life, r.name}
 		p.chains[key] = append(p.chains[key], r)
 	}
 }
 
-// readRuns makes instances of the journal.
+// readRuns derives instances from the journal.
 func (p *peace) readRuns() {
 	byID := make(map[string]*run)
 	for _, e := range p.h.Calls {
@@ -107,8 +107,8 @@ func (p *peace) readRuns() {
 	}
 }
 
-// splitLife has a life end, and another begin, where a container exits by a rule that restarts all containers of its pod,
-// and reports whether there was one more such exit.
+// splitLife ends a life and begins another at an exit with a rule that restarts all containers of
+// the pod. It reports whether there was a further such exit.
 func (p *peace) splitLife() bool {
 	for _, r := range p.runs {
 		s, life := p.spanAt(r.uid, r.exited)
@@ -119,7 +119,7 @@ func (p *peace) splitLife() bool {
 		before, after := s, s
 		before.to, after.from = r.exited, r.exited
 		p.wanted[r.uid] = slices.Concat(p.wanted[r.uid][:life], []span{before, after}, p.wanted[r.uid][life+1:])
-		for n := len(p.wanted[r.uid]) - 1; n > life; n-- { // those that follow have another number
+		for n := len(p.wanted[r.uid]) - 1; n > life; n-- { // the numbers of later lives grow by one
 			p.goesOn[tenant{r.uid, n}] = n == life+1 || p.goesOn[tenant{r.uid, n - 1}]
 		}
 		return true
@@ -127,7 +127,7 @@ func (p *peace) splitLife() bool {
 	return false
 }
 
-// restartsAll reports whether a rule has all containers restarted by the end of an instance.
+// restartsAll reports whether a rule restarts all containers after the end of an instance.
 func restartsAll(pod *v1.Pod, r *run) bool {
 	ref, ok := runtime.Find(pod, r.name)
 	if !ok {

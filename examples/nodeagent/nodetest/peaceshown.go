@@ -12,9 +12,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// The particulars of statuses: what follows from the pod alone, and why a container waits.
+// Details of statuses: fields that follow from the pod alone, and reasons of waiting containers.
 
-// fieldsFit: the fields of a status that are about the whole pod follow from its spec and its sandbox.
+// fieldsFit: the fields of a status about the whole pod follow from its spec and its sandbox.
 func fieldsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	if status.ObservedGeneration != pod.Generation {
 		return fmt.Errorf("its generation is %d, and %d is published as observed", pod.Generation, status.ObservedGeneration)
@@ -27,13 +27,14 @@ func fieldsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) erro
 	return differs("its QOS class", [...]v1.PodQOSClass{v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed}[classOf(pod)], status.QOSClass)
 }
 
-// shownIs: a pod is published with the time of its begin, with the condition AllContainersRestarting if a rule of it can
-// restart all, and its containers with their images and the reasons for which they wait.
+// shownIs: a published status has the start time of the pod, the condition AllContainersRestarting
+// if a rule of the pod can restart all containers, and the containers with their images and waiting
+// reasons.
 func (p *peace) shownIs(pod *v1.Pod, status *v1.PodStatus, now time.Time) error {
 	s, life := p.spanAt(pod.UID, p.h.Taken)
 	t := tenant{pod.UID, life}
 	began := now.Add(p.beginOf(pod.UID, life) - p.h.Taken)
-	found := p.agentBetween(s.from, p.h.Taken) // the next agent need not know when it began
+	found := p.agentBetween(s.from, p.h.Taken) // the next agent may not know its begin
 	if off := status.StartTime.Sub(began); life == 0 && !found && (off < -time.Second || off > soon) {
 		return fmt.Errorf("it began at %v, and is published to have at %v", began, status.StartTime)
 	}
@@ -84,7 +85,7 @@ func conditionsOf(status *v1.PodStatus) map[v1.PodConditionType]v1.PodCondition 
 	return is
 }
 
-// canRestartAll reports whether a rule of a container can restart all of its pod.
+// canRestartAll reports whether a rule of a container can restart all containers of its pod.
 func canRestartAll(c *v1.Container) bool {
 	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
 		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers

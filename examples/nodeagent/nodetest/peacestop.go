@@ -20,7 +20,7 @@ const (
 	readinessProbe = prober.Readiness
 )
 
-// attempts are the answered attempts of one kind of probe of an instance, in order.
+// attempts returns the answered attempts of a kind of probe of an instance, in order.
 func (p *peace) attempts(id string, kind prober.Type) (all []Probed) {
 	for _, a := range p.h.Probes {
 		if a.ID == id && a.Type == kind {
@@ -30,7 +30,7 @@ func (p *peace) attempts(id string, kind prober.Type) (all []Probed) {
 	return all
 }
 
-// failedAt is when a probe has failed as often in a row as it takes; forever if it never did.
+// failedAt returns the time at which a probe has reached its failure threshold, or forever.
 func (p *peace) failedAt(id string, kind prober.Type, probe *v1.Probe) time.Duration {
 	if probe == nil {
 		return forever
@@ -50,7 +50,8 @@ func (p *peace) failedAt(id string, kind prober.Type, probe *v1.Probe) time.Dura
 	return forever
 }
 
-// ends judges that what runs at the end of a life is stopped: regular containers at once, sidecars behind them.
+// ends judges that all containers are stopped at the end of a life: regular containers at once,
+// sidecars after them.
 func (p *peace) ends(uid types.UID, life int) {
 	pod := p.lastManifest(uid, life)
 	at := min(p.wanted[uid][life].to, p.deadlineOf(uid, life))
@@ -82,7 +83,7 @@ func (p *peace) ends(uid types.UID, life int) {
 	}
 }
 
-// hookTime is how long a container's hook before its stop takes.
+// hookTime returns the duration of a container's preStop hook.
 func hookTime(c *v1.Container) time.Duration {
 	if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Sleep == nil {
 		return 0
@@ -103,7 +104,7 @@ func (p *peace) stoppedAt(r *run, at, hook time.Duration) {
 	p.violate(at, "%s (%s/%s) is to be stopped, and is not", r.id, r.uid, r.name)
 }
 
-// stopped judges each stop of an instance: it has a cause, and the grace period that the pod asks for.
+// stopped judges each stop of an instance: it has a cause and the right grace period.
 func (p *peace) stopped(r *run) {
 	if r.life < 0 || p.takenOver(r.uid, r.life) {
 		return
@@ -134,13 +135,13 @@ func (p *peace) stopped(r *run) {
 		}
 		want := max(p.grace(r, pod, stop.at), time.Second)
 		if p.goesOn[tenant{r.uid, r.life + 1}] && stop.at >= s.to && stop.grace == time.Second {
-			continue // what is to be started again at once is not waited for
+			continue // a restart of all containers does not wait
 		}
 		if unwell <= stop.at && s.to >= stop.at && over >= stop.at && !edited {
 			if own := p.probeGrace(c, r); own != nil {
 				wanted := max(time.Duration(*own)*time.Second, time.Second)
 				if s.to == stop.at && stop.grace == want {
-					continue // the pod ends at that moment: either may be the cause
+					continue // the pod ends at that moment: both causes are possible
 				}
 				want = wanted
 			}
@@ -151,7 +152,7 @@ func (p *peace) stopped(r *run) {
 	}
 }
 
-// probeGrace is the grace period of the probe that an instance has failed; nil: the pod's.
+// probeGrace returns the grace period of the failed probe of an instance; nil: the pod's.
 func (p *peace) probeGrace(c *v1.Container, r *run) *int64 {
 	if p.failedAt(r.id, livenessProbe, c.LivenessProbe) < forever {
 		return c.LivenessProbe.TerminationGracePeriodSeconds
@@ -159,7 +160,7 @@ func (p *peace) probeGrace(c *v1.Container, r *run) *int64 {
 	return c.StartupProbe.TerminationGracePeriodSeconds
 }
 
-// grace is how long an instance may take to end, as its pod says.
+// grace returns the grace period of an instance according to its pod.
 func (p *peace) grace(r *run, pod *v1.Pod, at time.Duration) time.Duration {
 	if now := p.manifest(r.uid, at); now.DeletionGracePeriodSeconds != nil {
 		return time.Duration(*now.DeletionGracePeriodSeconds) * time.Second
@@ -167,8 +168,9 @@ func (p *peace) grace(r *run, pod *v1.Pod, at time.Duration) time.Duration {
 	return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
 }
 
-// probes judges when the probes of an instance run: from its start, or from the success of its startup probe, one period
-// after the other, until it is stopped or has ended. What another agent takes over it looks at in its own time.
+// probes judges the times of an instance's probes: from its start, or from the success of its
+// startup probe, once per period until the instance is stopped or has ended. An instance taken over
+// by another agent has other times.
 func (p *peace) probes(r *run) {
 	if r.started == forever || r.life < 0 || p.agentBetween(r.started, min(r.exited, p.h.Taken)) {
 		return
@@ -179,7 +181,7 @@ func (p *peace) probes(r *run) {
 	}
 	c := ref.Container(p.lastManifest(r.uid, r.life))
 	if afterStart(c) > 0 {
-		return // they begin in its midst or after it
+		return // the probes begin during the hook or after it
 	}
 	until := min(r.exited, p.h.Taken)
 	if len(r.stops) > 0 {
@@ -205,12 +207,13 @@ func (p *peace) probes(r *run) {
 	}
 }
 
-// delayed is when a probe runs for the first time: after its initial delay, and not before another has let it.
+// delayed returns the time of the first attempt of a probe: after its initial delay, and after the
+// startup probe.
 func delayed(probe *v1.Probe, started, opens time.Duration) time.Duration {
 	return max(opens, started+time.Duration(probe.InitialDelaySeconds)*time.Second)
 }
 
-// regular judges that attempts come in each period of a time.
+// regular judges that attempts occur in each period of a time.
 func (p *peace) regular(r *run, kind prober.Type, probe *v1.Probe, from, until time.Duration) {
 	due := from
 	for _, a := range p.attempts(r.id, kind) {
@@ -228,6 +231,6 @@ func (p *peace) regular(r *run, kind prober.Type, probe *v1.Probe, from, until t
 	}
 }
 
-// probeSlack is how much a probe may be off: an agent breaks off what it does for a pod to look at the others of its
-// containers.
+// probeSlack is the tolerated deviation of a probe: an agent interrupts its work for a pod to
+// handle the other containers.
 const probeSlack = 100 * time.Millisecond

@@ -21,31 +21,30 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// player has a script happen to a node. All of it is for one goroutine, in a
-// bubble.
+// player plays a script on a node. All calls are made by a single goroutine in a bubble.
 type player struct {
 	script   *Script
 	root     string
 	assemble Assemble // makes the agent
 	node     *Node    // nil until the first command
-	peaceful bool     // nothing fails nor takes time
+	peaceful bool     // no call fails or takes time
 	limits
 	mirrors bool   // static pods have mirror pods
-	depot   *depot // nil: every image is here
+	depot   *depot // nil: every image is present
 	store   *objects.Store
-	keys    map[string]string // of the ConfigMap of the node
+	keys    map[string]string // keys of the node's ConfigMap
 	server  *statustest.Server
 
-	wanted []*v1.Pod          // static pods, in the order of their coming
-	latest map[string]*v1.Pod // by name, also of those that are gone
+	wanted []*v1.Pod          // static pods, in the order of their arrival
+	latest map[string]*v1.Pod // by name, including removed pods
 
-	conditions map[types.UID]v1.PodCondition // that somebody else has set
+	conditions map[types.UID]v1.PodCondition // set by another client
 	faults     []labelled
-	sprung     <-chan struct{} // not nil: crash-at was said
-	errs       []error         // what the node complained about
+	sprung     <-chan struct{} // not nil: a crash-at is armed
+	errs       []error         // errors reported by the node
 }
 
-// setup is what "node" says.
+// setup has the options of the command "node".
 type setup struct {
 	latency, volumes time.Duration
 	seed             uint64
@@ -56,16 +55,15 @@ type setup struct {
 	pull            time.Duration
 }
 
-// apart is how long the next command comes after what one has brought about at
-// once, so that a history tells which was first.
+// apart is the time between the immediate effects of a command and the next command, so that a
+// history shows their order.
 const apart = time.Microsecond
 
-// agentPatience is how long an agent may take to stop until it is killed, as service
-// managers do by default.
+// agentPatience is the time after which a stopping agent is killed, as by service managers.
 const agentPatience = 90 * time.Second
 
-// play runs the script, and returns the first thing that went wrong, with its
-// line; and in any case what did that nobody can be blamed for.
+// play runs the script. It returns the first failed command with its line, and in any case the
+// violations that are independent of commands.
 func (p *player) play() (err error) {
 	defer func() { err = errors.Join(err, p.finish()) }()
 	for _, line := range p.script.Lines {
@@ -102,7 +100,7 @@ func (p *player) at(line Line, err error) error {
 	return fmt.Errorf("%s:%d: %s: %w", p.script.Name, line.Number, line, err)
 }
 
-// finish ends the node and judges what happened on it.
+// finish ends the node and judges its history.
 func (p *player) finish() error {
 	if p.node == nil {
 		return nil
@@ -145,7 +143,7 @@ func (p *player) begin(s setup) error {
 		o.Allocatable, o.NodeLabels, o.NodeTaints = s.room, map[string]string{zoneLabel: zoneHere}, s.taints
 		if s.stopPods {
 			o.OnShutdown = node.StopPods
-			o.StopTimeout = 2 * agentPatience // one that was killed comes to its end, too
+			o.StopTimeout = 2 * agentPatience // an agent that was killed ends, too
 		}
 	}}, p.root)
 	if err != nil {
@@ -160,7 +158,7 @@ func (p *player) begin(s setup) error {
 	return node.startAgent()
 }
 
-// latencyOf is by chance, but the same for the same call at the same time.
+// latencyOf returns a random latency, equal for the same call at the same time.
 func (s setup) latencyOf(c fake.Call) time.Duration {
 	if s.latency <= 0 || c.Op == fake.OpWatch {
 		return 0
@@ -182,7 +180,7 @@ func (p *player) uid(name string) types.UID {
 
 var errNoSuchPod = errors.New("there is no such pod")
 
-// apply makes a static pod wanted, in place of one of its name.
+// apply makes a static pod wanted. It replaces a pod of the same name.
 func (p *player) apply(pod *v1.Pod) error {
 	pod.Spec.NodeName = p.node.name
 	p.latest[pod.Name] = pod
@@ -205,7 +203,7 @@ func (p *player) applyFile(name string) error {
 	return p.apply(pod)
 }
 
-// without are the wanted static pods but that of a name.
+// without returns the wanted static pods except the pod with the name.
 func (p *player) without(name string) (kept []*v1.Pod) {
 	for _, pod := range p.wanted {
 		if pod.Name != name {
@@ -228,7 +226,7 @@ func (p *player) remove(name string) error {
 	return nil
 }
 
-// sleep lets time go by, and deals with a crash that was set up for then.
+// sleep advances time, and handles a crash that was armed for that time.
 func (p *player) sleep(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -244,12 +242,12 @@ func (p *player) sleep(d time.Duration) {
 	}
 }
 
-// bury deals with a crash that crash-at has set up.
+// bury handles a crash that was armed by crash-at.
 func (p *player) bury() {
 	select {
 	case <-p.sprung:
 		p.sprung = nil
-		if l := p.node.life; l != nil && l.lease.isDead() { // it was not stopped meanwhile
+		if l := p.node.life; l != nil && l.lease.isDead() { // the agent was not stopped meanwhile
 			p.node.CrashAgent(1)
 		}
 	default:

@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What described pods need of their node.
+// The requirements of described pods.
 
-// zoneLabel is a label of nodes with limits, whose value there is zoneHere.
+// zoneLabel is a label of nodes with limits. Its value there is zoneHere.
 const (
 	zoneLabel = "keelson.dev/zone"
 	zoneHere  = "a"
 )
 
-// need is a resource as scripts name it: cpu in thousandths, others in MiB.
+// need is a resource in scripts: cpu in thousandths, others in MiB.
 type need struct {
 	word string
 	name v1.ResourceName
@@ -33,7 +33,7 @@ func (n need) quantity(amount int) resource.Quantity {
 	return *resource.NewQuantity(int64(amount)<<20, resource.BinarySI)
 }
 
-// of has a container request so much of a resource, and be limited to it.
+// of sets the request and the limit of a container.
 func (n need) of(c *v1.Container, amount int) {
 	r := c.Resources.DeepCopy()
 	if r.Requests == nil {
@@ -43,7 +43,7 @@ func (n need) of(c *v1.Container, amount int) {
 	c.Resources = *r
 }
 
-// needs reads what a pod asks for: cpu, memory and disk for each regular container.
+// needs takes the requests of a pod: cpu, memory and disk for each regular container.
 func (a *args) needs(pod *v1.Pod) {
 	for _, n := range needs {
 		if amount := a.number(n.word, 0); amount > 0 {
@@ -79,7 +79,7 @@ func (a *args) needs(pod *v1.Pod) {
 	a.owners(pod)
 }
 
-// allocatable reads what a node has for its pods; nil: no limit is said.
+// allocatable takes the resources of a node. The result is nil without a limit.
 func (a *args) allocatable() v1.ResourceList {
 	list := v1.ResourceList{}
 	for _, n := range needs {

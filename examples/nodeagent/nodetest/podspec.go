@@ -20,7 +20,7 @@ import (
 const podFields = "NAME[@UID] [v=N] [main=C,…] [init=C,…] [sidecar=C,…] [restart=POLICY] [grace=SECONDS] [volume=V,…] [emptydir=V,…] [config=NAME] [env=KEY[?],…] " +
 	"[live=C[:DELAY[:GRACE]]] [ready=C[:DELAY[:SUCCESSES]]] [startup=C[:DELAY[:GRACE]]] [period=SECONDS] [failures=N] [own=C:POLICY] [rule=C:CODE[,CODE…][:not][:all]]… [deadline=SECONDS] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [initcpu=MILLICORES] [resizing=RESOURCE] [priority=N] [gate=CONDITION] [zone=NAME] [sysctl=NAME] [port=N[/PROTOCOL][@IP]] [initport=N…] [hostnetwork] [os=NAME] [oslabel=NAME] [tolerate=KEY] [user=[C:]ID]… [pull=POLICY] [prestop=C:DURATION|fail|pass] [poststart=C:DURATION|fail|pass]"
 
-// pod takes a pod apart that is described in one line.
+// pod takes the description of a pod in a line.
 func (a *args) pod() *v1.Pod {
 	word := a.next("NAME")
 	name, uid, hasUID := strings.Cut(word, "@")
@@ -70,7 +70,7 @@ func isName(s string) bool {
 		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// names takes an option that is a list of names.
+// names takes an option with a list of names.
 func (a *args) names(key string) []string {
 	v, ok := a.option(key)
 	if !ok {
@@ -118,7 +118,7 @@ func imageOf(container string, version int) string {
 	return fmt.Sprintf("localhost/%s:%d", container, version)
 }
 
-// allContainers are the init and the regular containers of a pod, to be written.
+// allContainers returns the init and the regular containers of a pod. The caller may modify them.
 func allContainers(pod *v1.Pod) (all []*v1.Container) {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -128,8 +128,7 @@ func allContainers(pod *v1.Pod) (all []*v1.Container) {
 	return all
 }
 
-// of calls set for the container that a word names; parts are what follows it
-// after colons.
+// of calls set for the container named in an option. rest is the text after the first colon.
 func (a *args) of(pod *v1.Pod, key string, set func(c *v1.Container, rest string)) {
 	word, ok := a.option(key)
 	if !ok {
@@ -145,7 +144,8 @@ func (a *args) of(pod *v1.Pod, key string, set func(c *v1.Container, rest string
 	a.fail("%s=%s: there is no container %q", key, word, name)
 }
 
-// probeEvery is how often the probes of described pods run, in seconds, unless "period" says otherwise.
+// probeEvery is the default probe period of described pods in seconds. "period" sets another
+// period.
 const probeEvery = 5
 
 func (a *args) probes(pod *v1.Pod) {
@@ -179,7 +179,7 @@ func (a *args) probes(pod *v1.Pod) {
 	})
 }
 
-// wholeSeconds reads a duration; an empty one is none.
+// wholeSeconds parses a duration. An empty text is 0.
 func (a *args) wholeSeconds(word string) int32 {
 	if word == "" {
 		return 0

@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// Schedule makes a script by chance, always the same for one seed: a few pods of
-// varied shape, edited, resized, removed and brought back, whose containers exit, under
-// an agent that is restarted and crashes, with a runtime, volumes, sources and an API
-// server that fail, hang and come back. At its end all faults are over, and calm and
-// end judge what has come of it. Of three schedules one is peaceful: nothing fails nor
-// takes time, and all is judged to the second. The script does not use the features of
-// without.
+// Schedule makes a random script, equal for equal seeds: a few pods of varied shape are edited,
+// resized, removed and brought back, and their containers exit. The agent is restarted and crashes.
+// The runtime, volumes, sources and the API server fail, hang and recover. At the end all faults
+// are cleared, and calm and end judge the result. A third of the schedules are peaceful: no call
+// fails or takes time, and everything is judged to the second. The script does not use the features
+// in without.
 func Schedule(seed uint64, without ...Feature) *Script {
 	g := &generator{rand: rand.New(rand.NewPCG(seed, 0x6b65656c)), shapes: make(map[string]shape), without: without}
 	g.script = &Script{Name: fmt.Sprintf("seed-%d", seed)}
@@ -48,17 +47,17 @@ func Schedule(seed uint64, without ...Feature) *Script {
 type generator struct {
 	rand   *rand.Rand
 	script *Script
-	shapes map[string]shape // of the pods that were ever there, by name
+	shapes map[string]shape // of all pods up to now, by name
 	names  []string
 
-	peaceful bool // nothing fails nor takes time
+	peaceful bool // no call fails or takes time
 	limited  bool // the node has room for some pods only
 
 	without []Feature
-	has     []ability // what the schedule exercises
+	has     []ability // abilities that the schedule exercises
 }
 
-// shape is a pod as it was last said to be.
+// shape is the last description of a pod.
 type shape struct {
 	static     bool
 	uid        int
@@ -67,10 +66,10 @@ type shape struct {
 	containers []string
 }
 
-// say adds a command that has to work.
+// say adds a command that must succeed.
 func (g *generator) say(text string) { g.script.Lines = append(g.script.Lines, g.line(text)) }
 
-// try adds a command that need not: what it is about may be gone when its turn comes.
+// try adds a command that may fail, because its object may be gone by then.
 func (g *generator) try(text string) { g.say("? " + text) }
 
 func (g *generator) line(text string) Line {
@@ -83,12 +82,12 @@ func (g *generator) chance(percent int) bool { return g.rand.IntN(100) < percent
 
 func pick[T any](g *generator, from ...T) T { return from[g.rand.IntN(len(from))] }
 
-// rest lets time go by: mostly little, sometimes much.
+// rest advances time, mostly little, sometimes much.
 func (g *generator) rest() {
 	g.say("sleep " + pick(g, "1ms", "7ms", "40ms", "200ms", "900ms", "1s", "2s", "3s", "7s", "10s", "11s", "31s", "1m", "3m"))
 }
 
-// step is one thing that happens.
+// step adds an event.
 func (g *generator) step() {
 	g.take([]step{
 		{10, (*generator).newPod}, {10, (*generator).edit}, {8, (*generator).remove}, {6, (*generator).bringBack}, {4, (*generator).replaceUID},
@@ -99,7 +98,7 @@ func (g *generator) step() {
 	})
 }
 
-// newPod makes one more, up to four, or six on a node with limits.
+// newPod adds a pod, up to four, or six on a node with limits.
 func (g *generator) newPod() {
 	most := 4
 	if g.limited {
@@ -120,7 +119,7 @@ func (g *generator) newPod() {
 	g.bring(name)
 }
 
-// bring says that the pod is wanted, as its shape is.
+// bring makes the pod wanted with its present shape.
 func (g *generator) bring(name string) {
 	s := g.shapes[name]
 	verb := "? bind"
@@ -130,7 +129,7 @@ func (g *generator) bring(name string) {
 	g.say(fmt.Sprintf("%s %s@%s-%d v=%d%s", verb, name, name, s.uid, s.version, s.fields))
 }
 
-// fields is a pod's shape but its name.
+// fields returns a pod's shape without its name.
 func (g *generator) fields() (fields string, containers []string) {
 	add := func(format string, args ...any) { fields += fmt.Sprintf(" "+format, args...) }
 	main := pick(g, []string{"c"}, []string{"c"}, []string{"c", "d"})
@@ -187,7 +186,8 @@ func (g *generator) fields() (fields string, containers []string) {
 	return fields, containers
 }
 
-// behaviour is what a container does; those of init containers end.
+// behaviour returns the behaviour of a container. With ends, the container exits by itself, as init
+// containers must.
 func (g *generator) behaviour(ends bool) string {
 	term := pick(g, "", "", ",term=1s", ",term=5s", ",deaf")
 	if ends {
@@ -201,7 +201,7 @@ func (g *generator) behaviour(ends bool) string {
 	)
 }
 
-// anyPod is one that was ever there.
+// anyPod returns a pod, which may have been removed.
 func (g *generator) anyPod() (name string, s shape) {
 	name = g.names[g.rand.IntN(len(g.names))]
 	return name, g.shapes[name]
@@ -235,12 +235,12 @@ func (g *generator) remove() {
 	}
 }
 
-// hurry is how long a deletion allows a pod to end.
+// hurry returns the grace period of a deletion.
 func (g *generator) hurry() string { return pick(g, "", "", " grace=1", " grace=5", " grace=60") }
 
 func (g *generator) bringBack() {
 	name, s := g.anyPod()
-	if !s.static { // the API server makes a new UID
+	if !s.static { // the API server assigns a new UID
 		s.uid++
 		g.shapes[name] = s
 	} else if g.chance(50) {
@@ -250,7 +250,7 @@ func (g *generator) bringBack() {
 	g.bring(name)
 }
 
-// replaceUID: another pod of the same name.
+// replaceUID replaces a pod by another pod of the same name.
 func (g *generator) replaceUID() {
 	name, s := g.anyPod()
 	s.uid++
@@ -270,8 +270,8 @@ func (g *generator) exit() {
 	g.try(fmt.Sprintf("exit %s %d", g.container(), pick(g, 0, 1, 137)))
 }
 
-// exitAll: all containers of a pod end at one instant, as by a kill of the whole pod for
-// want of memory.
+// exitAll ends all containers of a pod at the same instant, as an out-of-memory kill of the whole
+// pod.
 func (g *generator) exitAll() {
 	name, s := g.anyPod()
 	all := slices.Clone(s.containers)
@@ -286,7 +286,7 @@ func (g *generator) behave() {
 	g.say(fmt.Sprintf("behave %s %s", c, g.behaviour(slices.Contains([]byte("ij"), c[len(c)-1]))))
 }
 
-// meddle: somebody interferes behind the agent's back.
+// meddle changes the state of the runtime without the agent.
 func (g *generator) meddle() {
 	g.try(pick(g, "replace ", "lose-records ", "lose-track ") + g.container())
 }

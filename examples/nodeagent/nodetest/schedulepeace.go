@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// inPeace makes a schedule in which nothing fails: containers exit and fall ill, pods come, change and go, and agents are
-// replaced.
+// inPeace makes a schedule without failures: containers exit and fall ill, pods arrive, change and
+// leave, and agents are replaced.
 func (g *generator) inPeace(seed uint64) *Script {
 	g.peaceful = true
 	g.say(fmt.Sprintf("node seed=%d%s%s peaceful", seed, g.limits(), g.equip()))
@@ -28,7 +28,7 @@ func (g *generator) inPeace(seed uint64) *Script {
 	return g.script
 }
 
-// limits are what some nodes have for their pods.
+// limits returns the limits of some nodes.
 func (g *generator) limits() (room string) {
 	if g.limited = g.chance(40) && g.uses(FeatureAdmission); !g.limited {
 		return ""
@@ -45,7 +45,7 @@ func (g *generator) limits() (room string) {
 	return room
 }
 
-// needs are what a pod asks for on a node with limits.
+// needs returns the requests of a pod on a node with limits.
 func (g *generator) needs() (fields string) {
 	for _, need := range []struct {
 		percent int
@@ -62,7 +62,8 @@ func (g *generator) needs() (fields string) {
 	return fields
 }
 
-// resizable has a pod ask for memory, too, and some containers be restarted where that or their cpu changes.
+// resizable adds a memory request to a pod, and a restart for changes of memory or cpu to some
+// containers.
 func (g *generator) resizable(before string) (fields string) {
 	if g.chance(50) {
 		fields += fmt.Sprintf(" memory=%d", pick(g, 64, 256))
@@ -73,7 +74,7 @@ func (g *generator) resizable(before string) (fields string) {
 	return fields
 }
 
-// condition: somebody else gives a pod one of the conditions that it waits for, or takes it back.
+// condition sets or removes one of the pod's readiness gates, as another client.
 func (g *generator) condition() {
 	name, s := g.anyPod()
 	if strings.Contains(s.fields, " gate=") {
@@ -81,7 +82,7 @@ func (g *generator) condition() {
 	}
 }
 
-// look lets time go by, after which everything is judged.
+// look advances time, and judges the node afterwards.
 func (g *generator) look() {
 	g.say("sleep " + pick(g, "100ms", "1s", "2s", "4s", "7s", "11s", "16s", "21s", "35s", "45s", "80s", "3m", "11m"))
 }
@@ -94,7 +95,7 @@ func (g *generator) peacefulStep() {
 	})
 }
 
-// restart replaces the agent. Static pods that found no room are asked again by the next one.
+// restart replaces the agent. The next agent decides again about static pods that found no room.
 func (g *generator) restart() {
 	if !g.limited {
 		g.say("agent restart")
@@ -110,7 +111,7 @@ func (g *generator) peacefulRemove() {
 	}
 }
 
-// illness: the probes of a container begin to fail, or succeed again.
+// illness makes the probes of a container fail, or succeed again.
 func (g *generator) illness() {
 	g.try(pick(g, "sick ", "sick ", "well ") + g.container())
 }

@@ -4,7 +4,7 @@ package nodetest
 
 import "fmt"
 
-// The troubles of a schedule. Each begins, and mostly ends, before the next.
+// The troubles of a schedule. Each begins, and usually ends, before the next.
 
 func (g *generator) during(begin, end string) {
 	g.say(begin)
@@ -18,7 +18,7 @@ func (g *generator) during(begin, end string) {
 	}
 }
 
-// fault strikes some calls.
+// fault makes some calls fail.
 func (g *generator) fault() {
 	op := pick(g, "RunSandbox", "StopSandbox", "RemoveSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "PodStatus", "List", "Exec", "UpdateResources")
 	how := pick(g, "err", "err", "lost", "lost", "hang", "lost hang", "latency=3s")
@@ -59,7 +59,7 @@ func (g *generator) crash() {
 	g.say("agent start")
 }
 
-// crashAt has the agent die at a call that it makes soon, if it makes it.
+// crashAt crashes the agent at a call, if the agent makes the call soon.
 func (g *generator) crashAt() {
 	op := pick(g, "RunSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "RemoveSandbox", "StopSandbox", "PatchStatus", "DeletePod", "SetUp", "TearDown", "MountDevice", "UnmountDevice")
 	g.say(fmt.Sprintf("crash-at %s nth=%d%s", op, 1+g.rand.IntN(2), pick(g, "", " done")))
@@ -72,7 +72,7 @@ func (g *generator) crashAt() {
 
 func (g *generator) suspend() { g.during("agent suspend", "agent resume") }
 
-// down: things happen while there is no agent.
+// down stops the agent for a while, with events meanwhile.
 func (g *generator) down() {
 	g.say("agent stop")
 	for range 1 + g.rand.IntN(3) {

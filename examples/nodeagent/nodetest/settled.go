@@ -18,8 +18,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// calm ends all that is wrong, waits, and judges what every wanted pod has come
-// to: none is lost, the latest spec has won, and what is published is true.
+// calm clears all faults, waits, and judges every wanted pod: no pod is lost, the latest spec is in
+// effect, and the published statuses are true.
 func (p *player) calm(d time.Duration) error {
 	if err := p.quiet(); err != nil {
 		return err
@@ -36,10 +36,10 @@ func (p *player) calm(d time.Duration) error {
 	return err
 }
 
-// What is published is behind what runs by the latencies of the runtime and of the API
-// server, a second each. A container that crashes for ever may do so at the moment of
-// judgement; then its back-off is five minutes, and the next looks see it at rest. What
-// is really wrong still is by then.
+// Published statuses lag behind the containers by the latencies of the runtime and of the API
+// server, a second each. A container in a crash loop may crash at the time of judgement. Its
+// back-off is then five minutes, and the next looks see the container at rest. Real faults persist
+// until then.
 const (
 	secondLooks      = 3
 	beforeSecondLook = 5 * time.Second
@@ -57,7 +57,7 @@ func (p *player) settled(d time.Duration) error {
 	return errors.Join(append(append(errs, p.nothingElse(wanted)), p.orphanedMirrors()...)...)
 }
 
-// quiet ends all that is wrong.
+// quiet clears all faults.
 func (p *player) quiet() error {
 	p.clear("")
 	p.volumes("work")
@@ -79,7 +79,7 @@ func (p *player) quiet() error {
 	return p.node.startAgent()
 }
 
-// everyWanted are the pods that should be there.
+// everyWanted returns the wanted pods of all sources.
 func (p *player) everyWanted() (pods []*v1.Pod) {
 	pods = append(pods, p.wanted...)
 	for _, pod := range p.latest {
@@ -90,7 +90,7 @@ func (p *player) everyWanted() (pods []*v1.Pod) {
 	return pods
 }
 
-// converged judges one wanted pod by what really runs, and by what is published.
+// converged judges a wanted pod by its containers and by its published status.
 func (p *player) converged(pod *v1.Pod) error {
 	if pod.DeletionTimestamp != nil {
 		return errors.New("it was deleted, and is still on the API server")
@@ -131,7 +131,7 @@ func (p *player) truth(uid types.UID) *runtime.PodStatus {
 	return &runtime.PodStatus{UID: uid}
 }
 
-// apiKnows: what the agent has published has arrived.
+// apiKnows: the API server has the agent's published status.
 func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	if stored := p.server.Get(pod.UID); stored != nil {
 		return heard(pod, stored, status)
@@ -141,11 +141,11 @@ func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 
 // heard: the API server has a status for a pod, in its object for it.
 func heard(pod, stored *v1.Pod, status *v1.PodStatus) error {
-	// After a reboot init comes first and the pod is Pending; on the API server no phase
-	// goes back from Running (package statusmanager).
+	// After a reboot init runs again and the pod is Pending. On the API server no phase goes back
+	// from Running (package statusmanager).
 	waits := stored.Status.Phase == v1.PodRunning && status.Phase == v1.PodPending
-	// Somebody and the agent may have declared it over at the same time. The API server
-	// holds on to the first of them.
+	// Another client and the agent may have set a final phase at the same time. The API server
+	// keeps the first.
 	if stored.Status.Reason == declaredFailed && over(status.Phase) {
 		return nil
 	}
@@ -153,7 +153,7 @@ func heard(pod, stored *v1.Pod, status *v1.PodStatus) error {
 		return fmt.Errorf("the API server has phase %q, the agent %q", stored.Status.Phase, status.Phase)
 	}
 	if over(status.Phase) {
-		return nil // what is not known of containers then is put in words on the way
+		return nil // unknown facts about containers are replaced by texts in the patch
 	}
 	for _, list := range [][2][]v1.ContainerStatus{
 		{stored.Status.InitContainerStatuses, status.InitContainerStatuses}, {stored.Status.ContainerStatuses, status.ContainerStatuses},
@@ -172,9 +172,9 @@ func heard(pod, stored *v1.Pod, status *v1.PodStatus) error {
 	return nil
 }
 
-// initDone: the API server has an init container as ended for good. A new sandbox runs
-// it again, but API servers take no such container back from its end, and package
-// statusmanager does not try to.
+// initDone: on the API server the init container has ended for good. In a new sandbox the container
+// runs again, but an API server does not accept the change, and package statusmanager does not try
+// it.
 func initDone(pod *v1.Pod, stored *v1.ContainerStatus) bool {
 	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || stored.State.Terminated == nil {
 		return false
@@ -185,13 +185,13 @@ func initDone(pod *v1.Pod, stored *v1.ContainerStatus) bool {
 	})
 }
 
-// rightlyOver: a pod that has ended had a reason to, and runs nothing.
+// rightlyOver: a pod that has ended had a reason to end, and runs no container.
 func rightlyOver(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	if running := truth.Running(); len(running) > 0 {
 		return fmt.Errorf("it is %s, and container %s is %s", status.Phase, running[0].Name, running[0].State)
 	}
 	if status.Reason != "" {
-		return nil // rejected, declared to be over, or stopped with the agent
+		return nil // rejected, declared failed, or stopped with the agent
 	}
 	initFails := slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return policyOf(pod, &c) == v1.RestartPolicyNever })
 	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways && !initFails && slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return policyOf(pod, &c) == v1.RestartPolicyAlways }) {
@@ -200,12 +200,11 @@ func rightlyOver(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) er
 	return phaseFits(pod, status, truth)
 }
 
-// A container that may not run right now is in back-off, which is at most five
-// minutes; half a minute is for the agent to act.
+// A container that should run and does not is in back-off for at most five minutes. The agent has
+// half a minute to act.
 const patience = 5*time.Minute + 30*time.Second
 
-// works: each container that should run does, with the spec that is wanted, or was
-// tried not long ago.
+// works: each container that should run does so with the wanted spec, or was tried recently.
 func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -223,7 +222,7 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 			return err
 		}
 		if !sidecar || !p.steady(c, truth.Active(c.Name)) {
-			return nil // the others have to wait for it
+			return nil // the following containers wait for this one
 		}
 	}
 	for i := range pod.Spec.Containers {
@@ -241,15 +240,14 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 	return nil
 }
 
-// steady: the sidecar runs, has passed its startup probe, and has done so for long enough
-// that what had to wait for it, and was in back-off when it ran the last time, has been
-// tried.
+// steady: the sidecar runs and has passed its startup probe long enough ago that waiting containers
+// with a back-off have been tried.
 func (p *player) steady(c *v1.Container, active *runtime.ContainerStatus) bool {
 	return active != nil && active.State == runtime.StateRunning && p.node.World.Now()-p.startOf(active.ID.ID) > patience &&
 		(c.StartupProbe == nil || p.node.World.Ready(active.ID))
 }
 
-// startOf is when an instance was started.
+// startOf returns the start time of an instance.
 func (p *player) startOf(id string) (at time.Duration) {
 	for _, e := range p.node.World.Journal() {
 		if e.ID == id && e.Op == fake.OpStartContainer && e.Done {
@@ -259,16 +257,15 @@ func (p *player) startOf(id string) (at time.Duration) {
 	return at
 }
 
-// lostRecords: somebody has removed the records of a container; how it ended may be
-// known all the same.
+// lostRecords: a fault has removed the records of a container. Its exit may be known anyway.
 func (p *player) lostRecords(pod *v1.Pod, c *v1.Container) bool {
 	return slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool {
 		return e.Op == fake.OpLostRecords && e.UID == pod.UID && e.Container == c.Name
 	})
 }
 
-// madeLate: the newest instance of a container never ran, and one before it has ended.
-// It was asked for by an agent that is gone, and appeared when that end had been told.
+// madeLate: the newest instance of a container never ran, and an earlier instance has ended. An
+// earlier agent requested the instance, which appeared after the exit was published.
 func madeLate(truth *runtime.PodStatus, c *v1.Container) bool {
 	latest := truth.Latest(c.Name)
 	return latest != nil && latest.State == runtime.StateCreated && slices.ContainsFunc(truth.Containers, func(other runtime.ContainerStatus) bool {
@@ -276,7 +273,8 @@ func madeLate(truth *runtime.PodStatus, c *v1.Container) bool {
 	})
 }
 
-// isSidecar reports whether a container is a sidecar. The policy alone does not tell: a regular container may have its own.
+// isSidecar reports whether a container is a sidecar. Its policy does not suffice, because a
+// regular container may have its own policy.
 func isSidecar(pod *v1.Pod, ref runtime.Ref) bool {
 	return ref.Group == runtime.GroupInit && podfacts.IsSidecar(ref.Container(pod))
 }
@@ -285,7 +283,7 @@ func isPlainInit(pod *v1.Pod, c *v1.Container) bool {
 	return !podfacts.IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
 }
 
-// initPast: a later container was made in this sandbox, so init container i was done.
+// initPast: a later container was made in this sandbox, so init container i has completed.
 func initPast(pod *v1.Pod, i int, truth *runtime.PodStatus) bool {
 	for _, c := range allContainers(pod)[i+1:] {
 		if truth.Active(c.Name) != nil {
@@ -295,17 +293,17 @@ func initPast(pod *v1.Pod, i int, truth *runtime.PodStatus) bool {
 	return false
 }
 
-// tried: the container runs, was tried lately, or has no reason to run.
+// tried: the container runs, was tried recently, or has no reason to run.
 func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, always bool) error {
 	active := truth.Active(c.Name)
 	if latest := truth.Latest(c.Name); !always && latest != nil && latest.State == runtime.StateExited {
-		active = latest // what is done is done, in whatever sandbox
+		active = latest // an ended container stays ended in every sandbox
 	}
 	switch {
 	case active == nil:
 	case active.State == runtime.StateRunning || active.State == runtime.StateUnknown:
 		if isPlainInit(pod, c) {
-			return nil // it ends by itself, and is left alone
+			return nil // ends by itself and is left alone
 		}
 		return differs("the image of running container "+c.Name, c.Image, active.Image)
 	case active.State == runtime.StateExited && !always && (!active.Failed() || !comesAgain(pod, c, active.ExitCode)):
@@ -326,7 +324,7 @@ func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, a
 	return nil
 }
 
-// truthful: what is published as running runs, and nothing else does.
+// truthful: the instances published as running are exactly the running instances.
 func truthful(status *v1.PodStatus, truth *runtime.PodStatus) error {
 	ids := make(map[string]bool)
 	for _, c := range truth.Running() {
@@ -349,7 +347,7 @@ func truthful(status *v1.PodStatus, truth *runtime.PodStatus) error {
 	return nil
 }
 
-// nothingElse: nothing runs that nobody wants.
+// nothingElse: no unwanted container runs.
 func (p *player) nothingElse(wanted []*v1.Pod) error {
 	known := make(map[types.UID]bool)
 	for _, pod := range wanted {
@@ -364,10 +362,10 @@ func (p *player) nothingElse(wanted []*v1.Pod) error {
 	return errors.Join(errs...)
 }
 
-// patienceAtEnd is how long everything has to go away.
+// patienceAtEnd is the time for the removal of all pods.
 const patienceAtEnd = 10 * time.Minute
 
-// end removes all pods, waits, and fails unless nothing of them is left.
+// end removes all pods, waits, and fails if anything of them is left.
 func (p *player) end() error {
 	if err := p.quiet(); err != nil {
 		return err

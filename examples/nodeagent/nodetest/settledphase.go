@@ -14,9 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
-// phaseFits: the phase of a settled pod is what its containers call for, by a second and simple
-// model. It judges only pods whose containers tell everything: none was lost sight of, and every
-// container has its newest instance in the current sandbox.
+// phaseFits: the phase of a settled pod follows from its containers, by a second, simple model. It
+// judges only pods with complete facts: no container in an unknown state, and every newest instance
+// in the current sandbox.
 func phaseFits(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	var running, ended, failed int
 	for i := range pod.Spec.Containers {
@@ -56,8 +56,8 @@ func comesAgain(pod *v1.Pod, c *v1.Container, code int32) bool {
 	return ruleFor(c, code) != nil || policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && code != 0
 }
 
-// conditionsFit: the conditions beside Ready and ContainersReady are what the containers call
-// for, and each that is False for want of the containers says so.
+// conditionsFit: the conditions other than Ready and ContainersReady follow from the containers,
+// and each condition that is False because of containers gives the reason.
 func conditionsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	is := make(map[v1.PodConditionType]v1.PodCondition)
 	for _, c := range status.Conditions {
@@ -91,8 +91,8 @@ func conditionsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) 
 	return nil
 }
 
-// saysCompleted: an init container has completed, and its record may be lost since, or it was removed to be started again with
-// all others.
+// saysCompleted: the status shows a completed init container. Its record may be lost, or removed
+// for a restart of all containers.
 func saysCompleted(status *v1.PodStatus) bool {
 	return slices.ContainsFunc(status.InitContainerStatuses, func(c v1.ContainerStatus) bool {
 		last := c.LastTerminationState.Terminated
@@ -100,7 +100,7 @@ func saysCompleted(status *v1.PodStatus) bool {
 	})
 }
 
-// reasonNotReady is why a pod in this phase is not ready, in the kubelet's words.
+// reasonNotReady returns the kubelet's reason for a pod that is not ready in this phase.
 func reasonNotReady(phase v1.PodPhase) string {
 	switch phase {
 	case v1.PodSucceeded:
@@ -111,8 +111,8 @@ func reasonNotReady(phase v1.PodPhase) string {
 	return "ContainersNotReady"
 }
 
-// neverBegun: the pod has init containers that run to completion, the first of them has never
-// exited with 0, and no regular container was ever created.
+// neverBegun: the first of the pod's init containers that run to completion has never exited with
+// 0, and no regular container was ever created.
 func neverBegun(pod *v1.Pod, truth *runtime.PodStatus) bool {
 	if len(pod.Spec.InitContainers) == 0 || podfacts.IsSidecar(&pod.Spec.InitContainers[0]) {
 		return false
@@ -124,7 +124,7 @@ func neverBegun(pod *v1.Pod, truth *runtime.PodStatus) bool {
 	})
 }
 
-// containersFit: what the status says of an instance is what the runtime has on record of it.
+// containersFit: the status of each instance agrees with the record of the runtime.
 func containersFit(status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for i := range list {
@@ -134,7 +134,7 @@ func containersFit(status *v1.PodStatus, truth *runtime.PodStatus) error {
 				continue
 			}
 			switch {
-			case c.RestartCount != in.RestartCount && !(over(status.Phase) && c.RestartCount > in.RestartCount): // the records of later ones are collected
+			case c.RestartCount != in.RestartCount && !(over(status.Phase) && c.RestartCount > in.RestartCount): // records of later instances were collected
 				return fmt.Errorf("container %s has restart count %d, and its instance %s was created with %d", c.Name, c.RestartCount, in.ID, in.RestartCount)
 			case c.State.Running != nil && !c.State.Running.StartedAt.Time.Equal(in.StartedAt):
 				return fmt.Errorf("container %s is published as running since %v, and does since %v", c.Name, c.State.Running.StartedAt, in.StartedAt)
@@ -152,11 +152,11 @@ func containersFit(status *v1.PodStatus, truth *runtime.PodStatus) error {
 	return nil
 }
 
-// longRunning is after what time the probes of described pods have had their say.
+// longRunning is the time after which the probes of described pods have given their results.
 const longRunning = 2 * time.Minute
 
-// waitsForSidecar reports whether a sidecar other than c does not run, or has begun to run lately: what is to be restarted
-// behind it is kept until it is up.
+// waitsForSidecar reports whether a sidecar other than c does not run, or began to run recently.
+// Containers behind it are kept until it is up.
 func waitsForSidecar(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(s v1.Container) bool {
 		in := truth.Active(s.Name)
@@ -164,8 +164,8 @@ func waitsForSidecar(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus) boo
 	})
 }
 
-// probesFit: an instance that has run for long, and whose probes have given the same results all
-// the time, is published as they say; one that liveness or startup probes have failed does not
+// probesFit: if an instance has run for long and its probes have given constant results, its
+// published status follows the results. An instance whose liveness or startup probe failed does not
 // run any more.
 func (p *player) probesFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for _, c := range allContainers(pod) {

@@ -12,17 +12,17 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// What a container needs to be created: keys of ConfigMaps, images, volumes. Each ability that takes such a thing away for
-// some time says when.
+// Supplies for the creation of a container: keys of ConfigMaps, images, volumes. Each ability that
+// removes a supply for some time records the time.
 
-// lack is a time in which a container could not be created for want of something, and how much later the agent may notice
-// that there is no such want any more.
+// lack is a time in which a container could not be created because of a missing supply, and the
+// delay until the agent may notice the end of that time.
 type lack struct{ from, to, late time.Duration }
 
-// supplied is when a container that is due at some time has all that it needs of its own; forever if it never has. It may
-// then be created late.
+// supplied returns the time from which a due container has all its supplies, or forever, and the
+// tolerated delay of its creation.
 func (p *peace) supplied(uid types.UID, c *v1.Container, due time.Duration) (from, late time.Duration) {
-	if pod := p.manifest(uid, due); pod != nil { // it may have been edited since
+	if pod := p.manifest(uid, due); pod != nil { // the manifest may have changed since
 		if ref, ok := runtime.Find(pod, c.Name); ok {
 			c = ref.Container(pod)
 		}
@@ -30,7 +30,7 @@ func (p *peace) supplied(uid types.UID, c *v1.Container, due time.Duration) (fro
 	return after(slices.Concat(p.keysLacking(c), p.imagesLacking(c)), due)
 }
 
-// after is when none of the wants holds any more.
+// after returns the time from which none of the lacks applies.
 func after(all []lack, due time.Duration) (from, late time.Duration) {
 	for {
 		i := slices.IndexFunc(all, func(l lack) bool { return l.from <= due && due < l.to })
@@ -41,14 +41,14 @@ func after(all []lack, due time.Duration) (from, late time.Duration) {
 	}
 }
 
-// Outage is the begin or the end of a time in which something could not be had on a node.
+// Outage is the begin or the end of a time in which a supply of a node was missing.
 type Outage struct {
 	At   time.Duration
 	What string // registry or volumes
 	Down bool
 }
 
-// outages are the times in which something could not be had.
+// outages returns the times in which a supply was missing.
 func (p *peace) outages(what string, late time.Duration) (all []lack) {
 	for _, o := range p.h.Outages {
 		last := len(all) - 1
@@ -63,13 +63,13 @@ func (p *peace) outages(what string, late time.Duration) (all []lack) {
 	return all
 }
 
-// How much later agents may notice that something can be had again: their back-off grows to two or five minutes.
+// The delays until agents notice the end of an outage: their back-off grows to two or five minutes.
 const (
 	mountedLate = 2*time.Minute + 30*time.Second
 	pulledLate  = 5*time.Minute + 30*time.Second
 )
 
-// volumesLacking are the times in which the volumes of a pod could not be set up.
+// volumesLacking returns the times in which the volumes of a pod could not be set up.
 func (p *peace) volumesLacking(pod *v1.Pod) []lack {
 	if slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.FlexVolume != nil }) {
 		return p.outages("volumes", mountedLate)
@@ -77,8 +77,9 @@ func (p *peace) volumesLacking(pod *v1.Pod) []lack {
 	return nil
 }
 
-// unmounted reports whether an agent is there at some time that has not set up the volumes of a pod, since they cannot be
-// had. It starts and stops none of its containers, and says no more than what it has found.
+// unmounted reports whether the agent of that time cannot set up the volumes of a pod. Such an
+// agent starts and stops no containers of the pod, and publishes only the containers that it has
+// found.
 func (p *peace) unmounted(pod *v1.Pod, at time.Duration) bool {
 	return slices.ContainsFunc(p.volumesLacking(pod), func(l lack) bool {
 		return l.from <= at && p.agentBetween(l.from, min(l.to, at)) && (l.to == forever || at < l.to+l.late)
@@ -90,7 +91,7 @@ func (p *peace) awaitsVolumes(pod *v1.Pod) bool {
 	return slices.ContainsFunc(p.volumesLacking(pod), func(l lack) bool { return l.to == forever || p.h.Taken < l.to+l.late })
 }
 
-// imagesLacking are the times in which the image of a container could not be had.
+// imagesLacking returns the times in which the image of a container could not be pulled.
 func (p *peace) imagesLacking(c *v1.Container) (all []lack) {
 	if !p.h.Depot {
 		return nil
@@ -122,7 +123,7 @@ func (p *peace) imagesLacking(c *v1.Container) (all []lack) {
 	return all
 }
 
-// lacked reports whether all containers of a pod had to wait for something when the pod was due.
+// lacked reports whether all containers of a pod had to wait for a supply when the pod was due.
 func (p *peace) lacked(pod *v1.Pod, due time.Duration) bool {
 	if from, _ := after(p.volumesLacking(pod), due); from > due {
 		return true
@@ -137,7 +138,7 @@ func mounting() ability {
 	return ability{peaceful: []step{{2, func(g *generator) { g.lacking("volumes fail-set-up", "volumes work") }}}}
 }
 
-// lacking has something not be had on a peaceful node for some time.
+// lacking removes a supply of a peaceful node for some time.
 func (g *generator) lacking(begin, end string) {
 	g.say(begin)
 	g.look()

@@ -17,39 +17,38 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager"
 )
 
-// VolumeDriver is the flexVolume driver of volumes that a Node provides by itself:
-// folders, of which History.Volumes tells.
+// VolumeDriver is the flexVolume driver of volumes that a Node itself provides. The volumes are
+// folders. History.Volumes has the operations.
 const VolumeDriver = "keelson.dev/nodetest"
 
-// The names of what agents do with volumes of VolumeDriver, for
-// Node.CrashAgentOn.
+// The operations of agents on volumes of VolumeDriver, for Node.CrashAgentOn.
 const (
 	OpSetUp    fake.Op = "SetUp"
 	OpTearDown fake.Op = "TearDown"
 )
 
-// VolumeEvent is something that was done with a volume of VolumeDriver.
+// VolumeEvent is an operation on a volume of VolumeDriver.
 type VolumeEvent struct {
 	At      time.Duration
 	UID     types.UID
 	Volume  string
 	What    VolumeAct
 	User    *int64   // of VolumeReady: as whom the pod runs
-	Running []string // at the beginning of a TearDown, containers of the pod that ran
+	Running []string // at the begin of a TearDown, the running containers of the pod
 }
 
-// VolumeAct is what was done with a volume.
+// VolumeAct is the kind of an operation on a volume.
 type VolumeAct string
 
-// What is done with volumes.
+// The operations on volumes.
 const (
-	VolumeReady   VolumeAct = "volume is ready"          // SetUp has done it
+	VolumeReady   VolumeAct = "volume is ready"          // SetUp was successful
 	VolumeLeaving VolumeAct = "volume is torn down"      // TearDown begins
-	VolumeGone    VolumeAct = "volume is gone"           // TearDown has done it
+	VolumeGone    VolumeAct = "volume is gone"           // TearDown was successful
 	VolumeFailed  VolumeAct = "volume fails as injected" // Node.FailVolumes
 )
 
-// disk is what a node's agents did with volumes. It outlives the agents.
+// disk has the volumes of a node. It outlives the agents.
 type disk struct {
 	world   *fake.World
 	latency time.Duration
@@ -72,8 +71,7 @@ func (d *disk) events() []VolumeEvent {
 	return slices.Clip(d.mu.log)
 }
 
-// FailVolumes has all that is done with volumes of VolumeDriver fail with err,
-// until it is called with nil.
+// FailVolumes makes all operations on volumes of VolumeDriver fail with err, until a call with nil.
 func (n *Node) FailVolumes(err error) {
 	n.disk.failOn(err, false)
 }
@@ -98,7 +96,7 @@ func (d *disk) add(p volumemanager.Place, what VolumeAct, running []string, user
 	return err
 }
 
-// running are the containers of a pod that run, whatever their backend says.
+// running returns the running containers of a pod, independent of the backend's reports.
 func (d *disk) running(uid types.UID) (names []string) {
 	for _, pod := range d.world.Truth() {
 		for i := range pod.Containers {
@@ -110,7 +108,7 @@ func (d *disk) running(uid types.UID) (names []string) {
 	return names
 }
 
-// volumePlugin is the disk as the holder of a lease has it.
+// volumePlugin is the disk for the holder of a lease.
 type volumePlugin struct {
 	disk  *disk
 	lease *lease
@@ -158,7 +156,7 @@ func (p *volumePlugin) TearDown(ctx context.Context, u volumemanager.Unmount) er
 	return err
 }
 
-// spin takes the time that a disk takes.
+// spin waits for the latency of the disk.
 func (d *disk) spin(ctx context.Context) error {
 	if d.latency == 0 {
 		return nil
@@ -173,8 +171,8 @@ func (d *disk) spin(ctx context.Context) error {
 	}
 }
 
-// Volume adds a volume of VolumeDriver, mounted by every container that the pod
-// has so far at /volumes/NAME.
+// Volume adds a volume of VolumeDriver, mounted at /volumes/NAME by every container that the pod
+// has so far.
 func Volume(name string) func(*v1.Pod) {
 	return func(p *v1.Pod) {
 		source := v1.VolumeSource{FlexVolume: &v1.FlexVolumeSource{Driver: VolumeDriver}}
