@@ -20,7 +20,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestEveryTestHasAPatchOrAReason is what make test checks of the whole museum: what is
+// TestEveryTestHasAPatchOrAReason is what make extra checks of the whole museum: what is
 // there fits together, and every patch still applies. make museum runs the tests.
 func TestEveryTestHasAPatchOrAReason(t *testing.T) {
 	at, err := filepath.Abs(root)
