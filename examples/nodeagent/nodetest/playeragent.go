@@ -5,8 +5,10 @@ package nodetest
 import (
 	"errors"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -113,13 +115,15 @@ func (p *player) feels(name, container string, sick bool) error {
 	return nil
 }
 
+// delete makes a single change, because the agent may handle each of two changes.
 func (p *player) delete(name string, grace int64) error {
 	uid, err := p.bound(name)
 	if err == nil {
-		_, err = p.server.Delete(uid)
-	}
-	if err == nil {
 		_, err = p.server.Change(uid, func(pod *v1.Pod) {
+			if pod.DeletionTimestamp == nil {
+				pod.DeletionTimestamp = new(metav1.NewTime(time.Now().Truncate(time.Second)))
+				pod.DeletionGracePeriodSeconds = new(grace)
+			}
 			pod.DeletionGracePeriodSeconds = new(min(grace, *pod.DeletionGracePeriodSeconds))
 		})
 	}
