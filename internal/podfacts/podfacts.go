@@ -31,9 +31,17 @@ func IsMirror(pod *v1.Pod) bool {
 // criticalPriority is the lowest priority of the reserved system classes (kubelet: scheduling.SystemCriticalPriority).
 const criticalPriority = 2_000_000_000
 
+// Priority returns the priority of a pod, 0 without one.
+func Priority(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
 // IsCritical reports whether pod is static, a mirror, or of system-critical priority.
 func IsCritical(pod *v1.Pod) bool {
-	return IsStatic(pod) || IsMirror(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
+	return IsStatic(pod) || IsMirror(pod) || Priority(pod) >= criticalPriority
 }
 
 // IsTerminal reports whether phase is Succeeded or Failed.

@@ -78,11 +78,16 @@ func toleratesAll(pod *v1.Pod, taints []v1.Taint) bool {
 		if taints[i].Effect != v1.TaintEffectNoExecute {
 			continue
 		}
-		if !slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool { return tolerates(&t, &taints[i]) }) {
+		if !Tolerates(pod, &taints[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+// Tolerates reports whether the pod tolerates a taint of any effect.
+func Tolerates(pod *v1.Pod, taint *v1.Taint) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool { return tolerates(&t, taint) })
 }
 
 func tolerates(t *v1.Toleration, taint *v1.Taint) bool {

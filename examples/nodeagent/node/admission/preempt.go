@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
@@ -78,7 +79,7 @@ func choose(from []*Demand, missing []amount) (chosen []*Demand) {
 		nearest := slices.MinFunc(from, func(a, b *Demand) int {
 			return cmp.Or(
 				cmp.Compare(distance(a, missing), distance(b, missing)),
-				cmp.Compare(priority(a.Pod), priority(b.Pod)),
+				cmp.Compare(podfacts.Priority(a.Pod), podfacts.Priority(b.Pod)),
 				cmp.Compare(a.Of(v1.ResourceMemory), b.Of(v1.ResourceMemory)),
 				cmp.Compare(a.Of(v1.ResourceCPU), b.Of(v1.ResourceCPU)),
 				cmp.Compare(a.Pod.UID, b.Pod.UID))
@@ -100,13 +101,6 @@ func distance(d *Demand, missing []amount) (sum float64) {
 		}
 	}
 	return sum
-}
-
-func priority(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 func qosClass(pod *v1.Pod) v1.PodQOSClass {
