@@ -7,9 +7,11 @@
 #   KEELSON_APISERVER_DIR=$(e2e/kubernetes.sh) go test ./internal/apiservertest
 #
 # The folder is $1, or else one below $XDG_CACHE_HOME (~/.cache). More programs
-# of that module can be named in WITH: kube-scheduler kube-controller-manager kubeadm. A
-# cold build takes some five minutes on two cores; NICE=19 makes it give way to
-# others.
+# can be named in WITH: the other programs of Kubernetes (kube-scheduler,
+# kube-controller-manager, kube-proxy, kubeadm, kubelet), upstream's suite
+# (e2e.test) with its runner (ginkgo), and the programs of the images of the suite
+# (agnhost, nonewprivs). A cold build takes some five minutes on two cores, and 25
+# minutes with all programs; NICE=19 makes it give way to others.
 set -euo pipefail
 cd "$(dirname "$0")/kubernetes"
 export GOWORK=off CGO_ENABLED=0
@@ -39,18 +41,19 @@ exec 9>"$dir/.lock"
 if command -v flock >/dev/null; then flock 9; fi # two at once: the second finds it done
 for program in "${missing[@]}"; do
 	if present "$program"; then continue; fi
+	# What /version says, and what kubectl compares with its own.
+	at=k8s.io/component-base/version minor=${version#v1.}
+	build=(build) of=$version flags="-s -w -X $at.gitVersion=$version -X $at.gitMajor=1 -X $at.gitMinor=${minor%%.*}"
 	case $program in
 	etcd) package=go.etcd.io/etcd/server/v3 of=$etcd flags='-s -w' ;;
-	*)
-		package=k8s.io/kubernetes/cmd/$program of=$version
-		# What /version says, and what kubectl compares with its own.
-		at=k8s.io/component-base/version minor=${version#v1.}
-		flags="-s -w -X $at.gitVersion=$version -X $at.gitMajor=1 -X $at.gitMinor=${minor%%.*}"
-		;;
+	e2e.test) package=k8s.io/kubernetes/test/e2e build=(test -c -vet=off) ;;
+	ginkgo) package=github.com/onsi/ginkgo/v2/ginkgo of='of that suite' flags='-s -w' ;;
+	agnhost | nonewprivs) package=k8s.io/kubernetes/test/images/$program ;;
+	*) package=k8s.io/kubernetes/cmd/$program ;;
 	esac
 	echo "building $program $of into $dir" >&2
 	# Into place by rename: a running one is not disturbed.
-	nice -n "${NICE:-0}" "$go" build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "$flags" -o "$dir/new/$program" "$package" >&2
+	nice -n "${NICE:-0}" "$go" "${build[@]}" -trimpath -buildvcs=false -tags grpcnotrace -ldflags "$flags" -o "$dir/new/$program" "$package" >&2
 	mv "$dir/new/$program" "$dir/$program"
 	echo "$key" >"$dir/.built-$program"
 done

@@ -7,6 +7,9 @@
 //	dir=$(e2e/kubernetes.sh)
 //	KEELSON_APISERVER_DIR=$dir KEELSON_REQUIRE_APISERVER=1 go test ./internal/apiservertest
 //
+// The kubelet, upstream's suite and the programs of its images are pinned, too; ../conformance.sh
+// builds them for make conformance.
+//
 // The servers are for tests only: no package of keelson imports this module or k8s.io/kubernetes.
 // The module is separate from module e2e, because the two require different versions of the same
 // libraries.
