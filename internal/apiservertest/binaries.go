@@ -24,11 +24,14 @@ const (
 var ErrUnavailable = errors.New("no API server for tests")
 
 // binaries are the paths of the programs of one server.
-type binaries struct{ apiserver, etcd, kubectl string }
+type binaries struct {
+	apiserver, etcd, kubectl string
+	controllers              map[string]string // path by name; empty without Options.Controllers
+}
 
-// findBinaries searches the programs only in dir, because packages may install any version. An
-// ErrUnavailable names every missing program.
-func findBinaries(dir string) (binaries, error) {
+// findBinaries searches the programs and the named controllers only in dir, because packages may
+// install any version. An ErrUnavailable names every missing program.
+func findBinaries(dir string, controllers ...string) (binaries, error) {
 	if dir == "" {
 		return binaries{}, fmt.Errorf("%w: %s is not set (%s=$(e2e/kubernetes.sh) builds one, in minutes)",
 			ErrUnavailable, DirVariable, DirVariable)
@@ -45,7 +48,10 @@ func findBinaries(dir string) (binaries, error) {
 		}
 		return file
 	}
-	b := binaries{apiserver: find("kube-apiserver"), etcd: find("etcd"), kubectl: find("kubectl")}
+	b := binaries{apiserver: find("kube-apiserver"), etcd: find("etcd"), kubectl: find("kubectl"), controllers: map[string]string{}}
+	for _, name := range controllers {
+		b.controllers[name] = find(name)
+	}
 	if len(missing) > 0 {
 		return binaries{}, fmt.Errorf("%w: %s not found in %s", ErrUnavailable, strings.Join(missing, ", "), dir)
 	}

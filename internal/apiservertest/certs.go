@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// identity is a key with a self-signed certificate for 127.0.0.1.
+// identity is a key with a self-signed certificate for 127.0.0.1. The server uses the certificate
+// for its clients, and as a client of nodes.
 type identity struct {
 	certPEM, keyPEM []byte
 	tls             tls.Certificate
@@ -30,10 +31,10 @@ func newIdentity() (identity, error) {
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()),
-		Subject:      pkix.Name{CommonName: "keelson-test"},
+		Subject:      pkix.Name{CommonName: "keelson-test", Organization: []string{"system:masters"}},
 		NotBefore:    now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
 		DNSNames:              []string{"localhost"},
 		IsCA:                  true,

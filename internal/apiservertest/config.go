@@ -47,6 +47,10 @@ func (s *Server) NodeConfig(node string) *rest.Config {
 // --kubeconfig.
 func (s *Server) Kubeconfig() string { return s.folder.file("kubeconfig") }
 
+// Authority returns the path of the certificate that signs the server's certificate, and the client
+// certificate that the server presents to nodes (user keelson-test, group system:masters).
+func (s *Server) Authority() string { return s.folder.file("tls.crt") }
+
 // WriteKubeconfig writes config to a kubeconfig file and returns its path. config comes from Config
 // or NodeConfig, possibly with the Host of a proxy. The file is removed with the server.
 func (s *Server) WriteKubeconfig(config *rest.Config) (string, error) {

@@ -28,10 +28,10 @@
 //   - A client with [Server.Config] or [Server.Kubeconfig] has all permissions. A client with
 //     [Server.NodeConfig] acts as one node, with the permissions of a kubelet.
 //     [Server.WriteKubeconfig] writes such a Config to a file.
-//   - The server runs without scheduler, controllers and kubelet. Pods are created bound to a node
-//     (see [Pod]), no controller taints, evicts or collects objects, and a deleted pod stays until
-//     its node deletes the pod, unless its grace period is zero. A deleted namespace never goes
-//     away.
+//   - Unless [Options.Controllers] is set, the server runs without scheduler and controllers. Pods
+//     are created bound to a node (see [Pod]), no controller taints, evicts or collects objects, and
+//     a deleted pod stays until its node deletes the pod, unless its grace period is zero. A deleted
+//     namespace never goes away.
 //   - The port stays reserved while the server is down, so that no other program can listen on the
 //     port. Connections are refused until the server restarts.
 //

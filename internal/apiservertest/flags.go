@@ -2,7 +2,11 @@
 
 package apiservertest
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // etcdFlags returns the flags of etcd. The flags trade durability for speed, because the data need
 // not survive a crash of the machine.
@@ -16,9 +20,15 @@ func etcdFlags(f folder, clients port) []string {
 	}
 }
 
-// apiserverFlags returns the flags of kube-apiserver, with more at the end.
+// apiserverFlags returns the flags of kube-apiserver, with more at the end. A flag in more replaces
+// the flag of that name: kube-apiserver would join two lists.
 func apiserverFlags(f folder, secure, etcd port, more []string) []string {
-	return append([]string{
+	replaced := map[string]bool{}
+	for _, flag := range more {
+		name, _, _ := strings.Cut(flag, "=")
+		replaced[name] = true
+	}
+	own := []string{
 		"--etcd-servers=http://" + etcd.String(),
 		"--etcd-compaction-interval=0", // only a test compacts
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", secure.number), "--permit-port-sharing",
@@ -28,9 +38,27 @@ func apiserverFlags(f folder, secure, etcd port, more []string) []string {
 		"--cert-dir=" + f.dir, "--tls-cert-file=" + f.file("tls.crt"), "--tls-private-key-file=" + f.file("tls.key"),
 		"--service-account-issuer=https://keelson.invalid",
 		"--service-account-key-file=" + f.file("tls.key"), "--service-account-signing-key-file=" + f.file("tls.key"),
+		"--kubelet-client-certificate=" + f.file("tls.crt"), "--kubelet-client-key=" + f.file("tls.key"),
 		"--token-auth-file=" + f.file("tokens.csv"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		"--disable-admission-plugins=ServiceAccount", // no controller makes any
+		"--disable-admission-plugins=ServiceAccount", // without controllers there are none
 		"--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged",
-	}, more...)
+	}
+	own = slices.DeleteFunc(own, func(flag string) bool {
+		name, _, _ := strings.Cut(flag, "=")
+		return replaced[name]
+	})
+	return append(own, more...)
+}
+
+// controllerFlags returns the flags of the controllers by program. The controllers act as
+// administrators and serve nothing.
+func controllerFlags(f folder) map[string][]string {
+	shared := []string{"--kubeconfig=" + f.file("kubeconfig"), "--leader-elect=false", "--secure-port=0"}
+	return map[string][]string{
+		"kube-scheduler": shared,
+		"kube-controller-manager": append(slices.Clone(shared),
+			"--use-service-account-credentials", "--service-account-private-key-file="+f.file("tls.key"),
+			"--root-ca-file="+f.file("tls.crt"), "--cluster-signing-cert-file="+f.file("tls.crt"), "--cluster-signing-key-file="+f.file("tls.key")),
+	}
 }

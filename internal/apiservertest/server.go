@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,9 +24,12 @@ type Options struct {
 	// Dir is the folder with kube-apiserver, etcd and kubectl. Defaults to
 	// $KEELSON_APISERVER_DIR.
 	Dir string
-	// Flags are appended to the flags of kube-apiserver and so take precedence:
+	// Flags are appended to the flags of kube-apiserver, and replace flags of the same name:
 	// "--watch-cache=false".
 	Flags []string
+	// Controllers also starts kube-controller-manager and kube-scheduler, which must be in Dir, and
+	// gives pods a service account. Defaults to a server without controllers.
+	Controllers bool
 }
 
 // Server is a running kube-apiserver with its etcd. Methods may be called at any time and from
@@ -47,6 +52,7 @@ type Server struct {
 	mu struct {
 		sync.Mutex
 		etcd, apiserver *process // nil before the first start
+		controllers     []*process
 		stopped         bool
 	}
 }
@@ -72,7 +78,12 @@ func Start(t testing.TB, opts Options) *Server {
 // [ErrUnavailable] means that the machine cannot run an API server. After any error nothing is left
 // behind.
 func New(ctx context.Context, opts Options) (*Server, error) {
-	b, err := findBinaries(cmp.Or(opts.Dir, os.Getenv(DirVariable)))
+	var controllers []string
+	if opts.Controllers {
+		controllers = slices.Sorted(maps.Keys(controllerFlags(folder{})))
+		opts.Flags = append([]string{"--disable-admission-plugins="}, opts.Flags...)
+	}
+	b, err := findBinaries(cmp.Or(opts.Dir, os.Getenv(DirVariable)), controllers...)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +91,9 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	err = s.prepare()
 	if err == nil {
 		err = s.Restart(ctx)
+	}
+	if err == nil {
+		err = s.startControllers()
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Stop())
@@ -168,7 +182,22 @@ func (s *Server) launchLocked() (err error) {
 	return err
 }
 
-// Stop ends both processes at once and removes their folder. A second Stop does
+// startControllers starts the controllers. They connect again after a restart of the API server.
+func (s *Server) startControllers() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	flags := controllerFlags(s.folder)
+	for name, program := range s.binaries.controllers {
+		started, err := launch(program, flags[name], s.folder.file(name+".log"))
+		if err != nil {
+			return err
+		}
+		s.mu.controllers = append(s.mu.controllers, started)
+	}
+	return nil
+}
+
+// Stop ends all processes at once and removes their folder. A second Stop does
 // nothing.
 func (s *Server) Stop() error {
 	s.mu.Lock()
@@ -177,7 +206,11 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	s.mu.stopped = true
-	errs := []error{s.killLocked(), s.mu.etcd.kill(), s.secure.release(), s.clients.release(), s.folder.remove()}
+	var errs []error
+	for _, controller := range s.mu.controllers {
+		errs = append(errs, controller.kill())
+	}
+	errs = append(errs, s.killLocked(), s.mu.etcd.kill(), s.secure.release(), s.clients.release(), s.folder.remove())
 	if s.http != nil {
 		s.http.CloseIdleConnections()
 	}
@@ -187,8 +220,12 @@ func (s *Server) Stop() error {
 func (s *Server) etcdLog() string      { return s.folder.file("etcd.log") }
 func (s *Server) apiserverLog() string { return s.folder.file("kube-apiserver.log") }
 
-// LogTail returns the last lines of the logs of both processes.
+// LogTail returns the last lines of the logs of all processes.
 func (s *Server) LogTail() string {
-	return fmt.Sprintf("the end of etcd's log:\n%sthe end of kube-apiserver's log:\n%s",
+	text := fmt.Sprintf("the end of etcd's log:\n%sthe end of kube-apiserver's log:\n%s",
 		tail(s.etcdLog()), tail(s.apiserverLog()))
+	for _, name := range slices.Sorted(maps.Keys(s.binaries.controllers)) {
+		text += fmt.Sprintf("the end of the log of %s:\n%s", name, tail(s.folder.file(name+".log")))
+	}
+	return text
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -242,4 +243,24 @@ func TestProxy(t *testing.T) {
 	assert.Error(t, setRunning(t.Context(), core, pod))
 	require.NoError(t, p.Restart(t.Context()))
 	assert.NoError(t, setRunning(t.Context(), core, pod), "the proxy finds the server again")
+}
+
+// With controllers, a Deployment gets a pod with a service account, which is bound to a node.
+func TestControllers(t *testing.T) {
+	s := Start(t, Options{Controllers: true})
+	_, err := s.CreateNode(t.Context(), "n")
+	require.NoError(t, err)
+	for _, command := range []string{
+		"create deployment d --image=localhost/busybox:1",
+		"wait pod -l app=d --for=create --timeout=60s",
+		"wait pod -l app=d --for=condition=PodScheduled --timeout=60s",
+	} {
+		out, err := s.Kubectl(t.Context(), strings.Fields(command)...)
+		require.NoError(t, err, "%s: %s", command, out)
+	}
+	out, err := s.Kubectl(t.Context(), "get", "pod", "-l", "app=d", "-o", "jsonpath={.items[0].spec.nodeName} {.items[0].spec.serviceAccountName}")
+	require.NoError(t, err)
+	assert.Equal(t, "n default", string(out))
+	require.NoError(t, s.Stop())
+	assert.Error(t, s.get(t.Context(), "/readyz"))
 }

@@ -70,7 +70,20 @@ func TestMissingBinaries(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kube-apiserver"), nil, 0o700))
 	b, err := findBinaries(dir)
 	require.NoError(t, err)
-	assert.Equal(t, binaries{filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd"), filepath.Join(dir, "kubectl")}, b)
+	assert.Equal(t, binaries{filepath.Join(dir, "kube-apiserver"), filepath.Join(dir, "etcd"), filepath.Join(dir, "kubectl"), map[string]string{}}, b)
+	_, err = findBinaries(dir, "kube-scheduler")
+	assert.ErrorContains(t, err, ": kube-scheduler not found")
+}
+
+// TestFlagsTakePrecedence checks that a flag of Options replaces a flag of the package, also where
+// kube-apiserver would join the lists of both.
+func TestFlagsTakePrecedence(t *testing.T) {
+	flags := apiserverFlags(folder{dir: "/dir"}, port{number: 1}, port{number: 2},
+		[]string{"--disable-admission-plugins=PodSecurity", "--bind-address", "0.0.0.0", "--watch-cache=false"})
+	assert.NotContains(t, flags, "--disable-admission-plugins=ServiceAccount")
+	assert.NotContains(t, flags, "--bind-address=127.0.0.1")
+	assert.Contains(t, flags, "--secure-port=1")
+	assert.Equal(t, []string{"--disable-admission-plugins=PodSecurity", "--bind-address", "0.0.0.0", "--watch-cache=false"}, flags[len(flags)-4:])
 }
 
 // TestPort checks that no other socket gets a reserved port, and that the port refuses connections.

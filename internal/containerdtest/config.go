@@ -42,7 +42,12 @@ const configV2 = "version = 2\n" + configHead + `
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         Root = {{printf "%q" .RuncRoot}}
-`
+{{range .Handlers}}
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{{.}}]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{{.}}.options]
+        Root = {{printf "%q" $.RuncRoot}}
+{{end}}`
 
 const configV3 = "version = 3\n" + configHead + `
 [plugins.'io.containerd.nri.v1.nri']
@@ -63,7 +68,12 @@ const configV3 = "version = 3\n" + configHead + `
       runtime_type = "io.containerd.runc.v2"
       [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
         Root = {{printf "%q" .RuncRoot}}
-`
+{{range .Handlers}}
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{{.}}]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{{.}}.options]
+        Root = {{printf "%q" $.RuncRoot}}
+{{end}}`
 
 // networkConfig is the pod network. Pods reach each other and the host, but no other network,
 // because masquerading would need iptables. The loopback plugin is run for every pod by containerd

@@ -5,6 +5,7 @@ package containerdtest
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -31,7 +32,9 @@ const (
 type Image struct {
 	// Name is the image reference with its tag. Name needs a host, as in localhost/app:1; otherwise
 	// the host is docker.io.
-	Name       string
+	Name string
+	// Aliases are further names of the same image.
+	Aliases    []string
 	Entrypoint []string
 	Cmd        []string
 	Env        []string // NAME=value
@@ -42,7 +45,24 @@ type Image struct {
 	// Files are further regular files of mode 0644, by absolute path. Files change the image's
 	// content, and so its ID.
 	Files map[string]string
+	// Copies are further regular files with the content of files of this machine, by absolute path
+	// in the image.
+	Copies map[string]Copy
+	// Links are further symbolic links: their targets, by absolute path in the image.
+	Links map[string]string
+	// Dirs are the absolute paths of further directories of mode 0755. Directories of files need
+	// not be listed.
+	Dirs []string
 }
+
+// Copy is a file of this machine.
+type Copy struct {
+	From string
+	Mode int64 // permissions, in the format of tar; defaults to 0755
+}
+
+// names returns all names of the image.
+func (i Image) names() []string { return append([]string{i.Name}, i.Aliases...) }
 
 // userFiles define the users, so that images may name a user.
 var userFiles = map[string]string{
@@ -72,7 +92,7 @@ func writeArchive(w io.Writer, busybox string, images ...Image) error {
 		if err != nil {
 			return err
 		}
-		e := entry{digest(config) + ".json", []string{image.Name}, []string{digest(layer) + ".tar"}}
+		e := entry{digest(config) + ".json", image.names(), []string{digest(layer) + ".tar"}}
 		files[e.Config], files[e.Layers[0]] = config, layer
 		manifest = append(manifest, e)
 	}
@@ -134,30 +154,46 @@ func (i Image) layer(busybox string) ([]byte, error) {
 	}
 	var layer bytes.Buffer
 	out := tar.NewWriter(&layer)
-	for _, dir := range []string{"bin/", "dev/", "etc/", "proc/", "root/", "sys/", "tmp/", "var/"} {
+	for _, dir := range append([]string{"/bin", "/dev", "/etc", "/proc", "/root", "/sys", "/tmp", "/var"}, i.Dirs...) {
 		mode := int64(0o755)
-		if dir == "tmp/" {
+		if dir == "/tmp" {
 			mode = 0o1777
 		}
-		if err := out.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: mode}); err != nil {
+		if err := out.WriteHeader(&tar.Header{Name: inArchive(dir) + "/", Typeflag: tar.TypeDir, Mode: mode}); err != nil {
 			return nil, err
 		}
 	}
 	if err := addFile(out, "bin/busybox", 0o755, program); err != nil {
 		return nil, err
 	}
+	links := maps.Clone(i.Links)
+	if links == nil {
+		links = map[string]string{}
+	}
 	for name := range strings.FieldsSeq(string(commands)) {
-		if name == "busybox" {
-			continue
+		name = "/bin/" + name
+		if _, given := links[name]; !given && i.Copies[name].From == "" && name != "/bin/busybox" {
+			links[name] = "busybox"
 		}
-		if err := out.WriteHeader(&tar.Header{Name: "bin/" + name, Linkname: "busybox", Typeflag: tar.TypeSymlink, Mode: 0o777}); err != nil {
+	}
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		if err := out.WriteHeader(&tar.Header{Name: inArchive(name), Linkname: links[name], Typeflag: tar.TypeSymlink, Mode: 0o777}); err != nil {
 			return nil, err
 		}
 	}
 	files := maps.Clone(userFiles)
 	maps.Copy(files, i.Files)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := addFile(out, strings.TrimPrefix(path.Clean(name), "/"), 0o644, []byte(files[name])); err != nil {
+		if err := addFile(out, inArchive(name), 0o644, []byte(files[name])); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.Copies)) {
+		content, err := os.ReadFile(i.Copies[name].From)
+		if err != nil {
+			return nil, err
+		}
+		if err := addFile(out, inArchive(name), cmp.Or(i.Copies[name].Mode, 0o755), content); err != nil {
 			return nil, err
 		}
 	}
@@ -166,6 +202,9 @@ func (i Image) layer(busybox string) ([]byte, error) {
 	}
 	return layer.Bytes(), nil
 }
+
+// inArchive returns the name of an absolute path in an archive.
+func inArchive(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
 
 func addFile(out *tar.Writer, name string, mode int64, content []byte) error {
 	header := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: mode, Size: int64(len(content))}

@@ -33,6 +33,8 @@ type Options struct {
 	Parent string
 	// Images are imported at the start, beside BusyboxImage and PauseImage.
 	Images []Image
+	// Handlers are further names of the runtime handler runc, for RuntimeClasses. Defaults to none.
+	Handlers []string
 }
 
 // Instance is a running containerd. Methods may be called at any time and from several goroutines.
@@ -107,7 +109,7 @@ func New(ctx context.Context, opts Options) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := newInstance(b, s, opts.Parent)
+	i, err := newInstance(b, s, opts)
 	if err == nil {
 		err = i.begin(ctx, opts.Images)
 	}
@@ -119,9 +121,9 @@ func New(ctx context.Context, opts Options) (*Instance, error) {
 
 // newInstance prepares the folder of an instance. The instance has to be stopped
 // even if there was an error.
-func newInstance(b binaries, s *slot, parent string) (*Instance, error) {
+func newInstance(b binaries, s *slot, opts Options) (*Instance, error) {
 	i := &Instance{Version: b.version.text, HasEvents: b.version.hasEvents(), binaries: b, slot: s}
-	dir, err := makeFolder(parent)
+	dir, err := makeFolder(opts.Parent)
 	if err != nil {
 		return i, err
 	}
@@ -129,7 +131,7 @@ func newInstance(b binaries, s *slot, parent string) (*Instance, error) {
 		return i, errors.Join(err, os.Remove(dir))
 	}
 	i.layout = newLayout(dir, s.number)
-	i.layout.CNIDir = b.cniDir
+	i.layout.CNIDir, i.layout.Handlers = b.cniDir, opts.Handlers
 	if onOverlay(dir) {
 		i.layout.Snapshotter = "native" // overlayfs does not stack on itself
 	}
@@ -294,8 +296,10 @@ func (i *Instance) Import(ctx context.Context, images ...Image) error {
 		return err
 	}
 	for _, image := range images {
-		if err := waitImage(ctx, i.Images, image.Name); err != nil {
-			return err
+		for _, name := range image.names() {
+			if err := waitImage(ctx, i.Images, name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -26,6 +26,7 @@ type layout struct {
 
 	Snapshotter string
 	Pause       string
+	Handlers    []string // in addition to runc
 }
 
 // newLayout returns the layout of the instance in dir with the given slot, which must be less than

@@ -93,6 +93,57 @@ func TestArchive(t *testing.T) {
 	assert.Error(t, writeArchive(&first, busybox+"x", image))
 }
 
+// TestArchiveOfPrograms reads an image with several names and with files of this machine back.
+func TestArchiveOfPrograms(t *testing.T) {
+	dir := t.TempDir()
+	busybox, program := filepath.Join(dir, "busybox"), filepath.Join(dir, "program")
+	require.NoError(t, os.WriteFile(busybox, []byte("#!/bin/sh\necho busybox; echo cat; echo ls; echo sh\n"), 0o700))
+	require.NoError(t, os.WriteFile(program, []byte("text"), 0o600))
+	image := Image{
+		Name: "localhost/x:1", Aliases: []string{"localhost/x:2"},
+		Copies: map[string]Copy{"/srv/program": {From: program, Mode: 0o6755}, "/bin/sh": {From: program}},
+		Links:  map[string]string{"/srv/link": "/bin/cat", "/bin/ls": "cat"}, Dirs: []string{"/uploads"},
+	}
+	var archive bytes.Buffer
+	require.NoError(t, writeArchive(&archive, busybox, image))
+	files := untar(t, archive.Bytes())
+	assert.Contains(t, string(files["manifest.json"]), `"RepoTags":["localhost/x:1","localhost/x:2"]`)
+
+	layer, err := image.layer(busybox)
+	require.NoError(t, err)
+	seen := map[string]tar.Header{}
+	for in := tar.NewReader(bytes.NewReader(layer)); ; {
+		header, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		assert.NotContains(t, seen, header.Name, "a path stands once")
+		seen[header.Name] = *header
+	}
+	assert.EqualValues(t, 0o6755, seen["srv/program"].Mode)
+	assert.EqualValues(t, 0o755, seen["bin/sh"].Mode)
+	assert.EqualValues(t, tar.TypeReg, seen["bin/sh"].Typeflag, "a copy replaces the command of busybox")
+	assert.Equal(t, "cat", seen["bin/ls"].Linkname)
+	assert.Equal(t, "busybox", seen["bin/cat"].Linkname)
+	assert.EqualValues(t, tar.TypeDir, seen["uploads/"].Typeflag)
+
+	image.Copies["/none"] = Copy{From: filepath.Join(dir, "none")}
+	assert.ErrorIs(t, writeArchive(&archive, busybox, image), os.ErrNotExist)
+}
+
+// TestHandlers checks that each format of the configuration has the further runtime handlers.
+func TestHandlers(t *testing.T) {
+	l := newLayout("/dir", 1)
+	l.Handlers = []string{"other"}
+	for _, major := range []int{1, 2} {
+		config, err := configFor(l, version{major: major})
+		require.NoError(t, err)
+		assert.Contains(t, string(config), ".containerd.runtimes.other]\n")
+		assert.Equal(t, 2, strings.Count(string(config), `Root = "/dir/runc"`), "the handlers share a folder")
+	}
+}
+
 func untar(t *testing.T, text []byte) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
