@@ -4,6 +4,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -106,6 +107,11 @@ type Start struct {
 // Empty reports whether the plan does nothing.
 func (a Actions) Empty() bool {
 	return !a.KillPod && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0 && len(a.Resize) == 0
+}
+
+// resizing reports whether containers do not have the resources of the spec yet.
+func (a *Actions) resizing() bool {
+	return a.ResizeWaits || len(a.Resize) > 0 || slices.ContainsFunc(a.Kill, func(k Kill) bool { return k.Reason == killResize })
 }
 
 // String prints the plan, an action per line, for logs, diffs and golden files.

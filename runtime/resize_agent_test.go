@@ -4,6 +4,9 @@ package runtime_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -163,5 +166,47 @@ func TestStaticPodsAreNotResized(t *testing.T) {
 		}), "c cpu=1/1")
 		n.mustSync(pod)
 		require.Empty(n, n.sync(n.resized(pod, "c cpu=2/2")).Plans)
+	})
+}
+
+// A pod with a resize in progress is told as such by Progress, although the resize was requested
+// from an earlier agent. The resize has ended when it has succeeded.
+func TestProgressTellsAResize(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := n.resized(newPod(regular("a", "b")), "a cpu=1/1")
+		n.mustSync(pod)
+		n.restart(runtime.Options{})
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpUpdateResources}, Times: 1, Latency: 2 * time.Second})
+		pod = n.resized(pod, "a cpu=2/2")
+		pod.Spec.Containers[1].Image = "another"
+		pod.Spec.Containers[1].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 10}}}
+		var told []string
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod, Progress: func(p runtime.Progress) {
+			told = append(told, fmt.Sprintf("cpu %s, resizing %t", p.Status.Latest("a").Resources.Limits.Cpu(), p.Resizing))
+		}})
+		for range 2 {
+			n.pass(time.Second)
+			changed <- struct{}{}
+			n.pass(3 * time.Second)
+		}
+		require.NoError(n, wait().Err())
+		require.Equal(n, []string{"cpu 1, resizing true", "cpu 2, resizing false"}, slices.Compact(told))
+	})
+}
+
+// A container that is to be restarted for its resources and cannot be stopped is still to be
+// resized.
+func TestAFailedKillLeavesTheResizeUnderWay(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := n.resized(newPod(), "c memory=1Gi/1Gi")
+		pod.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+		n.mustSync(pod)
+		pod = n.resized(pod, "c memory=2Gi/2Gi")
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpStopContainer}, Times: 1, Err: errors.New("busy")})
+		var resizing runtime.Resizing
+		resizing.Apply(n.sync(pod))
+		require.Equal(n, runtime.Resizing{UnderWay: true}, resizing)
+		resizing.Apply(n.sync(pod))
+		require.Equal(n, runtime.Resizing{}, resizing)
 	})
 }

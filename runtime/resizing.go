@@ -2,6 +2,8 @@
 
 package runtime
 
+import "slices"
+
 // Resizing is the progress of the in-place resize of a pod, for the condition PodResizeInProgress.
 // The zero value means no resize and is ready for use. Resizing has no lock.
 type Resizing struct {
@@ -26,6 +28,8 @@ func (r *Resizing) Apply(result Result) {
 	for i := range result.Steps {
 		s := &result.Steps[i]
 		switch {
+		case s.Action == KillContainer && s.Err != nil && result.killsForResize(s.Target):
+			r.UnderWay = true // the container runs with the earlier resources
 		case s.Action != ResizePodInPlace:
 		case s.Err == nil:
 			*r = Resizing{}
@@ -33,4 +37,11 @@ func (r *Resizing) Apply(result Result) {
 			*r = Resizing{UnderWay: true, Error: s.Err.Cause.Error()}
 		}
 	}
+}
+
+// killsForResize reports whether the container was to be killed for a resize.
+func (r *Result) killsForResize(container string) bool {
+	return slices.ContainsFunc(r.Plans, func(a Actions) bool {
+		return slices.ContainsFunc(a.Kill, func(k Kill) bool { return k.Name == container && k.Reason == killResize })
+	})
 }

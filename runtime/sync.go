@@ -50,6 +50,9 @@ type Progress struct {
 	// does not mean that the container has ended. SyncPod stops the instance in order to start a
 	// new one, or makes a successor again that never ran.
 	Restarting []string
+	// Resizing: containers do not have the resources of the spec yet, and the call changes the
+	// resources or waits for sidecars before it does.
+	Resizing bool
 }
 
 // maxPasses is the maximum number of passes of a SyncPod. A pod needs about one pass per sidecar.
@@ -92,7 +95,7 @@ func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 		}
 		told := len(r.Plans) > 0 && req.Progress != nil
 		if told {
-			req.Progress(Progress{Status: r.Status, Done: slices.Clone(r.Steps)})
+			req.Progress(Progress{Status: r.Status, Done: slices.Clone(r.Steps), Resizing: actions.resizing()})
 		}
 		p := &pass{m: m, req: &req, pod: req.Pod, status: r.Status, actions: actions, sandbox: actions.Sandbox, told: told, began: time.Now()}
 		p.run(ctx)

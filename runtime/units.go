@@ -44,6 +44,7 @@ func (p *pass) runUnits(ctx context.Context) {
 		c.launch(u, func() { p.runUnit(ctx, u) })
 	}
 	if len(p.actions.Resize) > 0 {
+		c.resizes = true
 		c.launch(nil, func() { p.resize(ctx) })
 	}
 	c.attend(ctx)
@@ -63,6 +64,7 @@ type crew struct {
 	done    []*unit              // in the order of their ends
 	busy    map[string]*unit     // containers in progress
 	retry   map[string]time.Time // failed containers: time of the next try
+	resizes bool                 // the resize in place has begun, and has not succeeded
 }
 
 // launch runs work in a goroutine. u is the unit of the work, or nil.
@@ -112,6 +114,7 @@ func (c *crew) attend(ctx context.Context) {
 func (c *crew) end(u *unit) {
 	c.running--
 	if u == nil {
+		c.resizes = c.pass.resized.failed()
 		return
 	}
 	delete(c.busy, u.name())
@@ -156,7 +159,7 @@ func (c *crew) look(ctx context.Context) {
 		return // the pass reports the error
 	}
 	if p.req.Progress != nil {
-		p.req.Progress(Progress{Status: status, Done: append(slices.Clone(p.list), c.steps()...), Restarting: c.restarting()})
+		p.req.Progress(Progress{Status: status, Done: append(slices.Clone(p.list), c.steps()...), Restarting: c.restarting(), Resizing: c.resizing()})
 	}
 	if p.resets() {
 		return // no start before all removals
@@ -192,6 +195,19 @@ func (c *crew) look(ctx context.Context) {
 // resets reports whether the plan restarts all containers of the pod.
 func (p *pass) resets() bool {
 	return slices.ContainsFunc(p.actions.Kill, func(k Kill) bool { return k.Remove })
+}
+
+// resizing is Progress.Resizing.
+func (c *crew) resizing() bool {
+	if c.resizes || c.pass.actions.ResizeWaits {
+		return true
+	}
+	for _, u := range c.busy {
+		if u.kill != nil && u.kill.Reason == killResize {
+			return true
+		}
+	}
+	return false
 }
 
 // restarting returns the containers in progress that are stopped in order to be started again.

@@ -35,7 +35,7 @@ func (p *Pods) Status(pod *v1.Pod) v1.PodStatus {
 // publish generates the pod's status from the observation, applies edit, and publishes a changed
 // status. over reports a terminal phase.
 func (p *Pods) publish(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, edit func(*v1.PodStatus)) (over bool) {
-	status := p.generate(r, pod, observed, stage, nil)
+	status := p.generate(r, pod, observed, stage, runtime.Progress{})
 	if edit != nil {
 		edit(&status)
 	}
@@ -48,7 +48,7 @@ func (p *Pods) publish(r *record, pod *v1.Pod, observed *runtime.PodStatus, stag
 // sync has returned, if the pod is still terminated.
 func (p *Pods) publishProgress(r *record, pod *v1.Pod, now runtime.Progress) {
 	r.starts.Apply(now.Done)
-	if status := p.generate(r, pod, now.Status, podstatus.StageSync, now.Restarting); !podfacts.IsTerminal(status.Phase) {
+	if status := p.generate(r, pod, now.Status, podstatus.StageSync, now); !podfacts.IsTerminal(status.Phase) {
 		p.tell(r, pod, status)
 	}
 }
@@ -81,10 +81,10 @@ func (p *Pods) tell(r *record, pod *v1.Pod, status v1.PodStatus) {
 // generate computes the pod's status. At StageSync, generate first reports the running containers
 // to the probes. The status then includes verdicts that the probes adopted for containers of an
 // earlier agent.
-func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, restarting []string) v1.PodStatus {
+func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, now runtime.Progress) v1.PodStatus {
 	previous := p.Status(pod)
 	in := podstatus.Input{
-		Pod: pod, Observed: observed, Previous: &previous, StartFailures: r.starts, Restarting: restarting,
+		Pod: pod, Observed: observed, Previous: &previous, StartFailures: r.starts, Restarting: now.Restarting,
 		HostIPs: p.opts.Generator.HostIPs, Stage: stage, Now: time.Now(),
 		Actuated: func(id runtime.ContainerID) (v1.ResourceRequirements, bool) {
 			return p.opts.Manager.Actuated(pod.UID, id)
@@ -100,6 +100,7 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 			h.Input(pod, &in)
 		}
 	}
+	in.Resizing.UnderWay = in.Resizing.UnderWay || now.Resizing // also a resize that an earlier agent has begun
 	p.applyDeadline(&in)
 	status := podstatus.Generate(in)
 	if probes != nil && stage == podstatus.StageSync {
