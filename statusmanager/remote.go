@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
@@ -27,7 +28,9 @@ type remote struct {
 	// doubt: a request may have been carried out, and may change the server's status still.
 	doubt bool
 	// gone: the server had no such pod at goneSince.
-	gone      bool
+	gone bool
+	// replaced is the UID of the earlier mirror pod in whose place the server has this one. A cache may still have it.
+	replaced  types.UID
 	goneSince time.Time
 	// deleted: the server was told to delete the pod, and said yes.
 	deleted bool
@@ -43,6 +46,9 @@ func refOf(pod *v1.Pod) PodRef { return PodRef{Namespace: pod.Namespace, Name: p
 
 // newer reports whether pod, an object of the API server, tells more than r.
 func (r *remote) newer(pod *v1.Pod) bool {
+	if r.replaced != "" && r.replaced == pod.UID {
+		return false
+	}
 	if r.status == nil || r.gone || r.ref.UID != pod.UID {
 		return true
 	}
@@ -55,7 +61,7 @@ func (r *remote) newer(pod *v1.Pod) bool {
 // after returns r updated with pod. spec is the spec of the pod, or of the static pod of a mirror pod.
 func (r remote) after(pod *v1.Pod, spec *v1.PodSpec) remote {
 	if r.ref.UID != pod.UID {
-		r = remote{}
+		r = remote{replaced: r.replaced}
 	}
 	status := pod.Status.DeepCopy()
 	Normalize(spec, status)

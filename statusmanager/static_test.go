@@ -3,6 +3,7 @@
 package statusmanager_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,4 +254,47 @@ func TestAnswerAboutAReplacedMirrorPod(t *testing.T) {
 			})
 		})
 	}
+}
+
+// staleMirrors returns the mirror pod of an outdated cache.
+type staleMirrors struct {
+	*statustest.Server
+	mirror *v1.Pod
+}
+
+func (s staleMirrors) Mirror(types.UID) (*v1.Pod, bool) { return s.mirror, true }
+
+// TestMirrorReplacedBehindTheCache: the answer to a GET shows the mirror pod that has replaced the known one. Its
+// status is written at once, and the outdated cache has no effect on later statuses.
+func TestMirrorReplacedBehindTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, statustest.Options{})
+		pod := testPod("hash", static)
+		first := server.CreateMirror(pod)
+		m := newManager(t, statusmanager.Options{Patcher: server, Pods: staleMirrors{server, first}})
+		start(t, m)
+		set := func(s v1.PodStatus) {
+			_, err := m.SetPodStatus(pod, s)
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		set(status(v1.PodPending, waiting("main", "ContainerCreating")))
+		require.Equal(t, v1.PodPending, server.Get(first.UID).Status.Phase)
+		server.Remove(first.UID)
+		second := server.CreateMirror(pod)
+		for i := range 20 {
+			reason := fmt.Sprintf("Reason%d", i)
+			set(status(v1.PodPending, waiting("main", reason)))
+			shown := server.Get(second.UID).Status.ContainerStatuses
+			require.NotEmpty(t, shown, "at once")
+			assert.Equal(t, reason, shown[0].State.Waiting.Reason, "at once")
+		}
+		refused := 0
+		for _, e := range server.Journal() {
+			if e.Err != nil {
+				refused++
+			}
+		}
+		assert.Equal(t, 1, refused)
+	})
 }

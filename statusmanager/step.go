@@ -138,11 +138,15 @@ func (r *record) settle(s *step, pod *v1.Pod, now time.Time) {
 
 // settleGet records the answer of a GET.
 func (r *record) settleGet(s *step, pod *v1.Pod, now time.Time) {
-	if pod.UID != s.ref.UID { // replaced by another
+	switch {
+	case pod.UID == s.ref.UID:
+		r.observe(pod)
+	case podfacts.IsStatic(r.pod) && podfacts.IsMirror(pod) && pod.Spec.NodeName == r.pod.Spec.NodeName:
+		r.observe(pod)
+		r.remote.replaced = s.ref.UID
+	default: // replaced by the pod of another owner
 		r.lose(now)
-		return
 	}
-	r.observe(pod)
 }
 
 // lose records that the server does not have the pod. Waiting callers are released, because the status cannot be

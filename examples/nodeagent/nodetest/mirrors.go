@@ -118,7 +118,7 @@ func (p *player) evictMirror(name string) error {
 }
 
 // mirrorSettled is after what time the status of a static pod is in a mirror pod that has replaced another.
-const mirrorSettled = 30 * time.Second
+const mirrorSettled = 4 * time.Second
 
 // mirrored: a wanted static pod has a mirror pod with its content and its status.
 func (p *player) mirrored(pod *v1.Pod, status *v1.PodStatus) error {
