@@ -45,9 +45,12 @@ func named(name string) podOption {
 	return func(pod *v1.Pod) { pod.Name = name }
 }
 
-// version distinguishes pods with the same UID.
+// version distinguishes pods with the same UID, by their metadata.
 func version(v string) podOption {
-	return func(pod *v1.Pod) { pod.ResourceVersion = v }
+	return func(pod *v1.Pod) {
+		pod.ResourceVersion = v
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, "version", v)
+	}
 }
 
 // inPhase sets the API phase.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
@@ -219,9 +220,34 @@ func TestConfigureOfAPodWithAHash(t *testing.T) {
 	}
 	r := &record{}
 	assert.Equal(t, []UpdateType{UpdateKill, UpdateCreate}, types(r.configure(pod("file", "1"), pod("file", "2"))))
-	assert.Equal(t, []UpdateType{UpdateUpdate}, types(r.configure(pod("file", "1"), pod("file", "1"))))
+	assert.Empty(t, r.configure(pod("file", "1"), pod("file", "1")))
 	assert.Equal(t, []UpdateType{UpdateUpdate}, types(r.configure(pod("api", "1"), pod("api", "2"))))
 	assert.Equal(t, []UpdateType{UpdateUpdate}, types(r.configure(nil, pod("file", "1"))))
 	same := pod("file", "1")
 	assert.Empty(t, r.configure(same, same))
+}
+
+// TestAStatusAloneIsNoReasonForASync: the agent's own statuses return from the API server.
+func TestAStatusAloneIsNoReasonForASync(t *testing.T) {
+	grace := int64(5)
+	for name, tc := range map[string]struct {
+		edit  func(*v1.Pod)
+		syncs bool
+	}{
+		"nothing": {func(*v1.Pod) {}, false},
+		"a status": {func(p *v1.Pod) {
+			p.ResourceVersion, p.Generation, p.Status.Phase = "2", 1, v1.PodRunning
+			p.Status.Conditions = []v1.PodCondition{{Type: "example.com/gate", Status: v1.ConditionTrue}}
+		}, false},
+		"a phase of another client": {func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, true},
+		"a label":                   {func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }, true},
+		"an annotation":             {func(p *v1.Pod) { p.Annotations = map[string]string{"a": "b"} }, true},
+		"deletion":                  {func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: start} }, true},
+		"a grace period":            {func(p *v1.Pod) { p.DeletionGracePeriodSeconds = &grace }, true},
+		"an image":                  {func(p *v1.Pod) { p.Spec.Containers = []v1.Container{{Image: "b"}} }, true},
+	} {
+		pod := testPod("a")
+		tc.edit(pod)
+		assert.Equal(t, tc.syncs, len((&record{}).configure(testPod("a"), pod)) > 0, name)
+	}
 }

@@ -107,7 +107,7 @@ func (s *stage) pod(uid types.UID, a words) *v1.Pod {
 	}
 	number, err := strconv.Atoi(pod.ResourceVersion)
 	require.NoError(s.t, err)
-	pod.ResourceVersion = strconv.Itoa(number + 1)
+	version(strconv.Itoa(number + 1))(pod)
 	if name, ok := a["static"]; ok {
 		static(name)(pod)
 	}

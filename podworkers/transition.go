@@ -3,6 +3,8 @@
 package podworkers
 
 import (
+	"maps"
+	"reflect"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -130,10 +132,18 @@ func (r *record) configure(old, pod *v1.Pod) []Update {
 		return []Update{{Type: UpdateCreate, Pod: pod}}
 	case another:
 		return []Update{{Type: UpdateKill, Pod: old}, {Type: UpdateCreate, Pod: pod}}
-	case old != pod:
+	case old == nil || old != pod && needsSync(old, pod):
 		return []Update{{Type: UpdateUpdate, Pod: pod}}
 	}
 	return nil
+}
+
+// needsSync reports whether a configured pod has changed in more than its status. The agent's own statuses return from
+// the API server as such changes. A terminal phase is a change: another client may have ended the pod.
+func needsSync(old, pod *v1.Pod) bool {
+	return podfacts.IsTerminal(pod.Status.Phase) || !old.DeletionTimestamp.Equal(pod.DeletionTimestamp) ||
+		!reflect.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds) ||
+		!maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) || !reflect.DeepEqual(&old.Spec, &pod.Spec)
 }
 
 // known folds into the record whether the UID is still configured, as of a SyncKnownPods call.

@@ -71,13 +71,21 @@ func newPeace(h History, l limits) *peace {
 func (p *peace) number() {
 	p.chains = make(map[chainKey][]*run)
 	for _, r := range p.runs {
-		_, r.life = p.spanAt(r.uid, r.created)
-		if p.goesOn[tenant{r.uid, r.life}] && len(r.stops) > 0 && r.stops[0].at == r.created {
+		var s span
+		s, r.life = p.spanAt(r.uid, r.created)
+		if p.goesOn[tenant{r.uid, r.life}] && (len(r.stops) > 0 && r.stops[0].at == r.created || r.started == forever && p.inTheWay(r, s)) {
 			r.life-- // created a moment before the exit that restarted all containers
 		}
 		key := chainKey{r.uid, r.life, r.name}
 		p.chains[key] = append(p.chains[key], r)
 	}
+}
+
+// inTheWay reports whether r was created at the begin of a life, before all instances of the earlier life were removed.
+func (p *peace) inTheWay(r *run, s span) bool {
+	return r.created == s.from && slices.ContainsFunc(p.runs, func(o *run) bool {
+		return o.uid == r.uid && o.created < s.from && o.removed > s.from && o.removed < forever
+	})
 }
 
 // readRuns derives instances from the journal.
