@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// matchesNode reports whether the pod's node selector and required node affinity match the node.
-func matchesNode(pod *v1.Pod, node *Node) bool {
+// MatchesNode reports whether the pod's node selector and required node affinity match the node.
+func MatchesNode(pod *v1.Pod, node *Node) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if have, ok := node.Labels[key]; !ok || have != value {
 			return false
@@ -21,12 +21,12 @@ func matchesNode(pod *v1.Pod, node *Node) bool {
 		return true
 	}
 	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	return slices.ContainsFunc(terms, func(t v1.NodeSelectorTerm) bool { return matchesTerm(&t, node) })
+	return slices.ContainsFunc(terms, func(t v1.NodeSelectorTerm) bool { return MatchesTerm(&t, node) })
 }
 
-// matchesTerm reports whether all requirements of the term match the node. An empty term matches no
+// MatchesTerm reports whether all requirements of the term match the node. An empty term matches no
 // node.
-func matchesTerm(t *v1.NodeSelectorTerm, node *Node) bool {
+func MatchesTerm(t *v1.NodeSelectorTerm, node *Node) bool {
 	if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
 		return false
 	}

@@ -37,7 +37,7 @@ func Check(node *Node, used *Usage, own *Demand) (failures []Failure) {
 		})
 	}
 	pod := own.Pod
-	if !matchesNode(pod, node) {
+	if !MatchesNode(pod, node) {
 		failures = append(failures, Failure{Reason: ReasonNodeAffinity, Message: messageNodeAffinity})
 	}
 	if pod.Spec.NodeName != "" && node.Name != "" && pod.Spec.NodeName != node.Name {
