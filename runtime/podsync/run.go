@@ -96,10 +96,7 @@ func (p *Pods) recheck(workers Workers, uid types.UID) {
 // runtime.Auditor: after one second and then after growing pauses, because the runtime still
 // executes an interrupted call for a while. Garbage includes lost containers.
 func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
-	query := runtime.GCQuery{
-		Fate:     func(uid types.UID) runtime.PodFate { return p.fate(workers, uid) },
-		Reported: p.reported,
-	}
+	query := p.query(workers)
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
 	failed := failurelog.Log{Logger: p.opts.Logger, Failed: "cannot collect all garbage"}
 	for pause := time.Second; retry.Sleep(ctx, min(pause, garbageInterval)) == nil; pause *= 2 {
@@ -114,6 +111,26 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 		if ctx.Err() == nil {
 			failed.Report(err)
 		}
+	}
+}
+
+// FreeDisk removes the ended containers and sandboxes that no pod needs, with their logs: of pods
+// that are over all, and of other pods all except the newest instance of each container. Run removes
+// less, every minute. FreeDisk returns when ctx ends at the latest. Without Run it has no effect.
+func (p *Pods) FreeDisk(ctx context.Context) error {
+	workers := p.workers.Load()
+	if workers == nil {
+		return nil
+	}
+	policy := runtime.GCPolicy{AllUnused: true, MaxPerPodContainer: -2, LogRoot: p.opts.Generator.LogRoot}
+	return p.opts.Manager.GarbageCollect(ctx, policy, p.query(*workers))
+}
+
+// query returns the knowledge about pods for garbage collection.
+func (p *Pods) query(workers Workers) runtime.GCQuery {
+	return runtime.GCQuery{
+		Fate:     func(uid types.UID) runtime.PodFate { return p.fate(workers, uid) },
+		Reported: p.reported,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/images"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/deadline"
@@ -113,7 +114,7 @@ func (a *Agent) addFeatures() (err error) {
 	if with("gate") {
 		a.parts.gate = gate.New(h, gate.Options{
 			NodeName: o.NodeName, Labels: o.NodeLabels, Taints: o.NodeTaints, Allocatable: o.Allocatable, UnsafeSysctls: o.UnsafeSysctls,
-			Node: o.Cluster.Node, Admit: o.Admit, Granted: granted,
+			Node: o.Cluster.Node, Admit: a.obstacles, Granted: granted,
 		})
 		a.gate = a.parts.gate
 	}
@@ -163,6 +164,22 @@ func (a *Agent) addFeatures() (err error) {
 		a.stopper = shutdown.New(h, s)
 	}
 	return nil
+}
+
+// obstacles returns the reasons of the features and of Options.Admit to refuse a new pod.
+func (a *Agent) obstacles(pod *v1.Pod) (failures []admission.Failure) {
+	for _, f := range a.features {
+		if f.Admit == nil {
+			continue
+		}
+		if reason, message := f.Admit(pod); reason != "" {
+			failures = append(failures, admission.Failure{Reason: reason, Message: message})
+		}
+	}
+	if a.opts.Admit != nil {
+		failures = append(failures, a.opts.Admit(pod)...)
+	}
+	return failures
 }
 
 // checkNames returns an error if a feature has no name, or the name of another one.

@@ -90,6 +90,15 @@ func (a *Agent) Token(ctx context.Context, r projected.TokenRequest) (projected.
 	return a.parts.volumes.Token(ctx, r)
 }
 
+// RemoveUnusedImages removes every image that is neither in use nor too young, however empty the disk
+// is. Without Options.ImageGC no image is removed.
+func (a *Agent) RemoveUnusedImages(ctx context.Context) error {
+	if a.parts.images == nil {
+		return nil
+	}
+	return a.parts.images.RemoveUnused(ctx)
+}
+
 // Images returns the images on the node in the form of the Node status. The list is as old as the
 // collector's last pass. It is empty without Options.ImageGC.
 func (a *Agent) Images() []v1.ContainerImage {

@@ -32,6 +32,10 @@ type Feature struct {
 	// Check returns the fields of a pod that the feature cannot honour, each with the reason. A pod
 	// with such a field is refused. The node's loop calls Check, so Check must not block.
 	Check func(pod *v1.Pod) (refused []string)
+	// Admit returns the reason and the message of the refusal of a new pod, or "" for a pod that may
+	// run. Pods that ran before this agent are not refused. The gate calls Admit on the node's loop,
+	// so Admit must not block. A node without the feature gate does not call Admit.
+	Admit func(pod *v1.Pod) (reason, message string)
 	// ConfigUpdated receives every configuration update before the node acts on the update. Updates include
 	// mirror pods. The node's loop calls ConfigUpdated, so ConfigUpdated must not block.
 	ConfigUpdated func(podconfig.Update)
@@ -56,6 +60,9 @@ type Failure struct {
 	Reason, Message string
 	// Condition is added to the pod's status. Defaults to no condition.
 	Condition *v1.PodCondition
+	// GracePeriodSeconds replaces the pod's grace period, in which its containers have to stop, if it
+	// is shorter. Values below 1 count as 1. Defaults to nil: the pod's own.
+	GracePeriodSeconds *int64
 	// Evict marks the pod as evicted: the remains of the pod are removed at once. See
 	// podworkers.KillOptions.
 	Evict bool

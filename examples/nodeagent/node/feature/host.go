@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
@@ -87,6 +88,21 @@ func (h *Host) Event(pod *v1.Pod, eventType, reason, message string) {
 	h.Events.Event(Reference(pod), eventType, reason, message)
 }
 
+// AnnotatedEvents is an optional ability of Host.Events: events with annotations. client-go's
+// record.EventRecorder has it.
+type AnnotatedEvents interface {
+	AnnotatedEventf(object apiruntime.Object, annotations map[string]string, eventType, reason, format string, args ...any)
+}
+
+// AnnotatedEvent records an event about a pod, with annotations if the node's recorder can annotate.
+func (h *Host) AnnotatedEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
+	if a, ok := h.Events.(AnnotatedEvents); ok && len(annotations) > 0 {
+		a.AnnotatedEventf(Reference(pod), annotations, eventType, reason, "%s", message)
+		return
+	}
+	h.Event(pod, eventType, reason, message)
+}
+
 // RefusedPrefix starts the status message of a refused pod. The kubelet uses the same prefix.
 const RefusedPrefix = "Pod was rejected: "
 
@@ -111,7 +127,7 @@ func (h *Host) TellRefusal(pod *v1.Pod, reason, message string) {
 func (h *Host) Fail(pod *v1.Pod, f Failure) {
 	err := h.Workers.UpdatePod(podworkers.Update{
 		Type: podworkers.UpdateKill, Pod: pod, Received: time.Now(),
-		Kill: &podworkers.KillOptions{Evict: f.Evict, Status: f.apply},
+		Kill: &podworkers.KillOptions{Evict: f.Evict, GracePeriodSeconds: f.GracePeriodSeconds, Status: f.apply},
 	})
 	if err != nil {
 		h.Log.Error("could not end a pod", PodField(pod), zap.String("for", f.Reason), zap.Error(err))
@@ -141,4 +157,10 @@ func PodField(pod *v1.Pod) zap.Field {
 // Reference returns the object reference used in events about a pod.
 func Reference(pod *v1.Pod) *v1.ObjectReference {
 	return &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+}
+
+// NodeReference returns the object reference used in events about the node. The UID is the node's
+// name, as in the kubelet's events. kubectl selects events by this UID.
+func NodeReference(name string) *v1.ObjectReference {
+	return &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
 
@@ -72,7 +71,7 @@ func New(h *feature.Host, o Options) (*Images, error) {
 		OnRemoved: o.Removed,
 		OnPass:    func(r imagegc.Result, _ error) { m.collected(r) }, // the collector has logged the error
 		Events: imagegc.EventFunc(func(eventType, reason, message string) {
-			h.Events.Event(nodeReference(o.NodeName), eventType, reason, message)
+			h.Events.Event(feature.NodeReference(o.NodeName), eventType, reason, message)
 		}),
 		Logger: h.Log,
 	})
@@ -88,10 +87,15 @@ func (m *Images) Feature() feature.Feature {
 	return f
 }
 
-// nodeReference returns the object of events about the node. The UID is the node's name, as in the
-// kubelet's events. kubectl selects events by this UID.
-func nodeReference(name string) *v1.ObjectReference {
-	return &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
+// RemoveUnused removes every image that is neither in use nor too young, however empty the disk is.
+// Without Options.GC no image is removed.
+func (m *Images) RemoveUnused(ctx context.Context) error {
+	if m.collector == nil {
+		return nil
+	}
+	result, err := m.collector.DeleteUnusedImages(ctx)
+	m.collected(result)
+	return err
 }
 
 // maxNames is the highest number of names per image in the Node status, as in the kubelet.

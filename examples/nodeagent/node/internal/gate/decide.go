@@ -31,10 +31,11 @@ func (g *Gate) decide(pod *v1.Pod) decision {
 		return decision{}
 	}
 	own := admission.DemandOf(pod)
-	failures := slices.Concat(admission.CheckSystem(&g.node, pod), g.check(own))
+	var failures []admission.Failure
 	if g.opts.Admit != nil {
-		failures = append(failures, g.opts.Admit(pod)...)
+		failures = g.opts.Admit(pod)
 	}
+	failures = slices.Concat(failures, admission.CheckSystem(&g.node, pod), g.check(own))
 	switch {
 	case !g.known && (len(failures) > 0 || own.Asks()): // the resources may belong to a pod that ran before
 		return decision{held: "what ran before is not known yet"}
