@@ -41,7 +41,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
+.PHONY: help test extra deps docs mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -146,6 +146,10 @@ e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd and metrics-
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \
 		./runtime/cri/... ./podconfig/podwatch/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./internal/soak/...
+
+conformance: build ## upstream's conformance specs on a node of the kubelet and on one of the node agent (as root, on Linux, half an hour or more; ARGS='-only keelson -short', '-focus EmptyDir', '-runs 3')
+	@dir=$$(e2e/containerd.sh); api=$$(e2e/conformance.sh); \
+	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_APISERVER_DIR="$$api" $(GO) run -tags $(TAGS) ./internal/conformance -agent bin/nodeagent $(ARGS)
 
 schedules: ## 1,000 of the random schedules of make matrix
 	$(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/apiservertest"
+	"github.com/keelson-dev/keelson/internal/containerdtest"
+)
+
+// nodeName is the only node of a cluster.
+const nodeName = "conformance"
+
+// startTimeout limits the start of an agent until its node is ready.
+const startTimeout = 2 * time.Minute
+
+// cluster is a control plane with one node.
+type cluster struct {
+	server     *apiservertest.Server
+	containerd *containerdtest.Instance
+	agent      *agent
+	dir        string // of the node
+}
+
+// newCluster starts a cluster whose node is run by the named agent, and waits until the node is
+// ready. Logs are written to the folder logs. The caller must call stop.
+func newCluster(ctx context.Context, o options, name, logs string) (_ *cluster, err error) {
+	c := &cluster{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop())
+		}
+	}()
+	images, err := makeImages(ctx, o.programs)
+	if err != nil {
+		return nil, err
+	}
+	c.server, err = apiservertest.New(ctx, apiservertest.Options{
+		Dir: o.programs, Controllers: true, Flags: []string{"--kubelet-preferred-address-types=InternalIP"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.containerd, err = containerdtest.New(ctx, containerdtest.Options{Images: images, Handlers: []string{"test-handler"}})
+	if err != nil {
+		return nil, err
+	}
+	if c.dir, err = os.MkdirTemp("", "keelson-node-"); err != nil {
+		return nil, err
+	}
+	// Users of user namespaces must reach volumes.
+	if err := os.Chmod(c.dir, 0o711); err != nil {
+		return nil, err
+	}
+	kubeconfig, err := c.server.WriteKubeconfig(c.server.NodeConfig(nodeName))
+	if err != nil {
+		return nil, err
+	}
+	address, err := machineAddress()
+	if err != nil {
+		return nil, err
+	}
+	c.agent, err = startAgent(agentOptions{
+		name: name, keelson: o.agent, programs: o.programs, dir: c.dir, log: filepath.Join(logs, name+".log"),
+		kubeconfig: kubeconfig, authority: c.server.Authority(), endpoint: c.containerd.Endpoint(), address: address,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, c.waitNode(ctx)
+}
+
+// waitNode waits until the node is ready.
+func (c *cluster) waitNode(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	core, err := c.server.Core()
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		node, err := core.Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+		if err == nil && nodeReady(node) {
+			return nil
+		}
+		if err == nil || apierrors.IsNotFound(err) {
+			err = errors.New("the node is not ready")
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w\n%s", err, c.agent.logTail())
+		case <-c.agent.exited:
+			return fmt.Errorf("the agent has ended\n%s", c.agent.logTail())
+		case <-ticker.C:
+		}
+	}
+}
+
+func nodeReady(node *v1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == v1.NodeReady {
+			return condition.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// stop ends all processes of the cluster and removes its files.
+func (c *cluster) stop() error {
+	var errs []error
+	if c.agent != nil {
+		c.agent.stop()
+	}
+	if c.containerd != nil {
+		errs = append(errs, c.containerd.Stop())
+	}
+	if c.dir != "" {
+		errs = append(errs, removeNode(c.dir))
+	}
+	if c.server != nil {
+		errs = append(errs, c.server.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// machineAddress returns an IPv4 address of this machine for the node, because an agent takes no
+// loopback address.
+func machineAddress() (string, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	for _, a := range all {
+		if network, ok := a.(*net.IPNet); ok && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
+			return network.IP.String(), nil
+		}
+	}
+	return "", errors.New("this machine has no IPv4 address for the node")
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/internal/containerdtest"
+)
+
+// users are the users and groups of all images: upstream's specs name some of them.
+var users = map[string]string{
+	"/etc/passwd":        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n",
+	"/etc/group":         "root:x:0:\nnobody:x:65534:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
+	"/etc/nsswitch.conf": "hosts: files dns\n",
+}
+
+// searchPath is the PATH of all images.
+const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// registry is the prefix of images that everyone may pull. Images of other registries must be
+// missing on the node: specs check the failure of their pulls.
+const registry = "registry.k8s.io/"
+
+// substitutes returns the images that can be made on this machine, by the last element of the names
+// of upstream's images. dir is the folder with agnhost and nonewprivs.
+func substitutes(dir string) (map[string]containerdtest.Image, error) {
+	bash, err := program("bash")
+	if err != nil {
+		return nil, err
+	}
+	curl, err := program("curl")
+	if err != nil {
+		return nil, err
+	}
+	agnhost := containerdtest.Image{
+		Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"},
+		Copies: map[string]containerdtest.Copy{"/agnhost": {From: filepath.Join(dir, "agnhost")}, "/bin/bash": bash.file, "/usr/bin/curl": curl.file},
+		Links:  map[string]string{"/agnhost-2": "agnhost"}, Dirs: []string{"/uploads"},
+	}
+	maps.Copy(agnhost.Copies, bash.libraries)
+	maps.Copy(agnhost.Copies, curl.libraries)
+	server := containerdtest.Image{Cmd: []string{"httpd", "-f", "-p", "80", "-h", "/www"}, Dirs: []string{"/www"}}
+	all := map[string]containerdtest.Image{
+		"pause":     {Entrypoint: []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 100000 & wait; done"}},
+		"busybox":   {Cmd: []string{"sh"}},
+		"nonroot":   {Cmd: []string{"sh"}, User: "1234"},
+		"ipc-utils": {Cmd: []string{"sh"}},
+		"nginx":     server,
+		"httpd":     server,
+		"agnhost":   agnhost,
+		"nonewprivs": {
+			Entrypoint: []string{"/usr/local/bin/nnp"},
+			Copies:     map[string]containerdtest.Copy{"/usr/local/bin/nnp": {From: filepath.Join(dir, "nonewprivs"), Mode: 0o6755}},
+		},
+	}
+	for name, image := range all {
+		image.Env, image.Files = []string{searchPath}, users
+		image.Dirs = append(image.Dirs, "/home", "/mnt", "/run", "/sbin", "/usr", "/usr/bin", "/usr/local", "/usr/local/bin", "/usr/sbin", "/var/tmp")
+		all[name] = image
+	}
+	return all, nil
+}
+
+// makeImages returns the images for the names that the suite prints. Names without a substitute are
+// left out: the specs with such an image fail or are in the list of skips.
+func makeImages(ctx context.Context, dir string) ([]containerdtest.Image, error) {
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "e2e.test"), "--list-images").Output()
+	if err != nil {
+		return nil, fmt.Errorf("e2e.test --list-images: %w", err)
+	}
+	all, err := substitutes(dir)
+	if err != nil {
+		return nil, err
+	}
+	return nameImages(all, strings.Fields(string(out))), nil
+}
+
+// nameImages gives each image of all the full names whose last element is its key.
+func nameImages(all map[string]containerdtest.Image, names []string) []containerdtest.Image {
+	named := map[string][]string{}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if !strings.HasPrefix(name, registry) {
+			continue
+		}
+		short, _, _ := strings.Cut(path.Base(name), ":")
+		named[short] = append(named[short], name)
+	}
+	var images []containerdtest.Image
+	for _, short := range slices.Sorted(maps.Keys(all)) {
+		if len(named[short]) == 0 {
+			continue
+		}
+		image := all[short]
+		image.Name, image.Aliases = named[short][0], named[short][1:]
+		images = append(images, image)
+	}
+	return images
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Command conformance runs upstream's conformance specs on a node of the kubelet and on a node of
+// the node agent, one after the other, each with its own cluster on this machine: etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, containerd and a pod network. It prints
+// a table of the results, and names every spec with different results. The images are made of
+// programs of this machine, because no registry is needed.
+//
+// A spec that fails is run once more, alone. The list skips.txt has the specs that cannot pass
+// here, with reasons.
+//
+// KEELSON_APISERVER_DIR is the folder of e2e/conformance.sh, and KEELSON_CONTAINERD_DIR is the
+// folder of e2e/containerd.sh. The command needs root.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+
+	"github.com/keelson-dev/keelson/internal/apiservertest"
+)
+
+// options are the flags of the command.
+type options struct {
+	programs string // folder of e2e/conformance.sh
+	agent    string
+	only     string
+	focus    string
+	short    bool
+	listed   bool // also run the specs of the list of skips
+	runs     int
+	procs    int
+	out      string
+	hold     bool
+}
+
+// errSpecs is returned if a spec failed with the node agent that does not fail with the kubelet.
+var errSpecs = errors.New("specs failed, see above")
+
+func main() {
+	o := options{programs: os.Getenv(apiservertest.DirVariable)}
+	flag.StringVar(&o.agent, "agent", "bin/nodeagent", "the node agent")
+	flag.StringVar(&o.only, "only", "", "run the specs with this agent only: kubelet or keelson")
+	flag.StringVar(&o.focus, "focus", "", "run the specs that match this regular expression instead of the selection")
+	flag.BoolVar(&o.short, "short", false, "run the specs of short.txt, which take a few minutes")
+	flag.BoolVar(&o.listed, "listed", false, "also run the specs of skips.txt")
+	flag.IntVar(&o.runs, "runs", 1, "how often all specs are run with each agent")
+	flag.IntVar(&o.procs, "procs", 12, "how many specs are run at the same time")
+	flag.StringVar(&o.out, "out", "bin/conformance", "folder for results and logs; removed before the run")
+	flag.BoolVar(&o.hold, "hold", false, "start the cluster of -only, print its kubeconfig, and run no specs until an interrupt")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, o)
+	switch {
+	case errors.Is(err, errInside): // the exit code is that of the inner process
+		os.Exit(1)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	inside, err := enterNamespace(ctx)
+	if !inside || err != nil {
+		return err
+	}
+	if o.hold {
+		return hold(ctx, o)
+	}
+	if err := errors.Join(os.RemoveAll(o.out), os.MkdirAll(o.out, 0o755)); err != nil {
+		return err
+	}
+	selection, err := newSelection(o)
+	if err != nil {
+		return err
+	}
+	all := results{}
+	for number := 1; number <= o.runs && ctx.Err() == nil; number++ {
+		for _, agent := range o.agents() {
+			outcomes, err := runAgent(ctx, o, agent, number, selection)
+			if err != nil {
+				return fmt.Errorf("%s, run %d: %w", agent, number, err)
+			}
+			all[agent] = append(all[agent], outcomes)
+			if err := writeOutcomes(filepath.Join(o.out, "results.tsv"), all); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Print(all.summary())
+	if differences := all.differences(); len(differences) > 0 {
+		fmt.Print(describe(differences))
+	}
+	if len(all.faults()) > 0 {
+		return errSpecs
+	}
+	return ctx.Err()
+}
+
+// check validates the flags and makes paths absolute.
+func (o *options) check() error {
+	var errs [2]error
+	o.agent, errs[0] = filepath.Abs(o.agent)
+	o.out, errs[1] = filepath.Abs(o.out)
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	_, err := regexp.Compile(o.focus)
+	switch {
+	case err != nil:
+		return fmt.Errorf("-focus: %w", err)
+	case o.only != "" && o.only != kubelet && o.only != keelson:
+		return fmt.Errorf("-only %s: want %s or %s", o.only, kubelet, keelson)
+	case o.hold && o.only == "":
+		return errors.New("-hold needs -only")
+	case o.runs < 1 || o.procs < 1:
+		return fmt.Errorf("-runs %d -procs %d: want 1 or more", o.runs, o.procs)
+	case o.programs == "":
+		return fmt.Errorf("%s is not set (%s=$(e2e/conformance.sh) builds one, in half an hour)", apiservertest.DirVariable, apiservertest.DirVariable)
+	case os.Geteuid() != 0:
+		return errors.New("needs root")
+	}
+	return nil
+}
+
+// agents returns the agents in the order of their runs.
+func (o *options) agents() []string {
+	if o.only != "" {
+		return []string{o.only}
+	}
+	return []string{kubelet, keelson}
+}
