@@ -65,8 +65,10 @@ func (s *strangers) remove(conn net.Conn) {
 // connKey is the key of a request's connection in the request's context.
 type connKey struct{}
 
-// keep makes the connection of a request known to its context. It is an http.Server's ConnContext.
+// keep bounds the memory of a new connection, and makes the connection of a request known to its
+// context. It is an http.Server's ConnContext.
 func keep(ctx context.Context, conn net.Conn) context.Context {
+	boundUnsent(conn)
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
