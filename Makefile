@@ -195,7 +195,7 @@ bench-node: build ## the node agent on containerd 2 beside the floor: starts, re
 	KEELSON_CONTAINERD_DIR="$$dir" $(GO) run -tags $(TAGS) ./internal/benchnode -agent bin/nodeagent $(ARGS)
 
 bench-sessions: ## what 1,000 log followers and 200 commands at once, and the server itself, cost the node agent (Linux, two minutes)
-	KEELSON_SOAK=1 $(GO) test -vet=off -count=1 -v -timeout=20m -run='^(TestManySessions|TestCostOfTheServer)$$' ./examples/nodeagent
+	KEELSON_SOAK=1 $(GO) test -vet=off -count=1 -v -timeout=20m -run='^(TestManySessions|TestClientsThatNeverRead|TestCostOfTheServer)$$' ./examples/nodeagent
 
 bench: ## all benchmarks beside their goals and references; COUNT=1 BENCH=. OUT=bench.out
 	@GO=$(GO) tools/bench.sh '$(BENCH)' $(COUNT) $(OUT)

@@ -16,6 +16,9 @@ const maxEntry = 128 << 10
 // firstBuffer is enough for the entries that container engines write.
 const firstBuffer = 32 << 10
 
+// quietBuffer is the size of the buffer at the beginning, and while a followed log does not grow.
+const quietBuffer = 512
+
 // decoder reads the entries of a log file that may still grow. After io.EOF, next may be called
 // again.
 type decoder struct {
@@ -23,6 +26,7 @@ type decoder struct {
 	buf       []byte // buf[from:to] is read and not used yet; at most maxEntry
 	from, to  int
 	scanned   int   // of buf[from:to], that has no newline
+	filled    bool  // the last read left no room in buf
 	used      int64 // where in the file buf[from] is
 	begin     int64 // where in the file the entry begins
 	state     entryState
@@ -39,7 +43,7 @@ const (
 	inBadOne            // skip to the newline
 )
 
-func newDecoder() *decoder { return &decoder{buf: make([]byte, firstBuffer)} }
+func newDecoder() *decoder { return &decoder{buf: make([]byte, quietBuffer)} }
 
 // reset switches to another source, which begins at offset of its file. Unread bytes of the old
 // source are dropped.
@@ -68,6 +72,7 @@ func (d *decoder) next() (Entry, error) {
 		d.makeRoom()
 		n, err := d.src.Read(d.buf[d.to:])
 		d.to += n
+		d.filled = d.to == len(d.buf)
 		if n == 0 && err != nil {
 			return Entry{}, err
 		}
@@ -78,11 +83,21 @@ func (d *decoder) next() (Entry, error) {
 // for more. It holds less than maxEntry bytes.
 func (d *decoder) makeRoom() {
 	rest := d.buf[d.from:d.to]
-	if len(rest) == len(d.buf) {
-		d.buf = make([]byte, min(2*len(d.buf), maxEntry))
+	switch {
+	case len(rest) == len(d.buf):
+		d.buf = make([]byte, min(max(2*len(d.buf), firstBuffer), maxEntry))
+	case d.filled && len(d.buf) < firstBuffer: // the log grows again
+		d.buf = make([]byte, firstBuffer)
 	}
 	d.to = copy(d.buf, rest)
 	d.from = 0
+}
+
+// shrink releases the buffer, except for quietBuffer bytes, unless the buffer has unused bytes.
+func (d *decoder) shrink() {
+	if d.from == d.to && len(d.buf) > quietBuffer {
+		d.buf, d.from, d.to, d.filled = make([]byte, quietBuffer), 0, 0, false
+	}
 }
 
 // last returns the rest of a line that will not be completed.

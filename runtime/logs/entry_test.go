@@ -97,14 +97,16 @@ func (d *drip) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzDecoder checks that the sizes of reads make no difference, and that memory stays bounded.
+// FuzzDecoder checks that the sizes of reads and the releases of the buffer make no difference, and
+// that memory stays bounded.
 func FuzzDecoder(f *testing.F) {
 	f.Add("2026-07-01T12:00:00Z stdout F a\n2026-07-01T12:00:00Z stdout P b\n\nbad\n2026-07-01T12:00:00Z stderr F c", uint8(3))
 	f.Fuzz(func(t *testing.T, text string, n uint8) {
-		all := func(step int) (out []string, bad int64) {
+		all := func(step int, between func(*decoder)) (out []string, bad int64) {
 			d := newDecoder()
 			d.reset(&drip{text, step}, 0)
 			for {
+				between(d)
 				e, err := d.next()
 				if err != nil {
 					if e, ok := d.last(); ok {
@@ -116,8 +118,8 @@ func FuzzDecoder(f *testing.F) {
 				out = append(out, fmt.Sprint(e.offset, e.Stream, e.Partial, string(e.Text)))
 			}
 		}
-		once, badOnce := all(len(text) + 1)
-		slowly, badSlowly := all(int(n)%7 + 1)
+		once, badOnce := all(len(text)+1, func(*decoder) {})
+		slowly, badSlowly := all(int(n)%7+1, (*decoder).shrink)
 		require.Equal(t, once, slowly)
 		require.Equal(t, badOnce, badSlowly)
 	})

@@ -235,8 +235,26 @@ func (r *reading) hasStopped(ctx context.Context) bool {
 // mayCome reports whether a missing log may still be created.
 func (r *reading) mayCome(ctx context.Context) bool { return r.Follow && !r.hasStopped(ctx) }
 
+// quietWaits is the number of waits without new data after which the buffers are released.
+const quietWaits = 5
+
+// release releases the buffers if the log has not grown during the last quietWaits waits: most
+// followed logs are quiet most of the time.
+func (r *reading) release() {
+	if r.decoder.used != r.usedBefore {
+		r.usedBefore, r.quiet = r.decoder.used, 0
+		return
+	}
+	r.quiet++
+	if r.quiet == quietWaits {
+		r.decoder.shrink()
+		r.out.shrink()
+	}
+}
+
 // wait waits for a hint, at most r.Poll.
 func (r *reading) wait(ctx context.Context) error {
+	r.release()
 	timer := time.NewTimer(r.Poll)
 	defer timer.Stop()
 	select {

@@ -50,10 +50,13 @@ func (c *container) reopen() {
 }
 
 // print writes one line.
-func (c *container) print() {
+func (c *container) print() { c.say("line") }
+
+// say writes one line that begins with the text.
+func (c *container) say(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	text := fmt.Sprint("line ", len(c.written))
+	text = fmt.Sprint(text, " ", len(c.written))
 	_, err := c.file.WriteString(entryLine(Stdout, "F", text))
 	require.NoError(c.t, err)
 	c.written = append(c.written, text)
@@ -426,4 +429,46 @@ type slow struct {
 func (w *slow) Write(p []byte) (int, error) {
 	time.Sleep(w.delay)
 	return w.text.Write(p)
+}
+
+// A follower of a quiet log keeps little memory, and reads the lines that come later, of any length.
+func TestFollowAQuietLog(t *testing.T) {
+	inBubble(t, func(t *testing.T, path string) {
+		c := startContainer(t, path)
+		var w strings.Builder
+		done := make(chan error, 1)
+		go func() {
+			_, err := Read(t.Context(), Request{Path: path, Options: Options{Follow: true}, Stdout: &w, Running: c.isRunning})
+			done <- err
+		}()
+		for _, length := range []int{1, quietBuffer, 3 * quietBuffer, firstBuffer, maxEntry / 2, 1} {
+			for range 3 {
+				c.say(strings.Repeat("x", length))
+			}
+			time.Sleep(3 * time.Second)
+		}
+		c.stop()
+		require.NoError(t, <-done)
+		require.Equal(t, c.text(), w.String())
+	})
+
+	r := &reading{decoder: newDecoder()}
+	r.decoder.reset(strings.NewReader(strings.Repeat(entryLine(Stdout, "F", "x"), 100)), 0)
+	_, err := r.decoder.next()
+	require.NoError(t, err)
+	r.out.batch = make([]byte, batch)
+	r.out.lines[Stderr] = line{open: true, text: []byte("begun")}
+	for range 2 * quietWaits {
+		r.release()
+	}
+	require.Less(t, r.decoder.from, r.decoder.to, "it keeps lines that were not used yet")
+	require.Empty(t, r.out.batch)
+	require.Equal(t, "begun", string(r.out.lines[Stderr].text))
+	for err == nil {
+		_, err = r.decoder.next()
+	}
+	for range 2 * quietWaits {
+		r.release()
+	}
+	require.Len(t, r.decoder.buf, quietBuffer)
 }

@@ -137,3 +137,13 @@ func (o *output) flush() error {
 	}
 	return nil
 }
+
+// shrink releases the memory that the next line does not need. The batch is flushed.
+func (o *output) shrink() {
+	o.batch = nil
+	for s := range o.lines {
+		if l := &o.lines[s]; !l.open {
+			l.text = nil
+		}
+	}
+}

@@ -110,6 +110,9 @@ type reading struct {
 	after   string   // the stamp of the newest file that was rotated before current
 	stateAt time.Time
 	stopped bool // the container does not run
+
+	quiet      int   // waits since the log has grown
+	usedBefore int64 // decoder.used at the last wait
 }
 
 func (r *reading) wants(s Stream) bool { return r.out.wants(s) }

@@ -102,10 +102,6 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer end()
-	wg.Go(func() {
-		_ = shim.Wait(running)
-		end()
-	})
 
 	name := args[0]
 	if path.IsAbs(name) {
@@ -116,13 +112,20 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 		return 0, err
 	}
 	mark := execEnv + "=" + newSalt() + newSalt()
-	c := exec.CommandContext(running, program)
+	c := exec.Command(program)
 	c.Args, c.Dir = args, o.spec.Dir
 	c.Env = append(slices.Clone(o.spec.Env), mark)
 	c.SysProcAttr = execAttr()
 	connect(c)
-	ran := make(chan error, 1)
-	wg.Go(func() { ran <- runCommand(c, o.spec) })
+	started, ran := make(chan struct{}), make(chan error, 1)
+	wg.Go(func() { ran <- runCommand(c, o.spec, started) })
+	wg.Go(func() {
+		_ = shim.Wait(running)
+		<-started
+		if c.Process != nil {
+			_ = c.Process.Kill() // it may have ended
+		}
+	})
 	err = <-ran
 
 	switch {
@@ -147,14 +150,24 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 
 // runCommand runs a command on a new thread that ends with the command. PR_SET_PDEATHSIG refers to
 // the parent thread, and a thread cannot regain dropped privileges.
-func runCommand(c *exec.Cmd, spec record.Spec) error {
+// runCommand closes started when the command was started, or was not.
+func runCommand(c *exec.Cmd, spec record.Spec, started chan<- struct{}) error {
 	goruntime.LockOSThread() // and never unlocked
+	err := startCommand(c, spec)
+	close(started)
+	if err != nil {
+		return err
+	}
+	return c.Wait()
+}
+
+func startCommand(c *exec.Cmd, spec record.Spec) error {
 	if spec.NoNewPrivs {
 		if err := dropPrivileges(); err != nil {
 			return err
 		}
 	}
-	return c.Run()
+	return c.Start()
 }
 
 // capped keeps the first 16 KiB written to it.

@@ -79,10 +79,29 @@ func (t *streams) input(end **os.File, from io.Reader) error {
 	*end = r
 	t.theirs, t.ours = append(t.theirs, r), append(t.ours, w)
 	go func() { // ends with from, or with the pipe
-		_, _ = io.Copy(w, from)
+		copyInput(w, from)
 		w.Close()
 	}()
 	return nil
+}
+
+// The buffer of a stream is small until a read fills it: most sessions are interactive.
+const (
+	smallStream = 1 << 10
+	largeStream = 32 << 10
+)
+
+// copyInput copies until the end of the input, or until the command takes no more input.
+func copyInput(to io.Writer, from io.Reader) {
+	for buf := make([]byte, smallStream); ; {
+		n, err := from.Read(buf)
+		if _, failed := to.Write(buf[:n]); failed != nil || err != nil {
+			return
+		}
+		if n == smallStream {
+			buf = make([]byte, largeStream)
+		}
+	}
 }
 
 // output makes the pipe of an output, unless to is nil.
@@ -104,7 +123,7 @@ func (t *streams) output(end **os.File, to io.Writer) error {
 func (t *streams) copyOutput(from *os.File, to io.Writer) {
 	t.ours, t.outputs = append(t.ours, from), append(t.outputs, from)
 	t.copies.Go(func() {
-		buf := make([]byte, 32<<10)
+		buf := make([]byte, smallStream)
 		for ended := false; ; {
 			n, err := from.Read(buf)
 			if n > 0 {
@@ -112,6 +131,9 @@ func (t *streams) copyOutput(from *os.File, to io.Writer) {
 					from.Close() // the command learns that its reader is gone
 					return
 				}
+			}
+			if n == smallStream {
+				buf = make([]byte, largeStream)
 			}
 			switch late := errors.Is(err, os.ErrDeadlineExceeded); {
 			case late && !ended:

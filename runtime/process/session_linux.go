@@ -32,7 +32,7 @@ func newTerminal(s runtime.Session) (*streams, error) {
 	}
 	t.copyOutput(master, out)
 	if s.Stdin != nil {
-		go func() { _, _ = io.Copy(master, s.Stdin) }() // ends with Stdin, or with the terminal
+		go copyInput(master, s.Stdin) // ends with Stdin, or with the terminal
 	}
 	if s.Resize != nil {
 		go resizeTerminal(master, s.Resize) // ends with the channel

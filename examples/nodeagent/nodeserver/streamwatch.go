@@ -41,16 +41,20 @@ func (h *hijackWatcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	watched := &watchedConn{buffering{conn, buffered.Reader}, h.ahead}
+	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered()) // nothing is read, so there is no error
+	h.ahead.bytes.Write(early)
+	watched := &watchedConn{conn, h.ahead}
 	context.AfterFunc(h.ctx, func() { watched.Close() })
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, nil, err
 	}
 	go func() { // ends with the connection
-		h.ahead.fill(watched.in)
+		h.ahead.fill(conn)
 		h.left()
 	}()
-	return watched, bufio.NewReadWriter(bufio.NewReader(watched), bufio.NewWriter(watched)), nil
+	buffered.Reader.Reset(watched)
+	buffered.Writer.Reset(watched)
+	return watched, buffered, nil
 }
 
 // connectionAhead is the number of bytes of a connection that are read before the protocol takes them.
@@ -59,7 +63,7 @@ const connectionAhead = 64 << 10
 // watchedConn reads ahead, so that the end of the client is noticed while the protocol does not read.
 // Upstream's SPDY server reads nothing after the client's GOAWAY frame.
 type watchedConn struct {
-	buffering
+	net.Conn
 	ahead *ahead
 }
 
@@ -69,7 +73,7 @@ func (c *watchedConn) Read(p []byte) (int, error) { return c.ahead.Read(p) }
 // Write implements net.Conn. An error closes the connection, and so ends the context of the request.
 // The protocol learns of the end by Read.
 func (c *watchedConn) Write(p []byte) (int, error) {
-	if _, err := c.buffering.Write(p); err != nil {
+	if _, err := c.Conn.Write(p); err != nil {
 		c.Close()
 	}
 	return len(p), nil
@@ -78,7 +82,7 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 // Close implements net.Conn.
 func (c *watchedConn) Close() error {
 	c.ahead.stop()
-	return c.buffering.Close()
+	return c.Conn.Close()
 }
 
 // ahead has bytes that were read from a source before its reader asked for them.
@@ -99,9 +103,16 @@ func newAhead(max int) *ahead {
 	return a
 }
 
+// The buffer of fill is small until a read fills it: most sessions are interactive. The buffer for
+// bytes that wait is released when it is empty, unless it is small.
+const (
+	smallAhead = 1 << 10
+	largeAhead = 16 << 10
+)
+
 // fill reads from the source until an error. After stop it waits only for the source.
 func (a *ahead) fill(source io.Reader) {
-	buf := make([]byte, 16<<10)
+	buf := make([]byte, smallAhead)
 	for {
 		n, err := source.Read(buf)
 		a.mu.Lock()
@@ -117,6 +128,9 @@ func (a *ahead) fill(source io.Reader) {
 		if err != nil {
 			return
 		}
+		if n == smallAhead {
+			buf = make([]byte, largeAhead)
+		}
 	}
 }
 
@@ -131,6 +145,9 @@ func (a *ahead) Read(p []byte) (int, error) {
 		return 0, a.err
 	}
 	n, _ := a.bytes.Read(p) // there are bytes
+	if a.bytes.Len() == 0 && a.bytes.Cap() > 4*largeAhead {
+		a.bytes = bytes.Buffer{}
+	}
 	a.changed.Broadcast()
 	return n, nil
 }
