@@ -41,7 +41,11 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
+<<<<<<< HEAD
 .PHONY: help test extra deps docs mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
+=======
+.PHONY: help test extra deps docs dst mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
+>>>>>>> c211c3a (tools/dst: an order of goroutines that a seed decides)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -156,6 +160,20 @@ schedules: ## 1,000 of the random schedules of make matrix
 
 matrix: ## 100,000 random schedules of a node in virtual time and 10,000 manifests with secrets, half an hour or so (ARGS='-schedules=5000 -seed=7')
 	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^(TestMatrix|TestNoSecretIsTold)$$' ./examples/nodeagent/nodetest $(ARGS)
+
+dst: ## tests in an order of goroutines that SEED (1) decides: PKG=./... ARGS='-run TestX'; without PKG, the journals of SCHEDULES (100) schedules in two processes are compared
+	@mkdir -p bin; $(GO) -C tools build -o ../bin/dst ./dst
+ifdef PKG
+	bin/dst -seed $(or $(SEED),1) test -vet=off -count=1 -timeout=60m $(PKG) $(ARGS)
+else
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	bin/dst -seed $(or $(SEED),1) test -vet=off -c -o "$$dir/nodetest.test" ./examples/nodeagent/nodetest; cd examples/nodeagent/nodetest; \
+	for n in 1 2; do \
+		DST_SEED=$(or $(SEED),1) "$$dir/nodetest.test" -test.run='^(TestMatrix|TestDeterministic|TestJournalIsEqualInASecondRun)$$' -test.timeout=60m \
+			-schedules=$(or $(SCHEDULES),100) -journals="$$dir/$$n" $(ARGS); \
+	done; \
+	diff -r "$$dir/1" "$$dir/2" && echo "two processes, equal journals of $$(find "$$dir/1" -type f | wc -l) schedules"
+endif
 
 mutants: ## small faults are put in, one at a time: the tests must notice (PKG=./prober FILES=plan.go N=100 SEED=1 DECIDERS=1; DIFF=main: changed lines only)
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants

@@ -2,7 +2,8 @@
 
 // Package nodetest is a whole node for unit tests: the real agent with all its parts over a fake
 // runtime, in virtual time. An hour of a node's life takes milliseconds. Durations are exact in each
-// run. The order of events at the same instant of virtual time may differ between runs.
+// run. The order of events at the same instant of virtual time may differ between runs, unless the test
+// runs under command dst.
 //
 //	func TestCrashLoop(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -78,9 +79,10 @@
 //     time passes without input or output, but timers fire.
 //   - A crash during a write of the agent to its own folder, and the built-in volume plugins: a file
 //     is written at a single instant of virtual time.
-//   - A fixed order of events at the same instant. The goroutine scheduler decides the order, and with
-//     it the IDs given out, anew in each run. A seed that fails because of the order fails often, but
-//     not always.
+//   - A fixed order of events at the same instant, in a plain go test. The goroutine scheduler decides
+//     the order, and with it the IDs given out, anew in each run. A seed that fails because of the
+//     order fails often, but not always. Under command dst (tools/dst) a seed decides the order, and
+//     the journal of a schedule is the same in every process: see Deterministic.
 //   - The content of images, networks, processes: see package runtime/fake.
 //   - A creation of a mirror pod whose reply is lost.
 package nodetest

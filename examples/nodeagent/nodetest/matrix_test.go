@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	goruntime "runtime"
 	"runtime/debug"
@@ -23,6 +24,7 @@ var (
 	assembly  = flag.String("assembly", "", "reference or parts; default: each")
 	peaceful  = flag.Bool("peaceful", false, "only the seeds of peaceful schedules")
 	shrink    = flag.Bool("shrink", true, "make the scripts of failing seeds small")
+	journals  = flag.String("journals", "", "a new folder for the journals, a file per schedule")
 )
 
 // TestMatrix runs random schedules and judges them: see nodetest.Schedule and
@@ -64,7 +66,9 @@ func testMatrix(t *testing.T, assemble nodetest.Assemble, lacks ...nodetest.Feat
 						seed = 3 * seed
 					}
 					script := nodetest.Schedule(seed, lacks...)
-					if r := play(t, assemble, script); r.Err != nil {
+					r := play(t, assemble, script)
+					keep(t, script.Name, r.Journal)
+					if r.Err != nil {
 						failed.Add(1)
 						report(t, assemble, seed, script, r)
 					}
@@ -75,6 +79,20 @@ func testMatrix(t *testing.T, assemble nodetest.Assemble, lacks ...nodetest.Feat
 			})
 		}
 	})
+}
+
+// keep writes the journal of a schedule to the folder of -journals.
+func keep(t *testing.T, name, journal string) {
+	if *journals == "" {
+		return
+	}
+	dir := filepath.Join(*journals, strings.Split(t.Name(), "/")[1]) // reference or parts
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(journal), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // failFast reports whether the first seed that fails ends the run, by go test -failfast.

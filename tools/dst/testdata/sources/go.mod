@@ -1,0 +1,3 @@
+module sources
+
+go 1.26.0
