@@ -41,11 +41,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-<<<<<<< HEAD
-.PHONY: help test extra deps docs mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
-=======
-.PHONY: help test extra deps docs dst mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
->>>>>>> c211c3a (tools/dst: an order of goroutines that a seed decides)
+.PHONY: help test extra deps docs dst mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -145,7 +141,7 @@ edge: ## bin/nodeagent-edge-*: the node agent for small nodes, 20 MB at most on 
 	done
 
 e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd and metrics-server (as root, on Linux; a cold build takes ten minutes)
-	@dir=$$(e2e/containerd.sh); api=$$(WITH=kubeadm e2e/kubernetes.sh); top=$$(e2e/metrics-server.sh); \
+	@dir=$$(e2e/containerd.sh); api=$$(WITH="kubeadm kube-controller-manager kube-scheduler" e2e/kubernetes.sh); top=$$(e2e/metrics-server.sh); \
 	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_METRICS_SERVER="$$top" \
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \
