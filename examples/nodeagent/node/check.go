@@ -5,9 +5,11 @@ package node
 import (
 	"errors"
 	"fmt"
+	goruntime "runtime"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -17,6 +19,15 @@ const ReasonUnsupported = "UnsupportedPodSpec"
 
 // maxFileName is the longest name of a file, in bytes.
 const maxFileName = 255
+
+// unsupportedReason returns the status reason of a pod that check refuses. A pod of another operating
+// system has the kubelet's reason, because its fields are those of that system.
+func unsupportedReason(pod *v1.Pod) string {
+	if os := pod.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {
+		return admission.ReasonOS
+	}
+	return ReasonUnsupported
+}
 
 // check returns an error with every field of the pod that the runtime, the generator, the hooks or
 // a feature cannot honour.

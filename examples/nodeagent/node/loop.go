@@ -118,7 +118,7 @@ func (a *Agent) add(pod *v1.Pod) {
 func (a *Agent) admit(pod *v1.Pod) feature.AdmitResult {
 	if !podfacts.IsTerminal(pod.Status.Phase) {
 		if err := a.check(pod); err != nil {
-			return feature.AdmitResult{Reason: ReasonUnsupported, Message: err.Error()}
+			return feature.AdmitResult{Reason: unsupportedReason(pod), Message: err.Error()}
 		}
 	}
 	return a.gate.Admit(pod)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
@@ -60,6 +61,21 @@ func TestSourcesThatAreNotThereAreRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A pod of another operating system has the kubelet's reason, also if the backend refuses its fields.
+func TestAPodOfAnotherSystemHasTheReasonOfTheKubelet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := nodetest.New(t, nodetest.Options{})
+		n.Apply(nodetest.Pod("web", nodetest.Container("c"), func(p *v1.Pod) {
+			p.Spec.OS = &v1.PodOS{Name: v1.Windows}
+			p.Spec.Volumes = []v1.Volume{{Name: "i", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "example.org/i:1"}}}}
+		}))
+		time.Sleep(time.Minute)
+		status := n.Status("web")
+		require.Equal(t, v1.PodFailed, status.Phase)
+		require.Equal(t, admission.ReasonOS, status.Reason, status.Message)
+	})
 }
 
 // The containers' own, too, by their names.
