@@ -16,6 +16,7 @@
 //
 // The pods of a trace arrive in a random order, until the demand for GPUs is 130 % of the cluster.
 // Pods do not end. A pod that does not fit is given up. The result is the share of allocated GPUs at
-// the arrived demand of 100 %. The arrival order of a seed is that of the paper. The order of nodes
-// with equal scores is not reproducible there, so distributions over seeds are compared.
+// the arrived demand of 100 %. Seeds are used as the paper's program uses them, but no recorded
+// arrival order was compared. The order of nodes with equal scores is not reproducible there, so
+// distributions over seeds are compared.
 package openb
