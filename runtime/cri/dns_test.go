@@ -111,4 +111,6 @@ func TestPodHosts(t *testing.T) {
 	assert.Equal(t, "# Kubernetes-managed hosts file (host network).\n127.0.0.1 x\n"+aliases, hostNetworkHosts(pod, "127.0.0.1 x"))
 	pod.Spec.HostAliases = nil
 	assert.Equal(t, "# Kubernetes-managed hosts file (host network).\n127.0.0.1 x\n", hostNetworkHosts(pod, "127.0.0.1 x\n"))
+	pod.Spec.HostnameOverride = new("other")
+	assert.Equal(t, local+"10.0.0.7\tother\n", podHosts(pod, "other", "cluster.local", []string{"10.0.0.7"}), "an override is the whole name")
 }
