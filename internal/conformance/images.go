@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/client-go/util/cert"
+
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
@@ -42,29 +44,56 @@ func substitutes(dir string) (map[string]containerdtest.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of agnhost's HTTPS server: %w", err)
+	}
 	agnhost := containerdtest.Image{
+		Files:      map[string]string{"/localhost.crt": string(certificate), "/localhost.key": string(key)},
 		Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"},
 		Copies: map[string]containerdtest.Copy{"/agnhost": {From: filepath.Join(dir, "agnhost")}, "/bin/bash": bash.file, "/usr/bin/curl": curl.file},
 		Links:  map[string]string{"/agnhost-2": "agnhost"}, Dirs: []string{"/uploads"},
 	}
 	maps.Copy(agnhost.Copies, bash.libraries)
 	maps.Copy(agnhost.Copies, curl.libraries)
+	hostname, err := program("hostname")
+	if err != nil {
+		return nil, err
+	}
+	glibc := containerdtest.Image{
+		Cmd:    []string{"sh"},
+		Copies: map[string]containerdtest.Copy{"/bin/hostname": hostname.file},
+	}
+	maps.Copy(glibc.Copies, hostname.libraries)
+	// Debian's busybox shell drops variables whose names have a hyphen. bash passes them on, but has
+	// other error messages: specs with such variables say "sh", specs about errors "/bin/sh".
+	busybox := containerdtest.Image{
+		Cmd:    []string{"sh"},
+		Copies: map[string]containerdtest.Copy{"/bin/bash": bash.file},
+		Links:  map[string]string{"/usr/local/bin/sh": "/bin/bash"},
+	}
+	maps.Copy(busybox.Copies, bash.libraries)
 	server := containerdtest.Image{Cmd: []string{"httpd", "-f", "-p", "80", "-h", "/www"}, Dirs: []string{"/www"}}
 	all := map[string]containerdtest.Image{
 		"pause":     {Entrypoint: []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 100000 & wait; done"}},
-		"busybox":   {Cmd: []string{"sh"}},
+		"busybox":   busybox,
 		"nonroot":   {Cmd: []string{"sh"}, User: "1234"},
 		"ipc-utils": {Cmd: []string{"sh"}},
 		"nginx":     server,
 		"httpd":     server,
 		"agnhost":   agnhost,
+
+		"glibc-dns-testing": glibc,
 		"nonewprivs": {
 			Entrypoint: []string{"/usr/local/bin/nnp"},
 			Copies:     map[string]containerdtest.Copy{"/usr/local/bin/nnp": {From: filepath.Join(dir, "nonewprivs"), Mode: 0o6755}},
 		},
 	}
 	for name, image := range all {
-		image.Env, image.Files = []string{searchPath}, users
+		image.Env = []string{searchPath}
+		files := maps.Clone(users)
+		maps.Copy(files, image.Files)
+		image.Files = files
 		image.Dirs = append(image.Dirs, "/home", "/mnt", "/run", "/sbin", "/usr", "/usr/bin", "/usr/local", "/usr/local/bin", "/usr/sbin", "/var/tmp")
 		all[name] = image
 	}
