@@ -98,8 +98,8 @@ func (f *flights) board(ctx context.Context, key flight, pull func(context.Conte
 	return p
 }
 
-// maxParallelPulls is the number of images pulled at the same time, over all pods.
-const maxParallelPulls = 4
+// defaultConcurrentPulls is the default of Options.MaxConcurrentPulls.
+const defaultConcurrentPulls = 4
 
 // pullBackoff has the failed pulls by pod and image. The delay between two pulls of an image for a
 // pod is the kubelet's, that of the zero Backoff. Its Reset counts from the last failure.

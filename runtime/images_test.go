@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -209,6 +210,18 @@ func TestUpstream109673PullsAreParallelBoundedAndShared(t *testing.T) {
 		require.Equal(n, 4, r.most)
 		require.Len(n, r.pulls, 8, "each image once")
 	})
+}
+
+// Eight images of a pod are pulled as many at a time as the option says. A pull takes a second.
+func TestConcurrentPullsAreLimited(t *testing.T) {
+	for limit, want := range map[int]time.Duration{0: 2 * time.Second, 1: 8 * time.Second, 3: 3 * time.Second, math.MaxInt: time.Second} {
+		inBubble(t, func(n *node) {
+			n.withImages(runtime.Options{MaxConcurrentPulls: limit})
+			began := time.Now()
+			require.NoError(n, n.sync(newPod(regular("a", "b", "c", "d", "e", "f", "g", "h"))).Err())
+			require.Equal(n, want, time.Since(began), "at most %d", limit)
+		})
+	}
 }
 
 // A pod that is deleted during a pull ends the pull (kubernetes#26300, #125050).

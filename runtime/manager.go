@@ -3,6 +3,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,10 @@ type Options struct {
 	// before new sandboxes. Defaults to four per core (GOMAXPROCS): a start mostly waits, but
 	// without a bound all starts delay one another.
 	MaxConcurrentStarts int
+	// MaxConcurrentPulls is the maximum number of different images pulled at the same time, over all
+	// pods. Pods that wait for the same image share its pull. math.MaxInt means no maximum. Defaults
+	// to four. The kubelet's default is one.
+	MaxConcurrentPulls int
 	// Keyring finds credentials for pulling images. Defaults to none.
 	Keyring Keyring
 	// Logger receives messages that are in no result. Defaults to none.
@@ -81,6 +86,8 @@ func New(opts Options) (*Manager, error) {
 		return nil, errors.New("runtime: Options.Generator is required")
 	case opts.MaxConcurrentStarts < 0:
 		return nil, fmt.Errorf("runtime: Options.MaxConcurrentStarts is %d: want 0 or more", opts.MaxConcurrentStarts)
+	case opts.MaxConcurrentPulls < 0:
+		return nil, fmt.Errorf("runtime: Options.MaxConcurrentPulls is %d: want 0 or more", opts.MaxConcurrentPulls)
 	case opts.Backoff.Initial < 0 || opts.Backoff.Max < 0 || opts.Backoff.Reset < 0:
 		return nil, errors.New("runtime: Options.Backoff has a negative duration")
 	}
@@ -106,7 +113,7 @@ func New(opts Options) (*Manager, error) {
 		m.log = zap.NewNop()
 	}
 	if images, ok := opts.Runtime.(Images); ok {
-		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(maxParallelPulls), backoff: newPullBackoff()}
+		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(cmp.Or(opts.MaxConcurrentPulls, defaultConcurrentPulls)), backoff: newPullBackoff()}
 	}
 	starts := opts.MaxConcurrentStarts
 	if starts == 0 {

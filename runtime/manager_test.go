@@ -173,6 +173,7 @@ func TestNewNamesTheBadField(t *testing.T) {
 		"Options.Runtime":             {Generator: generator},
 		"Options.Generator":           {Runtime: rt},
 		"Options.MaxConcurrentStarts": {Runtime: rt, Generator: generator, MaxConcurrentStarts: -1},
+		"Options.MaxConcurrentPulls":  {Runtime: rt, Generator: generator, MaxConcurrentPulls: -1},
 		"Options.Backoff":             {Runtime: rt, Generator: generator, Backoff: runtime.Backoff{Max: -1}},
 	} {
 		_, err := runtime.New(opts)

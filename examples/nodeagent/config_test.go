@@ -5,6 +5,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +73,49 @@ func TestAConfigurationFileThatIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// A configuration file without the fields of pulls leaves the agent's own default.
+func TestPullsOfAConfigurationFile(t *testing.T) {
+	for fields, want := range map[string]any{
+		"":                           4,
+		"serializeImagePulls: true":  1,
+		"serializeImagePulls: false": math.MaxInt,
+		"maxParallelImagePulls: 7":   7,
+		"serializeImagePulls: false\nmaxParallelImagePulls: 2": 2,
+		"serializeImagePulls: true\nmaxParallelImagePulls: 1":  1,
+		"serializeImagePulls: true\nmaxParallelImagePulls: 2":  "--max-parallel-image-pulls 2 and --serialize-image-pulls: give one of them",
+		"maxParallelImagePulls: 0":                             "--max-parallel-image-pulls 0: want 1 or more",
+	} {
+		f, err := configured(t, fields)
+		if text, ok := want.(string); ok {
+			require.ErrorContains(t, err, text, fields)
+			continue
+		}
+		require.NoError(t, err, fields)
+		require.Equal(t, want, f.pulls.limit, fields)
+	}
+}
+
+// Without a server, nothing waits for its certificate, and no profiles are served without
+// authentication.
+func TestAConfigurationFileWithoutAServer(t *testing.T) {
+	f, err := configured(t, "enableServer: false\nserverTLSBootstrap: true\nenableProfilingHandler: true\nreadOnlyPort: 10255\nport: 10250")
+	require.NoError(t, err)
+	require.Zero(t, f.server.port)
+	require.False(t, f.identity.rotateOwn)
+	require.False(t, f.profilesReadOnly())
+	for fields, want := range map[string]bool{
+		"enableProfilingHandler: true\nport: 10250":                                 false,
+		"enableProfilingHandler: true\nenableDebuggingHandlers: false\nport: 10250": false,
+	} {
+		f, err = configured(t, fields)
+		require.NoError(t, err)
+		require.Equal(t, want, f.profilesReadOnly(), fields)
+	}
+	f, err = parseFlags([]string{"--profiling", t.TempDir()})
+	require.NoError(t, err)
+	require.True(t, f.profilesReadOnly(), "a node without a server for kubectl")
+}
+
 // Each field that is a flag by fields.txt can be set: the flag exists.
 func TestEachFlagOfTheConfigurationExists(t *testing.T) {
 	fields := `
@@ -110,7 +154,11 @@ registerNode: true
 containerRuntimeEndpoint: unix:///run/crio/crio.sock
 healthzPort: 10248
 healthzBindAddress: 127.0.0.1
+enableServer: true
 enableDebuggingHandlers: true
+enableProfilingHandler: true
+serializeImagePulls: false
+maxParallelImagePulls: 3
 enableSystemLogHandler: false
 nodeStatusUpdateFrequency: 20s
 nodeStatusReportFrequency: 10m

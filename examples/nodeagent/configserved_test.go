@@ -8,11 +8,16 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -60,6 +65,10 @@ func TestEndpointsThatTheConfigurationDisables(t *testing.T) {
 			"/logs/": "405 Debug endpoints are disabled.", "/runningpods/": "405 Debug endpoints are disabled.",
 			"/configz": "404 404 page not found", "/healthz": "200 ok",
 		}},
+		{"enableProfilingHandler: false\n", map[string]string{
+			"/debug/pprof/": "405 profiling endpoint is disabled.", "/debug/pprof/heap": "405 profiling endpoint is disabled.",
+		}},
+		{"enableProfilingHandler: true\n", map[string]string{"/debug/pprof/cmdline": "200 " + os.Args[0]}},
 		{"enableSystemLogHandler: false\n", map[string]string{
 			"/logs/": "405 logs endpoint is disabled.", "/logs/dpkg.log": "405 logs endpoint is disabled.",
 			"/containerLogs/default/p/c": `404 pod "p" does not exist`,
@@ -69,9 +78,112 @@ func TestEndpointsThatTheConfigurationDisables(t *testing.T) {
 		get := s.onConfig(tc.fields)
 		for path, want := range tc.want {
 			code, body := get(path)
-			assert.Equal(t, want, fmt.Sprintf("%d %.60s", code, strings.TrimSpace(body)), path)
+			body, _, _ = strings.Cut(strings.TrimSpace(body), "\x00")
+			assert.Equal(t, want, fmt.Sprintf("%d %s", code, body), path)
 		}
 	}
+}
+
+// enableServer: false leaves the ports of the file without TLS, and no profiles.
+func TestAServerThatTheConfigurationDisables(t *testing.T) {
+	s, port, healthz := newStation(t, backends["process"]), testport.Free(t), testport.Free(t)
+	file := filepath.Join(s.dir, "config.yaml")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: %d
+healthzPort: %d
+podLogsDir: logs
+enableServer: false
+enableProfilingHandler: true
+`, port, healthz), 0o600))
+	s.start("--config", file, "--container-runtime-endpoint", "process")
+	_, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	code, _ := s.get("/debug/pprof/")
+	require.Equal(t, http.StatusNotFound, code)
+	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz", healthz))
+	require.NoError(t, err)
+	r.Body.Close()
+	require.Equal(t, http.StatusOK, r.StatusCode)
+}
+
+// A registry that answers slowly sees as many images at the same time as the configuration file says.
+func TestARegistrySeesTheConfiguredPulls(t *testing.T) {
+	for fields, want := range map[string]int{"serializeImagePulls: true\n": 1, "maxParallelImagePulls: 2\n": 2, "": 4, "serializeImagePulls: false\n": 6} {
+		t.Run(fields, func(t *testing.T) {
+			s := newStation(t, backends["containerd-hostnet"])
+			slow := &slowRegistry{want: want, reached: make(chan struct{})}
+			registry := httptest.NewServer(slow)
+			t.Cleanup(registry.Close)
+			for i := range 6 {
+				s.write(fmt.Sprintf("p%d.yaml", i), fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: p%[1]d}\nspec:\n  hostNetwork: true\n  terminationGracePeriodSeconds: 0\n  containers: [{name: main, image: %[2]s/p%[1]d:1}]\n",
+					i, strings.TrimPrefix(registry.URL, "http://")))
+			}
+			file := filepath.Join(s.dir, "config.yaml")
+			require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodLogsDir: logs\nhealthzPort: 0\nenableServer: false\n"+fields), 0o600))
+			s.start("--config", file)
+			s.eventually("each image was asked for", func() bool { return slow.images() == 6 })
+			assert.Equal(t, want, slow.peak())
+		})
+	}
+}
+
+// slowRegistry has no images. It holds the requests until as many images as wanted are asked for at
+// the same time, and a moment longer for any that are too many.
+type slowRegistry struct {
+	want    int
+	reached chan struct{}
+
+	mu   sync.Mutex
+	seen map[string]bool
+	now  map[string]int // requests under way, by image
+	most int            // images at the same time
+}
+
+// ServeHTTP implements http.Handler.
+func (r *slowRegistry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	defer http.NotFound(w, q)
+	image, _, ok := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/")
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	if r.seen == nil {
+		r.seen, r.now = map[string]bool{}, map[string]int{}
+	}
+	r.seen[image] = true
+	r.now[image]++
+	if r.most = max(r.most, len(r.now)); len(r.now) == r.want {
+		select {
+		case <-r.reached:
+		default:
+			close(r.reached)
+		}
+	}
+	r.mu.Unlock()
+	select {
+	case <-r.reached:
+	case <-time.After(patience):
+	}
+	time.Sleep(300 * time.Millisecond)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now[image]--; r.now[image] == 0 {
+		delete(r.now, image)
+	}
+}
+
+func (r *slowRegistry) images() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.seen)
+}
+
+func (r *slowRegistry) peak() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.most
 }
 
 // A container that keeps failing is restarted as often as the configuration file says: by default the

@@ -61,6 +61,7 @@ type flags struct {
 	imageDry  bool
 	imageWait time.Duration
 	pause     string
+	pulls     pullFlags
 	dns       dnsFlags
 	cri       criFlags
 	logFiles  logFlags
@@ -132,7 +133,7 @@ func parseFlags(args []string) (flags, error) {
 	f.server.register(set)
 	f.identity.register(set)
 	f.status.register(set)
-	set.BoolVar(&f.profiling, "profiling", false, "also serve profiles, on /debug/pprof")
+	set.BoolVar(&f.profiling, "profiling", false, "serve profiles on /debug/pprof, of --port or, without any server of --port, of --read-only-port")
 	set.BoolVar(&f.keepPods, "keep-pods", false, "leave the pods running at the end; the next start takes them over (default true with a container runtime); with --shutdown-grace-period and the like they are stopped when systemd shuts the machine down")
 	f.shutdown.register(set)
 	f.dns.register(set)
@@ -150,6 +151,7 @@ func parseFlags(args []string) (flags, error) {
 	set.DurationVar(&f.imageMax, "maximum-image-ttl-duration", 0, "how long an image may be unused before it is removed, however empty the disk is; 0 = for ever")
 	set.BoolVar(&f.imageDry, "image-gc-dry-run", false, "log which images would be removed, and remove none")
 	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
+	f.pulls.register(set)
 	f.offer.flags(set)
 	f.once.flags(set)
 	f.config.register(set)
@@ -182,7 +184,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.once.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.server.complete(&f, set), f.identity.complete(&f), f.status.complete(set)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.identity.complete(&f), f.status.complete(set)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

@@ -4,6 +4,12 @@ package main
 
 import "net/http"
 
+// profilesReadOnly reports whether the port without authentication serves profiles. With --port, they
+// are served there only.
+func (f *flags) profilesReadOnly() bool {
+	return f.profiling && f.server.port == 0 && f.server.debugging
+}
+
 // handler serves the agent's endpoints, metrics and optionally profiles.
 func handler(agent http.Handler, numbers *metrics, profiling bool) http.Handler {
 	mux := http.NewServeMux()

@@ -58,6 +58,7 @@ func (i *identityFlags) complete(f *flags) error {
 		}
 		i.ciphers = append(i.ciphers, tls.CipherSuites()[known].ID)
 	}
+	i.rotateOwn = i.rotateOwn && f.server.enabled
 	switch {
 	case i.bootstrap != "" && f.kubeconfig == "":
 		return errors.New("--bootstrap-kubeconfig without --kubeconfig")

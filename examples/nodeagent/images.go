@@ -6,7 +6,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"path/filepath"
+
+	"github.com/spf13/pflag"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/images"
 	"github.com/keelson-dev/keelson/imagegc"
@@ -14,6 +18,34 @@ import (
 	"github.com/keelson-dev/keelson/imagegc/statfs"
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
+
+// pullFlags limit concurrent pulls of images. Names and meaning are those of the kubelet's
+// configuration (1.36), which pulls one image at a time by default.
+type pullFlags struct {
+	oneByOne bool
+	limit    int
+}
+
+func (p *pullFlags) register(set *pflag.FlagSet) {
+	set.BoolVar(&p.oneByOne, "serialize-image-pulls", false, "with a container runtime: pull one image at a time; an explicit false without --max-parallel-image-pulls = no limit")
+	set.IntVar(&p.limit, "max-parallel-image-pulls", 4, "with a container runtime: how many images are pulled at the same time, over all pods")
+}
+
+// complete validates the flags, and sets the limit from both.
+func (p *pullFlags) complete(set *pflag.FlagSet) error {
+	limited := set.Changed("max-parallel-image-pulls")
+	switch {
+	case p.limit < 1:
+		return fmt.Errorf("--max-parallel-image-pulls %d: want 1 or more", p.limit)
+	case p.oneByOne && limited && p.limit > 1:
+		return fmt.Errorf("--max-parallel-image-pulls %d and --serialize-image-pulls: give one of them", p.limit)
+	case p.oneByOne:
+		p.limit = 1
+	case set.Changed("serialize-image-pulls") && !limited:
+		p.limit = math.MaxInt
+	}
+	return nil
+}
 
 // imageGC returns the options for garbage collection of the container runtime's images.
 func imageGC(f flags, backend cri.Backend) *images.GC {

@@ -140,7 +140,7 @@ func run(f flags) error {
 	defer stopServing()
 	if listener != nil {
 		wg.Go(func() {
-			serve(serving, listener, node.CheckHost(handler(agent.Handler(), numbers, f.profiling), f.names()...))
+			serve(serving, listener, node.CheckHost(handler(agent.Handler(), numbers, f.profilesReadOnly()), f.names()...))
 		})
 	}
 	wg.Go(func() { serveKubectl(serving) })
@@ -191,6 +191,7 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		Logger:   out.log,
 
 		MaxConcurrentStarts: f.starts,
+		MaxConcurrentPulls:  f.pulls.limit,
 		Backoff:             runtime.Backoff{Max: f.restarts},
 		RegistryAuthFile:    f.authFile,
 	}

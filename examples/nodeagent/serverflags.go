@@ -31,6 +31,7 @@ type serverFlags struct {
 	allowTTL  time.Duration
 	denyTTL   time.Duration
 
+	enabled    bool // --port
 	debugging  bool
 	systemLogs bool
 
@@ -56,6 +57,7 @@ func (s *serverFlags) register(set *pflag.FlagSet) {
 	set.DurationVar(&s.tokenTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "how long an accepted token is accepted without asking the API server again")
 	set.DurationVar(&s.allowTTL, "authorization-webhook-cache-authorized-ttl", 5*time.Minute, "how long a granted permission holds without asking the API server again")
 	set.DurationVar(&s.denyTTL, "authorization-webhook-cache-unauthorized-ttl", 30*time.Second, "how long a refused permission holds without asking the API server again")
+	set.BoolVar(&s.enabled, "enable-server", true, "serve --port; --read-only-port and --healthz-port are not affected")
 	set.BoolVar(&s.debugging, "enable-debugging-handlers", true, "serve logs, exec, attach, port-forward and the like on --port; without these endpoints kubectl cannot look into pods")
 	set.BoolVar(&s.systemLogs, "enable-system-log-handler", true, "serve the files of /var/log on --port, under /logs/")
 	set.IntVar(&s.healthzPort, "healthz-port", 0, "port on --healthz-bind-address for /healthz, which fails if the agent needs a restart; 0 = do not serve (the kubelet, and a --config without the field, have 10248)")
@@ -71,6 +73,9 @@ func (s *serverFlags) complete(f *flags, set *pflag.FlagSet) error {
 		if !set.Changed("read-only-port") {
 			f.port = 0
 		}
+	}
+	if !s.enabled {
+		s.port, s.debugging = 0, false
 	}
 	if s.certDir == "" {
 		s.certDir = filepath.Join(f.root, "pki")

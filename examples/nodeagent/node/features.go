@@ -236,6 +236,7 @@ func (a *Agent) newManager() (*runtime.Manager, error) {
 		Backoff:             o.Backoff,
 		Keyring:             keyring,
 		MaxConcurrentStarts: o.MaxConcurrentStarts,
+		MaxConcurrentPulls:  o.MaxConcurrentPulls,
 		Logger:              o.Logger,
 	})
 }

@@ -117,6 +117,8 @@ type Options struct {
 	// MaxConcurrentStarts limits concurrent container starts: see runtime.Options. Defaults to four
 	// per core.
 	MaxConcurrentStarts int
+	// MaxConcurrentPulls limits concurrent pulls of images: see runtime.Options. Defaults to four.
+	MaxConcurrentPulls int
 	// Random returns a number in [0, 1). It spreads retries, resyncs and first probes of many nodes
 	// and pods over time. Several goroutines call it. Defaults to package math/rand/v2. A
 	// simulation passes a seeded source to be repeatable.

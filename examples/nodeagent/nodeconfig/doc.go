@@ -27,5 +27,8 @@
 //   - Unknown fields of drop-ins are notices, too, and relative paths count from the folder of
 //     their file. In the kubelet both hold for the main file only.
 //   - A zero value in a drop-in resets a field to its default, as null does.
+//   - Without serializeImagePulls and maxParallelImagePulls, four images are pulled at the same time.
+//     The kubelet pulls one.
+//   - Without enableProfilingHandler, no profiles are served.
 //   - YAML aliases are refused.
 package nodeconfig

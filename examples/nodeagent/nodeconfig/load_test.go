@@ -78,8 +78,8 @@ func TestFieldsThatHaveToHaveTheirDefault(t *testing.T) {
 		"cpuManagerReconcilePeriod: 10s":        "",
 		"cpuManagerReconcilePeriod: 10000ms":    "",
 		"cpuManagerReconcilePeriod: 20s":        "/etc/k/0.yaml:3: cpuManagerReconcilePeriod: this agent supports only 10s: set it to that or remove it",
-		"enableServer: true":                    "",
-		"enableServer: false":                   "/etc/k/0.yaml:3: enableServer: this agent supports only true: set it to that or remove it",
+		"enableSystemLogQuery: false":           "",
+		"enableSystemLogQuery: true":            "/etc/k/0.yaml:3: enableSystemLogQuery: this agent supports only false: set it to that or remove it",
 		"runOnce: false":                        "",
 		"runOnce: true":                         "/etc/k/0.yaml:3: runOnce: this agent does not support the field: remove it",
 		"evictionHard: {}":                      "",
@@ -98,8 +98,8 @@ func TestFieldsThatHaveToHaveTheirDefault(t *testing.T) {
 			assert.ErrorContains(t, err, want, text)
 		}
 	}
-	_, err := parse("enableServer: false\ncontainerLogMaxWorkers: 7\n")
-	require.ErrorContains(t, err, "enableServer")
+	_, err := parse("enableSystemLogQuery: true\ncontainerLogMaxWorkers: 7\n")
+	require.ErrorContains(t, err, "enableSystemLogQuery")
 	require.ErrorContains(t, err, "containerLogMaxWorkers", "all errors are told")
 }
 
