@@ -46,6 +46,7 @@ func (c *Control) SetTaints(n *Node, taints []v1.Taint) {
 	c.s.snapshot.SetTaints(n, taints)
 	c.s.emit(Event{Kind: NodeTainted, Node: n})
 	c.s.changed(ClusterEvent{Kind: NodeChanged, Node: n})
+	c.s.renounce(n)
 }
 
 // After plans a call. A planned call keeps the simulation going.

@@ -43,7 +43,9 @@
 //   - Trials of preemption repeat PreFilter on a Snapshot with the changes. AddPod and RemovePod of
 //     PreFilterExtensions are not needed.
 //   - Hints are grouped: pods of the same Shape that the same plug-ins refused are tried together.
-//   - A hint is not asked for pods that were nominated and wait for the end of their victims.
+//   - A hint is not asked for pods that were nominated and wait for the end of their victims. A change
+//     of the taints of the nominated node makes such a pod try again at once, if the node is lost.
+//     kube-scheduler tries again within 5 minutes.
 //
 // # Not modelled
 //

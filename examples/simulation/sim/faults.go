@@ -68,6 +68,7 @@ func (s *Sim) lose(n *Node) {
 	s.fail(s.backend.Lose(s.now, n))
 	for _, p := range n.Pods {
 		s.record.interrupt(p)
+		s.abandon(p)
 		s.expecting -= s.expected(p)
 	}
 	s.snapshot.SetReady(n, false)

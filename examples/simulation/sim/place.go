@@ -192,14 +192,35 @@ func (s *Sim) preempt(p *Pod, post PostFilterResult) {
 			s.reject(s.waiting[i])
 			continue
 		}
-		p.queued.victims++
-		victim.victimOf = p
+		if victim.Node.Ready {
+			p.queued.victims++
+			victim.victimOf = p
+		}
 		s.record.preempted(victim)
 		s.evict(victim, "Preempted")
 	}
-	if p.queued.victims == 0 {
+	if p.queued.victims == 0 && !slices.ContainsFunc(post.Victims, func(v *Pod) bool { return v.Node != nil }) {
 		s.queue.release(p, s.now)
 	}
+}
+
+// abandon lets a preemptor be tried again although its victim has not ended: the node of the victim
+// is lost.
+func (s *Sim) abandon(victim *Pod) {
+	if victim.victimOf != nil {
+		victim.victimOf.queued.victims--
+		victim.victimOf = nil
+	}
+}
+
+// renounce lets the pods with a nominated node be tried again after a change of its taints.
+func (s *Sim) renounce(n *Node) {
+	for _, p := range slices.Clone(s.scheduler.nominated[n]) {
+		if p.queued.place == unschedulable && p.queued.victims == 0 {
+			s.queue.release(p, s.now)
+		}
+	}
+	s.wakeAt = min(s.wakeAt, s.queue.wake())
 }
 
 // nominate sets or, with nil, removes the nominated node of a pod.

@@ -194,5 +194,8 @@ type Gang struct {
 	started, ended int // pods whose start and end were counted
 }
 
+// Nominated returns the node that a PostFilter has nominated for the pod, or nil.
+func (p *Pod) Nominated() *Node { return p.queued.nominated }
+
 // Evicting reports whether an eviction of the pod has begun.
 func (p *Pod) Evicting() bool { return p.evicting }

@@ -110,6 +110,53 @@ func TestPreemption(t *testing.T) {
 	assert.Contains(t, journal, `{"t":75,"event":"bound","pod":"low-retry-1","node":"node-0"}`)
 }
 
+// TestVictimOnLostNode: a preemptor whose victim is on a lost node preempts elsewhere as soon as the
+// lost node is tainted, whether the node is lost before or after the preemption.
+func TestVictimOnLostNode(t *testing.T) {
+	of := func(lost time.Duration, controllers ...sim.Controller) (*sim.Report, string) {
+		return run(t, sim.Options{
+			Nodes: nodes(2), Profile: kube.Profile(), Model: sim.Model{Stop: 10 * time.Second}, Controllers: controllers,
+			Workload: sim.Arrivals{
+				{Name: "low-a", Shape: shape(t, "3"), Duration: time.Hour},
+				{Name: "low-b", At: time.Second, Shape: shape(t, "3"), Duration: time.Hour},
+				{Name: "high", At: 10 * time.Second, Shape: shape(t, "3", priority(1)), Duration: time.Minute},
+			},
+			Faults: []sim.Fault{{Node: "node-1", At: lost}},
+		})
+	}
+	for _, lost := range []time.Duration{5 * time.Second, 15 * time.Second} {
+		report, journal := of(lost, &sim.NodeLifecycle{})
+		assert.Contains(t, journal, `{"t":10,"event":"evicting","pod":"low-b","node":"node-1","text":"Preempted"}`)
+		tainted := lost.Seconds() + 50
+		assert.Contains(t, journal, fmt.Sprintf(`{"t":%v,"event":"evicting","pod":"low-a","node":"node-0","text":"Preempted"}`, tainted), lost)
+		assert.Contains(t, journal, fmt.Sprintf(`{"t":%v,"event":"bound","pod":"high","node":"node-0"}`, tainted+10), lost)
+		assert.Equal(t, 1, report.Succeeded)
+		assert.Equal(t, 2, report.Preempted)
+
+		report, _ = of(lost) // the scheduler does not learn of the loss
+		assert.Equal(t, time.Hour+time.Minute, report.Makespan, "high runs after low-a")
+		assert.Equal(t, 1, report.Unfinished)
+	}
+}
+
+// TestVictimIsAwaited: while a victim terminates on the nominated node, the preemptor evicts no other
+// pod, although an event lets it be tried again.
+func TestVictimIsAwaited(t *testing.T) {
+	_, journal := run(t, sim.Options{
+		Nodes: nodes(2), Profile: kube.Profile(), Model: sim.Model{Stop: 10 * time.Second}, Controllers: []sim.Controller{&sim.NodeLifecycle{}},
+		Workload: sim.Arrivals{
+			{Name: "early", Shape: shape(t, "3", priority(1)), Duration: 11 * time.Second},
+			{Name: "low-a", Shape: shape(t, "3"), Duration: time.Hour},
+			{Name: "high", At: 10 * time.Second, Shape: shape(t, "3", priority(1)), Duration: time.Minute},
+			{Name: "low-b", At: 11 * time.Second, Shape: shape(t, "3"), Duration: time.Hour},
+			{Name: "small", At: 11 * time.Second, Shape: shape(t, "1"), Duration: 9 * time.Second},
+		},
+		Faults: []sim.Fault{{Node: "node-1", At: 15 * time.Second}},
+	})
+	assert.Contains(t, journal, `{"t":20,"event":"refused","pod":"high"`)
+	assert.Contains(t, journal, `{"t":65,"event":"evicting","pod":"low-b","node":"node-0","text":"Preempted"}`)
+}
+
 // TestGang: a gang waits until all of its pods fit.
 func TestGang(t *testing.T) {
 	report, journal := run(t, sim.Options{

@@ -43,6 +43,9 @@ func (p Preemption) PostFilter(c *sim.Cycle, failed []*sim.Status) sim.PostFilte
 	if policy != nil && *policy == v1.PreemptNever {
 		return none
 	}
+	if waits(c.Pod, failed) {
+		return sim.PostFilterResult{Status: sim.NewStatus(sim.Unschedulable, "not eligible due to a terminating pod on the nominated node")}
+	}
 	var nodes []*sim.Node
 	for i, status := range failed {
 		if status != nil && status.Code == sim.Unschedulable && mayHelp(c, c.Snapshot.Nodes()[i]) {
@@ -58,6 +61,16 @@ func (p Preemption) PostFilter(c *sim.Cycle, failed []*sim.Status) sim.PostFilte
 	}
 	best := slices.MinFunc(found, better)
 	return sim.PostFilterResult{Nominated: best.node, Victims: best.victims}
+}
+
+// waits reports whether a pod of lower priority still terminates on the pod's nominated node, and
+// the pod may fit there afterwards.
+func waits(p *sim.Pod, failed []*sim.Status) bool {
+	n := p.Nominated()
+	if n == nil || failed[n.Index()] != nil && failed[n.Index()].Code == sim.Unresolvable {
+		return false
+	}
+	return slices.ContainsFunc(n.Pods, func(o *sim.Pod) bool { return o.Evicting() && o.Shape.Priority < p.Shape.Priority })
 }
 
 // mayHelp reports whether the node has a pod of lower priority.
