@@ -97,6 +97,32 @@ func TestSourcesOfNoise(t *testing.T) {
 	}
 }
 
+// TestSeedIsChecked: a seed that is not a number of 64 bits is an error before any test runs.
+func TestSeedIsChecked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the standard library anew")
+	}
+	chain, err := installed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := chain.writeOverlay(t.TempDir(), edits, added)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed, good := range map[string]bool{
+		"abc": false, "-1": false, "0x10": false, "18446744073709551616": false,
+		"18446744073709551615": true, "": true,
+	} {
+		cmd := chain.test(overlay, 1, []string{"-run=TestSelect", "-count=1", "-vet=off"})
+		cmd.Dir, cmd.Env = filepath.Join("testdata", "sources"), append(cmd.Env, "DST_SEED="+seed)
+		out, err := cmd.CombinedOutput()
+		if good != (err == nil) || !good && !strings.Contains(string(out), "DST_SEED="+seed+": the seed is a number") {
+			t.Errorf("DST_SEED=%q: %v\n%s", seed, err, out)
+		}
+	}
+}
+
 // orders runs the tests of testdata/sources, and returns the orders that each has printed.
 func orders(t *testing.T, seed uint64, env []string, args ...string) map[string][]string {
 	t.Helper()

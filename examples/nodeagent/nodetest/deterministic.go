@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"iter"
+	"math"
 	"os"
 	"strconv"
 	"testing"
@@ -27,7 +28,10 @@ const orderSeed = "DST_SEED"
 // The test must not be parallel, because the seed belongs to the process.
 func Deterministic(t *testing.T, seed uint64, n int) iter.Seq[uint64] {
 	t.Helper()
-	_, ordered := os.LookupEnv(orderSeed)
+	text, ordered := os.LookupEnv(orderSeed)
+	if _, err := strconv.ParseUint(text, 10, 64); ordered && err != nil {
+		t.Fatalf("nodetest: %s=%q: the seed is a number from 0 to %d", orderSeed, text, uint64(math.MaxUint64))
+	}
 	if !ordered {
 		t.Log("nodetest: the order within an instant is not fixed; command dst (tools/dst) fixes the order")
 	}
