@@ -168,6 +168,13 @@ podsPerCore: 10
 providerID: aws:///a/b
 memorySwap: {swapBehavior: NoSwap}
 crashLoopBackOff: {maxContainerRestartPeriod: 10s}
+evictionHard: {memory.available: 200Mi}
+evictionSoft: {nodefs.available: 20%}
+evictionSoftGracePeriod: {nodefs.available: 1m}
+evictionMinimumReclaim: {nodefs.available: 1Gi}
+evictionPressureTransitionPeriod: 1m
+evictionMaxPodGracePeriod: 30
+mergeDefaultEvictionSettings: true
 shutdownGracePeriodByPodPriority: [{priority: -5, shutdownGracePeriodSeconds: 9}]
 `
 	f, err := configured(t, fields)

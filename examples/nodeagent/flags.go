@@ -68,6 +68,7 @@ type flags struct {
 	authFile  string
 	plugins   pluginFlags
 	offer     offer
+	eviction  evictionFlags
 	once      once
 	verbosity int
 	config    configFlags
@@ -153,6 +154,7 @@ func parseFlags(args []string) (flags, error) {
 	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
 	f.pulls.register(set)
 	f.offer.flags(set)
+	f.eviction.register(set)
 	f.once.flags(set)
 	f.config.register(set)
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
@@ -184,7 +186,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.once.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.identity.complete(&f), f.status.complete(set)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

@@ -31,6 +31,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/process"
@@ -102,17 +103,26 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
+	usage, err := newCollector(f, rt, func() []*v1.Pod { return agent.Pods() }) // not called before agent.Run
+	if err != nil {
+		return err
+	}
+	evictor, err := newEvictor(ctx, f, usage, numbers, out.log)
+	if err != nil {
+		return err
+	}
 	var member *membership
 	if f.kubeconfig != "" {
 		tell := news{changed: changed, nodeChanged: func(n *v1.Node) { agent.NodeChanged(n) },
-			runtime: rt, agent: func() *node.Agent { return agent }}
+			runtime: rt, agent: func() *node.Agent { return agent }, evictor: evictor}
 		if member, err = joinCluster(f, tell, out.log); err != nil {
 			return err
 		}
 		defer member.leave()
 	}
+	features := evictor.features(func() *node.Agent { return agent })
 	tokens := func() tokenMaker { return agent }
-	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, numbers, out); err != nil {
+	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, out); err != nil {
 		return err
 	}
 	numbers.watch(agent)
@@ -120,7 +130,7 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	parts := serverParts{agent: agent, runtime: rt, metrics: numbers, log: out.log}
+	parts := serverParts{agent: agent, runtime: rt, usage: usage, metrics: numbers, log: out.log}
 	if member != nil {
 		parts.identity = member.identity
 	}
@@ -173,7 +183,7 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, numbers *metrics, out *output) (*node.Agent, error) {
+func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, features func(*feature.Host) []feature.Feature, numbers *metrics, out *output) (*node.Agent, error) {
 	sources, err := newSources(f, out.log)
 	if err != nil {
 		return nil, err
@@ -187,6 +197,7 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		Sources:  sources,
 		Objects:  store,
 		Observer: numbers.observer(),
+		Features: features,
 		HostIPs:  f.hostIPs(ctx),
 		Logger:   out.log,
 

@@ -45,6 +45,7 @@ type news struct {
 	// Data for the Node status. agent returns nil before the agent is constructed.
 	runtime runtime.Runtime
 	agent   func() *node.Agent
+	evictor *evictor
 }
 
 // clusterObjects provides ConfigMaps and Secrets of an API server to registered pods.

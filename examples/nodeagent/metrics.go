@@ -44,6 +44,7 @@ type metrics struct {
 	statuses  prometheus.Histogram
 	volumes   *prometheus.HistogramVec
 	images    *prometheus.CounterVec
+	evictions *prometheus.CounterVec
 	plugins   *prometheus.HistogramVec
 	failures  *prometheus.CounterVec // of plugins
 
@@ -89,6 +90,9 @@ func newMetrics(node string) *metrics {
 		images: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_image_garbage_collected_total", Help: "Images removed, by reason.",
 		}, []string{"reason"}),
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_evictions", Help: "Pods that were evicted, by the signal of the node or the limit of the pod.",
+		}, []string{"eviction_signal"}),
 		plugins: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kubelet_credential_provider_plugin_duration", Help: "Duration of runs of credential provider plug-ins, in seconds.", Buckets: prometheus.DefBuckets,
 		}, []string{"plugin_name"}),
@@ -100,7 +104,7 @@ func newMetrics(node string) *metrics {
 		Name: "kubelet_node_name", Help: "The node's name; always 1.", ConstLabels: prometheus.Labels{"node": node},
 	})
 	name.Set(1)
-	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.statuses, m.volumes, m.images, m.plugins, m.failures, name,
+	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.statuses, m.volumes, m.images, m.evictions, m.plugins, m.failures, name,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	started := prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_start_time_seconds", Help: "Start of the agent since the Unix epoch in seconds."})
 	started.SetToCurrentTime()
@@ -132,6 +136,9 @@ func (m *metrics) observer() node.Observer {
 		ImageRemoved: func(r imagegc.Removed) { m.images.WithLabelValues(string(r.Reason)).Inc() },
 	}
 }
+
+// evicted counts an eviction.
+func (m *metrics) evicted(cause string) { m.evictions.WithLabelValues(cause).Inc() }
 
 // ranPlugin counts a run of a credential provider plug-in.
 func (m *metrics) ranPlugin(name string, took time.Duration, err error) {

@@ -17,6 +17,7 @@ type metrics struct{}
 func newMetrics(string) *metrics         { return &metrics{} }
 func (*metrics) observer() node.Observer { return node.Observer{} }
 func (*metrics) watch(*node.Agent)       {}
+func (*metrics) evicted(string)          {}
 
 func (*metrics) ranPlugin(string, time.Duration, error) {}
 

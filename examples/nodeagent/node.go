@@ -44,6 +44,7 @@ func (m *membership) register(f flags, config *rest.Config, core *corev1.CoreV1C
 	if err != nil {
 		return err
 	}
+	tell.evictor.changed = reporter.Poke
 	m.run = together(m.run, reporter.Run)
 	m.ending = func() {
 		n.ending.Store(true)
@@ -70,7 +71,7 @@ func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 		Allocatable: n.flags.offer.allocatable,
 		Addresses:   nodeAddresses(n.flags.node, n.flags.hostIPs(ctx)),
 		Info:        n.machine.System(),
-		Usage:       n.usage(),
+		Pressure:    n.news.evictor.pressure(),
 		KubeletPort: int32(n.flags.server.port),
 
 		DeclaredFeatures: n.flags.declaredFeatures(),
@@ -90,17 +91,4 @@ func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 		f.NotReady = errors.New("node is shutting down")
 	}
 	return f
-}
-
-// usage returns the usage of memory, process IDs, and the file systems with pods' files and logs.
-func (n *thisNode) usage() (u nodestatus.Usage) {
-	u.MemoryBytes, u.MemoryAvailableBytes = n.machine.Memory()
-	u.ProcessIDs, u.ProcessIDsInUse = n.machine.ProcessIDs()
-	for _, folder := range []string{n.flags.root, n.flags.logs} {
-		d := nodestatus.Disk{AvailablePercentMin: nodestatus.MinNodeDiskPercent}
-		if d.Bytes, d.AvailableBytes, d.Inodes, d.InodesFree = host.Disk(existing(folder)); d.Bytes > 0 {
-			u.Disks = append(u.Disks, d)
-		}
-	}
-	return u
 }

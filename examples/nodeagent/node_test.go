@@ -87,9 +87,3 @@ func TestUnregistered(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, node.Status.NodeInfo.KubeletVersion, "it is somebody else's to say")
 }
-
-func TestWhatANodeTellsOfItself(t *testing.T) {
-	f := flags{root: t.TempDir(), node: "n"}
-	n := &thisNode{flags: f}
-	require.NotEmpty(t, n.usage().Disks)
-}

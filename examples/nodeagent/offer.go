@@ -83,6 +83,10 @@ func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
 	if pages := (host.Machine{}).HugePages(); f.endpoint != processEndpoint { // which gives processes none
 		addHugePages(o.capacity, pages, reserved)
 	}
+	for name, amount := range f.eviction.withheld(o.capacity) {
+		amount.Add(reserved[name])
+		reserved[name] = amount
+	}
 	var err error
 	o.allocatable, err = without(o.capacity, reserved)
 	return err
@@ -162,7 +166,7 @@ func without(have, reserved v1.ResourceList) (v1.ResourceList, error) {
 		rest.Sub(amount)
 		if rest.Sign() < 0 {
 			all := have[name]
-			return nil, fmt.Errorf("--system-reserved and --kube-reserved keep %s of %s, and this machine has %s", amount.String(), name, all.String())
+			return nil, fmt.Errorf("--system-reserved, --kube-reserved and --eviction-hard keep %s of %s, and this machine has %s", amount.String(), name, all.String())
 		}
 		left[name] = rest
 	}

@@ -30,13 +30,9 @@ func newServer(ctx context.Context, f flags, parts serverParts) (func(context.Co
 	if err != nil {
 		return nil, err
 	}
-	usage, err := newCollector(f, parts)
-	if err != nil {
-		return nil, err
-	}
 	parts.metrics.watchIdentity(parts.identity)
 	server, err := nodeserver.New(nodeserver.Options{
-		Guard: guard, Groups: groups(f, parts, usage), Observer: parts.metrics.requests(), Logger: parts.log,
+		Guard: guard, Groups: groups(f, parts), Observer: parts.metrics.requests(), Logger: parts.log,
 	})
 	if err != nil {
 		return nil, err
@@ -114,16 +110,16 @@ func (f *flags) ownIPs() (ips []net.IP) {
 var debugPaths = []string{"/run", "/exec", "/attach", "/portForward", "/containerLogs", "/runningpods", "/debug/pprof", "/logs"}
 
 // groups returns the endpoints of --port.
-func groups(f flags, parts serverParts, usage nodeserver.UsageSource) []nodeserver.Group {
+func groups(f flags, parts serverParts) []nodeserver.Group {
 	program := nodeserver.Program{Name: "keelson", Started: time.Now(), Version: versions("nodeagent", f.version), Paths: []string{
 		"/configz", "/debug", "/flagz", "/healthz", "/metrics", "/pods", "/runningpods", "/stats", "/statusz",
 	}}
 	all := []nodeserver.Group{
 		nodeserver.Health(parts.checks()...),
 		nodeserver.Pods(parts.agent.Pods),
-		nodeserver.StatsSummary(usage),
-		nodeserver.ResourceMetrics(usage),
-		nodeserver.ContainerMetrics(usage),
+		nodeserver.StatsSummary(parts.usage),
+		nodeserver.ResourceMetrics(parts.usage),
+		nodeserver.ContainerMetrics(parts.usage),
 		nodeserver.SLIs(parts.checks()...),
 		nodeserver.Handle("/metrics", parts.metrics),
 		nodeserver.Handle("/metrics/probes", http.HandlerFunc(parts.metrics.serveProbes)),

@@ -108,6 +108,7 @@ func (s *serverFlags) complete(f *flags, set *pflag.FlagSet) error {
 type serverParts struct {
 	agent    *node.Agent
 	runtime  runtime.Runtime
+	usage    *collector
 	metrics  *metrics
 	identity *identity // nil without --kubeconfig
 	log      *zap.Logger

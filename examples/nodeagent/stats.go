@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !noapiserver
+//go:build !noapiserver || !noeviction
 
 package main
 
@@ -10,18 +10,24 @@ import (
 	"errors"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// newCollector returns the collector of the node's usage, for the server of --port. It measures only
-// when asked.
-func newCollector(f flags, parts serverParts) (*nodestats.Collector, error) {
-	opts := nodestats.Options{NodeName: f.node, Pods: parts.agent.Pods, Root: f.root, LogDir: f.logs}
-	opts.Runtime, _ = parts.runtime.(stats.Reader)
-	if backend, ok := parts.runtime.(cri.Backend); ok {
+// collector measures the usage of the node and its pods.
+type collector = nodestats.Collector
+
+// newCollector returns the collector of the node's usage, for the server of --port and for evictions.
+// It measures only when asked.
+func newCollector(f flags, rt runtime.Runtime, pods func() []*v1.Pod) (*collector, error) {
+	opts := nodestats.Options{NodeName: f.node, Pods: pods, Root: f.root, LogDir: f.logs}
+	opts.Runtime, _ = rt.(stats.Reader)
+	if backend, ok := rt.(cri.Backend); ok {
 		opts.Cgroups = cgroup.New("/sys/fs/cgroup")
 		opts.ImageFS = func(ctx context.Context) (stats.FileSystem, error) { return imageFS(ctx, backend) }
 	}

@@ -39,6 +39,7 @@ func values(c nodeconfig.Config) (all []string) {
 var defaults = map[string]bool{
 	"address=0.0.0.0": true, "read-only-port=0": true, "container-runtime-endpoint=unix:///run/containerd/containerd.sock": true,
 	"healthz-port=10248": true, "pod-logs-dir=/var/log/pods": true,
+	"eviction-hard=memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%": true,
 }
 
 func TestAFileWithoutFields(t *testing.T) {
@@ -55,6 +56,8 @@ func TestFieldsThatAreFlags(t *testing.T) {
 		"staticPodPath: manifests":                           "pod-manifest-path=/etc/k/manifests",
 		"staticPodURLHeader: {A: [b, c], D: [e]}":            "manifest-url-header=A:b,A:c,D:e",
 		"port: 10251":                                        "port=10251",
+		"evictionHard: {memory.available: 5%}":               "eviction-hard=memory.available<5%",
+		"evictionMinimumReclaim: {imagefs.available: 2Gi}":   "eviction-minimum-reclaim=imagefs.available=2Gi",
 		"readOnlyPort: 10255":                                "read-only-port=10255",
 		"authentication: {anonymous: {enabled: false}}":      "anonymous-auth=false",
 		"authentication: {x509: {clientCAFile: pki/ca.crt}}": "client-ca-file=/etc/k/pki/ca.crt",
@@ -75,21 +78,21 @@ func TestFieldsThatAreFlags(t *testing.T) {
 
 func TestFieldsThatHaveToHaveTheirDefault(t *testing.T) {
 	for text, want := range map[string]string{
-		"cpuManagerReconcilePeriod: 10s":        "",
-		"cpuManagerReconcilePeriod: 10000ms":    "",
-		"cpuManagerReconcilePeriod: 20s":        "/etc/k/0.yaml:3: cpuManagerReconcilePeriod: this agent supports only 10s: set it to that or remove it",
-		"enableSystemLogQuery: false":           "",
-		"enableSystemLogQuery: true":            "/etc/k/0.yaml:3: enableSystemLogQuery: this agent supports only false: set it to that or remove it",
-		"runOnce: false":                        "",
-		"runOnce: true":                         "/etc/k/0.yaml:3: runOnce: this agent does not support the field: remove it",
-		"evictionHard: {}":                      "",
-		"evictionHard: {memory.available: 1Gi}": "/etc/k/0.yaml:3: evictionHard: this agent does not support the field: remove it",
-		"cgroupDriver: systemd":                 "",
-		"cgroupDriver: none":                    "cgroupfs and systemd",
-		"reservedMemory: []":                    "",
-		"reservedMemory: [{numaNode: 0}]":       "reservedMemory",
-		"podPidsLimit: 100":                     "podPidsLimit",
-		"podPidsLimit: null":                    "",
+		"cpuManagerReconcilePeriod: 10s":     "",
+		"cpuManagerReconcilePeriod: 10000ms": "",
+		"cpuManagerReconcilePeriod: 20s":     "/etc/k/0.yaml:3: cpuManagerReconcilePeriod: this agent supports only 10s: set it to that or remove it",
+		"enableSystemLogQuery: false":        "",
+		"enableSystemLogQuery: true":         "/etc/k/0.yaml:3: enableSystemLogQuery: this agent supports only false: set it to that or remove it",
+		"runOnce: false":                     "",
+		"runOnce: true":                      "/etc/k/0.yaml:3: runOnce: this agent does not support the field: remove it",
+		"qosReserved: {}":                    "",
+		"qosReserved: {memory: 50%}":         "/etc/k/0.yaml:3: qosReserved: this agent does not support the field: remove it",
+		"cgroupDriver: systemd":              "",
+		"cgroupDriver: none":                 "cgroupfs and systemd",
+		"reservedMemory: []":                 "",
+		"reservedMemory: [{numaNode: 0}]":    "reservedMemory",
+		"podPidsLimit: 100":                  "podPidsLimit",
+		"podPidsLimit: null":                 "",
 	} {
 		_, err := parse(text)
 		if want == "" {
@@ -139,8 +142,8 @@ func TestFieldsWithoutEffectAreNoticed(t *testing.T) {
 }
 
 func TestDropIns(t *testing.T) {
-	c, err := parse("port: 1\nclusterDNS: [a, b]\nsystemReserved: {cpu: 1, memory: 1Gi}\nmaxPods: 7\nevictionHard: {a: b}\n",
-		"clusterDNS: [c]\nsystemReserved: {memory: 2Gi}\nmaxPods: 0\nevictionHard: null\n", "port: 2\n")
+	c, err := parse("port: 1\nclusterDNS: [a, b]\nsystemReserved: {cpu: 1, memory: 1Gi}\nmaxPods: 7\nqosReserved: {a: b}\n",
+		"clusterDNS: [c]\nsystemReserved: {memory: 2Gi}\nmaxPods: 0\nqosReserved: null\n", "port: 2\n")
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"port=2", "cluster-dns=c", "system-reserved=cpu=1,memory=2Gi"}, values(c))
 

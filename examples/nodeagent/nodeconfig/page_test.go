@@ -68,7 +68,7 @@ func TestFieldsAreComplete(t *testing.T) {
 		assert.False(t, seen[f.path], "%s stands twice", f.path)
 		seen[f.path] = true
 		assert.Contains(t, []string{"bool", "int", "float", "duration", "string", "list", "map", "objects", "object"}, f.kind, f.path)
-		assert.Contains(t, []rule{ruleFlag, rulePath, ruleHeaders, ruleTaints, rulePriorities, ruleOnly, ruleIgnore}, f.rule, f.path)
+		assert.Contains(t, []rule{ruleFlag, rulePath, ruleHeaders, ruleTaints, rulePriorities, ruleThresholds, ruleOnly, ruleIgnore}, f.rule, f.path)
 		assert.Equal(t, f.rule != ruleOnly && f.rule != ruleIgnore, f.flag != "", f.path)
 		for _, a := range f.allowed {
 			if f.kind == "duration" {

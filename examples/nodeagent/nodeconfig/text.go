@@ -26,7 +26,11 @@ func format(f field, v value) (text string, set bool, err error) {
 	case f.kind == "map" && f.rule == ruleHeaders:
 		text, err = headers(v)
 	case f.kind == "map":
-		text, err = pairs(v)
+		separator := "="
+		if f.rule == ruleThresholds {
+			separator = "<"
+		}
+		text, err = pairs(v, separator)
 	case f.kind == "objects" && f.rule == ruleTaints:
 		text, err = joined(v, taint)
 	case f.kind == "objects" && f.rule == rulePriorities:
@@ -124,17 +128,18 @@ func joined(v value, each func(value) (string, error)) (string, error) {
 	return strings.Join(all, ","), nil
 }
 
-func pairs(v value) (string, error) {
+// pairs returns the keys and values of a mapping with a separator between each key and its value.
+func pairs(v value, separator string) (string, error) {
 	if v.tag != "!!map" {
 		return "", errors.New("want a mapping")
 	}
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(v.fields)) {
 		text, err := scalar(v.fields[key])
-		if err != nil || key == "" || strings.ContainsAny(key, "=,\"\n\r") {
+		if err != nil || key == "" || strings.ContainsAny(key, "=<,\"\n\r") {
 			return "", errors.New("want a mapping of texts without commas and quotes")
 		}
-		all = append(all, key+"="+text)
+		all = append(all, key+separator+text)
 	}
 	return strings.Join(all, ","), nil
 }

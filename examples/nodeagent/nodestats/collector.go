@@ -66,7 +66,12 @@ type Request struct {
 	// Fresh asks for a measurement that begins after the call of Collect. Defaults to false: the
 	// snapshot may be as old as Options.MaxAge.
 	Fresh bool
+	// WalkTime bounds the walks through folders of a complete measurement. Defaults to 2 s.
+	WalkTime time.Duration
 }
+
+// DiskUsage is used space.
+type DiskUsage struct{ Bytes, Inodes uint64 }
 
 // Snapshot is the usage of a node at one time. It is shared and must not be written.
 type Snapshot struct {
@@ -86,6 +91,9 @@ type Snapshot struct {
 	// Networks has the interfaces of pods with a network of their own, by UID. It is empty if the
 	// detail is CPUAndMemory.
 	Networks map[types.UID]Network
+	// EndedLogs has the logs of containers that do not run, by the UID of the pod. The Summary counts
+	// them for the pod only. It is empty unless the detail is Complete.
+	EndedLogs map[types.UID]DiskUsage
 
 	capacities map[string]uint64 // of the file systems of containers, in bytes, by a folder
 	devices    map[string]string // names of block devices by number
@@ -157,7 +165,7 @@ func (c *Collector) Collect(ctx context.Context, r Request) (*Snapshot, error) {
 	if s := c.kept(r.Detail, oldest); s != nil { // of the call that measured before
 		return s, nil
 	}
-	s, err := c.measure(ctx, r.Detail)
+	s, err := c.measure(ctx, r)
 	if err != nil {
 		return nil, err
 	}

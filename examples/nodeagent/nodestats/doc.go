@@ -32,8 +32,8 @@
 //
 //   - There is no cadvisor. Usage of containers comes from the runtime, usage of a pod is that of the
 //     runtime or the sum over the containers, and usage of the node comes from /proc.
-//   - The memory of the node includes memory of the kernel and reserved huge pages, which the root
-//     cgroup of version 2 does not count.
+//   - The memory of the node includes memory of the kernel that it cannot reclaim, and reserved huge
+//     pages, which the root cgroup does not count.
 //   - Pods in the Summary are those that are not terminal, with or without a running container.
 //   - An unreadable volume or log folder is left out. The kubelet does the same for volumes.
 //   - usageNanoCores needs no eviction manager.

@@ -3,6 +3,7 @@
 package nodestats
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// walkTime bounds the walks through folders of one measurement.
+// walkTime is the default of Request.WalkTime.
 const walkTime = 2 * time.Second
 
 // measurement holds all that was measured at one time, in the form of its sources.
@@ -68,7 +69,8 @@ type volume struct {
 }
 
 // measure reads everything. It is called by one goroutine at a time.
-func (c *Collector) measure(ctx context.Context, d Detail) (*Snapshot, error) {
+func (c *Collector) measure(ctx context.Context, r Request) (*Snapshot, error) {
+	d := r.Detail
 	m := measurement{at: time.Now(), node: c.NodeName, usage: map[types.UID]*stats.Pod{}}
 	s := &Snapshot{At: m.at, Pods: map[types.UID]*v1.Pod{}}
 	if c.Runtime != nil {
@@ -98,19 +100,20 @@ func (c *Collector) measure(ctx context.Context, d Detail) (*Snapshot, error) {
 	}
 	if d == Complete {
 		var err error
-		if m.disks, err = c.measureDisks(ctx, m.pods); err != nil {
+		if m.disks, err = c.measureDisks(ctx, m.pods, cmp.Or(r.WalkTime, walkTime)); err != nil {
 			return nil, err
 		}
 		c.disks.Forget()
 	}
 	s.Machine, s.MemoryCapacity = m.machine, m.memory
 	s.Summary = summarize(&m, &c.rates)
+	s.EndedLogs = endedLogs(&m)
 	c.rates.forget()
 	return s, ctx.Err()
 }
 
 // measureDisks measures the file systems, and the folders of the pods.
-func (c *Collector) measureDisks(ctx context.Context, pods []*v1.Pod) (*disks, error) {
+func (c *Collector) measureDisks(ctx context.Context, pods []*v1.Pod, patience time.Duration) (*disks, error) {
 	d := &disks{node: systemOf(c.Root), logs: systemOf(c.LogDir), systems: map[string]fileSystem{}, folders: map[types.UID]podFolders{}}
 	d.rlimit.Time.Time = time.Now()
 	if most, used := c.Machine.ProcessIDs(); most > 0 {
@@ -124,7 +127,7 @@ func (c *Collector) measureDisks(ctx context.Context, pods []*v1.Pod) (*disks, e
 		d.images = &images
 		d.systems[images.Mountpoint] = systemOf(images.Mountpoint)
 	}
-	walking, cancel := context.WithTimeout(ctx, walkTime)
+	walking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, pod := range pods {
 		d.folders[pod.UID] = podFolders{logs: c.logs(walking, pod), volumes: c.volumes(walking, pod)}

@@ -3,10 +3,12 @@
 package nodestats
 
 import (
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/internal/diskuse"
@@ -45,6 +47,26 @@ func addDisks(p *statsapi.PodStats, m *measurement, pod *v1.Pod) {
 		}
 	}
 	p.EphemeralStorage = fsStats(d.node, sum.At, sum.Bytes, sum.Inodes)
+}
+
+// endedLogs returns the logs of containers that do not run, by the UID of the pod.
+func endedLogs(m *measurement) map[types.UID]DiskUsage {
+	if m.disks == nil {
+		return nil
+	}
+	all := map[types.UID]DiskUsage{}
+	for uid, folders := range m.disks.folders {
+		logs := maps.Clone(folders.logs)
+		if st := m.usage[uid]; st != nil {
+			for i := range st.Containers {
+				delete(logs, st.Containers[i].Name)
+			}
+		}
+		for _, u := range logs {
+			all[uid] = DiskUsage{all[uid].Bytes + u.Bytes, all[uid].Inodes + u.Inodes}
+		}
+	}
+	return all
 }
 
 // stats returns the usage of a volume.

@@ -34,8 +34,8 @@
 //   - A status is written after a change, or when it is Options.ReportInterval old. A single patch is sent
 //     without reading the node first. The node is read once a minute, and after a late renewal of
 //     the lease, because a controller may have marked the node as dead.
-//   - Memory, disk and PID pressure use the kubelet's default thresholds and hold for five minutes,
-//     as in the kubelet. No pod is evicted.
+//   - A change of the node's pressure is written at once after Poke, and not with the next look at
+//     the Facts.
 //   - volumesInUse is written by node.Agent immediately after a change, and not with the other
 //     fields.
 //   - No pod CIDR and no volume attach limits are reported.

@@ -58,11 +58,11 @@ func TestChangesOfConditionsAreEvents(t *testing.T) {
 		pass(10 * time.Minute)
 		require.Equal(t, []string{"NodeNotReady"}, h.take())
 		m.facts.NotReady = nil
-		m.facts.Usage.MemoryBytes, m.facts.Usage.MemoryAvailableBytes = 1<<30, 1
+		m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: true}
 		m.Poke()
 		pass(10 * time.Minute)
 		require.ElementsMatch(t, []string{"NodeReady", "NodeHasInsufficientMemory"}, h.take())
-		m.facts.Usage.MemoryAvailableBytes = 1 << 29
+		m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: false}
 		m.Poke()
 		pass(10 * time.Minute)
 		require.Equal(t, []string{"NodeHasSufficientMemory"}, h.take())

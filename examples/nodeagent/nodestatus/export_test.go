@@ -5,10 +5,9 @@ package nodestatus
 // Internal names for the external tests.
 
 const (
-	CheckInterval      = checkInterval
-	LeaseDuration      = defaultLeaseDuration
-	LeaseInterval      = defaultLeaseDuration / leaseRenewals
-	MinMemoryAvailable = minMemoryAvailable
-	ReasonNotReady     = reasonNotReady
-	RequestTimeout     = requestTimeout
+	CheckInterval  = checkInterval
+	LeaseDuration  = defaultLeaseDuration
+	LeaseInterval  = defaultLeaseDuration / leaseRenewals
+	ReasonNotReady = reasonNotReady
+	RequestTimeout = requestTimeout
 )

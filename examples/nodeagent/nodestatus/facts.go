@@ -25,8 +25,9 @@ type Facts struct {
 	// KubeletPort is the port of the kubelet's server, which the API server connects to. 0: the node
 	// has no such server.
 	KubeletPort int32
-	// Usage determines the pressure conditions. A zero field is unknown and means no pressure.
-	Usage Usage
+	// Pressure has the conditions MemoryPressure, DiskPressure and PIDPressure. The status keeps a
+	// condition that is missing in the map.
+	Pressure map[v1.NodeConditionType]bool
 	// Images are the images on the node. The status lists the Options.MaxImages largest images.
 	Images []v1.ContainerImage
 	// RuntimeHandlers are the handlers of the container runtime, in any order.
@@ -48,7 +49,7 @@ const (
 // status returns the API server's status, updated with facts. Fields of other clients are kept:
 // their conditions, and the attached and used volumes. The result shares only read-only data with
 // before.
-func status(before v1.NodeStatus, f Facts, pressures []pressure, now time.Time) v1.NodeStatus {
+func status(before v1.NodeStatus, f Facts, now time.Time) v1.NodeStatus {
 	after := before
 	after.Capacity, after.Allocatable = f.Capacity, f.Allocatable
 	after.Addresses, after.NodeInfo = f.Addresses, f.Info
@@ -60,8 +61,10 @@ func status(before v1.NodeStatus, f Facts, pressures []pressure, now time.Time) 
 	after.Features = f.Features
 	after.DeclaredFeatures = slices.Sorted(slices.Values(f.DeclaredFeatures))
 	after.Conditions = slices.Clone(before.Conditions)
-	for _, p := range pressures {
-		after.Conditions = set(after.Conditions, p.condition(), now)
+	for _, kind := range pressures {
+		if under, known := f.Pressure[kind]; known {
+			after.Conditions = set(after.Conditions, pressureCondition(kind, under), now)
+		}
 	}
 	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: reasonReady, Message: messageReady}
 	if f.NotReady != nil {

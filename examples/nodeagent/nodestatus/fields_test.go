@@ -21,21 +21,21 @@ import (
 
 // Tools and tests of Kubernetes search for the kubelet's words.
 func TestWordsOfConditions(t *testing.T) {
-	const gib = 1 << 30
-	fine := nodestatus.Usage{MemoryBytes: gib, MemoryAvailableBytes: gib, ProcessIDs: 100, Disks: []nodestatus.Disk{{Bytes: gib, AvailableBytes: gib, AvailablePercentMin: 10}}}
-	full := nodestatus.Usage{MemoryBytes: gib, ProcessIDs: 100, ProcessIDsInUse: 100, Disks: []nodestatus.Disk{{Bytes: gib, AvailablePercentMin: 10}}}
+	pressure := func(under bool) map[v1.NodeConditionType]bool {
+		return map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: under, v1.NodeDiskPressure: under, v1.NodePIDPressure: under}
+	}
 	for _, c := range []struct {
-		usage    nodestatus.Usage
+		under    bool
 		notReady error
 		want     []string
 	}{
-		{fine, nil, []string{
+		{false, nil, []string{
 			"MemoryPressure False KubeletHasSufficientMemory: kubelet has sufficient memory available",
 			"DiskPressure False KubeletHasNoDiskPressure: kubelet has no disk pressure",
 			"PIDPressure False KubeletHasSufficientPID: kubelet has sufficient PID available",
 			"Ready True KubeletReady: kubelet is posting ready status",
 		}},
-		{full, errors.New("container runtime is down"), []string{
+		{true, errors.New("container runtime is down"), []string{
 			"MemoryPressure True KubeletHasInsufficientMemory: kubelet has insufficient memory available",
 			"DiskPressure True KubeletHasDiskPressure: kubelet has disk pressure",
 			"PIDPressure True KubeletHasInsufficientPID: kubelet has insufficient PID available",
@@ -43,7 +43,9 @@ func TestWordsOfConditions(t *testing.T) {
 		}},
 	} {
 		prepare := func(_ *server, o *nodestatus.Options) {
-			o.Facts = func(context.Context) nodestatus.Facts { return nodestatus.Facts{Usage: c.usage, NotReady: c.notReady} }
+			o.Facts = func(context.Context) nodestatus.Facts {
+				return nodestatus.Facts{Pressure: pressure(c.under), NotReady: c.notReady}
+			}
 		}
 		on(t, prepare, func(t *testing.T, m *machine) {
 			var got []string

@@ -25,10 +25,10 @@ func TestPatchesDoWhatTheySay(t *testing.T) {
 		before := v1.NodeStatus{}
 		for range rng.IntN(4) {
 			f := randomFacts(rng)
-			before = status(before, f, f.Usage.pressures(), now.Add(-time.Hour))
+			before = status(before, f, now.Add(-time.Hour))
 		}
 		f := randomFacts(rng)
-		after := status(before, f, f.Usage.pressures(), now)
+		after := status(before, f, now)
 		patch, err := statusPatch(before, after)
 		require.NoError(t, err)
 
@@ -87,35 +87,11 @@ func randomFacts(rng *rand.Rand) (f Facts) {
 		f.RuntimeHandlers = append(f.RuntimeHandlers, v1.NodeRuntimeHandler{Name: name})
 		f.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: new(i == 1)}
 	}
-	f.Usage = Usage{MemoryBytes: rng.Int64N(2), MemoryAvailableBytes: rng.Int64N(2) << 30, ProcessIDs: 100, ProcessIDsInUse: 90 + rng.Int64N(10)}
+	f.Pressure = map[v1.NodeConditionType]bool{v1.NodePIDPressure: rng.IntN(2) == 0}
+	if rng.IntN(2) == 0 {
+		f.Pressure[v1.NodeMemoryPressure] = rng.IntN(2) == 0
+	}
 	return f
-}
-
-func TestPressures(t *testing.T) {
-	disk := func(available, inodes, free int64) Usage {
-		return Usage{Disks: []Disk{
-			{Bytes: 1000, AvailableBytes: 1000, AvailablePercentMin: 10},
-			{Bytes: 1000, AvailableBytes: available, AvailablePercentMin: 15, Inodes: inodes, InodesFree: free},
-		}}
-	}
-	tests := []struct {
-		name string
-		of   v1.NodeConditionType
-		u    Usage
-		want bool
-	}{
-		{"disk at its limit", v1.NodeDiskPressure, disk(150, 0, 0), false},
-		{"disk below it", v1.NodeDiskPressure, disk(149, 0, 0), true},
-		{"inodes at their limit", v1.NodeDiskPressure, disk(500, 100, 5), false},
-		{"inodes below it", v1.NodeDiskPressure, disk(500, 100, 4), true},
-		{"processes at their limit", v1.NodePIDPressure, Usage{ProcessIDs: 100, ProcessIDsInUse: 95}, false},
-		{"processes below it", v1.NodePIDPressure, Usage{ProcessIDs: 100, ProcessIDsInUse: 96}, true},
-		{"memory", v1.NodeMemoryPressure, Usage{MemoryBytes: 1 << 30}, true},
-	}
-	for _, tc := range tests {
-		require.Equal(t, []pressure{{tc.of, tc.want}}, tc.u.pressures(), tc.name)
-	}
-	require.Empty(t, Usage{}.pressures())
 }
 
 func TestTheLargestImagesAreTold(t *testing.T) {
@@ -142,6 +118,6 @@ func TestMetadataPatch(t *testing.T) {
 }
 
 func TestNotReadyIsTheReasonGiven(t *testing.T) {
-	s := status(v1.NodeStatus{}, Facts{NotReady: errors.New("why")}, nil, time.Now())
+	s := status(v1.NodeStatus{}, Facts{NotReady: errors.New("why")}, time.Now())
 	require.Equal(t, "why", s.Conditions[0].Message)
 }

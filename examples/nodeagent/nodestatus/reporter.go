@@ -125,7 +125,6 @@ type Reporter struct {
 	reported time.Time
 	sent     v1.NodeStatus // the status of the last patch
 	answer   v1.NodeStatus // what the server stored of it
-	held     held
 	failing  bool
 }
 
@@ -154,7 +153,7 @@ func New(o Options) (*Reporter, error) {
 		labelOSBeta: runtime.GOOS, labelArchBeta: runtime.GOARCH,
 	})
 	o.Labels = labels
-	r := &Reporter{opts: o, log: o.Logger, poked: signal.New(), held: held{}}
+	r := &Reporter{opts: o, log: o.Logger, poked: signal.New()}
 	if o.Leases != nil {
 		r.leases = newRenewer(o, r.doubt)
 	}
@@ -264,7 +263,7 @@ func (r *Reporter) Report(ctx context.Context) error {
 	}
 	now, facts := time.Now(), r.opts.Facts(ctx)
 	facts.Images = largest(facts.Images, r.opts.MaxImages)
-	after := status(r.known.Status, facts, r.held.hold(facts.Usage.pressures(), now), now)
+	after := status(r.known.Status, facts, now)
 	if r.isReported(after) && !r.reported.IsZero() && now.Sub(r.reported) < r.opts.ReportInterval {
 		return nil
 	}

@@ -227,23 +227,20 @@ func TestALeaseThatSomebodyElseWrote(t *testing.T) {
 	})
 }
 
+// A change of pressure is in the status after Poke, and the API server's condition stays while nothing
+// is known.
 func TestPressure(t *testing.T) {
 	on(t, nil, func(t *testing.T, m *machine) {
 		require.Empty(t, m.condition(v1.NodeMemoryPressure), "nothing is known of it")
-		set := func(available int64) {
-			m.facts.Usage.MemoryBytes, m.facts.Usage.MemoryAvailableBytes = 1<<30, available
+		for _, under := range []bool{false, true} {
+			m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: under}
 			m.Poke()
 			synctest.Wait()
+			require.Equal(t, under, m.condition(v1.NodeMemoryPressure).Status == v1.ConditionTrue)
 		}
-		set(nodestatus.MinMemoryAvailable)
-		require.Equal(t, v1.ConditionFalse, m.condition(v1.NodeMemoryPressure).Status)
-		set(nodestatus.MinMemoryAvailable - 1)
+		m.facts.Pressure = nil
+		pass(time.Hour)
 		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeMemoryPressure).Status)
-		set(1 << 29)
-		pass(5*time.Minute - time.Second)
-		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeMemoryPressure).Status, "it is held")
-		pass(11 * time.Second)
-		require.Equal(t, v1.ConditionFalse, m.condition(v1.NodeMemoryPressure).Status)
 	})
 }
 

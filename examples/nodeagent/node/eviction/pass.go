@@ -59,7 +59,11 @@ func (m *Manager) begun(starved []pressure.Threshold) bool {
 	return len(starved) > 0 && !before[starved[0]]
 }
 
+// levels measures the node. Without thresholds there is nothing to measure.
 func (m *Manager) levels(ctx context.Context) (Levels, error) {
+	if len(m.opts.Policy.Thresholds) == 0 {
+		return Levels{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, measurePatience)
 	defer cancel()
 	return m.opts.Observer.Levels(ctx)

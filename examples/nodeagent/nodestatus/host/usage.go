@@ -20,9 +20,9 @@ type Usage struct {
 
 // MemoryUsage is used memory in bytes.
 type MemoryUsage struct {
-	// Used is the memory that is not free. WorkingSet is Used without inactive pages of files, and
-	// Available is the rest of the machine's memory. All include memory of the kernel, which the
-	// kubelet leaves out on cgroup v2.
+	// Used is the memory that is not free. WorkingSet is Used without inactive pages of files and
+	// without caches of the kernel that it can reclaim. Available is the rest of the machine's
+	// memory. Used and WorkingSet include other memory of the kernel, which the kubelet leaves out.
 	Used, WorkingSet, Available uint64
 	Anonymous                   uint64
 	PageFaults, MajorPageFaults uint64 // counters
@@ -72,9 +72,9 @@ func busy(fields []string) time.Duration {
 }
 
 func (m Machine) memoryUsage() MemoryUsage {
-	k := m.kilobytes("MemTotal", "MemFree", "Inactive(file)", "AnonPages")
+	k := m.kilobytes("MemTotal", "MemFree", "Inactive(file)", "AnonPages", "SReclaimable")
 	u := MemoryUsage{Used: less(k[0], k[1]), Anonymous: k[3]}
-	u.WorkingSet = less(u.Used, k[2])
+	u.WorkingSet = less(u.Used, k[2]+k[4])
 	u.Available = less(k[0], u.WorkingSet)
 	for key, value := range words(m.read("proc/vmstat")) {
 		switch key {

@@ -16,7 +16,7 @@ import (
 func TestUsage(t *testing.T) {
 	m := machine(t, map[string]string{
 		"proc/stat": "cpu  100 20 30 4000 500 6 7 8 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\nintr 1\nbtime 1700000000\n",
-		"proc/meminfo": "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 500 kB\nInactive: 400 kB\nInactive(file): 150 kB\nAnonPages: 222 kB\n" +
+		"proc/meminfo": "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 500 kB\nInactive: 400 kB\nInactive(file): 150 kB\nAnonPages: 222 kB\nSReclaimable: 20 kB\n" +
 			"SwapTotal: 64 kB\nSwapFree: 60 kB\nHugePages_Total: 5\n",
 		"proc/vmstat": "pgfault 123\npgmajfault 4\n",
 		"proc/self/net/dev": "Inter-|   Receive                                                |  Transmit\n" +
@@ -33,7 +33,7 @@ func TestUsage(t *testing.T) {
 		Boot: time.Unix(1700000000, 0),
 		CPU:  1630 * time.Millisecond,
 		Memory: host.MemoryUsage{
-			Used: 700 << 10, WorkingSet: 550 << 10, Available: 450 << 10, Anonymous: 222 << 10, PageFaults: 123, MajorPageFaults: 4,
+			Used: 700 << 10, WorkingSet: 530 << 10, Available: 470 << 10, Anonymous: 222 << 10, PageFaults: 123, MajorPageFaults: 4,
 		},
 		SwapUsed: 4 << 10, SwapFree: 60 << 10,
 		Interfaces: []host.Interface{
