@@ -91,6 +91,9 @@ type Snapshot struct {
 	// Networks has the interfaces of pods with a network of their own, by UID. It is empty if the
 	// detail is CPUAndMemory.
 	Networks map[types.UID]Network
+	// Tasks has the numbers of processes and threads in the containers' cgroups, by the UID of the
+	// pod. It is empty if the detail is CPUAndMemory.
+	Tasks map[types.UID]uint64
 	// EndedLogs has the logs of containers that do not run, by the UID of the pod. The Summary counts
 	// them for the pod only. It is empty unless the detail is Complete.
 	EndedLogs map[types.UID]DiskUsage

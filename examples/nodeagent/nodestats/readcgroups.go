@@ -23,9 +23,12 @@ func (c *Collector) readCgroups(s *Snapshot, d Detail) {
 		}
 	}
 	c.Cgroups.Find(ids)
-	s.Networks = map[types.UID]Network{}
+	s.Networks, s.Tasks = map[types.UID]Network{}, map[types.UID]uint64{}
 	for i := range s.Containers {
 		p := &s.Containers[i]
+		for j := range p.Containers {
+			s.Tasks[p.UID] += c.Cgroups.Tasks(p.Containers[j].ID.ID)
+		}
 		if n, ok := c.network(p, s.Pods[p.UID]); ok {
 			s.Networks[p.UID] = n
 		}

@@ -93,7 +93,7 @@ var volumeFields = []podField{
 	{path: "volumes[].name", with: "volumes: [{name: v, emptyDir: {}}]", by: "volumemanager", seen: "volumemanager TestMountAndUnmount"},
 	{path: "volumes[].emptyDir.{medium,mode,sizeLimit}", with: "volumes: [{name: v, emptyDir: {sizeLimit: 1Mi, mode: 448}}]", by: "volumemanager",
 		seen: "volumemanager/plugins/emptydir TestConformanceOnDisk, volumemanager/plugins/emptydir TestSizeOfMemory",
-		note: "sizeLimit holds in memory only; a medium is refused where the agent cannot mount"},
+		note: "on disk the reference agent evicts a pod of an API server that exceeds the sizeLimit; a medium is refused where the agent cannot mount"},
 	{path: "volumes[].hostPath.{path,type}", with: "volumes: [{name: v, hostPath: {path: /tmp, type: Directory}}]", by: "volumemanager", seen: "volumemanager/plugins/hostpath TestTypes"},
 	{path: "volumes[].configMap.{name,items[].key,items[].path,items[].mode,items[].user,defaultMode,defaultUser,optional}",
 		with: "volumes: [{name: v, configMap: {name: x, optional: true}}]", by: "volumemanager",

@@ -54,6 +54,8 @@ func TestUnified(t *testing.T) {
 	require.Equal(t, "/"+pod, tree.Parent(first))
 	require.Empty(t, tree.Path(second), "a container cannot pass for another")
 	require.Equal(t, 42, tree.Process(first))
+	require.EqualValues(t, 7, tree.Tasks(first))
+	require.Zero(t, tree.Tasks(second))
 	got, ok := tree.Usage(first)
 	require.True(t, ok)
 	assert.Equal(t, cgroup.Usage{
@@ -88,6 +90,8 @@ func TestLegacy(t *testing.T) {
 	tree.Find([]string{first})
 	require.Equal(t, dir, tree.Path(first))
 	require.Equal(t, 42, tree.Process(first))
+	require.EqualValues(t, 7, tree.Tasks(first))
+	require.Zero(t, tree.Tasks(second))
 	got, ok := tree.Usage(first)
 	require.True(t, ok)
 	assert.Equal(t, cgroup.Usage{

@@ -51,6 +51,15 @@ func (t *Tree) Usage(id string) (u Usage, ok bool) {
 	return t.legacyUsage(p), true
 }
 
+// Tasks returns the number of processes and threads of a container, 0 if it is not known.
+func (t *Tree) Tasks(id string) uint64 {
+	p := t.paths[id]
+	if p == "" {
+		return 0
+	}
+	return folder(filepath.Join(t.controller("pids"), p)).number("pids.current")
+}
+
 func (t *Tree) unifiedUsage(dir folder) (u Usage) {
 	cpu := dir.values("cpu.stat")
 	u.User, u.System = micros(cpu["user_usec"]), micros(cpu["system_usec"])

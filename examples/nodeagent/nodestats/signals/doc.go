@@ -24,5 +24,7 @@
 //
 //   - Kernel memory that cannot be reclaimed counts as used (43916, 131319). The kubelet does not
 //     see it.
+//   - A pod is ranked by its processes and threads if its cgroups are known, and by its processes
+//     otherwise. Containers of containerd without a cgroup for the pod have no count of processes.
 //   - The disk usage of containers that do not run counts for their pods.
 package signals

@@ -67,6 +67,7 @@ func (o *Observer) Usage(ctx context.Context, pods []*v1.Pod) ([]pressure.Usage,
 		u := pressure.Usage{Pod: pod}
 		if p := byUID[string(pod.UID)]; p != nil {
 			fill(&u, p, snapshot.EndedLogs[pod.UID])
+			u.Processes = max(u.Processes, int64(snapshot.Tasks[pod.UID]))
 		}
 		all = append(all, u)
 	}
