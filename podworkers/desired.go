@@ -81,8 +81,9 @@ func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntr
 //
 //   - A pod without a record is begun.
 //   - A pod whose metadata or spec differs from the last call is synced with its new content. A change of the status
-//     alone is recorded without a sync, unless the phase is terminal. A static pod whose manifest changed under the same
-//     UID (annotation kubernetes.io/config.hash) is terminated and started again.
+//     alone is recorded without a sync, unless the phase is terminal or the condition of a readiness gate changed. A
+//     static pod whose manifest changed under the same UID (annotation kubernetes.io/config.hash) is terminated and
+//     started again.
 //   - A known pod that is missing from pods is terminated.
 //   - From the first call on, SetPods forgets finished records. A pod that returns while its earlier record, or an
 //     orphan of its UID, is ending starts as soon as the earlier record has ended.

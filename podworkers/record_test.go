@@ -239,6 +239,9 @@ func TestAStatusAloneIsNoReasonForASync(t *testing.T) {
 			p.ResourceVersion, p.Generation, p.Status.Phase = "2", 1, v1.PodRunning
 			p.Status.Conditions = []v1.PodCondition{{Type: "example.com/gate", Status: v1.ConditionTrue}}
 		}, false},
+		"a gate of another client": {func(p *v1.Pod) {
+			p.Status.Conditions = []v1.PodCondition{{Type: "gate", Status: v1.ConditionTrue}}
+		}, true},
 		"a phase of another client": {func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, true},
 		"a label":                   {func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }, true},
 		"an annotation":             {func(p *v1.Pod) { p.Annotations = map[string]string{"a": "b"} }, true},
@@ -246,8 +249,13 @@ func TestAStatusAloneIsNoReasonForASync(t *testing.T) {
 		"a grace period":            {func(p *v1.Pod) { p.DeletionGracePeriodSeconds = &grace }, true},
 		"an image":                  {func(p *v1.Pod) { p.Spec.Containers = []v1.Container{{Image: "b"}} }, true},
 	} {
-		pod := testPod("a")
+		gated := func() *v1.Pod {
+			pod := testPod("a")
+			pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "gate"}}
+			return pod
+		}
+		pod := gated()
 		tc.edit(pod)
-		assert.Equal(t, tc.syncs, len((&record{}).configure(testPod("a"), pod)) > 0, name)
+		assert.Equal(t, tc.syncs, len((&record{}).configure(gated(), pod)) > 0, name)
 	}
 }

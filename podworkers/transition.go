@@ -139,9 +139,11 @@ func (r *record) configure(old, pod *v1.Pod) []Update {
 }
 
 // needsSync reports whether a configured pod has changed in more than its status. The agent's own statuses return from
-// the API server as such changes. A terminal phase is a change: another client may have ended the pod.
+// the API server as such changes. Two changes of the status are another client's: a terminal phase, and the condition
+// of a readiness gate.
 func needsSync(old, pod *v1.Pod) bool {
-	return podfacts.IsTerminal(pod.Status.Phase) || !old.DeletionTimestamp.Equal(pod.DeletionTimestamp) ||
+	return podfacts.IsTerminal(pod.Status.Phase) || podfacts.GatesDiffer(old, pod) ||
+		!old.DeletionTimestamp.Equal(pod.DeletionTimestamp) ||
 		!reflect.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds) ||
 		!maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) || !reflect.DeepEqual(&old.Spec, &pod.Spec)
 }

@@ -51,3 +51,24 @@ func IsTerminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || pha
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
+
+// GatesDiffer reports whether the conditions of the readiness gates of pod, which other clients set, differ between old
+// and pod. The pod's readiness follows them.
+func GatesDiffer(old, pod *v1.Pod) bool {
+	for _, gate := range pod.Spec.ReadinessGates {
+		if conditionStatus(&old.Status, gate.ConditionType) != conditionStatus(&pod.Status, gate.ConditionType) {
+			return true
+		}
+	}
+	return false
+}
+
+// conditionStatus returns the status of a condition, "" without the condition.
+func conditionStatus(status *v1.PodStatus, kind v1.PodConditionType) v1.ConditionStatus {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == kind {
+			return status.Conditions[i].Status
+		}
+	}
+	return ""
+}

@@ -40,3 +40,30 @@ func TestSidecars(t *testing.T) {
 	assert.False(t, IsSidecar(&v1.Container{RestartPolicy: &never}))
 	assert.False(t, IsSidecar(&v1.Container{}))
 }
+
+func TestGatesDiffer(t *testing.T) {
+	pod := func(gate v1.PodConditionType, conditions ...v1.PodCondition) *v1.Pod {
+		p := &v1.Pod{Status: v1.PodStatus{Conditions: conditions}}
+		if gate != "" {
+			p.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "other"}, {ConditionType: gate}}
+		}
+		return p
+	}
+	is := func(kind v1.PodConditionType, status v1.ConditionStatus) v1.PodCondition {
+		return v1.PodCondition{Type: kind, Status: status}
+	}
+	for name, tc := range map[string]struct {
+		old, now *v1.Pod
+		want     bool
+	}{
+		"no gate":           {pod("", is("a", "True")), pod("", is("a", "False")), false},
+		"the same":          {pod("a", is("a", "True")), pod("a", is("b", "True"), is("a", "True")), false},
+		"another condition": {pod("a", is("b", "True")), pod("a", is("b", "False")), false},
+		"opened":            {pod("a", is("a", "False")), pod("a", is("a", "True")), true},
+		"closed":            {pod("a", is("a", "True")), pod("a", is("a", "False")), true},
+		"new":               {pod("a"), pod("a", is("a", "False")), true},
+		"gone":              {pod("a", is("a", "True")), pod("a"), true},
+	} {
+		assert.Equal(t, tc.want, GatesDiffer(tc.old, tc.now), name)
+	}
+}

@@ -70,8 +70,7 @@ func (a *Agent) handle(u podconfig.Update) {
 		case podconfig.OpRemove:
 			a.remove(pod)
 		case podconfig.OpReconcile:
-			a.host.SetDesired(pod)
-			a.syncDeclaredOver(pod)
+			a.reconcilePod(pod)
 		}
 	}
 	a.state.changed.Notify()
@@ -194,14 +193,20 @@ func (a *Agent) change(pod *v1.Pod) {
 	}
 }
 
-// syncDeclaredOver syncs a pod that another client has set to a terminal phase on the API server: see package
-// declared.
-func (a *Agent) syncDeclaredOver(pod *v1.Pod) {
-	if !podfacts.IsTerminal(pod.Status.Phase) || !a.host.MayRun(pod.UID) || a.host.Workers.ShouldPodContainersBeTerminating(pod.UID) {
+// reconcilePod handles a pod with a new status on the API server. The statuses of this agent return so. Other clients
+// set a terminal phase, see package declared, and the conditions of readiness gates.
+func (a *Agent) reconcilePod(pod *v1.Pod) {
+	old, known := a.host.Desired(pod.UID)
+	a.host.SetDesired(pod)
+	over := podfacts.IsTerminal(pod.Status.Phase)
+	if !over && !(known && podfacts.GatesDiffer(old, pod)) ||
+		!a.host.MayRun(pod.UID) || a.host.Workers.ShouldPodContainersBeTerminating(pod.UID) {
 		return
 	}
 	a.update(podworkers.UpdateSync, pod)
-	a.host.Sync.Recheck(pod.UID)
+	if over {
+		a.host.Sync.Recheck(pod.UID)
+	}
 }
 
 // reconsider decides again about the held pods, and passes granted resizes to the workers.

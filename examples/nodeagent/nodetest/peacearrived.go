@@ -25,9 +25,9 @@ func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 	if err := p.gated(pod, stored, status); err != nil {
 		return err
 	}
-	for _, s := range []*v1.PodStatus{ours, theirs} { // gates, and conditions that depend on gates, are judged above
+	for _, s := range []*v1.PodStatus{ours, theirs} {
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool {
-			return isGate(pod, c.Type) || c.Type == v1.PodReady && len(pod.Spec.ReadinessGates) > 0
+			return strings.Contains(string(c.Type), "/") // another client's
 		})
 	}
 	restarting := slices.ContainsFunc(ours.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.AllContainersRestarting })
