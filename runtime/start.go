@@ -171,13 +171,14 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 	return id, true
 }
 
-// postStart runs the hook. If the hook fails, postStart kills the container.
+// postStart runs the hook, until the container ends at the latest; a sleep keeps its time. If the
+// hook fails, postStart kills the container.
 func (p *pass) postStart(ctx context.Context, u *unit, c *v1.Container, id ContainerID) bool {
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
 		return true
 	}
 	call := HookCall{Pod: p.pod, Container: c, ID: id, PodIPs: p.ips, Handler: c.Lifecycle.PostStart}
-	err := p.m.hooks.RunHook(ctx, call)
+	err := p.runStartHook(ctx, u, call)
 	if err == nil {
 		return true
 	}
@@ -192,4 +193,21 @@ func (p *pass) postStart(ctx context.Context, u *unit, c *v1.Container, id Conta
 	}
 	p.m.killContainer(ctx, k, &u.steps)
 	return false
+}
+
+// runStartHook runs a postStart hook. A hook other than a sleep is cancelled when a look finds the
+// container ended.
+func (p *pass) runStartHook(ctx context.Context, u *unit, call HookCall) error {
+	if call.Handler.Sleep != nil {
+		return p.m.hooks.RunHook(ctx, call)
+	}
+	hookCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	u.hook.Store(&startHook{call.ID, cancel})
+	defer u.hook.Store(nil)
+	err := p.m.hooks.RunHook(hookCtx, call)
+	if err != nil && context.Cause(hookCtx) == errEndedDuringHook && ctx.Err() == nil {
+		return errEndedDuringHook
+	}
+	return err
 }

@@ -4,7 +4,9 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,7 +27,18 @@ type unit struct {
 	again bool
 	// outdated: the start was cancelled because the pod has changed since the plan.
 	outdated bool
+	// hook is the postStart hook in progress; nil: none.
+	hook atomic.Pointer[startHook]
 }
+
+// startHook is a postStart hook in progress.
+type startHook struct {
+	id     ContainerID
+	cancel context.CancelCauseFunc
+}
+
+// errEndedDuringHook is the cause of a hook's end by endHooks.
+var errEndedDuringHook = errors.New("the container ended before its postStart hook")
 
 // name is the name of the unit's container.
 func (u *unit) name() string {
@@ -158,6 +171,7 @@ func (c *crew) look(ctx context.Context) {
 	if err != nil {
 		return // the pass reports the error
 	}
+	c.endHooks(status)
 	if p.req.Progress != nil {
 		p.req.Progress(Progress{Status: status, Done: append(slices.Clone(p.list), c.steps()...), Restarting: c.restarting(), Resizing: c.resizing()})
 	}
@@ -189,6 +203,19 @@ func (c *crew) look(ctx context.Context) {
 	}
 	for _, u := range side.units() {
 		c.launch(u, func() { side.runUnit(ctx, u) })
+	}
+}
+
+// endHooks ends the postStart hooks of containers that have ended: such a hook may never return.
+func (c *crew) endHooks(status *PodStatus) {
+	for _, u := range c.busy {
+		h := u.hook.Load()
+		if h == nil {
+			continue
+		}
+		if i := slices.IndexFunc(status.Containers, func(s ContainerStatus) bool { return s.ID == h.id }); i >= 0 && status.Containers[i].State == StateExited {
+			h.cancel(errEndedDuringHook)
+		}
 	}
 }
 

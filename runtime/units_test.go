@@ -109,3 +109,23 @@ func TestASiblingsImageIsPulledWhileAHookRuns(t *testing.T) {
 		wait()
 	})
 }
+
+// An exec hook may never return after the end of its container. It ends when the pod has changed.
+func TestAPostStartHookEndsWithItsContainer(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(func(p *v1.Pod) { p.Spec.Containers = nil }, hooked("a", execHandler("x"), nil))
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpExec}, Nth: 1, HangUntilCtx: true})
+		n.world.Script(fake.Target{Container: "a"}, fake.Exit(5*time.Second, 1), fake.Script{})
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod})
+		n.pass(4 * time.Second)
+		changed <- struct{}{}
+		n.pass(time.Second)
+		require.Equal(n, 1, n.world.Total(fake.OpExec), "its container runs")
+		changed <- struct{}{}
+		began := time.Now()
+		require.ErrorContains(n, wait().Err(), "ended before its postStart hook")
+		require.Less(n, time.Since(began), time.Second)
+		require.NoError(n, n.sync(pod).Err())
+		require.Equal(n, 2, n.started("a"))
+	})
+}
