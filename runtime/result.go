@@ -5,6 +5,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -119,6 +120,14 @@ func (r Result) Failed() bool {
 		}
 	}
 	return r.err != nil
+}
+
+// onlyHooksFailed reports whether all that failed are postStart hooks. Their containers were
+// started, so the reason of earlier failures has gone.
+func (r Result) onlyHooksFailed() bool {
+	return r.err == nil && !slices.ContainsFunc(r.Steps, func(s Step) bool {
+		return s.Err != nil && s.Err.RetryAt.IsZero() && s.Err.Reason != errPostStartHook
+	})
 }
 
 // Changed reports whether a step had an effect.

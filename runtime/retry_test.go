@@ -278,3 +278,23 @@ func tail(j fake.Journal) string {
 	lines := strings.Split(j.String(), "\n")
 	return strings.Join(lines[max(0, len(lines)-60):], "\n")
 }
+
+// The pause after earlier failures to create a container does not follow when its postStart hook
+// fails: the container was started, and its restarts have a back-off of their own.
+func TestAFailedHookIsNoFurtherFailureOfTheStart(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(func(p *v1.Pod) { p.Spec.Containers = nil }, hooked("a", execHandler("x"), nil))
+		n.world.Script(fake.Target{Container: "a"}, fake.Script{})
+		broken, err := n.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpCreateContainer}, Err: errors.New("no")})
+		require.NoError(n, err)
+		for range 3 {
+			require.Error(n, n.sync(pod).Err())
+		}
+		broken.Clear()
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpExec}, Err: errors.New("no")})
+		r := n.sync(pod)
+		require.ErrorContains(n, r.Err(), "PostStartHookError")
+		at, _ := r.RetryAt()
+		require.Equal(n, time.Second, time.Until(at))
+	})
+}
