@@ -38,8 +38,10 @@ type budgets struct {
 		sync.Mutex
 		buckets map[string]bucket.Bucket
 		// gone has the UID of the last deleted pod of each name.
-		gone  map[string]types.UID
-		swept time.Time
+		gone map[string]types.UID
+		// wishes has the content that the last charged call of each name was for.
+		wishes map[string]string
+		swept  time.Time
 	}
 }
 
@@ -59,24 +61,29 @@ func (b *budgets) isGone(fullName string, uid types.UID) bool {
 	return uid != "" && b.mu.gone[fullName] == uid
 }
 
-// charge takes a call out of the budget of a name, or returns a *BudgetError.
-func (b *budgets) charge(fullName string, now time.Time) error {
+// charge takes a call out of the budget of a name, or returns a *BudgetError. wish is the wanted
+// content, "" for no mirror pod. The first call for another wish than before is always allowed: the
+// static pod has changed, and its mirror pod follows at once.
+func (b *budgets) charge(fullName, wish string, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sweep(now)
 	held := b.mu.buckets[fullName]
 	if due := held.Due(budgetInterval); due.After(now) {
-		return &BudgetError{FullName: fullName, RetryAt: due}
+		if b.mu.wishes[fullName] == wish {
+			return &BudgetError{FullName: fullName, RetryAt: due}
+		}
+	} else {
+		held.Charge(now, budgetInterval)
 	}
-	held.Charge(now, budgetInterval)
-	b.mu.buckets[fullName] = held
+	b.mu.buckets[fullName], b.mu.wishes[fullName] = held, wish
 	return nil
 }
 
 // sweep forgets the names with a full budget, once per interval. The caller holds the lock.
 func (b *budgets) sweep(now time.Time) {
 	if b.mu.buckets == nil {
-		b.mu.buckets, b.mu.gone = map[string]bucket.Bucket{}, map[string]types.UID{}
+		b.mu.buckets, b.mu.gone, b.mu.wishes = map[string]bucket.Bucket{}, map[string]types.UID{}, map[string]string{}
 	}
 	if now.Sub(b.mu.swept) < budgetInterval {
 		return
@@ -86,6 +93,7 @@ func (b *budgets) sweep(now time.Time) {
 		if held.Full(now) {
 			delete(b.mu.buckets, name)
 			delete(b.mu.gone, name)
+			delete(b.mu.wishes, name)
 		}
 	}
 }

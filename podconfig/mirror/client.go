@@ -119,8 +119,8 @@ func (o Outcome) String() string {
 // Call Reconcile on every sync of the pod, and for every touched pod of Index.Apply, while the pod
 // is in its source, even if it has ended or was not admitted. After an error, call Reconcile again
 // at the next sync. An error wraps an error of this package, of Config.Node or of the Writer. For
-// each name, five calls with requests are allowed, plus a call per 10 s. Further calls send no
-// request and return a *BudgetError.
+// each name, five calls with requests are allowed, plus a call per 10 s, plus a call per change of
+// the static pod. Further calls send no request and return a *BudgetError.
 func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome, error) {
 	if c.pods == nil {
 		return Kept, nil
@@ -139,7 +139,7 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 	case stepWait:
 		return Waiting, nil
 	case stepReplace:
-		if err := c.budgets.charge(podconfig.FullName(static), time.Now()); err != nil {
+		if err := c.budgets.charge(podconfig.FullName(static), wishOf(static), time.Now()); err != nil {
 			return 0, err
 		}
 		// If the mirror is gone or replaced by now, create detects it.
@@ -160,11 +160,16 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 		return 0, fmt.Errorf("mirror: make the mirror pod of %s: %w", podconfig.FullName(static), err)
 	}
 	if outcome == Created {
-		if err := c.budgets.charge(podconfig.FullName(static), time.Now()); err != nil {
+		if err := c.budgets.charge(podconfig.FullName(static), wishOf(static), time.Now()); err != nil {
 			return 0, err
 		}
 	}
 	return c.create(ctx, static, p, outcome)
+}
+
+// wishOf identifies the static pod whose mirror pod is wanted.
+func wishOf(static *v1.Pod) string {
+	return string(static.UID) + "/" + static.Annotations[podconfig.AnnotationHash]
 }
 
 // decide returns the next step for a static pod and its mirror pod, nil if missing.
@@ -247,7 +252,7 @@ func (c *Client) DeleteOrphans(ctx context.Context, orphans iter.Seq[*v1.Pod], b
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}
-		if err := c.budgets.charge(podconfig.FullName(m), time.Now()); err != nil {
+		if err := c.budgets.charge(podconfig.FullName(m), "", time.Now()); err != nil {
 			errs = append(errs, err)
 			continue
 		}

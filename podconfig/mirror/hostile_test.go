@@ -102,3 +102,26 @@ func TestAWriterThatDeletesMirrors(t *testing.T) {
 		})
 	}
 }
+
+// TestEachChangeIsWorthACall: a user applies and removes a static pod, or edits it, more often than the budget of its
+// name allows. The mirror pod follows each change at once, and a writer that deletes it is still bound by the budget.
+func TestEachChangeIsWorthACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for i := range 30 {
+			f.static = static("web-n", "s1", fmt.Sprintf("h%d", i/10))
+			_, err := f.reconcile()
+			require.NoError(t, err, i)
+			require.Equal(t, fmt.Sprintf("h%d", i/10), f.shown())
+			old := f.current()
+			require.NoError(t, f.client.DeleteOrphans(t.Context(), func(yield func(*v1.Pod) bool) { yield(old) }, nil), i)
+			require.Empty(t, f.shown())
+		}
+		f.static = static("web-n", "s1", "last")
+		_, err := f.reconcile()
+		require.NoError(t, err)
+		f.api.pods = map[string]*v1.Pod{}
+		_, err = f.reconcile()
+		require.ErrorIs(t, err, mirror.ErrBudget)
+	})
+}
