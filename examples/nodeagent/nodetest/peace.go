@@ -155,10 +155,19 @@ func (p *peace) freeOf(uid types.UID, life int) time.Duration {
 	begin, name := s.from, p.manifest(uid, s.from).Name
 	for _, r := range p.runs {
 		if (r.uid == uid || s.static && r.pod == name) && r.created < s.from && r.exited > begin && r.started < forever {
-			begin = max(r.exited, s.from+p.hookAlone(r))
+			begin = max(r.exited, p.hookEnd(r, s.from))
 		}
 	}
 	return begin
+}
+
+// hookEnd returns the end of the preStop hook of an instance that has ended by itself before a life
+// of the pod, or of its name, which began at next. The hook began with the end of its own life.
+func (p *peace) hookEnd(r *run, next time.Duration) time.Duration {
+	if r.life >= 0 {
+		next = min(next, p.wanted[r.uid][r.life].to)
+	}
+	return next + p.hookAlone(r)
 }
 
 // hookAlone returns the remaining time of a preStop hook after its instance has ended by itself.

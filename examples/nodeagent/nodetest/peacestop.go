@@ -122,7 +122,7 @@ func (p *peace) stopped(r *run) {
 	}
 	over, failed := p.over(r.uid, r.life, 0), hookFailed(c)
 	if failed {
-		p.stoppedAt(r, r.started, 0)
+		p.stoppedAt(r, r.started, hookTime(c))
 	}
 	for _, stop := range r.stops {
 		edited := failed || p.imageAt(r.uid, r.name, stop.at) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
