@@ -41,7 +41,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs dst mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
+.PHONY: help test extra deps docs dst mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -150,6 +150,11 @@ e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd and metrics-
 conformance: build ## upstream's conformance specs on a node of the kubelet and on one of the node agent (as root, on Linux, half an hour or more; ARGS='-only keelson -short', '-focus EmptyDir', '-runs 3')
 	@dir=$$(e2e/containerd.sh); api=$$(e2e/conformance.sh); \
 	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_APISERVER_DIR="$$api" $(GO) run -tags $(TAGS) ./internal/conformance -agent bin/nodeagent $(ARGS)
+
+session: build ## a user's session with kubectl, recorded on a node of the kubelet and on one of the node agent, and compared (as root, on Linux, ten minutes; ARGS='-only keelson')
+	@dir=$$(e2e/containerd.sh); api=$$(WITH="kube-controller-manager kube-scheduler kubelet" e2e/kubernetes.sh); top=$$(e2e/metrics-server.sh); \
+	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_APISERVER_DIR="$$api" KEELSON_METRICS_SERVER="$$top" \
+		$(GO) run -tags $(TAGS) ./internal/conformance -session -agent bin/nodeagent $(ARGS)
 
 schedules: ## 1,000 of the random schedules of make matrix
 	$(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000

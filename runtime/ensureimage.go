@@ -79,8 +79,9 @@ func (k *imageKeeper) obtain(
 		}
 	}
 	if w.policy == v1.PullNever {
-		k.event(pod, w, v1.EventTypeWarning, eventErrImageNeverPull, fmt.Sprintf("Container image %q is not present with pull policy of Never", w.image))
-		return "", &imageFailure{reason: errImageNeverPull, cause: fmt.Errorf("image %q is not present, and its pull policy is Never", w.image)}
+		cause := fmt.Errorf("Container image %q is not present with pull policy of Never", w.image)
+		k.event(pod, w, v1.EventTypeWarning, eventErrImageNeverPull, cause.Error())
+		return "", &imageFailure{reason: errImageNeverPull, cause: cause}
 	}
 	return pull(ctx, pod, w)
 }

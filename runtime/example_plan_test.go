@@ -32,9 +32,9 @@ func ExamplePlan() {
 	plan = runtime.Plan(runtime.PlanInput{Pod: pod, Status: nil})
 	fmt.Print("--\n", plan.String())
 	// Output:
-	// kill web (w0): spec changed, will be restarted
+	// kill web (w0): definition changed, will be restarted
 	// start containers[0] job: exited with code 3
-	// start containers[1] web: spec changed
+	// start containers[1] web: definition changed
 	// start containers[2] log: first start
 	// --
 	// kill pod: the pod has no sandbox

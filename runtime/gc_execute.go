@@ -89,7 +89,7 @@ func (c *collection) stop(ctx context.Context, a gcAction) (stopped bool, err er
 		var s steps
 		k := kill{
 			pod: pod, container: container, instance: instance, podIPs: status.addressesOf(instance),
-			reason: killUnknownState, message: "Stopping container " + a.Name + ", whose state is unknown",
+			reason: killUnknownState, message: "is stopped, because its state is unknown",
 		}
 		if c.m.killContainer(ctx, k, &s) {
 			return true, nil

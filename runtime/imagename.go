@@ -34,7 +34,7 @@ func NormalizeImage(image string) (string, error) {
 	parts := imageReference.FindStringSubmatch(image)
 	switch {
 	case parts == nil && imageReference.MatchString(strings.ToLower(image)):
-		return "", fmt.Errorf("image %q: names are in lower case", image)
+		return "", fmt.Errorf("couldn't parse image name %q: invalid reference format: repository name (%s) must be lowercase", image, repository(image))
 	case parts == nil:
 		return "", fmt.Errorf("image %q: want [registry/]name[:tag][@digest]", image)
 	case len(parts[1]) > 255:
@@ -43,4 +43,21 @@ func NormalizeImage(image string) (string, error) {
 		return image + ":latest", nil
 	}
 	return image, nil
+}
+
+// repository returns the name of an image without registry, tag and digest. A name without a
+// registry and without a folder is in the folder library.
+func repository(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name = name[:i]
+	}
+	first, rest, inFolder := strings.Cut(name, "/")
+	switch {
+	case !inFolder:
+		return "library/" + name
+	case first == "localhost" || strings.ContainsAny(first, ".:"):
+		return rest
+	}
+	return name
 }

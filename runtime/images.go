@@ -78,7 +78,7 @@ func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, w wanted) (strin
 		return "", &imageFailure{reason: errImageInspect, cause: fmt.Errorf("inspect image %q: %w", w.image, err)}
 	}
 	if id != "" {
-		k.event(pod, w, v1.EventTypeNormal, eventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))
+		k.event(pod, w, v1.EventTypeNormal, eventPulled, imagePresent(w.image))
 	}
 	return id, nil
 }
@@ -86,7 +86,7 @@ func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, w wanted) (strin
 // pull fetches an image, unless the back-off of an earlier failure has not ended.
 func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, *imageFailure) {
 	if at, last := k.backoff.wait(pod.UID, w.image, time.Now()); !at.IsZero() {
-		cause := fmt.Errorf("back-off pulling image %q: %w", w.image, last)
+		cause := fmt.Errorf("Back-off pulling image %q: %v: %w", w.image, pullReason(last), last)
 		failure := &imageFailure{reason: ErrImagePullBackOff, cause: cause, retryAt: at}
 		k.failed(pod, w, failure)
 		return "", failure
@@ -103,15 +103,24 @@ func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, 
 		return "", &imageFailure{reason: ErrImagePull, cause: context.Cause(ctx)}
 	}
 	k.backoff.failed(pod.UID, w.image, err, time.Now())
-	reason := ErrImagePull
-	for _, known := range []error{ErrRegistryUnavailable, ErrSignatureValidationFailed} {
-		if errors.Is(err, known) {
-			reason = known
-		}
-	}
-	failure := &imageFailure{reason: reason, cause: fmt.Errorf("pull image %q: %w", w.image, err)}
+	failure := &imageFailure{reason: pullReason(err), cause: fmt.Errorf("pull image %q: %w", w.image, err)}
 	k.failed(pod, w, failure)
 	return "", failure
+}
+
+// pullReason returns the reason of a failed pull.
+func pullReason(err error) error {
+	for _, known := range []error{ErrRegistryUnavailable, ErrSignatureValidationFailed} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return ErrImagePull
+}
+
+// imagePresent is the message about an image that is not pulled.
+func imagePresent(image string) string {
+	return fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", image)
 }
 
 // fetch tries the credentials one after the other until a pull succeeds. Pods with the same image
@@ -157,7 +166,7 @@ func (a *ImageAuth) secrets() *conceal.Values {
 // failed reports a failed pull for w as an event.
 func (k *imageKeeper) failed(pod *v1.Pod, w wanted, f *imageFailure) {
 	if f.reason == ErrImagePullBackOff {
-		k.event(pod, w, v1.EventTypeNormal, eventBackOff, f.cause.Error())
+		k.event(pod, w, v1.EventTypeNormal, eventBackOff, fmt.Sprintf("Back-off pulling image %q", w.image))
 		return
 	}
 	k.event(pod, w, v1.EventTypeWarning, eventFailed, "Failed to "+f.cause.Error())

@@ -123,9 +123,12 @@ func (m *Manager) killContainer(ctx context.Context, k kill, out *steps) bool {
 	if k.override != nil {
 		grace = max(*k.override, minGracePeriod)
 	}
-	message := k.message
-	if message == "" {
+	message := "Container " + k.container.Name + " " + k.message
+	switch {
+	case k.message == "":
 		message = "Stopping container " + k.container.Name
+	case k.reason == killFailedPostStart:
+		message = k.message
 	}
 	m.containerEvent(k.pod, k.container.Name, v1.EventTypeNormal, eventKilling, message)
 	began := time.Now()

@@ -196,7 +196,7 @@ const (
 	causeFirst       = "first start"
 	causeNeverRan    = "was made but never started"
 	causeUnknown     = "is in an unknown state"
-	causeSpecChanged = "spec changed"
-	causeLiveness    = "failed its liveness probe"
-	causeStartup     = "failed its startup probe"
+	causeSpecChanged = "definition changed"
+	causeLiveness    = "failed liveness probe"
+	causeStartup     = "failed startup probe"
 )

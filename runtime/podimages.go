@@ -91,8 +91,9 @@ func (i *podImages) ensure(ctx context.Context, c *v1.Container) (string, *image
 	}
 	image, err := NormalizeImage(c.Image)
 	if err != nil {
-		i.k.event(i.pod, wanted{container: c.Name}, v1.EventTypeWarning, eventInspectFailed, "Failed to apply default image tag: "+err.Error())
-		return "", &imageFailure{reason: ErrInvalidImageName, cause: err}
+		cause := fmt.Errorf("Failed to apply default image tag %q: %w", c.Image, err)
+		i.k.event(i.pod, wanted{container: c.Name}, v1.EventTypeWarning, eventInspectFailed, cause.Error())
+		return "", &imageFailure{reason: ErrInvalidImageName, cause: cause}
 	}
 	return i.find(ctx, wanted{c.Name, image, c.ImagePullPolicy})
 }
@@ -124,7 +125,7 @@ func (i *podImages) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, *i
 	<-o.done // ends with the same ctx
 	switch {
 	case o.failure == nil:
-		i.k.event(pod, w, v1.EventTypeNormal, eventPulled, fmt.Sprintf("Container image %q already present on machine", w.image))
+		i.k.event(pod, w, v1.EventTypeNormal, eventPulled, imagePresent(w.image))
 	case ctx.Err() == nil:
 		i.k.failed(pod, w, o.failure)
 	}

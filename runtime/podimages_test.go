@@ -30,7 +30,8 @@ func (n *node) imageEvents() map[string]int {
 	return out
 }
 
-// An image that failed while the sandbox was made is not tried again at once, and a pulled image is
+// An image that failed while the sandbox was made is not tried again at once (the events Failed have
+// the error and the reason), and a pulled image is
 // not pulled again.
 func TestOneAttemptIsOnePull(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -41,12 +42,12 @@ func TestOneAttemptIsOnePull(t *testing.T) {
 		pulls   int
 		events  map[string]int
 	}{
-		"fails before the sandbox is there":     {v1.PullIfNotPresent, false, 2 * time.Second, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 1}},
-		"fails after the sandbox is there":      {v1.PullIfNotPresent, false, time.Millisecond, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 1}},
+		"fails before the sandbox is there":     {v1.PullIfNotPresent, false, 2 * time.Second, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 2}},
+		"fails after the sandbox is there":      {v1.PullIfNotPresent, false, time.Millisecond, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 2}},
 		"succeeds before the sandbox is there":  {v1.PullIfNotPresent, false, 2 * time.Second, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
 		"succeeds after the sandbox is there":   {v1.PullIfNotPresent, false, time.Millisecond, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
 		"is here":                               {v1.PullIfNotPresent, true, 2 * time.Second, nil, 0, map[string]int{"Pulled": 1}},
-		"Always, and fails before":              {v1.PullAlways, true, 2 * time.Second, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 1}},
+		"Always, and fails before":              {v1.PullAlways, true, 2 * time.Second, errors.New("401"), 1, map[string]int{"Pulling": 1, "Failed": 2}},
 		"Always, and succeeds before":           {v1.PullAlways, false, 2 * time.Second, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
 		"Always, is here, and succeeds after":   {v1.PullAlways, true, time.Millisecond, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},
 		"without a policy, and succeeds before": {"", false, 2 * time.Second, nil, 1, map[string]int{"Pulling": 1, "Pulled": 1}},

@@ -110,7 +110,9 @@ func (p *pass) backOff(ctx context.Context, u *unit, r restart) {
 		r.Wait, u.start.Name, p.pod.Name, p.pod.Namespace, p.pod.UID, r.At.UTC().Format(time.RFC3339))
 	e := &StepError{Action: StartContainer, Target: u.start.Name, Reason: errCrashLoopBackOff, Cause: cause, RetryAt: r.At}
 	if u.fail(ctx, e) {
-		p.m.containerEvent(p.pod, u.start.Name, v1.EventTypeWarning, eventBackOff, cause.Error())
+		// Without the duration, so that recorders count the events of all back-offs as one.
+		p.m.containerEvent(p.pod, u.start.Name, v1.EventTypeWarning, eventBackOff,
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s_%s(%s)", u.start.Name, p.pod.Name, p.pod.Namespace, p.pod.UID))
 	}
 }
 
@@ -123,9 +125,10 @@ func (p *pass) ensureImage(ctx context.Context, u *unit, c *v1.Container) (id st
 	if failure == nil {
 		return id, true
 	}
-	u.fail(ctx, &StepError{
-		Action: StartContainer, Target: c.Name, Reason: failure.reason, Cause: failure.cause, RetryAt: failure.retryAt,
-	})
+	e := &StepError{Action: StartContainer, Target: c.Name, Reason: failure.reason, Cause: failure.cause, RetryAt: failure.retryAt}
+	if u.fail(ctx, e) {
+		p.m.containerEvent(p.pod, c.Name, v1.EventTypeWarning, eventFailed, fmt.Sprintf("Error: %v", failure.reason))
+	}
 	return "", false
 }
 
@@ -160,14 +163,14 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 	if id, err = p.m.rt.CreateContainer(ctx, p.sandbox, spec); err != nil {
 		return refuse(errCreateContainer, secrets.Error(err))
 	}
-	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, eventCreated, "Created container "+c.Name)
+	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, eventCreated, "Container created")
 	if ctx.Err() != nil {
 		return ContainerID{}, false
 	}
 	if err = p.m.rt.StartContainer(ctx, id); err != nil {
 		return refuse(errRunContainer, secrets.Error(err))
 	}
-	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, eventStarted, "Started container "+c.Name)
+	p.m.containerEvent(p.pod, c.Name, v1.EventTypeNormal, eventStarted, "Container started")
 	return id, true
 }
 

@@ -39,6 +39,9 @@ func apiserverFlags(f folder, secure, etcd port, more []string) []string {
 		"--service-account-issuer=https://keelson.invalid",
 		"--service-account-key-file=" + f.file("tls.key"), "--service-account-signing-key-file=" + f.file("tls.key"),
 		"--kubelet-client-certificate=" + f.file("tls.crt"), "--kubelet-client-key=" + f.file("tls.key"),
+		// Servers of further APIs trust the API server by its client certificate.
+		"--requestheader-client-ca-file=" + f.file("tls.crt"), "--proxy-client-cert-file=" + f.file("tls.crt"), "--proxy-client-key-file=" + f.file("tls.key"),
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--token-auth-file=" + f.file("tokens.csv"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--disable-admission-plugins=ServiceAccount", // without controllers there are none

@@ -86,7 +86,7 @@ func startAgent(o agentOptions) (*agent, error) {
 		return nil, err
 	}
 	file := filepath.Join(o.dir, "config.yaml")
-	if err := errors.Join(os.WriteFile(file, text.Bytes(), 0o600), os.Mkdir(filepath.Join(o.dir, "manifests"), 0o755)); err != nil {
+	if err := errors.Join(os.WriteFile(file, text.Bytes(), 0o600), os.MkdirAll(filepath.Join(o.dir, "manifests"), 0o755)); err != nil {
 		return nil, err
 	}
 	root := filepath.Join(o.dir, "root")

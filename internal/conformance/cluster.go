@@ -32,22 +32,28 @@ type cluster struct {
 	server     *apiservertest.Server
 	containerd *containerdtest.Instance
 	agent      *agent
+	options    agentOptions
 	dir        string // of the node
 }
 
-// newCluster starts a cluster whose node is run by the named agent, and waits until the node is
+// newCluster starts a cluster with the images of upstream's suite.
+func newCluster(ctx context.Context, o options, name, logs string) (*cluster, error) {
+	images, err := makeImages(ctx, o.programs)
+	if err != nil {
+		return nil, err
+	}
+	return startCluster(ctx, o, name, logs, images)
+}
+
+// startCluster starts a cluster whose node is run by the named agent, and waits until the node is
 // ready. Logs are written to the folder logs. The caller must call stop.
-func newCluster(ctx context.Context, o options, name, logs string) (_ *cluster, err error) {
+func startCluster(ctx context.Context, o options, name, logs string, images []containerdtest.Image) (_ *cluster, err error) {
 	c := &cluster{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
 		}
 	}()
-	images, err := makeImages(ctx, o.programs)
-	if err != nil {
-		return nil, err
-	}
 	c.server, err = apiservertest.New(ctx, apiservertest.Options{
 		Dir: o.programs, Controllers: true, Flags: []string{"--kubelet-preferred-address-types=InternalIP"},
 	})
@@ -73,10 +79,11 @@ func newCluster(ctx context.Context, o options, name, logs string) (_ *cluster, 
 	if err != nil {
 		return nil, err
 	}
-	c.agent, err = startAgent(agentOptions{
+	c.options = agentOptions{
 		name: name, keelson: o.agent, programs: o.programs, dir: c.dir, log: filepath.Join(logs, name+".log"),
 		kubeconfig: kubeconfig, authority: c.server.Authority(), endpoint: c.containerd.Endpoint(), address: address,
-	})
+	}
+	c.agent, err = startAgent(c.options)
 	if err != nil {
 		return nil, err
 	}

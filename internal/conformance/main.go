@@ -11,6 +11,9 @@
 // A spec that fails is run once more, alone. The list skips.txt has the specs that cannot pass
 // here, with reasons.
 //
+// With -session, the command records a user's session with kubectl instead, on a node of each agent,
+// and prints the lines that differ. The list session.txt has the lines that may differ, with reasons.
+//
 // KEELSON_APISERVER_DIR is the folder of e2e/conformance.sh, and KEELSON_CONTAINERD_DIR is the
 // folder of e2e/containerd.sh. The command needs root.
 package main
@@ -41,6 +44,7 @@ type options struct {
 	procs    int
 	out      string
 	hold     bool
+	session  bool
 }
 
 // errSpecs is returned if a spec failed with the node agent that does not fail with the kubelet.
@@ -57,6 +61,7 @@ func main() {
 	flag.IntVar(&o.procs, "procs", 12, "how many specs are run at the same time")
 	flag.StringVar(&o.out, "out", "bin/conformance", "folder for results and logs; removed before the run")
 	flag.BoolVar(&o.hold, "hold", false, "start the cluster of -only, print its kubeconfig, and run no specs until an interrupt")
+	flag.BoolVar(&o.session, "session", false, "record the session of session.sh with each agent instead of specs, and print the differences")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -83,6 +88,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if err := errors.Join(os.RemoveAll(o.out), os.MkdirAll(o.out, 0o755)); err != nil {
 		return err
+	}
+	if o.session {
+		return runSession(ctx, o)
 	}
 	selection, err := newSelection(o)
 	if err != nil {

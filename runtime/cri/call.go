@@ -36,11 +36,17 @@ type CallError struct {
 	kind    error
 }
 
+// Error names the call, unless all callers say which image or container the call was about.
 func (e *CallError) Error() string {
+	text := e.Message
 	if e.kind != nil {
-		return fmt.Sprintf("%s: %v: %s", e.Call, e.kind, e.Message)
+		text = fmt.Sprintf("%v: %s", e.kind, e.Message)
 	}
-	return fmt.Sprintf("%s: %s", e.Call, e.Message)
+	switch e.Call {
+	case "PullImage", "CreateContainer", "StartContainer":
+		return text
+	}
+	return e.Call + ": " + text
 }
 
 func (e *CallError) Unwrap() error { return e.kind }

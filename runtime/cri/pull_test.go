@@ -217,7 +217,7 @@ func TestFailedPullsRecover(t *testing.T) {
 			assert.Contains(t, first.Message, fmt.Sprintf("pull image %q: ", image))
 			assert.Regexp(t, tc.message, first.Message)
 			assert.True(t, result.Failed())
-			assert.Equal(t, []int{1, 1, 0}, []int{n.events.count("Pulling"), n.events.count("Failed"), n.events.count("Pulled")})
+			assert.Equal(t, []int{1, 3, 0}, []int{n.events.count("Pulling"), n.events.count("Failed"), n.events.count("Pulled")})
 
 			before := len(n.Requests())
 			waiting, result = n.waits(p)
@@ -248,8 +248,8 @@ func TestPullsOfNothing(t *testing.T) {
 		{n.Ref("app@sha256:" + strings.Repeat("0", 64)), "", "ErrImagePull", "not found"},
 		{n.Ref("app:1@sha256:" + strings.Repeat("0", 64)), "", "ErrImagePull", "not found"},
 		{"127.0.0.1:1/app:1", "", "ErrImagePull", "connection refused"},
-		{n.Ref("app:1"), "Never", "ErrImageNeverPull", "its pull policy is Never"},
-		{n.Ref("App:1"), "", "InvalidImageName", "names are in lower case"},
+		{n.Ref("app:1"), "Never", "ErrImageNeverPull", "with pull policy of Never"},
+		{n.Ref("App:1"), "", "InvalidImageName", "must be lowercase"},
 		{"http://" + n.Ref("app:1"), "", "InvalidImageName", "a reference has no scheme"},
 	}
 	p := n.pod("", "")

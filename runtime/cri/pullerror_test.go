@@ -26,14 +26,14 @@ func TestPullErrors(t *testing.T) {
 		want    string
 		is      error
 	}{
-		{codes.Unknown, "RegistryUnavailable: dial tcp: refused", "PullImage: RegistryUnavailable: dial tcp: refused", runtime.ErrRegistryUnavailable},
-		{codes.Unavailable, "RegistryUnavailable", "PullImage: RegistryUnavailable: ", runtime.ErrRegistryUnavailable},
-		{codes.Unknown, "SignatureValidationFailed: no key", "PullImage: SignatureValidationFailed: no key", runtime.ErrSignatureValidationFailed},
-		{codes.Unknown, "said RegistryUnavailable", "PullImage: said RegistryUnavailable", nil},
-		{codes.NotFound, "a: not found", "PullImage: a: not found", nil},
-		{codes.FailedPrecondition, "unexpected commit digest", "PullImage: unexpected commit digest", nil},
-		{codes.Unavailable, "down", "PullImage: the container runtime cannot be reached: down", ErrUnavailable},
-		{codes.Unimplemented, "never heard of it", "PullImage: unsupported by this runtime: never heard of it", runtime.ErrUnsupported},
+		{codes.Unknown, "RegistryUnavailable: dial tcp: refused", "RegistryUnavailable: dial tcp: refused", runtime.ErrRegistryUnavailable},
+		{codes.Unavailable, "RegistryUnavailable", "RegistryUnavailable: ", runtime.ErrRegistryUnavailable},
+		{codes.Unknown, "SignatureValidationFailed: no key", "SignatureValidationFailed: no key", runtime.ErrSignatureValidationFailed},
+		{codes.Unknown, "said RegistryUnavailable", "said RegistryUnavailable", nil},
+		{codes.NotFound, "a: not found", "a: not found", nil},
+		{codes.FailedPrecondition, "unexpected commit digest", "unexpected commit digest", nil},
+		{codes.Unavailable, "down", "the container runtime cannot be reached: down", ErrUnavailable},
+		{codes.Unimplemented, "never heard of it", "unsupported by this runtime: never heard of it", runtime.ErrUnsupported},
 	} {
 		s.fail("PullImage", tt.code, tt.message)
 		_, err := rt.PullImage(t.Context(), "a:1", nil)

@@ -65,6 +65,7 @@ func (g *generator) containerStatuses(group runtime.Group) []v1.ContainerStatus 
 		}
 		g.applyStartFailure(p, &status)
 		g.applyProbes(p, &status)
+		status.VolumeMounts = mountStatuses(p.spec)
 		out = append(out, status)
 	}
 	if group != runtime.GroupInit {
@@ -152,6 +153,24 @@ func terminated(in *runtime.ContainerStatus) *v1.ContainerStateTerminated {
 		FinishedAt:  metav1.NewTime(in.FinishedAt),
 		ContainerID: in.ID.String(),
 	}
+}
+
+// mountStatuses returns the status of each volume mount. Whether mounts below a mount are read-only
+// is left out if the container runtime decides (IfPossible).
+func mountStatuses(spec *v1.Container) []v1.VolumeMountStatus {
+	var out []v1.VolumeMountStatus
+	for _, m := range spec.VolumeMounts {
+		status := v1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		mode := v1.RecursiveReadOnlyDisabled
+		if m.RecursiveReadOnly != nil {
+			mode = *m.RecursiveReadOnly
+		}
+		if m.ReadOnly && mode != v1.RecursiveReadOnlyIfPossible {
+			status.RecursiveReadOnly = &mode
+		}
+		out = append(out, status)
+	}
+	return out
 }
 
 // lost returns the termination of an instance that was running and has no known exit.

@@ -195,3 +195,22 @@ func TestStartedAndReady(t *testing.T) {
 		assert.False(t, out.EphemeralContainerStatuses[0].Ready)
 	})
 }
+
+// The mounts of a container are in its status, also before it has started.
+func TestVolumeMounts(t *testing.T) {
+	pod := podOf(t, always, "main a")
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{
+		{Name: "v", MountPath: "/v"},
+		{Name: "w", MountPath: "/w", ReadOnly: true},
+		{Name: "x", MountPath: "/x", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyEnabled)},
+		{Name: "y", MountPath: "/y", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyIfPossible)},
+	}
+	want := []v1.VolumeMountStatus{
+		{Name: "v", MountPath: "/v"},
+		{Name: "w", MountPath: "/w", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyDisabled)},
+		{Name: "x", MountPath: "/x", ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyEnabled)},
+		{Name: "y", MountPath: "/y", ReadOnly: true},
+	}
+	assert.Equal(t, want, generate(pod, nil).ContainerStatuses[0].VolumeMounts)
+	assert.Equal(t, want, generate(pod, seen(t, "a running")).ContainerStatuses[0].VolumeMounts)
+}
