@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/imagegc"
 	"github.com/keelson-dev/keelson/podconfig/url"
@@ -27,6 +28,8 @@ var errAnswered = errors.New("answered")
 // flags are the parsed flags. Names are the kubelet's where the meaning is equal.
 type flags struct {
 	manifests string // file or folder, or empty
+
+	updatePolicy string // of pods without an annotation
 
 	manifestURL string
 	urlHeaders  urlHeaders
@@ -115,6 +118,7 @@ func parseFlags(args []string) (flags, error) {
 	set := pflag.NewFlagSet("nodeagent", pflag.ContinueOnError)
 	set.SortFlags = false
 	set.StringVar(&f.manifests, "pod-manifest-path", "", "folder or file with pod manifests; same as PATH")
+	set.StringVar(&f.updatePolicy, "update-policy", string(updates.Replace), "what a changed manifest of a pod that is always restarted does: Replace stops the pod and starts the new one; Transactional fetches the images first, and goes back if the new one fails")
 	set.StringVar(&f.manifestURL, "manifest-url", "", "URL of a pod manifest, or of a list of them")
 	set.Var(&f.urlHeaders, "manifest-url-header", "headers for --manifest-url, as `name:value,...`; others on this machine see them in the list of processes")
 	set.DurationVar(&f.urlPeriod, "http-check-frequency", url.DefaultPeriod, "time between two looks at --manifest-url")

@@ -32,6 +32,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/process"
@@ -45,6 +46,9 @@ func main() {
 	process.Main()                                 // each container runs below a copy of this program as its shim
 	if len(os.Args) > 1 && os.Args[1] == "audit" { // for a manifest folder of that name, pass ./audit
 		os.Exit(audit(os.Args[2:], os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && (os.Args[1] == "history" || os.Args[1] == "rollback") {
+		os.Exit(changeVersions(os.Args[1], os.Args[2:], os.Stdout, os.Stderr))
 	}
 	flags, err := parseFlags(os.Args[1:])
 	switch {
@@ -122,7 +126,11 @@ func run(f flags) error {
 	}
 	features := evictor.features(func() *node.Agent { return agent })
 	tokens := func() tokenMaker { return agent }
-	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, out); err != nil {
+	transactions, err := newUpdates(f)
+	if err != nil {
+		return err
+	}
+	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, transactions, out); err != nil {
 		return err
 	}
 	numbers.watch(agent)
@@ -152,6 +160,9 @@ func run(f flags) error {
 		wg.Go(func() {
 			serve(serving, listener, node.CheckHost(handler(agent.Handler(), numbers, f.profilesReadOnly()), f.names()...))
 		})
+	}
+	if transactions != nil {
+		wg.Go(func() { followRequests(serving, f, transactions) })
 	}
 	wg.Go(func() { serveKubectl(serving) })
 	wg.Go(func() { serveHealthz(serving) })
@@ -183,8 +194,8 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, features func(*feature.Host) []feature.Feature, numbers *metrics, out *output) (*node.Agent, error) {
-	sources, err := newSources(f, out.log)
+func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, features func(*feature.Host) []feature.Feature, numbers *metrics, transactions *updates.Updates, out *output) (*node.Agent, error) {
+	sources, err := newSources(f, transactions, out.log)
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +216,9 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		MaxConcurrentPulls:  f.pulls.limit,
 		Backoff:             runtime.Backoff{Max: f.restarts},
 		RegistryAuthFile:    f.authFile,
+	}
+	if transactions != nil {
+		opts.Sources, opts.Features = transactions.Sources(sources...), joinFeatures(features, transactions.Features)
 	}
 	if member != nil {
 		opts.Sources = append(opts.Sources, member.source)

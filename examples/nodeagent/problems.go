@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap/zapcore"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
 )
 
 // Log messages about files. Each problem has a message for its beginning and a message for its end.
@@ -47,7 +49,7 @@ func (p *problems) Sync() error { return nil }
 
 // Check implements zapcore.Core. It selects warnings, and messages about the end of a problem.
 func (p *problems) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if e.Level >= zapcore.WarnLevel || e.Message == manifestProblemOver || e.Message == objectsProblemOver {
+	if e.Level >= zapcore.WarnLevel || e.Message == manifestProblemOver || e.Message == objectsProblemOver || e.Message == updates.ProblemOverMessage {
 		return ce.AddCore(e, p)
 	}
 	return ce
@@ -62,6 +64,8 @@ func (p *problems) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		message = manifestNotUsed
 	case objectsProblemOver:
 		message = objectsNotUsed
+	case updates.ProblemOverMessage:
+		message = updates.ProblemMessage
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/file"
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
@@ -21,12 +22,15 @@ import (
 
 // newFolder returns the source for manifest files. A problem with a file, and the end of the
 // problem, is one log line each.
-func newFolder(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Source, error) {
+func newFolder(f flags, decoder *manifest.Decoder, transactions *updates.Updates, log *zap.Logger) (podconfig.Source, error) {
 	return file.New(file.Config{
 		Path:    f.manifests,
 		Decoder: decoder,
 		Hinter:  fsnotify.Hinter{},
 		Problem: func(path string, err error) {
+			if transactions != nil {
+				transactions.Problem(path, err)
+			}
 			if err == nil {
 				log.Info(manifestProblemOver, zap.String("file", path))
 				return
@@ -46,13 +50,13 @@ func newURL(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Sour
 }
 
 // newSources returns all sources except the API server.
-func newSources(f flags, log *zap.Logger) (sources []podconfig.Source, err error) {
+func newSources(f flags, transactions *updates.Updates, log *zap.Logger) (sources []podconfig.Source, err error) {
 	decoder := &manifest.Decoder{
 		NodeName: types.NodeName(f.node), Strict: true, Policy: staticPolicy(f),
 		OnlyHostNetwork: f.endpoint == processEndpoint,
 	}
 	if f.manifests != "" {
-		folder, err := newFolder(f, decoder, log)
+		folder, err := newFolder(f, decoder, transactions, log)
 		if err != nil {
 			return nil, err
 		}

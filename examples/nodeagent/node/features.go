@@ -53,8 +53,11 @@ func (a *Agent) wire() (err error) {
 	o := &a.opts
 	h := &feature.Host{
 		Table: feature.NewTable(), Root: o.Root, Runtime: o.Runtime, Events: o.Events, Log: o.Logger, Refused: o.Observer.PodRejected,
-		Jitter:  func(d time.Duration) time.Duration { return d + time.Duration(o.Random()*float64(d)/2) },
-		Sourced: make(chan struct{}),
+		Jitter:     func(d time.Duration) time.Duration { return d + time.Duration(o.Random()*float64(d)/2) },
+		Sourced:    make(chan struct{}),
+		CheckPod:   a.check,
+		HoldImages: func(context.Context, ...string) (func(), error) { return func() {}, nil },
+		KeptImages: a.keptImages,
 	}
 	a.host = h
 	if err = a.addFeatures(); err != nil {
@@ -164,6 +167,16 @@ func (a *Agent) addFeatures() (err error) {
 		a.stopper = shutdown.New(h, s)
 	}
 	return nil
+}
+
+// keptImages returns the images that features keep.
+func (a *Agent) keptImages() (references []string) {
+	for _, f := range a.features {
+		if f.Images != nil {
+			references = append(references, f.Images()...)
+		}
+	}
+	return references
 }
 
 // obstacles returns the reasons of the features and of Options.Admit to refuse a new pod.

@@ -30,7 +30,8 @@ type Feature struct {
 	// the first pod is known, while the node holds the lock on its root folder.
 	Open func()
 	// Check returns the fields of a pod that the feature cannot honour, each with the reason. A pod
-	// with such a field is refused. The node's loop calls Check, so Check must not block.
+	// with such a field is refused. The node's loop calls Check, so Check must not block. Host.CheckPod
+	// calls Check, too, from other goroutines.
 	Check func(pod *v1.Pod) (refused []string)
 	// Admit returns the reason and the message of the refusal of a new pod, or "" for a pod that may
 	// run. Pods that ran before this agent are not refused. The gate calls Admit on the node's loop,
@@ -50,6 +51,9 @@ type Feature struct {
 	// feature with facts about pods outside slots deletes facts about unknown pods here. The node's
 	// loop calls Housekeep, so Housekeep must not block.
 	Housekeep func(known func(types.UID) bool)
+	// Images returns references and IDs of images that garbage collection must keep, in addition to
+	// those of pods. Images is called by several goroutines.
+	Images func() []string
 	// Run does the feature's background work and returns when ctx ends. The node's Run joins the
 	// returned error to its own.
 	Run func(ctx context.Context) error

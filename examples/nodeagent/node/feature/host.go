@@ -4,6 +4,7 @@ package feature
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -37,6 +38,14 @@ type Host struct {
 	Log    *zap.Logger
 	// Sourced is closed when every configuration source has delivered its first pods.
 	Sourced chan struct{}
+	// CheckPod returns an error with every field of the pod that the node cannot honour. It is nil
+	// until all features have been constructed.
+	CheckPod func(pod *v1.Pod) error
+	// HoldImages keeps the images of the references from garbage collection until release. Pulls
+	// of features are made between the two.
+	HoldImages func(ctx context.Context, references ...string) (release func(), err error)
+	// KeptImages returns the images that Feature.Images of all features returns.
+	KeptImages func() []string
 	// Refused, if not nil, is called for every refused pod.
 	Refused func(Refusal)
 }

@@ -64,6 +64,10 @@ func New(h *feature.Host, o Options) (*Images, error) {
 	if o.GC == nil {
 		return m, nil
 	}
+	h.HoldImages = func(ctx context.Context, references ...string) (func(), error) {
+		held, err := m.hold(ctx, references...)
+		return held.release, err
+	}
 	var err error
 	m.collector, err = imagegc.New(imagegc.Options{
 		Images: o.GC.Images, InUse: m.inUse(o.GC.InUse), Disk: o.GC.Disk,
@@ -153,6 +157,7 @@ func (m *Images) inUse(containers imagegc.InUse) imagegc.InUse {
 			names = append(names, ofVolumes(pod)...)
 			names = slices.AppendSeq(names, maps.Values(m.volumes.Get(pod.UID)))
 		}
+		names = append(names, m.host.KeptImages()...)
 		return names, nil
 	})
 }

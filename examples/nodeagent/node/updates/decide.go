@@ -127,7 +127,7 @@ func Decide(r Record, f Facts, now time.Time) (Record, []Action) {
 	switch {
 	case f.Listed && f.Desired == "":
 		return Record{}, []Action{{Kind: Run}, {Kind: Forget}}
-	case d.r.Phase == New && want == "":
+	case d.r.Phase == Empty && want == "":
 		return d.r, nil
 	case d.r.Phase == Proving:
 		d.prove(want)
@@ -139,6 +139,7 @@ func Decide(r Record, f Facts, now time.Time) (Record, []Action) {
 		d.stage(want)
 	case d.r.Phase == Degraded:
 		d.recover()
+	case !f.Listed: // the reasons of the earlier agent stay
 	case d.r.Phase == Steady && want == d.r.Good:
 		d.r.explain("", "", "") // the failed version is not wanted any more
 	case d.r.Phase == Steady && d.r.About != want:

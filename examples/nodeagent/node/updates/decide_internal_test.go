@@ -32,6 +32,7 @@ func TestDecide(t *testing.T) {
 		"the first version is corrected":      {Record{Phase: Degraded, Next: "a"}, Facts{Listed: true, Desired: "b"}, `Proving - b: run "b"`},
 		"the first version recovers":          {Record{Phase: Degraded, Next: "a"}, Facts{Listed: true, Desired: "a", Health: passed("a")}, `Steady a -: run "a", emit UpdateSucceeded`},
 		"the source has not yet spoken":       {Record{Phase: Steady, Good: "a"}, Facts{Started: true}, `Steady a -: run "a"`},
+		"a reason of the earlier agent":       {Record{Phase: Steady, Good: "a", Reason: "x"}, Facts{Started: true}, `Steady a -: run "a"`},
 		"nothing changes":                     {Record{Phase: Steady, Good: "a"}, Facts{Listed: true, Desired: "a"}, `Steady a -: run "a"`},
 		"a new version":                       {Record{Phase: Steady, Good: "a"}, Facts{Listed: true, Desired: "b"}, `Staging a b: run "a", emit UpdateStaging, stage "b"`},
 		"a version that failed before":        {bad, Facts{Listed: true, Desired: "b"}, `Steady a -: run "a"`},
@@ -74,6 +75,9 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.f.Deadline = deadline
 			r, actions := Decide(c.r, c.f, start)
+			if !c.f.Listed {
+				assert.True(t, r.Reason != "" || c.r.Reason == "", "the reason stays")
+			}
 			got := string(r.Phase) + " " + orDash(r.Good) + " " + orDash(r.Next)
 			var texts []string
 			for _, a := range actions {

@@ -12,8 +12,8 @@ import (
 type Phase string
 
 const (
-	// New is the phase of a unit without any version.
-	New Phase = ""
+	// Empty is the phase of a unit without any version.
+	Empty Phase = ""
 	// Steady means that the good version runs, and that no other version is wanted or allowed.
 	Steady Phase = "Steady"
 	// Staging means that the good version runs while the images of the next version are fetched.

@@ -372,7 +372,7 @@ func (s *schedule) check() {
 	if !s.images[r.Good] {
 		s.wrong("the image of the good version %s is lost", r.Good)
 	}
-	if s.u != nil && s.u.started && s.runs != r.Good && s.runs != s.u.record.Next && s.u.record.Phase != New {
+	if s.u != nil && s.u.started && s.runs != r.Good && s.runs != s.u.record.Next && s.u.record.Phase != Empty {
 		s.wrong("%q runs", s.runs)
 	}
 	if s.runs != "" && s.u != nil && r.Phase == Steady && r.isBad(s.runs) && s.runs == r.Good {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package updates
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/keelson-dev/keelson/internal/atomicfile"
+)
+
+// Unit is a pod or a group with its record, as found on the disk.
+type Unit struct {
+	// Name is "namespace/name" of a pod, or "group namespace/name".
+	Name   string
+	Pods   []string // "namespace/name" of the pods of the version that runs
+	Record Record
+
+	id       unitID
+	versions []string
+}
+
+// Units returns the units in the folder of Options.Dir, sorted by name. It may be called beside a
+// running agent, and by another program. Folders that cannot be read are left out.
+func Units(dir string) ([]Unit, error) {
+	s, err := openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	loaded, _ := s.load()
+	var units []Unit
+	for _, l := range loaded {
+		u := Unit{Name: l.Unit.String(), Record: l.Record, id: l.Unit}
+		for _, pod := range l.versions[l.Runs()] {
+			u.Pods = append(u.Pods, pod.Namespace+"/"+pod.Name)
+		}
+		for hash := range l.versions {
+			u.versions = append(u.versions, hash)
+		}
+		units = append(units, u)
+	}
+	slices.SortFunc(units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
+	return units, nil
+}
+
+// Rollback asks the agent that uses dir, or the next one, to run an earlier version of a unit. hash
+// is the beginning of the version's hash; "" is the version before the good one, or the good one
+// during an update. The version passes its gate like any update. It stays until the manifest
+// changes. Rollback returns the hash.
+func Rollback(dir string, u Unit, hash string) (string, error) {
+	if hash == "" {
+		switch u.Record.Phase {
+		case Staging, Staged, Proving:
+			hash = u.Record.Good
+		default:
+			hash = u.Record.Previous()
+		}
+		if hash == "" {
+			return "", fmt.Errorf("%s has no earlier version", u.Name)
+		}
+	}
+	var found []string
+	for _, version := range u.versions {
+		if strings.HasPrefix(version, hash) {
+			found = append(found, version)
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s has %d versions that begin with %q, want 1 of: %s", u.Name, len(found), hash, strings.Join(u.versions, ", "))
+	}
+	s, err := openStore(dir)
+	if err != nil {
+		return "", err
+	}
+	defer s.close()
+	return found[0], atomicfile.Write(s.dir, path.Join(requestsDir, u.id.folder()), []byte(found[0]))
+}

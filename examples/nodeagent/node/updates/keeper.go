@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package updates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/signal"
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+// keeperState belongs to the goroutine of Run.
+type keeperState struct {
+	store   *store
+	work    context.Context // of stagings
+	staging sync.WaitGroup
+
+	listed  bool // the source has submitted a snapshot
+	told    bool // and the store of the node has it
+	desired map[types.NamespacedName]*v1.Pod
+	names   map[types.UID]types.NamespacedName
+	units   map[unitID]*managed
+
+	// out has the pods that the node has to run, and changed the names of those to submit.
+	out     map[types.NamespacedName]output
+	changed map[types.NamespacedName]bool
+	sent    map[types.NamespacedName]types.UID
+}
+
+// output is a pod for the node. unit is nil for a pod that is replaced.
+type output struct {
+	pod  *v1.Pod
+	unit *managed
+}
+
+func newKeeper(u *Updates, s podconfig.Source) *keeper {
+	k := &keeper{Source: s, updates: u, changes: make(chan submitted), ended: make(chan struct{}), notice: signal.New(), dirty: map[unitID]bool{}}
+	k.desired, k.names = map[types.NamespacedName]*v1.Pod{}, map[types.UID]types.NamespacedName{}
+	k.units, k.out = map[unitID]*managed{}, map[types.NamespacedName]output{}
+	k.changed, k.sent = map[types.NamespacedName]bool{}, map[types.NamespacedName]types.UID{}
+	return k
+}
+
+// Run implements podconfig.Source. The last good versions of the earlier agent run before the source
+// has listed its pods.
+func (k *keeper) Run(ctx context.Context, out podconfig.Sink) error {
+	defer close(k.ended)
+	restored, store, err := k.updates.takeRestored(k.Name())
+	if err != nil {
+		return fmt.Errorf("updates: %w", err)
+	}
+	k.store = store
+	var stop context.CancelFunc
+	k.work, stop = context.WithCancel(ctx)
+	defer k.staging.Wait()
+	defer stop()
+	for _, s := range restored {
+		k.restore(s)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- k.Source.Run(k.work, k) }()
+	failure := k.turn(ctx, out)
+	for {
+		if failure != nil {
+			stop()
+		}
+		select {
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return errors.Join(failure, err)
+		case c := <-k.changes:
+			k.apply(c.Change)
+			c.done <- k.turn(ctx, out)
+		case <-k.notice:
+			failure = k.turn(ctx, out)
+		case <-k.alarm():
+			failure = k.turn(ctx, out)
+		}
+	}
+}
+
+// Submit implements podconfig.Sink for the source.
+func (k *keeper) Submit(ctx context.Context, c podconfig.Change) error {
+	s := submitted{c, make(chan error, 1)}
+	select {
+	case k.changes <- s:
+		return <-s.done
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-k.ended:
+		return context.Canceled
+	}
+}
+
+// alarm returns a channel that receives at the earliest time for which a unit waits.
+func (k *keeper) alarm() <-chan time.Time {
+	var at time.Time
+	for _, m := range k.units {
+		if !m.again.IsZero() && (at.IsZero() || m.again.Before(at)) {
+			at = m.again
+		}
+	}
+	if at.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(at))
+}
+
+// apply changes the desired pods, and marks the units that are affected.
+func (k *keeper) apply(c podconfig.Change) {
+	if c.Kind() == podconfig.ChangeSnapshot {
+		listed := map[types.NamespacedName]bool{}
+		for _, pod := range c.Pods() {
+			listed[podName(pod)] = true
+		}
+		for name := range maps.Clone(k.desired) {
+			if !listed[name] {
+				k.remove(name)
+			}
+		}
+		if !k.listed {
+			k.listed = true
+			for _, m := range k.units {
+				m.dirty = true
+			}
+		}
+	}
+	for _, uid := range c.UIDs() {
+		if name, ok := k.names[uid]; ok {
+			k.remove(name)
+		}
+	}
+	for _, pod := range c.Pods() {
+		name := podName(pod)
+		k.remove(name)
+		pod = pod.DeepCopy() // the source may edit its pod
+		k.desired[name], k.names[pod.UID] = pod, name
+		if k.updates.policy(pod) == Transactional {
+			k.unit(idOf(k.Name(), pod)).add(name, pod)
+			continue
+		}
+		k.changed[name] = true
+	}
+}
+
+// remove removes a desired pod.
+func (k *keeper) remove(name types.NamespacedName) {
+	pod, ok := k.desired[name]
+	if !ok {
+		return
+	}
+	delete(k.desired, name)
+	delete(k.names, pod.UID)
+	if m := k.units[idOf(k.Name(), pod)]; m != nil && m.pods[name] != nil {
+		delete(m.pods, name)
+		m.dirty, m.changed = true, time.Now()
+		return
+	}
+	k.changed[name] = true
+}
+
+// turn decides about the units that have changed, and submits the result.
+func (k *keeper) turn(ctx context.Context, out podconfig.Sink) error {
+	now := time.Now()
+	for _, m := range k.takeDirty(now) {
+		if m.dirty {
+			m.list()
+		}
+		m.turn(now)
+		if m.forgotten {
+			delete(k.units, m.id)
+		}
+	}
+	for name := range k.changed {
+		pod := k.desired[name]
+		switch o, ok := k.out[name]; {
+		case pod != nil && k.updates.policy(pod) == Replace:
+			k.out[name] = output{pod: pod}
+		case ok && o.unit == nil:
+			delete(k.out, name)
+		}
+	}
+	return k.flush(ctx, out)
+}
+
+// takeDirty returns the units to decide about, in a fixed order.
+func (k *keeper) takeDirty(now time.Time) (units []*managed) {
+	u := k.updates
+	u.mu.Lock()
+	dirty, all, requests := k.dirty, k.all, k.requests
+	k.dirty, k.all, k.requests = map[unitID]bool{}, false, false
+	u.mu.Unlock()
+	for id, m := range k.units {
+		if requests {
+			m.pick = k.store.request(id)
+		}
+		due := !m.again.IsZero() && !m.again.After(now)
+		if m.dirty || all || requests || due || dirty[id] {
+			m.again = time.Time{}
+			units = append(units, m)
+		}
+	}
+	slices.SortFunc(units, func(a, b *managed) int { return compareID(a.id, b.id) })
+	return units
+}
+
+// flush submits the changed pods. The first snapshot of the source becomes a snapshot.
+func (k *keeper) flush(ctx context.Context, out podconfig.Sink) error {
+	var fresh []*v1.Pod
+	var gone []types.UID
+	for _, name := range slices.SortedFunc(maps.Keys(k.changed), compareNames) {
+		if o, ok := k.out[name]; ok {
+			fresh = append(fresh, o.pod)
+		} else if uid, ok := k.sent[name]; ok {
+			gone = append(gone, uid)
+		}
+	}
+	var changes []podconfig.Change
+	switch {
+	case k.listed && !k.told:
+		fresh = nil
+		for _, name := range slices.SortedFunc(maps.Keys(k.out), compareNames) {
+			fresh = append(fresh, k.out[name].pod)
+		}
+		changes = append(changes, podconfig.Snapshot(fresh...))
+	default:
+		if len(gone) > 0 {
+			changes = append(changes, podconfig.Remove(gone...))
+		}
+		if len(fresh) > 0 { // replaces pods of the same name
+			changes = append(changes, podconfig.Upsert(fresh...))
+		}
+	}
+	for _, c := range changes {
+		if err := out.Submit(ctx, c); err != nil {
+			return err
+		}
+	}
+	k.told = k.listed
+	for name := range k.changed {
+		delete(k.sent, name)
+	}
+	for _, pod := range fresh {
+		k.sent[podName(pod)] = pod.UID
+	}
+	clear(k.changed)
+	return nil
+}

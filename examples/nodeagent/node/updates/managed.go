@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package updates
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// Log messages of updates: the begin and the end of a problem.
+const (
+	ProblemMessage     = "update problem"
+	ProblemOverMessage = "update problem is over"
+)
+
+// saveRetry is the time until a record is stored again after an error.
+const saveRetry = 10 * time.Second
+
+// managed is a unit with the parts that carry out its decisions. It belongs to the goroutine of the
+// keeper, except for health and stage.
+type managed struct {
+	unit
+	id     unitID
+	keeper *keeper
+
+	pods     map[types.NamespacedName]*v1.Pod // as the source lists them
+	dirty    bool                             // pods has changed
+	changed  time.Time                        // the last change of pods
+	seen     bool                             // the source has listed the unit since the start
+	desired  string                           // the hash of pods
+	versions map[string][]*v1.Pod
+
+	runs      string // the version that the node was told to run
+	names     []types.NamespacedName
+	uids      []types.UID
+	again     time.Time
+	pick      string
+	cancel    context.CancelFunc // of the staging
+	forgotten bool
+	newer     bool   // the record is that of a newer agent
+	trouble   string // the last error of save
+
+	// Guarded by keeper.updates.mu.
+	health map[types.NamespacedName]PodHealth
+	stage  Stage
+}
+
+// unit returns the unit, a new one if it is not known.
+func (k *keeper) unit(id unitID) *managed {
+	m := k.units[id]
+	if m == nil {
+		m = &managed{id: id, keeper: k, pods: map[types.NamespacedName]*v1.Pod{}, versions: map[string][]*v1.Pod{}}
+		k.units[id] = m
+	}
+	return m
+}
+
+// restore continues a unit of the earlier agent.
+func (k *keeper) restore(s *saved) {
+	m := k.unit(s.Unit)
+	m.record, m.versions, m.newer = s.Record, s.versions, s.newer
+	if s.lost == nil {
+		m.stored = s.Record.clone()
+	} else {
+		m.emit(Action{Reason: EventRecordLost, Warning: true, Message: fmt.Sprintf(
+			"the record of the update was lost, version %s has to pass its gate again: %v", s.Next, s.lost)})
+	}
+	m.dirty, m.pick = true, k.store.request(s.Unit)
+}
+
+// add adds a pod that the source lists.
+func (m *managed) add(name types.NamespacedName, pod *v1.Pod) {
+	m.pods[name], m.dirty, m.seen, m.changed = pod, true, true, time.Now()
+}
+
+// list computes the version that the source lists. A version that is known keeps its pods with
+// their UIDs.
+func (m *managed) list() {
+	m.dirty, m.desired = false, ""
+	pods := make([]*v1.Pod, 0, len(m.pods))
+	for _, name := range slices.SortedFunc(maps.Keys(m.pods), compareNames) {
+		pods = append(pods, m.pods[name])
+	}
+	if len(pods) == 0 {
+		return
+	}
+	hash, err := hashOf(pods)
+	if err != nil {
+		m.keeper.updates.host.Log.Error("version of a pod", zap.Stringer("pod", m.id), zap.Error(err))
+		return
+	}
+	m.desired = hash
+	if m.versions[hash] == nil {
+		m.versions[hash] = pods
+	}
+}
+
+// markLocked makes the keeper decide about the unit.
+func (m *managed) markLocked() {
+	m.keeper.dirty[m.id] = true
+	m.keeper.notice.Notify()
+}
+
+// turn decides about the unit, and carries out the actions.
+func (m *managed) turn(now time.Time) {
+	if m.newer {
+		m.switchTo(m.record.Runs())
+		m.complain(errors.New("the record is that of a newer agent: version " + m.record.Runs() + " runs, and changes wait for that agent"))
+		return
+	}
+	if m.pick != "" && m.versions[m.pick] == nil {
+		m.pick = ""
+		m.complain(m.keeper.store.answer(m.id))
+	}
+	before := m.record.Reason
+	err := m.unit.turn(m, now)
+	if err != nil {
+		m.again = now.Add(saveRetry)
+	}
+	if m.pick != "" && err == nil && m.record.Pick == m.pick {
+		m.pick = ""
+		err = m.keeper.store.answer(m.id)
+	}
+	m.complain(err)
+	if before != "" && m.record.Reason == "" {
+		m.keeper.updates.host.Log.Info(ProblemOverMessage, zap.Stringer("pod", m.id))
+	}
+	u := m.keeper.updates
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.pinLocked(m.id, m.record.Pinned(), m.versions)
+	if !m.seen && u.mu.calm.After(now) {
+		m.act(Action{Kind: Wait, At: u.mu.calm})
+	}
+}
+
+// complain logs an error once.
+func (m *managed) complain(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != m.trouble && text != "" {
+		m.keeper.updates.host.Log.Warn(ProblemMessage, zap.Stringer("pod", m.id), zap.Error(err))
+	}
+	m.trouble = text
+}
+
+// facts implements world.
+func (m *managed) facts(r *Record) Facts {
+	u, now := m.keeper.updates, time.Now()
+	gate := gateOf(m.versions[r.Runs()], u.opts.Gate)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f := Facts{
+		Boot: u.opts.Boot, Desired: m.desired, Pick: m.pick, Stage: m.stage, Deadline: gate.Deadline,
+		Listed: m.keeper.listed && (m.seen || len(u.mu.problems) == 0 && !now.Before(u.mu.calm)),
+		Hold:   isHeld(slices.Collect(maps.Values(m.pods))),
+	}
+	if m.id.Group {
+		f.NotBefore = m.changed.Add(u.opts.Settle)
+	}
+	if hash := r.Runs(); hash != "" && hash == m.runs {
+		pods := make(map[string]PodHealth, len(m.health))
+		for name, h := range m.health {
+			pods[name.String()] = h
+		}
+		f.Health = gate.JudgeAll(pods, now)
+		f.Health.Hash = hash
+	}
+	return f
+}
+
+// save implements world.
+func (m *managed) save(r *Record) error {
+	if r.Phase == Empty && r.Runs() == "" {
+		return nil // Forget follows
+	}
+	u := m.keeper.updates
+	u.mu.Lock()
+	u.pinLocked(m.id, slices.Concat(m.record.Pinned(), r.Pinned()), m.versions)
+	u.mu.Unlock()
+	if err := m.keeper.store.save(m.id, r, m.versions); err != nil {
+		return err
+	}
+	known := r.Known()
+	maps.DeleteFunc(m.versions, func(hash string, _ []*v1.Pod) bool {
+		return !slices.Contains(known, hash) && hash != m.desired && !slices.Contains(m.record.Pinned(), hash)
+	})
+	return nil
+}
+
+// act implements world.
+func (m *managed) act(a Action) {
+	switch a.Kind {
+	case Run:
+		m.switchTo(a.Hash)
+	case StartStaging:
+		m.startStaging(a.Hash)
+	case StopStaging:
+		m.stopStaging()
+	case Emit:
+		m.emit(a)
+	case Wait:
+		if m.again.IsZero() || a.At.Before(m.again) {
+			m.again = a.At
+		}
+	case Forget:
+		m.complain(m.keeper.store.remove(m.id))
+		m.forgotten = len(m.pods) == 0
+	}
+}
+
+// switchTo makes the pods of a version those that the node has to run.
+func (m *managed) switchTo(hash string) {
+	pods := m.versions[hash]
+	if hash == m.runs || hash != "" && pods == nil {
+		return
+	}
+	k, u := m.keeper, m.keeper.updates
+	for _, name := range m.names {
+		if k.out[name].unit == m {
+			delete(k.out, name)
+			k.changed[name] = true
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, uid := range m.uids {
+		if u.mu.watched[uid].unit == m {
+			delete(u.mu.watched, uid)
+		}
+	}
+	m.runs, m.names, m.uids, m.health = hash, nil, nil, map[types.NamespacedName]PodHealth{}
+	for _, pod := range runnable(pods, hash, m.record.Good != "") {
+		name := podName(pod)
+		k.out[name], k.changed[name] = output{pod, m}, true
+		m.names, m.uids = append(m.names, name), append(m.uids, pod.UID)
+		m.health[name] = PodHealth{}
+		u.mu.watched[pod.UID] = watched{m, name, hash}
+	}
+}
+
+// emit records an event about a pod of the unit.
+func (m *managed) emit(a Action) {
+	log := m.keeper.updates.host.Log
+	if a.Warning {
+		log.Warn(ProblemMessage, zap.Stringer("pod", m.id), zap.String("reason", a.Reason), zap.String("message", a.Message))
+	} else {
+		log.Info("update", zap.Stringer("pod", m.id), zap.String("reason", a.Reason), zap.String("message", a.Message))
+	}
+	kind := v1.EventTypeNormal
+	if a.Warning {
+		kind = v1.EventTypeWarning
+	}
+	for _, hash := range []string{m.record.Runs(), m.record.Next, m.desired} {
+		if pods := m.versions[hash]; len(pods) > 0 {
+			m.keeper.updates.host.Event(pods[0], kind, a.Reason, a.Message)
+			return
+		}
+	}
+}
+
+// startStaging begins to fetch the images of a version, unless it has begun before.
+func (m *managed) startStaging(hash string) {
+	u := m.keeper.updates
+	u.mu.Lock()
+	same := m.stage.Hash == hash
+	u.mu.Unlock()
+	if same {
+		return
+	}
+	m.stopStaging()
+	u.mu.Lock()
+	m.stage = Stage{Hash: hash}
+	u.mu.Unlock()
+	ctx, cancel := context.WithCancel(m.keeper.work)
+	m.cancel = cancel
+	pods := m.versions[hash]
+	m.keeper.staging.Go(func() {
+		defer cancel()
+		for attempt := 0; ctx.Err() == nil; attempt++ {
+			s := Stage{Hash: hash}
+			refused, err := u.fetch(ctx, pods)
+			switch {
+			case refused != "":
+				s.Refused = refused
+			case err != nil:
+				s.Blocked = err.Error()
+			default:
+				s.Done = true
+			}
+			u.mu.Lock()
+			if ctx.Err() == nil && m.stage.Hash == hash {
+				m.stage = s
+				m.markLocked()
+			}
+			u.mu.Unlock()
+			if s.Blocked == "" || retry.Sleep(ctx, retry.Backoff(attempt, firstFetch, lastFetch, rand.Float64())) != nil {
+				return
+			}
+		}
+	})
+}
+
+// Pauses between two attempts to fetch images.
+const (
+	firstFetch = 10 * time.Second
+	lastFetch  = 5 * time.Minute
+)
+
+// stopStaging ends a staging and forgets its result.
+func (m *managed) stopStaging() {
+	if m.cancel == nil {
+		return
+	}
+	m.cancel()
+	m.cancel = nil
+	m.keeper.updates.mu.Lock()
+	m.stage = Stage{}
+	m.keeper.updates.mu.Unlock()
+}
+
+// fetch makes the images of the pods present. refused is the reason if the node can never run the
+// pods.
+func (u *Updates) fetch(ctx context.Context, pods []*v1.Pod) (refused string, err error) {
+	_, hasImages := u.host.Runtime.(runtime.Images)
+	for _, pod := range pods {
+		if err := u.host.CheckPod(pod); err != nil {
+			return err.Error(), nil
+		}
+		if !hasImages {
+			continue
+		}
+		for _, image := range imagesOf(pod) {
+			err := u.fetchImage(ctx, pod, image)
+			switch {
+			case errors.Is(err, runtime.ErrInvalidImageName):
+				return fmt.Sprintf("image %q: %v", image.name, err), nil
+			case err != nil:
+				return "", fmt.Errorf("image %q: %w", image.name, err)
+			}
+		}
+	}
+	return "", nil
+}
+
+func (u *Updates) fetchImage(ctx context.Context, pod *v1.Pod, image image) error {
+	release, err := u.host.HoldImages(ctx, image.name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = u.host.Manager.EnsureImage(ctx, runtime.ImageRequest{Pod: pod, Image: image.name, Policy: cmp.Or(*image.policy, v1.PullIfNotPresent)})
+	return err
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+func compareID(a, b unitID) int { return strings.Compare(a.folder(), b.folder()) }
