@@ -83,6 +83,14 @@ func (h PodHealth) Observe(status *v1.PodStatus, now time.Time) PodHealth {
 	return h
 }
 
+// again returns the health of a pod that a further version takes over as it is: restarts and times
+// count from now.
+func (h PodHealth) again(now time.Time) PodHealth {
+	h.before = h.restarts
+	h.ready, h.stuck = since(time.Time{}, !h.ready.IsZero(), now), since(time.Time{}, !h.stuck.IsZero(), now)
+	return h
+}
+
 // since returns the begin of a state: the previous begin, now, or zero if the state does not hold.
 func since(begin time.Time, holds bool, now time.Time) time.Time {
 	switch {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -233,8 +234,10 @@ func (m *managed) switchTo(hash string) {
 		return
 	}
 	k, u := m.keeper, m.keeper.updates
+	before, health := map[types.NamespacedName]*v1.Pod{}, m.health
 	for _, name := range m.names {
 		if k.out[name].unit == m {
+			before[name] = k.out[name].pod
 			delete(k.out, name)
 			k.changed[name] = true
 		}
@@ -251,7 +254,11 @@ func (m *managed) switchTo(hash string) {
 		name := podName(pod)
 		k.out[name], k.changed[name] = output{pod, m}, true
 		m.names, m.uids = append(m.names, name), append(m.uids, pod.UID)
-		m.health[name] = PodHealth{}
+		if old := before[name]; old != nil && old.UID == pod.UID && old.Annotations[podconfig.AnnotationHash] == pod.Annotations[podconfig.AnnotationHash] {
+			m.health[name] = health[name].again(time.Now()) // the pod runs on, and may have no further status
+		} else {
+			m.health[name] = PodHealth{}
+		}
 		u.mu.watched[pod.UID] = watched{m, name, hash}
 	}
 }

@@ -23,6 +23,9 @@ func TestSchedules(t *testing.T) {
 	for seed := range *schedules {
 		s := newSchedule(uint64(seed))
 		if fault := s.run(); fault != "" {
+			s = newSchedule(uint64(seed))
+			s.logs = true
+			s.run()
 			for _, line := range s.log[max(0, len(s.log)-60):] {
 				t.Log(line)
 			}
@@ -56,9 +59,10 @@ const (
 )
 
 type schedule struct {
-	rng *rand.Rand
-	now time.Time
-	log []string
+	rng  *rand.Rand
+	now  time.Time
+	log  []string
+	logs bool // keep a log
 
 	// The machine.
 	boot     int
@@ -104,6 +108,9 @@ func newSchedule(seed uint64) *schedule {
 }
 
 func (s *schedule) note(format string, args ...any) {
+	if !s.logs {
+		return
+	}
 	s.log = append(s.log, fmt.Sprintf("%8s ", s.now.Sub(start).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
