@@ -4,13 +4,17 @@ package sim
 
 import (
 	"bufio"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 )
 
-// journal writes a line of JSON per event. It contains neither wall time nor addresses, so equal
-// options give equal bytes. A nil journal writes nothing.
+// journal writes lines of JSON: the head, the nodes, an event per line, and the report. It contains
+// neither wall time nor addresses, so equal options give equal bytes. A nil journal writes nothing.
+//
+// Amounts are in thousandths of a core, bytes and thousandths of a GPU, times in seconds.
 type journal struct {
 	w    *bufio.Writer
 	line []byte
@@ -23,13 +27,57 @@ func newJournal(w io.Writer) *journal {
 	return &journal{w: bufio.NewWriterSize(w, 1<<16)}
 }
 
-// head writes the first line: the name, the seed and the model.
+// head writes a line with the name, the seed and the model, and a line for each node.
 func (j *journal) head(s *Sim) {
 	if j == nil {
 		return
 	}
-	fmt.Fprintf(j.w, `{"run":%q,"profile":%q,"backend":%q,"model":%q,"seed":%d,"nodes":%d}`+"\n",
-		s.opts.Name, s.scheduler.profile.Name, s.backend.Name(), s.opts.Model.Source, s.opts.Seed, len(s.snapshot.nodes))
+	b := []byte("{")
+	for _, fact := range [][2]string{
+		{"run", s.opts.Name}, {"profile", s.scheduler.profile.Name}, {"backend", s.backend.Name()},
+		{"model", s.opts.Model.Source}, {"origin", s.opts.Origin}, {"version", version},
+	} {
+		b = appendText(append(append(append(b, '"'), fact[0]...), `":`...), fact[1])
+		b = append(b, ',')
+	}
+	b = strconv.AppendUint(append(b, `"seed":`...), s.opts.Seed, 10)
+	b = strconv.AppendInt(append(b, `,"nodes":`...), int64(len(s.snapshot.nodes)), 10)
+	j.write(b)
+	for _, n := range s.snapshot.nodes {
+		b = appendText(append(j.line[:0], `{"node":`...), n.Name)
+		b = appendAmount(b, `,"cpu":`, n.Allocatable.CPU)
+		b = appendAmount(b, `,"memory":`, n.Allocatable.Memory)
+		b = appendAmount(b, `,"gpus":`, int64(len(n.GPUs)))
+		if n.Model != "" {
+			b = appendText(append(b, `,"model":`...), n.Model)
+		}
+		j.write(b)
+	}
+}
+
+// write ends a line. flush returns the error.
+func (j *journal) write(line []byte) {
+	j.line = append(line, '}', '\n')
+	_, _ = j.w.Write(j.line)
+}
+
+// appendAmount appends a key and a number, unless the number is 0.
+func appendAmount(b []byte, key string, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, key...), n, 10)
+}
+
+// appendText appends a string of JSON.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			text, _ := json.Marshal(s) // a string has no error
+			return append(b, text...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 func (j *journal) event(e Event) {
@@ -40,15 +88,15 @@ func (j *journal) event(e Event) {
 	b = strconv.AppendFloat(b, e.At.Seconds(), 'f', -1, 64)
 	b = append(append(append(b, `,"event":"`...), e.Kind.String()...), '"')
 	if e.Pod != nil {
-		b = strconv.AppendQuote(append(b, `,"pod":`...), e.Pod.Name)
+		b = appendText(append(b, `,"pod":`...), e.Pod.Name)
 		if e.Kind == Submitted {
-			b = strconv.AppendUint(append(b, `,"uid":`...), e.Pod.UID, 10)
+			b = appendPod(b, e.Pod)
 		}
 	}
 	if e.Node != nil {
-		b = strconv.AppendQuote(append(b, `,"node":`...), e.Node.Name)
+		b = appendText(append(b, `,"node":`...), e.Node.Name)
 	}
-	if e.Kind == Bound {
+	if e.Kind == Bound && len(e.Pod.Devices) > 0 {
 		for i, d := range e.Pod.Devices {
 			if i == 0 {
 				b = append(b, `,"gpus":[`...)
@@ -57,24 +105,42 @@ func (j *journal) event(e Event) {
 			}
 			b = strconv.AppendInt(b, int64(d), 10)
 		}
-		if len(e.Pod.Devices) > 0 {
-			b = append(b, ']')
-		}
+		b = append(b, ']')
 	}
 	if e.Text != "" {
-		b = strconv.AppendQuote(append(b, `,"text":`...), e.Text)
+		b = appendText(append(b, `,"text":`...), e.Text)
 	}
-	b = append(b, '}', '\n')
-	j.line = b
-	_, _ = j.w.Write(b) // flush returns the error
+	j.write(b)
 }
 
-// flush writes the rest, and returns the first error of the journal.
-func (j *journal) flush() error {
-	if j == nil {
-		return nil
+// appendPod appends what a pod asks for.
+func appendPod(b []byte, p *Pod) []byte {
+	b = strconv.AppendUint(append(b, `,"uid":`...), p.UID, 10)
+	if p.User != "" {
+		b = appendText(append(b, `,"user":`...), p.User)
 	}
-	if err := j.w.Flush(); err != nil {
+	if p.Gang != nil {
+		b = appendText(append(b, `,"gang":`...), p.Gang.Name)
+	}
+	b = appendAmount(b, `,"priority":`, int64(p.Shape.Priority))
+	b = appendAmount(b, `,"cpu":`, p.Shape.Requests.CPU)
+	b = appendAmount(b, `,"memory":`, p.Shape.Requests.Memory)
+	b = appendAmount(b, `,"gpu":`, p.Shape.GPU.Total())
+	if p.Work > 0 {
+		b = strconv.AppendFloat(append(b, `,"work":`...), p.Work.Seconds(), 'f', -1, 64)
+	}
+	return b
+}
+
+// end writes the report as the last line, and returns the first error of the journal.
+func (j *journal) end(r *Report) error {
+	line, err := json.Marshal(struct {
+		Report *Report `json:"report"`
+	}{r})
+	if err == nil {
+		_, _ = j.w.Write(append(line, '\n'))
+	}
+	if err = errors.Join(err, j.w.Flush()); err != nil {
 		return fmt.Errorf("sim: journal: %w", err)
 	}
 	return nil

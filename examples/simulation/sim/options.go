@@ -17,6 +17,9 @@ import (
 type Options struct {
 	// Name is the name of the run in reports. Defaults to the name of the profile.
 	Name string
+	// Origin says where the nodes and the workload come from, with the hashes of traces, for the head of
+	// reports.
+	Origin string
 	// Nodes are the cluster. Required.
 	Nodes []*v1.Node
 	// Workload submits pods. Defaults to a workload without pods, for controllers that submit pods.
@@ -43,6 +46,8 @@ type Options struct {
 	Journal io.Writer
 	// Gauges are sampled for plots, beside the gauges that every report has.
 	Gauges []Gauge
+	// Results returns further values for the report. It is called after the last event.
+	Results func() []Result
 }
 
 // Workload is a sequence of submissions in order of time.

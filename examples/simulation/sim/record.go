@@ -42,6 +42,7 @@ type recorder struct {
 	step   time.Duration
 	sample time.Duration // next point
 	series []Series
+	shown  []int // resources with a Series
 }
 
 type mean struct {
@@ -54,9 +55,14 @@ func newRecorder(s *Sim) *recorder {
 	for _, n := range s.snapshot.nodes {
 		r.count(&r.capacity, n, 1)
 	}
-	for i, name := range sumNames {
+	for i := range sumNames {
 		if r.capacity[i] > 0 {
-			r.series = append(r.series, Series{Name: "allocated " + name, Unit: "%"})
+			r.shown = append(r.shown, i)
+		}
+	}
+	for _, kind := range []string{"allocated ", "utilised "} {
+		for _, i := range r.shown {
+			r.series = append(r.series, Series{Name: kind + sumNames[i], Unit: "%"})
 		}
 	}
 	r.series = append(r.series, Series{Name: "pending pods"}, Series{Name: "running pods"})
@@ -106,9 +112,9 @@ func (r *recorder) pass(to time.Duration) {
 // point returns the present value of each Series.
 func (r *recorder) point() []float64 {
 	point := make([]float64, 0, len(r.series))
-	for i := range sumCount {
-		if len(point) < len(r.series) && r.series[len(point)].Name == "allocated "+sumNames[i] {
-			point = append(point, share(r.bound[i], r.capacity[i]))
+	for _, of := range []*sums{&r.bound, &r.running} {
+		for _, i := range r.shown {
+			point = append(point, share(of[i], r.capacity[i]))
 		}
 	}
 	point = append(point, float64(r.pendingPods), float64(r.runningPods))
@@ -255,6 +261,10 @@ func (r *recorder) finish() *Report {
 	s := r.s
 	out.Name, out.Profile, out.Backend = s.opts.Name, s.scheduler.profile.Name, s.backend.Name()
 	out.Model, out.Seed, out.Nodes = s.opts.Model.Source, s.opts.Seed, len(s.snapshot.nodes)
+	out.Version, out.Origin = version, s.opts.Origin
+	if s.opts.Results != nil {
+		out.Results = s.opts.Results()
+	}
 	out.Unfinished = out.Submitted - out.Succeeded - out.Failed - out.Dropped
 	out.Horizon, out.Cycles = s.now, len(r.decision)
 	if r.last > r.first {
@@ -267,7 +277,9 @@ func (r *recorder) finish() *Report {
 	}
 	inverse := make([]float64, 0, len(r.users))
 	for _, user := range slices.Sorted(maps.Keys(r.users)) {
-		inverse = append(inverse, float64(r.users[user].n)/r.users[user].sum)
+		of := r.users[user]
+		inverse = append(inverse, float64(of.n)/of.sum)
+		out.Users = append(out.Users, User{user, of.n, of.sum / float64(of.n)})
 	}
 	out.Jain = jain(inverse)
 	for _, d := range []struct {

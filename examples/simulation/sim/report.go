@@ -8,9 +8,12 @@ import (
 	"time"
 )
 
-// Report is the outcome of a run. All durations are virtual, except for Decision.
+// Report is the outcome of a run. All durations are virtual, except for Decision. The last line of a
+// journal is the Report in JSON, without Decision.
 type Report struct {
 	Name, Profile, Backend string
+	// Version is the version of this module in the program, and Origin is Options.Origin.
+	Version, Origin string
 	// Model is the source of the durations of starts.
 	Model string
 	Seed  uint64
@@ -34,6 +37,10 @@ type Report struct {
 	LostCPU, LostGPU float64
 	// Jain is the fairness index over users of the inverse mean slowdown, from 0 to 1.
 	Jain float64
+	// Users are the users with completed work, by name.
+	Users []User
+	// Results are the values of Options.Results.
+	Results []Result
 
 	// The times of pods in seconds. Wait is from the submission to the first start; a gang waits for
 	// its MinCount-th pod. BindLatency is from the submission to the binding. Pull, Create and Ready split
@@ -43,7 +50,7 @@ type Report struct {
 	// than 10 s counts as 10 s; at least 1.
 	Slowdown Distribution
 	// Decision is the real time of a scheduling cycle in seconds. It differs from run to run.
-	Decision Distribution
+	Decision Distribution `json:"-"`
 	// Series are values over virtual time.
 	Series []Series
 }
@@ -53,6 +60,22 @@ type Usage struct {
 	Resource string
 	// Allocation counts bound pods. Utilisation counts pods that run.
 	Allocation, Utilisation float64
+}
+
+// User is an owner of work.
+type User struct {
+	Name string
+	Jobs int
+	// Slowdown is the mean.
+	Slowdown float64
+}
+
+// Result is a value of an experiment of its own.
+type Result struct {
+	Name string
+	// Unit is "%", "s" or any other unit.
+	Unit  string
+	Value float64
 }
 
 // Series is a value at instants with equal distances.
@@ -112,4 +135,9 @@ func jain(values []float64) float64 {
 }
 
 // Report returns the results up to now.
-func (s *Sim) Report() *Report { return s.record.finish() }
+func (s *Sim) Report() *Report {
+	if s.final != nil {
+		return s.final
+	}
+	return s.record.finish()
+}

@@ -35,6 +35,7 @@ type Sim struct {
 	stop      func()
 	over      bool
 	err       error
+	final     *Report // at the end of a run with a journal
 }
 
 // New returns a Sim at the instant 0. Call Run, or Step until it returns false.
@@ -168,7 +169,11 @@ func (s *Sim) finish(err error) {
 		s.pass(s.opts.Until)
 	}
 	s.stop()
-	s.err = errors.Join(err, s.journal.flush())
+	s.err = err
+	if s.journal != nil {
+		s.final = s.record.finish()
+		s.err = errors.Join(err, s.journal.end(s.final))
+	}
 }
 
 // fail ends the run because of an error of the workload or the backend.

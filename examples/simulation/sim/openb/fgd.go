@@ -97,6 +97,11 @@ func (t *Typical) Len() int { return len(t.groups) }
 // Fragmentation returns the expected thousandths of GPUs of the node that a typical pod cannot use.
 func (t *Typical) Fragmentation(n *sim.Node) float64 { return t.fragment(n.Model, cpuLeft(n), n.GPUs) }
 
+// Gauge returns Share as a gauge.
+func (t *Typical) Gauge() sim.Gauge {
+	return sim.Gauge{Name: "fragmented gpu", Unit: "%", Value: t.Share}
+}
+
 // Share returns the fragmentation of all nodes, in percent of the GPUs that are left.
 func (t *Typical) Share(s *sim.Snapshot) float64 {
 	fragments, left := 0.0, int64(0)

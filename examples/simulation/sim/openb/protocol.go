@@ -39,11 +39,15 @@ type Curve struct {
 	Demand, Allocation []float64
 	// Failed is the number of pods that did not fit.
 	Failed int
+
+	total, arrived, allocated int64 // thousandths of GPUs
+	sum100                    float64
+	n100                      int
 }
 
 // Run runs the experiment.
 func (e Experiment) Run(ctx context.Context) (*Curve, error) {
-	options, total, err := e.Options()
+	options, curve, err := e.Options()
 	if err != nil {
 		return nil, err
 	}
@@ -51,53 +55,58 @@ func (e Experiment) Run(ctx context.Context) (*Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	curve := &Curve{}
-	arrived, allocated := int64(0), int64(0)
-	var at100 []float64
-	for {
-		event, ok := s.Step()
-		if !ok {
-			break
-		}
-		switch event.Kind {
-		case sim.Submitted:
-			arrived += event.Pod.Shape.GPU.Total()
-			if event.Pod.UID%1024 == 0 && ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			continue
-		case sim.Bound:
-			allocated += event.Pod.Shape.GPU.Total()
-		case sim.Dropped:
-			curve.Failed++
-		default:
-			continue
-		}
-		demand, allocation := percent(arrived, total), math.Round(100*percent(allocated, total))/100
-		curve.Demand = append(curve.Demand, demand)
-		curve.Allocation = append(curve.Allocation, allocation)
-		if math.RoundToEven(demand) == 100 {
-			at100 = append(at100, allocation)
-		}
+	if _, err := s.Run(ctx); err != nil {
+		return nil, err
 	}
-	for _, a := range at100 {
-		curve.At100 += a / float64(len(at100))
+	return curve, nil
+}
+
+// Start implements sim.Controller.
+func (c *Curve) Start(*sim.Control) {}
+
+// Handle implements sim.Controller: it adds a pair for each outcome.
+func (c *Curve) Handle(_ *sim.Control, e sim.Event) {
+	switch e.Kind {
+	case sim.Submitted:
+		c.arrived += e.Pod.Shape.GPU.Total()
+		return
+	case sim.Bound:
+		c.allocated += e.Pod.Shape.GPU.Total()
+	case sim.Dropped:
+		c.Failed++
+	default:
+		return
 	}
-	return curve, s.Err()
+	demand, allocation := percent(c.arrived, c.total), math.Round(100*percent(c.allocated, c.total))/100
+	c.Demand = append(c.Demand, demand)
+	c.Allocation = append(c.Allocation, allocation)
+	if math.RoundToEven(demand) == 100 {
+		c.sum100 += allocation
+		c.n100++
+		c.At100 = c.sum100 / float64(c.n100)
+	}
+}
+
+// results are the values for the report.
+func (c *Curve) results() []sim.Result {
+	if c.n100 == 0 {
+		return nil
+	}
+	return []sim.Result{{Name: "GPU allocation at 100 % demand", Unit: "%", Value: c.At100}}
 }
 
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(whole) }
 
-// Options returns the options of the simulation, for a run with a journal or a report, and the
-// capacity of the cluster in thousandths of GPUs.
-func (e Experiment) Options() (sim.Options, int64, error) {
+// Options returns the options of a single simulation, for a run with a journal or a report. The Curve
+// is complete after the run.
+func (e Experiment) Options() (sim.Options, *Curve, error) {
 	total := int64(0)
 	for _, node := range e.Cluster {
 		gpus := node.Status.Allocatable[sim.LabelGPUs]
 		total += 1000 * gpus.Value()
 	}
 	if len(e.Pods) == 0 || total == 0 {
-		return sim.Options{}, 0, errors.New("openb: an experiment needs pods, and a cluster with GPUs")
+		return sim.Options{}, nil, errors.New("openb: an experiment needs pods, and a cluster with GPUs")
 	}
 	random := rand.New(rand.NewSource(e.Seed))
 	random.Int() // the paper's program draws a number before it shuffles
@@ -108,13 +117,16 @@ func (e Experiment) Options() (sim.Options, int64, error) {
 	order = tune(order, pods, total*int64(cmp.Or(e.Demand, 130))/100, random)
 	profile, err := e.Policy.Profile(e.Pods)
 	if err != nil {
-		return sim.Options{}, 0, err
+		return sim.Options{}, nil, err
 	}
+	curve := &Curve{total: total}
 	return sim.Options{
 		Name: fmt.Sprintf("%s, seed %d", e.Policy, e.Seed), Nodes: permuted(e.Cluster, random), Profile: profile,
 		Workload: inOrder(order), GiveUp: true, Seed: uint64(e.Seed),
-		Model: sim.Model{Source: "no durations: pods start at once and do not end"},
-	}, total, nil
+		Model:       sim.Model{Source: "no durations: a pod arrives each second, starts at once and does not end"},
+		Controllers: []sim.Controller{curve},
+		Results:     curve.results,
+	}, curve, nil
 }
 
 // tune appends copies of random pods, or removes random pods, until the demand of the order is as
