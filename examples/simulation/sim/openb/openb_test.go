@@ -15,8 +15,8 @@ import (
 	"github.com/keelson-dev/keelson/examples/simulation/sim/openb"
 )
 
-// synthetic returns a small cluster and a trace with shares, whole GPUs and models.
-func synthetic(t testing.TB) openb.Experiment {
+// csvs returns a small cluster and a trace with shares, whole GPUs and models.
+func csvs() (nodeList, podList string) {
 	var nodes, pods strings.Builder
 	nodes.WriteString("sn,cpu_milli,memory_mib,gpu,model\n")
 	for i := range 40 {
@@ -28,9 +28,15 @@ func synthetic(t testing.TB) openb.Experiment {
 		gpus := []string{"0,0,", "1,250,", "1,500,T4", "1,700,", "1,1000,", "2,1000,V100|T4", "8,1000,"}[random.IntN(7)]
 		fmt.Fprintf(&pods, "pod-%04d,%d,4096,%s\n", i, 1000*(1+random.IntN(8)), gpus)
 	}
-	cluster, err := openb.ReadNodes(strings.NewReader(nodes.String()), "nodes.csv")
+	return nodes.String(), pods.String()
+}
+
+// synthetic returns an experiment with csvs.
+func synthetic(t testing.TB) openb.Experiment {
+	nodes, pods := csvs()
+	cluster, err := openb.ReadNodes(strings.NewReader(nodes), "nodes.csv")
 	require.NoError(t, err)
-	trace, err := openb.ReadPods(strings.NewReader(pods.String()), "pods.csv")
+	trace, err := openb.ReadPods(strings.NewReader(pods), "pods.csv")
 	require.NoError(t, err)
 	return openb.Experiment{Cluster: cluster, Pods: trace, Seed: 42}
 }

@@ -3,11 +3,11 @@
 package openb_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,48 +15,64 @@ import (
 	"github.com/keelson-dev/keelson/examples/simulation/sim/openb"
 )
 
-// published is the GPU allocation at 100 % demand, the least and the most of ten seeds, in the order
-// of openb.Policies.
-var published = []struct {
-	trace  string
-	ranges [6][2]float64
-}{
-	{"cpu250", [6][2]float64{{79.5, 80.6}, {82.7, 84.0}, {87.1, 88.7}, {87.2, 89.0}, {90.8, 91.5}, {92.8, 93.8}}},
-	{"default", [6][2]float64{{85.9, 86.8}, {90.3, 91.0}, {90.6, 92.8}, {91.1, 92.6}, {92.6, 93.0}, {95.1, 95.4}}},
-	{"gpushare40", [6][2]float64{{84.3, 85.2}, {89.1, 89.5}, {88.4, 90.6}, {88.7, 90.5}, {91.0, 91.7}, {93.8, 94.1}}},
-	{"gpuspec33", [6][2]float64{{83.5, 84.3}, {79.4, 80.3}, {80.8, 81.5}, {81.5, 82.6}, {80.0, 80.8}, {87.5, 88.1}}},
-	{"multigpu50", [6][2]float64{{80.0, 82.6}, {94.4, 95.1}, {95.3, 96.1}, {95.5, 96.4}, {95.4, 95.9}, {96.9, 97.3}}},
-}
-
 // TestPublishedTable repeats the experiment of the paper on the real traces.
 func TestPublishedTable(t *testing.T) {
 	dir := os.Getenv("OPENB")
 	if dir == "" {
 		t.Skip("OPENB is not set: name the folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv")
 	}
-	file, err := os.Open(filepath.Join(dir, "openb_node_list_gpu_node.csv"))
+	folder, err := openb.OpenFolder(dir)
 	require.NoError(t, err)
-	defer file.Close()
-	cluster, err := openb.ReadNodes(file, file.Name())
+	cells, err := folder.Table(t.Context(), []int64{42, 43, 44, 45, 46, 47, 48, 49, 50, 51})
 	require.NoError(t, err)
-	for _, row := range published {
-		list, err := os.Open(filepath.Join(dir, "openb_pod_list_"+row.trace+".csv"))
-		require.NoError(t, err)
-		pods, err := openb.ReadPods(list, list.Name())
-		require.NoError(t, err)
-		require.NoError(t, list.Close())
-		for i, policy := range openb.Policies() {
-			var at []float64
-			for seed := int64(42); seed <= 51; seed++ {
-				curve, err := openb.Experiment{Cluster: cluster, Pods: pods, Policy: policy, Seed: seed}.Run(t.Context())
-				require.NoError(t, err)
-				at = append(at, curve.At100)
-			}
-			slices.Sort(at)
-			median := (at[4] + at[5]) / 2
-			want := row.ranges[i]
-			fmt.Printf("%-10s %-13s %5.1f–%.1f, median %.2f; published %.1f–%.1f\n", row.trace, policy, at[0], at[9], median, want[0], want[1])
-			assert.True(t, median >= want[0] && median <= want[1], "%s %s: the median %.2f is outside of %v", row.trace, policy, median, want)
-		}
+	for _, c := range cells {
+		assert.True(t, c.Inside(), "%s %s: the median %.2f is outside of %v", c.List, c.Policy, c.Median(), c.Published)
 	}
+}
+
+// TestTable: the cells are in order, with ascending values, and equal in a second run.
+func TestTable(t *testing.T) {
+	dir := t.TempDir()
+	nodes, pods := csvs()
+	pods = strings.ReplaceAll(pods, ",8,1000,", ",1,1000,") // every percent of demand has an arrival
+	_, err := openb.OpenFolder(dir)
+	require.ErrorContains(t, err, "has no openb_node_list_gpu_node.csv")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "openb_node_list_gpu_node.csv"), []byte(nodes), 0o644))
+	_, err = openb.OpenFolder(dir)
+	require.ErrorContains(t, err, "has no openb_pod_list_*.csv")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "openb_pod_list_mine.csv"), []byte(pods), 0o644))
+	folder, err := openb.OpenFolder(dir)
+	require.NoError(t, err)
+	_, err = folder.Pods("other")
+	require.ErrorContains(t, err, `no pod list "other"; the lists are mine`)
+
+	cells, err := folder.Table(t.Context(), []int64{1, 2, 3})
+	require.NoError(t, err)
+	again, err := folder.Table(t.Context(), []int64{1, 2, 3})
+	require.NoError(t, err)
+	assert.Equal(t, cells, again)
+	require.Len(t, cells, 6)
+	for i, c := range cells {
+		assert.Equal(t, openb.Policies()[i], c.Policy)
+		assert.IsNonDecreasing(t, c.At100)
+		assert.Equal(t, c.At100[1], c.Median())
+		assert.True(t, c.Inside(), "no range is published")
+	}
+	c := openb.Cell{At100: []float64{1, 2, 3, 4}, Published: [2]float64{2.6, 9}}
+	assert.Equal(t, 2.5, c.Median())
+	assert.False(t, c.Inside())
+}
+
+func TestReplay(t *testing.T) {
+	e := synthetic(t)
+	_, err := openb.Replay(e.Pods)
+	require.ErrorContains(t, err, "no deletion_time")
+	pods := e.Pods[:3]
+	pods[0].Created, pods[0].Scheduled, pods[0].Deleted = 9*time.Second, 10*time.Second, 30*time.Second
+	pods[1].Created, pods[1].Scheduled, pods[1].Deleted = 5*time.Second, -1, 5*time.Second
+	pods[2].Created, pods[2].Scheduled, pods[2].Deleted = 7*time.Second, 7*time.Second, -1
+	arrivals, err := openb.Replay(pods)
+	require.NoError(t, err)
+	assert.Equal(t, []time.Duration{time.Second, 0, 20 * time.Second}, []time.Duration{arrivals[0].Duration, arrivals[1].Duration, arrivals[2].Duration})
+	assert.Equal(t, 5*time.Second, arrivals[0].At)
 }
