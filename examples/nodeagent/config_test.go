@@ -155,6 +155,7 @@ containerRuntimeEndpoint: unix:///run/crio/crio.sock
 healthzPort: 10248
 healthzBindAddress: 127.0.0.1
 enableServer: true
+streamingConnectionIdleTimeout: 1h
 enableDebuggingHandlers: true
 enableProfilingHandler: true
 serializeImagePulls: false

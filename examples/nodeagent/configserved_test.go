@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/keelson-dev/keelson/internal/testport"
 )
@@ -80,6 +84,49 @@ func TestEndpointsThatTheConfigurationDisables(t *testing.T) {
 			code, body := get(path)
 			body, _, _ = strings.Cut(strings.TrimSpace(body), "\x00")
 			assert.Equal(t, want, fmt.Sprintf("%d %s", code, body), path)
+		}
+	}
+}
+
+// A command without data ends after the time of the configuration file, on each backend.
+func TestIdleSessionsOfAConfigurationFile(t *testing.T) {
+	for _, name := range []string{"process", "containerd-hostnet"} {
+		for _, protocol := range clients {
+			t.Run(name+" "+protocol, func(t *testing.T) {
+				s := newStation(t, backends[name])
+				if name == "process" {
+					s.backend.flags = func(*testing.T) []string { return []string{"--container-runtime-endpoint", "process"} }
+				}
+				port, file := testport.Free(t), filepath.Join(s.dir, "config.yaml")
+				require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: %d
+healthzPort: 0
+podLogsDir: logs
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+streamingConnectionIdleTimeout: 500ms
+`, port), 0o600))
+				s.start("--config", file)
+				manifest, _ := s.service("web", forever)
+				s.write("web.yaml", manifest)
+				s.waitPhase("web-n", v1.PodRunning)
+				u, err := url.Parse(fmt.Sprintf("https://127.0.0.1:%d/exec/default/web-n/main?command=cat&input=1&output=1", port))
+				require.NoError(t, err)
+				config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+				client, err := remotecommand.NewSPDYExecutor(config, "POST", u)
+				if protocol == "WebSocket" {
+					client, err = remotecommand.NewWebSocketExecutor(config, "GET", u.String())
+				}
+				require.NoError(t, err)
+				nothing, w := io.Pipe()
+				defer w.Close()
+				err = client.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: nothing, Stdout: io.Discard})
+				if protocol == "WebSocket" { // client-go's SPDY takes the end of the connection for that of the command
+					require.ErrorContains(t, err, "no data for 500ms")
+				}
+			})
 		}
 	}
 }

@@ -7,6 +7,7 @@ package main
 import (
 	"crypto/tls"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,7 @@ func TestDefaultsAreHardened(t *testing.T) {
 	assert.Equal(t, "127.0.0.1", f.address)
 	assert.True(t, f.identity.rotate)
 	assert.EqualValues(t, tls.VersionTLS12, f.identity.tlsVersion)
+	assert.Equal(t, 4*time.Hour, f.server.idle)
 	assert.Empty(t, f.identity.ciphers, "nodeserver.NewTLSConfig has the strong ones")
 }
 
@@ -37,6 +39,7 @@ func TestIdentityFlagsAreChecked(t *testing.T) {
 		"--rotate-server-certificates without --port":                           append(cluster, "--rotate-server-certificates", "--port", "0"),
 		"--rotate-server-certificates and --tls-cert-file: give one of them":    append(cluster, "--rotate-server-certificates", "--tls-cert-file", "c", "--tls-private-key-file", "k"),
 		"--authorization-webhook-cache-unauthorized-ttl 0s: want more than 0":   append(cluster, "--authorization-webhook-cache-unauthorized-ttl", "0s"),
+		"--streaming-connection-idle-timeout -1s: want 0 or more":               append(cluster, "--streaming-connection-idle-timeout", "-1s"),
 		"--tls-cert-file and --tls-private-key-file: give both of them or none": append(cluster, "--tls-cert-file", "c"),
 		`--authorization-mode "AlwaysDeny": want Webhook or AlwaysAllow`:        append(cluster, "--authorization-mode", "AlwaysDeny"),
 		"--authorization-mode Webhook asks an API server: give --kubeconfig":    {"--port", "10250", "."},

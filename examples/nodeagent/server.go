@@ -106,6 +106,14 @@ func (f *flags) ownIPs() (ips []net.IP) {
 	return ips
 }
 
+// idleTimeout returns the limit of idle streams. Below zero there is none.
+func (s *serverFlags) idleTimeout() time.Duration {
+	if s.idle == 0 {
+		return -1
+	}
+	return s.idle
+}
+
 // debugPaths are the endpoints of --enable-debugging-handlers, as in the kubelet (1.36).
 var debugPaths = []string{"/run", "/exec", "/attach", "/portForward", "/containerLogs", "/runningpods", "/debug/pprof", "/logs"}
 
@@ -130,7 +138,7 @@ func groups(f flags, parts serverParts) []nodeserver.Group {
 	all = append(all,
 		nodeserver.RunningPods(parts.runtime.List),
 		nodeserver.Logs(nodeserver.LogOptions{Pods: parts.find, Runtime: parts.runtime, Logger: parts.log}),
-		nodeserver.Streams(nodeserver.StreamOptions{Pods: parts.find, Runtime: parts.runtime, Logger: parts.log}),
+		nodeserver.Streams(nodeserver.StreamOptions{Pods: parts.find, Runtime: parts.runtime, IdleTimeout: f.server.idleTimeout(), Logger: parts.log}),
 		nodeserver.RunCommand(parts.find, parts.runtime),
 		nodeserver.Checkpoint(nodeserver.CheckpointOptions{Pods: parts.find, Runtime: parts.runtime, Dir: filepath.Join(f.root, "checkpoints")}),
 		nodeserver.Config(f.configuration),
@@ -171,8 +179,9 @@ func (f *flags) configuration() any {
 		"allowedUnsafeSysctls": f.offer.unsafeSysctls, "enableProfilingHandler": f.profiling,
 		"nodeStatusUpdateFrequency": f.status.update.String(), "nodeStatusReportFrequency": f.status.report.String(),
 		"nodeLeaseDurationSeconds": f.status.lease, "nodeStatusMaxImages": f.status.images, "providerID": f.status.providerID,
-		"crashLoopBackOff":        map[string]any{"maxContainerRestartPeriod": f.restarts.String()},
-		"enableDebuggingHandlers": f.server.debugging, "enableSystemLogHandler": f.server.systemLogs,
+		"streamingConnectionIdleTimeout": f.server.idle.String(),
+		"crashLoopBackOff":               map[string]any{"maxContainerRestartPeriod": f.restarts.String()},
+		"enableDebuggingHandlers":        f.server.debugging, "enableSystemLogHandler": f.server.systemLogs,
 	}
 }
 

@@ -34,6 +34,7 @@ type serverFlags struct {
 	enabled    bool // --port
 	debugging  bool
 	systemLogs bool
+	idle       time.Duration // 0: no limit
 
 	healthzPort    int
 	healthzAddress string
@@ -60,6 +61,7 @@ func (s *serverFlags) register(set *pflag.FlagSet) {
 	set.BoolVar(&s.enabled, "enable-server", true, "serve --port; --read-only-port and --healthz-port are not affected")
 	set.BoolVar(&s.debugging, "enable-debugging-handlers", true, "serve logs, exec, attach, port-forward and the like on --port; without these endpoints kubectl cannot look into pods")
 	set.BoolVar(&s.systemLogs, "enable-system-log-handler", true, "serve the files of /var/log on --port, under /logs/")
+	set.DurationVar(&s.idle, "streaming-connection-idle-timeout", 4*time.Hour, "end exec, attach and port-forward on --port after this time without data, although their clients send keepalive messages; 0 = never")
 	set.IntVar(&s.healthzPort, "healthz-port", 0, "port on --healthz-bind-address for /healthz, which fails if the agent needs a restart; 0 = do not serve (the kubelet, and a --config without the field, have 10248)")
 	set.StringVar(&s.healthzAddress, "healthz-bind-address", "127.0.0.1", "address of --healthz-port, which has no authentication and tells nothing else")
 }
@@ -93,6 +95,8 @@ func (s *serverFlags) complete(f *flags, set *pflag.FlagSet) error {
 		return fmt.Errorf("--port and --read-only-port are both %d", s.port)
 	case s.tokenTTL <= 0 || s.allowTTL <= 0 || s.denyTTL <= 0:
 		return fmt.Errorf("--authentication-token-webhook-cache-ttl %v, --authorization-webhook-cache-authorized-ttl %v, --authorization-webhook-cache-unauthorized-ttl %v: want more than 0", s.tokenTTL, s.allowTTL, s.denyTTL)
+	case s.idle < 0:
+		return fmt.Errorf("--streaming-connection-idle-timeout %v: want 0 or more", s.idle)
 	case (s.certFile == "") != (s.keyFile == ""):
 		return errors.New("--tls-cert-file and --tls-private-key-file: give both of them or none")
 	case s.mode != modeWebhook && s.mode != modeAlwaysAllow:

@@ -32,14 +32,15 @@ import (
 type local struct {
 	runtime runtime.Runtime
 	execer  runtime.SessionExecer
+	idle    time.Duration
 }
 
 // streamPatience is the time that a client of SPDY has for opening its streams. The kubelet waits for
 // 30 s. Upstream's package waits as long for a client that has left, and so does Server.Close.
 const streamPatience = 5 * time.Second
 
-// idleTimeout is how long a connection may be without traffic, as with container runtimes.
-const idleTimeout = 4 * time.Hour
+// noTimeout leaves the end of idle connections to idleTimer: upstream's packages count pings as data.
+const noTimeout = 0
 
 func (l *local) exec(w http.ResponseWriter, r *http.Request, _ *v1.Pod, c *runtime.ContainerStatus, cmd []string, want runtime.Streams) error {
 	if !httpstream.IsUpgradeRequest(r) {
@@ -51,14 +52,14 @@ func (l *local) exec(w http.ResponseWriter, r *http.Request, _ *v1.Pod, c *runti
 			err = utilexec.CodeExitError{Err: fmt.Errorf("exit status %d", code), Code: code}
 		}
 		return err
-	})
+	}).whileUsed(l.idle)
 	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
 		serveV5(w, r, optionsOf(want), run.explain("error executing command in container"))
 		return nil
 	}
 	watched, r, end := watchClient(w, r)
 	defer end()
-	remotecommand.ServeExec(watched, r, run, "", "", "", nil, optionsOf(want), idleTimeout, streamPatience, remotecommand.SupportedStreamingProtocols)
+	remotecommand.ServeExec(watched, r, run, "", "", "", nil, optionsOf(want), noTimeout, streamPatience, remotecommand.SupportedStreamingProtocols)
 	return nil
 }
 
@@ -78,14 +79,14 @@ func (l *local) attach(w http.ResponseWriter, r *http.Request, pod *v1.Pod, c *r
 			Running: logs.Running(l.runtime, pod.UID, c.ID),
 		})
 		return err
-	})
+	}).whileUsed(l.idle)
 	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
 		serveV5(w, r, optionsOf(want), show.explain("error attaching to container"))
 		return nil
 	}
 	watched, r, end := watchClient(w, r)
 	defer end()
-	remotecommand.ServeAttach(watched, r, show, "", "", "", optionsOf(want), idleTimeout, streamPatience, remotecommand.SupportedStreamingProtocols)
+	remotecommand.ServeAttach(watched, r, show, "", "", "", optionsOf(want), noTimeout, streamPatience, remotecommand.SupportedStreamingProtocols)
 	return nil
 }
 
@@ -95,13 +96,15 @@ func (l *local) portForward(w http.ResponseWriter, r *http.Request, pod *v1.Pod,
 	}
 	watched, r, end := watchClient(w, r)
 	defer end()
-	d := &dialer{ctx: r.Context(), hosts: append([]string{"localhost"}, sandbox.IPs...)}
-	defer context.AfterFunc(r.Context(), func() {
+	ctx, used, stop := whileUsed(r.Context(), l.idle)
+	defer func() { _ = stop(nil) }() // the client sees the end of the connection
+	d := &dialer{ctx: ctx, used: used, hosts: append([]string{"localhost"}, sandbox.IPs...)}
+	defer context.AfterFunc(ctx, func() {
 		d.close()
 		end()
 	})()
 	portforward.ServePortForward(watched, r, d, pod.Name, string(pod.UID), &portforward.V4Options{Ports: ports},
-		idleTimeout, streamPatience, portforward.SupportedProtocols)
+		noTimeout, streamPatience, portforward.SupportedProtocols)
 	end()
 	d.close()
 	return nil
@@ -173,6 +176,7 @@ func (w sessionWriter) Write(p []byte) (int, error) {
 type dialer struct {
 	ctx   context.Context // of the client's connection; upstream's calls have none
 	hosts []string        // in the order of trying
+	used  *idleTimer
 
 	mu struct {
 		sync.Mutex
@@ -218,10 +222,10 @@ func (d *dialer) PortForward(_ context.Context, _, _ string, port int32, stream 
 	sent := make(chan struct{})
 	go func() { // ends with the stream, which ends with the client's connection at the latest
 		defer close(sent)
-		_, _ = io.Copy(conn, stream) // a pod that does not read ends the other direction, too
+		_, _ = io.Copy(conn, d.used.reader(stream)) // a pod that does not read ends the other direction, too
 		_ = conn.CloseWrite()
 	}()
-	_, err = io.Copy(stream, conn)
+	_, err = io.Copy(d.used.writer(stream), conn)
 	_ = stream.Close() // the client learns of the end
 	linger := time.NewTimer(lingerTime)
 	defer linger.Stop()

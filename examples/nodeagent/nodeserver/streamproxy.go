@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,10 @@ import (
 )
 
 // streamProxy connects clients with the streams that a runtime serves itself.
-type streamProxy struct{ streamer runtime.Streamer }
+type streamProxy struct {
+	streamer runtime.Streamer
+	idle     time.Duration
+}
 
 func (p *streamProxy) exec(w http.ResponseWriter, r *http.Request, _ *v1.Pod, c *runtime.ContainerStatus, cmd []string, want runtime.Streams) error {
 	to, err := p.streamer.ExecURL(r.Context(), c.ID, cmd, want)
@@ -30,9 +34,9 @@ func (p *streamProxy) exec(w http.ResponseWriter, r *http.Request, _ *v1.Pod, c 
 		return err
 	}
 	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
-		return translate(w, r, to, want)
+		return translate(w, r, to, want, p.idle)
 	}
-	return forward(w, r, to)
+	return forward(w, r, to, p.idle)
 }
 
 func (p *streamProxy) attach(w http.ResponseWriter, r *http.Request, _ *v1.Pod, c *runtime.ContainerStatus, want runtime.Streams) error {
@@ -41,9 +45,9 @@ func (p *streamProxy) attach(w http.ResponseWriter, r *http.Request, _ *v1.Pod, 
 		return err
 	}
 	if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
-		return translate(w, r, to, want)
+		return translate(w, r, to, want, p.idle)
 	}
-	return forward(w, r, to)
+	return forward(w, r, to, p.idle)
 }
 
 func (p *streamProxy) portForward(w http.ResponseWriter, r *http.Request, _ *v1.Pod, sandbox *runtime.SandboxStatus, ports []int32) error {
@@ -51,7 +55,7 @@ func (p *streamProxy) portForward(w http.ResponseWriter, r *http.Request, _ *v1.
 	if err != nil {
 		return err
 	}
-	return forward(w, r, to)
+	return forward(w, r, to, p.idle)
 }
 
 // runtimePatience is the time that a runtime has for its answer to an upgrade request, and for the
@@ -61,8 +65,9 @@ const runtimePatience = 10 * time.Second
 // maxRefusal is the number of bytes of a runtime's refusal that reach the client.
 const maxRefusal = 64 << 10
 
-// forward sends the upgrade request to the runtime and then copies bytes between both connections.
-func forward(w http.ResponseWriter, r *http.Request, to *url.URL) error {
+// forward sends the upgrade request to the runtime and then copies bytes between both connections,
+// until no data has moved for a time.
+func forward(w http.ResponseWriter, r *http.Request, to *url.URL, idle time.Duration) error {
 	if !httpstream.IsUpgradeRequest(r) {
 		return errNoUpgrade
 	}
@@ -81,9 +86,20 @@ func forward(w http.ResponseWriter, r *http.Request, to *url.URL) error {
 	}
 	defer conn.Close()
 	if conn.SetDeadline(time.Time{}) == nil {
-		splice(r.Context(), &buffering{conn, buffered}, backend)
+		ctx, used, stop := whileUsed(r.Context(), idle)
+		ours, theirs := framesOf(response), framesOf(response)
+		splice(ctx, &countedConn{&buffering{conn, buffered}, ours, used}, &countedConn{backend, theirs, used})
+		_ = stop(nil) // the client sees the end of the connection
 	}
 	return nil
+}
+
+// framesOf returns the frames of an upgraded connection, at its begin.
+func framesOf(upgraded *http.Response) frames {
+	if strings.EqualFold(upgraded.Header.Get(httpstream.HeaderUpgrade), "websocket") {
+		return &webSocketFrames{}
+	}
+	return &spdyFrames{}
 }
 
 // errNoUpgrade has the kubelet's text.

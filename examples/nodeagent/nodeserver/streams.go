@@ -3,9 +3,11 @@
 package nodeserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
@@ -27,6 +29,10 @@ type StreamOptions struct {
 	// serves the connections: attach shows output only, and port-forward dials localhost
 	// and then the pod's addresses.
 	Runtime runtime.Runtime
+	// IdleTimeout ends a session without input and output. Keepalive messages do not count. A client
+	// of exec or attach is told, unless the runtime speaks the client's protocol itself. Defaults to
+	// DefaultIdleTimeout. A negative value means no limit.
+	IdleTimeout time.Duration
 	// Logger receives errors after a connection was upgraded. Defaults to none.
 	Logger *zap.Logger
 }
@@ -41,6 +47,7 @@ type StreamOptions struct {
 // a Node may declare the feature ExtendWebSocketsToKubelet. Parameters and answers are those of the
 // kubelet 1.36. As in the kubelet, exec and attach ignore the UID.
 func Streams(opts StreamOptions) Group {
+	opts.IdleTimeout = cmp.Or(opts.IdleTimeout, DefaultIdleTimeout)
 	s := &streamServer{opts, connectorOf(opts)}
 	if s.Logger == nil {
 		s.Logger = zap.NewNop()
@@ -70,10 +77,10 @@ type connector interface {
 
 func connectorOf(opts StreamOptions) connector {
 	if streamer, ok := opts.Runtime.(runtime.Streamer); ok {
-		return &streamProxy{streamer}
+		return &streamProxy{streamer, opts.IdleTimeout}
 	}
 	if execer, ok := opts.Runtime.(runtime.SessionExecer); ok {
-		return &local{opts.Runtime, execer}
+		return &local{opts.Runtime, execer, opts.IdleTimeout}
 	}
 	return noStreams{}
 }

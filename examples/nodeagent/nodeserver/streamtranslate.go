@@ -20,7 +20,7 @@ import (
 )
 
 // translate connects a client of WebSocket v5 with a runtime, which speaks SPDY.
-func translate(w http.ResponseWriter, r *http.Request, to *url.URL, want runtime.Streams) error {
+func translate(w http.ResponseWriter, r *http.Request, to *url.URL, want runtime.Streams, idle time.Duration) error {
 	conn, response, err := dialRuntime(r.Context(), http.MethodPost, to, http.Header{
 		httpstream.HeaderConnection: {httpstream.HeaderUpgrade}, httpstream.HeaderUpgrade: {spdy.HeaderSpdy31},
 		httpstream.HeaderProtocolVersion: {streamserver.StreamProtocolV4Name},
@@ -30,7 +30,7 @@ func translate(w http.ResponseWriter, r *http.Request, to *url.URL, want runtime
 	}
 	defer conn.Close()
 	backend := &spdyBackend{conn: conn, response: response}
-	serveV5(w, r, optionsOf(want), backend.run)
+	serveV5(w, r, optionsOf(want), execFunc(backend.run).whileUsed(idle))
 	return nil
 }
 

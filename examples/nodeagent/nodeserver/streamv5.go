@@ -36,7 +36,6 @@ func serveV5(w http.ResponseWriter, r *http.Request, want *remotecommand.Options
 	defer end()
 	kinds := channelsV5(want)
 	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{remotecommand.StreamProtocolV5Name: {Binary: true, Channels: kinds}})
-	conn.SetIdleTimeout(idleTimeout)
 	_, channels, err := conn.Open(w, r)
 	if err != nil {
 		return // the client has been told
