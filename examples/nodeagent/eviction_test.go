@@ -98,7 +98,7 @@ evictionMaxPodGracePeriod: -1
 func TestPressureOfTheNodeObject(t *testing.T) {
 	f, err := parseFlags([]string{t.TempDir(), "--root-dir", t.TempDir()})
 	require.NoError(t, err)
-	usage, err := newCollector(f, nil, func() []*v1.Pod { return nil })
+	usage, err := newCollector(f, nil, func() []*v1.Pod { return nil }, nil)
 	require.NoError(t, err)
 	e, err := newEvictor(t.Context(), f, usage, newMetrics("n"), zap.NewNop())
 	require.NoError(t, err)

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
@@ -107,7 +108,8 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	usage, err := newCollector(f, rt, func() []*v1.Pod { return agent.Pods() }) // not called before agent.Run
+	folders := func(uid types.UID) map[string]string { return agent.VolumeFolders(uid) }
+	usage, err := newCollector(f, rt, func() []*v1.Pod { return agent.Pods() }, folders) // not called before agent.Run
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"math"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
 )
 
 // requests returns the callbacks that count the requests of --port. Names, labels and buckets are the
@@ -48,6 +50,55 @@ func (m *metrics) requests() nodeserver.Observer {
 			inflight.WithLabelValues(values(r)...).Dec()
 			durations.WithLabelValues(values(r)...).Observe(took.Seconds())
 		},
+	}
+}
+
+// claimPatience limits the measurement of the volumes of claims for a scrape.
+const claimPatience = 2 * time.Second
+
+// claimMetrics are the metrics of the volumes of PersistentVolumeClaims. It implements
+// prometheus.Collector.
+type claimMetrics struct {
+	usage                                                     *nodestats.Collector
+	capacity, available, used, inodes, inodesFree, inodesUsed *prometheus.Desc
+}
+
+// watchClaims registers the metrics of the volumes of claims.
+func (m *metrics) watchClaims(usage *nodestats.Collector) {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("kubelet_volume_stats_"+name, help, []string{"namespace", "persistentvolumeclaim"}, nil)
+	}
+	m.registry.MustRegister(&claimMetrics{
+		usage:      usage,
+		capacity:   desc("capacity_bytes", "Capacity in bytes of the volume"),
+		available:  desc("available_bytes", "Number of available bytes in the volume"),
+		used:       desc("used_bytes", "Number of used bytes in the volume"),
+		inodes:     desc("inodes", "Maximum number of inodes in the volume"),
+		inodesFree: desc("inodes_free", "Number of free inodes in the volume"),
+		inodesUsed: desc("inodes_used", "Number of used inodes in the volume"),
+	})
+}
+
+// Describe implements prometheus.Collector.
+func (c *claimMetrics) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.capacity, c.available, c.used, c.inodes, c.inodesFree, c.inodesUsed} {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *claimMetrics) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), claimPatience)
+	defer cancel()
+	for _, v := range c.usage.ClaimVolumes(ctx) {
+		for desc, value := range map[*prometheus.Desc]*uint64{
+			c.capacity: v.Usage.CapacityBytes, c.available: v.Usage.AvailableBytes, c.used: v.Usage.UsedBytes,
+			c.inodes: v.Usage.Inodes, c.inodesFree: v.Usage.InodesFree, c.inodesUsed: v.Usage.InodesUsed,
+		} {
+			if value != nil {
+				out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(*value), v.Claim.Namespace, v.Claim.Name)
+			}
+		}
 	}
 }
 

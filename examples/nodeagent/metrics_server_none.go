@@ -4,7 +4,11 @@
 
 package main
 
-import "github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
+import (
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
+)
 
-func (*metrics) requests() nodeserver.Observer { return nodeserver.Observer{} }
-func (*metrics) watchIdentity(*identity)       {}
+func (*metrics) requests() nodeserver.Observer    { return nodeserver.Observer{} }
+func (*metrics) watchIdentity(*identity)          {}
+func (*metrics) watchClaims(*nodestats.Collector) {}

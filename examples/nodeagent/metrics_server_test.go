@@ -15,9 +15,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeidentity"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
 )
 
 func metricsText(m *metrics) string {
@@ -42,6 +46,24 @@ func TestMetricsOfRequestsAreTheKubelets(t *testing.T) {
 		require.Contains(t, metricsText(m), want)
 	}
 	require.NotContains(t, metricsText(m), `subresource="pods"`)
+}
+
+// The volumes of claims have the names and labels that dashboards and autoscalers of volumes read.
+func TestMetricsOfClaims(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "pods/1/volumes/kubernetes.io~csi/pv/mount"), 0o755))
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}}
+	pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}}}
+	usage, err := nodestats.New(nodestats.Options{NodeName: "n", Pods: func() []*v1.Pod { return []*v1.Pod{pod} }, Root: root, LogDir: root,
+		VolumeFolders: func(types.UID) map[string]string { return map[string]string{"data": "pv"} }})
+	require.NoError(t, err)
+	m := newMetrics("n")
+	m.watchClaims(usage)
+	for _, name := range []string{"capacity_bytes", "available_bytes", "used_bytes"} {
+		require.Contains(t, metricsText(m), "kubelet_volume_stats_"+name+`{namespace="ns",persistentvolumeclaim="claim"} `)
+	}
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "pods")))
+	require.NotContains(t, metricsText(m), "kubelet_volume_stats_")
 }
 
 // Certificates that the agent does not replace have no metrics.

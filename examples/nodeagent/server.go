@@ -31,6 +31,7 @@ func newServer(ctx context.Context, f flags, parts serverParts) (func(context.Co
 		return nil, err
 	}
 	parts.metrics.watchIdentity(parts.identity)
+	parts.metrics.watchClaims(parts.usage)
 	server, err := nodeserver.New(nodeserver.Options{
 		Guard: guard, Groups: groups(f, parts), Observer: parts.metrics.requests(), Logger: parts.log,
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
@@ -24,8 +25,8 @@ type collector = nodestats.Collector
 
 // newCollector returns the collector of the node's usage, for the server of --port and for evictions.
 // It measures only when asked.
-func newCollector(f flags, rt runtime.Runtime, pods func() []*v1.Pod) (*collector, error) {
-	opts := nodestats.Options{NodeName: f.node, Pods: pods, Root: f.root, LogDir: f.logs}
+func newCollector(f flags, rt runtime.Runtime, pods func() []*v1.Pod, folders func(types.UID) map[string]string) (*collector, error) {
+	opts := nodestats.Options{NodeName: f.node, Pods: pods, Root: f.root, LogDir: f.logs, VolumeFolders: folders}
 	opts.Runtime, _ = rt.(stats.Reader)
 	if backend, ok := rt.(cri.Backend); ok {
 		opts.Cgroups = cgroup.New("/sys/fs/cgroup")

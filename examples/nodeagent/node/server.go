@@ -81,6 +81,21 @@ func (a *Agent) Refresh(r objects.Ref) {
 	}
 }
 
+// VolumeFolders returns the names of the folders of a pod's mounted volumes, by their names in the pod
+// spec. The folder of a claim's volume has the name of the PersistentVolume. The caller owns the map.
+func (a *Agent) VolumeFolders(uid types.UID) map[string]string {
+	if a.parts.volumes == nil {
+		return nil
+	}
+	names := map[string]string{}
+	for name, v := range a.parts.volumes.GetMountedVolumesForPod(uid) {
+		if !v.Block {
+			names[name] = v.Inner
+		}
+	}
+	return names
+}
+
 // Token returns a service account token of a pod from the agent's cache, for volume plugins that
 // pass tokens to drivers. When a token is due for renewal, the agent refreshes the pod's volumes.
 func (a *Agent) Token(ctx context.Context, r projected.TokenRequest) (projected.Token, error) {

@@ -51,13 +51,13 @@ func StatsSummary(source UsageSource) Group {
 // onlyCPUAndMemory returns a copy without the parts of a complete snapshot.
 func onlyCPUAndMemory(s *statsapi.Summary) *statsapi.Summary {
 	out := &statsapi.Summary{Node: s.Node, Pods: make([]statsapi.PodStats, 0, len(s.Pods))}
-	out.Node.Network, out.Node.Fs, out.Node.Runtime, out.Node.Rlimit = nil, nil, nil, nil
+	out.Node.Network, out.Node.Fs, out.Node.Runtime, out.Node.Rlimit, out.Node.IO = nil, nil, nil, nil, nil
 	for _, p := range s.Pods {
-		p.Network, p.VolumeStats, p.EphemeralStorage, p.ProcessStats = nil, nil, nil, nil
+		p.Network, p.VolumeStats, p.EphemeralStorage, p.ProcessStats, p.IO = nil, nil, nil, nil, nil
 		all := p.Containers
 		p.Containers = make([]statsapi.ContainerStats, 0, len(all))
 		for _, c := range all {
-			c.Rootfs, c.Logs = nil, nil
+			c.Rootfs, c.Logs, c.IO = nil, nil, nil
 			p.Containers = append(p.Containers, c)
 		}
 		out.Pods = append(out.Pods, p)

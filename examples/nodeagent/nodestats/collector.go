@@ -39,6 +39,10 @@ type Options struct {
 	// Cgroups finds the cgroups of containers, for their networks and for /metrics/cadvisor. Defaults
 	// to nil: both lack what only cgroups tell.
 	Cgroups *cgroup.Tree
+	// VolumeFolders returns the names of the folders of a pod's mounted volumes, by their names in the
+	// pod spec. The folder of a claim's volume has the name of the PersistentVolume. Defaults to nil:
+	// volumes of claims are not reported.
+	VolumeFolders func(types.UID) map[string]string
 	// Machine is the machine to measure. Defaults to the machine of this process.
 	Machine host.Machine
 	// MaxAge is the age up to which a snapshot is used again. Defaults to 5 s.
@@ -123,6 +127,8 @@ type Collector struct {
 	turn  chan struct{}
 	disks diskuse.Meter
 	rates rates
+
+	systems systemMeter // not guarded by turn
 
 	mu struct {
 		sync.Mutex

@@ -37,6 +37,8 @@ type measurement struct {
 	usage   map[types.UID]*stats.Pod
 	network map[types.UID]Network
 	disks   *disks // nil for CPUAndMemory
+
+	pressure pressures
 }
 
 // disks is the part of a measurement that concerns file systems.
@@ -58,8 +60,21 @@ type fileSystem struct {
 // podFolders has the disk usage of a pod's folders.
 type podFolders struct {
 	logs    map[string]diskuse.Usage // by container
-	volumes map[string]volume        // by the name in the pod spec
+	volumes map[string]volume        // by folderKey
+	names   map[string]string        // of the folders of volumes, by the names in the pod spec
 }
+
+// folderKey returns the key of a volume's folder. A PersistentVolume may have the name of another
+// volume of the pod.
+func folderKey(name string, whole bool) string {
+	if whole {
+		return "/" + name
+	}
+	return name
+}
+
+// isWhole reports whether the volumes of a plugin are file systems, in part or as a whole.
+func isWhole(plugin string) bool { return plugin == pluginCSI || plugin == pluginLocal }
 
 // volume is the usage of a volume: of a folder, or of a file system of its own.
 type volume struct {
@@ -95,6 +110,7 @@ func (c *Collector) measure(ctx context.Context, r Request) (*Snapshot, error) {
 		c.readCgroups(s, d)
 		m.network = s.Networks
 	}
+	m.pressure = c.measurePressure(s, d)
 	if d == Containers {
 		s.readCapacities()
 	}
@@ -130,7 +146,7 @@ func (c *Collector) measureDisks(ctx context.Context, pods []*v1.Pod, patience t
 	walking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, pod := range pods {
-		d.folders[pod.UID] = podFolders{logs: c.logs(walking, pod), volumes: c.volumes(walking, pod)}
+		d.folders[pod.UID] = podFolders{logs: c.logs(walking, pod), volumes: c.volumes(walking, pod), names: c.folderNames(pod)}
 	}
 	return d, nil
 }
@@ -148,19 +164,15 @@ func (c *Collector) logs(ctx context.Context, pod *v1.Pod) map[string]diskuse.Us
 	return out
 }
 
-// volumes measures the volumes of a pod that have a folder. Their names in the pod spec are those of
-// the folders, except for persistent volumes.
+// volumes measures the volumes of a pod that have a folder.
 func (c *Collector) volumes(ctx context.Context, pod *v1.Pod) map[string]volume {
 	dir := filepath.Join(c.Root, "pods", string(pod.UID), "volumes")
 	out := map[string]volume{}
 	for _, plugin := range foldersIn(dir) {
 		for _, name := range foldersIn(filepath.Join(dir, plugin)) {
 			path := filepath.Join(dir, plugin, name)
-			if plugin == pluginCSI {
-				path = filepath.Join(path, "mount")
-			}
 			if v, known := c.volume(ctx, path, plugin); known {
-				out[name] = v
+				out[folderKey(name, isWhole(plugin))] = v
 			}
 		}
 	}
@@ -171,8 +183,16 @@ func (c *Collector) volumes(ctx context.Context, pod *v1.Pod) map[string]volume 
 const pluginCSI, pluginLocal = "kubernetes.io~csi", "kubernetes.io~local-volume"
 
 func (c *Collector) volume(ctx context.Context, path, plugin string) (v volume, known bool) {
+	if isWhole(plugin) {
+		if plugin == pluginCSI {
+			path = filepath.Join(path, "mount")
+		}
+		v.whole = true
+		v.system, known = c.systems.system(ctx, path, systemOf)
+		return v, known
+	}
 	v.system = systemOf(path)
-	if plugin == pluginCSI || plugin == pluginLocal || isMountPoint(path) {
+	if isMountPoint(path) {
 		v.whole = true
 		return v, v.system.bytes > 0
 	}
@@ -208,6 +228,11 @@ func foldersIn(dir string) (names []string) {
 		}
 	}
 	return names
+}
+
+func isFolder(path string) bool {
+	var s syscall.Stat_t
+	return syscall.Lstat(path, &s) == nil && s.Mode&syscall.S_IFMT == syscall.S_IFDIR
 }
 
 // isMountPoint reports whether a folder is on another device than its parent.

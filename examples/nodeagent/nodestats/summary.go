@@ -54,6 +54,7 @@ func nodeStats(m *measurement, r *rates) statsapi.NodeStats {
 		}
 		node.Swap = &statsapi.SwapStats{Time: at, SwapUsageBytes: &u.SwapUsed, SwapAvailableBytes: &u.SwapFree}
 	}
+	node.IO = addPressure(node.CPU, node.Memory, m.at, m.pressure.machine)
 	if !m.self.CPU.At.IsZero() {
 		self := containerStats(r, "kubelet", &m.self)
 		node.SystemContainers = append(node.SystemContainers, self)
@@ -105,6 +106,11 @@ func podStats(m *measurement, r *rates, pod *v1.Pod) statsapi.PodStats {
 	}
 	if st := m.usage[pod.UID]; st != nil {
 		addUsage(&p, r, pod, st)
+		for i := range p.Containers { // in the order of the runtime
+			c := &p.Containers[i]
+			c.IO = addPressure(c.CPU, c.Memory, m.at, m.pressure.containers[st.Containers[i].ID.ID])
+		}
+		p.IO = addPressure(p.CPU, p.Memory, m.at, m.pressure.pods[pod.UID])
 		if m.disks != nil {
 			addRuntimeUsage(&p, st, m.network[pod.UID])
 		}

@@ -3,6 +3,7 @@
 package nodestats
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -36,12 +37,13 @@ func addDisks(p *statsapi.PodStats, m *measurement, pod *v1.Pod) {
 	}
 	for i := range pod.Spec.Volumes {
 		spec := &pod.Spec.Volumes[i]
-		v, known := folders.volumes[spec.Name]
+		claim := claimOf(pod, spec)
+		v, known := folders.volumes[folderKey(cmp.Or(folders.names[spec.Name], spec.Name), claim != nil || spec.CSI != nil)]
 		if !known {
 			continue
 		}
 		one := v.stats()
-		p.VolumeStats = append(p.VolumeStats, statsapi.VolumeStats{Name: spec.Name, FsStats: one})
+		p.VolumeStats = append(p.VolumeStats, statsapi.VolumeStats{Name: spec.Name, FsStats: one, PVCRef: claim})
 		if isLocalEphemeral(spec) {
 			plus(*one.UsedBytes, *one.InodesUsed)
 		}

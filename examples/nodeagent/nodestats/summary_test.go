@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/internal/diskuse"
 	"github.com/keelson-dev/keelson/runtime"
@@ -42,6 +43,8 @@ func example(at time.Time) *measurement {
 			Volumes: []v1.Volume{
 				{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
 				{Name: "memory", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
+				{Name: "data", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
+				{Name: "own", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}},
 				{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/etc"}}},
 			},
 		},
@@ -72,6 +75,11 @@ func example(at time.Time) *measurement {
 			},
 			"3": {UID: "3", Namespace: "other", Name: "gone", CPU: cpu(9e9), Memory: stats.Memory{At: at, WorkingSet: 90}},
 		},
+		pressure: pressures{
+			machine:    cgroup.Pressure{CPU: cgroup.Stall{Known: true, Some: 5, SomeShare: cgroup.Averages{1, 2, 3}}, IO: cgroup.Stall{Known: true, All: 7}},
+			pods:       map[types.UID]cgroup.Pressure{"1": {Memory: cgroup.Stall{Known: true, Some: 8}}},
+			containers: map[string]cgroup.Pressure{"m": {CPU: cgroup.Stall{Known: true, All: 9, AllShare: cgroup.Averages{0, 0.5, 0}}}},
+		},
 		disks: &disks{
 			node: fileSystem{epoch, 1000, 300, 100, 40}, logs: fileSystem{epoch, 1000, 300, 100, 40},
 			images:  &stats.FileSystem{At: epoch, Mountpoint: "/layers", UsedBytes: 123, InodesUsed: 12},
@@ -82,7 +90,11 @@ func example(at time.Time) *measurement {
 					volumes: map[string]volume{
 						"scratch": {used: used(100, 10), system: fileSystem{epoch, 1000, 300, 100, 40}},
 						"memory":  {whole: true, system: fileSystem{epoch, 50, 20, 10, 7}},
+						// PersistentVolumes with the names of other volumes of the pod.
+						"/scratch": {whole: true, system: fileSystem{epoch, 90, 30, 0, 0}},
+						"/data":    {whole: true, system: fileSystem{epoch, 80, 20, 0, 0}},
 					},
+					names: map[string]string{"scratch": "scratch", "memory": "memory", "data": "scratch", "own": "data"},
 				},
 				"2": {logs: map[string]diskuse.Usage{"main": used(32, 1)}},
 			},
@@ -134,13 +146,30 @@ func TestSummary(t *testing.T) {
 	assert.EqualValues(t, 660, *web.Memory.WorkingSetBytes)
 	assert.EqualValues(t, 4, *web.ProcessStats.ProcessCount)
 	assert.EqualValues(t, 10, *web.Network.RxBytes)
-	require.Len(t, web.VolumeStats, 2, "a hostPath has no usage")
+	require.Len(t, web.VolumeStats, 4, "a hostPath has no usage")
 	assert.Equal(t, []string{"scratch", "memory"}, []string{web.VolumeStats[0].Name, web.VolumeStats[1].Name})
+	assert.Nil(t, web.VolumeStats[0].PVCRef)
+	data, own := web.VolumeStats[2], web.VolumeStats[3]
+	assert.Equal(t, &statsapi.PVCReference{Namespace: "default", Name: "claim"}, data.PVCRef)
+	assert.Equal(t, &statsapi.PVCReference{Namespace: "default", Name: "web-own"}, own.PVCRef)
+	assert.EqualValues(t, []uint64{90, 60, 80}, []uint64{*data.CapacityBytes, *data.UsedBytes, *own.CapacityBytes})
 	assert.EqualValues(t, 100, *web.VolumeStats[0].UsedBytes)
 	assert.EqualValues(t, 30, *web.VolumeStats[1].UsedBytes)
 	assert.EqualValues(t, 3, *web.VolumeStats[1].InodesUsed)
 	assert.EqualValues(t, 40+8+16+100, *web.EphemeralStorage.UsedBytes, "layer, logs of all containers, and the emptyDir on the disk")
 	assert.EqualValues(t, 4+2+1+10, *web.EphemeralStorage.InodesUsed)
+
+	psi := func(some, full statsapi.PSIData) *statsapi.PSIStats {
+		return &statsapi.PSIStats{Some: some, Full: full}
+	}
+	assert.Equal(t, psi(statsapi.PSIData{Total: 5, Avg10: 1, Avg60: 2, Avg300: 3}, statsapi.PSIData{}), node.CPU.PSI)
+	assert.Nil(t, node.Memory.PSI, "the kernel does not tell")
+	assert.Equal(t, psi(statsapi.PSIData{}, statsapi.PSIData{Total: 7}), node.IO.PSI)
+	assert.Equal(t, psi(statsapi.PSIData{Total: 8}, statsapi.PSIData{}), web.Memory.PSI)
+	assert.Nil(t, web.CPU.PSI)
+	assert.Equal(t, psi(statsapi.PSIData{}, statsapi.PSIData{Total: 9, Avg60: 0.5}), main.CPU.PSI)
+	assert.Nil(t, side.CPU.PSI)
+	assert.True(t, web.IO == nil && main.IO == nil)
 
 	assert.Empty(t, s.Pods[1].Containers)
 	assert.Nil(t, s.Pods[1].CPU)

@@ -43,7 +43,7 @@ func TestUnified(t *testing.T) {
 		dir + "/memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n",
 		dir + "/pids.current":  "7\n",
 		dir + "/io.stat":       "8:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n253:1\n",
-		dir + "/cpu.pressure":  "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n",
+		dir + "/cpu.pressure":  "some avg10=1.50 avg60=2.00 avg300=3.00 total=1500000\nfull avg10=0.50 avg60=0.00 avg300=0.25 total=500000\n",
 		dir + "/cgroup.procs":  "42\n43\n",
 		// A cgroup that the container made, under the name of another one.
 		dir + "/" + second + "/cgroup.procs": "44\n",
@@ -58,11 +58,18 @@ func TestUnified(t *testing.T) {
 	require.Zero(t, tree.Tasks(second))
 	got, ok := tree.Usage(first)
 	require.True(t, ok)
+	stall := cgroup.Stall{
+		Known: true, Some: 1500 * time.Millisecond, All: 500 * time.Millisecond,
+		SomeShare: cgroup.Averages{1.5, 2, 3}, AllShare: cgroup.Averages{0.5, 0, 0.25},
+	}
+	assert.Equal(t, cgroup.Pressure{CPU: stall}, tree.Pressure(tree.Path(first)))
+	assert.Zero(t, tree.Pressure(tree.Parent(first)), "of the pod")
+	assert.Zero(t, tree.Pressure(""))
 	assert.Equal(t, cgroup.Usage{
 		User: time.Millisecond, System: 2 * time.Millisecond, Periods: 10, ThrottledPeriods: 4, ThrottledTime: 5 * time.Millisecond,
 		Cache: 4096, MaxMemory: 8192, MemoryFailures: 3, OOMKills: 2, Tasks: 7,
 		IO:       []cgroup.IO{{Device: "8:0", ReadBytes: 10, WriteBytes: 20, Reads: 1, Writes: 2}, {Device: "253:1"}},
-		CPUStall: cgroup.Stall{Known: true, Some: 1500 * time.Millisecond, All: 500 * time.Millisecond},
+		CPUStall: stall,
 	}, got)
 
 	require.NoError(t, os.RemoveAll(filepath.Join(root, dir)))
@@ -92,6 +99,7 @@ func TestLegacy(t *testing.T) {
 	require.Equal(t, 42, tree.Process(first))
 	require.EqualValues(t, 7, tree.Tasks(first))
 	require.Zero(t, tree.Tasks(second))
+	require.Zero(t, tree.Pressure(dir))
 	got, ok := tree.Usage(first)
 	require.True(t, ok)
 	assert.Equal(t, cgroup.Usage{
@@ -111,4 +119,10 @@ func TestUnknown(t *testing.T) {
 		require.Zero(t, tree.Process(first))
 		require.Empty(t, tree.Parent(first))
 	}
+}
+
+func TestMachinePressure(t *testing.T) {
+	root := files(t, map[string]string{"proc/pressure/io": "some avg10=0.00 avg60=0.10 avg300=0.00 total=7\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=3\n"})
+	assert.Equal(t, cgroup.Pressure{IO: cgroup.Stall{Known: true, Some: 7 * time.Microsecond, All: 3 * time.Microsecond, SomeShare: cgroup.Averages{1: 0.1}}}, cgroup.MachinePressure(root))
+	assert.Zero(t, cgroup.MachinePressure(t.TempDir()))
 }

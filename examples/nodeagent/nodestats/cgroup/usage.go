@@ -32,8 +32,30 @@ type IO struct {
 // Stall is the time that processes waited for a resource. Known is false without the kernel's
 // pressure stall information, as on cgroup version 1.
 type Stall struct {
-	Known     bool
-	Some, All time.Duration // some of the processes, or all, waited
+	Known               bool
+	Some, All           time.Duration // some of the processes, or all, waited
+	SomeShare, AllShare Averages
+}
+
+// Averages are the shares of the time, in percent, over the last 10, 60 and 300 seconds.
+type Averages [3]float64
+
+// Pressure is the pressure stall information of a cgroup or of the machine.
+type Pressure struct{ CPU, Memory, IO Stall }
+
+// Pressure returns the pressure in a cgroup, by its path. Nothing is known of it on cgroup version 1.
+func (t *Tree) Pressure(path string) (p Pressure) {
+	if !t.unified || path == "" {
+		return p
+	}
+	dir := folder(filepath.Join(t.root, path))
+	return Pressure{dir.stall("cpu.pressure"), dir.stall("memory.pressure"), dir.stall("io.pressure")}
+}
+
+// MachinePressure returns the pressure on the machine. root is the root of its file system.
+func MachinePressure(root string) Pressure {
+	dir := folder(filepath.Join(root, "/proc/pressure"))
+	return Pressure{dir.stall("cpu"), dir.stall("memory"), dir.stall("io")}
 }
 
 // Usage returns the usage of a container, and false if its cgroup is not known or is gone.
@@ -170,16 +192,24 @@ func (f folder) values(name string) map[string]uint64 {
 func (f folder) stall(name string) (s Stall) {
 	for line := range strings.Lines(f.text(name)) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		_, total, ok := strings.Cut(rest, "total=")
-		if !ok {
+		values := map[string]string{}
+		for _, field := range strings.Fields(rest) {
+			key, value, _ := strings.Cut(field, "=")
+			values[key] = value
+		}
+		if values["total"] == "" {
 			continue
 		}
 		s.Known = true
-		switch kind {
+		var share Averages
+		for i, key := range []string{"avg10", "avg60", "avg300"} {
+			share[i], _ = strconv.ParseFloat(values[key], 64) // 0 if the kernel does not tell
+		}
+		switch total := micros(parse(values["total"])); kind {
 		case "some":
-			s.Some = micros(parse(total))
+			s.Some, s.SomeShare = total, share
 		case "full":
-			s.All = micros(parse(total))
+			s.All, s.AllShare = total, share
 		}
 	}
 	return s
