@@ -68,6 +68,7 @@ type flags struct {
 	dns       dnsFlags
 	cri       criFlags
 	logFiles  logFlags
+	logLinks  linkFlags
 	authFile  string
 	plugins   pluginFlags
 	offer     offer
@@ -144,6 +145,7 @@ func parseFlags(args []string) (flags, error) {
 	f.dns.register(set)
 	f.cri.register(set)
 	f.logFiles.register(set)
+	f.logLinks.register(set)
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
 	set.DurationVar(&f.restarts, "max-container-restart-period", maxRestartPeriod, "longest pause before a container that keeps failing is restarted, from 1s on")
@@ -276,6 +278,9 @@ func (f *flags) complete(args []string) error {
 	}
 	if f.logs, err = filepath.Abs(f.logs); err != nil {
 		return fmt.Errorf("--pod-logs-dir: %w", err)
+	}
+	if err := f.logLinks.complete(os.Args[0], f.logs); err != nil {
+		return err
 	}
 	if err := f.findAuth(); err != nil {
 		return err

@@ -126,7 +126,7 @@ func run(f flags) error {
 		}
 		defer member.leave()
 	}
-	features := evictor.features(func() *node.Agent { return agent })
+	features := f.features(evictor.features(func() *node.Agent { return agent }), out.log)
 	tokens := func() tokenMaker { return agent }
 	transactions, err := newUpdates(f)
 	if err != nil {

@@ -14,4 +14,6 @@ import (
 // collector is empty in a program that neither shows the usage of pods nor evicts pods.
 type collector struct{}
 
-func newCollector(flags, runtime.Runtime, func() []*v1.Pod, func(types.UID) map[string]string) (*collector, error) { return nil, nil }
+func newCollector(flags, runtime.Runtime, func() []*v1.Pod, func(types.UID) map[string]string) (*collector, error) {
+	return nil, nil
+}

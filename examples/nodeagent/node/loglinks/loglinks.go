@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package loglinks keeps a folder of links to the logs of containers for log collectors, as the kubelet
+// (1.36) does in /var/log/containers: NAME_NAMESPACE_CONTAINER-ID.log.
+//
+//	features := func(h *feature.Host) []feature.Feature {
+//		return []feature.Feature{loglinks.New(h, loglinks.Options{Dir: "/var/log/containers", Logs: logDir})}
+//	}
+//
+// A container has its link from its creation until its record is removed. Broken links to logs of the
+// node are removed at the start and after each change. Everything else in the folder stays.
+//
+// # Differences from the kubelet
+//
+//   - Links of containers are removed with the container's record, also if its log stays for a while.
+//   - The folder may be changed. A link cannot lead out of the folder of logs, and its name not out
+//     of the folder of links, whatever the runtime reports.
+package loglinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/signal"
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
+	"github.com/keelson-dev/keelson/runtime/podsync"
+)
+
+// Options configure the feature.
+type Options struct {
+	// Dir is the folder of links, usually /var/log/containers. It is created with mode 0755. Required.
+	Dir string
+	// Logs is the folder of logs, node.Options.LogDir. Required.
+	Logs string
+}
+
+// New returns the feature. Errors name the field.
+func New(h *feature.Host, o Options) (feature.Feature, error) {
+	for field, path := range map[string]string{"Dir": o.Dir, "Logs": o.Logs} {
+		if !filepath.IsAbs(path) {
+			return feature.Feature{}, fmt.Errorf("loglinks: Options.%s %q: want an absolute path", field, path)
+		}
+	}
+	l := &links{Options: o, pods: feature.NewSlot[[]link](h.Table), changed: signal.New(), failures: failurelog.Log{Logger: h.Log, Failed: "could not link the logs of containers", Recovered: "the logs of containers are linked again"}}
+	return feature.Feature{
+		Name: "log-links",
+		Hook: podsync.Hook{Input: func(pod *v1.Pod, in *podstatus.Input) {
+			if in.Observed != nil {
+				l.pods.Set(pod.UID, linksOf(l.Logs, in.Observed))
+				l.changed.Notify()
+			}
+		}},
+		ConfigUpdated: func(podconfig.Update) { l.changed.Notify() },
+		Ended:         func(*v1.Pod) { l.changed.Notify() },
+		Housekeep:     func(func(types.UID) bool) { l.changed.Notify() }, // logs may have been removed
+		Run:           l.run,
+	}, nil
+}
+
+// links keeps the folder.
+type links struct {
+	Options
+	pods     *feature.Slot[[]link]
+	changed  signal.Signal
+	failures failurelog.Log
+}
+
+// pause bounds the passes through the folder. Collectors look for new files about as often.
+const pause = time.Second
+
+func (l *links) run(ctx context.Context) error {
+	for {
+		l.failures.Report(l.pass())
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return nil
+		}
+		select {
+		case <-l.changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// pass makes the folder right. An error is repeated with the next change.
+func (l *links) pass() error {
+	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
+		return err
+	}
+	dir, err := os.OpenRoot(l.Dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	have, err := l.list(dir)
+	if err != nil {
+		return err
+	}
+	wanted := map[types.UID][]link{}
+	for uid, all := range l.pods.All() {
+		wanted[uid] = all
+	}
+	remove, create := changes(l.Logs, have, wanted)
+	var errs []error
+	for _, name := range remove {
+		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	for _, c := range create {
+		if err := dir.Symlink(c.target, c.name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// list returns the content of the folder. A file that is no link is present without a target.
+func (l *links) list(dir *os.Root) (all []present, err error) {
+	folder, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	names, err := folder.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		p := present{link: link{name: name}}
+		if target, err := dir.Readlink(name); err == nil {
+			p.target = target
+			_, err := os.Lstat(target)
+			p.broken = errors.Is(err, fs.ErrNotExist)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
