@@ -8,120 +8,75 @@ import (
 	"errors"
 	"io"
 	"math"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // errNotJSON makes readDocuments try YAML, a near superset of JSON.
 var errNotJSON = errors.New("not JSON")
 
-// readJSON reads at most most+1 documents of a JSON text, enough to detect too many documents.
+// readJSON reads at most most+1 non-null documents of a JSON text.
 func readJSON(data []byte, most int, maxBytes int64) ([]document, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	var docs []document
-	for len(docs) <= most {
-		r := jsonReader{dec: dec, budget: newBudget(maxBytes)}
-		root, err := r.value("", 1)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if root != nil {
-			docs = append(docs, document{root: root, duplicates: r.duplicates, text: data})
-		}
-	}
-	return docs, nil
+	next := func() (*yaml.Node, error) { return jsonNode(dec, newBudget(maxBytes), 1) }
+	return readTrees(next, most, maxBytes, data)
 }
 
-type jsonReader struct {
-	dec        *json.Decoder
-	budget     *budget
-	duplicates []Problem
-}
+// numberTag is the tag of a number in JSON. Its text is kept, so that the canonical JSON has the same
+// text.
+const numberTag = "!!float"
 
-// token returns io.EOF only at a valid end of the text, and errNotJSON for any fault.
-func (r *jsonReader) token(depth int) (json.Token, error) {
-	tok, err := r.dec.Token()
-	if errors.Is(err, io.EOF) && depth == 1 {
+// jsonNode returns the next value of a JSON text as nodes without positions. The error is io.EOF
+// at the end of the text, and errNotJSON for any fault.
+func jsonNode(dec *json.Decoder, b *budget, depth int) (*yaml.Node, error) {
+	tok, err := dec.Token()
+	switch {
+	case errors.Is(err, io.EOF) && depth == 1:
 		return nil, io.EOF
-	}
-	if err != nil {
+	case err != nil:
 		return nil, errNotJSON
 	}
-	return tok, nil
-}
-
-func (r *jsonReader) value(path string, depth int) (any, error) {
-	tok, err := r.token(depth)
-	if err != nil {
+	if err := b.spend(depth, 0); err != nil {
 		return nil, err
 	}
-	if err := r.budget.spend(depth, tokenSize(tok)); err != nil {
-		return nil, err
-	}
-	switch tok {
-	case json.Delim('{'):
-		return r.mapping(path, depth)
-	case json.Delim('['):
-		return r.list(path, depth)
-	}
-	if _, stray := tok.(json.Delim); stray {
-		return nil, errNotJSON
-	}
-	return tok, nil
-}
-
-func tokenSize(tok json.Token) int {
 	switch t := tok.(type) {
 	case string:
-		return len(t)
+		return jsonString(t), nil
 	case json.Number:
-		return len(t)
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: numberTag, Value: string(t)}, nil
+	case bool:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(t)}, nil
+	case nil:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil
 	}
-	return 1
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	if tok == json.Delim('[') {
+		n.Kind = yaml.SequenceNode
+	}
+	for dec.More() {
+		if n.Kind == yaml.MappingNode {
+			key, err := dec.Token()
+			if err != nil {
+				return nil, errNotJSON
+			}
+			n.Content = append(n.Content, jsonString(key.(string)))
+		}
+		item, err := jsonNode(dec, b, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		n.Content = append(n.Content, item)
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, errNotJSON
+	}
+	return n, nil
 }
 
-func (r *jsonReader) mapping(path string, depth int) (any, error) {
-	m := map[string]any{}
-	seen := map[string]bool{}
-	for r.dec.More() {
-		tok, err := r.token(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		key, ok := tok.(string)
-		if !ok {
-			return nil, errNotJSON
-		}
-		at := child(path, key)
-		if seen[key] {
-			r.duplicates = append(r.duplicates, Problem{Field: at, Text: "duplicate key: remove one of them", isKey: true})
-		}
-		seen[key] = true
-		v, err := r.value(at, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if delete(m, key); v != nil {
-			m[key] = v
-		}
-	}
-	_, err := r.token(depth + 1)
-	return m, err
-}
-
-func (r *jsonReader) list(path string, depth int) (any, error) {
-	list := []any{}
-	for r.dec.More() {
-		v, err := r.value(indexed(path, len(list)), depth+1)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	_, err := r.token(depth + 1)
-	return list, err
+func jsonString(text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: text}
 }
 
 // Objects returns the non-null documents of a YAML or JSON text as JSON, for objects that are not pods. Nulls in mappings

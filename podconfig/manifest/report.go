@@ -4,6 +4,7 @@ package manifest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -62,19 +63,54 @@ func (r *report) faults(p *field.Path, value string, complaints []string) {
 	}
 }
 
-// exactlyOne reports an error unless exactly one of the alternatives is set.
-func (r *report) exactlyOne(p *field.Path, what string, set ...bool) {
+// numberFaults is faults for a number.
+func (r *report) numberFaults(p *field.Path, value int64, complaints []string) {
+	for _, c := range complaints {
+		r.number(p, value, c)
+	}
+}
+
+// match reports the complaints of test about value.
+func (r *report) match(p *field.Path, value string, test func(string) []string) {
+	r.faults(p, value, test(value))
+}
+
+// optional is match for a value that may be empty.
+func (r *report) optional(p *field.Path, value string, test func(string) []string) {
+	if value != "" {
+		r.match(p, value, test)
+	}
+}
+
+// present reports an empty value as missing, and returns false for it.
+func (r *report) present(p *field.Path, value, detail string) bool {
+	if value == "" {
+		r.required(p, detail)
+	}
+	return value != ""
+}
+
+// needed is match for a value that may not be empty.
+func (r *report) needed(p *field.Path, value, detail string, test func(string) []string) {
+	if r.present(p, value, detail) {
+		r.match(p, value, test)
+	}
+}
+
+// exactlyOne reports an error unless exactly one of the pointers to structs in the fields of union
+// is set.
+func (r *report) exactlyOne(p *field.Path, alternatives string, union any) {
 	n := 0
-	for _, s := range set {
-		if s {
+	for f, value := range reflect.ValueOf(union).Fields() {
+		if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct && !value.IsNil() {
 			n++
 		}
 	}
 	switch {
 	case n == 0:
-		r.required(p, "must specify "+what)
+		r.required(p, "must specify "+alternatives)
 	case n > 1:
-		r.forbidden(p, "may not specify more than one "+what+", remove all but one")
+		r.forbidden(p, "may not specify more than one "+alternatives+", remove all but one")
 	}
 }
 
@@ -120,7 +156,7 @@ func (r *report) noVolume(p *field.Path, name string, volumes map[string]*v1.Vol
 }
 
 // unique reports a name already in seen, and adds new names. Missing names are reported elsewhere.
-func (r *report) unique(p *field.Path, seen map[string]bool, name string) {
+func (r *report) unique(p *field.Path, seen used, name string) {
 	if seen[name] && name != "" {
 		r.duplicate(p, name)
 	}
@@ -148,6 +184,13 @@ func (r *report) descending(p *field.Path, path string) {
 func (r *report) noControl(p *field.Path, text string) {
 	if i := strings.IndexFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }); i >= 0 {
 		r.hidden(p, fmt.Sprintf("must not contain control characters (byte %d)", i))
+	}
+}
+
+// noZeros is noZero for a list.
+func (r *report) noZeros(p *field.Path, texts []string) {
+	for i, text := range texts {
+		r.noZero(p.Index(i), text)
 	}
 }
 

@@ -20,131 +20,89 @@ var (
 		"requests.cpu", "requests.memory", "requests.ephemeral-storage"}
 )
 
-func validateEnv(r *report, env []v1.EnvVar, volumes map[string]*v1.Volume, p *field.Path) {
-	for i := range env {
-		at := p.Index(i)
-		if env[i].Name == "" {
-			r.required(at.Child("name"), "every variable needs a name")
-		} else {
-			r.faults(at.Child("name"), env[i].Name, validation.IsRelaxedEnvVarName(env[i].Name))
+// envObject is object for an environment variable and the objects inside it.
+func (c *checker) envObject(x any, p *field.Path) {
+	switch x := x.(type) {
+	case *v1.EnvVar:
+		c.needed(p.Child("name"), x.Name, "every variable needs a name", validation.IsRelaxedEnvVarName)
+		c.noZero(p.Child("value"), x.Value)
+		if x.ValueFrom == nil {
+			return
 		}
-		r.noZero(at.Child("value"), env[i].Value)
-		if env[i].ValueFrom != nil {
-			validateEnvSource(r, &env[i], volumes, at.Child("valueFrom"))
+		at := p.Child("valueFrom")
+		if x.Value != "" {
+			c.forbidden(at, "may not be specified when value is not empty")
 		}
+		c.exactlyOne(at, "source: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef or fileKeyRef", *x.ValueFrom)
+		c.fieldRef(x.ValueFrom.FieldRef, envFields, at.Child("fieldRef"))
+	case *v1.EnvFromSource:
+		c.optional(p.Child("prefix"), x.Prefix, validation.IsRelaxedEnvVarName)
+		c.exactlyOne(p, "source: configMapRef or secretRef", *x)
+	case *v1.ConfigMapEnvSource:
+		c.objectName(p.Child("name"), x.Name)
+	case *v1.SecretEnvSource:
+		c.objectName(p.Child("name"), x.Name)
+	case *v1.ConfigMapKeySelector:
+		c.optional(p.Child("name"), x.Name, validation.IsDNS1123Subdomain)
+		c.needed(p.Child("key"), x.Key, "", validation.IsConfigMapKey)
+	case *v1.SecretKeySelector:
+		c.optional(p.Child("name"), x.Name, validation.IsDNS1123Subdomain)
+		c.needed(p.Child("key"), x.Key, "", validation.IsConfigMapKey)
+	case *v1.FileKeySelector:
+		c.fileKey(x, p)
+	case *v1.ResourceFieldSelector:
+		c.resourceField(x, p)
 	}
 }
 
-func validateEnvSource(r *report, env *v1.EnvVar, volumes map[string]*v1.Volume, p *field.Path) {
-	from := env.ValueFrom
-	if env.Value != "" {
-		r.forbidden(p, "may not be specified when value is not empty")
-	}
-	r.exactlyOne(p, "source: fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef or fileKeyRef",
-		from.FieldRef != nil, from.ResourceFieldRef != nil, from.ConfigMapKeyRef != nil, from.SecretKeyRef != nil,
-		from.FileKeyRef != nil)
-	if from.FieldRef != nil {
-		validateFieldRef(r, from.FieldRef, envFields, p.Child("fieldRef"))
-	}
-	if from.ResourceFieldRef != nil {
-		validateResourceFieldRef(r, from.ResourceFieldRef, p.Child("resourceFieldRef"))
-	}
-	if ref := from.ConfigMapKeyRef; ref != nil {
-		validateKeyRef(r, ref.Name, ref.Key, p.Child("configMapKeyRef"))
-	}
-	if ref := from.SecretKeyRef; ref != nil {
-		validateKeyRef(r, ref.Name, ref.Key, p.Child("secretKeyRef"))
-	}
-	if ref := from.FileKeyRef; ref != nil {
-		validateFileKeyRef(r, ref, volumes, p.Child("fileKeyRef"))
-	}
+// objectName checks the required name of an object of the API.
+func (c *checker) objectName(p *field.Path, name string) {
+	c.needed(p, name, "", validation.IsDNS1123Subdomain)
 }
 
-func validateKeyRef(r *report, name, key string, p *field.Path) {
-	if name != "" {
-		r.faults(p.Child("name"), name, validation.IsDNS1123Subdomain(name))
+func (c *checker) fileKey(ref *v1.FileKeySelector, p *field.Path) {
+	c.needed(p.Child("key"), ref.Key, "", validation.IsRelaxedEnvVarName)
+	if c.present(p.Child("path"), ref.Path, "") {
+		c.descending(p.Child("path"), ref.Path)
 	}
-	if key == "" {
-		r.required(p.Child("key"), "")
-	} else {
-		r.faults(p.Child("key"), key, validation.IsConfigMapKey(key))
-	}
-}
-
-func validateFileKeyRef(r *report, ref *v1.FileKeySelector, volumes map[string]*v1.Volume, p *field.Path) {
-	if ref.Key == "" {
-		r.required(p.Child("key"), "")
-	} else {
-		r.faults(p.Child("key"), ref.Key, validation.IsRelaxedEnvVarName(ref.Key))
-	}
-	if ref.Path == "" {
-		r.required(p.Child("path"), "")
-	} else {
-		r.descending(p.Child("path"), ref.Path)
-	}
-	switch v := volumes[ref.VolumeName]; {
+	switch v := c.volumes[ref.VolumeName]; {
 	case ref.VolumeName == "":
-		r.required(p.Child("volumeName"), "")
+		c.required(p.Child("volumeName"), "")
 	case v == nil:
-		r.noVolume(p.Child("volumeName"), ref.VolumeName, volumes)
+		c.noVolume(p.Child("volumeName"), ref.VolumeName, c.volumes)
 	case v.EmptyDir == nil:
-		r.invalid(p.Child("volumeName"), ref.VolumeName, "must be an emptyDir volume")
+		c.invalid(p.Child("volumeName"), ref.VolumeName, "must be an emptyDir volume")
 	}
 }
 
-func validateFieldRef(r *report, ref *v1.ObjectFieldSelector, allowed []string, p *field.Path) {
-	if ref.APIVersion != "v1" {
-		r.invalid(p.Child("apiVersion"), ref.APIVersion, `must be "v1"`)
+// fieldRef checks a reference to a field of the pod, if any.
+func (c *checker) fieldRef(ref *v1.ObjectFieldSelector, allowed []string, p *field.Path) {
+	if ref == nil {
+		return
 	}
-	if ref.FieldPath == "" {
-		r.required(p.Child("fieldPath"), "")
+	if ref.APIVersion != "v1" {
+		c.invalid(p.Child("apiVersion"), ref.APIVersion, `must be "v1"`)
+	}
+	if !c.present(p.Child("fieldPath"), ref.FieldPath, "") {
 		return
 	}
 	base, key, hasKey := strings.Cut(strings.TrimSuffix(ref.FieldPath, "']"), "['")
 	if hasKey && strings.HasSuffix(ref.FieldPath, "']") && (base == "metadata.labels" || base == "metadata.annotations") {
-		r.faults(p.Child("fieldPath"), key, validation.IsQualifiedName(strings.ToLower(key)))
+		c.faults(p.Child("fieldPath"), key, validation.IsQualifiedName(strings.ToLower(key)))
 		return
 	}
-	if !slices.Contains(allowed, ref.FieldPath) {
-		optionalOneOf(r, p.Child("fieldPath"), &ref.FieldPath, allowed...)
-	}
+	optionalOneOf(&c.report, p.Child("fieldPath"), &ref.FieldPath, allowed...)
 }
 
-func validateResourceFieldRef(r *report, ref *v1.ResourceFieldSelector, p *field.Path) {
+func (c *checker) resourceField(ref *v1.ResourceFieldSelector, p *field.Path) {
 	if ref.Resource == "" {
-		r.required(p.Child("resource"), "")
+		c.required(p.Child("resource"), "")
 	} else if !slices.Contains(resourceNames, ref.Resource) && !strings.HasPrefix(ref.Resource, "limits.hugepages-") &&
 		!strings.HasPrefix(ref.Resource, "requests.hugepages-") {
-		r.errs = append(r.errs, field.NotSupported(p.Child("resource"), shorten(ref.Resource), resourceNames))
+		c.errs = append(c.errs, field.NotSupported(p.Child("resource"), shorten(ref.Resource), resourceNames))
 	}
-	if ref.ContainerName != "" {
-		r.faults(p.Child("containerName"), ref.ContainerName, validation.IsDNS1123Label(ref.ContainerName))
-	}
+	c.optional(p.Child("containerName"), ref.ContainerName, validation.IsDNS1123Label)
 	if ref.Divisor.Sign() < 0 {
-		r.invalid(p.Child("divisor"), ref.Divisor.String(), "must not be negative")
+		c.invalid(p.Child("divisor"), ref.Divisor.String(), "must not be negative")
 	}
-}
-
-func validateEnvFrom(r *report, sources []v1.EnvFromSource, p *field.Path) {
-	for i, from := range sources {
-		at := p.Index(i)
-		if from.Prefix != "" {
-			r.faults(at.Child("prefix"), from.Prefix, validation.IsRelaxedEnvVarName(from.Prefix))
-		}
-		r.exactlyOne(at, "source: configMapRef or secretRef", from.ConfigMapRef != nil, from.SecretRef != nil)
-		if from.ConfigMapRef != nil {
-			validateRefName(r, from.ConfigMapRef.Name, at.Child("configMapRef", "name"))
-		}
-		if from.SecretRef != nil {
-			validateRefName(r, from.SecretRef.Name, at.Child("secretRef", "name"))
-		}
-	}
-}
-
-func validateRefName(r *report, name string, p *field.Path) {
-	if name == "" {
-		r.required(p, "")
-		return
-	}
-	r.faults(p, name, validation.IsDNS1123Subdomain(name))
 }

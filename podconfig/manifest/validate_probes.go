@@ -11,124 +11,94 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func validateProbes(r *report, c *v1.Container, p *field.Path) {
-	for _, named := range []struct {
-		name  string
-		probe *v1.Probe
-	}{{"livenessProbe", c.LivenessProbe}, {"startupProbe", c.StartupProbe}} {
-		if named.probe == nil {
-			continue
+// onlySidecars is the reason to refuse probes and hooks of init containers, which end before the pod
+// is running.
+const onlySidecars = "may not be set for init containers without restartPolicy=Always"
+
+// handlerObject is object for a probe or hook and the objects inside it.
+func (c *checker) handlerObject(x any, p *field.Path) {
+	switch x := x.(type) {
+	case *v1.Probe:
+		c.probe(x, p)
+	case *v1.Lifecycle:
+		if c.isInit {
+			c.forbidden(p, onlySidecars)
 		}
-		at := p.Child(named.name)
-		validateProbe(r, named.probe, at)
-		if named.probe.SuccessThreshold != 1 {
-			r.number(at.Child("successThreshold"), int64(named.probe.SuccessThreshold), "must be 1")
+		if x.StopSignal != nil {
+			c.stopSignal(p.Child("stopSignal"), string(*x.StopSignal))
 		}
-		if grace := named.probe.TerminationGracePeriodSeconds; grace != nil && *grace <= 0 {
-			r.number(at.Child("terminationGracePeriodSeconds"), *grace, "must be greater than 0")
+	case *v1.LifecycleHandler:
+		c.exactlyOne(p, "handler type: exec, httpGet, tcpSocket or sleep", *x)
+	case *v1.ExecAction:
+		if len(x.Command) == 0 {
+			c.required(p.Child("command"), "")
 		}
-	}
-	if c.ReadinessProbe != nil {
-		at := p.Child("readinessProbe")
-		validateProbe(r, c.ReadinessProbe, at)
-		if grace := c.ReadinessProbe.TerminationGracePeriodSeconds; grace != nil {
-			r.number(at.Child("terminationGracePeriodSeconds"), *grace, "must not be set for readinessProbes")
+		c.noZeros(p.Child("command"), x.Command)
+	case *v1.HTTPGetAction:
+		c.httpGet(x, p)
+	case *v1.TCPSocketAction:
+		c.handlerPort(p.Child("port"), x.Port)
+	case *v1.GRPCAction:
+		c.portNumber(p.Child("port"), x.Port)
+	case *v1.SleepAction:
+		c.notNegative(p.Child("seconds"), x.Seconds)
+		if grace := c.spec.TerminationGracePeriodSeconds; grace != nil && x.Seconds > *grace {
+			c.number(p.Child("seconds"), x.Seconds, "must not exceed terminationGracePeriodSeconds")
 		}
 	}
 }
 
-func validateProbe(r *report, probe *v1.Probe, p *field.Path) {
-	r.exactlyOne(p, "handler type: exec, httpGet, tcpSocket or grpc",
-		probe.Exec != nil, probe.HTTPGet != nil, probe.TCPSocket != nil, probe.GRPC != nil)
-	validateExec(r, probe.Exec, p.Child("exec"))
-	validateHTTPGet(r, probe.HTTPGet, p.Child("httpGet"))
-	validateTCPSocket(r, probe.TCPSocket, p.Child("tcpSocket"))
-	if probe.GRPC != nil {
-		validatePortNumber(r, p.Child("grpc", "port"), probe.GRPC.Port)
+func (c *checker) probe(probe *v1.Probe, p *field.Path) {
+	if c.isInit {
+		c.forbidden(p, onlySidecars)
 	}
-	r.notNegative(p.Child("initialDelaySeconds"), int64(probe.InitialDelaySeconds))
-	r.notNegative(p.Child("timeoutSeconds"), int64(probe.TimeoutSeconds))
-	r.notNegative(p.Child("periodSeconds"), int64(probe.PeriodSeconds))
-	r.notNegative(p.Child("successThreshold"), int64(probe.SuccessThreshold))
-	r.notNegative(p.Child("failureThreshold"), int64(probe.FailureThreshold))
-}
-
-func validateExec(r *report, exec *v1.ExecAction, p *field.Path) {
-	if exec == nil {
-		return
+	c.exactlyOne(p, "handler type: exec, httpGet, tcpSocket or grpc", probe.ProbeHandler)
+	c.notNegative(p.Child("initialDelaySeconds"), int64(probe.InitialDelaySeconds))
+	c.notNegative(p.Child("timeoutSeconds"), int64(probe.TimeoutSeconds))
+	c.notNegative(p.Child("periodSeconds"), int64(probe.PeriodSeconds))
+	c.notNegative(p.Child("successThreshold"), int64(probe.SuccessThreshold))
+	c.notNegative(p.Child("failureThreshold"), int64(probe.FailureThreshold))
+	isReadiness, grace := probe == c.container.ReadinessProbe, probe.TerminationGracePeriodSeconds
+	if probe.SuccessThreshold != 1 && !isReadiness {
+		c.number(p.Child("successThreshold"), int64(probe.SuccessThreshold), "must be 1")
 	}
-	if len(exec.Command) == 0 {
-		r.required(p.Child("command"), "")
-	}
-	for i, word := range exec.Command {
-		r.noZero(p.Child("command").Index(i), word)
+	switch at := p.Child("terminationGracePeriodSeconds"); {
+	case grace == nil:
+	case isReadiness:
+		c.number(at, *grace, "must not be set for readinessProbes")
+	case *grace <= 0:
+		c.number(at, *grace, "must be greater than 0")
 	}
 }
 
-func validateHTTPGet(r *report, get *v1.HTTPGetAction, p *field.Path) {
-	if get == nil {
-		return
-	}
-	if get.Path == "" {
-		r.required(p.Child("path"), "")
-	}
-	validatePort(r, get.Port, p.Child("port"))
-	oneOf(r, p.Child("scheme"), get.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)
+func (c *checker) httpGet(get *v1.HTTPGetAction, p *field.Path) {
+	c.present(p.Child("path"), get.Path, "")
+	c.handlerPort(p.Child("port"), get.Port)
+	oneOf(&c.report, p.Child("scheme"), get.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)
 	for i, header := range get.HTTPHeaders {
-		r.faults(p.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name))
+		at := p.Child("httpHeaders").Index(i)
+		c.match(at.Child("name"), header.Name, validation.IsHTTPHeaderName)
 		if strings.ContainsAny(header.Value, "\r\n\x00") {
-			r.hidden(p.Child("httpHeaders").Index(i).Child("value"), "must not contain line breaks")
+			c.hidden(at.Child("value"), "must not contain line breaks")
 		}
 	}
 }
 
-func validateTCPSocket(r *report, socket *v1.TCPSocketAction, p *field.Path) {
-	if socket != nil {
-		validatePort(r, socket.Port, p.Child("port"))
-	}
-}
-
-// validatePort accepts a number or the name of a port. As in the API server, a port of the name
-// need not exist.
-func validatePort(r *report, port intstr.IntOrString, p *field.Path) {
+// handlerPort accepts a number or the name of a port. As in the API server, a port of the name need
+// not exist.
+func (c *checker) handlerPort(p *field.Path, port intstr.IntOrString) {
 	if port.Type == intstr.Int {
-		validatePortNumber(r, p, port.IntVal)
+		c.portNumber(p, port.IntVal)
 		return
 	}
-	r.faults(p, port.StrVal, validation.IsValidPortName(port.StrVal))
+	c.match(p, port.StrVal, validation.IsValidPortName)
 }
 
-func validateLifecycle(r *report, spec *v1.PodSpec, c *v1.Container, p *field.Path) {
-	if c.Lifecycle == nil {
-		return
+func (c *checker) stopSignal(p *field.Path, signal string) {
+	if c.spec.OS == nil || c.spec.OS.Name == "" {
+		c.forbidden(p, "may not be set without spec.os.name")
 	}
-	validateHook(r, spec, c.Lifecycle.PostStart, p.Child("postStart"))
-	validateHook(r, spec, c.Lifecycle.PreStop, p.Child("preStop"))
-	if signal := c.Lifecycle.StopSignal; signal != nil {
-		if spec.OS == nil || spec.OS.Name == "" {
-			r.forbidden(p.Child("stopSignal"), "may not be set without spec.os.name")
-		}
-		if !strings.HasPrefix(string(*signal), "SIG") {
-			r.invalid(p.Child("stopSignal"), string(*signal), `must be the name of a signal such as "SIGUSR1"`)
-		}
-	}
-}
-
-func validateHook(r *report, spec *v1.PodSpec, hook *v1.LifecycleHandler, p *field.Path) {
-	if hook == nil {
-		return
-	}
-	r.exactlyOne(p, "handler type: exec, httpGet, tcpSocket or sleep",
-		hook.Exec != nil, hook.HTTPGet != nil, hook.TCPSocket != nil, hook.Sleep != nil)
-	validateExec(r, hook.Exec, p.Child("exec"))
-	validateHTTPGet(r, hook.HTTPGet, p.Child("httpGet"))
-	validateTCPSocket(r, hook.TCPSocket, p.Child("tcpSocket"))
-	if hook.Sleep == nil {
-		return
-	}
-	at := p.Child("sleep", "seconds")
-	r.notNegative(at, hook.Sleep.Seconds)
-	if grace := spec.TerminationGracePeriodSeconds; grace != nil && hook.Sleep.Seconds > *grace {
-		r.number(at, hook.Sleep.Seconds, "must not exceed terminationGracePeriodSeconds")
+	if !strings.HasPrefix(signal, "SIG") {
+		c.invalid(p, signal, `must be the name of a signal such as "SIGUSR1"`)
 	}
 }

@@ -10,36 +10,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-func validatePodSecurity(r *report, spec *v1.PodSpec, p *field.Path) {
-	if spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace && spec.HostPID {
-		r.forbidden(p.Child("shareProcessNamespace"), "may not be set together with hostPID")
-	}
-	sc := spec.SecurityContext
-	if sc == nil {
-		return
-	}
-	at := p.Child("securityContext")
-	validateUserID(r, sc.RunAsUser, at.Child("runAsUser"))
-	validateGroupID(r, sc.RunAsGroup, at.Child("runAsGroup"))
-	validateGroupID(r, sc.FSGroup, at.Child("fsGroup"))
+func (c *checker) podSecurity(sc *v1.PodSecurityContext, p *field.Path) {
+	c.user(sc.RunAsUser, p.Child("runAsUser"))
+	c.group(sc.RunAsGroup, p.Child("runAsGroup"))
+	c.group(sc.FSGroup, p.Child("fsGroup"))
 	for i := range sc.SupplementalGroups {
-		validateGroupID(r, &sc.SupplementalGroups[i], at.Child("supplementalGroups").Index(i))
+		c.group(&sc.SupplementalGroups[i], p.Child("supplementalGroups").Index(i))
 	}
-	optionalOneOf(r, at.Child("fsGroupChangePolicy"), sc.FSGroupChangePolicy,
+	optionalOneOf(&c.report, p.Child("fsGroupChangePolicy"), sc.FSGroupChangePolicy,
 		v1.FSGroupChangeOnRootMismatch, v1.FSGroupChangeAlways)
-	seen := map[string]bool{}
+	seen := used{}
 	for i, s := range sc.Sysctls {
-		name := at.Child("sysctls").Index(i).Child("name")
-		if s.Name == "" {
-			r.required(name, "")
+		name := p.Child("sysctls").Index(i).Child("name")
+		if !c.present(name, s.Name, "") {
 			continue
 		}
 		if !isSysctl(s.Name) {
-			r.invalid(name, s.Name, "must be segments of lower case letters, digits, '-' and '_', joined by '.' or '/', at most 253 bytes, as in net.core.somaxconn")
+			c.invalid(name, s.Name, "must be segments of lower case letters, digits, '-' and '_', joined by '.' or '/', at most 253 bytes, as in net.core.somaxconn")
 		}
-		r.unique(name, seen, s.Name)
+		c.unique(name, seen, s.Name)
 	}
-	validateProfiles(r, sc.SeccompProfile, sc.AppArmorProfile, at)
 }
 
 // isSysctl reports whether name is a kernel parameter, which becomes a path below /proc/sys. Each
@@ -59,58 +49,46 @@ func isSysctl(name string) bool {
 	return len(name) <= validation.DNS1123SubdomainMaxLength
 }
 
-func validateSecurity(r *report, sc *v1.SecurityContext, p *field.Path) {
-	if sc == nil {
-		return
+func (c *checker) security(sc *v1.SecurityContext, p *field.Path) {
+	c.user(sc.RunAsUser, p.Child("runAsUser"))
+	c.group(sc.RunAsGroup, p.Child("runAsGroup"))
+	optionalOneOf(&c.report, p.Child("procMount"), sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)
+	if sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation && isPrivileged(sc) {
+		c.forbidden(p.Child("allowPrivilegeEscalation"), "may not be false when privileged is true")
 	}
-	validateUserID(r, sc.RunAsUser, p.Child("runAsUser"))
-	validateGroupID(r, sc.RunAsGroup, p.Child("runAsGroup"))
-	optionalOneOf(r, p.Child("procMount"), sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)
-	if sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation && sc.Privileged != nil && *sc.Privileged {
-		r.forbidden(p.Child("allowPrivilegeEscalation"), "may not be false when privileged is true")
-	}
-	validateProfiles(r, sc.SeccompProfile, sc.AppArmorProfile, p)
 }
 
-func validateUserID(r *report, id *int64, p *field.Path) {
+func isPrivileged(sc *v1.SecurityContext) bool {
+	return sc != nil && sc.Privileged != nil && *sc.Privileged
+}
+
+func (c *checker) user(id *int64, p *field.Path) {
 	if id != nil {
-		for _, complaint := range validation.IsValidUserID(*id) {
-			r.number(p, *id, complaint)
-		}
+		c.numberFaults(p, *id, validation.IsValidUserID(*id))
 	}
 }
 
-func validateGroupID(r *report, id *int64, p *field.Path) {
+func (c *checker) group(id *int64, p *field.Path) {
 	if id != nil {
-		for _, complaint := range validation.IsValidGroupID(*id) {
-			r.number(p, *id, complaint)
-		}
+		c.numberFaults(p, *id, validation.IsValidGroupID(*id))
 	}
 }
 
-func validateProfiles(r *report, seccomp *v1.SeccompProfile, appArmor *v1.AppArmorProfile, p *field.Path) {
-	if seccomp != nil {
-		at := p.Child("seccompProfile")
-		oneOf(r, at.Child("type"), seccomp.Type, v1.SeccompProfileTypeUnconfined,
-			v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeLocalhost)
-		validateProfile(r, seccomp.LocalhostProfile, seccomp.Type == v1.SeccompProfileTypeLocalhost, at)
-		if seccomp.LocalhostProfile != nil {
-			r.descending(at.Child("localhostProfile"), *seccomp.LocalhostProfile)
-		}
-	}
-	if appArmor != nil {
-		at := p.Child("appArmorProfile")
-		oneOf(r, at.Child("type"), appArmor.Type, v1.AppArmorProfileTypeUnconfined,
-			v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeLocalhost)
-		validateProfile(r, appArmor.LocalhostProfile, appArmor.Type == v1.AppArmorProfileTypeLocalhost, at)
+func (c *checker) seccomp(profile *v1.SeccompProfile, p *field.Path) {
+	oneOf(&c.report, p.Child("type"), profile.Type, v1.SeccompProfileTypeUnconfined,
+		v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeLocalhost)
+	c.localhostProfile(profile.LocalhostProfile, profile.Type == v1.SeccompProfileTypeLocalhost, p)
+	if profile.LocalhostProfile != nil {
+		c.descending(p.Child("localhostProfile"), *profile.LocalhostProfile)
 	}
 }
 
-func validateProfile(r *report, profile *string, local bool, p *field.Path) {
+// localhostProfile checks the name of a profile on the node, which belongs to the type Localhost.
+func (c *checker) localhostProfile(profile *string, isLocalhost bool, p *field.Path) {
 	switch at := p.Child("localhostProfile"); {
-	case local && (profile == nil || *profile == ""):
-		r.required(at, "must be set when type is Localhost")
-	case !local && profile != nil:
-		r.forbidden(at, "can only be set when type is Localhost")
+	case isLocalhost && (profile == nil || *profile == ""):
+		c.required(at, "must be set when type is Localhost")
+	case !isLocalhost && profile != nil:
+		c.forbidden(at, "can only be set when type is Localhost")
 	}
 }

@@ -28,23 +28,39 @@ func readYAML(data []byte, most int, maxBytes int64) ([]document, error) {
 		return nil, problem(Position{}, ErrTooLarge, fmt.Sprintf("more than %d values", maxMarks))
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
+	next := func() (*yaml.Node, error) {
+		n := &yaml.Node{}
+		err := dec.Decode(n)
+		if err != nil && !errors.Is(err, io.EOF) {
+			err = syntaxError(data, err)
+		}
+		return n, err
+	}
+	return readTrees(next, most, maxBytes, nil)
+}
+
+// readTrees reads documents up to an error of next, which is io.EOF at the end. The nodes of JSON
+// have no positions; jsonText is their text.
+func readTrees(next func() (*yaml.Node, error), most int, maxBytes int64, jsonText []byte) ([]document, error) {
 	var docs []document
 	for len(docs) <= most {
-		nodes := &yaml.Node{}
-		err := dec.Decode(nodes)
+		nodes, err := next()
 		if errors.Is(err, io.EOF) {
-			return docs, nil
+			break
 		}
 		if err != nil {
-			return nil, syntaxError(data, err)
+			return nil, err
 		}
-		r := yamlReader{budget: newBudget(maxBytes)}
+		r := treeReader{budget: newBudget(maxBytes), isJSON: jsonText != nil}
 		root, err := r.value(nodes, 1)
 		if err != nil {
 			return nil, err
 		}
+		if r.isJSON {
+			nodes = nil
+		}
 		if root != nil {
-			docs = append(docs, document{root: root, duplicates: r.duplicates, nodes: nodes})
+			docs = append(docs, document{root: root, duplicates: r.duplicates, nodes: nodes, text: jsonText})
 		}
 	}
 	return docs, nil
@@ -67,10 +83,11 @@ func countMarks(data []byte) int {
 	return n
 }
 
-// yamlReader converts the parser's nodes to a tree, as Kubernetes interprets YAML: version 1.1, so
+// treeReader converts the parser's nodes to a tree, as Kubernetes interprets YAML: version 1.1, so
 // that "yes" is a boolean and 0644 is octal. The budget limits the expanded size of aliases.
-type yamlReader struct {
+type treeReader struct {
 	budget     *budget
+	isJSON     bool
 	expanding  []*yaml.Node // the anchors around the current value
 	path       []yamlStep   // path of the current value
 	duplicates []Problem
@@ -95,7 +112,7 @@ func pathOf(steps []yamlStep, key string) string {
 	return child(path, key)
 }
 
-func (r *yamlReader) value(n *yaml.Node, depth int) (any, error) {
+func (r *treeReader) value(n *yaml.Node, depth int) (any, error) {
 	switch n.Kind {
 	case yaml.DocumentNode:
 		return r.value(n.Content[0], depth)
@@ -121,10 +138,13 @@ func (r *yamlReader) value(n *yaml.Node, depth int) (any, error) {
 		}
 		return list, nil
 	}
+	if r.isJSON && n.Tag == numberTag {
+		return json.Number(n.Value), nil
+	}
 	return yamlScalar(n)
 }
 
-func (r *yamlReader) alias(n *yaml.Node, depth int) (any, error) {
+func (r *treeReader) alias(n *yaml.Node, depth int) (any, error) {
 	if slices.Contains(r.expanding, n.Alias) || depth > maxDepth {
 		return nil, problem(positionOf(n), ErrSyntax, "an anchor contains itself")
 	}
@@ -136,7 +156,7 @@ func (r *yamlReader) alias(n *yaml.Node, depth int) (any, error) {
 
 // mapping adds the pairs of n to m. Later pairs replace earlier pairs, whether merged ("<<: *base")
 // or not.
-func (r *yamlReader) mapping(n *yaml.Node, m map[string]any, depth int) error {
+func (r *treeReader) mapping(n *yaml.Node, m map[string]any, depth int) error {
 	var lines map[string]int
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, item := n.Content[i], n.Content[i+1]
@@ -151,8 +171,12 @@ func (r *yamlReader) mapping(n *yaml.Node, m map[string]any, depth int) error {
 			return err
 		}
 		if first, again := lines[key]; again {
+			where := ""
+			if !r.isJSON {
+				where = fmt.Sprintf(", it is already on line %d", first)
+			}
 			r.duplicates = append(r.duplicates, Problem{Position: positionOf(k), Field: pathOf(r.path, key),
-				Text: fmt.Sprintf("duplicate key, it is already on line %d: remove one of them", first)})
+				Text: "duplicate key" + where + ": remove one of them", isKey: true})
 		}
 		if lines == nil {
 			lines = make(map[string]int, len(n.Content)/2)
@@ -174,7 +198,7 @@ func (r *yamlReader) mapping(n *yaml.Node, m map[string]any, depth int) error {
 
 // merge adds the target of "<<": an object, or a list of objects of which earlier objects take
 // precedence.
-func (r *yamlReader) merge(n *yaml.Node, m map[string]any, depth int) error {
+func (r *treeReader) merge(n *yaml.Node, m map[string]any, depth int) error {
 	v, err := r.value(n, depth)
 	if err != nil {
 		return err
