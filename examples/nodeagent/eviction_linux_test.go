@@ -32,9 +32,13 @@ type starved struct{ *clustered }
 // not 0.
 func newStarved(t *testing.T, b backend, mib int) starved {
 	t.Helper()
+	disk := ""
+	if mib > 0 {
+		disk = containerdtest.MountDisk(t, mib) // before the agent, which is then stopped before the disk is unmounted
+	}
 	c := starved{newClustered(t, b)}
 	if mib > 0 {
-		c.root = filepath.Join(containerdtest.MountDisk(t, mib), "root")
+		c.root = filepath.Join(disk, "root")
 	}
 	_, err := c.server.Kubectl(t.Context(), "create", "priorityclass", "important", "--value=1000")
 	require.NoError(t, err)

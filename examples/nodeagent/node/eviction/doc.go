@@ -5,7 +5,8 @@
 //
 //	manager, err := eviction.New(eviction.Options{
 //		Policy:   pressure.Policy{Thresholds: thresholds, Hold: pressure.DefaultHold},
-//		Observer: usage, // measures the node
+//		Observer: usage,  // measures the node, as package nodestats/signals does
+//		Wake:     stalls, // optional, of package stall
 //	})
 //	if err != nil {
 //		return err
@@ -18,8 +19,8 @@
 //
 // # A pass
 //
-// Every ten seconds, and after Options.Wake, the manager measures the node. Pods are measured only
-// if a pod has a limit of local storage, or if a threshold is starved:
+// Every ten seconds, and after Options.Wake, the manager measures the node if there are thresholds.
+// Pods are measured only if a pod has a limit of local storage, or if a threshold is starved:
 //
 //	measure ─▶ conditions ─▶ limits of pods ─▶ starved? ─▶ free disk space ─▶ measure ─▶ rank ─▶ evict one pod
 //	                            │ exceeded                                       │ relieved
