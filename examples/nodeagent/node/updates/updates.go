@@ -184,7 +184,7 @@ func (u *Updates) takeRestored(source string) (own []*saved, s *store, err error
 	}
 	err = u.mu.err
 	if u.mu.store == nil && err == nil {
-		err = errors.New("node.Options.Features has to be Updates.Features")
+		err = errors.New("the records are not open: pass Updates.Features as node.Options.Features, and call Run of the agent, not RunOnce")
 	}
 	return own, u.mu.store, err
 }
