@@ -92,6 +92,16 @@ func TestReplayAndPhilly(t *testing.T) {
 	out, err = call(t, "run", "-trace", "philly:"+log, "-nodes", "2", "-node", "cpu=8,memory=1Gi,gpus=4", "-policy", "FGD")
 	require.NoError(t, err)
 	assert.Contains(t, out, "10 min")
+	require.NoError(t, os.WriteFile(log, []byte("[]"), 0o644))
+	_, err = call(t, "run", "-trace", "philly:"+log)
+	assert.ErrorContains(t, err, log+": no pod ran")
+
+	// {"version": 2, "events": [{"ts": 5, "applied_objs": [a pod]}]}
+	pod := "\x84\xaaapiVersion\xa2v1\xa4kind\xa3Pod\xa8metadata\x81\xa4name\xa1p\xa4spec\x81\xaacontainers\x91\x81\xa4name\xa1c"
+	require.NoError(t, os.WriteFile(log, []byte("\x82\xa7version\x02\xa6events\x91\x82\xa2ts\x05\xacapplied_objs\x91"+pod), 0o644))
+	out, err = call(t, "run", "-trace", "simkube:"+log)
+	require.NoError(t, err)
+	assert.Contains(t, out, "submitted")
 }
 
 // TestMistakes: an error names the flag, the value and the remedy.

@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/simulation/sim/kube"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/openb"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/philly"
+	"github.com/keelson-dev/keelson/examples/simulation/sim/simkube"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/workload"
 )
 
@@ -42,7 +43,7 @@ type input struct {
 }
 
 func (in *input) flags(set *flag.FlagSet, policy string) {
-	set.StringVar(&in.trace, "trace", "poisson", "the workload: poisson (generated), openb:`FOLDER`[:LIST] or philly:FILE")
+	set.StringVar(&in.trace, "trace", "poisson", "the workload: poisson (generated), openb:`FOLDER`[:LIST], philly:FILE or simkube:FILE")
 	set.StringVar(&in.policy, "policy", policy, "schedulers, separated by commas: "+strings.Join(policyNames(), ", "))
 	set.Uint64Var(&in.seed, "seed", 42, "of all random numbers")
 	set.BoolVar(&in.replay, "replay", false, "openb: pods arrive and end as recorded, instead of the experiment of the paper")
@@ -99,8 +100,10 @@ func (in *input) open() (*source, error) {
 		return s, s.poisson()
 	case "philly":
 		return s, s.philly(path)
+	case "simkube":
+		return s, s.simkube(path)
 	}
-	return nil, fmt.Errorf("-trace %s: want poisson, openb:FOLDER, openb:FOLDER:LIST or philly:FILE", in.trace)
+	return nil, fmt.Errorf("-trace %s: want poisson, openb:FOLDER, openb:FOLDER:LIST, philly:FILE or simkube:FILE", in.trace)
 }
 
 // openb reads a pod list, "default" if the path has none.
@@ -146,11 +149,32 @@ func (s *source) philly(path string) error {
 	if err != nil {
 		return err
 	}
+	s.origin = fmt.Sprintf("philly, sha256 %s, %d jobs, %d skipped, 1 core for each GPU", hash(text), len(trace.Jobs), trace.Skipped)
+	return s.submit(path, arrivals)
+}
+
+func (s *source) simkube(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	trace, err := simkube.Read(bytes.NewReader(text), path)
+	if err != nil {
+		return err
+	}
+	s.origin = fmt.Sprintf("simkube, sha256 %s, %d pods, %d changes ignored", hash(text), len(trace.Pods), trace.Ignored)
+	return s.submit(path, trace.Pods)
+}
+
+// submit makes arrivals the workload.
+func (s *source) submit(path string, arrivals sim.Arrivals) error {
+	if len(arrivals) == 0 {
+		return fmt.Errorf("%s: no pod ran", path)
+	}
 	for i := range arrivals {
 		s.pods = append(s.pods, openb.Pod{Shape: arrivals[i].Shape})
 	}
 	s.workload = arrivals
-	s.origin = fmt.Sprintf("philly, sha256 %s, %d jobs, %d skipped, 1 core for each GPU", hash(text), len(trace.Jobs), trace.Skipped)
 	return nil
 }
 
