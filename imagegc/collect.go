@@ -152,8 +152,8 @@ func (p *pass) measure(ctx context.Context) error {
 	return err
 }
 
-// removeBatches removes images in batches until the goal is reached, and inspects the images after every
-// batch.
+// removeBatches removes images in batches until the goal is reached, and inspects the images after
+// every batch.
 func (p *pass) removeBatches(ctx context.Context) {
 	for p.removeBatch(ctx) {
 		s, err := p.c.inspect(ctx)

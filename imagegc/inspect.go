@@ -101,8 +101,8 @@ func (c *Collector) inUse(ctx context.Context) (*names, int, error) {
 	return used, len(list), nil
 }
 
-// listAll lists the images before the images in use. An image pulled in between is thus no candidate
-// for removal.
+// listAll lists the images before the images in use. An image pulled in between is thus no
+// candidate for removal.
 func (c *Collector) listAll(ctx context.Context) ([]Image, *names, error) {
 	images, err := c.list(ctx)
 	if err != nil {

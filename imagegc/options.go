@@ -36,8 +36,8 @@ type Options struct {
 
 	// Policy decides when images are removed. Defaults to the kubelet's.
 	Policy Policy
-	// DryRun stops every pass after its plan. No image is removed, no record is saved, and Events is
-	// not called.
+	// DryRun stops every pass after its plan. No image is removed, no record is saved, and Events
+	// is not called.
 	DryRun bool
 	// Store keeps ages across a restart. Without a Store, a new collector detects every image anew.
 	// Defaults to none.

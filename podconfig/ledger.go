@@ -158,8 +158,8 @@ func (l *ledger) newPod(in *v1.Pod, now time.Time) *v1.Pod {
 	return p
 }
 
-// changedPod returns a private copy of a known pod after a change. Local annotations keep their stored
-// values. Unchanged parts are shared with the stored pod.
+// changedPod returns a private copy of a known pod after a change. Local annotations keep their
+// stored values. Unchanged parts are shared with the stored pod.
 func changedPod(stored, in *v1.Pod, c comparison) *v1.Pod {
 	p := &v1.Pod{TypeMeta: in.TypeMeta, Spec: stored.Spec, Status: stored.Status}
 	in.ObjectMeta.DeepCopyInto(&p.ObjectMeta)

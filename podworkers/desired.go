@@ -12,15 +12,17 @@ import (
 	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
-// SyncKnownPods records which pods are configured and returns a snapshot of each remaining record. Call it regularly,
-// but only after every source of configuration has reported. The first call also makes unknown UIDs count as gone.
+// SyncKnownPods records which pods are configured and returns a snapshot of each remaining record.
+// Call it regularly, but only after every source of configuration has reported. The first call also
+// makes unknown UIDs count as gone.
 //
 //   - A pod that is not desired is terminated, and its SyncPod call, if any, cancelled.
-//   - A finished pod that is not desired, or was asked to restart, is forgotten and not in the result.
+//   - A finished pod that is not desired, or was asked to restart, is forgotten and not in the
+//     result.
 //   - An undesired pod that still waits for its exclusive key is forgotten without a call.
 //
-// A desired pod that is missing from the result should be added, after admission, with an UpdateCreate. The map is the
-// caller's.
+// A desired pod that is missing from the result should be added, after admission, with an
+// UpdateCreate. The map is the caller's.
 func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]WorkerInfo {
 	uids := make(map[types.UID]struct{}, len(desired))
 	for _, pod := range desired {
@@ -55,8 +57,8 @@ func (w *Workers) answerUnknown() {
 	}
 }
 
-// syncKnown terminates pods that are not desired and forgets finished records. syncKnown returns the remaining records
-// and the calls to cancel. The lock is held.
+// syncKnown terminates pods that are not desired and forgets finished records. syncKnown returns
+// the remaining records and the calls to cancel. The lock is held.
 func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntry, interrupts []func()) {
 	now := time.Now()
 	left = make([]snapshotEntry, 0, len(w.mu.entries))
@@ -76,27 +78,28 @@ func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntr
 	return left, interrupts
 }
 
-// SetPods takes the complete list of configured pods. Call it whenever the list may have changed. SetPods is the
-// level-triggered way to drive Workers and replaces UpdatePod and SyncKnownPods:
+// SetPods takes the complete list of configured pods. Call it whenever the list may have changed.
+// SetPods is the level-triggered way to drive Workers and replaces UpdatePod and SyncKnownPods:
 //
 //   - A pod without a record is begun.
-//   - A pod whose metadata or spec differs from the last call is synced with its new content. A change of the status
-//     alone is recorded without a sync, unless the phase is terminal or the condition of a readiness gate changed. A
-//     static pod whose manifest changed under the same UID (annotation kubernetes.io/config.hash) is terminated and
-//     started again.
+//   - A pod whose metadata or spec differs from the last call is synced with its new content. A
+//     change of the status alone is recorded without a sync, unless the phase is terminal or the
+//     condition of a readiness gate changed. A static pod whose manifest changed under the same UID
+//     (annotation kubernetes.io/config.hash) is terminated and started again.
 //   - A known pod that is missing from pods is terminated.
-//   - From the first call on, SetPods forgets finished records. A pod that returns while its earlier record, or an
-//     orphan of its UID, is ending starts as soon as the earlier record has ended.
+//   - From the first call on, SetPods forgets finished records. A pod that returns while its
+//     earlier record, or an orphan of its UID, is ending starts as soon as the earlier record has
+//     ended.
 //
-// complete reports that every source of configuration has reported. From the first complete call on, an unknown UID is
-// known to be gone, as from the first SyncKnownPods.
+// complete reports that every source of configuration has reported. From the first complete call
+// on, an unknown UID is known to be gone, as from the first SyncKnownPods.
 //
-// A call costs time in proportion to all pods, so a large node with frequent changes should use UpdatePod. Calls are
-// the caller's to keep apart. SetPods keeps the pods, but not the slice: neither the caller nor a syncer may write to
-// the pods.
+// A call costs time in proportion to all pods, so a large node with frequent changes should use
+// UpdatePod. Calls are the caller's to keep apart. SetPods keeps the pods, but not the slice:
+// neither the caller nor a syncer may write to the pods.
 //
-// The error joins an ErrInvalidUpdate for each invalid pod; valid pods are recorded nevertheless. After the context of
-// Run has ended, SetPods returns ErrStopped.
+// The error joins an ErrInvalidUpdate for each invalid pod; valid pods are recorded nevertheless.
+// After the context of Run has ended, SetPods returns ErrStopped.
 func (w *Workers) SetPods(pods []*v1.Pod, complete bool) error {
 	desired := make(map[types.UID]*v1.Pod, len(pods))
 	var invalid []error
@@ -156,8 +159,8 @@ func (w *Workers) setDesired(desired map[types.UID]*v1.Pod, complete bool) (inte
 	return append(interrupts, more...), nil
 }
 
-// addWanted adds a record for a pod of the last SetPods call, unless the UID already has a record. The error is
-// ErrStopped.
+// addWanted adds a record for a pod of the last SetPods call, unless the UID already has a record.
+// The error is ErrStopped.
 func (w *Workers) addWanted(pod *v1.Pod) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

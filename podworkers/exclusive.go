@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// exclusiveKey returns the key that only one started pod may hold at a time: the full name of a static pod, and "" for
-// every other pod and for nil.
+// exclusiveKey returns the key that only one started pod may hold at a time: the full name of a
+// static pod, and "" for every other pod and for nil.
 func exclusiveKey(pod *v1.Pod) string {
 	if pod == nil || !podfacts.IsStatic(pod) {
 		return ""
@@ -20,10 +20,11 @@ func exclusiveKey(pod *v1.Pod) string {
 	return pod.Name + "_" + pod.Namespace
 }
 
-// keyQueues records, for each exclusive key, the pod that holds the key and the waiting pods, first come first served.
+// keyQueues records, for each exclusive key, the pod that holds the key and the waiting pods, first
+// come first served.
 //
-// Invariant: a key is present exactly while a pod holds the key. The waiting pods are distinct and do not include the
-// holder.
+// Invariant: a key is present exactly while a pod holds the key. The waiting pods are distinct and
+// do not include the holder.
 type keyQueues map[string]*keyQueue
 
 type keyQueue struct {
@@ -47,8 +48,9 @@ func (q keyQueues) join(key string, uid types.UID) bool {
 	return false
 }
 
-// leave removes uid from the holder or the waiting pods of key. If uid was the holder and another pod waits, the key
-// passes to the first waiting pod, and leave returns the UID of the new holder. Otherwise ok is false.
+// leave removes uid from the holder or the waiting pods of key. If uid was the holder and another
+// pod waits, the key passes to the first waiting pod, and leave returns the UID of the new holder.
+// Otherwise ok is false.
 func (q keyQueues) leave(key string, uid types.UID) (next types.UID, ok bool) {
 	queue, held := q[key]
 	switch {

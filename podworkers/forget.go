@@ -4,7 +4,8 @@ package podworkers
 
 import v1 "k8s.io/api/core/v1"
 
-// forget drops e. The lock is held. Invariant: only an entry without a planned call is forgotten, so no timer is armed.
+// forget drops e. The lock is held. Invariant: only an entry without a planned call is forgotten,
+// so no timer is armed.
 func (w *Workers) forget(e *entry) {
 	e.forgotten = true
 	delete(w.mu.entries, e.uid)
@@ -17,8 +18,8 @@ func (w *Workers) forget(e *entry) {
 	w.leaveKey(e)
 }
 
-// tellForgotten calls Forgetter.Forgotten for each forgotten record, and then permits calls for a new record of the
-// same UID. The lock is not held.
+// tellForgotten calls Forgetter.Forgotten for each forgotten record, and then permits calls for a
+// new record of the same UID. The lock is not held.
 func (w *Workers) tellForgotten() {
 	w.mu.Lock()
 	left := w.mu.left
@@ -46,8 +47,8 @@ func (w *Workers) afterCall(e *entry) {
 	}
 }
 
-// succeed forgets e if e has finished and the last SetPods call does not need the record. It returns the pod to start
-// in place of e, or nil.
+// succeed forgets e if e has finished and the last SetPods call does not need the record. It
+// returns the pod to start in place of e, or nil.
 func (w *Workers) succeed(e *entry) *v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,7 +15,8 @@ const (
 	StateSync State = iota
 	// StateTerminating: the pod's containers must end; some may run.
 	StateTerminating
-	// StateTerminated: no container of the pod runs or will run; its resources are being released, or have been.
+	// StateTerminated: no container of the pod runs or will run; its resources are being released,
+	// or have been.
 	StateTerminated
 )
 
@@ -32,15 +33,19 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// WorkerInfo is a snapshot of the record of one pod. The time of an event that has not happened is zero.
+// WorkerInfo is a snapshot of the record of one pod. The time of an event that has not happened is
+// zero.
 type WorkerInfo struct {
 	// State is where the pod stands.
 	State State
-	// Orphan: the last SyncKnownPods did not list the UID, or only the container runtime knows the pod.
+	// Orphan: the last SyncKnownPods did not list the UID, or only the container runtime knows the
+	// pod.
 	Orphan bool
-	// HasConfig: a Pod is or was known for the UID. False means an orphan from the container runtime.
+	// HasConfig: a Pod is or was known for the UID. False means an orphan from the container
+	// runtime.
 	HasConfig bool
-	// Exclusive: a static pod, which does not run beside another static pod of its name and namespace.
+	// Exclusive: a static pod, which does not run beside another static pod of its name and
+	// namespace.
 	Exclusive bool
 	// Started: the pod has been allowed to start.
 	Started bool
@@ -52,18 +57,21 @@ type WorkerInfo struct {
 	Deleted bool
 	// Busy: a call is in flight or about to begin.
 	Busy bool
-	// RestartRequested: an UpdateCreate came while the UID was ending. The first SyncKnownPods call that finds the
-	// record finished forgets the record and leaves the UID out of the result.
+	// RestartRequested: an UpdateCreate came while the UID was ending. The first SyncKnownPods call
+	// that finds the record finished forgets the record and leaves the UID out of the result.
 	RestartRequested bool
-	// SyncedAt is when the UID was first seen; StartedAt when it was allowed to start; TerminatingAt when its
-	// termination was requested; TerminatedAt when its last container was known to have ended.
+	// SyncedAt is when the UID was first seen; StartedAt when it was allowed to start;
+	// TerminatingAt when its termination was requested; TerminatedAt when its last container was
+	// known to have ended.
 	SyncedAt, StartedAt, TerminatingAt, TerminatedAt time.Time
 	// GracePeriodSeconds is at least 1 once termination is requested, 0 before.
 	GracePeriodSeconds int64
-	// Attempt counts the consecutive failures in the current state. LastError is the newest failure, or nil.
+	// Attempt counts the consecutive failures in the current state. LastError is the newest
+	// failure, or nil.
 	Attempt   int
 	LastError error
-	// NextSync is the time of the next scheduled call; zero if a call is due now or no call is scheduled.
+	// NextSync is the time of the next scheduled call; zero if a call is due now or no call is
+	// scheduled.
 	NextSync time.Time
 }
 

@@ -11,19 +11,20 @@ import (
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
-// Options configure Workers. Every func must be safe for concurrent use and is called without a lock held.
+// Options configure Workers. Every func must be safe for concurrent use and is called without a
+// lock held.
 type Options struct {
 	// Syncer does the work. Required. A Syncer that implements OrphanSyncer can also stop orphans.
 	Syncer PodSyncer
 
-	// Jitter spreads the delays of resyncs and retries, but not the time of a RetryAfter. A negative result counts as
-	// 0. Defaults to adding up to half of the delay, evenly distributed.
+	// Jitter spreads the delays of resyncs and retries, but not the time of a RetryAfter. A
+	// negative result counts as 0. Defaults to adding up to half of the delay, evenly distributed.
 	Jitter func(time.Duration) time.Duration
-	// OnSync is called after every finished call, before the next call for the same UID begins. OnSync must not block.
-	// Defaults to nothing.
+	// OnSync is called after every finished call, before the next call for the same UID begins.
+	// OnSync must not block. Defaults to nothing.
 	OnSync func(SyncEvent)
-	// Logger receives failed calls, each until the error text changes or a call succeeds. Defaults to
-	// silence.
+	// Logger receives failed calls, each until the error text changes or a call succeeds. Defaults
+	// to silence.
 	Logger *zap.Logger
 }
 

@@ -2,7 +2,8 @@
 
 package podworkers
 
-// phase is where a record stands. A phase only moves forward; forgetting the record is the only way back.
+// phase is where a record stands. A phase only moves forward; forgetting the record is the only way
+// back.
 type phase uint8
 
 const (
@@ -10,13 +11,15 @@ const (
 	phaseWaiting phase = iota
 	// phaseSyncing: SyncPod.
 	phaseSyncing
-	// phaseStopping: termination was requested while a SyncPod call was in flight, and the call has not returned.
+	// phaseStopping: termination was requested while a SyncPod call was in flight, and the call has
+	// not returned.
 	phaseStopping
 	// phaseTerminating: SyncTerminatingPod or SyncTerminatingOrphan. SyncPod never runs again.
 	phaseTerminating
 	// phaseTerminated: no container runs; SyncTerminatedPod.
 	phaseTerminated
-	// phaseFinished: nothing left to do. The record stays as a tombstone and keeps the UID from running again.
+	// phaseFinished: nothing left to do. The record stays as a tombstone and keeps the UID from
+	// running again.
 	phaseFinished
 )
 
@@ -26,13 +29,15 @@ type event uint8
 const (
 	// eventStart: the pod may start, because it has its exclusive key or needs no key.
 	eventStart event = iota
-	// eventStop: termination requested, no SyncPod call in flight. A pod that never started has nothing to stop.
+	// eventStop: termination requested, no SyncPod call in flight. A pod that never started has
+	// nothing to stop.
 	eventStop
 	// eventStopInFlight: termination requested, a SyncPod call in flight.
 	eventStopInFlight
 	// eventStopSeen: termination requested, and the container runtime reports the pod.
 	eventStopSeen
-	// eventReturned: the SyncPod call that was in flight when termination was requested has returned.
+	// eventReturned: the SyncPod call that was in flight when termination was requested has
+	// returned.
 	eventReturned
 	// eventCompleted: SyncPod reported that all containers have ended for good.
 	eventCompleted
@@ -42,7 +47,8 @@ const (
 	eventCleaned
 )
 
-// next is the transition function. It returns the phase after e, or p itself if e does not apply in p.
+// next is the transition function. It returns the phase after e, or p itself if e does not apply in
+// p.
 func (p phase) next(e event) phase {
 	switch {
 	case p == phaseWaiting && e == eventStart:

@@ -10,14 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Pods syncs and stops pods. Its signatures need no type of this package, so other packages can implement Pods without
-// importing podworkers. Over makes a PodSyncer from Pods. Concurrency, order, contexts and errors are as in PodSyncer.
+// Pods syncs and stops pods. Its signatures need no type of this package, so other packages can
+// implement Pods without importing podworkers. Over makes a PodSyncer from Pods. Concurrency,
+// order, contexts and errors are as in PodSyncer.
 type Pods interface {
-	// Sync makes the pod run as its spec says; see PodSyncer.SyncPod. over and again are the fields of Outcome.
-	// Beside an error again, unless zero, is when the call is repeated, as RetryAfter says; over is ignored then.
+	// Sync makes the pod run as its spec says; see PodSyncer.SyncPod. over and again are the fields
+	// of Outcome. Beside an error again, unless zero, is when the call is repeated, as RetryAfter
+	// says; over is ignored then.
 	Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Time, err error)
-	// Stop stops the pod's containers within grace; see PodSyncer.SyncTerminatingPod. pod is nil if only the
-	// container runtime knows the pod. edit, never nil, edits the status with which the pod ends.
+	// Stop stops the pod's containers within grace; see PodSyncer.SyncTerminatingPod. pod is nil if
+	// only the container runtime knows the pod. edit, never nil, edits the status with which the
+	// pod ends.
 	Stop(ctx context.Context, uid types.UID, pod *v1.Pod, grace time.Duration, edit func(*v1.PodStatus)) error
 	// Release frees the pod's resources; see PodSyncer.SyncTerminatedPod.
 	Release(ctx context.Context, pod *v1.Pod) error
@@ -54,9 +57,10 @@ func (s podsSyncer) SyncTerminatingOrphan(ctx context.Context, o Orphan, gracePe
 	return s.Stop(ctx, o.UID, nil, time.Duration(gracePeriodSeconds)*time.Second, func(*v1.PodStatus) {})
 }
 
-// StopUnknown stops a pod that only the container runtime knows. grace is rounded up to whole seconds and at least one.
-// If the UID has a record of a Pod, StopUnknown does nothing and stopping is false, because the caller's listing may be
-// stale. (UpdatePod with an Orphan would terminate the pod.)
+// StopUnknown stops a pod that only the container runtime knows. grace is rounded up to whole
+// seconds and at least one. If the UID has a record of a Pod, StopUnknown does nothing and stopping
+// is false, because the caller's listing may be stale. (UpdatePod with an Orphan would terminate
+// the pod.)
 func (w *Workers) StopUnknown(uid types.UID, namespace, name string, grace time.Duration) (stopping bool, err error) {
 	seconds := max(int64((grace+time.Second-1)/time.Second), 1)
 	u := Update{

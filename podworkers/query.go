@@ -31,8 +31,9 @@ func (w *Workers) info(e *entry) WorkerInfo {
 	return i
 }
 
-// All yields every known pod in the order of first sight, as of the start of the loop. The result includes pods that
-// left the configuration but may still have running containers. No lock is held meanwhile.
+// All yields every known pod in the order of first sight, as of the start of the loop. The result
+// includes pods that left the configuration but may still have running containers. No lock is held
+// meanwhile.
 func (w *Workers) All() iter.Seq2[types.UID, WorkerInfo] {
 	return func(yield func(types.UID, WorkerInfo) bool) {
 		for _, known := range w.snapshot() {
@@ -67,9 +68,10 @@ func (w *Workers) snapshot() []snapshotEntry {
 	return all
 }
 
-// The predicates below have the kubelet's names and meaning (1.36), so that Workers satisfies the small interfaces of
-// other packages. The predicates differ in the answer for a UID without a record. Before the first SyncKnownPods call
-// an unreported pod may exist; afterwards the UID counts as gone. For one pod the answers change in this order:
+// The predicates below have the kubelet's names and meaning (1.36), so that Workers satisfies the
+// small interfaces of other packages. The predicates differ in the answer for a UID without a
+// record. Before the first SyncKnownPods call an unreported pod may exist; afterwards the UID
+// counts as gone. For one pod the answers change in this order:
 //
 //	first seen                                CouldHaveRunningContainers
 //	termination requested                     IsPodTerminationRequested
@@ -79,18 +81,20 @@ func (w *Workers) snapshot() []snapshotEntry {
 //	                                          no more CouldHaveRunningContainers
 //	SyncTerminatedPod has returned nil        ShouldPodBeFinished
 
-// IsPodKnownTerminated reports whether a record exists and all containers of the pod have ended. Unknown: false.
+// IsPodKnownTerminated reports whether a record exists and all containers of the pod have ended.
+// Unknown: false.
 func (w *Workers) IsPodKnownTerminated(uid types.UID) bool {
 	return w.ask(uid, (*record).terminated, never)
 }
 
-// CouldHaveRunningContainers reports whether containers of the pod may run. Unknown: true until the first
-// SyncKnownPods.
+// CouldHaveRunningContainers reports whether containers of the pod may run. Unknown: true until the
+// first SyncKnownPods.
 func (w *Workers) CouldHaveRunningContainers(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return !r.terminated() }, untilSynced)
 }
 
-// ShouldPodBeFinished reports whether nothing is left to do for the pod. Unknown: true from the first SyncKnownPods.
+// ShouldPodBeFinished reports whether nothing is left to do for the pod. Unknown: true from the
+// first SyncKnownPods.
 func (w *Workers) ShouldPodBeFinished(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.phase == phaseFinished }, onceSynced)
 }
@@ -100,29 +104,31 @@ func (w *Workers) IsPodTerminationRequested(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.phase >= phaseStopping }, never)
 }
 
-// ShouldPodContainersBeTerminating reports whether SyncPod is not running and will not run again for the pod, so that
-// no container of the pod may be started. Unknown: true from the first SyncKnownPods.
+// ShouldPodContainersBeTerminating reports whether SyncPod is not running and will not run again
+// for the pod, so that no container of the pod may be started. Unknown: true from the first
+// SyncKnownPods.
 func (w *Workers) ShouldPodContainersBeTerminating(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.phase >= phaseTerminating }, onceSynced)
 }
 
-// ShouldPodRuntimeBeRemoved reports whether the resources of the pod's containers (volumes, sandboxes) may be removed.
-// Unknown: true from the first SyncKnownPods.
+// ShouldPodRuntimeBeRemoved reports whether the resources of the pod's containers (volumes,
+// sandboxes) may be removed. Unknown: true from the first SyncKnownPods.
 func (w *Workers) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 	return w.ask(uid, (*record).terminated, onceSynced)
 }
 
-// ShouldPodContentBeRemoved reports whether dead containers and logs of the pod may be removed: the pod has terminated,
-// and was evicted or deleted. Unknown: true from the first SyncKnownPods.
+// ShouldPodContentBeRemoved reports whether dead containers and logs of the pod may be removed: the
+// pod has terminated, and was evicted or deleted. Unknown: true from the first SyncKnownPods.
 //
-// The kubelet answers true for an evicted pod while its containers still run, so containers can be removed before their
-// exit status was read (issue 123782).
+// The kubelet answers true for an evicted pod while its containers still run, so containers can be
+// removed before their exit status was read (issue 123782).
 func (w *Workers) ShouldPodContentBeRemoved(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.terminated() && (r.evicted || r.deleted) }, onceSynced)
 }
 
-// IsPodForMirrorPodTerminatingByFullName reports whether the static pod that holds the full name podFullName,
-// "name_namespace", is terminating and has not ended, so that its mirror pod must stay. Unknown: false.
+// IsPodForMirrorPodTerminatingByFullName reports whether the static pod that holds the full name
+// podFullName, "name_namespace", is terminating and has not ended, so that its mirror pod must
+// stay. Unknown: false.
 func (w *Workers) IsPodForMirrorPodTerminatingByFullName(podFullName string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,16 +14,20 @@ import (
 var (
 	// ErrTerminationRequested: a SyncPod call has become pointless because the pod is to end.
 	ErrTerminationRequested = errors.New("pod termination requested")
-	// ErrGracePeriodShortened: a SyncTerminatingPod call will be repeated with a shorter grace period.
+	// ErrGracePeriodShortened: a SyncTerminatingPod call will be repeated with a shorter grace
+	// period.
 	ErrGracePeriodShortened = errors.New("pod grace period shortened")
 )
 
-// record is the state of one UID. Its methods decide; they take no lock, read no clock and call no caller's function.
+// record is the state of one UID. Its methods decide; they take no lock, read no clock and call no
+// caller's function.
 type record struct {
 	uid types.UID
-	// orphan is set, and never changes, if only the container runtime knows the pod; then pod stays nil.
+	// orphan is set, and never changes, if only the container runtime knows the pod; then pod stays
+	// nil.
 	orphan *Orphan
-	// pod and mirror are the newest known; nil once finished, so that a tombstone does not retain pods.
+	// pod and mirror are the newest known; nil once finished, so that a tombstone does not retain
+	// pods.
 	pod, mirror *v1.Pod
 	// key is the exclusive key, "" for none.
 	key string
@@ -53,8 +57,9 @@ type record struct {
 	hasty bool
 }
 
-// newRecord returns the record of a UID first seen with u; u must be valid. The record contains only the identity and
-// the sticky facts of u. The caller calls absorb after deciding whether the pod may start.
+// newRecord returns the record of a UID first seen with u; u must be valid. The record contains
+// only the identity and the sticky facts of u. The caller calls absorb after deciding whether the
+// pod may start.
 func newRecord(u Update, now time.Time) record {
 	r := record{uid: u.uid(), key: exclusiveKey(u.Pod), syncedAt: now}
 	if u.Orphan != nil {
@@ -114,7 +119,8 @@ func (r *record) due() bool {
 	return r.unread && r.call == callNone && r.nextCall() != callNone
 }
 
-// wake makes a call due if the planned retry time is not after now, and reports whether a retry was due.
+// wake makes a call due if the planned retry time is not after now, and reports whether a retry was
+// due.
 func (r *record) wake(now time.Time) bool {
 	if r.retryAt.IsZero() || now.Before(r.retryAt) {
 		return false

@@ -7,17 +7,19 @@ import (
 	"time"
 )
 
-// ErrTransient marks an error (errors.Is) with a short-lived cause, such as a network that is not ready: the call is
-// retried after one second. ErrTransient takes precedence over RetryAfter. The kubelet looks for the text
-// "network is not ready" instead.
+// ErrTransient marks an error (errors.Is) with a short-lived cause, such as a network that is not
+// ready: the call is retried after one second. ErrTransient takes precedence over RetryAfter. The
+// kubelet looks for the text "network is not ready" instead.
 var ErrTransient = errors.New("transient")
 
-// RetryAfter returns an error that wraps err and schedules the retry exactly at the given time, without jitter. The
-// worker does not wait longer than a minute, so a far time is reached in several steps. If an errors.Join tree contains
-// several times, the earliest counts. A nil err gives nil: a success is not retried.
+// RetryAfter returns an error that wraps err and schedules the retry exactly at the given time,
+// without jitter. The worker does not wait longer than a minute, so a far time is reached in
+// several steps. If an errors.Join tree contains several times, the earliest counts. A nil err
+// gives nil: a success is not retried.
 //
-// A time in the past causes a retry at once, but only once in a row. If the next call of the same state asks for a past
-// time again, the worker waits one second, so a stale time cannot cause a busy loop.
+// A time in the past causes a retry at once, but only once in a row. If the next call of the same
+// state asks for a past time again, the worker waits one second, so a stale time cannot cause a
+// busy loop.
 func RetryAfter(err error, at time.Time) error {
 	if err == nil {
 		return nil
@@ -31,7 +33,8 @@ type retryError struct {
 	at  time.Time
 }
 
-// Error returns the text of the wrapped error. The text omits the time, so a repeated error has the same text.
+// Error returns the text of the wrapped error. The text omits the time, so a repeated error has the
+// same text.
 func (e *retryError) Error() string { return e.err.Error() }
 
 func (e *retryError) Unwrap() error { return e.err }

@@ -15,9 +15,9 @@ import (
 // ErrAlreadyRun is returned by the second Run of a Workers.
 var ErrAlreadyRun = errors.New("podworkers: Run was called before")
 
-// Run starts the calls of all records, including updates from before Run, and continues until ctx ends. When ctx ends,
-// updates are refused and calls are cancelled. Run returns nil as soon as every call has returned. A second call of Run
-// returns ErrAlreadyRun.
+// Run starts the calls of all records, including updates from before Run, and continues until ctx
+// ends. When ctx ends, updates are refused and calls are cancelled. Run returns nil as soon as
+// every call has returned. A second call of Run returns ErrAlreadyRun.
 func (w *Workers) Run(ctx context.Context) error {
 	if err := w.open(ctx); err != nil {
 		return err
@@ -55,7 +55,8 @@ func (w *Workers) close() {
 	close(w.stopped)
 }
 
-// dispatch starts the due call of e, unless no call is due or a goroutine already drives e. The lock is held.
+// dispatch starts the due call of e, unless no call is due or a goroutine already drives e. The
+// lock is held.
 func (w *Workers) dispatch(e *entry) {
 	if e.driven || w.mu.drive == nil || w.mu.leaving[e.uid] > 0 || !e.due() {
 		return
@@ -66,7 +67,8 @@ func (w *Workers) dispatch(e *entry) {
 	w.pending.Go(func() { drive(e) })
 }
 
-// drive makes the calls of e until no call is due. drive owns the calls of e; only one drive runs per entry.
+// drive makes the calls of e until no call is due. drive owns the calls of e; only one drive runs
+// per entry.
 func (w *Workers) drive(ctx context.Context, e *entry) {
 	for {
 		callCtx, cancel := context.WithCancelCause(ctx)
@@ -84,8 +86,8 @@ func (w *Workers) drive(ctx context.Context, e *entry) {
 	}
 }
 
-// begin returns the due call. If no call is due, or Run is ending, begin parks e until its timer fires or an update
-// arrives.
+// begin returns the due call. If no call is due, or Run is ending, begin parks e until its timer
+// fires or an update arrives.
 func (w *Workers) begin(ctx context.Context, e *entry, cancel context.CancelCauseFunc) (call, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,8 +137,8 @@ func (w *Workers) settle(e *entry, c call, ev SyncEvent) {
 	w.react(e)
 }
 
-// report tells the hook and the log of a finished call. A failure that repeats with the same text is
-// logged once.
+// report tells the hook and the log of a finished call. A failure that repeats with the same text
+// is logged once.
 func (w *Workers) report(c call, ev SyncEvent) {
 	if w.options.OnSync != nil {
 		w.options.OnSync(ev)
@@ -169,8 +171,8 @@ func (w *Workers) arm(e *entry) {
 	e.timer.Reset(delay)
 }
 
-// disarm stops the timer of e. The lock is held. A timer that has already fired is harmless, because wake finds no due
-// call. Run still waits for wake.
+// disarm stops the timer of e. The lock is held. A timer that has already fired is harmless,
+// because wake finds no due call. Run still waits for wake.
 func (w *Workers) disarm(e *entry) {
 	if !e.armed {
 		return

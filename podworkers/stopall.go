@@ -16,13 +16,13 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// StopAll terminates every pod, each within its own grace period, and returns when every pod is finished: its
-// containers have ended and SyncTerminatedPod has returned nil. StopAll is for an agent that leaves no pod running when
-// it exits. A pod that was not ending before the call ends with the status of Interrupted. The pods of an earlier
-// SetPods are not begun again.
+// StopAll terminates every pod, each within its own grace period, and returns when every pod is
+// finished: its containers have ended and SyncTerminatedPod has returned nil. StopAll is for an
+// agent that leaves no pod running when it exits. A pod that was not ending before the call ends
+// with the status of Interrupted. The pods of an earlier SetPods are not begun again.
 //
-// If ctx ends first, the error wraps its cause and names the unfinished pods. Those pods continue to end. If the
-// context of Run ends first, the error wraps ErrStopped.
+// If ctx ends first, the error wraps its cause and names the unfinished pods. Those pods continue
+// to end. If the context of Run ends first, the error wraps ErrStopped.
 func (w *Workers) StopAll(ctx context.Context) error {
 	for {
 		unfinished := w.terminateAll()
@@ -72,7 +72,8 @@ func (w *Workers) terminateAll() (unfinished []unfinishedPod) {
 	return unfinished
 }
 
-// notAllStopped returns the error of StopAll with the names of the unfinished pods, or nil if all pods have finished.
+// notAllStopped returns the error of StopAll with the names of the unfinished pods, or nil if all
+// pods have finished.
 func (w *Workers) notAllStopped(cause error) error {
 	var names []string
 	for _, pod := range w.terminateAll() {
@@ -96,10 +97,11 @@ func (r *record) name(uid types.UID) string {
 	return string(uid)
 }
 
-// Interrupted sets phase Failed, reason Terminated and the condition DisruptionTarget, so a pod stopped together with
-// its agent is not mistaken for a completed pod. A status that is already Succeeded, or Failed for another reason,
-// stays unchanged. Interrupted can be used as KillOptions.Status. Reason, message and condition are as in the kubelet's
-// graceful node shutdown (1.36).
+// Interrupted sets phase Failed, reason Terminated and the condition DisruptionTarget, so a pod
+// stopped together with its agent is not mistaken for a completed pod. A status that is already
+// Succeeded, or Failed for another reason, stays unchanged. Interrupted can be used as
+// KillOptions.Status. Reason, message and condition are as in the kubelet's graceful node shutdown
+// (1.36).
 func Interrupted(status *v1.PodStatus) {
 	const reason, message = "Terminated", "Pod was terminated in response to imminent node shutdown."
 	if podfacts.IsTerminal(status.Phase) && status.Reason != reason {

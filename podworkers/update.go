@@ -11,21 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrInvalidUpdate is wrapped by the error of an invalid update: no pod, an unknown type, or contradicting parts.
-// Nothing was recorded.
+// ErrInvalidUpdate is wrapped by the error of an invalid update: no pod, an unknown type, or
+// contradicting parts. Nothing was recorded.
 var ErrInvalidUpdate = errors.New("invalid pod update")
 
-// UpdateType says why an update is sent. The order matters: if several updates are merged into one call, the syncer
-// receives the highest type.
+// UpdateType says why an update is sent. The order matters: if several updates are merged into one
+// call, the syncer receives the highest type.
 type UpdateType uint8
 
 const (
-	// UpdateSync asks for a sync although the configuration is unchanged: a probe result, a runtime event, a retry.
+	// UpdateSync asks for a sync although the configuration is unchanged: a probe result, a runtime
+	// event, a retry.
 	UpdateSync UpdateType = iota
 	// UpdateUpdate says that the pod's configuration changed.
 	UpdateUpdate
-	// UpdateCreate says that the pod entered the configuration. For a UID that is being terminated, UpdateCreate
-	// requests a restart, see WorkerInfo.RestartRequested.
+	// UpdateCreate says that the pod entered the configuration. For a UID that is being terminated,
+	// UpdateCreate requests a restart, see WorkerInfo.RestartRequested.
 	UpdateCreate
 	// UpdateKill ends the pod. A kill cannot be undone.
 	UpdateKill
@@ -50,18 +51,22 @@ func (t UpdateType) String() string {
 type Update struct {
 	// Type says why.
 	Type UpdateType
-	// Pod is the newest configuration and must have a UID. Pod is required unless Orphan is set. The worker keeps the
-	// pointer: neither the caller nor a syncer may write to the pod afterwards.
+	// Pod is the newest configuration and must have a UID. Pod is required unless Orphan is set.
+	// The worker keeps the pointer: neither the caller nor a syncer may write to the pod
+	// afterwards.
 	Pod *v1.Pod
-	// MirrorPod is the API server's copy of a static pod, kept like Pod. In an UpdateCreate or UpdateUpdate, nil means
-	// no mirror pod. In an UpdateSync or UpdateKill, nil means "as before".
+	// MirrorPod is the API server's copy of a static pod, kept like Pod. In an UpdateCreate or
+	// UpdateUpdate, nil means no mirror pod. In an UpdateSync or UpdateKill, nil means "as before".
 	MirrorPod *v1.Pod
-	// Orphan is a pod that only the container runtime knows. The type must be UpdateKill and Pod nil.
+	// Orphan is a pod that only the container runtime knows. The type must be UpdateKill and Pod
+	// nil.
 	Orphan *Orphan
-	// Kill refines an UpdateKill and must be nil for any other type. Kill is read once and not kept.
+	// Kill refines an UpdateKill and must be nil for any other type. Kill is read once and not
+	// kept.
 	Kill *KillOptions
-	// Received is when the reason for the update became known, for measuring latency (SyncEvent.Received). Of merged
-	// updates the oldest time is kept. Zero means the time of the UpdatePod call.
+	// Received is when the reason for the update became known, for measuring latency
+	// (SyncEvent.Received). Of merged updates the oldest time is kept. Zero means the time of the
+	// UpdatePod call.
 	Received time.Time
 }
 
@@ -73,16 +78,18 @@ type Orphan struct {
 	Namespace, Name string
 }
 
-// KillOptions refine a kill. The options are stored in the pod's record, so no later update can displace them.
+// KillOptions refine a kill. The options are stored in the pod's record, so no later update can
+// displace them.
 type KillOptions struct {
 	// Evict marks the pod as evicted, in any state; see WorkerInfo.Evicted.
 	Evict bool
-	// GracePeriodSeconds overrides the pod's grace period in seconds; values below 1 count as 1. The grace period
-	// of a pod only ever shrinks. Nil leaves the choice to the pod, or for an Orphan to the default of 1.
+	// GracePeriodSeconds overrides the pod's grace period in seconds; values below 1 count as 1.
+	// The grace period of a pod only ever shrinks. Nil leaves the choice to the pod, or for an
+	// Orphan to the default of 1.
 	GracePeriodSeconds *int64
-	// Status edits the final status of the pod. Every registered function runs, in order, whenever the syncer calls
-	// TerminatingRequest.ApplyStatus, so a function may run more than once. A function registered after the pod's
-	// containers have ended never runs. Nil adds nothing.
+	// Status edits the final status of the pod. Every registered function runs, in order, whenever
+	// the syncer calls TerminatingRequest.ApplyStatus, so a function may run more than once. A
+	// function registered after the pod's containers have ended never runs. Nil adds nothing.
 	Status func(*v1.PodStatus)
 }
 
@@ -94,8 +101,8 @@ func (u *Update) uid() types.UID {
 	return u.Pod.UID
 }
 
-// validate returns an error that wraps ErrInvalidUpdate if u is invalid; orphans tells whether the syncer can stop
-// orphans.
+// validate returns an error that wraps ErrInvalidUpdate if u is invalid; orphans tells whether the
+// syncer can stop orphans.
 func (u *Update) validate(orphans orphanSupport) error {
 	switch {
 	case u.Type > UpdateKill:

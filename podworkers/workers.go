@@ -15,18 +15,20 @@ import (
 	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
-// ErrStopped is returned once the context of Run has ended. Nothing was recorded, and nothing more will happen.
+// ErrStopped is returned once the context of Run has ended. Nothing was recorded, and nothing more
+// will happen.
 var ErrStopped = errors.New("podworkers: stopped")
 
-// Workers keeps one record per pod UID and calls the syncer in the order of the pod's life cycle. All methods are safe
-// for concurrent use.
+// Workers keeps one record per pod UID and calls the syncer in the order of the pod's life cycle.
+// All methods are safe for concurrent use.
 type Workers struct {
 	syncer  PodSyncer
 	orphans OrphanSyncer // nil if the syncer is not an OrphanSyncer
 	forgets Forgetter    // nil if the syncer is not a Forgetter
 	options Options
 
-	// stopped is closed when the context of Run has ended, synced when an unknown UID is known to be gone.
+	// stopped is closed when the context of Run has ended, synced when an unknown UID is known to
+	// be gone.
 	stopped, synced chan struct{}
 	// pending counts the goroutines of calls and the armed timers, so that Run can wait for both.
 	pending sync.WaitGroup
@@ -36,16 +38,18 @@ type Workers struct {
 		life    lifecycle.Stage
 		entries map[types.UID]*entry
 		keys    keyQueues
-		// unknown holds the Terminated channels of UIDs without a record, until the first SyncKnownPods.
+		// unknown holds the Terminated channels of UIDs without a record, until the first
+		// SyncKnownPods.
 		unknown map[types.UID]chan struct{}
 		// synced: SyncKnownPods has been called, so an unknown UID is known to be gone.
 		synced bool
 		// arrivals counts the entries ever made.
 		arrivals uint64
-		// desired are the pods of the last SetPods call; nil before the first call and after StopAll.
+		// desired are the pods of the last SetPods call; nil before the first call and after
+		// StopAll.
 		desired map[types.UID]*v1.Pod
-		// leaving counts, by UID, the forgotten records for which Forgetter.Forgotten has not returned; left are the
-		// UIDs for which Forgotten has not been called.
+		// leaving counts, by UID, the forgotten records for which Forgetter.Forgotten has not
+		// returned; left are the UIDs for which Forgotten has not been called.
 		leaving map[types.UID]int
 		left    []types.UID
 		// drive makes the calls of one entry in the context of Run; nil unless running.
@@ -53,16 +57,17 @@ type Workers struct {
 	}
 }
 
-// entry is a record with the channels, timer and flags of Workers. All fields are guarded by Workers.mu.
+// entry is a record with the channels, timer and flags of Workers. All fields are guarded by
+// Workers.mu.
 type entry struct {
 	record
 	// arrival is the sequence number of the entry.
 	arrival uint64
-	// done is closed when the record is terminated or forgotten; nil before the first doneChannel call and after
-	// closing.
+	// done is closed when the record is terminated or forgotten; nil before the first doneChannel
+	// call and after closing.
 	done chan struct{}
-	// finished is closed when the record is finished or forgotten; nil before the first finishedChannel call and after
-	// closing.
+	// finished is closed when the record is finished or forgotten; nil before the first
+	// finishedChannel call and after closing.
 	finished chan struct{}
 	// timer calls Workers.wake; nil until first needed.
 	timer *time.Timer
@@ -76,8 +81,8 @@ type entry struct {
 	forgotten bool
 }
 
-// New returns Workers that record updates until Run is called, and act on updates from then on. The error names the
-// invalid field of o.
+// New returns Workers that record updates until Run is called, and act on updates from then on. The
+// error names the invalid field of o.
 func New(o Options) (*Workers, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -97,13 +102,13 @@ func New(o Options) (*Workers, error) {
 	return w, nil
 }
 
-// UpdatePod records a change of a pod. An unknown UID gets a record. UpdatePod never blocks. The syncer call runs in a
-// goroutine, as soon as the call in flight for the same UID has returned. Several updates before the call are merged
-// (see Update). Before Run, updates are only recorded.
+// UpdatePod records a change of a pod. An unknown UID gets a record. UpdatePod never blocks. The
+// syncer call runs in a goroutine, as soon as the call in flight for the same UID has returned.
+// Several updates before the call are merged (see Update). Before Run, updates are only recorded.
 //
-// An update never takes back a termination. For an ending UID, an UpdateCreate only sets WorkerInfo.RestartRequested.
-// For a finished UID, every other update is ignored, but may still mark the pod as deleted or evicted. An Orphan whose
-// containers have ended is ignored.
+// An update never takes back a termination. For an ending UID, an UpdateCreate only sets
+// WorkerInfo.RestartRequested. For a finished UID, every other update is ignored, but may still
+// mark the pod as deleted or evicted. An Orphan whose containers have ended is ignored.
 //
 // Errors: ErrStopped, or an error that wraps ErrInvalidUpdate.
 func (w *Workers) UpdatePod(u Update) error {
@@ -111,8 +116,9 @@ func (w *Workers) UpdatePod(u Update) error {
 	return err
 }
 
-// Sync requests a sync of a pod by UID and reports whether the UID has a record. Sync is UpdatePod with UpdateSync for
-// a hint from the container runtime or a probe. Nothing is recorded for a finished UID or a UID without a record.
+// Sync requests a sync of a pod by UID and reports whether the UID has a record. Sync is UpdatePod
+// with UpdateSync for a hint from the container runtime or a probe. Nothing is recorded for a
+// finished UID or a UID without a record.
 func (w *Workers) Sync(uid types.UID) (known bool) {
 	now := time.Now()
 	w.mu.Lock()
@@ -126,16 +132,18 @@ func (w *Workers) Sync(uid types.UID) (known bool) {
 	return true
 }
 
-// Synced returns a channel that closes when UIDs without a record count as gone: at the first SyncKnownPods, or the
-// first SetPods with complete set.
+// Synced returns a channel that closes when UIDs without a record count as gone: at the first
+// SyncKnownPods, or the first SetPods with complete set.
 func (w *Workers) Synced() <-chan struct{} { return w.synced }
 
-// KillPod ends a pod and waits until its last container has ended: until Terminated(pod.UID) closes. For a terminated
-// or never started pod KillPod returns at once. If ctx ends first, KillPod returns the cause of ctx, and the pod
-// continues to end. If the context of Run ends first, KillPod returns ErrStopped. KillPod may be the first update of a
-// pod; containers of the pod are then stopped.
+// KillPod ends a pod and waits until its last container has ended: until Terminated(pod.UID)
+// closes. For a terminated or never started pod KillPod returns at once. If ctx ends first, KillPod
+// returns the cause of ctx, and the pod continues to end. If the context of Run ends first, KillPod
+// returns ErrStopped. KillPod may be the first update of a pod; containers of the pod are then
+// stopped.
 //
-// The kubelet gives up after 1.5 times the grace period, but not before 10 s; here the caller's ctx decides.
+// The kubelet gives up after 1.5 times the grace period, but not before 10 s; here the caller's ctx
+// decides.
 func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, o KillOptions) error {
 	e, err := w.update(Update{Type: UpdateKill, Pod: pod, Kill: &o})
 	if err != nil {
@@ -160,9 +168,10 @@ func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, o KillOptions) error
 	}
 }
 
-// Terminated returns a channel that closes when no container of the pod runs any more, or the UID is forgotten. For an
-// unknown UID the channel is already closed. Before the first SyncKnownPods call, the channel of an unknown UID closes
-// in the first call, if the UID is still unknown. When Run ends, open channels stay open, because nothing is proven.
+// Terminated returns a channel that closes when no container of the pod runs any more, or the UID
+// is forgotten. For an unknown UID the channel is already closed. Before the first SyncKnownPods
+// call, the channel of an unknown UID closes in the first call, if the UID is still unknown. When
+// Run ends, open channels stay open, because nothing is proven.
 //
 // A UID added again after being forgotten has a new channel.
 func (w *Workers) Terminated(uid types.UID) <-chan struct{} {
@@ -182,7 +191,8 @@ func (w *Workers) Terminated(uid types.UID) <-chan struct{} {
 	return done
 }
 
-// update validates and applies u, cancels a call in flight that has become pointless, and returns the entry.
+// update validates and applies u, cancels a call in flight that has become pointless, and returns
+// the entry.
 func (w *Workers) update(u Update) (*entry, error) {
 	if err := u.validate(w.orphanSupport()); err != nil {
 		return nil, err
@@ -236,8 +246,8 @@ func (w *Workers) add(u Update, now time.Time) *entry {
 	return e
 }
 
-// react handles a change of e's record: it closes the channels of waiting callers, passes the exclusive key on, and
-// starts the due call. The lock is held.
+// react handles a change of e's record: it closes the channels of waiting callers, passes the
+// exclusive key on, and starts the due call. The lock is held.
 func (w *Workers) react(e *entry) {
 	if e.phase >= phaseTerminated {
 		e.closeDone()
@@ -251,8 +261,8 @@ func (w *Workers) react(e *entry) {
 	w.dispatch(e)
 }
 
-// leaveKey gives up e's exclusive key, or its place in the queue, and starts the next holder of the key. The lock is
-// held.
+// leaveKey gives up e's exclusive key, or its place in the queue, and starts the next holder of the
+// key. The lock is held.
 func (w *Workers) leaveKey(e *entry) {
 	if e.key == "" {
 		return
@@ -283,7 +293,8 @@ func (e *entry) closeDone() {
 	}
 }
 
-// interrupter returns a func that cancels the call in flight, to be called without the lock. The lock is held.
+// interrupter returns a func that cancels the call in flight, to be called without the lock. The
+// lock is held.
 func (e *entry) interrupter(cause error) func() {
 	cancel := e.cancel
 	if cancel == nil {
@@ -311,8 +322,8 @@ func (e *entry) closeFinished() {
 	}
 }
 
-// closedChannel returns a new channel each time, because a channel cannot be shared between the inside and the outside
-// of a synctest bubble.
+// closedChannel returns a new channel each time, because a channel cannot be shared between the
+// inside and the outside of a synctest bubble.
 func closedChannel() <-chan struct{} {
 	done := make(chan struct{})
 	close(done)

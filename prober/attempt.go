@@ -18,15 +18,16 @@ type Attempt struct {
 	Verdict Verdict
 	Output  string // at most MaxOutput bytes of valid UTF-8
 	Err     error
-	// Tries is how often the handler was asked; more than once only after errors. Tries is 0 if the handler was not
-	// called, or has not returned.
+	// Tries is how often the handler was asked; more than once only after errors. Tries is 0 if the
+	// handler was not called, or has not returned.
 	Tries int
 
-	// Result is the published result after the attempt; Published reports whether the attempt changed the result.
+	// Result is the published result after the attempt; Published reports whether the attempt
+	// changed the result.
 	Result    Result
 	Published bool
-	// Run is the number of consecutive attempts with the same outcome, and Threshold the number required. Both are 0 if
-	// the attempt has no effect.
+	// Run is the number of consecutive attempts with the same outcome, and Threshold the number
+	// required. Both are 0 if the attempt has no effect.
 	Run, Threshold int
 	// Repeated reports whether the previous attempt had the same Verdict.
 	Repeated bool
@@ -53,8 +54,8 @@ const (
 // noPlace is the place of an attempt outside the pool.
 const noPlace = -1
 
-// attempt is an attempt in progress. The goroutine of the attempt owns began, ended and tries until the handler has
-// returned; the rest is guarded by the Prober's lock.
+// attempt is an attempt in progress. The goroutine of the attempt owns began, ended and tries until
+// the handler has returned; the rest is guarded by the Prober's lock.
 type attempt struct {
 	probe  *probe
 	pool   *pool
@@ -76,7 +77,8 @@ type attempt struct {
 	tries        int
 }
 
-// try calls the handler until the handler returns a verdict, the timeout expires, or the limit of tries is reached.
+// try calls the handler until the handler returns a verdict, the timeout expires, or the limit of
+// tries is reached.
 func (p *Prober) try(a *attempt) (Outcome, error) {
 	a.began = time.Now()
 	ctx, cancel := context.WithTimeout(a.ctx, a.timeout)
@@ -91,8 +93,8 @@ func (p *Prober) try(a *attempt) (Outcome, error) {
 	return judged(out, err, a.ended.Sub(a.began), a.timeout)
 }
 
-// judged converts the result of a handler call that took the given time. After the deadline the attempt is a failure,
-// with the handler's output if the handler itself reported a failure.
+// judged converts the result of a handler call that took the given time. After the deadline the
+// attempt is a failure, with the handler's output if the handler itself reported a failure.
 func judged(out Outcome, err error, took, timeout time.Duration) (Outcome, error) {
 	switch late := took >= timeout; {
 	case late && (err != nil || out.Verdict != VerdictFailure):

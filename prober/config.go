@@ -19,8 +19,8 @@ const (
 	leastInterval           = time.Millisecond
 )
 
-// config is a probe of a container spec with defaults applied. A config never changes; a probe with another config is a
-// new probe.
+// config is a probe of a container spec with defaults applied. A config never changes; a probe with
+// another config is a new probe.
 type config struct {
 	spec             *v1.Probe // nil: the container has no such probe
 	timing           Timing

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prober determines whether containers are started, ready and alive. It probes each running instance on
-// schedule and reports changed results. Package prober is the kubelet's prober and probe results as a library.
+// Package prober determines whether containers are started, ready and alive. It probes each running
+// instance on schedule and reports changed results. Package prober is the kubelet's prober and
+// probe results as a library.
 //
 // # Wiring
 //
@@ -19,31 +20,34 @@
 //	p.RemovePod(pod.UID)                                       // when none of its containers runs
 //	p.CleanupPods(workers.CouldHaveRunningContainers)          // now and then
 //
-// Package runtime reads results when planning, and runtime/podstatus when computing a status. Both identify containers
-// by a runtime.ContainerID; the prober uses its string form. A Prober is the Probes of runtime.SyncRequest as it is.
+// Package runtime reads results when planning, and runtime/podstatus when computing a status. Both
+// identify containers by a runtime.ContainerID; the prober uses its string form. A Prober is the
+// Probes of runtime.SyncRequest as it is.
 //
-// A caller with statuses and without a Sink needs fewer calls: Observe at every sync, Alive, Started and Ready for the
-// verdicts, and Dirty and Take for the pods to sync. runtime/podsync works in this way.
+// A caller with statuses and without a Sink needs fewer calls: Observe at every sync, Alive,
+// Started and Ready for the verdicts, and Dirty and Take for the pods to sync. runtime/podsync
+// works in this way.
 //
-// With Started and Ready of podstatus.Input answered from Result in the same way, UpdatePodStatus is not needed. Exec
-// probes need a handlers.Runner; runtime.ExecRunner is one.
+// With Started and Ready of podstatus.Input answered from Result in the same way, UpdatePodStatus
+// is not needed. Exec probes need a handlers.Runner; runtime.ExecRunner is one.
 //
 // # The caller's duties
 //
-//  1. Call AddPod at every sync of a pod that has not terminated, with its running containers, before computing its
-//     status. Start makes the first attempt happen on time, and Stop ends attempts before a container is killed. AddPod
-//     corrects a missed Start or Stop, but later.
+//  1. Call AddPod at every sync of a pod that has not terminated, with its running containers,
+//     before computing its status. Start makes the first attempt happen on time, and Stop ends
+//     attempts before a container is killed. AddPod corrects a missed Start or Stop, but later.
 //  2. Act on a Failure of liveness or startup: sync the pod, and kill the instance. Use the
-//     TerminationGracePeriodSeconds of the update, unless the field is nil or the pod is being deleted. For all other
-//     updates, compute and send a status. An Update carries the ID of its instance and must not be applied to another
-//     instance.
-//  3. Mark containers started before the agent as Adopted, with their last known status. Running does both.
-//  4. Call StopLivenessAndStartup when a pod begins to terminate, RemovePod when none of its containers runs, and
-//     CleanupPods regularly. Do not call AddPod for a pod after RemovePod.
-//  5. Do not write to a Pod that was passed to the Prober or returned by the Prober. Give every pod a UID; a pod
-//     without a UID is not probed.
-//  6. If pods have addresses: give Instance.PodIP. Without an address, network probes have no verdict. AddPod with an
-//     address repeats the probes at once.
+//     TerminationGracePeriodSeconds of the update, unless the field is nil or the pod is being
+//     deleted. For all other updates, compute and send a status. An Update carries the ID of its
+//     instance and must not be applied to another instance.
+//  3. Mark containers started before the agent as Adopted, with their last known status. Running
+//     does both.
+//  4. Call StopLivenessAndStartup when a pod begins to terminate, RemovePod when none of its
+//     containers runs, and CleanupPods regularly. Do not call AddPod for a pod after RemovePod.
+//  5. Do not write to a Pod that was passed to the Prober or returned by the Prober. Give every pod
+//     a UID; a pod without a UID is not probed.
+//  6. If pods have addresses: give Instance.PodIP. Without an address, network probes have no
+//     verdict. AddPod with an address repeats the probes at once.
 //
 // # The life of a probe
 //
@@ -56,66 +60,74 @@
 //	  └─────────────┴──────────────────┘         ▼
 //	     next time in phase                     over: startup succeeded or failed, liveness failed
 //
-// Stop, or the end of the instance, leads from every stage to stopped, and cancels a running attempt. An instance is a
-// container ID. The next instance starts without results, and late calls about an earlier instance never affect the
-// next.
+// Stop, or the end of the instance, leads from every stage to stopped, and cancels a running
+// attempt. An instance is a container ID. The next instance starts without results, and late calls
+// about an earlier instance never affect the next.
 //
-// The first attempt is due exactly at startedAt + initialDelaySeconds. A gated probe is not due before the startup
-// probe has succeeded. Only adopted instances are spread over a period. Later attempts keep the phase of the first
-// attempt. An attempt delayed by a full pool happens once, late.
+// The first attempt is due exactly at startedAt + initialDelaySeconds. A gated probe is not due
+// before the startup probe has succeeded. Only adopted instances are spread over a period. Later
+// attempts keep the phase of the first attempt. An attempt delayed by a full pool happens once,
+// late.
 //
 // # Probes that hang
 //
-// A hanging probe delays only its own container. An attempt occupies one of 64 places, or for exec one of 32, until
-// the attempt ends. While other attempts wait, an attempt loses its place after
-// four times the usual duration and continues without a place. The usual duration is the 40th percentile of earlier
-// attempts, between 250 µs and 250 ms, so the limit is 1 ms to 1 s. The next attempt of a slow probe begins without a
-// place, so a hanging probe occupies a place only once.
+// A hanging probe delays only its own container. An attempt occupies one of 64 places, or for exec
+// one of 32, until the attempt ends. While other attempts wait, an attempt loses its place after
+// four times the usual duration and continues without a place. The usual duration is the 40th
+// percentile of earlier attempts, between 250 µs and 250 ms, so the limit is 1 ms to 1 s. The next
+// attempt of a slow probe begins without a place, so a hanging probe occupies a place only once.
 //
-// When its deadline has passed, an attempt counts as failed, whatever the handler returns. If the handler does not
-// return within another 100 ms, the attempt is counted without waiting for the handler, and counted again in each
-// further period. The handler is not called again for the probe before returning. If a changed spec or instance cancels
-// attempts, at most two cancelled attempts per kind of probe and container may remain in progress. With two in
-// progress, the attempts of the next instance have no verdict.
+// When its deadline has passed, an attempt counts as failed, whatever the handler returns. If the
+// handler does not return within another 100 ms, the attempt is counted without waiting for the
+// handler, and counted again in each further period. The handler is not called again for the probe
+// before returning. If a changed spec or instance cancels attempts, at most two cancelled attempts
+// per kind of probe and container may remain in progress. With two in progress, the attempts of the
+// next instance have no verdict.
 //
 // # Goroutines and memory
 //
-// Run is the scheduler, with one timer over one heap. It has one goroutine for the sink, one for attempts with an
-// overdue handler, and one for each attempt in progress. Run waits for all of them. There are less
-// than 100 such goroutines, plus the goroutines of hanging handlers: at most one for each probe, and two cancelled
-// attempts for each kind of probe of a container. Memory is therefore bounded by the number of containers. A waiting
-// probe takes 260 to 390 bytes, and a hanging attempt takes a goroutine, about 5 KB with its context.
+// Run is the scheduler, with one timer over one heap. It has one goroutine for the sink, one for
+// attempts with an overdue handler, and one for each attempt in progress. Run waits for all of
+// them. There are less than 100 such goroutines, plus the goroutines of hanging handlers: at most
+// one for each probe, and two cancelled attempts for each kind of probe of a container. Memory is
+// therefore bounded by the number of containers. A waiting probe takes 260 to 390 bytes, and a
+// hanging attempt takes a goroutine, about 5 KB with its context.
 //
 // # Differences from the kubelet (1.36)
 //
 // Probes are container-scoped, as proposed upstream for 1.38 (k/k 140704):
 //
-//   - Counters begin and end with an instance. In the kubelet a run of failures continues in the next instance (53530,
-//     62853).
-//   - The first attempt is on time (96614, 62036), and only adopted containers are jittered (118396). A stop also ends
-//     the wait for the first attempt (96731).
-//   - A stop cancels the attempt in progress, and its result is dropped (140977). Attempts depend on the context of Run
-//     only, never on the context of a sync (140881).
+//   - Counters begin and end with an instance. In the kubelet a run of failures continues in the
+//     next instance (53530, 62853).
+//   - The first attempt is on time (96614, 62036), and only adopted containers are jittered
+//     (118396). A stop also ends the wait for the first attempt (96731).
+//   - A stop cancels the attempt in progress, and its result is dropped (140977). Attempts depend
+//     on the context of Run only, never on the context of a sync (140881).
 //   - A new agent takes over started and ready by container ID, silently (100277, 131303, 136910).
 //   - Started and Ready depend only on the spec and on results of the same instance (135795).
-//   - Until the startup probe has succeeded, readiness and liveness probes do not run. Its success starts both at once.
+//   - Until the startup probe has succeeded, readiness and liveness probes do not run. Its success
+//     starts both at once.
 //   - Only changes are reported; the initial results of an instance are not updates.
 //   - Sidecars stop liveness and startup at termination, too.
-//   - AddPod handles every probe, even if some exist already, and follows changed specs: the result stays, and the run
-//     of attempts starts again. A probe added to a running container begins with the result the container had without
-//     the probe.
+//   - AddPod handles every probe, even if some exist already, and follows changed specs: the result
+//     stays, and the run of attempts starts again. A probe added to a running container begins with
+//     the result the container had without the probe.
 //   - Status calls and syncs cause no extra attempts.
 //   - A blocked sink does not block probes; missed results are merged.
-//   - An attempt past its deadline is a failure, even if the handler returns success or never returns. Up to three
-//     tries after errors share one timeout. Errors may be made to count (74732).
-//   - Events are sent for the first attempt of a kind in a row and at publication, not every period (115823).
-//   - Concurrent attempts are bounded, with a separate bound for exec. Hanging attempts are exempt (82440, 118396).
-//   - Specs without the API's defaults are completed; a period of 0 panics in the kubelet. Panics are not swallowed.
+//   - An attempt past its deadline is a failure, even if the handler returns success or never
+//     returns. Up to three tries after errors share one timeout. Errors may be made to count
+//     (74732).
+//   - Events are sent for the first attempt of a kind in a row and at publication, not every period
+//     (115823).
+//   - Concurrent attempts are bounded, with a separate bound for exec. Hanging attempts are exempt
+//     (82440, 118396).
+//   - Specs without the API's defaults are completed; a period of 0 panics in the kubelet. Panics
+//     are not swallowed.
 //
 // # Choices of the interface
 //
-//   - The level-triggered calls keep the kubelet's names. AddPod takes the running instances as a map, because the
-//     Prober does not poll a status. All other calls need only a pod UID.
+//   - The level-triggered calls keep the kubelet's names. AddPod takes the running instances as a
+//     map, because the Prober does not poll a status. All other calls need only a pod UID.
 //   - Result of something unknown is false, never a success by default.
 //   - Update has the probe's own grace period, so the receiver need not look up the probe.
 //   - Tune can give periods below a second (84805).

@@ -17,8 +17,9 @@ const (
 // event holds the arguments of EventRecorder.Event except the object.
 type event struct{ eventType, reason, message string }
 
-// eventOf returns the event of an attempt, with the kubelet's words (1.36). A failure, warning or error has an
-// event if the previous attempt had another verdict, or if the attempt published a failure.
+// eventOf returns the event of an attempt, with the kubelet's words (1.36). A failure, warning or
+// error has an event if the previous attempt had another verdict, or if the attempt published a
+// failure.
 func eventOf(a Attempt) (event, bool) {
 	if a.Repeated && !a.Published {
 		return event{}, false

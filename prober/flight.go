@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// overrun is the time from the deadline of an attempt until the attempt is judged without its handler. Handlers
-	// that respect their context return earlier.
+	// overrun is the time from the deadline of an attempt until the attempt is judged without its
+	// handler. Handlers that respect their context return earlier.
 	overrun = 100 * time.Millisecond
-	// mostAbandoned is the number of cancelled attempts of one kind of probe of a container that may remain in progress
-	// when the next attempt begins.
+	// mostAbandoned is the number of cancelled attempts of one kind of probe of a container that
+	// may remain in progress when the next attempt begins.
 	mostAbandoned = 2
 )
 
-// seat identifies the kind of probe and the container for mostAbandoned. A seat outlives the container's instances.
+// seat identifies the kind of probe and the container for mostAbandoned. A seat outlives the
+// container's instances.
 type seat struct {
 	pod       types.UID
 	container string
@@ -33,8 +34,8 @@ func (r *registry) crowded(p *probe) bool {
 	return r.out[p.seat()] >= mostAbandoned
 }
 
-// take removes due probes from the agenda. Overdue attempts go to r.overdue, refused probes to r.refused, and all
-// others to give.
+// take removes due probes from the agenda. Overdue attempts go to r.overdue, refused probes to
+// r.refused, and all others to give.
 func (r *registry) take(now time.Time, give func(*probe)) {
 	for p := r.agenda.first(); p != nil && !p.due.After(now); p = r.agenda.first() {
 		r.agenda.remove(p)
@@ -66,8 +67,9 @@ func newAttempt(p *probe, now time.Time) *attempt {
 	}
 }
 
-// settle counts the verdict v of a returned handler. False means no effect, because the probe was stopped or the
-// attempt was already judged. After true, the caller reports the attempt and releases it.
+// settle counts the verdict v of a returned handler. False means no effect, because the probe was
+// stopped or the attempt was already judged. After true, the caller reports the attempt and
+// releases it.
 func (r *registry) settle(a *attempt, v Verdict, tolerate int, now time.Time) (judgement, bool) {
 	was := a.phase
 	a.phase = phaseReturned
@@ -85,8 +87,8 @@ func (r *registry) settle(a *attempt, v Verdict, tolerate int, now time.Time) (j
 	return judgement{}, false
 }
 
-// settleOverdue counts the next overdue attempt as failed and returns the attempt, or nil. The caller reports the
-// attempt and releases it.
+// settleOverdue counts the next overdue attempt as failed and returns the attempt, or nil. The
+// caller reports the attempt and releases it.
 func (r *registry) settleOverdue(now time.Time) (*attempt, judgement) {
 	for len(r.overdue) > 0 {
 		p := pop(&r.overdue)
@@ -100,8 +102,8 @@ func (r *registry) settleOverdue(now time.Time) (*attempt, judgement) {
 	return nil, judgement{}
 }
 
-// settleRefused counts the next refused attempt as an attempt without a verdict and returns the attempt, or nil. The
-// caller reports the attempt and releases it.
+// settleRefused counts the next refused attempt as an attempt without a verdict and returns the
+// attempt, or nil. The caller reports the attempt and releases it.
 func (r *registry) settleRefused(tolerate int, now time.Time) (*attempt, judgement) {
 	for len(r.refused) > 0 {
 		p := pop(&r.refused)
@@ -116,7 +118,8 @@ func (r *registry) settleRefused(tolerate int, now time.Time) (*attempt, judgeme
 	return nil, judgement{}
 }
 
-// pop removes and returns the first probe of a non-empty list. The list's array keeps no pointer to the probe.
+// pop removes and returns the first probe of a non-empty list. The list's array keeps no pointer to
+// the probe.
 func pop(list *[]*probe) *probe {
 	p := (*list)[0]
 	(*list)[0] = nil
@@ -124,7 +127,8 @@ func pop(list *[]*probe) *probe {
 	return p
 }
 
-// count adds a verdict to the tally of p. If the result changed, count queues an update and opens gated probes.
+// count adds a verdict to the tally of p. If the result changed, count queues an update and opens
+// gated probes.
 func (r *registry) count(p *probe, v Verdict, tolerate int, now time.Time) judgement {
 	j := p.tally.count(v, p.config, tolerate)
 	if !j.published {
@@ -136,8 +140,8 @@ func (r *registry) count(p *probe, v Verdict, tolerate int, now time.Time) judge
 	return j
 }
 
-// release ends the reporting phase begun by settle. The probe waits for its next attempt or is over. While the handler
-// has not returned, each further period is another failure.
+// release ends the reporting phase begun by settle. The probe waits for its next attempt or is
+// over. While the handler has not returned, each further period is another failure.
 func (r *registry) release(a *attempt, now time.Time) {
 	p := a.probe
 	a.counting = false

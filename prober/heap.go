@@ -4,9 +4,9 @@ package prober
 
 import "container/heap"
 
-// agenda is a min-heap of probes by the scheduler's next time: the due time of a waiting probe, or the overdue time of
-// a running attempt. Each probe stores its position, so that remove is possible. Probes with the same time are ordered
-// by rank, so the order is reproducible.
+// agenda is a min-heap of probes by the scheduler's next time: the due time of a waiting probe, or
+// the overdue time of a running attempt. Each probe stores its position, so that remove is
+// possible. Probes with the same time are ordered by rank, so the order is reproducible.
 type agenda []*probe
 
 const notListed = -1

@@ -11,8 +11,8 @@ import (
 // Stage is the stage of a probe of one container instance.
 type Stage uint8
 
-// The stages. StageGated waits for the startup probe. StageOver (the final result is established) and StageStopped (the
-// caller stopped the probe) are final; the result stays.
+// The stages. StageGated waits for the startup probe. StageOver (the final result is established)
+// and StageStopped (the caller stopped the probe) are final; the result stays.
 const (
 	StageGated Stage = iota
 	StageWaiting
@@ -85,8 +85,8 @@ func (r *podRecord) find(container string) *instance {
 	return nil
 }
 
-// open reports whether readiness and liveness probes may run: the container has no startup probe, or its startup probe
-// has succeeded.
+// open reports whether readiness and liveness probes may run: the container has no startup probe,
+// or its startup probe has succeeded.
 func (in *instance) open() bool {
 	startup := in.probes[slotStartup]
 	return startup == nil || startup.tally.published == Success

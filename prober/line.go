@@ -9,8 +9,8 @@ const (
 	lines
 )
 
-// line is a queue of probes, first in, first out. The line is linked through the probes, so it does not allocate and
-// does not retain removed probes. kind selects the link of the probes.
+// line is a queue of probes, first in, first out. The line is linked through the probes, so it does
+// not allocate and does not retain removed probes. kind selects the link of the probes.
 type line struct {
 	kind       uint8
 	head, tail *probe

@@ -14,41 +14,46 @@ import (
 )
 
 const (
-	// concurrency is the maximum number of concurrent attempts other than exec, not counting attempts much slower than
-	// usual. Further due attempts wait and are late. Unused places cost nothing.
+	// concurrency is the maximum number of concurrent attempts other than exec, not counting
+	// attempts much slower than usual. Further due attempts wait and are late. Unused places cost
+	// nothing.
 	concurrency = 64
 	// execConcurrency is the same for exec, where every attempt makes the runtime start a process.
 	execConcurrency = 32
-	// maxTries is the maximum number of Handler calls within one timeout, as long as the Handler returns errors. It is
-	// the kubelet's.
+	// maxTries is the maximum number of Handler calls within one timeout, as long as the Handler
+	// returns errors. It is the kubelet's.
 	maxTries = 3
 )
 
-// Options configure a Prober. Every func must be safe for concurrent use and is called without a lock held.
+// Options configure a Prober. Every func must be safe for concurrent use and is called without a
+// lock held.
 type Options struct {
 	// Handler makes the attempts. Required.
 	Handler Handler
 	// Sink receives changed results. Defaults to nil: the caller uses Dirty and Take.
 	Sink Sink
-	// Events receives the kubelet's probe events (Unhealthy, ProbeWarning): for the first of consecutive attempts
-	// with a failure, warning or error, and again when a failure is published. Defaults to no events.
+	// Events receives the kubelet's probe events (Unhealthy, ProbeWarning): for the first of
+	// consecutive attempts with a failure, warning or error, and again when a failure is published.
+	// Defaults to no events.
 	Events EventRecorder
-	// OnAttempt is called for every counted attempt. Calls for one probe are in order, and precede its next attempt.
-	// OnAttempt must not block. Defaults to nothing.
+	// OnAttempt is called for every counted attempt. Calls for one probe are in order, and precede
+	// its next attempt. OnAttempt must not block. Defaults to nothing.
 	OnAttempt func(Attempt)
 
-	// ErrorsAsFailureAfter makes the n-th consecutive attempt without a verdict, and later ones, count as failures.
-	// Defaults to 0: never, as in the kubelet.
+	// ErrorsAsFailureAfter makes the n-th consecutive attempt without a verdict, and later ones,
+	// count as failures. Defaults to 0: never, as in the kubelet.
 	ErrorsAsFailureAfter int
 
-	// Tune may change the timing of a probe, for example to periods below a second. spec is the timing in the pod spec,
-	// with the API's defaults filled in. Tune is called whenever the pod is added. A returned Period or Timeout below a
-	// millisecond counts as one millisecond. Defaults to the pod's timing.
+	// Tune may change the timing of a probe, for example to periods below a second. spec is the
+	// timing in the pod spec, with the API's defaults filled in. Tune is called whenever the pod is
+	// added. A returned Period or Timeout below a millisecond counts as one millisecond. Defaults
+	// to the pod's timing.
 	Tune func(pod *v1.Pod, c *v1.Container, t Type, spec Timing) Timing
-	// Jitter says how long the first probe of an adopted instance is put off. The result is clamped to the period.
-	// Defaults to evenly distributed in [0, period).
+	// Jitter says how long the first probe of an adopted instance is put off. The result is clamped
+	// to the period. Defaults to evenly distributed in [0, period).
 	Jitter func(period time.Duration) time.Duration
-	// Logger receives changed results and attempts with errors, never an attempt's output. Defaults to silence.
+	// Logger receives changed results and attempts with errors, never an attempt's output. Defaults
+	// to silence.
 	Logger *zap.Logger
 }
 

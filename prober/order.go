@@ -21,8 +21,9 @@ type past struct {
 	doubted string   // the ID in ids named by the last sync
 }
 
-// outdated reports whether id is an earlier instance of the container, so that the call is late. Two consecutive syncs
-// with the same instance are accepted nevertheless, because the earlier calls came in the wrong order.
+// outdated reports whether id is an earlier instance of the container, so that the call is late.
+// Two consecutive syncs with the same instance are accepted nevertheless, because the earlier calls
+// came in the wrong order.
 func (l *past) outdated(id string, from source) bool {
 	switch {
 	case !slices.Contains(l.ids, id):
@@ -38,8 +39,8 @@ func (l *past) outdated(id string, from source) bool {
 // confirm ends the doubts, because a sync named the present instance.
 func (l *past) confirm() { l.doubted = "" }
 
-// follow records that instance id followed instance before. If id was considered an earlier instance, the order of all
-// others is unknown as well, and follow clears the past.
+// follow records that instance id followed instance before. If id was considered an earlier
+// instance, the order of all others is unknown as well, and follow clears the past.
 func (l *past) follow(before, id string) {
 	if slices.Contains(l.ids, id) {
 		*l = past{}

@@ -10,7 +10,8 @@ import (
 // MaxOutput is how many bytes of an attempt's output are kept, as in the kubelet.
 const MaxOutput = 10 << 10
 
-// LimitOutput returns at most MaxOutput bytes of s for an event. It cuts between runes and replaces invalid UTF-8.
+// LimitOutput returns at most MaxOutput bytes of s for an event. It cuts between runes and replaces
+// invalid UTF-8.
 func LimitOutput(s string) string {
 	s = strings.ToValidUTF8(withoutPart(s), string(utf8.RuneError))
 	return withoutPart(s[:min(len(s), MaxOutput)])

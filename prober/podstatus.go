@@ -8,15 +8,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// UpdatePodStatus sets Started and Ready of the container statuses of a pod, from its spec and from the results of the
-// instance in each status:
+// UpdatePodStatus sets Started and Ready of the container statuses of a pod, from its spec and from
+// the results of the instance in each status:
 //
 //   - started: the container runs, and has no startup probe or a successful startup probe;
-//   - ready: the container is started, and has no readiness probe or its last readiness result is success;
+//   - ready: the container is started, and has no readiness probe or its last readiness result is
+//     success;
 //   - a plain init container is ready after completion.
 //
-// Everything else becomes false. Statuses of ephemeral containers, and of containers outside the spec, stay unchanged.
-// UpdatePodStatus writes to s only.
+// Everything else becomes false. Statuses of ephemeral containers, and of containers outside the
+// spec, stay unchanged. UpdatePodStatus writes to s only.
 func (p *Prober) UpdatePodStatus(pod *v1.Pod, s *v1.PodStatus) {
 	if pod == nil || s == nil {
 		return
@@ -47,15 +48,15 @@ func applyResults(s *v1.ContainerStatus, c *v1.Container, where place, result fu
 	s.Ready = started && (c.ReadinessProbe == nil || succeeded(Readiness))
 }
 
-// completed reports whether an init container succeeded. A container killed for memory did not succeed, whatever its
-// exit code.
+// completed reports whether an init container succeeded. A container killed for memory did not
+// succeed, whatever its exit code.
 func completed(t *v1.ContainerStateTerminated) bool {
 	return t.ExitCode == 0 && t.Reason != "OOMKilled"
 }
 
-// Running returns the running containers of status, for AddPod. Containers started before since, the start of the
-// agent, are Adopted with the values of pod.Status, the last known status, for the same container ID. The result is
-// never nil unless pod or status is nil.
+// Running returns the running containers of status, for AddPod. Containers started before since,
+// the start of the agent, are Adopted with the values of pod.Status, the last known status, for the
+// same container ID. The result is never nil unless pod or status is nil.
 func Running(pod *v1.Pod, status *v1.PodStatus, since time.Time) map[string]Instance {
 	if pod == nil || status == nil {
 		return nil
@@ -78,8 +79,8 @@ func Running(pod *v1.Pod, status *v1.PodStatus, since time.Time) map[string]Inst
 	return running
 }
 
-// lastKnown returns Started and Ready of the last status for the instance in now. A last status without an ID may be of
-// any instance.
+// lastKnown returns Started and Ready of the last status for the instance in now. A last status
+// without an ID may be of any instance.
 func lastKnown(last *v1.PodStatus, now *v1.ContainerStatus) (started, ready bool) {
 	for _, statuses := range [][]v1.ContainerStatus{last.ContainerStatuses, last.InitContainerStatuses} {
 		for i := range statuses {

@@ -4,8 +4,8 @@ package prober
 
 import "time"
 
-// usual is how long attempts usually take: their 40th percentile, followed in small steps. Even if half of the attempts
-// hang or are slow, usual stays the duration of the fast attempts.
+// usual is how long attempts usually take: their 40th percentile, followed in small steps. Even if
+// half of the attempts hang or are slow, usual stays the duration of the fast attempts.
 type usual time.Duration
 
 // The bounds of usual. The lower bound is the initial value.
@@ -25,12 +25,13 @@ func (u *usual) add(d time.Duration) {
 	*u = usual(min(max(value, leastUsual), mostUsual))
 }
 
-// patience is the time until an attempt loses its place to a waiting probe: four times the usual duration, 1 ms to 1 s.
+// patience is the time until an attempt loses its place to a waiting probe: four times the usual
+// duration, 1 ms to 1 s.
 func (u usual) patience() time.Duration { return 4 * max(time.Duration(u), leastUsual) }
 
-// pool bounds the concurrent attempts of one kind of handler. Each attempt occupies a place until the attempt ends.
-// While probes wait, an attempt much slower than usual loses its place and continues without a place. Any number of
-// hanging attempts therefore cannot block waiting probes.
+// pool bounds the concurrent attempts of one kind of handler. Each attempt occupies a place until
+// the attempt ends. While probes wait, an attempt much slower than usual loses its place and
+// continues without a place. Any number of hanging attempts therefore cannot block waiting probes.
 type pool struct {
 	limit  int
 	places []*attempt
@@ -70,8 +71,8 @@ func (l *pool) vacate(a *attempt) {
 	a.place = noPlace
 }
 
-// evict frees the places of attempts out of patience while probes wait. It returns the time of the next check, and
-// whether a probe waits.
+// evict frees the places of attempts out of patience while probes wait. It returns the time of the
+// next check, and whether a probe waits.
 func (l *pool) evict(now time.Time) (again time.Time, waiting bool) {
 	if l.queue.empty() {
 		return time.Time{}, false
@@ -91,8 +92,9 @@ func (l *pool) evict(now time.Time) (again time.Time, waiting bool) {
 	return again, true
 }
 
-// learn records the duration of a finished attempt. If the attempt was slow enough to lose its place, the next attempt
-// of the probe begins without a place, so the probe delays no other probe twice.
+// learn records the duration of a finished attempt. If the attempt was slow enough to lose its
+// place, the next attempt of the probe begins without a place, so the probe delays no other probe
+// twice.
 func (l *pool) learn(a *attempt) {
 	took := a.ended.Sub(a.started)
 	a.probe.slow = took >= l.usual.patience()

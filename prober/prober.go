@@ -17,11 +17,12 @@ import (
 	"github.com/keelson-dev/keelson/internal/signal"
 )
 
-// Prober probes container instances while Run runs, and stores the results. All methods are safe for concurrent use and
-// do not wait for attempts. Before Run, methods only record; after Run has ended, methods change nothing.
+// Prober probes container instances while Run runs, and stores the results. All methods are safe
+// for concurrent use and do not wait for attempts. Before Run, methods only record; after Run has
+// ended, methods change nothing.
 //
-// Containers missing from the pod's spec, plain init containers and ephemeral containers are never probed, and calls
-// about them do nothing. A pod without a UID is logged and not probed.
+// Containers missing from the pod's spec, plain init containers and ephemeral containers are never
+// probed, and calls about them do nothing. A pod without a UID is logged and not probed.
 type Prober struct {
 	options Options
 	// began is when New was called; containers started earlier belong to an earlier agent.
@@ -48,7 +49,8 @@ type Prober struct {
 	}
 }
 
-// New returns a Prober that records instances, and probes once Run is called. The error names the invalid field of o.
+// New returns a Prober that records instances, and probes once Run is called. The error names the
+// invalid field of o.
 func New(o Options) (*Prober, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -67,13 +69,14 @@ func New(o Options) (*Prober, error) {
 	return p, nil
 }
 
-// Start records that a container instance runs. Call Start as soon as the container runs. The first attempt is due
-// exactly InitialDelaySeconds after in.StartedAt. Readiness and liveness also wait until the startup probe has
-// succeeded.
+// Start records that a container instance runs. Call Start as soon as the container runs. The first
+// attempt is due exactly InitialDelaySeconds after in.StartedAt. Readiness and liveness also wait
+// until the startup probe has succeeded.
 //
-// A repeated call for the same instance changes only its PodIP. An earlier instance of the container is dropped: its
-// attempts are cancelled and its results deleted. A late call about an instance with a successor does nothing. The
-// Prober remembers the last sixteen instances of a container.
+// A repeated call for the same instance changes only its PodIP. An earlier instance of the
+// container is dropped: its attempts are cancelled and its results deleted. A late call about an
+// instance with a successor does nothing. The Prober remembers the last sixteen instances of a
+// container.
 func (p *Prober) Start(pod *v1.Pod, container string, in Instance) {
 	if in.ID == "" || !p.accepts(pod) {
 		return
@@ -86,9 +89,10 @@ func (p *Prober) Start(pod *v1.Pod, container string, in Instance) {
 	p.change(func(r *registry, now time.Time) { r.arrive(r.record(pod), a, sourceStart, now) })
 }
 
-// Stop ends the given kinds of probes of one instance. Attempts in progress are cancelled, and their results dropped.
-// Established results stay until the instance is gone. An unknown ID is ignored, so a late Stop never affects the next
-// instance. A stop is final: a later AddPod does not restart the probes.
+// Stop ends the given kinds of probes of one instance. Attempts in progress are cancelled, and
+// their results dropped. Established results stay until the instance is gone. An unknown ID is
+// ignored, so a late Stop never affects the next instance. A stop is final: a later AddPod does not
+// restart the probes.
 func (p *Prober) Stop(id string, kinds Type) {
 	p.change(func(r *registry, _ time.Time) {
 		if in, ok := r.ids[id]; ok {
@@ -97,15 +101,18 @@ func (p *Prober) Stop(id string, kinds Type) {
 	})
 }
 
-// AddPod records the running instances of a pod, by container name, at every sync. AddPod corrects missed Start and
-// Stop calls. An instance that no longer runs is forgotten with its results, and a new instance is added. Probes with a
-// changed spec continue with the new spec and keep their result. A nil map means that the running instances are
-// unknown; AddPod then only applies spec changes. Running makes the map from a v1.PodStatus. An instance with a
-// successor is taken for a mistake, unless two consecutive calls name the instance.
+// AddPod records the running instances of a pod, by container name, at every sync. AddPod corrects
+// missed Start and Stop calls. An instance that no longer runs is forgotten with its results, and a
+// new instance is added. Probes with a changed spec continue with the new spec and keep their
+// result. A nil map means that the running instances are unknown; AddPod then only applies spec
+// changes. Running makes the map from a v1.PodStatus. An instance with a successor is taken for a
+// mistake, unless two consecutive calls name the instance.
 //
-// For a pod with a deletion timestamp, liveness and startup are not probed, as after StopLivenessAndStartup.
+// For a pod with a deletion timestamp, liveness and startup are not probed, as after
+// StopLivenessAndStartup.
 //
-// The Prober keeps the pod until the next call with a newer pod; the caller must not write to the pod.
+// The Prober keeps the pod until the next call with a newer pod; the caller must not write to the
+// pod.
 func (p *Prober) AddPod(pod *v1.Pod, running map[string]Instance) {
 	if !p.accepts(pod) {
 		return
@@ -175,8 +182,9 @@ func (p *Prober) arrival(pod *v1.Pod, c *v1.Container, in Instance) arrival {
 	return a
 }
 
-// StopLivenessAndStartup is for a terminating pod. It stops liveness and startup probes of all containers, including
-// sidecars. Readiness continues, so that the pod can become unready. There is no way back.
+// StopLivenessAndStartup is for a terminating pod. It stops liveness and startup probes of all
+// containers, including sidecars. Readiness continues, so that the pod can become unready. There is
+// no way back.
 func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	p.change(func(r *registry, _ time.Time) {
 		if rec, ok := r.pods[uid]; ok {
@@ -185,15 +193,15 @@ func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	})
 }
 
-// RemovePod stops all probes of a pod and deletes the pod with its results. Call RemovePod when no container of the pod
-// runs.
+// RemovePod stops all probes of a pod and deletes the pod with its results. Call RemovePod when no
+// container of the pod runs.
 func (p *Prober) RemovePod(uid types.UID) {
 	p.change(func(r *registry, _ time.Time) { r.removePod(uid) })
 	p.changed.Drop(uid)
 }
 
-// CleanupPods removes every pod for which keep returns false. keep is called once per pod, without a lock held, and not
-// for pods added during the call.
+// CleanupPods removes every pod for which keep returns false. keep is called once per pod, without
+// a lock held, and not for pods added during the call.
 func (p *Prober) CleanupPods(keep func(types.UID) bool) {
 	p.mu.Lock()
 	known := make([]*podRecord, 0, len(p.mu.pods))
@@ -218,8 +226,8 @@ func (p *Prober) CleanupPods(keep func(types.UID) bool) {
 	}
 }
 
-// Result returns the established result of a probe of an instance. False: the instance is not known to run, or has no
-// such probe.
+// Result returns the established result of a probe of an instance. False: the instance is not known
+// to run, or has no such probe.
 func (p *Prober) Result(id string, kind Type) (Result, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -263,10 +271,11 @@ type State struct {
 	Type          Type
 	Stage         Stage
 	Result        Result
-	// Run is how many attempts in a row had the same outcome; Errors is the number of consecutive attempts without a
-	// verdict, Errored the total.
+	// Run is how many attempts in a row had the same outcome; Errors is the number of consecutive
+	// attempts without a verdict, Errored the total.
 	Run, Errors, Errored int
-	// Due is the due time of the next attempt, or of the attempt in progress; zero without an attempt.
+	// Due is the due time of the next attempt, or of the attempt in progress; zero without an
+	// attempt.
 	Due time.Time
 }
 

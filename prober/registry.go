@@ -17,15 +17,15 @@ var (
 	errSuperseded = errors.New("the probe's spec has changed")
 )
 
-// registry is the state of a Prober: the instances, their results, and the schedule. It has no lock, no clock and no
-// goroutine. Functions to call outside the lock are collected in cancels.
+// registry is the state of a Prober: the instances, their results, and the schedule. It has no
+// lock, no clock and no goroutine. Functions to call outside the lock are collected in cancels.
 type registry struct {
 	pods   map[types.UID]*podRecord
 	ids    map[string]*instance
 	agenda agenda // probes in StageWaiting and StageRunning
 	news   line   // probes with a result not yet passed to the sink
-	// overdue and refused are probes with attempts to judge without a handler; settle functions check each attempt
-	// again.
+	// overdue and refused are probes with attempts to judge without a handler; settle functions
+	// check each attempt again.
 	overdue, refused []*probe
 	// out counts the abandoned attempts that have not returned.
 	out map[seat]int
@@ -75,8 +75,8 @@ func (r *registry) refresh(rec *podRecord, pod *v1.Pod) {
 	}
 }
 
-// arrive records a new instance, or changes of a known instance. An instance with another ID replaces the present
-// instance, unless the call is outdated.
+// arrive records a new instance, or changes of a known instance. An instance with another ID
+// replaces the present instance, unless the call is outdated.
 func (r *registry) arrive(rec *podRecord, a arrival, from source, now time.Time) {
 	name := a.container.Name
 	present := rec.find(name)
@@ -127,8 +127,8 @@ func (r *registry) newProbe(in *instance, kind Type, c config, known Result) *pr
 	return p
 }
 
-// open schedules every gated probe that may run, at the time returned by due. A startup probe may always run; readiness
-// and liveness only after its success.
+// open schedules every gated probe that may run, at the time returned by due. A startup probe may
+// always run; readiness and liveness only after its success.
 func (r *registry) open(in *instance, due func(p *probe, slot int) time.Time) {
 	for slot, p := range in.probes {
 		if p == nil || p.stage != StageGated || slot != slotStartup && !in.open() {
@@ -163,8 +163,8 @@ func (r *registry) hurry(in *instance, now time.Time) {
 	}
 }
 
-// respec applies the container's current spec to the probes of an instance. A new probe begins with the result the
-// container had without the probe. The verdict on a doomed instance stands.
+// respec applies the container's current spec to the probes of an instance. A new probe begins with
+// the result the container had without the probe. The verdict on a doomed instance stands.
 func (r *registry) respec(in *instance, all configs, now time.Time) {
 	wasOpen := in.open()
 	for slot, kind := range order {
@@ -184,8 +184,8 @@ func (r *registry) respec(in *instance, all configs, now time.Time) {
 	r.open(in, func(p *probe, _ int) time.Time { return firstDue(now, in.StartedAt, p.config.timing.InitialDelay) })
 }
 
-// before returns the initial result of a probe added to a running container. Without the probe, the container was alive
-// and started, and ready once open.
+// before returns the initial result of a probe added to a running container. Without the probe, the
+// container was alive and started, and ready once open.
 func before(kind Type, open bool) Result {
 	if kind == Readiness && !open {
 		return Failure
@@ -193,7 +193,8 @@ func before(kind Type, open bool) Result {
 	return Success
 }
 
-// replace gives the probe in slot another config. The result stays, and the run of attempts starts again.
+// replace gives the probe in slot another config. The result stays, and the run of attempts starts
+// again.
 func (r *registry) replace(in *instance, slot int, c config, now time.Time) {
 	old := in.probes[slot]
 	if old.stage == StageStopped || final(old.kind, old.tally.published) {

@@ -16,9 +16,9 @@ var ErrAlreadyRun = errors.New("prober: Run was called before")
 // longest is how long the scheduler waits when nothing is due.
 const longest = 365 * 24 * time.Hour
 
-// Run probes until ctx ends, including instances recorded before Run. When ctx ends, attempts are cancelled and not
-// counted. Run returns nil as soon as all attempts and the sink have returned. A second call of Run returns
-// ErrAlreadyRun.
+// Run probes until ctx ends, including instances recorded before Run. When ctx ends, attempts are
+// cancelled and not counted. Run returns nil as soon as all attempts and the sink have returned. A
+// second call of Run returns ErrAlreadyRun.
 func (p *Prober) Run(ctx context.Context) error {
 	if !p.open() {
 		return ErrAlreadyRun
@@ -90,8 +90,8 @@ func (p *Prober) dispatch(ctx context.Context, now time.Time) time.Duration {
 	return next.Sub(now)
 }
 
-// fill gives free places of a pool to waiting probes. It returns the time of the next check, and whether a probe waits.
-// The lock is held.
+// fill gives free places of a pool to waiting probes. It returns the time of the next check, and
+// whether a probe waits. The lock is held.
 func (p *Prober) fill(ctx context.Context, pool *pool, now time.Time) (again time.Time, waiting bool) {
 	for {
 		for pr := pool.next(); pr != nil; pr = pool.next() {
@@ -166,8 +166,8 @@ func (p *Prober) release(a *attempt) {
 	p.rouse()
 }
 
-// proceed passes the place of a to the next attempt and returns the attempt; nil if no probe waits or a has lost its
-// place.
+// proceed passes the place of a to the next attempt and returns the attempt; nil if no probe waits
+// or a has lost its place.
 func (p *Prober) proceed(ctx context.Context, a *attempt) *attempt {
 	p.mu.Lock()
 	defer p.mu.Unlock()

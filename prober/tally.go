@@ -57,8 +57,8 @@ func (t *tally) count(v Verdict, c config, tolerate int) judgement {
 // increased returns n+1, or n at the int32 maximum.
 func increased(n int32) int32 { return max(n, n+1) }
 
-// final reports whether result r ends a probe of the given kind. A startup probe ends with any result, and a failed
-// liveness probe ends because the instance will be killed.
+// final reports whether result r ends a probe of the given kind. A startup probe ends with any
+// result, and a failed liveness probe ends because the instance will be killed.
 func final(kind Type, r Result) bool {
 	switch kind {
 	case Startup:

@@ -48,11 +48,12 @@ func (t Type) String() string {
 	return strings.Join(words, "|")
 }
 
-// Result is the established result of a probe of one container instance, after as many attempts as its thresholds
-// require.
+// Result is the established result of a probe of one container instance, after as many attempts as
+// its thresholds require.
 type Result uint8
 
-// The results. A container instance begins with Unknown for startup, Failure for readiness and Success for liveness.
+// The results. A container instance begins with Unknown for startup, Failure for readiness and
+// Success for liveness.
 const (
 	Unknown Result = iota
 	Success
@@ -74,8 +75,9 @@ func (r Result) String() string {
 // Verdict is the result of a single attempt.
 type Verdict uint8
 
-// The verdicts. VerdictNone belongs to an attempt that ended with an error. VerdictNone from a Handler without an error
-// counts as VerdictFailure. VerdictWarning counts as success. Any undefined value counts as an error.
+// The verdicts. VerdictNone belongs to an attempt that ended with an error. VerdictNone from a
+// Handler without an error counts as VerdictFailure. VerdictWarning counts as success. Any
+// undefined value counts as an error.
 const (
 	VerdictNone Verdict = iota
 	VerdictSuccess
@@ -99,15 +101,16 @@ func (v Verdict) String() string {
 
 // Instance is one running container instance, from its start until its exit.
 type Instance struct {
-	// ID names the instance and is never used for another. ID equals v1.ContainerStatus.ContainerID. An Instance
-	// without an ID is ignored.
+	// ID names the instance and is never used for another. ID equals
+	// v1.ContainerStatus.ContainerID. An Instance without an ID is ignored.
 	ID string
-	// StartedAt is when the instance started; initial delays count from StartedAt. A time in the future counts as now.
+	// StartedAt is when the instance started; initial delays count from StartedAt. A time in the
+	// future counts as now.
 	StartedAt time.Time
 	// PodIP is the pod's primary address. While PodIP is empty, network handlers have no verdict.
 	PodIP string
-	// Adopted reports that the instance ran before the agent started. Its first probe comes at a random time within a
-	// period, and Started and Ready are taken over without an update.
+	// Adopted reports that the instance ran before the agent started. Its first probe comes at a
+	// random time within a period, and Started and Ready are taken over without an update.
 	Adopted bool
 	// Started and Ready are the last known values of an Adopted instance.
 	Started, Ready bool
@@ -136,8 +139,9 @@ type Update struct {
 	Container, ID string
 	Type          Type // a single kind
 	Result        Result
-	// TerminationGracePeriodSeconds is set for a Failure of liveness or startup if the probe has its own grace period
-	// (KEP-2238). It replaces the pod's grace period when the container is killed for the failure.
+	// TerminationGracePeriodSeconds is set for a Failure of liveness or startup if the probe has
+	// its own grace period (KEP-2238). It replaces the pod's grace period when the container is
+	// killed for the failure.
 	TerminationGracePeriodSeconds *int64
 }
 

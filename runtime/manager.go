@@ -302,8 +302,8 @@ func (s *steps) failed() bool {
 	return false
 }
 
-// broke reports whether a step failed. A step that only waits for a known time did not fail: another
-// container that was stopped or started in the same pass does not wait for that time.
+// broke reports whether a step failed. A step that only waits for a known time did not fail:
+// another container that was stopped or started in the same pass does not wait for that time.
 func (s *steps) broke() bool {
 	return slices.ContainsFunc(s.list, func(one Step) bool { return one.Err != nil && one.Err.RetryAt.IsZero() })
 }

@@ -11,10 +11,10 @@ import (
 // running container with the streams of a Session.
 type SessionExecer interface {
 	// ExecSession runs cmd with the environment and the working directory of the container, and
-	// returns its exit code after all output has been written. An error means that the command could
-	// not be run, or that ctx has ended; then the command and the processes that it has started are
-	// killed. The writers of the session must return after ctx has ended. A Read of Stdin may be in
-	// progress when ExecSession returns; the caller ends it.
+	// returns its exit code after all output has been written. An error means that the command
+	// could not be run, or that ctx has ended; then the command and the processes that it has
+	// started are killed. The writers of the session must return after ctx has ended. A Read of
+	// Stdin may be in progress when ExecSession returns; the caller ends it.
 	ExecSession(ctx context.Context, id ContainerID, cmd []string, s Session) (exitCode int, err error)
 }
 
@@ -22,8 +22,8 @@ type SessionExecer interface {
 type Session struct {
 	// Stdin is the command's input. Its end is the end of the input. nil: the input is empty.
 	Stdin io.Reader
-	// Stdout and Stderr receive the output. nil: the stream is discarded. With a terminal, all output
-	// goes to Stdout.
+	// Stdout and Stderr receive the output. nil: the stream is discarded. With a terminal, all
+	// output goes to Stdout.
 	Stdout, Stderr io.Writer
 	// TTY gives the command a terminal of its own.
 	TTY bool

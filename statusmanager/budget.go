@@ -11,15 +11,19 @@ import (
 // budgetBurst is the number of requests a pod may make at once before the interval applies.
 const budgetBurst = bucket.Burst
 
-// budget bounds the requests for one pod, whatever the API server answers. budget is pure: the caller passes now.
+// budget bounds the requests for one pod, whatever the API server answers. budget is pure: the
+// caller passes now.
 //
 // Two limits hold together:
-//   - Charged requests take from a bucket of budgetBurst, which regains one request per interval. Every request is
-//     charged, except a patch that brings the server a status newly set by the caller.
-//   - A pod without news makes one request per interval. News are a new status, the end or the deletion of the pod, and
-//     another object on the server. News permit budgetBurst requests without the interval, for retries.
+//   - Charged requests take from a bucket of budgetBurst, which regains one request per interval.
+//     Every request is charged, except a patch that brings the server a status newly set by the
+//     caller.
+//   - A pod without news makes one request per interval. News are a new status, the end or the
+//     deletion of the pod, and another object on the server. News permit budgetBurst requests
+//     without the interval, for retries.
 //
-// Invariant: in a time T there are at most budgetBurst + T/interval charged requests, and budgetBurst more if the pod ends.
+// Invariant: in a time T there are at most budgetBurst + T/interval charged requests, and
+// budgetBurst more if the pod ends.
 type budget struct {
 	bucket bucket.Bucket
 	// last is when the last request began.
@@ -31,8 +35,8 @@ type budget struct {
 // news records news for the server.
 func (b *budget) news() { b.quick = budgetBurst }
 
-// ends records the end of the pod, which happens once. It refills the bucket, so that earlier requests do not delay
-// reporting the end.
+// ends records the end of the pod, which happens once. It refills the bucket, so that earlier
+// requests do not delay reporting the end.
 func (b *budget) ends() {
 	b.bucket = bucket.Bucket{}
 	b.news()

@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// owned reports whether the conditions of type t are the node agent's alone. DisruptionTarget is shared with other
-// writers; all remaining types belong to other writers.
+// owned reports whether the conditions of type t are the node agent's alone. DisruptionTarget is
+// shared with other writers; all remaining types belong to other writers.
 func owned(t v1.PodConditionType) bool {
 	switch t {
 	case v1.PodScheduled, v1.PodInitialized, v1.ContainersReady, v1.PodReady, v1.PodReadyToStartContainers,
@@ -23,20 +23,21 @@ func owned(t v1.PodConditionType) bool {
 // shared reports whether both the agent and other writers set conditions of type t.
 func shared(t v1.PodConditionType) bool { return t == v1.DisruptionTarget }
 
-// containersReadyCondition says whether every sidecar and regular container of the pod is ready. The condition has no
-// times.
+// containersReadyCondition says whether every sidecar and regular container of the pod is ready.
+// The condition has no times.
 func containersReadyCondition(spec *v1.PodSpec, status *v1.PodStatus) v1.PodCondition {
 	return podconditions.ContainersReady(spec, status)
 }
 
-// podReadyCondition combines the ContainersReady condition with the pod's readiness gates. Other writers set the gates;
-// conditions holds their conditions. The condition has no times.
+// podReadyCondition combines the ContainersReady condition with the pod's readiness gates. Other
+// writers set the gates; conditions holds their conditions. The condition has no times.
 func podReadyCondition(spec *v1.PodSpec, containersReady v1.PodCondition, conditions []v1.PodCondition) v1.PodCondition {
 	return podconditions.PodReady(spec, containersReady, conditions)
 }
 
-// initializedCondition says whether the init containers of the pod are done. If status has the condition as True, and
-// shows that all containers are being restarted in place, the condition stays True. The condition has no times.
+// initializedCondition says whether the init containers of the pod are done. If status has the
+// condition as True, and shows that all containers are being restarted in place, the condition
+// stays True. The condition has no times.
 func initializedCondition(spec *v1.PodSpec, status *v1.PodStatus) v1.PodCondition {
 	return podconditions.Initialized(podconditions.Init{
 		Spec: spec, Status: status,
@@ -57,8 +58,8 @@ func restartsInPlace(spec *v1.PodSpec, status *v1.PodStatus) bool {
 		conditionStatus(status.Conditions, v1.AllContainersRestarting) == v1.ConditionTrue)
 }
 
-// completeConditions adds the conditions of every pod that are missing in status. old is the previous status, and gates
-// are the conditions for readiness gates.
+// completeConditions adds the conditions of every pod that are missing in status. old is the
+// previous status, and gates are the conditions for readiness gates.
 func completeConditions(pod *v1.Pod, old, status *v1.PodStatus, gates []v1.PodCondition) {
 	if condition(status.Conditions, v1.PodScheduled) == nil {
 		setCondition(status, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, ObservedGeneration: pod.Generation})
@@ -99,7 +100,8 @@ func applyGates(pod *v1.Pod, status *v1.PodStatus, gates []v1.PodCondition) {
 	setCondition(status, ready)
 }
 
-// endReadiness sets ContainersReady and Ready of an ended pod to False, unless both are already not True (#108594).
+// endReadiness sets ContainersReady and Ready of an ended pod to False, unless both are already not
+// True (#108594).
 func endReadiness(status *v1.PodStatus) {
 	both := [...]v1.PodConditionType{v1.PodReady, v1.ContainersReady}
 	denied := func(t v1.PodConditionType) bool {
@@ -123,8 +125,8 @@ func endReadiness(status *v1.PodStatus) {
 	}
 }
 
-// setCondition replaces the condition of c's type in place, or appends c. setCondition writes to the slice of status.
-// If the condition's status is unchanged, the transition time is kept.
+// setCondition replaces the condition of c's type in place, or appends c. setCondition writes to
+// the slice of status. If the condition's status is unchanged, the transition time is kept.
 func setCondition(status *v1.PodStatus, c v1.PodCondition) {
 	old := condition(status.Conditions, c.Type)
 	if old == nil {

@@ -47,7 +47,8 @@ func anyRunning(status *v1.PodStatus) bool {
 		slices.ContainsFunc(status.EphemeralContainerStatuses, runs)
 }
 
-// restarts reports whether the restart rules of the container and its pod restart a container that exited with code.
+// restarts reports whether the restart rules of the container and its pod restart a container that
+// exited with code.
 func restarts(spec *v1.PodSpec, c *v1.Container, code int32) bool {
 	if c != nil && c.RestartPolicy != nil {
 		for i := range c.RestartPolicyRules {

@@ -14,20 +14,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Diff returns the strategic merge patch from one status of a pod to another, or nil if both are equal. The patch
-// contains uid, so the server refuses the patch for another pod.
+// Diff returns the strategic merge patch from one status of a pod to another, or nil if both are
+// equal. The patch contains uid, so the server refuses the patch for another pod.
 //
-// Both statuses must agree in the fields of other writers, as a result of merge agrees with its API status. The patch
-// never contains conditions of other writers or the other fields named at Equal. For lists merged by the server, the
-// patch replaces the whole list, so a stale from does no harm.
+// Both statuses must agree in the fields of other writers, as a result of merge agrees with its API
+// status. The patch never contains conditions of other writers or the other fields named at Equal.
+// For lists merged by the server, the patch replaces the whole list, so a stale from does no harm.
 func diff(from, to *v1.PodStatus, uid types.UID) ([]byte, error) {
 	d := &differ{}
 	d.status(from, to)
 	return d.patch(uid)
 }
 
-// diffAll returns the patch that sets every field compared by Diff, for a server with unknown content. known are
-// conditions the server may have. owned conditions in known that are missing in to are deleted.
+// diffAll returns the patch that sets every field compared by Diff, for a server with unknown
+// content. known are conditions the server may have. owned conditions in known that are missing in
+// to are deleted.
 func diffAll(known []v1.PodCondition, to *v1.PodStatus, uid types.UID) ([]byte, error) {
 	d := &differ{all: true}
 	d.status(&v1.PodStatus{Conditions: known}, to)
@@ -91,8 +92,8 @@ type sentCondition struct {
 	Message            string              `json:"message"`
 }
 
-// conditions sends changed conditions of the agent in full, and deletes removed conditions. The server merges
-// conditions by type.
+// conditions sends changed conditions of the agent in full, and deletes removed conditions. The
+// server merges conditions by type.
 func (d *differ) conditions(from, to []v1.PodCondition) {
 	var list []json.RawMessage
 	for i := range to {
@@ -161,8 +162,8 @@ func merged[T any](d *differ, name string, from, to []T) {
 	d.value(name, list, false)
 }
 
-// amounts returns an object that the server merges: removed names must be null. A replace directive for the whole
-// object does not work, because the server then loses new names.
+// amounts returns an object that the server merges: removed names must be null. A replace directive
+// for the whole object does not work, because the server then loses new names.
 func amounts(from, to v1.ResourceList) map[v1.ResourceName]*resource.Quantity {
 	if len(to) == 0 {
 		return nil

@@ -12,10 +12,11 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// Observed records a pod as stored by the API server, from a watch or list: the pod itself, or the mirror pod of a
-// static pod. Objects older than the newest known object are ignored. If the stored status differs from the agent's
-// status, the Manager writes the status again. If a readiness gate changed, Ready follows. A pod may be observed before
-// its first status. The caller must not write to pod afterwards.
+// Observed records a pod as stored by the API server, from a watch or list: the pod itself, or the
+// mirror pod of a static pod. Objects older than the newest known object are ignored. If the stored
+// status differs from the agent's status, the Manager writes the status again. If a readiness gate
+// changed, Ready follows. A pod may be observed before its first status. The caller must not write
+// to pod afterwards.
 func (m *Manager) Observed(pod *v1.Pod) {
 	if pod == nil || pod.UID == "" {
 		return
@@ -35,8 +36,8 @@ func (m *Manager) Observed(pod *v1.Pod) {
 	m.reconsider(e)
 }
 
-// observed returns the entry for an object of the API server; nil for a mirror pod without a known static pod. The lock
-// is held.
+// observed returns the entry for an object of the API server; nil for a mirror pod without a known
+// static pod. The lock is held.
 func (m *Manager) observed(pod *v1.Pod) *entry {
 	uid := pod.UID
 	if podfacts.IsMirror(pod) {
@@ -55,8 +56,9 @@ func (m *Manager) observed(pod *v1.Pod) *entry {
 	return e
 }
 
-// sees records an object of the API server, and reports whether the object is newer. A new deletion timestamp or a new
-// UID counts as news, because the Manager may have to act at once. The lock is held.
+// sees records an object of the API server, and reports whether the object is newer. A new deletion
+// timestamp or a new UID counts as news, because the Manager may have to act at once. The lock is
+// held.
 func (e *entry) sees(object *v1.Pod) bool {
 	before := e.remote
 	if !e.observe(object) {
@@ -68,8 +70,8 @@ func (e *entry) sees(object *v1.Pod) bool {
 	return true
 }
 
-// follow adapts the current status to the newest object of the server: to its readiness gates, and to an end of the pod
-// set by another writer. No lock is held.
+// follow adapts the current status to the newest object of the server: to its readiness gates, and
+// to an end of the pod set by another writer. No lock is held.
 func (m *Manager) follow(e *entry) {
 	m.mu.Lock()
 	astray := !e.removed && e.astray()
@@ -130,7 +132,8 @@ func (m *Manager) facts(uid types.UID, r *record) facts {
 	return f
 }
 
-// meetMirror passes a mirror pod that was observed earlier to the entry of its static pod. The lock is held.
+// meetMirror passes a mirror pod that was observed earlier to the entry of its static pod. The lock
+// is held.
 func (m *Manager) meetMirror(e *entry, pod *v1.Pod) {
 	if !podfacts.IsStatic(pod) {
 		return
@@ -148,7 +151,8 @@ func endsHere(before, after *v1.PodStatus) bool {
 	return podfacts.IsTerminal(after.Phase) && (before == nil || !podfacts.IsTerminal(before.Phase))
 }
 
-// lookUp records the object from Options.Pods, and reports whether the object is newer. No lock is held.
+// lookUp records the object from Options.Pods, and reports whether the object is newer. No lock is
+// held.
 func (m *Manager) lookUp(e *entry) (news bool) {
 	m.mu.Lock()
 	pod := e.pod
@@ -162,8 +166,8 @@ func (m *Manager) lookUp(e *entry) (news bool) {
 	return e.sees(object)
 }
 
-// seed records the object from Options.Pods for a pod without a status, so that its first status is compared with the
-// object. No lock is held.
+// seed records the object from Options.Pods for a pod without a status, so that its first status is
+// compared with the object. No lock is held.
 func (m *Manager) seed(pod *v1.Pod) {
 	m.mu.Lock()
 	e := m.mu.entries[pod.UID]
@@ -187,7 +191,8 @@ func (m *Manager) seed(pod *v1.Pod) {
 	e.sees(object)
 }
 
-// ask returns the object of a pod, or of its mirror pod, from Options.Pods, or nil. No lock is held.
+// ask returns the object of a pod, or of its mirror pod, from Options.Pods, or nil. No lock is
+// held.
 func (m *Manager) ask(pod *v1.Pod) *v1.Pod {
 	if m.options.Pods == nil || pod == nil {
 		return nil
@@ -202,7 +207,8 @@ func (m *Manager) ask(pod *v1.Pod) *v1.Pod {
 	return nil
 }
 
-// translate maps the UID of a mirror pod to the UID of its static pod. Any other UID is returned unchanged.
+// translate maps the UID of a mirror pod to the UID of its static pod. Any other UID is returned
+// unchanged.
 func (m *Manager) translate(uid types.UID) types.UID {
 	m.mu.Lock()
 	_, known := m.mu.entries[uid]
@@ -229,8 +235,8 @@ func (m *Manager) translate(uid types.UID) types.UID {
 	return uid
 }
 
-// revive returns a new entry for uid. If the earlier entry e is still busy, e is used again, so that a UID never has
-// more than one request. The lock is held.
+// revive returns a new entry for uid. If the earlier entry e is still busy, e is used again, so
+// that a UID never has more than one request. The lock is held.
 func (m *Manager) revive(uid types.UID, e *entry) *entry {
 	if e == nil {
 		e = &entry{uid: uid}

@@ -9,9 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Equal reports whether two normalised statuses agree in all parts owned by the agent. Conditions of other writers,
-// resource claims, nominatedNodeName, and times and generations of conditions do not count. A missing condition of the
-// agent counts as a difference. Equal follows the kubelet (1.36).
+// Equal reports whether two normalised statuses agree in all parts owned by the agent. Conditions
+// of other writers, resource claims, nominatedNodeName, and times and generations of conditions do
+// not count. A missing condition of the agent counts as a difference. Equal follows the kubelet
+// (1.36).
 func Equal(a, b *v1.PodStatus) bool {
 	if !sayTheSame(a.Conditions, b.Conditions) || !sayTheSame(b.Conditions, a.Conditions) {
 		return false

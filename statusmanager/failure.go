@@ -20,7 +20,8 @@ const (
 	verdictDone verdict = iota
 	// verdictGone: the server does not have the pod.
 	verdictGone
-	// verdictConflict: the server has another pod with the same name, or the pod was changed concurrently.
+	// verdictConflict: the server has another pod with the same name, or the pod was changed
+	// concurrently.
 	verdictConflict
 	// verdictBusy: not carried out; the server said when to come again.
 	verdictBusy
@@ -30,8 +31,8 @@ const (
 	verdictFailed
 )
 
-// longestRetryAfter is the longest accepted delay of a server. Longer delays are shortened, so that a bogus answer does
-// not keep a status from a recovered server.
+// longestRetryAfter is the longest accepted delay of a server. Longer delays are shortened, so that
+// a bogus answer does not keep a status from a recovered server.
 const longestRetryAfter = time.Minute
 
 // judge classifies an error of a Patcher and returns the delay requested by the server.
@@ -62,8 +63,8 @@ func judge(err error) (v verdict, retryAfter time.Duration) {
 	return verdictFailed, retryAfter
 }
 
-// isAnother reports whether the server rejected the UID. In this way the server (1.36) reports another pod with the
-// same name for a patch; for a deletion the server reports a conflict.
+// isAnother reports whether the server rejected the UID. In this way the server (1.36) reports
+// another pod with the same name for a patch; for a deletion the server reports a conflict.
 func isAnother(details *metav1.StatusDetails) bool {
 	return details != nil && slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
@@ -74,7 +75,8 @@ type backoff struct {
 	jitter         func(time.Duration) time.Duration
 }
 
-// after returns the delay after the n-th failure in a row, doubling from initial up to limit, before jitter.
+// after returns the delay after the n-th failure in a row, doubling from initial up to limit,
+// before jitter.
 func (b backoff) after(n int) time.Duration {
 	d := b.initial
 	for range n - 1 {

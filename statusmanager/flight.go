@@ -24,7 +24,8 @@ var (
 
 // RequestEvent describes a finished request to the API server.
 type RequestEvent struct {
-	// Pod is the pod on the API server, and UID the UID of the pod on the node. The UIDs differ for static pods.
+	// Pod is the pod on the API server, and UID the UID of the pod on the node. The UIDs differ for
+	// static pods.
 	Pod PodRef
 	UID types.UID
 	// Request is the kind of the request, and Class its urgency.
@@ -37,12 +38,13 @@ type RequestEvent struct {
 	// Started is when the request was made, and Took its duration.
 	Started time.Time
 	Took    time.Duration
-	// Latency, for a successful patch, is the time since the oldest change in the patch was accepted, as in the
-	// kubelet's pod_status_sync_duration_seconds.
+	// Latency, for a successful patch, is the time since the oldest change in the patch was
+	// accepted, as in the kubelet's pod_status_sync_duration_seconds.
 	Latency time.Duration
 	// Err is the error of the request, or nil.
 	Err error
-	// Refused: the server confirmed the patch but stored another status. The patch is not sent again.
+	// Refused: the server confirmed the patch but stored another status. The patch is not sent
+	// again.
 	Refused bool
 }
 
@@ -108,8 +110,8 @@ func (m *Manager) land(e *entry) {
 	m.kick()
 }
 
-// do makes one step, and reports whether another step may follow in the same turn. failed is the error of computing the
-// step.
+// do makes one step, and reports whether another step may follow in the same turn. failed is the
+// error of computing the step.
 func (m *Manager) do(ctx context.Context, e *entry, epoch uint64, s *step, failed error) (goOn bool) {
 	m.mu.Lock()
 	ev := RequestEvent{
@@ -141,8 +143,8 @@ func (m *Manager) do(ctx context.Context, e *entry, epoch uint64, s *step, faile
 // patience is the time until a request is overdue.
 func (m *Manager) patience() time.Duration { return RequestTimeout / patienceShare }
 
-// patiently does request. Once overdue, the request counts as a request of a troubled pod, or is cancelled if troubled
-// pods already use their share of the workers.
+// patiently does request. Once overdue, the request counts as a request of a troubled pod, or is
+// cancelled if troubled pods already use their share of the workers.
 func (m *Manager) patiently(ctx context.Context, e *entry, s *step) (*v1.Pod, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
@@ -190,8 +192,9 @@ func (m *Manager) request(ctx context.Context, s *step) (*v1.Pod, error) {
 	}
 }
 
-// settle records the end of a step, and reports whether another step may follow in the same turn. An answer about an
-// object that has been replaced since, such as an earlier mirror pod, changes nothing. The lock is held.
+// settle records the end of a step, and reports whether another step may follow in the same turn.
+// An answer about an object that has been replaced since, such as an earlier mirror pod, changes
+// nothing. The lock is held.
 func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsendable bool) (goOn bool) {
 	now := time.Now()
 	if s.request != RequestNone && e.remote.ref.UID != s.ref.UID { // another object was observed meanwhile
@@ -222,8 +225,8 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 	return m.fail(e, s, v, retryAfter, now)
 }
 
-// succeed records a successful step. A GET does not predict the outcome of the next PATCH, so the failures stay. The
-// lock is held.
+// succeed records a successful step. A GET does not predict the outcome of the next PATCH, so the
+// failures stay. The lock is held.
 func (m *Manager) succeed(e *entry, s *step, pod *v1.Pod, now time.Time) {
 	unheard := s.said > e.told
 	e.record.settle(s, pod, now)
@@ -235,7 +238,8 @@ func (m *Manager) succeed(e *entry, s *step, pod *v1.Pod, now time.Time) {
 	if s.request != RequestNone && !(took && unheard) {
 		e.budget.charge(now, MaxBackoff)
 	}
-	// With a held end the server does not have all news: the containers may have ended during the request.
+	// With a held end the server does not have all news: the containers may have ended during the
+	// request.
 	if s.request != RequestGet && e.version == s.version && !s.held && !e.awaitsDelete() {
 		e.budget.told()
 	}

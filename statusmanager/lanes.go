@@ -7,7 +7,8 @@ import "time"
 // patienceShare: a request is overdue after RequestTimeout divided by patienceShare.
 const patienceShare = 20
 
-// reserveShare: one in reserveShare workers is reserved for good pods while a troubled pod has a request in flight.
+// reserveShare: one in reserveShare workers is reserved for good pods while a troubled pod has a
+// request in flight.
 const reserveShare = 5
 
 // lane separates pods by the expected cost of their requests.
@@ -18,7 +19,8 @@ const (
 	laneGood lane = iota
 	// laneNew: the pod has news, and no finished request yet.
 	laneNew
-	// laneTroubled: the pod's last request failed or was overdue, or content already sent must be sent again.
+	// laneTroubled: the pod's last request failed or was overdue, or content already sent must be
+	// sent again.
 	laneTroubled
 
 	laneCount = 3
@@ -46,12 +48,13 @@ func paceOf(took, patience time.Duration) pace {
 
 // lanes hold the pods to write now, each lane in the order of its queue.
 //
-//   - Good and new pods take turns, and go before troubled ones. If good and new pods keep the workers busy, troubled
-//     pods get one turn in agedShare once the oldest troubled pod has waited for ageing.
-//   - Good pods may use every worker, and new ones as long as no troubled pod has a request in flight. New and troubled
-//     pods together leave one in reserveShare workers to good pods.
-//   - Troubled pods use at most half of the workers, and one in agedShare while other pods wait, but always at least
-//     one.
+//   - Good and new pods take turns, and go before troubled ones. If good and new pods keep the
+//     workers busy, troubled pods get one turn in agedShare once the oldest troubled pod has waited
+//     for ageing.
+//   - Good pods may use every worker, and new ones as long as no troubled pod has a request in
+//     flight. New and troubled pods together leave one in reserveShare workers to good pods.
+//   - Troubled pods use at most half of the workers, and one in agedShare while other pods wait,
+//     but always at least one.
 //
 // Invariant: inFlight adds up to at most workers.
 type lanes struct {
@@ -71,8 +74,8 @@ func newLanes(workers int) lanes {
 	return l
 }
 
-// push adds t to a lane, or moves t to the lane. Within its lane t moves up if class is more urgent than its present
-// class.
+// push adds t to a lane, or moves t to the lane. Within its lane t moves up if class is more urgent
+// than its present class.
 func (l *lanes) push(t *ticket, in lane, class Class, now time.Time) {
 	since := now
 	if t.queued && t.lane != in {
@@ -86,8 +89,8 @@ func (l *lanes) push(t *ticket, in lane, class Class, now time.Time) {
 // remove removes t, if present.
 func (l *lanes) remove(t *ticket) { l.queues[t.lane].remove(t) }
 
-// pop removes and returns the next ticket, and counts a request in flight for its lane; nil if no pod may be written
-// now.
+// pop removes and returns the next ticket, and counts a request in flight for its lane; nil if no
+// pod may be written now.
 func (l *lanes) pop(now time.Time) *ticket {
 	in, ok := l.turn(now)
 	if !ok {
@@ -151,8 +154,8 @@ func (l *lanes) roomForTrouble() bool {
 	return l.inFlight[laneTroubled] < max(1, l.workers/share)
 }
 
-// overdue records that a request of t is overdue, and reports whether the request may continue: as a request of a
-// troubled pod, if the share permits.
+// overdue records that a request of t is overdue, and reports whether the request may continue: as
+// a request of a troubled pod, if the share permits.
 func (l *lanes) overdue(t *ticket) bool {
 	switch {
 	case t.lane == laneTroubled:

@@ -21,15 +21,15 @@ import (
 var (
 	// ErrStopped: the context of Run has ended. Nothing was recorded, and nothing more is written.
 	ErrStopped = errors.New("statusmanager: stopped")
-	// ErrInvalidPod: the pod is nil, has no UID or name, or is a mirror pod. Set the status of the static pod instead
-	// of the mirror pod.
+	// ErrInvalidPod: the pod is nil, has no UID or name, or is a mirror pod. Set the status of the
+	// static pod instead of the mirror pod.
 	ErrInvalidPod = errors.New("statusmanager: invalid pod")
 	// ErrUnknownPod: the pod has no known status.
 	ErrUnknownPod = errors.New("statusmanager: unknown pod")
 )
 
-// Manager holds the status of every pod of a node and writes changes to the API server. All methods are safe for
-// concurrent use. Only SyncBatch and WaitSynced wait for requests.
+// Manager holds the status of every pod of a node and writes changes to the API server. All methods
+// are safe for concurrent use. Only SyncBatch and WaitSynced wait for requests.
 type Manager struct {
 	options Options
 	getter  Getter // nil if the Patcher is not a Getter
@@ -52,7 +52,8 @@ type Manager struct {
 	}
 }
 
-// entry is a record with the queue positions and flags of the Manager. All fields are guarded by Manager.mu.
+// entry is a record with the queue positions and flags of the Manager. All fields are guarded by
+// Manager.mu.
 type entry struct {
 	record
 	uid    types.UID
@@ -62,10 +63,11 @@ type entry struct {
 	busy, again bool
 	// removed: the entry is no longer wanted, but is still busy.
 	removed bool
-	// epoch counts the records of a UID, so that a request for an earlier record does not affect the present record.
+	// epoch counts the records of a UID, so that a request for an earlier record does not affect
+	// the present record.
 	epoch uint64
-	// failures counts consecutive failed requests; notUntil is the earliest time of the next try. A newer status ends
-	// the wait.
+	// failures counts consecutive failed requests; notUntil is the earliest time of the next try. A
+	// newer status ends the wait.
 	failures int
 	notUntil time.Time
 	// pace is the pace of the last request.
@@ -74,12 +76,13 @@ type entry struct {
 	budget budget
 	// holdUntil is the end of the hold of a change; zero without a hold.
 	holdUntil time.Time
-	// acks is closed when the acknowledged version advances, or the entry is removed; nil without waiting callers.
+	// acks is closed when the acknowledged version advances, or the entry is removed; nil without
+	// waiting callers.
 	acks chan struct{}
 }
 
-// New returns a Manager that stores statuses, and writes them once Run is called. The error names the invalid field of
-// o.
+// New returns a Manager that stores statuses, and writes them once Run is called. The error names
+// the invalid field of o.
 func New(o Options) (*Manager, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -99,15 +102,15 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// SetPodStatus stores the current status of a pod and reports whether the status changed. SetPodStatus completes the
-// status as the kubelet does (1.36): transition times, start time, observedGeneration, and missing conditions
-// PodScheduled, Initialized, ContainersReady and Ready. The status is written to the API server as soon as a worker is
-// free.
+// SetPodStatus stores the current status of a pod and reports whether the status changed.
+// SetPodStatus completes the status as the kubelet does (1.36): transition times, start time,
+// observedGeneration, and missing conditions PodScheduled, Initialized, ContainersReady and Ready.
+// The status is written to the API server as soon as a worker is free.
 //
 // The caller keeps status; pod must not be written to any more.
 //
-// The error is a *TransitionError if the status would undo a final state; all other parts were accepted. After
-// ErrInvalidPod or ErrStopped nothing was accepted.
+// The error is a *TransitionError if the status would undo a final state; all other parts were
+// accepted. After ErrInvalidPod or ErrStopped nothing was accepted.
 func (m *Manager) SetPodStatus(pod *v1.Pod, status v1.PodStatus) (changed bool, err error) {
 	if err := validatePod(pod); err != nil {
 		return false, err
@@ -117,10 +120,11 @@ func (m *Manager) SetPodStatus(pod *v1.Pod, status v1.PodStatus) (changed bool, 
 	return m.propose(pod.UID, func(*record) *proposal { return p })
 }
 
-// TerminatePod records that no container of a pod runs or will run, and that the pod's resources on the node are
-// released. Started containers without a known exit get exit code 137 and reason ContainerStatusUnknown. The phase
-// becomes Failed, unless the pod had already ended or is static. Once the API server has the final status, a pod with a
-// deletion timestamp is deleted there. The results are as in SetPodStatus.
+// TerminatePod records that no container of a pod runs or will run, and that the pod's resources on
+// the node are released. Started containers without a known exit get exit code 137 and reason
+// ContainerStatusUnknown. The phase becomes Failed, unless the pod had already ended or is static.
+// Once the API server has the final status, a pod with a deletion timestamp is deleted there. The
+// results are as in SetPodStatus.
 func (m *Manager) TerminatePod(pod *v1.Pod) (changed bool, err error) {
 	if err := validatePod(pod); err != nil {
 		return false, err
@@ -134,9 +138,10 @@ func (m *Manager) TerminatePod(pod *v1.Pod) (changed bool, err error) {
 	})
 }
 
-// SetContainerReadiness records whether a container instance is ready, and reports whether the value changed. Ready and
-// ContainersReady follow. An unknown pod, an instance missing in the current status, or an unchanged value has no
-// effect. The UID of a mirror pod means its static pod. The error is ErrStopped or nil.
+// SetContainerReadiness records whether a container instance is ready, and reports whether the
+// value changed. Ready and ContainersReady follow. An unknown pod, an instance missing in the
+// current status, or an unchanged value has no effect. The UID of a mirror pod means its static
+// pod. The error is ErrStopped or nil.
 func (m *Manager) SetContainerReadiness(uid types.UID, containerID string, ready bool) (changed bool, err error) {
 	return m.proposeContainer(uid, containerID, func(r *record, status *v1.PodStatus, c *v1.ContainerStatus) bool {
 		if c.Ready == ready {
@@ -148,8 +153,8 @@ func (m *Manager) SetContainerReadiness(uid types.UID, containerID string, ready
 	})
 }
 
-// SetContainerStartup records whether a container instance has started, and reports whether the value changed. See
-// SetContainerReadiness.
+// SetContainerStartup records whether a container instance has started, and reports whether the
+// value changed. See SetContainerReadiness.
 func (m *Manager) SetContainerStartup(uid types.UID, containerID string, started bool) (changed bool, err error) {
 	return m.proposeContainer(uid, containerID, func(_ *record, _ *v1.PodStatus, c *v1.ContainerStatus) bool {
 		if c.Started != nil && *c.Started == started {
@@ -175,8 +180,8 @@ func (m *Manager) proposeContainer(uid types.UID, id string, edit func(*record, 
 	return changed, err
 }
 
-// propose accepts the proposal returned by proposed for the record of uid, and schedules a write. A nil proposal has no
-// effect.
+// propose accepts the proposal returned by proposed for the record of uid, and schedules a write. A
+// nil proposal has no effect.
 func (m *Manager) propose(uid types.UID, proposed func(*record) *proposal) (changed bool, err error) {
 	m.mu.Lock()
 	if m.mu.life == lifecycle.Stopped {
@@ -242,8 +247,8 @@ func (m *Manager) hold(uid types.UID, d time.Duration) {
 	m.schedule(e)
 }
 
-// GetPodStatus returns a copy of the last accepted status of a pod; false if the pod has no status. The UID of a mirror
-// pod means its static pod.
+// GetPodStatus returns a copy of the last accepted status of a pod; false if the pod has no status.
+// The UID of a mirror pod means its static pod.
 func (m *Manager) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	uid = m.translate(uid)
 	m.mu.Lock()
@@ -257,8 +262,8 @@ func (m *Manager) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 	return *status.DeepCopy(), true
 }
 
-// RemoveOrphanedStatuses forgets every pod for which keep returns false, including unwritten statuses. keep is called
-// with the UIDs of pods, static pods and mirror pods, without a lock held.
+// RemoveOrphanedStatuses forgets every pod for which keep returns false, including unwritten
+// statuses. keep is called with the UIDs of pods, static pods and mirror pods, without a lock held.
 func (m *Manager) RemoveOrphanedStatuses(keep func(types.UID) bool) {
 	for _, uid := range m.uids() {
 		if !keep(uid) {
@@ -278,9 +283,9 @@ func (m *Manager) RemoveOrphanedStatuses(keep func(types.UID) bool) {
 	}
 }
 
-// WaitSynced waits until the API server has the present status or a later status, or reports that the pod is gone. The
-// error wraps the cause of ctx if ctx ends first, ErrUnknownPod if the pod has no status or is removed, and ErrStopped
-// if Run ends.
+// WaitSynced waits until the API server has the present status or a later status, or reports that
+// the pod is gone. The error wraps the cause of ctx if ctx ends first, ErrUnknownPod if the pod has
+// no status or is removed, and ErrStopped if Run ends.
 func (m *Manager) WaitSynced(ctx context.Context, uid types.UID) error {
 	uid = m.translate(uid)
 	version := uint64(0)

@@ -9,8 +9,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// mergeInput holds the arguments of merge. merge writes to no argument, and the result shares memory with the
-// arguments.
+// mergeInput holds the arguments of merge. merge writes to no argument, and the result shares
+// memory with the arguments.
 type mergeInput struct {
 	// Pod has the spec and the annotations.
 	Pod *v1.Pod
@@ -24,13 +24,14 @@ type mergeInput struct {
 	Now metav1.Time
 }
 
-// merge returns the status for the API server: the agent's status, the latest values of other writers, and a phase that
-// does not move backwards. held reports that the end of the pod is withheld, because containers may be running. Call
-// merge again when no container runs.
+// merge returns the status for the API server: the agent's status, the latest values of other
+// writers, and a phase that does not move backwards. held reports that the end of the pod is
+// withheld, because containers may be running. Call merge again when no container runs.
 //
-// merge follows the kubelet (1.36), with these additions. It keeps nominatedNodeName, and a start time and QoS class
-// known only to the server. It never undoes a terminal phase, and recomputes Ready from the newest readiness gates. If
-// merge reverts a condition changed by another writer, the transition time is Now.
+// merge follows the kubelet (1.36), with these additions. It keeps nominatedNodeName, and a start
+// time and QoS class known only to the server. It never undoes a terminal phase, and recomputes
+// Ready from the newest readiness gates. If merge reverts a condition changed by another writer,
+// the transition time is Now.
 func merge(in mergeInput) (merged v1.PodStatus, held bool) {
 	api := in.API
 	if api == nil {
@@ -62,8 +63,8 @@ func merge(in mergeInput) (merged v1.PodStatus, held bool) {
 	return merged, held
 }
 
-// mergeConditions returns a new list: owned conditions from the agent, and all others from the API. Shared conditions
-// come from the agent when the pod ends, and from the API otherwise.
+// mergeConditions returns a new list: owned conditions from the agent, and all others from the API.
+// Shared conditions come from the agent when the pod ends, and from the API otherwise.
 func mergeConditions(api, ours []v1.PodCondition, ends bool) []v1.PodCondition {
 	out := make([]v1.PodCondition, 0, len(api)+len(ours))
 	mine := func(t v1.PodConditionType) bool {
@@ -82,8 +83,8 @@ func mergeConditions(api, ours []v1.PodCondition, ends bool) []v1.PodCondition {
 	return out
 }
 
-// mergeTransitionTimes keeps transition times in merged from moving back. If both conditions have the same status, the
-// later time counts. If merged reverts a later change, the time is now.
+// mergeTransitionTimes keeps transition times in merged from moving back. If both conditions have
+// the same status, the later time counts. If merged reverts a later change, the time is now.
 func mergeTransitionTimes(api, merged []v1.PodCondition, now metav1.Time) {
 	for i := range merged {
 		c := &merged[i]

@@ -16,10 +16,11 @@ import (
 // maxMessages is how many bytes the termination messages of a pod's containers share.
 const maxMessages = 12 << 10
 
-// Normalize converts status, in place, to the form returned by the API server. Times have whole seconds, and text is
-// valid UTF-8. Each termination message is cut between runes to its share of 12 KiB. Container statuses are sorted by
-// name, and init container statuses by the order of the spec. If several conditions have the same type, the first is
-// kept, because a patch cannot distinguish them.
+// Normalize converts status, in place, to the form returned by the API server. Times have whole
+// seconds, and text is valid UTF-8. Each termination message is cut between runes to its share of
+// 12 KiB. Container statuses are sorted by name, and init container statuses by the order of the
+// spec. If several conditions have the same type, the first is kept, because a patch cannot
+// distinguish them.
 func Normalize(spec *v1.PodSpec, status *v1.PodStatus) {
 	status.Message, status.Reason = valid(status.Message), valid(status.Reason)
 	wholeSeconds(status.StartTime)
@@ -69,7 +70,8 @@ func normalizeState(s *v1.ContainerState, limit int) {
 	}
 }
 
-// sortAsSpecified sorts statuses in the order of the containers. Statuses without a container come last, by name.
+// sortAsSpecified sorts statuses in the order of the containers. Statuses without a container come
+// last, by name.
 func sortAsSpecified(containers []v1.Container, statuses []v1.ContainerStatus) {
 	place := func(s *v1.ContainerStatus) int {
 		for i := range containers {
@@ -91,7 +93,8 @@ func wholeSeconds(t *metav1.Time) {
 	}
 }
 
-// valid replaces invalid UTF-8 in the same way as JSON, so that the stored text equals the sent text.
+// valid replaces invalid UTF-8 in the same way as JSON, so that the stored text equals the sent
+// text.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // cut returns at most limit bytes of s, cut between runes. s must be valid UTF-8.

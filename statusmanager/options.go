@@ -16,53 +16,60 @@ import (
 const DefaultWorkers = 10
 
 const (
-	// RequestTimeout is how long a request may take. A request that takes a twentieth of RequestTimeout may be
-	// cancelled when other pods need its worker.
+	// RequestTimeout is how long a request may take. A request that takes a twentieth of
+	// RequestTimeout may be cancelled when other pods need its worker.
 	RequestTimeout = 10 * time.Second
-	// MaxBackoff is the longest back-off of a pod, and the time between two requests for a pod without news.
+	// MaxBackoff is the longest back-off of a pod, and the time between two requests for a pod
+	// without news.
 	MaxBackoff = 10 * time.Second
 
-	// initialBackoff is the wait of a pod after a failed request; the wait doubles up to MaxBackoff. A longer delay
-	// requested by the server is respected, up to one minute. A new status ends the wait, and the time begins anew.
+	// initialBackoff is the wait of a pod after a failed request; the wait doubles up to
+	// MaxBackoff. A longer delay requested by the server is respected, up to one minute. A new
+	// status ends the wait, and the time begins anew.
 	initialBackoff = 500 * time.Millisecond
-	// rejectedDelay is how long a pod waits after the server refused a status as invalid or forbidden. A new status ends
-	// the wait.
+	// rejectedDelay is how long a pod waits after the server refused a status as invalid or
+	// forbidden. A new status ends the wait.
 	rejectedDelay = time.Minute
-	// ageing is the time after which a write waiting behind more urgent writes gets a share of the turns.
+	// ageing is the time after which a write waiting behind more urgent writes gets a share of the
+	// turns.
 	ageing = 2 * time.Second
-	// resyncInterval is the time between passes over all pods. A pass finds changes without an event: a pod that is now
-	// safe to end, an unobserved change in Pods, a pod that reappeared on the server.
+	// resyncInterval is the time between passes over all pods. A pass finds changes without an
+	// event: a pod that is now safe to end, an unobserved change in Pods, a pod that reappeared on
+	// the server.
 	resyncInterval = time.Minute
 )
 
-// Options configure a Manager. Every func and seam must be safe for concurrent use and is called without a lock held.
+// Options configure a Manager. Every func and seam must be safe for concurrent use and is called
+// without a lock held.
 type Options struct {
-	// Patcher writes to the API server. If the Patcher is also a Getter, the Manager calls GetPod for unknown pods.
-	// Defaults to nil: statuses are stored and returned, but not written.
+	// Patcher writes to the API server. If the Patcher is also a Getter, the Manager calls GetPod
+	// for unknown pods. Defaults to nil: statuses are stored and returned, but not written.
 	Patcher Patcher
-	// Pods is a cache of the API server's pods. Pods saves GET requests for unknown pods, and provides mirror pods;
-	// calls of Observed have the same effect. Defaults to nil.
+	// Pods is a cache of the API server's pods. Pods saves GET requests for unknown pods, and
+	// provides mirror pods; calls of Observed have the same effect. Defaults to nil.
 	Pods Pods
-	// Safety reports when a pod may be reported as ended, and deleted. Defaults to asking the status: nothing runs once
-	// TerminatePod was called or no container is shown running.
+	// Safety reports when a pod may be reported as ended, and deleted. Defaults to asking the
+	// status: nothing runs once TerminatePod was called or no container is shown running.
 	Safety Safety
 
-	// Workers is how many pods are written at a time. Pods with failing or hanging requests use at most half of the
-	// workers, but at least one. With fewer than five workers, hanging pods may delay other pods. Defaults to
-	// DefaultWorkers.
+	// Workers is how many pods are written at a time. Pods with failing or hanging requests use at
+	// most half of the workers, but at least one. With fewer than five workers, hanging pods may
+	// delay other pods. Defaults to DefaultWorkers.
 	Workers int
-	// Jitter spreads every delay; a negative result counts as 0. Defaults to adding up to half, evenly distributed.
+	// Jitter spreads every delay; a negative result counts as 0. Defaults to adding up to half,
+	// evenly distributed.
 	Jitter func(time.Duration) time.Duration
-	// Drain is how long Run continues to write due statuses after its context ended, the most urgent first. Defaults to
-	// 0: requests in flight are cancelled.
+	// Drain is how long Run continues to write due statuses after its context ended, the most
+	// urgent first. Defaults to 0: requests in flight are cancelled.
 	Drain time.Duration
 
-	// Coalesce returns how long a change may be held back, so that the next one can join it; 0 or less writes the
-	// change at once, together with held changes. A hold is never prolonged by later changes, and the end of a pod is
-	// never held back. CoalesceInit returns such a func. Defaults to never.
+	// Coalesce returns how long a change may be held back, so that the next one can join it; 0 or
+	// less writes the change at once, together with held changes. A hold is never prolonged by
+	// later changes, and the end of a pod is never held back. CoalesceInit returns such a func.
+	// Defaults to never.
 	Coalesce func(Change) time.Duration
-	// OnChange is called for every accepted status. Calls for one pod from different goroutines may come out of order;
-	// Change.Version gives the order. Defaults to nothing.
+	// OnChange is called for every accepted status. Calls for one pod from different goroutines may
+	// come out of order; Change.Version gives the order. Defaults to nothing.
 	OnChange func(Change)
 	// OnRequest is called for every finished request to the API server. Defaults to nothing.
 	OnRequest func(RequestEvent)

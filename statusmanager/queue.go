@@ -9,8 +9,8 @@ type Class uint8
 
 // The classes, most urgent first.
 const (
-	// ClassTerminal: the pod has ended, or is to be deleted. Its name, its resources on the node and its job are in use
-	// until the status is written.
+	// ClassTerminal: the pod has ended, or is to be deleted. Its name, its resources on the node
+	// and its job are in use until the status is written.
 	ClassTerminal Class = iota
 	// ClassReady: Ready changes, or the pod runs for the first time. Traffic depends on Ready.
 	ClassReady
@@ -43,9 +43,10 @@ type ticket struct {
 	prev, next *ticket
 }
 
-// queue holds the pods to write now: the most urgent class first, first in, first out in each class. The terminal class
-// always comes first. It cannot starve the other classes, because a pod ends only once. Of the other two classes, the
-// less urgent class gets one turn in agedShare once its first pod has waited for ageing.
+// queue holds the pods to write now: the most urgent class first, first in, first out in each
+// class. The terminal class always comes first. It cannot starve the other classes, because a pod
+// ends only once. Of the other two classes, the less urgent class gets one turn in agedShare once
+// its first pod has waited for ageing.
 type queue struct {
 	ageing time.Duration
 	lists  [classes]ticketList
@@ -100,7 +101,8 @@ func (q *queue) first(now time.Time) *ticket {
 	return ready
 }
 
-// oldest returns the earliest waiting time among the first pods of all classes; zero for an empty queue.
+// oldest returns the earliest waiting time among the first pods of all classes; zero for an empty
+// queue.
 func (q *queue) oldest() (since time.Time) {
 	for i := range q.lists {
 		if t := q.lists[i].head; t != nil && (since.IsZero() || t.since.Before(since)) {

@@ -11,18 +11,20 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// record is the state of one pod. A record is a value. Its pointers are never written through, so next can work on a
-// copy while the original changes.
+// record is the state of one pod. A record is a value. Its pointers are never written through, so
+// next can work on a copy while the original changes.
 type record struct {
 	// pod is the last pod passed by the caller; nil if the pod was only observed.
 	pod *v1.Pod
-	// status is the agent's last status, completed; nil before the first. manifest is the hash annotation of its pod.
+	// status is the agent's last status, completed; nil before the first. manifest is the hash
+	// annotation of its pod.
 	status   *v1.PodStatus
 	manifest string
-	// version counts the statuses, acked is the last version stored by the server, sent the last version sent.
+	// version counts the statuses, acked is the last version stored by the server, sent the last
+	// version sent.
 	version, acked, sent uint64
-	// said is the last version set by the caller, not by a change on the server. told is the last version sent to the
-	// server, or already stored there.
+	// said is the last version set by the caller, not by a change on the server. told is the last
+	// version sent to the server, or already stored there.
 	said, told uint64
 	// changed is when the first status after acked was accepted, following the same for sent.
 	changed, following time.Time
@@ -116,17 +118,17 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []clamp
 	return true, clamps
 }
 
-// startsAnew reports whether all containers of a static pod may be new, although the UID is the same: the pod goes on
-// after its end, has another manifest than with its previous status, or has its first status. Before the first status,
-// the mirror pod shows what an earlier agent told.
+// startsAnew reports whether all containers of a static pod may be new, although the UID is the
+// same: the pod goes on after its end, has another manifest than with its previous status, or has
+// its first status. Before the first status, the mirror pod shows what an earlier agent told.
 func (r *record) startsAnew(p proposal) bool {
 	return podfacts.IsStatic(p.pod) && p.source == fromCaller && (r.status == nil || r.finished && p.finish == goesOn ||
 		r.manifest != p.pod.Annotations[podfacts.AnnotationHash])
 }
 
-// awaitsMirror reports whether the static pod needs another mirror pod: the known mirror pod shows another manifest than
-// the status is of, or the end of an earlier life, which the server would not undo. The status is kept back until the
-// mirror pod is replaced.
+// awaitsMirror reports whether the static pod needs another mirror pod: the known mirror pod shows
+// another manifest than the status is of, or the end of an earlier life, which the server would not
+// undo. The status is kept back until the mirror pod is replaced.
 func (r *record) awaitsMirror() bool {
 	if !podfacts.IsStatic(r.pod) || r.remote.status == nil {
 		return false
@@ -134,8 +136,9 @@ func (r *record) awaitsMirror() bool {
 	return r.manifest != "" && r.manifest != r.remote.manifest || Revives(&r.pod.Spec, r.remote.status, r.status)
 }
 
-// clampPhases keeps status from moving back behind the previous status and the server's status. A static pod may come
-// back. A pod that runs its init containers again stays Running without a clamp.
+// clampPhases keeps status from moving back behind the previous status and the server's status. A
+// static pod may come back. A pod that runs its init containers again stays Running without a
+// clamp.
 func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []clamp {
 	if podfacts.IsStatic(pod) {
 		if status.Phase == "" {
@@ -153,13 +156,15 @@ func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []clamp {
 	return clamps
 }
 
-// astray reports whether the newest object of the server requires another status than the present status.
+// astray reports whether the newest object of the server requires another status than the present
+// status.
 func (r *record) astray() bool {
 	return r.status != nil && r.remote.status != nil && (len(r.pod.Spec.ReadinessGates) > 0 ||
 		!podfacts.IsStatic(r.pod) && movesBack(r.remote.status.Phase, r.status.Phase))
 }
 
-// setRef sets the reference of a pod of the API server from pod. A static pod has the reference of its mirror pod.
+// setRef sets the reference of a pod of the API server from pod. A static pod has the reference of
+// its mirror pod.
 func (r *record) setRef(pod *v1.Pod) {
 	if podfacts.IsStatic(pod) {
 		return
@@ -168,8 +173,8 @@ func (r *record) setRef(pod *v1.Pod) {
 	r.remote.deleting = r.remote.deleting || pod.DeletionTimestamp != nil
 }
 
-// observe records an object of the API server, the pod itself or its mirror pod, and reports whether the object is
-// newer.
+// observe records an object of the API server, the pod itself or its mirror pod, and reports
+// whether the object is newer.
 func (r *record) observe(pod *v1.Pod) bool {
 	if !r.remote.newer(pod) {
 		return false

@@ -14,7 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// remote is the known state of a pod on the API server. A remote is a value; its pointers are never written through.
+// remote is the known state of a pod on the API server. A remote is a value; its pointers are never
+// written through.
 type remote struct {
 	ref PodRef
 	// status is the server's status, normalised; nil if unknown.
@@ -29,13 +30,14 @@ type remote struct {
 	doubt bool
 	// gone: the server had no such pod at goneSince.
 	gone bool
-	// replaced is the UID of the earlier mirror pod in whose place the server has this one. A cache may still have it.
+	// replaced is the UID of the earlier mirror pod in whose place the server has this one. A cache
+	// may still have it.
 	replaced  types.UID
 	goneSince time.Time
 	// deleted: the server was told to delete the pod, and said yes.
 	deleted bool
-	// refused are the last patches that the server confirmed but did not store. A server that stores only parts may
-	// require several different patches in turn.
+	// refused are the last patches that the server confirmed but did not store. A server that
+	// stores only parts may require several different patches in turn.
 	refused [][]byte
 }
 
@@ -58,7 +60,8 @@ func (r *remote) newer(pod *v1.Pod) bool {
 	return r.version != pod.ResourceVersion
 }
 
-// after returns r updated with pod. spec is the spec of the pod, or of the static pod of a mirror pod.
+// after returns r updated with pod. spec is the spec of the pod, or of the static pod of a mirror
+// pod.
 func (r remote) after(pod *v1.Pod, spec *v1.PodSpec) remote {
 	if r.ref.UID != pod.UID {
 		r = remote{replaced: r.replaced}

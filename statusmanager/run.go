@@ -11,15 +11,16 @@ import (
 	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
-// goneResyncs: a pod missing on the API server is requested again after goneResyncs intervals between resyncs, if no
-// Pods can report the pod.
+// goneResyncs: a pod missing on the API server is requested again after goneResyncs intervals
+// between resyncs, if no Pods can report the pod.
 const goneResyncs = 10
 
 // ErrAlreadyRun is returned by the second Run of a Manager.
 var ErrAlreadyRun = errors.New("statusmanager: Run was called before")
 
-// Run writes the stored statuses and all later changes until ctx ends, and then continues for Options.Drain. Run
-// returns nil as soon as every request has ended. A second call of Run returns ErrAlreadyRun.
+// Run writes the stored statuses and all later changes until ctx ends, and then continues for
+// Options.Drain. Run returns nil as soon as every request has ended. A second call of Run returns
+// ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.open(); err != nil {
 		return err
@@ -83,8 +84,8 @@ func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
 	}
 }
 
-// dispatch starts every permitted request, and returns the time of the next check; zero if only wake can bring work.
-// over means that a closed Manager has no work left.
+// dispatch starts every permitted request, and returns the time of the next check; zero if only
+// wake can bring work. over means that a closed Manager has no work left.
 func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (next time.Time, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +98,8 @@ func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (n
 	return next, idle && m.mu.life == lifecycle.Stopped
 }
 
-// take marks the next entry as busy and returns it; nil without a waiting entry or a free worker. The lock is held.
+// take marks the next entry as busy and returns it; nil without a waiting entry or a free worker.
+// The lock is held.
 func (m *Manager) take() *entry {
 	now := time.Now()
 	m.promote(now)
@@ -118,7 +120,8 @@ func (m *Manager) promote(now time.Time) {
 	}
 }
 
-// schedule queues an entry, or delays it until the budget, back-off or hold permits a request. The lock is held.
+// schedule queues an entry, or delays it until the budget, back-off or hold permits a request. The
+// lock is held.
 func (m *Manager) schedule(e *entry) {
 	switch {
 	case m.options.Patcher == nil, e.removed, e.status == nil:
@@ -158,8 +161,9 @@ func (m *Manager) kick() {
 	m.wake.Notify()
 }
 
-// SyncBatch writes the due statuses, one pod after the other, the most urgent first, and returns the number of pods. A
-// simulation may call SyncBatch instead of Run, which writes many pods concurrently.
+// SyncBatch writes the due statuses, one pod after the other, the most urgent first, and returns
+// the number of pods. A simulation may call SyncBatch instead of Run, which writes many pods
+// concurrently.
 func (m *Manager) SyncBatch(ctx context.Context) int {
 	for n := 0; ; n++ {
 		m.mu.Lock()
@@ -184,8 +188,8 @@ func (m *Manager) giveBack(e *entry) {
 	m.land(e)
 }
 
-// Resync checks every pod for changes without an event: a pod that is now safe to end, an unobserved
-// change in Pods, a pod that reappeared on the server. Run calls Resync every minute.
+// Resync checks every pod for changes without an event: a pod that is now safe to end, an
+// unobserved change in Pods, a pod that reappeared on the server. Run calls Resync every minute.
 func (m *Manager) Resync() {
 	for _, uid := range m.uids() {
 		m.mu.Lock()

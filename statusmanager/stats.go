@@ -6,10 +6,11 @@ import "time"
 
 // Stats is how a Manager is doing.
 type Stats struct {
-	// Pods is the number of pods with a status, Unsynced the number of pods whose status the API server does not have.
+	// Pods is the number of pods with a status, Unsynced the number of pods whose status the API
+	// server does not have.
 	Pods, Unsynced int
-	// Queued is how many wait for a worker, by Class; Delayed how many wait for time to pass; InFlight how many are being
-	// written.
+	// Queued is how many wait for a worker, by Class; Delayed how many wait for time to pass;
+	// InFlight how many are being written.
 	Queued   [classes]int
 	Delayed  int
 	InFlight int

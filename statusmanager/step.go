@@ -39,9 +39,11 @@ type step struct {
 	request Request
 	ref     PodRef
 	patch   []byte
-	// merged is the server's status after the patch, or its present status if no request is necessary.
+	// merged is the server's status after the patch, or its present status if no request is
+	// necessary.
 	merged v1.PodStatus
-	// version is the version of the status in merged. said is the last version set by the caller, up to version.
+	// version is the version of the status in merged. said is the last version set by the caller,
+	// up to version.
 	version, said uint64
 	// settled: with RequestNone, the server has the version.
 	settled bool
@@ -105,8 +107,9 @@ func (r *record) diff(merged *v1.PodStatus) ([]byte, error) {
 	return diff(r.remote.status, merged, r.remote.ref.UID)
 }
 
-// deletable reports whether the pod can be deleted: it has a deletion timestamp and has ended, the server has its final
-// status, and no container or resource is left on the node. Mirror pods are deleted by their creator.
+// deletable reports whether the pod can be deleted: it has a deletion timestamp and has ended, the
+// server has its final status, and no container or resource is left on the node. Mirror pods are
+// deleted by their creator.
 func (r *record) deletable(f facts) bool {
 	return r.finished && r.remote.deleting && !r.remote.deleted && !f.mayRun && !podfacts.IsStatic(r.pod) &&
 		r.remote.status != nil && podfacts.IsTerminal(r.remote.status.Phase)
@@ -149,8 +152,8 @@ func (r *record) settleGet(s *step, pod *v1.Pod, now time.Time) {
 	}
 }
 
-// lose records that the server does not have the pod. Waiting callers are released, because the status cannot be
-// written.
+// lose records that the server does not have the pod. Waiting callers are released, because the
+// status cannot be written.
 func (r *record) lose(now time.Time) {
 	r.remote.gone, r.remote.goneSince = true, now
 	r.held = false

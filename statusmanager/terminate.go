@@ -17,8 +17,8 @@ const (
 	exitCodeStatusUnknown         = 137
 )
 
-// terminate edits status, a private copy, for a pod without running containers. Started containers have terminated, and
-// so has the pod unless it is static.
+// terminate edits status, a private copy, for a pod without running containers. Started containers
+// have terminated, and so has the pod unless it is static.
 func terminate(pod *v1.Pod, status *v1.PodStatus) {
 	if initialized(&pod.Spec, status) {
 		for i := range status.ContainerStatuses {
@@ -72,8 +72,8 @@ func initialized(spec *v1.PodSpec, status *v1.PodStatus) bool {
 	return ended(s.State.Terminated) || ended(s.LastTerminationState.Terminated)
 }
 
-// lastStartedInit returns the index of the last started init container. If none was started, the index is 0; without
-// init containers, −1.
+// lastStartedInit returns the index of the last started init container. If none was started, the
+// index is 0; without init containers, −1.
 func lastStartedInit(list []v1.ContainerStatus) int {
 	for i := range slices.Backward(list) {
 		if begun(&list[i]) {

@@ -7,8 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// setTransitionTimes sets the transition time of every owned or shared condition of status. If old has the same status
-// for the condition, its time is kept; otherwise the time is now. setTransitionTimes writes to the slice of status.
+// setTransitionTimes sets the transition time of every owned or shared condition of status. If old
+// has the same status for the condition, its time is kept; otherwise the time is now.
+// setTransitionTimes writes to the slice of status.
 func setTransitionTimes(old, status *v1.PodStatus, now metav1.Time) {
 	for i := range status.Conditions {
 		c := &status.Conditions[i]

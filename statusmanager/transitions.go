@@ -14,13 +14,16 @@ import (
 
 // clamp is a part of a status that was reverted, because the change would undo a final state.
 type clamp struct {
-	// Container is the name of an ended container that may not run again; empty for the phase of the pod.
+	// Container is the name of an ended container that may not run again; empty for the phase of
+	// the pod.
 	Container string
-	// From is the kept value and To the refused value: phases, or "terminated" and "running" or "waiting".
+	// From is the kept value and To the refused value: phases, or "terminated" and "running" or
+	// "waiting".
 	From, To string
 }
 
-// TransitionError lists the reverted parts of a status. All other parts of the status were accepted.
+// TransitionError lists the reverted parts of a status. All other parts of the status were
+// accepted.
 type TransitionError struct {
 	Pod    types.NamespacedName
 	UID    types.UID
@@ -39,8 +42,9 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("statusmanager: illegal transition of pod %s: %s", e.Pod, strings.Join(parts, "; "))
 }
 
-// clampContainers reverts every container in status that terminated in old and may not be restarted by its rules.
-// clampContainers writes to the slices of status. The kubelet drops the whole status instead, and freezes the pod.
+// clampContainers reverts every container in status that terminated in old and may not be restarted
+// by its rules. clampContainers writes to the slices of status. The kubelet drops the whole status
+// instead, and freezes the pod.
 func clampContainers(spec *v1.PodSpec, old, status *v1.PodStatus) []clamp {
 	var clamps []clamp
 	eachRevived(spec, old, status, func(was, now *v1.ContainerStatus) {
@@ -51,17 +55,17 @@ func clampContainers(spec *v1.PodSpec, old, status *v1.PodStatus) []clamp {
 	return clamps
 }
 
-// Revives reports whether status undoes the end of a container: the container terminated in old, may not be restarted
-// by the rules of spec, and waits or runs in status. API servers (1.36) refuse such a status. Only a pod object that
-// never showed the end can show the container again, so a mirror pod of a static pod that starts over has to be
-// replaced. Revives writes to no argument.
+// Revives reports whether status undoes the end of a container: the container terminated in old,
+// may not be restarted by the rules of spec, and waits or runs in status. API servers (1.36) refuse
+// such a status. Only a pod object that never showed the end can show the container again, so a
+// mirror pod of a static pod that starts over has to be replaced. Revives writes to no argument.
 func Revives(spec *v1.PodSpec, old, status *v1.PodStatus) (revives bool) {
 	eachRevived(spec, old, status, func(_, _ *v1.ContainerStatus) { revives = true })
 	return revives
 }
 
-// eachRevived calls f for every container in status that terminated in old and may not be restarted by its rules. f may
-// write to now, an element of a slice of status.
+// eachRevived calls f for every container in status that terminated in old and may not be restarted
+// by its rules. f may write to now, an element of a slice of status.
 func eachRevived(spec *v1.PodSpec, old, status *v1.PodStatus, f func(was, now *v1.ContainerStatus)) {
 	if restartsAll(spec) {
 		return
@@ -85,9 +89,10 @@ func eachRevived(spec *v1.PodSpec, old, status *v1.PodStatus, f func(was, now *v
 	each(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, int32) bool { return false })
 }
 
-// startsOver reports whether status may belong to a pod that has lost its sandbox. In the next sandbox init runs again
-// from the first container, whatever the earlier results, as long as a regular container is still to run. A running
-// regular container proves that init is done. startsOver must be called after regular containers were clamped.
+// startsOver reports whether status may belong to a pod that has lost its sandbox. In the next
+// sandbox init runs again from the first container, whatever the earlier results, as long as a
+// regular container is still to run. A running regular container proves that init is done.
+// startsOver must be called after regular containers were clamped.
 func startsOver(spec *v1.PodSpec, old, status *v1.PodStatus) bool {
 	if len(spec.InitContainers) == 0 || podfacts.IsTerminal(old.Phase) {
 		return false
@@ -130,8 +135,8 @@ func clampPhase(old, status *v1.PodStatus) []clamp {
 	return []clamp{c}
 }
 
-// movesBack reports whether a pod cannot come to phase to. Nothing follows a terminal phase, and nothing is known of
-// Unknown.
+// movesBack reports whether a pod cannot come to phase to. Nothing follows a terminal phase, and
+// nothing is known of Unknown.
 func movesBack(from, to v1.PodPhase) bool {
 	return podfacts.IsTerminal(from) && to != from || from == v1.PodRunning && to == v1.PodPending
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volumemanager mounts and unmounts the volumes of the pods of a node. A volume is mounted as soon as possible
-// after a pod needs it. A volume is unmounted only after its pod is positively gone, also across restarts and crashes of
-// the agent.
+// Package volumemanager mounts and unmounts the volumes of the pods of a node. A volume is mounted
+// as soon as possible after a pod needs it. A volume is unmounted only after its pod is positively
+// gone, also across restarts and crashes of the agent.
 //
 // # Wiring
 //
@@ -24,23 +24,26 @@
 //	err = manager.WaitForUnmount(ctx, pod.UID)           // when nothing of the pod runs any more
 //	err = manager.CleanupOrphans(ctx, keep)              // now and then
 //
-// Package volumeapi implements Claims, Node and the getters of ConfigMaps, Secrets and tokens for an API server. Package
-// volumetest has a fake plugin and the conformance suite for plugins.
+// Package volumeapi implements Claims, Node and the getters of ConfigMaps, Secrets and tokens for
+// an API server. Package volumetest has a fake plugin and the conformance suite for plugins.
 //
 // # The caller's duties
 //
-//  1. Call WaitForAttachAndMount in every sync of a pod. The call requests the volumes of the pod and renews their
-//     content. A nil error means: all volumes are ready.
-//  2. Call WaitForUnmount when no container of the pod runs and none can be started. Without Options.Pods, this call
-//     permits the unmounting. With Options.Pods, ShouldPodRuntimeBeRemoved must return true only if no container of the
-//     pod runs or can be started; in doubt, false. When the answer becomes true, call WaitForUnmount or PodChanged.
-//  3. Call Refresh when the source of a volume's content has changed, so that containers see the change at once.
-//  4. If an external attacher attaches volumes: publish GetVolumesInUse in the node's status after each call of
-//     Hooks.InUseChanged (not before ReconcilerStatesHasBeenSynced). Call MarkVolumesAsReportedInUse with the list of
-//     the API server. Call NodeChanged when volumesAttached of the node has changed.
+//  1. Call WaitForAttachAndMount in every sync of a pod. The call requests the volumes of the pod
+//     and renews their content. A nil error means: all volumes are ready.
+//  2. Call WaitForUnmount when no container of the pod runs and none can be started. Without
+//     Options.Pods, this call permits the unmounting. With Options.Pods, ShouldPodRuntimeBeRemoved
+//     must return true only if no container of the pod runs or can be started; in doubt, false.
+//     When the answer becomes true, call WaitForUnmount or PodChanged.
+//  3. Call Refresh when the source of a volume's content has changed, so that containers see the
+//     change at once.
+//  4. If an external attacher attaches volumes: publish GetVolumesInUse in the node's status after
+//     each call of Hooks.InUseChanged (not before ReconcilerStatesHasBeenSynced). Call
+//     MarkVolumesAsReportedInUse with the list of the API server. Call NodeChanged when
+//     volumesAttached of the node has changed.
 //  5. Call CleanupOrphans in housekeeping once every source of pods has reported.
-//  6. Do not write to a pod after passing it to the Manager. Do not call a method while holding a lock that Pods or
-//     Claims take.
+//  6. Do not write to a pod after passing it to the Manager. Do not call a method while holding a
+//     lock that Pods or Claims take.
 //  7. Have one Manager per Root at a time. The Manager does not lock the folder.
 //
 // # The states of a volume of a pod
@@ -57,72 +60,80 @@
 //	   │                             └───── the pod is gone ──────┘  │
 //	   └─────────────────────────────────────────────────────────────┘
 //
-// A transient error changes nothing. An error without a class counts as uncertain. A volume found after a restart stays
-// uncertain until a SetUp or TearDown of the volume succeeds, because containers may use it. A volume shared by pods is
-// attached and staged before the first SetUp (with a record and states of the same kind), and unstaged after the last
-// TearDown. Meanwhile pods of the same volume wait; other pods do not.
+// A transient error changes nothing. An error without a class counts as uncertain. A volume found
+// after a restart stays uncertain until a SetUp or TearDown of the volume succeeds, because
+// containers may use it. A volume shared by pods is attached and staged before the first SetUp
+// (with a record and states of the same kind), and unstaged after the last TearDown. Meanwhile pods
+// of the same volume wait; other pods do not.
 //
-// The lack of a request never unmounts a volume. A volume found on disk, or no longer named by its pod, has DesireKept and
-// stays mounted until Pods reports the pod as gone. The Manager asks Pods again right before the TearDown.
+// The lack of a request never unmounts a volume. A volume found on disk, or no longer named by its
+// pod, has DesireKept and stays mounted until Pods reports the pod as gone. The Manager asks Pods
+// again right before the TearDown.
 //
 // # Goroutines
 //
-// Run starts and waits for these goroutines: its own loop for the resync; a goroutine per operation under way; and a timer
-// per volume in back-off. At most 32 operations call plugins at a time; an operation counts during its
-// first second only. A volume without changes has no goroutine. WaitForAllPodsUnmount uses a goroutine per pod until the
-// call returns. Hooks run in the goroutine of the operation, or in the goroutine of the method call that changed the list
-// of volumes in use. No code of the caller is called with a lock held, except for Attachable and NeedsRefresh of plugins,
-// which read memory only.
+// Run starts and waits for these goroutines: its own loop for the resync; a goroutine per operation
+// under way; and a timer per volume in back-off. At most 32 operations call plugins at a time; an
+// operation counts during its first second only. A volume without changes has no goroutine.
+// WaitForAllPodsUnmount uses a goroutine per pod until the call returns. Hooks run in the goroutine
+// of the operation, or in the goroutine of the method call that changed the list of volumes in use.
+// No code of the caller is called with a lock held, except for Attachable and NeedsRefresh of
+// plugins, which read memory only.
 //
-// A plugin that ignores its context blocks its own volume only. Snapshot shows the operation with its deadline, and Run
-// waits for the plugin.
+// A plugin that ignores its context blocks its own volume only. Snapshot shows the operation with
+// its deadline, and Run waits for the plugin.
 //
-// Plan returns the due operations, Reconcile carries them out, and Reconstruct finds mounted volumes; they drive a Manager
-// without Run.
+// Plan returns the due operations, Reconcile carries them out, and Reconstruct finds mounted
+// volumes; they drive a Manager without Run.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - No polling: a request starts operations at once, and the end of an operation wakes the waiting calls (126049,
-//     66938). The kubelet looks for work every 100 ms and for the end of work every 300 ms.
-//   - A mount record with the whole Spec is written before SetUp. After a restart the Manager knows the volumes again
-//     without a cluster, also volumes of plugins whose folders do not identify the volume (local). Without a record, the
-//     folders are read.
-//   - A volume consists of as few files as possible, and the folder of all pods has ext4's mark for unrelated
-//     subdirectories (chattr +T). New files take most of the time of a burst of pods, and many times as long if all are
-//     in one corner of a disk. The kubelet's files and folders per volume below pods/<uid>/plugins do not exist here.
-//   - Unmounting needs a positive answer. A late source of pods or an API server outage unmounts nothing (120150, 101791,
-//     52683).
-//   - WaitForAttachAndMount returns after the refresh that the call requested, not before. A failed refresh keeps the
-//     present content (113242, 121271).
-//   - A pod with a volume that cannot be resolved fails at once instead of after 2 min 3 s. A Terminal error does too.
-//   - WaitForUnmount also waits for uncertain volumes, for operations that may still mount, and after a restart for the
-//     end of Reconstruct.
+//   - No polling: a request starts operations at once, and the end of an operation wakes the
+//     waiting calls (126049, 66938). The kubelet looks for work every 100 ms and for the end of
+//     work every 300 ms.
+//   - A mount record with the whole Spec is written before SetUp. After a restart the Manager knows
+//     the volumes again without a cluster, also volumes of plugins whose folders do not identify
+//     the volume (local). Without a record, the folders are read.
+//   - A volume consists of as few files as possible, and the folder of all pods has ext4's mark for
+//     unrelated subdirectories (chattr +T). New files take most of the time of a burst of pods, and
+//     many times as long if all are in one corner of a disk. The kubelet's files and folders per
+//     volume below pods/<uid>/plugins do not exist here.
+//   - Unmounting needs a positive answer. A late source of pods or an API server outage unmounts
+//     nothing (120150, 101791, 52683).
+//   - WaitForAttachAndMount returns after the refresh that the call requested, not before. A failed
+//     refresh keeps the present content (113242, 121271).
+//   - A pod with a volume that cannot be resolved fails at once instead of after 2 min 3 s. A
+//     Terminal error does too.
+//   - WaitForUnmount also waits for uncertain volumes, for operations that may still mount, and
+//     after a restart for the end of Reconstruct.
 //   - Error classes are found through wrapping. An error without a class is uncertain, not final.
-//   - The end of a pod cancels its SetUp. A failed mount does not delay the unmount, and a new request ends a back-off.
-//   - The volumes in use are those known to the Manager, from the decision to mount until they are unstaged. A hook
-//     reports changes (28141). After a restart, volumes are reported as in use before any claim is resolved.
-//   - Plugins clean up volumes that no pod needs, with retries and back-off instead of once (60987). Folders are removed
-//     only if they are empty, or have no volumes and mounts (7317).
+//   - The end of a pod cancels its SetUp. A failed mount does not delay the unmount, and a new
+//     request ends a back-off.
+//   - The volumes in use are those known to the Manager, from the decision to mount until they are
+//     unstaged. A hook reports changes (28141). After a restart, volumes are reported as in use
+//     before any claim is resolved.
+//   - Plugins clean up volumes that no pod needs, with retries and back-off instead of once
+//     (60987). Folders are removed only if they are empty, or have no volumes and mounts (7317).
 //   - A volume that was removed from the spec of a pod is kept until the pod is gone.
-//   - This package attaches no volumes, checks no node affinity and no SELinux labels, and sends no events. Hooks and the
-//     typed errors give callers the data for these tasks.
-//   - A failed teardown is repeated from the record alone, also after restarts (72604, 101378). A staged volume is
-//     unstaged at once after its last pod (113426). The error of a wait names the operation under way and its start
-//     (65110).
-//   - Only the operation on a volume touches its mount, so that a file server that hangs blocks its own pod only (31272,
-//     123960).
+//   - This package attaches no volumes, checks no node affinity and no SELinux labels, and sends no
+//     events. Hooks and the typed errors give callers the data for these tasks.
+//   - A failed teardown is repeated from the record alone, also after restarts (72604, 101378). A
+//     staged volume is unstaged at once after its last pod (113426). The error of a wait names the
+//     operation under way and its start (65110).
+//   - Only the operation on a volume touches its mount, so that a file server that hangs blocks its
+//     own pod only (31272, 123960).
 //   - A panic in a plugin is not swallowed.
 //
-// Of the faults listed in the contract, these have no counterpart here and no claim is made for them: metrics of volumes
-// cached for the life of a mounter (this package has none), a corrupted target of a subPath (138856, mended in 1.37), and
-// faults of SELinux labels.
+// Of the faults listed in the contract, these have no counterpart here and no claim is made for
+// them: metrics of volumes cached for the life of a mounter (this package has none), a corrupted
+// target of a subPath (138856, mended in 1.37), and faults of SELinux labels.
 //
 // # Differences from the contract's sketch
 //
-//   - The kubelet's method names are kept. Pods has podworkers' two questions instead of a list of all pods, because each
-//     sync passes the desired volumes.
-//   - A Plugin has SetUp and TearDown with a Place, instead of making a Mounter and an Unmounter. A TearDown therefore
-//     needs no state from before a restart.
+//   - The kubelet's method names are kept. Pods has podworkers' two questions instead of a list of
+//     all pods, because each sync passes the desired volumes.
+//   - A Plugin has SetUp and TearDown with a Place, instead of making a Mounter and an Unmounter. A
+//     TearDown therefore needs no state from before a restart.
 //   - Supplemental groups, block volumes and expansion are parts of Spec, and abilities of plugins.
 //   - Hooks and OperationEnd replace an event sink. Timeouts are the kubelet's, and no options.
 //   - CleanupOrphans takes a predicate and a mount table.

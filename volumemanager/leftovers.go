@@ -123,7 +123,8 @@ func (m *Manager) leftoversOf(uid types.UID, mounts []string) ([]Leftover, error
 	return found, nil
 }
 
-// stagedLeftovers returns the mounts below plugins/ and the device records that belong to no staged volume.
+// stagedLeftovers returns the mounts below plugins/ and the device records that belong to no staged
+// volume.
 func (m *Manager) stagedLeftovers(mounts []string) ([]Leftover, error) {
 	dirs, records := map[string]bool{}, map[string]bool{}
 	m.mu.Lock()

@@ -24,8 +24,8 @@ type Operation struct {
 	// Attempt counts the failures of the same kind in a row before this operation.
 	Attempt int
 	// Queued is the time of the decision, Started the time of the plugin call; zero while the
-	// operation waits for a slot: 32 operations run at a time. Deadline is the time when ctx ends: an
-	// operation past the deadline hangs.
+	// operation waits for a slot: 32 operations run at a time. Deadline is the time when ctx ends:
+	// an operation past the deadline hangs.
 	Queued, Started, Deadline time.Time
 }
 

@@ -142,8 +142,8 @@ func (f failure) next(kind OperationKind, err error, now time.Time, wait backoff
 // such an operation holds until the next sync of the pod; a teardown is always retried.
 func (k OperationKind) sets() bool { return k != OpUnmount && k != OpUnmountDevice }
 
-// endBackoff permits a retry at once, also after a terminal failure. The count stays, so that the next
-// back-off is longer.
+// endBackoff permits a retry at once, also after a terminal failure. The count stays, so that the
+// next back-off is longer.
 func (f failure) endBackoff() failure {
 	f.until, f.terminal = time.Time{}, false
 	return f

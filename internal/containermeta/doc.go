@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containermeta holds the labels, annotations and hash of containers and sandboxes that
-// the kubelet also uses, so that either agent can take over the other's containers.
+// Package containermeta holds the labels, annotations and hash of containers and sandboxes. The
+// kubelet uses the same, so that each agent can take over the containers of the other agent.
 package containermeta
 
 // Labels of every sandbox and container.
@@ -12,8 +12,7 @@ const (
 	LabelContainerName = "io.kubernetes.container.name"
 )
 
-// Annotations of every container. A container can be stopped by them when the spec of its pod is
-// unknown.
+// Annotations of every container. They suffice to stop a container of a pod with an unknown spec.
 const (
 	AnnotationHash                   = "io.kubernetes.container.hash"
 	AnnotationRestartCount           = "io.kubernetes.container.restartCount"

@@ -9,10 +9,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Hash returns the hash of the fields of a container whose change restarts the container: name
-// and image, as in the kubelet. The digits are the kubelet's (1.36), so that either agent can take
-// over the other's containers: FNV-32a, in hex, of the JSON of both fields as Go prints a byte
-// slice.
+// Hash returns the hash of the name and the image of a container. As in the kubelet, a change of the
+// hash restarts the container. The digits are equal to the kubelet's (1.36), so that each agent can
+// take over the containers of the other agent: FNV-32a, in hex, of the JSON of both fields as Go
+// prints a byte slice.
 func Hash(c *v1.Container) string {
 	h := byteSliceHash(fnvString(fnvOffset32, "([]uint8)[123")) // 123 is the first brace
 	h.add(`"image":`)
@@ -28,8 +28,8 @@ const (
 	fnvPrime32  = 16777619
 )
 
-// fnvString continues the FNV-32a h over s. It is here, and not hash/fnv,
-// because a plan hashes every running container and should not allocate for it.
+// fnvString continues the FNV-32a h over s. Unlike hash/fnv it does not allocate: a plan hashes
+// every running container.
 func fnvString(h uint32, s string) uint32 {
 	for i := range len(s) {
 		h = (h ^ uint32(s[i])) * fnvPrime32
@@ -66,8 +66,8 @@ func (h *byteSliceHash) addQuoted(s string) {
 	h.add(`"`)
 }
 
-// needsEscape reports whether encoding/json would write s differently from what
-// it is. It may say so once too often.
+// needsEscape reports whether encoding/json may escape a character of s. The result may be true
+// for a string without escapes.
 func needsEscape(s string) bool {
 	for i := range len(s) {
 		switch b := s[i]; {

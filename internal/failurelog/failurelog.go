@@ -14,8 +14,8 @@ type Log struct {
 	last              string // the error text of the last attempt, "" after a success
 }
 
-// Report records the result of an attempt. A failure is logged unless its text is that of the last
-// attempt.
+// Report records the result of an attempt. A failure with the same text as the last
+// failure is not logged.
 func (l *Log) Report(err error) {
 	text := ""
 	if err != nil {

@@ -22,8 +22,8 @@ const OOMKilled = "OOMKilled"
 //     rule matches, its policy decides.
 //   - For other containers: the pod's policy decides. An unset or unknown policy counts as Always.
 //
-// An init container that was hit by the kernel's OOM killer has failed, even if its main process
-// returned 0. The deciding code is then 137.
+// After an OOM kill an init container has failed, even if the main process returned 0. The deciding
+// code is then 137.
 func AfterExit(pod *v1.Pod, c *v1.Container, exitCode int32, reason string) bool {
 	exitCode = decidingCode(pod, c, exitCode, reason)
 	if matchingRule(c, exitCode) != nil {
@@ -44,20 +44,20 @@ func AfterKill(pod *v1.Pod, c *v1.Container) bool {
 	return policyOf(pod, c) != v1.RestartPolicyNever
 }
 
-// CanRestartAll reports whether c has a rule that restarts the whole pod.
+// CanRestartAll reports whether a rule of c restarts the whole pod.
 func CanRestartAll(c *v1.Container) bool {
 	return c.RestartPolicy != nil && slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
 		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
 	})
 }
 
-// RestartsAll reports whether the rule that matches an exit of c restarts the whole pod.
+// RestartsAll reports whether the matching rule for an exit of c restarts the whole pod.
 func RestartsAll(pod *v1.Pod, c *v1.Container, exitCode int32, reason string) bool {
 	rule := matchingRule(c, decidingCode(pod, c, exitCode, reason))
 	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
 }
 
-// matchingRule returns the first rule of c that matches an exit with code, or nil. Rules of a
+// matchingRule returns the first matching rule of c for an exit with code, or nil. Rules of a
 // container without its own policy are invalid and never match. Rules with an unknown action or
 // operator never match.
 func matchingRule(c *v1.Container, code int32) *v1.ContainerRestartRule {
@@ -90,7 +90,7 @@ func matchesCode(on *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 	}
 }
 
-// policyOf returns the policy that applies to c: its own policy, else the pod's policy.
+// policyOf returns the policy of c, or else the policy of the pod.
 func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	if c.RestartPolicy != nil {
 		return v1.RestartPolicy(*c.RestartPolicy)
@@ -98,7 +98,7 @@ func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
 	return pod.Spec.RestartPolicy
 }
 
-// ExitCodeKilled is the exit code of an instance that was killed by SIGKILL.
+// ExitCodeKilled is the exit code after a SIGKILL.
 const ExitCodeKilled = 137
 
 func decidingCode(pod *v1.Pod, c *v1.Container, code int32, reason string) int32 {

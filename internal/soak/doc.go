@@ -7,7 +7,7 @@
 //	make soak-containerd                             # 10 minutes, as root, on Linux
 //	KEELSON_SOAK=1 go test ./internal/soak -run Soak -soak.for 3m -soak.seed 7
 //
-// # Who says what is true
+// # Sources of truth
 //
 // Neither the agent nor containerd is believed. Each container runs the program of package witness.
 // The program writes a [Record] of its start and of its end, holds a lock while running, and checks
@@ -30,7 +30,7 @@
 //  7. Nothing is leaked at the end: containers, sandboxes, shims, processes,
 //     mounts, cgroups, addresses, folders.
 //
-// # What is excused
+// # Excused effects
 //
 // No CRI client can repair some effects of killing containerd and runc. The tests identify such
 // effects as narrowly as possible, count them, and report the counts at the end of a run:

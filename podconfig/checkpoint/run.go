@@ -11,9 +11,10 @@ import (
 	"github.com/keelson-dev/keelson/internal/failurelog"
 )
 
-// Run saves the updates of Tee, gathered over a second, until ctx ends. Then it saves pending updates
-// and returns nil. A failure is logged and retried, first after a second, at last every minute. If podconfig.Run sends further updates after ctx's end, call Save
-// once more after podconfig.Run has returned. A second Run returns ErrRunning.
+// Run saves the updates of Tee, gathered over a second, until ctx ends. Then it saves pending
+// updates and returns nil. A failure is logged and retried, first after a second, at last every
+// minute. If podconfig.Run sends further updates after ctx's end, call Save once more after
+// podconfig.Run has returned. A second Run returns ErrRunning.
 func (w *Writer) Run(ctx context.Context) error {
 	if !w.started.CompareAndSwap(false, true) {
 		return ErrRunning

@@ -94,8 +94,8 @@ func (v *visit[T]) run() {
 	}
 }
 
-// abandonIfSlow abandons the visit if its running call has taken longer than patience, and returns the
-// results so far. Otherwise leave returns the remaining time for the call.
+// abandonIfSlow abandons the visit if its running call has taken longer than patience, and returns
+// the results so far. Otherwise leave returns the remaining time for the call.
 func (v *visit[T]) abandonIfSlow(patience time.Duration) (results []T, remaining time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -24,8 +24,8 @@ func readJSON(data []byte, most int, maxBytes int64) ([]document, error) {
 	return readTrees(next, most, maxBytes, data)
 }
 
-// numberTag is the tag of a number in JSON. Its text is kept, so that the canonical JSON has the same
-// text.
+// numberTag is the tag of a number in JSON. Its text is kept, so that the canonical JSON has the
+// same text.
 const numberTag = "!!float"
 
 // jsonNode returns the next value of a JSON text as nodes without positions. The error is io.EOF
@@ -79,9 +79,9 @@ func jsonString(text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: text}
 }
 
-// Objects returns the non-null documents of a YAML or JSON text as JSON, for objects that are not pods. Nulls in mappings
-// are left out. A text of maxBytes bytes or more, an empty text, a syntax error and a duplicate key are an *Error, which
-// quotes no value.
+// Objects returns the non-null documents of a YAML or JSON text as JSON, for objects that are not
+// pods. Nulls in mappings are left out. A text of maxBytes bytes or more, an empty text, a syntax
+// error and a duplicate key are an *Error, which quotes no value.
 func Objects(data []byte, maxBytes int64) ([]json.RawMessage, error) {
 	docs, err := readDocuments(data, math.MaxInt-1, maxBytes)
 	if err != nil {

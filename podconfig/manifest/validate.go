@@ -19,9 +19,9 @@ const maxAnnotationBytes = 256 << 10
 
 // Validate checks a pod after defaulting and returns all errors in the order of the fields; the
 // errors of an object precede the errors of the objects inside it. It covers the part of the API
-// server's validation (1.36) relevant to a static pod. Scheduling fields, Windows fields and volumes
-// that require an API object are not checked. It is stricter than the server: ".." is rejected in
-// every path, and the UID must be safe as a folder name.
+// server's validation (1.36) relevant to a static pod. Scheduling fields, Windows fields and
+// volumes that require an API object are not checked. It is stricter than the server: ".." is
+// rejected in every path, and the UID must be safe as a folder name.
 //
 // Errors never contain values of environment variables, annotations, arguments and headers.
 func Validate(pod *v1.Pod) field.ErrorList {
@@ -48,8 +48,8 @@ type checker struct {
 	mountPaths used          // of container
 }
 
-// object checks the fields of x other than objects. It returns false if the objects inside x need no
-// check.
+// object checks the fields of x other than objects. It returns false if the objects inside x need
+// no check.
 func (c *checker) object(x any, p *field.Path) bool {
 	switch x := x.(type) {
 	case *v1.PodSpec:

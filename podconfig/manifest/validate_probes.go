@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// onlySidecars is the reason to refuse probes and hooks of init containers, which end before the pod
-// is running.
+// onlySidecars is the reason to refuse probes and hooks of init containers, which end before the
+// pod is running.
 const onlySidecars = "may not be set for init containers without restartPolicy=Always"
 
 // handlerObject is object for a probe or hook and the objects inside it.

@@ -54,7 +54,8 @@ func (b *budgets) noteGone(fullName string, uid types.UID) {
 	}
 }
 
-// isGone reports whether a pod was deleted a short time ago, although an outdated view still has it.
+// isGone reports whether a pod was deleted a short time ago, although an outdated view still has
+// it.
 func (b *budgets) isGone(fullName string, uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

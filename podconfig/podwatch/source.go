@@ -24,8 +24,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// requestTimeout is the maximum duration of a list and of the initial events of a watch-list, equal to an
-// API server's default. A watch may exceed its requested duration (5 to 10 minutes) by
+// requestTimeout is the maximum duration of a list and of the initial events of a watch-list, equal
+// to an API server's default. A watch may exceed its requested duration (5 to 10 minutes) by
 // requestTimeout.
 const requestTimeout = time.Minute
 

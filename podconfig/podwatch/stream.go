@@ -139,9 +139,9 @@ func (s *stream) run() {
 	}
 }
 
-// endFromServer ends the stream after the server ended the watch. For an ordinary watch the reflector
-// ignores the reason. For a watch-list without its final bookmark, finish sends an error, because
-// the reflector would otherwise retry at once.
+// endFromServer ends the stream after the server ended the watch. For an ordinary watch the
+// reflector ignores the reason. For a watch-list without its final bookmark, finish sends an error,
+// because the reflector would otherwise retry at once.
 func (s *stream) endFromServer(why error, seen int) {
 	switch {
 	case s.initial:

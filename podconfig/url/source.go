@@ -49,9 +49,9 @@ type Config struct {
 	// contain conditional headers (such as If-None-Match). Defaults to none.
 	Header http.Header
 	// Client sends the requests and configures TLS, proxies and redirects. Its Timeout applies in
-	// addition to the constant Timeout. Defaults to a private client with the system's authorities and
-	// the environment's proxy. The default client follows up to ten redirects, but none from https
-	// to http, and sends Header and the Referer to no other host.
+	// addition to the constant Timeout. Defaults to a private client with the system's authorities
+	// and the environment's proxy. The default client follows up to ten redirects, but none from
+	// https to http, and sends Header and the Referer to no other host.
 	Client *http.Client
 	// Period is the time from the end of a poll to the next. A random tenth is added or subtracted,
 	// so that the nodes of a site started together do not poll together. Defaults to DefaultPeriod.

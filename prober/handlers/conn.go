@@ -28,8 +28,8 @@ type lines struct {
 	}
 }
 
-// conn is a connection that leaves no TIME_WAIT socket on the local side. The first Close call closes the connection;
-// concurrent calls wait for the first.
+// conn is a connection that leaves no TIME_WAIT socket on the local side. The first Close call
+// closes the connection; concurrent calls wait for the first.
 type conn struct {
 	net.Conn
 	ctx   context.Context

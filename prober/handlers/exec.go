@@ -43,8 +43,8 @@ func (h *Handler) exec(ctx context.Context, t prober.Target, action *v1.ExecActi
 	return prober.Outcome{Verdict: prober.VerdictSuccess, Output: output}, nil
 }
 
-// secretsOf returns the texts to hide from results: the values of variables in the spec, and the words of the command
-// with such values. Shells and runtimes quote a command in their errors.
+// secretsOf returns the texts to hide from results: the values of variables in the spec, and the
+// words of the command with such values. Shells and runtimes quote a command in their errors.
 func secretsOf(env []v1.EnvVar, written, expanded []string) *conceal.Values {
 	secrets := &conceal.Values{}
 	for i := range env {
@@ -63,7 +63,8 @@ func joined(stdout, stderr []byte) string {
 	return prober.LimitOutput(string(stdout) + string(stderr))
 }
 
-// expandCommand replaces the references to variables in a command. Only variables with a value in the spec are known.
+// expandCommand replaces the references to variables in a command. Only variables with a value in
+// the spec are known.
 func expandCommand(command []string, env []v1.EnvVar) ([]string, error) {
 	known := map[string]string{}
 	for i := range env {
@@ -81,8 +82,8 @@ func expandCommand(command []string, env []v1.EnvVar) ([]string, error) {
 	return words, nil
 }
 
-// expand replaces every $(NAME) by the value of NAME, in one pass. An unknown reference stays, and $$ stands for $.
-// expand stops once the result is longer than room.
+// expand replaces every $(NAME) by the value of NAME, in one pass. An unknown reference stays, and
+// $$ stands for $. expand stops once the result is longer than room.
 func expand(s string, known map[string]string, room int) string {
 	if !strings.Contains(s, "$") {
 		return s
@@ -95,7 +96,8 @@ func expand(s string, known map[string]string, room int) string {
 			break
 		}
 		if strings.HasPrefix(rest, "(") && !strings.Contains(rest, ")") {
-			// No further reference is closed, so only $$ is left to replace. Returning here avoids repeated searches.
+			// No further reference is closed, so only $$ is left to replace. Returning here avoids
+			// repeated searches.
 			b.WriteString(strings.ReplaceAll("$"+rest, "$$", "$"))
 			break
 		}
@@ -106,8 +108,8 @@ func expand(s string, known map[string]string, room int) string {
 	return b.String()
 }
 
-// reference reads a reference from s, the text after a $. It returns the replacement and the rest of s. If s begins
-// with "(", there is a ")".
+// reference reads a reference from s, the text after a $. It returns the replacement and the rest
+// of s. If s begins with "(", there is a ")".
 func reference(s string, known map[string]string) (piece, rest string) {
 	switch {
 	case strings.HasPrefix(s, "$"):

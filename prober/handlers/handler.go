@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// userAgent is sent by httpGet and grpc probes. It begins with the kubelet's product name, because servers look for the
-// name.
+// userAgent is sent by httpGet and grpc probes. It begins with the kubelet's product name, because
+// servers look for the name.
 const userAgent = "kube-probe/1.37 (keelson)"
 
 // Errors of attempts without a verdict.
@@ -27,10 +27,10 @@ var (
 
 // Runner runs a command in a container instance, by its ID, and waits for the command.
 //
-//   - ctx has the probe's timeout as its deadline. When ctx ends, Exec kills the command with its child processes and
-//     returns the error of ctx soon.
-//   - An error means that the command did not run to its end. The attempt has no verdict unless the deadline of ctx has
-//     passed. An exit code other than 0 is not an error.
+//   - ctx has the probe's timeout as its deadline. When ctx ends, Exec kills the command with its
+//     child processes and returns the error of ctx soon.
+//   - An error means that the command did not run to its end. The attempt has no verdict unless the
+//     deadline of ctx has passed. An exit code other than 0 is not an error.
 //   - The output may be cut; only the first 10 KiB are used.
 //   - Exec is called concurrently.
 type Runner interface {
@@ -65,8 +65,8 @@ func New(o Options) (*Handler, error) {
 	return &Handler{runner: o.Runner, dial: dialer.DialContext}, nil
 }
 
-// Probe makes one attempt according to t.Probe. Any obstacle on the node is an error without a verdict. An unreachable
-// target, or an answer after ctx's deadline, is a failure.
+// Probe makes one attempt according to t.Probe. Any obstacle on the node is an error without a
+// verdict. An unreachable target, or an answer after ctx's deadline, is a failure.
 func (h *Handler) Probe(ctx context.Context, t prober.Target) (prober.Outcome, error) {
 	switch {
 	case t.Probe == nil:
@@ -83,8 +83,8 @@ func (h *Handler) Probe(ctx context.Context, t prober.Target) (prober.Outcome, e
 	return prober.Outcome{}, ErrNoHandler
 }
 
-// failure returns the outcome of an unhealthy target. If the attempt was cancelled, failure returns the cause and no
-// verdict.
+// failure returns the outcome of an unhealthy target. If the attempt was cancelled, failure returns
+// the cause and no verdict.
 func failure(ctx context.Context, format string, args ...any) (prober.Outcome, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return prober.Outcome{}, context.Cause(ctx)

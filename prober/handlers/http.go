@@ -35,7 +35,8 @@ const (
 
 var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
-// httpGet asks once and judges the status. Any fault up to the end of the body is the server's fault.
+// httpGet asks once and judges the status. Any fault up to the end of the body is the server's
+// fault.
 func (h *Handler) httpGet(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (prober.Outcome, error) {
 	req, err := h.request(ctx, t, action)
 	if err != nil {
@@ -116,8 +117,8 @@ func (h *Handler) setHeaders(req *http.Request, headers []v1.HTTPHeader) {
 	}
 }
 
-// transport returns the transport of one attempt: it trusts any certificate, uses no proxy and keeps no connection
-// alive.
+// transport returns the transport of one attempt: it trusts any certificate, uses no proxy and
+// keeps no connection alive.
 func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Transport {
 	protocols := new(http.Protocols)
 	if action.Protocol != nil && *action.Protocol == v1.HTTPProtocolHTTP2 && action.Scheme != v1.URISchemeHTTPS {
@@ -129,7 +130,8 @@ func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Tr
 	}
 	return &http.Transport{
 		Protocols: protocols,
-		// Use the attempt's ctx: net/http lets a dial continue for a next request, and there is no next request.
+		// Use the attempt's ctx: net/http lets a dial continue for a next request, and there is no
+		// next request.
 		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 			return l.dial(ctx, network, address)
 		},
@@ -149,7 +151,8 @@ func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Tr
 	}
 }
 
-// checkRedirect lets a server redirect to itself, on any port. A redirect to another host is an ordinary answer.
+// checkRedirect lets a server redirect to itself, on any port. A redirect to another host is an
+// ordinary answer.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case req.URL.Hostname() != via[0].URL.Hostname():

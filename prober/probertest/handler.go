@@ -22,8 +22,8 @@ type Behaviour struct {
 	Output string
 	// Err is returned instead.
 	Err error
-	// Takes is how long the answer takes, or Forever. If the context ends earlier, Probe returns the cause of the
-	// context.
+	// Takes is how long the answer takes, or Forever. If the context ends earlier, Probe returns
+	// the cause of the context.
 	Takes time.Duration
 }
 
@@ -42,16 +42,16 @@ func Hang() Behaviour { return Behaviour{Takes: Forever} }
 // Break is the behaviour of a container whose probe ends with an error.
 func Break(text string) Behaviour { return Behaviour{Err: errors.New(text)} }
 
-// Call is one attempt. Ended is zero while the attempt is in progress. Interrupted is the cause of its context if the
-// context ended first.
+// Call is one attempt. Ended is zero while the attempt is in progress. Interrupted is the cause of
+// its context if the context ended first.
 type Call struct {
 	Target         prober.Target
 	Started, Ended time.Time
 	Interrupted    error
 }
 
-// Handler is a prober.Handler with configurable behaviour. The zero value always succeeds. Handler is safe for
-// concurrent use.
+// Handler is a prober.Handler with configurable behaviour. The zero value always succeeds. Handler
+// is safe for concurrent use.
 type Handler struct {
 	mu struct {
 		sync.Mutex
@@ -68,8 +68,8 @@ type subject struct {
 	kind           prober.Type
 }
 
-// Set configures the given kinds of probes of a container for attempts that begin later. pod is "namespace/name"; an
-// empty pod sets the default for pods without their own Set call.
+// Set configures the given kinds of probes of a container for attempts that begin later. pod is
+// "namespace/name"; an empty pod sets the default for pods without their own Set call.
 func (h *Handler) Set(pod, container string, kinds prober.Type, b Behaviour) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -33,7 +33,7 @@ type response struct {
 	} `json:"auth"`
 }
 
-// keyType is what an answer is valid for.
+// keyType is the range of images for which an answer is valid.
 type keyType string
 
 const (

@@ -22,13 +22,14 @@ import (
 type Provider struct {
 	// Name is the name of the program in Options.Dir, and of the plug-in in errors.
 	Name string
-	// APIVersion is the version of requests and answers: credentialprovider.kubelet.k8s.io/v1, v1beta1
-	// or v1alpha1.
+	// APIVersion is the version of requests and answers: credentialprovider.kubelet.k8s.io/v1,
+	// v1beta1 or v1alpha1.
 	APIVersion string
-	// MatchImages are the registries, or parts of registries, that the plug-in is for, such as
-	// *.dkr.ecr.*.amazonaws.com. At least one is required.
+	// MatchImages are the registries, or parts of registries, of the plug-in, such as
+	// *.dkr.ecr.*.amazonaws.com. At least one element is required.
 	MatchImages []string
-	// DefaultCacheDuration is how long an answer is kept that does not say how long. 0: not at all.
+	// DefaultCacheDuration is the lifetime of an answer without a lifetime. With 0 such an answer is
+	// not kept.
 	DefaultCacheDuration time.Duration
 	// Args are the arguments of the program.
 	Args []string

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package credentialplugin gets the credentials for an image from the kubelet's credential provider
-// plug-ins (KEP-2133, as in 1.36): programs such as ecr-credential-provider, which read a request on
-// standard input and write the credentials to standard output.
+// plug-ins (KEP-2133, as in 1.36): programs such as ecr-credential-provider, which read a request
+// on standard input and write the credentials to standard output.
 //
 //	providers, err := credentialplugin.Read("/etc/kubernetes/credential-providers.yaml")
 //	if err != nil {
@@ -24,16 +24,16 @@
 // plug-in. No goroutine outlives the call. Answers are kept in memory as long as the
 // plug-in or its configuration says.
 //
-// A plug-in cannot harm the pull of other images: it has a minute, its answer has at most 1 MiB, and its
-// standard error is discarded. An answer that is not usable means no credentials. Answers, standard error
-// and the environment are in no error.
+// A plug-in cannot harm the pull of other images: it has a minute, its answer has at most 1 MiB,
+// and its standard error is discarded. An answer that is not usable means no credentials. Answers,
+// standard error and the environment are in no error.
 //
 // # Differences from the kubelet (1.36)
 //
-//   - A path of matchImages and of an answer matches whole elements of an image's path, as in package
-//     pullsecrets. In a part of a host, only * is a wildcard.
+//   - A path of matchImages and of an answer matches whole elements of an image's path, as in
+//     package pullsecrets. In a part of a host, only * is a wildcard.
 //   - Plug-ins get no service account tokens: tokenAttributes are refused.
-//   - A plug-in that is killed is killed together with the processes that it started. A plug-in that ends
-//     while another process holds its output has not answered.
+//   - A plug-in is killed together with the processes started by the plug-in. If the plug-in ends
+//     while another process holds its output, there is no answer.
 //   - The plug-ins that match an image run at the same time.
 package credentialplugin

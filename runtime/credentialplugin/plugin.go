@@ -28,7 +28,7 @@ type plugin struct {
 	}
 }
 
-// cacheKey tells what an answer is for: of is an image, a registry, or empty.
+// cacheKey is the range of an answer: of is an image, a registry, or empty for all images.
 type cacheKey struct {
 	kind keyType
 	of   string
@@ -83,8 +83,8 @@ func (p *plugin) find(ctx context.Context, image registry.Place) []runtime.Image
 	}
 }
 
-// begin returns the cached entries for an image, or the flight for the image. The caller runs a flight
-// that is mine, and waits for another one.
+// begin returns the cached entries for an image, or the flight for the image. If mine is true, the
+// caller runs the flight. Otherwise the caller waits for the flight.
 func (p *plugin) begin(image registry.Place) (entries []entry, running *flight, mine bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,7 +43,7 @@ func run(ctx context.Context, dir string, p Provider, image string) ([]byte, err
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, p.Name), p.Args...)
 	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(input), output
-	// A process group of its own: the processes that the plug-in starts end with it.
+	// A separate process group, so that the processes started by the plug-in end, too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = closePatience
@@ -62,8 +62,8 @@ func run(ctx context.Context, dir string, p Provider, image string) ([]byte, err
 	return nil, err
 }
 
-// limited keeps the output of a plug-in, and calls full once there is too much of it. It has no method
-// ReadFrom, which io.Copy would call instead of Write.
+// limited keeps the output of a plug-in, and calls full once there is too much of it. It has no
+// method ReadFrom, which io.Copy would call instead of Write.
 type limited struct {
 	data []byte
 	full func()

@@ -12,8 +12,8 @@ import (
 
 var _ runtime.Checkpointer = (*client)(nil)
 
-// Checkpoint implements runtime.Checkpointer by CheckpointContainer. containerd needs version 2 and the
-// program criu.
+// Checkpoint implements runtime.Checkpointer by CheckpointContainer. containerd needs version 2 and
+// the program criu.
 func (r *client) Checkpoint(ctx context.Context, id runtime.ContainerID, path string) error {
 	if !goodID(id.ID) {
 		return notFound("CheckpointContainer", id.ID)

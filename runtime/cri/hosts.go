@@ -52,8 +52,8 @@ func hostNetworkHosts(pod *v1.Pod, node string) string {
 	return b.String()
 }
 
-// podDomain returns the domain of a pod with a subdomain; "" for other pods. As in the kubelet (1.36),
-// hostnameOverride is the whole name, without the domain of a subdomain.
+// podDomain returns the domain of a pod with a subdomain; "" for other pods. As in the kubelet
+// (1.36), hostnameOverride is the whole name, without the domain of a subdomain.
 func podDomain(pod *v1.Pod, clusterDomain string) string {
 	if o := pod.Spec.HostnameOverride; o != nil && *o != "" {
 		return ""

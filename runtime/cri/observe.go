@@ -222,8 +222,8 @@ func (r *client) inspect(ctx context.Context, st *runtime.PodStatus, sandboxes [
 // parallelInspections bounds how many containers and sandboxes one call inspects concurrently.
 const parallelInspections = 8
 
-// forEach calls f for every item, at most parallelInspections at a time. forEach returns the first error and
-// starts no more calls after an error.
+// forEach calls f for every item, at most parallelInspections at a time. forEach returns the first
+// error and starts no more calls after an error.
 func forEach[T any](ctx context.Context, items []T, f func(context.Context, T) error) error {
 	if len(items) == 1 {
 		return f(ctx, items[0])

@@ -66,7 +66,8 @@
 //
 // Where runtime.Runtime leaves a choice, the fake takes the harder choice for the caller. List
 // reports only IDs, names, sandboxes and states. Pods without records are omitted. Without
-// WorldOptions.Echo, Watch gives no hints about the effects of calls. A missing record is ErrNotFound.
+// WorldOptions.Echo, Watch gives no hints about the effects of calls. A missing record is
+// ErrNotFound.
 //
 // NoOverlap covers all containers and takes no name, because a check with a misspelt name would
 // always pass.

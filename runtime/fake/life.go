@@ -101,8 +101,8 @@ func (w *World) exit(c *container, code int32, reason string) {
 	w.echo(c)
 }
 
-// echo hints at a change that a call may have brought about, if WorldOptions.Echo is set. World.mu is
-// held.
+// echo hints at a change that a call may have brought about, if WorldOptions.Echo is set. World.mu
+// is held.
 func (w *World) echo(c *container) {
 	if w.opts.Echo {
 		w.hint(c.pod.uid)

@@ -38,8 +38,8 @@ type WorldOptions struct {
 	Behave func(pod *v1.Pod, spec runtime.ContainerSpec) Script
 
 	// Echo makes Watch hint at the effects of calls too: the start and the exit of a container that
-	// a call brought about. The event stream of containerd does so. Without Echo, Watch is as silent
-	// as runtime.Watcher allows.
+	// a call brought about. The event stream of containerd does so. Without Echo, Watch is as
+	// silent as runtime.Watcher allows.
 	Echo bool
 
 	// WriteLogs writes the output of containers to LogPath in the CRI's format. By default the

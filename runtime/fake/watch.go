@@ -30,9 +30,9 @@ func (s *stream) add(uid types.UID) {
 	}
 }
 
-// Watch implements runtime.Watcher. Watch hints at events, and with WorldOptions.Echo at the effects
-// of calls. Several events of a pod before the pod's hint is taken give a single hint. Watch runs in the caller's
-// goroutine.
+// Watch implements runtime.Watcher. Watch hints at events, and with WorldOptions.Echo at the
+// effects of calls. Several events of a pod before the pod's hint is taken give a single hint.
+// Watch runs in the caller's goroutine.
 func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	return func(yield func(types.UID, error) bool) {
 		if !r.watching.CompareAndSwap(false, true) {

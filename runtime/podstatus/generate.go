@@ -28,8 +28,8 @@ const (
 type Override struct {
 	Reason  string // one CamelCase word, such as "DeadlineExceeded"
 	Message string
-	// At is the time of the event. If the containers decided the phase before At, the pod keeps that
-	// phase. Defaults to the zero time: the pod becomes Failed.
+	// At is the time of the event. If the containers decided the phase before At, the pod keeps
+	// that phase. Defaults to the zero time: the pod becomes Failed.
 	At time.Time
 }
 
@@ -51,8 +51,8 @@ type Input struct {
 	Override *Override
 	// Restarting names the containers that a sync in progress is about to start again. The exit of
 	// such a container is not shown, because an API server does not forget a reported exit. For a
-	// second after the exit the container stays ready, so that the result depends on Now. Defaults to
-	// none.
+	// second after the exit the container stays ready, so that the result depends on Now. Defaults
+	// to none.
 	Restarting []string
 	// StartFailures are the reasons of recent start failures, by container name.
 	StartFailures runtime.StartFailures

@@ -144,8 +144,8 @@ func (p *Pods) nameTaken(ctx context.Context, pod *v1.Pod, observed *runtime.Pod
 
 // stopUnknown asks the workers to stop a pod that only the runtime knows, with the longest grace
 // period of its running containers. A listing may be stale and lacks the grace periods, so that
-// stopUnknown reads the pod. stopping is false if the pod does not run any more or is configured, and
-// true before Run.
+// stopUnknown reads the pod. stopping is false if the pod does not run any more or is configured,
+// and true before Run.
 func (p *Pods) stopUnknown(ctx context.Context, uid types.UID) (stopping bool, err error) {
 	status, err := p.read(ctx, uid)
 	if err != nil {

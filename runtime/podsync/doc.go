@@ -103,8 +103,8 @@
 //   - StopUnknown reports whether the pod is being stopped. The workers answer under their lock. A
 //     separate look at the configuration could be stale.
 //
-// # What it does not do
+// # Limits
 //
-// Resizes in place, images held against collection, mirror pods, admission and the time of the active
-// deadline (a Hook's Deadline) are features of examples/nodeagent.
+// Resizes in place, images held against collection, mirror pods, admission and the time of the
+// active deadline (a Hook's Deadline) are features of examples/nodeagent.
 package podsync

@@ -81,10 +81,10 @@ func (p *Pods) All() []*v1.Pod {
 // Sync brings the pod nearer to its spec and publishes the pod's status. over reports that the
 // pod's phase is Succeeded or Failed.
 //
-// again is the time of the next call unless the pod changes before: the end of a back-off, the pod's
-// deadline, or, beside an error, the end of a pause. The pause doubles from 1 s to 10 s with each failure and is
-// spread by Options.Jitter. If over is false and again is zero, nothing is left to do. A crash-loop
-// back-off is no error and is visible in the status.
+// again is the time of the next call unless the pod changes before: the end of a back-off, the
+// pod's deadline, or, beside an error, the end of a pause. The pause doubles from 1 s to 10 s with
+// each failure and is spread by Options.Jitter. If over is false and again is zero, nothing is left
+// to do. A crash-loop back-off is no error and is visible in the status.
 func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Time, err error) {
 	r, err := p.records.acquire(ctx, pod.UID)
 	if err != nil {

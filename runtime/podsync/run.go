@@ -91,10 +91,10 @@ func (p *Pods) recheck(workers Workers, uid types.UID) {
 }
 
 // collectGarbage removes garbage of living pods, and garbage that the removal of a pod has missed,
-// every garbageInterval until ctx ends. During the first interval, collectGarbage removes containers
-// that the runtime has lost because an earlier agent was killed, if the runtime implements
-// runtime.Auditor: after one second and then after growing pauses, because the runtime still
-// executes an interrupted call for a while. Garbage includes lost containers.
+// every garbageInterval until ctx ends. During the first interval, collectGarbage removes
+// containers that the runtime has lost because an earlier agent was killed, if the runtime
+// implements runtime.Auditor: after one second and then after growing pauses, because the runtime
+// still executes an interrupted call for a while. Garbage includes lost containers.
 func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	query := p.query(workers)
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
@@ -115,8 +115,9 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 }
 
 // FreeDisk removes the ended containers and sandboxes that no pod needs, with their logs: of pods
-// that are over all, and of other pods all except the newest instance of each container. Run removes
-// less, every minute. FreeDisk returns when ctx ends at the latest. Without Run it has no effect.
+// that are over all, and of other pods all except the newest instance of each container. Run
+// removes less, every minute. FreeDisk returns when ctx ends at the latest. Without Run it has no
+// effect.
 func (p *Pods) FreeDisk(ctx context.Context) error {
 	workers := p.workers.Load()
 	if workers == nil {

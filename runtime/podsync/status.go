@@ -43,9 +43,9 @@ func (p *Pods) publish(r *record, pod *v1.Pod, observed *runtime.PodStatus, stag
 	return podfacts.IsTerminal(status.Phase)
 }
 
-// publishProgress publishes an intermediate status of a sync. The exit of the whole pod may be caused
-// by the sync itself, which is about to restart a container. Such an exit is published only after the
-// sync has returned, if the pod is still terminated.
+// publishProgress publishes an intermediate status of a sync. The exit of the whole pod may be
+// caused by the sync itself, which is about to restart a container. Such an exit is published only
+// after the sync has returned, if the pod is still terminated.
 func (p *Pods) publishProgress(r *record, pod *v1.Pod, now runtime.Progress) {
 	r.starts.Apply(now.Done)
 	if status := p.generate(r, pod, now.Status, podstatus.StageSync, now); !podfacts.IsTerminal(status.Phase) {

@@ -84,8 +84,8 @@ func compose(spec runtime.ContainerSpec, at surroundings) (record.Spec, error) {
 }
 
 // refusedDevices lists the devices that cannot be granted. A process sees the host's /dev and opens
-// a device with the agent's rights. A device is therefore granted only at the device's own path, and
-// only with permission to read and to write, because neither can be withheld.
+// a device with the agent's rights. A device is therefore granted only at the device's own path,
+// and only with permission to read and to write, because neither can be withheld.
 func refusedDevices(devices []runtime.Device, cdi []string) (fields []string) {
 	for i, d := range devices {
 		at := fmt.Sprintf("ContainerSpec.Devices[%d].", i)

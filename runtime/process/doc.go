@@ -24,8 +24,9 @@
 //  4. An agent that is process 1 reaps unknown orphans, as every process 1 must. The
 //     agent's own shims are reaped by the first call that sees the shim exited.
 //
-// No goroutine outlives a call. Watch and Exec use the goroutine of the caller. The only state
-// in memory is the list of broken records that were logged, and the last disk usage of working folders.
+// No goroutine outlives a call. Watch and Exec use the goroutine of the caller. The only state in
+// memory is the list of broken records that were logged, and the last disk usage of working
+// folders.
 //
 // # What a container gets
 //
@@ -153,11 +154,11 @@
 //
 // From the kubelet with a CRI runtime: SIGTERM goes to the process group, not only to the main
 // process. A created container that is stopped becomes exited (137). The container stays created if
-// only the sandbox is stopped. The processes of Exec end with the container. If a background process
-// holds the output of Exec's command open, Exec returns half a second after the command's end. The
-// shim rotates logs before they are too big, and not up to 10 s later. Rotated logs are not
-// compressed. With more than one rotation a second, the time stamps in their names run ahead of the
-// clock.
+// only the sandbox is stopped. The processes of Exec end with the container. If a background
+// process holds the output of Exec's command open, Exec returns half a second after the command's
+// end. The shim rotates logs before they are too big, and not up to 10 s later. Rotated logs are
+// not compressed. With more than one rotation a second, the time stamps in their names run ahead of
+// the clock.
 //
 // From the contract: folders carry a salt. hostPID, hostIPC and shareProcessNamespace are accepted,
 // because containers see the host's processes. allowPrivilegeEscalation: false is honoured

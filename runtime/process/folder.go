@@ -250,8 +250,8 @@ const (
 )
 
 // place makes the folder name in parent atomically, with the content written by build. place locks
-// the folder until the end, so that an unlocked folder with a temporary name is known to come from a
-// killed agent.
+// the folder until the end, so that an unlocked folder with a temporary name is known to come from
+// a killed agent.
 func place(parent *os.Root, name string, build func(dir *os.Root) error) error {
 	for tries := 0; ; tries++ {
 		tmp := newPrefix + newSalt()

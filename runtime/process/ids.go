@@ -21,8 +21,8 @@ import (
 //	sandbox    <uid>:<attempt>-<salt>                          <uid>/sandbox-<attempt>-<salt>
 //	container  <uid>:<attempt>-<salt>:<name>-<restart>-<salt>  <uid>/sandbox-<attempt>-<salt>/<name>-<restart>-<salt>
 //
-// A salt is eight random hex digits. With the salt an ID is not reused for a later pod with the same
-// UID.
+// A salt is eight random hex digits. With the salt an ID is not reused for a later pod with the
+// same UID.
 
 const sandboxPrefix = "sandbox-"
 

@@ -181,8 +181,8 @@ func (in *instance) bareSpec() record.Spec {
 	return record.Spec{ID: in.key.id().ID, Name: in.key.name, RestartCount: in.key.restart}
 }
 
-// conclude records the end of a container with a dead shim. conclude holds the container's lock. The
-// error is record.ErrLocked if another call holds the lock to do the same.
+// conclude records the end of a container with a dead shim. conclude holds the container's lock.
+// The error is record.ErrLocked if another call holds the lock to do the same.
 func (r *Runtime) conclude(ctx context.Context, in *instance) error {
 	lock, err := record.TryLock(in.dir, in.key.id().ID)
 	if err != nil {

@@ -71,9 +71,9 @@ type Options struct {
 	Logger *zap.Logger
 }
 
-// Runtime runs one OS process per container. It implements runtime.Runtime,
-// Watcher, Checker, Execer and Auditor, logs.LogReopener, and on Linux stats.Reader. A Runtime has no goroutine after a
-// call has returned. All state is on disk, so several Runtimes of one Root agree.
+// Runtime runs one OS process per container. It implements runtime.Runtime, Watcher, Checker,
+// Execer and Auditor, logs.LogReopener, and on Linux stats.Reader. A Runtime has no goroutine after
+// a call has returned. All state is on disk, so several Runtimes of one Root agree.
 type Runtime struct {
 	root    string
 	hostIPs []string

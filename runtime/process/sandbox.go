@@ -21,8 +21,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// RunSandbox makes a sandbox, which is a folder with a record. A sandbox has no process. The sandbox
-// is ready until StopSandbox or until the machine restarts.
+// RunSandbox makes a sandbox, which is a folder with a record. A sandbox has no process. The
+// sandbox is ready until StopSandbox or until the machine restarts.
 func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -107,8 +107,8 @@ func (r *Runtime) newestSandbox(uid types.UID) time.Time {
 	return newest
 }
 
-// after returns now, or 1 ns after last if the clock was set back in between. "Newest first" must be
-// the order of creation.
+// after returns now, or 1 ns after last if the clock was set back in between. "Newest first" must
+// be the order of creation.
 func after(now, last time.Time) time.Time {
 	if now.After(last) {
 		return now

@@ -37,7 +37,8 @@ func (in *instance) isShim(args []string) bool {
 		strings.HasSuffix(args[1], string(filepath.Separator)+in.key.dir())
 }
 
-// hold returns a handle of the container's shim. The error is os.ErrProcessDone if the shim has ended.
+// hold returns a handle of the container's shim. The error is os.ErrProcessDone if the shim has
+// ended.
 func (in *instance) hold(hint proc.Ref) (*proc.Handle, error) { return proc.Hold(hint, in.isShim) }
 
 // ask reads the statement of the shim if records are missing, broken or contradictory, and restores

@@ -68,9 +68,9 @@ func (r *Runtime) start(ctx context.Context, s *sandbox, in *instance) error {
 	return r.launch(in, lock)
 }
 
-// lockToStart takes a created container's lock. A program started by this process at the same moment
-// holds a duplicate of every descriptor until the program is executed. A lock may therefore stay
-// held shortly after the holder has closed the lock.
+// lockToStart takes a created container's lock. A program started by this process at the same
+// moment holds a duplicate of every descriptor until the program is executed. A lock may therefore
+// stay held shortly after the holder has closed the lock.
 func (r *Runtime) lockToStart(ctx context.Context, in *instance) (*record.Lock, error) {
 	for {
 		lock, err := record.TryLock(in.dir, in.key.id().ID)
@@ -112,8 +112,8 @@ func (r *Runtime) launch(in *instance, lock *record.Lock) error {
 	return p.Release()
 }
 
-// startShim starts the shim in a new session. The shim inherits the lock and the pipe for the report,
-// no other descriptor, and no variable of the agent's environment.
+// startShim starts the shim in a new session. The shim inherits the lock and the pipe for the
+// report, no other descriptor, and no variable of the agent's environment.
 func (r *Runtime) startShim(in *instance, lock *record.Lock, say *os.File) (*os.Process, error) {
 	path := r.shim
 	if path == "" {

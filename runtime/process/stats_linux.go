@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// diskTime bounds the time for measuring working folders in one call. The disk usage of other folders
-// is not reported, or is the last one.
+// diskTime bounds the time for measuring working folders in one call. The disk usage of other
+// folders is not reported, or is the last one.
 const diskTime = time.Second
 
 var _ stats.Reader = (*Runtime)(nil)

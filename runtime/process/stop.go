@@ -20,8 +20,8 @@ import (
 // and the next call that observes the container kills the remaining processes.
 const killTime = 10 * time.Second
 
-// StopContainer sends the stop signal to the container's process group, waits at most grace, and then
-// kills every process of the container. A container that was never started becomes exited.
+// StopContainer sends the stop signal to the container's process group, waits at most grace, and
+// then kills every process of the container. A container that was never started becomes exited.
 func (r *Runtime) StopContainer(ctx context.Context, id runtime.ContainerID, grace time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -125,8 +125,8 @@ func awaitEnd(ctx context.Context, in *instance, hint proc.Ref) error {
 	return ctx.Err()
 }
 
-// retire makes a container that was never started exited, so that a start under way fails. The error
-// is record.ErrLocked if a start holds the lock.
+// retire makes a container that was never started exited, so that a start under way fails. The
+// error is record.ErrLocked if a start holds the lock.
 func (r *Runtime) retire(in *instance) error {
 	lock, err := record.TryLock(in.dir, in.key.id().ID)
 	if err != nil {

@@ -47,8 +47,8 @@ const (
 )
 
 // judge returns the state of a container. judge returns created only if no process of the container
-// runs and no earlier start can make a process. judge returns exited only if no shim has a statement,
-// because a container can forge records.
+// runs and no earlier start can make a process. judge returns exited only if no shim has a
+// statement, because a container can forge records.
 func judge(f facts) verdict {
 	ran := f.process != absent
 	switch {

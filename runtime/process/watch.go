@@ -19,8 +19,8 @@ import (
 var ErrWatching = errors.New("process: Watch is under way already")
 
 // Watch yields the UID of every pod, and then the pod's UID after each exit of a container. Watch
-// waits for the end of the shims (pidfds in one epoll), so the exit is recorded before Watch yields.
-// Watch starts no goroutine.
+// waits for the end of the shims (pidfds in one epoll), so the exit is recorded before Watch
+// yields. Watch starts no goroutine.
 func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	return func(yield func(types.UID, error) bool) {
 		set, err := proc.NewSet()

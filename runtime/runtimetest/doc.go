@@ -67,5 +67,6 @@
 //
 // Mounts, termination messages, users and networks differ too much between backends. Limits are
 // checked only if they are reported. Of streams only the URLs are checked, without a connection.
-// Pulls are checked if the harness names an image. Everything else is up to the backend's own tests.
+// Pulls are checked if the harness names an image. Everything else is up to the backend's own
+// tests.
 package runtimetest

@@ -70,8 +70,8 @@ type Memory struct {
 	// WorkingSet is Usage without the inactive pages of files. The kubelet evicts by the working
 	// set.
 	WorkingSet uint64
-	// RSS is the anonymous memory. PageFaults and MajorPageFaults are counters since the start. 0: not
-	// reported.
+	// RSS is the anonymous memory. PageFaults and MajorPageFaults are counters since the start. 0:
+	// not reported.
 	RSS                         uint64
 	PageFaults, MajorPageFaults uint64
 }

@@ -19,12 +19,13 @@ import (
 
 // Options configure a Patcher.
 type Options struct {
-	// Config holds the address of the API server, the credentials and the rate limits. New copies the Config. Required.
+	// Config holds the address of the API server, the credentials and the rate limits. New copies
+	// the Config. Required.
 	Config *rest.Config
 }
 
-// Patcher writes statuses to an API server. All methods are safe for concurrent use. Errors wrap the error of the
-// server or the transport, with the server's Retry-After.
+// Patcher writes statuses to an API server. All methods are safe for concurrent use. Errors wrap
+// the error of the server or the transport, with the server's Retry-After.
 type Patcher struct{ client rest.Interface }
 
 // New returns a Patcher. The error names the invalid field of o.
@@ -41,7 +42,8 @@ func New(o Options) (*Patcher, error) {
 	return &Patcher{client: core.RESTClient()}, nil
 }
 
-// PatchStatus sends a strategic merge patch to the status subresource of a pod, once, and returns the patched pod.
+// PatchStatus sends a strategic merge patch to the status subresource of a pod, once, and returns
+// the patched pod.
 func (p *Patcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	pod := &v1.Pod{}
 	ctx, asked := withAsked(ctx)

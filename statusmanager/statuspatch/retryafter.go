@@ -17,13 +17,14 @@ import (
 // longestRetryAfter is the longest delay of a Status. The manager has a shorter limit.
 const longestRetryAfter = math.MaxInt32 * time.Second
 
-// asked carries the Retry-After of an answer from the transport to whoever made the request: client-go drops the header
-// where the body is a Status.
+// asked carries the Retry-After of an answer from the transport to whoever made the request:
+// client-go drops the header where the body is a Status.
 type asked struct{ retryAfter time.Duration }
 
 type askedKey struct{}
 
-// withAsked returns a ctx for one request, and an asked that receives the Retry-After of the answer.
+// withAsked returns a ctx for one request, and an asked that receives the Retry-After of the
+// answer.
 func withAsked(ctx context.Context) (context.Context, *asked) {
 	a := &asked{}
 	return context.WithValue(ctx, askedKey{}, a), a

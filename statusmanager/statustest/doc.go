@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statustest is an in-memory API server for a statusmanager.Manager, for tests and simulations. It applies
-// patches to stored pods, injects faults, and keeps a journal of every request.
+// Package statustest is an in-memory API server for a statusmanager.Manager, for tests and
+// simulations. It applies patches to stored pods, injects faults, and keeps a journal of every
+// request.
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		server, err := statustest.New(statustest.Options{Latency: 20 * time.Millisecond})
@@ -16,14 +17,15 @@
 //		t.Log(server.Journal())
 //	})
 //
-// A Server is a statusmanager.Patcher, Getter and Pods. Wrap the Server to hide the Getter. Server.Transport connects a
-// Patcher that speaks HTTP to the Server, without a socket.
+// A Server is a statusmanager.Patcher, Getter and Pods. Wrap the Server to hide the Getter.
+// Server.Transport connects a Patcher that speaks HTTP to the Server, without a socket.
 //
 // # Hostile servers
 //
-// Server.Poison treats one pod with a Hostility: permanent errors, webhooks, second writers, stale answers.
-// RandomHostility draws a Hostility from a seed. Run tests a Manager with your Patcher against any number of hostile
-// servers. It checks the number of requests of each pod, and that troubled pods do not delay other pods:
+// Server.Poison treats one pod with a Hostility: permanent errors, webhooks, second writers, stale
+// answers. RandomHostility draws a Hostility from a seed. Run tests a Manager with your Patcher
+// against any number of hostile servers. It checks the number of requests of each pod, and that
+// troubled pods do not delay other pods:
 //
 //	func TestPatcher(t *testing.T) {
 //		statustest.Run(t, statustest.Harness{Servers: 1000, Patcher: func(s *statustest.Server) statusmanager.Patcher {
@@ -44,7 +46,8 @@
 //
 // # What it does not emulate
 //
-// Authentication, admission, quotas, priority and fairness; validation of pods and statuses, except that no container
-// comes back from its end (statusmanager.Revives); managed fields; writes to the spec; watches that end, lag or skip. All
-// other resources. Use Fault for the errors of such features.
+// Authentication, admission, quotas, priority and fairness; validation of pods and statuses, except
+// that no container comes back from its end (statusmanager.Revives); managed fields; writes to the
+// spec; watches that end, lag or skip. All other resources. Use Fault for the errors of such
+// features.
 package statustest

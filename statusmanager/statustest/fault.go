@@ -14,8 +14,9 @@ import (
 // ErrReplyLost is the error of a request that was carried out but whose reply was lost.
 var ErrReplyLost = faults.ErrReplyLost
 
-// Fault describes a failure and the requests to strike. At most one fault strikes a request: the first injected fault
-// that applies. The request takes Latency longer, then fails with Err or hangs, unless DoneButReplyLost is set.
+// Fault describes a failure and the requests to strike. At most one fault strikes a request: the
+// first injected fault that applies. The request takes Latency longer, then fails with Err or
+// hangs, unless DoneButReplyLost is set.
 type Fault struct {
 	// Request is the kind of request to strike. Defaults to all.
 	Request statusmanager.Request
@@ -24,7 +25,8 @@ type Fault struct {
 
 	// Nth selects a single request, counting matching requests from 1. 0: every request.
 	Nth int
-	// Times is the maximum number of struck requests, from the first or the Nth on. 0: one if Nth is set, else all.
+	// Times is the maximum number of struck requests, from the first or the Nth on. 0: one if Nth
+	// is set, else all.
 	Times int
 	// For is the duration of the fault. 0: until Clear.
 	For time.Duration
@@ -35,7 +37,8 @@ type Fault struct {
 	Latency time.Duration
 	// HangUntilCtx: the request waits until ctx ends and returns the error of ctx.
 	HangUntilCtx bool
-	// DoneButReplyLost: the request is carried out, and fails afterwards, with ErrReplyLost beside Err.
+	// DoneButReplyLost: the request is carried out, and fails afterwards, with ErrReplyLost beside
+	// Err.
 	DoneButReplyLost bool
 }
 

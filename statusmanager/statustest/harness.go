@@ -23,12 +23,13 @@ import (
 
 // Harness configures Run.
 type Harness struct {
-	// Patcher returns the Patcher under test, connected to server by its methods or its Transport. Required.
+	// Patcher returns the Patcher under test, connected to server by its methods or its Transport.
+	// Required.
 	Patcher func(server *Server) statusmanager.Patcher
 	// Servers is how many hostile servers are played. Defaults to 200.
 	Servers int
-	// Seed is the seed of the first server; further servers use the following seeds. A failure names the seed of its
-	// server. Defaults to 1.
+	// Seed is the seed of the first server; further servers use the following seeds. A failure
+	// names the seed of its server. Defaults to 1.
 	Seed uint64
 }
 
@@ -39,14 +40,15 @@ const (
 	latency  = 10 * time.Millisecond
 )
 
-// Run plays a Manager on the Patcher of h against random hostile servers, each in virtual time. Two pods of a server
-// are treated by a RandomHostility, and a third is not; statuses change, sometimes all the time, and pods end. Run
-// checks these bounds:
-//   - in any time T, a pod makes at most as many requests as its caller set statuses, plus 5, plus T/10 s,
+// Run plays a Manager on the Patcher of h against random hostile servers, each in virtual time. Two
+// pods of a server are treated by a RandomHostility, and a third is not; statuses change, sometimes
+// all the time, and pods end. Run checks these bounds:
+//   - in any time T, a pod makes at most as many requests as its caller set statuses, plus 5, plus
+//     T/10 s,
 //   - a pod without news makes at most one request per 10 s, after at most 5 requests,
 //   - a new status of the healthy pod reaches the server within twice the time of one request,
-//   - after the end of the hostility, a new status of each pod reaches the server within 15 s, and an ended pod with a
-//     deletion timestamp is deleted.
+//   - after the end of the hostility, a new status of each pod reaches the server within 15 s, and
+//     an ended pod with a deletion timestamp is deleted.
 func Run(t *testing.T, h Harness) {
 	if h.Servers == 0 {
 		h.Servers = 200
@@ -85,8 +87,9 @@ type actor struct {
 	ended    bool
 	hostile  string
 	statuses int
-	// said are the times of new statuses set by the caller. news are the times of all news, including objects of the
-	// server. over are the times of the first accepted status with a terminal phase.
+	// said are the times of new statuses set by the caller. news are the times of all news,
+	// including objects of the server. over are the times of the first accepted status with a
+	// terminal phase.
 	said, news, over []time.Duration
 }
 
@@ -312,7 +315,8 @@ func (p *play) recover() {
 	}
 }
 
-// expectGone waits for the deletion of a pod that ended during the hostility; no new status speeds up the deletion.
+// expectGone waits for the deletion of a pod that ended during the hostility; no new status speeds
+// up the deletion.
 func (p *play) expectGone(a *actor) {
 	wait(2 * time.Minute)
 	if pod := p.server.Get(a.pod.UID); pod != nil {

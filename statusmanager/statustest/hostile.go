@@ -11,26 +11,28 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// Hostility is the treatment of the requests for one poisoned pod. The funcs are called one at a time, with the
-// server's lock held, and must not call the server. A nil func does nothing.
+// Hostility is the treatment of the requests for one poisoned pod. The funcs are called one at a
+// time, with the server's lock held, and must not call the server. A nil func does nothing.
 type Hostility struct {
 	// Name describes the hostility in test output.
 	Name string
-	// Delay returns an additional delay before the request, beyond Options.Latency. The end of the request's context
-	// ends the delay, so a request with the delay Forever hangs.
+	// Delay returns an additional delay before the request, beyond Options.Latency. The end of the
+	// request's context ends the delay, so a request with the delay Forever hangs.
 	Delay func(request statusmanager.Request, n int) time.Duration
-	// Refuse returns the error of a request that is not carried out, or nil to carry out the request.
+	// Refuse returns the error of a request that is not carried out, or nil to carry out the
+	// request.
 	Refuse func(request statusmanager.Request, n int) error
 	// Lose returns an error to replace the answer of a request that was carried out, or nil.
 	Lose func(request statusmanager.Request, n int) error
-	// Mutate changes the pod before a patch is stored, as an admission webhook does. The answer shows the change.
-	// Mutate must not write to before.
+	// Mutate changes the pod before a patch is stored, as an admission webhook does. The answer
+	// shows the change. Mutate must not write to before.
 	Mutate func(before, after *v1.Pod, n int)
-	// Meddle is a second writer. Meddle changes the pod after a patch is stored. The watch shows the change, but the
-	// answer does not. before is the pod ahead of the patch; Meddle must not write to before.
+	// Meddle is a second writer. Meddle changes the pod after a patch is stored. The watch shows
+	// the change, but the answer does not. before is the pod ahead of the patch; Meddle must not
+	// write to before.
 	Meddle func(before, after *v1.Pod, n int)
-	// Reply replaces the pod in the answer of a GET or PATCH. Reply must not write to pod; nil means an answer without
-	// a pod.
+	// Reply replaces the pod in the answer of a GET or PATCH. Reply must not write to pod; nil
+	// means an answer without a pod.
 	Reply func(pod *v1.Pod, n int) *v1.Pod
 }
 
@@ -50,7 +52,8 @@ func (s *Server) Poison(pod string, h Hostility) {
 	s.mu.poisons[pod] = &poison{Hostility: h}
 }
 
-// Heal ends the hostility against the pod with the given name. If the pod exists, watchers receive the pod as changed.
+// Heal ends the hostility against the pod with the given name. If the pod exists, watchers receive
+// the pod as changed.
 func (s *Server) Heal(pod string) {
 	defer s.deliver()
 	s.mu.Lock()

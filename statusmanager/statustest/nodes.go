@@ -2,8 +2,8 @@
 
 package statustest
 
-// AddNode reserves the name of a node, so that nodes on the same server have different names. AddNode returns false if
-// the name is taken.
+// AddNode reserves the name of a node, so that nodes on the same server have different names.
+// AddNode returns false if the name is taken.
 func (s *Server) AddNode(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,9 +19,10 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// RandomHostility draws a hostility: an error of any code, with or without a bogus delay, for all or some requests;
-// errors without an API status; hanging or slow requests; conflicts and stale reads; lost replies; answers with no pod
-// or another pod; mutating webhooks; second writers. The same state of rng gives the same hostility.
+// RandomHostility draws a hostility: an error of any code, with or without a bogus delay, for all
+// or some requests; errors without an API status; hanging or slow requests; conflicts and stale
+// reads; lost replies; answers with no pod or another pod; mutating webhooks; second writers. The
+// same state of rng gives the same hostility.
 func RandomHostility(rng *rand.Rand) Hostility {
 	draws := []func(*rand.Rand) Hostility{
 		codeForEver, codeForEver, codeForEver, plainError, conflictAndStale, staleReads, lostReplies, wrongReply, webhook, webhook,
@@ -95,8 +96,8 @@ func hanging(rng *rand.Rand) Hostility {
 	}}
 }
 
-// conflictAndStale returns a conflict for every patch and deletion, and shows the pod of the first request in every
-// GET.
+// conflictAndStale returns a conflict for every patch and deletion, and shows the pod of the first
+// request in every GET.
 func conflictAndStale(rng *rand.Rand) Hostility {
 	h := Hostility{Name: "409 and stale reads", Reply: asFirst()}
 	err := error(apierrors.NewConflict(v1.Resource("pods"), "pod", errors.New("modified")))

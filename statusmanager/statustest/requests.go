@@ -20,9 +20,9 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// PatchStatus applies a strategic merge patch to the status of a pod, like the API server (1.36): a patch with another
-// UID is invalid, a patch that undoes the end of a container is invalid, and a patch without a change keeps the resource
-// version.
+// PatchStatus applies a strategic merge patch to the status of a pod, like the API server (1.36): a
+// patch with another UID is invalid, a patch that undoes the end of a container is invalid, and a
+// patch without a change keeps the resource version.
 func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	defer s.deliver()
 	return s.request(ctx, statusmanager.RequestPatch, ref, patch, func(pod *v1.Pod, p *poison) (*v1.Pod, error) {

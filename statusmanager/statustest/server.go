@@ -31,11 +31,11 @@ var ErrNoPod = errors.New("statustest: no such pod")
 type Options struct {
 	// Latency is the duration of a request; its effect happens at the end. Defaults to 0.
 	Latency time.Duration
-	// Drop removes, in place, the parts of a patched status that the server does not store, like a server without a
-	// feature. Drop must be deterministic. Defaults to nothing.
+	// Drop removes, in place, the parts of a patched status that the server does not store, like a
+	// server without a feature. Drop must be deterministic. Defaults to nothing.
 	Drop func(*v1.PodStatus)
-	// JournalLimit is how many requests the journal holds, the last ones. Defaults to 0: all requests; negative: no
-	// requests.
+	// JournalLimit is how many requests the journal holds, the last ones. Defaults to 0: all
+	// requests; negative: no requests.
 	JournalLimit int
 }
 
@@ -74,16 +74,16 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Watch calls f for every pod created or changed from now on, in order, one at a time and without a lock held, in the
-// goroutine of the change. Removals are not reported.
+// Watch calls f for every pod created or changed from now on, in order, one at a time and without a
+// lock held, in the goroutine of the change. Removals are not reported.
 func (s *Server) Watch(f func(*v1.Pod)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.watchers = append(s.mu.watchers, f)
 }
 
-// Create stores a copy of pod and replaces a pod of the same name. A pod without a UID gets a UID. Create returns the
-// stored pod.
+// Create stores a copy of pod and replaces a pod of the same name. A pod without a UID gets a UID.
+// Create returns the stored pod.
 func (s *Server) Create(pod *v1.Pod) *v1.Pod {
 	defer s.deliver()
 	s.mu.Lock()
@@ -98,7 +98,8 @@ func (s *Server) Create(pod *v1.Pod) *v1.Pod {
 	return s.store(pod)
 }
 
-// Change edits a pod like another client of the API server: edit receives a copy. Change returns the stored pod.
+// Change edits a pod like another client of the API server: edit receives a copy. Change returns
+// the stored pod.
 func (s *Server) Change(uid types.UID, edit func(*v1.Pod)) (*v1.Pod, error) {
 	defer s.deliver()
 	s.mu.Lock()
@@ -172,8 +173,9 @@ func (s *Server) Static(mirror types.UID) (types.UID, bool) {
 	return types.UID(hash), ok
 }
 
-// CreateMirror stores the mirror pod of a static pod. Without a hash annotation, the hash of the static pod is its UID.
-// Server.Mirror and Server.Static find the mirror pods of static pods whose UID is their hash, as usual in the kubelet.
+// CreateMirror stores the mirror pod of a static pod. Without a hash annotation, the hash of the
+// static pod is its UID. Server.Mirror and Server.Static find the mirror pods of static pods whose
+// UID is their hash, as usual in the kubelet.
 func (s *Server) CreateMirror(static *v1.Pod) *v1.Pod {
 	mirror := static.DeepCopy()
 	mirror.UID = ""

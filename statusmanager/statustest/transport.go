@@ -20,9 +20,10 @@ import (
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
-// Transport returns an http.RoundTripper to the server that needs no socket and works in virtual time. It tests a
-// Patcher that speaks HTTP, for example with rest.Config{Host: "http://statustest", Transport: ...}. Transport serves
-// GET and DELETE of /api/v1/namespaces/NAMESPACE/pods/NAME and PATCH of its status, in JSON. An error without an API
+// Transport returns an http.RoundTripper to the server that needs no socket and works in virtual
+// time. It tests a Patcher that speaks HTTP, for example with rest.Config{Host:
+// "http://statustest", Transport: ...}. Transport serves GET and DELETE of
+// /api/v1/namespaces/NAMESPACE/pods/NAME and PATCH of its status, in JSON. An error without an API
 // status appears as a broken connection.
 func (s *Server) Transport() http.RoundTripper { return transport{s} }
 

@@ -45,8 +45,8 @@ type ObjectsOptions struct {
 	// several goroutines. Defaults to package math/rand/v2; a reproducible simulation passes its
 	// own.
 	Random func() float64
-	// Logger receives each new kind of failure once, at level warn, and a line at level info when all
-	// failures have ended. Defaults to silence.
+	// Logger receives each new kind of failure once, at level warn, and a line at level info when
+	// all failures have ended. Defaults to silence.
 	Logger *zap.Logger
 }
 
@@ -176,8 +176,8 @@ func (o *Objects) wake() {
 }
 
 // ConfigMap returns an object; do not write to it. An object used by a registered pod comes from
-// memory, also during a server outage. Before the first answer, ConfigMap waits for the answer, at most 5 s. Any
-// other object is requested from the server at each call.
+// memory, also during a server outage. Before the first answer, ConfigMap waits for the answer, at
+// most 5 s. Any other object is requested from the server at each call.
 //
 // If the server has reported the object as missing, apierrors.IsNotFound is true for the error. Any
 // other error means that the state of the object is not known: an *Error, also wrapped together

@@ -14,8 +14,8 @@ import (
 // becomes several entries, and all except the last are tagged P.
 const maxLine = 16 << 10
 
-// drainTime bounds the wait for output after the kill of all processes. Only a process that cannot be
-// killed holds a pipe longer.
+// drainTime bounds the wait for output after the kill of all processes. Only a process that cannot
+// be killed holds a pipe longer.
 const drainTime = 2 * time.Second
 
 // criLog copies a container's output to its log in the CRI's format:
@@ -59,8 +59,8 @@ func (l *criLog) copy(stream string, from *os.File) {
 	})
 }
 
-// write appends whole entries with one write, so that the streams do not mix within a line. On a full
-// disk, output is lost, because the container must not block. logFile reports the loss.
+// write appends whole entries with one write, so that the streams do not mix within a line. On a
+// full disk, output is lost, because the container must not block. logFile reports the loss.
 func (l *criLog) write(raw, lines []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

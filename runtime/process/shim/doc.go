@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shim is the small process between an agent and one container. The shim outlives the agent,
-// is the parent of the container's processes, writes their output to the log, and writes the exit
-// code to disk.
+// Package shim is the small process between an agent and one container. The shim outlives the
+// agent, is the parent of the container's processes, writes their output to the log, and writes the
+// exit code to disk.
 //
-// Programs that use package process need no import of package shim, because process.Main calls Main.
-// A program with a large binary can build a small shim program and name the program in
+// Programs that use package process need no import of package shim, because process.Main calls
+// Main. A program with a large binary can build a small shim program and name the program in
 // process.Options.Shim:
 //
 //	package main

@@ -15,8 +15,9 @@ import (
 // retryAfter is the pause after a failed rotation.
 const retryAfter = time.Second
 
-// logFile is a container's log on disk. The log is rotated before a line that would make the file too
-// big. If another program has renamed the file, logFile makes a new file. The steps of a rotation:
+// logFile is a container's log on disk. The log is rotated before a line that would make the file
+// too big. If another program has renamed the file, logFile makes a new file. The steps of a
+// rotation:
 //
 //	remove the oldest rotated files, to make room for another rotated file
 //	0.log -> 0.log.<stamp>          from here on 0.log is missing

@@ -33,9 +33,9 @@ func Main() {
 	os.Exit(0)
 }
 
-// tidyDescriptors hides the lock and the status pipe from the container, and closes descriptors that
-// the agent has inherited and passed on. Descriptors opened by Go in this process are close-on-exec
-// already. Inherited descriptors are not.
+// tidyDescriptors hides the lock and the status pipe from the container, and closes descriptors
+// that the agent has inherited and passed on. Descriptors opened by Go in this process are
+// close-on-exec already. Inherited descriptors are not.
 func tidyDescriptors() {
 	unix.CloseOnExec(record.LockFD)
 	unix.CloseOnExec(record.StatusFD)
@@ -55,8 +55,8 @@ func tidyDescriptors() {
 	}
 }
 
-// run starts the container and supervises the container until the end. The error is for shim.log. The
-// agent got a report of a failed start, or sees the missing records.
+// run starts the container and supervises the container until the end. The error is for shim.log.
+// The agent got a report of a failed start, or sees the missing records.
 func run() error {
 	dir, err := os.OpenRoot(".")
 	if err != nil {

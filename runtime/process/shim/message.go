@@ -20,8 +20,9 @@ const (
 	openNoWaiting = os.O_RDONLY | unix.O_NONBLOCK // a fifo must not hold us up
 )
 
-// message returns the container's termination message: the content of the message file, or the end of
-// the log if the container failed and has the policy FallbackToLogsOnError. leftErr is put in front.
+// message returns the container's termination message: the content of the message file, or the end
+// of the log if the container failed and has the policy FallbackToLogsOnError. leftErr is put in
+// front.
 func (s *shim) message(code int32, leftErr error) string {
 	text := s.messageFile()
 	if text == "" && code != 0 && s.spec.FallbackToLogs {

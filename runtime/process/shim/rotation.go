@@ -13,9 +13,10 @@ import (
 // <log>.<stamp>, or <log>.<stamp>.gz after a compression by another program.
 const stampLayout = "20060102-150405"
 
-// makeRoom decides a rotation of the log base at now. remove are the rotated files to remove, so that
-// the current log, a new log and the remaining files are at most maxFiles. stamp is the time stamp of
-// the current log, later than the stamps of all remaining files even if the clock was set back.
+// makeRoom decides a rotation of the log base at now. remove are the rotated files to remove, so
+// that the current log, a new log and the remaining files are at most maxFiles. stamp is the time
+// stamp of the current log, later than the stamps of all remaining files even if the clock was set
+// back.
 func makeRoom(names []string, base string, maxFiles int, now time.Time) (remove []string, stamp string) {
 	var rotated []string
 	for _, name := range names {

@@ -18,8 +18,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// exitReserve is the disk space reserved for exit.json: a message of 4096 bytes, twice that for JSON
-// escapes, and the other fields.
+// exitReserve is the disk space reserved for exit.json: a message of 4096 bytes, twice that for
+// JSON escapes, and the other fields.
 const exitReserve = 12 << 10
 
 // shim supervises one container. Only the thread of run uses a shim.

@@ -62,8 +62,8 @@ func (s *shim) reap() bool {
 	}
 }
 
-// killAll kills the remaining processes of the container. killAll returns when no process is left, or
-// when all that are left belong to another user (set-user-ID programs). killAll signals only
+// killAll kills the remaining processes of the container. killAll returns when no process is left,
+// or when all that are left belong to another user (set-user-ID programs). killAll signals only
 // unreaped children, whose PIDs cannot be reused.
 func (s *shim) killAll() error {
 	s.killGroup()

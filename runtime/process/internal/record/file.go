@@ -112,8 +112,8 @@ func write[T any](dir *os.Root, name string, v T, settle func(*os.File) error) e
 }
 
 // openTemporary opens a temporary file for writing, without O_TRUNC, because Reserve may have
-// reserved space in the file. A folder, fifo or link in the place of the file is removed. Containers
-// of this user can make such files.
+// reserved space in the file. A folder, fifo or link in the place of the file is removed.
+// Containers of this user can make such files.
 func openTemporary(dir *os.Root, tmp string) (*os.File, error) {
 	if info, err := dir.Lstat(tmp); err == nil && !info.Mode().IsRegular() {
 		if err := dir.RemoveAll(tmp); err != nil {

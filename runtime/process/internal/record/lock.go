@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// ErrLocked is the error for a lock with another holder: a shim, a start under way, or shortly a call
-// that records the end of the container.
+// ErrLocked is the error for a lock with another holder: a shim, a start under way, or shortly a
+// call that records the end of the container.
 var ErrLocked = errors.New("locked")
 
 // Lock is a held lock of a container. A container can delete or replace the lock file, so the lock

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryLock takes the lock of the container with the ID. The error is ErrLocked for a lock with another
-// holder. The holder of the name may replace a lock file that is not a regular file any more.
+// TryLock takes the lock of the container with the ID. The error is ErrLocked for a lock with
+// another holder. The holder of the name may replace a lock file that is not a regular file any
+// more.
 func TryLock(dir *os.Root, id string) (*Lock, error) {
 	name, err := bindName(id)
 	if err != nil {
@@ -66,9 +67,9 @@ func openLock(dir *os.Root, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// Locked reports whether the lock of the container with the ID is held, without taking the lock. One
-// held half is enough, because the file may have been removed or replaced, and the name is invisible
-// in another network namespace.
+// Locked reports whether the lock of the container with the ID is held, without taking the lock.
+// One held half is enough, because the file may have been removed or replaced, and the name is
+// invisible in another network namespace.
 func Locked(dir *os.Root, id string) (bool, error) {
 	if held, err := nameBound(id); held || err != nil {
 		return held, err

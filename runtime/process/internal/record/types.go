@@ -32,8 +32,8 @@ const ShimName = "keelson-shim"
 // ShimEnv marks a shim in the shim's environment. Containers do not inherit the mark.
 const ShimEnv = "KEELSON_SHIM"
 
-// IDEnv names the variable that marks every process of a container, so that a process is found after
-// an escape from the container's session. The value is Spec.ID.
+// IDEnv names the variable that marks every process of a container, so that a process is found
+// after an escape from the container's session. The value is Spec.ID.
 const IDEnv = "KEELSON_CONTAINER_ID"
 
 // The file descriptors of a shim in addition to 0, 1 and 2.
@@ -46,9 +46,9 @@ const (
 // StatementName is the name of the memory in which a shim keeps its Statement.
 const StatementName = "keelson-statement"
 
-// Statement is a shim's description of a running container, in sealed memory that only the shim holds
-// open. Unlike the files, no container can change a statement. The statement exists exactly while the
-// container runs.
+// Statement is a shim's description of a running container, in sealed memory that only the shim
+// holds open. Unlike the files, no container can change a statement. The statement exists exactly
+// while the container runs.
 type Statement struct {
 	Spec    Spec    `json:"spec"`
 	Process Process `json:"process"`

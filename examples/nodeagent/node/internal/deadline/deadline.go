@@ -21,8 +21,8 @@ import (
 // Reason is the status reason of a pod at the end of its deadline.
 const Reason = "DeadlineExceeded"
 
-// New returns the feature. Sandboxes created before the call of New are taken for those of an
-// earlier agent.
+// New returns the feature. Sandboxes from before the call of New count as sandboxes of an earlier
+// agent.
 func New(h *feature.Host) feature.Feature {
 	began, told := time.Now(), feature.NewSlot[bool](h.Table)
 	return feature.Feature{
@@ -58,8 +58,8 @@ func deadline(pod *v1.Pod, status *v1.PodStatus) (d podsync.Deadline, ok bool) {
 	}, true
 }
 
-// firstStart returns the creation time of the oldest sandbox that an earlier agent created, or nil
-// if there is none. No other record has the start time of a static pod.
+// firstStart returns the creation time of the oldest sandbox of an earlier agent, or nil without a
+// sandbox. No other record has the start time of a static pod.
 func firstStart(sandboxes []runtime.SandboxStatus, began time.Time) *metav1.Time {
 	var first time.Time
 	for i := range sandboxes {

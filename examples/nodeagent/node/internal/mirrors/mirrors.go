@@ -29,13 +29,12 @@ type Options struct {
 	Pods func(namespace string) mirror.Writer
 	// Node returns the API server's object of this node, the owner of mirror pods. Required.
 	Node func(ctx context.Context) (*v1.Node, error)
-	// Told returns the status of a static pod as it is to be written to the mirror pod; false if
-	// the pod has none. Defaults to nil: no status is written.
+	// Told returns the status of a static pod for the mirror pod, or false without a status. Defaults to nil: no status is written.
 	Told func(uid types.UID) (v1.PodStatus, bool)
 }
 
-// mirrors creates, replaces and deletes mirror pods in a goroutine of its own, so that an
-// unreachable API server delays no pod.
+// mirrors creates, replaces and deletes mirror pods in a separate goroutine, so that an unreachable
+// API server delays no pod.
 type mirrors struct {
 	host   *feature.Host
 	index  *mirror.Index
@@ -126,8 +125,8 @@ func (m *mirrors) reconcile(ctx context.Context) (right bool) {
 }
 
 // outlived reports whether a mirror pod shows the end of a container that waits or runs again,
-// because the static pod was removed and applied again, or is run again by another agent. The
-// published status does not say so: it has no end for a container that never ran.
+// because the static pod was removed and applied again, or another agent runs the pod again. The
+// published status does not show the end, because the new container has not run yet.
 func (m *mirrors) outlived(static, shown *v1.Pod) bool {
 	if m.told == nil {
 		return false
@@ -136,8 +135,8 @@ func (m *mirrors) outlived(static, shown *v1.Pod) bool {
 	return ok && statusmanager.Revives(&static.Spec, &shown.Status, &status)
 }
 
-// busy reports whether the static pod of a mirror pod is still terminating. Its last status is
-// written to the mirror pod.
+// busy reports whether the static pod of a mirror pod is still terminating. The last status of the
+// static pod is then still to be written.
 func (m *mirrors) busy(orphan *v1.Pod) bool {
 	return m.host.Workers.IsPodForMirrorPodTerminatingByFullName(podconfig.FullName(orphan))
 }
