@@ -23,6 +23,8 @@ func TestDefaultsAreHardened(t *testing.T) {
 	assert.Zero(t, f.port, "no port without authentication")
 	assert.False(t, f.profiling)
 	assert.Equal(t, "127.0.0.1", f.address)
+	assert.Equal(t, "127.0.0.1", f.server.healthzAddress)
+	assert.True(t, f.server.debugging, "kubectl logs and exec need it")
 	assert.True(t, f.identity.rotate)
 	assert.EqualValues(t, tls.VersionTLS12, f.identity.tlsVersion)
 	assert.Equal(t, 4*time.Hour, f.server.idle)
