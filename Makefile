@@ -141,9 +141,9 @@ edge: ## bin/nodeagent-edge-*: the node agent for small nodes, 20 MB at most on 
 		if [ "$$arch" = amd64 ] && [ "$$size" -gt $(EDGE_MAX) ]; then echo "that is more than 20 MB: what came in that a small node has no use for?" >&2; exit 1; fi; \
 	done
 
-e2e: ## the tests on containerd 2 and on a kube-apiserver with etcd and metrics-server (as root, on Linux; a cold build takes ten minutes)
-	@dir=$$(e2e/containerd.sh); api=$$(WITH="kubeadm kube-controller-manager kube-scheduler" e2e/kubernetes.sh); top=$$(e2e/metrics-server.sh); \
-	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_METRICS_SERVER="$$top" \
+e2e: ## the tests on containerd 2, on CRI-O (if conmon is there) and on a kube-apiserver with etcd and metrics-server (as root, on Linux; a cold build takes ten minutes)
+	@dir=$$(e2e/containerd.sh); api=$$(WITH="kubeadm kube-controller-manager kube-scheduler" e2e/kubernetes.sh); top=$$(e2e/metrics-server.sh); crio=$$(e2e/crio.sh); \
+	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_METRICS_SERVER="$$top" KEELSON_CRIO_DIR="$$crio" \
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \
 		./runtime/cri/... ./podconfig/podwatch/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./internal/soak/...

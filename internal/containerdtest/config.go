@@ -105,7 +105,7 @@ func configFor(l layout, v version) ([]byte, error) {
 	return render(configV2, l)
 }
 
-func render(text string, l layout) ([]byte, error) {
+func render(text string, l any) ([]byte, error) {
 	t, err := template.New("").Parse(text)
 	if err != nil {
 		return nil, err

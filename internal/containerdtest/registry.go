@@ -66,9 +66,15 @@ type Request struct {
 }
 
 // StartRegistry starts a registry that serves images until t ends. Their names have no host:
-// "app:1".
+// "app:1". Without an instance, busybox is that of the machine, and a machine without the programs
+// of an instance skips the test.
 func StartRegistry(t testing.TB, i *Instance, images ...Image) *Registry {
 	t.Helper()
+	if i == nil {
+		b, err := findBinaries("")
+		failOrSkip(t, err)
+		i = &Instance{binaries: b}
+	}
 	r := &Registry{
 		manifests: map[string][]byte{}, digests: map[string]string{},
 		blobs: map[string][]byte{}, layers: map[string]bool{},

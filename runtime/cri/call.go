@@ -66,6 +66,10 @@ func do[Q, A any](ctx context.Context, timeout time.Duration, name string, call 
 	return answer, callError(ctx, timeout, name, err)
 }
 
+// unknownID ends CRI-O's errors about a container or sandbox that does not exist. Only some of them
+// have the code NotFound.
+const unknownID = "not found: ID does not exist"
+
 // callError translates an error of grpc.
 func callError(ctx context.Context, timeout time.Duration, name string, err error) error {
 	if err == nil {
@@ -91,6 +95,10 @@ func callError(ctx context.Context, timeout time.Duration, name string, err erro
 		e.kind = runtime.ErrUnsupported
 	case codes.Unavailable:
 		e.kind = ErrUnavailable
+	case codes.Unknown:
+		if strings.HasSuffix(s.Message(), unknownID) {
+			e.kind = runtime.ErrNotFound
+		}
 	case codes.DeadlineExceeded:
 		if timeout != noTimeout {
 			e.Message = fmt.Sprintf("no answer within %s", timeout)

@@ -22,10 +22,16 @@ import (
 // conformance runs the suite with pods adjusted by pod.
 func conformance(t *testing.T, pod func(*v1.Pod), skip map[string]string) {
 	c := containerd.Get(t)
+	registry := containerdtest.StartRegistry(t, c, containerdtest.Image{Name: "app:1", Files: map[string]string{"/own": rand.Text()}})
+	conformanceOn(t, c.Endpoint(), registry, pod, skip)
+}
+
+// conformanceOn runs the suite on the container runtime with the given endpoint, which may pull from
+// the registry.
+func conformanceOn(t *testing.T, endpoint string, registry *containerdtest.Registry, pod func(*v1.Pod), skip map[string]string) {
 	refused := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{
 		Name: "main", Image: containerdtest.BusyboxImage, VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/sdz"}},
 	}}}}
-	registry := containerdtest.StartRegistry(t, c, containerdtest.Image{Name: "app:1", Files: map[string]string{"/own": rand.Text()}})
 	registry.Behave(containerdtest.Behaviour{Username: "user", Password: password})
 	images := runtimetest.Images{
 		Present: containerdtest.BusyboxImage, Absent: registry.Ref("absent:1"), Pullable: registry.Ref("app:1"),
@@ -42,7 +48,7 @@ func conformance(t *testing.T, pod func(*v1.Pod), skip map[string]string) {
 				}
 			})
 			open := func() runtime.Runtime {
-				rt, err := cri.Dial(context.Background(), c.Endpoint(), cri.Options{Root: root})
+				rt, err := cri.Dial(context.Background(), endpoint, cri.Options{Root: root})
 				require.NoError(tb, err)
 				opened = append(opened, rt)
 				return rt
@@ -80,4 +86,32 @@ func TestConformanceWithPodNetworks(t *testing.T) {
 		skip[name] = "the network makes no difference"
 	}
 	conformance(t, func(*v1.Pod) {}, skip)
+}
+
+// onCRIO runs the suite on CRI-O.
+func onCRIO(t *testing.T, pod func(*v1.Pod), skip map[string]string) {
+	registry := containerdtest.StartRegistry(t, nil, containerdtest.Image{Name: "app:1", Files: map[string]string{"/own": rand.Text()}})
+	c := containerdtest.StartCRIO(t, registry)
+	conformanceOn(t, c.Endpoint(), registry, pod, skip)
+}
+
+// crioDiffers are the rules that CRI-O breaks.
+func crioDiffers() map[string]string {
+	return map[string]string{
+		"UpdateTakesLimitsAway":    "CRI-O refuses a memory limit of -1, which takes a limit away",
+		"FailedStartLeavesCreated": "CRI-O finds the program already when it creates the container, and fails then",
+		"NoLogPath":                "CRI-O chooses a path for a container without a log path",
+		"StopTwice":                "CRI-O changes the time of the exit at each stop",
+		"StopOfExitedKeepsTheExit": "CRI-O changes the time of the exit at each stop",
+		"StreamsThatCannotBe":      "CRI-O offers a stream to a container that does not exist",
+		"ExecCannotRun":            "CRI-O reports no error for a command in an exited container",
+	}
+}
+
+func TestConformanceOfCRIOOnTheHostNetwork(t *testing.T) {
+	onCRIO(t, func(pod *v1.Pod) { pod.Spec.HostNetwork = true }, crioDiffers())
+}
+
+func TestConformanceOfCRIOWithPodNetworks(t *testing.T) {
+	onCRIO(t, func(*v1.Pod) {}, crioDiffers())
 }

@@ -215,6 +215,8 @@ func TestCallErrors(t *testing.T) {
 		assert.ErrorIs(t, err, tt.is)
 		assert.ErrorContains(t, err, "in words")
 	}
+	s.fail("StartContainer", codes.Unknown, "container with ID starting with 2c5f not found: ID does not exist") // CRI-O
+	assert.ErrorIs(t, rt.StartContainer(t.Context(), id), runtime.ErrNotFound)
 	s.fail("StartContainer", codes.Unknown, "some reason")
 	var call *CallError
 	require.ErrorAs(t, rt.StartContainer(t.Context(), id), &call)
