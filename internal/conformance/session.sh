@@ -6,7 +6,8 @@
 
 # quietly runs a command again until it succeeds, without its output.
 quietly() {
-	for ((i = 0; i < 450; i++)); do "$@" >/dev/null 2>&1 && return; sleep 0.2; done
+	local end=$((SECONDS + 90))
+	while ((SECONDS < end)); do "$@" >/dev/null 2>&1 && return; sleep 0.2; done
 	echo "no success in 90 s: $*"
 }
 
@@ -442,7 +443,7 @@ quietly sh -c 'kubectl get pods | grep node-debugger.*Completed'
 kubectl get pods -o name | grep node-debugger | xargs kubectl delete
 
 # step: top
-quietly sh -c 'kubectl top pod web --containers --no-headers | grep -c . | grep 3'
+quietly sh -c 'kubectl top pod web --containers --no-headers | grep -c . | grep 2'
 quietly kubectl top node conformance
 kubectl top nodes | sed -E 's/[0-9]+(m|Mi|%)/N\1/g'
 kubectl top pods --containers | sed -E 's/[0-9]+(m|Mi)/N\1/g' | sort
