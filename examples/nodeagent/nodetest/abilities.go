@@ -47,6 +47,7 @@ func abilities() []ability {
 		{
 			feature: FeatureMirrors, percent: 60, word: func(*generator) string { return " mirrors" },
 			steps: []step{{3, (*generator).deleteMirror}}, peaceful: []step{{1, (*generator).deleteMirror}},
+			check: (*checker).mirrors, judge: (*peace).mirrors,
 		},
 		{
 			feature: FeatureImages, percent: 50, word: (*generator).images,

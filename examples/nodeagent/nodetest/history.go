@@ -29,6 +29,7 @@ type History struct {
 	Requests statustest.Journal // of the API server
 	Probes   []Probed           // attempts of probes that were answered
 	Made     []Made             // containers that were created
+	Mirrors  []MirrorEvent      // mirror pods on the API server
 	Keys     []KeySet           // what the ConfigMap of a script's node was given
 	Outages  []Outage           // of what a script's node needs
 	Depot    bool               // the node has images, and a registry

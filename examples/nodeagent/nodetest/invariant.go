@@ -35,6 +35,7 @@ import (
 //   - a container that runs without its volumes of VolumeDriver
 //   - an image that is removed while a container uses it, a container created without its image, or
 //     a pull of a present image
+//   - a mirror pod that is replaced although its static pod has not changed and no user has deleted it
 //   - more calls to the runtime for a pod within a second than any reaction needs
 func Check(h History) error {
 	c := newChecker(h)

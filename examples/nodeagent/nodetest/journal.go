@@ -45,6 +45,9 @@ func (h History) Journal() string {
 	for _, i := range h.Images {
 		add(i.At, "  %s: %s", i.Image, i.What)
 	}
+	for _, m := range h.Mirrors {
+		add(m.At, "  %s: %s", m.Name, m.What)
+	}
 	for _, t := range h.Told {
 		add(t.At, "  source %s: %s", t.Source, podList(t.Pods))
 	}

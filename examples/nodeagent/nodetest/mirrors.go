@@ -53,7 +53,9 @@ func (w *mirrorWriter) Create(ctx context.Context, p *v1.Pod, _ metav1.CreateOpt
 		}
 		created := p.DeepCopy()
 		created.UID, created.Status, created.CreationTimestamp = "", v1.PodStatus{Phase: v1.PodPending}, metav1.Now()
-		return w.api.server.Create(created), nil
+		stored := w.api.server.Create(created)
+		w.api.supply.history.mirror(p.Name, MirrorCreated)
+		return stored, nil
 	})
 }
 
@@ -103,6 +105,7 @@ func (p *player) deleteMirror(name string) error {
 	if shown == nil {
 		return errNoMirror
 	}
+	p.node.history.mirror(name, MirrorDeleted)
 	_, err := p.server.Delete(shown.UID)
 	return err
 }
@@ -113,6 +116,7 @@ func (p *player) evictMirror(name string) error {
 	if shown == nil {
 		return errNoMirror
 	}
+	p.node.history.mirror(name, MirrorDeleted)
 	p.node.Evict(shown.UID)
 	return nil
 }
