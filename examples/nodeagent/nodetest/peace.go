@@ -194,7 +194,8 @@ func (p *peace) beginsAt(uid types.UID, life int, c *v1.Container, due, slack ti
 	}
 	switch {
 	case len(chain) == 0:
-		if until := p.over(uid, life, due); due < until && due+late < min(until, p.wanted[uid][life].to, p.h.Taken) {
+		edited := due < forever && p.imageAt(uid, name, due) != p.imageAt(uid, name, due+late) // it may wait for another image
+		if until := p.over(uid, life, due); !edited && due < until && due+late < min(until, p.wanted[uid][life].to, p.h.Taken) {
 			p.violate(due, "container %s/%s is not created", uid, name)
 		}
 		return false

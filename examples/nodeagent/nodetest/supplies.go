@@ -19,6 +19,9 @@ import (
 // delay until the agent may notice the end of that time.
 type lack struct{ from, to, late time.Duration }
 
+// end is the time at which the agent has noticed the end at the latest.
+func (l lack) end() time.Duration { return min(l.to, forever/2) + l.late }
+
 // supplied returns the time from which a due container has all its supplies, or forever, and the
 // tolerated delay of its creation.
 func (p *peace) supplied(uid types.UID, c *v1.Container, due time.Duration) (from, late time.Duration) {
@@ -30,15 +33,30 @@ func (p *peace) supplied(uid types.UID, c *v1.Container, due time.Duration) (fro
 	return after(slices.Concat(p.keysLacking(c), p.imagesLacking(c)), due)
 }
 
-// after returns the time from which none of the lacks applies.
+// after returns the time from which none of the lacks applies, and the tolerated delay: an agent may
+// notice the end of every lack that it has met late, and meet the next lack before.
 func after(all []lack, due time.Duration) (from, late time.Duration) {
-	for {
-		i := slices.IndexFunc(all, func(l lack) bool { return l.from <= due && due < l.to })
-		if i < 0 {
-			return due, late
+	from = due
+	for i := 0; i >= 0; {
+		if i = slices.IndexFunc(all, func(l lack) bool { return l.from <= from && from < l.to }); i >= 0 {
+			from = all[i].to
 		}
-		due, late = all[i].to, max(late, all[i].late)
 	}
+	if from == forever {
+		return from, 0
+	}
+	for _, l := range all {
+		if l.from < from && l.to > due {
+			late = max(late, l.late)
+		}
+	}
+	for i := 0; i >= 0 && late < forever/2; {
+		if i = slices.IndexFunc(all, func(l lack) bool { return l.from > from && l.from <= from+late && l.end() > from+late }); i < 0 {
+			continue
+		}
+		late = all[i].end() - from
+	}
+	return from, late
 }
 
 // Outage is the begin or the end of a time in which a supply of a node was missing.
