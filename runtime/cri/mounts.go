@@ -34,7 +34,7 @@ func mounts(spec runtime.ContainerSpec, f found) ([]*api.Mount, error) {
 			out = append(out, &api.Mount{HostPath: extra.host, ContainerPath: extra.container})
 		}
 	}
-	if users := usersOf(f.sandbox); users != nil {
+	if users := usersOf(f.sandbox); users != nil && users.GetMode() == api.NamespaceMode_POD {
 		for _, m := range out {
 			m.UidMappings, m.GidMappings = users.GetUids(), users.GetGids()
 		}

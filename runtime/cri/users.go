@@ -53,13 +53,14 @@ func (o *Options) users(pod *v1.Pod) (*api.UserNamespace, error) {
 	}, nil
 }
 
-// usersOf is the user namespace of a sandbox; nil: the node's.
+// usersOf is the user namespace of a sandbox; nil or mode NODE: the node's. containerd 2 refuses a
+// container without the mode NODE in a sandbox with it, as the kubelet makes sandboxes.
 func usersOf(s *sandbox) *api.UserNamespace {
 	if s == nil {
 		return nil
 	}
 	u := s.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetUsernsOptions()
-	if u.GetMode() != api.NamespaceMode_POD || len(u.GetUids()) == 0 {
+	if u.GetMode() == api.NamespaceMode_POD && len(u.GetUids()) == 0 {
 		return nil
 	}
 	return u
