@@ -130,8 +130,8 @@ func (f execFunc) whileUsed(limit time.Duration) execFunc {
 	}
 }
 
-// frames tells data from keepalive messages in one direction of a connection. Zero values are ready
-// at the begin of the first frame.
+// frames tells data from keepalive messages in one direction of a connection. A zero value stands
+// at the beginning of the connection.
 type frames interface {
 	// data reports whether the next bytes of the connection have a byte of a frame that is no
 	// keepalive message.
