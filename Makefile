@@ -141,21 +141,21 @@ edge: ## bin/nodeagent-edge-*: the node agent for small nodes, 20 MB at most on 
 		if [ "$$arch" = amd64 ] && [ "$$size" -gt $(EDGE_MAX) ]; then echo "that is more than 20 MB: what came in that a small node has no use for?" >&2; exit 1; fi; \
 	done
 
-e2e: ## the tests on containerd 2, on CRI-O (if conmon is there) and on a kube-apiserver with etcd and metrics-server (as root, on Linux; a cold build takes ten minutes)
-	@dir=$$(e2e/containerd.sh); api=$$(WITH="kubeadm kube-controller-manager kube-scheduler" e2e/kubernetes.sh); top=$$(e2e/metrics-server.sh); crio=$$(e2e/crio.sh); \
+e2e: build ## the tests on containerd 2, on CRI-O (if conmon is there) and on a kube-apiserver with etcd and metrics-server, and 40 of upstream's specs (as root, on Linux; a cold build takes half an hour)
+	@dir=$$(e2e/containerd.sh); api=$$(WITH=kubeadm e2e/conformance.sh); top=$$(e2e/program.sh metrics-server); crio=$$(e2e/crio.sh); \
 	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_METRICS_SERVER="$$top" KEELSON_CRIO_DIR="$$crio" \
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... \
 		./runtime/cri/... ./podconfig/podwatch/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./internal/soak/...
+	@$(MAKE) conformance ARGS='-only keelson -short'
 
 conformance: build ## upstream's conformance specs on a node of the kubelet and on one of the node agent (as root, on Linux, half an hour or more; ARGS='-only keelson -short', '-focus EmptyDir', '-runs 3')
-	@dir=$$(e2e/containerd.sh); api=$$(e2e/conformance.sh); \
-	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_APISERVER_DIR="$$api" $(GO) run -tags $(TAGS) ./internal/conformance -agent bin/nodeagent $(ARGS)
+	@dir=$$(e2e/containerd.sh); api=$$(e2e/conformance.sh); dns=$$(e2e/program.sh coredns); top=$$(e2e/program.sh metrics-server); \
+	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_APISERVER_DIR="$$api" KEELSON_COREDNS="$$dns" KEELSON_METRICS_SERVER="$$top" \
+		$(GO) run -tags $(TAGS) ./internal/conformance -agent bin/nodeagent $(ARGS)
 
-session: build ## a user's session with kubectl, recorded on a node of the kubelet and on one of the node agent, and compared (as root, on Linux, ten minutes; ARGS='-only keelson')
-	@dir=$$(e2e/containerd.sh); api=$$(WITH="kube-controller-manager kube-scheduler kubelet" e2e/kubernetes.sh); top=$$(e2e/metrics-server.sh); \
-	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_APISERVER_DIR="$$api" KEELSON_METRICS_SERVER="$$top" \
-		$(GO) run -tags $(TAGS) ./internal/conformance -session -agent bin/nodeagent $(ARGS)
+session: ## a user's session with kubectl, recorded on a node of the kubelet and on one of the node agent, and compared (as root, on Linux, ten minutes; ARGS='-only keelson')
+	@$(MAKE) conformance ARGS='-session $(ARGS)'
 
 schedules: ## 1,000 of the random schedules of make matrix
 	$(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000

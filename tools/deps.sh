@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what the tests need beside Go, where it is missing: a C compiler for
-# the race detector, and, on Linux as root, containerd with what it needs. Only
-# as root on a system with apt-get; elsewhere it says what is missing, and the
+# the race detector, and, on Linux as root, containerd with what it needs and the
+# programs that the arguments name (a name, or name:package). Only as root on a system with apt-get; elsewhere it says what is missing, and the
 # tests that need it are skipped.
 set -euo pipefail
 
@@ -15,6 +15,7 @@ if [[ $(uname -s) == Linux ]] && ((EUID == 0)); then
 	command -v runc >/dev/null || missing+=(runc)
 	[[ -x /usr/lib/cni/bridge || -x /opt/cni/bin/bridge ]] || missing+=(containernetworking-plugins)
 	command -v busybox >/dev/null || missing+=(busybox-static)
+	for program; do command -v "${program%:*}" >/dev/null || missing+=("${program#*:}"); done
 fi
 if ((${#missing[@]} == 0)); then
 	exit 0

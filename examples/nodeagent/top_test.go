@@ -24,7 +24,7 @@ func metricsServer(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("KEELSON_METRICS_SERVER")
 	if path == "" {
-		t.Skip("KEELSON_METRICS_SERVER is not set (e2e/metrics-server.sh builds one)")
+		t.Skip("KEELSON_METRICS_SERVER is not set (e2e/program.sh metrics-server builds one)")
 	}
 	return path
 }

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// identity is a key with a self-signed certificate for 127.0.0.1. The server uses the certificate
-// for its clients, and as a client of nodes.
+// identity is a key with a self-signed certificate for 127.0.0.1 and for the names of the service
+// kubernetes. The server uses the certificate for its clients, and as a client of nodes.
 type identity struct {
 	certPEM, keyPEM []byte
 	tls             tls.Certificate
 }
 
-// newIdentity returns an identity that is valid for a day.
-func newIdentity() (identity, error) {
+// newIdentity returns an identity that is valid for a day, also for the given addresses.
+func newIdentity(addresses ...net.IP) (identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return identity{}, err
@@ -35,8 +35,8 @@ func newIdentity() (identity, error) {
 		NotBefore:    now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
-		DNSNames:              []string{"localhost"},
+		IPAddresses:           append([]net.IP{net.IPv4(127, 0, 0, 1)}, addresses...),
+		DNSNames:              []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -27,6 +28,10 @@ type Options struct {
 	// Flags are appended to the flags of kube-apiserver, and replace flags of the same name:
 	// "--watch-cache=false".
 	Flags []string
+	// Address is an IPv4 address of this machine where pods reach the server as the service
+	// kubernetes, at the first address of the range 10.0.0.0/24. The server then listens on all
+	// addresses. Defaults to a server on loopback only, without that service's endpoints.
+	Address net.IP
 	// Controllers also starts kube-controller-manager and kube-scheduler, which must be in Dir, and
 	// gives pods a service account. Defaults to a server without controllers.
 	Controllers bool
@@ -83,6 +88,9 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 		controllers = slices.Sorted(maps.Keys(controllerFlags(folder{})))
 		opts.Flags = append([]string{"--disable-admission-plugins="}, opts.Flags...)
 	}
+	if opts.Address != nil {
+		opts.Flags = append([]string{"--bind-address=0.0.0.0", "--advertise-address=" + opts.Address.String(), "--endpoint-reconciler-type=lease"}, opts.Flags...)
+	}
 	b, err := findBinaries(cmp.Or(opts.Dir, os.Getenv(DirVariable)), controllers...)
 	if err != nil {
 		return nil, err
@@ -101,11 +109,19 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
+// addresses returns the addresses of the server besides 127.0.0.1.
+func (o Options) addresses() []net.IP {
+	if o.Address == nil {
+		return nil
+	}
+	return []net.IP{o.Address, net.IPv4(10, 0, 0, 1)}
+}
+
 // prepare reserves the ports and writes the files of the servers.
 func (s *Server) prepare() error {
 	var errs [4]error
 	s.folder, errs[0] = makeFolder(os.TempDir())
-	s.identity, errs[1] = newIdentity()
+	s.identity, errs[1] = newIdentity(s.options.addresses()...)
 	s.secure, errs[2] = reservePort()
 	s.clients, errs[3] = reservePort()
 	if err := errors.Join(errs[:]...); err != nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,14 +41,12 @@ type agentOptions struct {
 // of unknown pods, which may belong to other programs.
 var configuration = template.Must(template.New("").Parse(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-port: {{.Port}}
-healthzPort: {{.HealthzPort}}
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: {{.Authority}}}}
 authorization: {mode: Webhook}
 containerRuntimeEndpoint: {{.Endpoint}}
 staticPodPath: {{.Dir}}/manifests
 podLogsDir: {{.Dir}}/podlogs
-clusterDNS: [10.0.0.10]
+clusterDNS: [{{.DNS}}]
 clusterDomain: cluster.local
 resolvConf: /etc/resolv.conf
 imageGCHighThresholdPercent: 100
@@ -58,8 +55,8 @@ failSwapOn: false
 failCgroupV1: false
 makeIPTablesUtilChains: false
 oomScoreAdj: 0
-{{if eq .Name "kubelet"}}cgroupRoot: /{{.CgroupRoot}}
 evictionHard: {memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}
+{{if eq .Name "kubelet"}}cgroupRoot: /{{.CgroupRoot}}
 {{end}}`))
 
 // agent is a running kubelet or node agent.
@@ -73,15 +70,10 @@ type agent struct {
 
 // startAgent starts an agent, which then registers its node.
 func startAgent(o agentOptions) (*agent, error) {
-	ports, err := freePorts()
-	if err != nil {
-		return nil, err
-	}
 	var text bytes.Buffer
-	err = configuration.Execute(&text, struct {
-		Name, Authority, Endpoint, Dir, CgroupRoot string
-		Port, HealthzPort                          int
-	}{o.name, o.authority, o.endpoint, o.dir, filepath.Base(o.dir), ports[0], ports[1]})
+	err := configuration.Execute(&text, struct {
+		Name, Authority, Endpoint, Dir, CgroupRoot, DNS string
+	}{o.name, o.authority, o.endpoint, o.dir, filepath.Base(o.dir), dnsService.String()})
 	if err != nil {
 		return nil, err
 	}
@@ -146,19 +138,6 @@ func (a *agent) logTail() string {
 	}
 	all := strings.SplitAfter(string(text), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "")
-}
-
-// freePorts returns two ports of which no program has one now.
-func freePorts() (ports [2]int, err error) {
-	for i := range ports {
-		listener, err := net.Listen("tcp", ":0")
-		if err != nil {
-			return ports, err
-		}
-		defer listener.Close()
-		ports[i] = listener.Addr().(*net.TCPAddr).Port
-	}
-	return ports, nil
 }
 
 // cgroups is the mount point of the cgroup file systems.

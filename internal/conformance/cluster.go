@@ -8,8 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -31,6 +31,7 @@ const startTimeout = 2 * time.Minute
 type cluster struct {
 	server     *apiservertest.Server
 	containerd *containerdtest.Instance
+	services   []*exec.Cmd
 	agent      *agent
 	options    agentOptions
 	dir        string // of the node
@@ -55,12 +56,12 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 		}
 	}()
 	c.server, err = apiservertest.New(ctx, apiservertest.Options{
-		Dir: o.programs, Controllers: true, Flags: []string{"--kubelet-preferred-address-types=InternalIP"},
+		Dir: o.programs, Controllers: true, Address: machine, Flags: []string{"--kubelet-preferred-address-types=InternalIP"},
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.containerd, err = containerdtest.New(ctx, containerdtest.Options{Images: images, Handlers: []string{"test-handler"}})
+	c.containerd, err = containerdtest.New(ctx, containerdtest.Options{Images: images, Handlers: []string{"test-handler"}, HostPorts: true})
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +76,12 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 	if err != nil {
 		return nil, err
 	}
-	address, err := machineAddress()
-	if err != nil {
+	if err := c.startNetwork(ctx, o, logs); err != nil {
 		return nil, err
 	}
 	c.options = agentOptions{
 		name: name, keelson: o.agent, programs: o.programs, dir: c.dir, log: filepath.Join(logs, name+".log"),
-		kubeconfig: kubeconfig, authority: c.server.Authority(), endpoint: c.containerd.Endpoint(), address: address,
+		kubeconfig: kubeconfig, authority: c.server.Authority(), endpoint: c.containerd.Endpoint(), address: machine.String(),
 	}
 	c.agent, err = startAgent(c.options)
 	if err != nil {
@@ -133,6 +133,10 @@ func (c *cluster) stop() error {
 	if c.agent != nil {
 		c.agent.stop()
 	}
+	for _, s := range c.services {
+		_ = s.Process.Kill() // it may have ended
+		_ = s.Wait()         // it ends by a signal
+	}
 	if c.containerd != nil {
 		errs = append(errs, c.containerd.Stop())
 	}
@@ -143,19 +147,4 @@ func (c *cluster) stop() error {
 		errs = append(errs, c.server.Stop())
 	}
 	return errors.Join(errs...)
-}
-
-// machineAddress returns an IPv4 address of this machine for the node, because an agent takes no
-// loopback address.
-func machineAddress() (string, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	for _, a := range all {
-		if network, ok := a.(*net.IPNet); ok && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
-			return network.IP.String(), nil
-		}
-	}
-	return "", errors.New("this machine has no IPv4 address for the node")
 }

@@ -36,11 +36,7 @@ const registry = "registry.k8s.io/"
 // substitutes returns the images that can be made on this machine, by the last element of the names
 // of upstream's images. dir is the folder with agnhost and nonewprivs.
 func substitutes(dir string) (map[string]containerdtest.Image, error) {
-	bash, err := program("bash")
-	if err != nil {
-		return nil, err
-	}
-	curl, err := program("curl")
+	found, err := programs("bash", "curl", "dig", "getent", "hostname", "nc.openbsd")
 	if err != nil {
 		return nil, err
 	}
@@ -51,28 +47,23 @@ func substitutes(dir string) (map[string]containerdtest.Image, error) {
 	agnhost := containerdtest.Image{
 		Files:      map[string]string{"/localhost.crt": string(certificate), "/localhost.key": string(key)},
 		Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"},
-		Copies: map[string]containerdtest.Copy{"/agnhost": {From: filepath.Join(dir, "agnhost")}, "/bin/bash": bash.file, "/usr/bin/curl": curl.file},
+		Copies: map[string]containerdtest.Copy{"/agnhost": {From: filepath.Join(dir, "agnhost")}},
 		Links:  map[string]string{"/agnhost-2": "agnhost"}, Dirs: []string{"/uploads"},
 	}
-	maps.Copy(agnhost.Copies, bash.libraries)
-	maps.Copy(agnhost.Copies, curl.libraries)
-	hostname, err := program("hostname")
-	if err != nil {
-		return nil, err
-	}
-	glibc := containerdtest.Image{
-		Cmd:    []string{"sh"},
-		Copies: map[string]containerdtest.Copy{"/bin/hostname": hostname.file},
-	}
-	maps.Copy(glibc.Copies, hostname.libraries)
+	// The shell of busybox prefers its own nc to the nc of the PATH.
+	found.copyTo(&agnhost, map[string]string{
+		"/bin/bash": "bash", "/bin/sh": "bash", "/usr/bin/curl": "curl", "/usr/bin/dig": "dig", "/usr/bin/getent": "getent",
+		"/bin/hostname": "hostname", "/bin/nc": "nc.openbsd"})
+	glibc := containerdtest.Image{Cmd: []string{"sh"}, Copies: map[string]containerdtest.Copy{}}
+	found.copyTo(&glibc, map[string]string{"/bin/hostname": "hostname", "/usr/bin/dig": "dig", "/usr/bin/getent": "getent"})
 	// Debian's busybox shell drops variables whose names have a hyphen. bash passes them on, but has
 	// other error messages: specs with such variables say "sh", specs about errors "/bin/sh".
 	busybox := containerdtest.Image{
 		Cmd:    []string{"sh"},
-		Copies: map[string]containerdtest.Copy{"/bin/bash": bash.file},
+		Copies: map[string]containerdtest.Copy{},
 		Links:  map[string]string{"/usr/local/bin/sh": "/bin/bash"},
 	}
-	maps.Copy(busybox.Copies, bash.libraries)
+	found.copyTo(&busybox, map[string]string{"/bin/bash": "bash"})
 	server := containerdtest.Image{Cmd: []string{"httpd", "-f", "-p", "80", "-h", "/www"}, Dirs: []string{"/www"}}
 	all := map[string]containerdtest.Image{
 		"pause":     {Entrypoint: []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 100000 & wait; done"}},

@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os/exec"
 	"strings"
 
@@ -33,6 +34,29 @@ func program(name string) (hostProgram, error) {
 		p.libraries[library] = containerdtest.Copy{From: library}
 	}
 	return p, nil
+}
+
+// hostPrograms are programs by name.
+type hostPrograms map[string]hostProgram
+
+// programs finds the named programs.
+func programs(names ...string) (hostPrograms, error) {
+	found := hostPrograms{}
+	for _, name := range names {
+		var err error
+		if found[name], err = program(name); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// copyTo adds programs, by path in the image, to the Copies of an image.
+func (p hostPrograms) copyTo(image *containerdtest.Image, names map[string]string) {
+	for path, name := range names {
+		image.Copies[path] = p[name].file
+		maps.Copy(image.Copies, p[name].libraries)
+	}
 }
 
 // parseLdd returns the paths in the output of ldd, where a line is "name => path (address)" or

@@ -6,7 +6,7 @@
 // the node agent, one after the other, each with its own cluster on this machine: etcd,
 // kube-apiserver, kube-controller-manager, kube-scheduler, containerd and a pod network. It prints
 // a table of the results, and names every spec with different results. The images are made of
-// programs of this machine, because no registry is needed.
+// programs of this machine, so that no registry is needed. kube-proxy and CoreDNS run outside pods.
 //
 // A spec that fails is run once more, alone. The list skips.txt has the specs that cannot pass
 // here, with reasons.
@@ -14,8 +14,9 @@
 // With -session, the command records a user's session with kubectl instead, on a node of each agent,
 // and prints the lines that differ. The list session.txt has the lines that may differ, with reasons.
 //
-// KEELSON_APISERVER_DIR is the folder of e2e/conformance.sh, and KEELSON_CONTAINERD_DIR is the
-// folder of e2e/containerd.sh. The command needs root.
+// KEELSON_APISERVER_DIR is the folder of e2e/conformance.sh, KEELSON_CONTAINERD_DIR is the folder of
+// e2e/containerd.sh, and KEELSON_COREDNS is the program of e2e/program.sh coredns. The command needs
+// root.
 package main
 
 import (
@@ -35,6 +36,7 @@ import (
 // options are the flags of the command.
 type options struct {
 	programs string // folder of e2e/conformance.sh
+	coredns  string
 	agent    string
 	only     string
 	focus    string
@@ -51,7 +53,7 @@ type options struct {
 var errSpecs = errors.New("specs failed, see above")
 
 func main() {
-	o := options{programs: os.Getenv(apiservertest.DirVariable)}
+	o := options{programs: os.Getenv(apiservertest.DirVariable), coredns: os.Getenv(corednsVariable)}
 	flag.StringVar(&o.agent, "agent", "bin/nodeagent", "the node agent")
 	flag.StringVar(&o.only, "only", "", "run the specs with this agent only: kubelet or keelson")
 	flag.StringVar(&o.focus, "focus", "", "run the specs that match this regular expression instead of the selection")
@@ -139,6 +141,10 @@ func (o *options) check() error {
 		return fmt.Errorf("-runs %d -procs %d: want 1 or more", o.runs, o.procs)
 	case o.programs == "":
 		return fmt.Errorf("%s is not set (%s=$(e2e/conformance.sh) builds one, in half an hour)", apiservertest.DirVariable, apiservertest.DirVariable)
+	case o.coredns == "":
+		return fmt.Errorf("%s is not set (%s=$(e2e/program.sh coredns) builds one, in minutes)", corednsVariable, corednsVariable)
+	case o.session && os.Getenv(metricsServerVariable) == "":
+		return fmt.Errorf("-session: %s is not set (%s=$(e2e/program.sh metrics-server) builds one, in minutes)", metricsServerVariable, metricsServerVariable)
 	case os.Geteuid() != 0:
 		return errors.New("needs root")
 	}

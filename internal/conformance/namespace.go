@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideVariable is set in the process that has its own mount namespace.
+// insideVariable is set in the process that has its own namespaces.
 const insideVariable = "KEELSON_CONFORMANCE_INSIDE"
 
 // errInside is returned if the process in the namespace failed, which has printed the reason.
@@ -25,17 +25,17 @@ var errInside = errors.New("failed")
 // hidden are folders that a kubelet uses regardless of its configuration.
 var hidden = []string{"/var/log/containers", "/var/log/pods", "/var/lib/kubelet", "/usr/libexec/kubernetes", "/etc/kubernetes"}
 
-// enterNamespace runs the command again in a mount namespace: all mounts of the cluster vanish with
-// the namespace, and the folders that a kubelet uses are empty there. enterNamespace returns true in
-// the process inside.
+// enterNamespace runs the command again in a mount namespace and a network namespace: all mounts and
+// all packet filters of the cluster vanish with the namespaces, and the folders that a kubelet uses
+// are empty there. enterNamespace returns true in the process inside.
 func enterNamespace(ctx context.Context) (bool, error) {
 	if os.Getenv(insideVariable) != "" {
-		return true, prepareNamespace()
+		return true, errors.Join(prepareNamespace(), prepareNetwork(ctx))
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideVariable+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Minute
 	err := cmd.Run()

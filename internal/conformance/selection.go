@@ -13,7 +13,7 @@ import (
 
 // The specs of the selection: those that every kubelet must pass.
 const (
-	selected   = `\[sig-node\].*\[NodeConformance\]|\[sig-storage\].*\[NodeConformance\]|\[sig-node\].*\[Conformance\]`
+	selected   = `\[sig-node\].*\[NodeConformance\]|\[sig-storage\].*\[NodeConformance\]|\[sig-(node|network)\].*\[Conformance\]`
 	unselected = `\[Serial\]|\[Disruptive\]|\[Flaky\]|\[Alpha\]|\[Slow\]`
 )
 

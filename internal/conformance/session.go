@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -69,15 +68,8 @@ func recordAgent(ctx context.Context, o options, name string, steps []sessionSte
 		err = errors.Join(err, c.stop())
 		fmt.Printf("%s: session of %s; the agent: %s\n", name, time.Since(began).Round(time.Second), c.agent.usage())
 	}()
-	if os.Getenv(metricsServerVariable) == "" {
-		fmt.Printf("%s is not set: without step %s\n", metricsServerVariable, metricsStep)
-		steps = slices.DeleteFunc(slices.Clone(steps), func(s sessionStep) bool { return s.name == metricsStep })
-	} else {
-		stop, err := startMetricsServer(ctx, c, filepath.Join(o.out, "metrics-server-"+name+".log"))
-		if err != nil {
-			return nil, err
-		}
-		defer stop()
+	if err := c.startMetricsServer(ctx, filepath.Join(o.out, "metrics-server-"+name+".log")); err != nil {
+		return nil, err
 	}
 	bin, err := c.userFolder(o.programs)
 	if err != nil {

@@ -107,7 +107,7 @@ func hold(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("export KUBECONFIG=%s; the agent's log is %s\n", c.server.Kubeconfig(), c.agent.log)
+	fmt.Printf("nsenter --target=%d --net --mount kubectl --kubeconfig=%s …; the agent's log is %s\n", os.Getpid(), c.server.Kubeconfig(), c.agent.log)
 	select {
 	case <-ctx.Done():
 	case <-c.agent.exited:

@@ -76,8 +76,8 @@ const configV3 = "version = 3\n" + configHead + `
 {{end}}`
 
 // networkConfig is the pod network. Pods reach each other and the host, but no other network,
-// because masquerading would need iptables. The loopback plugin is run for every pod by containerd
-// itself.
+// because masquerading would need iptables, as host ports do. The loopback plugin is run for every
+// pod by containerd itself.
 const networkConfig = `{
   "cniVersion": "0.4.0",
   "name": {{printf "%q" .Network}},
@@ -92,7 +92,8 @@ const networkConfig = `{
         "ranges": [[{"subnet": {{printf "%q" .Subnet}}}]],
         "routes": [{"dst": "0.0.0.0/0"}]
       }
-    }
+    }{{if .HostPorts}},
+    {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true}{{end}}
   ]
 }
 `

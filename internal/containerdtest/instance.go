@@ -35,6 +35,9 @@ type Options struct {
 	Images []Image
 	// Handlers are further names of the runtime handler runc, for RuntimeClasses. Defaults to none.
 	Handlers []string
+	// HostPorts maps the host ports of pods, which needs the program iptables. The rules stay after
+	// Stop in the network namespace of the caller, which should be its own.
+	HostPorts bool
 }
 
 // Instance is a running containerd. Methods may be called at any time and from several goroutines.
@@ -131,7 +134,7 @@ func newInstance(b binaries, s *slot, opts Options) (*Instance, error) {
 		return i, errors.Join(err, os.Remove(dir))
 	}
 	i.layout = newLayout(dir, s.number)
-	i.layout.CNIDir, i.layout.Handlers = b.cniDir, opts.Handlers
+	i.layout.CNIDir, i.layout.Handlers, i.layout.HostPorts = b.cniDir, opts.Handlers, opts.HostPorts
 	if onOverlay(dir) {
 		i.layout.Snapshotter = "native" // overlayfs does not stack on itself
 	}

@@ -27,6 +27,7 @@ type layout struct {
 	Snapshotter string
 	Pause       string
 	Handlers    []string // in addition to runc
+	HostPorts   bool
 }
 
 // newLayout returns the layout of the instance in dir with the given slot, which must be less than
