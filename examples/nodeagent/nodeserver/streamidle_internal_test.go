@@ -80,15 +80,14 @@ func TestFramesTellDataFromPings(t *testing.T) {
 				var isData []bool // by byte, where the header counts with its last byte
 				for range 20 {
 					f := p.frame(r)
-					header := len(f.bytes)
-					if name == "SPDY" {
+					header := 2
+					switch {
+					case name == "SPDY":
 						header = 8
-					} else if f.bytes[1]&0x7f == 126 {
+					case f.bytes[1]&0x7f == 126:
 						header = 4
-					} else if f.bytes[1]&0x7f == 127 {
+					case f.bytes[1]&0x7f == 127:
 						header = 10
-					} else {
-						header = 2
 					}
 					if name != "SPDY" && f.bytes[1]&0x80 != 0 {
 						header += 4
