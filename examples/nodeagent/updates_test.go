@@ -17,11 +17,12 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
 )
 
-// transactional returns a manifest of a service with transactional updates and a short gate.
+// transactional returns a manifest of a service with transactional updates. Its gate is longer than a busy
+// machine needs to notice the end of a process.
 func (s *station) transactional(name, body string) (manifest, pids string) {
 	manifest, pids = s.service(name, body)
 	return strings.Replace(manifest, "{name: "+name+"}", "{name: "+name+
-		`, annotations: {keelson.dev/update: Transactional, keelson.dev/update-gate-seconds: "1", keelson.dev/update-deadline-seconds: "60"}}`, 1), pids
+		`, annotations: {keelson.dev/update: Transactional, keelson.dev/update-gate-seconds: "5", keelson.dev/update-deadline-seconds: "60"}}`, 1), pids
 }
 
 // update returns the record of the only unit.
