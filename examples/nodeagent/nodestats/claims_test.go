@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,9 +85,10 @@ func TestVolumesOfClaims(t *testing.T) {
 func TestFileSystemsThatDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m systemMeter
-		reads, answer := 0, make(chan struct{})
+		var reads atomic.Int32
+		answer := make(chan struct{})
 		read := func(string) fileSystem {
-			reads++
+			reads.Add(1)
 			<-answer
 			return fileSystem{bytes: 7}
 		}
@@ -96,7 +98,7 @@ func TestFileSystemsThatDoNotAnswer(t *testing.T) {
 			assert.False(t, known)
 		}
 		assert.Equal(t, answerTime, time.Since(began))
-		assert.Equal(t, 1, reads)
+		assert.EqualValues(t, 1, reads.Load())
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
 		_, known := m.system(ctx, "/b", read)

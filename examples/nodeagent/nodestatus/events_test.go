@@ -53,16 +53,18 @@ func TestChangesOfConditionsAreEvents(t *testing.T) {
 		pass(20 * time.Minute)
 		require.Empty(t, h.take())
 
-		m.facts.NotReady = errors.New("the container runtime is down")
+		m.edit(func() { m.facts.NotReady = errors.New("the container runtime is down") })
 		m.Poke()
 		pass(10 * time.Minute)
 		require.Equal(t, []string{"NodeNotReady"}, h.take())
-		m.facts.NotReady = nil
-		m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: true}
+		m.edit(func() {
+			m.facts.NotReady = nil
+			m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: true}
+		})
 		m.Poke()
 		pass(10 * time.Minute)
 		require.ElementsMatch(t, []string{"NodeReady", "NodeHasInsufficientMemory"}, h.take())
-		m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: false}
+		m.edit(func() { m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: false} })
 		m.Poke()
 		pass(10 * time.Minute)
 		require.Equal(t, []string{"NodeHasSufficientMemory"}, h.take())
@@ -74,7 +76,7 @@ func TestARebootIsAnEvent(t *testing.T) {
 	h := &heard{T: t}
 	on(t, func(_ *server, o *nodestatus.Options) { o.Events = h }, func(t *testing.T, m *machine) {
 		for _, boot := range []string{"first", "second", "second"} {
-			m.facts.Info.BootID = boot
+			m.edit(func() { m.facts.Info.BootID = boot })
 			m.Poke()
 			pass(time.Second)
 		}

@@ -63,10 +63,12 @@ func TestAbilitiesAreTold(t *testing.T) {
 		handler := func(name string) v1.NodeRuntimeHandler {
 			return v1.NodeRuntimeHandler{Name: name, Features: &v1.NodeRuntimeHandlerFeatures{UserNamespaces: new(true)}}
 		}
-		m.facts.KubeletPort = 10250
-		m.facts.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
-		m.facts.RuntimeHandlers = []v1.NodeRuntimeHandler{handler("runc"), handler("")}
-		m.facts.DeclaredFeatures = []string{"B", "A"}
+		m.edit(func() {
+			m.facts.KubeletPort = 10250
+			m.facts.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
+			m.facts.RuntimeHandlers = []v1.NodeRuntimeHandler{handler("runc"), handler("")}
+			m.facts.DeclaredFeatures = []string{"B", "A"}
+		})
 		m.Poke()
 		synctest.Wait()
 		status := m.node.Status
@@ -75,7 +77,9 @@ func TestAbilitiesAreTold(t *testing.T) {
 		assert.Equal(t, []v1.NodeRuntimeHandler{handler(""), handler("runc")}, status.RuntimeHandlers)
 		assert.Equal(t, []string{"A", "B"}, status.DeclaredFeatures)
 
-		m.facts.KubeletPort, m.facts.Features, m.facts.RuntimeHandlers, m.facts.DeclaredFeatures = 0, nil, nil, nil
+		m.edit(func() {
+			m.facts.KubeletPort, m.facts.Features, m.facts.RuntimeHandlers, m.facts.DeclaredFeatures = 0, nil, nil, nil
+		})
 		m.Poke()
 		synctest.Wait()
 		status = m.node.Status
@@ -92,7 +96,7 @@ func TestAFieldThatTheServerDrops(t *testing.T) {
 		o.Nodes = dropping{nodes{s}}
 	}
 	on(t, drop, func(t *testing.T, m *machine) {
-		m.facts.DeclaredFeatures = []string{"A"}
+		m.edit(func() { m.facts.DeclaredFeatures = []string{"A"} })
 		m.Poke()
 		pass(20 * time.Second)
 		m.taken()
@@ -101,7 +105,7 @@ func TestAFieldThatTheServerDrops(t *testing.T) {
 			require.NotEqual(t, "patch node [status]", r)
 		}
 
-		m.facts.NotReady = errors.New("container runtime is down")
+		m.edit(func() { m.facts.NotReady = errors.New("container runtime is down") })
 		m.Poke()
 		pass(time.Second)
 		require.Equal(t, v1.ConditionFalse, m.condition(v1.NodeReady).Status, "changes are sent")

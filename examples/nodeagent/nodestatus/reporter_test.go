@@ -27,7 +27,7 @@ import (
 type machine struct {
 	*server
 	*nodestatus.Reporter
-	facts nodestatus.Facts
+	facts nodestatus.Facts // changed by edit
 }
 
 // on runs a test in virtual time with a running node.
@@ -40,7 +40,11 @@ func on(t *testing.T, prepare func(*server, *nodestatus.Options), test func(*tes
 		}}
 		opts := nodestatus.Options{
 			NodeName: "gw", Nodes: nodes{m.server}, Leases: leases{m.server},
-			Facts:  func(context.Context) nodestatus.Facts { return m.facts },
+			Facts: func(context.Context) nodestatus.Facts {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				return m.facts
+			},
 			Labels: map[string]string{"example.com/site": "north"},
 			Taints: []v1.Taint{{Key: "edge", Effect: v1.TaintEffectNoSchedule}},
 		}
@@ -151,7 +155,7 @@ func TestAChangeIsToldAtOnce(t *testing.T) {
 		pass(3 * time.Second)
 		since := m.condition(v1.NodeReady).LastTransitionTime
 		m.taken()
-		m.facts.NotReady = errors.New("the container runtime is down")
+		m.edit(func() { m.facts.NotReady = errors.New("the container runtime is down") })
 		m.Poke()
 		synctest.Wait()
 		require.Equal(t, []string{"patch node [status]"}, m.taken())
@@ -233,12 +237,12 @@ func TestPressure(t *testing.T) {
 	on(t, nil, func(t *testing.T, m *machine) {
 		require.Empty(t, m.condition(v1.NodeMemoryPressure), "nothing is known of it")
 		for _, under := range []bool{false, true} {
-			m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: under}
+			m.edit(func() { m.facts.Pressure = map[v1.NodeConditionType]bool{v1.NodeMemoryPressure: under} })
 			m.Poke()
 			synctest.Wait()
 			require.Equal(t, under, m.condition(v1.NodeMemoryPressure).Status == v1.ConditionTrue)
 		}
-		m.facts.Pressure = nil
+		m.edit(func() { m.facts.Pressure = nil })
 		pass(time.Hour)
 		require.Equal(t, v1.ConditionTrue, m.condition(v1.NodeMemoryPressure).Status)
 	})
