@@ -12,34 +12,17 @@
 # runc (Debian: apt-get install conmon runc); crun of Debian 12 is too old for it.
 set -euo pipefail
 cd "$(dirname "$0")/crio"
-export GOWORK=off CGO_ENABLED=0
+source ../cached.sh
 
-go=${GO:-go}
 module=github.com/cri-o/cri-o
-version=$("$go" list -m -f '{{.Version}}' "$module")
-key=$version-$("$go" env GOVERSION)-$("$go" env GOARCH)
-dir=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/keelson/crio-$key}
 
-# The stamp comes last, so that a build that was cut short is done again.
-if [[ $(cat "$dir/.built" 2>/dev/null) == "$key" ]]; then
-	echo "$dir"
-	exit
-fi
-
-mkdir -p "$dir/new"
-dir=$(cd "$dir" && pwd)
-exec 9>"$dir/.lock"
-if command -v flock >/dev/null; then flock 9; fi # two at once: the second finds it done
-if [[ $(cat "$dir/.built" 2>/dev/null) != "$key" ]]; then
-	echo "building CRI-O $version into $dir" >&2
+build() {
 	# What needs C libraries is left out.
-	tags=containers_image_openpgp,containers_image_ostree_stub,exclude_graphdriver_btrfs,btrfs_noversion
-	nice -n "${NICE:-0}" "$go" build -trimpath -buildvcs=false -tags "$tags" -ldflags '-s -w' -o "$dir/new/crio" "$module/cmd/crio" >&2
+	local tags=containers_image_openpgp,containers_image_ostree_stub,exclude_graphdriver_btrfs,btrfs_noversion
+	compile -tags "$tags" -ldflags '-s -w' -o "$dir/new/crio" "$module/cmd/crio"
+	local source
 	source=$("$go" list -m -f '{{.Dir}}' "$module")/pinns/src
 	"${CC:-cc}" -std=c99 -Os -static -o "$dir/new/pinns" "$source"/*.c >&2
-	# Into place by rename: a running one is not disturbed.
-	mv "$dir"/new/* "$dir"
-	rmdir "$dir/new"
-	echo "$key" >"$dir/.built"
-fi
-echo "$dir"
+}
+
+cached crio "$module" "$@"

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/expansion"
 )
 
 // maxProcessStrings is the maximum size of a container's environment, command and args, in bytes.
@@ -70,7 +72,7 @@ func (e *environment) lookup(name string) (string, bool) {
 
 // expand expands s with the variables up to now.
 func (e *environment) expand(s string) (string, error) {
-	out, ok := expand(s, maxProcessStrings-e.size, e.lookup)
+	out, ok := expansion.Expand(s, maxProcessStrings-e.size, e.lookup)
 	if !ok {
 		return "", errTooLarge
 	}

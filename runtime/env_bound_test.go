@@ -4,6 +4,7 @@ package runtime
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/expansion"
 )
 
 // doubling returns a short list of variables. The last variable has 2^n bytes.
@@ -93,7 +96,11 @@ func environmentSimply(objects *objectMap, c *v1.Container) (string, bool) {
 			}
 			continue
 		}
-		set(e.Name, expandSimply(e.Value, values))
+		value, _ := expansion.Expand(e.Value, math.MaxInt, func(name string) (string, bool) {
+			value, ok := values[name]
+			return value, ok
+		})
+		set(e.Name, value)
 	}
 	var out []string
 	for _, name := range order {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/expansion"
 )
 
 // maxSubPath is the kernel's maximum path length, in bytes.
@@ -44,7 +46,7 @@ func resolveSubPaths(c *v1.Container, env *environment) (*v1.Container, error) {
 // expandSubPath is expand with required variables.
 func (e *environment) expandSubPath(expr string) (string, error) {
 	var missing []string
-	out, ok := expand(expr, maxSubPath, func(name string) (string, bool) {
+	out, ok := expansion.Expand(expr, maxSubPath, func(name string) (string, bool) {
 		value, ok := e.lookup(name)
 		if value == "" {
 			missing = append(missing, name)

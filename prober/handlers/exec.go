@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/conceal"
+	"github.com/keelson-dev/keelson/internal/expansion"
 	"github.com/keelson-dev/keelson/prober"
 )
 
@@ -72,54 +72,18 @@ func expandCommand(command []string, env []v1.EnvVar) ([]string, error) {
 			known[env[i].Name] = env[i].Value
 		}
 	}
+	lookup := func(name string) (string, bool) {
+		value, ok := known[name]
+		return value, ok
+	}
 	words, room := make([]string, len(command)), maxCommand
 	for i, word := range command {
-		words[i] = expand(word, known, room)
-		if room -= len(words[i]); room < 0 {
+		text, fits := expansion.Expand(word, room, lookup)
+		if !fits {
 			return nil, errCommandTooLong
 		}
+		words[i] = text
+		room -= len(text)
 	}
 	return words, nil
-}
-
-// expand replaces every $(NAME) by the value of NAME, in one pass. An unknown reference stays, and
-// $$ stands for $. expand stops once the result is longer than room.
-func expand(s string, known map[string]string, room int) string {
-	if !strings.Contains(s, "$") {
-		return s
-	}
-	var b strings.Builder
-	for s != "" && b.Len() <= room {
-		text, rest, found := strings.Cut(s, "$")
-		b.WriteString(text)
-		if !found {
-			break
-		}
-		if strings.HasPrefix(rest, "(") && !strings.Contains(rest, ")") {
-			// No further reference is closed, so only $$ is left to replace. Returning here avoids
-			// repeated searches.
-			b.WriteString(strings.ReplaceAll("$"+rest, "$$", "$"))
-			break
-		}
-		var piece string
-		piece, s = reference(rest, known)
-		b.WriteString(piece)
-	}
-	return b.String()
-}
-
-// reference reads a reference from s, the text after a $. It returns the replacement and the rest
-// of s. If s begins with "(", there is a ")".
-func reference(s string, known map[string]string) (piece, rest string) {
-	switch {
-	case strings.HasPrefix(s, "$"):
-		return "$", s[1:]
-	case !strings.HasPrefix(s, "("):
-		return "$", s
-	}
-	name, rest, _ := strings.Cut(s[1:], ")")
-	if value, ok := known[name]; ok {
-		return value, rest
-	}
-	return "$(" + name + ")", rest
 }

@@ -3,11 +3,9 @@
 package handlers
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,34 +15,27 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/httpaction"
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// Bounds of a request. The first two are the kubelet's.
+// Bounds of a request. The first is the kubelet's.
 const (
-	maxRedirects     = 10
-	handshakeTime    = 10 * time.Second
-	maxHeaderBytes   = 1 << 20
-	protocolOfHTTP2  = "h2"
-	schemeHTTP       = "http"
-	headerHost       = "Host"
-	headerAccept     = "Accept"
-	headerUserAgent  = "User-Agent"
-	acceptEverything = "*/*"
+	handshakeTime   = 10 * time.Second
+	maxHeaderBytes  = 1 << 20
+	protocolOfHTTP2 = "h2"
 )
-
-var errRedirects = fmt.Errorf("stopped after %d redirects", maxRedirects)
 
 // httpGet asks once and judges the status. Any fault up to the end of the body is the server's
 // fault.
 func (h *Handler) httpGet(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (prober.Outcome, error) {
-	req, err := h.request(ctx, t, action)
+	req, err := request(ctx, t, action)
 	if err != nil {
 		return prober.Outcome{}, err
 	}
 	l := &lines{handler: h}
 	defer l.close()
-	client := &http.Client{Transport: transport(ctx, l, action), CheckRedirect: checkRedirect}
+	client := &http.Client{Transport: transport(ctx, l, action), CheckRedirect: httpaction.CheckRedirect}
 	resp, err := client.Do(req)
 	if err != nil {
 		return failure(ctx, "Get %q: %s", shown(req.URL), reason(ctx, err))
@@ -71,50 +62,12 @@ func judge(ctx context.Context, req *http.Request, resp *http.Response) (prober.
 }
 
 // request makes the HTTP request of action.
-func (h *Handler) request(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (*http.Request, error) {
+func request(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (*http.Request, error) {
 	address, err := addressOf(t, action.Host, action.Port)
 	if err != nil {
 		return nil, err
 	}
-	target, err := url.Parse(action.Path)
-	if err != nil {
-		target = &url.URL{Path: action.Path}
-	}
-	target.Scheme = cmp.Or(strings.ToLower(string(action.Scheme)), schemeHTTP)
-	target.Host, target.User = address, nil
-	if !strings.HasPrefix(target.Path, "/") {
-		// As a client of a URL without the slash does; "x:y" is no path to url.Parse.
-		target = &url.URL{
-			Scheme: target.Scheme, Host: address, Path: "/" + cmp.Or(target.Opaque, target.Path), RawQuery: target.RawQuery,
-		}
-	}
-	target.Opaque = ""
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://target/", nil)
-	if err != nil {
-		return nil, err
-	}
-	req.URL, req.Host = target, address
-	h.setHeaders(req, action.HTTPHeaders)
-	return req, nil
-}
-
-// setHeaders sets the probe's headers. An empty User-Agent or Accept suppresses the header.
-func (h *Handler) setHeaders(req *http.Request, headers []v1.HTTPHeader) {
-	for _, header := range headers {
-		req.Header.Add(header.Name, header.Value)
-	}
-	if host := req.Header.Get(headerHost); host != "" {
-		req.Host = host // net/http ignores a Host header in req.Header
-	}
-	if _, given := req.Header[headerUserAgent]; !given {
-		req.Header.Set(headerUserAgent, userAgent)
-	}
-	switch _, given := req.Header[headerAccept]; {
-	case !given:
-		req.Header.Set(headerAccept, acceptEverything)
-	case req.Header.Get(headerAccept) == "":
-		req.Header.Del(headerAccept)
-	}
+	return httpaction.Request(ctx, action, address, userAgent)
 }
 
 // transport returns the transport of one attempt: it trusts any certificate, uses no proxy and
@@ -149,18 +102,6 @@ func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Tr
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
-}
-
-// checkRedirect lets a server redirect to itself, on any port. A redirect to another host is an
-// ordinary answer.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	switch {
-	case req.URL.Hostname() != via[0].URL.Hostname():
-		return http.ErrUseLastResponse
-	case len(via) >= maxRedirects:
-		return errRedirects
-	}
-	return nil
 }
 
 // shown returns the URL without its query.

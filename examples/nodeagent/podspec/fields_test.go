@@ -32,7 +32,7 @@ type podField struct {
 var containerFields = []podField{
 	{path: "containers[].name", with: "c: {name: other}", seen: "runtime TestContainerSpecOfEveryGroup"},
 	{path: "containers[].image", with: "c: {image: 'localhost/other:1'}", seen: "runtime/cri TestImages", note: "the process backend runs no image; it reports the name"},
-	{path: "containers[].{command,args}[]", with: "c: {command: [/bin/other], args: [x]}", seen: "runtime TestExpand, runtime/process TestComposePaths",
+	{path: "containers[].{command,args}[]", with: "c: {command: [/bin/other], args: [x]}", seen: "internal/expansion TestExpand, runtime/process TestComposePaths",
 		note: "process: command is required, because there is no image with a default"},
 	{path: "containers[].workingDir", with: "c: {workingDir: /tmp}", seen: "runtime/process TestComposePaths, runtime/cri TestContainerConfig"},
 	{path: "containers[].ports[].{name,containerPort,protocol}", with: "c: {ports: [{name: web, containerPort: 80, protocol: UDP}]}",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package runtime
+package expansion
 
 import (
 	"math"
@@ -14,7 +14,7 @@ import (
 
 // expandAll expands s without a limit.
 func expandAll(s string, lookup func(string) (string, bool)) string {
-	out, _ := expand(s, math.MaxInt, lookup)
+	out, _ := Expand(s, math.MaxInt, lookup)
 	return out
 }
 
@@ -92,7 +92,7 @@ func TestExpandAgreesWithSimpleModelExhaustively(t *testing.T) {
 		words = longer
 		for _, w := range words {
 			if got, want := expandAll(w, lookupIn(env)), expandSimply(w, env); got != want {
-				t.Fatalf("expand(%q) = %q, want %q", w, got, want)
+				t.Fatalf("Expand(%q) = %q, want %q", w, got, want)
 			}
 			checked++
 		}
@@ -105,7 +105,7 @@ func TestExpandUpToStopsAtTheLimit(t *testing.T) {
 	for _, in := range []string{"", "plain", "$(A)", "x$(A)$(A)y", "$(N)$$$(A)", "$(A", "$"} {
 		whole := expandAll(in, lookupIn(env))
 		for limit := range len(whole) + 3 {
-			got, ok := expand(in, limit, lookupIn(env))
+			got, ok := Expand(in, limit, lookupIn(env))
 			assert.Equal(t, len(whole) <= limit, ok, "%q up to %d", in, limit)
 			if ok {
 				assert.Equal(t, whole, got)
@@ -120,7 +120,7 @@ func FuzzExpand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s, name1, value1, name2, value2 string) {
 		env := map[string]string{name1: value1, name2: value2}
 		if got, want := expandAll(s, lookupIn(env)), expandSimply(s, env); got != want {
-			t.Fatalf("expand(%q) with %q = %q, want %q", s, env, got, want)
+			t.Fatalf("Expand(%q) with %q = %q, want %q", s, env, got, want)
 		}
 	})
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package runtime
+// Package expansion replaces references to variables in texts of pods.
+package expansion
 
 import "strings"
 
-// expand replaces the variable references of s, with the kubelet's syntax for environment values,
-// command, args and subPathExpr:
+// Expand replaces the variable references of s, with the kubelet's syntax for environment values,
+// command, args, exec probes and subPathExpr:
 //
 //   - $(NAME) becomes the value that lookup returns. If lookup returns false, the reference stays
 //     as written. NAME is everything up to the next ")".
@@ -14,9 +15,9 @@ import "strings"
 //
 // The values of lookup are not expanded again. The time is linear in the input and the output.
 //
-// expand returns false before its result is longer than limit bytes: references double the values
+// Expand returns false before its result is longer than limit bytes: references double the values
 // that they refer to, so a short list of variables can ask for more memory than there is.
-func expand(s string, limit int, lookup func(name string) (string, bool)) (string, bool) {
+func Expand(s string, limit int, lookup func(name string) (string, bool)) (string, bool) {
 	if strings.IndexByte(s, '$') < 0 {
 		return s, len(s) <= limit
 	}
