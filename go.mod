@@ -16,8 +16,10 @@ require (
 	github.com/stretchr/testify v1.12.1 // tests
 	go.uber.org/zap v1.28.0 // structured logs; a logger is always an option
 	go.yaml.in/yaml/v3 v3.0.5 // podconfig/manifest: a YAML parser that tells positions, and expands no aliases
+	golang.org/x/net v0.60.0 // examples: a bound of connections to a socket
 	golang.org/x/sys v0.49.0 // runtime/process, podconfig/file: pidfds, subreaper and file leases
 	golang.org/x/term v0.47.0 // examples: the width of the terminal
+	golang.org/x/time v0.15.0 // examples: a bound of calls to a socket
 	google.golang.org/grpc v1.85.0 // runtime/cri: the protocol of container runtimes
 	google.golang.org/protobuf v1.36.12 // runtime/cri: the calls of containerd that CRI lacks; volumemanager/plugins/csi: a driver to test with
 	k8s.io/api v0.37.2 // the pods
@@ -63,10 +65,8 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
-	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
-	golang.org/x/time v0.15.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect

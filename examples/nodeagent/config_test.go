@@ -116,6 +116,25 @@ func TestAConfigurationFileWithoutAServer(t *testing.T) {
 	require.True(t, f.profilesReadOnly(), "a node without a server for kubectl")
 }
 
+// The gate of the pods API is known. All other gates are logged, because whether they matter depends on their version.
+func TestFeatureGatesOfAConfigurationFile(t *testing.T) {
+	f, err := configured(t, "featureGates: {PodsAPI: true, NodeSwap: false}\n")
+	require.NoError(t, err)
+	require.True(t, f.gates.podsAPI)
+	core, logs := observer.New(zap.InfoLevel)
+	f.gates.tell(zap.New(core))
+	require.Equal(t, 1, logs.Len())
+	require.Equal(t, map[string]any{"gate": "NodeSwap", "value": "false"}, logs.All()[0].ContextMap())
+
+	f, err = configured(t, "")
+	require.NoError(t, err)
+	require.False(t, f.gates.podsAPI)
+	_, err = configured(t, "featureGates: {PodsAPI: perhaps}\n")
+	require.ErrorContains(t, err, "--feature-gates PodsAPI=perhaps")
+	_, err = configured(t, "featureGates: {PodsAPI: true}\n", "--root-dir", "/"+strings.Repeat("x", 100))
+	require.ErrorContains(t, err, "--root-dir: podsapi: Options.Socket")
+}
+
 // Each field that is a flag by fields.txt can be set: the flag exists.
 func TestEachFlagOfTheConfigurationExists(t *testing.T) {
 	fields := `
@@ -169,6 +188,7 @@ podsPerCore: 10
 providerID: aws:///a/b
 memorySwap: {swapBehavior: NoSwap}
 crashLoopBackOff: {maxContainerRestartPeriod: 10s}
+featureGates: {PodsAPI: true}
 evictionHard: {memory.available: 200Mi}
 evictionSoft: {nodefs.available: 20%}
 evictionSoftGracePeriod: {nodefs.available: 1m}

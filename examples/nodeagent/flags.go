@@ -76,6 +76,7 @@ type flags struct {
 	once      once
 	verbosity int
 	config    configFlags
+	gates     gateFlags
 
 	values map[string]string // of all flags that have no secrets
 }
@@ -163,6 +164,7 @@ func parseFlags(args []string) (flags, error) {
 	f.eviction.register(set)
 	f.once.flags(set)
 	f.config.register(set)
+	f.gates.register(set)
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
 	asked := set.Bool("version", false, "print this program's version, and --kubelet-version")
 	set.Usage = func() { fmt.Print(usage, help(set)) } // it was asked for
@@ -192,7 +194,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.once.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

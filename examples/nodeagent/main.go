@@ -88,6 +88,7 @@ func run(f flags) error {
 	defer out.close()
 	receiveKlog(out.log)
 	f.config.tell(out.log)
+	f.gates.tell(out.log)
 	f.shutdown.machineStops = sync.OnceValue(func() bool { return machineStops(out.log) })
 	lock, err := node.LockRoot(ctx, f.root, out.log) // before listening: another agent that is ending also holds the port
 	if err != nil {
@@ -126,7 +127,7 @@ func run(f flags) error {
 		}
 		defer member.leave()
 	}
-	features := f.features(evictor.features(func() *node.Agent { return agent }), out.log)
+	features := f.gates.features(f.features(evictor.features(func() *node.Agent { return agent }), out.log), out.log)
 	tokens := func() tokenMaker { return agent }
 	transactions, err := newUpdates(f)
 	if err != nil {

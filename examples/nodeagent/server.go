@@ -177,6 +177,7 @@ func (f *flags) configuration() any {
 		"imageGCHighThresholdPercent": f.imageHigh, "imageGCLowThresholdPercent": f.imageLow,
 		"serializeImagePulls": f.pulls.limit == 1, "maxParallelImagePulls": f.pulls.limit,
 		"imageMinimumGCAge": f.imageMin.String(), "imageMaximumGCAge": f.imageMax.String(),
+		"featureGates":         f.gates.values,
 		"allowedUnsafeSysctls": f.offer.unsafeSysctls, "enableProfilingHandler": f.profiling,
 		"nodeStatusUpdateFrequency": f.status.update.String(), "nodeStatusReportFrequency": f.status.report.String(),
 		"nodeLeaseDurationSeconds": f.status.lease, "nodeStatusMaxImages": f.status.images, "providerID": f.status.providerID,
