@@ -33,6 +33,15 @@
 //		}})
 //	}
 //
+// # Nodes
+//
+// A Client is the connection of a node. Its pods fit podwatch.Config.Pods, so that the source of an
+// agent lists and watches them, and it is the agent's Patcher. Client.Cut separates the node from the
+// server. Client.EndWatches, Server.Compact and Server.Bookmark do to watches what API servers do.
+//
+//	client := server.NewClient(10 * time.Millisecond) // a watch shows changes after 10 ms
+//	source, err := podwatch.New(podwatch.Config{Pods: client, NodeName: "node-1"})
+//
 // # The caller's duties
 //
 //  1. Run the Server under testing/synctest for virtual time; real time works too.
@@ -42,12 +51,13 @@
 //
 // # Goroutines
 //
-// None. A call runs in its caller's goroutine, including the delivery of its changes to Watch.
+// One for each open watch of a Client, until the watch is stopped. All other calls run in their
+// caller's goroutine, including the delivery of their changes to Watch.
 //
 // # What it does not emulate
 //
 // Authentication, admission, quotas, priority and fairness; validation of pods and statuses, except
 // that no container comes back from its end (statusmanager.Revives); managed fields; writes to the
-// spec; watches that end, lag or skip. All other resources. Use Fault for the errors of such
-// features.
+// spec; pages of lists; selectors other than spec.nodeName. All other resources. Use Fault for the
+// errors of such features.
 package statustest

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // The annotations of mirror pods and static pods.
@@ -37,6 +37,9 @@ type Options struct {
 	// JournalLimit is how many requests the journal holds, the last ones. Defaults to 0: all
 	// requests; negative: no requests.
 	JournalLimit int
+	// History is how many changes of a node's pods are kept for watches of a Client that begin at an
+	// earlier resource version. Defaults to 100; negative: none, as after Compact.
+	History int
 }
 
 // Server holds pods. All methods are safe for concurrent use. Returned pods are never written to.
@@ -54,6 +57,7 @@ type Server struct {
 		totals  totals
 		faults  []*Injected
 		poisons map[string]*poison // by the name of the pod
+		feeds   map[string]*feed   // by the name of the node; "": all pods
 		// pending are changes not yet delivered to watchers; delivering: a goroutine delivers them.
 		watchers   []func(*v1.Pod)
 		pending    []*v1.Pod
@@ -66,7 +70,9 @@ func New(o Options) (*Server, error) {
 	if o.Latency < 0 {
 		return nil, fmt.Errorf("statustest: Options.Latency is negative: %s", o.Latency)
 	}
+	o.History = max(0, cmp.Or(o.History, defaultHistory))
 	s := &Server{options: o, born: time.Now()}
+	s.mu.feeds = map[string]*feed{}
 	s.mu.pods = map[types.NamespacedName]*v1.Pod{}
 	s.mu.names = map[types.UID]types.NamespacedName{}
 	s.mu.nodes = map[string]bool{}
@@ -90,7 +96,7 @@ func (s *Server) Create(pod *v1.Pod) *v1.Pod {
 	defer s.mu.Unlock()
 	pod = pod.DeepCopy()
 	if old, ok := s.mu.pods[nameOf(pod)]; ok {
-		delete(s.mu.names, old.UID)
+		s.drop(old.UID)
 	}
 	if pod.UID == "" {
 		pod.UID = types.UID(fmt.Sprintf("uid-%d", s.mu.version+1))
@@ -198,16 +204,25 @@ func (s *Server) store(pod *v1.Pod) *v1.Pod {
 		}
 	}
 	s.mu.version++
-	pod.ResourceVersion = strconv.Itoa(s.mu.version)
+	pod.ResourceVersion = s.resourceVersion()
 	s.mu.pods[name], s.mu.names[pod.UID] = pod, name
 	s.mu.pending = append(s.mu.pending, pod)
+	s.tell(watch.Modified, pod)
 	return pod
 }
 
 // drop forgets a pod. The lock is held.
 func (s *Server) drop(uid types.UID) {
+	pod, ok := s.mu.pods[s.mu.names[uid]]
+	if !ok {
+		return
+	}
 	delete(s.mu.pods, s.mu.names[uid])
 	delete(s.mu.names, uid)
+	s.mu.version++
+	gone := *pod
+	gone.ResourceVersion = s.resourceVersion()
+	s.tell(watch.Deleted, &gone)
 }
 
 // deliver calls the watchers for pending changes, in order, unless another goroutine is delivering.

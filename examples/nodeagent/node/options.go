@@ -34,8 +34,9 @@ type Options struct {
 	// Root is the absolute path of the folder for the files of pods, in Root/pods/<uid>. Only the
 	// agent and the Runtime may write there. Required.
 	Root string
-	// RootLock is the lock on Root, if the caller has called LockRoot. The caller unlocks it after
-	// Run. Defaults to a lock that Run takes and releases.
+	// RootLock is the lock on Root or on a folder above Root, if the caller has called LockRoot. The
+	// caller unlocks it after Run. Agents of a process may share the lock on a folder above their
+	// Roots. Defaults to a lock that Run takes and releases.
 	RootLock *RootLock
 	// Runtime runs the containers. Required.
 	Runtime runtime.Runtime
@@ -185,7 +186,7 @@ func (o Options) validate() error {
 		return errors.New("node: Options.Root is required")
 	case !filepath.IsAbs(o.Root):
 		return fmt.Errorf("node: Options.Root %q: want an absolute path", o.Root)
-	case o.RootLock != nil && o.RootLock.root != filepath.Clean(o.Root):
+	case o.RootLock != nil && !o.RootLock.covers(o.Root):
 		return fmt.Errorf("node: Options.RootLock is that of %s, and Root is %s", o.RootLock.root, o.Root)
 	case o.LogDir != "" && !filepath.IsAbs(o.LogDir):
 		return fmt.Errorf("node: Options.LogDir %q: want an absolute path", o.LogDir)

@@ -59,6 +59,12 @@ func LockRoot(ctx context.Context, root string, log *zap.Logger) (*RootLock, err
 	return &RootLock{root: filepath.Clean(root), file: file}, nil
 }
 
+// covers reports whether root is the locked folder or below it.
+func (l *RootLock) covers(root string) bool {
+	rel, err := filepath.Rel(l.root, root)
+	return err == nil && filepath.IsLocal(rel)
+}
+
 // Unlock releases the lock. A second call has no effect.
 func (l *RootLock) Unlock() { l.file.Close() }
 
