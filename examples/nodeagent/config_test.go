@@ -58,13 +58,14 @@ hairpinMode: promiscuous-bridge
 
 func TestAConfigurationFileThatIsRefused(t *testing.T) {
 	for fields, want := range map[string]string{
-		"cpuManagerPolicy: static":            "config.yaml:3: cpuManagerPolicy",
-		"imageGCHighThresholdPercent: 101":    "--image-gc-high-threshold 101",
-		"imageMinimumGCAge: x":                "imageMinimumGCAge",
-		"systemReserved: {memory: much}":      "--system-reserved",
-		"authorization: {mode: AskMyMother}":  "--authorization-mode",
-		"clusterDNS: [dns.example.com]":       "--cluster-dns",
-		"maxPods: 99999999999999999999999999": "maxPods",
+		"cpuManagerPolicy: static":                                  "config.yaml:3: cpuManagerPolicy",
+		"imageGCHighThresholdPercent: 101":                          "--image-gc-high-threshold 101",
+		"imageMinimumGCAge: x":                                      "imageMinimumGCAge",
+		"systemReserved: {memory: much}":                            "--system-reserved",
+		"authorization: {mode: AskMyMother}":                        "--authorization-mode",
+		"clusterDNS: [dns.example.com]":                             "--cluster-dns",
+		"enableSystemLogQuery: true\nenableSystemLogHandler: false": "--enable-system-log-query needs --enable-system-log-handler",
+		"maxPods: 99999999999999999999999999":                       "maxPods",
 	} {
 		_, err := configured(t, fields)
 		require.ErrorContains(t, err, want, fields)
@@ -189,6 +190,13 @@ providerID: aws:///a/b
 memorySwap: {swapBehavior: NoSwap}
 crashLoopBackOff: {maxContainerRestartPeriod: 10s}
 featureGates: {PodsAPI: true}
+logging: {verbosity: 1}
+enableSystemLogQuery: false
+enableDebugFlagsHandler: false
+enableContentionProfiling: true
+protectKernelDefaults: true
+failSwapOn: true
+failCgroupV1: false
 evictionHard: {memory.available: 200Mi}
 evictionSoft: {nodefs.available: 20%}
 evictionSoftGracePeriod: {nodefs.available: 1m}

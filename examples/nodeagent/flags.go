@@ -77,6 +77,7 @@ type flags struct {
 	verbosity int
 	config    configFlags
 	gates     gateFlags
+	host      hostFlags
 
 	values map[string]string // of all flags that have no secrets
 }
@@ -165,6 +166,7 @@ func parseFlags(args []string) (flags, error) {
 	f.once.flags(set)
 	f.config.register(set)
 	f.gates.register(set)
+	f.host.register(set)
 	set.IntVarP(&f.verbosity, "v", "v", 0, "log verbosity; 1 and more also log details")
 	asked := set.Bool("version", false, "print this program's version, and --kubelet-version")
 	set.Usage = func() { fmt.Print(usage, help(set)) } // it was asked for

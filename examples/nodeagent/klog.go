@@ -6,6 +6,8 @@ package main
 
 import (
 	"slices"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"go.uber.org/zap"
@@ -15,17 +17,26 @@ import (
 // receiveKlog sends the messages that packages of Kubernetes log through klog to the agent's log. The
 // destination of klog is global, so the program sets it, before another goroutine logs. Most messages
 // are about clients of --port, which have been told: they are debug messages here.
-func receiveKlog(log *zap.Logger) {
-	klog.SetLoggerWithOptions(logr.New(klogSink{log.Named("klog").Sugar()}), klog.ContextualLogger(true))
+func receiveKlog(log *zap.Logger, v *verbosity) {
+	klog.SetLoggerWithOptions(logr.New(klogSink{log.Named("klog").Sugar(), &v.klog}), klog.ContextualLogger(true))
+}
+
+// setKlogVerbosity makes packages that ask klog itself log as detailed messages.
+func setKlogVerbosity(n int) {
+	var level klog.Level
+	_ = level.Set(strconv.Itoa(n)) // it is a number
 }
 
 // klogSink implements logr.LogSink.
-type klogSink struct{ log *zap.SugaredLogger }
+type klogSink struct {
+	log       *zap.SugaredLogger
+	verbosity *atomic.Int32
+}
 
 func (klogSink) Init(logr.RuntimeInfo) {}
 
-// Enabled leaves out messages with a verbosity, as the kubelet does without the flag -v.
-func (klogSink) Enabled(verbosity int) bool { return verbosity == 0 }
+// Enabled leaves out messages with a larger verbosity than the flag -v, as the kubelet does.
+func (s klogSink) Enabled(verbosity int) bool { return verbosity <= int(s.verbosity.Load()) }
 
 func (s klogSink) Info(_ int, message string, pairs ...any) { s.log.Debugw(message, pairs...) }
 
@@ -33,6 +44,8 @@ func (s klogSink) Error(err error, message string, pairs ...any) {
 	s.log.Debugw(message, slices.Concat(pairs, []any{zap.Error(err)})...)
 }
 
-func (s klogSink) WithValues(pairs ...any) logr.LogSink { return klogSink{s.log.With(pairs...)} }
+func (s klogSink) WithValues(pairs ...any) logr.LogSink {
+	return klogSink{s.log.With(pairs...), s.verbosity}
+}
 
-func (s klogSink) WithName(name string) logr.LogSink { return klogSink{s.log.Named(name)} }
+func (s klogSink) WithName(name string) logr.LogSink { return klogSink{s.log.Named(name), s.verbosity} }

@@ -6,6 +6,7 @@ package main
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -16,7 +17,7 @@ import (
 
 func TestKlogSink(t *testing.T) {
 	core, lines := observer.New(zap.DebugLevel)
-	log := logr.New(klogSink{zap.New(core).Sugar()}).WithName("spdy").WithValues("pod", "web")
+	log := logr.New(klogSink{zap.New(core).Sugar(), new(atomic.Int32)}).WithName("spdy").WithValues("pod", "web")
 	log.Info("connected", "port", 80)
 	log.V(1).Info("left out")
 	log.Error(errors.New("reset"), "closed", "port", 81)

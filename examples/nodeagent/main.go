@@ -81,12 +81,16 @@ func run(f flags) error {
 	if err := os.MkdirAll(f.root, 0o700); err != nil {
 		return fmt.Errorf("--root-dir: %w", err)
 	}
+	if err := f.host.check(os.DirFS("/")); err != nil {
+		return err
+	}
+	f.host.profile(f.profiling)
 	out, err := newOutput(f)
 	if err != nil {
 		return err
 	}
 	defer out.close()
-	receiveKlog(out.log)
+	receiveKlog(out.log, out.verbosity)
 	f.config.tell(out.log)
 	f.gates.tell(out.log)
 	f.shutdown.machineStops = sync.OnceValue(func() bool { return machineStops(out.log) })
@@ -141,7 +145,7 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	parts := serverParts{agent: agent, runtime: rt, usage: usage, metrics: numbers, log: out.log}
+	parts := serverParts{agent: agent, runtime: rt, usage: usage, metrics: numbers, verbosity: out.verbosity, log: out.log}
 	if member != nil {
 		parts.identity = member.identity
 	}

@@ -22,12 +22,13 @@ import (
 // output shows the agent's state. On a terminal it shows a live table of pods and the last
 // problems, and writes the log to a file. Otherwise it writes the log to standard error.
 type output struct {
-	log      *zap.Logger
-	live     bool
-	colours  bool
-	file     *os.File  // the log file, on a terminal
-	problems *problems // on a terminal
-	header   []string
+	log       *zap.Logger
+	verbosity *verbosity
+	live      bool
+	colours   bool
+	file      *os.File  // the log file, on a terminal
+	problems  *problems // on a terminal
+	header    []string
 
 	mu struct {
 		sync.Mutex
@@ -37,17 +38,14 @@ type output struct {
 }
 
 func newOutput(f flags) (*output, error) {
-	level := zapcore.InfoLevel
-	if f.verbosity > 0 {
-		level = zapcore.DebugLevel
-	}
+	v := newVerbosity(f.verbosity)
 	config := zap.NewProductionEncoderConfig()
 	config.EncodeDuration = zapcore.StringDurationEncoder // "1m0s", because a number would need a unit
 	config.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	encoder := zapcore.NewJSONEncoder(config)
 	if !term.IsTerminal(int(os.Stdout.Fd())) || os.Getenv("TERM") == "dumb" { // a dumb terminal cannot be redrawn
-		core := zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), level)
-		return &output{log: zap.New(core)}, nil
+		core := zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), v.level)
+		return &output{log: zap.New(core), verbosity: v}, nil
 	}
 	path := filepath.Join(f.root, "nodeagent.log")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -55,8 +53,8 @@ func newOutput(f flags) (*output, error) {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	problems := &problems{manifests: f.manifests}
-	core := zapcore.NewTee(zapcore.NewCore(encoder, zapcore.Lock(file), level), problems)
-	return &output{log: zap.New(core), live: true, colours: hasColours(os.Getenv("TERM")), file: file, problems: problems}, nil
+	core := zapcore.NewTee(zapcore.NewCore(encoder, zapcore.Lock(file), v.level), problems)
+	return &output{log: zap.New(core), verbosity: v, live: true, colours: hasColours(os.Getenv("TERM")), file: file, problems: problems}, nil
 }
 
 func (o *output) close() {

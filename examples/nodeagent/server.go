@@ -151,12 +151,22 @@ func groups(f flags, parts serverParts) []nodeserver.Group {
 	} else {
 		all = append(all, nodeserver.Disabled("profiling endpoint is disabled.", "/debug/pprof/"))
 	}
-	if !f.server.systemLogs {
-		all = append(all, nodeserver.Disabled("logs endpoint is disabled.", "/logs/"))
-	} else if folder, err := os.OpenRoot("/var/log"); err == nil { // open as long as the program runs
-		all = append(all, nodeserver.NodeLogs(folder.FS()))
+	if f.server.logLevel {
+		all = append(all, nodeserver.LogVerbosity(parts.verbosity.set))
+	} else {
+		all = append(all, nodeserver.Disabled("flags endpoint is disabled.", "/debug/flags/v"))
 	}
-	return all
+	if !f.server.systemLogs {
+		return append(all, nodeserver.Disabled("logs endpoint is disabled.", "/logs/"))
+	}
+	folder, err := os.OpenRoot("/var/log") // open as long as the program runs
+	switch {
+	case err != nil:
+		return all
+	case f.server.logQueries:
+		return append(all, nodeserver.NodeLogsWithQueries(folder.FS(), nodeserver.Journalctl("journalctl")))
+	}
+	return append(all, nodeserver.NodeLogs(folder.FS()))
 }
 
 // configuration returns the effective values of flags that are fields of a KubeletConfiguration.
@@ -183,7 +193,10 @@ func (f *flags) configuration() any {
 		"nodeLeaseDurationSeconds": f.status.lease, "nodeStatusMaxImages": f.status.images, "providerID": f.status.providerID,
 		"streamingConnectionIdleTimeout": f.server.idle.String(),
 		"crashLoopBackOff":               map[string]any{"maxContainerRestartPeriod": f.restarts.String()},
-		"enableDebuggingHandlers":        f.server.debugging, "enableSystemLogHandler": f.server.systemLogs,
+		"enableDebuggingHandlers":        f.server.debugging, "enableSystemLogHandler": f.server.systemLogs, "enableSystemLogQuery": f.server.logQueries,
+		"enableDebugFlagsHandler": f.server.logLevel, "logging": map[string]any{"verbosity": f.verbosity},
+		"protectKernelDefaults": f.host.kernelDefaults, "failSwapOn": f.host.noSwap, "failCgroupV1": f.host.noCgroupV1,
+		"enableContentionProfiling": f.host.contention,
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 )
 
 // receiveKlog does nothing: no package of this program logs through klog.
-func receiveKlog(*zap.Logger) {}
+func receiveKlog(*zap.Logger, *verbosity) {}
+
+func setKlogVerbosity(int) {}
 
 func newServer(_ context.Context, f flags, _ serverParts) (func(context.Context), error) {
 	if f.server.port != 0 {

@@ -20,6 +20,7 @@ type field struct {
 	flag    string   // name of the flag, for rules with a flag
 	unset   string   // value of the flag if the file has none; empty: the flag's own default
 	allowed []string // for ruleOnly
+	reason  string   // for ruleIgnore
 }
 
 // rule determines the use of a field's value.
@@ -50,6 +51,10 @@ func fields() []field {
 func parseField(words []string) field {
 	f := field{path: words[0], rule: rule(words[2])}
 	f.kind, f.pointer = strings.CutPrefix(words[1], "*")
+	if f.rule == ruleIgnore {
+		f.reason = strings.Join(words[3:], " ")
+		return f
+	}
 	for _, word := range words[3:] {
 		unset, isUnset := strings.CutPrefix(word, "unset=")
 		switch {

@@ -78,21 +78,21 @@ func TestFieldsThatAreFlags(t *testing.T) {
 
 func TestFieldsThatHaveToHaveTheirDefault(t *testing.T) {
 	for text, want := range map[string]string{
-		"cpuManagerReconcilePeriod: 10s":     "",
-		"cpuManagerReconcilePeriod: 10000ms": "",
-		"cpuManagerReconcilePeriod: 20s":     "/etc/k/0.yaml:3: cpuManagerReconcilePeriod: this agent supports only 10s: set it to that or remove it",
-		"enableSystemLogQuery: false":        "",
-		"enableSystemLogQuery: true":         "/etc/k/0.yaml:3: enableSystemLogQuery: this agent supports only false: set it to that or remove it",
-		"runOnce: false":                     "",
-		"runOnce: true":                      "/etc/k/0.yaml:3: runOnce: this agent does not support the field: remove it",
-		"qosReserved: {}":                    "",
-		"qosReserved: {memory: 50%}":         "/etc/k/0.yaml:3: qosReserved: this agent does not support the field: remove it",
-		"cgroupDriver: systemd":              "",
-		"cgroupDriver: none":                 "cgroupfs and systemd",
-		"reservedMemory: []":                 "",
-		"reservedMemory: [{numaNode: 0}]":    "reservedMemory",
-		"podPidsLimit: 100":                  "podPidsLimit",
-		"podPidsLimit: null":                 "",
+		"cpuManagerReconcilePeriod: 10s":       "",
+		"cpuManagerReconcilePeriod: 10000ms":   "",
+		"cpuManagerReconcilePeriod: 20s":       "/etc/k/0.yaml:3: cpuManagerReconcilePeriod: this agent supports only 10s: set it to that or remove it",
+		"enableSystemLogQuery: false":          "",
+		"tracing: {samplingRatePerMillion: 1}": "tracing.samplingRatePerMillion",
+		"runOnce: false":                       "",
+		"runOnce: true":                        "/etc/k/0.yaml:3: runOnce: this agent does not support the field: remove it",
+		"qosReserved: {}":                      "",
+		"qosReserved: {memory: 50%}":           "/etc/k/0.yaml:3: qosReserved: this agent does not support the field: remove it",
+		"cgroupDriver: systemd":                "",
+		"cgroupDriver: none":                   "cgroupfs and systemd",
+		"reservedMemory: []":                   "",
+		"reservedMemory: [{numaNode: 0}]":      "reservedMemory",
+		"podPidsLimit: 100":                    "podPidsLimit",
+		"podPidsLimit: null":                   "",
 	} {
 		_, err := parse(text)
 		if want == "" {
@@ -101,8 +101,8 @@ func TestFieldsThatHaveToHaveTheirDefault(t *testing.T) {
 			assert.ErrorContains(t, err, want, text)
 		}
 	}
-	_, err := parse("enableSystemLogQuery: true\ncontainerLogMaxWorkers: 7\n")
-	require.ErrorContains(t, err, "enableSystemLogQuery")
+	_, err := parse("tracing: {endpoint: \"localhost:4317\"}\ncontainerLogMaxWorkers: 7\n")
+	require.ErrorContains(t, err, "tracing.endpoint")
 	require.ErrorContains(t, err, "containerLogMaxWorkers", "all errors are told")
 }
 
@@ -132,7 +132,7 @@ func TestValuesOfAnotherKind(t *testing.T) {
 }
 
 func TestFieldsWithoutEffectAreNoticed(t *testing.T) {
-	c, err := parse("syncFrequency: 1m\nfutureField: {a: 1}\nlogging: {verbosity: 3}\nfileCheckFrequency: 0s\n")
+	c, err := parse("syncFrequency: 1m\nfutureField: {a: 1}\nlogging: {verbosity: 3, format: text}\nfileCheckFrequency: 0s\n")
 	require.NoError(t, err)
 	require.Equal(t, []nodeconfig.Notice{
 		{File: "/etc/k/0.yaml", Line: 3, Field: "syncFrequency"},

@@ -50,7 +50,7 @@ func TestKubeletConfigTable(t *testing.T) {
 func describe(f field) string {
 	switch {
 	case f.rule == ruleIgnore:
-		return "accepted without effect, logged"
+		return "accepted without effect, logged: " + f.reason
 	case f.rule == ruleOnly && len(f.allowed) == 0:
 		return "refused if set"
 	case f.rule == ruleOnly:
@@ -69,6 +69,7 @@ func TestFieldsAreComplete(t *testing.T) {
 		seen[f.path] = true
 		assert.Contains(t, []string{"bool", "int", "float", "duration", "string", "list", "map", "objects", "object"}, f.kind, f.path)
 		assert.Contains(t, []rule{ruleFlag, rulePath, ruleHeaders, ruleTaints, rulePriorities, ruleThresholds, ruleOnly, ruleIgnore}, f.rule, f.path)
+		assert.Equal(t, f.rule == ruleIgnore, f.reason != "", f.path)
 		assert.Equal(t, f.rule != ruleOnly && f.rule != ruleIgnore, f.flag != "", f.path)
 		for _, a := range f.allowed {
 			if f.kind == "duration" {

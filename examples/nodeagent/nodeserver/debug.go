@@ -5,12 +5,13 @@ package nodeserver
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
+	"io"
 	"maps"
 	"mime"
 	"net/http"
 	goruntime "runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -24,12 +25,6 @@ func Disabled(text string, paths ...string) (g Group) {
 		g.routes = append(g.routes, route{pattern: path, handler: h}, route{pattern: path + "/", handler: h})
 	}
 	return g
-}
-
-// NodeLogs serves the files of a folder under /logs/, usually /var/log. Use os.Root.FS, which does
-// not follow links out of the folder.
-func NodeLogs(folder fs.FS) Group {
-	return get("/logs/", http.StripPrefix("/logs/", http.FileServerFS(folder)).ServeHTTP)
 }
 
 // Config serves the result of config under /configz, in the form of a KubeletConfiguration. The
@@ -61,6 +56,31 @@ func Flags(program string, flags func() map[string]string) Group {
 		}
 		return text.String()
 	})
+}
+
+// maxVerbosityText is the number of bytes that LogVerbosity reads.
+const maxVerbosityText = 64
+
+// LogVerbosity serves PUT /debug/flags/v: the body is the new verbosity of the program's log, as a
+// number of 0 or more. Answers are those of the kubelet 1.36.
+func LogVerbosity(set func(verbosity int)) Group {
+	return Group{[]route{{http.MethodPut, "/debug/flags/v", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxVerbosityText))
+		if err != nil {
+			reply(w, http.StatusBadRequest, "error reading request body: "+err.Error())
+			return
+		}
+		verbosity, err := strconv.ParseInt(string(text), 10, 32)
+		if err == nil && verbosity < 0 {
+			err = strconv.ErrRange
+		}
+		if err != nil {
+			reply(w, http.StatusBadRequest, fmt.Sprintf("failed set klog.logging.verbosity %s: %v", text, err))
+			return
+		}
+		set(int(verbosity))
+		reply(w, http.StatusOK, fmt.Sprintf("successfully set klog.logging.verbosity to %d", verbosity))
+	})}}}
 }
 
 // Program describes a program for Status.

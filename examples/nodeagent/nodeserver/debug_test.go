@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,27 @@ func TestNodeLogs(t *testing.T) {
 	}
 	code, _ = ask(t, s, "PUT", "/logs/syslog")
 	assert.Equal(t, 405, code)
+}
+
+func TestLogVerbosity(t *testing.T) {
+	got := -1
+	s := newServer(t, nodeserver.LogVerbosity(func(v int) { got = v }))
+	put := func(method, body string) (int, string) {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/debug/flags/v", strings.NewReader(body)))
+		return w.Code, w.Body.String()
+	}
+	code, text := put("PUT", "4")
+	assert.Equal(t, 200, code)
+	assert.Equal(t, "successfully set klog.logging.verbosity to 4", text)
+	assert.Equal(t, 4, got)
+	for _, body := range []string{"", "x", "-1", "99999999999", strings.Repeat("1", 100)} {
+		code, _ = put("PUT", body)
+		assert.Equal(t, 400, code, body)
+	}
+	code, _ = put("GET", "")
+	assert.Equal(t, 405, code)
+	assert.Equal(t, 4, got)
 }
 
 func TestConfig(t *testing.T) {
