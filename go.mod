@@ -7,8 +7,10 @@ require (
 	github.com/fsnotify/fsnotify v1.10.1 // podconfig/file/fsnotify: hears of changed manifests on every system
 	github.com/go-logr/logr v1.4.4 // podconfig/podwatch, runtime/services, volumemanager/volumeapi: keeps what client-go logs off stderr
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // examples: WebSockets with SPDY inside, as client-go's port-forward takes them
+	github.com/moby/profiles/seccomp v0.3.0 // runtime/process: the default list of system calls, and the profiles' format
 	github.com/moby/spdystream v0.5.1 // tests: clients that leave while SPDY opens its streams
 	github.com/moby/sys/mountinfo v0.7.3 // volumemanager: what is mounted where
+	github.com/opencontainers/runtime-spec v1.3.0 // runtime/process: the types of these profiles
 	github.com/prometheus/client_golang v1.25.0 // examples: metrics under the kubelet's names
 	github.com/prometheus/client_model v0.6.3 // tests: metrics as Prometheus parses them
 	github.com/prometheus/common v0.72.0 // examples: the text format of metrics

@@ -55,6 +55,7 @@ type flags struct {
 	keepPods  bool
 	shutdown  shutdownFlags
 	lenient   bool
+	confine   bool
 	starts    int
 	restarts  time.Duration // longest pause between restarts of a container
 	imageHigh int
@@ -148,6 +149,7 @@ func parseFlags(args []string) (flags, error) {
 	f.cri.register(set)
 	f.logFiles.register(set)
 	f.logLinks.register(set)
+	set.BoolVar(&f.confine, "confine", false, "put every container of the process backend behind all of its walls (docs/process-backend.md)")
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
 	set.DurationVar(&f.restarts, "max-container-restart-period", maxRestartPeriod, "longest pause before a container that keeps failing is restarted, from 1s on")

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -25,11 +26,16 @@ func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runti
 			Root:        filepath.Join(f.root, "process"),
 			HostIPs:     f.hostIPs(ctx),
 			Lenient:     f.lenient,
+			Confine:     f.confine,
+			SeccompRoot: filepath.Join(f.root, "seccomp"),
 			MaxLogSize:  int64(f.logFiles.maxSize),
 			MaxLogFiles: f.logFiles.maxFiles,
 			Logger:      log,
 		})
 		return rt, func() {}, err
+	}
+	if f.confine {
+		return nil, nil, errors.New("--confine is for the process backend; a container runtime confines every container")
 	}
 	backend, err := dial(ctx, f, log)
 	if err != nil {

@@ -2,15 +2,7 @@
 
 package process
 
-import (
-	"errors"
-	"syscall"
-)
+import "syscall"
 
 // execAttr makes a command of Exec the leader of a new session and process group.
 func execAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-// dropPrivileges cannot be done here.
-func dropPrivileges() error {
-	return errors.New("allowPrivilegeEscalation: false cannot be honoured on this system")
-}

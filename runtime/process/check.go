@@ -12,13 +12,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
-// CheckPod refuses a pod with fields that a plain OS process cannot honour. The error is a
+// CheckPod refuses a pod with fields that a process of this user cannot honour on this kernel. The error is a
 // *runtime.UnsupportedError that lists all such fields. With Options.Lenient, CheckPod refuses
 // only containers without a command, because there is no image that could supply a command.
 func (r *Runtime) CheckPod(pod *v1.Pod) error {
-	c := newCheck()
+	c := r.newCheck()
 	if r.lenient {
 		c.commands(pod)
 	} else {
@@ -39,6 +40,7 @@ const (
 	whyNetwork  = "processes use the host's network"
 	whyCgroup   = "there is no cgroup to limit"
 	whyLink     = "mounts are links"
+	whyReadOnly = "only with readOnlyRootFilesystem: true, mounts are links"
 	whyStdin    = "there is no standard input"
 )
 
@@ -46,13 +48,20 @@ const (
 type check struct {
 	uid, gid int64
 	goos     string
+	host     walls.Host
+	confine  bool
+	profiles string      // Options.SeccompRoot
 	volumes  []v1.Volume // of the pod
+	context  *v1.PodSecurityContext
 	fields   []string
 }
 
 // newCheck returns a check for the user of this process.
-func newCheck() *check {
-	return &check{uid: int64(os.Getuid()), gid: int64(os.Getgid()), goos: goruntime.GOOS}
+func (r *Runtime) newCheck() *check {
+	return &check{
+		uid: int64(os.Getuid()), gid: int64(os.Getgid()), goos: goruntime.GOOS,
+		host: r.host, confine: r.confine, profiles: r.seccompRoot,
+	}
 }
 
 // refuse adds a field to the list if asked is true.
@@ -65,7 +74,7 @@ func (c *check) refuse(asked bool, field, why string) {
 // pod lists every field of a pod that cannot be honoured, in the pod's order.
 func (c *check) pod(pod *v1.Pod) []string {
 	spec := &pod.Spec
-	c.volumes = spec.Volumes
+	c.volumes, c.context = spec.Volumes, spec.SecurityContext
 	c.annotations(pod.Annotations)
 	eachContainer(pod, c.container)
 	if spec.SecurityContext != nil {
@@ -116,8 +125,9 @@ func (c *check) container(at string, ct *v1.Container) {
 		c.refuse(p.HostIP != "" && p.HostIP != "0.0.0.0" && p.HostIP != "::", field+".hostIP", whyNetwork)
 	}
 	c.resources(at+".resources", &ct.Resources)
+	ask := walls.AskOf(c.context, ct.SecurityContext, c.confine)
 	for i := range ct.VolumeMounts {
-		c.volumeMount(fmt.Sprintf("%s.volumeMounts[%d]", at, i), ct.VolumeMounts, i)
+		c.volumeMount(fmt.Sprintf("%s.volumeMounts[%d]", at, i), ct.VolumeMounts, i, ask)
 	}
 	c.refuse(len(ct.VolumeDevices) > 0, at+".volumeDevices", whyHost)
 	if ct.Lifecycle != nil && ct.Lifecycle.StopSignal != nil {
@@ -131,17 +141,17 @@ func (c *check) container(at string, ct *v1.Container) {
 	}) == ""
 	c.refuse(hidden, at+".terminationMessagePath", "in a mount it is not read")
 	if ct.SecurityContext != nil {
-		c.security(at+".securityContext", ct.SecurityContext)
+		c.security(at+".securityContext", ct.SecurityContext, ask)
 	}
 	c.refuse(ct.Stdin, at+".stdin", whyStdin)
 	c.refuse(ct.TTY, at+".tty", whyStdin)
 }
 
 // volumeMount checks one mount.
-func (c *check) volumeMount(field string, all []v1.VolumeMount, i int) {
+func (c *check) volumeMount(field string, all []v1.VolumeMount, i int, ask walls.Ask) {
 	m := &all[i]
 	at := path.Clean("/" + m.MountPath)
-	c.refuse(m.ReadOnly && !c.generated(m.Name), field+".readOnly", whyLink)
+	c.refuse(m.ReadOnly && !c.generated(m.Name) && !ask.GuardsFiles(), field+".readOnly", whyReadOnly)
 	c.refuse(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled, field+".recursiveReadOnly", whyLink)
 	c.refuse(at == "/", field+".mountPath", "there is no root to replace")
 	for j := range all {

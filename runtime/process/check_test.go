@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
 func decode(t *testing.T, text string) *v1.Pod {
@@ -61,12 +62,12 @@ spec:
 
 func TestOrdinaryPodsPass(t *testing.T) {
 	pod := decode(t, ordinary)
-	assert.Empty(t, newCheck().pod(pod))
+	assert.Empty(t, hostCheck(t).pod(pod))
 	pod.Spec.HostNetwork, pod.Spec.HostPID, pod.Spec.HostIPC = true, true, true
-	assert.Empty(t, newCheck().pod(pod), "what is asked for is what there is")
+	assert.Empty(t, hostCheck(t).pod(pod), "what is asked for is what there is")
 	uid, gid := int64(os.Getuid()), int64(os.Getgid())
 	pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: &uid, RunAsGroup: &gid, FSGroup: &gid}
-	assert.Empty(t, newCheck().pod(pod))
+	assert.Empty(t, hostCheck(t).pod(pod))
 }
 
 func TestHardenedPodsPassWithoutRoot(t *testing.T) {
@@ -76,9 +77,10 @@ spec:
   containers:
   - {name: c, command: ["true"], securityContext: {capabilities: {drop: [ALL]}, runAsNonRoot: true, allowPrivilegeEscalation: false}}
 `)
-	user := &check{uid: 1000, gid: 1000, goos: "linux"}
+	able := walls.Host{Linux: true, Landlock: walls.LeastForFiles, Seccomp: true}
+	user := &check{uid: 1000, gid: 1000, goos: "linux", host: able}
 	assert.Empty(t, user.pod(pod))
-	root := &check{goos: "linux"}
+	root := &check{goos: "linux", host: walls.Host{Linux: true, Root: true}}
 	assert.Equal(t, []string{
 		"spec.containers[0].securityContext.capabilities.drop", "spec.containers[0].securityContext.runAsNonRoot",
 		"spec.securityContext.runAsNonRoot",
@@ -98,7 +100,57 @@ func TestOldProfileAnnotationsAreRefused(t *testing.T) {
 		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/main]",
 		"metadata.annotations[container.seccomp.security.alpha.kubernetes.io/main]",
 		"metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]",
-	}, bare(newCheck().pod(pod)))
+	}, bare(hostCheck(t).pod(pod)))
+}
+
+// restricted has every field that Pod Security "restricted" asks for, and a read-only root file system.
+const restricted = `
+metadata: {name: p, namespace: default}
+spec:
+  securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+  volumes:
+  - {name: config, configMap: {name: c}}
+  - {name: data, emptyDir: {}}
+  containers:
+  - name: c
+    image: busybox
+    command: ["true"]
+    securityContext:
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      runAsNonRoot: true
+      capabilities: {drop: [ALL]}
+      seccompProfile: {type: RuntimeDefault}
+    volumeMounts:
+    - {name: config, mountPath: /etc/c, readOnly: true}
+    - {name: data, mountPath: /data, readOnly: true}
+`
+
+func TestRestrictedPodsPassWithoutRoot(t *testing.T) {
+	pod := decode(t, restricted)
+	able := walls.Host{Linux: true, Landlock: walls.LeastForFiles, Seccomp: true}
+	assert.Empty(t, (&check{uid: 1000, gid: 1000, goos: "linux", host: able}).pod(pod))
+	c := "spec.containers[0]."
+	for _, tt := range []struct {
+		name string
+		host walls.Host
+		want []string
+	}{
+		{"no Landlock", walls.Host{Linux: true, Seccomp: true}, []string{c + "securityContext.readOnlyRootFilesystem"}},
+		{"no filters", walls.Host{Linux: true, Landlock: 7}, []string{c + "securityContext.seccompProfile", "spec.securityContext.seccompProfile"}},
+	} {
+		assert.Equal(t, tt.want, bare((&check{uid: 1000, gid: 1000, goos: "linux", host: tt.host}).pod(pod)), tt.name)
+	}
+	no := false
+	pod.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem = &no
+	assert.Equal(t, []string{c + "volumeMounts[1].readOnly"}, bare((&check{uid: 1000, gid: 1000, goos: "linux", host: able}).pod(pod)))
+}
+
+// hostCheck is the check of a backend on this machine.
+func hostCheck(t *testing.T) *check {
+	rt, err := New(Options{Root: t.TempDir()})
+	require.NoError(t, err)
+	return rt.newCheck()
 }
 
 // bare removes the reasons.
@@ -171,13 +223,13 @@ func TestRefusalListsEverything(t *testing.T) {
 	want := []string{
 		"spec.initContainers[0].command",
 		c + "ports[0].hostPort", c + "ports[0].hostIP", c + "resources.limits", c + "resources.claims",
-		c + "volumeMounts[0].readOnly", c + "volumeMounts[0].recursiveReadOnly", c + "volumeMounts[0].mountPath",
-		c + "volumeMounts[0].mountPropagation",
+		c + "volumeMounts[0].recursiveReadOnly", c + "volumeMounts[0].mountPath", c + "volumeMounts[0].mountPropagation",
 		c + "volumeMounts[0].bindMountOptions", c + "volumeMounts[2].mountPath", c + "volumeMounts[3].mountPath",
 		c + "volumeDevices", c + "lifecycle.stopSignal", c + "terminationMessagePath",
-		c + "securityContext.capabilities.add", c + "securityContext.privileged", c + "securityContext.seLinuxOptions",
+		c + "securityContext.capabilities.add", c + "securityContext.readOnlyRootFilesystem",
+		c + "securityContext.privileged", c + "securityContext.seLinuxOptions",
 		c + "securityContext.windowsOptions", c + "securityContext.runAsUser", c + "securityContext.runAsGroup",
-		c + "securityContext.readOnlyRootFilesystem", c + "securityContext.procMount",
+		c + "securityContext.procMount",
 		c + "securityContext.seccompProfile", c + "securityContext.appArmorProfile", c + "stdin", c + "tty",
 		"spec.ephemeralContainers[0].tty",
 		p + "seLinuxOptions", p + "windowsOptions", p + "runAsUser", p + "runAsGroup", p + "supplementalGroups",
@@ -187,6 +239,7 @@ func TestRefusalListsEverything(t *testing.T) {
 	}
 	rt, err := New(Options{Root: t.TempDir()})
 	require.NoError(t, err)
+	rt.host = walls.Host{} // a host without any wall
 	pod := decode(t, demanding)
 	before := pod.DeepCopy()
 	err = rt.CheckPod(pod)

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
 // podSecurity checks the pod's security context. Fields that ask for no more than an ordinary
@@ -25,7 +26,7 @@ func (c *check) podSecurity(at string, sc *v1.PodSecurityContext) {
 		at+".supplementalGroupsPolicy", whyRights)
 	c.refuse(sc.FSGroup != nil && *sc.FSGroup != c.gid, at+".fsGroup", whyRights)
 	c.refuse(len(sc.Sysctls) > 0, at+".sysctls", whyIsolated)
-	c.refuse(confines(sc.SeccompProfile), at+".seccompProfile", whyIsolated)
+	c.seccomp(at, sc.SeccompProfile)
 	c.refuse(sc.AppArmorProfile != nil && sc.AppArmorProfile.Type != v1.AppArmorProfileTypeUnconfined,
 		at+".appArmorProfile", whyIsolated)
 }
@@ -68,22 +69,16 @@ func refuseGroups(groups []int64, own []int, uid int) error {
 }
 
 // security checks a container's security context.
-func (c *check) security(at string, sc *v1.SecurityContext) {
-	if caps := sc.Capabilities; caps != nil {
-		c.refuse(len(caps.Add) > 0, at+".capabilities.add", whyRights)
-		// A process of another user than root has no capabilities to drop.
-		c.refuse(len(caps.Drop) > 0 && c.uid == 0, at+".capabilities.drop", whyRights)
+func (c *check) security(at string, sc *v1.SecurityContext, ask walls.Ask) {
+	for _, u := range c.host.Unmet(ask) {
+		c.refuse(true, at+"."+u.Field, u.Why)
 	}
 	c.refuse(isTrue(sc.Privileged), at+".privileged", whyRights)
 	c.refuse(sc.SELinuxOptions != nil, at+".seLinuxOptions", whyRights)
 	c.refuse(sc.WindowsOptions != nil, at+".windowsOptions", "this is "+c.goos)
 	c.user(at, sc.RunAsUser, sc.RunAsGroup, sc.RunAsNonRoot)
-	c.refuse(isTrue(sc.ReadOnlyRootFilesystem), at+".readOnlyRootFilesystem", whyHost)
-	// Only Linux can honour allowPrivilegeEscalation: false.
-	c.refuse(sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation && c.goos != "linux",
-		at+".allowPrivilegeEscalation", whyRights)
 	c.refuse(sc.ProcMount != nil && *sc.ProcMount != v1.DefaultProcMount, at+".procMount", whyHost)
-	c.refuse(confines(sc.SeccompProfile), at+".seccompProfile", whyIsolated)
+	c.seccomp(at, sc.SeccompProfile)
 	c.refuse(sc.AppArmorProfile != nil && sc.AppArmorProfile.Type != v1.AppArmorProfileTypeUnconfined,
 		at+".appArmorProfile", whyIsolated)
 }
@@ -95,6 +90,8 @@ func (c *check) user(at string, uid, gid *int64, nonRoot *bool) {
 	c.refuse(isTrue(nonRoot) && c.uid == 0, at+".runAsNonRoot", "the agent is root")
 }
 
-func confines(p *v1.SeccompProfile) bool {
-	return p != nil && p.Type != v1.SeccompProfileTypeUnconfined
+// seccomp refuses a profile that is no path of this node, or cannot be set up on this kernel.
+func (c *check) seccomp(at string, p *v1.SeccompProfile) {
+	why := c.host.UnmetProfile(p, c.profiles)
+	c.refuse(why != "", at+".seccompProfile", why)
 }

@@ -115,9 +115,6 @@ func addContainer(rec *record.Spec, c *v1.Container) {
 			rec.StopSignal = int(sig)
 		}
 	}
-	if sc := c.SecurityContext; sc != nil && sc.AllowPrivilegeEscalation != nil {
-		rec.NoNewPrivs = !*sc.AllowPrivilegeEscalation
-	}
 }
 
 // signalNumber returns the number of a signal by its name in the API.

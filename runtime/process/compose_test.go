@@ -111,17 +111,15 @@ func TestComposeRefuses(t *testing.T) {
 }
 
 func TestComposeContainer(t *testing.T) {
-	no, quit := false, v1.Signal("SIGQUIT")
+	quit := v1.Signal("SIGQUIT")
 	rec, err := compose(runtime.ContainerSpec{Command: []string{"a"}, Container: &v1.Container{
 		TerminationMessagePath: "/run/../run/msg", TerminationMessagePolicy: v1.TerminationMessageFallbackToLogsOnError,
-		Lifecycle:       &v1.Lifecycle{StopSignal: &quit},
-		SecurityContext: &v1.SecurityContext{AllowPrivilegeEscalation: &no},
+		Lifecycle: &v1.Lifecycle{StopSignal: &quit},
 	}}, here)
 	require.NoError(t, err)
 	assert.Equal(t, "run/msg", rec.MessagePath)
 	assert.True(t, rec.FallbackToLogs)
 	assert.Equal(t, int(unix.SIGQUIT), rec.StopSignal)
-	assert.True(t, rec.NoNewPrivs)
 
 	rec, err = compose(runtime.ContainerSpec{
 		Command: []string{"a"}, Container: &v1.Container{},

@@ -61,6 +61,9 @@ func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, 
 	if err != nil {
 		return containerKey{}, err
 	}
+	if rec.Walls, err = r.walls(spec, rec, work); err != nil {
+		return containerKey{}, err
+	}
 	rec.Sandbox = &s.rec
 	rec.MaxLogSize, rec.MaxLogFiles = r.maxLogSize, r.maxLogFiles
 	rec.CreatedAt = after(time.Now(), r.newestContainer(s))

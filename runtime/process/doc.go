@@ -52,8 +52,32 @@
 //   - The host's network, processes, users and files. Fields that ask for
 //     anything else are refused, see CheckPod, unless Options.Lenient.
 //
-// All processes of a container run as the agent's user. There is no isolation: a
-// container has all rights of that user, also over the state folder.
+// All processes of a container run as the agent's user. Without walls, a container has all rights
+// of that user, also over the state folder.
+//
+// # Walls
+//
+// A securityContext takes rights away, without root and without namespaces:
+//
+//   - allowPrivilegeEscalation: false sets no_new_privs. Every other wall sets it, too.
+//   - capabilities.drop and add: a container keeps capabilities of the agent, never more.
+//   - seccompProfile: RuntimeDefault is the default list of moby for the container's
+//     capabilities; Localhost is a profile below Options.SeccompRoot. A profile has to allow
+//     the system calls that start a process. amd64, arm64 and arm.
+//   - readOnlyRootFilesystem: true lets a container write to its volumes, the termination
+//     message and a few devices only, by Landlock ABI 3 (Linux 6.2). Volumes with
+//     readOnly: true cannot be written either. Landlock knows no modes, owners and times.
+//
+// Options.Confine puts every container behind all walls. In addition a container then
+//
+//   - reads and executes only its working folder, its volumes, and the folders of the system
+//     (/usr, /bin, /sbin, /lib…, /etc, /opt, /nix, /proc, /sys), not the state folder;
+//   - sends signals, and connects to abstract sockets, only to its own processes (Landlock
+//     ABI 6, Linux 6.12). A command of Exec is apart from the container's processes.
+//
+// A wall that the kernel does not have is refused by the field's name. The walls are applied to a
+// thread of the shim that does nothing but start the container, because no wall can be taken down.
+// docs/process-backend.md has the threats, each with the test of its wall.
 //
 // # State
 //
@@ -136,7 +160,7 @@
 //
 //   - Linux 5.3 (pidfd). macOS is best effort: exits are found by polling, and processes
 //     that leave the process group by a double fork are not found.
-//   - No images, cgroups, limits, users or namespaces. No reason OOMKilled: such a
+//   - No images, cgroups, limits, other users or namespaces. No reason OOMKilled: such a
 //     container only has exit code 137.
 //   - A set-user-ID program of another user may survive its container. The termination
 //     message then says so.
@@ -161,7 +185,6 @@
 // the clock.
 //
 // From the contract: folders carry a salt. hostPID, hostIPC and shareProcessNamespace are accepted,
-// because containers see the host's processes. allowPrivilegeEscalation: false is honoured
-// (PR_SET_NO_NEW_PRIVS). Dropped capabilities are accepted unless the agent is root. readOnly is
+// because containers see the host's processes. Without readOnlyRootFilesystem: true, readOnly is
 // accepted only for mounts of configMap, secret, projected and downwardAPI volumes.
 package process

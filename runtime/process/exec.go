@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	goruntime "runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -22,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/lookpath"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
 const (
@@ -118,7 +118,7 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 	c.SysProcAttr = execAttr()
 	connect(c)
 	started, ran := make(chan struct{}), make(chan error, 1)
-	wg.Go(func() { ran <- runCommand(c, o.spec, started) })
+	wg.Go(func() { ran <- runCommand(c, o.spec.Walls, started) })
 	wg.Go(func() {
 		_ = shim.Wait(running)
 		<-started
@@ -148,26 +148,18 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 	return status.ExitStatus(), nil
 }
 
-// runCommand runs a command on a new thread that ends with the command. PR_SET_PDEATHSIG refers to
-// the parent thread, and a thread cannot regain dropped privileges.
+// runCommand runs a command behind the walls, on a new thread that ends with the command.
+// PR_SET_PDEATHSIG refers to the parent thread, and a thread cannot take down a wall.
 // runCommand closes started when the command was started, or was not.
-func runCommand(c *exec.Cmd, spec record.Spec, started chan<- struct{}) error {
-	goruntime.LockOSThread() // and never unlocked
-	err := startCommand(c, spec)
+func runCommand(c *exec.Cmd, w record.Walls, started chan<- struct{}) error {
+	ended := make(chan struct{})
+	defer close(ended)
+	err := walls.Start(w, ended, c.Start)
 	close(started)
 	if err != nil {
 		return err
 	}
 	return c.Wait()
-}
-
-func startCommand(c *exec.Cmd, spec record.Spec) error {
-	if spec.NoNewPrivs {
-		if err := dropPrivileges(); err != nil {
-			return err
-		}
-	}
-	return c.Start()
 }
 
 // capped keeps the first 16 KiB written to it.

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	process.Main()
+	attackFromInside()
 	miniAgent()
 	reusePIDs()
 	churn()

@@ -9,3 +9,6 @@ func reusePIDs() {}
 
 // churn does nothing: its test is for Linux.
 func churn() {}
+
+// attackFromInside is for Linux.
+func attackFromInside() {}

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/diskuse"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 	"github.com/keelson-dev/keelson/runtime/process/shim"
 )
 
@@ -67,6 +68,15 @@ type Options struct {
 	// the current file. The oldest files are removed. At least 2. Defaults to 5.
 	MaxLogFiles int
 
+	// Confine puts every container behind all walls of this package, and not only behind the
+	// walls that the container's security context asks for, see doc.go. Needs Landlock ABI 6
+	// (Linux 6.12).
+	Confine bool
+
+	// SeccompRoot is the folder of the profiles that a securityContext names with type
+	// Localhost, an absolute path. Without SeccompRoot such containers are refused.
+	SeccompRoot string
+
 	// Logger defaults to none.
 	Logger *zap.Logger
 }
@@ -81,6 +91,10 @@ type Runtime struct {
 	shim    string
 	log     *zap.Logger
 
+	host        walls.Host
+	confine     bool
+	seccompRoot string
+
 	maxLogSize  int64
 	maxLogFiles int
 
@@ -91,9 +105,10 @@ type Runtime struct {
 
 	mu struct {
 		sync.Mutex
-		reported map[string]bool // broken records that were logged
-		stuck    map[string]bool // containers whose start did not settle
-		watch    *proc.Set       // of the running Watch; nil without a running Watch
+		reported map[string]bool   // broken records that were logged
+		stuck    map[string]bool   // containers whose start did not settle
+		watch    *proc.Set         // of the running Watch; nil without a running Watch
+		filters  map[string][]byte // of RuntimeDefault, by capabilities
 	}
 }
 
@@ -118,6 +133,13 @@ func New(opts Options) (*Runtime, error) {
 	case opts.MaxLogFiles != 0 && opts.MaxLogFiles < 2:
 		return nil, fmt.Errorf("process: Options.MaxLogFiles is %d: want 2 or more", opts.MaxLogFiles)
 	}
+	if opts.SeccompRoot != "" && !filepath.IsAbs(opts.SeccompRoot) {
+		return nil, fmt.Errorf("process: Options.SeccompRoot: %q is not absolute", opts.SeccompRoot)
+	}
+	host := walls.Probe()
+	if why := host.UnmetConfined(); opts.Confine && why != "" {
+		return nil, fmt.Errorf("process: Options.Confine: %s", why)
+	}
 	for i, ip := range opts.HostIPs {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			return nil, fmt.Errorf("process: Options.HostIPs[%d]: %q is not an IP address", i, ip)
@@ -126,6 +148,7 @@ func New(opts Options) (*Runtime, error) {
 	r := &Runtime{
 		root: filepath.Clean(opts.Root), hostIPs: slices.Clone(opts.HostIPs),
 		lenient: opts.Lenient, shim: opts.Shim, log: opts.Logger,
+		host: host, confine: opts.Confine, seccompRoot: opts.SeccompRoot,
 		maxLogSize:  cmp.Or(opts.MaxLogSize, 10<<20),
 		maxLogFiles: cmp.Or(opts.MaxLogFiles, 5),
 	}
@@ -133,6 +156,7 @@ func New(opts Options) (*Runtime, error) {
 		r.log = zap.NewNop()
 	}
 	r.mu.reported, r.mu.stuck = map[string]bool{}, map[string]bool{}
+	r.mu.filters = map[string][]byte{}
 	return r, nil
 }
 

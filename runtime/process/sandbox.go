@@ -63,7 +63,7 @@ func (r *Runtime) admit(spec runtime.SandboxSpec) error {
 		return nil
 	}
 	if r.lenient {
-		if fields := newCheck().pod(spec.Pod); len(fields) > 0 {
+		if fields := r.newCheck().pod(spec.Pod); len(fields) > 0 {
 			r.log.Warn("Fields are ignored", zap.String("pod", spec.Namespace+"/"+spec.Name),
 				zap.String("podUID", string(spec.UID)), zap.Strings("fields", fields))
 		}

@@ -33,6 +33,7 @@ const (
 	always  = "always"
 	checked = "checked"
 	notRoot = "if not root"
+	held    = "if held"
 	refused = "refused"
 	fails   = "fails" // in no cell: unsupported fields are refused
 	inSpec  = "spec"

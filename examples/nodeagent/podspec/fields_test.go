@@ -67,7 +67,7 @@ var containerFields = []podField{
 	{path: "containers[].volumeMounts[].{name,mountPath}", with: "m: {name: e, mountPath: /data}", seen: "runtime/process TestMountsAppearInTheWorkingFolder, runtime/cri TestMounts",
 		note: "process: as a link below $KEELSON_ROOT; a mount at / or inside another is refused"},
 	{path: "containers[].volumeMounts[].readOnly", base: "m: {name: e, mountPath: /data}", with: "m: {name: e, mountPath: /data, readOnly: true}",
-		seen: "runtime/cri TestMounts", note: "process: ignored for configMap, secret, projected and downwardAPI"},
+		seen: "runtime/cri TestMounts", note: "process: honoured with readOnlyRootFilesystem: true; without, ignored for configMap, secret, projected and downwardAPI, and refused for others"},
 	{path: "containers[].volumeMounts[].recursiveReadOnly", base: "m: {name: e, mountPath: /data, readOnly: true}",
 		with: "m: {name: e, mountPath: /data, readOnly: true, recursiveReadOnly: Enabled}", seen: "runtime/cri TestRecursiveReadOnly"},
 	{path: "containers[].volumeMounts[].{subPath,subPathExpr}", base: "m: {name: e, mountPath: /data}", with: "m: {name: e, mountPath: /data, subPath: part}",

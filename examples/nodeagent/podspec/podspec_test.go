@@ -180,10 +180,11 @@ with and without the field are passed to the backend's CheckPod, to its RunSandb
 | cell | meaning |
 |---|---|
 | yes | honoured: the runtime's input or the process's record depends on the field, or the package in the column *by* honours the field on every backend |
-| yes, if able | honoured if the CRI runtime (and its version) and cri.Options support the field; else refused |
+| yes, if able | honoured if the CRI runtime (and its version) and cri.Options, or the kernel under the process backend, support the field; else refused |
 | checked | the agent admits the pod only if the node meets the field |
 | always | the behaviour is the same with and without the field |
 | if not root | honoured if the agent does not run as root; else refused |
+| if held | honoured if the agent has the capability; else refused |
 | refused | a pod with the field does not run: it is Failed, with a message that lists every refused field |
 | spec | passed to the fake's scripts, without other effect |
 | no effect | accepted and ignored |

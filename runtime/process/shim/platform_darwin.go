@@ -3,7 +3,6 @@
 package shim
 
 import (
-	"errors"
 	"os"
 	"syscall"
 
@@ -15,12 +14,7 @@ import (
 
 // prepare does little, because macOS has no subreapers. A process that escapes the container's
 // process group by a double fork survives.
-func prepare(spec record.Spec) error {
-	if spec.NoNewPrivs {
-		return errors.New("allowPrivilegeEscalation: false cannot be honoured on this system")
-	}
-	return nil
-}
+func prepare() error { return nil }
 
 // containerAttr makes a container's main process the leader of a new session and process group.
 func containerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -17,20 +17,13 @@ import (
 )
 
 // prepare sets the attributes of this process that the container's processes inherit.
-func prepare(spec record.Spec) error {
+func prepare() error {
 	// An orphaned descendant becomes a child of this process, and not of process 1.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
 	// ps and top show this name. Argument 0 is the same name, and /proc/self/exe is not.
 	_ = os.WriteFile("/proc/self/comm", []byte(record.ShimName), 0)
-	if !spec.NoNewPrivs {
-		return nil
-	}
-	// The attribute belongs to this thread and to processes forked by this thread.
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no new privileges: %w", err)
-	}
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/lookpath"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
 // exitReserve is the disk space reserved for exit.json: a message of 4096 bytes, twice that for
@@ -54,7 +55,7 @@ func (s *shim) start() (int, error) {
 	signal.Notify(s.asked, unix.SIGTERM, unix.SIGUSR1)
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGXFSZ)
 
-	if err := prepare(s.spec); err != nil {
+	if err := prepare(); err != nil {
 		return 0, err
 	}
 	if err := s.introduce(); err != nil {
@@ -122,9 +123,13 @@ func (s *shim) exec(path string) error {
 	if err != nil {
 		return err
 	}
-	p, err := os.StartProcess(path, s.spec.Args, &os.ProcAttr{
-		Dir: s.spec.Dir, Env: s.spec.Env,
-		Files: []*os.File{null, outW, errW}, Sys: containerAttr(),
+	var p *os.Process
+	err = behind(s.spec.Walls, func() (err error) {
+		p, err = os.StartProcess(path, s.spec.Args, &os.ProcAttr{
+			Dir: s.spec.Dir, Env: s.spec.Env,
+			Files: []*os.File{null, outW, errW}, Sys: containerAttr(),
+		})
+		return err
 	})
 	_, _, _ = null.Close(), outW.Close(), errW.Close()
 	if err != nil {
@@ -151,6 +156,14 @@ func (s *shim) exec(path string) error {
 	// Without a statement, damaged records of this container cannot be restored.
 	s.said, _ = keepStatement(record.Statement{Spec: s.spec, Process: s.self})
 	return nil
+}
+
+// behind calls start behind the walls. Without walls, start runs on this thread.
+func behind(w record.Walls, start func() error) error {
+	if !w.Any() {
+		return start()
+	}
+	return walls.Start(w, make(chan struct{}), start) // the thread lives as long as the shim
 }
 
 // openLog opens a container's log. Without a path the output is discarded.

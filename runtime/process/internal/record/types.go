@@ -93,10 +93,34 @@ type Spec struct {
 	MessagePath    string `json:"messagePath,omitempty"`
 	FallbackToLogs bool   `json:"fallbackToLogs,omitempty"`
 	StopSignal     int    `json:"stopSignal"`
-	NoNewPrivs     bool   `json:"noNewPrivs,omitempty"`
+
+	Walls
 
 	// Sandbox is a copy of the sandbox's record, for the restoration of a damaged record.
 	Sandbox *Sandbox `json:"sandbox,omitempty"`
+}
+
+// Walls confine the processes of a container. The zero value has none.
+type Walls struct {
+	NoNewPrivs   bool    `json:"noNewPrivs,omitempty"`
+	Capabilities *uint64 `json:"capabilities,omitempty"` // the capabilities that are kept, a bit for each; nil: all
+	Files        *Files  `json:"files,omitempty"`
+	Scoped       bool    `json:"scoped,omitempty"`  // no signals and no abstract sockets of processes outside
+	Seccomp      []byte  `json:"seccomp,omitempty"` // the filter of system calls, as the kernel takes it
+}
+
+// Any reports whether there is a wall.
+func (w Walls) Any() bool { return w.NoNewPrivs || w.OwnThread() }
+
+// OwnThread reports whether a wall would hinder the thread that supervises the container.
+func (w Walls) OwnThread() bool {
+	return w.Capabilities != nil || w.Files != nil || w.Scoped || len(w.Seccomp) > 0
+}
+
+// Files are the host's paths that a container may use, with everything below them.
+type Files struct {
+	Read  []string `json:"read,omitempty"` // read and execute; empty: every path
+	Write []string `json:"write"`          // also read
 }
 
 // Program returns the name or path of the program to execute.

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
+)
+
+// walls returns the walls of a container. A lenient backend leaves out the walls that cannot be had
+// here.
+func (r *Runtime) walls(spec runtime.ContainerSpec, rec record.Spec, work string) (record.Walls, error) {
+	var pod *v1.PodSecurityContext
+	if spec.Pod != nil {
+		pod = spec.Pod.Spec.SecurityContext
+	}
+	var c *v1.SecurityContext
+	if spec.Container != nil {
+		c = spec.Container.SecurityContext
+	}
+	ask := walls.AskOf(pod, c, r.confine)
+	if r.lenient {
+		ask = r.host.Leniently(ask, r.seccompRoot)
+	}
+	paths := walls.Paths{Work: work}
+	if rec.MessagePath != "" {
+		paths.Message = filepath.Join(work, rec.MessagePath)
+	}
+	for _, m := range spec.Mounts {
+		paths.Volumes = append(paths.Volumes, walls.Volume{HostPath: m.HostPath, ReadOnly: m.ReadOnly})
+	}
+	w := r.host.Plan(ask, paths)
+	var err error
+	if w.Seccomp, err = r.filter(ask); err != nil {
+		return record.Walls{}, fmt.Errorf("securityContext.seccompProfile: %w", err)
+	}
+	return w, nil
+}
+
+// filter returns the filter of system calls that a container asks for.
+func (r *Runtime) filter(ask walls.Ask) ([]byte, error) {
+	switch p := ask.Seccomp; {
+	case p == nil || p.Type == v1.SeccompProfileTypeUnconfined:
+		return nil, nil
+	case p.Type == v1.SeccompProfileTypeRuntimeDefault:
+		return r.defaultFilter(r.host.Capabilities(ask))
+	case p.Type == v1.SeccompProfileTypeLocalhost && p.LocalhostProfile != nil:
+		root, err := os.OpenRoot(r.seccompRoot)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		raw, err := root.ReadFile(*p.LocalhostProfile)
+		if err != nil {
+			return nil, err
+		}
+		filter, err := walls.LocalFilter(raw, r.host.Capabilities(ask))
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", *p.LocalhostProfile, err)
+		}
+		return filter, nil
+	default:
+		return nil, fmt.Errorf("type %q is not known", p.Type)
+	}
+}
+
+// defaultFilter returns the filter of RuntimeDefault, compiled once for each set of capabilities.
+func (r *Runtime) defaultFilter(caps []string) ([]byte, error) {
+	key := strings.Join(caps, " ")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if filter, ok := r.mu.filters[key]; ok {
+		return filter, nil
+	}
+	filter, err := walls.DefaultFilter(caps)
+	if err == nil {
+		r.mu.filters[key] = filter
+	}
+	return filter, err
+}
