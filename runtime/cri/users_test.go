@@ -122,3 +122,35 @@ func assertMapping(t *testing.T, want, got []*api.IDMapping) {
 		assert.Equal(t, want[0].String(), got[0].String())
 	}
 }
+
+// A container of a sandbox that the kubelet made names the mode NODE as its sandbox does, without
+// mappings of its mounts: containerd 2 refuses a container whose user namespace is not that of its
+// sandbox.
+func TestUsersOfASandboxOfTheKubelet(t *testing.T) {
+	s := newServer(t)
+	var created *api.CreateContainerRequest
+	s.asks(func(q any) {
+		switch q := q.(type) {
+		case *api.RunPodSandboxRequest: // the kubelet's
+			q.Config.Linux.SecurityContext.NamespaceOptions.UsernsOptions = &api.UserNamespace{Mode: api.NamespaceMode_NODE}
+		case *api.CreateContainerRequest:
+			created = q
+		}
+	})
+	pod := testPod("u1", "main")
+	sb, err := s.dial(t).RunSandbox(t.Context(), sandboxSpecOf(pod))
+	require.NoError(t, err)
+	_, err = s.dial(t).CreateContainer(t.Context(), sb, containerSpecOf(pod, "main"))
+	require.NoError(t, err)
+	require.NotNil(t, created)
+	for _, security := range []*api.NamespaceOption{
+		created.GetConfig().GetLinux().GetSecurityContext().GetNamespaceOptions(), created.GetSandboxConfig().GetLinux().GetSecurityContext().GetNamespaceOptions(),
+	} {
+		require.NotNil(t, security.GetUsernsOptions())
+		assert.Equal(t, api.NamespaceMode_NODE, security.GetUsernsOptions().GetMode())
+	}
+	require.NotEmpty(t, created.GetConfig().GetMounts())
+	for _, m := range created.GetConfig().GetMounts() {
+		assert.Empty(t, m.GetUidMappings())
+	}
+}
