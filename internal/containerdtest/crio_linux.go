@@ -34,6 +34,9 @@ const (
 type CRIO struct {
 	// Socket is the absolute path of the CRI socket.
 	Socket string
+	// Shared is the absolute path of a folder. CRI-O, which has a mount namespace of its own, sees the
+	// mounts below this folder, such as volumes.
+	Shared string
 	// Runtime and Images are clients for checks independent of the code under test.
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
@@ -129,6 +132,9 @@ func newCRIO(ctx context.Context, registries []*Registry) (_ *CRIO, err error) {
 	if err = l.write(registries); err != nil {
 		return nil, err
 	}
+	if c.Shared, err = shareFolder(l.dir); err != nil {
+		return nil, err
+	}
 	if err = c.launch(filepath.Join(programs, "crio")); err != nil {
 		return nil, err
 	}
@@ -145,6 +151,19 @@ func newCRIO(ctx context.Context, registries []*Registry) (_ *CRIO, err error) {
 	return c, err
 }
 
+// shareFolder makes a folder below dir, whose mounts propagate to mount namespaces that begin later.
+// The mount is removed with dir.
+func shareFolder(dir string) (string, error) {
+	shared := filepath.Join(dir, "shared")
+	if err := os.Mkdir(shared, 0o755); err != nil {
+		return "", err
+	}
+	if err := unix.Mount(shared, shared, "", unix.MS_BIND, ""); err != nil {
+		return "", fmt.Errorf("bind mount %s: %w", shared, err)
+	}
+	return shared, unix.Mount("", shared, "", unix.MS_SHARED, "")
+}
+
 func (c *CRIO) launch(program string) error {
 	log, err := os.Create(c.layout.log())
 	if err != nil {
@@ -156,7 +175,7 @@ func (c *CRIO) launch(program string) error {
 	if _, err := os.Stat("/sys/fs/cgroup/hugetlb"); err != nil {
 		hide = "grep -v ^hugetlb /proc/cgroups > cgroups && mount --bind cgroups /proc/cgroups"
 	}
-	c.cmd = exec.Command("unshare", "--mount", "sh", "-c", hide+` && exec "$@"`, "sh", program, "--config", c.layout.config(), "--config-dir", "")
+	c.cmd = exec.Command("unshare", "--mount", "--propagation", "slave", "sh", "-c", hide+` && exec "$@"`, "sh", program, "--config", c.layout.config(), "--config-dir", "")
 	c.cmd.Dir = c.layout.dir
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "TMPDIR=" + c.layout.dir, "HOME=" + c.layout.dir}
 	c.cmd.Stdout, c.cmd.Stderr = log, log
