@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // Admission on a peaceful node: the requests of pods never exceed the node's resources. A pod is
@@ -189,7 +190,7 @@ func amountOf(list v1.ResourceList, name v1.ResourceName) int64 {
 }
 
 // entered returns the time at which a life took its place, or forever: its arrival or, if other
-// lives had to end for it, the creation of its first container.
+// lives had to end for it, the creation of its first sandbox. Its containers may wait for a key.
 func (p *peace) entered(t tenant) time.Duration {
 	at, known := p.places[t]
 	if !known {
@@ -201,16 +202,19 @@ func (p *peace) entered(t tenant) time.Duration {
 
 func (p *peace) entry(t tenant) time.Duration {
 	came := p.wanted[t.uid][t.life].from
-	i := slices.IndexFunc(p.runs, func(r *run) bool { return r.uid == t.uid && r.life == t.life })
 	switch _, reason := p.turnedAway(t.uid, t.life); {
 	case reason != "" && reason != reasonPreempted:
 		return forever
 	case !p.critical(t) || p.tookPlace(t) || len(p.short(t, p.others(t, came), came)) == 0:
 		return came
-	case i < 0:
-		return forever
 	}
-	return p.runs[i].created
+	s := p.wanted[t.uid][t.life]
+	for _, e := range p.h.Calls {
+		if e.Op == fake.OpRunSandbox && e.Done && e.UID == t.uid && e.At >= s.from && e.At < s.to {
+			return e.At
+		}
+	}
+	return forever
 }
 
 // leftAt returns the time at which a life released its place: the life has ended or is not wanted,

@@ -23,14 +23,22 @@ type lack struct{ from, to, late time.Duration }
 func (l lack) end() time.Duration { return min(l.to, forever/2) + l.late }
 
 // supplied returns the time from which a due container has all its supplies, or forever, and the
-// tolerated delay of its creation.
+// tolerated delay of its creation. A container that waits may be edited, and then needs the supplies
+// of its new manifest.
 func (p *peace) supplied(uid types.UID, c *v1.Container, due time.Duration) (from, late time.Duration) {
-	if pod := p.manifest(uid, due); pod != nil { // the manifest may have changed since
-		if ref, ok := runtime.Find(pod, c.Name); ok {
-			c = ref.Container(pod)
+	for {
+		if pod := p.manifest(uid, due); pod != nil {
+			if ref, ok := runtime.Find(pod, c.Name); ok {
+				c = ref.Container(pod)
+			}
 		}
+		from, more := after(slices.Concat(p.keysLacking(c), p.imagesLacking(c)), due)
+		late = max(late, more)
+		if from == due || from == forever {
+			return from, late
+		}
+		due = from
 	}
-	return after(slices.Concat(p.keysLacking(c), p.imagesLacking(c)), due)
 }
 
 // after returns the time from which none of the lacks applies, and the tolerated delay: an agent may
