@@ -49,6 +49,7 @@ type flags struct {
 	hostNames []string // in addition to node and address
 	port      int
 	server    serverFlags
+	local     localFlags
 	identity  identityFlags
 	status    statusFlags
 	profiling bool
@@ -140,6 +141,7 @@ func parseFlags(args []string) (flags, error) {
 	set.StringSliceVar(&f.hostNames, "allowed-hosts", nil, "names in URLs under which that is served, besides localhost, --hostname-override and addresses, as `name,...`")
 	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz, /pods and /metrics on; 0 = do not serve (default 0 with --kubeconfig)")
 	f.server.register(set)
+	f.local.register(set)
 	f.identity.register(set)
 	f.status.register(set)
 	set.BoolVar(&f.profiling, "profiling", false, "serve profiles on /debug/pprof, of --port or, without any server of --port, of --read-only-port")
@@ -198,7 +200,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.once.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

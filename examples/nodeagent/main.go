@@ -51,6 +51,9 @@ func main() {
 	if len(os.Args) > 1 && (os.Args[1] == "history" || os.Args[1] == "rollback") {
 		os.Exit(changeVersions(os.Args[1], os.Args[2:], os.Stdout, os.Stderr))
 	}
+	if code, isCommand := runCommand(os.Args[1:], os.Stdout, os.Stderr); isCommand {
+		os.Exit(code)
+	}
 	flags, err := parseFlags(os.Args[1:])
 	switch {
 	case errors.Is(err, errAnswered):
@@ -131,13 +134,17 @@ func run(f flags) error {
 		}
 		defer member.leave()
 	}
+	local, err := newLocal(f, out.log)
+	if err != nil {
+		return err
+	}
 	features := f.gates.features(f.features(evictor.features(func() *node.Agent { return agent }), out.log), out.log)
 	tokens := func() tokenMaker { return agent }
 	transactions, err := newUpdates(f)
 	if err != nil {
 		return err
 	}
-	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, transactions, out); err != nil {
+	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, transactions, local, out); err != nil {
 		return err
 	}
 	numbers.watch(agent)
@@ -153,7 +160,10 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-
+	serveLocal, err := local.start(ctx, parts)
+	if err != nil {
+		return err
+	}
 	serveHealthz, err := newHealthz(ctx, f, parts)
 	if err != nil {
 		return err
@@ -173,7 +183,8 @@ func run(f flags) error {
 	}
 	wg.Go(func() { serveKubectl(serving) })
 	wg.Go(func() { serveHealthz(serving) })
-	wg.Go(func() { out.show(serving, agent) })
+	wg.Go(func() { serveLocal(serving) })
+	wg.Go(func() { out.show(serving, agent, local.poke) })
 	defer out.ended()
 	if err := rotateLogs(serving, f, rt, out.log, &wg); err != nil {
 		return err
@@ -201,7 +212,7 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, features func(*feature.Host) []feature.Feature, numbers *metrics, transactions *updates.Updates, out *output) (*node.Agent, error) {
+func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, features func(*feature.Host) []feature.Feature, numbers *metrics, transactions *updates.Updates, local *local, out *output) (*node.Agent, error) {
 	sources, err := newSources(f, transactions, out.log)
 	if err != nil {
 		return nil, err
@@ -232,6 +243,7 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		opts.Cluster = member.cluster
 		opts.Objects = allObjects{own: store, cluster: member.objects}
 	}
+	local.apply(&opts)
 	if opts.NodeKeyring, err = f.plugins.keyring(numbers, out.log); err != nil {
 		return nil, err
 	}

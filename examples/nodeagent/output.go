@@ -92,18 +92,21 @@ func (o *output) ended() {
 	o.mu.Unlock()
 }
 
-// show redraws the table when a pod changes, and once a second for the column AGE.
-func (o *output) show(ctx context.Context, agent *node.Agent) {
-	if !o.live {
-		return
+// show redraws the table when a pod changes, and once a second for the column AGE. It calls changed
+// when a pod changes.
+func (o *output) show(ctx context.Context, agent *node.Agent, changed func()) {
+	var ticks <-chan time.Time
+	if o.live {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		ticks = tick.C
 	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	for {
 		o.draw(agent)
 		select {
 		case <-agent.Changed():
-		case <-tick.C:
+			changed()
+		case <-ticks:
 		case <-ctx.Done():
 			o.draw(agent)
 			return
@@ -112,6 +115,9 @@ func (o *output) show(ctx context.Context, agent *node.Agent) {
 }
 
 func (o *output) draw(agent *node.Agent) {
+	if !o.live {
+		return
+	}
 	width, height, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {
 		width, height = 80, 24

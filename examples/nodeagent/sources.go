@@ -51,10 +51,7 @@ func newURL(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Sour
 
 // newSources returns all sources except the API server.
 func newSources(f flags, transactions *updates.Updates, log *zap.Logger) (sources []podconfig.Source, err error) {
-	decoder := &manifest.Decoder{
-		NodeName: types.NodeName(f.node), Strict: true, Policy: staticPolicy(f),
-		OnlyHostNetwork: f.endpoint == processEndpoint,
-	}
+	decoder := newDecoder(f)
 	if f.manifests != "" {
 		folder, err := newFolder(f, decoder, transactions, log)
 		if err != nil {
@@ -70,6 +67,14 @@ func newSources(f flags, transactions *updates.Updates, log *zap.Logger) (source
 		sources = append(sources, source)
 	}
 	return sources, nil
+}
+
+// newDecoder returns the decoder of manifests.
+func newDecoder(f flags) *manifest.Decoder {
+	return &manifest.Decoder{
+		NodeName: types.NodeName(f.node), Strict: true, Policy: staticPolicy(f),
+		OnlyHostNetwork: f.endpoint == processEndpoint,
+	}
 }
 
 // staticPolicy returns the check of references in static pods. ConfigMaps and Secrets of a folder,

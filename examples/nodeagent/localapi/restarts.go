@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localapi
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podconfig"
+)
+
+// Restarts restarts pods of sources: a pod is removed, and comes again when it has ended. The zero
+// value is ready.
+type Restarts struct {
+	mu struct {
+		sync.Mutex
+		sources []*restartable
+	}
+}
+
+// Sources returns sources whose pods can be restarted. The pods of an API server cannot: delete them
+// there.
+func (r *Restarts) Sources(sources ...podconfig.Source) (all []podconfig.Source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range sources {
+		if s == nil || s.Name() == podconfig.SourceAPI {
+			all = append(all, s)
+			continue
+		}
+		wrapped := &restartable{Source: s, requests: make(chan request), changes: make(chan submitted), stopped: make(chan struct{})}
+		r.mu.sources = append(r.mu.sources, wrapped)
+		all = append(all, wrapped)
+	}
+	return all
+}
+
+// errNotRestartable means a pod that no source of Restarts has listed.
+var errNotRestartable = errors.New("the pod is not from a folder or URL of this node")
+
+// errStopping means that the node agent is stopping.
+var errStopping = errors.New("the node agent is stopping")
+
+// take removes a pod from its source. The pod comes again, with the content that the source then has,
+// when the caller calls release. pod is the desired pod.
+func (r *Restarts) take(ctx context.Context, pod *v1.Pod) (release func(), err error) {
+	r.mu.Lock()
+	sources := r.mu.sources
+	r.mu.Unlock()
+	for _, s := range sources {
+		if s.Name() != pod.Annotations["kubernetes.io/config.source"] {
+			continue
+		}
+		if err := s.ask(ctx, request{pod: pod}); err != nil {
+			return nil, err
+		}
+		return func() { _ = s.ask(context.WithoutCancel(ctx), request{pod: pod, release: true}) }, nil
+	}
+	return nil, errNotRestartable
+}
+
+// restartable is a source whose pods can be taken for a time.
+type restartable struct {
+	podconfig.Source
+	requests chan request
+	changes  chan submitted
+	stopped  chan struct{} // closed at the end of Run
+}
+
+// request takes or releases a pod.
+type request struct {
+	pod     *v1.Pod
+	release bool
+	done    chan error
+}
+
+// submitted is a change of the source, and the place for the error of Submit.
+type submitted struct {
+	podconfig.Change
+	done chan error
+}
+
+func (s *restartable) ask(ctx context.Context, r request) error {
+	r.done = make(chan error, 1)
+	select {
+	case s.requests <- r:
+		return <-r.done
+	case <-s.stopped:
+		return errStopping
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Submit implements podconfig.Sink for the wrapped source.
+func (s *restartable) Submit(ctx context.Context, c podconfig.Change) error {
+	change := submitted{c, make(chan error, 1)}
+	select {
+	case s.changes <- change:
+		return <-change.done
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Run implements podconfig.Source.
+func (s *restartable) Run(ctx context.Context, out podconfig.Sink) error {
+	defer close(s.stopped)
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Source.Run(inner, s) }() // joined below
+	taken := map[types.UID]*v1.Pod{}                // nil: the source has removed the pod
+	for {
+		select {
+		case c := <-s.changes:
+			c.done <- out.Submit(ctx, without(taken, c.Change))
+		case r := <-s.requests:
+			uid := r.pod.UID
+			if !r.release {
+				taken[uid] = r.pod
+				r.done <- out.Submit(ctx, podconfig.Remove(uid))
+				continue
+			}
+			pod := taken[uid]
+			delete(taken, uid)
+			var err error
+			if pod != nil {
+				err = out.Submit(ctx, podconfig.Upsert(pod.DeepCopy()))
+			}
+			r.done <- err
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// without returns a change without the taken pods, and keeps their newest content.
+func without(taken map[types.UID]*v1.Pod, c podconfig.Change) podconfig.Change {
+	if len(taken) == 0 {
+		return c
+	}
+	var pods []*v1.Pod
+	listed := map[types.UID]bool{}
+	for _, pod := range c.Pods() {
+		listed[pod.UID] = true
+		if _, held := taken[pod.UID]; held {
+			taken[pod.UID] = pod.DeepCopy()
+		} else {
+			pods = append(pods, pod)
+		}
+	}
+	switch c.Kind() {
+	case podconfig.ChangeSnapshot:
+		for uid := range taken {
+			if !listed[uid] {
+				taken[uid] = nil
+			}
+		}
+		return podconfig.Snapshot(pods...)
+	case podconfig.ChangeRemove:
+		for _, uid := range c.UIDs() {
+			if _, held := taken[uid]; held {
+				taken[uid] = nil
+			}
+		}
+		return c
+	}
+	return podconfig.Upsert(pods...)
+}
