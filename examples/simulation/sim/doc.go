@@ -29,7 +29,8 @@
 //
 // # Backends
 //
-// Timers knows durations alone. Options.Backend accepts other backends.
+// Timers knows durations alone. Package sim/agents runs each pod with the real agent of its node.
+// Options.Backend accepts other backends.
 //
 // # Goroutines
 //

@@ -86,7 +86,11 @@ func (t *timers) Evict(now time.Duration, p *Pod, grace time.Duration) error {
 		t.push(p, Ended, now)
 		return nil
 	}
-	t.push(p, Ended, now+min(t.model.Stop, grace))
+	end := now + min(t.model.Stop, grace)
+	if p.Work > 0 { // the work may end before
+		end = min(end, p.Started+p.Work)
+	}
+	t.push(p, Ended, end)
 	return nil
 }
 
