@@ -244,6 +244,7 @@ func checkKeepPodsLeavesThemToTheNextAgent(s *station) {
 // Each invalid file gets a single log line with its name and the error. A valid file in the same
 // folder is not affected.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	good, pids := s.service("good", forever)
 	s.write("good.yaml", good)
@@ -291,6 +292,7 @@ func writer(content string) func(string) error {
 }
 
 func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	run := func(args ...string) (string, error) {
 		cmd := exec.Command(os.Args[0], args...)
@@ -334,6 +336,7 @@ func TestTheCommandLineSaysWhatIsWrong(t *testing.T) {
 
 // A closed terminal ends the agent and its pods, as Ctrl-C does.
 func TestAClosedTerminalStopsThePods(t *testing.T) {
+	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("under nohup, which the agent inherits: its pods are to survive the terminal")
 	}
@@ -351,6 +354,7 @@ func TestAClosedTerminalStopsThePods(t *testing.T) {
 
 // An error before the first container is logged once and shown.
 func TestAFailingSyncIsLoggedOnceAndShown(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	s.start()
 	require.NoError(t, os.WriteFile(filepath.Join(s.root, "pods"), nil, 0o600)) // where volumes go
@@ -369,6 +373,7 @@ func TestAFailingSyncIsLoggedOnceAndShown(t *testing.T) {
 
 // A killed agent releases its lock shortly before its port. The next agent waits for both.
 func TestAPortThatIsFreeInAMoment(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 	require.NoError(t, err)

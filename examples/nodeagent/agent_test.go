@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"net/http"
@@ -37,11 +38,16 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(containerd.Main(m))
+	// A process of this binary under the race detector otherwise sleeps for a second at its end: each
+	// agent, each shim of the process backend, and so each end of a container. Users come first.
+	_ = os.Setenv("GORACE", strings.TrimSpace("atexit_sleep_ms=0 "+os.Getenv("GORACE")))
+	_ = flag.Set("test.parallel", "4") // tests wait for processes, not for a processor; the command line comes first
+	os.Exit(hostnet.After(containerd.Main(m)))
 }
 
-// containerd is started by the first test that uses it.
-var containerd containerdtest.Shared
+// Each containerd is started by the first test that uses it. A backend has an instance of its own,
+// because the tests of the backends run beside each other, and an agent ends pods that it does not know.
+var containerd, hostnet containerdtest.Shared
 
 // backend is the container runtime of a test, with the manifest fields that make containers visible
 // to the test: the host's process IDs, and a folder of the host.
@@ -71,11 +77,11 @@ var backends = map[string]backend{
   volumes: [{name: out, hostPath: {path: %[1]s}}]`,
 		container: `
       volumeMounts: [{name: out, mountPath: %[1]s}]`,
-		left: readySandboxes,
+		left: func(s *station) int { return readySandboxes(s, containerd.Get(s.T)) },
 	},
 	"containerd-hostnet": {
 		flags: func(t *testing.T) []string {
-			return []string{"--container-runtime-endpoint", containerd.Get(t).Endpoint(), "--keep-pods=false", keepImages}
+			return []string{"--container-runtime-endpoint", hostnet.Get(t).Endpoint(), "--keep-pods=false", keepImages}
 		},
 		spec: `
   hostPID: true
@@ -83,20 +89,23 @@ var backends = map[string]backend{
   volumes: [{name: out, hostPath: {path: %[1]s}}]`,
 		container: `
       volumeMounts: [{name: out, mountPath: %[1]s}]`,
-		left: readySandboxes,
+		left: func(s *station) int { return readySandboxes(s, hostnet.Get(s.T)) },
 	},
 }
 
-// onEach runs a test on every backend.
+// onEach runs a test on every backend, on all of them at the same time.
 func onEach(t *testing.T, test func(s *station)) {
 	for _, name := range slices.Sorted(maps.Keys(backends)) {
-		t.Run(name, func(t *testing.T) { test(newStation(t, backends[name])) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newStation(t, backends[name]))
+		})
 	}
 }
 
-func readySandboxes(s *station) int {
+func readySandboxes(s *station, c *containerdtest.Instance) int {
 	s.Helper()
-	r, err := containerd.Get(s.T).Runtime.ListPodSandbox(s.Context(), &cri.ListPodSandboxRequest{})
+	r, err := c.Runtime.ListPodSandbox(s.Context(), &cri.ListPodSandboxRequest{})
 	require.NoError(s, err)
 	ready := 0
 	for _, sandbox := range r.Items {

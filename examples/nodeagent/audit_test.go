@@ -22,6 +22,7 @@ func audited(args ...string) (int, string) {
 
 // Leftovers of a killed agent are listed beside a running agent, and removed when no agent runs.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	code, text := audited("--root-dir", root)
 	require.Equal(t, 0, code, text)

@@ -60,6 +60,7 @@ authorization: {mode: AlwaysAllow}
 
 // Endpoints that the configuration file disables are not served, with the kubelet's answers.
 func TestEndpointsThatTheConfigurationDisables(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		fields string
 		want   map[string]string
@@ -139,6 +140,7 @@ streamingConnectionIdleTimeout: 500ms
 
 // enableServer: false leaves the ports of the file without TLS, and no profiles.
 func TestAServerThatTheConfigurationDisables(t *testing.T) {
+	t.Parallel()
 	s, port, healthz := newStation(t, backends["process"]), testport.Free(t), testport.Free(t)
 	file := filepath.Join(s.dir, "config.yaml")
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -242,6 +244,7 @@ func (r *slowRegistry) peak() int {
 // A container that keeps failing is restarted as often as the configuration file says: by default the
 // fifth start is after 70 seconds.
 func TestRestartPeriodOfAConfigurationFile(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	get := s.onConfig("crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n")
 	manifest, pids := s.service("failing", "exit 1")

@@ -22,6 +22,7 @@ import (
 // containerd crashes while 30 pods run, and restarts. The pods are not affected, and the agent
 // notices the end of a container during the outage.
 func TestContainerdCrashesUnder30Pods(t *testing.T) {
+	t.Parallel()
 	count := 8
 	if os.Getenv("KEELSON_E2E") == "1" {
 		count = 30
@@ -103,6 +104,7 @@ func settle(s *station, p *proxy) {
 
 // containerd hangs for 20 s and then continues.
 func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
+	t.Parallel()
 	slowly(t)
 	c := containerdtest.Start(t, containerdtest.Options{})
 	p := newProxy(t, c.Socket)
@@ -155,6 +157,7 @@ func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
 
 // The shim between containerd and a container dies, with and without the container.
 func TestShimIsKilled(t *testing.T) {
+	t.Parallel()
 	c := containerdtest.Start(t, containerdtest.Options{})
 	s := newStation(t, on(c.Endpoint(), c))
 	s.start()
@@ -202,6 +205,7 @@ func command(s *station, pid int) string {
 // Nothing is left of removed pods: running, crashing, unable to start, ended, with init containers
 // and volumes.
 func TestNothingIsLeftOfRemovedPods(t *testing.T) {
+	t.Parallel()
 	c := containerdtest.Start(t, containerdtest.Options{})
 	s := newStation(t, on(c.Endpoint(), c))
 	s.start()

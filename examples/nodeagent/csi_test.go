@@ -61,6 +61,7 @@ func volumesOf(t *testing.T, d *csitest.Driver) (handles []string) {
 }
 
 func TestInlineCSIVolume(t *testing.T) {
+	t.Parallel()
 	driver := newDriver(t)
 	s := newStation(t, backends["process"])
 	s.write("web.yaml", `apiVersion: v1
@@ -103,6 +104,7 @@ spec:
 
 // A pod waits for a driver that starts later.
 func TestCSIDriverComesLater(t *testing.T) {
+	t.Parallel()
 	driver := newDriver(t)
 	s := newStation(t, backends["process"])
 	s.write("web.yaml", `apiVersion: v1

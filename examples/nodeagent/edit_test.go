@@ -15,6 +15,7 @@ import (
 // restart. The restart count starts again, as for the kubelet's new pod after an edit, and grows
 // only after crashes.
 func TestAnEditUnderTheSameUIDIsNoRestart(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	manifest, pids := s.service("web", forever)
 	labelled := func(edit int) string {

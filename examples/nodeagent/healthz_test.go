@@ -33,6 +33,7 @@ func ask(t *testing.T, url string) (code int, body string) {
 
 // kubeadm join waits until /healthz answers at the port of the configuration file.
 func TestHealthzOfAConfigurationFile(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	port := testport.Free(t)
 	file := filepath.Join(s.dir, "config.yaml")

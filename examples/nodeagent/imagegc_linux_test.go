@@ -106,6 +106,7 @@ func (s *station) removedImages() int { return len(s.log.about(`"image removed"`
 // The agent repeatedly frees a disk full of images to below the threshold while pods start. Images
 // in use stay. A dry run only logs.
 func TestAFullDiskIsBroughtBack(t *testing.T) {
+	t.Parallel()
 	slowly(t)
 	const images, keepers = 14, 3
 	g := newGallery(t, 320, images, 8)
@@ -189,6 +190,7 @@ func TestAFullDiskIsBroughtBack(t *testing.T) {
 // Pods start, with images as containers and as volumes, while the agent continuously removes all
 // unused images. No start fails or waits because of a removed image.
 func TestNoPodFailsBecauseItsImageWasCollected(t *testing.T) {
+	t.Parallel()
 	const lanes, images = 3, 4
 	rounds := 4
 	if os.Getenv("KEELSON_E2E") == "1" {

@@ -63,6 +63,7 @@ func (s *station) output(pod string) string {
 // mounted, across agents and after the removal of its tag. If the runtime does not support image
 // volumes, the pod is refused with a message.
 func TestImageVolumesFromAPrivateRegistry(t *testing.T) {
+	t.Parallel()
 	const password = "hunter2-hunter2"
 	c := containerdtest.Start(t, containerdtest.Options{})
 	registry := containerdtest.StartRegistry(t, c, containerdtest.Image{Name: "team/tools:1", Files: map[string]string{"/motto": "measure twice\n"}})
@@ -122,6 +123,7 @@ func imageID(t *testing.T, c *containerdtest.Instance, reference string) string 
 // The ages of images survive a restart of the agent: an image unused for long is removed right
 // after the restart.
 func TestAgesOfImagesSurviveARestart(t *testing.T) {
+	t.Parallel()
 	c := containerdtest.Start(t, containerdtest.Options{Images: []containerdtest.Image{{Name: "localhost/old:1"}}})
 	s := newStation(t, on(c.Endpoint(), c))
 	flags := []string{"--image-gc-period=200ms", "--minimum-image-ttl-duration=1h", "--maximum-image-ttl-duration=24h"}

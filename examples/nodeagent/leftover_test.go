@@ -14,6 +14,7 @@ import (
 // The agent is killed while containerd starts a container, and containerd forgets the task. The pod
 // recovers without help, and no container runs twice at a time.
 func TestAPodOfWhichContainerdForgotATask(t *testing.T) {
+	t.Parallel()
 	c := containerdtest.Start(t, containerdtest.Options{})
 	p := newProxy(t, c.Socket)
 	s := newStation(t, on(p.Endpoint(), c))

@@ -120,6 +120,7 @@ func TestErrorsAboutObjectsShowNothingOfThem(t *testing.T) {
 // Volumes of every local kind on the process backend: containers see a change, environments come
 // from objects, and no leftovers remain.
 func TestVolumesOnTheProcessBackend(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	objectsDir := filepath.Join(s.dir, "objects")
 	require.NoError(t, os.Mkdir(objectsDir, 0o755))

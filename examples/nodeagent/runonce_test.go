@@ -38,6 +38,7 @@ spec:
 }
 
 func TestRunOnceOnProcesses(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	manifest, pids := s.service("web", forever)
 	s.write("web.yaml", manifest)

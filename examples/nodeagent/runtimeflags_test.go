@@ -52,6 +52,7 @@ func TestRuntimeFlags(t *testing.T) {
 
 // TestLogsOfContainersAreBounded: the flags reach the shims of the process runtime.
 func TestLogsOfContainersAreBounded(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	manifest, _ := s.service("chatty", "for i in $(seq 200); do echo a line of thirty characters; done; sleep 1000")
 	s.write("chatty.yaml", manifest)

@@ -218,6 +218,7 @@ func (d direct) cpu() time.Duration {
 
 // An agent that is killed leaves no command of its sessions, and the next agent serves again.
 func TestKilledWithSessionsOpen(t *testing.T) {
+	t.Parallel()
 	d := newDirect(t)
 	var all sync.WaitGroup
 	for range 5 {

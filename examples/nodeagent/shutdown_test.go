@@ -19,6 +19,7 @@ import (
 
 // A process that ignores SIGTERM, with an hour of grace, does not delay the shutdown.
 func TestShutdownGracePeriodEndsTheDeaf(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	pod := func(name, more, trap string) string {
 		return fmt.Sprintf(`apiVersion: v1
@@ -56,6 +57,7 @@ spec:
 // With --stop-timeout the agent does not wait for an hour of grace, and leaves running pods for the
 // next agent.
 func TestStopTimeoutEndsTheWait(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	s.write("deaf.yaml", fmt.Sprintf(`apiVersion: v1
 kind: Pod

@@ -46,6 +46,7 @@ func (s *site) serve(code int, body string) {
 // Pods of a URL run beside pods of the folder, survive every invalid answer, and run again after a
 // start of the agent without the site.
 func TestPodsOfAURLSurviveItsAbsence(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	site := newSite(t)
 	folder, folderPIDs := s.service("folder", forever)

@@ -56,6 +56,7 @@ func (s *station) command(args ...string) (out string, code int) {
 // A good version replaces the version before, a bad version is replaced by the last good version,
 // and stays away until the manifest changes, also across agents.
 func TestTransactionalUpdates(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	manifest, pids := s.transactional("web", forever)
 	s.write("web.yaml", manifest)
@@ -116,6 +117,7 @@ func TestTransactionalUpdates(t *testing.T) {
 
 // An agent is killed at random instants of updates. The pod always comes back.
 func TestTransactionalUpdatesUnderKills(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, backends["process"])
 	manifest, pids := s.transactional("web", forever)
 	s.write("web.yaml", manifest)

@@ -16,6 +16,7 @@ import (
 // The images of the good and of the held next version stay, while the agent removes all unused
 // images. An image that cannot be pulled leaves the pod alone. The switch needs no registry.
 func TestTransactionalUpdatesOnContainerd(t *testing.T) {
+	t.Parallel()
 	g := newGallery(t, 400, 3, 1)
 	s := newStation(t, on(g.Endpoint(), g.Instance))
 	s.start("--image-gc-high-threshold=2", "--image-gc-low-threshold=1", "--minimum-image-ttl-duration=0s", "--image-gc-period=50ms")

@@ -31,8 +31,11 @@ type Shared struct {
 }
 
 // Main runs the tests, stops the instance if started, and returns the exit code.
-func (s *Shared) Main(m *testing.M) int {
-	code := m.Run()
+func (s *Shared) Main(m *testing.M) int { return s.After(m.Run()) }
+
+// After stops the instance if started, after tests that ended with code, and returns the exit code. A
+// package with several instances calls After for all but the first.
+func (s *Shared) After(code int) int {
 	if s.instance == nil {
 		return code
 	}
