@@ -17,6 +17,10 @@ const (
 	ReasonOOMKilled = restartrule.OOMKilled
 	ReasonCompleted = "Completed"
 	ReasonError     = "Error"
+	// ReasonStartError is the reason of an instance whose program could not be executed, and
+	// ExitCodeStartError its exit code.
+	ReasonStartError   = "StartError"
+	ExitCodeStartError = 128
 )
 
 // Probes returns the probe results of container instances. Plan asks only for instances whose

@@ -69,9 +69,11 @@ type Runtime interface {
 	// RemoveSandbox also removes the records of the sandbox's containers.
 	RemoveSandbox(ctx context.Context, id SandboxID) error
 	CreateContainer(ctx context.Context, sandbox SandboxID, spec ContainerSpec) (ContainerID, error)
-	// StartContainer starts a created container. After an error no process runs. The container then
-	// stays created, or is exited if the backend's own rules say so. The start of a container in
-	// any other state is an error.
+	// StartContainer starts a created container. After an error no process runs. If the container's
+	// program cannot be executed, the container is exited afterwards, with ReasonStartError,
+	// ExitCodeStartError, the error as its message, and no StartedAt. After any other error, for
+	// example the end of ctx, the container stays created. The start of a container in any other
+	// state is an error.
 	StartContainer(ctx context.Context, id ContainerID) error
 	StopContainer(ctx context.Context, id ContainerID, grace time.Duration) error
 	RemoveContainer(ctx context.Context, id ContainerID) error

@@ -4,7 +4,11 @@
 
 package main
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // replacement is what stands in a recording for text that differs from run to run.
 type replacement struct {
@@ -21,7 +25,7 @@ var replacements = []replacement{
 	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UID"},
 	{regexp.MustCompile(`\b(containerd://|sha256:)?[0-9a-f]{64}\b`), "${1}ID"},
 	{regexp.MustCompile(`resourceVersion: "\d+"`), `resourceVersion: "N"`},
-	{regexp.MustCompile(`, next try at\s+TIME`), ""},
+	{regexp.MustCompile(`,\s+next try at\s+TIME`), ""},
 	{regexp.MustCompile(`\bE\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `), "TIME "},
 	// Names with a random ending: pods of a ReplicaSet, volumes with a token, pods that debug a node.
 	{regexp.MustCompile(`\b(kube-api-access|site-[0-9a-z]{8,10}|node-debugger-conformance)-[0-9a-z]{5}\b`), "$1-RANDOM"},
@@ -37,13 +41,21 @@ var replacements = []replacement{
 	{regexp.MustCompile(`\b\d+(\.\d+)?[smhd](\d+(\.\d+)?[smhd])*\b`), "AGE"},
 	{regexp.MustCompile(`AGE \(x\d+ over AGE\)`), "AGE"},
 	{regexp.MustCompile(`(\S) {2,}`), "$1  "},
+	// A shell writes its prompt again when the size of its terminal changes.
+	{regexp.MustCompile(`(?m)^(~ # )+`), "~ # "},
 	{regexp.MustCompile(` +\n`), "\n"},
 }
 
-// normalise replaces names, times and addresses of a single run.
+// normalise replaces names, times and addresses of a single run, and sorts the events of an object:
+// kubectl describe sorts them by time, and events of the same second in no order.
 func normalise(text string) string {
 	for _, r := range replacements {
 		text = r.pattern.ReplaceAllString(text, r.by)
 	}
-	return text
+	return events.ReplaceAllStringFunc(text, func(list string) string {
+		return strings.Join(slices.Sorted(strings.Lines(list)), "")
+	})
 }
+
+// events are successive lines with an event each, as kubectl describe prints them.
+var events = regexp.MustCompile(`(?m)(^  (Normal|Warning)  .*\n)+`)

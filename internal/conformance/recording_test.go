@@ -65,6 +65,9 @@ func TestNormalise(t *testing.T) {
 		{"names", "site-6d4cf56db6-x2x1k kube-api-access-zzzzz web-server", "site-6d4cf56db6-RANDOM kube-api-access-RANDOM web-server"},
 		{"addresses", "10.88.3.17 127.0.0.1:40123 -> 80\nPort: 40123", "POD 127.0.0.1:PORT -> 80\nPort: PORT"},
 		{"folders", "/tmp/keelson-ctd-123/containerd.sock /tmp/tmp.aBcD", "/tmp/DIR/containerd.sock /tmp/DIR"},
+		{"back-off in YAML", "pod=a_b(c),\n          next try at 2026-11-23T13:00:01Z'", "pod=a_b(c)'"},
+		{"prompts", "~ # ~ # echo\n~ # exit", "~ # echo\n~ # exit"},
+		{"events", "Events:\n  ----  ------\n  Warning  B\n  Normal  C\n  Normal  A\nend\n  Normal  0\n", "Events:\n  ----  ------\n  Normal  A\n  Normal  C\n  Warning  B\nend\n  Normal  0\n"},
 		{"padding", "  a:     b   \n    c", "  a:  b\n    c"},
 	} {
 		t.Run(test.name, func(t *testing.T) { require.Equal(t, test.want, normalise(test.in)) })

@@ -22,7 +22,8 @@ const stepTimeout = 5 * time.Minute
 // errSession is returned if the recordings of the two agents differ.
 var errSession = errors.New("the sessions differ, see above")
 
-// runSession records the session with each agent, and prints the differences.
+// runSession records the session with each agent, and prints the differences. For each agent a file
+// has all lines, and another the lines that must be equal.
 func runSession(ctx context.Context, o options) error {
 	steps, err := parseSession(sessionScript)
 	if err != nil {
@@ -36,7 +37,8 @@ func runSession(ctx context.Context, o options) error {
 	for _, agent := range o.agents() {
 		r, err := recordAgent(ctx, o, agent, steps)
 		file := filepath.Join(o.out, "session-"+agent+".txt")
-		if err := errors.Join(err, os.WriteFile(file, []byte(r.text(known)), 0o644)); err != nil {
+		all := filepath.Join(o.out, "recorded-"+agent+".txt")
+		if err := errors.Join(err, os.WriteFile(file, []byte(r.text(known)), 0o644), os.WriteFile(all, []byte(r.text(nil)), 0o644)); err != nil {
 			return fmt.Errorf("%s: %w", agent, err)
 		}
 		files = append(files, file)

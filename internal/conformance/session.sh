@@ -156,7 +156,7 @@ spec:
   - name: main
     image: localhost/busybox:1
     command: [sh, -c, "if [ -e /kept/again ]; then sleep 1000; fi; touch /kept/again; sleep 1000"]
-    livenessProbe: {exec: {command: [sh, -c, "echo ill; exit 1"]}, periodSeconds: 1, failureThreshold: 2, initialDelaySeconds: 1}
+    livenessProbe: {exec: {command: [sh, -c, "echo ill; exit 1"]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 2, initialDelaySeconds: 1}
     volumeMounts: [{name: kept, mountPath: /kept}]
   volumes: [{name: kept, emptyDir: {}}]
 ---
@@ -415,7 +415,7 @@ kubectl cp web:/tmp/numbers back 2>&1 | sort
 md5sum back
 kubectl cp web:/tmp/dir dir2 2>&1 | sort
 ls dir2
-kubectl cp web:/no/such/file other 2>/dev/null
+kubectl cp web:/no/such/file other 2>/dev/null | grep -v "error exit delayed"
 kubectl cp web:/tmp/numbers -c other other
 
 # step: debug
@@ -443,7 +443,7 @@ quietly sh -c 'kubectl get pods | grep node-debugger.*Completed'
 kubectl get pods -o name | grep node-debugger | xargs kubectl delete
 
 # step: top
-quietly sh -c 'kubectl top pod web --containers --no-headers | grep -c . | grep 2'
+quietly sh -c 'kubectl top pod web --containers --no-headers | grep -c . | grep 3'
 quietly kubectl top node conformance
 kubectl top nodes | sed -E 's/[0-9]+(m|Mi|%)/N\1/g'
 kubectl top pods --containers | sed -E 's/[0-9]+(m|Mi)/N\1/g' | sort
@@ -465,7 +465,7 @@ spec:
       - name: main
         image: localhost/busybox:1
         command: [sh, -c, "trap 'exit 0' TERM; touch /ready; while :; do sleep 0.2; done"]
-        readinessProbe: {exec: {command: [cat, /ready]}, periodSeconds: 1}
+        readinessProbe: {exec: {command: [cat, /ready]}, periodSeconds: 1, timeoutSeconds: 10}
 END
 kubectl rollout status deployment/site --timeout=60s | tail -1
 kubectl set env deployment/site VERSION=2
@@ -501,7 +501,7 @@ kubectl delete pod reads --grace-period=1
 kubectl get pods
 
 # step: watch
-kubectl get pods -w --no-headers >"$TMPDIR/watched" &
+(exec kubectl get pods -w --no-headers) >"$TMPDIR/watched" &
 watch=$!
 sleep 1
 kubectl run passes --image=localhost/busybox:1 --restart=Never -- sh -c 'sleep 1'
@@ -513,15 +513,16 @@ grep -E '^(passes|unready) ' "$TMPDIR/watched" | awk '{print $1, $2, $3, $4}' | 
 
 # step: drain
 kubectl drain conformance --timeout=60s
-kubectl drain conformance --force --delete-emptydir-data --timeout=60s
+kubectl drain conformance --force --delete-emptydir-data --timeout=60s 2>&1 | sort
 kubectl get pods --field-selector=status.phase=Running
 kubectl uncordon conformance
 kubectl rollout status deployment/site --timeout=60s | tail -1
 kubectl delete deployment site
+kubectl delete pod unscheduled
 quietly sh -c '! kubectl get pods -o name | grep .'
 
 # step: events
-kubectl get events -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,HOST:.source.host,REASON:.reason,OBJECT:.involvedObject.name,FIELD:.involvedObject.fieldPath,MESSAGE:.message --no-headers | grep -v -e scheduler -e controller | sort -u
+kubectl get events -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,HOST:.source.host,REASON:.reason,OBJECT:.involvedObject.name,FIELD:.involvedObject.fieldPath,MESSAGE:.message --no-headers | grep -v -e scheduler -e controller | sed -E 's/ site-[0-9a-z]+-[0-9a-z]{5} / site /; s/ +/ /g' | sort -u
 
 # step: node events
 kubectl get events --field-selector involvedObject.kind=Node -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,REASON:.reason,MESSAGE:.message,UID:.involvedObject.uid --no-headers | sort -u

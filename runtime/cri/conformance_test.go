@@ -101,7 +101,7 @@ func onCRIO(t *testing.T, pod func(*v1.Pod), skip map[string]string) {
 func crioDiffers() map[string]string {
 	return map[string]string{
 		"UpdateTakesLimitsAway":    "CRI-O refuses a memory limit of -1, which takes a limit away",
-		"FailedStartLeavesCreated": "CRI-O finds the program already when it creates the container, and fails then",
+		"FailedStartEndsIt":        "CRI-O finds the program already when it creates the container, and fails then",
 		"NoLogPath":                "CRI-O chooses a path for a container without a log path",
 		"StopTwice":                "CRI-O changes the time of the exit at each stop",
 		"StopOfExitedKeepsTheExit": "CRI-O changes the time of the exit at each stop",

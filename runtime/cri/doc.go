@@ -56,10 +56,14 @@
 //	created                                 created
 //	running                                 running
 //	exited, started                         exited
-//	exited, never started (failed start)    created
+//	exited, failed to start                 exited, with reason StartError and code 128
+//	exited, never started otherwise         created
 //	unknown, or a word not known            unknown
 //
-// No runtime starts a container again after a failed start; a successor takes its place. A
+// No runtime starts a container again after a failed start; a successor takes its place. A start cut
+// short by the end of its ctx or of the agent is not the container's failure: the container counts
+// as created, and a "Never" container is tried again. (The kubelet fails the pod.) CRI-O looks for
+// the program when it creates the container, so there a missing program fails CreateContainer. A
 // container stopped before its start stays created, and a file below <Root>/keelson/stopped records
 // the stop: StartContainer refuses the container.
 //

@@ -29,7 +29,7 @@ func TestListDoesNotWaitForOneContainer(t *testing.T) {
 			rt := s.dial(t).(*client)
 			_, id := made(t, rt, "u1")
 			made(t, rt, "u2")
-			s.edit(id, func(c *api.ContainerStatus) { exit(c, 128); c.Reason = "StartError" })
+			s.edit(id, func(c *api.ContainerStatus) { exit(c, 128); c.Reason, c.Message = "StartError", "context canceled" })
 			s.inTheWay(func(ctx context.Context, call string) error {
 				if call == "ContainerStatus" {
 					return fault(ctx)

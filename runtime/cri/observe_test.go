@@ -34,26 +34,48 @@ func listOf(t *testing.T, rt Backend) map[types.UID]*runtime.PodStatus {
 	return out
 }
 
-// A container reported by the runtime as exited and never started is created, in the list and in
-// the status. The list asks about the container only once.
-func TestFailedStartIsCreated(t *testing.T) {
+// A container whose start was cut short is created, in the list and in the status, although the
+// runtime calls it exited. A container that cannot be started is exited. The list asks about each
+// container only once.
+func TestFailedStarts(t *testing.T) {
 	s := newServer(t)
 	rt := s.dial(t)
-	_, id := made(t, rt, "u1")
-	_, ran := made(t, rt, "u2")
-	s.edit(id, func(c *api.ContainerStatus) { exit(c, 128); c.Reason = "StartError" })
+	_, cut := made(t, rt, "cut")
+	_, late := made(t, rt, "late")
+	_, wrong := made(t, rt, "wrong")
+	_, ran := made(t, rt, "ran")
+	const noProgram = `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "nope": executable file not found in $PATH`
+	fails := func(message string) func(*api.ContainerStatus) {
+		return func(c *api.ContainerStatus) { exit(c, 128); c.Reason, c.Message = "StartError", message }
+	}
+	s.edit(cut, fails("failed to create containerd task: failed to get task pid: context canceled"))
+	s.edit(late, fails("failed to start containerd task: context deadline exceeded"))
+	s.edit(wrong, fails(noProgram))
 	s.edit(ran, func(c *api.ContainerStatus) { exit(c, 3); c.StartedAt = c.CreatedAt + 1 })
+	want := map[types.UID]runtime.State{
+		"cut": runtime.StateCreated, "late": runtime.StateCreated, "wrong": runtime.StateExited, "ran": runtime.StateExited,
+	}
 	for range 3 {
 		pods := listOf(t, rt)
-		assert.Equal(t, runtime.StateCreated, pods["u1"].Containers[0].State)
-		assert.Equal(t, runtime.StateExited, pods["u2"].Containers[0].State)
+		for uid, state := range want {
+			assert.Equal(t, state, pods[uid].Containers[0].State, uid)
+		}
 	}
-	assert.Equal(t, 2, s.count("ContainerStatus"), "an ended container is asked about once")
-	st, err := rt.PodStatus(t.Context(), "u1")
-	require.NoError(t, err)
-	c := st.Containers[0]
+	assert.Equal(t, 4, s.count("ContainerStatus"), "an ended container is asked about once")
+	status := func(uid types.UID) runtime.ContainerStatus {
+		st, err := rt.PodStatus(t.Context(), uid)
+		require.NoError(t, err)
+		return st.Containers[0]
+	}
+	c := status("cut")
 	assert.Equal(t, runtime.StateCreated, c.State)
 	assert.True(t, c.StartedAt.IsZero() && c.FinishedAt.IsZero() && c.Reason == "" && c.ExitCode == 0)
+	c = status("wrong")
+	assert.Equal(t, runtime.StateExited, c.State)
+	assert.EqualValues(t, runtime.ExitCodeStartError, c.ExitCode)
+	assert.Equal(t, []string{runtime.ReasonStartError, noProgram}, []string{c.Reason, c.Message})
+	assert.True(t, c.StartedAt.IsZero())
+	assert.False(t, c.FinishedAt.IsZero())
 }
 
 func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {

@@ -4,11 +4,13 @@ package cri
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -43,10 +45,20 @@ func timeOf(nanos int64) time.Time {
 	return time.Unix(0, nanos)
 }
 
-// neverRan reports whether the start of an exited container failed. Runtimes call such a container
-// exited, package runtime calls it created. No runtime starts the container again.
+// neverRan reports whether an exited container never ran through no fault of its own: it was
+// stopped before its start, or its start was cut short by the end of the call or of the agent.
+// Runtimes call such a container exited, package runtime calls it created. No runtime starts the
+// container again.
 func neverRan(st *api.ContainerStatus) bool {
-	return st.GetState() == api.ContainerState_CONTAINER_EXITED && st.GetStartedAt() <= 0
+	if st.GetState() != api.ContainerState_CONTAINER_EXITED || st.GetStartedAt() > 0 {
+		return false
+	}
+	return st.GetReason() != runtime.ReasonStartError || cutShort(st.GetMessage())
+}
+
+// cutShort reports whether the message of a failed start names the end of the caller as the cause.
+func cutShort(message string) bool {
+	return strings.Contains(message, context.Canceled.Error()) || strings.Contains(message, context.DeadlineExceeded.Error())
 }
 
 // containerOf translates one status. message is the termination message.

@@ -55,7 +55,7 @@ func TestContainerOf(t *testing.T) {
 	st.State, st.StartedAt = api.ContainerState_CONTAINER_CREATED, time.Time{}.UnixNano()
 	assert.True(t, containerOf("cri-o", "s1", st, "").StartedAt.IsZero())
 	st.State = api.ContainerState_CONTAINER_EXITED
-	assert.Equal(t, runtime.StateCreated, containerOf("cri-o", "s1", st, "").State, "its start failed")
+	assert.Equal(t, runtime.StateCreated, containerOf("cri-o", "s1", st, "").State, "it was stopped before its start")
 }
 
 func TestExitReason(t *testing.T) {

@@ -90,7 +90,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 		// checked again afterwards.
 		script := r.scriptFor(c.call(OpStartContainer), spec.Pod, spec)
 		if script.StartErr != nil {
-			return script.StartErr
+			return r.failStart(c, script.StartErr)
 		}
 		var output []Line
 		if script.Output != nil {
@@ -108,6 +108,18 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 		r.run(c)
 		return nil
 	})
+}
+
+// failStart ends a created container whose program cannot be executed, and returns cause.
+func (w *World) failStart(c *container, cause error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.mayStart(c); err != nil {
+		return err
+	}
+	c.message = cause.Error()
+	w.exit(c, runtime.ExitCodeStartError, runtime.ReasonStartError)
+	return cause
 }
 
 func (w *World) startable(c *container) (runtime.ContainerSpec, error) {

@@ -23,7 +23,8 @@ const (
 // Script is the behaviour of a container instance from its start. The zero value is a well-behaved
 // server: the container runs until a stop, and exits with code 0 at SIGTERM.
 type Script struct {
-	// StartErr is the error of StartContainer. The container stays created.
+	// StartErr is the error of StartContainer. The container is exited afterwards, with
+	// runtime.ReasonStartError.
 	StartErr error
 
 	// ExitAfter is the time from the start to the container's own exit. 0: never.

@@ -185,7 +185,11 @@ func TestStartErr(t *testing.T) {
 		n.Script(fake.Target{}, fake.Script{StartErr: errBoom}, fake.Script{})
 		sb := n.sandbox("u", 0)
 		require.ErrorIs(t, n.StartContainer(t.Context(), n.create(sb, "web", 0)), errBoom)
-		assert.Equal(t, runtime.StateCreated, n.latest("u", "web").State)
+		c := n.latest("u", "web")
+		assert.Equal(t, runtime.StateExited, c.State)
+		assert.EqualValues(t, runtime.ExitCodeStartError, c.ExitCode)
+		assert.Equal(t, []string{runtime.ReasonStartError, errBoom.Error()}, []string{c.Reason, c.Message})
+		assert.True(t, c.StartedAt.IsZero())
 		n.run(sb, "web", 1)
 	})
 }

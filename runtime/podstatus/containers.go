@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,7 @@ const (
 	exitCodeUnknown          = 137
 	messageLost              = "The container could not be located. It used to be Running"
 	messageRemoved           = "The container was removed because all containers of the pod are restarted in place"
+	messageSecretProgram     = "The program cannot be executed. Its name is from a variable and is not shown"
 	messageInitRecordMissing = "The record of this init container is gone; since the pod is initialized it is taken as completed"
 )
 
@@ -120,7 +122,7 @@ func (g *generator) fromRecord(p *place) v1.ContainerStatus {
 	case runtime.StateRunning:
 		status.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(in.StartedAt)}
 	case runtime.StateExited:
-		status.State.Terminated = terminated(in)
+		status.State.Terminated = terminated(p.spec, in)
 	case runtime.StateUnknown:
 		switch {
 		case p.old != nil && (p.old.State.Running != nil || wasLost(p.old) && p.old.ContainerID == in.ID.String()):
@@ -135,9 +137,12 @@ func (g *generator) fromRecord(p *place) v1.ContainerStatus {
 	return status
 }
 
-// terminated returns the API form of an exited instance.
-func terminated(in *runtime.ContainerStatus) *v1.ContainerStateTerminated {
-	reason := in.Reason
+// terminated returns the API form of an exited instance of the container spec.
+func terminated(spec *v1.Container, in *runtime.ContainerStatus) *v1.ContainerStateTerminated {
+	reason, message := in.Reason, in.Message
+	if reason == runtime.ReasonStartError && programFromVariable(spec) {
+		message = messageSecretProgram
+	}
 	switch {
 	case reason != "":
 	case in.ExitCode == 0:
@@ -145,14 +150,29 @@ func terminated(in *runtime.ContainerStatus) *v1.ContainerStateTerminated {
 	default:
 		reason = runtime.ReasonError
 	}
+	began := in.StartedAt
+	if began.IsZero() {
+		began = time.Unix(0, 0) // an instance that never started, as in the kubelet
+	}
 	return &v1.ContainerStateTerminated{
 		ExitCode:    in.ExitCode,
 		Reason:      reason,
-		Message:     in.Message,
-		StartedAt:   metav1.NewTime(in.StartedAt),
+		Message:     message,
+		StartedAt:   metav1.NewTime(began),
 		FinishedAt:  metav1.NewTime(in.FinishedAt),
 		ContainerID: in.ID.String(),
 	}
+}
+
+// programFromVariable reports whether the name of the container's program contains the value of a
+// variable. The value may be secret, and the runtime's message of a failed start has the name.
+func programFromVariable(spec *v1.Container) bool {
+	for _, words := range [][]string{spec.Command, spec.Args} {
+		if len(words) > 0 && strings.Contains(words[0], "$(") {
+			return true
+		}
+	}
+	return false
 }
 
 // mountStatuses returns the status of each volume mount. Whether mounts below a mount are read-only

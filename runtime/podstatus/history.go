@@ -180,7 +180,7 @@ func isNewer(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 // record or else from the previous status. An older instance that never ran is skipped.
 func (g *generator) lastTermination(p *place) *v1.ContainerStateTerminated {
 	if before := g.lastExited(p.newest); before != nil {
-		return terminated(before)
+		return terminated(p.spec, before)
 	}
 	old, id := p.old, p.newest.ID.String()
 	if old == nil {

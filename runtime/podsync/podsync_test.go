@@ -84,6 +84,40 @@ func TestWhatCannotStartIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestAPodThatCannotStartFails: a program that cannot be executed ends its container, as an exit does.
+func TestAPodThatCannotStartFails(t *testing.T) {
+	for policy, want := range map[v1.RestartPolicy]struct {
+		phase  v1.PodPhase
+		starts int
+	}{
+		v1.RestartPolicyNever:     {v1.PodFailed, 1},
+		v1.RestartPolicyOnFailure: {v1.PodRunning, 4},
+		v1.RestartPolicyAlways:    {v1.PodRunning, 4},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			play(t, nil, func(n *node) {
+				n.world.Script(fake.Target{Container: "c"}, fake.Script{StartErr: errors.New("no such file: /nonexist")})
+				pod := newPod("web", policy)
+				n.drive(pod, 65*time.Second)
+				assert.Equal(n, want.phase, n.status().Phase)
+				assert.Equal(n, want.starts, n.world.Count(starts), "with the back-off of a crash loop")
+				c := n.status().ContainerStatuses[0]
+				assert.EqualValues(n, want.starts-1, c.RestartCount)
+				ended := c.State.Terminated
+				if policy != v1.RestartPolicyNever {
+					require.NotNil(n, c.State.Waiting)
+					assert.Equal(n, "CrashLoopBackOff", c.State.Waiting.Reason)
+					ended = c.LastTerminationState.Terminated
+				}
+				require.NotNil(n, ended)
+				assert.EqualValues(n, 128, ended.ExitCode)
+				assert.Equal(n, []string{"StartError", "no such file: /nonexist"}, []string{ended.Reason, ended.Message})
+				assert.Equal(n, time.Unix(0, 0), ended.StartedAt.Time)
+			})
+		})
+	}
+}
+
 // TestEachFaultIsTriedAgain injects each kind of fault into each call. There is always a next step (see drive), and when
 // the fault is over the pod runs, once.
 func TestEachFaultIsTriedAgain(t *testing.T) {

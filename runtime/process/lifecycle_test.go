@@ -213,8 +213,12 @@ func TestStartErrorsNameTheCommandAndNoSecret(t *testing.T) {
 			err := e.rt.StartContainer(t.Context(), id)
 			require.ErrorContains(t, err, tt.want)
 			assert.NotContains(t, err.Error(), "hunter2")
-			assert.Equal(t, runtime.StateCreated, e.status(pod).State)
-			require.Error(t, e.rt.StartContainer(t.Context(), id), "it can be tried again, with the same outcome")
+			st := e.status(pod)
+			assert.Equal(t, runtime.StateExited, st.State)
+			assert.Equal(t, runtime.ReasonStartError, st.Reason)
+			assert.Contains(t, st.Message, tt.want)
+			assert.NotContains(t, st.Message, "hunter2")
+			require.ErrorContains(t, e.rt.StartContainer(t.Context(), id), "started before")
 		})
 	}
 }

@@ -18,7 +18,7 @@ func lifecycleCases() []testCase {
 		{"ExitCodes", exitCodes},
 		{"RestartNumbering", restartNumbering},
 		{"SecondStartIsRefused", secondStartIsRefused},
-		{"FailedStartLeavesCreated", failedStartLeavesCreated},
+		{"FailedStartEndsIt", failedStartEndsIt},
 		{"NotFound", notFound},
 		{"RecordRoundTrip", recordRoundTrip},
 		{"StatusBelongsToTheCaller", statusBelongsToTheCaller},
@@ -113,7 +113,7 @@ func secondStartIsRefused(b *bench) {
 	require.EqualValues(b, 3, b.mustState(p, done, runtime.StateExited, ruleState).ExitCode, ruleStart)
 }
 
-func failedStartLeavesCreated(b *bench) {
+func failedStartEndsIt(b *bench) {
 	p := b.pod("main")
 	sb := b.sandbox(p, 0)
 	spec := b.spec(p, "main", 0, Behaviour{CannotStart: true})
@@ -122,10 +122,20 @@ func failedStartLeavesCreated(b *bench) {
 	err := b.rt.StartContainer(b.Context(), id)
 	require.Error(b, err, impliedNoStart)
 	require.NotContains(b, err.Error(), "correct-horse", ruleSecret)
-	b.mustState(p, id, runtime.StateCreated, ruleStartFail)
+	check := func(why rule) {
+		c := b.mustState(p, id, runtime.StateExited, why)
+		require.Equal(b, runtime.ReasonStartError, c.Reason, why)
+		require.EqualValues(b, runtime.ExitCodeStartError, c.ExitCode, why)
+		require.NotEmpty(b, c.Message, why)
+		require.NotContains(b, c.Message, "correct-horse", ruleSecret)
+		require.True(b, c.StartedAt.IsZero(), "%s: it never started", why)
+		require.False(b, c.FinishedAt.Before(c.CreatedAt), "%s: it ended at %v", why, c.FinishedAt)
+	}
+	check(ruleStartFail)
 	b.reopen(func() {})
-	b.mustState(p, id, runtime.StateCreated, ruleDurable)
-	// The next try is a new instance beside the created instance.
+	check(ruleDurable)
+	require.Error(b, b.rt.StartContainer(b.Context(), id), ruleStart)
+	// The next try is a new instance beside the exited instance.
 	next := b.run(p, sb, "main", 1, Behaviour{})
 	b.mustState(p, next, runtime.StateRunning, ruleStart)
 	require.Equal(b, next, b.status(p).Latest("main").ID, ruleOrder)

@@ -216,16 +216,22 @@ func startMutants() []mutant {
 				return b.Runtime.StartContainer(ctx, id)
 			}
 		}},
-		{"a failed start is an exit", "FailedStartLeavesCreated", func(b *broken) {
-			b.start = func(b *broken, ctx context.Context, id runtime.ContainerID) error {
-				err := b.Runtime.StartContainer(ctx, id)
-				if err != nil && b.is(id, runtime.StateCreated) {
-					_ = b.Runtime.StopContainer(ctx, id, 0)
-				}
-				return err
+		{"a failed start leaves the container created", "FailedStartEndsIt", reportsContainers(func(c *runtime.ContainerStatus) {
+			if c.Reason == runtime.ReasonStartError {
+				c.State, c.ExitCode, c.Reason, c.Message, c.FinishedAt = runtime.StateCreated, 0, "", "", time.Time{}
 			}
-		}},
-		{"an error tells a secret", "FailedStartLeavesCreated", func(b *broken) {
+		})},
+		{"a failed start is any error", "FailedStartEndsIt", reportsContainers(func(c *runtime.ContainerStatus) {
+			if c.Reason == runtime.ReasonStartError {
+				c.Reason = runtime.ReasonError
+			}
+		})},
+		{"a failed start has begun", "FailedStartEndsIt", reportsContainers(func(c *runtime.ContainerStatus) {
+			if c.Reason == runtime.ReasonStartError {
+				c.StartedAt = c.CreatedAt
+			}
+		})},
+		{"an error tells a secret", "FailedStartEndsIt", func(b *broken) {
 			b.start = func(b *broken, ctx context.Context, id runtime.ContainerID) error {
 				if err := b.Runtime.StartContainer(ctx, id); err != nil {
 					return fmt.Errorf("start with PASSWORD=correct-horse: %w", err)
@@ -300,7 +306,7 @@ func leavesCreated(b *broken, ctx context.Context, id runtime.ContainerID, grace
 func durableMutants() []mutant {
 	return []mutant{
 		{"nothing is remembered", "ReopenKeepsCreated ReopenKeepsRunning ReopenReportsExitMeanwhile ReopenKeepsExited ReopenKeepsStoppedAndRemoved " +
-			"ReopenInTheMiddleOfAStop ReopenManyTimes RecordRoundTrip FailedStartLeavesCreated OrphanCleanUp LogGoesOnAfterReopen WatchBeginsWithEveryPod", func(b *broken) {
+			"ReopenInTheMiddleOfAStop ReopenManyTimes RecordRoundTrip FailedStartEndsIt OrphanCleanUp LogGoesOnAfterReopen WatchBeginsWithEveryPod", func(b *broken) {
 			b.reopen = func(b *broken) {
 				world, _ := fake.NewWorld(fake.WorldOptions{})
 				b.Runtime, _ = fake.New(fake.Options{World: world})

@@ -24,7 +24,7 @@ const (
 	ruleKeepLogs    rule = "RemoveContainer keeps the log files"
 	ruleOwner       rule = "statuses passed across belong to the receiver"
 	ruleStart       rule = "StartContainer starts a created container; the start of a container in any other state is an error"
-	ruleStartFail   rule = "when StartContainer fails the container stays created"
+	ruleStartFail   rule = "when the program cannot be executed the container is exited, with reason StartError, code 128 and the error as message"
 	ruleNotFound    rule = "ErrNotFound says that the sandbox or container does not exist"
 	ruleList        rule = "List reports every pod that has a sandbox or container; IDs, names, sandboxes and states suffice"
 	ruleRunOnly     rule = "RunningOnly leaves out sandboxes that are not ready and containers that are neither running nor unknown"

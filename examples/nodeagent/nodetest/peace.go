@@ -366,7 +366,7 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 			if p.goesOn[tenant{uid, life}] || p.takenOver(uid, life) {
 				late += 5 * time.Minute // the back-off of the earlier life applies
 			}
-			if r.started == forever {
+			if r.started == forever || r.cannotStart {
 				late += retried
 			}
 			free := p.imageAt(uid, c.Name, due+late) == r.image && !p.sidecarFell(uid, life, pod, due+late)

@@ -27,8 +27,8 @@ const tidied = 40 * time.Second
 // kept judges the removal of an instance's record: while its pod is wanted, only the newest record
 // of each container stays.
 func (p *peace) kept(r *run) {
-	if r.life < 0 {
-		return
+	if r.life < 0 || r.cannotStart && restartsAll(p.lastManifest(r.uid, r.life), r) {
+		return // the next life begins at the creation
 	}
 	var ran []*run
 	for _, other := range p.chains[chainKey{r.uid, r.life, r.name}] {
@@ -46,7 +46,7 @@ func (p *peace) kept(r *run) {
 		p.violate(r.removed, "%s (%s/%s) is removed, and is the newest of its container", r.id, r.uid, r.name)
 	case r.removed < min(to, p.over(r.uid, r.life, 0)) && ran[i+1].exited > r.removed && ran[i+1].stops == nil:
 		p.violate(r.removed, "%s (%s/%s) is removed, and is the newest that has ended", r.id, r.uid, r.name)
-	case i+3 < len(ran) && !keptByHook && ran[i+3].created+hooks+soon < min(to, p.over(r.uid, r.life, 0)) && p.late(r.removed, ran[i+3].created+hooks):
+	case i+3 < len(ran) && !keptByHook && !ran[i+3].cannotStart && ran[i+3].created+hooks+soon < min(to, p.over(r.uid, r.life, 0)) && p.late(r.removed, ran[i+3].created+hooks):
 		p.violate(ran[i+3].created, "%s (%s/%s) is kept, and three newer instances are there", r.id, r.uid, r.name)
 	}
 }

@@ -23,7 +23,7 @@ type run struct {
 	created, started, exited time.Duration // forever: not happened
 	removed                  time.Duration
 	stops                    []stop // during its run
-	oom                      bool
+	oom, cannotStart         bool
 	life                     int // of the pod, at the creation
 }
 
@@ -33,8 +33,11 @@ type stop struct{ at, grace time.Duration }
 // ended returns the time from which the instance cannot run any more. An instance whose start
 // failed has ended at its creation.
 func (r *run) ended() time.Duration {
-	if r.started == forever {
+	switch {
+	case r.started == forever:
 		return r.created
+	case r.cannotStart:
+		return r.started
 	}
 	return r.exited
 }
@@ -107,6 +110,9 @@ func (p *peace) readRuns() {
 			r.stops = append(r.stops, stop{e.At, grace})
 		case e.Op == fake.OpRemoveContainer && e.Done:
 			r.removed = e.At
+		case e.Op == fake.OpExited && strings.Contains(e.Detail, runtime.ReasonStartError):
+			// A failed start is the shortest run. If all containers restart, the next life begins after it.
+			r.started, r.exited, r.code, r.cannotStart = e.At, e.At+1, runtime.ExitCodeStartError, true
 		case e.Op == fake.OpExited && r.started < forever:
 			r.exited = e.At
 			_, _ = fmt.Sscanf(e.Detail, "code %d", &r.code)

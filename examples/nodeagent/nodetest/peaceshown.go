@@ -58,6 +58,8 @@ func (p *peace) shownIs(pod *v1.Pod, status *v1.PodStatus, now time.Time) error 
 			if p.agentBetween(chain[len(chain)-1].created, p.h.Taken) {
 				reasons = append(reasons, "") // until the next agent has tried
 			}
+		case chain[len(chain)-1].cannotStart:
+			reasons = []string{"RunContainerError", "CrashLoopBackOff"}
 		default:
 			reasons = []string{"CrashLoopBackOff"}
 			if hookFailed(c) {

@@ -140,7 +140,7 @@ func containersFit(status *v1.PodStatus, truth *runtime.PodStatus) error {
 				return fmt.Errorf("container %s is published as running since %v, and does since %v", c.Name, c.State.Running.StartedAt, in.StartedAt)
 			case c.State.Terminated != nil && c.State.Terminated.ContainerID == c.ContainerID && !c.State.Terminated.FinishedAt.Time.Equal(in.FinishedAt):
 				return fmt.Errorf("container %s is published as ended at %v, and has at %v", c.Name, c.State.Terminated.FinishedAt, in.FinishedAt)
-			case c.State.Terminated != nil && c.State.Terminated.ContainerID == c.ContainerID && (c.State.Terminated.Reason != in.Reason || !c.State.Terminated.StartedAt.Time.Equal(in.StartedAt)):
+			case c.State.Terminated != nil && c.State.Terminated.ContainerID == c.ContainerID && (c.State.Terminated.Reason != in.Reason || !c.State.Terminated.StartedAt.Time.Equal(shownStart(in))):
 				return fmt.Errorf("container %s is published as ended for reason %q since %v, and has for %q since %v", c.Name, c.State.Terminated.Reason, c.State.Terminated.StartedAt, in.Reason, in.StartedAt)
 			case c.State.Waiting != nil && c.State.Waiting.Reason == "" && in.State == runtime.StateExited:
 				return fmt.Errorf("container %s waits without a reason", c.Name)
@@ -187,4 +187,13 @@ func (p *player) probesFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.Pod
 		}
 	}
 	return nil
+}
+
+// shownStart returns the published start time of an exited instance. As in the kubelet, an instance
+// that never started has begun with the epoch.
+func shownStart(in *runtime.ContainerStatus) time.Time {
+	if in.StartedAt.IsZero() {
+		return time.Unix(0, 0)
+	}
+	return in.StartedAt
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,8 +37,14 @@ type shim struct {
 	asked chan os.Signal // SIGTERM: stop; SIGUSR1: kill
 }
 
+// errCannotRun is an error that is the container's own: its program cannot be executed. A next try
+// would fail in the same way.
+type errCannotRun struct{ error }
+
+func (e errCannotRun) Unwrap() error { return e.error }
+
 // start starts the container and returns the PID. After an error no process runs and pid.json is
-// removed, so the container's state is created as before.
+// removed. After an errCannotRun the container has exited. Otherwise its state is created as before.
 func (s *shim) start() (int, error) {
 	var err error
 	if s.spec, err = record.Read[record.Spec](s.dir, record.SpecFile); err != nil {
@@ -61,11 +68,19 @@ func (s *shim) start() (int, error) {
 	if err := s.introduce(); err != nil {
 		return 0, err
 	}
-	err = s.spawn()
-	if err != nil {
-		return 0, errors.Join(err, s.dir.Remove(record.ProcessFile))
+	if err := s.spawn(); err != nil {
+		return 0, errors.Join(err, s.fail(err), s.dir.Remove(record.ProcessFile))
 	}
 	return s.main, nil
+}
+
+// fail records the end of a container whose program cannot be executed.
+func (s *shim) fail(cause error) error {
+	if _, own := errors.AsType[errCannotRun](cause); !own {
+		return nil
+	}
+	message := clip(strings.ToValidUTF8(cause.Error(), "\uFFFD"), maxMessage)
+	return record.WriteDurable(s.dir, record.ExitFile, record.Exit{Code: 128, Reason: "StartError", Message: message, FinishedAt: time.Now()})
 }
 
 // introduce records that this process is starting the container. An agent that finds this record,
@@ -88,14 +103,14 @@ func (s *shim) introduce() error {
 func (s *shim) spawn() error {
 	info, err := os.Stat(s.spec.Dir)
 	if err != nil {
-		return fmt.Errorf("working directory: %w", err)
+		return errCannotRun{fmt.Errorf("working directory: %w", err)}
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("working directory: %s is not a directory", s.spec.Dir)
+		return errCannotRun{fmt.Errorf("working directory: %s is not a directory", s.spec.Dir)}
 	}
 	path, err := lookpath.Find(s.spec.Program(), s.spec.Dir, s.spec.Env)
 	if err != nil {
-		return err
+		return errCannotRun{err}
 	}
 	log, err := openLog(&s.spec)
 	if err != nil {
@@ -136,7 +151,7 @@ func (s *shim) exec(path string) error {
 		if bare := (*fs.PathError)(nil); errors.As(err, &bare) {
 			err = bare.Err
 		}
-		return fmt.Errorf("command %q: %w", s.spec.Args[0], err)
+		return ownFault(fmt.Errorf("command %q: %w", s.spec.Args[0], err))
 	}
 	s.main = p.Pid
 	_ = p.Release() // supervise waits for all children alike
@@ -164,6 +179,17 @@ func behind(w record.Walls, start func() error) error {
 		return start()
 	}
 	return walls.Start(w, make(chan struct{}), start) // the thread lives as long as the shim
+}
+
+// ownFault returns err as an errCannotRun, unless the cause is a machine that is short of memory,
+// processes or files, or a program that is being written.
+func ownFault(err error) error {
+	for _, passing := range []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ETXTBSY} {
+		if errors.Is(err, passing) {
+			return err
+		}
+	}
+	return errCannotRun{err}
 }
 
 // openLog opens a container's log. Without a path the output is discarded.
