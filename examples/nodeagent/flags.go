@@ -98,6 +98,9 @@ running. Add, edit or remove a manifest and the pods follow. Ctrl-C stops them.
 Pods may also come from a URL and from an API server. What these two said last is
 kept in ROOT-DIR, so that a node that starts without them runs what it ran.
 
+nodeagent ps, describe, logs, exec, cp, restart, apply, rm, events, top, images,
+history and rollback talk to a running agent; see their --help.
+
 Flags:
 `
 

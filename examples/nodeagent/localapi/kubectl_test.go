@@ -6,6 +6,7 @@ package localapi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,8 +42,8 @@ spec:
     - {name: main, image: localhost/busybox:1, command: [/bin/sh, -c, "echo one; echo two; echo %s; while :; do sleep 0.2; done"]}
 `
 
-// newLone starts the agent, and writes a kubeconfig. The test needs the kubectl of make e2e.
-func newLone(t *testing.T) *lone {
+// findKubectl returns the kubectl of make e2e, or skips the test.
+func findKubectl(t *testing.T) string {
 	kubectl := filepath.Join(os.Getenv(apiservertest.DirVariable), "kubectl")
 	if _, err := os.Stat(kubectl); err != nil {
 		if os.Getenv(apiservertest.RequireVariable) != "" {
@@ -49,6 +51,11 @@ func newLone(t *testing.T) *lone {
 		}
 		t.Skip("no kubectl: ", err)
 	}
+	return kubectl
+}
+
+// newLone starts the agent, and writes a kubeconfig.
+func newLone(t *testing.T, kubectl string) *lone {
 	dir, err := os.MkdirTemp("", "lone") // the path of a socket has to be short
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
@@ -138,7 +145,7 @@ var session = []struct{ command, want string }{
 }
 
 func TestKubectlOnALoneNode(t *testing.T) {
-	n := newLone(t)
+	n := newLone(t, findKubectl(t))
 	blob := strings.Repeat("0123456789abcdef", 3<<16)
 	n.write("blob", blob)
 	n.write("web.yaml", fmt.Sprintf(manifestOf, "web", "first"))
@@ -188,4 +195,74 @@ func (n *lone) forwardsPorts() {
 	}
 	cancel()
 	_ = cmd.Wait()
+}
+
+// TestEverydayTasks runs the commands in the table of docs/local-api.md, in order, and further commands
+// that fail.
+func TestEverydayTasks(t *testing.T) {
+	if os.Getenv("KEELSON_E2E") == "" {
+		t.Skip("KEELSON_E2E is not set")
+	}
+	n := newLone(t, "")
+	n.write("web.yaml", fmt.Sprintf(manifestOf, "web", "first"))
+	blob := strings.Repeat("0123456789abcdef", 1<<16)
+	n.write("blob", blob)
+	page, err := os.ReadFile("../../../docs/local-api.md")
+	require.NoError(t, err)
+	tasks := regexp.MustCompile("(?m)^\\|.*\\| `nodeagent (\\w+)([^`]*)` \\|$").FindAllStringSubmatch(string(page), -1)
+	require.Len(t, tasks, 8)
+	run := func(line ...string) (string, int) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, n.program, append([]string{line[0], "--root-dir", n.root}, line[1:]...)...)
+		cmd.Dir = n.dir
+		out, err := cmd.CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			return string(out), exit.ExitCode()
+		}
+		require.NoError(t, err)
+		return string(out), 0
+	}
+	wants := map[string]string{
+		"ps": "web", "logs": "first", "exec": "hello", "cp": "", "apply": "web was applied", "restart": "web was restarted", "top": "main", "describe": "Started",
+	}
+	for _, task := range tasks {
+		out, code := run(append([]string{task[1]}, strings.Fields(task[2])...)...)
+		require.Zero(t, code, "%s: %s", task[0], out)
+		require.Contains(t, out, wants[task[1]], task[0])
+		switch task[1] {
+		case "cp":
+			copied, code := run("exec", "web", "--", "cat", "copy")
+			require.Zero(t, code)
+			require.True(t, copied == blob, "the whole file is copied")
+		case "apply": // the others need the container
+			for end := time.Now().Add(time.Minute); !strings.Contains(out, "Running"); out, _ = run("ps") {
+				require.True(t, time.Now().Before(end), out)
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+	}
+	for _, c := range []struct {
+		line, want string
+		code       int
+	}{
+		{"exec web -- sh -c exit~7", "", 7},
+		{"exec none -- true", `pods "none" not found`, 125},
+		{"logs web/none", "container none is not valid", 1},
+		{"rm file", "the pod was restarted", 0},
+		{"rm -f web.yaml", "web has ended", 0},
+		{"rm web", `pods "web" not found`, 1},
+		{"ps --socket /no/such", "no agent answers at /no/such", 1},
+		{"ps --quite", "did you mean --quiet", 2},
+		{"describe", "want nodeagent describe POD", 2},
+		{"completion", "complete -o default", 0},
+	} {
+		line := strings.Fields(c.line)
+		for i := range line {
+			line[i] = strings.ReplaceAll(line[i], "~", " ")
+		}
+		out, code := run(line...)
+		assert.Equal(t, c.code, code, "%s: %s", c.line, out)
+		assert.Contains(t, out, c.want, c.line)
+	}
 }

@@ -68,7 +68,7 @@ func (a *API) removeManifest(w http.ResponseWriter, pod *v1.Pod, applied *stored
 	answer(w, http.StatusOK, shown)
 }
 
-// serveRestart restarts a pod, and answers when the new pod has been started.
+// serveRestart restarts a pod, and answers when the old pod has ended.
 func (a *API) serveRestart(w http.ResponseWriter, r *http.Request) {
 	pod := a.find(r.PathValue("namespace"), r.PathValue("name"))
 	if pod == nil {
