@@ -46,11 +46,12 @@ var partImports = []string{
 // heavy dependency. Patterns are path.Match's, relative to the module.
 // Everybody else must be able to do without.
 var homes = map[string][]string{
-	"k8s.io/client-go":             {"podconfig/podwatch", "runtime/services", "statusmanager/statuspatch", "volumemanager/volumeapi"},
-	"k8s.io/cri-api":               {"runtime/cri"},
-	"google.golang.org/grpc":       {"runtime/cri", "prober/handlers", "volumemanager/plugins/csi"},
-	"github.com/fsnotify/fsnotify": {"podconfig/file"},
-	"github.com/prometheus":        {},
+	"k8s.io/client-go":                  {"podconfig/podwatch", "runtime/services", "statusmanager/statuspatch", "volumemanager/volumeapi"},
+	"k8s.io/cri-api":                    {"runtime/cri"},
+	"google.golang.org/grpc":            {"runtime/cri", "prober/handlers", "volumemanager/plugins/csi"},
+	"github.com/fsnotify/fsnotify":      {"podconfig/file"},
+	"github.com/prometheus":             {},
+	"github.com/opencontainers/cgroups": {},
 }
 
 // unwanted are imports that no package of the module may name, with the reason.

@@ -188,6 +188,13 @@ nodeStatusMaxImages: 0
 podsPerCore: 10
 providerID: aws:///a/b
 memorySwap: {swapBehavior: NoSwap}
+cgroupRoot: /a
+cgroupsPerQOS: true
+cgroupDriver: systemd
+podPidsLimit: 100
+systemReservedCgroup: /system.slice
+kubeReservedCgroup: /runtime.slice
+enforceNodeAllocatable: [pods, system-reserved, kube-reserved-compressible]
 crashLoopBackOff: {maxContainerRestartPeriod: 10s}
 featureGates: {PodsAPI: true}
 logging: {verbosity: 1}

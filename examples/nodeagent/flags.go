@@ -75,6 +75,7 @@ type flags struct {
 	plugins   pluginFlags
 	offer     offer
 	eviction  evictionFlags
+	cgroups   cgroupFlags
 	once      once
 	verbosity int
 	config    configFlags
@@ -170,6 +171,7 @@ func parseFlags(args []string) (flags, error) {
 	f.pulls.register(set)
 	f.offer.flags(set)
 	f.eviction.register(set)
+	f.cgroups.register(set)
 	f.once.flags(set)
 	f.config.register(set)
 	f.gates.register(set)
@@ -204,6 +206,9 @@ func parseFlags(args []string) (flags, error) {
 		return f, err
 	}
 	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root)); err != nil {
+		return f, err
+	}
+	if err := f.cgroups.complete(&f, set); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

@@ -110,6 +110,11 @@ func run(f flags) error {
 	}
 	defer closeRuntime()
 	numbers := newMetrics(f.node)
+	backend, _ := rt.(cri.Backend)
+	groups, err := newCgroups(f, backend, numbers, out.log)
+	if err != nil {
+		return err
+	}
 	var agent *node.Agent
 	changed := func(r objects.Ref) { agent.Refresh(r) } // not called before agent.Run
 	store, err := objects.NewStore(objects.Options{Changed: changed})
@@ -144,6 +149,7 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
+	features = joinFeatures(cgroupFeatures(groups), features)
 	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, transactions, local, out); err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ type metrics struct {
 	volumes   *prometheus.HistogramVec
 	images    *prometheus.CounterVec
 	evictions *prometheus.CounterVec
+	cgroups   *prometheus.HistogramVec
 	plugins   *prometheus.HistogramVec
 	failures  *prometheus.CounterVec // of plugins
 
@@ -93,6 +94,9 @@ func newMetrics(node string) *metrics {
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_evictions", Help: "Pods that were evicted, by the signal of the node or the limit of the pod.",
 		}, []string{"eviction_signal"}),
+		cgroups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kubelet_cgroup_manager_duration_seconds", Help: "Duration of operations on cgroups of pods, by update and destroy.", Buckets: prometheus.DefBuckets,
+		}, []string{"operation_type"}),
 		plugins: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kubelet_credential_provider_plugin_duration", Help: "Duration of runs of credential provider plug-ins, in seconds.", Buckets: prometheus.DefBuckets,
 		}, []string{"plugin_name"}),
@@ -104,7 +108,7 @@ func newMetrics(node string) *metrics {
 		Name: "kubelet_node_name", Help: "The node's name; always 1.", ConstLabels: prometheus.Labels{"node": node},
 	})
 	name.Set(1)
-	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.statuses, m.volumes, m.images, m.evictions, m.plugins, m.failures, name,
+	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.statuses, m.volumes, m.images, m.evictions, m.cgroups, m.plugins, m.failures, name,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	started := prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_start_time_seconds", Help: "Start of the agent since the Unix epoch in seconds."})
 	started.SetToCurrentTime()
@@ -135,6 +139,11 @@ func (m *metrics) observer() node.Observer {
 		},
 		ImageRemoved: func(r imagegc.Removed) { m.images.WithLabelValues(string(r.Reason)).Inc() },
 	}
+}
+
+// changedCgroup measures an operation on a cgroup.
+func (m *metrics) changedCgroup(operation string, took time.Duration) {
+	m.cgroups.WithLabelValues(operation).Observe(took.Seconds())
 }
 
 // evicted counts an eviction.

@@ -19,6 +19,7 @@ func (*metrics) observer() node.Observer { return node.Observer{} }
 func (*metrics) watch(*node.Agent)       {}
 func (*metrics) evicted(string)          {}
 
+func (*metrics) changedCgroup(string, time.Duration)    {}
 func (*metrics) ranPlugin(string, time.Duration, error) {}
 
 func (m *metrics) serveProbes(w http.ResponseWriter, r *http.Request) { m.ServeHTTP(w, r) }

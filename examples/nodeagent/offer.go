@@ -3,7 +3,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -33,6 +35,10 @@ type offer struct {
 	taints      []v1.Taint      // this and the following fields are set by complete
 	capacity    v1.ResourceList // resources of the machine, "pods" only if limited
 	allocatable v1.ResourceList // capacity without reserved resources
+
+	machine          v1.ResourceList // cpu, memory, process IDs and huge pages of the machine
+	enforced         v1.ResourceList // machine without what is reserved for the system and the agent
+	ofSystem, ofKube v1.ResourceList // reserved
 }
 
 // defaultMaxPods is the default of --max-pods on a node of a cluster.
@@ -72,14 +78,19 @@ func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
 		o.maxPods = perCore
 	}
 	reserved := v1.ResourceList{}
-	for flag, list := range map[string]map[string]string{"--system-reserved": o.systemReserved, "--kube-reserved": o.kubeReserved} {
-		if err := reserve(reserved, list); err != nil {
-			return fmt.Errorf("%s: %w", flag, err)
-		}
+	o.ofSystem, o.ofKube = v1.ResourceList{}, v1.ResourceList{}
+	if err := cmp.Or(reserve(reserved, o.systemReserved), reserve(o.ofSystem, o.systemReserved)); err != nil {
+		return fmt.Errorf("--system-reserved: %w", err)
+	}
+	if err := cmp.Or(reserve(reserved, o.kubeReserved), reserve(o.ofKube, o.kubeReserved)); err != nil {
+		return fmt.Errorf("--kube-reserved: %w", err)
 	}
 	memory, _ := host.Machine{}.Memory()
 	disk, _, _, _ := host.Disk(existing(f.root))
 	o.capacity = capacity(goruntime.NumCPU(), memory, disk, o.maxPods)
+	if err := o.limit(memory, reserved); err != nil {
+		return err
+	}
 	if pages := (host.Machine{}).HugePages(); f.endpoint != processEndpoint { // which gives processes none
 		addHugePages(o.capacity, pages, reserved)
 	}
@@ -89,6 +100,17 @@ func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
 	}
 	var err error
 	o.allocatable, err = without(o.capacity, reserved)
+	return err
+}
+
+// limit computes the resources that cgroups enforce.
+func (o *offer) limit(memory int64, reserved v1.ResourceList) (err error) {
+	o.machine = capacity(goruntime.NumCPU(), memory, 0, 0)
+	if most, _ := (host.Machine{}).ProcessIDs(); most > 0 {
+		o.machine["pid"] = *resource.NewQuantity(most, resource.DecimalSI)
+	}
+	maps.Copy(o.machine, host.Machine{}.HugePages())
+	o.enforced, err = without(o.machine, reserved)
 	return err
 }
 

@@ -54,6 +54,7 @@ const dialPatience, dialPause = time.Minute, 500 * time.Millisecond
 func dial(ctx context.Context, f flags, log *zap.Logger) (cri.Backend, error) {
 	opts := cri.Options{Root: f.root, DNS: f.dns.options(), Logger: log}
 	f.cri.apply(&opts)
+	f.cgroups.apply(&opts)
 	backend, err := cri.Dial(ctx, f.endpoint, opts)
 	if err == nil {
 		return backend, nil

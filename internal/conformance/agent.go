@@ -37,8 +37,8 @@ type agentOptions struct {
 }
 
 // configuration is the file that both agents read. The limits of the disk are low, because a machine
-// of a developer may be nearly full. The kubelet has its own cgroups, because it removes the cgroups
-// of unknown pods, which may belong to other programs.
+// of a developer may be nearly full. The pods have their cgroups below one of the node, because the
+// kubelet removes the cgroups of unknown pods, which may belong to other programs.
 var configuration = template.Must(template.New("").Parse(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: {{.Authority}}}}
@@ -56,8 +56,8 @@ failCgroupV1: false
 makeIPTablesUtilChains: false
 oomScoreAdj: 0
 evictionHard: {memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}
-{{if eq .Name "kubelet"}}cgroupRoot: /{{.CgroupRoot}}
-{{end}}`))
+cgroupRoot: /{{.CgroupRoot}}
+`))
 
 // agent is a running kubelet or node agent.
 type agent struct {
@@ -72,8 +72,8 @@ type agent struct {
 func startAgent(o agentOptions) (*agent, error) {
 	var text bytes.Buffer
 	err := configuration.Execute(&text, struct {
-		Name, Authority, Endpoint, Dir, CgroupRoot, DNS string
-	}{o.name, o.authority, o.endpoint, o.dir, filepath.Base(o.dir), dnsService.String()})
+		Authority, Endpoint, Dir, CgroupRoot, DNS string
+	}{o.authority, o.endpoint, o.dir, filepath.Base(o.dir), dnsService.String()})
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +87,9 @@ func startAgent(o agentOptions) (*agent, error) {
 	program := o.keelson
 	if o.name == kubelet {
 		program = filepath.Join(o.programs, "kubelet")
-		if err := makeCgroups(filepath.Base(o.dir)); err != nil {
-			return nil, err
-		}
+	}
+	if err := makeCgroups(filepath.Base(o.dir)); err != nil {
+		return nil, err
 	}
 	log, err := os.Create(o.log)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // MemoryQoS protects the requested memory of containers and throttles containers with a much higher
@@ -47,8 +48,8 @@ const (
 
 // unifiedMemory returns the cgroup v2 settings for d. Unlimited values are included, to remove an
 // earlier limit.
-func (q *MemoryQoS) unifiedMemory(d demand, n node) map[string]string {
-	out := map[string]string{memoryMin: strconv.FormatInt(d.memoryRequest, 10), memoryHigh: unlimited}
+func (q *MemoryQoS) unifiedMemory(d podresources.Demand, n node) map[string]string {
+	out := map[string]string{memoryMin: strconv.FormatInt(d.MemoryRequest, 10), memoryHigh: unlimited}
 	if high := q.high(d, n); high > 0 {
 		out[memoryHigh] = strconv.FormatInt(high, 10)
 	}
@@ -56,11 +57,11 @@ func (q *MemoryQoS) unifiedMemory(d demand, n node) map[string]string {
 }
 
 // high is where a container is slowed down, in whole pages; 0: nowhere.
-func (q *MemoryQoS) high(d demand, n node) int64 {
-	if d.memoryRequest == d.memoryLimit {
+func (q *MemoryQoS) high(d podresources.Demand, n node) int64 {
+	if d.MemoryRequest == d.MemoryLimit {
 		return 0
 	}
-	ceiling := d.memoryLimit
+	ceiling := d.MemoryLimit
 	if ceiling == 0 {
 		ceiling = q.Allocatable
 		if ceiling == 0 {
@@ -68,18 +69,18 @@ func (q *MemoryQoS) high(d demand, n node) int64 {
 		}
 	}
 	page := int64(os.Getpagesize())
-	high := (d.memoryRequest + int64(q.ThrottlingFactor*float64(ceiling-d.memoryRequest))) / page * page
-	if high <= d.memoryRequest {
+	high := (d.MemoryRequest + int64(q.ThrottlingFactor*float64(ceiling-d.MemoryRequest))) / page * page
+	if high <= d.MemoryRequest {
 		return 0 // a lower value would throttle the requested memory
 	}
 	return high
 }
 
 // swapOf is how much swap a container may use, in bytes.
-func (p SwapPolicy) swapOf(pod *v1.Pod, d demand, n node) int64 {
+func (p SwapPolicy) swapOf(pod *v1.Pod, d podresources.Demand, n node) int64 {
 	switch {
-	case p != LimitedSwap, podfacts.IsCritical(pod), podQOS(pod) != v1.PodQOSBurstable, d.memoryRequest == d.memoryLimit, n.memory <= 0:
+	case p != LimitedSwap, podfacts.IsCritical(pod), podresources.QOS(pod) != v1.PodQOSBurstable, d.MemoryRequest == d.MemoryLimit, n.memory <= 0:
 		return 0
 	}
-	return int64(float64(d.memoryRequest) / float64(n.memory) * float64(n.swap))
+	return int64(float64(d.MemoryRequest) / float64(n.memory) * float64(n.swap))
 }

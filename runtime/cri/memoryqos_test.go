@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -21,19 +22,19 @@ func TestMemoryQoS(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		qos         MemoryQoS
-		d           demand
+		d           podresources.Demand
 		min, high   string
 		highInBytes int64 // instead of high
 	}{
-		{"nothing asked for", MemoryQoS{ThrottlingFactor: 0.9}, demand{}, "0", "max", 0},
-		{"the request is the limit", MemoryQoS{ThrottlingFactor: 0.9}, demand{memoryRequest: 10 * mib, memoryLimit: 10 * mib}, "10485760", "max", 0},
-		{"between the two", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 10 * mib, memoryLimit: 20 * mib}, "10485760", "", 15 * mib},
-		{"whole pages", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 10 * mib, memoryLimit: 10*mib + 4*page + 2}, "10485760", "", 10*mib + 2*page},
-		{"less than a page", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 10 * mib, memoryLimit: 10*mib + 4}, "10485760", "max", 0},
-		{"a limit only", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryLimit: 20 * mib}, "0", "", 10 * mib},
-		{"no limit", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 10 * mib}, "10485760", "", 505 * mib},
-		{"no limit, and part of the node", MemoryQoS{ThrottlingFactor: 0.5, Allocatable: 500 * mib}, demand{memoryRequest: 10 * mib}, "10485760", "", 255 * mib},
-		{"more than there is", MemoryQoS{ThrottlingFactor: 0.5}, demand{memoryRequest: 2000 * mib}, "2097152000", "max", 0},
+		{"nothing asked for", MemoryQoS{ThrottlingFactor: 0.9}, podresources.Demand{}, "0", "max", 0},
+		{"the request is the limit", MemoryQoS{ThrottlingFactor: 0.9}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10 * mib}, "10485760", "max", 0},
+		{"between the two", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 20 * mib}, "10485760", "", 15 * mib},
+		{"whole pages", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10*mib + 4*page + 2}, "10485760", "", 10*mib + 2*page},
+		{"less than a page", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10*mib + 4}, "10485760", "max", 0},
+		{"a limit only", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryLimit: 20 * mib}, "0", "", 10 * mib},
+		{"no limit", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib}, "10485760", "", 505 * mib},
+		{"no limit, and part of the node", MemoryQoS{ThrottlingFactor: 0.5, Allocatable: 500 * mib}, podresources.Demand{MemoryRequest: 10 * mib}, "10485760", "", 255 * mib},
+		{"more than there is", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 2000 * mib}, "2097152000", "max", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := tt.qos.unifiedMemory(tt.d, n)
@@ -70,7 +71,7 @@ func TestSwap(t *testing.T) {
 			pod := testPod("u1", "main")
 			pod.Spec.Containers[0].Resources = ask
 			tt.edit(pod)
-			assert.Equal(t, tt.want, tt.policy.swapOf(pod, demandOf(&pod.Spec.Containers[0].Resources), n))
+			assert.Equal(t, tt.want, tt.policy.swapOf(pod, podresources.Of(&pod.Spec.Containers[0].Resources), n))
 		})
 	}
 }
@@ -88,8 +89,8 @@ func TestMemoryOptionsAreOff(t *testing.T) {
 	assert.Equal(t, map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"}, unified(node{cgroup2: true, policy: NoSwap}))
 	assert.Equal(t, map[string]string{"memory.oom.group": "1", "memory.min": "104857600", "memory.high": "157286400"}, unified(node{cgroup2: true, qos: qos}))
 	assert.Nil(t, unified(node{policy: NoSwap, qos: qos}))
-	assert.Nil(t, updateOf(demand{memoryRequest: 5}, node{}).GetUnified())
-	assert.Equal(t, map[string]string{"memory.min": "0", "memory.high": "max"}, updateOf(demand{}, node{qos: qos}).GetUnified(), "what was there is taken away")
+	assert.Nil(t, updateOf(podresources.Demand{MemoryRequest: 5}, node{}).GetUnified())
+	assert.Equal(t, map[string]string{"memory.min": "0", "memory.high": "max"}, updateOf(podresources.Demand{}, node{qos: qos}).GetUnified(), "what was there is taken away")
 
 	for _, bad := range []Options{
 		{Swap: "odd"}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: 1.1}}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: math.NaN()}},

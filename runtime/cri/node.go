@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // node holds facts about the machine, constant while the machine runs.
@@ -89,16 +91,5 @@ func hugePageSize(dir string) (string, bool) {
 	if err != nil || kb <= 0 || kb > 1<<50 {
 		return "", false
 	}
-	return pageSizeName(kb << 10), true
-}
-
-// pageSizeName formats bytes in the largest unit without a remainder.
-func pageSizeName(bytes int64) string {
-	units := []string{"B", "KB", "MB", "GB", "TB", "PB"}
-	i := 0
-	for bytes%1024 == 0 && i < len(units)-1 {
-		bytes /= 1024
-		i++
-	}
-	return strconv.FormatInt(bytes, 10) + units[i]
+	return podresources.PageSizeName(kb << 10), true
 }

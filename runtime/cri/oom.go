@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -29,7 +30,7 @@ func oomScoreAdj(pod *v1.Pod, c *v1.Container, group runtime.Group, capacity int
 	if pod.Spec.Priority != nil && *pod.Spec.Priority >= nodeCritical {
 		return oomGuaranteed
 	}
-	switch podQOS(pod) {
+	switch podresources.QOS(pod) {
 	case v1.PodQOSGuaranteed:
 		return oomGuaranteed
 	case v1.PodQOSBestEffort:
@@ -56,12 +57,12 @@ func burstableScore(request, capacity int64) int64 {
 	return min(max(score, oomBurstableMin), oomBurstableMax)
 }
 
-func memoryRequest(c *v1.Container) int64 { return demandOf(&c.Resources).memoryRequest }
+func memoryRequest(c *v1.Container) int64 { return podresources.Of(&c.Resources).MemoryRequest }
 
 // spareRequest is each container's share of the pod-level request beyond the sum of the containers'
 // requests.
 func spareRequest(pod *v1.Pod) int64 {
-	whole := demandOf(pod.Spec.Resources).memoryRequest
+	whole := podresources.Of(pod.Spec.Resources).MemoryRequest
 	if whole == 0 {
 		return 0
 	}
@@ -88,42 +89,6 @@ func lasting(pod *v1.Pod) []*v1.Container {
 		out = append(out, &pod.Spec.Containers[i])
 	}
 	return out
-}
-
-// podQOS is the pod's class by the API's rule. Best effort: no container has a request or limit of
-// CPU or memory. Guaranteed: every container, or the pod-level resources, have limits of both equal
-// to the requests. Burstable: all other pods.
-func podQOS(pod *v1.Pod) v1.PodQOSClass {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass
-	}
-	if pod.Spec.Resources != nil {
-		return qosOf(demandOf(pod.Spec.Resources))
-	}
-	var asks []demand
-	for i := range pod.Spec.InitContainers {
-		asks = append(asks, demandOf(&pod.Spec.InitContainers[i].Resources))
-	}
-	for i := range pod.Spec.Containers {
-		asks = append(asks, demandOf(&pod.Spec.Containers[i].Resources))
-	}
-	return qosOf(asks...)
-}
-
-func qosOf(asks ...demand) v1.PodQOSClass {
-	nothing, all := true, len(asks) > 0
-	for _, d := range asks {
-		nothing = nothing && d == demand{}
-		all = all && d.cpuLimit > 0 && d.memoryLimit > 0 && d.cpuLimit == d.cpuRequest && d.memoryLimit == d.memoryRequest
-	}
-	switch {
-	case nothing:
-		return v1.PodQOSBestEffort
-	case all:
-		return v1.PodQOSGuaranteed
-	default:
-		return v1.PodQOSBurstable
-	}
 }
 
 // parseQuantity reads "2Mi" as bytes.

@@ -10,48 +10,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// The kernel's bounds and the kubelet's constants for CPU time.
-const (
-	minShares    = 2
-	maxShares    = 262144
-	sharesPerCPU = 1024
-	quotaPeriod  = 100_000 // µs
-	minQuota     = 1000    // µs
-)
-
-// cpuShares is the weight of a request of so many thousandths of a CPU.
-func cpuShares(milli int64) int64 {
-	if milli > maxShares {
-		return maxShares // avoids an overflow
-	}
-	return min(max(milli*sharesPerCPU/1000, minShares), maxShares)
-}
-
-// cpuQuota is how many µs of each period a limit of so many thousandths of a CPU
-// allows; 0: no limit.
-func cpuQuota(milli int64) int64 {
-	switch {
-	case milli <= 0:
-		return 0
-	case milli > 1<<40: // more than a billion CPUs
-		return 0
-	}
-	return max(milli*quotaPeriod/1000, minQuota)
-}
-
-// milliOfShares is the inverse of cpuShares, up to rounding.
+// milliOfShares is the inverse of podresources.Shares, up to rounding.
 func milliOfShares(shares int64) int64 {
-	if shares <= minShares {
+	if shares <= podresources.MinShares {
 		return 0
 	}
-	return (shares*1000 + sharesPerCPU - 1) / sharesPerCPU
+	return (shares*1000 + podresources.SharesPerCPU - 1) / podresources.SharesPerCPU
 }
 
-// milliOfQuota is the inverse of cpuQuota; 0: no limit.
+// milliOfQuota is the inverse of podresources.Quota; 0: no limit.
 func milliOfQuota(quota, period int64) int64 {
 	if quota <= 0 || period <= 0 {
 		return 0
@@ -59,55 +30,28 @@ func milliOfQuota(quota, period int64) int64 {
 	return quota * 1000 / period
 }
 
-// demand is the resources of a container or pod; 0 means unset.
-type demand struct {
-	cpuRequest, cpuLimit       int64 // thousandths
-	memoryRequest, memoryLimit int64 // bytes
-}
-
-func demandOf(r *v1.ResourceRequirements) demand {
-	if r == nil {
-		return demand{}
-	}
-	d := demand{
-		cpuRequest:    r.Requests.Cpu().MilliValue(),
-		cpuLimit:      r.Limits.Cpu().MilliValue(),
-		memoryRequest: r.Requests.Memory().Value(),
-		memoryLimit:   r.Limits.Memory().Value(),
-	}
-	// A limit without a request is a request, too; API defaulting adds the request, but a manifest
-	// from a file may lack the default.
-	if _, ok := r.Requests[v1.ResourceCPU]; !ok {
-		d.cpuRequest = d.cpuLimit
-	}
-	if _, ok := r.Requests[v1.ResourceMemory]; !ok {
-		d.memoryRequest = d.memoryLimit
-	}
-	return d
-}
-
-// linuxResources are a demand in the kernel's terms.
-func (d demand) linuxResources() *api.LinuxContainerResources {
+// linuxResources returns a demand in the kernel's terms.
+func linuxResources(d podresources.Demand) *api.LinuxContainerResources {
 	return &api.LinuxContainerResources{
-		CpuShares:          cpuShares(d.cpuRequest),
-		CpuQuota:           cpuQuota(d.cpuLimit),
-		CpuPeriod:          quotaPeriod,
-		MemoryLimitInBytes: max(d.memoryLimit, 0),
+		CpuShares:          podresources.Shares(d.CPURequest),
+		CpuQuota:           podresources.Quota(d.CPULimit),
+		CpuPeriod:          podresources.QuotaPeriod,
+		MemoryLimitInBytes: max(d.MemoryLimit, 0),
 	}
 }
 
 // containerResources returns the limits of one container. A pod-level limit replaces a missing
 // limit of the container.
 func containerResources(pod *v1.Pod, c *v1.Container, group runtime.Group, n node) *api.LinuxContainerResources {
-	d := demandOf(&c.Resources)
-	whole := demandOf(pod.Spec.Resources)
-	if d.cpuLimit == 0 {
-		d.cpuLimit = whole.cpuLimit
+	d := podresources.Of(&c.Resources)
+	whole := podresources.Of(pod.Spec.Resources)
+	if d.CPULimit == 0 {
+		d.CPULimit = whole.CPULimit
 	}
-	if d.memoryLimit == 0 {
-		d.memoryLimit = whole.memoryLimit
+	if d.MemoryLimit == 0 {
+		d.MemoryLimit = whole.MemoryLimit
 	}
-	out := d.linuxResources()
+	out := linuxResources(d)
 	out.OomScoreAdj = oomScoreAdj(pod, c, group, n.memory)
 	out.HugepageLimits = hugePageLimits(c.Resources.Limits, n.hugePages)
 	if n.cgroup2 {
@@ -132,7 +76,7 @@ func hugePageLimits(limits v1.ResourceList, sizes []string) []*api.HugepageLimit
 			continue
 		}
 		if bytes, err := parseQuantity(size); err == nil && bytes > 0 {
-			wanted[pageSizeName(bytes)] = uint64(max(quantity.Value(), 0))
+			wanted[podresources.PageSizeName(bytes)] = uint64(max(quantity.Value(), 0))
 		}
 	}
 	var out []*api.HugepageLimit
@@ -145,70 +89,10 @@ func hugePageLimits(limits v1.ResourceList, sizes []string) []*api.HugepageLimit
 // podResources returns the resources of the whole pod and the pod's overhead; overhead is nil for a
 // pod without overhead. Runtimes with a virtual machine per sandbox size the machine by both.
 func podResources(pod *v1.Pod) (resources, overhead *api.LinuxContainerResources) {
-	resources = podDemand(pod).linuxResources()
+	resources = linuxResources(podresources.OfPod(pod))
 	if len(pod.Spec.Overhead) > 0 {
 		r := v1.ResourceRequirements{Requests: pod.Spec.Overhead, Limits: pod.Spec.Overhead}
-		overhead = demandOf(&r).linuxResources()
+		overhead = linuxResources(podresources.Of(&r))
 	}
 	return resources, overhead
-}
-
-// podDemand sums up a pod. Regular containers and sidecars run together; each plain init container
-// runs with the sidecars before it. A container without a limit makes the pod unlimited. Pod-level
-// resources override the sum.
-func podDemand(pod *v1.Pod) demand {
-	var together, peak demand
-	unlimited := demand{}
-	mark := func(d demand) {
-		if d.cpuLimit == 0 {
-			unlimited.cpuLimit = 1
-		}
-		if d.memoryLimit == 0 {
-			unlimited.memoryLimit = 1
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		d := demandOf(&c.Resources)
-		mark(d)
-		if podfacts.IsSidecar(c) {
-			together = together.plus(d)
-			peak = peak.or(together)
-			continue
-		}
-		peak = peak.or(together.plus(d))
-	}
-	for i := range pod.Spec.Containers {
-		d := demandOf(&pod.Spec.Containers[i].Resources)
-		mark(d)
-		together = together.plus(d)
-	}
-	sum := peak.or(together)
-	if unlimited.cpuLimit != 0 {
-		sum.cpuLimit = 0
-	}
-	if unlimited.memoryLimit != 0 {
-		sum.memoryLimit = 0
-	}
-	return demandOf(pod.Spec.Resources).orElse(sum)
-}
-
-func (d demand) plus(e demand) demand {
-	return demand{d.cpuRequest + e.cpuRequest, d.cpuLimit + e.cpuLimit, d.memoryRequest + e.memoryRequest, d.memoryLimit + e.memoryLimit}
-}
-
-// or is the larger of each.
-func (d demand) or(e demand) demand {
-	return demand{max(d.cpuRequest, e.cpuRequest), max(d.cpuLimit, e.cpuLimit), max(d.memoryRequest, e.memoryRequest), max(d.memoryLimit, e.memoryLimit)}
-}
-
-// orElse fills the unset fields of d from e.
-func (d demand) orElse(e demand) demand {
-	pick := func(a, b int64) int64 {
-		if a != 0 {
-			return a
-		}
-		return b
-	}
-	return demand{pick(d.cpuRequest, e.cpuRequest), pick(d.cpuLimit, e.cpuLimit), pick(d.memoryRequest, e.memoryRequest), pick(d.memoryLimit, e.memoryLimit)}
 }

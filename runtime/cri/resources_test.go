@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -32,7 +33,7 @@ func TestCPUShares(t *testing.T) {
 		0: 2, 1: 2, 2: 2, 3: 3, 100: 102, 500: 512, 1000: 1024, 1500: 1536, 256000: 262144, 300000: 262144,
 		math.MaxInt64: 262144, -5: 2,
 	} {
-		assert.Equal(t, want, cpuShares(milli), "%dm", milli)
+		assert.Equal(t, want, podresources.Shares(milli), "%dm", milli)
 	}
 }
 
@@ -40,20 +41,20 @@ func TestCPUQuota(t *testing.T) {
 	for milli, want := range map[int64]int64{
 		0: 0, 1: 1000, 9: 1000, 10: 1000, 11: 1100, 100: 10000, 1000: 100000, 2500: 250000, -1: 0, math.MaxInt64: 0,
 	} {
-		assert.Equal(t, want, cpuQuota(milli), "%dm", milli)
+		assert.Equal(t, want, podresources.Quota(milli), "%dm", milli)
 	}
 }
 
 // The reported resources equal the requested resources, up to the kernel's units.
 func TestCPURoundTrip(t *testing.T) {
 	for milli := int64(3); milli < 5000; milli++ {
-		assert.InDelta(t, milli, milliOfShares(cpuShares(milli)), 1)
+		assert.InDelta(t, milli, milliOfShares(podresources.Shares(milli)), 1)
 	}
 	for milli := int64(10); milli < 5000; milli++ {
-		assert.Equal(t, milli, milliOfQuota(cpuQuota(milli), quotaPeriod))
+		assert.Equal(t, milli, milliOfQuota(podresources.Quota(milli), podresources.QuotaPeriod))
 	}
 	assert.Zero(t, milliOfShares(2))
-	assert.Zero(t, milliOfQuota(-1, quotaPeriod))
+	assert.Zero(t, milliOfQuota(-1, podresources.QuotaPeriod))
 	assert.Zero(t, milliOfQuota(1000, 0))
 }
 
@@ -61,13 +62,13 @@ func TestContainerResources(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		c, p v1.ResourceRequirements
-		want demand
+		want podresources.Demand
 	}{
 		{name: "nothing"},
-		{"requests and limits", requires(list("cpu", "100m", "memory", "1Mi"), list("cpu", "1", "memory", "2Mi")), v1.ResourceRequirements{}, demand{100, 1000, 1 << 20, 2 << 20}},
-		{"a limit is a request, too", requires(nil, list("cpu", "1", "memory", "2Mi")), v1.ResourceRequirements{}, demand{1000, 1000, 2 << 20, 2 << 20}},
-		{"an explicit request of 0 stays", requires(list("cpu", "0"), list("cpu", "1")), v1.ResourceRequirements{}, demand{0, 1000, 0, 0}},
-		{"the pod's limit stands in", requires(list("cpu", "100m"), nil), requires(nil, list("cpu", "2", "memory", "4Mi")), demand{100, 2000, 0, 4 << 20}},
+		{"requests and limits", requires(list("cpu", "100m", "memory", "1Mi"), list("cpu", "1", "memory", "2Mi")), v1.ResourceRequirements{}, demand(100, 1000, 1<<20, 2<<20)},
+		{"a limit is a request, too", requires(nil, list("cpu", "1", "memory", "2Mi")), v1.ResourceRequirements{}, demand(1000, 1000, 2<<20, 2<<20)},
+		{"an explicit request of 0 stays", requires(list("cpu", "0"), list("cpu", "1")), v1.ResourceRequirements{}, demand(0, 1000, 0, 0)},
+		{"the pod's limit stands in", requires(list("cpu", "100m"), nil), requires(nil, list("cpu", "2", "memory", "4Mi")), demand(100, 2000, 0, 4<<20)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := testPod("u", "main")
@@ -76,9 +77,9 @@ func TestContainerResources(t *testing.T) {
 				pod.Spec.Resources = &tt.p
 			}
 			got := containerResources(pod, &pod.Spec.Containers[0], runtime.GroupRegular, node{memory: 1 << 30})
-			assert.Equal(t, cpuShares(tt.want.cpuRequest), got.GetCpuShares())
-			assert.Equal(t, cpuQuota(tt.want.cpuLimit), got.GetCpuQuota())
-			assert.Equal(t, tt.want.memoryLimit, got.GetMemoryLimitInBytes())
+			assert.Equal(t, podresources.Shares(tt.want.CPURequest), got.GetCpuShares())
+			assert.Equal(t, podresources.Quota(tt.want.CPULimit), got.GetCpuQuota())
+			assert.Equal(t, tt.want.MemoryLimit, got.GetMemoryLimitInBytes())
 			assert.EqualValues(t, 100000, got.GetCpuPeriod())
 			assert.Nil(t, got.GetUnified())
 		})
@@ -107,17 +108,17 @@ func TestPodDemand(t *testing.T) {
 	pod := &v1.Pod{}
 	pod.Spec.InitContainers = []v1.Container{c("3", nil), c("500m", &always), c("2", nil)}
 	pod.Spec.Containers = []v1.Container{c("1", nil), c("100m", nil)}
-	assert.EqualValues(t, 3000, podDemand(pod).cpuRequest, "the first init container, alone")
+	assert.EqualValues(t, 3000, podresources.OfPod(pod).CPURequest, "the first init container, alone")
 	pod.Spec.InitContainers[0] = c("2", nil)
-	assert.EqualValues(t, 2500, podDemand(pod).cpuRequest, "the last init container beside the sidecar")
+	assert.EqualValues(t, 2500, podresources.OfPod(pod).CPURequest, "the last init container beside the sidecar")
 	pod.Spec.InitContainers[2] = c("1", nil)
 	pod.Spec.Containers = append(pod.Spec.Containers, c("1", nil))
-	assert.Equal(t, demand{2600, 2600, 4 << 20, 4 << 20}, podDemand(pod), "the sidecar and the regular ones")
+	assert.Equal(t, demand(2600, 2600, 4<<20, 4<<20), podresources.OfPod(pod), "the sidecar and the regular ones")
 	pod.Spec.Containers[0].Resources.Limits = nil
-	assert.Equal(t, demand{2600, 0, 3 << 20, 0}, podDemand(pod), "one without a limit")
+	assert.Equal(t, demand(2600, 0, 3<<20, 0), podresources.OfPod(pod), "one without a limit")
 	whole := requires(list("cpu", "4"), list("memory", "1Gi"))
 	pod.Spec.Resources = &whole
-	assert.Equal(t, demand{4000, 0, 1 << 30, 1 << 30}, podDemand(pod), "the pod's own")
+	assert.Equal(t, demand(4000, 0, 1<<30, 1<<30), podresources.OfPod(pod), "the pod's own")
 }
 
 func TestOverhead(t *testing.T) {
@@ -189,7 +190,12 @@ func TestUpdateSaysWhatIsNotLimited(t *testing.T) {
 	values := func(r *api.LinuxContainerResources) []int64 {
 		return []int64{r.GetCpuShares(), r.GetCpuQuota(), r.GetCpuPeriod(), r.GetMemoryLimitInBytes()}
 	}
-	assert.Equal(t, []int64{2, -1, 100000, -1}, values(updateOf(demand{}, node{})))
-	assert.Equal(t, []int64{512, 100000, 100000, 1 << 20}, values(updateOf(demand{cpuRequest: 500, cpuLimit: 1000, memoryLimit: 1 << 20}, node{})))
-	assert.Empty(t, resourcesOf(updateOf(demand{}, node{})).Limits, "what is not limited is not reported as limited")
+	assert.Equal(t, []int64{2, -1, 100000, -1}, values(updateOf(podresources.Demand{}, node{})))
+	assert.Equal(t, []int64{512, 100000, 100000, 1 << 20}, values(updateOf(podresources.Demand{CPURequest: 500, CPULimit: 1000, MemoryLimit: 1 << 20}, node{})))
+	assert.Empty(t, resourcesOf(updateOf(podresources.Demand{}, node{})).Limits, "what is not limited is not reported as limited")
+}
+
+// demand returns a Demand of thousandths of a CPU and bytes: request and limit of each.
+func demand(cpuRequest, cpuLimit, memoryRequest, memoryLimit int64) podresources.Demand {
+	return podresources.Demand{CPURequest: cpuRequest, CPULimit: cpuLimit, MemoryRequest: memoryRequest, MemoryLimit: memoryLimit}
 }

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -36,7 +37,7 @@ func (r *client) UpdateResources(ctx context.Context, id runtime.ContainerID, wa
 		return notRunning("UpdateContainerResources", st)
 	}
 	_, err = do(ctx, callTimeout, "UpdateContainerResources", r.cri.UpdateContainerResources,
-		&api.UpdateContainerResourcesRequest{ContainerId: id.ID, Linux: updateOf(demandOf(&want), r.node)})
+		&api.UpdateContainerResourcesRequest{ContainerId: id.ID, Linux: updateOf(podresources.Of(&want), r.node)})
 	return err
 }
 
@@ -44,8 +45,8 @@ func (r *client) UpdateResources(ctx context.Context, id runtime.ContainerID, wa
 const noLimit = -1
 
 // updateOf returns all resources of d, with unset limits removed.
-func updateOf(d demand, n node) *api.LinuxContainerResources {
-	out := d.linuxResources()
+func updateOf(d podresources.Demand, n node) *api.LinuxContainerResources {
+	out := linuxResources(d)
 	if out.CpuQuota == 0 {
 		out.CpuQuota = noLimit
 	}

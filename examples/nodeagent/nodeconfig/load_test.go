@@ -87,12 +87,10 @@ func TestFieldsThatHaveToHaveTheirDefault(t *testing.T) {
 		"runOnce: true":                        "/etc/k/0.yaml:3: runOnce: this agent does not support the field: remove it",
 		"qosReserved: {}":                      "",
 		"qosReserved: {memory: 50%}":           "/etc/k/0.yaml:3: qosReserved: this agent does not support the field: remove it",
-		"cgroupDriver: systemd":                "",
-		"cgroupDriver: none":                   "cgroupfs and systemd",
 		"reservedMemory: []":                   "",
 		"reservedMemory: [{numaNode: 0}]":      "reservedMemory",
-		"podPidsLimit: 100":                    "podPidsLimit",
 		"podPidsLimit: null":                   "",
+		"userNamespaces: {idsPerPod: 9}":       "idsPerPod",
 	} {
 		_, err := parse(text)
 		if want == "" {
@@ -191,7 +189,7 @@ func TestAFileOfKubeadm(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"pod-manifest-path=/etc/kubernetes/manifests", "client-ca-file=/etc/kubernetes/pki/ca.crt", "authentication-token-webhook=true",
 		"anonymous-auth=false", "authorization-mode=Webhook", "healthz-bind-address=127.0.0.1", "cluster-domain=cluster.local", "cluster-dns=10.96.0.10",
-		"resolv-conf=/run/systemd/resolve/resolv.conf", "rotate-certificates=true",
+		"cgroup-driver=systemd", "resolv-conf=/run/systemd/resolve/resolv.conf", "rotate-certificates=true",
 	}, values(c))
 	for _, n := range c.Notices {
 		require.False(t, n.Unknown, n.Field)

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroups
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/podsync"
+)
+
+// Event reasons of the kubelet (1.36).
+const (
+	eventFailed      = "FailedToCreatePodContainer"
+	eventEnforced    = "NodeAllocatableEnforced"
+	eventNotEnforced = "FailedNodeAllocatableEnforcement"
+)
+
+// refreshInterval is the time between two writes of the cgroups that all pods share.
+const refreshInterval = time.Minute
+
+// Feature returns the functions that the Groups add to a node. SetUp must have been called.
+func (g *Groups) Feature(h *feature.Host) feature.Feature {
+	return feature.Feature{
+		Name: "cgroups",
+		Hook: podsync.Hook{
+			Around: func(ctx context.Context, req *runtime.SyncRequest) (func(), error) {
+				err := g.prepare(ctx, req.Pod, req.Status)
+				if err != nil && ctx.Err() == nil {
+					h.Event(req.Pod, v1.EventTypeWarning, eventFailed, "unable to ensure pod container exists: "+err.Error())
+				}
+				return nil, err
+			},
+			Synced:  func(_ context.Context, pod *v1.Pod, result *runtime.Result) { g.shrink(pod, result) },
+			Release: g.release,
+		},
+		Open: func() {
+			if err := g.load(); err != nil {
+				g.opts.Logger.Error("cgroups of pods that an earlier agent has left cannot be found", zap.Error(err))
+			}
+		},
+		Housekeep: func(known func(types.UID) bool) {
+			if h.HasSourced() {
+				g.markGone(known)
+			}
+		},
+		Run: func(ctx context.Context) error {
+			g.run(ctx, h.Events)
+			return nil
+		},
+	}
+}
+
+// markGone marks the cgroups of an earlier agent whose pods are not configured any more. Cgroups that
+// this agent has used are released with their pods.
+func (g *Groups) markGone(known func(types.UID) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for uid, own := range g.mu.pods {
+		if own.have == nil && !known(uid) {
+			own.gone = true
+			g.wake.Notify()
+		}
+	}
+}
+
+// run writes the cgroups that all pods share, and removes leftovers.
+func (g *Groups) run(ctx context.Context, events runtime.EventRecorder) {
+	var tried time.Time
+	var enforced string
+	var written map[v1.PodQOSClass]int64
+	for {
+		if time.Since(tried) >= refreshInterval {
+			tried, written = time.Now(), nil
+			enforced = g.enforce(events, enforced)
+		}
+		if now := g.requested(); !maps.Equal(now, written) {
+			written = now
+			if err := g.weigh(now); err != nil {
+				g.opts.Logger.Warn("the weights of pods cannot be written", zap.Error(err))
+			}
+		}
+		g.removeLeftovers(ctx)
+		select {
+		case <-g.wake:
+		case <-time.After(refreshInterval - time.Since(tried)):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// enforce writes the values of the cgroup of all pods. The result is the reason of the event. An event
+// is recorded if its reason is not that of the last one, and at each failure.
+func (g *Groups) enforce(events runtime.EventRecorder, last string) (reason string) {
+	kind, reason, message := v1.EventTypeNormal, eventEnforced, "Updated Node Allocatable limit across pods"
+	if err := g.ensure(g.whole, g.opts.Node); err != nil {
+		kind, reason, message = v1.EventTypeWarning, eventNotEnforced, "Failed to update Node Allocatable Limits: "+err.Error()
+		g.opts.Logger.Warn("what pods may use of the node is not limited yet", zap.Error(err))
+	}
+	if g.opts.NodeName != "" && (reason != last || reason == eventNotEnforced) {
+		events.Event(feature.NodeReference(g.opts.NodeName), kind, reason, message)
+	}
+	return reason
+}
+
+// requested returns the sum of the requests of each class, in thousandths of a CPU.
+func (g *Groups) requested() map[v1.PodQOSClass]int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	milli := make(map[v1.PodQOSClass]int64, len(g.class))
+	for class := range g.class {
+		milli[class] = 0
+	}
+	for _, own := range g.mu.pods {
+		if _, has := milli[own.class]; has {
+			milli[own.class] += own.milli
+		}
+	}
+	return milli
+}
+
+// weigh writes the weights of the classes.
+func (g *Groups) weigh(milli map[v1.PodQOSClass]int64) error {
+	var err error
+	for class, path := range g.class {
+		err = errors.Join(err, g.ensure(path, forClass(class, milli[class], g.opts.Settings)))
+	}
+	return err
+}
+
+// removeLeftovers removes the cgroups that markGone has marked. A cgroup with processes is tried again
+// after the next call of markGone.
+func (g *Groups) removeLeftovers(ctx context.Context) {
+	for _, uid := range g.beginRemoval() {
+		g.mu.Lock()
+		own := *g.mu.pods[uid]
+		g.mu.Unlock()
+		err := g.removeLeftover(ctx, uid, own.path)
+		g.mu.Lock()
+		if left := g.mu.pods[uid]; left != nil {
+			left.removal, left.gone = nil, false
+		}
+		g.mu.Unlock()
+		close(own.removal)
+		if err != nil && !errors.Is(err, ErrBusy) {
+			g.opts.Logger.Warn("the cgroup of a pod that an earlier agent has left cannot be removed", zap.String("podUID", string(uid)), zap.Error(err))
+		}
+	}
+}
+
+// beginRemoval returns the marked pods. prepare waits for the end of their removals.
+func (g *Groups) beginRemoval() (uids []types.UID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for uid, own := range g.mu.pods {
+		if own.gone && own.have == nil {
+			own.removal = make(chan struct{})
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+func (g *Groups) removeLeftover(ctx context.Context, uid types.UID, path string) error {
+	if path != "" { // the agent may have died between the two steps of writing the record
+		defer g.operated("destroy", time.Now())
+		if err := g.opts.Writer.Remove(ctx, path); err != nil {
+			return err
+		}
+	}
+	return g.forget(uid)
+}

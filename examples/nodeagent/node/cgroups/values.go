@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroups
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
+	"github.com/keelson-dev/keelson/internal/podresources"
+)
+
+// Unlimited is a limit that is removed.
+const Unlimited = -1
+
+// Values are the settings of a cgroup. Zero leaves a setting as it is.
+type Values struct {
+	CPUShares int64 // weight; 1024 is a CPU
+	CPUQuota  int64 // µs in each period of 100 ms
+	Memory    int64 // bytes
+	PIDs      int64
+	// HugePages are limits in bytes by the size of the page, such as "2MB". A size that is missing
+	// is left as it is.
+	HugePages map[string]int64
+}
+
+// Settings are the settings of all pods.
+type Settings struct {
+	// PodPIDs is the limit of processes of each pod. 0 or less: no limit.
+	PodPIDs int64
+	// PageSizes are the sizes of huge pages of the machine, such as "2MB". A pod that does not request
+	// huge pages of a size cannot use them.
+	PageSizes []string
+}
+
+// ForPod returns the values of a pod's cgroup, from its resources as they were granted.
+func ForPod(pod *v1.Pod, s Settings) Values {
+	v := Values{CPUShares: podresources.MinShares, CPUQuota: Unlimited, Memory: Unlimited, PIDs: Unlimited}
+	if s.PodPIDs > 0 {
+		v.PIDs = s.PodPIDs
+	}
+	if len(s.PageSizes) > 0 {
+		v.HugePages = hugePages(admission.Requests(pod), s.PageSizes)
+	}
+	if podresources.QOS(pod) == v1.PodQOSBestEffort {
+		return v
+	}
+	d := podresources.OfPod(pod).WithOverhead(pod.Spec.Overhead)
+	v.CPUShares = podresources.Shares(d.CPURequest)
+	if quota := podresources.Quota(d.CPULimit); quota > 0 {
+		v.CPUQuota = quota
+	}
+	if d.MemoryLimit > 0 {
+		v.Memory = d.MemoryLimit
+	}
+	return v
+}
+
+// hugePages returns the limit for each size of pages.
+func hugePages(list v1.ResourceList, sizes []string) map[string]int64 {
+	limits := make(map[string]int64, len(sizes))
+	for _, size := range sizes {
+		limits[size] = 0
+	}
+	for name, amount := range list {
+		text, huge := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
+		if !huge {
+			continue
+		}
+		size, err := resource.ParseQuantity(text)
+		if err != nil || size.Value() <= 0 {
+			continue
+		}
+		if name := podresources.PageSizeName(size.Value()); hasSize(limits, name) {
+			limits[name] = amount.Value()
+		}
+	}
+	return limits
+}
+
+func hasSize(limits map[string]int64, size string) bool {
+	_, known := limits[size]
+	return known
+}
+
+// allPages is the limit of huge pages for a cgroup that limits none.
+const allPages = 1 << 62
+
+// forClass returns the values of a QoS class, from the requests of its pods in thousandths of a CPU.
+func forClass(class v1.PodQOSClass, milli int64, s Settings) Values {
+	v := Values{CPUShares: podresources.MinShares}
+	if class == v1.PodQOSBurstable {
+		v.CPUShares = podresources.Shares(milli)
+	}
+	if len(s.PageSizes) > 0 {
+		v.HugePages = map[string]int64{}
+		for _, size := range s.PageSizes {
+			v.HugePages[size] = allPages
+		}
+	}
+	return v
+}
+
+// PIDs is the name of the process IDs of a node among its resources.
+const PIDs v1.ResourceName = "pid"
+
+// ForResources returns the values of a cgroup that may use the resources: of all pods, or of a
+// reserved part of the node. Resources that are missing are left as they are. With compressible only,
+// memory and process IDs are left, too.
+func ForResources(list v1.ResourceList, s Settings, compressible bool) Values {
+	var v Values
+	if cpu, ok := list[v1.ResourceCPU]; ok {
+		v.CPUShares = podresources.Shares(cpu.MilliValue())
+	}
+	if compressible {
+		return v
+	}
+	if memory, ok := list[v1.ResourceMemory]; ok {
+		v.Memory = memory.Value()
+	}
+	if processes, ok := list[PIDs]; ok {
+		v.PIDs = processes.Value()
+	}
+	if len(s.PageSizes) > 0 {
+		limits := hugePages(list, s.PageSizes)
+		for name := range limits {
+			if limits[name] == 0 {
+				delete(limits, name) // of a size that the list does not name
+			}
+		}
+		if len(limits) > 0 {
+			v.HugePages = limits
+		}
+	}
+	return v
+}
+
+// widest returns the larger of each limit and weight: the values of a pod's cgroup while its
+// containers change from one to the other.
+func widest(a, b Values) Values {
+	w := Values{
+		CPUShares: max(a.CPUShares, b.CPUShares),
+		CPUQuota:  larger(a.CPUQuota, b.CPUQuota), Memory: larger(a.Memory, b.Memory), PIDs: larger(a.PIDs, b.PIDs),
+		HugePages: map[string]int64{},
+	}
+	for _, limits := range []map[string]int64{a.HugePages, b.HugePages} {
+		for size, limit := range limits {
+			w.HugePages[size] = larger(w.HugePages[size], limit)
+		}
+	}
+	if len(w.HugePages) == 0 {
+		w.HugePages = nil
+	}
+	return w
+}
+
+// larger returns the larger limit.
+func larger(a, b int64) int64 {
+	if a == Unlimited || b == Unlimited {
+		return Unlimited
+	}
+	return max(a, b)
+}
