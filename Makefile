@@ -42,7 +42,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs dst mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench benchstat vuln api surface release archives clean cc
+.PHONY: help test extra deps docs dst mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench-simulation bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -216,6 +216,9 @@ bench-node: build ## the node agent on containerd 2 beside the floor: starts, re
 
 bench-sessions: ## what 1,000 log followers and 200 commands at once, and the server itself, cost the node agent (Linux, two minutes)
 	KEELSON_SOAK=1 $(GO) test -vet=off -count=1 -v -timeout=20m -run='^(TestManySessions|TestClientsThatNeverRead|TestCostOfTheServer)$$' ./examples/nodeagent
+
+bench-simulation: ## processor time, memory and calls of simulated nodes in an hour of virtual time, under load and idle: NODES=100 PODS=100
+	$(GO) test -vet=off -count=1 -v -timeout=60m -run='^TestCost$$' ./examples/simulation/sim/agents -args -nodes $(or $(NODES),100) -pods $(or $(PODS),100)
 
 bench: ## all benchmarks beside their goals and references; COUNT=1 BENCH=. OUT=bench.out
 	@GO=$(GO) tools/bench.sh '$(BENCH)' $(COUNT) $(OUT)

@@ -55,7 +55,7 @@
 //	              (waiting)        │
 //	          name free │          │
 //	                    ▼          ▼
-//	State sync         SyncPod, again after a minute
+//	State sync         SyncPod, again after a minute (Outcome.Rests: an hour)
 //	                    │       │ kill, deletion, terminal phase,
 //	           terminal │       │ not desired: ctx cancelled
 //	                    ▼       ▼

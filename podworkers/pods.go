@@ -28,6 +28,12 @@ type Pods interface {
 	Forgotten(uid types.UID)
 }
 
+// Rester may also be implemented by Pods. Rests is called after a Sync without an error and without a
+// time for the next call, and returns Outcome.Rests.
+type Rester interface {
+	Rests(uid types.UID) bool
+}
+
 // Over returns a PodSyncer that calls pods. The result also implements OrphanSyncer and Forgetter.
 func Over(pods Pods) PodSyncer { return podsSyncer{pods} }
 
@@ -39,7 +45,11 @@ func (s podsSyncer) SyncPod(ctx context.Context, r SyncRequest) (Outcome, error)
 	if err != nil && !again.IsZero() {
 		err = RetryAfter(err, again)
 	}
-	return Outcome{Over: over, Again: again}, err
+	out := Outcome{Over: over, Again: again}
+	if rester, ok := s.Pods.(Rester); ok && err == nil && again.IsZero() {
+		out.Rests = rester.Rests(r.Pod.UID)
+	}
+	return out, err
 }
 
 // SyncTerminatingPod implements PodSyncer.

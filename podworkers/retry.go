@@ -64,6 +64,9 @@ const (
 	resyncInterval   = time.Minute      // between the end of a successful SyncPod and the next
 	retryInterval    = 10 * time.Second // between the end of a failed call and the next
 	transientBackoff = time.Second      // the same for an ErrTransient
+
+	// restInterval is resyncInterval for a pod with Outcome.Rests, which the kubelet does not have.
+	restInterval = time.Hour
 )
 
 // spread says whether a delay may be jittered.
@@ -79,6 +82,8 @@ type ending struct {
 	err error
 	// again is Outcome.Again; it counts if err is nil.
 	again time.Time
+	// rests is Outcome.Rests; it counts if err is nil.
+	rests bool
 	// hasty: the previous call asked for a repetition at a time already passed.
 	hasty bool
 }
@@ -99,6 +104,8 @@ func (e ending) pause(now time.Time) pause {
 	switch {
 	case errors.Is(e.err, ErrTransient):
 		return pause{delay: transientBackoff, spread: spreadJitter}
+	case at.IsZero() && e.err == nil && e.rests:
+		return pause{delay: restInterval, spread: spreadJitter}
 	case at.IsZero() && e.err == nil:
 		return pause{delay: resyncInterval, spread: spreadJitter}
 	case at.IsZero():

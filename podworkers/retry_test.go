@@ -23,6 +23,9 @@ func TestRule6RetryDelay(t *testing.T) {
 		spread spread
 	}{
 		{"success", ending{}, time.Minute, spreadJitter},
+		{"success of a pod that rests", ending{rests: true}, time.Hour, spreadJitter},
+		{"a pod that rests, again", ending{rests: true, again: now.Add(time.Second)}, time.Second, spreadExact},
+		{"a pod that rests, any error", ending{rests: true, err: io.EOF}, 10 * time.Second, spreadJitter},
 		{"any error", ending{err: io.EOF}, 10 * time.Second, spreadJitter},
 		{"transient", ending{err: fmt.Errorf("no network: %w", ErrTransient)}, time.Second, spreadJitter},
 		{"retry after", ending{err: in(7 * time.Second)}, 7 * time.Second, spreadExact},

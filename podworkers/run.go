@@ -122,7 +122,7 @@ func (w *Workers) call(ctx context.Context, c call) SyncEvent {
 
 // settle folds the end of a call into the record of e.
 func (w *Workers) settle(e *entry, c call, ev SyncEvent) {
-	p := ending{err: ev.Err, again: ev.Outcome.Again, hasty: c.hasty}.pause(ev.Ended)
+	p := ending{err: ev.Err, again: ev.Outcome.Again, rests: ev.Outcome.Rests, hasty: c.hasty}.pause(ev.Ended)
 	if p.spread == spreadJitter {
 		p.delay = max(w.options.Jitter(p.delay), 0)
 	}

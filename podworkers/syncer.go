@@ -55,6 +55,10 @@ type Outcome struct {
 	// only once in a row. The worker then waits one second, so a stale time cannot cause a busy
 	// loop.
 	Again time.Time
+	// Rests reports that nothing is left to do and that an update or Workers.Sync follows each
+	// change of the pod. With a zero Again the next call without an update is then after an hour
+	// instead of a minute.
+	Rests bool
 }
 
 // Forgetter is implemented by a PodSyncer with state about a pod between calls.

@@ -103,6 +103,17 @@ type Watcher interface {
 	Watch(ctx context.Context) iter.Seq2[types.UID, error]
 }
 
+// CompleteWatcher is an optional ability of a Watcher whose hints cover every change of a pod that no
+// call has brought about, in any field of PodStatus, and not only starts and exits. While a stream
+// lasts, the pods without work left need no syncs in intervals: package podsync then syncs such a pod
+// after an hour, and looks for remains and garbage less often. The listing of the Tracker in each
+// minute stays, and finds a change whose hint was lost.
+type CompleteWatcher interface {
+	Watcher
+	// WatchesAll reports whether the guarantee holds. It is called once.
+	WatchesAll() bool
+}
+
 // Checker is an optional ability of a Runtime, a Generator and a HookRunner: to refuse a pod before
 // any work for the pod, see Manager.CheckPod. The error is an *UnsupportedError with every field
 // that cannot be honoured. RunSandbox and CreateContainer of a Runtime return the same error.

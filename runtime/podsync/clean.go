@@ -40,7 +40,7 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 		for _, uid := range left {
 			removals.Go(func() { p.remove(ctx, workers, uid) })
 		}
-		pause := cleanInterval
+		pause := p.unprompted(cleanInterval)
 		if len(left) == 0 {
 			since = time.Time{}
 		} else {

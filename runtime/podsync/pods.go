@@ -29,6 +29,9 @@ const (
 	// volumePatience is the longest time that a sync waits for the pod's volumes. The volumes are
 	// set up further after that.
 	volumePatience = 10 * time.Second
+	// restFactor is how much longer the intervals between unprompted looks for remains and garbage
+	// are if the runtime hints at each change.
+	restFactor = 10
 )
 
 // Pods syncs pods and keeps the state of each pod between two calls. Pods implements
@@ -40,6 +43,8 @@ type Pods struct {
 	records records
 	// cleaning wakes cleanForever.
 	cleaning signal.Signal
+	// complete: the runtime's hints cover every change.
+	complete bool
 	// workers is the argument of Run; nil before.
 	workers atomic.Pointer[Workers]
 }
@@ -60,6 +65,9 @@ func New(o Options) (*Pods, error) {
 		return nil, err
 	}
 	p := &Pods{opts: o, tracker: tracker, cleaning: signal.New()}
+	if w, ok := o.Runtime.(runtime.CompleteWatcher); ok {
+		p.complete = w.WatchesAll()
+	}
 	p.records.byUID = make(map[types.UID]*record)
 	return p, nil
 }
@@ -103,6 +111,7 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	if r.conclude(err) {
 		p.explain(r, pod)
 	}
+	r.resting.Store(!r.settled.IsZero())
 	if err != nil && again.IsZero() {
 		again = time.Now().Add(p.opts.Jitter(retry.Backoff(r.failures, firstPause, longestPause, 0)))
 	}
@@ -110,6 +119,21 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 		again = time.Now().Add(left)
 	}
 	return over, again, err
+}
+
+// Rests implements podworkers.Rester: nothing is left to do for the pod, and the runtime hints at each
+// change.
+func (p *Pods) Rests(uid types.UID) bool {
+	r := p.records.find(uid)
+	return p.complete && r != nil && r.resting.Load()
+}
+
+// unprompted returns the time between two looks of a kind without a prompt.
+func (p *Pods) unprompted(interval time.Duration) time.Duration {
+	if p.complete {
+		return restFactor * interval
+	}
+	return interval
 }
 
 // sync is Sync with the pod's turn. again is zero beside an error outside of Manager.SyncPod.

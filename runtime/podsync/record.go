@@ -36,6 +36,8 @@ type record struct {
 	hinted atomic.Int64
 	// failing reports whether the last call failed.
 	failing atomic.Bool
+	// resting reports whether the last call has left nothing to do.
+	resting atomic.Bool
 
 	progress // used with the turn only
 }

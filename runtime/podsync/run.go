@@ -99,11 +99,12 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	query := p.query(workers)
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
 	failed := failurelog.Log{Logger: p.opts.Logger, Failed: "cannot collect all garbage"}
-	for pause := time.Second; retry.Sleep(ctx, min(pause, garbageInterval)) == nil; pause *= 2 {
+	interval := p.unprompted(garbageInterval)
+	for pause := time.Second; retry.Sleep(ctx, min(pause, interval)) == nil; pause *= 2 {
 		var err error
 		switch {
-		case 2*pause > garbageInterval:
-			pause = garbageInterval
+		case 2*pause > interval:
+			pause = interval
 			err = p.opts.Manager.GarbageCollect(ctx, runtime.GCPolicy{LogRoot: p.opts.Generator.LogRoot}, query)
 		case audits:
 			err = runtime.CollectLeftovers(ctx, auditor)

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -40,7 +41,10 @@ func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patc
 				field.Forbidden(field.NewPath("status", "containerStatuses"), "a container may not come back from its end"),
 			})
 		}
-		next := pod.DeepCopy()
+		next := new(*pod) // shares all but the status, because stored pods are never written to
+		if p.Mutate != nil {
+			next = pod.DeepCopy()
+		}
 		next.Status = patched.Status
 		if s.options.Drop != nil {
 			s.options.Drop(&next.Status)
@@ -132,9 +136,10 @@ func (s *Server) act(e *Entry, act func(*v1.Pod, *poison) (*v1.Pod, error)) (*v1
 	return p.distort(e.Request, after)
 }
 
-// apply returns pod with a strategic merge patch applied.
+// apply returns the UID and the status of pod with a strategic merge patch applied: the parts that a
+// patch of a status can change, or whose change is refused.
 func apply(pod *v1.Pod, patch []byte) (*v1.Pod, error) {
-	before, err := json.Marshal(pod)
+	before, err := json.Marshal(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: pod.Status})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the pod: %w", err)
 	}

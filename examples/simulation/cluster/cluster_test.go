@@ -194,6 +194,27 @@ func TestTroubleOfTheServer(t *testing.T) {
 	})
 }
 
+// TestIdlePodsRest: pods that run are not read again, only listed as a safety net, and a container that
+// ends is restarted at once.
+func TestIdlePodsRest(t *testing.T) {
+	start(t, 1, cluster.Options{}, func(c *cluster.Cluster) {
+		var uids []types.UID
+		for i := range 5 {
+			uids = append(uids, bind(c, fmt.Sprintf("pod-%d", i), "node-0", "image"))
+		}
+		time.Sleep(5 * time.Minute)
+		world := c.Node("node-0").World
+		reads, lists, patches := world.Total(fake.OpPodStatus), world.Total(fake.OpList), c.Server().Total(statusmanager.RequestPatch)
+		time.Sleep(50 * time.Minute)
+		assert.Equal(t, reads, world.Total(fake.OpPodStatus))
+		assert.Equal(t, patches, c.Server().Total(statusmanager.RequestPatch))
+		assert.LessOrEqual(t, world.Total(fake.OpList)-lists, 70, "one in a minute, and a few for garbage")
+		require.NoError(t, world.Kill(uids[2], "c", 1))
+		synctest.Wait()
+		assert.EqualValues(t, 1, c.Server().Get(uids[2]).Status.ContainerStatuses[0].RestartCount)
+	})
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	named := func(names ...string) (nodes []*v1.Node) {
 		for _, name := range names {

@@ -25,7 +25,14 @@ type machine struct {
 	off  atomic.Bool // the node was switched off; calls of this agent have no effect
 }
 
-var _ runtime.Images = (*machine)(nil)
+var (
+	_ runtime.Images          = (*machine)(nil)
+	_ runtime.CompleteWatcher = (*machine)(nil)
+)
+
+// WatchesAll implements runtime.CompleteWatcher: World hints at each change that no call has brought
+// about.
+func (*machine) WatchesAll() bool { return true }
 
 func newMachine(n *Node) (*machine, error) {
 	rt, err := fake.New(fake.Options{World: n.World})

@@ -48,9 +48,10 @@ type Agents struct {
 
 	mu struct {
 		sync.Mutex
-		pods   map[types.UID]*life
-		events []sim.Event
-		err    error
+		pods    map[types.UID]*life
+		longest time.Duration // work of a pod
+		events  []sim.Event
+		err     error
 	}
 }
 
@@ -116,6 +117,10 @@ func New(o Options) (backend func(sim.BackendOptions) (sim.Backend, error), stop
 	}
 }
 
+// Cluster returns the nodes, for further faults and for measurements. The caller asserts the type of
+// the backend that the func of New has made.
+func (a *Agents) Cluster() *cluster.Cluster { return a.cluster }
+
 // Name implements sim.Backend.
 func (a *Agents) Name() string { return "agents" }
 
@@ -124,6 +129,7 @@ func (a *Agents) Bind(_ time.Duration, p *sim.Pod) error {
 	l := &life{pod: p, names: namesOf(p), last: sim.Bound}
 	a.mu.Lock()
 	a.mu.pods[l.names.uid] = l
+	a.mu.longest = max(a.mu.longest, p.Work)
 	a.mu.Unlock()
 	if a.model.Bind <= 0 {
 		a.create(l)
@@ -223,14 +229,11 @@ func (a *Agents) Next(until time.Duration) (sim.Event, bool, error) {
 	}
 }
 
-// longest returns the longest work of the bound pods.
-func (a *Agents) longest() (most time.Duration) {
+// longest returns the longest work of the pods up to now.
+func (a *Agents) longest() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, l := range a.mu.pods {
-		most = max(most, l.pod.Work)
-	}
-	return most
+	return a.mu.longest
 }
 
 // take returns the next event of this instant: the lowest UID first, and the events of a pod in order.

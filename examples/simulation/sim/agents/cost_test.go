@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agents_test
+
+import (
+	"flag"
+	"iter"
+	goruntime "runtime"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/examples/simulation/sim"
+	"github.com/keelson-dev/keelson/examples/simulation/sim/agents"
+	"github.com/keelson-dev/keelson/examples/simulation/sim/kube"
+	"github.com/keelson-dev/keelson/examples/simulation/sim/workload"
+	"github.com/keelson-dev/keelson/runtime/fake"
+)
+
+var (
+	costNodes = flag.Int("nodes", 10, "the nodes of TestCost")
+	costPods  = flag.Int("pods", 20, "the pods of each node of TestCost")
+)
+
+// callsPerPod is the limit of calls to the runtime for a pod that runs to its end, without the
+// listings of its node. Six of them start, stop and remove the pod, and the others read it.
+const callsPerPod = 14
+
+// processorTime returns the processor time of this process.
+func processorTime(t *testing.T) time.Duration {
+	var u syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestCost runs an hour of virtual time: pods of five minutes that arrive during the hour, or pods
+// that run on. It prints processor time, memory, and calls to the runtimes of the nodes.
+func TestCost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		work time.Duration
+	}{{"load", 5 * time.Minute}, {"idle", 0}} {
+		t.Run(c.name, func(t *testing.T) { measure(t, c.work) })
+	}
+}
+
+func measure(t *testing.T, work time.Duration) {
+	root := t.TempDir()
+	total := *costNodes * *costPods
+	synctest.Test(t, func(t *testing.T) {
+		every := time.Hour / time.Duration(total)
+		if work == 0 {
+			every = time.Millisecond
+		}
+		jobs := workload.Poisson{Seed: 1, Jobs: total, Every: every, Mean: max(work, time.Minute), Shapes: []*sim.Shape{shape(t, "10m", 0)}}
+		o := sim.Options{Nodes: nodes(*costNodes), Workload: jobs, Profile: kube.Profile(), Seed: 1, Until: time.Hour}
+		if work == 0 {
+			o.Workload = endless{jobs}
+		}
+		real, stop := agents.New(agents.Options{Nodes: o.Nodes, Root: root})
+		var backend *agents.Agents
+		o.Backend = func(b sim.BackendOptions) (sim.Backend, error) {
+			made, err := real(b)
+			backend, _ = made.(*agents.Agents)
+			return made, err
+		}
+		s, err := sim.New(o)
+		require.NoError(t, err)
+		before, born := processorTime(t), time.Now()
+		var started time.Duration
+		for e, more := s.Step(); more; e, more = s.Step() {
+			if e.Kind == sim.ReadyNow && e.Pod.UID == uint64(total) {
+				started = processorTime(t) - before
+			}
+		}
+		require.NoError(t, s.Err())
+		time.Sleep(time.Hour - time.Since(born)) // the run ends with its last event
+		synctest.Wait()
+		spent := processorTime(t) - before
+		goruntime.GC()
+		var m goruntime.MemStats
+		goruntime.ReadMemStats(&m)
+		calls := map[fake.Op]int{}
+		sum := 0
+		for _, n := range backend.Cluster().Nodes() {
+			for _, op := range []fake.Op{
+				fake.OpRunSandbox, fake.OpStopSandbox, fake.OpRemoveSandbox, fake.OpCreateContainer, fake.OpStartContainer,
+				fake.OpStopContainer, fake.OpRemoveContainer, fake.OpPodStatus, fake.OpList,
+			} {
+				calls[op] += n.World.Total(op)
+				sum += n.World.Total(op)
+			}
+		}
+		t.Logf("%d nodes × %d pods, one virtual hour: %.1f s of processor time (%.1f s until the last pod was ready), %d MiB of heap, %d MiB from the system, %d goroutines, %.2f calls per pod: %v",
+			*costNodes, *costPods, spent.Seconds(), started.Seconds(), m.HeapAlloc>>20, m.Sys>>20, goruntime.NumGoroutine(), float64(sum)/float64(total), calls)
+		assert.LessOrEqual(t, sum-calls[fake.OpList], callsPerPod*total)
+		require.NoError(t, stop())
+	})
+}
+
+// endless is a workload whose pods run on.
+type endless struct{ sim.Workload }
+
+// Arrivals implements sim.Workload.
+func (e endless) Arrivals() iter.Seq2[sim.Arrival, error] {
+	return func(yield func(sim.Arrival, error) bool) {
+		for a, err := range e.Workload.Arrivals() {
+			a.Duration = 0
+			if !yield(a, err) {
+				return
+			}
+		}
+	}
+}
