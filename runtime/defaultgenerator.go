@@ -45,6 +45,10 @@ type DefaultGeneratorOptions struct {
 	// kubelet's GetExtraSupplementalGroupsForPod. Groups is called after Volumes, under the same
 	// rules. The result belongs to the generator. Defaults to nil: none.
 	Groups func(pod *v1.Pod) []int64
+	// Extend adds to the spec of a container of pod, for example devices. Extend is called last, for
+	// every container, under the rules of Volumes. Errors name the field of the container, and are
+	// shown to users. Defaults to nil: nothing is added.
+	Extend func(ctx context.Context, pod *v1.Pod, container *v1.Container, spec *ContainerSpec) error
 }
 
 // DefaultGenerator is the Generator of a node without a cluster. It follows the kubelet 1.36 for
@@ -176,7 +180,7 @@ func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Con
 	if g.opts.Groups != nil {
 		groups = g.opts.Groups(pod)
 	}
-	return ContainerSpec{
+	spec := ContainerSpec{
 		Name:         c.Name,
 		RestartCount: in.RestartCount,
 		Hash:         in.Hash,
@@ -194,7 +198,11 @@ func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Con
 		Annotations: annotations,
 		Pod:         pod,
 		Container:   c,
-	}, nil
+	}
+	if g.opts.Extend != nil {
+		err = g.opts.Extend(ctx, pod, c, &spec)
+	}
+	return spec, err
 }
 
 // services returns the variables of Services for the pod's containers.

@@ -76,6 +76,7 @@ type flags struct {
 	offer     offer
 	eviction  evictionFlags
 	cgroups   cgroupFlags
+	devices   deviceFlags
 	once      once
 	verbosity int
 	config    configFlags
@@ -172,6 +173,7 @@ func parseFlags(args []string) (flags, error) {
 	f.offer.flags(set)
 	f.eviction.register(set)
 	f.cgroups.register(set)
+	f.devices.register(set)
 	f.once.flags(set)
 	f.config.register(set)
 	f.gates.register(set)
@@ -217,7 +219,7 @@ func parseFlags(args []string) (flags, error) {
 			f.values[flag.Name] = flag.Value.String()
 		}
 	})
-	return f, f.offer.complete(&f, set)
+	return f, errors.Join(f.devices.complete(&f, set), f.offer.complete(&f, set))
 }
 
 // complete sets defaults and validates the flags.

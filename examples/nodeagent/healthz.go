@@ -36,9 +36,9 @@ const loopPatience = 2 * time.Second
 
 // checks returns the health checks of --port and --healthz-port.
 func (p *serverParts) checks() []nodeserver.Check {
-	return []nodeserver.Check{{Name: "syncloop", Do: func(ctx context.Context) error {
+	return append(p.devices.checks(), nodeserver.Check{Name: "syncloop", Do: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, loopPatience)
 		defer cancel()
 		return p.agent.Alive(ctx)
-	}}}
+	}})
 }

@@ -130,10 +130,14 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
+	devices, err := newDevices(f, numbers, out.log)
+	if err != nil {
+		return err
+	}
 	var member *membership
 	if f.kubeconfig != "" {
 		tell := news{changed: changed, nodeChanged: func(n *v1.Node) { agent.NodeChanged(n) },
-			runtime: rt, agent: func() *node.Agent { return agent }, evictor: evictor}
+			runtime: rt, agent: func() *node.Agent { return agent }, evictor: evictor, devices: devices}
 		if member, err = joinCluster(f, tell, out.log); err != nil {
 			return err
 		}
@@ -143,7 +147,8 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	features := f.gates.features(f.features(evictor.features(func() *node.Agent { return agent }), out.log), out.log)
+	others := joinFeatures(evictor.features(func() *node.Agent { return agent }), devices.features)
+	features := f.gates.features(f.features(others, out.log), out.log)
 	tokens := func() tokenMaker { return agent }
 	transactions, err := newUpdates(f)
 	if err != nil {
@@ -158,7 +163,7 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	parts := serverParts{agent: agent, runtime: rt, usage: usage, metrics: numbers, verbosity: out.verbosity, log: out.log}
+	parts := serverParts{agent: agent, runtime: rt, usage: usage, metrics: numbers, devices: devices, verbosity: out.verbosity, log: out.log}
 	if member != nil {
 		parts.identity = member.identity
 	}

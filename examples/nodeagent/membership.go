@@ -46,6 +46,7 @@ type news struct {
 	runtime runtime.Runtime
 	agent   func() *node.Agent
 	evictor *evictor
+	devices *deviceManager
 }
 
 // clusterObjects provides ConfigMaps and Secrets of an API server to registered pods.

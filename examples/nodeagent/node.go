@@ -45,6 +45,7 @@ func (m *membership) register(f flags, config *rest.Config, core *corev1.CoreV1C
 		return err
 	}
 	tell.evictor.changed = reporter.Poke
+	tell.devices.changed = reporter.Poke
 	m.run = together(m.run, reporter.Run)
 	m.ending = func() {
 		n.ending.Store(true)
@@ -66,9 +67,10 @@ const readyPatience = 2 * time.Second
 
 func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 	agent := n.news.agent()
+	capacity, allocatable := n.news.devices.resources(n.flags.offer.capacity, n.flags.offer.allocatable)
 	f := nodestatus.Facts{
-		Capacity:    n.flags.offer.capacity,
-		Allocatable: n.flags.offer.allocatable,
+		Capacity:    capacity,
+		Allocatable: allocatable,
 		Addresses:   nodeAddresses(n.flags.node, n.flags.hostIPs(ctx)),
 		Info:        n.machine.System(),
 		Pressure:    n.news.evictor.pressure(),

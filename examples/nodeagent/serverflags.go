@@ -119,6 +119,7 @@ type serverParts struct {
 	agent    *node.Agent
 	runtime  runtime.Runtime
 	usage    *collector
+	devices  *deviceManager
 	metrics  *metrics
 	identity *identity // nil without --kubeconfig
 	log      *zap.Logger

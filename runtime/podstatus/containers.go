@@ -68,6 +68,9 @@ func (g *generator) containerStatuses(group runtime.Group) []v1.ContainerStatus 
 		g.applyStartFailure(p, &status)
 		g.applyProbes(p, &status)
 		status.VolumeMounts = mountStatuses(p.spec)
+		if g.Devices != nil && group == runtime.GroupRegular {
+			status.AllocatedResourcesStatus = g.Devices(p.spec.Name)
+		}
 		out = append(out, status)
 	}
 	if group != runtime.GroupInit {

@@ -67,6 +67,9 @@ type Input struct {
 	// Started and Ready are called for running instances of containers with a startup or readiness
 	// probe. Defaults to true.
 	Started, Ready func(runtime.ContainerID) bool
+	// Devices returns the devices of a regular container with their health. The caller of Devices owns
+	// the result. Defaults to nil: the status lists no devices.
+	Devices func(container string) []v1.ResourceStatus
 	// HostIPs are the node's addresses, primary first. Defaults to the addresses of the previous
 	// status.
 	HostIPs []string

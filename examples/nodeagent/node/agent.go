@@ -35,6 +35,7 @@ type Agent struct {
 type loopState struct {
 	changed      signal.Signal // the result of Pods may have changed
 	housekeeping signal.Signal // requests a housekeeping pass
+	reconsider   signal.Signal // a feature may decide otherwise about a waiting pod
 	pings        chan struct{} // received by the loop, for /livez
 	ran          atomic.Bool
 	stopping     atomic.Bool
@@ -47,7 +48,7 @@ func New(opts Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{opts: opts, health: newRuntimeHealth(opts.Runtime), config: newConfig(opts), state: loopState{
-		changed: signal.New(), housekeeping: signal.New(), pings: make(chan struct{}),
+		changed: signal.New(), housekeeping: signal.New(), reconsider: signal.New(), pings: make(chan struct{}),
 	}}
 	return a, a.wire()
 }

@@ -46,6 +46,7 @@
 //	statuses       pod statuses on an API server
 //	probes         liveness, startup and readiness probes
 //	mirrors        mirror pods of static pods on an API server
+//	devices        devices of device plug-ins (Options.Features)
 //	shutdown       the order in which pods are stopped at the end of the agent
 //
 // # Goroutines

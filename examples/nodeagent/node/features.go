@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ func (a *Agent) wire() (err error) {
 		CheckPod:   a.check,
 		HoldImages: func(context.Context, ...string) (func(), error) { return func() {}, nil },
 		KeptImages: a.keptImages,
+		Reconsider: a.state.reconsider.Notify,
 	}
 	a.host = h
 	if err = a.addFeatures(); err != nil {
@@ -117,7 +119,7 @@ func (a *Agent) addFeatures() (err error) {
 	if with("gate") {
 		a.parts.gate = gate.New(h, gate.Options{
 			NodeName: o.NodeName, Labels: o.NodeLabels, Taints: o.NodeTaints, Allocatable: o.Allocatable, UnsafeSysctls: o.UnsafeSysctls,
-			Node: o.Cluster.Node, Admit: a.obstacles, Granted: granted,
+			Node: o.Cluster.Node, Admit: a.obstacles, Assigned: a.isAssigned, Granted: granted,
 		})
 		a.gate = a.parts.gate
 	}
@@ -179,20 +181,41 @@ func (a *Agent) keptImages() (references []string) {
 	return references
 }
 
-// obstacles returns the reasons of the features and of Options.Admit to refuse a new pod.
-func (a *Agent) obstacles(pod *v1.Pod) (failures []admission.Failure) {
+// obstacles returns the reasons of the features and of Options.Admit to refuse a new pod, and the
+// event that a feature waits for.
+func (a *Agent) obstacles(pod *v1.Pod) (wait string, failures []admission.Failure) {
 	for _, f := range a.features {
 		if f.Admit == nil {
 			continue
 		}
-		if reason, message := f.Admit(pod); reason != "" {
-			failures = append(failures, admission.Failure{Reason: reason, Message: message})
+		r := f.Admit(pod)
+		if r.Reason != "" {
+			failures = append(failures, admission.Failure{Reason: r.Reason, Message: r.Message})
 		}
+		wait = cmp.Or(wait, r.Wait)
 	}
 	if a.opts.Admit != nil {
 		failures = append(failures, a.opts.Admit(pod)...)
 	}
-	return failures
+	return wait, failures
+}
+
+// isAssigned reports whether a feature gives pieces of the resource to pods.
+func (a *Agent) isAssigned(resource v1.ResourceName) bool {
+	return slices.ContainsFunc(a.features, func(f feature.Feature) bool { return f.Assigns != nil && f.Assigns(resource) })
+}
+
+// extend lets the features add to the spec of a container.
+func (a *Agent) extend(ctx context.Context, pod *v1.Pod, c *v1.Container, spec *runtime.ContainerSpec) error {
+	for _, f := range a.features {
+		if f.Container == nil {
+			continue
+		}
+		if err := f.Container(ctx, pod, c, spec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkNames returns an error if a feature has no name, or the name of another one.
@@ -223,6 +246,7 @@ func (a *Agent) newManager() (*runtime.Manager, error) {
 	o := &a.opts
 	g := runtime.DefaultGeneratorOptions{
 		LogRoot: o.LogDir, HostIPs: o.HostIPs, Allocatable: o.Allocatable, Objects: o.Objects, Services: o.Cluster.Services,
+		Extend: a.extend,
 	}
 	if v := a.parts.volumes; v != nil {
 		g.Volumes, g.Groups = v.Mounts, v.GetExtraSupplementalGroupsForPod

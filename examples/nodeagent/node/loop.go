@@ -41,6 +41,8 @@ func (a *Agent) loop(ctx context.Context) {
 		case <-a.config.queue.Ready():
 		case <-a.gate.Changed():
 			a.reconsider()
+		case <-a.state.reconsider:
+			a.reconsider()
 		case <-a.state.housekeeping:
 			a.reconcile()
 		case <-tick.C:

@@ -63,7 +63,7 @@ func fits(node *Node, used *Usage, own *Demand) (short []Shortage) {
 	for _, a := range own.amounts {
 		capacity, limited := node.capacity(a.name)
 		unpromised := isExtended(a.name) && podconfig.IsStatic(own.Pod) // no scheduler has checked the request
-		if !limited && !unpromised {
+		if !limited && !unpromised || isExtended(a.name) && node.Assigned != nil && node.Assigned(a.name) {
 			continue
 		}
 		if n := used.amounts[a.name]; a.value > capacity-n {

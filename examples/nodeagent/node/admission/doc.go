@@ -41,6 +41,6 @@
 //     (OutOfcpu). The kubelet reports UnexpectedAdmissionError.
 //   - A resize that exceeds the node's capacity is Infeasible, as in kubelets up to 1.33, instead
 //     of Deferred.
-//   - Devices, NUMA topology, AppArmor and SupplementalGroupsPolicy are not checked. A runtime
+//   - NUMA topology, AppArmor and SupplementalGroupsPolicy are not checked. A runtime
 //     refuses pods that it cannot run.
 package admission

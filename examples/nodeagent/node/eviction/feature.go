@@ -11,7 +11,6 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/pressure"
-	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // Name is the name of the feature.
@@ -38,8 +37,11 @@ func (m *Manager) Feature(h *feature.Host, o HostOptions) feature.Feature {
 	n := &host{Host: h, opts: o, ending: feature.NewSlot[chan struct{}](h.Table)}
 	m.opts.Hooks = n.hooks(m.opts.Hooks)
 	return feature.Feature{
-		Name:  Name,
-		Admit: m.Refuse,
+		Name: Name,
+		Admit: func(pod *v1.Pod) feature.AdmitResult {
+			reason, message := m.Refuse(pod)
+			return feature.AdmitResult{Reason: reason, Message: message}
+		},
 		Ended: n.ended,
 		Run:   func(ctx context.Context) error { return m.Run(ctx, n) },
 	}
@@ -71,14 +73,7 @@ func (n *host) hooks(h Hooks) Hooks {
 }
 
 // Active implements Node.
-func (n *host) Active() (active []*v1.Pod) {
-	for _, pod := range n.Pods() {
-		if n.MayRun(pod.UID) && !podfacts.IsTerminal(pod.Status.Phase) && !n.Workers.IsPodKnownTerminated(pod.UID) {
-			active = append(active, pod)
-		}
-	}
-	return active
-}
+func (n *host) Active() []*v1.Pod { return n.ActivePods() }
 
 // Evict implements Node. The event of the pod is recorded with the first call.
 func (n *host) Evict(e pressure.Eviction) (done <-chan struct{}) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/podsync"
 )
 
@@ -33,10 +34,19 @@ type Feature struct {
 	// with such a field is refused. The node's loop calls Check, so Check must not block. Host.CheckPod
 	// calls Check, too, from other goroutines.
 	Check func(pod *v1.Pod) (refused []string)
-	// Admit returns the reason and the message of the refusal of a new pod, or "" for a pod that may
-	// run. Pods that ran before this agent are not refused. The gate calls Admit on the node's loop,
-	// so Admit must not block. A node without the feature gate does not call Admit.
-	Admit func(pod *v1.Pod) (reason, message string)
+	// Admit decides about a new pod. For a pod that waits, Admit is called again after
+	// Host.Reconsider and after each change that the gate notices. Pods that ran before this agent
+	// are not refused. The gate calls Admit on the node's loop, so Admit must not block. A node
+	// without the feature gate does not call Admit.
+	Admit func(pod *v1.Pod) AdmitResult
+	// Assigns reports whether the feature gives pieces of an extended resource to pods. The gate
+	// leaves the count of such a resource to Admit. Assigns must not block.
+	Assigns func(resource v1.ResourceName) bool
+	// Container adds to the spec of a container before each start, for example devices. The pod and
+	// the container must not be written. After an error the container is not created, and its start
+	// is tried again. The error names the field of the container and has no secrets. The calls for
+	// the containers of a pod may be concurrent.
+	Container func(ctx context.Context, pod *v1.Pod, c *v1.Container, spec *runtime.ContainerSpec) error
 	// ConfigUpdated receives every configuration update before the node acts on the update. Updates include
 	// mirror pods. The node's loop calls ConfigUpdated, so ConfigUpdated must not block.
 	ConfigUpdated func(podconfig.Update)

@@ -46,6 +46,9 @@ type Host struct {
 	HoldImages func(ctx context.Context, references ...string) (release func(), err error)
 	// KeptImages returns the images that Feature.Images of all features returns.
 	KeptImages func() []string
+	// Reconsider lets the gate decide again about the pods that wait for their admission. It returns
+	// at once.
+	Reconsider func()
 	// Refused, if not nil, is called for every refused pod.
 	Refused func(Refusal)
 }
@@ -80,6 +83,16 @@ func (h *Host) Pods() []*v1.Pod {
 	all = slices.AppendSeq(all, maps.Values(byUID))
 	slices.SortFunc(all, compare)
 	return all
+}
+
+// ActivePods returns the pods of Pods that were admitted and have not ended.
+func (h *Host) ActivePods() (active []*v1.Pod) {
+	for _, pod := range h.Pods() {
+		if h.MayRun(pod.UID) && !podfacts.IsTerminal(pod.Status.Phase) && !h.Workers.IsPodKnownTerminated(pod.UID) {
+			active = append(active, pod)
+		}
+	}
+	return active
 }
 
 // HasSourced reports whether every configuration source has delivered its first pods.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/internal/gate"
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -78,7 +79,11 @@ func newGate(tb testing.TB) *gate.Gate {
 	rt, err := fake.New(fake.Options{})
 	require.NoError(tb, err)
 	h := &feature.Host{Table: feature.NewTable(), Runtime: rt}
-	g := gate.New(h, gate.Options{NodeName: "n", Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100")}})
+	g := gate.New(h, gate.Options{
+		NodeName: "n", Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100")},
+		Admit:    func(*v1.Pod) (string, []admission.Failure) { return "", nil },
+		Assigned: func(v1.ResourceName) bool { return false },
+	})
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	require.NoError(tb, g.Feature().Run(ctx))

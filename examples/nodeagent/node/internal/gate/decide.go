@@ -31,16 +31,13 @@ func (g *Gate) decide(pod *v1.Pod) decision {
 		return decision{}
 	}
 	own := admission.DemandOf(pod)
-	var failures []admission.Failure
-	if g.opts.Admit != nil {
-		failures = g.opts.Admit(pod)
-	}
+	wait, failures := g.opts.Admit(pod)
 	failures = slices.Concat(failures, admission.CheckSystem(&g.node, pod), g.check(own))
 	switch {
 	case !g.known && (len(failures) > 0 || own.Asks()): // the resources may belong to a pod that ran before
 		return decision{held: "what ran before is not known yet"}
 	case len(failures) == 0:
-		return decision{}
+		return decision{held: wait}
 	case g.opts.Node != nil && g.asOf.Before(g.heldSince(pod)) && (admission.Has(failures, admission.ReasonNodeAffinity) || admission.Has(failures, admission.ReasonTaint)):
 		return decision{held: "the node may have changed", askNode: true}
 	}

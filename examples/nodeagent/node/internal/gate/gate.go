@@ -44,8 +44,11 @@ type Options struct {
 	UnsafeSysctls []string
 	// Node reads the API server's object of this node. Defaults to nil: no Node object is used.
 	Node func(ctx context.Context) (*v1.Node, error)
-	// Admit returns additional reasons to refuse a new pod. Defaults to nil.
-	Admit func(pod *v1.Pod) []admission.Failure
+	// Admit returns additional reasons to refuse a new pod, and the event for which an admissible pod
+	// waits. Required.
+	Admit func(pod *v1.Pod) (wait string, failures []admission.Failure)
+	// Assigned reports whether Admit counts an extended resource. Required.
+	Assigned func(v1.ResourceName) bool
 	// Granted is called when a pod is given the resources of its new spec. Defaults to nil.
 	Granted func(pod *v1.Pod)
 }
@@ -110,6 +113,7 @@ func New(h *feature.Host, o Options) *Gate {
 			Taints:        o.Taints,
 			Allocatable:   o.Allocatable,
 			UnsafeSysctls: o.UnsafeSysctls,
+			Assigned:      o.Assigned,
 		},
 	}
 	g.node = g.base
