@@ -23,7 +23,7 @@ BUILD_FLAGS = -trimpath -tags $(TAGS) -ldflags '-s -w'
 PLATFORMS ?= linux/amd64 linux/arm64 linux/arm
 # The node agent without what a small node has no use for: an API server, metrics,
 # CSI drivers, profiles, evictions, cgroups for pods, device plug-ins, and HTTP/2 to probes and manifest URLs.
-EDGE_TAGS := $(TAGS),nolocalapi,noapiserver,nometrics,nocsi,noprofiling,noeviction,nocgroups,nodevices
+EDGE_TAGS := $(TAGS),nolocalapi,noapiserver,nometrics,nocsi,noprofiling,noeviction,nocgroups,nodevices,noseccomp
 # Functions are inlined in the standard library only, without its packages about networks and
 # formats: elsewhere that costs 1.1 MB. HTTP/2 is the standard library's own tag.
 EDGE_FLAGS = -trimpath -tags $(EDGE_TAGS),nethttpomithttp2 -ldflags '-s -w -funcalign=16' \

@@ -22,7 +22,7 @@ type Host struct {
 	Root     bool
 	Caps     uint64 // permitted capabilities of this process, a bit for each number
 	Landlock int    // ABI; 0 without Landlock
-	Seccomp  bool   // the kernel has filters, and the numbers of this architecture are known
+	Seccomp  bool   // this build and the kernel have filters, and the numbers of this architecture are known
 }
 
 // Has reports whether the process has a capability.
@@ -126,7 +126,7 @@ func (h Host) UnmetProfile(p *v1.SeccompProfile, root string) (why string) {
 	case !slices.Contains(types, p.Type):
 		return fmt.Sprintf("%q is no type of profile", p.Type)
 	case !h.Seccomp:
-		return "this kernel or this architecture has no system call filters"
+		return "this kernel, architecture or build has no system call filters"
 	case p.Type == v1.SeccompProfileTypeRuntimeDefault:
 		return ""
 	case root == "":
@@ -161,7 +161,7 @@ func (h Host) Leniently(a Ask, root string) Ask {
 func (h Host) UnmetConfined() (why string) {
 	switch {
 	case !h.Seccomp:
-		return "this kernel or this architecture has no system call filters"
+		return "this kernel, architecture or build has no system call filters"
 	case h.Landlock < LeastForScope:
 		return fmt.Sprintf("needs Landlock ABI %d of Linux 6.12, this kernel has ABI %d", LeastForScope, h.Landlock)
 	case h.Root && !h.Has(capSetpcap):

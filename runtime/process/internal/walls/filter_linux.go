@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !noseccomp
+
 package walls
 
 import (
@@ -16,6 +18,9 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
+
+// filters tells that this build has filters of system calls.
+const filters = true
 
 // needed are the system calls of a thread that starts a process, and of the Go runtime on that
 // thread. A filter is set up before the start, and so has to allow these calls.

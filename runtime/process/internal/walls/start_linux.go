@@ -30,7 +30,7 @@ func Probe() Host {
 	}
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
-	h.Seccomp = errno == 0 && architecture != 0
+	h.Seccomp = errno == 0 && architecture != 0 && filters
 	return h
 }
 

@@ -16,12 +16,6 @@ var errLinux = errors.New("only Linux has walls")
 // Probe finds no walls on this system.
 func Probe() Host { return Host{Root: os.Geteuid() == 0} }
 
-// DefaultFilter is not available here.
-func DefaultFilter([]string) ([]byte, error) { return nil, errLinux }
-
-// LocalFilter is not available here.
-func LocalFilter([]byte, []string) ([]byte, error) { return nil, errLinux }
-
 // Start calls start, and refuses walls.
 func Start(w record.Walls, _ <-chan struct{}, start func() error) error {
 	if w.Any() {
