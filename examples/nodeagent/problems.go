@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
 )
 
@@ -64,6 +65,8 @@ func (p *problems) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		message = manifestNotUsed
 	case objectsProblemOver:
 		message = objectsNotUsed
+	case node.SourceProblemOver:
+		message = node.SourceProblem
 	case updates.ProblemOverMessage:
 		message = updates.ProblemMessage
 	}
@@ -93,7 +96,7 @@ func (p *problems) read(fields []zapcore.Field) (full, about, why string) {
 		f.AddTo(said)
 		keys = append(keys, f.Key)
 	}
-	for _, key := range []string{"file", "pod", "podUID"} {
+	for _, key := range []string{"file", "pod", "podUID", "source"} {
 		if about == "" && said.Fields[key] != nil {
 			about = fmt.Sprint(said.Fields[key])
 		}
@@ -105,7 +108,7 @@ func (p *problems) read(fields []zapcore.Field) (full, about, why string) {
 	var parts []string
 	for _, key := range keys {
 		switch value := said.Fields[key]; key {
-		case "", "file", "pod", "podUID", "state": // empty, used above, or not helpful on the screen
+		case "", "file", "pod", "podUID", "source", "state": // empty, used above, or not helpful on the screen
 		case "reason", "message", "error":
 			parts = append(parts, fmt.Sprint(value))
 		default:

@@ -253,7 +253,7 @@ func TestEverydayTasks(t *testing.T) {
 		{"rm -f web.yaml", "web has ended", 0},
 		{"rm web", `pods "web" not found`, 1},
 		{"ps --socket /no/such", "no agent answers at /no/such", 1},
-		{"ps --quite", "did you mean --quiet", 2},
+		{"ps --selectr x=y", "did you mean --selector", 2},
 		{"describe", "want nodeagent describe POD", 2},
 		{"completion", "complete -o default", 0},
 	} {

@@ -71,6 +71,11 @@ type restartable struct {
 	stopped  chan struct{} // closed at the end of Run
 }
 
+// WrapSource implements node.SourceWrapper.
+func (s *restartable) WrapSource(wrap func(podconfig.Source) podconfig.Source) {
+	s.Source = wrap(s.Source)
+}
+
 // request takes or releases a pod.
 type request struct {
 	pod     *v1.Pod

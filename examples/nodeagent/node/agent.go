@@ -53,7 +53,8 @@ func New(opts Options) (*Agent, error) {
 	return a, a.wire()
 }
 
-// Run blocks until ctx ends or a source fails. It then handles the pods according to
+// Run blocks until ctx ends. A source that fails is run again, see podconfig.Retry: the node goes on
+// with the pods that it has. At the end of ctx, Run handles the pods according to
 // Options.OnShutdown and returns when every call and goroutine has ended. Run can be called once.
 // After the failure of a source, the pods are left running. If another agent uses Root, the error
 // wraps ErrRootInUse and nothing has been started; see LockRoot.
@@ -96,7 +97,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		wg.Go(func() { errs[i+1] = run(work) })
 	}
 	wg.Go(func() {
-		errs[0] = a.config.run(configured, a.opts.Sources)
+		errs[0] = a.config.run(configured, retrySources(a.opts.Sources, a.host.Log))
 		stopConfig(errs[0])
 	})
 	a.loop(configured)

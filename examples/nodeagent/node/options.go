@@ -40,7 +40,8 @@ type Options struct {
 	RootLock *RootLock
 	// Runtime runs the containers. Required.
 	Runtime runtime.Runtime
-	// Sources deliver the pods to run. At least one is required.
+	// Sources deliver the pods to run. At least one is required. A Source whose Run fails is run again:
+	// see podconfig.Retry.
 	Sources []podconfig.Source
 
 	// Cluster connects the agent to an API server. Defaults to no API server.

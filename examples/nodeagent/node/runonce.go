@@ -144,6 +144,9 @@ type onceSource struct {
 	spoken func()
 }
 
+// WrapSource implements SourceWrapper. A source is not run again: its failure is a result of RunOnce.
+func (onceSource) WrapSource(func(podconfig.Source) podconfig.Source) {}
+
 // Run implements podconfig.Source.
 func (s onceSource) Run(ctx context.Context, out podconfig.Sink) error {
 	return s.Source.Run(ctx, &onceSink{Sink: out, spoken: s.spoken})

@@ -4,6 +4,7 @@ package updates_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -59,6 +60,9 @@ func (b *bed) start(boot string) {
 			for {
 				select {
 				case pods := <-b.list:
+					if pods == nil {
+						return errors.New("the bus has gone")
+					}
 					if err := out.Submit(ctx, podconfig.Snapshot(pods...)); err != nil {
 						return err
 					}
@@ -146,5 +150,25 @@ func TestAGroup(t *testing.T) {
 		b.submit("a:3", "b:2")
 		require.Equal(t, "a:3 b:2, Steady", b.after(time.Minute))
 		b.stop()
+	})
+}
+
+// A source that fails does not end the node, also with transactional updates: its pods run on, and the
+// source is started again.
+func TestFailedSourceIsRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.start("1")
+		defer func() { b.stop() }()
+		b.submit("web:1")
+		time.Sleep(time.Minute)
+		require.Len(t, b.agent.Pods(), 1)
+		b.list <- nil // the source fails
+		time.Sleep(500 * time.Millisecond)
+		require.Len(t, b.agent.Pods(), 1, "the node goes on")
+		b.submit("web:2")
+		time.Sleep(time.Minute)
+		require.Len(t, b.agent.Pods(), 1)
+		require.Equal(t, "web:2", b.agent.Pods()[0].Spec.Containers[0].Image, "the source works again")
 	})
 }

@@ -128,6 +128,9 @@ func (u *Updates) Sources(sources ...podconfig.Source) []podconfig.Source {
 	return all
 }
 
+// WrapSource implements node.SourceWrapper.
+func (k *keeper) WrapSource(wrap func(podconfig.Source) podconfig.Source) { k.Source = wrap(k.Source) }
+
 // Problem tells that the manifest at path cannot be used, or with a nil error that it can be used
 // again. As long as there is such a manifest, a unit that the source has not listed since the start
 // of the agent is not removed: its manifest may be the faulty one.
