@@ -98,6 +98,17 @@ func (c *cgroupFlags) complete(f *flags, set *pflag.FlagSet) error {
 	return nil
 }
 
+// limitsPods reports whether all pods together have a limit below the machine's memory.
+func (c *cgroupFlags) limitsPods() bool { return c.perQOS && slices.Contains(c.enforce, enforcePods) }
+
+// ofAllPods returns the path of the cgroup of all pods, "" without one.
+func (c *cgroupFlags) ofAllPods() string {
+	if groups := c.made.Load(); groups != nil {
+		return groups.Whole()
+	}
+	return ""
+}
+
 // reserved returns the cgroup of an element of --enforce-node-allocatable.
 func (c *cgroupFlags) reserved(element string) string {
 	if element == enforceSystem {

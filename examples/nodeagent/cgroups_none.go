@@ -17,6 +17,8 @@ type cgroupFlags struct{}
 
 func (*cgroupFlags) register(*pflag.FlagSet)               {}
 func (*cgroupFlags) complete(*flags, *pflag.FlagSet) error { return nil }
+func (*cgroupFlags) limitsPods() bool                      { return false }
+func (*cgroupFlags) ofAllPods() string                     { return "" }
 func (*cgroupFlags) apply(*cri.Options)                    {}
 
 // podCgroups is empty in a program built without cgroups for pods.

@@ -53,7 +53,7 @@ func (e *evictionFlags) complete(f *flags, set *pflag.FlagSet) error {
 		hard = pressure.DefaultHard()
 	}
 	var err error
-	e.thresholds, err = pressure.Parse(pressure.Settings{Hard: hard, MergeDefaults: e.merge, Soft: e.soft, SoftGrace: e.softGrace, Reclaim: e.reclaim})
+	e.thresholds, err = pressure.Parse(pressure.Settings{Hard: hard, MergeDefaults: e.merge, Soft: e.soft, SoftGrace: e.softGrace, Reclaim: e.reclaim, LimitsPods: f.cgroups.limitsPods()})
 	switch {
 	case err != nil:
 		return fmt.Errorf("--eviction-hard, --eviction-soft, --eviction-soft-grace-period, --eviction-minimum-reclaim: %w (want signals such as memory.available, nodefs.available, imagefs.inodesFree and pid.available, with values such as 100Mi or 10%%)", err)
@@ -116,7 +116,7 @@ func newEvictor(ctx context.Context, f flags, usage *collector, numbers *metrics
 		Observer: &signals.Observer{Collector: usage},
 		Hooks: eviction.Hooks{
 			Conditions: func([]v1.NodeConditionType) { e.changed() },
-			Evicted:    func(e pressure.Eviction) { numbers.evicted(e.Cause) },
+			Evicted:    func(e pressure.Eviction) { numbers.evicted(e.Cause, e.Measured) },
 		},
 		Logger: log,
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !noeviction && !noapiserver
+//go:build linux && !nocgroups && !noeviction && !noapiserver
 
 package main
 
@@ -38,6 +38,14 @@ func TestDefaultThresholds(t *testing.T) {
 		"--eviction-soft", "nodefs.available<20%", "--eviction-soft-grace-period", "nodefs.available=1m"))
 	require.Equal(t, append(kubelets, "pid.available<100"),
 		thresholds(t, t.TempDir(), "--eviction-hard", "pid.available<100", "--merge-default-eviction-settings"))
+}
+
+// Where all pods together have a limit, they are evicted before they reach it.
+func TestTheLimitOfAllPodsHasAThreshold(t *testing.T) {
+	runtime := []string{t.TempDir(), "--container-runtime-endpoint", "unix:///run/none.sock", "--eviction-hard", "memory.available<1Gi"}
+	require.Equal(t, []string{"allocatableMemory.available<1Gi", "memory.available<1Gi"}, thresholds(t, runtime...))
+	require.Equal(t, []string{"memory.available<1Gi"}, thresholds(t, append(runtime, "--enforce-node-allocatable=none")...))
+	require.Equal(t, []string{"memory.available<1Gi"}, thresholds(t, append(runtime, "--cgroups-per-qos=false")...))
 }
 
 func TestEvictionFlagsThatAreRefused(t *testing.T) {
@@ -78,6 +86,7 @@ evictionSoftGracePeriod: {nodefs.available: 1m30s}
 evictionMinimumReclaim: {nodefs.available: 1Gi}
 evictionPressureTransitionPeriod: 30s
 evictionMaxPodGracePeriod: -1
+enforceNodeAllocatable: [none]
 `)
 	require.NoError(t, err)
 	require.Equal(t, []pressure.Threshold{
@@ -88,9 +97,12 @@ evictionMaxPodGracePeriod: -1
 	require.Equal(t, -1, f.eviction.maxGrace)
 	f, err = configured(t, "maxPods: 5\nevictionPressureTransitionPeriod: 0s\n", "--eviction-max-pod-grace-period", "7")
 	require.NoError(t, err)
-	require.Len(t, f.eviction.thresholds, len(pressure.DefaultHard()))
+	require.Len(t, f.eviction.thresholds, len(pressure.DefaultHard())+1, "and that of all pods")
 	require.Equal(t, pressure.DefaultHold, f.eviction.hold)
 	require.Equal(t, 7, f.eviction.maxGrace)
+	f, err = configured(t, "evictionHard: {}\n")
+	require.NoError(t, err)
+	require.Empty(t, f.eviction.thresholds)
 	_, err = configured(t, "evictionHard: {nodefs: 5%}\n")
 	require.ErrorContains(t, err, "evictionHard: unsupported eviction signal nodefs")
 }

@@ -207,10 +207,10 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.once.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root)); err != nil {
+	if err := f.cgroups.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := f.cgroups.complete(&f, set); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

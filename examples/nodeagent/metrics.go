@@ -45,6 +45,7 @@ type metrics struct {
 	volumes   *prometheus.HistogramVec
 	images    *prometheus.CounterVec
 	evictions *prometheus.CounterVec
+	ages      *prometheus.HistogramVec // of the measurements behind evictions
 	cgroups   *prometheus.HistogramVec
 	plugins   *prometheus.HistogramVec
 	failures  *prometheus.CounterVec // of plugins
@@ -94,6 +95,9 @@ func newMetrics(node string) *metrics {
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kubelet_evictions", Help: "Pods that were evicted, by the signal of the node or the limit of the pod.",
 		}, []string{"eviction_signal"}),
+		ages: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kubelet_eviction_stats_age_seconds", Help: "Time between the measurement of a signal and the eviction for it.", Buckets: prometheus.DefBuckets,
+		}, []string{"eviction_signal"}),
 		cgroups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kubelet_cgroup_manager_duration_seconds", Help: "Duration of operations on cgroups of pods, by update and destroy.", Buckets: prometheus.DefBuckets,
 		}, []string{"operation_type"}),
@@ -108,7 +112,7 @@ func newMetrics(node string) *metrics {
 		Name: "kubelet_node_name", Help: "The node's name; always 1.", ConstLabels: prometheus.Labels{"node": node},
 	})
 	name.Set(1)
-	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.statuses, m.volumes, m.images, m.evictions, m.cgroups, m.plugins, m.failures, name,
+	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.statuses, m.volumes, m.images, m.evictions, m.ages, m.cgroups, m.plugins, m.failures, name,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	started := prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_start_time_seconds", Help: "Start of the agent since the Unix epoch in seconds."})
 	started.SetToCurrentTime()
@@ -146,8 +150,14 @@ func (m *metrics) changedCgroup(operation string, took time.Duration) {
 	m.cgroups.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-// evicted counts an eviction.
-func (m *metrics) evicted(cause string) { m.evictions.WithLabelValues(cause).Inc() }
+// evicted counts an eviction. measured is the time of the measurement that led to it, zero for a limit of
+// the pod.
+func (m *metrics) evicted(cause string, measured time.Time) {
+	m.evictions.WithLabelValues(cause).Inc()
+	if !measured.IsZero() {
+		m.ages.WithLabelValues(cause).Observe(time.Since(measured).Seconds())
+	}
+}
 
 // ranPlugin counts a run of a credential provider plug-in.
 func (m *metrics) ranPlugin(name string, took time.Duration, err error) {

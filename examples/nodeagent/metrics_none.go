@@ -14,10 +14,10 @@ import (
 // metrics is empty in a program built without metrics.
 type metrics struct{}
 
-func newMetrics(string) *metrics         { return &metrics{} }
-func (*metrics) observer() node.Observer { return node.Observer{} }
-func (*metrics) watch(*node.Agent)       {}
-func (*metrics) evicted(string)          {}
+func newMetrics(string) *metrics           { return &metrics{} }
+func (*metrics) observer() node.Observer   { return node.Observer{} }
+func (*metrics) watch(*node.Agent)         {}
+func (*metrics) evicted(string, time.Time) {}
 
 func (*metrics) changedCgroup(string, time.Duration)    {}
 func (*metrics) ranPlugin(string, time.Duration, error) {}

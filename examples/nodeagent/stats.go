@@ -29,7 +29,7 @@ func newCollector(f flags, rt runtime.Runtime, pods func() []*v1.Pod, folders fu
 	opts := nodestats.Options{NodeName: f.node, Pods: pods, Root: f.root, LogDir: f.logs, VolumeFolders: folders}
 	opts.Runtime, _ = rt.(stats.Reader)
 	if backend, ok := rt.(cri.Backend); ok {
-		opts.Cgroups = cgroup.New("/sys/fs/cgroup")
+		opts.Cgroups, opts.PodsCgroup = cgroup.New("/sys/fs/cgroup"), f.cgroups.ofAllPods()
 		opts.ImageFS = func(ctx context.Context) (stats.FileSystem, error) { return imageFS(ctx, backend) }
 	}
 	return nodestats.New(opts)

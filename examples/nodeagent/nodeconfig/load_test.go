@@ -56,6 +56,7 @@ func TestFieldsThatAreFlags(t *testing.T) {
 		"staticPodPath: manifests":                           "pod-manifest-path=/etc/k/manifests",
 		"staticPodURLHeader: {A: [b, c], D: [e]}":            "manifest-url-header=A:b,A:c,D:e",
 		"port: 10251":                                        "port=10251",
+		"evictionHard: {}":                                   "eviction-hard=",
 		"evictionHard: {memory.available: 5%}":               "eviction-hard=memory.available<5%",
 		"evictionMinimumReclaim: {imagefs.available: 2Gi}":   "eviction-minimum-reclaim=imagefs.available=2Gi",
 		"readOnlyPort: 10255":                                "read-only-port=10255",

@@ -31,6 +31,9 @@ func format(f field, v value) (text string, set bool, err error) {
 			separator = "<"
 		}
 		text, err = pairs(v, separator)
+		if f.unset != "" && err == nil {
+			return text, true, nil // an empty mapping is a value: it has none of the defaults
+		}
 	case f.kind == "objects" && f.rule == ruleTaints:
 		text, err = joined(v, taint)
 	case f.kind == "objects" && f.rule == rulePriorities:

@@ -39,6 +39,9 @@ type Options struct {
 	// Cgroups finds the cgroups of containers, for their networks and for /metrics/cadvisor. Defaults
 	// to nil: both lack what only cgroups tell.
 	Cgroups *cgroup.Tree
+	// PodsCgroup is the path of the cgroup of all pods in Cgroups. Defaults to "": Free does not know
+	// the memory of all pods.
+	PodsCgroup string
 	// VolumeFolders returns the names of the folders of a pod's mounted volumes, by their names in the
 	// pod spec. The folder of a claim's volume has the name of the PersistentVolume. Defaults to nil:
 	// volumes of claims are not reported.

@@ -13,6 +13,7 @@ import (
 type Free struct {
 	At         time.Time
 	Memory     Amount // in bytes
+	Pods       Amount // memory of all pods in bytes, with Options.PodsCgroup and a limit there
 	ProcessIDs Amount
 	Node       Disk // the file system of Options.Root
 	Images     Disk // the file system of Options.ImageFS
@@ -35,6 +36,11 @@ func (c *Collector) Free(ctx context.Context) (Free, error) {
 	f.Memory = Amount{total, int64(c.Machine.Usage().Memory.Available)}
 	if most, used := c.Machine.ProcessIDs(); most > 0 {
 		f.ProcessIDs = Amount{most, max(most-used, 0)}
+	}
+	if c.PodsCgroup != "" && c.Cgroups != nil {
+		if m, ok := c.Cgroups.Memory(c.PodsCgroup); ok {
+			f.Pods = Amount{int64(m.Limit), int64(m.Limit - min(m.Limit, m.WorkingSet))}
+		}
 	}
 	if c.ImageFS == nil {
 		return f, nil

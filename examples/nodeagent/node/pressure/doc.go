@@ -45,6 +45,5 @@
 //     (118172).
 //   - After the reclaim steps the pass ends if the starved threshold is relieved. The kubelet goes on
 //     if any other threshold is met.
-//   - The signal allocatableMemory.available is refused.
 //   - Pod-level memory requests are counted in the ranking, but the message names containers only.
 package pressure

@@ -100,7 +100,7 @@ func (p Policy) Judge(s State, readings map[Signal]Reading, now time.Time) (Stat
 func compareUrgency(a, b Threshold, readings map[Signal]Reading) int {
 	rank := func(t Threshold) int {
 		n := 0
-		if t.Signal != MemoryAvailable {
+		if t.Signal.Resource() != v1.ResourceMemory {
 			n += 2
 		}
 		if !t.IsHard() {

@@ -34,7 +34,7 @@ func (r Reclaim) String() string {
 // Reclaims returns the steps that may free the resource of a signal, in their order.
 func (l Layout) Reclaims(s Signal) []Reclaim {
 	switch s {
-	case MemoryAvailable, PIDAvailable:
+	case MemoryAvailable, AllocatableMemoryAvailable, PIDAvailable:
 		return nil
 	case NodeFSAvailable, NodeFSInodesFree:
 		if l.ImagesApart {

@@ -25,6 +25,10 @@ type Settings struct {
 	Soft, SoftGrace map[string]string
 	// Reclaim is evictionMinimumReclaim.
 	Reclaim map[string]string
+	// LimitsPods says that the node limits the memory of all pods together: each hard threshold of
+	// memory.available holds for allocatableMemory.available, too, unless Hard names that signal. It is
+	// for "pods" in enforceNodeAllocatable.
+	LimitsPods bool
 }
 
 // Names of the fields in errors.
@@ -62,8 +66,25 @@ func Parse(s Settings) ([]Threshold, error) {
 		}
 		return grace
 	})
+	if s.LimitsPods {
+		p.all = withAllocatable(p.all)
+	}
 	slices.SortStableFunc(p.all, func(a, b Threshold) int { return strings.Compare(string(a.Signal), string(b.Signal)) })
 	return p.all, errors.Join(p.errs...)
+}
+
+// withAllocatable adds the thresholds of the memory of all pods.
+func withAllocatable(all []Threshold) []Threshold {
+	isHard := func(s Signal) func(Threshold) bool {
+		return func(t Threshold) bool { return t.Signal == s && t.IsHard() }
+	}
+	i := slices.IndexFunc(all, isHard(MemoryAvailable))
+	if i < 0 || slices.ContainsFunc(all, isHard(AllocatableMemoryAvailable)) {
+		return all
+	}
+	t := all[i]
+	t.Signal = AllocatableMemoryAvailable
+	return append(all, t)
 }
 
 // parser collects thresholds and errors.
@@ -85,8 +106,6 @@ func (p *parser) signals(field string, texts map[string]string) (known []Signal)
 		switch signal := Signal(name); {
 		case slices.Contains(Signals(), signal):
 			known = append(known, signal)
-		case signal == allocatableMemoryAlone:
-			p.report(field, fmt.Errorf("eviction signal %s is not supported: this agent does not limit the memory of all pods together; use %s", signal, MemoryAvailable))
 		default:
 			p.report(field, fmt.Errorf("unsupported eviction signal %s", name))
 		}

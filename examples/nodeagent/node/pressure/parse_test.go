@@ -17,7 +17,7 @@ import (
 type texts = map[string]string
 
 func TestParse(t *testing.T) {
-	const memory, nodefs, inodes, pid = pressure.MemoryAvailable, pressure.NodeFSAvailable, pressure.NodeFSInodesFree, pressure.PIDAvailable
+	const pods, memory, nodefs, inodes, pid = pressure.AllocatableMemoryAvailable, pressure.MemoryAvailable, pressure.NodeFSAvailable, pressure.NodeFSInodesFree, pressure.PIDAvailable
 	bytes := func(n int64) pressure.Amount { return pressure.Amount{Value: n} }
 	share := func(f float32) pressure.Amount { return pressure.Amount{Share: f} }
 	for _, tc := range []struct {
@@ -40,6 +40,14 @@ func TestParse(t *testing.T) {
 		{"defaults fill in", pressure.Settings{MergeDefaults: true, Hard: texts{"memory.available": "1Gi", "imagefs.available": "0%", "imagefs.inodesFree": "0%"}}, []pressure.Threshold{
 			{Signal: memory, Below: bytes(1 << 30)}, {Signal: nodefs, Below: share(0.1)}, {Signal: inodes, Below: share(0.05)},
 		}},
+		{"the memory of all pods", pressure.Settings{LimitsPods: true, Hard: texts{"memory.available": "1Gi", "nodefs.available": "10%"}, Soft: texts{"memory.available": "2Gi"}, SoftGrace: texts{"memory.available": "1m"}, Reclaim: texts{"memory.available": "5"}}, []pressure.Threshold{
+			{Signal: pods, Below: bytes(1 << 30), Reclaim: bytes(5)}, {Signal: memory, Below: bytes(1 << 30), Reclaim: bytes(5)},
+			{Signal: memory, Below: bytes(2 << 30), Reclaim: bytes(5), Grace: time.Minute}, {Signal: nodefs, Below: share(0.1)},
+		}},
+		{"a threshold of its own", pressure.Settings{LimitsPods: true, Hard: texts{"memory.available": "1Gi", "allocatableMemory.available": "2Gi"}}, []pressure.Threshold{
+			{Signal: pods, Below: bytes(2 << 30)}, {Signal: memory, Below: bytes(1 << 30)},
+		}},
+		{"pods that are not limited", pressure.Settings{LimitsPods: true, Hard: texts{"nodefs.available": "10%"}}, []pressure.Threshold{{Signal: nodefs, Below: share(0.1)}}},
 	} {
 		got, err := pressure.Parse(tc.in)
 		require.NoError(t, err, tc.name)
@@ -63,7 +71,6 @@ func TestParseErrors(t *testing.T) {
 		want string
 	}{
 		{pressure.Settings{Hard: texts{"memory.free": "1Gi"}}, "evictionHard: unsupported eviction signal memory.free"},
-		{pressure.Settings{Soft: texts{"allocatableMemory.available": "1Gi"}, SoftGrace: texts{"allocatableMemory.available": "1m"}}, "evictionSoft: eviction signal allocatableMemory.available is not supported"},
 		{hard("-5%"), "evictionHard: eviction percentage threshold memory.available must be >= 0%: -5%"},
 		{hard("101%"), "evictionHard: eviction percentage threshold memory.available must be <= 100%: 101%"},
 		{hard("NaN%"), "is no percentage"},

@@ -10,21 +10,22 @@ type Signal string
 // The signals. nodefs is the file system with volumes and logs, imagefs has the images, and
 // containerfs has the writable layers of containers, if a runtime separates these from the images.
 const (
-	MemoryAvailable        Signal = "memory.available"
-	NodeFSAvailable        Signal = "nodefs.available"
-	NodeFSInodesFree       Signal = "nodefs.inodesFree"
-	ImageFSAvailable       Signal = "imagefs.available"
-	ImageFSInodesFree      Signal = "imagefs.inodesFree"
-	ContainerFSAvailable   Signal = "containerfs.available"
-	ContainerFSInodesFree  Signal = "containerfs.inodesFree"
-	PIDAvailable           Signal = "pid.available"
-	allocatableMemoryAlone Signal = "allocatableMemory.available"
+	MemoryAvailable       Signal = "memory.available"
+	NodeFSAvailable       Signal = "nodefs.available"
+	NodeFSInodesFree      Signal = "nodefs.inodesFree"
+	ImageFSAvailable      Signal = "imagefs.available"
+	ImageFSInodesFree     Signal = "imagefs.inodesFree"
+	ContainerFSAvailable  Signal = "containerfs.available"
+	ContainerFSInodesFree Signal = "containerfs.inodesFree"
+	PIDAvailable          Signal = "pid.available"
+	// AllocatableMemoryAvailable is the memory that all pods together may still use of their limit.
+	AllocatableMemoryAvailable Signal = "allocatableMemory.available"
 )
 
 // Signals returns all signals in the order of their names.
 func Signals() []Signal {
 	return []Signal{
-		ContainerFSAvailable, ContainerFSInodesFree, ImageFSAvailable, ImageFSInodesFree,
+		AllocatableMemoryAvailable, ContainerFSAvailable, ContainerFSInodesFree, ImageFSAvailable, ImageFSInodesFree,
 		MemoryAvailable, NodeFSAvailable, NodeFSInodesFree, PIDAvailable,
 	}
 }
@@ -38,7 +39,7 @@ const (
 // Resource returns the name of the signal's resource in messages and events.
 func (s Signal) Resource() v1.ResourceName {
 	switch s {
-	case MemoryAvailable:
+	case MemoryAvailable, AllocatableMemoryAvailable:
 		return v1.ResourceMemory
 	case NodeFSInodesFree, ImageFSInodesFree, ContainerFSInodesFree:
 		return resourceInodes
@@ -51,7 +52,7 @@ func (s Signal) Resource() v1.ResourceName {
 // Condition returns the condition of the node while the signal is below a threshold.
 func (s Signal) Condition() v1.NodeConditionType {
 	switch s {
-	case MemoryAvailable:
+	case MemoryAvailable, AllocatableMemoryAvailable:
 		return v1.NodeMemoryPressure
 	case PIDAvailable:
 		return v1.NodePIDPressure

@@ -26,6 +26,8 @@ type Eviction struct {
 	// Cause is a Signal or one of the Limit constants, as in the label of the kubelet's metric
 	// kubelet_evictions.
 	Cause string
+	// Measured is the time of the reading that the decision is about. Zero for a limit of the pod.
+	Measured time.Time
 	// Message is the message of the pod's status and event, as in the kubelet.
 	Message string
 	// Annotations are those of the event, as in the kubelet.
@@ -49,7 +51,7 @@ func (p Policy) Victim(t Threshold, l Layout, ranked []Usage, r Reading) (e Evic
 		if podfacts.IsCritical(u.Pod) {
 			continue
 		}
-		e = Eviction{Pod: u.Pod, Grace: p.grace(t, u.Pod), Cause: string(t.Signal), IsDisruption: true}
+		e = Eviction{Pod: u.Pod, Grace: p.grace(t, u.Pod), Cause: string(t.Signal), Measured: r.At, IsDisruption: true}
 		e.Message, e.Annotations = describe(t, l, u, r)
 		return e, true
 	}

@@ -72,6 +72,17 @@ func TestUnified(t *testing.T) {
 		CPUStall: stall,
 	}, got)
 
+	_, ok = tree.Memory("/" + pod)
+	require.False(t, ok, "without files")
+	for limit, want := range map[string]uint64{"max\n": 0, "1000\n": 1000} {
+		for name, text := range map[string]string{"memory.max": limit, "memory.current": "700\n", "memory.stat": "anon 1\ninactive_file 200\n"} {
+			require.NoError(t, os.WriteFile(filepath.Join(root, pod, name), []byte(text), 0o600))
+		}
+		memory, known := tree.Memory("/" + pod)
+		require.True(t, known)
+		require.Equal(t, cgroup.Memory{Limit: want, WorkingSet: 500}, memory)
+	}
+
 	require.NoError(t, os.RemoveAll(filepath.Join(root, dir)))
 	_, ok = tree.Usage(first)
 	require.False(t, ok)
@@ -93,7 +104,13 @@ func TestLegacy(t *testing.T) {
 		"blkio" + dir + "/blkio.throttle.io_service_bytes": "8:0 Read 10\n8:0 Write 20\n8:0 Sync 30\n8:0 Total 30\nTotal 30\n",
 		"blkio" + dir + "/blkio.throttle.io_serviced":      "8:0 Read 1\n8:0 Write 2\n8:0 Total 3\nTotal 3\n",
 	})
+	for name, text := range map[string]string{"memory.limit_in_bytes": "9223372036854771712\n", "memory.usage_in_bytes": "700\n", "memory.stat": "total_inactive_file 800\n"} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, "memory/kubepods", name), []byte(text), 0o600))
+	}
 	tree := cgroup.New(root)
+	memory, ok := tree.Memory("/kubepods")
+	require.True(t, ok)
+	require.Zero(t, memory, "no limit, and all of it can be taken back")
 	tree.Find([]string{first})
 	require.Equal(t, dir, tree.Path(first))
 	require.Equal(t, 42, tree.Process(first))

@@ -73,6 +73,31 @@ func (t *Tree) Usage(id string) (u Usage, ok bool) {
 	return t.legacyUsage(p), true
 }
 
+// Memory is the memory of a cgroup, in bytes.
+type Memory struct {
+	Limit      uint64 // 0: no limit
+	WorkingSet uint64 // usage without inactive pages of files
+}
+
+// Memory returns the memory of a cgroup by its path, and false if there is no such cgroup. It
+// may be called by several goroutines.
+func (t *Tree) Memory(path string) (m Memory, ok bool) {
+	dir := folder(filepath.Join(t.controller("memory"), path))
+	limit, usage, inactive := "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+	if t.unified {
+		limit, usage, inactive = "memory.max", "memory.current", "inactive_file"
+	}
+	if dir.text(usage) == "" {
+		return m, false
+	}
+	if m.Limit = dir.number(limit); m.Limit >= 1<<62 { // the kernel's word for none; "max" is read as 0
+		m.Limit = 0
+	}
+	used := dir.number(usage)
+	m.WorkingSet = used - min(used, dir.values("memory.stat")[inactive])
+	return m, true
+}
+
 // Tasks returns the number of processes and threads of a container, 0 if it is not known.
 func (t *Tree) Tasks(id string) uint64 {
 	p := t.paths[id]

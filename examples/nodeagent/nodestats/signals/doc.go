@@ -12,6 +12,7 @@
 // # Signals
 //
 //	memory.available     MemFree, inactive pages of files, and reclaimable kernel caches, of /proc/meminfo
+//	allocatableMemory    the limit of the cgroup of all pods, minus its usage without inactive pages of files
 //	nodefs               the file system of the collector's Root
 //	imagefs              the file system of the collector's ImageFS
 //	pid.available        the smaller of kernel.pid_max and kernel.threads-max, minus all tasks

@@ -41,7 +41,7 @@ func (o *Observer) Levels(ctx context.Context) (eviction.Levels, error) {
 func readings(f nodestats.Free) map[pressure.Signal]pressure.Reading {
 	known := map[pressure.Signal]pressure.Reading{}
 	for signal, amount := range map[pressure.Signal]nodestats.Amount{
-		pressure.MemoryAvailable: f.Memory, pressure.PIDAvailable: f.ProcessIDs,
+		pressure.MemoryAvailable: f.Memory, pressure.AllocatableMemoryAvailable: f.Pods, pressure.PIDAvailable: f.ProcessIDs,
 		pressure.NodeFSAvailable: f.Node.Bytes, pressure.NodeFSInodesFree: f.Node.Inodes,
 		pressure.ImageFSAvailable: f.Images.Bytes, pressure.ImageFSInodesFree: f.Images.Inodes,
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/pressure"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/signals"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/runtime"
@@ -80,6 +81,17 @@ func TestLevels(t *testing.T) {
 	assert.EqualValues(t, 900, r[pressure.PIDAvailable].Capacity)
 	assert.Positive(t, r[pressure.NodeFSAvailable].Capacity)
 	assert.NotContains(t, r, pressure.ImageFSAvailable, "a runtime without images")
+	assert.NotContains(t, r, pressure.AllocatableMemoryAvailable)
+
+	// The pods have a cgroup with a limit.
+	for name, text := range map[string]string{"memory.limit_in_bytes": "1000", "memory.usage_in_bytes": "700", "memory.stat": "total_inactive_file 200"} {
+		m.write(filepath.Join(m.root, "cgroup/memory/kubepods", name), text)
+	}
+	m.opts.Cgroups, m.opts.PodsCgroup = cgroup.New(filepath.Join(m.root, "cgroup")), "/kubepods"
+	levels, err = m.observer().Levels(t.Context())
+	require.NoError(t, err)
+	pods := levels.Readings[pressure.AllocatableMemoryAvailable]
+	assert.Equal(t, pressure.Reading{Available: 500, Capacity: 1000, At: pods.At}, pods)
 	assert.NotContains(t, r, pressure.ContainerFSAvailable)
 	assert.Equal(t, pressure.Layout{}, levels.Layout)
 }
