@@ -104,7 +104,6 @@ func settle(s *station, p *proxy) {
 
 // containerd hangs for 20 s and then continues.
 func TestContainerdIsStoppedFor20Seconds(t *testing.T) {
-	t.Parallel()
 	slowly(t)
 	c := containerdtest.Start(t, containerdtest.Options{})
 	p := newProxy(t, c.Socket)

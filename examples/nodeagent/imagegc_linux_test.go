@@ -106,7 +106,6 @@ func (s *station) removedImages() int { return len(s.log.about(`"image removed"`
 // The agent repeatedly frees a disk full of images to below the threshold while pods start. Images
 // in use stay. A dry run only logs.
 func TestAFullDiskIsBroughtBack(t *testing.T) {
-	t.Parallel()
 	slowly(t)
 	const images, keepers = 14, 3
 	g := newGallery(t, 320, images, 8)
