@@ -41,8 +41,10 @@ var replacements = []replacement{
 	{regexp.MustCompile(`\b\d+(\.\d+)?[smhd](\d+(\.\d+)?[smhd])*\b`), "AGE"},
 	{regexp.MustCompile(`AGE \(x\d+ over AGE\)`), "AGE"},
 	{regexp.MustCompile(`(\S) {2,}`), "$1  "},
-	// A shell writes its prompt again when the size of its terminal changes.
-	{regexp.MustCompile(`(?m)^(~ # )+`), "~ # "},
+	// The greeting of a shell, and its prompt: both may precede the connection to its terminal, and a
+	// prompt is repeated when the size of the terminal changes.
+	{regexp.MustCompile(`\n*BusyBox v[^\n]*\nEnter 'help'[^\n]*\n+`), "\n"},
+	{regexp.MustCompile(`(?m)^(~ # )+`), ""},
 	{regexp.MustCompile(` +\n`), "\n"},
 }
 

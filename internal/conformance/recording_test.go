@@ -66,7 +66,8 @@ func TestNormalise(t *testing.T) {
 		{"addresses", "10.88.3.17 127.0.0.1:40123 -> 80\nPort: 40123", "POD 127.0.0.1:PORT -> 80\nPort: PORT"},
 		{"folders", "/tmp/keelson-ctd-123/containerd.sock /tmp/tmp.aBcD", "/tmp/DIR/containerd.sock /tmp/DIR"},
 		{"back-off in YAML", "pod=a_b(c),\n          next try at 2026-11-23T13:00:01Z'", "pod=a_b(c)'"},
-		{"prompts", "~ # ~ # echo\n~ # exit", "~ # echo\n~ # exit"},
+		{"prompts", "~ # ~ # echo\n~ # exit", "echo\nexit"},
+		{"greeting", "press enter.\n\n\nBusyBox v1.35.0 built-in shell (ash)\nEnter 'help' for a list.\n\n~ # echo", "press enter.\necho"},
 		{"events", "Events:\n  ----  ------\n  Warning  B\n  Normal  C\n  Normal  A\nend\n  Normal  0\n", "Events:\n  ----  ------\n  Normal  A\n  Normal  C\n  Warning  B\nend\n  Normal  0\n"},
 		{"padding", "  a:     b   \n    c", "  a:  b\n    c"},
 	} {

@@ -411,11 +411,11 @@ mkdir dir && echo a >dir/a && echo b >dir/b
 kubectl cp numbers web:/tmp/numbers
 kubectl cp dir web:/tmp/dir
 kubectl exec web -- sh -c 'md5sum /tmp/numbers; ls /tmp/dir'
-kubectl cp web:/tmp/numbers back 2>&1 | sort
+kubectl cp web:/tmp/numbers back 2>&1 | grep -v ^tar: | sort
 md5sum back
-kubectl cp web:/tmp/dir dir2 2>&1 | sort
+kubectl cp web:/tmp/dir dir2 2>&1 | grep -v ^tar: | sort
 ls dir2
-kubectl cp web:/no/such/file other 2>/dev/null | grep -v "error exit delayed"
+kubectl cp web:/no/such/file other 2>/dev/null | grep -v ^tar:
 kubectl cp web:/tmp/numbers -c other other
 
 # step: debug
@@ -525,7 +525,7 @@ quietly sh -c '! kubectl get pods -o name | grep .'
 kubectl get events -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,HOST:.source.host,REASON:.reason,OBJECT:.involvedObject.name,FIELD:.involvedObject.fieldPath,MESSAGE:.message --no-headers | grep -v -e scheduler -e controller | sed -E 's/ site-[0-9a-z]+-[0-9a-z]{5} / site /; s/ +/ /g' | sort -u
 
 # step: node events
-kubectl get events --field-selector involvedObject.kind=Node -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,REASON:.reason,MESSAGE:.message,UID:.involvedObject.uid --no-headers | sort -u
+kubectl get events --field-selector involvedObject.kind=Node -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,REASON:.reason,MESSAGE:.message --no-headers | sort -u
 
 # step: node proxy
 kubectl get --raw /api/v1/nodes/conformance/proxy/healthz
