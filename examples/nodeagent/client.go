@@ -86,7 +86,8 @@ func failure(response *http.Response) error {
 	if json.Unmarshal(text, &status) == nil && status.Message != "" {
 		return &statusError{status}
 	}
-	return fmt.Errorf("the agent answered %s: %s", response.Status, strings.TrimSpace(string(text)))
+	status.Code, status.Message = int32(response.StatusCode), fmt.Sprintf("the agent answered %s: %s", response.Status, strings.TrimSpace(string(text)))
+	return &statusError{status}
 }
 
 // statusError is a Status of the agent.
