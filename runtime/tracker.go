@@ -196,6 +196,19 @@ func (t *Tracker) Relist(ctx context.Context) error {
 	return nil
 }
 
+// Observed reports the state of a pod that the caller has read and handled. Unless the pod changes, the
+// next listing does not mark the pod as changed by the caller's own calls. A status older than a
+// listing costs an extra mark, and hides no change.
+func (t *Tracker) Observed(status *PodStatus) {
+	states := instanceStates(status)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.listedAt.IsZero() {
+		return // the first listing marks every pod
+	}
+	t.mu.seen[status.UID] = states
+}
+
 // ErrRuntimeDown: the runtime does not list its pods. The error is for the health checks of an
 // agent.
 var ErrRuntimeDown = errors.New("the container runtime is down")

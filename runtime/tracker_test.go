@@ -146,3 +146,20 @@ func TestTrackerAsksARuntimeThatIsDownRarely(t *testing.T) {
 		})
 	}
 }
+
+// A pod whose state the caller has read is not marked by the next listing, unless it changes.
+func TestObservedPodsAreNotMarked(t *testing.T) {
+	inBubble(t, func(n *node) {
+		tracker := n.track(listOnly{n.rt})
+		tracker.Take()
+		pod := newPod()
+		status := n.mustSync(pod)
+		tracker.Observed(status)
+		require.NoError(n, tracker.Relist(n.Context()))
+		require.Empty(n, tracker.Take(), "the caller knows its own calls")
+		require.NoError(n, n.world.Kill(pod.UID, "c", 1))
+		tracker.Observed(status) // late
+		require.NoError(n, tracker.Relist(n.Context()))
+		require.Equal(n, []types.UID{pod.UID}, tracker.Take())
+	})
+}

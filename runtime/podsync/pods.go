@@ -196,6 +196,7 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 		over = p.publish(r, pod, done.Status, podstatus.StageSync, nil) && done.Err() == nil
 		if !over && done.Err() == nil && !waits {
 			r.settled = done.Status.ObservedAt
+			p.tracker.Observed(done.Status)
 		}
 	}
 	if done.Failed() {
