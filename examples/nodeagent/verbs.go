@@ -251,7 +251,7 @@ func applyFile(ctx context.Context, c *call) error {
 	}
 	header := http.Header{"Content-Type": {"application/apply-patch+yaml"}}
 	err = c.send(ctx, request{method: http.MethodPatch, path: c.podPath(name), body: strings.NewReader(string(text)), header: header})
-	if status, ok := errors.AsType[*statusError](err); ok && status.Code == http.StatusMethodNotAllowed {
+	if status, ok := errors.AsType[*statusError](err); ok && status.Code == http.StatusNotFound { // there is no way to write pods
 		return errors.New("the agent has no folder of manifests: start it with a folder as PATH")
 	}
 	if err != nil {
