@@ -210,7 +210,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.cgroups.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

@@ -21,6 +21,9 @@ import (
 type hostFlags struct {
 	kernelDefaults, noSwap, noCgroupV1 bool
 	contention                         bool
+
+	logQueries bool // on --port
+	logLevel   bool // may be set on --port
 }
 
 func (h *hostFlags) register(set *pflag.FlagSet) {
@@ -28,6 +31,16 @@ func (h *hostFlags) register(set *pflag.FlagSet) {
 	set.BoolVar(&h.noSwap, "fail-swap-on", false, "do not start on a machine with swap (the kubelet: true)")
 	set.BoolVar(&h.noCgroupV1, "fail-cgroupv1", false, "do not start on a machine with cgroup version 1 (the kubelet: true)")
 	set.BoolVar(&h.contention, "contention-profiling", false, "with --profiling, record where goroutines block")
+	set.BoolVar(&h.logQueries, "enable-system-log-query", false, "answer queries of the logs of services under /logs/?query=SERVICE of --port, from the system's journal or /var/log")
+	set.BoolVar(&h.logLevel, "enable-debug-flags-handler", true, "let users with the permission to update nodes/proxy change -v, by PUT /debug/flags/v of --port")
+}
+
+// complete refuses flags that cannot take effect.
+func (h *hostFlags) complete(s *serverFlags) error {
+	if h.logQueries && !s.systemLogs {
+		return errors.New("--enable-system-log-query needs --enable-system-log-handler")
+	}
+	return nil
 }
 
 // kernelDefaults are the settings that the kubelet (1.36) sets, or with protectKernelDefaults demands.

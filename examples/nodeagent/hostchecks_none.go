@@ -13,6 +13,7 @@ import (
 // hostFlags is empty in a program built for small nodes, which has no configuration file of a kubelet.
 type hostFlags struct{}
 
-func (*hostFlags) register(*pflag.FlagSet) {}
-func (*hostFlags) check(fs.FS) error       { return nil }
-func (*hostFlags) profile(bool)            {}
+func (*hostFlags) register(*pflag.FlagSet)     {}
+func (*hostFlags) complete(*serverFlags) error { return nil }
+func (*hostFlags) check(fs.FS) error           { return nil }
+func (*hostFlags) profile(bool)                {}

@@ -42,10 +42,11 @@ func TestVerbosity(t *testing.T) {
 
 	v := newVerbosity(2)
 	defer v.set(0) // klog's is global
-	sink := klogSink{zap.NewNop().Sugar(), &v.klog}
-	for n, level := range map[int]string{0: "info", 1: "debug", 3: "debug"} {
+	sink := klogSink{zap.NewNop().Sugar(), &v.n}
+	for n, details := range map[int]bool{0: false, 1: true, 3: true} {
 		v.set(n)
-		require.Equal(t, level, v.level.String())
+		require.Equal(t, details, v.Enabled(zap.DebugLevel))
+		require.True(t, v.Enabled(zap.InfoLevel))
 		require.True(t, sink.Enabled(n))
 		require.False(t, sink.Enabled(n+1))
 		require.True(t, klog.V(klog.Level(n)).Enabled())

@@ -18,7 +18,7 @@ import (
 // destination of klog is global, so the program sets it, before another goroutine logs. Most messages
 // are about clients of --port, which have been told: they are debug messages here.
 func receiveKlog(log *zap.Logger, v *verbosity) {
-	klog.SetLoggerWithOptions(logr.New(klogSink{log.Named("klog").Sugar(), &v.klog}), klog.ContextualLogger(true))
+	klog.SetLoggerWithOptions(logr.New(klogSink{log.Named("klog").Sugar(), &v.n}), klog.ContextualLogger(true))
 }
 
 // setKlogVerbosity makes packages that ask klog itself log as detailed messages.

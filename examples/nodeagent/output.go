@@ -44,7 +44,7 @@ func newOutput(f flags) (*output, error) {
 	config.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	encoder := zapcore.NewJSONEncoder(config)
 	if !term.IsTerminal(int(os.Stdout.Fd())) || os.Getenv("TERM") == "dumb" { // a dumb terminal cannot be redrawn
-		core := zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), v.level)
+		core := zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), v)
 		return &output{log: zap.New(core), verbosity: v}, nil
 	}
 	path := filepath.Join(f.root, "nodeagent.log")
@@ -53,7 +53,7 @@ func newOutput(f flags) (*output, error) {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	problems := &problems{manifests: f.manifests}
-	core := zapcore.NewTee(zapcore.NewCore(encoder, zapcore.Lock(file), v.level), problems)
+	core := zapcore.NewTee(zapcore.NewCore(encoder, zapcore.Lock(file), v), problems)
 	return &output{log: zap.New(core), verbosity: v, live: true, colours: hasColours(os.Getenv("TERM")), file: file, problems: problems}, nil
 }
 

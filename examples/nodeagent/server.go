@@ -151,7 +151,7 @@ func groups(f flags, parts serverParts) []nodeserver.Group {
 	} else {
 		all = append(all, nodeserver.Disabled("profiling endpoint is disabled.", "/debug/pprof/"))
 	}
-	if f.server.logLevel {
+	if f.host.logLevel {
 		all = append(all, nodeserver.LogVerbosity(parts.verbosity.set))
 	} else {
 		all = append(all, nodeserver.Disabled("flags endpoint is disabled.", "/debug/flags/v"))
@@ -163,7 +163,7 @@ func groups(f flags, parts serverParts) []nodeserver.Group {
 	switch {
 	case err != nil:
 		return all
-	case f.server.logQueries:
+	case f.host.logQueries:
 		return append(all, nodeserver.NodeLogsWithQueries(folder.FS(), nodeserver.Journalctl("journalctl")))
 	}
 	return append(all, nodeserver.NodeLogs(folder.FS()))
@@ -193,8 +193,8 @@ func (f *flags) configuration() any {
 		"nodeLeaseDurationSeconds": f.status.lease, "nodeStatusMaxImages": f.status.images, "providerID": f.status.providerID,
 		"streamingConnectionIdleTimeout": f.server.idle.String(),
 		"crashLoopBackOff":               map[string]any{"maxContainerRestartPeriod": f.restarts.String()},
-		"enableDebuggingHandlers":        f.server.debugging, "enableSystemLogHandler": f.server.systemLogs, "enableSystemLogQuery": f.server.logQueries,
-		"enableDebugFlagsHandler": f.server.logLevel, "logging": map[string]any{"verbosity": f.verbosity},
+		"enableDebuggingHandlers":        f.server.debugging, "enableSystemLogHandler": f.server.systemLogs, "enableSystemLogQuery": f.host.logQueries,
+		"enableDebugFlagsHandler": f.host.logLevel, "logging": map[string]any{"verbosity": f.verbosity},
 		"protectKernelDefaults": f.host.kernelDefaults, "failSwapOn": f.host.noSwap, "failCgroupV1": f.host.noCgroupV1,
 		"enableContentionProfiling": f.host.contention,
 	}

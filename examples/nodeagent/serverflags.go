@@ -34,8 +34,6 @@ type serverFlags struct {
 	enabled    bool // --port
 	debugging  bool
 	systemLogs bool
-	logQueries bool // with systemLogs
-	logLevel   bool
 	idle       time.Duration // 0: no limit
 
 	healthzPort    int
@@ -63,8 +61,6 @@ func (s *serverFlags) register(set *pflag.FlagSet) {
 	set.BoolVar(&s.enabled, "enable-server", true, "serve --port; --read-only-port and --healthz-port are not affected")
 	set.BoolVar(&s.debugging, "enable-debugging-handlers", true, "serve logs, exec, attach, port-forward and the like on --port; without these endpoints kubectl cannot look into pods")
 	set.BoolVar(&s.systemLogs, "enable-system-log-handler", true, "serve the files of /var/log on --port, under /logs/")
-	set.BoolVar(&s.logQueries, "enable-system-log-query", false, "answer queries of the logs of services under /logs/?query=SERVICE, from the system's journal or /var/log")
-	set.BoolVar(&s.logLevel, "enable-debug-flags-handler", true, "let users with the permission to update nodes/proxy change -v, by PUT /debug/flags/v")
 	set.DurationVar(&s.idle, "streaming-connection-idle-timeout", 4*time.Hour, "end exec, attach and port-forward on --port after this time without data, although their clients send keepalive messages; 0 = never")
 	set.IntVar(&s.healthzPort, "healthz-port", 0, "port on --healthz-bind-address for /healthz, which fails if the agent needs a restart; 0 = do not serve (the kubelet, and a --config without the field, have 10248)")
 	set.StringVar(&s.healthzAddress, "healthz-bind-address", "127.0.0.1", "address of --healthz-port, which has no authentication and tells nothing else")
@@ -93,8 +89,6 @@ func (s *serverFlags) complete(f *flags, set *pflag.FlagSet) error {
 		return fmt.Errorf("--healthz-bind-address %q: want an IP address", s.healthzAddress)
 	case s.port < 0 || s.port > 65535:
 		return fmt.Errorf("--port %d: want 0 to 65535", s.port)
-	case s.logQueries && !s.systemLogs:
-		return errors.New("--enable-system-log-query needs --enable-system-log-handler")
 	case s.port == 0:
 		return nil
 	case s.port == f.port:

@@ -6,27 +6,26 @@ import (
 	"sync/atomic"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
-// verbosity is the value of -v, which requests on --port may change.
-type verbosity struct {
-	level zap.AtomicLevel // of the agent's log
-	klog  atomic.Int32    // the most detailed messages of packages that log through klog
-}
+// verbosity is the value of -v, which requests on --port may change. It implements
+// zapcore.LevelEnabler: zap's own level brings a handler of HTTP, which a small node has no use for.
+type verbosity struct{ n atomic.Int32 }
 
 func newVerbosity(n int) *verbosity {
-	v := &verbosity{level: zap.NewAtomicLevel()}
+	v := &verbosity{}
 	v.set(n)
 	return v
 }
 
+// Enabled leaves out details without -v.
+func (v *verbosity) Enabled(level zapcore.Level) bool {
+	return level >= zap.InfoLevel || level >= zap.DebugLevel && v.n.Load() > 0
+}
+
 // set makes the log as detailed as with -v n.
 func (v *verbosity) set(n int) {
-	level := zap.InfoLevel
-	if n > 0 {
-		level = zap.DebugLevel
-	}
-	v.level.SetLevel(level)
-	v.klog.Store(int32(n))
+	v.n.Store(int32(n))
 	setKlogVerbosity(n)
 }
