@@ -106,6 +106,19 @@ func (p *plugin) set(f func(*plugin)) {
 	f(p)
 }
 
+// read returns a copy of p.calls or p.starts.
+func (p *plugin) read(list *[]string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(*list)
+}
+
+func (p *plugin) offered() []ledger.Choice {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.preferOf)
+}
+
 func newPlugin() *plugin { return &plugin{lists: make(chan []ledger.Device)} }
 
 // machine is a node whose agents have a Manager.
@@ -215,7 +228,7 @@ func TestAContainerGetsItsDevices(t *testing.T) {
 		m, p := newMachine(t, podconfig.SourceAPI), newPlugin()
 		defer m.serve(p, "a b c !d")()
 		require.Equal(t, "example.com/gpu 3/4", m.amounts())
-		p.prefers = []string{"c", "b"}
+		p.set(func(p *plugin) { p.prefers = []string{"c", "b"} })
 		first := podOf("first", 2)
 		m.Apply(first)
 		time.Sleep(time.Second)
@@ -231,8 +244,8 @@ func TestAContainerGetsItsDevices(t *testing.T) {
 		require.Equal(t, []string{gpu + "=b", gpu + "=c"}, spec.CDIDevices)
 		require.Equal(t, "/usr/lib/gpu", spec.Mounts[0].HostPath)
 		require.True(t, spec.Mounts[0].ReadOnly)
-		require.Equal(t, []string{"b,c"}, p.starts)
-		require.Equal(t, []ledger.Choice{{Available: []string{"a", "b", "c"}, MustInclude: []string{}, Size: 2}}, p.preferOf)
+		require.Equal(t, []string{"b,c"}, p.read(&p.starts))
+		require.Equal(t, []ledger.Choice{{Available: []string{"a", "b", "c"}, MustInclude: []string{}, Size: 2}}, p.offered())
 		require.Equal(t, []v1.ResourceStatus{{Name: gpu, Resources: []v1.ResourceHealth{
 			{ResourceID: "b", Health: v1.ResourceHealthStatusHealthy}, {ResourceID: "c", Health: v1.ResourceHealthStatusHealthy},
 		}}}, m.Status("first").ContainerStatuses[0].AllocatedResourcesStatus)
@@ -287,7 +300,7 @@ func TestADeviceIsFreeAfterTheEndOfItsPod(t *testing.T) {
 func TestRestartOfTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, p := newMachine(t, podconfig.SourceAPI), newPlugin()
-		p.prefers = []string{"b"}
+		p.set(func(p *plugin) { p.prefers = []string{"b"} })
 		m.serve(p, "a b")
 		first, second := podOf("first", 1), podOf("second", 1)
 		m.Apply(first)
@@ -314,7 +327,7 @@ func TestRestartOfTheAgent(t *testing.T) {
 		require.Equal(t, v1.PodRunning, m.Status("second").Phase)
 		require.Equal(t, "a", m.held(second))
 		require.Equal(t, "example.com/gpu 2/2", m.amounts())
-		require.Equal(t, []string{"a"}, back.calls, "the first pod's devices are not allocated again")
+		require.Equal(t, []string{"a"}, back.read(&back.calls), "the first pod's devices are not allocated again")
 	})
 }
 
@@ -348,7 +361,7 @@ func TestThePlugInStaysAway(t *testing.T) {
 func TestAFailedAllocationFailsThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, p := newMachine(t, podconfig.SourceAPI), newPlugin()
-		p.fails = errors.New("no such device")
+		p.set(func(p *plugin) { p.fails = errors.New("no such device") })
 		defer m.serve(p, "a")()
 		m.Apply(podOf("first", 1))
 		time.Sleep(time.Second)
@@ -369,7 +382,7 @@ func TestAFailedAllocationFailsThePod(t *testing.T) {
 func TestAHangingPlugIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, p := newMachine(t, podconfig.SourceAPI), newPlugin()
-		p.takes = time.Hour
+		p.set(func(p *plugin) { p.takes = time.Hour })
 		defer m.serve(p, "a")()
 		m.Apply(podOf("first", 1), nodetest.Pod("other", nodetest.Container("c")))
 		time.Sleep(time.Second)
@@ -382,7 +395,7 @@ func TestAHangingPlugIn(t *testing.T) {
 func TestAFailedPreStartIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, p := newMachine(t, podconfig.SourceAPI), newPlugin()
-		p.noStart = errors.New("not reset")
+		p.set(func(p *plugin) { p.noStart = errors.New("not reset") })
 		defer m.serve(p, "a")()
 		m.Apply(podOf("first", 1))
 		time.Sleep(time.Second)
@@ -392,7 +405,7 @@ func TestAFailedPreStartIsTriedAgain(t *testing.T) {
 		p.set(func(p *plugin) { p.noStart = nil })
 		time.Sleep(time.Minute)
 		require.Equal(t, v1.PodRunning, m.Status("first").Phase)
-		require.Equal(t, []string{"a"}, p.calls, "allocated once")
+		require.Equal(t, []string{"a"}, p.read(&p.calls), "allocated once")
 	})
 }
 
@@ -406,8 +419,8 @@ func TestAPlugInRegistersAgain(t *testing.T) {
 		require.Equal(t, "example.com/gpu 2/2", m.amounts())
 		m.Apply(podOf("first", 2))
 		time.Sleep(time.Second)
-		require.Empty(t, old.calls)
-		require.Equal(t, []string{"a,b"}, next.calls)
+		require.Empty(t, old.read(&old.calls))
+		require.Equal(t, []string{"a,b"}, next.read(&next.calls))
 	})
 }
 
