@@ -33,6 +33,7 @@ func TestTheSessionAndItsKnownDifferencesAreRead(t *testing.T) {
 	}
 	for _, k := range known {
 		require.True(t, names[k.step], k.step)
+		require.False(t, k.line.MatchString("any other line"), "%s: the pattern hides a whole step", k.reason)
 	}
 }
 
