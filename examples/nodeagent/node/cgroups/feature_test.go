@@ -202,6 +202,11 @@ func TestSharedCgroupsAndLeftovers(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, records, 1)
 
+		b.feature.Housekeep(func(types.UID) bool { return false }) // between the end of a pod and its release
+		synctest.Wait()
+		_, exists = b.writer.value("/kubepods/burstable/podkept")
+		assert.True(t, exists, "a cgroup that this agent has used goes with its pod")
+
 		// The limits of all pods are written each minute, and a refusal is told each time.
 		b.writer.change(func() { b.writer.refuse["/kubepods"] = errors.New("busy") })
 		time.Sleep(2*time.Minute + time.Second)
