@@ -151,7 +151,7 @@ func TestJournalctl(t *testing.T) {
 	require.NoError(t, os.WriteFile(program, []byte(`#!/bin/sh
 case $1 in
 fail) echo reason >&2; exit 1;;
-hang) echo started; sleep 1000;;
+hang) echo started; exec sleep 1000;;
 *) printf '%s|' "$@";;
 esac
 `), 0o700))
