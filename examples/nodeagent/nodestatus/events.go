@@ -53,6 +53,19 @@ func (r *Reporter) tellReboot(before, after string) {
 	}
 }
 
+// tellCordon records an event if the node was cordoned or uncordoned. The change is seen at the next
+// read of the node, within a minute.
+func (r *Reporter) tellCordon(before, after bool) {
+	if r.opts.Events == nil || before == after {
+		return
+	}
+	reason := "NodeSchedulable"
+	if after {
+		reason = "NodeNotSchedulable"
+	}
+	r.event(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", r.opts.NodeName, reason))
+}
+
 // event records an event about the node. As in the kubelet, the UID in the node's events is its
 // name: kubectl selects events by this UID.
 func (r *Reporter) event(eventType, reason, message string) {

@@ -83,3 +83,18 @@ func TestARebootIsAnEvent(t *testing.T) {
 		require.Equal(t, []string{"NodeReady", "Rebooted"}, h.take())
 	})
 }
+
+// The events of a node show that it was cordoned, within a minute and once.
+func TestACordonIsAnEvent(t *testing.T) {
+	h := &heard{T: t}
+	on(t, func(_ *server, o *nodestatus.Options) { o.Events = h }, func(t *testing.T, m *machine) {
+		for _, reason := range []string{"NodeNotSchedulable", "NodeSchedulable"} {
+			h.take()
+			m.edit(func() { m.node.Spec.Unschedulable = reason == "NodeNotSchedulable" })
+			pass(71 * time.Second)
+			require.Equal(t, []string{reason}, h.take())
+			pass(10 * time.Minute)
+			require.Empty(t, h.take())
+		}
+	})
+}

@@ -340,7 +340,12 @@ func (r *Reporter) label(ctx context.Context) error {
 	return nil
 }
 
-func (r *Reporter) know(node *v1.Node) { r.known, r.seen = node, time.Now() }
+func (r *Reporter) know(node *v1.Node) {
+	if r.known != nil && r.known.UID == node.UID {
+		r.tellCordon(r.known.Spec.Unschedulable, node.Spec.Unschedulable)
+	}
+	r.known, r.seen = node, time.Now()
+}
 
 // check reads the node if it may have changed.
 func (r *Reporter) check(ctx context.Context) error {
