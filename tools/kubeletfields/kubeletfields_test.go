@@ -42,7 +42,8 @@ func TestTheTableHasTheFieldsOfTheType(t *testing.T) {
 	}
 }
 
-// walk adds the kind of each field below t. A struct that the table has as an object is one field.
+// walk adds the kind of each field below t. Of a struct that the table has as an object, walk adds the
+// struct, and its fields that the table has.
 func walk(path string, t reflect.Type, have, want map[string]string) {
 	pointer := ""
 	if t.Kind() == reflect.Pointer {
@@ -54,6 +55,20 @@ func walk(path string, t reflect.Type, have, want map[string]string) {
 		want[path] = pointer + "duration"
 	case have[path] == "object":
 		want[path] = "object"
+		if t.Kind() != reflect.Struct {
+			return
+		}
+		// The table may decide about some fields of an object on their own.
+		below := map[string]string{}
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			walk(path+"."+name, f.Type, have, below)
+		}
+		for path, kind := range below {
+			if have[path] != "" {
+				want[path] = kind
+			}
+		}
 	case t.Kind() == reflect.Struct:
 		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -69,7 +84,7 @@ func walk(path string, t reflect.Type, have, want map[string]string) {
 
 func kind(t reflect.Type) string {
 	switch t.Kind() {
-	case reflect.Int32, reflect.Int64:
+	case reflect.Int32, reflect.Int64, reflect.Uint32:
 		return "int"
 	case reflect.Float64:
 		return "float"
