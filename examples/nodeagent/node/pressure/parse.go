@@ -144,8 +144,11 @@ func parseBelow(signal Signal, text string) (Amount, error) {
 	if err != nil {
 		return Amount{}, fmt.Errorf("eviction threshold %s: %q is neither a quantity nor a percentage", signal, text)
 	}
-	if q.Sign() <= 0 {
+	switch {
+	case q.Sign() <= 0:
 		return Amount{}, fmt.Errorf("eviction threshold %s must be positive: %s", signal, text)
+	case isTooLarge(q):
+		return Amount{}, fmt.Errorf("eviction threshold %s is too large: %s", signal, text)
 	}
 	return Amount{Value: q.Value()}, nil
 }
@@ -165,10 +168,18 @@ func parseReclaim(signal Signal, text string) (Amount, error) {
 	if err != nil {
 		return Amount{}, fmt.Errorf("eviction minimum reclaim %s: %q is neither a quantity nor a percentage", signal, text)
 	}
-	if q.Sign() < 0 {
+	switch {
+	case q.Sign() < 0:
 		return Amount{}, fmt.Errorf("negative eviction minimum reclaim specified for %s: %s", signal, text)
+	case isTooLarge(q):
+		return Amount{}, fmt.Errorf("eviction minimum reclaim %s is too large: %s", signal, text)
 	}
 	return Amount{Value: q.Value()}, nil
+}
+
+// isTooLarge says whether q does not fit into an int64: its Value would be a smaller or negative number.
+func isTooLarge(q resource.Quantity) bool {
+	return q.CmpInt64(math.MaxInt64) > 0
 }
 
 // parseShare returns a hundredth of a percentage.

@@ -77,6 +77,9 @@ func TestParseErrors(t *testing.T) {
 		{hard("much%"), "is no percentage"},
 		{hard("0"), "evictionHard: eviction threshold memory.available must be positive: 0"},
 		{hard("-1Gi"), "must be positive: -1Gi"},
+		{hard("10000000000000000000"), "evictionHard: eviction threshold memory.available is too large: 10000000000000000000"},
+		{hard("10E"), "is too large: 10E"},
+		{reclaim("10E"), "evictionMinimumReclaim: eviction minimum reclaim memory.available is too large: 10E"},
 		{hard("lots"), `evictionHard: eviction threshold memory.available: "lots" is neither a quantity nor a percentage`},
 		{reclaim("0%"), "evictionMinimumReclaim: eviction percentage minimum reclaim memory.available must be positive and at most 100%: 0%"},
 		{reclaim("200%"), "must be positive and at most 100%: 200%"},
@@ -96,7 +99,7 @@ func TestParseErrors(t *testing.T) {
 
 // A text that Parse accepts gives a threshold between nothing and everything.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"10%", "100Mi", "0%", "-1%", "1e3", "1.5%", "Inf%", "1E"} {
+	for _, text := range []string{"10%", "100Mi", "0%", "-1%", "1e3", "1.5%", "Inf%", "1E", "10E"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
