@@ -50,6 +50,7 @@ func miniAgent() {
 	var rt *process.Runtime
 	if err == nil {
 		rt, err = process.New(process.Options{Root: plan.Root})
+		fmt.Println("begun")
 	}
 	for err == nil {
 		for _, uid := range plan.Services {
@@ -105,22 +106,28 @@ func TestAgentKilledAtRandomMoments(t *testing.T) {
 		plan.Jobs = append(plan.Jobs, types.UID(fmt.Sprintf("%sjob-%d", testUID, i)))
 	}
 	pids := map[types.UID]proc.Ref{}
-	for round := range 15 {
+	// On a busy machine, an agent is killed before it gets anywhere.
+	jobs := 0
+	progress := time.Now()
+	for round := 0; round < 15 || len(pids) < len(plan.Services) || jobs == 0; round++ {
+		require.Less(t, time.Since(progress), time.Minute, "no agent gets anywhere")
 		runAndKill(t, plan, time.Duration(1+rand.IntN(120))*time.Millisecond)
 		for _, uid := range plan.Services {
 			e.checkService(uid, pids, round)
 		}
+		if round < 14 {
+			progress = time.Now()
+			continue
+		}
+		jobs = 0
+		for _, uid := range plan.Jobs {
+			jobs += e.checkJobs(uid)
+		}
 	}
-	assert.Len(t, pids, len(plan.Services), "the rounds must have got somewhere")
-	jobs := 0
-	for _, uid := range plan.Jobs {
-		jobs += e.checkJobs(uid)
-	}
-	assert.Positive(t, jobs, "the rounds must have got somewhere")
 	t.Logf("%d jobs ended", jobs)
 }
 
-// runAndKill runs an agent for a while and kills it.
+// runAndKill runs an agent, and kills it a while after its beginning.
 func runAndKill(t *testing.T, plan agentPlan, after time.Duration) {
 	t.Helper()
 	raw, err := json.Marshal(plan)
@@ -131,8 +138,11 @@ func runAndKill(t *testing.T, plan agentPlan, after time.Duration) {
 	agent.Env = append(os.Environ(), agentEnv+"="+string(raw))
 	var stderr strings.Builder
 	agent.Stderr = &stderr
+	begun, err := agent.StdoutPipe()
+	require.NoError(t, err)
 	require.NoError(t, agent.Start())
-	time.Sleep(startup() + after)
+	_, _ = begun.Read(make([]byte, 1)) // an agent that fails says so on stderr
+	time.Sleep(after)
 	require.NoError(t, agent.Process.Kill())
 	_ = agent.Wait()
 	require.Empty(t, stderr.String())
