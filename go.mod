@@ -33,7 +33,7 @@ require (
 	k8s.io/klog/v2 v2.140.0 // examples: the messages of k8s.io/cri-streaming in the agent's log
 	k8s.io/kubelet v0.37.2 // examples: the types of the Summary API, and the protocols of device plug-ins and of PodResources
 	k8s.io/streaming v0.37.2 // examples: SPDY and WebSocket below them
-	k8s.io/utils v0.0.0-20260626114624-be93311217bd // examples: exit codes of commands, as k8s.io/cri-streaming takes them
+	k8s.io/utils v0.0.0-20260626114624-be93311217bd // examples: exit codes of commands, as k8s.io/cri-streaming takes them; the checksum of device checkpoints
 	sigs.k8s.io/yaml v1.6.0 // tests: manifests as their readers write them
 )
 

@@ -34,7 +34,9 @@ func (m *memory) Ensure(name string, v cgroups.Values) error {
 		return err
 	}
 	for parent := name; parent != "/"; parent = path.Dir(parent) {
-		m.groups[parent] = m.groups[parent]
+		if _, made := m.groups[parent]; !made {
+			m.groups[parent] = cgroups.Values{}
+		}
 	}
 	have := m.groups[name]
 	for _, set := range []struct{ have, v *int64 }{

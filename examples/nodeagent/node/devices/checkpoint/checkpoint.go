@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 
-	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/utils/dump"
 )
 
 // FileName is the kubelet's name of the file, in the folder of the plug-ins' sockets.
