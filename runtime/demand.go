@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // annotationResources is keelson's own annotation: the cpu and memory of a container at its
@@ -53,12 +55,12 @@ func demandIn(r *v1.ResourceRequirements) demand {
 
 func cpuIn(list v1.ResourceList) int64 {
 	q := list[v1.ResourceCPU]
-	return max(q.MilliValue(), 0)
+	return max(quantities.Milli(q), 0)
 }
 
 func memoryIn(list v1.ResourceList) int64 {
 	q := list[v1.ResourceMemory]
-	return max(q.Value(), 0)
+	return max(quantities.Value(q), 0)
 }
 
 // requirements is the inverse of demandIn. Zero values are omitted.

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // The kernel's bounds and the kubelet's constants for CPU time.
@@ -53,10 +54,10 @@ func Of(r *v1.ResourceRequirements) Demand {
 		return Demand{}
 	}
 	d := Demand{
-		CPURequest:    r.Requests.Cpu().MilliValue(),
-		CPULimit:      r.Limits.Cpu().MilliValue(),
-		MemoryRequest: r.Requests.Memory().Value(),
-		MemoryLimit:   r.Limits.Memory().Value(),
+		CPURequest:    quantities.Milli(*r.Requests.Cpu()),
+		CPULimit:      quantities.Milli(*r.Limits.Cpu()),
+		MemoryRequest: quantities.Value(*r.Requests.Memory()),
+		MemoryLimit:   quantities.Value(*r.Limits.Memory()),
 	}
 	// A limit without a request is a request, too; API defaulting adds the request, but a manifest
 	// from a file may lack the default.
@@ -122,7 +123,12 @@ func (d Demand) WithOverhead(overhead v1.ResourceList) Demand {
 }
 
 func (d Demand) plus(e Demand) Demand {
-	return Demand{d.CPURequest + e.CPURequest, d.CPULimit + e.CPULimit, d.MemoryRequest + e.MemoryRequest, d.MemoryLimit + e.MemoryLimit}
+	return Demand{
+		CPURequest:    quantities.Sum(d.CPURequest, e.CPURequest),
+		CPULimit:      quantities.Sum(d.CPULimit, e.CPULimit),
+		MemoryRequest: quantities.Sum(d.MemoryRequest, e.MemoryRequest),
+		MemoryLimit:   quantities.Sum(d.MemoryLimit, e.MemoryLimit),
+	}
 }
 
 // or is the larger of each.

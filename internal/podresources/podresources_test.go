@@ -3,6 +3,7 @@
 package podresources_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,4 +19,14 @@ func TestOverheadIsAddedToLimitsThatAreSet(t *testing.T) {
 	d := podresources.Demand{CPURequest: 100, MemoryRequest: 5, MemoryLimit: 20}
 	assert.Equal(t, podresources.Demand{CPURequest: 350, MemoryRequest: 15, MemoryLimit: 30}, d.WithOverhead(overhead))
 	assert.Equal(t, d, d.WithOverhead(nil))
+}
+
+// The limits of a pod with a container that may have everything are not those of its other container.
+func TestMoreThanANumberHolds(t *testing.T) {
+	limits := func(memory string) v1.Container {
+		return v1.Container{Resources: v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse(memory)}}}
+	}
+	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{limits("10E"), limits("10E"), limits("1Gi")}}}
+	assert.EqualValues(t, math.MaxInt64, podresources.OfPod(pod).MemoryLimit)
+	assert.Equal(t, v1.PodQOSGuaranteed, podresources.QOS(pod))
 }

@@ -11,6 +11,7 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/internal/podresources"
+	"github.com/keelson-dev/keelson/internal/quantities"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -76,7 +77,7 @@ func hugePageLimits(limits v1.ResourceList, sizes []string) []*api.HugepageLimit
 			continue
 		}
 		if bytes, err := parseQuantity(size); err == nil && bytes > 0 {
-			wanted[podresources.PageSizeName(bytes)] = uint64(max(quantity.Value(), 0))
+			wanted[podresources.PageSizeName(bytes)] = uint64(max(quantities.Value(quantity), 0))
 		}
 	}
 	var out []*api.HugepageLimit

@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/keelson-dev/keelson/internal/podresources"
+	"github.com/keelson-dev/keelson/internal/quantities"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
@@ -55,47 +57,15 @@ func (p *Plugin) request(m volumemanager.Mount, want *v1.EmptyDirVolumeSource) (
 
 // memorySize returns the smallest limit in bytes; 0 without a limit.
 func memorySize(pod *v1.Pod, limit *resource.Quantity, allocatable resource.Quantity) int64 {
-	sizes := []int64{allocatable.Value(), podMemory(pod)}
+	sizes := []int64{quantities.Value(allocatable), podresources.OfPod(pod).MemoryLimit}
 	if limit != nil {
-		sizes = append(sizes, limit.Value())
+		sizes = append(sizes, quantities.Value(*limit))
 	}
 	sizes = slices.DeleteFunc(sizes, func(n int64) bool { return n <= 0 })
 	if len(sizes) == 0 {
 		return 0
 	}
 	return slices.Min(sizes)
-}
-
-// podMemory returns the memory limit of the pod in bytes; 0 if a container has no limit.
-func podMemory(pod *v1.Pod) int64 {
-	if pod.Spec.Resources != nil {
-		if q := pod.Spec.Resources.Limits[v1.ResourceMemory]; !q.IsZero() {
-			return q.Value()
-		}
-	}
-	var together, alone int64
-	for _, c := range pod.Spec.InitContainers {
-		q := c.Resources.Limits[v1.ResourceMemory]
-		switch {
-		case c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways:
-			if q.IsZero() {
-				return 0
-			}
-			together += q.Value()
-		case q.IsZero():
-			return 0
-		default:
-			alone = max(alone, together+q.Value())
-		}
-	}
-	for _, c := range pod.Spec.Containers {
-		q := c.Resources.Limits[v1.ResourceMemory]
-		if q.IsZero() {
-			return 0
-		}
-		together += q.Value()
-	}
-	return max(together, alone)
 }
 
 // pageSize returns the page size of a medium. The pod must request pages of this size. A medium

@@ -29,6 +29,8 @@ func TestCheckResources(t *testing.T) {
 			says: "Node didn't have enough resource: cpu, requested: 1501, used: 500, capacity: 2000"},
 		{name: "memory", pod: pod("p", asks("memory=1025Mi")), want: []string{"OutOfmemory"},
 			says: "Node didn't have enough resource: memory, requested: 1074790400, used: 0, capacity: 1073741824"},
+		{name: "memory beyond 2^63", pod: pod("p", asks("memory=10E")), want: []string{"OutOfmemory"}},
+		{name: "beside pods beyond 2^63", active: []*v1.Pod{pod("a", asks("memory=9E")), pod("b", asks("memory=9E"))}, pod: pod("p", asks("memory=1")), want: []string{"OutOfmemory"}},
 		{name: "ephemeral storage", pod: pod("p", asks("ephemeral-storage=11Gi")), want: []string{"OutOfephemeral-storage"}},
 		{name: "all of them, in order", pod: pod("p", asks("example.com/gpu=2 memory=2Gi cpu=3")), want: []string{"OutOfcpu", "OutOfmemory", "OutOfexample.com/gpu"}},
 		{name: "pods", active: []*v1.Pod{pod("a"), pod("b"), pod("c")}, pod: pod("p"), want: []string{"OutOfpods"},

@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // Demand is the resources and ports that a pod takes from a node. It is immutable.
@@ -70,11 +72,15 @@ func rank(name v1.ResourceName) string {
 	return "3"
 }
 
+// most is more than any node has of a resource. Requests above it count as it: a hundred of them can be
+// added up.
+const most = 1 << 56
+
 func count(name v1.ResourceName, q resource.Quantity) int64 {
 	if name == v1.ResourceCPU {
-		return q.MilliValue()
+		return min(quantities.Milli(q), most)
 	}
-	return q.Value()
+	return min(quantities.Value(q), most)
 }
 
 // Requests returns the requests of a whole pod, as the scheduler (Kubernetes 1.36) computes them.

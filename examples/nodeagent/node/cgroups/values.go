@@ -10,6 +10,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/internal/podresources"
+	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // Unlimited is a limit that is removed.
@@ -74,7 +75,7 @@ func hugePages(list v1.ResourceList, sizes []string) map[string]int64 {
 			continue
 		}
 		if name := podresources.PageSizeName(size.Value()); hasSize(limits, name) {
-			limits[name] = amount.Value()
+			limits[name] = quantities.Value(amount)
 		}
 	}
 	return limits
@@ -112,13 +113,13 @@ const PIDs v1.ResourceName = "pid"
 func ForResources(list v1.ResourceList, s Settings, compressible bool) Values {
 	var v Values
 	if cpu, ok := list[v1.ResourceCPU]; ok {
-		v.CPUShares = podresources.Shares(cpu.MilliValue())
+		v.CPUShares = podresources.Shares(quantities.Milli(cpu))
 	}
 	if compressible {
 		return v
 	}
 	if memory, ok := list[v1.ResourceMemory]; ok {
-		v.Memory = memory.Value()
+		v.Memory = quantities.Value(memory)
 	}
 	if processes, ok := list[PIDs]; ok {
 		v.PIDs = processes.Value()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // Causes of evictions for a limit of the pod itself, as in the metric kubelet_evictions.
@@ -55,12 +56,12 @@ func exceeded(u *Usage) (cause, message string) {
 			continue
 		}
 		for _, used := range u.Volumes {
-			if used.Name == v.Name && used.Used.Bytes > limit.Value() {
+			if used.Name == v.Name && used.Used.Bytes > quantities.Value(*limit) {
 				return LimitEmptyDir, fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, limit.String())
 			}
 		}
 	}
-	if limit := storageLimit(u.Pod); limit.Sign() > 0 && u.disk(everything).Bytes > limit.Value() {
+	if limit := storageLimit(u.Pod); limit.Sign() > 0 && u.disk(everything).Bytes > quantities.Value(limit) {
 		return LimitPod, fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit.String())
 	}
 	for i := range u.Pod.Spec.Containers {
@@ -70,7 +71,7 @@ func exceeded(u *Usage) (cause, message string) {
 			continue
 		}
 		for _, used := range u.Containers {
-			if used.Name == c.Name && used.Root.plus(used.Logs).Bytes > limit.Value() {
+			if used.Name == c.Name && used.Root.plus(used.Logs).Bytes > quantities.Value(limit) {
 				return LimitContainer, fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // Rank returns the pods in the order of their eviction for a signal, the first victim first:
@@ -69,7 +70,7 @@ func keyOf(s Signal, l Layout, u *Usage) rankKey {
 		k.excess = u.disk(l.parts(s)).Bytes
 	}
 	request := admission.Requests(u.Pod)[name]
-	k.excess -= request.Value()
+	k.excess -= quantities.Value(request)
 	k.exceeds = k.excess > 0
 	return k
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // Reason is the reason of an evicted pod's status, and of the status of a pod that is refused under
@@ -91,7 +92,7 @@ func describe(t Threshold, l Layout, u *Usage, r Reading) (message string, annot
 			counted = false
 		}
 		request := requestOf(u.Pod, c.Name, name)
-		if !counted || used <= request.Value() {
+		if !counted || used <= quantities.Value(request) {
 			continue
 		}
 		amount := amountOf(name, used)

@@ -101,6 +101,8 @@ func TestOverLimit(t *testing.T) {
 		{"emptyDir", storing(0, 0, 11, pod("a", emptyDir("10Mi"), limits(storage, "1Mi"))), pressure.LimitEmptyDir, `Usage of EmptyDir volume "v" exceeds the limit "10Mi". `},
 		{"emptyDir at its limit", storing(0, 0, 10, pod("a", emptyDir("10Mi"))), "", ""},
 		{"emptyDir with limit 0", storing(0, 0, 10, pod("a", emptyDir("0"))), "", ""},
+		{"emptyDir with a limit beyond 2^63", storing(0, 0, 10, pod("a", emptyDir("10E"))), "", ""},
+		{"container with a limit beyond 2^63", storing(4, 3, 4, pod("a", limits(storage, "10E"))), "", ""},
 		{"pod", storing(4, 3, 4, pod("a", limits(storage, "10Mi"))), pressure.LimitPod, "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. "},
 		{"139339: the container, with images apart, too", storing(6, 5, 0, pod("a", limits(storage, "10Mi"), sidecar("5Mi"))), pressure.LimitContainer, `Container c exceeded its local ephemeral storage limit "10Mi". `},
 		{"sidecars count", storing(4, 3, 4, pod("a", limits(storage, "10Mi"), sidecar("5Mi"))), "", ""},

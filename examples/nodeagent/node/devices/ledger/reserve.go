@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // Cause says why devices cannot be reserved.
@@ -212,7 +213,7 @@ func (l *Ledger) needs(pod *v1.Pod) (all []need) {
 	add := func(c *v1.Container, ends bool) {
 		begin := len(all)
 		for name, quantity := range c.Resources.Limits {
-			if n := quantity.Value(); n > 0 && l.IsKnown(string(name)) {
+			if n := quantities.Value(quantity); n > 0 && l.IsKnown(string(name)) {
 				all = append(all, need{Slot{pod.UID, c.Name, string(name)}, int(n), ends})
 			}
 		}
