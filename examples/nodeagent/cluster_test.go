@@ -16,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/apiservertest"
@@ -212,6 +214,47 @@ func TestServicesOfAnAPIServer(t *testing.T) {
 	c.interrupt()
 	c.start(c.flags...)
 	c.eventually("it has them without the API server", says(2))
+}
+
+// An administrator advertises an extended resource without a device plug-in. The node makes the
+// resource allocatable and counts the pods that have it. An amount of a node that had the name before
+// is 0 at the first start.
+func TestResourcesOfAnAdministrator(t *testing.T) {
+	c := newClustered(t, backends["process"])
+	const dongle = "example.com/dongle"
+	advertise := func(amount string) {
+		patch := fmt.Sprintf(`{"status":{"capacity":{%q:%q}}}`, dongle, amount)
+		_, err := c.core.Nodes().Patch(t.Context(), c.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
+	}
+	amounts := func(want string) {
+		c.Helper()
+		c.eventually("the Node has dongles: "+want, func() bool {
+			node, err := c.core.Nodes().Get(t.Context(), c.name, metav1.GetOptions{})
+			require.NoError(t, err)
+			free, all := node.Status.Allocatable[dongle], node.Status.Capacity[dongle]
+			return free.String()+"/"+all.String() == want
+		})
+	}
+	bind := func(name string) {
+		c.bindPod(name, func(pod *v1.Pod) {
+			pod.Spec.Containers[0].Command = []string{"/bin/sh", "-c", forever}
+			one := v1.ResourceList{dongle: resource.MustParse("1")}
+			pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: one, Requests: one}
+		})
+	}
+	c.flags = append(c.flags, "--lenient") // processes have no limits
+	advertise("5")
+	c.start(c.flags...)
+	amounts("0/0")
+	advertise("1")
+	c.interrupt()
+	c.start(c.flags...) // reads the Node now, and not within a minute
+	amounts("1/1")
+	bind("a")
+	c.told("a", "runs", running)
+	bind("b")
+	c.told("b", "is refused", func(p *v1.Pod) bool { return p.Status.Reason == "OutOf"+dongle })
 }
 
 func TestTheAPIServerIsAway(t *testing.T) {

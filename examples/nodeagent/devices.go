@@ -6,7 +6,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices/checkpoint"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices/deviceplugin"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices/podresources"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
@@ -59,6 +63,7 @@ type deviceManager struct {
 	plugins *deviceplugin.Server
 	watcher *deviceplugin.Watcher
 	lister  *podresources.Server
+	isNew   bool          // no earlier agent has recorded devices
 	host    *feature.Host // set by features
 	changed func()        // called after a change of the node's devices, by the agent's Run
 }
@@ -80,9 +85,9 @@ func newDevices(f flags, numbers *metrics, log *zap.Logger) (*deviceManager, err
 }
 
 func listenDevices(f flags, numbers deviceMetrics, log *zap.Logger) (*deviceManager, error) {
-	d := &deviceManager{changed: func() {}}
+	_, err := os.Stat(filepath.Join(f.devices.dir, checkpoint.FileName))
+	d := &deviceManager{changed: func() {}, isNew: errors.Is(err, fs.ErrNotExist)}
 	hooks := devices.Hooks{Changed: func() { d.changed() }, Allocated: numbers.allocated}
-	var err error
 	if d.manager, err = devices.New(devices.Options{Dir: f.devices.dir, Patience: f.devices.patient, Hooks: hooks, Logger: log}); err != nil {
 		return nil, err
 	}

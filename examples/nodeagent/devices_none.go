@@ -19,7 +19,10 @@ func (*deviceFlags) register(*pflag.FlagSet)               {}
 func (*deviceFlags) complete(*flags, *pflag.FlagSet) error { return nil }
 
 // deviceManager is empty in a program built without device plug-ins.
-type deviceManager struct{ changed func() }
+type deviceManager struct {
+	isNew   bool
+	changed func()
+}
 
 func newDevices(flags, *metrics, *zap.Logger) (*deviceManager, error) { return &deviceManager{}, nil }
 

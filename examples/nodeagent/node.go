@@ -71,6 +71,7 @@ func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 	f := nodestatus.Facts{
 		Capacity:    capacity,
 		Allocatable: allocatable,
+		IsNew:       n.news.devices.isNew,
 		Addresses:   nodeAddresses(n.flags.node, n.flags.hostIPs(ctx)),
 		Info:        n.machine.System(),
 		Pressure:    n.news.evictor.pressure(),

@@ -29,6 +29,10 @@
 //
 //   - A node that is deleted while its agent runs is created again. The kubelet logs an error every
 //     ten seconds until a restart.
+//   - Extended resources that an administrator writes to the capacity are kept, and become allocatable
+//     within a minute; the kubelet sees them with its next status. Like the kubelet, a node without a
+//     record of its devices sets them to 0 when it registers. The kubelet's record is made by the first
+//     device plug-in, so that a kubelet without plug-ins does so at each start.
 //   - Conditions set by other clients are kept. Addresses are replaced as a whole, so that several
 //     addresses of the same type are possible.
 //   - A status is written after a change, or when it is Options.ReportInterval old. A single patch is sent

@@ -18,6 +18,10 @@ type Facts struct {
 	NotReady error
 	// Capacity is the machine's resources. Allocatable is the part available to pods.
 	Capacity, Allocatable v1.ResourceList
+	// IsNew reports that the node has no record of earlier devices. If the API server has the node,
+	// extended resources that are missing in Capacity are set to 0 at the registration, because they
+	// may be devices of an earlier machine.
+	IsNew bool
 	// Addresses are the node's addresses, with the primary address of each type first.
 	Addresses []v1.NodeAddress
 	// Info describes the system. The scheduler uses Architecture and OperatingSystem.
@@ -47,11 +51,11 @@ const (
 )
 
 // status returns the API server's status, updated with facts. Fields of other clients are kept:
-// their conditions, and the attached and used volumes. The result shares only read-only data with
-// before.
+// their conditions and extended resources, and the attached and used volumes. The result shares only
+// read-only data with before.
 func status(before v1.NodeStatus, f Facts, now time.Time) v1.NodeStatus {
 	after := before
-	after.Capacity, after.Allocatable = f.Capacity, f.Allocatable
+	after.Capacity, after.Allocatable = withForeign(f, before.Capacity)
 	after.Addresses, after.NodeInfo = f.Addresses, f.Info
 	after.DaemonEndpoints.KubeletEndpoint.Port = f.KubeletPort
 	after.Images = f.Images

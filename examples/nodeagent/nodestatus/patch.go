@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // same reports whether two statuses are equal except for heartbeat times.
@@ -51,13 +53,18 @@ func statusPatch(before, after v1.NodeStatus) ([]byte, error) {
 	}})
 }
 
-// quantities returns after, with null for resources missing in after but present in before.
+// quantities returns after, with null for resources missing in after but present in before. Extended
+// resources that do not change are left out: another client may have changed them since before.
 func quantities(before, after v1.ResourceList) map[v1.ResourceName]any {
 	all := make(map[v1.ResourceName]any, len(after))
 	for name := range before {
 		all[name] = nil
 	}
 	for name, q := range after {
+		if was, known := before[name]; known && was.Cmp(q) == 0 && podresources.IsExtended(name) {
+			delete(all, name)
+			continue
+		}
 		all[name] = q
 	}
 	return all

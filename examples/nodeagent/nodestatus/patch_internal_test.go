@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ func TestPatchesDoWhatTheySay(t *testing.T) {
 		for range rng.IntN(4) {
 			f := randomFacts(rng)
 			before = status(before, f, now.Add(-time.Hour))
+			before.Capacity = changed(rng, before.Capacity)
 		}
 		f := randomFacts(rng)
 		after := status(before, f, now)
@@ -35,12 +37,22 @@ func TestPatchesDoWhatTheySay(t *testing.T) {
 		theirs := v1.NodeCondition{Type: "Theirs", Status: v1.ConditionTrue}
 		there := before
 		there.Conditions = append([]v1.NodeCondition{theirs}, before.Conditions...)
+		there.Capacity = changed(rng, before.Capacity)
 		got := apply(t, there, patch)
 		require.Contains(t, got.Conditions, theirs, "seed %d", seed)
 		want := after
 		want.Conditions = append([]v1.NodeCondition{theirs}, after.Conditions...)
 		require.ElementsMatch(t, want.Conditions, got.Conditions, "seed %d", seed)
 		want.Conditions, got.Conditions = nil, nil
+		for name, amount := range there.Capacity { // with the next read they are allocatable
+			if was, known := before.Capacity[name]; !known || was.Cmp(amount) != 0 {
+				require.Equal(t, amount.Value(), got.Capacity.Name(name, resource.DecimalSI).Value(), "seed %d: %s", seed, name)
+				got.Capacity[name] = want.Capacity[name]
+				if _, known := want.Capacity[name]; !known {
+					delete(got.Capacity, name)
+				}
+			}
+		}
 		require.True(t, same(want, got), "seed %d\nwant %v\n got %v", seed, want, got)
 	}
 }
@@ -62,6 +74,20 @@ func apply(t *testing.T, s v1.NodeStatus, patch []byte) v1.NodeStatus {
 	return out.Status
 }
 
+// changed returns a capacity in which an administrator has changed resources that no facts have.
+func changed(rng *rand.Rand, capacity v1.ResourceList) v1.ResourceList {
+	capacity = maps.Clone(capacity)
+	for i := range 2 {
+		if rng.IntN(2) == 0 {
+			if capacity == nil {
+				capacity = v1.ResourceList{}
+			}
+			capacity[v1.ResourceName(fmt.Sprint("example.com/theirs", i))] = *resource.NewQuantity(100+rng.Int64N(5), resource.DecimalSI)
+		}
+	}
+	return capacity
+}
+
 func randomFacts(rng *rand.Rand) (f Facts) {
 	if rng.IntN(2) == 0 {
 		f.NotReady = fmt.Errorf("reason %d", rng.IntN(3))
@@ -70,6 +96,7 @@ func randomFacts(rng *rand.Rand) (f Facts) {
 	for i := range 3 {
 		if rng.IntN(2) == 0 {
 			f.Capacity[v1.ResourceName(fmt.Sprint("r", i))] = *resource.NewQuantity(rng.Int64N(5), resource.DecimalSI)
+			f.Capacity[v1.ResourceName(fmt.Sprint("example.com/own", i))] = *resource.NewQuantity(rng.Int64N(5), resource.DecimalSI)
 		}
 	}
 	f.Allocatable = f.Capacity

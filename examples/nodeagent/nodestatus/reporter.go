@@ -122,6 +122,7 @@ type Reporter struct {
 	known    *v1.Node // the node as last read or written; nil: unknown
 	seen     time.Time
 	stale    atomic.Bool // known may be outdated
+	found    bool        // known was there at the registration, and no status has been written since
 	reported time.Time
 	sent     v1.NodeStatus // the status of the last patch
 	answer   v1.NodeStatus // what the server stored of it
@@ -263,7 +264,11 @@ func (r *Reporter) Report(ctx context.Context) error {
 	}
 	now, facts := time.Now(), r.opts.Facts(ctx)
 	facts.Images = largest(facts.Images, r.opts.MaxImages)
-	after := status(r.known.Status, facts, now)
+	before := r.known.Status
+	if r.found && facts.IsNew {
+		before.Capacity = withoutExtended(before.Capacity)
+	}
+	after := status(before, facts, now)
 	if r.isReported(after) && !r.reported.IsZero() && now.Sub(r.reported) < r.opts.ReportInterval {
 		return nil
 	}
@@ -285,7 +290,7 @@ func (r *Reporter) Report(ctx context.Context) error {
 	r.tell(r.known.Status.Conditions, after.Conditions)
 	r.tellReboot(r.known.Status.NodeInfo.BootID, after.NodeInfo.BootID)
 	r.know(node)
-	r.reported, r.sent, r.answer = now, after, node.Status
+	r.reported, r.sent, r.answer, r.found = now, after, node.Status, false
 	return nil
 }
 
@@ -303,7 +308,7 @@ func (r *Reporter) register(ctx context.Context) error {
 	if err == nil {
 		r.log.Info("node registered")
 		r.know(node)
-		r.reported = time.Time{}
+		r.reported, r.found = time.Time{}, false
 		return nil
 	}
 	// After any error the node may exist, created by another client if the agent may not create
@@ -316,7 +321,7 @@ func (r *Reporter) register(ctx context.Context) error {
 		return getErr
 	}
 	r.know(there)
-	r.reported = time.Time{}
+	r.reported, r.found = time.Time{}, true
 	return r.label(ctx)
 }
 

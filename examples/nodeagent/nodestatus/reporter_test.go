@@ -5,8 +5,11 @@ package nodestatus_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -98,7 +101,7 @@ func TestANodeThatIsThereKeepsWhatOthersGaveIt(t *testing.T) {
 		s.node.Labels = map[string]string{"theirs": "1", v1.LabelHostname: "wrong"}
 		s.node.Annotations = map[string]string{"theirs": "2", attachDetach: "false"}
 		s.node.Status.Conditions = []v1.NodeCondition{theirs}
-		s.node.Status.Capacity = v1.ResourceList{"example.com/gone": resource.MustParse("1")}
+		s.node.Status.Capacity = v1.ResourceList{"hugepages-2Mi": resource.MustParse("1"), "example.com/theirs": resource.MustParse("3")}
 		s.node.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.0.0.1"}}
 	}, func(t *testing.T, m *machine) {
 		require.EqualValues(t, "theirs", m.node.UID)
@@ -108,8 +111,85 @@ func TestANodeThatIsThereKeepsWhatOthersGaveIt(t *testing.T) {
 		require.Empty(t, m.node.Spec.Taints, "taints are for a node that is made")
 		require.Equal(t, theirs, m.condition(v1.NodeNetworkUnavailable))
 		require.Equal(t, m.facts.Addresses, m.node.Status.Addresses)
-		require.Len(t, m.node.Status.Capacity, 1)
-		require.Contains(t, m.node.Status.Capacity, v1.ResourceCPU)
+		require.Equal(t, "cpu=2/2 example.com/theirs=3/3", m.resources())
+	})
+}
+
+// resources returns the allocatable and all resources of the node on the server.
+func (s *server) resources() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s.node.Status.Capacity)) {
+		free, total := s.node.Status.Allocatable[name], s.node.Status.Capacity[name]
+		all = append(all, fmt.Sprintf("%s=%s/%s", name, free.String(), total.String()))
+	}
+	if len(s.node.Status.Allocatable) > len(s.node.Status.Capacity) {
+		all = append(all, "more is allocatable than there is")
+	}
+	return strings.Join(all, " ")
+}
+
+// An administrator advertises extended resources by a patch of the capacity. The node makes them
+// allocatable, and does not write an older amount over a new one.
+func TestResourcesOfAnAdministrator(t *testing.T) {
+	on(t, nil, func(t *testing.T, m *machine) {
+		set := func(amount string) {
+			m.edit(func() {
+				if amount == "" {
+					delete(m.node.Status.Capacity, "example.com/theirs")
+					return
+				}
+				m.node.Status.Capacity["example.com/theirs"] = resource.MustParse(amount)
+			})
+		}
+		own := func(amount string) {
+			m.edit(func() {
+				list := v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), "example.com/own": resource.MustParse(amount)}
+				m.facts.Capacity, m.facts.Allocatable = list, list
+			})
+			m.Poke()
+			synctest.Wait()
+		}
+		const look = nodestatus.CheckInterval + 11*time.Second
+		set("4")
+		pass(look)
+		require.Equal(t, "cpu=2/2 example.com/theirs=4/4", m.resources())
+		set("3")
+		own("2")
+		require.Equal(t, "cpu=2/2 example.com/own=2/2 example.com/theirs=4/3", m.resources(), "the patch keeps the new amount")
+		pass(look)
+		require.Equal(t, "cpu=2/2 example.com/own=2/2 example.com/theirs=3/3", m.resources())
+		set("")
+		own("0")
+		require.Equal(t, "cpu=2/2 example.com/own=0/0 more is allocatable than there is", m.resources(), "until the next read")
+		pass(look)
+		require.Equal(t, "cpu=2/2 example.com/own=0/0", m.resources())
+
+		m.edit(func() { m.node.Status.Capacity["example.com/own"] = resource.MustParse("9") })
+		pass(look)
+		require.Equal(t, "cpu=2/2 example.com/own=0/0", m.resources(), "the node's own amounts are put back")
+	})
+}
+
+// A machine that takes the name of another one does not have its devices.
+func TestDevicesOfAnEarlierMachine(t *testing.T) {
+	on(t, func(s *server, o *nodestatus.Options) {
+		s.node = &v1.Node{}
+		s.node.Name, s.node.UID = "gw", "theirs"
+		s.node.Status.Capacity = v1.ResourceList{"example.com/gpu": resource.MustParse("3")}
+		s.node.Status.Allocatable = s.node.Status.Capacity.DeepCopy()
+		facts := o.Facts
+		o.Facts = func(ctx context.Context) nodestatus.Facts {
+			f := facts(ctx)
+			f.IsNew = true
+			return f
+		}
+	}, func(t *testing.T, m *machine) {
+		require.Equal(t, "cpu=2/2 example.com/gpu=0/0", m.resources())
+		m.edit(func() { m.node.Status.Capacity["example.com/gpu"] = resource.MustParse("1") })
+		pass(10 * time.Minute)
+		require.Equal(t, "cpu=2/2 example.com/gpu=1/1", m.resources(), "an administrator has set it since")
 	})
 }
 

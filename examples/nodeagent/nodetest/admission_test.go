@@ -278,6 +278,46 @@ func TestANodeIsReadAgainBeforeAPodIsRefusedForIt(t *testing.T) {
 	})
 }
 
+// An administrator has given the node an extended resource that no device plug-in serves. The node is
+// read before a pod with the resource is admitted.
+func TestResourcesOfAnAdministratorAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const dongle = "example.com/dongle"
+		m := &member{node: &v1.Node{}}
+		host := nodetest.New(t, nodetest.Options{Source: podconfig.SourceAPI, Agent: func(o *node.Options) { o.Cluster.Node = m.get }})
+		time.Sleep(time.Minute)
+		has := func(amount string) {
+			m.Lock()
+			defer m.Unlock()
+			m.node.Status.Allocatable = v1.ResourceList{dongle: resource.MustParse(amount)}
+		}
+		asks := func(p *v1.Pod) {
+			one := v1.ResourceList{dongle: resource.MustParse("1")}
+			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: one, Requests: one}
+		}
+		has("1")
+		a, b := nodetest.Pod("a", nodetest.Container("c"), asks), nodetest.Pod("b", nodetest.Container("c"), asks)
+		host.Apply(a)
+		require.Equal(t, v1.PodRunning, host.Status("a").Phase)
+		host.Apply(a, b)
+		require.Equal(t, "OutOf"+dongle, reasonOf(host, "b"))
+		time.Sleep(time.Second)
+		has("2")
+		c := nodetest.Pod("c", nodetest.Container("c"), asks)
+		host.Apply(a, c)
+		require.Equal(t, v1.PodRunning, host.Status("c").Phase)
+
+		// Without an answer of the API server, the last known amount counts.
+		time.Sleep(time.Second)
+		m.away(true)
+		d := nodetest.Pod("d", nodetest.Container("c"), asks)
+		host.Apply(a, c, d)
+		require.Empty(t, host.Status("d").Phase)
+		time.Sleep(11 * time.Second)
+		require.Equal(t, "OutOf"+dongle, reasonOf(host, "d"))
+	})
+}
+
 // While the API server does not answer, other pods are admitted. The pod with the open question is
 // judged by the last known node.
 func TestAnAPIServerThatIsAwayHoldsUpNobodyElse(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
@@ -62,8 +63,8 @@ func fits(node *Node, used *Usage, own *Demand) (short []Shortage) {
 	}
 	for _, a := range own.amounts {
 		capacity, limited := node.capacity(a.name)
-		unpromised := isExtended(a.name) && podconfig.IsStatic(own.Pod) // no scheduler has checked the request
-		if !limited && !unpromised || isExtended(a.name) && node.Assigned != nil && node.Assigned(a.name) {
+		unpromised := podresources.IsExtended(a.name) && podconfig.IsStatic(own.Pod) // no scheduler has checked the request
+		if !limited && !unpromised || podresources.IsExtended(a.name) && node.Assigned != nil && node.Assigned(a.name) {
 			continue
 		}
 		if n := used.amounts[a.name]; a.value > capacity-n {
@@ -83,7 +84,7 @@ func (n *Node) capacity(name v1.ResourceName) (amount int64, limited bool) {
 		return 0, false
 	case name == v1.ResourceCPU, name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage:
 		return 0, false
-	case isExtended(name): // an extended resource of the cluster, checked by the scheduler
+	case podresources.IsExtended(name): // an extended resource of the cluster, checked by the scheduler
 		return 0, false
 	}
 	return 0, true

@@ -9,8 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
@@ -148,12 +148,12 @@ func raise(to, list v1.ResourceList) {
 	}
 }
 
-// isExtended reports whether a resource is an extended resource, such as example.com/gpu, and not a
-// native resource of Kubernetes.
-func isExtended(name v1.ResourceName) bool {
-	s := string(name)
-	if !strings.Contains(s, "/") || strings.Contains(s, v1.ResourceDefaultNamespacePrefix) || strings.HasPrefix(s, v1.DefaultResourceRequestsPrefix) {
-		return false
+// Extended returns the extended resources that the pod requests, sorted by name.
+func (d *Demand) Extended() (names []v1.ResourceName) {
+	for _, a := range d.amounts {
+		if podresources.IsExtended(a.name) {
+			names = append(names, a.name)
+		}
 	}
-	return len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+s)) == 0
+	return names
 }

@@ -196,8 +196,10 @@ func (m *Manager) tell(uids []types.UID) {
 	m.host.Reconsider()
 }
 
-// run forgets resources whose plug-ins stay away, until ctx ends.
+// run forgets resources whose plug-ins stay away, until ctx ends. It first writes the checkpoint, so
+// that the next agent knows that the node is not new.
 func (m *Manager) run(ctx context.Context) error {
+	m.save()
 	for {
 		timer := time.NewTimer(m.expire(time.Now()))
 		select {

@@ -19,10 +19,10 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	plugins "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices"
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // SocketName is the name of the socket on which plug-ins register.
@@ -178,7 +178,7 @@ func (s *Server) Validate(resource string, versions []string) error {
 	if !slices.Contains(versions, plugins.Version) {
 		return fmt.Errorf("requested API version %q is not supported by kubelet. Supported version is [%q]", strings.Join(versions, ","), plugins.Version)
 	}
-	if !isExtended(resource) {
+	if !podresources.IsExtended(v1.ResourceName(resource)) {
 		return fmt.Errorf("the ResourceName %q is invalid", resource)
 	}
 	return nil
@@ -193,12 +193,4 @@ func (s *Server) Serves(ctx context.Context, resource, socket string, isReady fu
 	isReady()
 	s.follow(ctx, resource, client)
 	return context.Cause(ctx)
-}
-
-// isExtended reports whether the name is that of an extended resource, such as example.com/gpu.
-func isExtended(name string) bool {
-	if !strings.Contains(name, "/") || strings.Contains(name, v1.ResourceDefaultNamespacePrefix) || strings.HasPrefix(name, v1.DefaultResourceRequestsPrefix) {
-		return false
-	}
-	return len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+name)) == 0
 }

@@ -36,15 +36,23 @@ func (g *Gate) decide(pod *v1.Pod) decision {
 	switch {
 	case !g.known && (len(failures) > 0 || own.Asks()): // the resources may belong to a pod that ran before
 		return decision{held: "what ran before is not known yet"}
+	case g.opts.Node != nil && g.asOf.Before(g.heldSince(pod)) && g.dependsOnNode(own, failures):
+		return decision{held: "the node may have changed", askNode: true}
 	case len(failures) == 0:
 		return decision{held: wait}
-	case g.opts.Node != nil && g.asOf.Before(g.heldSince(pod)) && (admission.Has(failures, admission.ReasonNodeAffinity) || admission.Has(failures, admission.ReasonTaint)):
-		return decision{held: "the node may have changed", askNode: true}
 	}
 	if _, only := admission.Shortages(failures); !only || !admission.Critical(pod) {
 		return decision{failures: failures}
 	}
 	return g.makeRoom(own, failures)
+}
+
+// dependsOnNode reports whether the decision about a pod depends on the present Node: on its labels
+// and taints if they are against the pod, and on its amounts of extended resources, which an
+// administrator may have changed.
+func (g *Gate) dependsOnNode(own *admission.Demand, failures []admission.Failure) bool {
+	return admission.Has(failures, admission.ReasonNodeAffinity) || admission.Has(failures, admission.ReasonTaint) ||
+		slices.ContainsFunc(own.Extended(), func(name v1.ResourceName) bool { return !g.opts.Assigned(name) })
 }
 
 // makeRoom chooses the pods to preempt for a critical pod. The critical pod is held until they have
