@@ -39,8 +39,8 @@ type Options struct {
 	// Cgroups finds the cgroups of containers, for their networks and for /metrics/cadvisor. Defaults
 	// to nil: both lack what only cgroups tell.
 	Cgroups *cgroup.Tree
-	// PodsCgroup is the path of the cgroup of all pods in Cgroups. Defaults to "": Free does not know
-	// the memory of all pods.
+	// PodsCgroup is the path of the cgroup of all pods in Cgroups. Defaults to "": the usage of all pods
+	// is a sum, and Free does not know their memory.
 	PodsCgroup string
 	// VolumeFolders returns the names of the folders of a pod's mounted volumes, by their names in the
 	// pod spec. The folder of a claim's volume has the name of the PersistentVolume. Defaults to nil:
@@ -128,6 +128,7 @@ type Collector struct {
 
 	// turn is held by the goroutine that measures, and guards the fields below and Cgroups.
 	turn  chan struct{}
+	began time.Time
 	disks diskuse.Meter
 	rates rates
 
@@ -154,7 +155,7 @@ func New(opts Options) (*Collector, error) {
 		return nil, fmt.Errorf("nodestats: Options.MaxAge %v: want 0 or more", opts.MaxAge)
 	}
 	opts.MaxAge = cmp.Or(opts.MaxAge, 5*time.Second)
-	return &Collector{Options: opts, turn: make(chan struct{}, 1)}, nil
+	return &Collector{Options: opts, turn: make(chan struct{}, 1), began: time.Now()}, nil
 }
 
 // Collect returns a snapshot. If another call measures, Collect waits for its result, or measures

@@ -31,7 +31,9 @@
 // # Differences from the kubelet (1.36)
 //
 //   - There is no cadvisor. Usage of containers comes from the runtime, usage of a pod is that of the
-//     runtime or the sum over the containers, and usage of the node comes from /proc.
+//     runtime or the sum over the containers, usage of all pods is that of their cgroup or the sum, and
+//     usage of the node comes from /proc. The system container "kubelet" is this process, and not its
+//     cgroup. The cgroups of the container runtime and of the system are not measured.
 //   - The memory of the node includes memory of the kernel that it cannot reclaim, and reserved huge
 //     pages, which the root cgroup does not count.
 //   - Pods in the Summary are those that are not terminal, with or without a running container.

@@ -33,6 +33,8 @@ type measurement struct {
 	machine host.Usage
 	memory  uint64          // of the machine
 	self    stats.Container // of this process
+	began   time.Time       // when this process began
+	all     cgroupUsage     // of Options.PodsCgroup
 	pods    []*v1.Pod
 	usage   map[types.UID]*stats.Pod
 	network map[types.UID]Network
@@ -103,7 +105,8 @@ func (c *Collector) measure(ctx context.Context, r Request) (*Snapshot, error) {
 			s.Pods[pod.UID] = pod
 		}
 	}
-	m.machine, m.self = c.Machine.Usage(), ownUsage()
+	m.machine, m.self, m.began = c.Machine.Usage(), ownUsage(), c.began
+	m.all = c.podsUsage()
 	memory, _ := c.Machine.Memory()
 	m.memory = uint64(max(memory, 0))
 	if d != CPUAndMemory && c.Cgroups != nil {
@@ -247,12 +250,13 @@ func ownUsage() stats.Container {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
 		c.CPU = stats.CPU{At: time.Now(), UsageNanoseconds: uint64(used.Utime.Nano() + used.Stime.Nano())}
+		c.Memory.PageFaults, c.Memory.MajorPageFaults = uint64(used.Minflt+used.Majflt), uint64(used.Majflt)
 	}
 	statm, err := os.ReadFile("/proc/self/statm")
 	if fields := strings.Fields(string(statm)); err == nil && len(fields) > 1 {
 		pages, _ := strconv.ParseUint(fields[1], 10, 64)
 		bytes := pages * uint64(os.Getpagesize())
-		c.Memory = stats.Memory{At: time.Now(), Usage: bytes, WorkingSet: bytes, RSS: bytes}
+		c.Memory.At, c.Memory.Usage, c.Memory.WorkingSet, c.Memory.RSS = time.Now(), bytes, bytes, bytes
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
@@ -49,6 +50,30 @@ func (c *Collector) readCgroups(s *Snapshot, d Detail) {
 			}
 		}
 	}
+}
+
+// cgroupUsage is the usage of a cgroup with all cgroups below.
+type cgroupUsage struct {
+	stats.Container           // its times are zero if the cgroup is not known
+	limit           uint64    // of memory; 0: none
+	made            time.Time // zero: not known
+}
+
+// podsUsage reads the cgroup of all pods.
+func (c *Collector) podsUsage() (u cgroupUsage) {
+	if c.PodsCgroup == "" || c.Cgroups == nil {
+		return u
+	}
+	u.Name, u.made = statsapi.SystemContainerPods, c.Cgroups.Made(c.PodsCgroup)
+	if used, ok := c.Cgroups.CPU(c.PodsCgroup); ok {
+		u.CPU = stats.CPU{At: time.Now(), UsageNanoseconds: uint64(used)}
+	}
+	if m, ok := c.Cgroups.Memory(c.PodsCgroup); ok {
+		now := time.Now()
+		u.Memory = stats.Memory{At: now, Usage: m.Usage, WorkingSet: m.WorkingSet, RSS: m.RSS, PageFaults: m.PageFaults, MajorPageFaults: m.MajorPageFaults}
+		u.Swap, u.limit = stats.Swap{At: now, Used: m.Swap}, m.Limit
+	}
+	return u
 }
 
 // readCapacities adds the sizes of the file systems of containers.

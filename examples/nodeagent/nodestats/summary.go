@@ -12,6 +12,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
@@ -36,7 +37,7 @@ func summarize(m *measurement, r *rates) *statsapi.Summary {
 		s.Pods = append(s.Pods, podStats(m, r, pod))
 	}
 	s.Node = nodeStats(m, r)
-	s.Node.SystemContainers = append(s.Node.SystemContainers, allPods(s.Pods))
+	s.Node.SystemContainers = append(s.Node.SystemContainers, allPods(m, r, s.Pods))
 	return s
 }
 
@@ -57,6 +58,7 @@ func nodeStats(m *measurement, r *rates) statsapi.NodeStats {
 	node.IO = addPressure(node.CPU, node.Memory, m.at, m.pressure.machine)
 	if !m.self.CPU.At.IsZero() {
 		self := containerStats(r, "kubelet", &m.self)
+		self.StartTime = metav1.NewTime(m.began)
 		node.SystemContainers = append(node.SystemContainers, self)
 	}
 	d := m.disks
@@ -139,7 +141,13 @@ func addUsage(p *statsapi.PodStats, r *rates, pod *v1.Pod, st *stats.Pod) {
 	}
 	if !st.Memory.At.IsZero() {
 		p.Memory = memoryStats(st.Memory)
+		setAvailable(p.Memory, podMemoryLimit(pod))
 	}
+}
+
+// podMemoryLimit returns the limit of a pod's cgroup, 0 without a limit.
+func podMemoryLimit(pod *v1.Pod) uint64 {
+	return uint64(max(podresources.OfPod(pod).WithOverhead(pod.Spec.Overhead).MemoryLimit, 0))
 }
 
 // addRuntimeUsage adds the network and the number of processes. The network of the kernel tells more
@@ -190,8 +198,16 @@ func sums(all []statsapi.ContainerStats) (cpu *statsapi.CPUStats, memory *statsa
 	return cpu, memory, swap
 }
 
-// allPods returns the sum over all pods as a system container.
-func allPods(pods []statsapi.PodStats) statsapi.ContainerStats {
+// allPods returns the usage of all pods as a system container: that of their cgroup, or else the sum.
+func allPods(m *measurement, r *rates, pods []statsapi.PodStats) statsapi.ContainerStats {
+	if all := &m.all; !all.CPU.At.IsZero() && !all.Memory.At.IsZero() {
+		whole := containerStats(r, "pods", &all.Container)
+		whole.Swap.SwapAvailableBytes = nil // there is no limit
+		whole.StartTime = metav1.NewTime(all.made)
+		setAvailable(whole.Memory, all.limit)
+		whole.IO = addPressure(whole.CPU, whole.Memory, m.at, m.pressure.all)
+		return whole
+	}
 	asContainers := make([]statsapi.ContainerStats, 0, len(pods))
 	for i := range pods {
 		asContainers = append(asContainers, statsapi.ContainerStats{CPU: pods[i].CPU, Memory: pods[i].Memory, Swap: pods[i].Swap})

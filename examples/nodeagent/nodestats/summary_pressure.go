@@ -15,6 +15,7 @@ import (
 // pressures is the part of a measurement with pressure stall information.
 type pressures struct {
 	machine    cgroup.Pressure
+	all        cgroup.Pressure // in the cgroup of all pods
 	pods       map[types.UID]cgroup.Pressure
 	containers map[string]cgroup.Pressure // by container ID, without the name of the runtime
 }
@@ -23,6 +24,9 @@ type pressures struct {
 // snapshot, whose cgroups have been found.
 func (c *Collector) measurePressure(s *Snapshot, d Detail) pressures {
 	p := pressures{machine: cgroup.MachinePressure(c.Machine.Root)}
+	if c.Cgroups != nil {
+		p.all = c.Cgroups.Pressure(c.PodsCgroup)
+	}
 	if d != Complete || c.Cgroups == nil {
 		return p
 	}

@@ -75,13 +75,23 @@ func TestUnified(t *testing.T) {
 	_, ok = tree.Memory("/" + pod)
 	require.False(t, ok, "without files")
 	for limit, want := range map[string]uint64{"max\n": 0, "1000\n": 1000} {
-		for name, text := range map[string]string{"memory.max": limit, "memory.current": "700\n", "memory.stat": "anon 1\ninactive_file 200\n"} {
+		for name, text := range map[string]string{
+			"memory.max": limit, "memory.current": "700\n", "memory.stat": "anon 1\ninactive_file 200\npgfault 5\npgmajfault 3\n",
+			"memory.swap.current": "9\n", "cpu.stat": "usage_usec 4\nuser_usec 3\n",
+		} {
 			require.NoError(t, os.WriteFile(filepath.Join(root, pod, name), []byte(text), 0o600))
 		}
 		memory, known := tree.Memory("/" + pod)
 		require.True(t, known)
-		require.Equal(t, cgroup.Memory{Limit: want, WorkingSet: 500}, memory)
+		require.Equal(t, cgroup.Memory{Limit: want, Usage: 700, WorkingSet: 500, RSS: 1, PageFaults: 5, MajorPageFaults: 3, Swap: 9}, memory)
 	}
+	used, known := tree.CPU("/" + pod)
+	require.True(t, known)
+	require.Equal(t, 4*time.Microsecond, used)
+	_, known = tree.CPU("/other")
+	require.False(t, known)
+	require.False(t, tree.Made("/"+pod).IsZero())
+	require.True(t, tree.Made("/other").IsZero())
 
 	require.NoError(t, os.RemoveAll(filepath.Join(root, dir)))
 	_, ok = tree.Usage(first)
@@ -104,13 +114,23 @@ func TestLegacy(t *testing.T) {
 		"blkio" + dir + "/blkio.throttle.io_service_bytes": "8:0 Read 10\n8:0 Write 20\n8:0 Sync 30\n8:0 Total 30\nTotal 30\n",
 		"blkio" + dir + "/blkio.throttle.io_serviced":      "8:0 Read 1\n8:0 Write 2\n8:0 Total 3\nTotal 3\n",
 	})
-	for name, text := range map[string]string{"memory.limit_in_bytes": "9223372036854771712\n", "memory.usage_in_bytes": "700\n", "memory.stat": "total_inactive_file 800\n"} {
-		require.NoError(t, os.WriteFile(filepath.Join(root, "memory/kubepods", name), []byte(text), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "cpuacct/kubepods"), 0o755))
+	for name, text := range map[string]string{
+		"memory/kubepods/memory.limit_in_bytes": "9223372036854771712\n", "memory/kubepods/memory.usage_in_bytes": "700\n",
+		"memory/kubepods/memory.stat":    "rss 1\npgfault 1\ntotal_inactive_file 800\ntotal_rss 300\ntotal_pgfault 5\ntotal_pgmajfault 3\ntotal_swap 9\n",
+		"cpuacct/kubepods/cpuacct.usage": "4000\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
 	tree := cgroup.New(root)
 	memory, ok := tree.Memory("/kubepods")
 	require.True(t, ok)
-	require.Zero(t, memory, "no limit, and all of it can be taken back")
+	require.Equal(t, cgroup.Memory{Usage: 700, RSS: 300, PageFaults: 5, MajorPageFaults: 3, Swap: 9}, memory, "no limit, and all of it can be taken back")
+	used, ok := tree.CPU("/kubepods")
+	require.True(t, ok)
+	require.Equal(t, 4*time.Microsecond, used)
+	_, ok = tree.CPU("/other")
+	require.False(t, ok)
 	tree.Find([]string{first})
 	require.Equal(t, dir, tree.Path(first))
 	require.Equal(t, 42, tree.Process(first))

@@ -73,29 +73,65 @@ func (t *Tree) Usage(id string) (u Usage, ok bool) {
 	return t.legacyUsage(p), true
 }
 
-// Memory is the memory of a cgroup, in bytes.
+// Memory is the memory of a cgroup and the cgroups below, in bytes.
 type Memory struct {
-	Limit      uint64 // 0: no limit
-	WorkingSet uint64 // usage without inactive pages of files
+	Limit                       uint64 // 0: no limit
+	Usage                       uint64
+	WorkingSet                  uint64 // usage without inactive pages of files
+	RSS                         uint64 // anonymous memory
+	PageFaults, MajorPageFaults uint64 // since the cgroup was made
+	Swap                        uint64 // 0 if the kernel does not count swap
 }
 
 // Memory returns the memory of a cgroup by its path, and false if there is no such cgroup. It
 // may be called by several goroutines.
 func (t *Tree) Memory(path string) (m Memory, ok bool) {
 	dir := folder(filepath.Join(t.controller("memory"), path))
-	limit, usage, inactive := "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+	limit, usage, prefix, rss := "memory.limit_in_bytes", "memory.usage_in_bytes", "total_", "rss"
 	if t.unified {
-		limit, usage, inactive = "memory.max", "memory.current", "inactive_file"
+		limit, usage, prefix, rss = "memory.max", "memory.current", "", "anon"
 	}
 	if dir.text(usage) == "" {
 		return m, false
 	}
-	if m.Limit = dir.number(limit); m.Limit >= 1<<62 { // the kernel's word for none; "max" is read as 0
-		m.Limit = 0
+	values := dir.values("memory.stat")
+	m.Limit, m.Usage = limited(dir.number(limit)), dir.number(usage)
+	m.WorkingSet = m.Usage - min(m.Usage, values[prefix+"inactive_file"])
+	m.RSS, m.PageFaults, m.MajorPageFaults = values[prefix+rss], values[prefix+"pgfault"], values[prefix+"pgmajfault"]
+	if t.unified {
+		m.Swap = dir.number("memory.swap.current")
+	} else {
+		m.Swap = values["total_swap"]
 	}
-	used := dir.number(usage)
-	m.WorkingSet = used - min(used, dir.values("memory.stat")[inactive])
 	return m, true
+}
+
+// limited returns a limit in bytes, 0 for the kernel's number for none. "max" is read as 0.
+func limited(n uint64) uint64 {
+	if n >= 1<<62 {
+		return 0
+	}
+	return n
+}
+
+// CPU returns the processor time of a cgroup and the cgroups below, by its path, and false if there is
+// no such cgroup. It may be called by several goroutines.
+func (t *Tree) CPU(path string) (used time.Duration, ok bool) {
+	if t.unified {
+		n, ok := folder(filepath.Join(t.root, path)).values("cpu.stat")["usage_usec"]
+		return micros(n), ok
+	}
+	dir := folder(filepath.Join(t.controller("cpuacct"), path))
+	return time.Duration(dir.number("cpuacct.usage")), dir.text("cpuacct.usage") != ""
+}
+
+// Made returns the time at which a cgroup was made, by its path. It is zero if there is no such cgroup.
+func (t *Tree) Made(path string) time.Time {
+	info, err := os.Stat(filepath.Join(t.controller("memory"), path))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // Tasks returns the number of processes and threads of a container, 0 if it is not known.
