@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/eviction"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/eviction/stall"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/oomwatch"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/pressure"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/signals"
 )
@@ -104,13 +105,14 @@ func (l *limits) Set(text string) error {
 type evictor struct {
 	manager *eviction.Manager
 	node    string
+	joins   bool   // the node belongs to a cluster, which wants to know about its memory
 	changed func() // called after a change of the conditions, by the agent's Run
 }
 
 // newEvictor returns the evictor of this node. Without thresholds, it enforces the limits of local
 // storage that pods have.
 func newEvictor(ctx context.Context, f flags, usage *collector, numbers *metrics, log *zap.Logger) (*evictor, error) {
-	e := &evictor{node: f.node, changed: func() {}}
+	e := &evictor{node: f.node, joins: f.kubeconfig != "", changed: func() {}}
 	opts := eviction.Options{
 		Policy:   pressure.Policy{Thresholds: f.eviction.thresholds, Hold: f.eviction.hold, MaxGrace: time.Duration(f.eviction.maxGrace) * time.Second},
 		Observer: &signals.Observer{Collector: usage},
@@ -138,7 +140,11 @@ func newEvictor(ctx context.Context, f flags, usage *collector, numbers *metrics
 func (e *evictor) features(agent func() *node.Agent) func(*feature.Host) []feature.Feature {
 	return func(h *feature.Host) []feature.Feature {
 		images := func(ctx context.Context) error { return agent().RemoveUnusedImages(ctx) }
-		return []feature.Feature{e.manager.Feature(h, eviction.HostOptions{NodeName: e.node, Images: images})}
+		all := []feature.Feature{e.manager.Feature(h, eviction.HostOptions{NodeName: e.node, Images: images})}
+		if e.joins {
+			all = append(all, oomwatch.Feature(h, oomwatch.Options{NodeName: e.node}))
+		}
+		return all
 	}
 }
 
