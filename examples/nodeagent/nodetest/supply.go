@@ -9,8 +9,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/podconfig"
 )
+
+var _ node.SourceWrapper = onceSource{}
 
 // Mood is the behaviour of a source of pods.
 type Mood uint8
@@ -70,7 +73,7 @@ func (s *supply) now() (pods []*v1.Pod, mood Mood, changed <-chan struct{}) {
 
 // source returns the source for the holder of a lease.
 func (s *supply) source(l *lease) podconfig.Source {
-	return podconfig.SourceFunc(s.name, func(ctx context.Context, out podconfig.Sink) error {
+	return onceSource{podconfig.SourceFunc(s.name, func(ctx context.Context, out podconfig.Sink) error {
 		for {
 			if err := l.pass(ctx); err != nil {
 				return err
@@ -87,8 +90,14 @@ func (s *supply) source(l *lease) podconfig.Source {
 				return nil
 			}
 		}
-	})
+	})}
 }
+
+// onceSource is a source that a node does not run again: its failure ends an agent that has crashed.
+type onceSource struct{ podconfig.Source }
+
+// WrapSource implements node.SourceWrapper.
+func (onceSource) WrapSource(func(podconfig.Source) podconfig.Source) {}
 
 func (s *supply) say(ctx context.Context, out podconfig.Sink, pods []*v1.Pod, mood Mood) error {
 	switch mood {
