@@ -89,15 +89,18 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 		// The World is not locked during the script's functions and the disk writes. mayStart is
 		// checked again afterwards.
 		script := r.scriptFor(c.call(OpStartContainer), spec.Pod, spec)
-		if script.StartErr != nil {
-			return r.failStart(c, script.StartErr)
-		}
 		var output []Line
-		if script.Output != nil {
+		switch {
+		case script.StartErr != nil:
+			script.Log = nil // the log is there, and empty
+		case script.Output != nil:
 			output = script.Output(spec)
 		}
 		if err := r.writeLog(spec.LogPath, script.Log, output); err != nil {
 			return fmt.Errorf("write the container's log: %w", err)
+		}
+		if script.StartErr != nil {
+			return r.failStart(c, script.StartErr)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 // server: the container runs until a stop, and exits with code 0 at SIGTERM.
 type Script struct {
 	// StartErr is the error of StartContainer. The container is exited afterwards, with
-	// runtime.ReasonStartError.
+	// runtime.ReasonStartError. As with containerd, its log is there, and empty.
 	StartErr error
 
 	// ExitAfter is the time from the start to the container's own exit. 0: never.

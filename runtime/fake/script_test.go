@@ -228,6 +228,22 @@ func TestLogsAreKeptInMemoryOrWritten(t *testing.T) {
 	}
 }
 
+func TestFailedStartLeavesAnEmptyLog(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, fake.WorldOptions{WriteLogs: true})
+		n.Script(fake.Target{}, fake.Script{StartErr: errBoom, Log: []string{"hello"}})
+		path := filepath.Join(dir, "0.log")
+		id, err := n.CreateContainer(t.Context(), n.sandbox("u", 0), runtime.ContainerSpec{Name: "web", LogPath: path})
+		require.NoError(t, err)
+		require.ErrorIs(t, n.StartContainer(t.Context(), id), errBoom)
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Empty(t, raw)
+		assert.Empty(t, n.Printed(id))
+	})
+}
+
 func TestLogThatCannotBeWrittenFailsTheStart(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))

@@ -76,7 +76,7 @@ func (p *peace) number() {
 	for _, r := range p.runs {
 		var s span
 		s, r.life = p.spanAt(r.uid, r.created)
-		if p.goesOn[tenant{r.uid, r.life}] && (len(r.stops) > 0 && r.stops[0].at == r.created || r.started == forever && p.inTheWay(r, s)) {
+		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || len(r.stops) > 0 && r.stops[0].at == r.created || r.started == forever && p.inTheWay(r, s)) {
 			r.life-- // created a moment before the exit that restarted all containers
 		}
 		key := chainKey{r.uid, r.life, r.name}
