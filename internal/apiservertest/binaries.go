@@ -5,11 +5,12 @@ package apiservertest
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/keelson-dev/keelson/internal/testneed"
 )
 
 // Environment variables with the folder of kube-apiserver and etcd, and the permission to skip
@@ -62,11 +63,5 @@ func findBinaries(dir string, controllers ...string) (binaries, error) {
 // unavailable and may be.
 func failOrSkip(t testing.TB, err error) {
 	t.Helper()
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrUnavailable) && os.Getenv(RequireVariable) != "1":
-		t.Skip(err)
-	default:
-		t.Fatalf("start the API server: %v", err)
-	}
+	testneed.SkipOrFail(t, "the API server", err, ErrUnavailable, RequireVariable)
 }

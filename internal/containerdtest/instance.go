@@ -18,6 +18,8 @@ import (
 
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/keelson-dev/keelson/internal/testneed"
 )
 
 // startTimeout is generous: a start takes a second on an idle machine.
@@ -91,13 +93,7 @@ func Start(t testing.TB, opts Options) *Instance {
 // unavailable and may be.
 func failOrSkip(t testing.TB, err error) {
 	t.Helper()
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrUnavailable) && os.Getenv(RequireVariable) != "1":
-		t.Skip(err)
-	default:
-		t.Fatalf("start containerd: %v", err)
-	}
+	testneed.SkipOrFail(t, "containerd", err, ErrUnavailable, RequireVariable)
 }
 
 // New starts an instance and waits until the CRI answers and the network is ready. The caller must
