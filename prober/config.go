@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // The API's defaults, for pods that were not defaulted by the API server.
@@ -103,7 +105,7 @@ func find(pod *v1.Pod, name string) (*v1.Container, place) {
 	}
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; c.Name == name {
-			if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			if podfacts.IsSidecar(c) {
 				return c, placeSidecar
 			}
 			return c, placePlainInit

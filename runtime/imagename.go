@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/keelson-dev/keelson/internal/registry"
 )
 
 // The grammar of image references: an optional registry[:port], lower-case path components, an
@@ -34,7 +36,7 @@ func NormalizeImage(image string) (string, error) {
 	parts := imageReference.FindStringSubmatch(image)
 	switch {
 	case parts == nil && imageReference.MatchString(strings.ToLower(image)):
-		return "", fmt.Errorf("couldn't parse image name %q: invalid reference format: repository name (%s) must be lowercase", image, repository(image))
+		return "", fmt.Errorf("couldn't parse image name %q: invalid reference format: repository name (%s) must be lowercase", image, repositoryOf(image))
 	case parts == nil:
 		return "", fmt.Errorf("image %q: want [registry/]name[:tag][@digest]", image)
 	case len(parts[1]) > 255:
@@ -45,19 +47,8 @@ func NormalizeImage(image string) (string, error) {
 	return image, nil
 }
 
-// repository returns the name of an image without registry, tag and digest. A name without a
-// registry and without a folder is in the folder library.
-func repository(image string) string {
-	name, _, _ := strings.Cut(image, "@")
-	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		name = name[:i]
-	}
-	first, rest, inFolder := strings.Cut(name, "/")
-	switch {
-	case !inFolder:
-		return "library/" + name
-	case first == "localhost" || strings.ContainsAny(first, ".:"):
-		return rest
-	}
-	return name
+// repositoryOf returns the name of an image without registry, tag and digest.
+func repositoryOf(image string) string {
+	place, _ := registry.Of(image)
+	return place.Repository()
 }

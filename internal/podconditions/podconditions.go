@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // Reasons of the conditions, with the kubelet's words.
@@ -41,7 +43,7 @@ func ContainersReady(spec *v1.PodSpec, status *v1.PodStatus) v1.PodCondition {
 		}
 	}
 	for i := range spec.InitContainers {
-		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		if c := &spec.InitContainers[i]; podfacts.IsSidecar(c) {
 			check(c.Name, status.InitContainerStatuses)
 		}
 	}

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podresources computes the cpu and memory of containers and whole pods in the units of the
-// kernel, and the QoS class of pods. The rules are those of the kubelet (1.36).
+// Package podresources computes the requests and limits of whole pods, their cpu and memory in the
+// units of the kernel, and their QoS class. The rules are those of the kubelet (1.36).
 package podresources
 
 import (
+	"cmp"
+	"maps"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
@@ -70,44 +72,20 @@ func Of(r *v1.ResourceRequirements) Demand {
 	return d
 }
 
-// OfPod sums up a pod. Regular containers and sidecars run together; each plain init container
-// runs with the sidecars before it. A container without a limit makes the pod unlimited. Pod-level
+// OfPod sums up a pod, see Peak. A container without a limit makes the pod unlimited. Pod-level
 // resources override the sum. The overhead is not included.
 func OfPod(pod *v1.Pod) Demand {
-	var together, peak Demand
-	unlimited := Demand{}
-	mark := func(d Demand) {
-		if d.CPULimit == 0 {
-			unlimited.CPULimit = 1
+	limits := Peak(&pod.Spec, limitsOf)
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			own := limitsOf(&list[i])
+			maps.DeleteFunc(limits, func(name v1.ResourceName, _ resource.Quantity) bool {
+				limit := own[name]
+				return limit.IsZero()
+			})
 		}
-		if d.MemoryLimit == 0 {
-			unlimited.MemoryLimit = 1
-		}
 	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		d := Of(&c.Resources)
-		mark(d)
-		if podfacts.IsSidecar(c) {
-			together = together.plus(d)
-			peak = peak.or(together)
-			continue
-		}
-		peak = peak.or(together.plus(d))
-	}
-	for i := range pod.Spec.Containers {
-		d := Of(&pod.Spec.Containers[i].Resources)
-		mark(d)
-		together = together.plus(d)
-	}
-	sum := peak.or(together)
-	if unlimited.CPULimit != 0 {
-		sum.CPULimit = 0
-	}
-	if unlimited.MemoryLimit != 0 {
-		sum.MemoryLimit = 0
-	}
-	return Of(pod.Spec.Resources).orElse(sum)
+	return Of(pod.Spec.Resources).orElse(Of(&v1.ResourceRequirements{Requests: Peak(&pod.Spec, requestsOf), Limits: limits}))
 }
 
 // WithOverhead adds the overhead of a RuntimeClass to the requests, and to the limits that are set.
@@ -131,55 +109,11 @@ func (d Demand) plus(e Demand) Demand {
 	}
 }
 
-// or is the larger of each.
-func (d Demand) or(e Demand) Demand {
-	return Demand{max(d.CPURequest, e.CPURequest), max(d.CPULimit, e.CPULimit), max(d.MemoryRequest, e.MemoryRequest), max(d.MemoryLimit, e.MemoryLimit)}
-}
-
 // orElse fills the unset fields of d from e.
 func (d Demand) orElse(e Demand) Demand {
-	pick := func(a, b int64) int64 {
-		if a != 0 {
-			return a
-		}
-		return b
-	}
-	return Demand{pick(d.CPURequest, e.CPURequest), pick(d.CPULimit, e.CPULimit), pick(d.MemoryRequest, e.MemoryRequest), pick(d.MemoryLimit, e.MemoryLimit)}
-}
-
-// QOS returns the pod's class by the API's rule. Best effort: no container has a request or limit of
-// CPU or memory. Guaranteed: every container, or the pod-level resources, have limits of both equal
-// to the requests. Burstable: all other pods.
-func QOS(pod *v1.Pod) v1.PodQOSClass {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass
-	}
-	if pod.Spec.Resources != nil {
-		return qosOf(Of(pod.Spec.Resources))
-	}
-	var asks []Demand
-	for i := range pod.Spec.InitContainers {
-		asks = append(asks, Of(&pod.Spec.InitContainers[i].Resources))
-	}
-	for i := range pod.Spec.Containers {
-		asks = append(asks, Of(&pod.Spec.Containers[i].Resources))
-	}
-	return qosOf(asks...)
-}
-
-func qosOf(asks ...Demand) v1.PodQOSClass {
-	nothing, all := true, len(asks) > 0
-	for _, d := range asks {
-		nothing = nothing && d == Demand{}
-		all = all && d.CPULimit > 0 && d.MemoryLimit > 0 && d.CPULimit == d.CPURequest && d.MemoryLimit == d.MemoryRequest
-	}
-	switch {
-	case nothing:
-		return v1.PodQOSBestEffort
-	case all:
-		return v1.PodQOSGuaranteed
-	default:
-		return v1.PodQOSBurstable
+	return Demand{
+		cmp.Or(d.CPURequest, e.CPURequest), cmp.Or(d.CPULimit, e.CPULimit),
+		cmp.Or(d.MemoryRequest, e.MemoryRequest), cmp.Or(d.MemoryLimit, e.MemoryLimit),
 	}
 }
 

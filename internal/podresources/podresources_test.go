@@ -30,3 +30,14 @@ func TestMoreThanANumberHolds(t *testing.T) {
 	assert.EqualValues(t, math.MaxInt64, podresources.OfPod(pod).MemoryLimit)
 	assert.Equal(t, v1.PodQOSGuaranteed, podresources.QOS(pod))
 }
+
+// The status of a pod and its cgroup have the same class, also if the pod-level resources decide about
+// huge pages alone.
+func TestHugePagesOfAPodDoNotDecideItsClass(t *testing.T) {
+	pod := &v1.Pod{}
+	pod.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")}}
+	pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}}}
+	assert.Equal(t, v1.PodQOSBurstable, podresources.QOS(pod))
+	pod.Status.QOSClass = v1.PodQOSGuaranteed
+	assert.Equal(t, v1.PodQOSGuaranteed, podresources.QOS(pod), "the class never changes")
+}

@@ -12,6 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // Value returns the amount of the resource named by ref for container c of pod, in units of its
@@ -47,11 +49,7 @@ func isSupported(name v1.ResourceName) bool {
 	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
 		return true
 	}
-	return isHugePages(name)
-}
-
-func isHugePages(name v1.ResourceName) bool {
-	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+	return podresources.IsHugePages(name)
 }
 
 // limit returns the effective limit of a container.
@@ -64,7 +62,7 @@ func limit(pod *v1.Pod, c *v1.Container, name v1.ResourceName, allocatable v1.Re
 			return q, true
 		}
 	}
-	if isHugePages(name) {
+	if podresources.IsHugePages(name) {
 		return resource.Quantity{}, true
 	}
 	q, known = allocatable[name]

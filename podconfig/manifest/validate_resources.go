@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // nativeResources are the resource names without a domain allowed in containers.
@@ -43,7 +45,7 @@ func (c *checker) resources(res *v1.ResourceRequirements, p *field.Path) {
 func (c *checker) quantity(list v1.ResourceList, name v1.ResourceName, p *field.Path) {
 	q := list[name]
 	c.match(p, string(name), validation.IsQualifiedName)
-	if !strings.Contains(string(name), "/") && !isHugePages(name) && !slices.Contains(nativeResources, name) {
+	if !strings.Contains(string(name), "/") && !podresources.IsHugePages(name) && !slices.Contains(nativeResources, name) {
 		c.invalid(p, string(name), "must be a standard resource for containers or have a domain prefix")
 	}
 	if q.Sign() < 0 {
@@ -61,7 +63,7 @@ func isOvercommittable(name v1.ResourceName) bool { return slices.Contains(nativ
 func (c *checker) podResources(res *v1.ResourceRequirements, p *field.Path) {
 	podLevel := func(list v1.ResourceList, p *field.Path) {
 		for _, name := range sortedKeys(list) {
-			if !isPodLevel(name) {
+			if !podresources.IsPodLevel(name) {
 				c.errs = append(c.errs, field.NotSupported(p.Key(shorten(string(name))), shorten(string(name)),
 					[]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceHugePagesPrefix + "*"}))
 			}
@@ -69,7 +71,7 @@ func (c *checker) podResources(res *v1.ResourceRequirements, p *field.Path) {
 	}
 	podLevel(res.Limits, p.Child("limits"))
 	podLevel(res.Requests, p.Child("requests"))
-	total := totalOf(c.spec, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests })
+	total := podresources.Peak(c.spec, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests })
 	for _, name := range sortedKeys(res.Requests) {
 		request, sum := res.Requests[name], total[name]
 		if request.Cmp(sum) < 0 {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/registry"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/internal/registry"
 )
 
 // request is a CredentialProviderRequest.

@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/keelson-dev/keelson/runtime/internal/registry"
+	"github.com/keelson-dev/keelson/internal/registry"
 )
 
 // Provider is a plug-in, as in a CredentialProviderConfig of kubelet.config.k8s.io/v1.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/registry"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/internal/registry"
 )
 
 // plugin is a Provider with its cache.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/keelson-dev/keelson/runtime/internal/registry"
+	"github.com/keelson-dev/keelson/internal/registry"
 )
 
 // A pull waits for a minute at most, also if all runs of the plug-in hang.

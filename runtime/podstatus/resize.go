@@ -77,7 +77,7 @@ func (g *generator) setResources(spec *v1.Container, in *runtime.ContainerStatus
 
 // overlay replaces the cpu and memory values in to by the values in from.
 func overlay(to, from v1.ResourceList, leastCPU int64) {
-	for _, name := range computeResources {
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		_, had := to[name]
 		actual, has := from[name]
 		if !had || !has || name == v1.ResourceCPU && actual.MilliValue() <= leastCPU {

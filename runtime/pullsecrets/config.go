@@ -13,8 +13,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/registry"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/internal/registry"
 )
 
 // Reasons for an unusable secret. No error contains the secret's content.

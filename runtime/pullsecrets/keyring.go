@@ -12,8 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/registry"
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/internal/registry"
 )
 
 // eventFailedToRetrieveImagePullSecret is the kubelet's event reason for missing and unusable

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // The amounts that scoring assumes for a container without a request (kube-scheduler 1.36).
@@ -32,7 +33,7 @@ type Shape struct {
 	GPU      GPURequest
 	Priority int32
 	// Ports are the host ports.
-	Ports []Port
+	Ports []admission.HostPort
 	// Images are the images of all containers, with ":latest" if they have no tag.
 	Images []string
 	// ReadyAfter is the time from the start of the containers to readiness, by the longest initial
@@ -58,19 +59,6 @@ func (g *GPURequest) Accepts(model string) bool {
 	return len(g.Models) == 0 || slices.Contains(g.Models, model)
 }
 
-// Port is a port of the host.
-type Port struct {
-	IP       string // "0.0.0.0" for all
-	Protocol v1.Protocol
-	Number   int32
-}
-
-// Conflicts reports whether two pods cannot have both ports on the same node.
-func (p Port) Conflicts(o Port) bool {
-	const all = "0.0.0.0"
-	return p.Number == o.Number && p.Protocol == o.Protocol && (p.IP == o.IP || p.IP == all || o.IP == all)
-}
-
 // NewShape reads a template. The template must not be written afterwards.
 func NewShape(template *v1.Pod, gpu GPURequest) (*Shape, error) {
 	if template == nil {
@@ -79,7 +67,7 @@ func NewShape(template *v1.Pod, gpu GPURequest) (*Shape, error) {
 	if gpu.Count < 0 || gpu.Milli < 0 || gpu.Milli > 1000 || gpu.Milli < 1000 && gpu.Count > 1 || (gpu.Count == 0) != (gpu.Milli == 0) {
 		return nil, fmt.Errorf("sim: %d GPUs with %d thousandths each: want whole GPUs, or a share of a single GPU", gpu.Count, gpu.Milli)
 	}
-	s := &Shape{Template: template, GPU: gpu, Requests: ResourcesOf(admission.Requests(template))}
+	s := &Shape{Template: template, GPU: gpu, Requests: ResourcesOf(podresources.Requests(template)), Ports: admission.HostPorts(template)}
 	s.NonZero = s.Requests
 	if template.Spec.Priority != nil {
 		s.Priority = *template.Spec.Priority
@@ -106,19 +94,6 @@ func (s *Shape) container(c *v1.Container) {
 	}
 	if !asks(v1.ResourceMemory) {
 		s.NonZero.Memory += assumedMemory
-	}
-	for _, p := range c.Ports {
-		if p.HostPort == 0 {
-			continue
-		}
-		port := Port{p.HostIP, p.Protocol, p.HostPort}
-		if port.IP == "" {
-			port.IP = "0.0.0.0"
-		}
-		if port.Protocol == "" {
-			port.Protocol = v1.ProtocolTCP
-		}
-		s.Ports = append(s.Ports, port)
 	}
 	for _, probe := range []*v1.Probe{c.StartupProbe, c.ReadinessProbe} {
 		if probe != nil {

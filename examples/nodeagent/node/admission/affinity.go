@@ -4,9 +4,10 @@ package admission
 
 import (
 	"slices"
-	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/nodeselector"
 )
 
 // MatchesNode reports whether the pod's node selector and required node affinity match the node.
@@ -27,49 +28,7 @@ func MatchesNode(pod *v1.Pod, node *Node) bool {
 // MatchesTerm reports whether all requirements of the term match the node. An empty term matches no
 // node.
 func MatchesTerm(t *v1.NodeSelectorTerm, node *Node) bool {
-	if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
-		return false
-	}
-	for i := range t.MatchExpressions {
-		value, ok := node.Labels[t.MatchExpressions[i].Key]
-		if !matchesRequirement(&t.MatchExpressions[i], value, ok) {
-			return false
-		}
-	}
-	for i := range t.MatchFields {
-		r := &t.MatchFields[i]
-		name := r.Key == "metadata.name" && len(r.Values) == 1 && (r.Operator == v1.NodeSelectorOpIn || r.Operator == v1.NodeSelectorOpNotIn)
-		if !name || !matchesRequirement(r, node.Name, true) {
-			return false
-		}
-	}
-	return true
-}
-
-// matchesRequirement reports whether the requirement matches the value. An invalid requirement
-// matches nothing.
-func matchesRequirement(r *v1.NodeSelectorRequirement, value string, has bool) bool {
-	switch r.Operator {
-	case v1.NodeSelectorOpIn:
-		return has && slices.Contains(r.Values, value)
-	case v1.NodeSelectorOpNotIn:
-		return len(r.Values) > 0 && !(has && slices.Contains(r.Values, value))
-	case v1.NodeSelectorOpExists:
-		return len(r.Values) == 0 && has
-	case v1.NodeSelectorOpDoesNotExist:
-		return len(r.Values) == 0 && !has
-	case v1.NodeSelectorOpGt, v1.NodeSelectorOpLt:
-		if !has || len(r.Values) != 1 {
-			return false
-		}
-		have, err := strconv.ParseInt(value, 10, 64)
-		bound, err2 := strconv.ParseInt(r.Values[0], 10, 64)
-		if err != nil || err2 != nil {
-			return false
-		}
-		return r.Operator == v1.NodeSelectorOpGt && have > bound || r.Operator == v1.NodeSelectorOpLt && have < bound
-	}
-	return false
+	return nodeselector.Matches(t, node.Labels, node.Name)
 }
 
 // toleratesAll reports whether the pod tolerates all taints with the effect NoExecute.

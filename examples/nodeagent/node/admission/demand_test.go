@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 func TestRequests(t *testing.T) {
@@ -35,7 +36,7 @@ func TestRequests(t *testing.T) {
 		{name: "a limit without a request", pod: pod("p", limits("cpu=1")), want: "cpu=1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, want := admission.Requests(tt.pod), list(tt.want)
+			got, want := podresources.Requests(tt.pod), list(tt.want)
 			require.Len(t, got, len(want))
 			for name, quantity := range want {
 				have := got[name]

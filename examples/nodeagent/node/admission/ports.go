@@ -3,45 +3,47 @@
 package admission
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// hostPort is a port of the node used by a container.
-type hostPort struct {
-	ip       string // everyAddress, or a single address
-	protocol v1.Protocol
-	port     int32
+// HostPort is a port of the node used by a container.
+type HostPort struct {
+	IP       string // EveryAddress, or a single address
+	Protocol v1.Protocol
+	Number   int32
 }
 
-const everyAddress = "0.0.0.0"
+// EveryAddress is the address of a HostPort without an address of its own.
+const EveryAddress = "0.0.0.0"
 
-// hostPorts returns the host ports of containers and sidecars, which run at the same time.
-func hostPorts(pod *v1.Pod) (ports []hostPort) {
+// Conflicts reports whether a node cannot give both ports to different pods.
+func (p HostPort) Conflicts(o HostPort) bool {
+	return p.Number == o.Number && p.Protocol == o.Protocol && (p.IP == o.IP || p.IP == EveryAddress || o.IP == EveryAddress)
+}
+
+// HostPorts returns the host ports of containers and sidecars, which run at the same time.
+func HostPorts(pod *v1.Pod) (ports []HostPort) {
 	collect := func(c *v1.Container) {
 		for _, p := range c.Ports {
-			port := p.HostPort
-			if port == 0 && pod.Spec.HostNetwork {
-				port = p.ContainerPort // as in the API server's defaulting
+			number := p.HostPort
+			if number == 0 && pod.Spec.HostNetwork {
+				number = p.ContainerPort // as in the API server's defaulting
 			}
-			if port <= 0 {
-				continue
+			if number > 0 {
+				ports = append(ports, HostPort{cmp.Or(p.HostIP, EveryAddress), cmp.Or(p.Protocol, v1.ProtocolTCP), number})
 			}
-			hp := hostPort{ip: p.HostIP, protocol: p.Protocol, port: port}
-			if hp.ip == "" {
-				hp.ip = everyAddress
-			}
-			if hp.protocol == "" {
-				hp.protocol = v1.ProtocolTCP
-			}
-			ports = append(ports, hp)
 		}
 	}
 	for i := range pod.Spec.Containers {
 		collect(&pod.Spec.Containers[i])
 	}
 	for i := range pod.Spec.InitContainers {
-		if isSidecar(&pod.Spec.InitContainers[i]) {
-			collect(&pod.Spec.InitContainers[i])
+		if c := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(c) {
+			collect(c)
 		}
 	}
 	return ports

@@ -10,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/podconfig"
-	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
 // ErrNoRoom is returned if preempting every preemptable pod would not free enough.
@@ -40,7 +40,7 @@ func Preempt(own *Demand, active []*Demand, short []Shortage) (victims []*v1.Pod
 	classes := map[v1.PodQOSClass][]*Demand{}
 	for _, d := range active {
 		if d.Pod.UID != own.Pod.UID && Preemptable(own.Pod, d.Pod) {
-			class := qosClass(d.Pod)
+			class := podresources.QOS(d.Pod)
 			classes[class] = append(classes[class], d)
 		}
 	}
@@ -101,11 +101,4 @@ func distance(d *Demand, missing []amount) (sum float64) {
 		}
 	}
 	return sum
-}
-
-func qosClass(pod *v1.Pod) v1.PodQOSClass {
-	if pod.Status.QOSClass != "" {
-		return pod.Status.QOSClass
-	}
-	return podstatus.QOSClass(pod)
 }

@@ -39,12 +39,12 @@ func (u *Usage) count(d *Demand, n int) {
 		u.amounts[a.name] += int64(n) * a.value
 	}
 	for _, p := range d.ports {
-		number := portNumber{p.protocol, p.port}
+		number := portNumber{p.Protocol, p.Number}
 		if u.ports[number] == nil {
 			u.ports[number] = make(map[string]int)
 		}
-		if u.ports[number][p.ip] += n; u.ports[number][p.ip] == 0 {
-			delete(u.ports[number], p.ip)
+		if u.ports[number][p.IP] += n; u.ports[number][p.IP] == 0 {
+			delete(u.ports[number], p.IP)
 		}
 		if len(u.ports[number]) == 0 {
 			delete(u.ports, number)
@@ -53,7 +53,7 @@ func (u *Usage) count(d *Demand, n int) {
 }
 
 // isTaken reports whether a pod uses the port at the same address, or at every address.
-func (u *Usage) isTaken(p hostPort) bool {
-	addresses := u.ports[portNumber{p.protocol, p.port}]
-	return len(addresses) > 0 && (p.ip == everyAddress || addresses[p.ip] > 0 || addresses[everyAddress] > 0)
+func (u *Usage) isTaken(p HostPort) bool {
+	addresses := u.ports[portNumber{p.Protocol, p.Number}]
+	return len(addresses) > 0 && (p.IP == EveryAddress || addresses[p.IP] > 0 || addresses[EveryAddress] > 0)
 }

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/internal/quantities"
 )
@@ -43,7 +42,7 @@ func ForPod(pod *v1.Pod, s Settings) Values {
 		v.PIDs = s.PodPIDs
 	}
 	if len(s.PageSizes) > 0 {
-		v.HugePages = hugePages(admission.Requests(pod), s.PageSizes)
+		v.HugePages = hugePages(podresources.Requests(pod), s.PageSizes)
 	}
 	if podresources.QOS(pod) == v1.PodQOSBestEffort {
 		return v

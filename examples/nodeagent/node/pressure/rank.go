@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
@@ -69,8 +69,7 @@ func keyOf(s Signal, l Layout, u *Usage) rankKey {
 	default:
 		k.excess = u.disk(l.parts(s)).Bytes
 	}
-	request := admission.Requests(u.Pod)[name]
-	k.excess -= quantities.Value(request)
+	k.excess -= quantities.Value(podresources.Requests(u.Pod)[name])
 	k.exceeds = k.excess > 0
 	return k
 }

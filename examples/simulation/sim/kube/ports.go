@@ -5,6 +5,7 @@ package kube
 import (
 	"slices"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
 )
 
@@ -41,7 +42,7 @@ func (Ports) Filter(c *sim.Cycle, n *sim.Node) *sim.Status {
 }
 
 func conflict(a, b *sim.Shape) bool {
-	return slices.ContainsFunc(a.Ports, func(want sim.Port) bool { return slices.ContainsFunc(b.Ports, want.Conflicts) })
+	return slices.ContainsFunc(a.Ports, func(want admission.HostPort) bool { return slices.ContainsFunc(b.Ports, want.Conflicts) })
 }
 
 // Hint implements sim.Hint: the end of a pod with a conflicting port helps.

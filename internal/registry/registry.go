@@ -126,5 +126,8 @@ func (p Place) Host() string {
 	return host
 }
 
+// Repository returns the path on the host, such as team/app.
+func (p Place) Repository() string { return strings.Join(p.path, "/") }
+
 // String returns the name of the place, such as registry.example:5000/team/app.
 func (p Place) String() string { return strings.Join(append([]string{p.Host()}, p.path...), "/") }
