@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -47,11 +46,7 @@ type client struct {
 	// notBefore is the earliest time to open the next watch after a short watch.
 	notBefore time.Time
 
-	mu struct {
-		sync.Mutex
-		closed  bool
-		running sync.WaitGroup // lists
-	}
+	lists clientkit.Calls
 }
 
 var (
@@ -67,18 +62,6 @@ func newClient(c Config, report *reporter) *client {
 // IsWatchListSemanticsUnSupported is called by client-go's reflector.
 func (c *client) IsWatchListSemanticsUnSupported() bool { return c.noStream }
 
-// beginList reports whether a list may begin. The reflector starts a list in a goroutine without
-// waiting for it.
-func (c *client) beginList() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.closed {
-		return false
-	}
-	c.mu.running.Add(1)
-	return true
-}
-
 // close waits until no list and no watch is running, and prevents further lists. It must be called
 // after the reflector has returned. The reflector stops its watches, except a watch whose initial
 // events the sink refused.
@@ -86,10 +69,7 @@ func (c *client) close() {
 	if c.current != nil {
 		c.current.Stop()
 	}
-	c.mu.Lock()
-	c.mu.closed = true
-	c.mu.Unlock()
-	c.mu.running.Wait()
+	c.lists.Close()
 }
 
 // List is ListWithContext without a context. The reflector does not call it.
@@ -104,10 +84,10 @@ func (c *client) Watch(o metav1.ListOptions) (watch.Interface, error) {
 
 // ListWithContext returns a page of the list.
 func (c *client) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	if !c.beginList() {
+	if !c.lists.Begin() {
 		return nil, context.Canceled
 	}
-	defer c.mu.running.Done()
+	defer c.lists.End()
 	if err := c.refused; err != nil {
 		c.refused = nil
 		c.report.failed(problem(verbList, err))

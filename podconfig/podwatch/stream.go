@@ -34,8 +34,8 @@ type stream struct {
 	lifetime time.Duration
 	opened   time.Time
 	done     <-chan struct{} // of the context passed to open
-	cancel   context.CancelFunc
 	inner    watch.Interface
+	end      func() // ends inner
 	events   chan watch.Event
 	stop     func()
 	stopped  chan struct{}
@@ -60,24 +60,13 @@ func (s *stream) allowed() time.Duration {
 // open opens the watch within the allowed time, and starts the goroutine.
 func (s *stream) open(ctx context.Context, o metav1.ListOptions) error {
 	s.done = ctx.Done()
-	ctx, cancel := context.WithCancelCause(ctx)
 	// A proxy may withhold the answer until the first event, a bookmark after a minute.
 	most := min(s.allowed(), 2*requestTimeout)
-	late := time.AfterFunc(most, func() { cancel(clientkit.TimeoutError{After: most}) })
-	inner, err := s.client.pods.Watch(ctx, o)
-	inTime := late.Stop()
-	if err == nil && !inTime {
-		drain(inner)
-		err = context.Cause(ctx)
-	}
+	inner, end, err := clientkit.OpenWatch(ctx, most, func(ctx context.Context) (watch.Interface, error) { return s.client.pods.Watch(ctx, o) })
 	if err != nil {
-		if timeout, ok := errors.AsType[clientkit.TimeoutError](context.Cause(ctx)); ok {
-			err = timeout
-		}
-		cancel(nil)
 		return err
 	}
-	s.inner, s.cancel = inner, func() { cancel(nil) }
+	s.inner, s.end = inner, end
 	go s.run()
 	return nil
 }
@@ -94,10 +83,7 @@ func (s *stream) Stop() {
 func (s *stream) run() {
 	defer close(s.ended)
 	defer close(s.events)
-	defer func() {
-		s.cancel()
-		drain(s.inner)
-	}()
+	defer s.end()
 	s.client.notBefore = s.opened.Add(min(longest, shortest<<min(s.client.short, 4)))
 	s.client.short++
 	end := time.NewTimer(s.allowed() - time.Since(s.opened))
@@ -202,13 +188,6 @@ func isClosed(done <-chan struct{}) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// drain stops a watch and waits for its end.
-func drain(w watch.Interface) {
-	w.Stop()
-	for range w.ResultChan() {
 	}
 }
 

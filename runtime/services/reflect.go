@@ -5,7 +5,6 @@ package services
 import (
 	"context"
 	"errors"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,36 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/keelson-dev/keelson/internal/clientkit"
 )
 
 // listing is the reflector's client. It lists and watches, and does not offer streamed lists,
 // because Services are small.
 type listing struct {
 	*Cache
-	lists struct {
-		sync.Mutex
-		closed  bool
-		running sync.WaitGroup
-	}
-}
-
-// begin reports whether a list may begin. The reflector lists in a goroutine without waiting for
-// its end.
-func (l *listing) begin() bool {
-	l.lists.Lock()
-	defer l.lists.Unlock()
-	if !l.lists.closed {
-		l.lists.running.Add(1)
-	}
-	return !l.lists.closed
-}
-
-// close waits for the lists in progress, and prevents further lists.
-func (l *listing) close() {
-	l.lists.Lock()
-	l.lists.closed = true
-	l.lists.Unlock()
-	l.lists.running.Wait()
+	lists clientkit.Calls
 }
 
 var (
@@ -67,10 +45,10 @@ var errNoList = errors.New("the answer is no list of Services")
 
 // ListWithContext returns a page of the list.
 func (l *listing) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	if !l.begin() {
+	if !l.lists.Begin() {
 		return nil, context.Canceled
 	}
-	defer l.lists.running.Done()
+	defer l.lists.End()
 	list, err := l.client.List(ctx, o)
 	if err == nil && (list == nil || list.ResourceVersion == "") {
 		err = errNoList // client-go accepts any JSON object as a list

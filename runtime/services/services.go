@@ -154,7 +154,7 @@ func (s *Cache) Run(ctx context.Context) error {
 	// logged by heard.
 	silent := logr.Discard()
 	server := &listing{Cache: s}
-	defer server.close()
+	defer server.lists.Close()
 	reflector := cache.NewReflectorWithOptions(server, &v1.Service{}, &store{s}, cache.ReflectorOptions{
 		Logger: &silent, Name: "keelson", TypeDescription: "services",
 	})

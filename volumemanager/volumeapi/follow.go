@@ -92,20 +92,15 @@ func (f *feed) round(ctx context.Context, well func()) error {
 	if err != nil {
 		return err
 	}
-	watching, cancel := context.WithCancelCause(silent(ctx))
-	defer cancel(nil)
 	lasts := watchLifetime(f.random())
 	seconds := int64(lasts / time.Second)
-	late := time.AfterFunc(requestTimeout, func() { cancel(clientkit.TimeoutError{After: requestTimeout}) })
-	w, err := f.watch(watching, metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds})
-	if !late.Stop() && err == nil {
-		drain(w)
-		err = context.Cause(watching)
-	}
+	w, stop, err := clientkit.OpenWatch(silent(ctx), requestTimeout, func(ctx context.Context) (watch.Interface, error) {
+		return f.watch(ctx, metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds})
+	})
 	if err != nil {
 		return problem(objects.Ref{}, verbWatch, err)
 	}
-	defer drain(w)
+	defer stop()
 	well()
 	dead := time.NewTimer(lasts + requestTimeout) // for a server that does not end the watch
 	defer dead.Stop()

@@ -26,28 +26,19 @@ type stream struct {
 	inner  watch.Interface
 	opened time.Time
 	end    *time.Timer // for a server that does not end the watch
-	cancel context.CancelCauseFunc
+	stop   func()
 }
 
 // openStream opens a watch, within the time limit of a request.
 func openStream(ctx context.Context, o ObjectsOptions, ref objects.Ref) (*stream, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
 	lasts := watchLifetime(o.Random())
-	late := time.AfterFunc(requestTimeout, func() { cancel(clientkit.TimeoutError{After: requestTimeout}) })
-	inner, err := openWatch(ctx, o.Client, ref, int64(lasts/time.Second))
-	inTime := late.Stop()
-	if err == nil && !inTime {
-		drain(inner)
-		err = context.Cause(ctx)
-	}
+	inner, stop, err := clientkit.OpenWatch(ctx, requestTimeout, func(ctx context.Context) (watch.Interface, error) {
+		return openWatch(ctx, o.Client, ref, int64(lasts/time.Second))
+	})
 	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		cancel(nil)
 		return nil, err
 	}
-	s := &stream{inner: inner, opened: time.Now(), cancel: cancel}
+	s := &stream{inner: inner, opened: time.Now(), stop: stop}
 	s.end = time.AfterFunc(lasts+requestTimeout, inner.Stop)
 	return s, nil
 }
@@ -55,13 +46,5 @@ func openStream(ctx context.Context, o ObjectsOptions, ref objects.Ref) (*stream
 // close ends the watch and waits until its goroutines have ended.
 func (s *stream) close() {
 	s.end.Stop()
-	s.cancel(nil)
-	drain(s.inner)
-}
-
-// drain stops a watch and waits for the end of its events.
-func drain(w watch.Interface) {
-	w.Stop()
-	for range w.ResultChan() {
-	}
+	s.stop()
 }
