@@ -34,7 +34,7 @@ type ClientOptions struct {
 	Bootstrap string
 	// Dir is the folder of certificates. Required.
 	Dir string
-	// OnlyExpired is Options.OnlyExpired. The certificate of another kubeconfig is never replaced.
+	// OnlyExpired keeps the certificate until it has expired. The certificate of another kubeconfig is never replaced.
 	OnlyExpired bool
 	// Observer is Options.Observer.
 	Observer Observer
@@ -114,12 +114,12 @@ func (c *Client) manage(store *Store, known *kubeconfig) (err error) {
 		Signer:      certificatesv1.KubeAPIServerClientKubeletSignerName,
 		Template:    func() (Template, bool) { return ClientTemplate(c.Node), true },
 		Requester:   c.requester,
-		OnlyExpired: c.OnlyExpired,
+		onlyExpired: c.OnlyExpired,
 		Observer:    c.Observer,
 		Logger:      c.Logger,
 	}
 	if known.pair != nil && known.certPath != store.CurrentPath() {
-		opts.Seed = known.pair
+		opts.initial = known.pair
 	}
 	if c.manager, err = New(opts); err != nil {
 		return err

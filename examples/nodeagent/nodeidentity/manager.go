@@ -52,12 +52,12 @@ type Options struct {
 	// Requester returns the client for an attempt. current is the usable certificate, or nil. last
 	// is the error of the previous attempt. Required.
 	Requester func(current *tls.Certificate, last error) (Requester, error)
-	// Seed is the initial pair for an empty store. Run replaces it as soon as possible. Defaults to
+	// initial is the pair for an empty store. Run replaces it as soon as possible. Defaults to
 	// none.
-	Seed *tls.Certificate
-	// OnlyExpired keeps a certificate until it has expired. Defaults to a replacement after 70 % to
+	initial *tls.Certificate
+	// onlyExpired keeps a certificate until it has expired. Defaults to a replacement after 70 % to
 	// 90 % of its life.
-	OnlyExpired bool
+	onlyExpired bool
 	// Observer is called for each attempt. Defaults to none.
 	Observer Observer
 	// Logger receives a warning when attempts begin to fail. Defaults to none.
@@ -127,7 +127,7 @@ func New(opts Options) (*Manager, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		opts.Logger.Warn("cannot use the stored certificate; another is requested", zap.Error(err))
 	}
-	if opts.Seed == nil {
+	if opts.initial == nil {
 		return m, nil
 	}
 	return m, m.seed()
@@ -136,14 +136,14 @@ func New(opts Options) (*Manager, error) {
 // seed stores the pair of the options. The pair is due at once, because other holders may have its
 // key.
 func (m *Manager) seed() error {
-	i, err := encodePair(m.Seed)
+	i, err := encodePair(m.initial)
 	if err == nil {
 		err = m.Store.Save(i.chain, i.key, time.Now())
 	}
 	if err != nil {
 		return err
 	}
-	m.use(m.Seed)
+	m.use(m.initial)
 	m.machine.due = time.Now()
 	return nil
 }
@@ -177,7 +177,7 @@ func (m *Manager) use(pair *tls.Certificate) {
 
 // deadline returns the time for replacing a certificate.
 func (m *Manager) deadline(leaf *x509.Certificate) time.Time {
-	if m.OnlyExpired {
+	if m.onlyExpired {
 		return leaf.NotAfter
 	}
 	return Deadline(leaf.NotBefore, leaf.NotAfter, rand.Float64())

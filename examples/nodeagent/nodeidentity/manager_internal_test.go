@@ -121,7 +121,7 @@ func TestRotation(t *testing.T) {
 
 func TestOnlyExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := manage(t, newCluster(t), t.TempDir(), func(o *Options) { o.OnlyExpired = true })
+		h := manage(t, newCluster(t), t.TempDir(), func(o *Options) { o.onlyExpired = true })
 		synctest.Wait()
 		first := h.leaf()
 		time.Sleep(life - time.Minute)
@@ -346,7 +346,7 @@ func TestASeed(t *testing.T) {
 		serial := seed.Leaf.SerialNumber.String()
 		down := errors.New("down")
 		c.create = func(int) error { return down }
-		h := manage(t, c, dir, func(o *Options) { o.Seed = &seed })
+		h := manage(t, c, dir, func(o *Options) { o.initial = &seed })
 		assert.Equal(t, serial, h.leaf())
 		h.stored()
 		c.do(func() { c.create = func(int) error { return nil } })
@@ -354,7 +354,7 @@ func TestASeed(t *testing.T) {
 		second := h.leaf()
 		assert.NotEqual(t, serial, second)
 		h.stop()
-		h = manage(t, c, dir, func(o *Options) { o.Seed = &seed })
+		h = manage(t, c, dir, func(o *Options) { o.initial = &seed })
 		time.Sleep(time.Hour)
 		assert.Equal(t, second, h.leaf())
 	})

@@ -42,13 +42,13 @@ type Options struct {
 	// NodeName is the node's name. The name of another node of API is an error. Defaults to "node"
 	// or, if another node of API has this name, "node-2" and so on.
 	NodeName string
-	// StopTimeout is the longest duration of an agent's stop. Defaults to a day.
-	StopTimeout time.Duration
+	// stopTimeout is the longest duration of an agent's stop. Defaults to a day.
+	stopTimeout time.Duration
 	// Mirrors creates mirror pods of static pods on API. Defaults to false.
 	Mirrors bool
-	// VolumeLatency is the duration of a setup or teardown of a volume of VolumeDriver. Defaults to
+	// volumeLatency is the duration of a setup or teardown of a volume of VolumeDriver. Defaults to
 	// 0.
-	VolumeLatency time.Duration
+	volumeLatency time.Duration
 	// Seed determines the random values of agents, such as the jitter of back-offs. Defaults to 0,
 	// a valid seed.
 	Seed uint64
@@ -116,8 +116,8 @@ func newNode(opts Options, root string) (*Node, error) {
 	if n.opts.Source == "" {
 		n.opts.Source = podconfig.SourceFile
 	}
-	if n.opts.StopTimeout == 0 {
-		n.opts.StopTimeout = 24 * time.Hour
+	if n.opts.stopTimeout == 0 {
+		n.opts.stopTimeout = 24 * time.Hour
 	}
 	if n.opts.Assemble == nil {
 		n.opts.Assemble = ReferenceAgent
@@ -129,7 +129,7 @@ func newNode(opts Options, root string) (*Node, error) {
 		}
 	}
 	n.history = newRecorder(n.World)
-	n.disk = newDisk(n.World, opts.VolumeLatency)
+	n.disk = newDisk(n.World, opts.volumeLatency)
 	n.static = newSupply(n.opts.Source, n.history)
 	if opts.API == nil {
 		n.name = cmp.Or(opts.NodeName, firstName)
@@ -230,7 +230,7 @@ func (n *Node) random() float64 {
 }
 
 // StopAgent stops a running agent, and waits until it has acted according to Options.OnShutdown. An
-// agent that does not end within Options.StopTimeout crashes, as after a kill by a service manager.
+// agent that does not end within stopTimeout crashes, as after a kill by a service manager.
 func (n *Node) StopAgent() {
 	l := n.life
 	if l == nil {
@@ -239,7 +239,7 @@ func (n *Node) StopAgent() {
 	l.lease.resume()
 	l.lease.set(nil)
 	l.cancel()
-	timer := time.NewTimer(n.opts.StopTimeout)
+	timer := time.NewTimer(n.opts.stopTimeout)
 	defer timer.Stop()
 	select {
 	case err := <-l.done:

@@ -135,7 +135,7 @@ func (p *player) begin(s setup) error {
 	if s.images {
 		p.depot = newDepot(world, s.pull)
 	}
-	node, err := newNode(Options{World: world, API: p.server, Mirrors: s.mirrors, VolumeLatency: s.volumes, StopTimeout: agentPatience, Seed: s.seed, Assemble: p.assemble, Agent: func(o *node.Options) {
+	node, err := newNode(Options{World: world, API: p.server, Mirrors: s.mirrors, volumeLatency: s.volumes, stopTimeout: agentPatience, Seed: s.seed, Assemble: p.assemble, Agent: func(o *node.Options) {
 		o.Objects = store
 		if p.depot != nil {
 			p.depot.supply(o)

@@ -24,8 +24,8 @@ type Backend interface {
 	Next(until time.Duration) (Event, bool, error)
 }
 
-// BackendOptions are the input of a Backend.
-type BackendOptions struct {
+// BackendInput is what a Backend gets from the simulation.
+type BackendInput struct {
 	Snapshot *Snapshot
 	Model    Model
 }

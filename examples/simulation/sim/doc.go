@@ -38,7 +38,7 @@
 //
 // # Differences from kube-scheduler 1.36
 //
-//   - The outcome of a cycle takes effect at once. Options.DecisionTime delays the next cycle.
+//   - The outcome of a cycle takes effect at once.
 //   - A gang is placed in a single group cycle, and waits for an event after a failure. The group
 //     cycle of kube-scheduler repeats after a back-off.
 //   - Trials of preemption repeat PreFilter on a Snapshot with the changes. AddPod and RemovePod of

@@ -27,7 +27,7 @@ type Options struct {
 	// Profile is the scheduler. The zero Profile binds each pod to the first node.
 	Profile Profile
 	// Backend runs the pods. Defaults to Timers.
-	Backend func(BackendOptions) (Backend, error)
+	Backend func(BackendInput) (Backend, error)
 	// Model are the durations of starts and ends. Defaults to zero durations.
 	Model Model
 	// Faults happen to nodes.
@@ -36,8 +36,6 @@ type Options struct {
 	Controllers []Controller
 	// Seed is the seed of all random numbers of the run.
 	Seed uint64
-	// DecisionTime is the virtual time of a scheduling cycle. Defaults to 0.
-	DecisionTime time.Duration
 	// GiveUp drops a pod that does not fit at its first attempt. Defaults to a queue with back-off.
 	GiveUp bool
 	// Until ends the run at an instant. Defaults to the end of the workload.
@@ -100,8 +98,8 @@ func (o Options) validate() (Options, error) {
 	if len(o.Nodes) == 0 {
 		return o, errors.New("sim: Options.Nodes: none")
 	}
-	if o.Until < 0 || o.DecisionTime < 0 {
-		return o, errors.New("sim: Options.Until and Options.DecisionTime: negative")
+	if o.Until < 0 {
+		return o, errors.New("sim: Options.Until: negative")
 	}
 	for i, f := range o.Faults {
 		if err := f.validate(); err != nil {

@@ -23,7 +23,6 @@ func (s *Sim) schedule() {
 	if p == nil {
 		return
 	}
-	s.busyUntil = s.now + s.opts.DecisionTime
 	if p.Gang != nil && p.Gang.Placed < p.Gang.Min {
 		s.scheduleGang(p)
 	} else if found, ok := s.decide(p); ok {

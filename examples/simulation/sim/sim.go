@@ -24,7 +24,6 @@ type Sim struct {
 	rand      *rand.Rand
 
 	now       time.Duration
-	busyUntil time.Duration // of the scheduler
 	wakeAt    time.Duration // of the next tick of the queue
 	uids      uint64
 	expecting int // bound pods of which the backend will yield an event
@@ -52,7 +51,7 @@ func New(o Options) (*Sim, error) {
 		return nil, err
 	}
 	s.queue = newQueue(&s.scheduler.profile)
-	if s.backend, err = o.Backend(BackendOptions{Snapshot: s.snapshot, Model: o.Model}); err != nil {
+	if s.backend, err = o.Backend(BackendInput{Snapshot: s.snapshot, Model: o.Model}); err != nil {
 		return nil, err
 	}
 	s.journal = newJournal(o.Journal)
@@ -111,10 +110,8 @@ func (s *Sim) advance() bool {
 		return false
 	}
 	due := min(s.agenda.next(), s.wakeAt)
-	if due > s.now && s.busyUntil <= s.now && s.queue.ready() {
-		due = s.now
-	} else if s.queue.ready() {
-		due = min(due, max(s.now, s.busyUntil))
+	if s.queue.ready() {
+		due = min(due, s.now)
 	}
 	e, found, err := s.backend.Next(min(due, s.opts.Until))
 	switch {

@@ -27,7 +27,7 @@ type timer struct {
 }
 
 // Timers is the Backend with durations alone: no container runs, and a pod costs a few timers.
-func Timers(o BackendOptions) (Backend, error) {
+func Timers(o BackendInput) (Backend, error) {
 	return &timers{
 		model: o.Model, snap: o.Snapshot, pulls: map[pullKey]time.Duration{},
 		queue: heap[timer]{less: func(a, b timer) bool {

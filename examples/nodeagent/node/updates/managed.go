@@ -174,7 +174,7 @@ func (m *managed) facts(r *Record) Facts {
 		Hold:   isHeld(slices.Collect(maps.Values(m.pods))),
 	}
 	if m.id.Group {
-		f.NotBefore = m.changed.Add(u.opts.Settle)
+		f.NotBefore = m.changed.Add(settle)
 	}
 	if hash := r.Runs(); hash != "" && hash == m.runs {
 		pods := make(map[string]PodHealth, len(m.health))

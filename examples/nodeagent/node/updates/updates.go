@@ -32,9 +32,6 @@ type Options struct {
 	Default Policy
 	// Gate judges versions. Pods may have annotations with other times.
 	Gate Gate
-	// Settle is how long a group must be unchanged before its next version is started. Defaults to
-	// 2 s.
-	Settle time.Duration
 	// Boot identifies the boot of the machine. Defaults to the boot ID of Linux, and on other
 	// systems to none: a boot then counts as a start of the agent.
 	Boot string
@@ -57,6 +54,9 @@ type Updates struct {
 		calm     time.Time       // until then the source may not have submitted the corrected manifest
 	}
 }
+
+// settle is how long a group must be unchanged before its next version is started.
+const settle = 2 * time.Second
 
 // calm is the time that a source has to submit the pod of a corrected manifest.
 const calm = 5 * time.Second
@@ -82,11 +82,8 @@ func New(o Options) (*Updates, error) {
 	case o.Default != Replace && o.Default != Transactional:
 		return nil, fmt.Errorf("updates: Options.Default %q: want %s or %s", o.Default, Replace, Transactional)
 	}
-	if o.Gate.Ready < 0 || o.Gate.Deadline < 0 || o.Gate.Restarts < 0 || o.Settle < 0 {
-		return nil, errors.New("updates: Options.Gate and Settle must not be negative")
-	}
-	if o.Settle == 0 {
-		o.Settle = 2 * time.Second
+	if o.Gate.Ready < 0 || o.Gate.Deadline < 0 || o.Gate.Restarts < 0 {
+		return nil, errors.New("updates: Options.Gate must not be negative")
 	}
 	if o.Boot == "" {
 		data, _ := os.ReadFile(bootFile)

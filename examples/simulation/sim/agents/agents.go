@@ -78,11 +78,11 @@ func namesOf(p *sim.Pod) names {
 }
 
 // New returns a func for sim.Options.Backend, and a func that ends the agents after the run.
-func New(o Options) (backend func(sim.BackendOptions) (sim.Backend, error), stop func() error) {
+func New(o Options) (backend func(sim.BackendInput) (sim.Backend, error), stop func() error) {
 	a := &Agents{changed: signal.New(), done: make(chan error, 1), stop: func() {}}
 	a.mu.pods = map[types.UID]*life{}
 	started := false
-	backend = func(b sim.BackendOptions) (sim.Backend, error) {
+	backend = func(b sim.BackendInput) (sim.Backend, error) {
 		if started {
 			return nil, errors.New("agents: the backend is for a single run")
 		}

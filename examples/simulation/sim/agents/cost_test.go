@@ -63,7 +63,7 @@ func measure(t *testing.T, work time.Duration) {
 		}
 		real, stop := agents.New(agents.Options{Nodes: o.Nodes, Root: root})
 		var backend *agents.Agents
-		o.Backend = func(b sim.BackendOptions) (sim.Backend, error) {
+		o.Backend = func(b sim.BackendInput) (sim.Backend, error) {
 			made, err := real(b)
 			backend, _ = made.(*agents.Agents)
 			return made, err
