@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,7 +52,7 @@ func (k *imageKeeper) forVolume(ctx context.Context, req ImageRequest) (string, 
 		k.event(req.Pod, wanted{}, v1.EventTypeWarning, eventInspectFailed, "Failed to apply default image tag: "+err.Error())
 		return "", &imageFailure{reason: ErrInvalidImageName, cause: err}
 	}
-	done, err := k.attempts.take(ctx, attempt{req.Pod.UID, image})
+	done, err := k.attempts.Lock(ctx, attempt{req.Pod.UID, image})
 	if err != nil {
 		return "", err
 	}
@@ -116,39 +115,4 @@ func keep(ctx context.Context, w wanted, found ImageFound, obtain func() (string
 type attempt struct {
 	pod   types.UID
 	image string
-}
-
-type attempts struct {
-	mu struct {
-		sync.Mutex
-		taken map[attempt]chan struct{} // closed at the end of the attempt
-	}
-}
-
-// take waits until no equal attempt is in progress. done ends the attempt.
-func (t *attempts) take(ctx context.Context, key attempt) (done func(), err error) {
-	for {
-		t.mu.Lock()
-		busy := t.mu.taken[key]
-		if busy == nil {
-			over := make(chan struct{})
-			if t.mu.taken == nil {
-				t.mu.taken = make(map[attempt]chan struct{})
-			}
-			t.mu.taken[key] = over
-			t.mu.Unlock()
-			return func() {
-				t.mu.Lock()
-				delete(t.mu.taken, key)
-				t.mu.Unlock()
-				close(over)
-			}, nil
-		}
-		t.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
 }

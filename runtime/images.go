@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/conceal"
+	"github.com/keelson-dev/keelson/internal/keylock"
 )
 
 // Reasons of a missing image. The texts are the API's waiting reasons.
@@ -65,7 +66,7 @@ type imageKeeper struct {
 	keyring  Keyring
 	flights  *flights
 	backoff  *pullBackoff
-	attempts attempts // outside of passes
+	attempts keylock.Locks[attempt] // outside of passes
 }
 
 // inspect returns the ID of an image on the node, or "".
