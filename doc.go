@@ -55,6 +55,8 @@
 //	runtime/credentialplugin credentials from the kubelet's credential provider plug-ins
 //	runtime/services       the Services of a cluster, for environment variables
 //	runtime/process        backend: one OS process per container
+//	runtime/process/imagestore images, unpacked without an engine and without root
+//	runtime/process/imagestore/registry images from registries
 //	runtime/cri            backend: containerd or CRI-O over its socket
 //	runtime/fake           backend: in memory, scripted, with faults and a journal
 //	runtime/runtimetest    the conformance suite of backends
