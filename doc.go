@@ -51,6 +51,7 @@
 //	runtime/podstatus      a pure function from a pod and its observed containers to the pod's status
 //	runtime/logs           container logs: read, follow, rotate
 //	runtime/stats          resource usage of running pods, measured by a backend
+//	runtime/imagearchive   images in files, and folders of such files
 //	runtime/pullsecrets    credentials for images from imagePullSecrets
 //	runtime/credentialplugin credentials from the kubelet's credential provider plug-ins
 //	runtime/services       the Services of a cluster, for environment variables

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/tree"
@@ -258,7 +257,7 @@ func place(parent *os.Root, name string, build func(dir *os.Root) error) error {
 		if err := parent.Mkdir(tmp, 0o700); err != nil {
 			return err
 		}
-		lock, err := lockFolder(parent, tmp)
+		lock, err := record.LockFolder(parent, tmp)
 		if err != nil && tries < 3 {
 			continue // the folder was collected as a leftover before the lock
 		}
@@ -284,23 +283,6 @@ func fill(parent *os.Root, name string, build func(dir *os.Root) error) error {
 		return err
 	}
 	return errors.Join(build(dir), dir.Close())
-}
-
-// lockFolder locks a folder. Close the returned file to unlock the folder. The error is
-// record.ErrLocked if the folder is locked already.
-func lockFolder(parent *os.Root, name string) (*os.File, error) {
-	f, err := parent.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = record.ErrLocked
-		}
-		return nil, err
-	}
-	return f, nil
 }
 
 // discard renames the folder, which hides the folder from every later call, and then removes the

@@ -209,7 +209,7 @@ func (r *Runtime) halfDone(root *os.Root, uid types.UID, rel string, names []str
 		case strings.HasPrefix(name, gonePrefix):
 			l.Why = "its removal was not finished"
 		case strings.HasPrefix(name, newPrefix):
-			lock, err := lockFolder(root, at)
+			lock, err := record.LockFolder(root, at)
 			if err != nil {
 				continue // a call is making the folder, or has just renamed it
 			}
@@ -286,7 +286,7 @@ func (r *Runtime) collectFolder(l runtime.Leftover) error {
 	case strings.HasPrefix(name, gonePrefix):
 		return tree.RemoveAll(parent, name)
 	case strings.HasPrefix(name, newPrefix):
-		lock, err := lockFolder(parent, name)
+		lock, err := record.LockFolder(parent, name)
 		if err != nil {
 			return err
 		}

@@ -24,9 +24,6 @@ const (
 	maxLayers = 500
 )
 
-// ErrNoRegistry is the error of a pull of an absent image by a store without a registry.
-var ErrNoRegistry = errors.New("there is no registry to pull from: add the image from an archive")
-
 // PullImage implements runtime.Images. Pulls of equal layers at the same time are one download. The
 // complete layers of a failed pull are kept for a day, so that the next pull goes on behind them.
 func (s *Store) PullImage(ctx context.Context, image string, auth *runtime.ImageAuth) (string, error) {
@@ -34,22 +31,30 @@ func (s *Store) PullImage(ctx context.Context, image string, auth *runtime.Image
 	if err != nil {
 		return "", err
 	}
-	if s.registry == nil {
-		id, err := s.ImageID(ctx, image)
-		if err == nil && id == "" {
-			err = ErrNoRegistry
+	var missing []error
+	for _, source := range s.sources {
+		img, digest, err := source.Image(ctx, ref, platform(), auth)
+		if errors.Is(err, runtime.ErrNotFound) {
+			missing = append(missing, err)
+			continue
 		}
-		return id, err
+		if err != nil {
+			return "", err
+		}
+		names := []string{ref.Name()}
+		if digest != "" {
+			names = append(names, ref.Context().Digest(digest).Name())
+		}
+		return s.Add(ctx, img, names...)
 	}
-	img, err := s.registry.Image(ctx, ref, platform(), auth)
-	if err != nil {
-		return "", err
+	id, err := s.ImageID(ctx, image)
+	if err == nil && id == "" {
+		err = errors.Join(missing...)
+		if len(missing) == 0 {
+			err = fmt.Errorf("image %s: there is no source to pull from: %w", ref.Name(), runtime.ErrNotFound)
+		}
 	}
-	digest, err := img.Digest()
-	if err != nil {
-		return "", err
-	}
-	return s.Add(ctx, img, image, ref.Context().Digest(digest.String()).Name())
+	return id, err
 }
 
 // Add unpacks an image, unless the store has the image, makes the names refer to the image, and
@@ -90,43 +95,43 @@ func (s *Store) Add(ctx context.Context, img v1.Image, names ...string) (id stri
 }
 
 // describe returns the record of an image without Size, from the manifest and the configuration.
-func describe(img v1.Image) (record, error) {
+func describe(img v1.Image) (imageRecord, error) {
 	m, err := img.Manifest()
 	switch {
 	case err != nil:
-		return record{}, fmt.Errorf("manifest: %w", err)
+		return imageRecord{}, fmt.Errorf("manifest: %w", err)
 	case m.Config.Size > maxConfig:
-		return record{}, fmt.Errorf("configuration: %d bytes, more than %d", m.Config.Size, maxConfig)
+		return imageRecord{}, fmt.Errorf("configuration: %d bytes, more than %d", m.Config.Size, maxConfig)
 	case len(m.Layers) > maxLayers:
-		return record{}, fmt.Errorf("%d layers, more than %d", len(m.Layers), maxLayers)
+		return imageRecord{}, fmt.Errorf("%d layers, more than %d", len(m.Layers), maxLayers)
 	}
 	raw, err := img.RawConfigFile()
 	if err != nil {
-		return record{}, fmt.Errorf("configuration: %w", err)
+		return imageRecord{}, fmt.Errorf("configuration: %w", err)
 	}
 	sum := sha256.Sum256(raw)
 	id := "sha256:" + hex.EncodeToString(sum[:])
 	if id != m.Config.Digest.String() {
-		return record{}, fmt.Errorf("configuration: its content has the digest %s, and not %s", id, m.Config.Digest)
+		return imageRecord{}, fmt.Errorf("configuration: its content has the digest %s, and not %s", id, m.Config.Digest)
 	}
 	var file v1.ConfigFile
 	if err := json.Unmarshal(raw, &file); err != nil {
-		return record{}, fmt.Errorf("configuration: %w", err)
+		return imageRecord{}, fmt.Errorf("configuration: %w", err)
 	}
 	here := platform()
 	switch {
 	case file.OS != here.OS || file.Architecture != here.Architecture:
-		return record{}, fmt.Errorf("the image is for %q on %q, and this node is %s on %s", file.OS, file.Architecture, here.OS, here.Architecture)
+		return imageRecord{}, fmt.Errorf("the image is for %q on %q, and this node is %s on %s", file.OS, file.Architecture, here.OS, here.Architecture)
 	case len(file.RootFS.DiffIDs) != len(m.Layers):
-		return record{}, fmt.Errorf("the configuration has %d layers, and the manifest %d", len(file.RootFS.DiffIDs), len(m.Layers))
+		return imageRecord{}, fmt.Errorf("the configuration has %d layers, and the manifest %d", len(file.RootFS.DiffIDs), len(m.Layers))
 	}
-	rec := record{ID: id, Config: config{
+	rec := imageRecord{ID: id, Config: config{
 		Entrypoint: file.Config.Entrypoint, Cmd: file.Config.Cmd, Env: file.Config.Env,
 		User: file.Config.User, WorkingDir: file.Config.WorkingDir, StopSignal: file.Config.StopSignal,
 	}}
 	for _, diffID := range file.RootFS.DiffIDs {
 		if _, err := folderOf(diffID.String()); err != nil {
-			return record{}, fmt.Errorf("layer: %w", err)
+			return imageRecord{}, fmt.Errorf("layer: %w", err)
 		}
 		rec.Layers = append(rec.Layers, diffID.String())
 	}
@@ -134,7 +139,7 @@ func describe(img v1.Image) (record, error) {
 }
 
 // ensure unpacks an image that the store does not have. The caller holds the image's lock.
-func (s *Store) ensure(ctx context.Context, d *dirs, img v1.Image, rec record) error {
+func (s *Store) ensure(ctx context.Context, d *dirs, img v1.Image, rec imageRecord) error {
 	switch _, err := d.record(rec.ID); {
 	case err == nil:
 		return nil
@@ -204,7 +209,7 @@ func (s *Store) ensureLayer(ctx context.Context, d *dirs, source v1.Layer, diges
 }
 
 // assemble makes the folder of an image.
-func (s *Store) assemble(d *dirs, files *fileTree, rec record) error {
+func (s *Store) assemble(d *dirs, files *fileTree, rec imageRecord) error {
 	folder, err := folderOf(rec.ID)
 	if err != nil {
 		return err

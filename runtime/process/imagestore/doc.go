@@ -3,9 +3,11 @@
 // Package imagestore keeps images of containers as unpacked root file systems, without a container
 // engine and without root.
 //
+//	archives, err := imagearchive.NewFolder("/var/lib/agent/archives")
+//	…
 //	images, err := imagestore.New(imagestore.Options{
-//		Root:     "/var/lib/agent/images",
-//		Registry: registry.New(nil), // without it, only images of archives
+//		Root:    "/var/lib/agent/images",
+//		Sources: []imagestore.Source{archives, registry.New(nil)},
 //	})
 //	id, err := images.PullImage(ctx, "registry.example/app:1", nil)
 //

@@ -10,9 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/keelson-dev/keelson/internal/tree"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
 // draftPrefix begins the names of folders that are being made or being removed.
@@ -36,7 +35,7 @@ func newDraft(parent *os.Root) (*draft, error) {
 		return nil, err
 	}
 	var err error
-	if d.lock, err = lockDraft(parent, d.name); err == nil {
+	if d.lock, err = record.LockFolder(parent, d.name); err == nil {
 		// An error here, too, if another agent removed the draft before the lock.
 		d.dir, err = parent.OpenRoot(d.name)
 	}
@@ -78,24 +77,6 @@ func (d *draft) discard() error {
 	return err
 }
 
-// errBusy: another process makes or removes the folder.
-var errBusy = errors.New("the folder is locked")
-
-func lockDraft(parent *os.Root, name string) (*os.File, error) {
-	f, err := parent.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = errBusy
-		}
-		return nil, err
-	}
-	return f, nil
-}
-
 // hide renames a folder of parent to a draft, so that no later call finds the folder. The caller
 // removes the draft. A missing folder has no draft: "".
 func hide(parent *os.Root, name string) (string, error) {
@@ -124,9 +105,9 @@ func sweep(parent *os.Root) error {
 		if !strings.HasPrefix(name, draftPrefix) {
 			continue
 		}
-		lock, err := lockDraft(parent, name)
+		lock, err := record.LockFolder(parent, name)
 		if err != nil {
-			if !errors.Is(err, errBusy) && !errors.Is(err, fs.ErrNotExist) {
+			if !errors.Is(err, record.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}
 			continue

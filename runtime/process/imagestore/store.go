@@ -24,12 +24,14 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Registry fetches images. Package registry implements Registry.
-type Registry interface {
-	// Image returns an image for the platform. The layers are fetched when they are read, until the
-	// end of ctx. auth is nil without credentials. Calls are concurrent. No error contains
-	// credentials.
-	Image(ctx context.Context, ref name.Reference, platform v1.Platform, auth *runtime.ImageAuth) (v1.Image, error)
+// Source has images that are not unpacked. Package registry has a Source for registries, and
+// package runtime/imagearchive a Source for a folder of archives.
+type Source interface {
+	// Image returns an image for the platform, and the digest under which the source has the image,
+	// or "". An image that the source does not have is an error that wraps runtime.ErrNotFound. The
+	// layers are fetched when they are read, until the end of ctx. auth is nil without credentials.
+	// Calls are concurrent. No error contains credentials.
+	Image(ctx context.Context, ref name.Reference, platform v1.Platform, auth *runtime.ImageAuth) (img v1.Image, digest string, err error)
 }
 
 // Options configure New.
@@ -38,9 +40,9 @@ type Options struct {
 	// Root has to be on one file system. Required.
 	Root string
 
-	// Registry fetches images for PullImage. Without Registry the images of the store are those of
-	// Add, and PullImage returns these.
-	Registry Registry
+	// Sources have the images for PullImage. The first source with the image is taken. An image that
+	// no source has, but the store, stays good: its archive was removed, for example.
+	Sources []Source
 
 	// MaxSize is the greatest size of an image, in bytes of its uncompressed layers. Defaults to
 	// 16 GiB.
@@ -56,9 +58,9 @@ const orphanAge = 24 * time.Hour
 // Store keeps unpacked images. All methods are safe for concurrent use, also by several Stores with
 // the same Root.
 type Store struct {
-	root     string
-	registry Registry
-	maxSize  int64
+	root    string
+	sources []Source
+	maxSize int64
 
 	imageLocks keylock.Locks[string] // by ID
 	layerLocks keylock.Locks[string] // by digest
@@ -80,7 +82,7 @@ func New(opts Options) (*Store, error) {
 	case opts.MaxSize < 0:
 		return nil, fmt.Errorf("imagestore: Options.MaxSize is negative: %d", opts.MaxSize)
 	}
-	s := &Store{root: filepath.Clean(opts.Root), registry: opts.Registry, maxSize: cmp.Or(opts.MaxSize, 16<<30)}
+	s := &Store{root: filepath.Clean(opts.Root), sources: slices.Clone(opts.Sources), maxSize: cmp.Or(opts.MaxSize, 16<<30)}
 	s.mu.held = map[string]int{}
 	return s, nil
 }
@@ -100,8 +102,8 @@ type config struct {
 	User, WorkingDir, StopSignal string
 }
 
-// record is the record of an image.
-type record struct {
+// imageRecord is the record of an image.
+type imageRecord struct {
 	ID     string
 	Config config
 	Layers []string // digests of the uncompressed layers, the lowest first
@@ -189,12 +191,12 @@ func (s *Store) ImageID(_ context.Context, image string) (string, error) {
 }
 
 // record returns the record of an image. The error is fs.ErrNotExist for an unknown image.
-func (d *dirs) record(id string) (record, error) {
+func (d *dirs) record(id string) (imageRecord, error) {
 	folder, err := folderOf(id)
 	if err != nil {
-		return record{}, err
+		return imageRecord{}, err
 	}
-	return readJSON[record](d.images, path.Join(folder, imageFile))
+	return readJSON[imageRecord](d.images, path.Join(folder, imageFile))
 }
 
 // Image is an image in the store.
@@ -236,12 +238,12 @@ func (s *Store) ListImages(context.Context) ([]Image, error) {
 
 // records returns the records of all images, ordered by ID. An image that is being removed, and an
 // image with a broken record, is left out.
-func (d *dirs) records() ([]record, error) {
+func (d *dirs) records() ([]imageRecord, error) {
 	found, err := list(d.images)
 	if err != nil {
 		return nil, err
 	}
-	var out []record
+	var out []imageRecord
 	for _, folder := range found {
 		if strings.HasPrefix(folder, draftPrefix) {
 			continue
@@ -255,7 +257,7 @@ func (d *dirs) records() ([]record, error) {
 		}
 		out = append(out, rec)
 	}
-	slices.SortFunc(out, func(a, b record) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b imageRecord) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
 }
 

@@ -91,14 +91,16 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// images is a Registry in memory.
+// images is a Source in memory.
 type images map[string]v1.Image
 
-func (i images) Image(_ context.Context, ref name.Reference, _ v1.Platform, _ *runtime.ImageAuth) (v1.Image, error) {
-	if img := i[ref.Name()]; img != nil {
-		return img, nil
+func (i images) Image(_ context.Context, ref name.Reference, _ v1.Platform, _ *runtime.ImageAuth) (v1.Image, string, error) {
+	img := i[ref.Name()]
+	if img == nil {
+		return nil, "", fmt.Errorf("image %s: %w", ref.Name(), runtime.ErrNotFound)
 	}
-	return nil, fmt.Errorf("no image %s", ref.Name())
+	digest, err := img.Digest()
+	return img, digest.String(), err
 }
 
 func newStore(t testing.TB, opts Options) *Store {
@@ -116,7 +118,7 @@ func TestStore(t *testing.T) {
 	app := image(t, v1.Config{User: "web", Entrypoint: []string{"/app"}, Env: []string{"A=b"}, WorkingDir: "/srv"}, base, tarball(t, file("app", "1")))
 	other := image(t, v1.Config{}, base, tarball(t, file("other", "2")))
 	registry := images{"registry.example/app:1": app, "registry.example/app:2": other}
-	s := newStore(t, Options{Registry: registry})
+	s := newStore(t, Options{Sources: []Source{registry}})
 	ctx := t.Context()
 
 	id, err := s.ImageID(ctx, "registry.example/app:1")
@@ -176,9 +178,9 @@ func TestNamesMove(t *testing.T) {
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []Image{{ID: first, RepoTags: []string{"docker.io/library/app:1"}, Size: 1}, {ID: second, RepoTags: []string{"docker.io/library/app:stable"}, Size: 1}}, listed)
 	_, err = s.PullImage(ctx, "app:other", nil)
-	require.ErrorIs(t, err, ErrNoRegistry)
+	require.ErrorIs(t, err, runtime.ErrNotFound)
 	id, err := s.PullImage(ctx, "app:stable", nil)
-	require.NoError(t, err, "pull policy Always without a registry")
+	require.NoError(t, err, "pull policy Always without a source")
 	assert.Equal(t, second, id)
 }
 
@@ -188,7 +190,7 @@ func TestConcurrentPulls(t *testing.T) {
 	base := tarball(t, file("base", "1"))
 	app := imageFrom(t, from, v1.Config{User: "1"}, base)
 	other := imageFrom(t, from, v1.Config{User: "2"}, base, tarball(t, file("more", "2")))
-	s := newStore(t, Options{Registry: images{"registry.example/app:1": app, "registry.example/other:1": other}})
+	s := newStore(t, Options{Sources: []Source{images{"registry.example/app:1": app}, images{"registry.example/other:1": other}}})
 	var wg sync.WaitGroup
 	for _, ref := range []string{"registry.example/app:1", "registry.example/app:1", "registry.example/app:1", "registry.example/other:1"} {
 		wg.Go(func() {
@@ -208,7 +210,7 @@ func TestInterruptedPull(t *testing.T) {
 	layers := [][]byte{tarball(t, file("a", "1")), tarball(t, file("b", strings.Repeat("2", 1000)))}
 	img := imageFrom(t, good, v1.Config{}, layers...)
 	registry := images{"registry.example/app:1": interrupted{img, bad, layers}}
-	s := newStore(t, Options{Registry: registry})
+	s := newStore(t, Options{Sources: []Source{registry}})
 	_, err := s.PullImage(t.Context(), "registry.example/app:1", nil)
 	require.ErrorIs(t, err, errCut)
 	listed, err := s.ListImages(t.Context())

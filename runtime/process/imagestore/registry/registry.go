@@ -3,7 +3,7 @@
 // Package registry fetches images from registries by the distribution protocol of OCI, for package
 // imagestore.
 //
-//	images, err := imagestore.New(imagestore.Options{Root: "/var/lib/agent/images", Registry: registry.New(nil)})
+//	images, err := imagestore.New(imagestore.Options{Root: "/var/lib/agent/images", Sources: []imagestore.Source{registry.New(nil)}})
 //
 // A reference without a registry is one of docker.io. A registry at a loopback or private address
 // may answer by HTTP, every other registry has to answer by HTTPS. Proxies are those of the environment, and so are
@@ -38,21 +38,24 @@ func New(transport http.RoundTripper) *Registry {
 	return &Registry{transport}
 }
 
-// Image returns an image for the platform. Layers are fetched when they are read, until the end of
-// ctx. Their content is checked against their digest. An error wraps
+// Image implements imagestore.Source. Layers are fetched when they are read, until the end of ctx.
+// digest is that of the index, if the registry has the image for several platforms. An error wraps
 // runtime.ErrRegistryUnavailable if the registry did not answer, or answered that it cannot now.
-func (r *Registry) Image(ctx context.Context, ref name.Reference, platform v1.Platform, auth *runtime.ImageAuth) (v1.Image, error) {
-	image, err := remote.Image(ref, remote.WithContext(ctx), remote.WithTransport(r.transport),
+func (r *Registry) Image(ctx context.Context, ref name.Reference, platform v1.Platform, auth *runtime.ImageAuth) (img v1.Image, digest string, err error) {
+	found, err := remote.Get(ref, remote.WithContext(ctx), remote.WithTransport(r.transport),
 		remote.WithPlatform(platform), remote.WithAuth(authenticator(auth)))
+	if err == nil {
+		img, err = found.Image()
+	}
 	switch {
 	case err == nil:
-		return image, nil
+		return img, found.Digest.String(), nil
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, "", context.Cause(ctx)
 	case unavailable(err):
-		return nil, fmt.Errorf("%w: %w", runtime.ErrRegistryUnavailable, err)
+		return nil, "", fmt.Errorf("%w: %w", runtime.ErrRegistryUnavailable, err)
 	}
-	return nil, err
+	return nil, "", err
 }
 
 // authenticator returns the credentials as the library takes them.

@@ -102,7 +102,7 @@ func must[T any](v T, err error) T {
 func store(t *testing.T) (*imagestore.Store, string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "images")
-	s, err := imagestore.New(imagestore.Options{Root: root, Registry: registry.New(nil)})
+	s, err := imagestore.New(imagestore.Options{Root: root, Sources: []imagestore.Source{registry.New(nil)}})
 	require.NoError(t, err)
 	return s, root
 }
@@ -225,7 +225,7 @@ func TestHostileRegistry(t *testing.T) {
 		"a redirect to itself": {gate: func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, r.URL.Path, http.StatusFound)
 			return false
-		}},
+		}, unavailable: true},
 		"out of order":             {gate: answer("/v2/", http.StatusServiceUnavailable, ""), unavailable: true},
 		"too many requests":        {gate: answer("/manifests/", http.StatusTooManyRequests, ""), unavailable: true},
 		"a closed connection":      {gate: func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, unavailable: true},
@@ -295,12 +295,12 @@ func Example() {
 		return
 	}
 
-	fetched, err := registry.New(nil).Image(context.Background(), must(name.ParseReference(ref)), v1.Platform{OS: "linux", Architecture: goruntime.GOARCH}, nil)
+	fetched, digest, err := registry.New(nil).Image(context.Background(), must(name.ParseReference(ref)), v1.Platform{OS: "linux", Architecture: goruntime.GOARCH}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	layers, err := fetched.Layers()
-	fmt.Println(len(layers), "layer", err)
-	// Output: 1 layer <nil>
+	fmt.Println(len(layers), "layer", strings.HasPrefix(digest, "sha256:"), err)
+	// Output: 1 layer true <nil>
 }

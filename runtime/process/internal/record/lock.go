@@ -5,6 +5,8 @@ package record
 import (
 	"errors"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrLocked is the error for a lock with another holder: a shim, a start under way, or shortly a
@@ -23,4 +25,21 @@ func (l *Lock) Close() {
 	if l.Name != nil {
 		_ = l.Name.Close()
 	}
+}
+
+// LockFolder locks a folder. Close the returned file to unlock the folder. The error is
+// ErrLocked if the folder is locked already.
+func LockFolder(parent *os.Root, name string) (*os.File, error) {
+	f, err := parent.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrLocked
+		}
+		return nil, err
+	}
+	return f, nil
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagearchive
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// savedImage is an image in the manifest.json of "docker save".
+type savedImage struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+// readSaved reads manifest.json. Without the file there are no images.
+func readSaved(m members) ([]savedImage, error) {
+	raw, err := document(m, "manifest.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var saved []savedImage
+	if err := json.Unmarshal(raw, &saved); err != nil {
+		return nil, fmt.Errorf("manifest.json: %w", err)
+	}
+	for i, s := range saved {
+		if s.Config == "" {
+			return nil, fmt.Errorf("manifest.json: image %d has no configuration", i)
+		}
+	}
+	return saved, nil
+}
+
+// image returns the image with a manifest that is made up: the layers have the digests of their
+// uncompressed content, which the configuration names.
+func (s *savedImage) image(m members) (v1.Image, error) {
+	config, err := document(m, s.Config)
+	if err != nil {
+		return nil, err
+	}
+	var file v1.ConfigFile
+	if err := json.Unmarshal(config, &file); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Config, err)
+	}
+	if len(file.RootFS.DiffIDs) != len(s.Layers) {
+		return nil, fmt.Errorf("%s has %d layers, and manifest.json has %d", s.Config, len(file.RootFS.DiffIDs), len(s.Layers))
+	}
+	sum := sha256.Sum256(config)
+	manifest := v1.Manifest{
+		SchemaVersion: 2, MediaType: types.DockerManifestSchema2,
+		Config: v1.Descriptor{
+			MediaType: types.DockerConfigJSON, Size: int64(len(config)), Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])},
+		},
+	}
+	image := &savedCore{members: m, config: config, names: map[v1.Hash]string{}}
+	for i, name := range s.Layers {
+		diffID := file.RootFS.DiffIDs[i]
+		manifest.Layers = append(manifest.Layers, v1.Descriptor{MediaType: types.DockerUncompressedLayer, Digest: diffID})
+		image.names[diffID] = name
+	}
+	if image.manifest, err = json.Marshal(manifest); err != nil {
+		return nil, err
+	}
+	return partial.CompressedToImage(image)
+}
+
+// savedCore is an image of "docker save".
+type savedCore struct {
+	members          members
+	manifest, config []byte
+	names            map[v1.Hash]string // paths of layers
+}
+
+var _ partial.CompressedImageCore = (*savedCore)(nil)
+
+// RawManifest returns the manifest.
+func (s *savedCore) RawManifest() ([]byte, error) { return s.manifest, nil }
+
+// MediaType returns the manifest's type.
+func (s *savedCore) MediaType() (types.MediaType, error) { return types.DockerManifestSchema2, nil }
+
+// RawConfigFile returns the configuration.
+func (s *savedCore) RawConfigFile() ([]byte, error) { return s.config, nil }
+
+// LayerByDigest returns a layer.
+func (s *savedCore) LayerByDigest(digest v1.Hash) (partial.CompressedLayer, error) {
+	name, ok := s.names[digest]
+	if !ok {
+		return nil, fmt.Errorf("layer %s: %w", digest, fs.ErrNotExist)
+	}
+	return memberLayer{s.members, name, v1.Descriptor{MediaType: types.DockerUncompressedLayer, Digest: digest}}, nil
+}
