@@ -24,10 +24,13 @@ type target struct {
 	stranger int    // a process of the same user outside of the container
 	socket   string // name of an abstract socket outside of the container
 	setuid   string // a set-user-ID program of another user; may be empty
+	records  string // the state folder of the container's pod
 }
 
 // The layers that hold.
 const (
+	byMounts  = "mount namespace"
+	byPIDs    = "PID namespace"
 	byFiles   = "Landlock: files"
 	byScope   = "Landlock: scope"
 	byDomain  = "Landlock: ptrace"
@@ -46,6 +49,17 @@ type attack struct {
 	layer string // that holds in a confined container
 	works string // the users for whom the attempt works without walls
 	try   func(t target) error
+}
+
+// layerInNamespaces is the layer that holds where containers have namespaces.
+func (a attack) layerInNamespaces() string {
+	switch {
+	case a.layer == byFiles:
+		return byMounts
+	case a.layer == byDomain || strings.HasPrefix(a.name, "signal "):
+		return byPIDs
+	}
+	return a.layer
 }
 
 func open(flags int, path string) error {
@@ -103,11 +117,24 @@ var attacks = []attack{
 	{"move a file in", byFiles, perhaps, func(t target) error { return unix.Rename(t.outside+"/moved", "moved") }},
 	{"read through /proc/self/root", byFiles, everyUser, func(t target) error { return open(unix.O_RDONLY, "/proc/self/root"+t.outside+"/secret") }},
 	{"execute a file", byFiles, everyUser, func(t target) error { return exec.Command(t.outside + "/program").Run() }},
-	{"read the container's records", byFiles, everyUser, func(target) error { return open(unix.O_RDONLY, "../spec.json") }},
-	{"forge the container's exit", byFiles, everyUser, func(target) error { return open(unix.O_WRONLY|unix.O_CREAT, "../exit.json.forged") }},
+	{"read the container's records", byFiles, everyUser, func(t target) error {
+		_, err := os.ReadDir(t.records)
+		return err
+	}},
+	{"forge the container's exit", byFiles, everyUser, func(t target) error { return open(unix.O_WRONLY|unix.O_CREAT, t.records+"/.forged") }},
+	{"climb out of a changed root", byFiles, onlyRoot, func(t target) error {
+		child := exec.Command("/proc/self/exe")
+		child.Env = []string{climbEnv + "=" + t.outside}
+		return child.Run()
+	}},
 	{"write kernel settings", byFiles, onlyRoot, func(target) error { return open(unix.O_WRONLY, "/proc/sys/kernel/core_pattern") }},
 	{"write sysrq-trigger", byFiles, perhaps, func(target) error { return open(unix.O_WRONLY, "/proc/sysrq-trigger") }},
-	{"make a device", byFiles, onlyRoot, func(target) error { return unix.Mknod("disk", unix.S_IFBLK|0o600, int(unix.Mkdev(7, 0))) }},
+	{"make a device", byFiles, onlyRoot, func(target) error {
+		if err := unix.Mknod("zero", unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))); err != nil {
+			return err
+		}
+		return open(unix.O_RDONLY, "zero")
+	}},
 	{"open the kernel's log", byFiles, perhaps, func(target) error { return open(unix.O_RDONLY, "/dev/kmsg") }},
 	{"leave the cgroup", byFiles, perhaps, func(target) error {
 		for _, path := range []string{"/sys/fs/cgroup/unified/cgroup.procs", "/sys/fs/cgroup/cgroup.procs"} {
@@ -119,7 +146,13 @@ var attacks = []attack{
 	}},
 
 	{"signal a stranger", byScope, everyUser, func(t target) error { return unix.Kill(t.stranger, unix.SIGCONT) }},
-	{"signal the shim", byScope, everyUser, func(target) error { return unix.Kill(os.Getppid(), unix.SIGCONT) }},
+	{"signal the shim", byScope, everyUser, func(target) error {
+		shim := os.Getppid()
+		if shim == 0 {
+			return unix.ESRCH // outside of the PID namespace
+		}
+		return unix.Kill(shim, unix.SIGCONT)
+	}},
 	{"connect to an abstract socket", byScope, everyUser, func(t target) error {
 		c, err := net.Dial("unix", "@"+t.socket)
 		if err == nil {
@@ -241,6 +274,34 @@ func setuid(program string) error {
 	return nil
 }
 
+// climbEnv makes the test binary climb out of a changed root, to the folder it names.
+const climbEnv = "PROCESS_TEST_CLIMB"
+
+// climb never returns, if this process was started to climb.
+func climb() {
+	to := os.Getenv(climbEnv)
+	if to == "" {
+		return
+	}
+	_ = os.Mkdir("hole", 0o700)
+	err := unix.Chroot("hole")
+	for range 50 {
+		if err == nil {
+			err = unix.Chdir("..")
+		}
+	}
+	if err == nil {
+		err = unix.Chroot(".")
+	}
+	if err == nil {
+		err = open(unix.O_RDONLY, to+"/secret")
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
 // attackFromInside runs all attacks, if this process is the attacker.
 func attackFromInside() {
 	text, found := os.LookupEnv(attackEnv)
@@ -251,6 +312,10 @@ func attackFromInside() {
 	part := strings.Split(text, "|")
 	t.outside, t.socket, t.setuid = part[0], part[1], part[2]
 	t.stranger, _ = strconv.Atoi(part[3])
+	t.records = part[4]
+	if _, err := os.Stat(t.setuid); err != nil && t.setuid != "" {
+		t.setuid = "/attack/setuid"
+	}
 	for _, a := range attacks {
 		if err := a.try(t); err != nil {
 			var errno unix.Errno

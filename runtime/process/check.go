@@ -50,6 +50,7 @@ type check struct {
 	goos     string
 	host     walls.Host
 	confine  bool
+	isolated bool        // containers have namespaces of their own
 	profiles string      // Options.SeccompRoot
 	volumes  []v1.Volume // of the pod
 	context  *v1.PodSecurityContext
@@ -60,7 +61,7 @@ type check struct {
 func (r *Runtime) newCheck() *check {
 	return &check{
 		uid: int64(os.Getuid()), gid: int64(os.Getgid()), goos: goruntime.GOOS,
-		host: r.host, confine: r.confine, profiles: r.seccompRoot,
+		host: r.host, confine: r.confine, isolated: r.confine && r.host.Namespaces, profiles: r.seccompRoot,
 	}
 }
 
@@ -88,7 +89,9 @@ func (c *check) pod(pod *v1.Pod) []string {
 	c.refuse(len(spec.Overhead) > 0, "spec.overhead", whyCgroup)
 	c.refuse(isTrue(spec.SetHostnameAsFQDN), "spec.setHostnameAsFQDN", whyNetwork)
 	c.refuse(spec.OS != nil && string(spec.OS.Name) != c.goos, "spec.os", "this is "+c.goos)
-	c.refuse(spec.HostUsers != nil && !*spec.HostUsers, "spec.hostUsers", whyIsolated)
+	c.refuse(spec.HostUsers != nil && !*spec.HostUsers && !(c.isolated && c.host.OwnUser()), "spec.hostUsers", whyIsolated)
+	c.refuse(isTrue(spec.ShareProcessNamespace) && c.isolated && !spec.HostPID, "spec.shareProcessNamespace",
+		"each container has processes of its own")
 	c.refuse(len(spec.ResourceClaims) > 0, "spec.resourceClaims", "devices are not handed out")
 	if spec.Resources != nil {
 		c.resources("spec.resources", spec.Resources)
@@ -140,6 +143,7 @@ func (c *check) container(at string, ct *v1.Container) {
 		})
 	}) == ""
 	c.refuse(hidden, at+".terminationMessagePath", "in a mount it is not read")
+	c.nonRoot(at, ct)
 	if ct.SecurityContext != nil {
 		c.security(at+".securityContext", ct.SecurityContext, ask)
 	}
@@ -152,11 +156,12 @@ func (c *check) volumeMount(field string, all []v1.VolumeMount, i int, ask walls
 	m := &all[i]
 	at := path.Clean("/" + m.MountPath)
 	c.refuse(m.ReadOnly && !c.generated(m.Name) && !ask.GuardsFiles(), field+".readOnly", whyReadOnly)
-	c.refuse(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled, field+".recursiveReadOnly", whyLink)
+	c.refuse(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled && !c.isolated, field+".recursiveReadOnly", whyLink)
 	c.refuse(at == "/", field+".mountPath", "there is no root to replace")
 	for j := range all {
 		other := path.Clean("/" + all[j].MountPath)
-		if j != i && other != "/" && within(at, other) && (at != other || j < i) {
+		overlap := at == other && j < i || at != other && within(at, other) && !c.isolated
+		if j != i && other != "/" && overlap {
 			c.refuse(true, field+".mountPath", "inside another mount")
 			break
 		}

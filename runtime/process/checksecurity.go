@@ -21,7 +21,7 @@ func (c *check) podSecurity(at string, sc *v1.PodSecurityContext) {
 	c.refuse(sc.SELinuxOptions != nil, at+".seLinuxOptions", whyRights)
 	c.refuse(sc.WindowsOptions != nil, at+".windowsOptions", "this is "+c.goos)
 	c.user(at, sc.RunAsUser, sc.RunAsGroup, sc.RunAsNonRoot)
-	c.refuse(len(sc.SupplementalGroups) > 0, at+".supplementalGroups", whyRights)
+	c.refuse(len(sc.SupplementalGroups) > 0 && !c.anyGroup(), at+".supplementalGroups", whyRights)
 	c.refuse(sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict,
 		at+".supplementalGroupsPolicy", whyRights)
 	c.refuse(sc.FSGroup != nil && *sc.FSGroup != c.gid, at+".fsGroup", whyRights)
@@ -44,7 +44,7 @@ func (c *check) annotations(annotations map[string]string) {
 // checkGroups refuses supplemental groups of volumes unless this process is a member of the group.
 // A container has the rights of this process.
 func (r *Runtime) checkGroups(groups []int64) error {
-	if len(groups) == 0 || r.lenient {
+	if len(groups) == 0 || r.lenient || r.newCheck().anyGroup() {
 		return nil
 	}
 	own, err := os.Getgroups()
@@ -83,12 +83,29 @@ func (c *check) security(at string, sc *v1.SecurityContext, ask walls.Ask) {
 		at+".appArmorProfile", whyIsolated)
 }
 
-// user refuses every user and group except the agent's own.
+// user refuses every user and group except the agent's own, unless a container has a root file
+// system and a user of its own.
 func (c *check) user(at string, uid, gid *int64, nonRoot *bool) {
-	c.refuse(uid != nil && *uid != c.uid, at+".runAsUser", whyRights)
-	c.refuse(gid != nil && *gid != c.gid, at+".runAsGroup", whyRights)
-	c.refuse(isTrue(nonRoot) && c.uid == 0, at+".runAsNonRoot", "the agent is root")
+	c.refuse(uid != nil && *uid != c.uid && !c.isolated, at+".runAsUser", whyRights)
+	c.refuse(gid != nil && *gid != c.gid && !c.isolated, at+".runAsGroup", whyRights)
+	c.refuse(isTrue(nonRoot) && c.uid == 0 && !c.isolated, at+".runAsNonRoot", "the agent is root")
 }
+
+// nonRoot refuses a container with a user of its own that must not run as root and would.
+func (c *check) nonRoot(at string, ct *v1.Container) {
+	asked := c.context != nil && isTrue(c.context.RunAsNonRoot)
+	if sc := ct.SecurityContext; sc != nil && sc.RunAsNonRoot != nil {
+		asked = *sc.RunAsNonRoot
+	}
+	user := c.uid
+	if own := walls.AskOf(c.context, ct.SecurityContext, c.confine).User; own != nil {
+		user = *own
+	}
+	c.refuse(asked && user == 0 && c.isolated, at+".securityContext.runAsNonRoot", "the container's user is root")
+}
+
+// anyGroup reports whether a container can have groups that the agent does not have.
+func (c *check) anyGroup() bool { return c.isolated && !c.host.OwnUser() }
 
 // seccomp refuses a profile that is no path of this node, or cannot be set up on this kernel.
 func (c *check) seccomp(at string, p *v1.SeccompProfile) {

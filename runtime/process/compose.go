@@ -35,6 +35,7 @@ type surroundings struct {
 	work     string // the working folder, absolute
 	hostname string
 	path     string // PATH of the agent; the agent's other variables are not passed on
+	isolated bool   // the container has a root file system of its own
 }
 
 // compose turns a container's spec into the record that the shim runs. Pure. Errors name variables
@@ -58,18 +59,20 @@ func compose(spec runtime.ContainerSpec, at surroundings) (record.Spec, error) {
 		return rec, &runtime.UnsupportedError{Runtime: name, Fields: fields}
 	}
 	var err error
-	if rec.Mounts, err = mounts(spec.Mounts); err != nil {
+	if at.isolated {
+		at.work = "" // of names in the container
+	} else if rec.Mounts, err = mounts(spec.Mounts); err != nil {
 		return rec, err
 	}
 	if rec.Env, err = environment(spec.Env, at); err != nil {
 		return rec, err
 	}
-	rec.Dir = at.work
+	rec.Dir = cmp.Or(at.work, "/")
 	switch {
 	case path.IsAbs(spec.WorkingDir):
 		rec.Dir = shown(rec.Mounts, spec.WorkingDir)
 	case spec.WorkingDir != "":
-		rec.Dir = path.Join(at.work, path.Clean("/"+spec.WorkingDir))
+		rec.Dir = path.Join(cmp.Or(at.work, "/"), path.Clean("/"+spec.WorkingDir))
 	}
 	if path.IsAbs(rec.Args[0]) {
 		if p := shown(rec.Mounts, rec.Args[0]); p != rec.Args[0] {
@@ -198,7 +201,7 @@ func environment(spec []runtime.EnvVar, at surroundings) ([]string, error) {
 	for _, e := range []runtime.EnvVar{
 		{Name: "PATH", Value: cmp.Or(at.path, defaultPath)},
 		{Name: "HOSTNAME", Value: at.hostname},
-		{Name: "HOME", Value: at.work},
+		{Name: "HOME", Value: cmp.Or(at.work, "/")},
 		{Name: envRoot, Value: at.work},
 	} {
 		if !set[e.Name] {

@@ -5,6 +5,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -17,10 +18,24 @@ import (
 
 // walls returns the walls of a container. A lenient backend leaves out the walls that cannot be had
 // here.
-func (r *Runtime) walls(spec runtime.ContainerSpec, rec record.Spec, work string) (record.Walls, error) {
+func (r *Runtime) walls(spec runtime.ContainerSpec, rec record.Spec, at surroundings) (record.Walls, error) {
+	work := at.work
+	paths := walls.Paths{
+		Work: work, Over: filepath.Join(filepath.Dir(work), record.OverDir),
+		Hostname: at.hostname, UID: os.Getuid(), GID: os.Getgid(),
+	}
 	var pod *v1.PodSecurityContext
 	if spec.Pod != nil {
 		pod = spec.Pod.Spec.SecurityContext
+		paths.HostPID, paths.HostIPC = spec.Pod.Spec.HostPID, spec.Pod.Spec.HostIPC
+	}
+	if pod != nil {
+		for _, group := range pod.SupplementalGroups {
+			paths.Groups = append(paths.Groups, uint32(group))
+		}
+	}
+	for _, group := range spec.SupplementalGroups {
+		paths.Groups = append(paths.Groups, uint32(group))
 	}
 	var c *v1.SecurityContext
 	if spec.Container != nil {
@@ -30,12 +45,20 @@ func (r *Runtime) walls(spec runtime.ContainerSpec, rec record.Spec, work string
 	if r.lenient {
 		ask = r.host.Leniently(ask, r.seccompRoot)
 	}
-	paths := walls.Paths{Work: work}
 	if rec.MessagePath != "" {
 		paths.Message = filepath.Join(work, rec.MessagePath)
 	}
 	for _, m := range spec.Mounts {
-		paths.Volumes = append(paths.Volumes, walls.Volume{HostPath: m.HostPath, ReadOnly: m.ReadOnly})
+		v := walls.Volume{HostPath: m.HostPath, ContainerPath: path.Clean("/" + m.ContainerPath), ReadOnly: m.ReadOnly}
+		if info, err := os.Stat(m.HostPath); at.isolated && err != nil {
+			return record.Walls{}, fmt.Errorf("volume %s: %w", m.Name, err)
+		} else {
+			v.File = err == nil && !info.IsDir()
+		}
+		paths.Volumes = append(paths.Volumes, v)
+	}
+	for _, d := range spec.Devices {
+		paths.Devices = append(paths.Devices, path.Clean(d.HostPath))
 	}
 	w := r.host.Plan(ask, paths)
 	var err error

@@ -22,14 +22,25 @@ import (
 	"github.com/keelson-dev/keelson/runtime/runtimetest"
 )
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { conformance(t, process.Options{}) }
+
+// TestConformanceConfined needs Landlock ABI 6; with namespaces where the kernel allows them.
+func TestConformanceConfined(t *testing.T) {
+	if _, err := process.New(process.Options{Root: t.TempDir(), Confine: true}); err != nil {
+		t.Skip(err)
+	}
+	conformance(t, process.Options{Confine: true})
+}
+
+func conformance(t *testing.T, opts process.Options) {
 	privileged := true
 	runtimetest.Run(t, runtimetest.Harness{
 		Open: func(tb testing.TB) *runtimetest.Subject {
 			dir := tb.TempDir()
 			root := filepath.Join(dir, "state")
 			open := func(tb testing.TB) runtime.Runtime {
-				rt, err := process.New(process.Options{Root: root})
+				opts.Root = root
+				rt, err := process.New(opts)
 				require.NoError(tb, err)
 				return rt
 			}

@@ -57,11 +57,12 @@ func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, 
 		hostname, _ = os.Hostname() // empty on error
 	}
 	work := filepath.Join(r.root, key.dir(), record.WorkDir)
-	rec, err := compose(spec, surroundings{id: key.id().ID, work: work, hostname: hostname, path: os.Getenv("PATH")})
+	at := surroundings{id: key.id().ID, work: work, hostname: hostname, path: os.Getenv("PATH"), isolated: r.confine && r.host.Namespaces}
+	rec, err := compose(spec, at)
 	if err != nil {
 		return containerKey{}, err
 	}
-	if rec.Walls, err = r.walls(spec, rec, work); err != nil {
+	if rec.Walls, err = r.walls(spec, rec, at); err != nil {
 		return containerKey{}, err
 	}
 	rec.Sandbox = &s.rec
@@ -125,6 +126,11 @@ func furnish(dir *os.Root, rec record.Spec) error {
 			return fmt.Errorf("mount at %s: %w", m.ContainerPath, err)
 		}
 	}
+	if rec.Root != nil {
+		if err := furnishRoot(dir, work, rec.Root); err != nil {
+			return err
+		}
+	}
 	if rec.MessagePath == "" {
 		return nil
 	}
@@ -132,8 +138,55 @@ func furnish(dir *os.Root, rec record.Spec) error {
 		return fmt.Errorf("termination message: %w", err)
 	}
 	f, err := work.OpenFile(rec.MessagePath, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err == nil && rec.Root != nil {
+		err = errors.Join(f.Chmod(0o666), f.Close()) // the container may have another user
+	} else if err == nil {
+		err = f.Close()
+	}
 	if err != nil {
 		return fmt.Errorf("termination message: %w", err)
+	}
+	return nil
+}
+
+// furnishRoot makes the folders of a root file system: those that every container has, and those
+// at which volumes are mounted in a folder of the system.
+func furnishRoot(dir, work *os.Root, root *record.Root) error {
+	if err := work.Chmod(".", 0o755); err != nil {
+		return err
+	}
+	if err := errors.Join(work.Mkdir("tmp", 0o700), work.Chmod("tmp", 0o777|os.ModeSticky)); err != nil {
+		return err
+	}
+	for _, outer := range root.Mounts {
+		if outer.Over == "" {
+			continue
+		}
+		over := filepath.Join(record.OverDir, filepath.Base(outer.Over))
+		for _, m := range root.Mounts {
+			rel, ok := strings.CutPrefix(m.To, outer.To+"/")
+			if !ok {
+				continue
+			}
+			if err := mountPoint(dir, filepath.Join(over, rel), m.File); err != nil {
+				return fmt.Errorf("mount at %s: %w", m.To, err)
+			}
+		}
+	}
+	return nil
+}
+
+// mountPoint makes a folder or file, and the folders above.
+func mountPoint(dir *os.Root, name string, file bool) error {
+	if !file {
+		return dir.MkdirAll(name, 0o755)
+	}
+	if err := dir.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
 	}
 	return f.Close()
 }

@@ -57,7 +57,7 @@
 //
 // # Walls
 //
-// A securityContext takes rights away, without root and without namespaces:
+// A securityContext takes rights away, without root:
 //
 //   - allowPrivilegeEscalation: false sets no_new_privs. Every other wall sets it, too.
 //   - capabilities.drop and add: a container keeps capabilities of the agent, never more.
@@ -68,16 +68,21 @@
 //     message and a few devices only, by Landlock ABI 3 (Linux 6.2). Volumes with
 //     readOnly: true cannot be written either. Landlock knows no modes, owners and times.
 //
-// Options.Confine puts every container behind all walls. In addition a container then
+// Options.Confine puts every container behind all walls. Where the kernel allows namespaces, a
+// container then has a root file system with its volumes as mounts, and processes, IPC and a host
+// name of its own: a user namespace lets an agent without CAP_SYS_ADMIN make them, and runAsUser and
+// runAsGroup may be any number. The command is process 1 of the container, and a command of Exec
+// joins the namespaces. Elsewhere a container
 //
 //   - reads and executes only its working folder, its volumes, and the folders of the system
 //     (/usr, /bin, /sbin, /lib…, /etc, /opt, /nix, /proc, /sys), not the state folder;
 //   - sends signals, and connects to abstract sockets, only to its own processes (Landlock
 //     ABI 6, Linux 6.12). A command of Exec is apart from the container's processes.
 //
-// A wall that the kernel does not have is refused by the field's name. The walls are applied to a
-// thread of the shim that does nothing but start the container, because no wall can be taken down.
-// docs/process-backend.md has the threats, each with the test of its wall.
+// A wall that the kernel does not have is refused by the field's name. The walls are system calls
+// between fork and execve, because no wall can be taken down: the child is a copy of the shim's
+// memory, which does the prepared calls and nothing else. docs/process-backend.md has the threats,
+// each with the test of its wall.
 //
 // # State
 //
@@ -94,6 +99,7 @@
 //	                                 after the end also a copy of exit.json
 //	        exit.json                exit code, reason, message, time
 //	        exec                     exists if Exec was used
+//	        over/                    mount points in folders of the system
 //	        shim.log                 stderr of the shim: empty, or the log's errors
 //	        work/                    the working folder
 //
@@ -160,7 +166,7 @@
 //
 //   - Linux 5.3 (pidfd). macOS is best effort: exits are found by polling, and processes
 //     that leave the process group by a double fork are not found.
-//   - No images, cgroups, limits, other users or namespaces. No reason OOMKilled: such a
+//   - No images, cgroups or limits. No network namespace. No reason OOMKilled: such a
 //     container only has exit code 137.
 //   - A set-user-ID program of another user may survive its container. The termination
 //     message then says so.

@@ -20,31 +20,42 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
-// TestNoAttackEscapes runs all attacks in a confined container, and expects each to fail. The same
-// attacks run in a container without walls, and in a confined container without a filter of system
-// calls: an attack that fails there as well proves nothing.
+// TestNoAttackEscapes runs all attacks in a confined container, with namespaces and without, and
+// expects each to fail. The same attacks run in a container without walls, and in confined
+// containers without a filter of system calls: an attack that fails there as well proves nothing.
 func TestNoAttackEscapes(t *testing.T) {
 	if _, err := process.New(process.Options{Root: t.TempDir(), Confine: true}); err != nil {
 		t.Skip(err)
 	}
-	confined := results(t, process.Options{Confine: true}, "")
-	open := results(t, process.Options{}, "")
-	unfiltered := results(t, process.Options{Confine: true}, v1.SeccompProfileTypeUnconfined)
-	for _, a := range attacks {
-		t.Logf("%-32s %-17s without walls: %s; without filter: %s; confined: %s", a.name, a.layer, open[a.name], unfiltered[a.name], confined[a.name])
-		assert.Contains(t, confined[a.name], "held by", "%s, confined", a.name)
-		if a.layer == byShim || a.layer == byKernel {
-			assert.Contains(t, open[a.name], "held by", "%s, without walls", a.name)
-		}
-		sure := a.works == everyUser || a.works == onlyRoot && os.Getuid() == 0
-		if sure {
-			assert.Equal(t, "ESCAPED", open[a.name], "%s, without walls", a.name)
-		}
-		if a.layer == byFilter && a.works == everyUser {
-			assert.Equal(t, "ESCAPED", unfiltered[a.name], "%s, without the filter that holds it", a.name)
-		} else if a.layer != byFilter {
-			assert.Contains(t, unfiltered[a.name], "held by", "%s, without a filter", a.name)
-		}
+	open := results(t, process.Options{}, "", false)
+	for _, spaces := range []bool{true, false} {
+		t.Run(fmt.Sprintf("namespaces=%v", spaces), func(t *testing.T) {
+			confined := results(t, process.Options{Confine: true}, "", spaces)
+			unfiltered := results(t, process.Options{Confine: true}, v1.SeccompProfileTypeUnconfined, spaces)
+			for _, a := range attacks {
+				layer := a.layer
+				if spaces {
+					layer = a.layerInNamespaces()
+				}
+				judgeAttack(t, a, layer, open[a.name], confined[a.name], unfiltered[a.name])
+			}
+		})
+	}
+}
+
+func judgeAttack(t *testing.T, a attack, layer, open, confined, unfiltered string) {
+	t.Logf("%-32s %-17s without walls: %s; without filter: %s; confined: %s", a.name, layer, open, unfiltered, confined)
+	assert.Contains(t, confined, "held by", "%s, confined", a.name)
+	if layer == byShim || layer == byKernel {
+		assert.Contains(t, open, "held by", "%s, without walls", a.name)
+	}
+	if a.works == everyUser || a.works == onlyRoot && os.Getuid() == 0 {
+		assert.Equal(t, "ESCAPED", open, "%s, without walls", a.name)
+	}
+	if layer == byFilter && a.works == everyUser {
+		assert.Equal(t, "ESCAPED", unfiltered, "%s, without the filter that holds it", a.name)
+	} else if layer != byFilter {
+		assert.Contains(t, unfiltered, "held by", "%s, without a filter", a.name)
 	}
 }
 
@@ -54,15 +65,20 @@ func TestEachAttackIsOnThePage(t *testing.T) {
 	require.NoError(t, err)
 	var rows []string
 	for _, a := range attacks {
-		rows = append(rows, fmt.Sprintf("| %s | %s |", a.name, a.layer))
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", a.name, a.layerInNamespaces(), a.layer))
 	}
-	assert.Contains(t, string(page), "|---|---|\n"+strings.Join(rows, "\n")+"\n\n")
+	assert.Contains(t, string(page), "|---|---|---|\n"+strings.Join(rows, "\n")+"\n\n")
 }
 
 // results runs the attacks in a container and returns their results by name.
-func results(t *testing.T, opts process.Options, filter v1.SeccompProfileType) map[string]string {
+func results(t *testing.T, opts process.Options, filter v1.SeccompProfileType, spaces bool) map[string]string {
 	e := newEnv(t)
 	e.rt = e.open(opts)
+	if !spaces {
+		process.WithoutNamespaces(e.rt)
+	} else if !process.HasNamespaces(e.rt) {
+		t.Skip("no namespaces here")
+	}
 	programs := t.TempDir()
 	victim := prepareTarget(t, programs)
 	self, err := os.Executable()
@@ -72,7 +88,8 @@ func results(t *testing.T, opts process.Options, filter v1.SeccompProfileType) m
 	pod := e.pod("")
 	c := &pod.Spec.Containers[0]
 	c.Command = []string{"/attack/attacker"}
-	c.Env = []v1.EnvVar{{Name: attackEnv, Value: fmt.Sprintf("%s|%s|%s|%d", victim.outside, victim.socket, victim.setuid, victim.stranger)}}
+	c.Env = []v1.EnvVar{{Name: attackEnv, Value: fmt.Sprintf("%s|%s|%s|%d|%s",
+		victim.outside, victim.socket, victim.setuid, victim.stranger, filepath.Join(e.root, string(pod.UID)))}}
 	if filter != "" {
 		c.SecurityContext = &v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: filter}}
 	}

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
+	goruntime "runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -38,9 +38,14 @@ const (
 // with the container.
 func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error) {
 	var out, errOut capped
-	exitCode, err = r.execBeside(ctx, id, cmd, func(c *exec.Cmd) {
-		c.Stdout, c.Stderr, c.WaitDelay = &out, &errOut, pipeTime
-	})
+	t, err := newStreams(runtime.Session{Stdout: &out, Stderr: &errOut})
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer t.close()
+	t.brief = true
+	exitCode, err = r.execBeside(ctx, id, cmd, t.connect)
+	t.finish(ctx)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -48,7 +53,7 @@ func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string
 }
 
 // execBeside runs a command beside a running container, after connect has set its streams.
-func (r *Runtime) execBeside(ctx context.Context, id runtime.ContainerID, cmd []string, connect func(*exec.Cmd)) (exitCode int, err error) {
+func (r *Runtime) execBeside(ctx context.Context, id runtime.ContainerID, cmd []string, connect func(*walls.Command)) (exitCode int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -92,7 +97,7 @@ func touch(dir *os.Root, name string) error {
 }
 
 // execIn runs the command beside the container for as long as its shim lives.
-func execIn(ctx context.Context, in *instance, o observation, args []string, connect func(*exec.Cmd)) (code int, err error) {
+func execIn(ctx context.Context, in *instance, o observation, args []string, connect func(*walls.Command)) (code int, err error) {
 	shim, err := in.hold(o.process.Shim)
 	if err != nil {
 		return 0, errors.New("the container does not run")
@@ -103,30 +108,49 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 	defer wg.Wait()
 	defer end()
 
-	name := args[0]
-	if path.IsAbs(name) {
-		name = shown(o.spec.Mounts, name)
-	}
-	program, err := lookpath.Find(name, o.spec.Dir, o.spec.Env)
-	if err != nil {
-		return 0, err
-	}
 	mark := execEnv + "=" + newSalt() + newSalt()
-	c := exec.Command(program)
-	c.Args, c.Dir = args, o.spec.Dir
-	c.Env = append(slices.Clone(o.spec.Env), mark)
-	c.SysProcAttr = execAttr()
-	connect(c)
-	started, ran := make(chan struct{}), make(chan error, 1)
-	wg.Go(func() { ran <- runCommand(c, o.spec.Walls, started) })
+	c := walls.Command{Args: args, Dir: o.spec.Dir, Env: append(slices.Clone(o.spec.Env), mark), Walls: o.spec.Walls}
+	if o.spec.Root != nil {
+		main, err := o.process.Main.Open()
+		if err != nil {
+			return 0, errors.New("the container does not run")
+		}
+		defer main.Close()
+		c.Programs, c.Beside = walls.Candidates(args[0], c.Env), main.File()
+	} else {
+		name := args[0]
+		if path.IsAbs(name) {
+			name = shown(o.spec.Mounts, name)
+		}
+		program, err := lookpath.Find(name, o.spec.Dir, o.spec.Env)
+		if err != nil {
+			return 0, err
+		}
+		c.Programs = []string{program}
+	}
+	connect(&c)
+	var p *os.Process
+	var state *os.ProcessState
+	started := make(chan struct{})
+	wg.Go(func() {
+		// The kernel kills the command when the thread that started it ends.
+		goruntime.LockOSThread()
+		defer goruntime.UnlockOSThread()
+		defer end()
+		p, err = walls.Start(c)
+		close(started)
+		if err == nil {
+			state, err = p.Wait()
+		}
+	})
 	wg.Go(func() {
 		_ = shim.Wait(running)
 		<-started
-		if c.Process != nil {
-			_ = c.Process.Kill() // it may have ended
+		if p != nil {
+			_ = p.Kill() // it may have ended
 		}
 	})
-	err = <-ran
+	wg.Wait()
 
 	switch {
 	case ctx.Err() != nil:
@@ -134,32 +158,17 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 		defer cancel()
 		killErr := proc.KillMarked(cleaning, mark, proc.Ref{})
 		return 0, errors.Join(ctx.Err(), killErr)
-	case c.ProcessState == nil: // never started
+	case state == nil: // never started
 		if bare := (*fs.PathError)(nil); errors.As(err, &bare) {
 			err = bare.Err
 		}
 		return 0, fmt.Errorf("command %q: %w", args[0], err)
 	}
-	// ProcessState holds the end of the command. err may come from a background process.
-	status, _ := c.ProcessState.Sys().(syscall.WaitStatus)
+	status, _ := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
 		return 128 + int(status.Signal()), nil
 	}
 	return status.ExitStatus(), nil
-}
-
-// runCommand runs a command behind the walls, on a new thread that ends with the command.
-// PR_SET_PDEATHSIG refers to the parent thread, and a thread cannot take down a wall.
-// runCommand closes started when the command was started, or was not.
-func runCommand(c *exec.Cmd, w record.Walls, started chan<- struct{}) error {
-	ended := make(chan struct{})
-	defer close(ended)
-	err := walls.Start(w, ended, c.Start)
-	close(started)
-	if err != nil {
-		return err
-	}
-	return c.Wait()
 }
 
 // capped keeps the first 16 KiB written to it.

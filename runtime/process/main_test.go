@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 	}
 	process.Main()
 	attackFromInside()
+	climb()
 	miniAgent()
 	reusePIDs()
 	churn()

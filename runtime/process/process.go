@@ -140,6 +140,10 @@ func New(opts Options) (*Runtime, error) {
 	if why := host.UnmetConfined(); opts.Confine && why != "" {
 		return nil, fmt.Errorf("process: Options.Confine: %s", why)
 	}
+	var noNamespaces error
+	if opts.Confine {
+		host, noNamespaces = host.WithNamespaces()
+	}
 	for i, ip := range opts.HostIPs {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			return nil, fmt.Errorf("process: Options.HostIPs[%d]: %q is not an IP address", i, ip)
@@ -154,6 +158,9 @@ func New(opts Options) (*Runtime, error) {
 	}
 	if r.log == nil {
 		r.log = zap.NewNop()
+	}
+	if noNamespaces != nil {
+		r.log.Info("Containers have no namespaces of their own, and share the host's paths and processes", zap.Error(noNamespaces))
 	}
 	r.mu.reported, r.mu.stuck = map[string]bool{}, map[string]bool{}
 	r.mu.filters = map[string][]byte{}

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
 // ExecSession runs a command as Exec does, with the streams of a session. Output of processes that
@@ -30,7 +30,8 @@ func (r *Runtime) ExecSession(ctx context.Context, id runtime.ContainerID, cmd [
 // streams connects the files of a command with the streams of a session. The files are pipes, or a
 // terminal.
 type streams struct {
-	connect func(*exec.Cmd)
+	connect func(*walls.Command)
+	brief   bool       // output is read for pipeTime after the end of the command, and no longer
 	theirs  []*os.File // of the command
 	ours    []*os.File
 	outputs []*os.File // those of ours with the output
@@ -49,17 +50,7 @@ func newStreams(s runtime.Session) (*streams, error) {
 		t.output(&stdout, s.Stdout),
 		t.output(&stderr, s.Stderr),
 	}
-	t.connect = func(c *exec.Cmd) { // nil files stay nil interfaces
-		if stdin != nil {
-			c.Stdin = stdin
-		}
-		if stdout != nil {
-			c.Stdout = stdout
-		}
-		if stderr != nil {
-			c.Stderr = stderr
-		}
-	}
+	t.connect = func(c *walls.Command) { c.Files = [3]*os.File{stdin, stdout, stderr} }
 	if err := errors.Join(errs...); err != nil {
 		t.close()
 		return nil, err
@@ -136,7 +127,7 @@ func (t *streams) copyOutput(from *os.File, to io.Writer) {
 				buf = make([]byte, largeStream)
 			}
 			switch late := errors.Is(err, os.ErrDeadlineExceeded); {
-			case late && !ended:
+			case late && !ended && !t.brief:
 				ended = true // by finish: the rest of the output is read
 			case err != nil:
 				return // the end, or pipeTime without output
@@ -152,8 +143,12 @@ func (t *streams) copyOutput(from *os.File, to io.Writer) {
 // dropped.
 func (t *streams) finish(ctx context.Context) {
 	closeAll(t.theirs)
+	until := time.Now()
+	if t.brief {
+		until = until.Add(pipeTime)
+	}
 	for _, f := range t.outputs {
-		_ = f.SetReadDeadline(time.Now())
+		_ = f.SetReadDeadline(until)
 	}
 	if ctx.Err() != nil {
 		closeAll(t.ours)

@@ -166,6 +166,9 @@ func (h *Handle) Reap() {
 	_ = conn.Control(func(fd uintptr) { _ = unix.Waitid(byPidfd, int(fd), nil, unix.WEXITED|unix.WNOHANG, nil) })
 }
 
+// File returns the pidfd. Close closes it.
+func (h *Handle) File() *os.File { return h.f }
+
 // Close closes the handle.
 func (h *Handle) Close() { _ = h.f.Close() }
 

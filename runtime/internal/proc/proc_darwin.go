@@ -122,6 +122,9 @@ func (r Ref) Open() (*Handle, error) {
 	return &Handle{r}, nil
 }
 
+// File returns nil, because this system has no pidfd.
+func (h *Handle) File() *os.File { return nil }
+
 // Close does nothing.
 func (h *Handle) Close() {}
 

@@ -4,7 +4,6 @@ package shim
 
 import (
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -15,9 +14,6 @@ import (
 // prepare does little, because macOS has no subreapers. A process that escapes the container's
 // process group by a double fork survives.
 func prepare() error { return nil }
-
-// containerAttr makes a container's main process the leader of a new session and process group.
-func containerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // keepStatement does nothing, because macOS has no memory that agents could read.
 func keepStatement(record.Statement) (*os.File, error) { return nil, nil }

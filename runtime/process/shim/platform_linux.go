@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -25,12 +24,6 @@ func prepare() error {
 	// ps and top show this name. Argument 0 is the same name, and /proc/self/exe is not.
 	_ = os.WriteFile("/proc/self/comm", []byte(record.ShimName), 0)
 	return nil
-}
-
-// containerAttr makes a container's main process the leader of a new session and process group. The
-// kernel kills the process when this thread dies.
-func containerAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // keepStatement writes a statement into sealed memory, which only this process holds and no process

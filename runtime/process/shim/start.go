@@ -101,14 +101,7 @@ func (s *shim) introduce() error {
 
 // spawn opens the log and executes the command.
 func (s *shim) spawn() error {
-	info, err := os.Stat(s.spec.Dir)
-	if err != nil {
-		return errCannotRun{fmt.Errorf("working directory: %w", err)}
-	}
-	if !info.IsDir() {
-		return errCannotRun{fmt.Errorf("working directory: %s is not a directory", s.spec.Dir)}
-	}
-	path, err := lookpath.Find(s.spec.Program(), s.spec.Dir, s.spec.Env)
+	programs, err := s.programs()
 	if err != nil {
 		return errCannotRun{err}
 	}
@@ -121,15 +114,28 @@ func (s *shim) spawn() error {
 		keep = maxTail // the log's end may become the termination message
 	}
 	s.log = newCRILog(log, keep)
-	return s.exec(path)
+	return s.exec(programs)
+}
+
+// programs returns the paths of the command's program. In a root file system of its own the
+// container finds the program itself.
+func (s *shim) programs() ([]string, error) {
+	if s.spec.Root != nil {
+		return walls.Candidates(s.spec.Program(), s.spec.Env), nil
+	}
+	info, err := os.Stat(s.spec.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("working directory: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("working directory: %s is not a directory", s.spec.Dir)
+	}
+	path, err := lookpath.Find(s.spec.Program(), s.spec.Dir, s.spec.Env)
+	return []string{path}, err
 }
 
 // exec starts the main process with pipes to the log, and records the process.
-func (s *shim) exec(path string) error {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return err
-	}
+func (s *shim) exec(programs []string) error {
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return err
@@ -138,15 +144,11 @@ func (s *shim) exec(path string) error {
 	if err != nil {
 		return err
 	}
-	var p *os.Process
-	err = behind(s.spec.Walls, func() (err error) {
-		p, err = os.StartProcess(path, s.spec.Args, &os.ProcAttr{
-			Dir: s.spec.Dir, Env: s.spec.Env,
-			Files: []*os.File{null, outW, errW}, Sys: containerAttr(),
-		})
-		return err
+	p, err := walls.Start(walls.Command{
+		Programs: programs, Args: s.spec.Args, Env: s.spec.Env, Dir: s.spec.Dir,
+		Files: [3]*os.File{nil, outW, errW}, Walls: s.spec.Walls,
 	})
-	_, _, _ = null.Close(), outW.Close(), errW.Close()
+	_, _ = outW.Close(), errW.Close()
 	if err != nil {
 		if bare := (*fs.PathError)(nil); errors.As(err, &bare) {
 			err = bare.Err
@@ -171,14 +173,6 @@ func (s *shim) exec(path string) error {
 	// Without a statement, damaged records of this container cannot be restored.
 	s.said, _ = keepStatement(record.Statement{Spec: s.spec, Process: s.self})
 	return nil
-}
-
-// behind calls start behind the walls. Without walls, start runs on this thread.
-func behind(w record.Walls, start func() error) error {
-	if !w.Any() {
-		return start()
-	}
-	return walls.Start(w, make(chan struct{}), start) // the thread lives as long as the shim
 }
 
 // ownFault returns err as an errCannotRun, unless the cause is a machine that is short of memory,

@@ -24,6 +24,9 @@ const (
 	ExecFile    = "exec"      // exists if Exec was used
 	ShimLogFile = "shim.log"  // stderr of the shim; empty unless it crashed
 	WorkDir     = "work"      // the container's working folder
+	OverDir     = "over"      // folders with mount points, laid over folders of the system
+	RootDir     = "root"      // an empty folder, the place of an image's root file system
+	ScratchDir  = "scratch"   // the kernel's, for an image's root file system
 )
 
 // ShimName is argument 0 of a shim. Argument 1 is the container's folder.
@@ -107,14 +110,45 @@ type Walls struct {
 	Files        *Files  `json:"files,omitempty"`
 	Scoped       bool    `json:"scoped,omitempty"`  // no signals and no abstract sockets of processes outside
 	Seccomp      []byte  `json:"seccomp,omitempty"` // the filter of system calls, as the kernel takes it
+	Root         *Root   `json:"root,omitempty"`    // the container's own namespaces; nil: the host's
 }
 
 // Any reports whether there is a wall.
-func (w Walls) Any() bool { return w.NoNewPrivs || w.OwnThread() }
+func (w Walls) Any() bool {
+	return w.NoNewPrivs || w.Capabilities != nil || w.Files != nil || w.Scoped || len(w.Seccomp) > 0 || w.Root != nil
+}
 
-// OwnThread reports whether a wall would hinder the thread that supervises the container.
-func (w Walls) OwnThread() bool {
-	return w.Capabilities != nil || w.Files != nil || w.Scoped || len(w.Seccomp) > 0
+// Root is the root file system of a container in a mount namespace of its own, and the other
+// namespaces that come with it.
+type Root struct {
+	Dir string `json:"dir"` // the folder of the host that becomes /
+	// Lower is the tree of an image. If it is set, / is an overlay of Lower and Upper, Dir is an
+	// empty folder, and Scratch is a folder for the kernel.
+	Lower   string `json:"lower,omitempty"`
+	Upper   string `json:"upper,omitempty"`
+	Scratch string `json:"scratch,omitempty"`
+
+	ReadOnly bool   `json:"readOnly,omitempty"`
+	Mounts   []Bind `json:"mounts"` // in this order
+	Hostname string `json:"hostname,omitempty"`
+
+	OwnUser bool     `json:"ownUser,omitempty"` // a user namespace, which maps UID and GID to the agent's
+	UID     uint32   `json:"uid"`
+	GID     uint32   `json:"gid"`
+	Groups  []uint32 `json:"groups,omitempty"` // supplementary groups, without OwnUser
+
+	HostPID bool `json:"hostPID,omitempty"`
+	HostIPC bool `json:"hostIPC,omitempty"`
+}
+
+// Bind is a path of the host that is mounted in a container.
+type Bind struct {
+	From     string `json:"from"`
+	To       string `json:"to"`             // absolute and clean
+	Over     string `json:"over,omitempty"` // a folder that is laid over From, which cannot be written
+	File     bool   `json:"file,omitempty"` // From is no folder
+	ReadOnly bool   `json:"readOnly,omitempty"`
+	Device   bool   `json:"device,omitempty"` // devices may be opened
 }
 
 // Files are the host's paths that a container may use, with everything below them.

@@ -4,6 +4,7 @@ package walls
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,7 +24,28 @@ type Host struct {
 	Caps     uint64 // permitted capabilities of this process, a bit for each number
 	Landlock int    // ABI; 0 without Landlock
 	Seccomp  bool   // this build and the kernel have filters, and the numbers of this architecture are known
+
+	// Namespaces reports whether a container can have a mount, PID, IPC and UTS namespace, found by
+	// WithNamespaces.
+	Namespaces bool
+	System     []string // the folders of the system that exist; with Namespaces
 }
+
+// WithNamespaces asks the kernel for namespaces. why is the reason why there are none.
+func (h Host) WithNamespaces() (with Host, why error) {
+	why = h.namespaces()
+	h.Namespaces = why == nil
+	for _, path := range systemInRoot {
+		if _, err := os.Stat(path); err == nil {
+			h.System = append(h.System, path)
+		}
+	}
+	return h, why
+}
+
+// OwnUser reports whether namespaces need a user namespace of their own. Exactly one user and one
+// group are mapped, to those of this process.
+func (h Host) OwnUser() bool { return !h.Root || !h.Has(capSysAdmin) }
 
 // Has reports whether the process has a capability.
 func (h Host) Has(number int) bool { return h.Caps&(1<<number) != 0 }
@@ -36,6 +58,7 @@ type Ask struct {
 	ReadOnlyRoot bool
 	Seccomp      *v1.SeccompProfile // nil: unconfined
 	Confined     bool               // all walls, whether or not the pod asks
+	User, Group  *int64             // nil: the agent's, or the image's
 }
 
 // AskOf returns the wish of a container. The context of the container precedes the context of the
@@ -44,6 +67,7 @@ func AskOf(pod *v1.PodSecurityContext, c *v1.SecurityContext, confined bool) Ask
 	a := Ask{Confined: confined}
 	if pod != nil {
 		a.Seccomp = pod.SeccompProfile
+		a.User, a.Group = pod.RunAsUser, pod.RunAsGroup
 	}
 	if c != nil {
 		if c.AllowPrivilegeEscalation != nil {
@@ -61,6 +85,12 @@ func AskOf(pod *v1.PodSecurityContext, c *v1.SecurityContext, confined bool) Ask
 		if c.SeccompProfile != nil {
 			a.Seccomp = c.SeccompProfile
 		}
+		if c.RunAsUser != nil {
+			a.User = c.RunAsUser
+		}
+		if c.RunAsGroup != nil {
+			a.Group = c.RunAsGroup
+		}
 	}
 	if a.Seccomp == nil && confined {
 		a.Seccomp = &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault}
@@ -70,6 +100,9 @@ func AskOf(pod *v1.PodSecurityContext, c *v1.SecurityContext, confined bool) Ask
 
 // GuardsFiles reports whether the files of the host are guarded, so that a volume can be read-only.
 func (a Ask) GuardsFiles() bool { return a.ReadOnlyRoot || a.Confined }
+
+// Isolates reports whether a container has namespaces.
+func (h Host) Isolates(a Ask) bool { return a.Confined && h.Namespaces }
 
 // filtered reports whether a system call filter is asked for.
 func (a Ask) filtered() bool {
@@ -99,6 +132,7 @@ func (h Host) Unmet(a Ask) (out []Unmet) {
 			refuse(true, "capabilities.add", fmt.Sprintf("%q is no capability", name))
 		} else {
 			refuse(ok && !h.Has(number) || !ok && !h.Root, "capabilities.add", "the agent does not have "+name)
+			refuse(ok && h.Has(number) && h.Isolates(a) && h.OwnUser(), "capabilities.add", "capabilities end at the user namespace")
 		}
 	}
 	for _, name := range a.Drop {

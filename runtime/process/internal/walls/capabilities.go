@@ -13,6 +13,9 @@ const allCapabilities = "ALL"
 // capSetpcap is the number of CAP_SETPCAP, which removes capabilities from the bounding set.
 const capSetpcap = 8
 
+// capSysAdmin is the number of CAP_SYS_ADMIN, which makes namespaces.
+const capSysAdmin = 21
+
 // capabilities are the names of Linux's capabilities in the order of their numbers.
 var capabilities = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP
 	LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO
@@ -20,8 +23,9 @@ var capabilities = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSE
 	AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON
 	BPF CHECKPOINT_RESTORE`)
 
-// usual are the capabilities that container runtimes leave to root by default.
-const usual = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<13 | 1<<18 | 1<<27 | 1<<29 | 1<<31
+// usual are the capabilities that container runtimes leave to root by default, without MKNOD:
+// no container makes devices.
+const usual = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<13 | 1<<18 | 1<<29 | 1<<31
 
 // capability returns the number of a capability. Names in the API have no prefix CAP_; runtimes
 // accept the prefix.

@@ -5,6 +5,7 @@ package walls
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
@@ -14,12 +15,28 @@ type Paths struct {
 	Work    string // the working folder
 	Message string // the file of the termination message; may be empty
 	Volumes []Volume
+	Devices []string // of the host, at their own paths
+	Over    string   // the folder for mount points in folders of the system
+
+	Hostname         string
+	HostPID, HostIPC bool
+	UID, GID         int // of the agent
+	Groups           []uint32
+	Image            *Image // nil: the folders of the system
 }
 
 // Volume is a volume of a container.
 type Volume struct {
-	HostPath string
-	ReadOnly bool
+	HostPath      string
+	ContainerPath string // absolute and clean
+	ReadOnly      bool
+	File          bool
+}
+
+// Image is the root file system of a container.
+type Image struct {
+	Lower, Upper, Scratch, Dir string
+	UID, GID                   uint32
 }
 
 // devices are the files below /dev that every container may read and write.
@@ -41,6 +58,14 @@ func (h Host) Plan(a Ask, p Paths) record.Walls {
 		w.Capabilities = &kept
 	} else if len(a.Add) > 0 && !h.Root {
 		w.Capabilities = &kept // inherited by programs only as ambient capabilities
+	}
+	if h.Isolates(a) {
+		w.Root, w.Scoped = h.root(a, p), true
+		if h.OwnUser() {
+			kept := h.kept(a)
+			w.Capabilities = &kept
+		}
+		return w
 	}
 	if !a.ReadOnlyRoot && !a.Confined {
 		return w
@@ -68,10 +93,65 @@ func (h Host) Plan(a Ask, p Paths) record.Walls {
 	return w
 }
 
+// systemInRoot are the folders of the system in a container without an image. /proc, /sys and /dev
+// are the container's own.
+var systemInRoot = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/run/systemd/resolve",
+}
+
+// root returns the root file system of a container.
+func (h Host) root(a Ask, p Paths) *record.Root {
+	r := &record.Root{
+		Dir: p.Work, ReadOnly: a.ReadOnlyRoot, Hostname: p.Hostname, HostPID: p.HostPID, HostIPC: p.HostIPC,
+		OwnUser: h.OwnUser(), UID: uint32(p.UID), GID: uint32(p.GID), Groups: p.Groups,
+	}
+	if i := p.Image; i != nil {
+		r.Dir, r.Lower, r.Upper, r.Scratch, r.UID, r.GID = i.Dir, i.Lower, i.Upper, i.Scratch, i.UID, i.GID
+	}
+	if a.User != nil {
+		r.UID = uint32(*a.User)
+	}
+	if a.Group != nil {
+		r.GID = uint32(*a.Group)
+	}
+	for _, path := range h.System {
+		if p.Image == nil {
+			r.Mounts = append(r.Mounts, systemFolder(path, p))
+		}
+	}
+	for _, path := range p.Devices {
+		r.Mounts = append(r.Mounts, record.Bind{From: path, To: path, File: true, Device: true})
+	}
+	if p.Message != "" {
+		rel, _ := filepath.Rel(p.Work, p.Message)
+		r.Mounts = append(r.Mounts, record.Bind{From: p.Message, To: "/" + rel, File: true})
+	}
+	for _, v := range slices.SortedFunc(slices.Values(p.Volumes), func(a, b Volume) int {
+		return strings.Compare(a.ContainerPath, b.ContainerPath) // the outer one first
+	}) {
+		r.Mounts = append(r.Mounts, record.Bind{From: v.HostPath, To: v.ContainerPath, ReadOnly: v.ReadOnly, File: v.File})
+	}
+	return r
+}
+
+// systemFolder returns the mount of a folder of the system. A folder that cannot be written has no
+// place to mount a volume; a folder with the mount points of the volumes is laid over it.
+func systemFolder(path string, p Paths) record.Bind {
+	b := record.Bind{From: path, To: path, ReadOnly: true}
+	for _, v := range p.Volumes {
+		if strings.HasPrefix(v.ContainerPath, path+"/") {
+			b.Over = filepath.Join(p.Over, strings.ReplaceAll(path[1:], "/", "-"))
+		}
+	}
+	return b
+}
+
 // kept returns the capabilities that a container keeps.
 func (h Host) kept(a Ask) uint64 {
 	kept := h.Caps
-	if !h.Root && (a.Confined || a.NoNewPrivs) {
+	if h.Isolates(a) && h.OwnUser() {
+		kept = usual // within the user namespace; a user other than root has none of them
+	} else if !h.Root && (a.Confined || a.NoNewPrivs) {
 		kept = 0 // ambient capabilities of the agent's unit are not for its containers
 	}
 	if h.Root && a.Confined {

@@ -146,6 +146,74 @@ func TestTheContainersContextComesFirst(t *testing.T) {
 func TestCapabilitiesOfAProfile(t *testing.T) {
 	assert.Empty(t, user.Capabilities(Ask{}))
 	assert.Equal(t, strings.Fields("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_KILL CAP_SETGID CAP_SETUID CAP_SETPCAP "+
-		"CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_SYS_CHROOT CAP_MKNOD CAP_AUDIT_WRITE CAP_SETFCAP"), root.Capabilities(Ask{Confined: true}))
+		"CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_SYS_CHROOT CAP_AUDIT_WRITE CAP_SETFCAP"), root.Capabilities(Ask{Confined: true}))
 	assert.Equal(t, []string{"CAP_CHOWN", "CAP_SETPCAP"}, root.Capabilities(Ask{Drop: []string{"ALL"}, Add: []string{"setpcap", "CHOWN"}}))
+}
+
+func TestPlanOfNamespaces(t *testing.T) {
+	uid := int64(7)
+	host := user
+	host.Namespaces, host.System = true, []string{"/usr", "/etc"}
+	paths := Paths{
+		Work: "/c/work", Over: "/c/over", Message: "/c/work/dev/termination-log", Hostname: "h", UID: 1000, GID: 1001,
+		Volumes: []Volume{
+			{HostPath: "/v/inner", ContainerPath: "/data/inner", ReadOnly: true},
+			{HostPath: "/v", ContainerPath: "/data"},
+			{HostPath: "/f", ContainerPath: "/etc/app/f", File: true},
+		},
+	}
+	w := host.Plan(Ask{Confined: true, ReadOnlyRoot: true, User: &uid}, paths)
+	assert.Equal(t, &record.Root{
+		Dir: "/c/work", ReadOnly: true, Hostname: "h", OwnUser: true, UID: 7, GID: 1001,
+		Mounts: []record.Bind{
+			{From: "/usr", To: "/usr", ReadOnly: true},
+			{From: "/etc", To: "/etc", ReadOnly: true, Over: "/c/over/etc"},
+			{From: "/c/work/dev/termination-log", To: "/dev/termination-log", File: true},
+			{From: "/v", To: "/data"},
+			{From: "/v/inner", To: "/data/inner", ReadOnly: true},
+			{From: "/f", To: "/etc/app/f", File: true},
+		},
+	}, w.Root)
+	assert.Nil(t, w.Files, "the mounts guard the files")
+	assert.True(t, w.Scoped && w.NoNewPrivs)
+	assert.Equal(t, uint64(usual), *w.Capabilities, "of the user namespace")
+
+	host = root
+	host.Namespaces = true
+	w = host.Plan(Ask{Confined: true, Drop: []string{"ALL"}}, Paths{Work: "/c/work", HostPID: true, Groups: []uint32{5}})
+	assert.Equal(t, &record.Root{Dir: "/c/work", HostPID: true, Groups: []uint32{5}}, w.Root, "root needs no user namespace")
+	assert.Zero(t, *w.Capabilities)
+	assert.Nil(t, host.Plan(Ask{ReadOnlyRoot: true}, paths).Root, "not confined")
+}
+
+// TestEachLayerOff: a host without a layer refuses what needs the layer.
+func TestEachLayerOff(t *testing.T) {
+	all := user
+	all.Namespaces = true
+	filter := &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault}
+	for name, tt := range map[string]struct {
+		off     func(*Host)
+		confine bool   // refused
+		field   string // of a container that asks for everything
+	}{
+		"all on":            {func(*Host) {}, false, ""},
+		"Landlock":          {func(h *Host) { h.Landlock = 0 }, true, "readOnlyRootFilesystem"},
+		"Landlock's scopes": {func(h *Host) { h.Landlock = 5 }, true, ""},
+		"seccomp":           {func(h *Host) { h.Seccomp = false }, true, "seccompProfile"},
+		"namespaces":        {func(h *Host) { h.Namespaces = false }, false, ""}, // check.go refuses their fields
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := all
+			tt.off(&host)
+			assert.Equal(t, tt.confine, host.UnmetConfined() != "")
+			field := ""
+			for _, u := range host.Unmet(Ask{NoNewPrivs: true, Drop: []string{"ALL"}, ReadOnlyRoot: true}) {
+				field = u.Field
+			}
+			if host.UnmetProfile(filter, "") != "" {
+				field = "seccompProfile"
+			}
+			assert.Equal(t, tt.field, field)
+		})
+	}
 }

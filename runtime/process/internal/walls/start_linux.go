@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	goruntime "runtime"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -34,85 +35,136 @@ func Probe() Host {
 	return h
 }
 
-// Start calls start on a new thread with the walls. The process that start begins has the walls,
-// and so have its descendants. The thread lives until release is closed: a process with
-// PR_SET_PDEATHSIG ends with the thread that started it.
-func Start(w record.Walls, release <-chan struct{}, start func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		goruntime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		err := raise(w)
-		if err == nil {
-			err = start()
+// namespaces makes namespaces with the file systems of a container, for a process that ends at
+// once. An agent that may not make them otherwise needs a user namespace.
+func (h Host) namespaces() error {
+	s, err := newStage()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.unshare(&record.Root{OwnUser: h.OwnUser()})
+	s.dieWithParent()
+	s.filesystem("proc", noSetuid)
+	s.filesystem("devpts", noSetuid, "newinstance", "ptmxmode=0666", "mode=0620")
+	s.filesystem("mqueue", noSetuid)
+	s.attributes("mount attributes", s.filesystem("tmpfs", noSetuid), readOnly, unix.AT_RECURSIVE)
+	s.add(must, "exit", unix.SYS_EXIT_GROUP, 0)
+	pid, err := s.run()
+	if err == nil {
+		await(pid)
+	}
+	return err
+}
+
+// Start makes a process in a new session, which the kernel kills when the calling thread ends. A
+// process without walls is made by package os.
+func Start(c Command) (*os.Process, error) {
+	for i, f := range c.Files {
+		if f != nil {
+			continue
 		}
-		result <- err
-		if err == nil {
-			<-release
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer null.Close()
+		c.Files[i] = null
+	}
+	if !c.Walls.Any() {
+		return os.StartProcess(c.Programs[0], c.Args, &os.ProcAttr{
+			Dir: c.Dir, Env: c.Env, Files: c.Files[:],
+			Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Setctty: c.Terminal},
+		})
+	}
+	s, err := newStage()
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	drop, err := s.prepare(&c)
+	if err != nil {
+		return nil, err
+	}
+	defer drop()
+	pid, err := s.run()
+	goruntime.KeepAlive(c)
+	if err != nil {
+		return nil, err
+	}
+	return os.FindProcess(pid)
+}
+
+// prepare adds all calls for a command. drop closes the descriptors that the process gets.
+func (s *stage) prepare(c *Command) (drop func(), err error) {
+	var fds []int
+	drop = func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}
+	defer func() {
+		if err != nil {
+			drop()
 		}
 	}()
-	return <-result
-}
-
-// raise puts this thread behind the walls. The filter is last, because it may forbid the calls
-// before.
-func raise(w record.Walls) error {
-	if w.NoNewPrivs {
-		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("no new privileges: %w", err)
-		}
+	w, root := c.Walls, c.Walls.Root
+	if root != nil && c.Beside != nil {
+		s.enter(int(c.Beside.Fd()), root)
+	} else if root != nil {
+		s.unshare(root)
 	}
-	if w.Capabilities != nil {
-		if err := keepCapabilities(*w.Capabilities); err != nil {
-			return fmt.Errorf("capabilities: %w", err)
+	s.dieWithParent()
+	s.add(must, "session", unix.SYS_SETSID)
+	if root != nil && c.Beside == nil {
+		s.changeRoot(root)
+	}
+	for i, f := range c.Files {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, err
 		}
+		fds = append(fds, fd)
+		s.add(must, "files", unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
+	}
+	if c.Terminal {
+		s.add(must, "terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
+	}
+	s.add(must, "working directory "+c.Dir, unix.SYS_CHDIR, s.text(c.Dir))
+	if w.Capabilities != nil {
+		s.bound(*w.Capabilities)
+	}
+	if root != nil {
+		s.user(root)
+		s.dieWithParent() // a change of the user has undone it
+	}
+	if w.NoNewPrivs {
+		s.add(must, "no new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	}
+	switch {
+	case w.Capabilities == nil:
+	case root != nil && root.UID != 0:
+		s.hold(0, int(root.UID))
+	default:
+		s.hold(*w.Capabilities, os.Geteuid())
 	}
 	if w.Files != nil || w.Scoped {
-		if err := landlock(w.Files, w.Scoped); err != nil {
-			return fmt.Errorf("Landlock: %w", err)
+		rules, err := landlock(w)
+		if err != nil {
+			return nil, fmt.Errorf("Landlock: %w", err)
 		}
+		fds = append(fds, rules)
+		s.add(must, "Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules))
 	}
+	args, env := s.list(c.Args), s.list(c.Env)
+	s.add(must, "close files", unix.SYS_CLOSE_RANGE, 3, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC)
 	if len(w.Seccomp) > 0 {
-		if err := filterCalls(w.Seccomp); err != nil {
-			return fmt.Errorf("seccomp: %w", err)
-		}
+		s.filter(w.Seccomp)
 	}
-	return nil
-}
-
-// keepCapabilities gives up all other capabilities, in every set. A user other than root keeps
-// capabilities over execve only in the ambient set.
-func keepCapabilities(kept uint64) error {
-	for number := range capabilities {
-		if kept&(1<<number) != 0 {
-			continue
-		}
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(number), 0, 0, 0)
-		// Without CAP_SETPCAP the bounding set stays. With no_new_privs no program gains from it.
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) {
-			return err
-		}
+	for _, name := range c.Programs {
+		s.add(program, "", unix.SYS_EXECVE, s.text(name), args, env)
 	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return err
-	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	for i := range data {
-		word := uint32(kept >> (32 * i))
-		data[i] = unix.CapUserData{Effective: word, Permitted: word, Inheritable: word}
-	}
-	if err := unix.Capset(&header, &data[0]); err != nil {
-		return err
-	}
-	for number := range capabilities {
-		if kept&(1<<number) == 0 || os.Geteuid() == 0 {
-			continue
-		}
-		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(number), 0, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	return drop, nil
 }
 
 // The rights of Landlock. A rule for a file may name the rights of files alone.
@@ -128,9 +180,10 @@ const (
 		unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 )
 
-// landlock restricts this thread. The package go-landlock restricts all threads of a process, which
-// is no use for a process that supervises.
-func landlock(files *record.Files, scoped bool) error {
+// landlock returns a set of rules. The package go-landlock restricts all threads of a process, which
+// is no use for a process that supervises. Signals need no rule in a PID namespace.
+func landlock(w record.Walls) (rules int, err error) {
+	files := w.Files
 	var attr unix.LandlockRulesetAttr
 	if files != nil {
 		attr.Handled_access_fs = rightsToWrite
@@ -138,33 +191,38 @@ func landlock(files *record.Files, scoped bool) error {
 			attr.Handled_access_fs |= rightsToRead
 		}
 	}
-	if scoped {
-		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
+	if w.Scoped {
+		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+		if w.Root == nil || w.Root.HostPID {
+			attr.Scoped |= unix.LANDLOCK_SCOPE_SIGNAL
+		}
 	}
 	// An older kernel ignores the fields that it does not know, if they are zero.
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
-		return errno
+		return -1, errno
 	}
-	rules := int(fd)
-	defer unix.Close(rules)
-	if files != nil {
-		for _, path := range files.Read {
-			if err := allow(rules, path, attr.Handled_access_fs&rightsToRead); err != nil {
-				return err
-			}
+	rules = int(fd)
+	defer func() {
+		if err != nil {
+			_ = unix.Close(rules)
 		}
-		for _, path := range files.Write {
-			// Who may write a device or a volume may read it.
-			if err := allow(rules, path, attr.Handled_access_fs&(rightsToWrite|rightsToRead)&^rightsToMakeDevices); err != nil {
-				return err
-			}
+	}()
+	if files == nil {
+		return rules, nil
+	}
+	for _, path := range files.Read {
+		if err := allow(rules, path, attr.Handled_access_fs&rightsToRead); err != nil {
+			return -1, err
 		}
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
-		return errno
+	for _, path := range files.Write {
+		// Who may write a device or a volume may read it.
+		if err := allow(rules, path, attr.Handled_access_fs&(rightsToWrite|rightsToRead)&^rightsToMakeDevices); err != nil {
+			return -1, err
+		}
 	}
-	return nil
+	return rules, nil
 }
 
 // allow adds a rule for a path and everything below. A path that does not exist needs no rule.
@@ -189,23 +247,6 @@ func allow(rules int, path string, rights uint64) error {
 		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("%s: %w", path, errno)
-	}
-	return nil
-}
-
-// filterCalls sets up a filter of system calls for this thread.
-func filterCalls(raw []byte) error {
-	const size = int(unsafe.Sizeof(unix.SockFilter{}))
-	if len(raw)%size != 0 {
-		return unix.EINVAL
-	}
-	code := make([]unix.SockFilter, len(raw)/size)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&code[0])), len(raw)), raw)
-	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
-	goruntime.KeepAlive(code)
-	if errno != 0 {
-		return errno
 	}
 	return nil
 }

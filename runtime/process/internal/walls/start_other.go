@@ -7,8 +7,7 @@ package walls
 import (
 	"errors"
 	"os"
-
-	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+	"syscall"
 )
 
 var errLinux = errors.New("only Linux has walls")
@@ -16,10 +15,14 @@ var errLinux = errors.New("only Linux has walls")
 // Probe finds no walls on this system.
 func Probe() Host { return Host{Root: os.Geteuid() == 0} }
 
-// Start calls start, and refuses walls.
-func Start(w record.Walls, _ <-chan struct{}, start func() error) error {
-	if w.Any() {
-		return errLinux
+func (h Host) namespaces() error { return errLinux }
+
+// Start makes a process in a new session, and refuses walls.
+func Start(c Command) (*os.Process, error) {
+	if c.Walls.Any() {
+		return nil, errLinux
 	}
-	return start()
+	return os.StartProcess(c.Programs[0], c.Args, &os.ProcAttr{
+		Dir: c.Dir, Env: c.Env, Files: c.Files[:], Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal},
+	})
 }

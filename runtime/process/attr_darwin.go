@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-package process
-
-import "syscall"
-
-// execAttr makes a command of Exec the leader of a new session and process group.
-func execAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

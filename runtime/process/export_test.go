@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+// WithoutNamespaces makes a backend behave as on a kernel without namespaces.
+func WithoutNamespaces(r *Runtime) { r.host.Namespaces = false }
+
+// HasNamespaces reports whether containers have namespaces of their own.
+func HasNamespaces(r *Runtime) bool { return r.confine && r.host.Namespaces }

@@ -1,0 +1,1 @@
+// Package walls declares functions without a body, which the compiler accepts only beside assembly.
