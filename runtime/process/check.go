@@ -51,6 +51,7 @@ type check struct {
 	host     walls.Host
 	confine  bool
 	isolated bool        // containers have namespaces of their own
+	images   bool        // containers have images
 	profiles string      // Options.SeccompRoot
 	volumes  []v1.Volume // of the pod
 	context  *v1.PodSecurityContext
@@ -61,7 +62,7 @@ type check struct {
 func (r *Runtime) newCheck() *check {
 	return &check{
 		uid: int64(os.Getuid()), gid: int64(os.Getgid()), goos: goruntime.GOOS,
-		host: r.host, confine: r.confine, isolated: r.confine && r.host.Namespaces, profiles: r.seccompRoot,
+		host: r.host, confine: r.confine, isolated: r.confine && r.host.Namespaces, images: r.images != nil, profiles: r.seccompRoot,
 	}
 }
 
@@ -102,7 +103,7 @@ func (c *check) pod(pod *v1.Pod) []string {
 // commands lists only the containers without a command, which even a lenient backend cannot run.
 func (c *check) commands(pod *v1.Pod) {
 	eachContainer(pod, func(at string, ct *v1.Container) {
-		c.refuse(len(ct.Command) == 0, at+".command", whyCommand)
+		c.refuse(len(ct.Command) == 0 && !c.images, at+".command", whyCommand)
 	})
 }
 
@@ -120,7 +121,7 @@ func eachContainer(pod *v1.Pod, visit func(at string, c *v1.Container)) {
 }
 
 func (c *check) container(at string, ct *v1.Container) {
-	c.refuse(len(ct.Command) == 0, at+".command", whyCommand)
+	c.refuse(len(ct.Command) == 0 && !c.images, at+".command", whyCommand)
 	for i := range ct.Ports {
 		p := &ct.Ports[i]
 		field := fmt.Sprintf("%s.ports[%d]", at, i)

@@ -93,15 +93,14 @@ func (c *check) user(at string, uid, gid *int64, nonRoot *bool) {
 
 // nonRoot refuses a container with a user of its own that must not run as root and would.
 func (c *check) nonRoot(at string, ct *v1.Container) {
-	asked := c.context != nil && isTrue(c.context.RunAsNonRoot)
-	if sc := ct.SecurityContext; sc != nil && sc.RunAsNonRoot != nil {
-		asked = *sc.RunAsNonRoot
-	}
+	ask := walls.AskOf(c.context, ct.SecurityContext, c.confine)
 	user := c.uid
-	if own := walls.AskOf(c.context, ct.SecurityContext, c.confine).User; own != nil {
-		user = *own
+	if ask.User != nil {
+		user = *ask.User
+	} else if c.images {
+		return // the image's user is known later
 	}
-	c.refuse(asked && user == 0 && c.isolated, at+".securityContext.runAsNonRoot", "the container's user is root")
+	c.refuse(ask.NonRoot && user == 0 && c.isolated, at+".securityContext.runAsNonRoot", "the container's user is root")
 }
 
 // anyGroup reports whether a container can have groups that the agent does not have.

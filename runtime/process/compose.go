@@ -36,11 +36,17 @@ type surroundings struct {
 	hostname string
 	path     string // PATH of the agent; the agent's other variables are not passed on
 	isolated bool   // the container has a root file system of its own
+	image    *RootFS
 }
 
 // compose turns a container's spec into the record that the shim runs. Pure. Errors name variables
 // and paths, never values.
 func compose(spec runtime.ContainerSpec, at surroundings) (record.Spec, error) {
+	if at.image != nil {
+		if spec = at.image.override(spec); len(spec.Command) == 0 {
+			return record.Spec{}, errNoCommand
+		}
+	}
 	rec := record.Spec{
 		ID: at.id, Name: spec.Name, RestartCount: spec.RestartCount, Hash: spec.Hash,
 		Image: spec.Image, Annotations: maps.Clone(spec.Annotations),
@@ -80,6 +86,13 @@ func compose(spec runtime.ContainerSpec, at surroundings) (record.Spec, error) {
 		}
 	}
 	rec.StopSignal = int(unix.SIGTERM)
+	if at.image != nil {
+		if sig, ok := signalNumber(v1.Signal(at.image.StopSignal)); ok {
+			rec.StopSignal = int(sig)
+		} else if n, err := strconv.Atoi(at.image.StopSignal); err == nil && n > 0 && n < 65 {
+			rec.StopSignal = n
+		}
+	}
 	if spec.Container != nil {
 		addContainer(&rec, spec.Container)
 	}

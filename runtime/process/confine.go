@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -60,7 +61,16 @@ func (r *Runtime) walls(spec runtime.ContainerSpec, rec record.Spec, at surround
 	for _, d := range spec.Devices {
 		paths.Devices = append(paths.Devices, path.Clean(d.HostPath))
 	}
+	if at.image != nil {
+		var err error
+		if paths.Image, err = at.image.overlay(work); err != nil {
+			return record.Walls{}, err
+		}
+	}
 	w := r.host.Plan(ask, paths)
+	if w.Root != nil && w.Root.UID == 0 && ask.NonRoot {
+		return record.Walls{}, errors.New("securityContext.runAsNonRoot: the image's user is root")
+	}
 	var err error
 	if w.Seccomp, err = r.filter(ask); err != nil {
 		return record.Walls{}, fmt.Errorf("securityContext.seccompProfile: %w", err)

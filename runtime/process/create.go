@@ -31,14 +31,14 @@ func (r *Runtime) CreateContainer(ctx context.Context, id runtime.SandboxID, spe
 		return runtime.ContainerID{}, fmt.Errorf("sandbox %s: %w", id, err)
 	}
 	defer s.close()
-	key, err := r.create(s, spec)
+	key, err := r.create(ctx, s, spec)
 	if err != nil {
 		return runtime.ContainerID{}, fmt.Errorf("container %s in sandbox %s: %w", spec.Name, id, err)
 	}
 	return key.id(), nil
 }
 
-func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, error) {
+func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.ContainerSpec) (containerKey, error) {
 	if err := checkName(spec.Name); err != nil {
 		return containerKey{}, fmt.Errorf("name: %w", err)
 	}
@@ -58,6 +58,13 @@ func (r *Runtime) create(s *sandbox, spec runtime.ContainerSpec) (containerKey, 
 	}
 	work := filepath.Join(r.root, key.dir(), record.WorkDir)
 	at := surroundings{id: key.id().ID, work: work, hostname: hostname, path: os.Getenv("PATH"), isolated: r.confine && r.host.Namespaces}
+	if r.images != nil {
+		image, err := r.images.RootFS(ctx, spec.Image)
+		if err != nil {
+			return containerKey{}, fmt.Errorf("image %s: %w", spec.Image, err)
+		}
+		at.image = &image
+	}
 	rec, err := compose(spec, at)
 	if err != nil {
 		return containerKey{}, err
@@ -154,6 +161,9 @@ func furnish(dir *os.Root, rec record.Spec) error {
 func furnishRoot(dir, work *os.Root, root *record.Root) error {
 	if err := work.Chmod(".", 0o755); err != nil {
 		return err
+	}
+	if root.Lower != "" {
+		return errors.Join(work.Mkdir(upperDir, 0o755), work.Mkdir(scratchDir, 0o700), work.Mkdir(rootDir, 0o700))
 	}
 	if err := errors.Join(work.Mkdir("tmp", 0o700), work.Chmod("tmp", 0o777|os.ModeSticky)); err != nil {
 		return err

@@ -30,8 +30,8 @@
 //
 // # What a container gets
 //
-//   - A command: ContainerSpec.Command and Args. The image is ignored, so a container
-//     without a command is refused.
+//   - A command: ContainerSpec.Command and Args. Without Options.Images the image is ignored, so
+//     a container without a command is refused.
 //   - A working folder for this container alone, deleted with the container's record. The
 //     folder is the working directory and HOME, and KEELSON_ROOT holds its path.
 //   - Mounts as symbolic links: a volume mounted at /etc/app appears at
@@ -78,6 +78,11 @@
 //     (/usr, /bin, /sbin, /lib…, /etc, /opt, /nix, /proc, /sys), not the state folder;
 //   - sends signals, and connects to abstract sockets, only to its own processes (Landlock
 //     ABI 6, Linux 6.12). A command of Exec is apart from the container's processes.
+//
+// With Options.Images, which needs namespaces, a container's root is an overlay of its image's files
+// and a folder of its own, and the image supplies command, environment, user, working directory and
+// stop signal that the pod does not set. /etc/hosts and /etc/resolv.conf are the host's. A volume
+// cannot be mounted through a link of the image that leads nowhere.
 //
 // A wall that the kernel does not have is refused by the field's name. The walls are system calls
 // between fork and execve, because no wall can be taken down: the child is a copy of the shim's
@@ -166,7 +171,7 @@
 //
 //   - Linux 5.3 (pidfd). macOS is best effort: exits are found by polling, and processes
 //     that leave the process group by a double fork are not found.
-//   - No images, cgroups or limits. No network namespace. No reason OOMKilled: such a
+//   - No cgroups or limits. No network namespace. No reason OOMKilled: such a
 //     container only has exit code 137.
 //   - A set-user-ID program of another user may survive its container. The termination
 //     message then says so.

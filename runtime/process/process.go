@@ -27,6 +27,8 @@ const name = "process"
 // ErrNoShim is the error of StartContainer in a program that cannot start shims.
 var ErrNoShim = errors.New("process.Main was not called: call it first in main (in tests: in TestMain), or set Options.Shim")
 
+var errNotConfined = errors.New("Options.Confine is not set")
+
 // mainCalled is the only state that belongs to the process and not to a Runtime. If mainCalled is
 // true, a second process of this program becomes a shim. Otherwise the second process would be
 // another agent, which starts a third process, and so on.
@@ -73,6 +75,11 @@ type Options struct {
 	// (Linux 6.12).
 	Confine bool
 
+	// Images supplies the root file systems of containers. A container without a command then
+	// runs the command of its image. Needs Confine and namespaces. Without Images, the image of a
+	// container is ignored.
+	Images Images
+
 	// SeccompRoot is the folder of the profiles that a securityContext names with type
 	// Localhost, an absolute path. Without SeccompRoot such containers are refused.
 	SeccompRoot string
@@ -94,6 +101,7 @@ type Runtime struct {
 	host        walls.Host
 	confine     bool
 	seccompRoot string
+	images      Images
 
 	maxLogSize  int64
 	maxLogFiles int
@@ -144,6 +152,9 @@ func New(opts Options) (*Runtime, error) {
 	if opts.Confine {
 		host, noNamespaces = host.WithNamespaces()
 	}
+	if opts.Images != nil && !host.Namespaces {
+		return nil, fmt.Errorf("process: Options.Images: needs Options.Confine and namespaces: %w", cmp.Or(noNamespaces, errNotConfined))
+	}
 	for i, ip := range opts.HostIPs {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			return nil, fmt.Errorf("process: Options.HostIPs[%d]: %q is not an IP address", i, ip)
@@ -152,7 +163,7 @@ func New(opts Options) (*Runtime, error) {
 	r := &Runtime{
 		root: filepath.Clean(opts.Root), hostIPs: slices.Clone(opts.HostIPs),
 		lenient: opts.Lenient, shim: opts.Shim, log: opts.Logger,
-		host: host, confine: opts.Confine, seccompRoot: opts.SeccompRoot,
+		host: host, confine: opts.Confine, seccompRoot: opts.SeccompRoot, images: opts.Images,
 		maxLogSize:  cmp.Or(opts.MaxLogSize, 10<<20),
 		maxLogFiles: cmp.Or(opts.MaxLogFiles, 5),
 	}

@@ -25,8 +25,6 @@ const (
 	ShimLogFile = "shim.log"  // stderr of the shim; empty unless it crashed
 	WorkDir     = "work"      // the container's working folder
 	OverDir     = "over"      // folders with mount points, laid over folders of the system
-	RootDir     = "root"      // an empty folder, the place of an image's root file system
-	ScratchDir  = "scratch"   // the kernel's, for an image's root file system
 )
 
 // ShimName is argument 0 of a shim. Argument 1 is the container's folder.

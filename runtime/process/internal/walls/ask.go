@@ -29,18 +29,24 @@ type Host struct {
 	// WithNamespaces.
 	Namespaces bool
 	System     []string // the folders of the system that exist; with Namespaces
+	Shared     []string // the files of the system that exist, for containers of images
 }
 
 // WithNamespaces asks the kernel for namespaces. why is the reason why there are none.
 func (h Host) WithNamespaces() (with Host, why error) {
 	why = h.namespaces()
 	h.Namespaces = why == nil
-	for _, path := range systemInRoot {
+	h.System, h.Shared = existing(systemInRoot), existing(sharedInRoot)
+	return h, why
+}
+
+func existing(paths []string) (out []string) {
+	for _, path := range paths {
 		if _, err := os.Stat(path); err == nil {
-			h.System = append(h.System, path)
+			out = append(out, path)
 		}
 	}
-	return h, why
+	return out
 }
 
 // OwnUser reports whether namespaces need a user namespace of their own. Exactly one user and one
@@ -59,6 +65,7 @@ type Ask struct {
 	Seccomp      *v1.SeccompProfile // nil: unconfined
 	Confined     bool               // all walls, whether or not the pod asks
 	User, Group  *int64             // nil: the agent's, or the image's
+	NonRoot      bool
 }
 
 // AskOf returns the wish of a container. The context of the container precedes the context of the
@@ -68,6 +75,7 @@ func AskOf(pod *v1.PodSecurityContext, c *v1.SecurityContext, confined bool) Ask
 	if pod != nil {
 		a.Seccomp = pod.SeccompProfile
 		a.User, a.Group = pod.RunAsUser, pod.RunAsGroup
+		a.NonRoot = pod.RunAsNonRoot != nil && *pod.RunAsNonRoot
 	}
 	if c != nil {
 		if c.AllowPrivilegeEscalation != nil {
@@ -87,6 +95,9 @@ func AskOf(pod *v1.PodSecurityContext, c *v1.SecurityContext, confined bool) Ask
 		}
 		if c.RunAsUser != nil {
 			a.User = c.RunAsUser
+		}
+		if c.RunAsNonRoot != nil {
+			a.NonRoot = *c.RunAsNonRoot
 		}
 		if c.RunAsGroup != nil {
 			a.Group = c.RunAsGroup

@@ -99,6 +99,9 @@ var systemInRoot = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/run/systemd/resolve",
 }
 
+// sharedInRoot are the files of the system in a container of an image: names and addresses.
+var sharedInRoot = []string{"/etc/hosts", "/etc/resolv.conf"}
+
 // root returns the root file system of a container.
 func (h Host) root(a Ask, p Paths) *record.Root {
 	r := &record.Root{
@@ -114,9 +117,13 @@ func (h Host) root(a Ask, p Paths) *record.Root {
 	if a.Group != nil {
 		r.GID = uint32(*a.Group)
 	}
-	for _, path := range h.System {
-		if p.Image == nil {
+	if p.Image == nil {
+		for _, path := range h.System {
 			r.Mounts = append(r.Mounts, systemFolder(path, p))
+		}
+	} else {
+		for _, path := range h.Shared {
+			r.Mounts = append(r.Mounts, record.Bind{From: path, To: path, File: true, ReadOnly: true})
 		}
 	}
 	for _, path := range p.Devices {

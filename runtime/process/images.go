@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
+)
+
+// Images supplies the root file systems of containers.
+type Images interface {
+	// RootFS returns the root file system of an image, named as in the pod. CreateContainer calls
+	// RootFS after the pull of the image. RootFS does not pull, and may be called concurrently.
+	RootFS(ctx context.Context, image string) (RootFS, error)
+}
+
+// RootFS is an unpacked image with the settings of its configuration.
+type RootFS struct {
+	// Dir is the absolute path of the files. Containers share Dir and never write it. Dir has to
+	// exist as long as a container of the image. If the agent is not root, all files belong to
+	// the agent's user.
+	Dir        string
+	Entrypoint []string
+	Cmd        []string
+	Env        []string // NAME=value
+	User       string   // "", "uid" or "uid:gid", in numbers
+	WorkingDir string
+	StopSignal string // a name or a number; may be empty
+}
+
+// errNoCommand is the error of an image without a command, for a container without a command.
+var errNoCommand = errors.New("neither the container nor its image has a command")
+
+// command returns the arguments of a container: its command replaces the entrypoint and the
+// command of the image, its args replace the command of the image.
+func (i *RootFS) command(command, args []string) []string {
+	switch {
+	case len(command) > 0:
+		return slices.Concat(command, args)
+	case len(args) > 0:
+		return slices.Concat(i.Entrypoint, args)
+	}
+	return slices.Concat(i.Entrypoint, i.Cmd)
+}
+
+// override returns the spec with the image's settings that the spec does not override.
+func (i *RootFS) override(spec runtime.ContainerSpec) runtime.ContainerSpec {
+	spec.Command, spec.Args = i.command(spec.Command, spec.Args), nil
+	spec.WorkingDir = cmp.Or(spec.WorkingDir, i.WorkingDir)
+	own := map[string]string{"PATH": defaultPath}
+	for _, e := range i.Env {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			own[name] = value
+		}
+	}
+	for _, e := range spec.Env {
+		delete(own, e.Name)
+	}
+	var env []runtime.EnvVar
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		env = append(env, runtime.EnvVar{Name: name, Value: own[name]})
+	}
+	spec.Env = append(env, spec.Env...)
+	return spec
+}
+
+// user returns the user and group of the image.
+func (i *RootFS) user() (uid, gid uint32, err error) {
+	u, g, _ := strings.Cut(cmp.Or(i.User, "0"), ":")
+	parse := func(s string) uint32 {
+		n, parseErr := strconv.ParseUint(s, 10, 32)
+		if parseErr != nil {
+			err = fmt.Errorf("the image's user %q is not a number", i.User)
+		}
+		return uint32(n)
+	}
+	return parse(u), parse(cmp.Or(g, "0")), err
+}
+
+// The folders of an image's container in its working folder.
+const (
+	upperDir   = ".upper"   // what the container writes
+	scratchDir = ".scratch" // the kernel's
+	rootDir    = ".root"    // the place of the overlay
+)
+
+// overlay returns the root file system of a container of the image.
+func (i *RootFS) overlay(work string) (*walls.Image, error) {
+	uid, gid, err := i.user()
+	return &walls.Image{
+		Lower: i.Dir, Upper: filepath.Join(work, upperDir), Scratch: filepath.Join(work, scratchDir),
+		Dir: filepath.Join(work, rootDir), UID: uid, GID: gid,
+	}, err
+}
