@@ -104,14 +104,33 @@ type Watcher interface {
 }
 
 // CompleteWatcher is an optional ability of a Watcher whose hints cover every change of a pod that no
-// call has brought about, in any field of PodStatus, and not only starts and exits. While a stream
-// lasts, the pods without work left need no syncs in intervals: package podsync then syncs such a pod
-// after an hour, and looks for remains and garbage less often. The listing of the Tracker in each
-// minute stays, and finds a change whose hint was lost.
+// call has brought about, in any field of PodStatus, and not only starts and exits. No other program
+// calls the runtime, and no call has an effect after its return. While a stream lasts, the pods without
+// work left need no syncs in intervals: package podsync then syncs such a pod after an hour, and looks
+// for remains and garbage less often, as Unprompted says. Also, it does not read a pod that the
+// runtime cannot know.
 type CompleteWatcher interface {
 	Watcher
-	// WatchesAll reports whether the guarantee holds. It is called once.
+	// WatchesAll reports whether the guarantee holds.
 	WatchesAll() bool
+}
+
+// WatchesAll reports whether rt is a CompleteWatcher with the guarantee.
+func WatchesAll(rt Runtime) bool {
+	w, ok := rt.(CompleteWatcher)
+	return ok && w.WatchesAll()
+}
+
+// restFactor is how much longer the intervals between unprompted looks at a CompleteWatcher are.
+const restFactor = 10
+
+// Unprompted returns the time between two looks without a prompt: ten times the interval for a runtime
+// that hints at each change, and the interval for other runtimes.
+func Unprompted(rt Runtime, interval time.Duration) time.Duration {
+	if WatchesAll(rt) {
+		return restFactor * interval
+	}
+	return interval
 }
 
 // Checker is an optional ability of a Runtime, a Generator and a HookRunner: to refuse a pod before

@@ -32,8 +32,8 @@ type KillRequest struct {
 // KillPod stops every container of a pod that runs or may run. Regular containers stop at the same
 // time. A sidecar waits for the regular containers and for the sidecars after it. Then KillPod
 // stops the pod's sandboxes. Nothing is removed. After an interruption by ctx, KillPod can be
-// called again, also with a shorter grace period. Result.Status is read afterwards and shows
-// whether a container still runs. If a step failed, or a container may still run, Result.RetryAt
+// called again, also with a shorter grace period. Result.Status is read afterwards, unless all
+// containers had exited before, and shows whether a container still runs. If a step failed, or a container may still run, Result.RetryAt
 // returns the time of the next call.
 func (m *Manager) KillPod(ctx context.Context, req KillRequest) Result {
 	pod := req.Pod
@@ -60,6 +60,10 @@ func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Re
 		pod.Namespace, pod.Name = status.Namespace, status.Name
 	}
 	r := Result{Status: status, Steps: m.killAll(ctx, pod, status, req.Grace)}
+	if status.exited() && ctx.Err() == nil && r.Err() == nil {
+		r.Status = status.withoutReadySandbox() // a stopped sandbox is not ready, and no exit code is missing
+		return r
+	}
 	m.observe(ctx, &r, podName(pod), pod.UID, len(r.Steps) > 0)
 	return r
 }

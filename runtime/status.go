@@ -4,6 +4,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -200,4 +201,20 @@ func (s *PodStatus) Running() []*ContainerStatus {
 		}
 	}
 	return out
+}
+
+// exited reports whether every container has exited. No container of the pod starts again without
+// StartContainer.
+func (s *PodStatus) exited() bool {
+	return !slices.ContainsFunc(s.Containers, func(c ContainerStatus) bool { return c.State != StateExited })
+}
+
+// withoutReadySandbox returns a copy of s after StopSandbox of each sandbox.
+func (s *PodStatus) withoutReadySandbox() *PodStatus {
+	stopped := *s
+	stopped.Sandboxes = slices.Clone(s.Sandboxes)
+	for i := range stopped.Sandboxes {
+		stopped.Sandboxes[i].Ready = false
+	}
+	return &stopped
 }

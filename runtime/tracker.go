@@ -36,7 +36,8 @@ type TrackerOptions struct {
 // Tracker is safe for concurrent use.
 type Tracker struct {
 	rt Runtime
-	// interval is the time between two listings. For a Watcher it is 1 min, as a safety net. 0: the
+	// interval is the time between two listings. For a Watcher it is 1 min, as a safety net, and for a
+	// CompleteWatcher 10 min. 0: the
 	// interval is 200 times the duration of the last listing, at least 200 ms and at most 1 s.
 	interval time.Duration
 	log      *zap.Logger
@@ -68,7 +69,7 @@ func NewTracker(opts TrackerOptions) (*Tracker, error) {
 		dirty: dirty.New(), again: signal.New(),
 	}
 	if _, ok := opts.Runtime.(Watcher); ok {
-		t.interval = time.Minute
+		t.interval = Unprompted(opts.Runtime, time.Minute)
 	}
 	if t.log == nil {
 		t.log = zap.NewNop()
@@ -188,7 +189,7 @@ func (t *Tracker) Relist(ctx context.Context) error {
 		}
 	}
 	for _, p := range t.mu.pods {
-		if _, ok := seen[p.UID]; !ok {
+		if _, ok := seen[p.UID]; !ok && len(t.mu.seen[p.UID]) > 0 {
 			t.dirty.Mark(p.UID)
 		}
 	}
@@ -198,7 +199,7 @@ func (t *Tracker) Relist(ctx context.Context) error {
 
 // Observed reports the state of a pod that the caller has read and handled. Unless the pod changes, the
 // next listing does not mark the pod as changed by the caller's own calls. A status older than a
-// listing costs an extra mark, and hides no change.
+// listing costs an extra mark, and hides no change. A status without records is that of a removed pod.
 func (t *Tracker) Observed(status *PodStatus) {
 	states := instanceStates(status)
 	t.mu.Lock()
@@ -206,7 +207,19 @@ func (t *Tracker) Observed(status *PodStatus) {
 	if t.mu.listedAt.IsZero() {
 		return // the first listing marks every pod
 	}
+	if len(states) == 0 {
+		delete(t.mu.seen, status.UID)
+		return
+	}
 	t.mu.seen[status.UID] = states
+}
+
+// Lacks reports whether the last listing, and the calls of Observed since, have no record of a pod.
+// Lacks is false before the first listing.
+func (t *Tracker) Lacks(uid types.UID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.mu.listedAt.IsZero() && len(t.mu.seen[uid]) == 0
 }
 
 // ErrRuntimeDown: the runtime does not list its pods. The error is for the health checks of an

@@ -51,8 +51,11 @@ func (r *remote) newer(pod *v1.Pod) bool {
 	if r.replaced != "" && r.replaced == pod.UID {
 		return false
 	}
-	if r.status == nil || r.gone || r.ref.UID != pod.UID {
+	switch {
+	case r.status == nil || r.gone || r.ref.UID != pod.UID:
 		return true
+	case r.version == pod.ResourceVersion:
+		return false
 	}
 	if order, err := resourceversion.CompareResourceVersion(r.version, pod.ResourceVersion); err == nil {
 		return order < 0
@@ -63,11 +66,21 @@ func (r *remote) newer(pod *v1.Pod) bool {
 // after returns r updated with pod. spec is the spec of the pod, or of the static pod of a mirror
 // pod.
 func (r remote) after(pod *v1.Pod, spec *v1.PodSpec) remote {
+	return r.shows(pod, normalized(pod, spec))
+}
+
+// normalized returns a normalised copy of the status of pod.
+func normalized(pod *v1.Pod, spec *v1.PodSpec) *v1.PodStatus {
+	status := pod.Status.DeepCopy()
+	Normalize(spec, status)
+	return status
+}
+
+// shows is after, with the normalised status of pod.
+func (r remote) shows(pod *v1.Pod, status *v1.PodStatus) remote {
 	if r.ref.UID != pod.UID {
 		r = remote{replaced: r.replaced}
 	}
-	status := pod.Status.DeepCopy()
-	Normalize(spec, status)
 	if r.status != nil && !Equal(r.status, status) {
 		r.refused = nil // another writer is active, so the server may now store a refused patch
 	}
@@ -85,11 +98,12 @@ func (r remote) applied(pod *v1.Pod, spec *v1.PodSpec, s *step) remote {
 		return r
 	}
 	var refused [][]byte
-	if response := (remote{}).after(pod, spec); !Equal(response.status, &s.merged) {
+	status := normalized(pod, spec)
+	if !Equal(status, &s.merged) {
 		refused = append(slices.Clone(r.refused[max(0, len(r.refused)-maxRefused+1):]), s.patch)
 	}
 	if r.newer(pod) {
-		r = r.after(pod, spec)
+		r = r.shows(pod, status)
 	}
 	r.refused = refused
 	r.doubt = false

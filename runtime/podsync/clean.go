@@ -20,8 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// cleanForever looks for remains of pods when Synced closes, when clean is called, and every
-// cleanInterval, or earlier while remains are found.
+// cleanForever removes the remains of the pods in gone. Also, it looks for remains of pods when
+// Synced closes, when cleaning says so, and every cleanInterval, or earlier while remains are found.
 func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 	var removals sync.WaitGroup
 	defer removals.Wait()
@@ -40,18 +40,40 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 		for _, uid := range left {
 			removals.Go(func() { p.remove(ctx, workers, uid) })
 		}
-		pause := p.unprompted(cleanInterval)
+		pause := runtime.Unprompted(p.opts.Runtime, cleanInterval)
 		if len(left) == 0 {
 			since = time.Time{}
 		} else {
 			since = cmp.Or(since, time.Now())
 			pause = pauseBetweenLooks(time.Since(since))
 		}
-		select {
-		case <-p.cleaning:
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !p.removeGone(ctx, workers, &removals, pause) {
 			return
+		}
+	}
+}
+
+// removeGone removes the remains of the pods in gone until a look is due, after pause at the latest.
+// The result is false if ctx has ended.
+func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.WaitGroup, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.gone.Signal():
+			for _, uid := range p.gone.Take() {
+				removals.Go(func() {
+					if !p.remove(ctx, workers, uid) {
+						p.cleaning.Notify()
+					}
+				})
+			}
+		case <-p.cleaning:
+			return true
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
 		}
 	}
 }
@@ -165,18 +187,18 @@ func (p *Pods) stopUnknown(ctx context.Context, uid types.UID) (stopping bool, e
 	return stopping, err
 }
 
-// remove removes the remains of a pod that is gone, unless a call works on the pod. While remove
-// has the pod's turn no new life of the UID begins.
-func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) {
+// remove removes the remains of a pod that is gone, unless a call works on the pod, and reports
+// whether nothing is left. While remove has the pod's turn no new life of the UID begins.
+func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) (done bool) {
 	r := p.records.of(uid)
 	select {
 	case r.turn <- struct{}{}:
 	default:
-		return
+		return false
 	}
 	defer r.release()
 	if !workers.ShouldPodContentBeRemoved(uid) {
-		return
+		return false
 	}
 	err := p.removeRemains(ctx, uid)
 	if err == nil && p.opts.Volumes != nil {
@@ -187,5 +209,7 @@ func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) {
 		p.opts.Logger.Warn("cannot remove what a pod has left", zap.String("podUID", string(uid)), zap.Error(err))
 	case err == nil && r.life.Load() != lifeNow:
 		p.records.drop(r)
+		p.tracker.Observed(&runtime.PodStatus{UID: uid})
 	}
+	return err == nil
 }

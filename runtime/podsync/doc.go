@@ -64,6 +64,8 @@
 //   - The exit of a container that the same sync is about to restart is not published: an API
 //     server does not forget a reported exit.
 //   - A call whose context has ended counts neither as a failure nor as a success.
+//   - A pod whose containers have all exited for good is not read again before its removal: no container
+//     starts without a call.
 //   - A settled pod is not read again for 5 s unless a hint arrived since: a runtime sends hints
 //     about every change that a sync has just made.
 //   - The newest version of the status in the pod object counts until podsync publishes another
@@ -75,7 +77,8 @@
 // During the crash-loop back-off of a container, Sync returns the end of the back-off and no error.
 // Failures in the Manager are retried as the Result says. Earlier failures are retried after 1 s, 2
 // s, 4 s and so on up to 10 s, each spread by Options.Jitter. Run looks for remains of pods every
-// 30 s, and ten times in 10 s while remains are found. A sync waits at most 10 s for volumes; the
+// 30 s (5 min if the runtime hints at each change), and ten times in 10 s while remains are found. The
+// remains of a forgotten pod are removed at once, without a look at other pods. A sync waits at most 10 s for volumes; the
 // volumes are set up further meanwhile. The text of the last failure is the message of containers
 // that wait in ContainerCreating or PodInitializing.
 //

@@ -149,6 +149,33 @@ func TestASettledPodIsNotReadAgain(t *testing.T) {
 	})
 }
 
+// TestCallsOfALife: a pod that has run to its end is not read again before its removal, and the removal
+// lists no other pods. A runtime that hints at each change is not asked about a new pod.
+func TestCallsOfALife(t *testing.T) {
+	for complete, want := range map[bool]int{false: 5, true: 4} {
+		play(t, nil, func(n *node) {
+			n.stop()
+			n.complete = complete
+			n.start()
+			close(n.synced)
+			n.world.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 0))
+			synctest.Wait()
+			lists := n.world.Total(fake.OpList)
+			pod := newPod("job", v1.RestartPolicyNever)
+			require.True(n, n.drive(pod, time.Minute))
+			n.end(pod, nil)
+			synctest.Wait()
+			assert.Equal(n, v1.PodSucceeded, n.status().Phase)
+			assert.Equal(n, lists, n.world.Total(fake.OpList))
+			assert.Equal(n, want, n.world.Total(fake.OpPodStatus), "addresses, start, end, removal; and first a look for records of an earlier agent")
+			assert.Equal(n, 1, n.world.Total(fake.OpStopSandbox))
+			assert.Empty(n, n.world.Truth())
+			time.Sleep(time.Hour)
+			assert.Equal(n, want, n.world.Total(fake.OpPodStatus), "no listing finds a change")
+		})
+	}
+}
+
 // TestAnEndThatAnInterruptionHidIsTold: a call whose context ends reports nothing. The next call
 // reports the end of the pod.
 func TestAnEndThatAnInterruptionHidIsTold(t *testing.T) {

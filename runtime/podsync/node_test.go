@@ -28,6 +28,8 @@ type node struct {
 	opts  podsync.Options
 	pods  *podsync.Pods
 	stop  func()
+	// complete: the runtime of the next start is a CompleteWatcher.
+	complete bool
 
 	mu       sync.Mutex
 	known    map[types.UID]*v1.Pod
@@ -69,6 +71,9 @@ func (n *node) start() {
 	rt, err := fake.New(fake.Options{World: n.world})
 	require.NoError(n, err)
 	n.opts.Runtime = rt
+	if n.complete {
+		n.opts.Runtime = completeRuntime{rt}
+	}
 	n.pods, err = podsync.New(n.opts)
 	require.NoError(n, err)
 	ctx, cancel := context.WithCancel(n.Context())
@@ -186,3 +191,8 @@ func newPod(name string, policy v1.RestartPolicy) *v1.Pod {
 		Spec: v1.PodSpec{RestartPolicy: policy, Containers: []v1.Container{{Name: "c", Image: "i"}}},
 	}
 }
+
+// completeRuntime is a CompleteWatcher: the world hints at each event.
+type completeRuntime struct{ *fake.Runtime }
+
+func (completeRuntime) WatchesAll() bool { return true }

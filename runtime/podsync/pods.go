@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/dirty"
 	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/runtime"
@@ -29,9 +30,6 @@ const (
 	// volumePatience is the longest time that a sync waits for the pod's volumes. The volumes are
 	// set up further after that.
 	volumePatience = 10 * time.Second
-	// restFactor is how much longer the intervals between unprompted looks for remains and garbage
-	// are if the runtime hints at each change.
-	restFactor = 10
 )
 
 // Pods syncs pods and keeps the state of each pod between two calls. Pods implements
@@ -41,8 +39,10 @@ type Pods struct {
 	opts    Options
 	tracker *runtime.Tracker
 	records records
-	// cleaning wakes cleanForever.
+	// cleaning wakes cleanForever to look for remains of any pod. gone are pods whose remains
+	// cleanForever removes without a look.
 	cleaning signal.Signal
+	gone     *dirty.Set
 	// complete: the runtime's hints cover every change.
 	complete bool
 	// workers is the argument of Run; nil before.
@@ -64,10 +64,7 @@ func New(o Options) (*Pods, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pods{opts: o, tracker: tracker, cleaning: signal.New()}
-	if w, ok := o.Runtime.(runtime.CompleteWatcher); ok {
-		p.complete = w.WatchesAll()
-	}
+	p := &Pods{opts: o, tracker: tracker, complete: runtime.WatchesAll(o.Runtime), cleaning: signal.New(), gone: dirty.New()}
 	p.records.byUID = make(map[types.UID]*record)
 	return p, nil
 }
@@ -128,14 +125,6 @@ func (p *Pods) Rests(uid types.UID) bool {
 	return p.complete && r != nil && r.resting.Load()
 }
 
-// unprompted returns the time between two looks of a kind without a prompt.
-func (p *Pods) unprompted(interval time.Duration) time.Duration {
-	if p.complete {
-		return restFactor * interval
-	}
-	return interval
-}
-
 // sync is Sync with the pod's turn. again is zero beside an error outside of Manager.SyncPod.
 func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, again time.Time, err error) {
 	none := time.Time{}
@@ -145,13 +134,14 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 	if r.isSettled(pod) && p.timeLeft(pod) > 0 {
 		return false, none, nil
 	}
-	r.settled = none
+	r.settled, r.ended = none, nil
 	changed := r.attend()
-	observed, err := p.read(ctx, pod.UID)
+	observed, err := p.observe(ctx, r)
 	if err != nil {
 		return false, none, err
 	}
 	if p.publish(r, pod, observed, podstatus.StageSync, nil) {
+		r.ended = exited(observed)
 		return true, none, nil
 	}
 	r.alarm.Load().Reset(p.timeLeft(pod))
@@ -203,6 +193,25 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 		err = done.Err()
 	}
 	return over, again, err
+}
+
+// observe returns the runtime's status of the pod of r. A pod without a call, which was neither listed
+// nor hinted at, has no remains, and is not read if the runtime hints at each change.
+func (p *Pods) observe(ctx context.Context, r *record) (*runtime.PodStatus, error) {
+	if p.complete && r.shown.Load() == nil && r.hinted.Load() == 0 && p.tracker.Lacks(r.uid) {
+		return &runtime.PodStatus{UID: r.uid, ObservedAt: time.Now()}, nil
+	}
+	return p.read(ctx, r.uid)
+}
+
+// exited returns status if every container has exited, and nil otherwise.
+func exited(status *runtime.PodStatus) *runtime.PodStatus {
+	for i := range status.Containers {
+		if status.Containers[i].State != runtime.StateExited {
+			return nil
+		}
+	}
+	return status
 }
 
 // read returns the runtime's status of a pod. The error wraps ErrRead.
@@ -264,9 +273,12 @@ func (p *Pods) Stop(ctx context.Context, uid types.UID, pod *v1.Pod, grace time.
 	}
 	req := runtime.KillRequest{UID: uid, Pod: pod, Grace: &grace}
 	if pod != nil {
-		observed, err := p.read(ctx, uid)
-		if err != nil {
-			return err
+		observed := r.ended
+		r.ended = nil
+		if observed == nil {
+			if observed, err = p.read(ctx, uid); err != nil {
+				return err
+			}
 		}
 		p.publish(r, pod, observed, podstatus.StageTerminating, edit)
 		req.Status = observed
@@ -322,5 +334,5 @@ func (p *Pods) Forgotten(uid types.UID) {
 	r := p.records.of(uid)
 	r.life.Store(lifeFormer)
 	r.shown.Store(nil)
-	p.cleaning.Notify()
+	p.gone.Mark(uid)
 }

@@ -46,6 +46,9 @@ type record struct {
 type progress struct {
 	// settled is the time of the last observation with nothing left to do.
 	settled time.Time
+	// ended is the last observation, if all containers have exited for good; nil otherwise. No
+	// container of the pod starts again without a call.
+	ended *runtime.PodStatus
 	// starts are the recent failures to start containers.
 	starts runtime.StartFailures
 	// failures counts the failed calls in a row. complaint is the error text of the last call, ""

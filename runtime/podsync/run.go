@@ -99,7 +99,7 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	query := p.query(workers)
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
 	failed := failurelog.Log{Logger: p.opts.Logger, Failed: "cannot collect all garbage"}
-	interval := p.unprompted(garbageInterval)
+	interval := runtime.Unprompted(p.opts.Runtime, garbageInterval)
 	for pause := time.Second; retry.Sleep(ctx, min(pause, interval)) == nil; pause *= 2 {
 		var err error
 		switch {

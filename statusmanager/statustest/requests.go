@@ -139,6 +139,14 @@ func (s *Server) act(e *Entry, act func(*v1.Pod, *poison) (*v1.Pod, error)) (*v1
 // apply returns the UID and the status of pod with a strategic merge patch applied: the parts that a
 // patch of a status can change, or whose change is refused.
 func apply(pod *v1.Pod, patch []byte) (*v1.Pod, error) {
+	if patched, ok := merge(pod, patch); ok {
+		return patched, nil
+	}
+	return applyGeneral(pod, patch)
+}
+
+// applyGeneral is apply for any patch.
+func applyGeneral(pod *v1.Pod, patch []byte) (*v1.Pod, error) {
 	before, err := json.Marshal(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID}, Status: pod.Status})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the pod: %w", err)

@@ -15,9 +15,11 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podworkers"
+	"github.com/keelson-dev/keelson/runtime"
 )
 
-// housekeepingInterval is the longest time between two housekeeping passes.
+// housekeepingInterval is the longest time between two housekeeping passes, unless the runtime hints
+// at each change; see runtime.Unprompted.
 const housekeepingInterval = 30 * time.Second
 
 // loop handles configuration changes and other work of the node, one item after another, in a
@@ -25,7 +27,7 @@ const housekeepingInterval = 30 * time.Second
 // other work, for example housekeeping. So neither kind of work starves. Pods that change by
 // themselves are handled by podsync. loop never waits for the runtime.
 func (a *Agent) loop(ctx context.Context) {
-	tick := time.NewTicker(housekeepingInterval)
+	tick := time.NewTicker(runtime.Unprompted(a.opts.Runtime, housekeepingInterval))
 	defer tick.Stop()
 	for {
 		for ctx.Err() == nil {

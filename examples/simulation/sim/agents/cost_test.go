@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/simulation/sim/kube"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/workload"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager"
 )
 
 var (
@@ -28,7 +29,7 @@ var (
 
 // callsPerPod is the limit of calls to the runtime for a pod that runs to its end, without the
 // listings of its node. Six of them start, stop and remove the pod, and the others read it.
-const callsPerPod = 14
+const callsPerPod = 10
 
 // processorTime returns the processor time of this process.
 func processorTime(t *testing.T) time.Duration {
@@ -95,8 +96,8 @@ func measure(t *testing.T, work time.Duration) {
 				sum += n.World.Total(op)
 			}
 		}
-		t.Logf("%d nodes × %d pods, one virtual hour: %.1f s of processor time (%.1f s until the last pod was ready), %d MiB of heap, %d MiB from the system, %d goroutines, %.2f calls per pod: %v",
-			*costNodes, *costPods, spent.Seconds(), started.Seconds(), m.HeapAlloc>>20, m.Sys>>20, goruntime.NumGoroutine(), float64(sum)/float64(total), calls)
+		t.Logf("%d nodes × %d pods, one virtual hour: %.1f s of processor time (%.1f s until the last pod was ready), %d MiB of heap, %d MiB from the system, %d goroutines, %.2f calls and %.2f patches per pod: %v",
+			*costNodes, *costPods, spent.Seconds(), started.Seconds(), m.HeapAlloc>>20, m.Sys>>20, goruntime.NumGoroutine(), float64(sum)/float64(total), float64(backend.Cluster().Server().Total(statusmanager.RequestPatch))/float64(total), calls)
 		assert.LessOrEqual(t, sum-calls[fake.OpList], callsPerPod*total)
 		require.NoError(t, stop())
 	})
