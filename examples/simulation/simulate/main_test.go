@@ -104,6 +104,29 @@ func TestReplayAndPhilly(t *testing.T) {
 	assert.Contains(t, out, "submitted")
 }
 
+// TestBackends: the journals of a trace on both backends differ in the name of the backend and in times
+// of decisions alone.
+func TestBackends(t *testing.T) {
+	dir := openbFolder(t)
+	lines := func(backend string) (events []string) {
+		path := filepath.Join(dir, backend)
+		_, err := call(t, "run", "-trace", "openb:"+dir, "-replay", "-policy", "FGD", "-seed", "7", "-stop", "2s", "-backend", backend, "-journal", path)
+		require.NoError(t, err)
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), `"backend":"`+backend+`"`)
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, `"event"`) {
+				events = append(events, line)
+			}
+		}
+		return events
+	}
+	timers, agents := lines("timers"), lines("agents")
+	assert.Greater(t, len(timers), 1800)
+	assert.Equal(t, timers, agents)
+}
+
 // TestMistakes: an error names the flag, the value and the remedy.
 func TestMistakes(t *testing.T) {
 	dir := openbFolder(t)
@@ -119,6 +142,7 @@ func TestMistakes(t *testing.T) {
 		"run -trace openb:/nowhere":               "/nowhere has no openb_node_list_gpu_node.csv",
 		"run -trace openb:" + dir + ":other":      `no pod list "other"; the lists are default`,
 		"run -trace philly:/nowhere":              "/nowhere: no such file",
+		"run -backend kubelet":                    "-backend kubelet: want timers or agents",
 		"run -replay":                             "-replay: only of -trace openb:FOLDER",
 		"run -nodes 0":                            "-nodes 0: want at least 1",
 		"run -node cpu":                           `-node: "cpu": want NAME=AMOUNT`,

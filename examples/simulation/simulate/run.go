@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
+	"github.com/keelson-dev/keelson/examples/simulation/sim/agents"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/report"
 )
 
@@ -78,11 +79,11 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	var r *sim.Report
 	if out.journal == "" {
-		r, err = simulate(ctx, options)
+		r, err = in.simulate(ctx, options)
 	} else {
 		err = create(out.journal, func(w io.Writer) (err error) {
 			options.Journal = w
-			r, err = simulate(ctx, options)
+			r, err = in.simulate(ctx, options)
 			return err
 		})
 	}
@@ -103,7 +104,11 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	return create(filepath.Join(out.csv, "pods.csv"), func(w io.Writer) error { return report.WritePods(w, journal, out.journal) })
 }
 
-func simulate(ctx context.Context, o sim.Options) (*sim.Report, error) {
+// simulate runs a scheduler.
+func (in *input) simulate(ctx context.Context, o sim.Options) (*sim.Report, error) {
+	if in.backend == "agents" {
+		return agents.Run(ctx, o)
+	}
 	s, err := sim.New(o)
 	if err != nil {
 		return nil, err
@@ -153,7 +158,7 @@ func compareCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 		if err != nil {
 			return err
 		}
-		r, err := simulate(ctx, options)
+		r, err := in.simulate(ctx, options)
 		if err != nil {
 			return err
 		}

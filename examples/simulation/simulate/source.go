@@ -26,9 +26,9 @@ import (
 
 // input are the flags of a workload, a cluster and its faults.
 type input struct {
-	trace, policy string
-	seed          uint64
-	replay        bool
+	trace, policy, backend string
+	seed                   uint64
+	replay                 bool
 
 	nodes      int
 	node, pods string
@@ -45,6 +45,7 @@ type input struct {
 func (in *input) flags(set *flag.FlagSet, policy string) {
 	set.StringVar(&in.trace, "trace", "poisson", "the workload: poisson (generated), openb:`FOLDER`[:LIST], philly:FILE or simkube:FILE")
 	set.StringVar(&in.policy, "policy", policy, "schedulers, separated by commas: "+strings.Join(policyNames(), ", "))
+	set.StringVar(&in.backend, "backend", "timers", "what runs the pods: `timers`, or agents (the agent of each node, on an API server in memory)")
 	set.Uint64Var(&in.seed, "seed", 42, "of all random numbers")
 	set.BoolVar(&in.replay, "replay", false, "openb: pods arrive and end as recorded, instead of the experiment of the paper")
 	set.IntVar(&in.nodes, "nodes", 100, "number of nodes, except for openb")
@@ -79,6 +80,9 @@ type source struct {
 func (in *input) open() (*source, error) {
 	kind, path, _ := strings.Cut(in.trace, ":")
 	s := &source{in: in}
+	if in.backend != "timers" && in.backend != "agents" {
+		return nil, fmt.Errorf("-backend %s: want timers or agents", in.backend)
+	}
 	if in.replay && kind != "openb" {
 		return nil, fmt.Errorf("-replay: only of -trace openb:FOLDER")
 	}
