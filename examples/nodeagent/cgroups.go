@@ -48,7 +48,7 @@ func (c *cgroupFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&c.root, "cgroup-root", "/", "cgroup that holds these; it must exist")
 	set.StringVar(&c.driver, "cgroup-driver", string(cgroups.Cgroupfs), "how cgroups are made, \"cgroupfs\" or \"systemd\", if the container runtime does not tell what it does")
 	set.Int64Var(&c.podPIDs, "pod-max-pids", -1, "with a container runtime: how many processes and threads each pod may have; -1 = any number")
-	set.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "with a container runtime, whose resources are limited: \"pods\" together to what is not reserved; \"system-reserved\" and \"kube-reserved\" to what is, in their cgroups, or with \"-compressible\" at the end only their cpu; \"none\"")
+	set.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "with a container runtime, whose resources are limited, as `part,...`: \"pods\" together to what is not reserved; \"system-reserved\" and \"kube-reserved\" to what is, in their cgroups, or with \"-compressible\" at the end only their cpu; \"none\"")
 	set.StringVar(&c.systemReserve, "system-reserved-cgroup", "", "cgroup for which --enforce-node-allocatable=system-reserved holds, e.g. /system.slice; it must exist")
 	set.StringVar(&c.kubeReserved, "kube-reserved-cgroup", "", "cgroup for which --enforce-node-allocatable=kube-reserved holds, e.g. /runtime.slice; it must exist")
 }
