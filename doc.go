@@ -39,6 +39,7 @@
 //
 //	podconfig              desired pods: many sources, one ordered stream of pod changes
 //	podconfig/manifest     bytes to a pod: decode, default, validate, identify
+//	podconfig/kinds        Deployments, Jobs, ConfigMaps and other kinds on a single node
 //	podconfig/file         static pods from a file or a folder
 //	podconfig/url          static pods from a URL
 //	podconfig/podwatch     pods bound to the node, on client-go's reflector

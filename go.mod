@@ -17,6 +17,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0 // examples: metrics under the kubelet's names
 	github.com/prometheus/client_model v0.6.3 // tests: metrics as Prometheus parses them
 	github.com/prometheus/common v0.72.0 // examples: the text format of metrics
+	github.com/robfig/cron/v3 v3.0.1 // podconfig/kinds: the schedules of CronJobs, with the rules of Kubernetes for zones and summer time
 	github.com/spf13/pflag v1.0.10 // examples: the kubelet's style of flags, before and after arguments
 	github.com/stretchr/testify v1.12.1 // tests
 	go.uber.org/zap v1.28.0 // structured logs; a logger is always an option

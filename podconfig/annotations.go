@@ -31,6 +31,18 @@ const (
 	AnnotationHash = podfacts.AnnotationHash
 )
 
+// Annotations of pods about their updates. They are written into manifests, see package updates of the
+// reference program. Package kinds sets them for the fields of a Deployment.
+const (
+	// AnnotationUpdate is the policy, such as Replace or Transactional.
+	AnnotationUpdate = "keelson.dev/update"
+	// AnnotationUpdateReady and AnnotationUpdateDeadline are times of the gate in seconds.
+	AnnotationUpdateReady    = "keelson.dev/update-gate-seconds"
+	AnnotationUpdateDeadline = "keelson.dev/update-deadline-seconds"
+	// AnnotationUpdateHold delays a change as long as it is "true".
+	AnnotationUpdateHold = "keelson.dev/update-hold"
+)
+
 // isLocal reports whether the agent owns the annotation key.
 func isLocal(key string) bool {
 	return key == AnnotationSource || key == AnnotationMirror || key == AnnotationFirstSeen

@@ -65,7 +65,7 @@ func verbs() []verb {
 		}
 	}
 	file := func(set *pflag.FlagSet, v *verbFlags) {
-		set.StringVarP(&v.file, "filename", "f", "", "manifest of a pod")
+		set.StringVarP(&v.file, "filename", "f", "", "manifest")
 	}
 	return []verb{
 		{name: "ps", about: "list the pods of all namespaces", run: listPods, flags: func(set *pflag.FlagSet, v *verbFlags) {

@@ -139,7 +139,7 @@ func (l *local) start(ctx context.Context, parts serverParts) (serve func(contex
 		opts.Suffix = "-" + f.node
 	}
 	if info, err := os.Stat(f.manifests); err == nil && info.IsDir() {
-		opts.Manifests = &localapi.Folder{Path: f.manifests, Decoder: newDecoder(f)}
+		opts.Manifests = newManifests(f)
 	}
 	mux := http.NewServeMux()
 	serveMore, err := l.serveKubectl(ctx, parts, &opts, mux)

@@ -154,8 +154,12 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	features = joinFeatures(cgroupFeatures(groups), features)
-	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, transactions, local, out); err != nil {
+	kinds, err := newKinds(f, store, out.log)
+	if err != nil {
+		return err
+	}
+	features = joinFeatures(cgroupFeatures(groups), features, kinds.features)
+	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, kinds, transactions, local, out); err != nil {
 		return err
 	}
 	numbers.watch(agent)
@@ -223,8 +227,8 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, features func(*feature.Host) []feature.Feature, numbers *metrics, transactions *updates.Updates, local *local, out *output) (*node.Agent, error) {
-	sources, err := newSources(f, transactions, out.log)
+func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, features func(*feature.Host) []feature.Feature, numbers *metrics, kinds *localKinds, transactions *updates.Updates, local *local, out *output) (*node.Agent, error) {
+	sources, err := newSources(f, kinds, transactions, out.log)
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +258,7 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		opts.Cluster = member.cluster
 		opts.Objects = allObjects{own: store, cluster: member.objects}
 	}
+	kinds.apply(&opts)
 	local.apply(&opts)
 	if opts.NodeKeyring, err = f.plugins.keyring(numbers, out.log); err != nil {
 		return nil, err

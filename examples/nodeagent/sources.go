@@ -22,10 +22,11 @@ import (
 
 // newFolder returns the source for manifest files. A problem with a file, and the end of the
 // problem, is one log line each.
-func newFolder(f flags, decoder *manifest.Decoder, transactions *updates.Updates, log *zap.Logger) (podconfig.Source, error) {
+func newFolder(f flags, decoder *manifest.Decoder, kinds *localKinds, transactions *updates.Updates, log *zap.Logger) (podconfig.Source, error) {
 	return file.New(file.Config{
 		Path:    f.manifests,
 		Decoder: decoder,
+		Decode:  kinds.decode(),
 		Hinter:  fsnotify.Hinter{},
 		Problem: func(path string, err error) {
 			if transactions != nil {
@@ -41,32 +42,32 @@ func newFolder(f flags, decoder *manifest.Decoder, transactions *updates.Updates
 	})
 }
 
-func newURL(f flags, decoder *manifest.Decoder, log *zap.Logger) (podconfig.Source, error) {
+func newURL(f flags, decoder *manifest.Decoder, kinds *localKinds, log *zap.Logger) (podconfig.Source, error) {
 	header, err := f.urlHeaders.header()
 	if err != nil {
 		return nil, err
 	}
-	return url.New(url.Config{URL: f.manifestURL, Header: header, Decoder: decoder, Period: f.urlPeriod, Logger: log})
+	return url.New(url.Config{URL: f.manifestURL, Header: header, Decoder: decoder, Decode: kinds.decode(), Period: f.urlPeriod, Logger: log})
 }
 
 // newSources returns all sources except the API server.
-func newSources(f flags, transactions *updates.Updates, log *zap.Logger) (sources []podconfig.Source, err error) {
+func newSources(f flags, kinds *localKinds, transactions *updates.Updates, log *zap.Logger) (sources []podconfig.Source, err error) {
 	decoder := newDecoder(f)
 	if f.manifests != "" {
-		folder, err := newFolder(f, decoder, transactions, log)
+		folder, err := newFolder(f, decoder, kinds, transactions, log)
 		if err != nil {
 			return nil, err
 		}
 		sources = append(sources, folder)
 	}
 	if f.manifestURL != "" {
-		source, err := newURL(f, decoder, log)
+		source, err := newURL(f, decoder, kinds, log)
 		if err != nil {
 			return nil, err
 		}
 		sources = append(sources, source)
 	}
-	return sources, nil
+	return kinds.wrap(sources), nil
 }
 
 // newDecoder returns the decoder of manifests.

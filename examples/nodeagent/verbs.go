@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -23,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/localapi"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
@@ -213,46 +215,72 @@ func restartPod(ctx context.Context, c *call) error {
 	return err
 }
 
-// readManifest returns the text of --filename, and the name of its pod. It sets the namespace.
-func (c *call) readManifest() (text []byte, name string, err error) {
+// readManifest returns the text of --filename, and the name of its pod. It sets the namespace. For
+// several documents or another kind, isPod is false, and the name is that of the file.
+func (c *call) readManifest() (text []byte, name string, isPod bool, err error) {
 	if c.file == "-" {
 		text, err = io.ReadAll(c.in)
 	} else {
 		text, err = os.ReadFile(c.file)
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, "", false, err
 	}
 	documents, err := manifest.Objects(text, manifest.DefaultMaxBytes)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", c.file, err)
+		return nil, "", false, fmt.Errorf("%s: %w", c.file, err)
 	}
 	var head metav1.PartialObjectMetadata
-	if len(documents) != 1 || json.Unmarshal(documents[0], &head) != nil || head.Kind != "Pod" || head.Name == "" {
-		return nil, "", fmt.Errorf("%s: want the manifest of a single Pod with a name", c.file)
+	if json.Unmarshal(documents[0], &head) != nil || head.Kind == "" || head.Name == "" && head.Kind != "List" {
+		return nil, "", false, fmt.Errorf("%s: want a manifest with a kind and a name", c.file)
+	}
+	if len(documents) != 1 || head.Kind != "Pod" {
+		name = strings.TrimSuffix(filepath.Base(c.file), filepath.Ext(c.file))
+		if c.file == "-" {
+			name = head.Kind + "." + head.Name
+		}
+		return text, strings.ToLower(name), false, nil
 	}
 	switch {
 	case head.Namespace == "":
 	case c.changed("namespace") && c.namespace != head.Namespace:
-		return nil, "", fmt.Errorf("%s: the namespace of the pod is %s, and --namespace is %s", c.file, head.Namespace, c.namespace)
+		return nil, "", false, fmt.Errorf("%s: the namespace of the pod is %s, and --namespace is %s", c.file, head.Namespace, c.namespace)
 	default:
 		c.namespace = head.Namespace
 	}
-	return text, head.Name, nil
+	return text, head.Name, true, nil
 }
+
+// sendManifest writes or removes a manifest of any kinds. done is printed with its name.
+func (c *call) sendManifest(ctx context.Context, method string, text []byte, name, done string) error {
+	err := c.send(ctx, request{method: method, path: localapi.ManifestPath(url.PathEscape(name)), body: strings.NewReader(string(text))})
+	if status, ok := errors.AsType[*statusError](err); ok && status.Code == http.StatusNotFound && method == http.MethodPut {
+		return errNoFolder
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.file, err)
+	}
+	_, err = fmt.Fprintf(c.out, done, name)
+	return err
+}
+
+var errNoFolder = errors.New("the agent has no folder of manifests: start it with a folder as PATH")
 
 func applyFile(ctx context.Context, c *call) error {
 	if c.file == "" {
 		return errors.New("want -f FILE")
 	}
-	text, name, err := c.readManifest()
+	text, name, isPod, err := c.readManifest()
 	if err != nil {
 		return err
+	}
+	if !isPod {
+		return c.sendManifest(ctx, http.MethodPut, text, name, "%s was applied\n")
 	}
 	header := http.Header{"Content-Type": {"application/apply-patch+yaml"}}
 	err = c.send(ctx, request{method: http.MethodPatch, path: c.podPath(name), body: strings.NewReader(string(text)), header: header})
 	if status, ok := errors.AsType[*statusError](err); ok && status.Code == http.StatusNotFound { // there is no way to write pods
-		return errors.New("the agent has no folder of manifests: start it with a folder as PATH")
+		return errNoFolder
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.file, err)
@@ -264,9 +292,12 @@ func applyFile(ctx context.Context, c *call) error {
 func removePods(ctx context.Context, c *call) error {
 	names := c.args
 	if c.file != "" {
-		_, name, err := c.readManifest()
+		_, name, isPod, err := c.readManifest()
 		if err != nil {
 			return err
+		}
+		if !isPod {
+			return c.sendManifest(ctx, http.MethodDelete, nil, name, "%s was removed, and its pods have ended\n")
 		}
 		names = append(names, name)
 	}

@@ -33,17 +33,17 @@ func TestEqualStampIsOnlyTrustedOnceTheFileIsOld(t *testing.T) {
 		require.NoError(t, s.lookAt(t.Context(), []string{path}, func(path string, seen look) { s.refresh(path, e, seen, now) }))
 	}
 	refresh(info.ModTime().Add(time.Second))
-	require.NotNil(t, e.pod, "read, as the stamp is not trusted")
+	require.NotNil(t, e.pods, "read, as the stamp is not trusted")
 	assert.False(t, e.trusted)
 	refresh(info.ModTime().Add(time.Minute))
 	assert.True(t, e.trusted)
 
-	e.sum, e.pod = [32]byte{}, nil
+	e.sum, e.pods = [32]byte{}, nil
 	refresh(info.ModTime().Add(time.Minute))
-	assert.Nil(t, e.pod, "not read again")
+	assert.Nil(t, e.pods, "not read again")
 	require.NoError(t, os.Chmod(path, 0o600))
 	refresh(info.ModTime().Add(time.Minute))
-	assert.NotNil(t, e.pod, "any change of the stamp counts")
+	assert.NotNil(t, e.pods, "any change of the stamp counts")
 }
 
 // An examined file may be a FIFO by the time it is opened.

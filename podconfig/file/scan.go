@@ -64,7 +64,7 @@ func (s *Source) Scan(ctx context.Context) (Result, error) {
 		e := s.entry(path)
 		if again := s.refresh(path, e, seen, now); !again.IsZero() {
 			recheck = earliest(recheck, again)
-			complete = complete && (e.pod != nil || now.Sub(s.firstScan) >= s.waits.folder)
+			complete = complete && (e.pods != nil || now.Sub(s.firstScan) >= s.waits.folder)
 		}
 	})
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Source) list(ctx context.Context) (listing, error) {
 
 // lookAt reads files, skipping certainly unchanged files. The error is the cause of ctx.
 func (s *Source) lookAt(ctx context.Context, paths []string, got func(path string, seen look)) error {
-	known, limit := make([]stamp, len(paths)), s.decoder.Limit()
+	known, limit := make([]stamp, len(paths)), s.limit
 	for i, path := range paths {
 		if e := s.files[path]; e != nil && e.trusted {
 			known[i] = e.stamp
@@ -213,12 +213,15 @@ func (s *Source) refresh(path string, e *entry, seen look, now time.Time) (again
 func (s *Source) decodeContent(path string, e *entry, c content, now time.Time) {
 	sum := sha256.Sum256(c.data)
 	if e.sum != sum {
-		pod, err := s.decoder.Pod(c.data, manifest.Origin{Kind: manifest.OriginFile, Location: path})
+		pods, err := s.decode(c.data, manifest.Origin{Kind: manifest.OriginFile, Location: path})
 		switch {
 		case err == nil && e.halfWritten(c.data):
 			err = errHalfWritten
 		case err == nil:
-			e.pod, e.name, e.good = pod, podName(pod), nil
+			e.pods, e.names, e.good = append([]*v1.Pod{}, pods...), nil, nil
+			for _, pod := range pods {
+				e.names = append(e.names, podName(pod))
+			}
 			if len(c.data) <= goodLimit {
 				e.good = c.data
 			}
@@ -254,9 +257,11 @@ func (s *Source) Glance(ctx context.Context) (Result, error) {
 	names := s.files.names()
 	isKnown := func(path string) bool { return s.files[path] != nil }
 	err = s.lookAt(ctx, slices.DeleteFunc(slices.Clone(l.paths), isKnown), func(path string, seen look) {
-		if e := s.glanceAt(path, seen, now); e != nil && !names[e.name] {
+		if e := s.glanceAt(path, seen, now); e != nil && !slices.ContainsFunc(e.names, func(name string) bool { return names[name] }) {
 			s.files[path] = e
-			names[e.name] = true
+			for _, name := range e.names {
+				names[name] = true
+			}
 		}
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
@@ -59,8 +60,12 @@ type Config struct {
 	// Path is a folder of manifests or a single manifest. It need not exist. Required. A relative
 	// path is made absolute once, because the absolute path is part of the pods' identity.
 	Path string
-	// Decoder decodes a file into a pod. Required.
+	// Decoder decodes a file into a pod. Its MaxBytes limits the size of a file. Required.
 	Decoder *manifest.Decoder
+	// Decode decodes a file into any number of pods, which have different names, in the place of
+	// Decoder. It is called from the goroutine of Run or Scan. Kinds other than Pod are in package
+	// podconfig/kinds. Defaults to Decoder.Pod.
+	Decode func(data []byte, o manifest.Origin) ([]*v1.Pod, error)
 	// Hinter reports changes at once. Defaults to none: changes are noticed within Period.
 	Hinter Hinter
 	// Period is the time between two scans without hints. Defaults to DefaultPeriod.
@@ -84,7 +89,8 @@ type Config struct {
 // Source is a podconfig.Source of static pods from files.
 type Source struct {
 	path     string
-	decoder  *manifest.Decoder
+	limit    int64 // of the size of a file
+	decode   func(data []byte, o manifest.Origin) ([]*v1.Pod, error)
 	hinter   Hinter
 	period   time.Duration
 	debounce time.Duration
@@ -124,8 +130,14 @@ func New(c Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: Path %q: %w", ErrConfig, c.Path, err)
 	}
-	s := &Source{path: path, decoder: c.Decoder, hinter: c.Hinter, period: c.Period, debounce: c.Debounce,
+	s := &Source{path: path, limit: c.Decoder.Limit(), decode: c.Decode, hinter: c.Hinter, period: c.Period, debounce: c.Debounce,
 		log: c.Logger, fs: system{}, disk: disk{root: path, hung: map[string]<-chan struct{}{}}, files: table{}, winners: map[string]string{}}
+	if s.decode == nil {
+		s.decode = func(data []byte, o manifest.Origin) ([]*v1.Pod, error) {
+			pod, err := c.Decoder.Pod(data, o)
+			return []*v1.Pod{pod}, err
+		}
+	}
 	if s.period == 0 {
 		s.period = DefaultPeriod
 	}

@@ -23,11 +23,11 @@ type entry struct {
 	decodeErr error
 	// err is the reason for a missing or outdated pod: decodeErr, or the error of the read.
 	err error
-	// pod is the pod of the last valid content, nil if none, and name is its podName. good is the
-	// last valid content, nil if large.
-	pod  *v1.Pod
-	name string
-	good []byte
+	// pods are the pods of the last valid content, nil without such content, and names are their podNames. good
+	// is the last valid content, nil if large.
+	pods  []*v1.Pod
+	names []string
+	good  []byte
 	// missingSince is the time at which the file was first found missing; zero if present.
 	missingSince time.Time
 	// busySince is the time since which a file with a writer has not changed; zero without a
@@ -117,13 +117,15 @@ func (t table) choose(paths []string, invalid invalidPolicy, winners map[string]
 		if e.err != nil {
 			problems[path] = e.err
 		}
-		if e.pod == nil || e.err != nil && invalid == dropInvalid {
+		if e.err != nil && invalid == dropInvalid {
 			continue
 		}
-		if _, taken := first[e.name]; taken {
-			rivals[e.name] = append(rivals[e.name], path)
-		} else {
-			first[e.name] = path
+		for _, name := range e.names {
+			if _, taken := first[name]; taken {
+				rivals[name] = append(rivals[name], path)
+			} else {
+				first[name] = path
+			}
 		}
 	}
 	maps.DeleteFunc(winners, func(name, _ string) bool { return first[name] == "" })
@@ -137,8 +139,11 @@ func (t table) choose(paths []string, invalid invalidPolicy, winners map[string]
 		t.reportRivals(name, append(others, first[name]), winners[name], problems)
 	}
 	for _, path := range paths {
-		if e := t[path]; e.pod != nil && winners[e.name] == path {
-			pods = append(pods, e.pod)
+		e := t[path]
+		for i, name := range e.names {
+			if winners[name] == path {
+				pods = append(pods, e.pods[i])
+			}
 		}
 	}
 	return pods, problems
@@ -156,8 +161,8 @@ func (t table) reportRivals(name string, paths []string, winner string, problems
 func (t table) names() map[string]bool {
 	names := map[string]bool{}
 	for _, e := range t {
-		if e.pod != nil {
-			names[e.name] = true
+		for _, name := range e.names {
+			names[name] = true
 		}
 	}
 	return names

@@ -177,6 +177,8 @@ func selfDecoding(v any, t reflect.Type) (want string, ok, special bool) {
 	text, isText := v.(string)
 	number, isNumber := v.(json.Number)
 	switch t {
+	case reflect.TypeFor[json.RawMessage](): // of a Document, for a field that is only looked for
+		return "", true, true
 	case reflect.TypeFor[resource.Quantity]():
 		if isNumber {
 			text = string(number)

@@ -57,7 +57,7 @@ func (s *Source) fetch(ctx context.Context, known validators) (answer, error) {
 	case resp.StatusCode != http.StatusOK:
 		return answer{}, &StatusError{Code: resp.StatusCode, RetryAfter: retryAfter(resp, time.Now())}
 	}
-	data, err := read(resp, s.decoder.Limit())
+	data, err := read(resp, s.limit)
 	if err != nil {
 		return answer{}, err
 	}

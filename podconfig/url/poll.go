@@ -74,7 +74,7 @@ func (s *Source) decodeBody(a answer) (changed bool, err error) {
 	var pods []*v1.Pod
 	if len(a.data) == 0 {
 		s.last.err = ErrEmptyBody
-	} else if pods, err = s.decoder.Pods(a.data, manifest.Origin{Kind: manifest.OriginURL, Location: s.shown}); err != nil {
+	} else if pods, err = s.decode(a.data, manifest.Origin{Kind: manifest.OriginURL, Location: s.shown}); err != nil {
 		s.last.err = err
 		return false, err
 	}

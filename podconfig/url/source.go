@@ -45,6 +45,9 @@ type Config struct {
 	URL string
 	// Decoder decodes the body into pods. Its MaxBytes limits the body. Required.
 	Decoder *manifest.Decoder
+	// Decode decodes the body in the place of Decoder. Kinds other than Pod are in package
+	// podconfig/kinds. Defaults to Decoder.Pods.
+	Decode func(data []byte, o manifest.Origin) ([]*v1.Pod, error)
 	// Header is added to every request, besides net/http's own headers. It is copied, and must not
 	// contain conditional headers (such as If-None-Match). Defaults to none.
 	Header http.Header
@@ -71,7 +74,8 @@ type Config struct {
 type Source struct {
 	url     *neturl.URL
 	shown   string // url without secrets
-	decoder *manifest.Decoder
+	limit   int64  // of the size of a body
+	decode  func(data []byte, o manifest.Origin) ([]*v1.Pod, error)
 	header  http.Header
 	client  *http.Client
 	own     bool // client is private to the source
@@ -107,9 +111,12 @@ func New(c Config) (*Source, error) {
 			return nil, fmt.Errorf("%w: Header: %s is the source's own to send", ErrConfig, http.CanonicalHeaderKey(name))
 		}
 	}
-	s := &Source{url: u, shown: show(u), decoder: c.Decoder, header: http.Header{}, client: c.Client, period: c.Period}
+	s := &Source{url: u, shown: show(u), limit: c.Decoder.Limit(), decode: c.Decode, header: http.Header{}, client: c.Client, period: c.Period}
 	for name, values := range c.Header {
 		s.header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+	}
+	if s.decode == nil {
+		s.decode = c.Decoder.Pods
 	}
 	if s.client == nil {
 		s.client, s.own = newClient(s.header), true

@@ -125,6 +125,8 @@ func (a *API) routes() {
 	}
 	const pods = "/api/v1/namespaces/{namespace}/pods"
 	if a.Manifests != nil {
+		a.mux.HandleFunc("PUT "+ManifestPath("{name}"), a.serveManifest)
+		a.mux.HandleFunc("DELETE "+ManifestPath("{name}"), a.serveRemoveManifest)
 		a.mux.HandleFunc("POST "+pods, a.serveCreate)
 		a.mux.HandleFunc("PUT "+pods+"/{name}", a.serveReplace)
 		a.mux.HandleFunc("PATCH "+pods+"/{name}", a.servePatch)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,8 +27,11 @@ import (
 type Folder struct {
 	// Path is the absolute path of the folder. Required.
 	Path string
-	// Decoder decodes the manifests as the source does. Required, and strict.
+	// Decoder decodes the manifests of pods as the source does. Required, and strict.
 	Decoder *manifest.Decoder
+	// Decode decodes files with several documents or other kinds, as the source does. Defaults to nil:
+	// a file has a single Pod.
+	Decode func(data []byte, o manifest.Origin) ([]*v1.Pod, error)
 }
 
 // Ends of the names of the API's files.
@@ -62,10 +66,12 @@ func (f *Folder) find(namespace, name string) (*stored, error) {
 		if err != nil {
 			continue // the source reports the file
 		}
-		pod, err := f.decode(data, path)
-		if err != nil || pod.Namespace != namespace || pod.Name != name {
+		pods, err := f.decodeAll(data, path)
+		at := slices.IndexFunc(pods, func(pod *v1.Pod) bool { return err == nil && pod.Namespace == namespace && pod.Name == name })
+		if at < 0 {
 			continue
 		}
+		pod := pods[at]
 		one := &stored{path: path, data: data, pod: pod}
 		one.ours = strings.HasSuffix(path, appliedYAML) || strings.HasSuffix(path, appliedJSON)
 		if found == nil || one.ours {

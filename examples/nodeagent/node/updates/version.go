@@ -16,19 +16,21 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podconfig"
 )
 
 // Annotations of pods.
 const (
 	// AnnotationPolicy is Replace or Transactional.
-	AnnotationPolicy = "keelson.dev/update"
+	AnnotationPolicy = podconfig.AnnotationUpdate
 	// AnnotationGroup names a group of pods of the same namespace and source that change together.
 	AnnotationGroup = "keelson.dev/update-group"
 	// AnnotationReady and AnnotationDeadline are those of Gate, in seconds.
-	AnnotationReady    = "keelson.dev/update-gate-seconds"
-	AnnotationDeadline = "keelson.dev/update-deadline-seconds"
+	AnnotationReady    = podconfig.AnnotationUpdateReady
+	AnnotationDeadline = podconfig.AnnotationUpdateDeadline
 	// AnnotationHold delays the switch to a staged version as long as it is "true".
-	AnnotationHold = "keelson.dev/update-hold"
+	AnnotationHold = podconfig.AnnotationUpdateHold
 	// AnnotationVersion is set on pods of transactional updates: the hash of their version.
 	AnnotationVersion = "keelson.dev/version"
 )

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build nokinds
+
+package main
+
+import (
+	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/localapi"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podconfig/manifest"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
+)
+
+// newManifests returns the folder for nodeagent apply.
+func newManifests(f flags) *localapi.Folder {
+	return &localapi.Folder{Path: f.manifests, Decoder: newDecoder(f)}
+}
+
+// localKinds is empty in a program built without kinds other than Pod.
+type localKinds struct{}
+
+func newKinds(flags, *objects.Store, *zap.Logger) (*localKinds, error) { return nil, nil }
+
+func (*localKinds) decode() func([]byte, manifest.Origin) ([]*v1.Pod, error) { return nil }
+func (*localKinds) wrap(sources []podconfig.Source) []podconfig.Source       { return sources }
+func (*localKinds) features(*feature.Host) []feature.Feature                 { return nil }
+func (*localKinds) apply(*node.Options)                                      {}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import v1 "k8s.io/api/core/v1"
+
+// WithoutObjects returns a copy of a pod without its references to ConfigMaps, Secrets and claims, for
+// a Decoder.Policy such as manifest.NoAPIReferences: a Controller has these objects. The lists keep their
+// length, so that the fields of errors are right.
+func WithoutObjects(pod *v1.Pod) *v1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.ImagePullSecrets = nil
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			c.EnvFrom = nil
+			for j := range c.Env {
+				if from := c.Env[j].ValueFrom; from != nil {
+					from.ConfigMapKeyRef, from.SecretKeyRef = nil, nil
+				}
+			}
+		}
+	}
+	nothing := v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		switch {
+		case v.ConfigMap != nil, v.Secret != nil, v.PersistentVolumeClaim != nil:
+			v.VolumeSource = nothing
+		case v.Projected != nil:
+			for j := range v.Projected.Sources {
+				if s := &v.Projected.Sources[j]; s.ConfigMap != nil || s.Secret != nil {
+					*s = v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{}}
+				}
+			}
+		}
+	}
+	return pod
+}
