@@ -184,7 +184,7 @@ mutants: ## small faults are put in, one at a time: the tests must notice (PKG=.
 
 strength: ## of N (200) mutants that change a pod's fate, how many random node schedules notice with no other test: hours (SEED=1 SCHEDULES=1000 ARGS=-v)
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants
-	@nice -n 10 bin/mutants -strength -n $(or $(N),200) -seed $(or $(SEED),1) -args '-schedules=$(or $(SCHEDULES),1000) -shrink=false' $(ARGS)
+	@nice -n 10 bin/mutants -strength -n $(or $(N),200) -seed $(or $(SEED),1) -args '-assembly=reference -schedules=$(or $(SCHEDULES),1000) -shrink=false' $(ARGS)
 
 museum: ## faults of the kubelet are put in, one at a time: the test named after the issue must fail (ARGS='-run TestUpstream123')
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/museum ./museum

@@ -37,8 +37,12 @@ func measure(o options) error {
 	if err != nil {
 		return err
 	}
+	accepted, err := readAccepted(acceptedFiles)
+	if err != nil {
+		return err
+	}
 	wanted := slices.DeleteFunc(slices.Clone(all), func(m *mutant) bool {
-		return !m.decider || !o.files.MatchString(m.place()) || noFate.cover(m)
+		return !m.decider || !o.files.MatchString(m.place()) || noFate.cover(m) || accepted[m.key()] != ""
 	})
 	fmt.Printf("%d mutants of deciders that change a pod's fate, %d sampled, seed %d\n", len(wanted), min(len(wanted), o.n), o.seed)
 	for _, line := range noFate.stale(all) {
