@@ -5,6 +5,7 @@ package podwatch_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -192,6 +193,11 @@ func (m *mirroring) sync(static *v1.Pod) mirror.Outcome {
 	defer cancel()
 	_, known := m.index.Pair(static)
 	outcome, err := m.client.Reconcile(ctx, static, known)
+	var wait *mirror.BudgetError
+	for errors.As(err, &wait) { // as a node agent, which calls again at that time
+		time.Sleep(time.Until(wait.RetryAt))
+		outcome, err = m.client.Reconcile(ctx, static, known)
+	}
 	if err != nil {
 		m.Errorf("reconcile: %v", err)
 	}

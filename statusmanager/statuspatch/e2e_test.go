@@ -98,12 +98,12 @@ func TestE2EFaults(t *testing.T) {
 	pods := n.create("p", 250)
 	n.countWrites(pods[0].ResourceVersion)
 	for _, rule := range []apiproxy.Rule{
-		{Times: 20, Delay: 2 * time.Second},
 		{Times: 30, Then: apiproxy.Answer, Code: 409},
 		{Times: 30, Then: apiproxy.Answer, Code: 429, RetryAfter: time.Second},
 		{Times: 30, Then: apiproxy.Answer, Code: 500},
 		{Times: 3, Then: apiproxy.Lose},
 		{Times: 3, Then: apiproxy.Hang},
+		{Times: 20, Delay: 2 * time.Second}, // the last: a newer status ends a request that is delayed
 	} {
 		rule.Match = patches
 		_, err := n.proxy.Inject(rule)
