@@ -16,6 +16,10 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
+// errNoNamespaces is the error of a build without filters of system calls. Such a build confines no
+// container, and only confined containers have namespaces.
+var errNoNamespaces = errors.New("this build has no namespaces")
+
 // Probe asks the kernel.
 func Probe() Host {
 	h := Host{Linux: true, Root: os.Geteuid() == 0}
@@ -38,6 +42,9 @@ func Probe() Host {
 // namespaces makes namespaces with the file systems of a container, for a process that ends at
 // once. An agent that may not make them otherwise needs a user namespace.
 func (h Host) namespaces() error {
+	if !filters {
+		return errNoNamespaces
+	}
 	s, err := newStage()
 	if err != nil {
 		return err
@@ -109,6 +116,11 @@ func (s *stage) prepare(c *Command) (drop func(), err error) {
 		}
 	}()
 	w, root := c.Walls, c.Walls.Root
+	if !filters { // the compiler leaves out all that needs a root
+		if root = nil; w.Root != nil {
+			return nil, errNoNamespaces
+		}
+	}
 	if root != nil && c.Beside != nil {
 		s.enter(int(c.Beside.Fd()), root)
 	} else if root != nil {
