@@ -42,7 +42,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs dst mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench-simulation bench benchstat vuln api surface release archives clean cc
+.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench-simulation bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -176,6 +176,15 @@ else
 	done; \
 	diff -r "$$dir/1" "$$dir/2" && echo "two processes, equal journals of $$(find "$$dir/1" -type f | wc -l) schedules"
 endif
+
+dst-fleet: ## journals of NODES (100) agents on an API server in memory, in two processes, for SEEDS (10) seeds, are compared
+	@mkdir -p bin; $(GO) -C tools build -o ../bin/dst ./dst
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	bin/dst test -vet=off -c -o "$$dir/cluster.test" ./examples/simulation/cluster; cd examples/simulation/cluster; \
+	for n in 1 2; do \
+		DST_SEED=1 "$$dir/cluster.test" -test.run='^TestFleet$$' -test.timeout=60m -fleet-nodes=$(or $(NODES),100) -fleet-seeds=$(or $(SEEDS),10) -fleet-journals="$$dir/$$n"; \
+	done; \
+	diff -r "$$dir/1" "$$dir/2" && echo "two processes, equal journals of $$(find "$$dir/1" -type f | wc -l) fleets"
 
 mutants: ## small faults are put in, one at a time: the tests must notice (PKG=./prober FILES=plan.go N=100 SEED=1 DECIDERS=1; DIFF=main: changed lines only)
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants
