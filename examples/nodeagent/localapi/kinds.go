@@ -83,8 +83,8 @@ type known struct {
 	shown   *v1.Pod // as clients see the pod
 }
 
-// podsByName returns the pods by their short names. While a pod is replaced by another of its name,
-// that is the newer pod.
+// podsByName returns the pods by their short names. While a pod replaces a pod of the same name, the
+// result has the newer pod.
 func (a *API) podsByName() map[types.NamespacedName]known {
 	byName := map[types.NamespacedName]known{}
 	var ending map[types.UID]bool
@@ -120,7 +120,7 @@ func (a *API) listPods() (all []object) {
 	return all
 }
 
-// find returns the pod of that name as the node knows the pod, or nil. The name may be short.
+// find returns the pod with the name, or nil. The name may be short.
 func (a *API) find(namespace, name string) *v1.Pod {
 	pods := a.podsByName()
 	pod, ok := pods[types.NamespacedName{Namespace: namespace, Name: name}]

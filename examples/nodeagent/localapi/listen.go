@@ -29,9 +29,9 @@ var ErrSocketPath = errors.New("the path is too long for a unix socket")
 // ErrSocketInUse means that another program answers on a socket.
 var ErrSocketInUse = errors.New("another agent answers on the socket")
 
-// Listen listens on a unix socket for the own user and, if there is a group of that name, for its
-// members. The folder is created if it is missing. A socket without a listener is replaced. Access to
-// the socket is permission to run commands in every container.
+// Listen listens on a unix socket. The user of this process can connect, and the members of the group
+// if the group exists. The folder is created if it is missing. A socket without a listener is
+// replaced. Access to the socket is permission to run commands in every container.
 func Listen(path, group string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, fmt.Errorf("%s: %w: %d characters at most", path, ErrSocketPath, maxSocketPath)

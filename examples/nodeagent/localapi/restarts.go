@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Restarts restarts pods of sources: a pod is removed, and comes again when it has ended. The zero
-// value is ready.
+// Restarts restarts pods of sources: a pod is removed from its source, and submitted again after its
+// end. The zero value is ready.
 type Restarts struct {
 	mu struct {
 		sync.Mutex
@@ -22,8 +22,8 @@ type Restarts struct {
 	}
 }
 
-// Sources returns sources whose pods can be restarted. The pods of an API server cannot: delete them
-// there.
+// Sources returns sources whose pods can be restarted. Pods of an API server cannot be restarted:
+// delete such a pod on the API server.
 func (r *Restarts) Sources(sources ...podconfig.Source) (all []podconfig.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,8 +45,8 @@ var errNotRestartable = errors.New("the pod is not from a folder or URL of this 
 // errStopping means that the node agent is stopping.
 var errStopping = errors.New("the node agent is stopping")
 
-// take removes a pod from its source. The pod comes again, with the content that the source then has,
-// when the caller calls release. pod is the desired pod.
+// take removes a pod from its source. When the caller calls release, the source submits the pod again,
+// with its newest content. pod is the desired pod.
 func (r *Restarts) take(ctx context.Context, pod *v1.Pod) (release func(), err error) {
 	r.mu.Lock()
 	sources := r.mu.sources

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cgroups gives the pods of a node a hierarchy of cgroups: one for all pods, one for each QoS
-// class, one for each pod. The names and values are those of the kubelet (1.36), so that either agent
-// takes the pods of the other over.
+// class, one for each pod. The names and values are those of the kubelet (1.36), so a node can change
+// from the kubelet to this agent and back while its pods run.
 //
 //	groups, err := cgroups.New(cgroups.Options{
 //		Writer: writer,           // of package cgroups/hierarchy
@@ -32,26 +32,26 @@
 // With the systemd driver, these are the slices kubepods.slice, kubepods-burstable.slice and
 // kubepods-burstable-pod<UID>.slice, with "_" for "-" in the UID.
 //
-// A pod's cgroup has the sum of the requests as its weight. It has a limit of cpu or memory if every
-// container has one, or the pod itself. Overhead of the RuntimeClass is included.
+// The weight of a pod's cgroup is the sum of the requests. The cgroup has a limit of cpu or memory if
+// every container has such a limit, or the pod itself. Overhead of the RuntimeClass is included.
 //
 // # A pod's way
 //
-// The cgroup is made before the pod's sandbox. While a resize is carried out, the cgroup has the
-// larger of the old and the new value of each resource: a limit grows before those of the containers,
-// and shrinks after them. The same holds for the cgroup of a pod that an earlier agent started. The
-// cgroup is removed when no container of the pod runs and its volumes are unmounted. A process that is
-// left in it by then is killed.
+// The cgroup is made before the pod's sandbox. During a resize the cgroup has the larger of the old
+// and the new value of each resource. So the limits of the pod grow before the limits of the
+// containers, and shrink after them. The same holds for the cgroup of a pod that an earlier agent
+// started. The cgroup is removed when no container of the pod runs and the volumes of the pod are
+// unmounted. Processes that are still in the cgroup are killed.
 //
-// A pod whose sandbox was made outside, by an agent without cgroups for pods, keeps running there. Only
-// containers that are started later are in the pod's cgroup.
+// If an agent without cgroups for pods has made the sandbox of a pod, its running containers stay in
+// their cgroups. Containers that start later are in the pod's cgroup.
 //
 // # Leftovers
 //
-// For each cgroup of a pod there is a file in Options.Records with its path. An agent that starts
-// removes the cgroups of its records whose pods are not configured any more, when they have no
-// processes. Cgroups without a record belong to other programs, and are left alone. The kubelet removes
-// all cgroups of pods that it does not know.
+// Options.Records has a file for each cgroup of a pod, with the path of the cgroup. After its start an
+// agent removes the recorded cgroups whose pods are no longer configured, as soon as they have no
+// processes. Cgroups without a record belong to other programs and are not removed. The kubelet
+// removes the cgroups of all pods that the kubelet does not know.
 //
 // # Goroutines
 //
@@ -63,6 +63,6 @@
 //   - Leftovers are found by records, see above.
 //   - The kubelet restarts the containers of a pod without a cgroup. This package does not.
 //   - The weight of burstable pods is written when it changes, beside the start of a pod.
-//   - With cgroup version 2, the weight is the kubelet's linear one. Container runtimes use another
-//     function of the cpu request for containers.
+//   - With cgroup version 2, the weight is proportional to the cpu request, as in the kubelet. The
+//     weights that container runtimes give to containers are not.
 package cgroups

@@ -99,8 +99,8 @@ func (g *Groups) run(ctx context.Context, events runtime.EventRecorder) {
 	}
 }
 
-// enforce writes the values of the cgroup of all pods. The result is the reason of the event. An event
-// is recorded if its reason is not that of the last one, and at each failure.
+// enforce writes the values of the cgroup of all pods, and returns the reason of the event. An event is
+// recorded at each failure, and if the reason differs from the reason of the last event.
 func (g *Groups) enforce(events runtime.EventRecorder, last string) (reason string) {
 	kind, reason, message := v1.EventTypeNormal, eventEnforced, "Updated Node Allocatable limit across pods"
 	if err := g.ensure(g.whole, g.opts.Node); err != nil {

@@ -40,14 +40,14 @@ var ErrBusy = errors.New("the cgroup has processes")
 type Options struct {
 	// Writer is required.
 	Writer Writer
-	// Driver is required. It must be that of the container runtime.
+	// Driver is the driver of the container runtime. Required.
 	Driver Driver
 	// Root is the cgroup of the hierarchy, as in the kubelet's field cgroupRoot. It must exist unless
 	// it is the root of the machine. Defaults to "/".
 	Root string
 	// Records is the folder of the records of cgroups. It is made if needed. Required.
 	Records string
-	// Settings are those of all pods.
+	// Settings apply to all pods.
 	Settings Settings
 	// Node has the values of the cgroup of all pods. Defaults to none.
 	Node Values

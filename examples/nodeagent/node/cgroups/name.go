@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
-// Driver is the component that makes cgroups. Agent and container runtime must use the same.
+// Driver is the component that makes cgroups. The agent and the container runtime must use the same driver.
 type Driver string
 
 // The drivers.

@@ -27,7 +27,7 @@ import (
 
 // Options configure the backend.
 type Options struct {
-	// Nodes are those of sim.Options. Required.
+	// Nodes are the nodes of sim.Options. Required.
 	Nodes []*v1.Node
 	// Root is the absolute path of a folder for the files of the agents. Required.
 	Root string
@@ -55,7 +55,7 @@ type Agents struct {
 	}
 }
 
-// life is what the backend knows of a bound pod.
+// life is the state of a bound pod.
 type life struct {
 	pod     *sim.Pod
 	names   names

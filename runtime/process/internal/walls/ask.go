@@ -68,8 +68,8 @@ type Ask struct {
 	NonRoot      bool
 }
 
-// AskOf returns the wish of a container. The context of the container precedes the context of the
-// pod, field by field.
+// AskOf returns the Ask of a container. Each field of the container's security context overrides the
+// field of the pod's security context.
 func AskOf(pod *v1.PodSecurityContext, c *v1.SecurityContext, confined bool) Ask {
 	a := Ask{Confined: confined}
 	if pod != nil {
@@ -182,7 +182,7 @@ func (h Host) UnmetProfile(p *v1.SeccompProfile, root string) (why string) {
 	return ""
 }
 
-// Leniently returns the Ask without the wishes that cannot be granted here.
+// Leniently returns the Ask without the parts that cannot be granted here.
 func (h Host) Leniently(a Ask, root string) Ask {
 	for _, u := range h.Unmet(a) {
 		switch u.Field {

@@ -133,8 +133,8 @@ func (w *Writer) Ensure(name string, v cgroups.Values) error {
 	return m.Set(r)
 }
 
-// exists reports whether a cgroup is there, with version 1 in the hierarchies of all controllers that
-// limit resources. The others may have none.
+// exists reports whether a cgroup exists. With version 1 it must be in the hierarchies of all
+// controllers that limit resources, and may be missing in others.
 func (w *Writer) exists(name string) bool {
 	for controller, root := range w.roots {
 		if !w.unified && controller != hugePages && !slices.Contains(needed, controller) {
@@ -261,7 +261,7 @@ func (w *Writer) Kill(ctx context.Context, name string) error {
 	return fmt.Errorf("processes %v were killed and do not end: %w", w.processes(name), cgroups.ErrBusy)
 }
 
-// kill kills a process if it is in the cgroup. The number alone may be that of another process by now.
+// kill kills a process if it is in the cgroup. Meanwhile another process may have the number.
 func (w *Writer) kill(name string, pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
