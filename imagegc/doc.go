@@ -64,14 +64,19 @@
 //     are created. The collector knows of a starting pod only through its lease and its containers.
 //     A lease without a Release holds its images forever.
 //  2. Implement InUse as documented there. Above all, read the images in use from the runtime.
-//  3. Protect the pause image with Policy.Protected if the runtime does not pin it (containerd
-//     before 2). Protect other images used without a container as well.
-//  4. Measure the current usage of the image file system (package statfs).
-//  5. Call DeleteUnusedImages under disk pressure, after removing ended containers.
-//  6. Repeat a pull that fails with "image not found" if a removal ran at the same time. The
+//  3. Measure the current usage of the image file system (package statfs).
+//
+// Do not modify the slices from GetImageList or Result.Present.
+//
+// # Duties of some callers
+//
+//   - If the runtime does not pin the pause image (containerd before 2), or other images are used
+//     without a container: name the images in Policy.Protected.
+//   - If there is an eviction manager: call DeleteUnusedImages under disk pressure, after removing
+//     ended containers.
+//   - Repeat a pull that fails with "image not found" if a removal ran at the same time. The
 //     removed image may have been the same image under another name, which makes the pull fail in
 //     containerd. runtime/cri repeats such a pull by itself.
-//  7. Do not modify the slices from GetImageList or Result.Present.
 //
 // # What a lease protects against
 //

@@ -35,15 +35,19 @@
 //
 //  1. Give each source a unique and constant name. SourceAPI is special: pods of all other sources
 //     are static (IsStatic), and resourceVersion counts only for SourceAPI.
-//  2. Without Follow: handle every update, in order, before passing it to Readiness.Consumed.
-//  3. Kill no pod for its absence from a source before Ready for the source, AllReady, or complete
-//     in Follow reports true.
-//  4. Call Run and Queue.All, or Follow, in separate goroutines, and handle a failed source: Run
-//     and Follow return.
-//  5. Do not edit the pods of a Change before Merge or Submit has returned. Never edit pods from
-//     Pods, Get and Follow. The consumer owns the pods of an Update and a
-//     Rejection.
-//  6. Do not call a Sink from the update function passed to Run: the call would deadlock.
+//  2. Kill no pod for its absence from a source before complete in Follow reports true, or without
+//     Follow before Ready for the source or AllReady does.
+//  3. Handle the failure of a source: Follow and Run return. Retry returns a source that runs again
+//     after a failure.
+//
+// Do not edit the pods of a Change before Merge or Submit has returned. Never edit pods from Pods,
+// Get and Follow. The consumer owns the pods of an Update and a Rejection.
+//
+// # Without Follow
+//
+//   - Call Run and Queue.All in separate goroutines.
+//   - Handle every update, in order, before passing it to Readiness.Consumed.
+//   - Do not call a Sink from the update function passed to Run: the call would deadlock.
 //
 // # Life of a pod, for each source
 //

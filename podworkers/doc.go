@@ -30,19 +30,23 @@
 //
 // # The caller's duties
 //
-//  1. Implement PodSyncer as its comment says. Above all, return nil from SyncTerminatingPod only
-//     when no container of the pod runs, and do not tie anything that outlives a call to the
-//     context of the call.
-//  2. With SetPods: pass exactly the configured pods, and make one call at a time. Without SetPods:
-//     send UpdateCreate for an admitted pod, UpdateUpdate when the pod changed, UpdateKill when the
+//  1. Implement PodSyncer as its comment says, or pass Over of a podsync.Pods. Above all, return nil
+//     from SyncTerminatingPod only when no container of the pod runs, and do not tie anything that
+//     outlives a call to the context of the call.
+//  2. Pass exactly the configured pods to SetPods, and make one call at a time.
+//  3. Use StopUnknown to stop pods that run in the container runtime but have no record. podsync does
+//     so.
+//
+// Do not write to a Pod that was passed to Workers or returned by Workers.
+//
+// # Without SetPods
+//
+//   - Send UpdateCreate for an admitted pod, UpdateUpdate when the pod changed, UpdateKill when the
 //     pod left the configuration, and UpdateSync for every other event of the pod. Do not send
 //     updates for a pod outside the configuration, because the update would start the pod.
-//  3. Without SetPods: after every source of configuration has reported, call SyncKnownPods
-//     regularly with all configured pods, and create the pods missing from its result again.
-//     Otherwise finished pods are never forgotten, and channels of Terminated for unknown pods
-//     never close.
-//  4. Use StopUnknown to stop pods that run in the container runtime but have no record.
-//  5. Do not write to a Pod that was passed to Workers or returned by Workers.
+//   - After every source of configuration has reported, call SyncKnownPods regularly with all
+//     configured pods, and create the pods missing from its result again. Otherwise finished pods are
+//     never forgotten, and channels of Terminated for unknown pods never close.
 //
 // # A pod's life
 //

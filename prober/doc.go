@@ -40,13 +40,17 @@
 //     TerminationGracePeriodSeconds of the update, unless the field is nil or the pod is being
 //     deleted. For all other updates, compute and send a status. An Update carries the ID of its
 //     instance and must not be applied to another instance.
-//  3. Mark containers started before the agent as Adopted, with their last known status. Running
-//     does both.
-//  4. Call StopLivenessAndStartup when a pod begins to terminate, RemovePod when none of its
+//  3. Call StopLivenessAndStartup when a pod begins to terminate, RemovePod when none of its
 //     containers runs, and CleanupPods regularly. Do not call AddPod for a pod after RemovePod.
-//  5. Do not write to a Pod that was passed to the Prober or returned by the Prober. Give every pod
-//     a UID; a pod without a UID is not probed.
-//  6. If pods have addresses: give Instance.PodIP. Without an address, network probes have no
+//
+// Do not write to a Pod that was passed to the Prober or returned by the Prober.
+//
+// # Facts about instances
+//
+//   - Give every pod a UID. A pod without a UID is not probed.
+//   - Mark containers started before the agent as Adopted, with their last known status. Running
+//     does both.
+//   - If pods have addresses, give Instance.PodIP. Without an address, network probes have no
 //     verdict. AddPod with an address repeats the probes at once.
 //
 // # The life of a probe

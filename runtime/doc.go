@@ -17,25 +17,28 @@
 //	<-tracker.Dirty()
 //	for _, uid := range tracker.Take() { ... } // sync these pods again
 //
-// Package runtime/podsync fulfils most of the duties below. Most callers use podsync.
+// Package runtime/podsync fulfils the first two duties. Most callers use podsync.
 //
 // # The caller's duties
 //
-//  1. Call SyncPod and KillPod for a pod from one goroutine at a time, as package podworkers does.
+//  1. Call SyncPod and KillPod for a pod from one goroutine at a time, as package podworkers does. Do
+//     not call SyncPod for a pod after KillPod. Call RemovePod after an ended pod has left the
+//     configuration.
 //  2. Call SyncPod again when the Tracker reports the pod, at RetryAt, and from time to time.
-//  3. Do not call SyncPod for a pod after KillPod.
-//  4. Call RemovePod after an ended pod has left the configuration.
-//  5. For the process backend: call process.Main first in the program's main.
-//  6. If the Runtime is an Updater: pass pods with their allocated resources. SyncPod resizes
-//     running containers to these resources at once. Decide before whether a resize fits the node.
-//     If pods as a whole are limited, raise the limit before SyncPod, and lower it after a
-//     successful SyncPod.
-//  7. Pass pods with the status from their source. The Manager remembers removed records of its own
+//  3. Pass pods with the status from their source. The Manager remembers removed records of its own
 //     calls, but after a restart of the agent only Pod.Status has their facts. For a static pod
 //     whose records were removed while no agent ran, set SyncRequest.Finished. Otherwise containers
 //     that are never restarted run again.
-//  8. Call CheckPod when a pod arrives. CheckPod reports fields that the Runtime, the Generator or
-//     the Hooks cannot honour. Otherwise every later call for such a pod fails.
+//
+// # Duties of some callers
+//
+//   - For the process backend: call process.Main first in the program's main.
+//   - If pods may have fields that the Runtime, the Generator or the Hooks cannot honour: call
+//     CheckPod when a pod arrives. Otherwise every later call for such a pod fails.
+//   - If the Runtime is an Updater: pass pods with their allocated resources. SyncPod resizes
+//     running containers to these resources at once. Decide before whether a resize fits the node.
+//     If pods as a whole are limited, raise the limit before SyncPod, and lower it after a
+//     successful SyncPod.
 //
 // # Goroutines
 //

@@ -32,12 +32,13 @@
 //  1. Call Observed with objects as received from the API server (or set Options.Pods). Never
 //     replace the status in the object with a local status, because the local status would then not
 //     be written.
-//  2. Set the statuses of one pod in order, from one goroutine at a time, as podworkers does.
-//  3. Call TerminatePod once nothing of the pod runs. A pod with a deletion timestamp is deleted
-//     only after TerminatePod.
-//  4. Call RemoveOrphanedStatuses with the UIDs of all known pods, static pods and mirror pods. No
+//  2. Set the statuses of one pod in order, from one goroutine at a time, as podworkers does. Call
+//     TerminatePod once nothing of the pod runs. A pod with a deletion timestamp is deleted only
+//     after TerminatePod.
+//  3. Call RemoveOrphanedStatuses with the UIDs of all known pods, static pods and mirror pods. No
 //     status is forgotten otherwise, not even the status of a deleted pod.
-//  5. Do not write to a pod passed to the Manager, nor to the pod and statuses in a Change.
+//
+// Do not write to a pod passed to the Manager, nor to the pod and statuses in a Change.
 //
 // # What happens to a status
 //

@@ -35,16 +35,19 @@
 //     Options.Pods, this call permits the unmounting. With Options.Pods, ShouldPodRuntimeBeRemoved
 //     must return true only if no container of the pod runs or can be started; in doubt, false.
 //     When the answer becomes true, call WaitForUnmount or PodChanged.
-//  3. Call Refresh when the source of a volume's content has changed, so that containers see the
-//     change at once.
-//  4. If an external attacher attaches volumes: publish GetVolumesInUse in the node's status after
+//  3. Call CleanupOrphans in housekeeping once every source of pods has reported.
+//
+// Do not write to a pod after passing it to the Manager. Do not call a method while holding a lock
+// that Pods or Claims take. Have one Manager per Root at a time: the Manager does not lock the folder.
+//
+// # Duties of some callers
+//
+//   - If the content of volumes changes: call Refresh when a source of content has changed.
+//     Containers then see the change at once, and otherwise at the next sync of the pod.
+//   - If an external attacher attaches volumes: publish GetVolumesInUse in the node's status after
 //     each call of Hooks.InUseChanged (not before ReconcilerStatesHasBeenSynced). Call
 //     MarkVolumesAsReportedInUse with the list of the API server. Call NodeChanged when
 //     volumesAttached of the node has changed.
-//  5. Call CleanupOrphans in housekeeping once every source of pods has reported.
-//  6. Do not write to a pod after passing it to the Manager. Do not call a method while holding a
-//     lock that Pods or Claims take.
-//  7. Have one Manager per Root at a time. The Manager does not lock the folder.
 //
 // # The states of a volume of a pod
 //
