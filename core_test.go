@@ -3,6 +3,8 @@
 package keelson
 
 import (
+	"go/ast"
+	"go/parser"
 	"go/scanner"
 	"go/token"
 	"os"
@@ -74,4 +76,50 @@ func linesOfCode(src []byte) (n int) {
 
 func TestLinesOfCode(t *testing.T) {
 	assert.Equal(t, 5, linesOfCode([]byte("// a\npackage a\n\n/* b\n*/\nvar x = `1\n2` // c\n\nfunc f() {\n}\n")))
+}
+
+// maxFields is the greatest number of fields of node.Agent.
+const maxFields = 10
+
+// TestTheNodeHasFewFields keeps state out of the node: it belongs to a feature, or to the record of a
+// pod.
+func TestTheNodeHasFewFields(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "examples/nodeagent/node/agent.go", nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	fields := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.Name == "Agent" {
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				fields = s.Fields.NumFields()
+			}
+		}
+		return true
+	})
+	assert.Positive(t, fields)
+	assert.LessOrEqual(t, fields, maxFields)
+}
+
+// TestTheProgramsOfEmbeddingAreShort counts the lines of the first two programs of docs/embedding.md that
+// are not blank: an agent of the parts alone, and a feature of a user's own.
+func TestTheProgramsOfEmbeddingAreShort(t *testing.T) {
+	text, err := os.ReadFile("docs/embedding.md")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(text), "```go\n")
+	agent, rest, _ := strings.Cut(rest, "```")
+	_, rest, _ = strings.Cut(rest, "```golang\n")
+	feature, _, ok := strings.Cut(rest, "```")
+	require.True(t, ok)
+	require.Contains(t, agent, "podsync.New(")
+	require.Contains(t, feature, "feature.Feature")
+	assert.LessOrEqual(t, filledLines(agent), 60)
+	assert.LessOrEqual(t, filledLines(feature), 30)
+}
+
+func filledLines(text string) (n int) {
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" {
+			n++
+		}
+	}
+	return n
 }
