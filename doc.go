@@ -50,6 +50,7 @@
 //	runtime                containers: the pure function Plan, and Manager over a small Runtime interface
 //	runtime/podsync        the sync of a pod, and the facts kept between two syncs
 //	runtime/podstatus      a pure function from a pod and its observed containers to the pod's status
+//	runtime/imageimport    archives of images imported into a container runtime
 //	runtime/logs           container logs: read, follow, rotate
 //	runtime/stats          resource usage of running pods, measured by a backend
 //	runtime/imagearchive   images in files, and folders of such files

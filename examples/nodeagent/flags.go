@@ -30,6 +30,7 @@ type flags struct {
 	manifests string // file or folder, or empty
 
 	updatePolicy string // of pods without an annotation
+	archives     archiveFlags
 
 	manifestURL string
 	urlHeaders  urlHeaders
@@ -170,6 +171,7 @@ func parseFlags(args []string) (flags, error) {
 	set.BoolVar(&f.imageDry, "image-gc-dry-run", false, "log which images would be removed, and remove none")
 	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
 	f.pulls.register(set)
+	f.archives.register(set)
 	f.offer.flags(set)
 	f.eviction.register(set)
 	f.cgroups.register(set)
@@ -210,7 +212,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.cgroups.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.archives.complete(f.endpoint), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

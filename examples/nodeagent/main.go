@@ -158,7 +158,11 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	features = joinFeatures(cgroupFeatures(groups), features, kinds.features)
+	archives, err := newArchives(ctx, f, out.log)
+	if err != nil {
+		return err
+	}
+	features = joinFeatures(cgroupFeatures(groups), features, kinds.features, archives)
 	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, kinds, transactions, local, out); err != nil {
 		return err
 	}

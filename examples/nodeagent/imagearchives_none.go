@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build noimagearchives
+
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+)
+
+// archiveFlags is empty in a program built without image archives.
+type archiveFlags struct{}
+
+func (*archiveFlags) register(*pflag.FlagSet) {}
+func (*archiveFlags) complete(string) error   { return nil }
+
+func newArchives(context.Context, flags, *zap.Logger) (func(*feature.Host) []feature.Feature, error) {
+	return nil, nil
+}
