@@ -190,7 +190,11 @@ func (a *args) owners(pod *v1.Pod) {
 
 // ownerOf returns the common user of all containers of a pod, or nil.
 func ownerOf(pod *v1.Pod) (user *int64) {
-	for i, c := range allContainers(pod) {
+	all := allContainers(pod)
+	for i := range pod.Spec.EphemeralContainers {
+		all = append(all, (*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	for i, c := range all {
 		var own *int64
 		if pod.Spec.SecurityContext != nil {
 			own = pod.Spec.SecurityContext.RunAsUser

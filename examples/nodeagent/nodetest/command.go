@@ -98,6 +98,10 @@ func podVerbs() []verb {
 			return func(p *player) error { return p.edit(name, version) }
 		}},
 		{"resize", "NAME cpu=MILLICORES|memory=MIB", "the cpu or memory of the regular containers of a pod on the API server changes, if they have any", readResize},
+		{"debug", "POD/CONTAINER", "a user adds an ephemeral container to a pod on the API server", func(a *args) action {
+			pod, container := a.container()
+			return func(p *player) error { return p.debug(pod, container) }
+		}},
 		{"condition", "NAME TYPE True|False", "somebody else gives a pod on the API server a condition", func(a *args) action {
 			name, kind, is := a.next("NAME"), a.next("TYPE"), a.choice("status", "True", "False")
 			return func(p *player) error {
@@ -161,6 +165,10 @@ func containerVerbs() []verb {
 		{"replace", "POD/CONTAINER", "somebody else restarts it behind the agent's back", on((*player).replace)},
 		{"lose-track", "POD/CONTAINER", "the runtime does not know any more whether it runs", on(func(p *player, pod, c string) error { return p.node.World.LoseTrack(p.uid(pod), c) })},
 		{"lose-records", "POD/CONTAINER", "somebody removes all its instances behind the agent's back", on(func(p *player, pod, c string) error { return p.node.World.LoseRecords(p.uid(pod), c) })},
+		{"lose-address", "POD", "its sandbox has no address any more", func(a *args) action {
+			name := a.next("POD")
+			return func(p *player) error { return p.node.World.SandboxLosesIP(p.uid(name)) }
+		}},
 	}
 }
 

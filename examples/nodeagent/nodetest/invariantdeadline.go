@@ -63,15 +63,15 @@ func resized(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error 
 			continue
 		}
 		for _, n := range needs[:2] {
-			want := amountOf(c.Resources.Limits, n.name)
+			want, request := amountOf(c.Resources.Limits, n.name), amountOf(c.Resources.Requests, n.name)
 			if want == 0 {
 				continue
 			}
 			if in.Resources == nil || amountOf(in.Resources.Limits, n.name) != want {
 				return fmt.Errorf("container %s is to have %d of %s, and the runtime gives it %v", c.Name, want, n.name, in.Resources)
 			}
-			if shown.Resources == nil || amountOf(shown.Resources.Limits, n.name) != want || amountOf(shown.AllocatedResources, n.name) != want {
-				return fmt.Errorf("container %s has %d of %s, and is published with %v", c.Name, want, n.name, shown.Resources)
+			if shown.Resources == nil || amountOf(shown.Resources.Limits, n.name) != want || amountOf(shown.Resources.Requests, n.name) != request || amountOf(shown.AllocatedResources, n.name) != request {
+				return fmt.Errorf("container %s has %d to %d of %s, and is published with %v", c.Name, request, want, n.name, shown.Resources)
 			}
 		}
 	}

@@ -59,10 +59,10 @@ func TestInTime(t *testing.T) {
 
 func TestResized(t *testing.T) {
 	pod := Pod("p", Container("c"))
-	needCPU.of(&pod.Spec.Containers[0], 200)
+	needCPU.of(&pod.Spec.Containers[0], 200, 1)
 	given := func(milli int) *v1.ResourceRequirements {
 		other := Pod("p", Container("c"))
-		needCPU.of(&other.Spec.Containers[0], milli)
+		needCPU.of(&other.Spec.Containers[0], milli, 1)
 		return &other.Spec.Containers[0].Resources
 	}
 	in := func(milli int) *runtime.PodStatus {

@@ -368,6 +368,12 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 			}
 			if r.started == forever || r.cannotStart {
 				late += retried
+				switch from, more := p.supplied(uid, c, due+retried); { // the next try may miss a supply
+				case from == forever:
+					continue
+				case from > due+retried:
+					late += from - due + more
+				}
 			}
 			free := p.imageAt(uid, c.Name, due+late) == r.image && !p.sidecarFell(uid, life, pod, due+late)
 			switch {

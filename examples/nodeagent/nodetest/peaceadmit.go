@@ -397,13 +397,15 @@ func (p *peace) preemption(victim tenant, at time.Duration) {
 // class returns the QoS class of a life as a number.
 func (p *peace) class(t tenant) int { return classOf(p.manifest(t.uid, p.wanted[t.uid][t.life].from)) }
 
-// classOf returns 0 for a pod without requests, 2 if each container has limits for cpu and memory,
-// else 1.
+// classOf returns 0 for a pod without requests, 2 if each container has limits for cpu and memory, equal
+// to its requests, else 1.
 func classOf(pod *v1.Pod) int {
 	none, all := true, true
 	for _, c := range allContainers(pod) {
 		cpu, memory := c.Resources.Limits.Cpu().IsZero(), c.Resources.Limits.Memory().IsZero()
-		none, all = none && cpu && memory, all && !cpu && !memory
+		firm := amountOf(c.Resources.Limits, v1.ResourceCPU) == amountOf(c.Resources.Requests, v1.ResourceCPU) &&
+			amountOf(c.Resources.Limits, v1.ResourceMemory) == amountOf(c.Resources.Requests, v1.ResourceMemory)
+		none, all = none && cpu && memory, all && !cpu && !memory && firm
 	}
 	switch {
 	case none:

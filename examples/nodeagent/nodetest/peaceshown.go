@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,7 +20,10 @@ func fieldsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) erro
 	if status.ObservedGeneration != pod.Generation {
 		return fmt.Errorf("its generation is %d, and %d is published as observed", pod.Generation, status.ObservedGeneration)
 	}
-	if current := truth.Current(); current != nil && len(current.IPs) > 0 && !pod.Spec.HostNetwork && !over(status.Phase) {
+	if current := truth.Current(); current != nil && current.NetworkKnown && !pod.Spec.HostNetwork && !over(status.Phase) {
+		if len(current.IPs) == 0 || current.IPs[0] == "" {
+			return errors.New("its sandbox has no address, and is kept")
+		}
 		if err := differs("its address", current.IPs[0], status.PodIP); err != nil {
 			return err
 		}

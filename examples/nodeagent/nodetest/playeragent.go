@@ -83,12 +83,14 @@ func (p *player) resize(name string, n need, amount int) error {
 	if err != nil {
 		return err
 	}
-	if q := p.server.Get(uid).Spec.Containers[0].Resources.Limits[n.name]; q.IsZero() {
+	has := p.server.Get(uid).Spec.Containers[0].Resources
+	if amountOf(has.Requests, n.name) == 0 {
 		return errNoNeed
 	}
+	burst := int(amountOf(has.Limits, n.name) / amountOf(has.Requests, n.name))
 	_, err = p.server.Change(uid, func(pod *v1.Pod) {
 		for i := range pod.Spec.Containers {
-			n.of(&pod.Spec.Containers[i], amount)
+			n.of(&pod.Spec.Containers[i], amount, burst)
 		}
 	})
 	return err

@@ -33,28 +33,29 @@ func (n need) quantity(amount int) resource.Quantity {
 	return *resource.NewQuantity(int64(amount)<<20, resource.BinarySI)
 }
 
-// of sets the request and the limit of a container.
-func (n need) of(c *v1.Container, amount int) {
+// of sets the request of a container, and the limit to a multiple of it.
+func (n need) of(c *v1.Container, amount, burst int) {
 	r := c.Resources.DeepCopy()
 	if r.Requests == nil {
 		r.Requests, r.Limits = v1.ResourceList{}, v1.ResourceList{}
 	}
-	r.Requests[n.name], r.Limits[n.name] = n.quantity(amount), n.quantity(amount)
+	r.Requests[n.name], r.Limits[n.name] = n.quantity(amount), n.quantity(burst*amount)
 	c.Resources = *r
 }
 
 // needs takes the requests of a pod: cpu, memory and disk for each regular container.
 func (a *args) needs(pod *v1.Pod) {
+	burst := a.number("burst", 1)
 	for _, n := range needs {
 		if amount := a.number(n.word, 0); amount > 0 {
 			for i := range pod.Spec.Containers {
-				n.of(&pod.Spec.Containers[i], amount)
+				n.of(&pod.Spec.Containers[i], amount, burst)
 			}
 		}
 	}
 	if amount := a.number("initcpu", 0); amount > 0 {
 		for i := range pod.Spec.InitContainers {
-			needCPU.of(&pod.Spec.InitContainers[i], amount)
+			needCPU.of(&pod.Spec.InitContainers[i], amount, burst)
 		}
 	}
 	if word, ok := a.option("resizing"); ok {

@@ -288,5 +288,7 @@ func (g *generator) behave() {
 
 // meddle changes the state of the runtime without the agent.
 func (g *generator) meddle() {
-	g.try(pick(g, "replace ", "lose-records ", "lose-track ") + g.container())
+	c := g.container()
+	name, _, _ := strings.Cut(c, "/")
+	g.try(pick(g, "replace "+c, "lose-records "+c, "lose-track "+c, "lose-address "+name))
 }

@@ -106,7 +106,7 @@ func (p *player) converged(pod *v1.Pod) error {
 	if over(status.Phase) {
 		return errors.Join(rightlyOver(pod, status, truth), conditionsFit(pod, status, truth))
 	}
-	return errors.Join(p.works(pod, status, truth), truthful(status, truth), consistent(pod, status), p.countsRestarts(pod, status),
+	return errors.Join(p.works(pod, status, truth), swept(truth), truthful(status, truth), consistent(pod, status), p.countsRestarts(pod, status),
 		phaseFits(pod, status, truth), conditionsFit(pod, status, truth), containersFit(status, truth), p.probesFit(pod, status, truth),
 		fieldsFit(pod, status, truth), inTime(pod, status, time.Now()), resized(pod, status, truth))
 }
@@ -330,7 +330,7 @@ func truthful(status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for _, c := range truth.Running() {
 		ids[c.ID.String()] = true
 	}
-	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
 			c := &list[i]
 			if c.State.Running != nil && !ids[c.ContainerID] {
@@ -343,6 +343,16 @@ func truthful(status *v1.PodStatus, truth *runtime.PodStatus) error {
 	}
 	for id := range ids {
 		return fmt.Errorf("%s runs, and is not published as running", id)
+	}
+	return nil
+}
+
+// swept: a sandbox that is not ready, has no container and is older than another is removed.
+func swept(truth *runtime.PodStatus) error {
+	for i, s := range truth.Sandboxes {
+		if i > 0 && !s.Ready && !slices.ContainsFunc(truth.Containers, func(c runtime.ContainerStatus) bool { return c.Sandbox == s.ID }) {
+			return fmt.Errorf("sandbox %s is empty, not ready and not the newest, and is kept", s.ID)
+		}
 	}
 	return nil
 }

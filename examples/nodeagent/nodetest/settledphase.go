@@ -126,7 +126,7 @@ func neverBegun(pod *v1.Pod, truth *runtime.PodStatus) bool {
 
 // containersFit: the status of each instance agrees with the record of the runtime.
 func containersFit(status *v1.PodStatus, truth *runtime.PodStatus) error {
-	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
 			c := &list[i]
 			in := truth.Latest(c.Name)
