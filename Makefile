@@ -42,7 +42,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-sessions bench-simulation bench benchstat vuln api surface release archives clean cc
+.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench benchstat vuln api surface release archives clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -156,6 +156,9 @@ conformance: build ## upstream's conformance specs on a node of the kubelet and 
 
 session: ## a user's session with kubectl, recorded on a node of the kubelet and on one of the node agent, and compared (as root, on Linux, ten minutes; ARGS='-only keelson')
 	@$(MAKE) conformance ARGS='-session $(ARGS)'
+
+bench-stats: ## the processor time that the node agent and the kubelet need to measure 100 pods, and the fields of the Summary API that only the kubelet fills (as root, on Linux, half an hour)
+	@$(MAKE) conformance ARGS='-stats $(ARGS)'
 
 schedules: ## 1,000 of the random schedules of make matrix
 	$(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000

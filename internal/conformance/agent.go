@@ -34,10 +34,19 @@ type agentOptions struct {
 	authority  string // whose client certificates the node accepts
 	endpoint   string // of the container runtime
 	address    string // of the node
+	eviction   string // the field evictionHard
 }
 
-// configuration is the file that both agents read. The limits of the disk are low, because a machine
-// of a developer may be nearly full. The pods have their cgroups below one of the node, because the
+// evictionOf returns the thresholds of evictions. Those of the disk are low, because a machine of a
+// developer may be nearly full.
+func evictionOf(o options) string {
+	if o.eviction {
+		return "{memory.available: 50Mi, nodefs.available: 30%, imagefs.available: 1%}"
+	}
+	return "{memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}"
+}
+
+// configuration is the file that both agents read. The pods have their cgroups below one of the node, because the
 // kubelet removes the cgroups of unknown pods, which may belong to other programs.
 var configuration = template.Must(template.New("").Parse(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -55,7 +64,7 @@ failSwapOn: false
 failCgroupV1: false
 makeIPTablesUtilChains: false
 oomScoreAdj: 0
-evictionHard: {memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}
+evictionHard: {{.Eviction}}
 cgroupRoot: /{{.CgroupRoot}}
 `))
 
@@ -72,8 +81,8 @@ type agent struct {
 func startAgent(o agentOptions) (*agent, error) {
 	var text bytes.Buffer
 	err := configuration.Execute(&text, struct {
-		Authority, Endpoint, Dir, CgroupRoot, DNS string
-	}{o.authority, o.endpoint, o.dir, filepath.Base(o.dir), dnsService.String()})
+		Authority, Endpoint, Dir, CgroupRoot, DNS, Eviction string
+	}{o.authority, o.endpoint, o.dir, filepath.Base(o.dir), dnsService.String(), o.eviction})
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +199,7 @@ func removeNode(dir string) error {
 		return err
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
+		if fields := strings.Fields(line); len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
 			_ = unix.Unmount(fields[4], unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // may be gone with its parent
 		}
 	}

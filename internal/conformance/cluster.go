@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/keelson-dev/keelson/internal/apiservertest"
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
@@ -68,6 +70,11 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 	if c.dir, err = os.MkdirTemp("", "keelson-node-"); err != nil {
 		return nil, err
 	}
+	if o.eviction {
+		if err := unix.Mount("keelson", c.dir, "tmpfs", 0, "size=400m"); err != nil {
+			return nil, fmt.Errorf("the disk of the node: %w", err)
+		}
+	}
 	// Users of user namespaces must reach volumes.
 	if err := os.Chmod(c.dir, 0o711); err != nil {
 		return nil, err
@@ -82,6 +89,7 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 	c.options = agentOptions{
 		name: name, keelson: o.agent, programs: o.programs, dir: c.dir, log: filepath.Join(logs, name+".log"),
 		kubeconfig: kubeconfig, authority: c.server.Authority(), endpoint: c.containerd.Endpoint(), address: machine.String(),
+		eviction: evictionOf(o),
 	}
 	c.agent, err = startAgent(c.options)
 	if err != nil {

@@ -14,6 +14,13 @@
 // With -session, the command records a user's session with kubectl instead, on a node of each agent,
 // and prints the lines that differ. The list session.txt has the lines that may differ, with reasons.
 //
+// With -eviction, the command records the scenario of eviction.sh in the same way: pods on a node whose
+// disk becomes full. The list eviction.txt has the lines that may differ.
+//
+// With -stats, the command runs 100 pods on a node of each agent. It prints the processor time that each
+// agent needs to measure them for the usual readers, and the fields of the Summary API that only the
+// kubelet fills.
+//
 // KEELSON_APISERVER_DIR is the folder of e2e/conformance.sh, KEELSON_CONTAINERD_DIR is the folder of
 // e2e/containerd.sh, and KEELSON_COREDNS is the program of e2e/program.sh coredns. The command needs
 // root.
@@ -35,18 +42,21 @@ import (
 
 // options are the flags of the command.
 type options struct {
-	programs string // folder of e2e/conformance.sh
-	coredns  string
-	agent    string
-	only     string
-	focus    string
-	short    bool
-	listed   bool // also run the specs of the list of skips
-	runs     int
-	procs    int
-	out      string
-	hold     bool
-	session  bool
+	programs  string // folder of e2e/conformance.sh
+	coredns   string
+	agent     string
+	only      string
+	focus     string
+	short     bool
+	resources bool // run the specs of resources.txt
+	listed    bool // also run the specs of the list of skips
+	runs      int
+	procs     int
+	out       string
+	hold      bool
+	session   bool
+	stats     bool
+	eviction  bool
 }
 
 // errSpecs is returned if a spec failed with the node agent that does not fail with the kubelet.
@@ -58,12 +68,15 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "run the specs with this agent only: kubelet or keelson")
 	flag.StringVar(&o.focus, "focus", "", "run the specs that match this regular expression instead of the selection")
 	flag.BoolVar(&o.short, "short", false, "run the specs of short.txt, which take a few minutes")
+	flag.BoolVar(&o.resources, "resources", false, "run the specs of resources.txt, about the resources of a node")
 	flag.BoolVar(&o.listed, "listed", false, "also run the specs of skips.txt")
 	flag.IntVar(&o.runs, "runs", 1, "how often all specs are run with each agent")
 	flag.IntVar(&o.procs, "procs", 12, "how many specs are run at the same time")
 	flag.StringVar(&o.out, "out", "bin/conformance", "folder for results and logs; removed before the run")
 	flag.BoolVar(&o.hold, "hold", false, "start the cluster of -only, print its kubeconfig, and run no specs until an interrupt")
 	flag.BoolVar(&o.session, "session", false, "record the session of session.sh with each agent instead of specs, and print the differences")
+	flag.BoolVar(&o.eviction, "eviction", false, "fill the disk of the node with each agent instead of running specs, and print the differences")
+	flag.BoolVar(&o.stats, "stats", false, "measure the processor time that each agent needs to measure 100 pods, instead of running specs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -91,8 +104,11 @@ func run(ctx context.Context, o options) error {
 	if err := errors.Join(os.RemoveAll(o.out), os.MkdirAll(o.out, 0o755)); err != nil {
 		return err
 	}
-	if o.session {
+	if o.session || o.eviction {
 		return runSession(ctx, o)
+	}
+	if o.stats {
+		return runStats(ctx, o)
 	}
 	selection, err := newSelection(o)
 	if err != nil {

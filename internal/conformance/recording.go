@@ -17,6 +17,12 @@ var sessionScript string
 //go:embed session.txt
 var sessionKnown string
 
+//go:embed eviction.sh
+var evictionScript string
+
+//go:embed eviction.txt
+var evictionKnown string
+
 // sessionStep is a step of the session: a script for bash.
 type sessionStep struct{ name, script string }
 

@@ -23,17 +23,19 @@ func TestParseSession(t *testing.T) {
 }
 
 func TestTheSessionAndItsKnownDifferencesAreRead(t *testing.T) {
-	steps, err := parseSession(sessionScript)
-	require.NoError(t, err)
-	known, err := parseKnown(sessionKnown)
-	require.NoError(t, err)
-	names := map[string]bool{"*": true}
-	for _, step := range steps {
-		names[step.name] = true
-	}
-	for _, k := range known {
-		require.True(t, names[k.step], k.step)
-		require.False(t, k.line.MatchString("any other line"), "%s: the pattern hides a whole step", k.reason)
+	for _, recorded := range []struct{ script, known string }{{sessionScript, sessionKnown}, {evictionScript, evictionKnown}} {
+		steps, err := parseSession(recorded.script)
+		require.NoError(t, err)
+		known, err := parseKnown(recorded.known)
+		require.NoError(t, err)
+		names := map[string]bool{"*": true}
+		for _, step := range steps {
+			names[step.name] = true
+		}
+		for _, k := range known {
+			require.True(t, names[k.step], k.step)
+			require.False(t, k.line.MatchString("any other line"), "%s: the pattern hides a whole step", k.reason)
+		}
 	}
 }
 

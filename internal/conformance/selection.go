@@ -23,6 +23,9 @@ var skipsFile string
 //go:embed short.txt
 var shortFile string
 
+//go:embed resources.txt
+var resourcesFile string
+
 // skip is a spec that cannot pass here, with the reason.
 type skip struct{ spec, reason string }
 
@@ -61,6 +64,9 @@ func newSelection(o options) (selection, error) {
 	s := selection{focus: selected, skip: []string{unselected}}
 	if o.short {
 		s.focus = anyOf(lines(shortFile))
+	}
+	if o.resources {
+		s = selection{focus: anyOf(lines(resourcesFile))} // some of them are [Serial]
 	}
 	if o.focus != "" {
 		s.focus = o.focus

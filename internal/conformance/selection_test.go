@@ -51,6 +51,11 @@ func TestSelection(t *testing.T) {
 	s, err = newSelection(options{short: true})
 	require.NoError(t, err)
 	assert.Regexp(t, s.focus, "[sig-node] any prefix "+lines(shortFile)[0])
+
+	s, err = newSelection(options{resources: true})
+	require.NoError(t, err)
+	assert.Regexp(t, s.focus, lines(resourcesFile)[0])
+	assert.NotContains(t, s.skip, unselected, "some of them are [Serial]")
 }
 
 // A pattern matches the spec of the name, and no spec whose name goes on.

@@ -25,11 +25,15 @@ var errSession = errors.New("the sessions differ, see above")
 // runSession records the session with each agent, and prints the differences. For each agent a file
 // has all lines, and another the lines that must be equal.
 func runSession(ctx context.Context, o options) error {
-	steps, err := parseSession(sessionScript)
+	script, differences := sessionScript, sessionKnown
+	if o.eviction {
+		script, differences = evictionScript, evictionKnown
+	}
+	steps, err := parseSession(script)
 	if err != nil {
 		return err
 	}
-	known, err := parseKnown(sessionKnown)
+	known, err := parseKnown(differences)
 	if err != nil {
 		return err
 	}
@@ -70,8 +74,10 @@ func recordAgent(ctx context.Context, o options, name string, steps []sessionSte
 		err = errors.Join(err, c.stop())
 		fmt.Printf("%s: session of %s; the agent: %s\n", name, time.Since(began).Round(time.Second), c.agent.usage())
 	}()
-	if err := c.startMetricsServer(ctx, filepath.Join(o.out, "metrics-server-"+name+".log")); err != nil {
-		return nil, err
+	if o.session {
+		if err := c.startMetricsServer(ctx, filepath.Join(o.out, "metrics-server-"+name+".log")); err != nil {
+			return nil, err
+		}
 	}
 	bin, err := c.userFolder(o.programs)
 	if err != nil {

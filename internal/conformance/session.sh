@@ -449,6 +449,33 @@ kubectl top nodes | sed -E 's/[0-9]+(m|Mi|%)/N\1/g'
 kubectl top pods --containers | sed -E 's/[0-9]+(m|Mi)/N\1/g' | sort
 kubectl top pod missing
 
+# step: autoscale
+kubectl apply -f - <<END
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: busy}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: busy}}
+  template:
+    metadata: {labels: {app: busy}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: main
+        image: localhost/busybox:1
+        command: [sh, -c, "while :; do [ -e /load ] || sleep 0.5; done"]
+        resources: {requests: {cpu: 20m}, limits: {cpu: 100m}}
+END
+kubectl autoscale deployment busy --cpu=50% --min=1 --max=3
+kubectl rollout status deployment/busy --timeout=60s | tail -1
+quietly kubectl top pod -l app=busy
+kubectl exec deployment/busy -- touch /load
+quietly sh -c '[ "$(kubectl get deployment busy -o jsonpath={.status.readyReplicas})" = 3 ]'
+kubectl get hpa busy -o custom-columns=MIN:.spec.minReplicas,MAX:.spec.maxReplicas,DESIRED:.status.desiredReplicas
+kubectl delete hpa,deployment busy
+quietly sh -c '! kubectl get pods -l app=busy -o name | grep .'
+
 # step: rollout
 kubectl apply -f - <<END
 apiVersion: apps/v1
@@ -522,7 +549,7 @@ kubectl delete pod unscheduled
 quietly sh -c '! kubectl get pods -o name | grep .'
 
 # step: events
-kubectl get events -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,HOST:.source.host,REASON:.reason,OBJECT:.involvedObject.name,FIELD:.involvedObject.fieldPath,MESSAGE:.message --no-headers | grep -v -e scheduler -e controller | sed -E 's/ site-[0-9a-z]+-[0-9a-z]{5} / site /; s/ +/ /g' | sort -u
+kubectl get events -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,HOST:.source.host,REASON:.reason,OBJECT:.involvedObject.name,FIELD:.involvedObject.fieldPath,MESSAGE:.message --no-headers | grep -v -e scheduler -e controller -e autoscaler | sed -E 's/ (site|busy)-[0-9a-z]+-[0-9a-z]{5} / \1 /; s/ +/ /g' | sort -u
 
 # step: node events
 kubectl get events --field-selector involvedObject.kind=Node -o custom-columns=TYPE:.type,FROM:.source.component,REPORTER:.reportingComponent,REASON:.reason,MESSAGE:.message --no-headers | sort -u

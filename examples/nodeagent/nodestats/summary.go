@@ -234,10 +234,14 @@ func memoryStats(m stats.Memory) *statsapi.MemoryStats {
 	if m.At.IsZero() {
 		return nil
 	}
-	return &statsapi.MemoryStats{
+	out := &statsapi.MemoryStats{
 		Time: metav1.NewTime(m.At), UsageBytes: reported(m.Usage), WorkingSetBytes: &m.WorkingSet,
-		RSSBytes: reported(m.RSS), PageFaults: reported(m.PageFaults), MajorPageFaults: reported(m.MajorPageFaults),
+		RSSBytes: reported(m.RSS), PageFaults: reported(m.PageFaults),
 	}
+	if out.PageFaults != nil { // of which none may be major
+		out.MajorPageFaults = &m.MajorPageFaults
+	}
+	return out
 }
 
 func swapStats(s stats.Swap) *statsapi.SwapStats {
