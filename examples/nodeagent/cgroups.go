@@ -141,7 +141,7 @@ func newCgroups(f flags, backend cri.Backend, numbers *metrics, log *zap.Logger)
 	}
 	opts := cgroups.Options{
 		Writer: writer, Driver: driver, Root: c.root, Records: filepath.Join(f.root, "cgroups"),
-		Settings: cgroups.Settings{PodPIDs: c.podPIDs, PageSizes: writer.PageSizes()},
+		Settings: cgroups.Settings{PodPIDs: c.podPIDs, PageSizes: writer.PageSizes(), ProtectsMemory: f.cri.isReserved()},
 		NodeName: f.node, Hooks: cgroups.Hooks{Operated: numbers.changedCgroup}, Logger: log,
 	}
 	enforced := f.offer.enforced

@@ -60,33 +60,40 @@ type criFlags struct {
 	seccompDefault bool
 	swap           string
 	throttling     float64 // 0: off
+	reservation    string
 }
 
 func (c *criFlags) register(set *pflag.FlagSet) {
 	set.StringToStringVar(&c.classes, "runtime-classes", nil, "with a container runtime: its handlers by the runtimeClassName of pods, as `class=handler,...`")
 	set.BoolVar(&c.seccompDefault, "seccomp-default", false, "with a container runtime: its seccomp profile for containers that name none")
 	set.StringVar(&c.swap, "swap-behavior", "", "with a container runtime and cgroup v2: NoSwap, or LimitedSwap for a share of the swap to burstable pods (default what the runtime does)")
-	set.Float64Var(&c.throttling, "memory-throttling-factor", 0, "with a container runtime and cgroup v2: protect requested memory, and slow containers down at this part of the way from request to limit, e.g. 0.9; 0 = do neither")
+	set.Float64Var(&c.throttling, "memory-throttling-factor", 0, "with a container runtime and cgroup v2: slow containers down at this part of the way from the request of memory to the limit, e.g. 0.9; 0 = never")
+	set.StringVar(&c.reservation, "memory-reservation-policy", string(cri.NoReservation), "with a container runtime and cgroup v2: None, or TieredReservation: requested memory of guaranteed pods is never reclaimed, and that of burstable pods last")
 }
 
 // check refuses flags that cannot take effect on the endpoint.
 func (c *criFlags) check(endpoint string) error {
-	set := len(c.classes) > 0 || c.seccompDefault || c.swap != "" || c.throttling != 0
+	set := len(c.classes) > 0 || c.seccompDefault || c.swap != "" || c.throttling != 0 || c.isReserved()
 	switch {
 	case set && endpoint == processEndpoint:
-		return errors.New("--runtime-classes, --seccomp-default, --swap-behavior and --memory-throttling-factor are for a container runtime")
+		return errors.New("--runtime-classes, --seccomp-default, --swap-behavior, --memory-throttling-factor and --memory-reservation-policy are for a container runtime")
 	case c.swap != "" && c.swap != string(cri.NoSwap) && c.swap != string(cri.LimitedSwap):
 		return fmt.Errorf("--swap-behavior %q: want NoSwap or LimitedSwap", c.swap)
+	case c.reservation != string(cri.NoReservation) && !c.isReserved():
+		return fmt.Errorf("--memory-reservation-policy %q: want None or TieredReservation", c.reservation)
 	case !(c.throttling >= 0 && c.throttling <= 1): // nor NaN
 		return fmt.Errorf("--memory-throttling-factor %v: want 0 to 1", c.throttling)
 	}
 	return nil
 }
 
+// isReserved reports whether requested memory is protected.
+func (c *criFlags) isReserved() bool { return c.reservation == string(cri.TieredReservation) }
+
 // apply sets the options of the CRI backend.
 func (c *criFlags) apply(o *cri.Options) {
 	o.RuntimeHandlers, o.SeccompDefault, o.Swap = c.classes, c.seccompDefault, cri.SwapPolicy(c.swap)
-	if c.throttling > 0 {
-		o.MemoryQoS = &cri.MemoryQoS{ThrottlingFactor: c.throttling}
+	if c.throttling > 0 || c.isReserved() {
+		o.MemoryQoS = &cri.MemoryQoS{Reservation: cri.MemoryReservation(c.reservation), ThrottlingFactor: c.throttling}
 	}
 }

@@ -94,6 +94,8 @@
 //   - Refused, and not silently dropped: block devices, resource claims, Windows, bindMountOptions
 //     and unknown RuntimeClasses. Also refused, if the runtime lacks support: strict supplemental
 //     groups, recursive read-only mounts, image volumes and user namespaces. See CheckPod.
+//   - MemoryQoS is that of 1.37. A resize changes memory.high alone: the protection stays that of the
+//     start.
 //   - User namespaces, MemoryQoS and swap follow Options and the kubelet's formulas. The caller
 //     supplies the IDs, the volumes to relabel for SELinux and the images to mount (runtime.Mount).
 //   - A hostPath volume of type CharDevice or BlockDevice is passed as a device, "rw", or "r" for a

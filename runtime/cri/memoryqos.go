@@ -13,15 +13,30 @@ import (
 )
 
 // MemoryQoS protects the requested memory of containers and throttles containers with a much higher
-// use, through cgroup v2 (KEP-2570; also off in the kubelet).
+// use, through cgroup v2, as the kubelet of 1.37 does with memoryReservationPolicy and
+// memoryThrottlingFactor (KEP-2570).
 type MemoryQoS struct {
+	// Reservation protects requested memory from reclaim. Defaults to NoReservation. The cgroups above
+	// the containers need the same protection.
+	Reservation MemoryReservation
 	// ThrottlingFactor sets the point between request and limit at which a container is throttled:
-	// 0 would be the request, 1 is the limit. Defaults to 0.9.
+	// 1 is the limit. Defaults to 0: containers are not throttled.
 	ThrottlingFactor float64
 	// Allocatable replaces the missing limit of a container, in bytes. Defaults to the node's
 	// memory.
 	Allocatable int64
 }
+
+// MemoryReservation is how requested memory is protected.
+type MemoryReservation string
+
+// The reservations, with the kubelet's words.
+const (
+	NoReservation MemoryReservation = "None"
+	// TieredReservation sets memory.min for containers of guaranteed pods: their memory is never
+	// reclaimed. It sets memory.low for containers of burstable pods: their memory is reclaimed last.
+	TieredReservation MemoryReservation = "TieredReservation"
+)
 
 // SwapPolicy limits the containers' use of the node's swap.
 type SwapPolicy string
@@ -41,24 +56,37 @@ const (
 // The files of cgroup v2 written here.
 const (
 	memoryMin     = "memory.min"
+	memoryLow     = "memory.low"
 	memoryHigh    = "memory.high"
 	memorySwapMax = "memory.swap.max"
 	unlimited     = "max"
 )
 
-// unifiedMemory returns the cgroup v2 settings for d. Unlimited values are included, to remove an
-// earlier limit.
-func (q *MemoryQoS) unifiedMemory(d podresources.Demand, n node) map[string]string {
-	out := map[string]string{memoryMin: strconv.FormatInt(d.MemoryRequest, 10), memoryHigh: unlimited}
-	if high := q.high(d, n); high > 0 {
-		out[memoryHigh] = strconv.FormatInt(high, 10)
+// unifiedMemory returns the cgroup v2 settings of a container of a pod of that class.
+func (q *MemoryQoS) unifiedMemory(class v1.PodQOSClass, d podresources.Demand, n node) map[string]string {
+	out := q.throttling(d, n)
+	out[memoryMin], out[memoryLow] = "0", "0"
+	if q.Reservation == TieredReservation {
+		key := memoryLow
+		if class == v1.PodQOSGuaranteed {
+			key = memoryMin
+		}
+		out[key] = strconv.FormatInt(d.MemoryRequest, 10)
 	}
 	return out
 }
 
+// throttling returns memory.high. Without throttling, the value removes an earlier one.
+func (q *MemoryQoS) throttling(d podresources.Demand, n node) map[string]string {
+	if high := q.high(d, n); high > 0 {
+		return map[string]string{memoryHigh: strconv.FormatInt(high, 10)}
+	}
+	return map[string]string{memoryHigh: unlimited}
+}
+
 // high is where a container is slowed down, in whole pages; 0: nowhere.
 func (q *MemoryQoS) high(d podresources.Demand, n node) int64 {
-	if d.MemoryRequest == d.MemoryLimit {
+	if d.MemoryRequest == d.MemoryLimit || q.ThrottlingFactor == 0 {
 		return 0
 	}
 	ceiling := d.MemoryLimit

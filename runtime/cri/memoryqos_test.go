@@ -5,6 +5,7 @@ package cri
 import (
 	"math"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,29 +21,34 @@ func TestMemoryQoS(t *testing.T) {
 	page := int64(os.Getpagesize())
 	n := node{memory: 1000 * mib}
 	for _, tt := range []struct {
-		name        string
-		qos         MemoryQoS
-		d           podresources.Demand
-		min, high   string
-		highInBytes int64 // instead of high
+		name string
+		qos  MemoryQoS
+		d    podresources.Demand
+		high int64 // 0: none
 	}{
-		{"nothing asked for", MemoryQoS{ThrottlingFactor: 0.9}, podresources.Demand{}, "0", "max", 0},
-		{"the request is the limit", MemoryQoS{ThrottlingFactor: 0.9}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10 * mib}, "10485760", "max", 0},
-		{"between the two", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 20 * mib}, "10485760", "", 15 * mib},
-		{"whole pages", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10*mib + 4*page + 2}, "10485760", "", 10*mib + 2*page},
-		{"less than a page", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10*mib + 4}, "10485760", "max", 0},
-		{"a limit only", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryLimit: 20 * mib}, "0", "", 10 * mib},
-		{"no limit", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib}, "10485760", "", 505 * mib},
-		{"no limit, and part of the node", MemoryQoS{ThrottlingFactor: 0.5, Allocatable: 500 * mib}, podresources.Demand{MemoryRequest: 10 * mib}, "10485760", "", 255 * mib},
-		{"more than there is", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 2000 * mib}, "2097152000", "max", 0},
+		{"nothing asked for", MemoryQoS{ThrottlingFactor: 0.9}, podresources.Demand{}, 0},
+		{"the request is the limit", MemoryQoS{ThrottlingFactor: 0.9}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10 * mib}, 0},
+		{"between the two", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 20 * mib}, 15 * mib},
+		{"without a factor", MemoryQoS{}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 20 * mib}, 0},
+		{"whole pages", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10*mib + 4*page + 2}, 10*mib + 2*page},
+		{"less than a page", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib, MemoryLimit: 10*mib + 4}, 0},
+		{"a limit only", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryLimit: 20 * mib}, 10 * mib},
+		{"no limit", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 10 * mib}, 505 * mib},
+		{"no limit, and part of the node", MemoryQoS{ThrottlingFactor: 0.5, Allocatable: 500 * mib}, podresources.Demand{MemoryRequest: 10 * mib}, 255 * mib},
+		{"more than there is", MemoryQoS{ThrottlingFactor: 0.5}, podresources.Demand{MemoryRequest: 2000 * mib}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := tt.qos.unifiedMemory(tt.d, n)
-			assert.Equal(t, tt.min, got["memory.min"])
-			if tt.highInBytes == 0 {
-				assert.Equal(t, tt.high, got["memory.high"])
+			want := "max"
+			if tt.high > 0 {
+				want = strconv.FormatInt(tt.high, 10)
 			}
-			assert.Equal(t, tt.highInBytes, tt.qos.high(tt.d, n))
+			for class, keys := range map[v1.PodQOSClass][2]string{v1.PodQOSGuaranteed: {"memory.min", "memory.low"}, v1.PodQOSBurstable: {"memory.low", "memory.min"}} {
+				tt.qos.Reservation = TieredReservation
+				request := strconv.FormatInt(tt.d.MemoryRequest, 10)
+				assert.Equal(t, map[string]string{"memory.high": want, keys[0]: request, keys[1]: "0"}, tt.qos.unifiedMemory(class, tt.d, n))
+				tt.qos.Reservation = ""
+				assert.Equal(t, map[string]string{"memory.high": want, keys[0]: "0", keys[1]: "0"}, tt.qos.unifiedMemory(class, tt.d, n))
+			}
 		})
 	}
 }
@@ -84,28 +90,22 @@ func TestMemoryOptionsAreOff(t *testing.T) {
 		n.memory = 1 << 30
 		return containerResources(pod, &pod.Spec.Containers[0], runtime.GroupRegular, n).GetUnified()
 	}
-	qos := &MemoryQoS{ThrottlingFactor: 0.5}
+	qos := &MemoryQoS{Reservation: TieredReservation, ThrottlingFactor: 0.5}
 	assert.Equal(t, map[string]string{"memory.oom.group": "1"}, unified(node{cgroup2: true}))
 	assert.Equal(t, map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"}, unified(node{cgroup2: true, policy: NoSwap}))
-	assert.Equal(t, map[string]string{"memory.oom.group": "1", "memory.min": "104857600", "memory.high": "157286400"}, unified(node{cgroup2: true, qos: qos}))
+	assert.Equal(t, map[string]string{"memory.oom.group": "1", "memory.min": "0", "memory.low": "104857600", "memory.high": "157286400"}, unified(node{cgroup2: true, qos: qos}))
 	assert.Nil(t, unified(node{policy: NoSwap, qos: qos}))
 	assert.Nil(t, updateOf(podresources.Demand{MemoryRequest: 5}, node{}).GetUnified())
-	assert.Equal(t, map[string]string{"memory.min": "0", "memory.high": "max"}, updateOf(podresources.Demand{}, node{qos: qos}).GetUnified(), "what was there is taken away")
+	assert.Equal(t, map[string]string{"memory.high": "max"}, updateOf(podresources.Demand{}, node{qos: qos}).GetUnified(), "what was there is taken away")
 
 	for _, bad := range []Options{
 		{Swap: "odd"}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: 1.1}}, {MemoryQoS: &MemoryQoS{ThrottlingFactor: math.NaN()}},
-		{MemoryQoS: &MemoryQoS{Allocatable: -1}},
+		{MemoryQoS: &MemoryQoS{Allocatable: -1}}, {MemoryQoS: &MemoryQoS{Reservation: "odd"}},
 	} {
 		bad.Root = "/x"
 		_, err := bad.complete()
 		assert.ErrorContains(t, err, "cri: Options.")
 	}
-	own := Options{Root: "/x", MemoryQoS: &MemoryQoS{}}
-	done, err := own.complete()
-	require.NoError(t, err)
-	assert.InDelta(t, 0.9, done.MemoryQoS.ThrottlingFactor, 1e-9)
-	assert.Zero(t, own.MemoryQoS.ThrottlingFactor, "the caller's is not written")
-
 	here, err := lookAtNode(Options{})
 	require.NoError(t, err)
 	for _, opts := range []Options{{Swap: NoSwap}, {MemoryQoS: qos}} {

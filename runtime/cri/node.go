@@ -35,9 +35,9 @@ func lookAtNode(opts Options) (node, error) {
 	switch {
 	case n.cgroup2:
 	case n.qos != nil:
-		return n, errors.New("Options.MemoryQoS: the node has no cgroup v2")
+		return n, errors.New("Options.MemoryQoS (memoryThrottlingFactor, memoryReservationPolicy): the node has no cgroup v2")
 	case n.policy != SwapOfRuntime:
-		return n, errors.New("Options.Swap: the node has no cgroup v2")
+		return n, errors.New("Options.Swap (swapBehavior): the node has no cgroup v2")
 	}
 	entries, _ := os.ReadDir("/sys/kernel/mm/hugepages")
 	for _, e := range entries {

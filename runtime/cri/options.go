@@ -40,7 +40,8 @@ type Options struct {
 	// long as the pod has a sandbox, and must not overlap with another pod's IDs. An error fails
 	// the call. Defaults to nil: pods with hostUsers: false are refused.
 	UserNamespaces func(pod *v1.Pod) (IDMapping, error)
-	// MemoryQoS sets memory.min and memory.high. Needs cgroup v2. Defaults to nil: neither is set.
+	// MemoryQoS sets memory.min, memory.low and memory.high. Needs cgroup v2. Defaults to nil: none is
+	// set.
 	MemoryQoS *MemoryQoS
 	// Swap sets memory.swap.max. All but the default need cgroup v2. Defaults to the runtime's
 	// choice.
@@ -72,6 +73,8 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("cri: Options.Swap: %q is not known", o.Swap)
 	case o.MemoryQoS != nil && !(o.MemoryQoS.ThrottlingFactor >= 0 && o.MemoryQoS.ThrottlingFactor <= 1): // nor NaN
 		return o, fmt.Errorf("cri: Options.MemoryQoS.ThrottlingFactor is %v: want 0 to 1", o.MemoryQoS.ThrottlingFactor)
+	case o.MemoryQoS != nil && o.MemoryQoS.Reservation != "" && o.MemoryQoS.Reservation != NoReservation && o.MemoryQoS.Reservation != TieredReservation:
+		return o, fmt.Errorf("cri: Options.MemoryQoS.Reservation: %q is not known", o.MemoryQoS.Reservation)
 	case o.MemoryQoS != nil && o.MemoryQoS.Allocatable < 0:
 		return o, fmt.Errorf("cri: Options.MemoryQoS.Allocatable is %d: want 0 or more", o.MemoryQoS.Allocatable)
 	}
@@ -89,9 +92,6 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.MemoryQoS != nil {
 		own := *o.MemoryQoS
-		if own.ThrottlingFactor == 0 {
-			own.ThrottlingFactor = 0.9
-		}
 		o.MemoryQoS = &own
 	}
 	o.DNS.Servers = slices.Clone(o.DNS.Servers)

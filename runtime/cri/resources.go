@@ -62,7 +62,7 @@ func containerResources(pod *v1.Pod, c *v1.Container, group runtime.Group, n nod
 			out.Unified[memorySwapMax] = strconv.FormatInt(n.policy.swapOf(pod, d, n), 10)
 		}
 		if n.qos != nil {
-			maps.Copy(out.Unified, n.qos.unifiedMemory(d, n))
+			maps.Copy(out.Unified, n.qos.unifiedMemory(podresources.QOS(pod), d, n))
 		}
 	}
 	return out

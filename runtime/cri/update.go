@@ -54,7 +54,7 @@ func updateOf(d podresources.Demand, n node) *api.LinuxContainerResources {
 		out.MemoryLimitInBytes = noLimit
 	}
 	if n.qos != nil {
-		out.Unified = n.qos.unifiedMemory(d, n)
+		out.Unified = n.qos.throttling(d, n) // the protection stays that of the start
 	}
 	return out
 }

@@ -35,6 +35,10 @@
 // The weight of a pod's cgroup is the sum of the requests. The cgroup has a limit of cpu or memory if
 // every container has such a limit, or the pod itself. Overhead of the RuntimeClass is included.
 //
+// With Settings.ProtectsMemory and cgroup version 2, the requested memory of guaranteed pods is
+// memory.min, and that of burstable pods memory.low, also in the cgroups above: kubepods has the
+// sum of both as memory.min, and burstable the sum of its pods as memory.low (KEP-2570, 1.37).
+//
 // # A pod's way
 //
 // The cgroup is made before the pod's sandbox. During a resize the cgroup has the larger of the old

@@ -77,7 +77,7 @@ func (g *Groups) markGone(known func(types.UID) bool) {
 func (g *Groups) run(ctx context.Context, events runtime.EventRecorder) {
 	var tried time.Time
 	var enforced string
-	var written map[v1.PodQOSClass]int64
+	var written map[v1.PodQOSClass]requests
 	for {
 		if time.Since(tried) >= refreshInterval {
 			tried, written = time.Now(), nil
@@ -113,29 +113,28 @@ func (g *Groups) enforce(events runtime.EventRecorder, last string) (reason stri
 	return reason
 }
 
-// requested returns the sum of the requests of each class, in thousandths of a CPU.
-func (g *Groups) requested() map[v1.PodQOSClass]int64 {
+// requested returns the sum of the requests of each class.
+func (g *Groups) requested() map[v1.PodQOSClass]requests {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	milli := make(map[v1.PodQOSClass]int64, len(g.class))
-	for class := range g.class {
-		milli[class] = 0
-	}
+	all := make(map[v1.PodQOSClass]requests, len(g.class)+1)
 	for _, own := range g.mu.pods {
-		if _, has := milli[own.class]; has {
-			milli[own.class] += own.milli
-		}
+		sum := all[own.class]
+		all[own.class] = requests{sum.milli + own.asked.milli, sum.memory + own.asked.memory}
 	}
-	return milli
+	return all
 }
 
-// weigh writes the weights of the classes.
-func (g *Groups) weigh(milli map[v1.PodQOSClass]int64) error {
+// weigh writes the weights of the classes, and the protection of their memory. The cgroup of all pods
+// protects the memory of guaranteed and burstable pods: a protection is void without that of the
+// cgroups above.
+func (g *Groups) weigh(asked map[v1.PodQOSClass]requests) error {
 	var err error
 	for class, path := range g.class {
-		err = errors.Join(err, g.ensure(path, forClass(class, milli[class], g.opts.Settings)))
+		err = errors.Join(err, g.ensure(path, forClass(class, asked[class], g.opts.Settings)))
 	}
-	return err
+	memory := asked[v1.PodQOSGuaranteed].memory + asked[v1.PodQOSBurstable].memory
+	return errors.Join(err, g.ensure(g.whole, Values{MemoryMin: g.opts.Settings.protected(memory)}))
 }
 
 // removeLeftovers removes the cgroups that markGone has marked. A cgroup with processes is tried again

@@ -186,7 +186,9 @@ func TestSharedCgroupsAndLeftovers(t *testing.T) {
 		b.feature.Housekeep(known)
 		synctest.Wait()
 		whole, _ := b.writer.value("/kubepods")
-		assert.Equal(t, b.opts.Node, whole)
+		want := b.opts.Node
+		want.MemoryMin = cgroups.Unlimited
+		assert.Equal(t, want, whole)
 		assert.Equal(t, "Normal NodeAllocatableEnforced Updated Node Allocatable limit across pods", b.told())
 		class, _ := b.writer.value("/kubepods/burstable")
 		assert.EqualValues(t, 256, class.CPUShares)
@@ -220,6 +222,47 @@ func TestSharedCgroupsAndLeftovers(t *testing.T) {
 		synctest.Wait()
 		class, _ = b.writer.value("/kubepods/burstable")
 		assert.EqualValues(t, 2, class.CPUShares)
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// With a reservation of memory, the cgroups above the pods protect the sums of the requests: else the
+// protection of the pods would be void.
+func TestMemoryOfPodsIsProtected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.opts.Settings.ProtectsMemory = true
+		b.start()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- b.feature.Run(ctx) }()
+		all := list("cpu", "1", "memory", "100Mi")
+		guaranteed := podOf(asks(all, all))
+		guaranteed.UID = "g"
+		first, second := podOf(asks(list("memory", "10Mi"), nil)), podOf(asks(list("memory", "20Mi"), nil))
+		first.UID, second.UID = "b", "c"
+		for _, pod := range []*v1.Pod{guaranteed, first, second} {
+			b.sync(pod, false, nil)
+		}
+		synctest.Wait()
+		protected := func() (found []string) {
+			for _, name := range b.writer.names() {
+				v, _ := b.writer.value(name)
+				if v.MemoryMin > 0 || v.MemoryLow > 0 {
+					found = append(found, fmt.Sprintf("%s min=%d low=%d", name, v.MemoryMin/mib, v.MemoryLow/mib))
+				}
+			}
+			return found
+		}
+		assert.Equal(t, []string{
+			"/kubepods min=130 low=0", "/kubepods/burstable min=0 low=30", "/kubepods/burstable/podb min=0 low=10", "/kubepods/burstable/podc min=0 low=20", "/kubepods/podg min=100 low=0",
+		}, protected())
+		for _, pod := range []*v1.Pod{guaranteed, first, second} {
+			require.NoError(t, b.feature.Release(t.Context(), pod))
+		}
+		synctest.Wait()
+		assert.Empty(t, protected())
 		cancel()
 		require.NoError(t, <-done)
 	})

@@ -91,7 +91,7 @@ type Groups struct {
 type group struct {
 	path  string
 	class v1.PodQOSClass
-	milli int64 // requested, in thousandths of a CPU
+	asked requests
 	// have are the values of the cgroup, nil if this agent has not written them.
 	have *Values
 	// removal is closed at the end of a removal of leftovers that is in progress, else nil.
@@ -191,7 +191,8 @@ func (g *Groups) operated(operation string, since time.Time) {
 	}
 }
 
-// milliOf returns the request of a pod in thousandths of a CPU.
-func milliOf(pod *v1.Pod) int64 {
-	return podresources.OfPod(pod).WithOverhead(pod.Spec.Overhead).CPURequest
+// requestsOf returns the requests of a pod.
+func requestsOf(pod *v1.Pod) requests {
+	d := podresources.OfPod(pod).WithOverhead(pod.Spec.Overhead)
+	return requests{d.CPURequest, d.MemoryRequest}
 }

@@ -40,7 +40,7 @@ func (m *memory) Ensure(name string, v cgroups.Values) error {
 	}
 	have := m.groups[name]
 	for _, set := range []struct{ have, v *int64 }{
-		{&have.CPUShares, &v.CPUShares}, {&have.CPUQuota, &v.CPUQuota}, {&have.Memory, &v.Memory}, {&have.PIDs, &v.PIDs},
+		{&have.CPUShares, &v.CPUShares}, {&have.CPUQuota, &v.CPUQuota}, {&have.Memory, &v.Memory}, {&have.PIDs, &v.PIDs}, {&have.MemoryMin, &v.MemoryMin}, {&have.MemoryLow, &v.MemoryLow},
 	} {
 		if *set.v != 0 {
 			*set.have = *set.v

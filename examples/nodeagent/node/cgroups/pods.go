@@ -90,8 +90,8 @@ func (g *Groups) keep(pod *v1.Pod, v Values) {
 	defer g.mu.Unlock()
 	if own := g.mu.pods[pod.UID]; own != nil {
 		own.have = &v
-		if milli := milliOf(pod); milli != own.milli {
-			own.milli = milli
+		if asked := requestsOf(pod); asked != own.asked {
+			own.asked = asked
 			g.wake.Notify()
 		}
 	}

@@ -21,6 +21,9 @@ type Values struct {
 	CPUQuota  int64 // µs in each period of 100 ms
 	Memory    int64 // bytes
 	PIDs      int64
+	// MemoryMin is memory in bytes that the kernel never reclaims, and MemoryLow memory that it reclaims
+	// last. Unlimited: none is protected. They need cgroup version 2.
+	MemoryMin, MemoryLow int64
 	// HugePages are limits in bytes by the size of the page, such as "2MB". A size that is missing
 	// is left as it is.
 	HugePages map[string]int64
@@ -33,6 +36,9 @@ type Settings struct {
 	// PageSizes are the sizes of huge pages of the machine, such as "2MB". A pod that does not request
 	// huge pages of a size cannot use them.
 	PageSizes []string
+	// ProtectsMemory protects requested memory, as memoryReservationPolicy TieredReservation of the
+	// kubelet (1.37, KEP-2570) does: of guaranteed pods by MemoryMin, of burstable pods by MemoryLow.
+	ProtectsMemory bool
 }
 
 // ForPod returns the values of a pod's cgroup, from its resources as they were granted.
@@ -54,6 +60,13 @@ func ForPod(pod *v1.Pod, s Settings) Values {
 	}
 	if d.MemoryLimit > 0 {
 		v.Memory = d.MemoryLimit
+	}
+	switch {
+	case !s.ProtectsMemory || d.MemoryRequest == 0:
+	case podresources.QOS(pod) == v1.PodQOSGuaranteed:
+		v.MemoryMin = d.MemoryRequest
+	default:
+		v.MemoryLow = d.MemoryRequest
 	}
 	return v
 }
@@ -88,11 +101,22 @@ func hasSize(limits map[string]int64, size string) bool {
 // allPages is the limit of huge pages for a cgroup that limits none.
 const allPages = 1 << 62
 
-// forClass returns the values of a QoS class, from the requests of its pods in thousandths of a CPU.
-func forClass(class v1.PodQOSClass, milli int64, s Settings) Values {
+// requests are the sums over the pods of a class: cpu in thousandths, memory in bytes.
+type requests struct{ milli, memory int64 }
+
+// protected returns the value of MemoryMin or MemoryLow for a cgroup with pods of those requests.
+func (s Settings) protected(bytes int64) int64 {
+	if !s.ProtectsMemory || bytes == 0 {
+		return Unlimited
+	}
+	return bytes
+}
+
+// forClass returns the values of a QoS class, from the requests of its pods.
+func forClass(class v1.PodQOSClass, asked requests, s Settings) Values {
 	v := Values{CPUShares: podresources.MinShares}
 	if class == v1.PodQOSBurstable {
-		v.CPUShares = podresources.Shares(milli)
+		v.CPUShares, v.MemoryLow = podresources.Shares(asked.milli), s.protected(asked.memory)
 	}
 	if len(s.PageSizes) > 0 {
 		v.HugePages = map[string]int64{}
@@ -143,6 +167,7 @@ func widest(a, b Values) Values {
 	w := Values{
 		CPUShares: max(a.CPUShares, b.CPUShares),
 		CPUQuota:  larger(a.CPUQuota, b.CPUQuota), Memory: larger(a.Memory, b.Memory), PIDs: larger(a.PIDs, b.PIDs),
+		MemoryMin: max(a.MemoryMin, b.MemoryMin), MemoryLow: max(a.MemoryLow, b.MemoryLow),
 		HugePages: map[string]int64{},
 	}
 	for _, limits := range []map[string]int64{a.HugePages, b.HugePages} {

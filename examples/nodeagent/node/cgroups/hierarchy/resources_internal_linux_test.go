@@ -24,6 +24,9 @@ func TestResources(t *testing.T) {
 	assert.Equal(t, &legacy, resources(v, false))
 	assert.Equal(t, &unified, resources(v, true))
 	assert.Equal(t, &oci.Resources{SkipDevices: true, SkipFreezeOnSet: true}, resources(cgroups.Values{}, true))
+	protected := cgroups.Values{MemoryMin: 1 << 20, MemoryLow: cgroups.Unlimited}
+	assert.Equal(t, map[string]string{"memory.min": "1048576", "memory.low": "0"}, resources(protected, true).Unified)
+	assert.Nil(t, resources(protected, false).Unified, "cgroup version 1 has no such files")
 	assert.Equal(t, &oci.Resources{SkipDevices: true, SkipFreezeOnSet: true, CpuQuota: -1, CpuPeriod: 100000, Memory: -1, PidsLimit: &all},
 		resources(cgroups.Values{CPUQuota: -1, Memory: -1, PIDs: -1}, false))
 }

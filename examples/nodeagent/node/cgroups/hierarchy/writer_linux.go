@@ -166,6 +166,14 @@ func resources(v cgroups.Values, unified bool) *oci.Resources {
 	for _, size := range slices.Sorted(maps.Keys(v.HugePages)) {
 		r.HugetlbLimit = append(r.HugetlbLimit, &oci.HugepageLimit{Pagesize: size, Limit: uint64(v.HugePages[size])})
 	}
+	if unified && (v.MemoryMin != 0 || v.MemoryLow != 0) {
+		r.Unified = map[string]string{}
+		for file, bytes := range map[string]int64{"memory.min": v.MemoryMin, "memory.low": v.MemoryLow} {
+			if bytes != 0 {
+				r.Unified[file] = strconv.FormatInt(max(bytes, 0), 10)
+			}
+		}
+	}
 	return r
 }
 
