@@ -12,6 +12,7 @@ require (
 	github.com/moby/profiles/seccomp v0.3.0 // runtime/process: the default list of system calls, and the profiles' format
 	github.com/moby/spdystream v0.5.1 // tests: clients that leave while SPDY opens its streams
 	github.com/moby/sys/mountinfo v0.7.3 // volumemanager: what is mounted where
+	github.com/moby/sys/user v0.5.0 // runtime/process/imagestore: names of users in an image
 	github.com/opencontainers/cgroups v0.1.0 // examples: the cgroups of pods, with version 1, version 2 and systemd
 	github.com/opencontainers/runtime-spec v1.3.0 // runtime/process: the types of these profiles
 	github.com/prometheus/client_golang v1.25.0 // examples: metrics under the kubelet's names

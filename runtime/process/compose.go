@@ -49,7 +49,7 @@ func compose(spec runtime.ContainerSpec, at surroundings) (record.Spec, error) {
 	}
 	rec := record.Spec{
 		ID: at.id, Name: spec.Name, RestartCount: spec.RestartCount, Hash: spec.Hash,
-		Image: spec.Image, Annotations: maps.Clone(spec.Annotations),
+		Image: spec.Image, ImageID: spec.ImageID, Annotations: maps.Clone(spec.Annotations),
 		Args: slices.Concat(spec.Command, spec.Args), LogPath: spec.LogPath,
 	}
 	if len(spec.Command) == 0 {

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,8 @@ func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.Container
 	work := filepath.Join(r.root, key.dir(), record.WorkDir)
 	at := surroundings{id: key.id().ID, work: work, hostname: hostname, path: os.Getenv("PATH"), isolated: r.confine && r.host.Namespaces}
 	if r.images != nil {
-		image, err := r.images.RootFS(ctx, spec.Image)
+		// By the ID: the name may refer to another image by now.
+		image, err := r.images.RootFS(ctx, cmp.Or(spec.ImageID, spec.Image))
 		if err != nil {
 			return containerKey{}, fmt.Errorf("image %s: %w", spec.Image, err)
 		}

@@ -19,8 +19,9 @@ import (
 
 // Images supplies the root file systems of containers.
 type Images interface {
-	// RootFS returns the root file system of an image, named as in the pod. CreateContainer calls
-	// RootFS after the pull of the image. RootFS does not pull, and may be called concurrently.
+	// RootFS returns the root file system of an image, by its ID or by the name in the pod.
+	// CreateContainer calls RootFS after the pull of the image. RootFS does not pull, and may be
+	// called concurrently. An absent image is an error that wraps runtime.ErrNotFound.
 	RootFS(ctx context.Context, image string) (RootFS, error)
 }
 
@@ -101,4 +102,23 @@ func (i *RootFS) overlay(work string) (*walls.Image, error) {
 		Lower: i.Dir, Upper: filepath.Join(work, upperDir), Scratch: filepath.Join(work, scratchDir),
 		Dir: filepath.Join(work, rootDir), UID: uid, GID: gid,
 	}, err
+}
+
+// ImagesInUse returns the images of all containers, by ID and by name, for a collector of images.
+// "" stands for a container with a broken record.
+func (r *Runtime) ImagesInUse(ctx context.Context) ([]string, error) {
+	pods, err := r.List(ctx, runtime.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, pod := range pods {
+		for _, c := range pod.Containers {
+			if c.ImageID != "" {
+				names = append(names, c.ImageID)
+			}
+			names = append(names, c.Image)
+		}
+	}
+	return names, nil
 }

@@ -89,7 +89,7 @@ func (r *Runtime) containerStatus(ctx context.Context, s *sandbox, key container
 	}
 	c := runtime.ContainerStatus{
 		ID: key.id(), Name: key.name, Sandbox: s.key.id(), RestartCount: key.restart,
-		Hash: o.spec.Hash, Image: o.spec.Image, LogPath: o.spec.LogPath,
+		Hash: o.spec.Hash, Image: o.spec.Image, ImageID: o.spec.ImageID, LogPath: o.spec.LogPath,
 		CreatedAt: o.spec.CreatedAt, StartedAt: o.process.StartedAt, Annotations: o.spec.Annotations,
 	}
 	switch o.verdict {

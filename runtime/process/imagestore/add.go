@@ -173,6 +173,9 @@ func (s *Store) ensure(ctx context.Context, d *dirs, img v1.Image, rec imageReco
 		}
 		rec.Size += l.Size
 	}
+	if err := files.complete(len(sources), rec.Config.WorkingDir); err != nil {
+		return err
+	}
 	return s.assemble(d, files, rec)
 }
 

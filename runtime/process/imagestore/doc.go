@@ -9,7 +9,8 @@
 //		Root:    "/var/lib/agent/images",
 //		Sources: []imagestore.Source{archives, registry.New(nil)},
 //	})
-//	id, err := images.PullImage(ctx, "registry.example/app:1", nil)
+//	backend, err := process.New(process.Options{Root: "/var/lib/agent/process", Confine: true, Images: images})
+//	manager, err := runtime.New(runtime.Options{Runtime: imagestore.Runtime{Runtime: backend, Store: images}, …})
 //
 // A Store implements runtime.Images, so that runtime.Manager applies pull policies, credentials,
 // back-off and events. The store is 0.4 MB of a program, and package registry 0.6 MB.
@@ -18,7 +19,9 @@
 //
 //  1. Remove images that no container uses, for example with package imagegc: ListImages and
 //     RemoveImage are its seam. RemoveImage does not look for containers.
-//  2. Give Root to one agent. Two agents at a time, as in an update of the agent, are safe.
+//  2. Keep the folder of an image as long as a container of the image exists. ImagesInUse of package
+//     process names these images.
+//  3. Give Root to one agent. Two agents at a time, as in an update of the agent, are safe.
 //
 // The package has no goroutine and no state in memory but locks.
 //
@@ -55,5 +58,8 @@
 // # Differences
 //
 // From containerd: an interrupted layer begins anew. There are no mirrors, no signatures, no lazy
-// pulling and no other snapshotters.
+// pulling and no other snapshotters. The user of an image may be a name with runAsNonRoot, because
+// the name is looked up in the image before the check. The kubelet (1.36) refuses a name. Volumes
+// that the image declares are folders of the image, so they cannot be written with
+// readOnlyRootFilesystem: true.
 package imagestore

@@ -22,6 +22,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/keylock"
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process"
 )
 
 // Source has images that are not unpacked. Package registry has a Source for registries, and
@@ -197,6 +198,59 @@ func (d *dirs) record(id string) (imageRecord, error) {
 		return imageRecord{}, err
 	}
 	return readJSON[imageRecord](d.images, path.Join(folder, imageFile))
+}
+
+// RootFS implements process.Images: the argument is an ID or a reference. The user of the image is
+// looked up in the image.
+func (s *Store) RootFS(ctx context.Context, image string) (process.RootFS, error) {
+	id := image
+	if _, err := folderOf(image); err != nil {
+		if id, err = s.ImageID(ctx, image); err != nil {
+			return process.RootFS{}, err
+		}
+	}
+	if id == "" {
+		return process.RootFS{}, runtime.ErrNotFound
+	}
+	d, err := s.open()
+	if err != nil {
+		return process.RootFS{}, err
+	}
+	defer d.close()
+	rec, err := d.record(id)
+	if err != nil {
+		if absent(err) {
+			err = runtime.ErrNotFound
+		}
+		return process.RootFS{}, err
+	}
+	return s.rootFS(d, &rec)
+}
+
+func (s *Store) rootFS(d *dirs, rec *imageRecord) (process.RootFS, error) {
+	folder, err := folderOf(rec.ID)
+	if err != nil {
+		return process.RootFS{}, err
+	}
+	files, err := d.images.OpenRoot(path.Join(folder, rootfsName))
+	if err != nil {
+		return process.RootFS{}, err
+	}
+	defer files.Close()
+	user, err := userOf(files, rec.Config.User)
+	if err != nil {
+		return process.RootFS{}, err
+	}
+	env := rec.Config.Env
+	if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "HOME=") }) {
+		env = append(slices.Clip(env), "HOME="+user.Home)
+	}
+	return process.RootFS{
+		Dir:        filepath.Join(s.root, imagesName, folder, rootfsName),
+		Entrypoint: rec.Config.Entrypoint, Cmd: rec.Config.Cmd, Env: env,
+		User:       fmt.Sprintf("%d:%d", user.Uid, user.Gid),
+		WorkingDir: rec.Config.WorkingDir, StopSignal: rec.Config.StopSignal,
+	}, nil
 }
 
 // Image is an image in the store.

@@ -253,5 +253,20 @@ func (t *fileTree) child(folder *node, name string, layer int) (*node, error) {
 	return n, t.put(folder, name, n)
 }
 
+// complete makes missing folders that a container needs: its working directory, and the folders in
+// which every container has files of its own.
+func (t *fileTree) complete(layer int, workingDir string) error {
+	hadTmp := t.root.children["tmp"] != nil
+	for _, folder := range []string{workingDir, "dev", "etc", "proc", "run", "sys", "tmp", "var/run"} {
+		if _, err := t.folder(folder, layer); err != nil {
+			return fmt.Errorf("folder %.100q: %w", folder, err)
+		}
+	}
+	if !hadTmp {
+		t.root.children["tmp"].mode = fs.ModePerm | fs.ModeSticky
+	}
+	return nil
+}
+
 // names returns the names in a folder, in order.
 func (n *node) names() []string { return slices.Sorted(maps.Keys(n.children)) }

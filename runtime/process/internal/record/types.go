@@ -78,6 +78,7 @@ type Spec struct {
 	RestartCount int32             `json:"restartCount"`
 	Hash         string            `json:"hash,omitempty"`
 	Image        string            `json:"image,omitempty"`
+	ImageID      string            `json:"imageID,omitempty"`
 	Annotations  map[string]string `json:"annotations,omitempty"`
 	CreatedAt    time.Time         `json:"createdAt"`
 
