@@ -110,22 +110,23 @@ func (s *stage) run() (pid int, err error) {
 		}
 		return uintptr(binary.NativeEndian.Uint64(b))
 	}
+	// The process between and its child write in any order.
 	for ; len(raw) >= 2*word; raw = raw[2*word:] {
 		what, result := value(raw), value(raw[word:])
-		switch what {
-		case lives:
-			continue
-		case noCall:
+		switch {
+		case what == lives:
+		case what == noCall:
 			await(pid) // the process between
 			pid = int(result)
-			continue
+		case int(what) < len(s.names) && s.names[what] != "":
+			err = fmt.Errorf("%s: %w", s.names[what], syscall.Errno(result))
+		default:
+			err = syscall.Errno(result)
 		}
+	}
+	if err != nil {
 		await(pid)
-		failed := syscall.Errno(result)
-		if int(what) >= len(s.names) || s.names[what] == "" {
-			return 0, failed
-		}
-		return 0, fmt.Errorf("%s: %w", s.names[what], failed)
+		return 0, err
 	}
 	return pid, nil
 }
