@@ -180,12 +180,12 @@ else
 	diff -r "$$dir/1" "$$dir/2" && echo "two processes, equal journals of $$(find "$$dir/1" -type f | wc -l) schedules"
 endif
 
-dst-fleet: ## journals of NODES (100) agents on an API server in memory, in two processes, for SEEDS (10) seeds, are compared
+dst-fleet: ## journals of NODES (10) agents on an API server in memory, in two processes, for SEEDS (10) seeds, are compared
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/dst ./dst
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	bin/dst test -vet=off -c -o "$$dir/cluster.test" ./examples/simulation/cluster; cd examples/simulation/cluster; \
 	for n in 1 2; do \
-		DST_SEED=1 "$$dir/cluster.test" -test.run='^TestFleet$$' -test.timeout=60m -fleet-nodes=$(or $(NODES),100) -fleet-seeds=$(or $(SEEDS),10) -fleet-journals="$$dir/$$n"; \
+		DST_SEED=1 "$$dir/cluster.test" -test.run='^TestFleet$$' -test.timeout=60m -fleet-nodes=$(or $(NODES),10) -fleet-seeds=$(or $(SEEDS),10) -fleet-journals="$$dir/$$n"; \
 	done; \
 	diff -r "$$dir/1" "$$dir/2" && echo "two processes, equal journals of $$(find "$$dir/1" -type f | wc -l) fleets"
 
