@@ -16,7 +16,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/localapi"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/podconfig"
@@ -38,13 +37,6 @@ func newDecode(f flags, warn func(manifest.Origin, string)) func([]byte, manifes
 	decoder.Policy = kindsPolicy(f)
 	x := &kinds.Expander{Decoder: decoder, NodeLabels: labels, Warn: warn}
 	return x.Pods
-}
-
-// newManifests returns the folder for nodeagent apply.
-func newManifests(f flags) *localapi.Folder {
-	decoder := newDecoder(f)
-	decoder.Policy = kindsPolicy(f)
-	return &localapi.Folder{Path: f.manifests, Decoder: decoder, Decode: newDecode(f, nil)}
 }
 
 // kindsPolicy is staticPolicy for pods that may refer to the objects of other manifests.

@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/localapi"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/podconfig"
@@ -16,10 +15,12 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// newManifests returns the folder for nodeagent apply.
-func newManifests(f flags) *localapi.Folder {
-	return &localapi.Folder{Path: f.manifests, Decoder: newDecoder(f)}
+// newDecode returns nil: a program built without kinds reads a single Pod from a file.
+func newDecode(flags, func(manifest.Origin, string)) func([]byte, manifest.Origin) ([]*v1.Pod, error) {
+	return nil
 }
+
+func kindsPolicy(f flags) func(*v1.Pod) error { return staticPolicy(f) }
 
 // localKinds is empty in a program built without kinds other than Pod.
 type localKinds struct{}

@@ -139,7 +139,9 @@ func (l *local) start(ctx context.Context, parts serverParts) (serve func(contex
 		opts.Suffix = "-" + f.node
 	}
 	if info, err := os.Stat(f.manifests); err == nil && info.IsDir() {
-		opts.Manifests = newManifests(f)
+		decoder := newDecoder(f)
+		decoder.Policy = kindsPolicy(f)
+		opts.Manifests = &localapi.Folder{Path: f.manifests, Decoder: decoder, Decode: newDecode(f, nil)}
 	}
 	mux := http.NewServeMux()
 	serveMore, err := l.serveKubectl(ctx, parts, &opts, mux)
