@@ -26,7 +26,7 @@ PLATFORMS ?= linux/amd64 linux/arm64 linux/arm
 EDGE_TAGS := $(TAGS),nolocalapi,noapiserver,nometrics,nocsi,noprofiling,noeviction,nocgroups,nodevices,noseccomp,nokinds,noimagearchives
 # Functions are inlined in the standard library only, without its packages about networks, formats,
 # files and time: elsewhere that costs 1.2 MB. HTTP/2 is the standard library's own tag.
-EDGE_FLAGS = -trimpath -tags $(EDGE_TAGS),nethttpomithttp2 -ldflags '-s -w -funcalign=16' \
+EDGE_FLAGS = -trimpath -tags $(EDGE_TAGS),nethttpomithttp2 -ldflags '-s -w -funcalign=8' \
 	$(foreach host,k8s.io sigs.k8s.io go.yaml.in google.golang.org golang.org go.uber.org github.com net encoding mime regexp text vendor/golang.org os time context bufio log,-gcflags=$(host)/...=-l) \
 	-gcflags=crypto/tls=-l -gcflags=crypto/x509=-l
 EDGE      ?= amd64 arm64 arm
