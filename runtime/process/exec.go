@@ -143,8 +143,9 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 			state, err = p.Wait()
 		}
 	})
+	gone := false // the shim, before the command
 	wg.Go(func() {
-		_ = shim.Wait(running)
+		gone = shim.Wait(running) == nil
 		<-started
 		if p != nil {
 			_ = p.Kill() // it may have ended
@@ -152,12 +153,14 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 	})
 	wg.Wait()
 
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil || gone { // the shim may have looked for processes of the command too early
 		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
 		defer cancel()
-		killErr := proc.KillMarked(cleaning, mark, proc.Ref{})
-		return 0, errors.Join(ctx.Err(), killErr)
+		if killErr := proc.KillMarked(cleaning, mark, proc.Ref{}); ctx.Err() != nil {
+			return 0, errors.Join(ctx.Err(), killErr)
+		}
+	}
+	switch {
 	case state == nil: // never started
 		if bare := (*fs.PathError)(nil); errors.As(err, &bare) {
 			err = bare.Err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,6 +137,25 @@ func TestExecEndsWithTheContainer(t *testing.T) {
 	assert.Equal(t, 137, <-ended)
 	_, _, _, err := e.rt.Exec(t.Context(), id, []string{"true"})
 	require.ErrorContains(t, err, "does not run")
+}
+
+// TestExecEndsWithTheShim: no process is left of a command that begins when the shim has looked for such
+// processes already, as here a shim that is killed.
+func TestExecEndsWithTheShim(t *testing.T) {
+	e := newEnv(t)
+	_, id := e.run(e.pod("exec sleep 1000"))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _, _, _ = e.rt.Exec(t.Context(), id, shell("sleep 1000 & touch begun; wait"))
+	}()
+	e.until("the command runs", func() bool {
+		_, err := os.Stat(filepath.Join(e.folder(id), "work", "begun"))
+		return err == nil
+	})
+	require.NoError(t, e.process(id).Shim.Signal(syscall.SIGKILL))
+	<-ended
+	e.until("nothing is left, though nobody looks", func() bool { return len(e.processes(id)) == 0 })
 }
 
 // TestMainWasNotCalled runs a program without the call of Main: it gets an error, and does not
