@@ -188,6 +188,8 @@ nodeStatusMaxImages: 0
 podsPerCore: 10
 providerID: aws:///a/b
 memorySwap: {swapBehavior: NoSwap}
+memoryThrottlingFactor: 0
+memoryReservationPolicy: None
 cgroupRoot: /a
 cgroupsPerQOS: true
 cgroupDriver: systemd

@@ -50,9 +50,10 @@ func TestNextJob(t *testing.T) {
 		assert.Equal(t, r, same)
 	})
 	t.Run("failures pause 10 s, 20 s and so on, measured from the end of the pod", func(t *testing.T) {
-		r, again := kinds.NextJob(&one, kinds.JobRecord{}, noon)
+		r, _ := kinds.NextJob(&one, kinds.JobRecord{}, noon)
 		at := noon
 		for i, pause := range []time.Duration{10, 20, 40, 80, 160, 320} {
+			var again time.Time
 			r, again = kinds.NextJob(&one, end(r, i, v1.PodFailed, at), at.Add(3*time.Second))
 			require.Empty(t, active(r), "pod %d", i)
 			require.Equal(t, at.Add(pause*time.Second), again)

@@ -430,14 +430,6 @@ func (s *stage) hold(kept uint64, uid int) {
 	}
 }
 
-// uid returns the user of the process, as the process sees it.
-func uid(w record.Walls) int {
-	if w.Root != nil {
-		return int(w.Root.UID)
-	}
-	return os.Geteuid()
-}
-
 // filter sets up a filter of system calls. The filter has to allow nothing but execve, because it
 // is the last wall.
 func (s *stage) filter(raw []byte) {
