@@ -44,7 +44,7 @@ func (p *peace) kept(r *run) {
 	case i < 0:
 	case r.removed < to && (i == len(ran)-1 || ran[i+1].created > r.removed):
 		p.violate(r.removed, "%s (%s/%s) is removed, and is the newest of its container", r.id, r.uid, r.name)
-	case r.removed < min(to, p.over(r.uid, r.life, 0)) && ran[i+1].exited > r.removed && ran[i+1].stops == nil:
+	case r.removed < min(to, p.over(r.uid, r.life, 0)) && ran[i+1].ended() > r.removed && ran[i+1].stops == nil:
 		p.violate(r.removed, "%s (%s/%s) is removed, and is the newest that has ended", r.id, r.uid, r.name)
 	case i+3 < len(ran) && !keptByHook && !ran[i+3].cannotStart && ran[i+3].created+hooks+soon < min(to, p.over(r.uid, r.life, 0)) && p.late(r.removed, ran[i+3].created+hooks):
 		p.violate(ran[i+3].created, "%s (%s/%s) is kept, and three newer instances are there", r.id, r.uid, r.name)
