@@ -39,8 +39,9 @@ func conformance(t *testing.T, opts process.Options) {
 			dir := tb.TempDir()
 			root := filepath.Join(dir, "state")
 			open := func(tb testing.TB) runtime.Runtime {
-				opts.Root = root
-				rt, err := process.New(opts)
+				own := opts // tests run side by side
+				own.Root = root
+				rt, err := process.New(own)
 				require.NoError(tb, err)
 				return rt
 			}

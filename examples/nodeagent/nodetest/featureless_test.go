@@ -18,7 +18,7 @@ import (
 // the same instant have no order, so that two runs of an agent can differ: the journals of the two agents have to agree
 // in a single pair of several runs.
 func TestTheFeaturelessNodeIsTheAgentOfParts(t *testing.T) {
-	const runs = 6
+	const runs = 40
 	featureless := withoutFeatures("declared", "deadline", "images", "resize", "gate", "restart-memory", "mirrors")
 	for i := range uint64(20) {
 		seed := 3 * i // peaceful

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -66,6 +67,7 @@ func image(arch, content string) (v1.Image, error) {
 // server is a registry on the loopback, with a gate before each request.
 type server struct {
 	host  string
+	mu    sync.Mutex
 	gate  func(http.ResponseWriter, *http.Request) bool
 	blobs atomic.Int32 // requests for blobs
 }
@@ -78,13 +80,23 @@ func serve(t *testing.T) *server {
 		if strings.Contains(r.URL.Path, "/blobs/sha256:") && r.Method == http.MethodGet {
 			s.blobs.Add(1)
 		}
-		if s.gate == nil || s.gate(w, r) {
+		s.mu.Lock()
+		gate := s.gate
+		s.mu.Unlock()
+		if gate == nil || gate(w, r) {
 			handler.ServeHTTP(w, r)
 		}
 	}))
 	t.Cleanup(web.Close)
 	s.host = strings.TrimPrefix(web.URL, "http://")
 	return s
+}
+
+// guard sets the gate. Handlers of earlier requests may still run.
+func (s *server) guard(gate func(http.ResponseWriter, *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gate = gate
 }
 
 func (s *server) push(t *testing.T, ref string, img v1.Image) {
@@ -167,7 +179,7 @@ func TestPullPlatform(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	s := serve(t)
 	s.push(t, "app:1", must(image(goruntime.GOARCH, "1")))
-	s.gate = func(w http.ResponseWriter, r *http.Request) bool {
+	s.guard(func(w http.ResponseWriter, r *http.Request) bool {
 		user, password, _ := r.BasicAuth()
 		if user == "robot" && password == "hunter2" {
 			return true
@@ -175,7 +187,7 @@ func TestCredentials(t *testing.T) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
 		w.WriteHeader(http.StatusUnauthorized)
 		return false
-	}
+	})
 	images, _ := store(t)
 	_, err := images.PullImage(t.Context(), s.host+"/app:1", nil)
 	require.ErrorContains(t, err, "401")
@@ -236,7 +248,7 @@ func TestHostileRegistry(t *testing.T) {
 			s := serve(t)
 			s.push(t, "app:1", good)
 			s.push(t, "app:2", evil)
-			s.gate = tc.gate
+			s.guard(tc.gate)
 			images, _ := store(t)
 			_, err := images.PullImage(t.Context(), s.host+"/app@"+must(good.Digest()).String(), nil)
 			require.Error(t, err)
@@ -245,7 +257,7 @@ func TestHostileRegistry(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, listed)
 
-			s.gate = nil
+			s.guard(nil)
 			_, err = images.PullImage(t.Context(), s.host+"/app@"+must(good.Digest()).String(), nil)
 			require.NoError(t, err, "the next pull")
 		})
@@ -261,14 +273,14 @@ func TestPullEndsWithContext(t *testing.T) {
 	s := serve(t)
 	s.push(t, "app:1", must(image(goruntime.GOARCH, "1")))
 	asked := make(chan struct{})
-	s.gate = func(_ http.ResponseWriter, r *http.Request) bool {
+	s.guard(func(_ http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/blobs/") {
 			return true
 		}
 		close(asked)
 		<-r.Context().Done()
 		return false
-	}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	images, _ := store(t)
 	ended := make(chan error)
