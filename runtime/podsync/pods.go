@@ -88,7 +88,8 @@ func (p *Pods) All() []*v1.Pod {
 //
 // again is the time of the next call unless the pod changes before: the end of a back-off, the
 // pod's deadline, or, beside an error, the end of a pause. The pause doubles from 1 s to 10 s with
-// each failure and is spread by Options.Jitter. If over is false and again is zero, nothing is left
+// each failure and is spread by Options.Jitter. There is no pause if the error is that of the pod's last
+// start, and the pod's phase is final. If over is false and again is zero, nothing is left
 // to do. A crash-loop back-off is no error and is visible in the status.
 func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Time, err error) {
 	r, err := p.records.acquire(ctx, pod.UID)
@@ -183,7 +184,11 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 	}
 	again, waits := done.RetryAt()
 	if done.Status != nil {
-		over = p.publish(r, pod, done.Status, podstatus.StageSync, nil) && done.Err() == nil
+		terminal := p.publish(r, pod, done.Status, podstatus.StageSync, nil)
+		over = terminal && done.Err() == nil
+		if terminal && !over {
+			again = time.Now() // the next call finds the end, without the error of the last start
+		}
 		if !over && done.Err() == nil && !waits {
 			r.settled = done.Status.ObservedAt
 			p.tracker.Observed(done.Status)

@@ -430,7 +430,7 @@ func (p *peace) over(uid types.UID, life int, _ time.Duration) time.Duration {
 		if c := &pod.Spec.InitContainers[i]; !podfacts.IsSidecar(c) {
 			for _, r := range p.chains[chainKey{uid, life, c.Name}] {
 				if r.exited < forever && r.codeFor(pod) != 0 && !p.again(pod, c, r) {
-					at = min(at, r.exited)
+					at = min(at, r.ended())
 				}
 			}
 		}
@@ -445,7 +445,7 @@ func (p *peace) final(uid types.UID, life int, pod *v1.Pod, c *v1.Container) tim
 		return forever
 	}
 	if last := chain[len(chain)-1]; last.started < forever && last.exited < forever && !p.again(pod, c, last) {
-		return last.exited
+		return last.ended()
 	}
 	return forever
 }
