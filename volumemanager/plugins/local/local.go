@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-dev/keelson/internal/keylock"
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/keyed"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
@@ -38,7 +38,7 @@ type Options struct {
 type Plugin struct {
 	mounter mount.Mounter
 	run     func(ctx context.Context, name string, args ...string) ([]byte, error) // mkfs, resize2fs or xfs_growfs; returns the output
-	turns   keyed.Turns[string]                                                    // by PV
+	turns   keylock.Locks[string]                                                  // by PV
 }
 
 // New returns a plugin. The error is always nil.
@@ -81,7 +81,7 @@ func named(s volumemanager.Spec, err error) error {
 
 // SetUp binds the folder, or the mounted device, to the pod's folder.
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
-	back, err := p.turns.Take(ctx, m.Spec.InnerName())
+	back, err := p.turns.Lock(ctx, m.Spec.InnerName())
 	if err != nil {
 		return volumemanager.Mounted{}, named(m.Spec, volumemanager.Transient(err))
 	}

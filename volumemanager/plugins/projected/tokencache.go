@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/keylock"
 	"github.com/keelson-dev/keelson/internal/signal"
-	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/keyed"
 )
 
 const (
@@ -51,7 +51,7 @@ type TokenCacheOptions struct {
 // for concurrent use.
 type TokenCache struct {
 	options TokenCacheOptions
-	turns   keyed.Turns[TokenRequest]
+	turns   keylock.Locks[TokenRequest]
 	changed signal.Signal // holds a token if Run must check again
 	mu      struct {
 		sync.Mutex
@@ -82,7 +82,7 @@ func NewTokenCache(o TokenCacheOptions) (*TokenCache, error) {
 // Token returns a token that is not due, or the old token if the source fails and the old token has
 // not expired.
 func (c *TokenCache) Token(ctx context.Context, r TokenRequest) (Token, error) {
-	back, err := c.turns.Take(ctx, r)
+	back, err := c.turns.Lock(ctx, r)
 	if err != nil {
 		return Token{}, err
 	}
