@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -27,6 +28,10 @@ type tracer struct {
 	// known are the threads after their first stop; in are the calls in progress by thread.
 	known map[int]bool
 	in    map[int]pending
+	// naming is the thread within a call on names, or 0. The calls on names of other threads wait for its end in turn:
+	// the ends of calls in parallel are not reported in the order of their changes.
+	naming int
+	queue  []call
 
 	mu struct {
 		sync.Mutex
@@ -105,6 +110,8 @@ func (tr *tracer) gone(thread int) {
 	delete(tr.known, thread)
 	delete(tr.in, thread)
 	delete(tr.failing, thread)
+	tr.queue = slices.DeleteFunc(tr.queue, func(c call) bool { return c.thread == thread })
+	tr.named(thread)
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	delete(tr.mu.threads, thread)
@@ -123,6 +130,36 @@ func (tr *tracer) kill() {
 	}
 }
 
+// named ends a thread's call on names and lets the waiting threads continue, up to the next call on names.
+func (tr *tracer) named(thread int) {
+	if tr.naming != thread {
+		return
+	}
+	tr.naming = 0
+	for tr.naming == 0 && len(tr.queue) > 0 {
+		c := tr.queue[0]
+		tr.queue = tr.queue[1:]
+		tr.enter(c)
+		_ = unix.PtraceSyscall(c.thread, 0)
+	}
+}
+
+// enter begins a call, and reports whether its thread must wait for a call on names.
+func (tr *tracer) enter(c call) (wait bool) {
+	p, ok := tr.recorder.begin(c)
+	switch {
+	case !ok:
+		return false
+	case p.fd < 0 && tr.naming != 0:
+		tr.queue = append(tr.queue, c)
+		return true
+	case p.fd < 0:
+		tr.naming = c.thread
+	}
+	tr.in[c.thread] = p
+	return false
+}
+
 // stopped handles one stop, and lets the thread continue.
 func (tr *tracer) stopped(thread int, status unix.WaitStatus) {
 	first := !tr.known[thread]
@@ -132,7 +169,9 @@ func (tr *tracer) stopped(thread int, status unix.WaitStatus) {
 	signal := status.StopSignal()
 	switch {
 	case signal == unix.SIGTRAP|0x80:
-		tr.systemCall(thread)
+		if tr.systemCall(thread) {
+			return
+		}
 		signal = 0
 	case signal == unix.SIGTRAP && status.TrapCause() > 0, first && signal == unix.SIGSTOP:
 		signal = 0
@@ -140,7 +179,8 @@ func (tr *tracer) stopped(thread int, status unix.WaitStatus) {
 	_ = unix.PtraceSyscall(thread, int(signal)) // a thread killed meanwhile cannot continue
 }
 
-func (tr *tracer) systemCall(thread int) {
+// systemCall handles the entry to a call or its exit, and reports whether the thread must wait.
+func (tr *tracer) systemCall(thread int) (wait bool) {
 	// struct ptrace_syscall_info: op, arch, two pointers, then the number and the arguments, or the result.
 	var info struct {
 		op, _ uint32
@@ -149,7 +189,7 @@ func (tr *tracer) systemCall(thread int) {
 	}
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GET_SYSCALL_INFO, uintptr(thread), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
 	if errno != 0 {
-		return
+		return false
 	}
 	switch info.op & 0xff {
 	case unix.PTRACE_SYSCALL_INFO_ENTRY:
@@ -159,11 +199,9 @@ func (tr *tracer) systemCall(thread int) {
 			if errno := tr.faults.strike(c); errno != 0 && skipCall(thread) == nil {
 				tr.failing[thread] = errno
 			}
-			return
+			return false
 		}
-		if p, ok := tr.recorder.begin(c); ok {
-			tr.in[thread] = p
-		}
+		return tr.enter(c)
 	case unix.PTRACE_SYSCALL_INFO_EXIT:
 		if errno, ok := tr.failing[thread]; ok {
 			delete(tr.failing, thread)
@@ -174,7 +212,9 @@ func (tr *tracer) systemCall(thread int) {
 		if result := int64(info.data[0]); ok && result >= 0 {
 			tr.recorder.end(p, result)
 		}
+		tr.named(thread)
 	}
+	return false
 }
 
 // path returns the path of the arguments dir and name of a call.
