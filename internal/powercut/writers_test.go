@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,16 +26,21 @@ import (
 	"github.com/keelson-dev/keelson/internal/powercut"
 )
 
-// writerEnv holds the folder of a traced test binary.
-const writerEnv = "KEELSON_POWERCUT_WRITE"
+// writerEnv and racerEnv hold the folder of a traced test binary.
+const (
+	writerEnv = "KEELSON_POWERCUT_WRITE"
+	racerEnv  = "KEELSON_POWERCUT_RACE"
+)
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(writerEnv); dir != "" {
-		if err := writeVersions(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for env, write := range map[string]func(dir string) error{writerEnv: writeVersions, racerEnv: raceForFolders} {
+		if dir := os.Getenv(env); dir != "" {
+			if err := write(dir); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		}
-		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -66,6 +72,42 @@ func writeVersions(dir string) error {
 		}
 	}
 	return nil
+}
+
+// raceForFolders makes files in folders the instant that another thread has made them.
+func raceForFolders(dir string) error {
+	const folders, threads = 100, 4
+	errs := make(chan error)
+	for range threads {
+		go func() {
+			for i := range folders {
+				name := filepath.Join(dir, fmt.Sprint(i))
+				if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+					errs <- err
+					return
+				}
+				file := filepath.Join(name, "file")
+				if err := os.WriteFile(file, nil, 0o600); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	var err error
+	for range threads {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// TestParallelCallsAreRecordedInTheirOrder: no file is recorded before its folder.
+func TestParallelCallsAreRecordedInTheirOrder(t *testing.T) {
+	root := t.TempDir()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	assert.Len(t, slices.DeleteFunc(record(t, root, program, racerEnv+"="+root), func(op powercut.Op) bool { return op.Kind != powercut.Make }), 200)
 }
 
 // record runs a program to its end and returns its changes below root.
