@@ -163,11 +163,18 @@ func cgroupRoots(name string) []string {
 	}
 	var roots []string
 	for _, hierarchy := range hierarchies {
-		if info, err := os.Lstat(hierarchy); err == nil && info.IsDir() {
+		if info, err := os.Lstat(hierarchy); err == nil && info.IsDir() && isHierarchy(hierarchy) {
 			roots = append(roots, filepath.Join(hierarchy, name))
 		}
 	}
 	return roots
+}
+
+// isHierarchy reports whether a folder is a mounted hierarchy. systemd leaves empty folders for the
+// others.
+func isHierarchy(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && (fs.Type == unix.CGROUP_SUPER_MAGIC || fs.Type == unix.CGROUP2_SUPER_MAGIC)
 }
 
 // makeCgroups makes a cgroup in all hierarchies.
