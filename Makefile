@@ -22,8 +22,8 @@ BUILD_FLAGS = -trimpath -tags $(TAGS) -ldflags '-s -w'
 # Where releases run. Containers are Linux processes: elsewhere the agent only compiles.
 PLATFORMS ?= linux/amd64 linux/arm64 linux/arm
 # The node agent without what a small node has no use for: an API server, metrics,
-# CSI drivers, profiles, evictions, cgroups for pods, device plug-ins, kinds other than Pod, image archives, and HTTP/2 to probes and manifest URLs.
-EDGE_TAGS := $(TAGS),nolocalapi,noapiserver,nometrics,nocsi,noprofiling,noeviction,nocgroups,nodevices,noseccomp,nokinds,noimagearchives
+# CSI drivers, profiles, evictions, cgroups for pods, device plug-ins, kinds other than Pod, images, and HTTP/2 to probes and manifest URLs.
+EDGE_TAGS := $(TAGS),nolocalapi,noapiserver,nometrics,nocsi,noprofiling,noeviction,nocgroups,nodevices,noseccomp,nokinds,noimagearchives,noimages
 # Functions are inlined in the standard library only, without its packages about networks, formats,
 # files and time: elsewhere that costs 1.2 MB. HTTP/2 is the standard library's own tag.
 EDGE_FLAGS = -trimpath -tags $(EDGE_TAGS),nethttpomithttp2 -ldflags '-s -w -funcalign=8' \
@@ -98,7 +98,7 @@ cross: ## everything compiles for other systems, without cgo; the node agent wit
 	@for target in $(CROSS); do echo "$$target"; \
 		GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -tags $(TAGS) -buildvcs=false ./...; \
 	done
-	@for tags in $(TAGS),noapiserver $(TAGS),nocsi $(TAGS),noeviction $(TAGS),nocgroups $(TAGS),nodevices $(TAGS),nolocalapi $(TAGS),nokinds $(EDGE_TAGS); do echo "-tags $$tags"; \
+	@for tags in $(TAGS),noapiserver $(TAGS),nocsi $(TAGS),noeviction $(TAGS),nocgroups $(TAGS),nodevices $(TAGS),nolocalapi $(TAGS),nokinds $(TAGS),noimagearchives $(TAGS),noimages $(EDGE_TAGS); do echo "-tags $$tags"; \
 		$(GO) build -tags $$tags -buildvcs=false ./examples/nodeagent/...; \
 	done
 

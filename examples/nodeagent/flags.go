@@ -31,6 +31,7 @@ type flags struct {
 
 	updatePolicy string // of pods without an annotation
 	archives     archiveFlags
+	images       imageFlags
 
 	manifestURL string
 	urlHeaders  urlHeaders
@@ -161,9 +162,9 @@ func parseFlags(args []string) (flags, error) {
 	set.BoolVar(&f.lenient, "lenient", false, "ignore what the runtime cannot honour in a manifest instead of refusing the pod")
 	set.IntVar(&f.starts, "max-concurrent-starts", 0, "how many sandboxes and containers are made at the same time (default four per core)")
 	set.DurationVar(&f.restarts, "max-container-restart-period", maxRestartPeriod, "longest pause before a container that keeps failing is restarted, from 1s on")
-	set.StringVar(&f.authFile, "registry-auth-file", "", "with a container runtime: docker config.json with the node's own registry credentials, tried after those of a pod and read at each pull (default ROOT-DIR/config.json, if there is one)")
+	set.StringVar(&f.authFile, "registry-auth-file", "", "with a container runtime or --images: docker config.json with the node's own registry credentials, tried after those of a pod and read at each pull (default ROOT-DIR/config.json, if there is one)")
 	f.plugins.register(set)
-	set.IntVar(&f.imageHigh, "image-gc-high-threshold", imagegc.DefaultHighPercent, "with a container runtime: percent of the image file system in use from which unused images are removed; 100 = never")
+	set.IntVar(&f.imageHigh, "image-gc-high-threshold", imagegc.DefaultHighPercent, "with a container runtime or --images: percent of the image file system in use from which unused images are removed; 100 = never")
 	set.IntVar(&f.imageLow, "image-gc-low-threshold", imagegc.DefaultLowPercent, "percent in use at which that stops")
 	set.DurationVar(&f.imageWait, "image-gc-period", imagegc.DefaultInterval, "time between two looks at how full the image file system is")
 	set.DurationVar(&f.imageMin, "minimum-image-ttl-duration", imagegc.DefaultMinAge, "how old an image must be to be removed; 0 = any age")
@@ -172,6 +173,7 @@ func parseFlags(args []string) (flags, error) {
 	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
 	f.pulls.register(set)
 	f.archives.register(set)
+	f.images.register(set)
 	f.offer.flags(set)
 	f.eviction.register(set)
 	f.cgroups.register(set)
@@ -203,6 +205,9 @@ func parseFlags(args []string) (flags, error) {
 	if !set.Changed("keep-pods") {
 		f.keepPods = f.endpoint != processEndpoint && !f.shutdown.asked()
 	}
+	if err := f.images.complete(&f, set); err != nil {
+		return f, err
+	}
 	if err := f.complete(set.Args()); err != nil {
 		return f, err
 	}
@@ -212,7 +217,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.cgroups.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.archives.complete(f.endpoint), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.archives.complete(f.endpoint, f.images.on), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}
@@ -255,7 +260,7 @@ func (f *flags) complete(args []string) error {
 		}
 		f.csiSockets[driver] = path
 	}
-	if err := errors.Join(f.shutdown.check(), f.dns.check(f.endpoint), f.addresses.complete(), f.cri.check(f.endpoint), f.logFiles.check(), f.plugins.check(f.endpoint)); err != nil {
+	if err := errors.Join(f.shutdown.check(), f.dns.check(f.endpoint), f.addresses.complete(), f.cri.check(f.endpoint), f.logFiles.check(), f.plugins.check(f.pullsImages())); err != nil {
 		return err
 	}
 	if f.keepPods && f.shutdown.stop != 0 {
@@ -322,12 +327,15 @@ func (f *flags) complete(args []string) error {
 	return nil
 }
 
+// pullsImages reports whether containers have images.
+func (f *flags) pullsImages() bool { return f.endpoint != processEndpoint || f.images.on }
+
 // findAuth sets the path of the node's registry credentials. A file given by flag must exist.
 func (f *flags) findAuth() error {
 	switch {
-	case f.endpoint == processEndpoint && f.authFile != "":
-		return errors.New("--registry-auth-file is for a container runtime: processes have no images")
-	case f.endpoint == processEndpoint:
+	case !f.pullsImages() && f.authFile != "":
+		return errors.New("--registry-auth-file is for a container runtime or --images: other processes have no images")
+	case !f.pullsImages():
 		return nil
 	case f.authFile == "":
 		f.authFile = filepath.Join(f.root, "config.json") // the kubelet's default

@@ -24,27 +24,27 @@ import (
 type archiveFlags struct{ dir string }
 
 func (a *archiveFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&a.dir, "image-archives", "", "with containerd: folder of image archives (.tar, .tar.gz) that are imported and pinned at the start and when they change; needs the program ctr (docs/images.md)")
+	set.StringVar(&a.dir, "image-archives", "", "folder of image archives (.tar, .tar.gz), for nodes without a registry: with --images a container runs the image of an archive; with containerd they are imported and pinned at the start and when they change, by the program ctr (docs/images.md)")
 }
 
-func (a *archiveFlags) complete(endpoint string) (err error) {
-	switch {
+func (a *archiveFlags) complete(endpoint string, images bool) (err error) {
+	switch _, noCtr := exec.LookPath("ctr"); {
 	case a.dir == "":
 		return nil
-	case endpoint == processEndpoint:
-		return errors.New("--image-archives is for containerd: containers of the process backend are programs of this machine")
-	}
-	if _, err := exec.LookPath("ctr"); err != nil {
-		return fmt.Errorf("--image-archives: %w: install ctr, which is part of containerd", err)
+	case endpoint == processEndpoint && !images:
+		return errors.New("--image-archives is for containerd and for --images: other containers of the process backend are programs of this machine")
+	case endpoint != processEndpoint && noCtr != nil:
+		return fmt.Errorf("--image-archives: %w: install ctr, which is part of containerd", noCtr)
 	}
 	a.dir, err = filepath.Abs(a.dir)
 	return err
 }
 
-// newArchives imports the archives of --image-archives, before the pods that need the images are started.
-// It returns the feature that follows the folder, nil without the flag.
+// newArchives imports the archives of --image-archives into containerd, before the pods that need the
+// images are started. It returns the feature that follows the folder, nil without the flag. The store
+// of --images reads the folder itself.
 func newArchives(ctx context.Context, f flags, log *zap.Logger) (func(*feature.Host) []feature.Feature, error) {
-	if f.archives.dir == "" {
+	if f.archives.dir == "" || f.endpoint == processEndpoint {
 		return nil, nil
 	}
 	folder, err := imageimport.New(imageimport.Options{

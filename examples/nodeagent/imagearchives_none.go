@@ -13,11 +13,11 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 )
 
-// archiveFlags is empty in a program built without image archives.
-type archiveFlags struct{}
+// archiveFlags has no flag in a program built without image archives.
+type archiveFlags struct{ dir string }
 
-func (*archiveFlags) register(*pflag.FlagSet) {}
-func (*archiveFlags) complete(string) error   { return nil }
+func (*archiveFlags) register(*pflag.FlagSet)     {}
+func (*archiveFlags) complete(string, bool) error { return nil }
 
 func newArchives(context.Context, flags, *zap.Logger) (func(*feature.Host) []feature.Feature, error) {
 	return nil, nil

@@ -27,8 +27,8 @@ type pullFlags struct {
 }
 
 func (p *pullFlags) register(set *pflag.FlagSet) {
-	set.BoolVar(&p.oneByOne, "serialize-image-pulls", false, "with a container runtime: pull one image at a time; an explicit false without --max-parallel-image-pulls = no limit")
-	set.IntVar(&p.limit, "max-parallel-image-pulls", 4, "with a container runtime: how many images are pulled at the same time, over all pods")
+	set.BoolVar(&p.oneByOne, "serialize-image-pulls", false, "with a container runtime or --images: pull one image at a time; an explicit false without --max-parallel-image-pulls = no limit")
+	set.IntVar(&p.limit, "max-parallel-image-pulls", 4, "with a container runtime or --images: how many images are pulled at the same time, over all pods")
 }
 
 // complete validates the flags, and sets the limit from both.
@@ -47,25 +47,28 @@ func (p *pullFlags) complete(set *pflag.FlagSet) error {
 	return nil
 }
 
-// imageGC returns the options for garbage collection of the container runtime's images.
-func imageGC(f flags, backend cri.Backend) *images.GC {
+// imageGC returns the options for garbage collection of images.
+func imageGC(f flags, service imagegc.ImageService, inUse imagegc.InUse, disk imagegc.DiskUsage) *images.GC {
 	if f.imageMin == 0 {
 		f.imageMin = -1 // no minimum; 0 would select imagegc's default
 	}
 	return &images.GC{
-		Images: criImages{backend},
-		InUse:  backend,
-		Disk: statfs.Func(func(ctx context.Context) (string, error) {
-			systems, err := backend.ImageFsInfo(ctx)
-			if err != nil || len(systems) == 0 {
-				return "", cmp.Or(err, errors.New("the runtime does not say where images are"))
-			}
-			return systems[0].Mountpoint, nil
-		}),
+		Images: service, InUse: inUse, Disk: disk,
 		Policy: imagegc.Policy{HighPercent: f.imageHigh, LowPercent: f.imageLow, MinAge: f.imageMin, MaxAge: f.imageMax, Protected: f.protected()},
 		Store:  recordfile.New(filepath.Join(f.root, "images.json")),
 		DryRun: f.imageDry, Interval: f.imageWait,
 	}
+}
+
+// criGC returns the options for garbage collection of a container runtime's images.
+func criGC(f flags, backend cri.Backend) *images.GC {
+	return imageGC(f, criImages{backend}, backend, statfs.Func(func(ctx context.Context) (string, error) {
+		systems, err := backend.ImageFsInfo(ctx)
+		if err != nil || len(systems) == 0 {
+			return "", cmp.Or(err, errors.New("the runtime does not say where images are"))
+		}
+		return systems[0].Mountpoint, nil
+	}))
 }
 
 // criImages adapts the images of a container runtime to package imagegc.

@@ -271,7 +271,9 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		return nil, err
 	}
 	if backend, ok := rt.(cri.Backend); ok {
-		opts.ImageGC = imageGC(f, backend)
+		opts.ImageGC = criGC(f, backend)
+	} else {
+		opts.ImageGC = storeGC(f, rt)
 	}
 	if f.manifestURL != "" || f.kubeconfig != "" {
 		opts.Checkpoint = filepath.Join(f.root, "desired", "checkpoint")

@@ -23,19 +23,19 @@ type pluginFlags struct {
 }
 
 func (p *pluginFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&p.config, "image-credential-provider-config", "", "with a container runtime: file or folder with the CredentialProviderConfig of the plug-ins that get the credentials for images; tried after --registry-auth-file")
+	set.StringVar(&p.config, "image-credential-provider-config", "", "with a container runtime or --images: file or folder with the CredentialProviderConfig of the plug-ins that get the credentials for images; tried after --registry-auth-file")
 	set.StringVar(&p.dir, "image-credential-provider-bin-dir", "", "folder with the programs of these plug-ins")
 }
 
 // check refuses flags that cannot take effect.
-func (p *pluginFlags) check(endpoint string) error {
+func (p *pluginFlags) check(pullsImages bool) error {
 	switch {
 	case p.config == "" && p.dir == "":
 		return nil
 	case p.config == "" || p.dir == "":
 		return errors.New("--image-credential-provider-config and --image-credential-provider-bin-dir: give both of them or none")
-	case endpoint == processEndpoint:
-		return errors.New("--image-credential-provider-config is for a container runtime: the process runtime pulls no images")
+	case !pullsImages:
+		return errors.New("--image-credential-provider-config is for a container runtime or --images: the process runtime pulls no images otherwise")
 	}
 	return nil
 }

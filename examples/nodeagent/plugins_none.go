@@ -15,6 +15,6 @@ import (
 type pluginFlags struct{}
 
 func (*pluginFlags) register(*pflag.FlagSet) {}
-func (*pluginFlags) check(string) error      { return nil }
+func (*pluginFlags) check(bool) error        { return nil }
 
 func (*pluginFlags) keyring(*metrics, *zap.Logger) (runtime.Keyring, error) { return nil, nil }

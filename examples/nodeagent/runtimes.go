@@ -22,7 +22,7 @@ import (
 // leaves the containers running.
 func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
 	if f.endpoint == processEndpoint {
-		rt, err := process.New(process.Options{
+		rt, err := f.images.open(f, process.Options{
 			Root:        filepath.Join(f.root, "process"),
 			HostIPs:     f.hostIPs(ctx),
 			Lenient:     f.lenient,

@@ -41,6 +41,7 @@ const (
 	whyCgroup   = "there is no cgroup to limit"
 	whyLink     = "mounts are links"
 	whyReadOnly = "only with readOnlyRootFilesystem: true, mounts are links"
+	whyNoImages = "this backend has no images"
 	whyStdin    = "there is no standard input"
 )
 

@@ -59,6 +59,7 @@ func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.Container
 	}
 	work := filepath.Join(r.root, key.dir(), record.WorkDir)
 	at := surroundings{id: key.id().ID, work: work, hostname: hostname, path: os.Getenv("PATH"), isolated: r.confine && r.host.Namespaces}
+	var err error
 	if r.images != nil {
 		// By the ID: the name may refer to another image by now.
 		image, err := r.images.RootFS(ctx, cmp.Or(spec.ImageID, spec.Image))
@@ -66,6 +67,9 @@ func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.Container
 			return containerKey{}, fmt.Errorf("image %s: %w", spec.Image, err)
 		}
 		at.image = &image
+	}
+	if spec.Mounts, err = r.mountImages(ctx, spec.Mounts); err != nil {
+		return containerKey{}, err
 	}
 	rec, err := compose(spec, at)
 	if err != nil {

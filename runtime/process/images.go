@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -102,6 +103,49 @@ func (i *RootFS) overlay(work string) (*walls.Image, error) {
 		Lower: i.Dir, Upper: filepath.Join(work, upperDir), Scratch: filepath.Join(work, scratchDir),
 		Dir: filepath.Join(work, rootDir), UID: uid, GID: gid,
 	}, err
+}
+
+// mountImages returns the mounts with the files of images in the place of images.
+func (r *Runtime) mountImages(ctx context.Context, mounts []runtime.Mount) ([]runtime.Mount, error) {
+	mounts = slices.Clone(mounts)
+	for i := range mounts {
+		m := &mounts[i]
+		switch {
+		case m.Image == "":
+			continue
+		case r.images == nil:
+			return nil, &runtime.UnsupportedError{Runtime: name, Fields: []string{fmt.Sprintf("ContainerSpec.Mounts[%d].Image (%s)", i, whyNoImages)}}
+		}
+		image, err := r.images.RootFS(ctx, m.Image)
+		if err == nil {
+			m.HostPath, err = inImage(image.Dir, m.ImageSubPath)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("volume %s: image %s: %w", m.Name, m.Image, err)
+		}
+		m.ReadOnly = true
+	}
+	return mounts, nil
+}
+
+// inImage returns the path of a folder of an image. Links of the image lead to no file outside.
+func inImage(dir, sub string) (string, error) {
+	if sub == "" {
+		return dir, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	info, err := root.Stat(sub)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.IsDir():
+		return "", fmt.Errorf("subPath %s is no folder", sub)
+	}
+	return filepath.Join(dir, sub), nil
 }
 
 // ImagesInUse returns the images of all containers, by ID and by name, for a collector of images.

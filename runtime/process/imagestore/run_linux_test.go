@@ -104,7 +104,7 @@ func writeArchive(t *testing.T, file, ref string, program []byte, config v1.Conf
 	}
 	img, err := mutate.AppendLayers(empty.Image,
 		layer(map[string][]byte{"etc/base": []byte("of the image"), "etc/gone": nil, "etc/passwd": []byte("web:x:33:44::/srv:/\n")}),
-		layer(map[string][]byte{"etc/.wh.gone": nil, "bin/inside": program}))
+		layer(map[string][]byte{"etc/.wh.gone": nil, "bin/inside": program, "share/file": []byte("of another image")}))
 	require.NoError(t, err)
 	file1, err := img.ConfigFile()
 	require.NoError(t, err)
@@ -225,12 +225,12 @@ func TestImageRunsWithoutRoot(t *testing.T) {
 	_, err = n.run("second", corev1.Container{
 		Name: "c", Image: first.Image, Args: []string{"once"}, WorkingDir: "/etc",
 		SecurityContext: &corev1.SecurityContext{RunAsUser: &user, RunAsGroup: &root, ReadOnlyRootFilesystem: &readOnly},
-	})
+	}, runtime.Mount{Name: "image", Image: first.Image, ImageSubPath: "share", ContainerPath: "/data"})
 	require.NoError(t, err)
 	out = n.await("second", "done")
 	for _, line := range []string{
 		"args [once]", "ids 0 0", "dir /etc", "base of the image <nil>", "write open /etc/base: read-only file system",
-		"root [bin dev etc proc run srv sys tmp var] <nil>",
+		"root [bin data dev etc proc run share srv sys tmp var] <nil>", "data of another image <nil>",
 	} {
 		assert.Contains(t, out, line+"\n")
 	}

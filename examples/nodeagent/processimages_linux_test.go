@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !noimages && !noimagearchives && !nokinds && !nolocalapi
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	oci "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime/process"
+)
+
+// imageNode is a node without a container engine, whose agent is not root.
+type imageNode struct {
+	*station
+	archives string
+	program  []byte // of the images
+}
+
+// newImageNode returns a node in a process of a user without rights. If the test is root, it runs
+// again as that user, in a network of its own in which every port is free, and newImageNode returns
+// nil in the first process.
+func newImageNode(t *testing.T) *imageNode {
+	t.Helper()
+	const env = "KEELSON_TEST_IMAGES"
+	dir := os.Getenv(env)
+	switch {
+	case dir == "" && os.Getuid() == 0:
+		asNobody(t, env)
+		return nil
+	case dir == "":
+		dir = t.TempDir()
+		buildServed(t, dir)
+	}
+	program, err := os.ReadFile(filepath.Join(dir, "served"))
+	require.NoError(t, err)
+	n := &imageNode{newStation(t, backends["process"]), t.TempDir(), program}
+	if _, err := process.New(process.Options{Root: dir, Confine: true, Images: noImages{}}); err != nil {
+		t.Skip(err)
+	}
+	return n
+}
+
+type noImages struct{ process.Images }
+
+// buildServed builds the static program of testdata/served as dir/served.
+func buildServed(t *testing.T, dir string) {
+	t.Helper()
+	c := exec.Command("go", "build", "-o", filepath.Join(dir, "served"), "./testdata/served")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false -trimpath")
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// asNobody runs the test again as user 65534 in a network namespace whose loopback is up.
+func asNobody(t *testing.T, env string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "nobody") // t.TempDir is below a folder of root
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+	buildServed(t, dir)
+	program, err := os.Executable()
+	require.NoError(t, err)
+	raw, err := os.ReadFile(program)
+	require.NoError(t, err)
+	program = filepath.Join(dir, "test")
+	require.NoError(t, os.WriteFile(program, raw, 0o755))
+	const user = 65534
+	require.NoError(t, errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, user, user)))
+	c := exec.Command(program, "-test.run=^"+t.Name()+"$", "-test.v")
+	c.Env = append(os.Environ(), env+"="+dir, "HOME="+dir, "TMPDIR="+dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	var out []byte
+	done := make(chan error)
+	go func() { // its thread, with the other network, ends with the goroutine
+		goruntime.LockOSThread()
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			err = errors.Join(loopbackUp(), os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0))
+		}
+		if err == nil {
+			out, err = c.CombinedOutput()
+		}
+		done <- err
+	}()
+	err = <-done
+	if strings.Contains(string(out), "--- SKIP") || errors.Is(err, unix.EPERM) {
+		t.Skip(string(out), err)
+	}
+	require.NoError(t, err, string(out))
+	t.Logf("as user %d:\n%s", user, out)
+}
+
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
+}
+
+// image makes an image with the test's program under the name served and the given names, and with
+// files by path.
+func (n *imageNode) image(config oci.Config, names []string, files map[string]string) oci.Image {
+	n.Helper()
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	add := func(h tar.Header, content []byte) {
+		h.Mode, h.Size = 0o755, int64(len(content))
+		require.NoError(n, w.WriteHeader(&h))
+		_, err := w.Write(content)
+		require.NoError(n, err)
+	}
+	add(tar.Header{Name: "bin/served", Typeflag: tar.TypeReg}, n.program)
+	for _, link := range names {
+		add(tar.Header{Name: "bin/" + link, Typeflag: tar.TypeSymlink, Linkname: "served"}, nil)
+	}
+	for path, content := range files {
+		add(tar.Header{Name: path, Typeflag: tar.TypeReg}, []byte(content))
+	}
+	require.NoError(n, w.Close())
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	require.NoError(n, err)
+	img, err := mutate.AppendLayers(empty.Image, l)
+	require.NoError(n, err)
+	file, err := img.ConfigFile()
+	require.NoError(n, err)
+	file.OS, file.Architecture, file.Config = "linux", goruntime.GOARCH, config
+	file.Config.Env = append(file.Config.Env, "PATH=/bin")
+	img, err = mutate.ConfigFile(img, file)
+	require.NoError(n, err)
+	return img
+}
+
+// save writes an image to the folder of archives, as "docker save" does.
+func (n *imageNode) save(ref string, img oci.Image) {
+	n.Helper()
+	tag, err := name.NewTag(ref)
+	require.NoError(n, err)
+	file := filepath.Join(n.archives, strings.NewReplacer("/", "-", ":", "-").Replace(ref))
+	require.NoError(n, tarball.WriteToFile(file+".part", tag, img))
+	require.NoError(n, os.Rename(file+".part", file+".tar"))
+}
+
+// text returns the log of a pod's first container, without time stamps.
+func (n *imageNode) text(pod string) string {
+	n.Helper()
+	logs, _ := filepath.Glob(filepath.Join(n.root, "logs", "default_"+pod+"_*", "*", "*.log"))
+	var text strings.Builder
+	for _, log := range logs {
+		raw, _ := os.ReadFile(log)
+		for l := range strings.Lines(string(raw)) {
+			if parts := strings.SplitN(l, " ", 4); len(parts) == 4 {
+				text.WriteString(parts[3])
+			}
+		}
+	}
+	return text.String()
+}
+
+// An agent that is not root runs images of archives and of a registry without a container engine,
+// with policies, credentials, statuses, events, image volumes and collection of unused images.
+func TestImagesWithoutAnEngine(t *testing.T) {
+	n := newImageNode(t)
+	if n == nil {
+		return
+	}
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "edge" || password != "s3cret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		store.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	private := strings.TrimPrefix(server.URL, "http://") + "/private:1"
+	ref, err := name.ParseReference(private)
+	require.NoError(t, err)
+	img := n.image(oci.Config{Cmd: []string{"served", "private"}}, nil, nil)
+	require.NoError(t, remote.Write(ref, img, remote.WithAuth(&authn.Basic{Username: "edge", Password: "s3cret"})))
+	n.save("registry.example/app:1", n.image(oci.Config{
+		Entrypoint: []string{"served"}, Cmd: []string{"by", "default"}, User: "1000:1000", WorkingDir: "/srv", Env: []string{"FROM=image", "TELL=FROM HOME"},
+	}, nil, map[string]string{"etc/passwd": "app:x:1000:1000::/home/app:/\n"}))
+	n.save("registry.example/tools:1", n.image(oci.Config{}, nil, map[string]string{"share/words": "hello"}))
+
+	objects := filepath.Join(n.dir, "objects")
+	require.NoError(t, os.Mkdir(objects, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(objects, "pull.yaml"), []byte(`{apiVersion: v1, kind: Secret, metadata: {name: pull}, type: kubernetes.io/dockerconfigjson, `+
+		`stringData: {.dockerconfigjson: '{"auths": {"`+strings.Split(private, "/")[0]+`": {"username": "edge", "password": "s3cret"}}}'}}`), 0o600))
+	pod := func(name, image, spec, container string) {
+		n.write(name+".yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+"}\nspec:\n  terminationGracePeriodSeconds: 2\n"+spec+
+			"  containers:\n  - name: main\n    image: "+image+"\n"+container)
+	}
+	pod("plain", "registry.example/app:1", "", "")
+	pod("own", "registry.example/app:1", "  volumes: [{name: tools, image: {reference: 'registry.example/tools:1'}}]\n",
+		"    args: [of, the, pod]\n    workingDir: /\n    securityContext: {runAsUser: 7, readOnlyRootFilesystem: true}\n"+
+			"    env: [{name: FROM, value: pod}, {name: READ, value: /tools/words}, {name: WRITE, value: '/tools /'}]\n"+
+			"    volumeMounts: [{name: tools, mountPath: /tools, subPath: share}]\n")
+	pod("private", private, "  imagePullSecrets: [{name: pull}]\n", "")
+	pod("refused", private, "", "")
+	pod("never", "registry.example/never:1", "", "    imagePullPolicy: Never\n")
+	flags := []string{"--images", "--image-archives", n.archives, "--objects-path", objects, "--image-gc-period=200ms",
+		keepImages, "--minimum-image-ttl-duration=0s", "--maximum-image-ttl-duration=500ms"}
+	n.start(flags...)
+
+	plain := n.waitPhase("plain-n", v1.PodRunning)
+	n.eventually("its log is complete", func() bool { return strings.HasSuffix(n.text("plain-n"), "waits\n") })
+	assert.Equal(t, "args [served by default]\nids 1000 1000\ndir /srv\nFROM image\nHOME /home/app\nwaits\n", n.text("plain-n"))
+	status := plain.Status.ContainerStatuses[0]
+	assert.Equal(t, "registry.example/app:1", status.Image)
+	assert.Regexp(t, "^sha256:[0-9a-f]{64}$", status.ImageID)
+	n.waitPhase("own-n", v1.PodRunning)
+	n.eventually("its log is complete", func() bool { return strings.HasSuffix(n.text("own-n"), "waits\n") })
+	assert.Equal(t, "args [served of the pod]\nids 7 1000\ndir /\nFROM pod\nHOME /home/app\nread /tools/words \"hello\" <nil>\n"+
+		"write /tools open /tools/written: read-only file system\nwrite / open /written: read-only file system\nwaits\n", n.text("own-n"))
+	n.waitPhase("private-n", v1.PodRunning)
+	n.eventually("the others wait with the reason", func() bool {
+		why := func(name string) string {
+			if w := mainOf(n.pods()[name]).State.Waiting; w != nil {
+				return w.Reason
+			}
+			return ""
+		}
+		return strings.Contains("ErrImagePull ImagePullBackOff", why("refused-n")) && why("refused-n") != "" && why("never-n") == "ErrImageNeverPull"
+	})
+	events, code := n.verb("events")
+	require.Zero(t, code, events)
+	for _, want := range []string{`Pulling image "registry.example/app:1"`, `Successfully pulled image "registry.example/app:1"`, `Failed to pull image "` + private} {
+		assert.Contains(t, events, want)
+	}
+	assert.NotContains(t, events, "s3cret")
+
+	t.Log("another agent takes the pods over, and removes the image without a container")
+	n.remove("refused.yaml")
+	n.eventually("the refused pod is gone", func() bool { _, there := n.pods()["refused-n"]; return !there })
+	n.kill()
+	n.start(flags...)
+	n.remove("private.yaml")
+	n.eventually("unused images are removed", func() bool {
+		images, err := filepath.Glob(filepath.Join(n.root, "imagestore/images/*"))
+		return err == nil && len(images) == 2
+	})
+	assert.Equal(t, status.ContainerID, mainOf(n.waitPhase("plain-n", v1.PodRunning)).ContainerID)
+	n.interrupt()
+	assert.Contains(t, n.text("plain-n"), "waits\nstopped\n", "SIGTERM reaches process 1")
+	assert.Empty(t, n.processes())
+}

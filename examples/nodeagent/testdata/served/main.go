@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command served is the program of the images of tests. It prints its surroundings, listens on the
+// ports of LISTEN, and waits for SIGTERM.
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	if filepath.Base(os.Args[0]) == "pg_isready" {
+		conn, err := net.Dial("tcp", "127.0.0.1:5432")
+		if err != nil {
+			os.Exit(2)
+		}
+		_ = conn.Close()
+		return
+	}
+	dir, _ := os.Getwd()
+	fmt.Println("args", os.Args)
+	fmt.Println("ids", os.Getuid(), os.Getgid())
+	fmt.Println("dir", dir)
+	for _, name := range strings.Fields(os.Getenv("TELL")) {
+		fmt.Println(name, os.Getenv(name))
+	}
+	for _, file := range strings.Fields(os.Getenv("READ")) {
+		text, err := os.ReadFile(file)
+		fmt.Printf("read %s %q %v\n", file, text, err)
+	}
+	for _, folder := range strings.Fields(os.Getenv("WRITE")) {
+		err := os.WriteFile(filepath.Join(folder, "written"), []byte("by the container"), 0o600)
+		fmt.Println("write", folder, err)
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	for _, port := range strings.Fields(os.Getenv("LISTEN")) {
+		l, err := net.Listen("tcp", ":"+port)
+		fmt.Println("listen", port, err)
+		if err == nil {
+			go func() { _ = http.Serve(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) }()
+		}
+	}
+	fmt.Println("waits")
+	<-stop
+	fmt.Println("stopped")
+}
