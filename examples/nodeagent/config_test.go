@@ -5,6 +5,7 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -79,7 +80,7 @@ func TestPullsOfAConfigurationFile(t *testing.T) {
 	for fields, want := range map[string]any{
 		"":                           4,
 		"serializeImagePulls: true":  1,
-		"serializeImagePulls: false": math.MaxInt,
+		"serializeImagePulls: false": math.MaxInt32,
 		"maxParallelImagePulls: 7":   7,
 		"serializeImagePulls: false\nmaxParallelImagePulls: 2": 2,
 		"serializeImagePulls: true\nmaxParallelImagePulls: 1":  1,
@@ -236,5 +237,42 @@ shutdownGracePeriodByPodPriority: [{priority: -5, shutdownGracePeriodSeconds: 9}
 		}
 		parts := strings.Split(words[0], ".")
 		require.Contains(t, fields, parts[len(parts)-1]+":", "a field that this test does not set")
+	}
+}
+
+// What /configz serves is a configuration file with the effect of the flags: a program that reads it,
+// changes a field and writes it to the file, changes that field only.
+func TestTheServedConfigurationIsAConfigurationFile(t *testing.T) {
+	for _, fields := range []string{"", `
+maxPods: 7
+clusterDNS: [10.96.0.10]
+evictionHard: {memory.available: 5%, pid.available: "100"}
+evictionSoft: {nodefs.available: 20%}
+evictionSoftGracePeriod: {nodefs.available: 1m30s}
+evictionMinimumReclaim: {nodefs.available: 1Gi}
+featureGates: {PodsAPI: false}
+systemReserved: {memory: 1Mi, cpu: 100m}
+enforceNodeAllocatable: [none]
+registerWithTaints: [{key: edge, value: "yes", effect: NoSchedule}, {key: edge, effect: NoExecute}]
+shutdownGracePeriodByPodPriority: [{priority: -1, shutdownGracePeriodSeconds: 10}]
+serializeImagePulls: false
+resolvConf: ""
+containerLogMaxSize: 512Ki
+crashLoopBackOff: {maxContainerRestartPeriod: 5s}
+`} {
+		first, err := configured(t, fields)
+		require.NoError(t, err)
+		served, err := first.configuration()
+		require.NoError(t, err)
+		text, err := json.Marshal(served)
+		require.NoError(t, err)
+		file := filepath.Join(t.TempDir(), "served.json")
+		require.NoError(t, os.WriteFile(file, text, 0o600))
+		second, err := parseFlags([]string{"--root-dir", first.root, "--kubeconfig", "k", "--config", file})
+		require.NoError(t, err)
+		delete(first.values, "config")
+		delete(second.values, "config")
+		require.Equal(t, first.values, second.values)
+		require.Empty(t, second.config.notices)
 	}
 }

@@ -52,6 +52,7 @@ func (e *evictionFlags) complete(f *flags, set *pflag.FlagSet) error {
 	hard := map[string]string(e.hard)
 	if f.kubeconfig != "" && !set.Changed("eviction-hard") {
 		hard = pressure.DefaultHard()
+		e.hard = hard
 	}
 	var err error
 	e.thresholds, err = pressure.Parse(pressure.Settings{Hard: hard, MergeDefaults: e.merge, Soft: e.soft, SoftGrace: e.softGrace, Reclaim: e.reclaim, LimitsPods: f.cgroups.limitsPods()})

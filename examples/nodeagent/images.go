@@ -42,7 +42,7 @@ func (p *pullFlags) complete(set *pflag.FlagSet) error {
 	case p.oneByOne:
 		p.limit = 1
 	case set.Changed("serialize-image-pulls") && !limited:
-		p.limit = math.MaxInt
+		p.limit = math.MaxInt32
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodeconfig"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
 )
 
@@ -169,35 +170,10 @@ func groups(f flags, parts serverParts) []nodeserver.Group {
 	return append(all, nodeserver.NodeLogs(folder.FS()))
 }
 
-// configuration returns the effective values of flags that are fields of a KubeletConfiguration.
-func (f *flags) configuration() any {
-	authentication := map[string]any{
-		"anonymous": map[string]any{"enabled": f.server.anonymous},
-		"webhook":   map[string]any{"enabled": f.server.tokens},
-		"x509":      map[string]any{"clientCAFile": f.server.clientCA},
-	}
-	return map[string]any{
-		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
-		"healthzPort": f.server.healthzPort, "healthzBindAddress": f.server.healthzAddress,
-		"enableServer": f.server.enabled, "address": f.address, "port": f.server.port, "readOnlyPort": f.port,
-		"authentication": authentication, "authorization": map[string]any{"mode": f.server.mode},
-		"tlsCertFile": f.server.certFile, "tlsPrivateKeyFile": f.server.keyFile,
-		"staticPodPath": f.manifests, "podLogsDir": f.logs, "containerRuntimeEndpoint": f.endpoint,
-		"maxPods": f.offer.maxPods, "systemReserved": f.offer.systemReserved, "kubeReserved": f.offer.kubeReserved,
-		"imageGCHighThresholdPercent": f.imageHigh, "imageGCLowThresholdPercent": f.imageLow,
-		"serializeImagePulls": f.pulls.limit == 1, "maxParallelImagePulls": f.pulls.limit,
-		"imageMinimumGCAge": f.imageMin.String(), "imageMaximumGCAge": f.imageMax.String(),
-		"featureGates":         f.gates.values,
-		"allowedUnsafeSysctls": f.offer.unsafeSysctls, "enableProfilingHandler": f.profiling,
-		"nodeStatusUpdateFrequency": f.status.update.String(), "nodeStatusReportFrequency": f.status.report.String(),
-		"nodeLeaseDurationSeconds": f.status.lease, "nodeStatusMaxImages": f.status.images, "providerID": f.status.providerID,
-		"streamingConnectionIdleTimeout": f.server.idle.String(),
-		"crashLoopBackOff":               map[string]any{"maxContainerRestartPeriod": f.restarts.String()},
-		"enableDebuggingHandlers":        f.server.debugging, "enableSystemLogHandler": f.server.systemLogs, "enableSystemLogQuery": f.host.logQueries,
-		"enableDebugFlagsHandler": f.host.logLevel, "logging": map[string]any{"verbosity": f.verbosity},
-		"protectKernelDefaults": f.host.kernelDefaults, "failSwapOn": f.host.noSwap, "failCgroupV1": f.host.noCgroupV1,
-		"enableContentionProfiling": f.host.contention,
-	}
+// configuration returns the KubeletConfiguration with the effect of the flags. Its fields are those of
+// nodeconfig, whose flags all have a text that it can read.
+func (f *flags) configuration() (any, error) {
+	return nodeconfig.Effective(f.values)
 }
 
 // find returns the pod of that name. While a pod is replaced by another of its name, that is the pod

@@ -29,9 +29,13 @@ func Disabled(text string, paths ...string) (g Group) {
 
 // Config serves the result of config under /configz, in the form of a KubeletConfiguration. The
 // result is encoded as JSON and must not contain secrets.
-func Config(config func() any) Group {
+func Config(config func() (any, error)) Group {
 	return Handle("/configz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		text, err := json.Marshal(map[string]any{"kubeletconfig": config()})
+		fields, err := config()
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(map[string]any{"kubeletconfig": fields})
+		}
 		if err != nil {
 			http.Error(w, fmt.Sprintf("encode the configuration: %v", err), http.StatusInternalServerError)
 			return

@@ -84,7 +84,7 @@ func TestLogVerbosity(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	s := newServer(t, nodeserver.Config(func() any { return map[string]any{"kind": "KubeletConfiguration", "maxPods": 110} }))
+	s := newServer(t, nodeserver.Config(func() (any, error) { return map[string]any{"kind": "KubeletConfiguration", "maxPods": 110}, nil }))
 	code, text := ask(t, s, "GET", "/configz")
 	assert.Equal(t, 200, code)
 	assert.JSONEq(t, `{"kubeletconfig": {"kind": "KubeletConfiguration", "maxPods": 110}}`, text)
