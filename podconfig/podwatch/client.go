@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -26,7 +27,8 @@ import (
 // without a pause or wait without an end.
 type client struct {
 	pods     PodListWatcher
-	node     string
+	node     string                    // empty with nodes
+	nodes    func(types.NodeName) bool // nil with node
 	selector string
 	noStream bool
 	report   *reporter
@@ -55,8 +57,12 @@ var (
 )
 
 func newClient(c Config, report *reporter) *client {
-	return &client{pods: c.Pods, node: string(c.NodeName), noStream: c.WithoutWatchList, report: report,
-		selector: fields.OneTermEqualSelector("spec.nodeName", string(c.NodeName)).String()}
+	selector := fields.OneTermEqualSelector("spec.nodeName", string(c.NodeName))
+	if c.Nodes != nil {
+		selector = fields.OneTermNotEqualSelector("spec.nodeName", "")
+	}
+	return &client{pods: c.Pods, node: string(c.NodeName), nodes: c.Nodes, noStream: c.WithoutWatchList, report: report,
+		selector: selector.String()}
 }
 
 // IsWatchListSemanticsUnSupported is called by client-go's reflector.
@@ -115,9 +121,12 @@ func (c *client) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	return nil, err
 }
 
-// ours reports whether p belongs to the node. It guards against servers and proxies that ignore the
+// ours reports whether p belongs to the node, or to one of the nodes. It guards against servers and proxies that ignore the
 // field selector, because running the pods of all nodes would be the worst possible failure.
 func (c *client) ours(verb string, p *v1.Pod) bool {
+	if c.nodes != nil {
+		return c.nodes(types.NodeName(p.Spec.NodeName))
+	}
 	if p.Spec.NodeName == c.node {
 		return true
 	}

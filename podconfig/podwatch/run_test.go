@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/podwatch"
@@ -50,6 +51,30 @@ func TestRunTellsSnapshotAndDeltas(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestOneWatchOfManyNodes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.config.NodeName, f.config.Nodes = "", func(name types.NodeName) bool { return name != "m" }
+		f.set(pod("a"))
+		f.set(onNode(pod("b"), "other"))
+		f.set(onNode(pod("stranger"), "m"))
+		f.set(onNode(pod("waits"), ""))
+		r := f.run()
+		require.Equal(t, []string{"snapshot a b"}, r.take())
+		f.set(onNode(pod("waits"), "other"))
+		f.set(onNode(pod("stranger-2"), "m"))
+		f.remove("a")
+		synctest.Wait()
+		require.Equal(t, []string{"upsert waits", "remove a"}, r.take())
+		require.NoError(t, r.stop())
+		require.Empty(t, f.told())
+		require.Equal(t, "spec.nodeName!=", f.selectors[0])
+		f.config.NodeName = "n"
+		_, err := podwatch.New(f.config)
+		require.ErrorContains(t, err, "NodeName and Nodes are both set")
+	})
 }
 
 func TestRunTellsThatThereIsNothing(t *testing.T) {

@@ -238,7 +238,9 @@ func (s *server) list(w http.ResponseWriter, selector string) {
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-func selects(selector, node string) bool { return selector == "" || selector == "spec.nodeName="+node }
+func selects(selector, node string) bool {
+	return selector == "" || selector == "spec.nodeName="+node || selector == "spec.nodeName!=" && node != ""
+}
 
 func (s *server) watch(w http.ResponseWriter, r *http.Request, initial bool) {
 	q := r.URL.Query()

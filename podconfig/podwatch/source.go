@@ -50,8 +50,11 @@ type PodListWatcher interface {
 type Config struct {
 	// Pods lists and watches the pods of NodeName in all namespaces. Required.
 	Pods PodListWatcher
-	// NodeName selects the pods by spec.nodeName. Required.
+	// NodeName selects the pods by spec.nodeName. Required, unless Nodes is set.
 	NodeName types.NodeName
+	// Nodes selects the pods of several nodes, for a process that runs many nodes with a single watch.
+	// Pods of nodes for which it returns false are dropped. Defaults to NodeName alone.
+	Nodes func(types.NodeName) bool
 	// NodeKnown waits until the source may send requests, usually until the node's own object is
 	// known. It returns ctx's error when ctx ends. Any other error ends Run. Defaults to no wait.
 	NodeKnown func(ctx context.Context) error
@@ -83,7 +86,10 @@ func New(c Config) (*Source, error) {
 	if c.Pods == nil {
 		return nil, fmt.Errorf("%w: Pods is nil", ErrConfig)
 	}
-	if faults := validation.IsDNS1123Subdomain(string(c.NodeName)); len(faults) > 0 {
+	if c.Nodes != nil && c.NodeName != "" {
+		return nil, fmt.Errorf("%w: NodeName and Nodes are both set", ErrConfig)
+	}
+	if faults := validation.IsDNS1123Subdomain(string(c.NodeName)); len(faults) > 0 && c.Nodes == nil {
 		return nil, fmt.Errorf("%w: NodeName %q: %s", ErrConfig, c.NodeName, strings.Join(faults, "; "))
 	}
 	if c.Random == nil {

@@ -4,6 +4,7 @@ package fake
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -28,6 +29,10 @@ type Options struct {
 type WorldOptions struct {
 	// Name is the Runtime of every container ID. Defaults to "fake".
 	Name string
+
+	// PodCIDR has the IPv4 addresses of pods. Each World of a simulated cluster has its own. Defaults to
+	// 10.88.0.0/16.
+	PodCIDR netip.Prefix
 
 	// Latency returns the time before a call takes effect. A call whose ctx ends in that time fails
 	// without effect. Latency is called with no lock held, by several goroutines. Defaults to zero.
@@ -56,6 +61,12 @@ func (o *WorldOptions) complete() error {
 	}
 	if strings.Contains(o.Name, "://") {
 		return fmt.Errorf("fake: WorldOptions.Name %q contains ://", o.Name)
+	}
+	if o.PodCIDR == (netip.Prefix{}) {
+		o.PodCIDR = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, 0, 0}), 16)
+	}
+	if !o.PodCIDR.Addr().Is4() || o.PodCIDR.Bits() > 30 || o.PodCIDR != o.PodCIDR.Masked() {
+		return fmt.Errorf("fake: WorldOptions.PodCIDR %s: want an IPv4 network with 30 bits or less", o.PodCIDR)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package fake_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,6 +43,23 @@ func TestIPsCarryOver(t *testing.T) {
 	cur := n.status("u").Current()
 	assert.Equal(t, last, cur.ID)
 	assert.Equal(t, []string{"10.88.1.44"}, cur.IPs)
+}
+
+func TestIPsOfANetworkAreReusedWhenFree(t *testing.T) {
+	n := newNode(t, fake.WorldOptions{PodCIDR: netip.MustParsePrefix("10.1.2.0/30")})
+	var got []string
+	first := n.sandbox("keeps", 0)
+	for i := range uint32(4) {
+		id := n.sandbox("u", i)
+		got = append(got, n.status("u").Current().IPs...)
+		require.NoError(t, n.RemoveSandbox(t.Context(), id))
+	}
+	assert.Equal(t, []string{"10.1.2.2", "10.1.2.3", "10.1.2.2", "10.1.2.3"}, got)
+	require.NoError(t, n.RemoveSandbox(t.Context(), first))
+	for _, bad := range []string{"10.1.2.1/24", "10.1.2.0/31", "fd00::/64"} {
+		_, err := fake.NewWorld(fake.WorldOptions{PodCIDR: netip.MustParsePrefix(bad)})
+		require.ErrorContains(t, err, bad)
+	}
 }
 
 func TestListSaysNoMoreThanTheSeamPromises(t *testing.T) {

@@ -5,7 +5,9 @@ package fake
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -30,7 +32,7 @@ type World struct {
 		order      []*pod // the pods in creation order
 		sandboxes  map[runtime.SandboxID]*sandbox
 		containers map[string]*container
-		ips        uint64
+		ips        uint32
 		urls       uint64
 		closed     bool
 
@@ -158,11 +160,29 @@ func (w *World) dropSandbox(s *sandbox) {
 // nodeIP is the address of pods on the host's network.
 const nodeIP = "192.0.2.1"
 
-// nextIP returns the addresses of 10.88.0.0/16 in turn, without the first.
+// nextIP returns the addresses of PodCIDR in turn, without the first. The second round skips the
+// addresses in use, as long as there are others.
 func (w *World) nextIP() string {
-	n := w.mu.ips%(1<<16-1) + 1
-	w.mu.ips++
-	return fmt.Sprintf("10.88.%d.%d", n>>8, n&0xff)
+	network := w.opts.PodCIDR.Addr().As4()
+	first, size := binary.BigEndian.Uint32(network[:]), uint32(1)<<(32-w.opts.PodCIDR.Bits())-1
+	for tries := uint32(0); ; tries++ {
+		var address [4]byte
+		binary.BigEndian.PutUint32(address[:], first+w.mu.ips%size+1)
+		w.mu.ips++
+		ip := netip.AddrFrom4(address).String()
+		if w.mu.ips <= size || tries >= size || !w.inUse(ip) {
+			return ip
+		}
+	}
+}
+
+func (w *World) inUse(ip string) bool {
+	for _, s := range w.mu.sandboxes {
+		if s.ip == ip {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *container) call(op Op) Call {

@@ -294,6 +294,17 @@ func (r *Reporter) Report(ctx context.Context) error {
 	return nil
 }
 
+// Renew is the other step of Run. It renews the lease of the node with a single attempt, and has no
+// effect without Options.Leases. It needs a successful Report before. A process with many nodes calls
+// Report and Renew of all nodes from a few goroutines.
+func (r *Reporter) Renew(ctx context.Context) error {
+	if r.leases == nil || r.known == nil {
+		return nil
+	}
+	r.leases.uid = r.known.UID
+	return r.leases.renew(ctx)
+}
+
 // isReported reports whether the server has the status, or has stored as much of it as it stores: a
 // server without a feature gate drops the fields of the feature.
 func (r *Reporter) isReported(status v1.NodeStatus) bool {

@@ -14,19 +14,25 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
 // Options configure a Cluster.
 type Options struct {
-	// Nodes have names, labels, taints, allocatable resources and present images. Required.
+	// Nodes have names, labels, taints, allocatable resources, addresses, present images, and a PodCIDR
+	// for the addresses of pods. Required.
 	Nodes []*v1.Node
 	// Root is the absolute path of a folder for the files of the agents. Required.
 	Root string
 	// Server is the API server. Defaults to a new Server without a journal.
 	Server *statustest.Server
+	// Connect returns the source of pods and the writer of statuses of a node's agent, for nodes on
+	// another API server than Server. It is called before each start of the agent. Defaults to Server.
+	Connect func(node string) (podconfig.Source, statusmanager.Patcher)
 	// Lag is the time from a change on the API server to its arrival at a node. Defaults to 0.
 	Lag time.Duration
 	// ImageSizes are the sizes of images in bytes, by normalized name. Other images have no size.
@@ -63,7 +69,10 @@ func New(o Options) (*Cluster, error) {
 	case o.Lag < 0 || o.Bandwidth < 0:
 		return nil, errors.New("cluster: Options.Lag and Options.Bandwidth: negative")
 	}
-	if o.Server == nil {
+	if o.Connect != nil && (o.Server != nil || o.Lag != 0) {
+		return nil, errors.New("cluster: Options.Server and Options.Lag have no effect with Options.Connect")
+	}
+	if o.Server == nil && o.Connect == nil {
 		var err error
 		if o.Server, err = statustest.New(statustest.Options{JournalLimit: -1, History: watchHistory}); err != nil {
 			return nil, err
@@ -86,7 +95,7 @@ func New(o Options) (*Cluster, error) {
 // watchHistory is how many changes of each node the default Server keeps.
 const watchHistory = 16
 
-// Server returns the API server.
+// Server returns the API server, or nil with Options.Connect.
 func (c *Cluster) Server() *statustest.Server { return c.opts.Server }
 
 // Nodes returns the nodes in the order of Options.Nodes. The caller does not write to the slice.

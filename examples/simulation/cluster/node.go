@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/podwatch"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
@@ -32,7 +34,7 @@ type Node struct {
 	Name string
 	// World has the containers, and their faults.
 	World *fake.World
-	// Client is the connection to the API server, and its faults.
+	// Client is the connection to Options.Server, and its faults; nil with Options.Connect.
 	Client *statustest.Client
 
 	cluster *Cluster
@@ -57,10 +59,17 @@ func newNode(c *Cluster, object *v1.Node) (*Node, error) {
 		options.Latency = func(call fake.Call) time.Duration { return latency(n.Name, call) }
 	}
 	var err error
+	if object.Spec.PodCIDR != "" {
+		if options.PodCIDR, err = netip.ParsePrefix(object.Spec.PodCIDR); err != nil {
+			return nil, fmt.Errorf("Spec.PodCIDR: %w", err)
+		}
+	}
 	if n.World, err = fake.NewWorld(options); err != nil {
 		return nil, err
 	}
-	n.Client = c.opts.Server.NewClient(c.opts.Lag)
+	if c.opts.Connect == nil {
+		n.Client = c.opts.Server.NewClient(c.opts.Lag)
+	}
 	return n, nil
 }
 
@@ -73,7 +82,9 @@ func (n *Node) Lose() {
 		return
 	}
 	n.mu.off = true
-	n.Client.Cut(nil)
+	if n.Client != nil {
+		n.Client.Cut(nil)
+	}
 	if n.mu.machine != nil {
 		n.mu.machine.off.Store(true)
 		n.mu.stop()
@@ -126,14 +137,14 @@ func (n *Node) boot(lock *node.RootLock, stop context.CancelFunc) (*node.Agent, 
 		return nil, err
 	}
 	random := n.cluster.random
-	source, err := podwatch.New(podwatch.Config{Pods: n.Client, NodeName: types.NodeName(n.Name), Random: random})
+	source, patcher, err := n.connect(random)
 	if err != nil {
 		return nil, err
 	}
 	o := node.Options{
 		NodeName: n.Name, Root: filepath.Join(n.cluster.opts.Root, n.Name), RootLock: lock,
 		Runtime: m, ProbeHandler: m.prober(), Sources: []podconfig.Source{source},
-		Cluster:     node.Cluster{Patcher: n.Client},
+		Cluster: node.Cluster{Patcher: patcher}, HostIPs: n.addresses(),
 		Allocatable: n.object.Status.Allocatable, NodeLabels: n.object.Labels, NodeTaints: n.object.Spec.Taints,
 		Mounter: mount.None{}, OnShutdown: node.KeepPods, Random: random, Events: noEvents{},
 		MaxConcurrentStarts: unlimited, MaxConcurrentPulls: unlimited,
@@ -152,8 +163,30 @@ func (n *Node) boot(lock *node.RootLock, stop context.CancelFunc) (*node.Agent, 
 		stop()
 		return agent, nil
 	}
-	n.Client.Mend()
+	if n.Client != nil {
+		n.Client.Mend()
+	}
 	return agent, nil
+}
+
+// connect returns the source of pods and the writer of statuses of an agent.
+func (n *Node) connect(random func() float64) (podconfig.Source, statusmanager.Patcher, error) {
+	if connect := n.cluster.opts.Connect; connect != nil {
+		source, patcher := connect(n.Name)
+		return source, patcher, nil
+	}
+	source, err := podwatch.New(podwatch.Config{Pods: n.Client, NodeName: types.NodeName(n.Name), Random: random})
+	return source, n.Client, err
+}
+
+// addresses returns the internal addresses of the node.
+func (n *Node) addresses() (all []string) {
+	for _, a := range n.object.Status.Addresses {
+		if a.Type == v1.NodeInternalIP {
+			all = append(all, a.Address)
+		}
+	}
+	return all
 }
 
 // noEvents drops the events about pods.

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/simulation/cluster"
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podconfig/podwatch"
+	"github.com/keelson-dev/keelson/statusmanager"
+	"github.com/keelson-dev/keelson/statusmanager/statuspatch"
+)
+
+// Options configure a Fleet.
+type Options struct {
+	// Config is the API server, with permissions to write nodes, leases and statuses of pods. New
+	// copies it. Required.
+	Config *rest.Config
+	// Root is the absolute path of a folder for the files of the agents. Required.
+	Root string
+	// Nodes is the number of nodes in all shards: 1 to 65536. Required.
+	Nodes int
+	// Name is the first part of the names of nodes, which are Name-0, Name-1 and so on. Defaults to
+	// sim.
+	Name string
+	// Shard and Shards divide the nodes among several processes: this process runs the nodes whose
+	// number modulo Shards is Shard. Default to all nodes.
+	Shard, Shards int
+	// Labels and Taints are those of each new node.
+	Labels map[string]string
+	Taints []v1.Taint
+	// Capacity is that of each node. Defaults to 32 cores, 256 GiB of memory and 110 pods.
+	Capacity v1.ResourceList
+	// Logger receives failures of requests. Defaults to none.
+	Logger *zap.Logger
+}
+
+// Fleet is a set of nodes on an API server.
+type Fleet struct {
+	opts    Options
+	client  kubernetes.Interface
+	nodes   []*v1.Node
+	cluster *cluster.Cluster
+	watch   *podwatch.Source
+	feeds   *feeds
+	beats   *heartbeats
+}
+
+// mostNodes is the number of pod networks of 254 addresses in 10.0.0.0/8.
+const mostNodes = 1 << 16
+
+// New returns a Fleet whose nodes start in Run. The error names the invalid field.
+func New(o Options) (*Fleet, error) {
+	o.Shards = max(o.Shards, 1)
+	o.Name = cmp.Or(o.Name, "sim")
+	switch {
+	case o.Config == nil:
+		return nil, errors.New("fleet: Options.Config is required")
+	case o.Nodes < 1 || o.Nodes > mostNodes:
+		return nil, fmt.Errorf("fleet: Options.Nodes is %d: want 1 to %d", o.Nodes, mostNodes)
+	case !filepath.IsAbs(o.Root):
+		return nil, fmt.Errorf("fleet: Options.Root %q: want an absolute path", o.Root)
+	case o.Shard < 0 || o.Shard >= o.Shards || o.Shard >= o.Nodes:
+		return nil, fmt.Errorf("fleet: Options.Shard is %d, of %d shards of %d nodes: a shard without nodes", o.Shard, o.Shards, o.Nodes)
+	}
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Capacity == nil {
+		o.Capacity = v1.ResourceList{
+			v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("110"),
+		}
+	}
+	f := &Fleet{opts: o}
+	for i := o.Shard; i < o.Nodes; i += o.Shards {
+		f.nodes = append(f.nodes, f.node(i))
+	}
+	if err := f.connect(); err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	return f, nil
+}
+
+// connect makes the clients of the API server.
+func (f *Fleet) connect() error {
+	config := rest.CopyConfig(f.opts.Config)
+	config.QPS = -1 // the server's priority and fairness is the limit
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	config.WarningHandler = rest.NoWarnings{}
+	config.UserAgent = "keelson-fleet"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	patcher, err := statuspatch.New(statuspatch.Options{Config: config})
+	if err != nil {
+		return err
+	}
+	f.client = client
+	f.feeds = newFeeds(client.CoreV1().Pods(""), f.nodes)
+	f.beats, err = newHeartbeats(client.CoreV1().Nodes(), client.CoordinationV1().Leases(v1.NamespaceNodeLease), f.nodes, f.opts.Logger)
+	if err != nil {
+		return err
+	}
+	f.cluster, err = cluster.New(cluster.Options{
+		Nodes: f.nodes, Root: f.opts.Root, Behave: behave,
+		Connect: func(node string) (podconfig.Source, statusmanager.Patcher) {
+			return f.feeds.connect(node), slimPatcher{patcher}
+		},
+		Agent: func(o *node.Options) {
+			o.Admit = admit
+			o.Without = []string{"declared", "images", "volumes", "restart-memory", "mirrors"}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	f.watch, err = podwatch.New(podwatch.Config{
+		Pods: client.CoreV1().Pods(""), Logger: f.opts.Logger,
+		Nodes: func(name types.NodeName) bool { return f.cluster.Node(string(name)) != nil },
+	})
+	return err
+}
+
+// node returns the object of a node. The addresses of nodes and pods are different for each number.
+func (f *Fleet) node(i int) *v1.Node {
+	name := fmt.Sprintf("%s-%d", f.opts.Name, i)
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: f.opts.Labels},
+		Spec:       v1.NodeSpec{Taints: f.opts.Taints, PodCIDR: fmt.Sprintf("10.%d.%d.0/24", i>>8, i&0xff)},
+		Status: v1.NodeStatus{
+			Capacity: f.opts.Capacity, Allocatable: f.opts.Capacity,
+			Addresses: []v1.NodeAddress{
+				{Type: v1.NodeInternalIP, Address: fmt.Sprintf("100.64.%d.%d", i>>8, i&0xff)},
+				{Type: v1.NodeHostName, Address: name},
+			},
+			NodeInfo: v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KubeletVersion: "keelson-fleet"},
+		},
+	}
+}
+
+// Run runs the nodes until ctx ends, and returns when all their goroutines have ended. The objects of
+// nodes and pods stay on the API server: see Delete.
+func (f *Fleet) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var agents, watch error
+	var wg sync.WaitGroup
+	wg.Go(func() { f.beats.run(ctx) })
+	wg.Go(func() {
+		defer cancel()
+		agents = f.cluster.Run(ctx)
+	})
+	wg.Go(func() {
+		defer cancel()
+		watch = f.watch.Run(ctx, f.feeds)
+	})
+	wg.Wait()
+	return errors.Join(agents, watch)
+}
+
+// Registered returns a channel that is closed when all nodes of this process are registered.
+func (f *Fleet) Registered() <-chan struct{} { return f.beats.registered }
+
+// Cluster returns the nodes of this process, for faults such as fake.World.Kill.
+func (f *Fleet) Cluster() *cluster.Cluster { return f.cluster }
+
+// Delete deletes the objects of the nodes of this process and their leases. Call it after Run. Pods
+// stay, and a control plane collects them.
+func (f *Fleet) Delete(ctx context.Context) error {
+	var errs []error
+	nodes, leases := f.client.CoreV1().Nodes(), f.client.CoordinationV1().Leases(v1.NamespaceNodeLease)
+	for _, n := range f.nodes {
+		errs = append(errs, nodes.Delete(ctx, n.Name, metav1.DeleteOptions{}), leases.Delete(ctx, n.Name, metav1.DeleteOptions{}))
+	}
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil || apierrors.IsNotFound(err) })...)
+}
+
+// slimPatcher is a Patcher that returns pods without the fields that no agent reads.
+type slimPatcher struct{ *statuspatch.Patcher }
+
+// PatchStatus implements statusmanager.Patcher.
+func (p slimPatcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
+	pod, err := p.Patcher.PatchStatus(ctx, ref, patch)
+	if pod != nil {
+		slim(pod)
+	}
+	return pod, err
+}
+
+// GetPod implements statusmanager.Getter.
+func (p slimPatcher) GetPod(ctx context.Context, ref statusmanager.PodRef) (*v1.Pod, error) {
+	pod, err := p.Patcher.GetPod(ctx, ref)
+	if pod != nil {
+		slim(pod)
+	}
+	return pod, err
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+
+	"github.com/keelson-dev/keelson/examples/simulation/fleet"
+)
+
+func TestOptions(t *testing.T) {
+	for want, change := range map[string]func(*fleet.Options){
+		"Options.Config is required":                             func(o *fleet.Options) { o.Config = nil },
+		"Options.Nodes is 0: want 1 to 65536":                    func(o *fleet.Options) { o.Nodes = 0 },
+		`Options.Root "here": want an absolute path`:             func(o *fleet.Options) { o.Root = "here" },
+		"Options.Shard is 2, of 2 shards of 3 nodes":             func(o *fleet.Options) { o.Shard, o.Shards = 2, 2 },
+		`NodeName "A-0": a lowercase RFC 1123 subdomain`:         func(o *fleet.Options) { o.Name = "A" },
+		"Options.Shard is 3, of 5 shards of 3 nodes: a shard wi": func(o *fleet.Options) { o.Shard, o.Shards = 3, 5 },
+	} {
+		o := fleet.Options{Config: &rest.Config{Host: "127.0.0.1:1"}, Root: t.TempDir(), Nodes: 3}
+		change(&o)
+		_, err := fleet.New(o)
+		require.ErrorContains(t, err, want)
+	}
+}
