@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podresources serves the kubelet's PodResources API (v1): the devices of the running pods,
-// for monitoring programs such as exporters of GPU metrics.
+// Package podresources serves the kubelet's PodResources API (v1, and v1alpha1 for old clients): the
+// devices of the running pods, for monitoring programs such as exporters of GPU metrics.
 //
 //	server, err := podresources.Listen("/var/lib/kubelet/pod-resources/kubelet.sock", podresources.Options{
 //		Pods: activePods, Devices: manager,

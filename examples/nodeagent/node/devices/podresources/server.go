@@ -20,6 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices/ledger"
 	"github.com/keelson-dev/keelson/internal/podfacts"
@@ -94,6 +95,7 @@ func Listen(path string, o Options) (*Server, error) {
 func (s *Server) Serve(ctx context.Context) error {
 	server := grpc.NewServer(grpc.UnaryInterceptor(s.admit))
 	api.RegisterPodResourcesListerServer(server, s)
+	v1alpha1.RegisterPodResourcesListerServer(server, &alpha{server: s})
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
 	err := server.Serve(s.listener)

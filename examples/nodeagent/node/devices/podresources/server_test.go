@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices/ledger"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices/podresources"
@@ -149,4 +150,21 @@ func Example() {
 	// side 1 <nil>
 	// main 2 <nil>
 	// plain 0 <nil>
+}
+
+func TestTheListOfOldClients(t *testing.T) {
+	_, path, failures := serve(t)
+	conn, err := grpcunix.NewClient(path, 1<<20)
+	require.NoError(t, err)
+	defer conn.Close()
+	answer, err := v1alpha1.NewPodResourcesListerClient(conn).List(t.Context(), &v1alpha1.ListPodResourcesRequest{})
+	require.NoError(t, err)
+	want := &v1alpha1.ListPodResourcesResponse{}
+	require.NoError(t, prototext.Unmarshal([]byte(`pod_resources: {
+		name: "web" namespace: "default"
+		containers: { name: "main" devices: { resource_name: "example.com/gpu" device_ids: "a" } devices: { resource_name: "example.com/gpu" device_ids: "c" } }
+		containers: { name: "plain" }
+	}`), want))
+	require.Equal(t, prototext.Format(want), prototext.Format(answer))
+	require.Zero(t, failures.Load())
 }
