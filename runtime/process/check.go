@@ -40,6 +40,7 @@ const (
 	whyNetwork  = "processes use the host's network"
 	whyCgroup   = "there is no cgroup to limit"
 	whyLink     = "mounts are links"
+	whyMounts   = "only HostToContainer, with namespaces"
 	whyReadOnly = "only with readOnlyRootFilesystem: true, mounts are links"
 	whyNoImages = "this backend has no images"
 	whyStdin    = "there is no standard input"
@@ -147,6 +148,7 @@ func (c *check) container(at string, ct *v1.Container) {
 	c.refuse(hidden, at+".terminationMessagePath", "in a mount it is not read")
 	c.nonRoot(at, ct)
 	if ct.SecurityContext != nil {
+		ask.Add = c.needed(ask.Add, ct.Ports)
 		c.security(at+".securityContext", ct.SecurityContext, ask)
 	}
 	c.refuse(ct.Stdin, at+".stdin", whyStdin)
@@ -168,8 +170,13 @@ func (c *check) volumeMount(field string, all []v1.VolumeMount, i int, ask walls
 			break
 		}
 	}
-	c.refuse(m.MountPropagation != nil && *m.MountPropagation != v1.MountPropagationNone, field+".mountPropagation", whyLink)
+	c.refuse(m.MountPropagation != nil && *m.MountPropagation != v1.MountPropagationNone && !(c.isolated && follows(m)), field+".mountPropagation", whyMounts)
 	c.refuse(len(m.BindMountOptions) > 0, field+".bindMountOptions", whyLink)
+}
+
+// follows reports whether later mounts of the host appear in the container.
+func follows(m *v1.VolumeMount) bool {
+	return m.MountPropagation != nil && *m.MountPropagation == v1.MountPropagationHostToContainer
 }
 
 // generated reports whether the agent makes the volume's content for this pod only. A read-only

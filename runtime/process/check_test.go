@@ -87,6 +87,23 @@ spec:
 	}, bare(root.pod(pod)))
 }
 
+// NET_BIND_SERVICE is not needed for ports on which every user may listen.
+func TestPortsForEveryUser(t *testing.T) {
+	for ports, refused := range map[string]bool{"": true, "{containerPort: 80}": false, "{containerPort: 80}, {containerPort: 53}": true} {
+		pod := decode(t, `
+spec:
+  containers:
+  - {name: c, command: ["true"], ports: [`+ports+`], securityContext: {capabilities: {add: [NET_BIND_SERVICE]}}}
+`)
+		c := &check{uid: 1000, gid: 1000, goos: "linux", host: walls.Host{Linux: true, Landlock: walls.LeastForFiles, Seccomp: true, FreePorts: 80}}
+		if fields := bare(c.pod(pod)); refused {
+			assert.Equal(t, []string{"spec.containers[0].securityContext.capabilities.add"}, fields, ports)
+		} else {
+			assert.Empty(t, fields, ports)
+		}
+	}
+}
+
 // A pod that asks for a profile by the annotations of before does not run without.
 func TestOldProfileAnnotationsAreRefused(t *testing.T) {
 	pod := decode(t, ordinary)

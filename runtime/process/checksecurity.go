@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -81,6 +82,19 @@ func (c *check) security(at string, sc *v1.SecurityContext, ask walls.Ask) {
 	c.seccomp(at, sc.SeccompProfile)
 	c.refuse(sc.AppArmorProfile != nil && sc.AppArmorProfile.Type != v1.AppArmorProfileTypeUnconfined,
 		at+".appArmorProfile", whyIsolated)
+}
+
+// needed returns the capabilities to add without NET_BIND_SERVICE, if every user of this machine may
+// listen on the container's ports.
+func (c *check) needed(add []string, ports []v1.ContainerPort) []string {
+	least := 1
+	if len(ports) > 0 {
+		least = int(slices.MinFunc(ports, func(a, b v1.ContainerPort) int { return cmp.Compare(a.ContainerPort, b.ContainerPort) }).ContainerPort)
+	}
+	if least < c.host.FreePorts {
+		return add
+	}
+	return slices.DeleteFunc(slices.Clone(add), walls.BindsPorts)
 }
 
 // user refuses every user and group except the agent's own, unless a container has a root file

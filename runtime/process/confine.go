@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -56,6 +57,9 @@ func (r *Runtime) walls(spec runtime.ContainerSpec, rec record.Spec, at surround
 		} else {
 			v.File = err == nil && !info.IsDir()
 		}
+		v.Follow = spec.Container != nil && slices.ContainsFunc(spec.Container.VolumeMounts, func(vm v1.VolumeMount) bool {
+			return vm.Name == m.Name && path.Clean("/"+vm.MountPath) == v.ContainerPath && follows(&vm)
+		})
 		paths.Volumes = append(paths.Volumes, v)
 	}
 	for _, d := range spec.Devices {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -171,6 +172,35 @@ func TestUsersInNamespaces(t *testing.T) {
 	assert.Positive(t, info.Size())
 	require.NoError(t, e.rt.StopContainer(t.Context(), id, time.Nanosecond))
 	assert.Equal(t, "m\n", e.status(pod).Message)
+}
+
+// TestMountPropagation: with HostToContainer, later mounts of the host appear in the container.
+func TestMountPropagation(t *testing.T) {
+	e := newIsolated(t)
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+		t.Skip(err) // only root mounts
+	}
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	require.NoError(t, unix.Mount("", dir, "", unix.MS_SHARED, ""))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "later"), 0o755))
+	follow, both := v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional
+	pod := e.pod("echo ready; sleep 1000")
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "d", MountPath: "/follow", MountPropagation: &follow}, {Name: "d", MountPath: "/fixed"}}
+	require.NoError(t, e.rt.CheckPod(pod))
+	id := e.runWith(pod, runtime.Mount{Name: "d", HostPath: dir, ContainerPath: "/follow"}, runtime.Mount{Name: "d", HostPath: dir, ContainerPath: "/fixed"})
+	e.awaitLog(pod, "ready")
+	require.NoError(t, unix.Mount("none", filepath.Join(dir, "later"), "tmpfs", 0, ""))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "later", "file"), nil, 0o644))
+	out, _, _, err := e.rt.Exec(t.Context(), id, shell("ls /follow/later /fixed/later"))
+	require.NoError(t, err)
+	assert.Equal(t, "/fixed/later:\n\n/follow/later:\nfile\n", string(out))
+	out, _, _, err = e.rt.Exec(t.Context(), id, shell("mount -t tmpfs none /follow/later || echo refused"))
+	require.NoError(t, err)
+	assert.Equal(t, "refused\n", string(out))
+
+	pod.Spec.Containers[0].VolumeMounts[0].MountPropagation = &both
+	require.ErrorContains(t, e.rt.CheckPod(pod), "spec.containers[0].volumeMounts[0].mountPropagation")
 }
 
 // TestFieldsOfNamespaces: fields that need namespaces are honoured, or refused by name.

@@ -73,7 +73,7 @@ var containerFields = []podField{
 	{path: "containers[].volumeMounts[].{subPath,subPathExpr}", base: "m: {name: e, mountPath: /data}", with: "m: {name: e, mountPath: /data, subPath: part}",
 		by: "volumemanager", seen: "volumemanager/plugins/subpath TestPrepareAndClean, runtime TestSubPaths"},
 	{path: "containers[].volumeMounts[].mountPropagation", base: "m: {name: e, mountPath: /data}",
-		with: "m: {name: e, mountPath: /data, mountPropagation: HostToContainer}", seen: "runtime/cri TestMountPropagation"},
+		with: "m: {name: e, mountPath: /data, mountPropagation: HostToContainer}", seen: "runtime/cri TestMountPropagation, runtime/process TestMountPropagation", note: "process: HostToContainer with --confine"},
 	{path: "containers[].volumeMounts[].bindMountOptions[]", base: "m: {name: e, mountPath: /data}",
 		with: "m: {name: e, mountPath: /data, bindMountOptions: [nosuid]}", seen: "runtime/cri TestFieldsWithoutAWordInTheCRIAreRefused", note: "the CRI has no field for it yet"},
 	{path: "containers[].volumeDevices[].{name,devicePath}", with: "c: {volumeDevices: [{name: d, devicePath: /dev/xvda}]}",

@@ -148,6 +148,7 @@ type Bind struct {
 	File     bool   `json:"file,omitempty"` // From is no folder
 	ReadOnly bool   `json:"readOnly,omitempty"`
 	Device   bool   `json:"device,omitempty"` // devices may be opened
+	Follow   bool   `json:"follow,omitempty"` // later mounts of the host below From appear
 }
 
 // Files are the host's paths that a container may use, with everything below them.

@@ -25,6 +25,8 @@ type Host struct {
 	Landlock int    // ABI; 0 without Landlock
 	Seccomp  bool   // this build and the kernel have filters, and the numbers of this architecture are known
 
+	FreePorts int // the least port on which every user may listen
+
 	// Namespaces reports whether a container can have a mount, PID, IPC and UTS namespace, found by
 	// WithNamespaces.
 	Namespaces bool

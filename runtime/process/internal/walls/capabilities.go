@@ -27,6 +27,16 @@ var capabilities = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSE
 // no container makes devices.
 const usual = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<13 | 1<<18 | 1<<29 | 1<<31
 
+// capNetBindService is the number of CAP_NET_BIND_SERVICE.
+const capNetBindService = 10
+
+// BindsPorts reports whether a name is that of NET_BIND_SERVICE, which is the right to listen on
+// ports that other users may not listen on.
+func BindsPorts(name string) bool {
+	number, ok := capability(name)
+	return ok && number == capNetBindService
+}
+
 // capability returns the number of a capability. Names in the API have no prefix CAP_; runtimes
 // accept the prefix.
 func capability(name string) (number int, ok bool) {

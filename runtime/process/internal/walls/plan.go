@@ -31,6 +31,7 @@ type Volume struct {
 	ContainerPath string // absolute and clean
 	ReadOnly      bool
 	File          bool
+	Follow        bool // later mounts of the host appear in the container
 }
 
 // Image is the root file system of a container.
@@ -136,7 +137,7 @@ func (h Host) root(a Ask, p Paths) *record.Root {
 	for _, v := range slices.SortedFunc(slices.Values(p.Volumes), func(a, b Volume) int {
 		return strings.Compare(a.ContainerPath, b.ContainerPath) // the outer one first
 	}) {
-		r.Mounts = append(r.Mounts, record.Bind{From: v.HostPath, To: v.ContainerPath, ReadOnly: v.ReadOnly, File: v.File})
+		r.Mounts = append(r.Mounts, record.Bind{From: v.HostPath, To: v.ContainerPath, ReadOnly: v.ReadOnly, File: v.File, Follow: v.Follow})
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -172,7 +173,11 @@ func (s *stage) unshare(root *record.Root) {
 		s.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", root.GID, os.Getegid()))
 		s.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", root.UID, os.Geteuid()))
 	}
-	s.add(must, "own mounts", unix.SYS_MOUNT, 0, s.text("/"), 0, unix.MS_REC|unix.MS_PRIVATE)
+	propagation := uintptr(unix.MS_PRIVATE)
+	if slices.ContainsFunc(root.Mounts, func(b record.Bind) bool { return b.Follow }) {
+		propagation = unix.MS_SLAVE // changeRoot makes the other mounts private
+	}
+	s.add(must, "own mounts", unix.SYS_MOUNT, 0, s.text("/"), 0, unix.MS_REC|propagation)
 }
 
 // namespaces returns the flags of the namespaces that a container has for itself.
@@ -200,8 +205,18 @@ func (s *stage) write(name, text string) {
 // atCwd is AT_FDCWD, -100, as the kernel takes it.
 const atCwd = ^uintptr(99)
 
-// tree opens a mount of a path of the host, with everything mounted below.
+// tree opens a mount of a path of the host, with everything mounted below. Later mounts of the host
+// do not appear.
 func (s *stage) tree(from string, attrs uint64) (fd int) {
+	fd = s.following(from, attrs)
+	attr := &unix.MountAttr{Propagation: unix.MS_PRIVATE}
+	s.add(must, "mount "+from, unix.SYS_MOUNT_SETATTR, 0, s.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, at(s, attr), unsafe.Sizeof(*attr))
+	s.use(0, fd)
+	return fd
+}
+
+// following opens a mount of a path of the host, with everything mounted below now and later.
+func (s *stage) following(from string, attrs uint64) (fd int) {
 	what := "mount " + from
 	fd = s.add(must, what, unix.SYS_OPEN_TREE, atCwd, s.text(from), unix.OPEN_TREE_CLONE|unix.O_CLOEXEC|unix.AT_RECURSIVE)
 	s.attributes(what, fd, attrs, unix.AT_RECURSIVE)
@@ -293,9 +308,12 @@ func (s *stage) changeRoot(root *record.Root) {
 		if !m.Device {
 			attrs |= noDevice
 		}
-		if m.Over == "" {
+		switch {
+		case m.Follow:
+			trees[i] = s.following(m.From, attrs)
+		case m.Over == "":
 			trees[i] = s.tree(m.From, attrs)
-		} else {
+		default:
 			trees[i] = s.filesystem("overlay", uintptr(attrs), "lowerdir="+escape(m.Over)+":"+escape(m.From))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	goruntime "runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -35,6 +37,12 @@ func Probe() Host {
 	}
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	h.FreePorts = 1024 // unless the kernel says otherwise
+	if raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start"); err == nil {
+		if least, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
+			h.FreePorts = least
+		}
+	}
 	h.Seccomp = errno == 0 && architecture != 0 && filters
 	return h
 }
