@@ -279,3 +279,94 @@ func TestImagesWithoutAnEngine(t *testing.T) {
 	assert.Contains(t, n.text("plain-n"), "waits\nstopped\n", "SIGTERM reaches process 1")
 	assert.Empty(t, n.processes())
 }
+
+// popular are images of popular programs: the configuration of the real images, and a program of this
+// test that listens where the real program does. They prove that the manifests are honoured, not
+// that the real programs run.
+var popular = map[string]struct {
+	config  oci.Config
+	names   []string
+	logs    []string // lines that the container prints
+	lenient bool     // the manifest has fields that this backend cannot honour
+}{
+	"coredns-alone registry.k8s.io/coredns/coredns:v1.12.0 coredns-0-n": {
+		config: oci.Config{Entrypoint: []string{"/bin/coredns"}, User: "65532:65532", Env: []string{"LISTEN=53 8080", "READ=/etc/coredns/Corefile"}}, names: []string{"coredns"},
+		logs: []string{"ids 65532 65532", "args [/bin/coredns -conf /etc/coredns/Corefile]", `read /etc/coredns/Corefile ".:53 {\n  forward . /etc/resolv.conf\n  cache 30\n}\n" <nil>`, "listen 53 <nil>"}},
+	"mosquitto docker.io/library/eclipse-mosquitto:2 mosquitto-0-n": {
+		config: oci.Config{Entrypoint: []string{"/bin/served"}, Cmd: []string{"/usr/sbin/mosquitto", "-c", "/mosquitto/config/mosquitto.conf"}, Env: []string{"LISTEN=1883", "READ=/mosquitto/config/mosquitto.conf"}},
+		logs:   []string{`read /mosquitto/config/mosquitto.conf "listener 1883\nallow_anonymous true\n" <nil>`, "listen 1883 <nil>"}},
+	"mysql docker.io/library/mysql:8.4 mysql-0-n": {
+		config: oci.Config{Entrypoint: []string{"served"}, Cmd: []string{"mysqld"}, Env: []string{"LISTEN=3306 33060", "WRITE=/var/lib/mysql", "TELL=MYSQL_ROOT_PASSWORD"}},
+		logs:   []string{"MYSQL_ROOT_PASSWORD change-me", "write /var/lib/mysql <nil>", "listen 3306 <nil>"}},
+	"node-exporter quay.io/prometheus/node-exporter:v1.8.2 node-exporter-n": {
+		config: oci.Config{Entrypoint: []string{"/bin/node_exporter"}, User: "nobody", Env: []string{"LISTEN=9100", "READ=/host/proc/1/comm", "WRITE=/host/tmp"}}, names: []string{"node_exporter"},
+		logs: []string{"ids 65534 65534", "args [/bin/node_exporter --path.rootfs=/host]", "write /host/tmp open /host/tmp/written: read-only file system", "listen 9100 <nil>"}},
+	"postgres docker.io/library/postgres:17 postgres-0-n": {
+		config: oci.Config{Entrypoint: []string{"served"}, Cmd: []string{"postgres"}, Env: []string{"LISTEN=5432", "WRITE=/var/lib/postgresql/data", "TELL=POSTGRES_PASSWORD PGDATA"}}, names: []string{"pg_isready"},
+		logs: []string{"POSTGRES_PASSWORD change-me", "PGDATA /var/lib/postgresql/data/pgdata", "write /var/lib/postgresql/data <nil>"}},
+	"prometheus quay.io/prometheus/prometheus:v3.1.0 prometheus-0-n": {
+		config: oci.Config{Entrypoint: []string{"/bin/prometheus"}, User: "nobody", WorkingDir: "/prometheus", Env: []string{"LISTEN=9090", "READ=/etc/prometheus/prometheus.yml", "WRITE=/prometheus"}}, names: []string{"prometheus"},
+		logs: []string{"ids 65534 65534", "dir /prometheus", `read /etc/prometheus/prometheus.yml "scrape_configs: []\n" <nil>`, "write /prometheus <nil>"}},
+	"redis docker.io/library/redis:7 redis-0-n": {
+		config: oci.Config{Entrypoint: []string{"served"}, Cmd: []string{"redis-server"}, WorkingDir: "/data", Env: []string{"LISTEN=6379", "WRITE=/data"}},
+		logs:   []string{"args [served --appendonly yes]", "dir /data", "write /data <nil>", "listen 6379 <nil>"}},
+	"registry docker.io/library/registry:2 registry-0-n": {
+		config: oci.Config{Entrypoint: []string{"served"}, Cmd: []string{"/etc/docker/registry/config.yml"}, Env: []string{"LISTEN=5000", "WRITE=/var/lib/registry"}},
+		logs:   []string{"args [served /etc/docker/registry/config.yml]", "write /var/lib/registry <nil>"}},
+	"traefik-file docker.io/library/traefik:v3.2 traefik-0-n": {
+		config: oci.Config{Entrypoint: []string{"served"}, Cmd: []string{"traefik"}, Env: []string{"LISTEN=80", "READ=/etc/traefik/dynamic/dynamic.yaml"}},
+		logs:   []string{`read /etc/traefik/dynamic/dynamic.yaml "http: {}\n" <nil>`, "listen 80 <nil>"}},
+	"nginx docker.io/library/nginx:1.27 nginx-0-n": {lenient: true, // a limit of memory, and a hostPort that is not the containerPort
+		config: oci.Config{Entrypoint: []string{"served"}, Cmd: []string{"nginx", "-g", "daemon off;"}, StopSignal: "SIGTERM", Env: []string{"LISTEN=80", "READ=/etc/nginx/conf.d/default.conf"}},
+		logs:   []string{"args [served nginx -g daemon off;]", `read /etc/nginx/conf.d/default.conf "server { listen 80; }\n" <nil>`}},
+	"home-assistant ghcr.io/home-assistant/home-assistant:2025.1 home-assistant-0-n": {lenient: true, // privileged
+		config: oci.Config{Entrypoint: []string{"served"}, Env: []string{"LISTEN=8123", "WRITE=/config"}},
+		logs:   []string{"write /config <nil>", "listen 8123 <nil>"}},
+}
+
+// Manifests of popular programs, the corpus of package podspec, run without root and without a
+// container engine: nine as they are, and two more with --lenient.
+func TestPopularManifestsWithoutAnEngine(t *testing.T) {
+	n := newImageNode(t)
+	if n == nil {
+		return
+	}
+	images := filepath.Join(n.dir, "registry")
+	for key, p := range popular {
+		n.save(strings.Fields(key)[1], n.image(p.config, p.names, map[string]string{"etc/passwd": "nobody:x:65534:65534::/:/\n"}))
+	}
+	for _, lenient := range []bool{false, true} {
+		flags := []string{"--images", "--image-archives", n.archives, keepImages}
+		if lenient {
+			flags = append(flags, "--lenient")
+		}
+		for key, p := range popular {
+			file := strings.Fields(key)[0] + ".yaml"
+			raw, err := os.ReadFile(filepath.Join("podspec/testdata/corpus", "popular-"+file))
+			require.NoError(t, err)
+			// A user without rights cannot make /var/lib/registry.
+			text := strings.Replace(string(raw), "hostPath: {path: /var/lib/registry", "hostPath: {path: "+images, 1)
+			if p.lenient == lenient {
+				n.write(file, strings.Replace(text, "readinessProbe: {", "readinessProbe: {periodSeconds: 1, ", 1)) // the first probe may be too early
+			} else if lenient {
+				n.remove(file)
+			}
+		}
+		n.start(flags...)
+		for key, p := range popular {
+			if p.lenient != lenient {
+				continue
+			}
+			pod := strings.Fields(key)[2]
+			status := n.waitPhase(pod, v1.PodRunning).Status.ContainerStatuses[0]
+			assert.Equal(t, strings.Fields(key)[1], status.Image)
+			n.eventually(pod+" listens", func() bool { return strings.HasSuffix(n.text(pod), "waits\n") })
+			for _, line := range p.logs {
+				assert.Contains(t, "\n"+n.text(pod), "\n"+line+"\n", pod)
+			}
+			assert.Zero(t, status.RestartCount, pod)
+		}
+		n.interrupt()
+		assert.Empty(t, n.processes())
+	}
+}

@@ -17,12 +17,11 @@ import (
 
 func main() {
 	if filepath.Base(os.Args[0]) == "pg_isready" {
-		conn, err := net.Dial("tcp", "127.0.0.1:5432")
-		if err != nil {
-			os.Exit(2)
+		if conn, err := net.Dial("tcp", "127.0.0.1:5432"); err == nil {
+			_ = conn.Close()
+			return
 		}
-		_ = conn.Close()
-		return
+		os.Exit(2)
 	}
 	dir, _ := os.Getwd()
 	fmt.Println("args", os.Args)
