@@ -21,6 +21,8 @@ CROSS   := linux/arm64 linux/arm darwin/arm64
 BUILD_FLAGS = -trimpath -tags $(TAGS) -ldflags '-s -w'
 # Where releases run. Containers are Linux processes: elsewhere the agent only compiles.
 PLATFORMS ?= linux/amd64 linux/arm64 linux/arm
+# The version of packages that are no release.
+UNTAGGED := v0.0.0-dev
 # The node agent without what a small node has no use for: an API server, metrics,
 # CSI drivers, profiles, evictions, cgroups for pods, device plug-ins, kinds other than Pod, images, and HTTP/2 to probes and manifest URLs.
 EDGE_TAGS := $(TAGS),nolocalapi,noapiserver,nometrics,nocsi,noprofiling,noeviction,nocgroups,nodevices,noseccomp,nokinds,noimagearchives,noimages
@@ -42,7 +44,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench benchstat vuln api surface release archives clean cc
+.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench benchstat vuln api surface release packages clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -248,30 +250,36 @@ surface: ## option fields that no code sets, and exported names that no code out
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/surface ./surface
 	@bin/surface $(ARGS)
 
-release: ## tag VERSION=v0.37.0 and build its archives, checksums and SBOMs in dist; DRY=1 tags nothing and builds for this platform only
+release: ## tag VERSION=v0.37.0 and make its packages in dist; DRY=1 tags nothing and builds for this platform only
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/release ./release
 	@bin/release -check -version '$(VERSION)' $(if $(DRY),-dry)
-	@$(if $(DRY),$(MAKE) archives VERSION='$(or $(VERSION),v0.0.0-dry)' PLATFORMS="$$($(GO) env GOOS)/$$($(GO) env GOARCH)", \
-		git tag -a '$(VERSION)' -m 'keelson $(VERSION)'; $(MAKE) archives || { git tag -d '$(VERSION)'; exit 1; })
+	@$(if $(DRY),$(MAKE) packages PLATFORMS="$$($(GO) env GOOS)/$$($(GO) env GOARCH)", \
+		git tag -a '$(VERSION)' -m 'keelson $(VERSION)'; $(MAKE) packages || { git tag -d '$(VERSION)'; exit 1; })
 	@ls -sh dist/*.*; cat dist/SHA256SUMS
 	@$(if $(DRY),echo 'dry run: nothing is tagged',echo 'next: git push origin $(VERSION); then create the release there with the files of dist')
 
 release-dry: ## a release of this tree for this platform, without a tag
 	@$(MAKE) release DRY=1
 
-# The tag is there before the build, so that the programs know their version.
-archives:
-	@rm -rf dist
+# In a release the tag is there before the build, so that the programs know their version. Packages of the
+# same files are the same bytes.
+packages: ## tarballs, deb and rpm packages of the node agent, checksums and SBOMs in dist (VERSION=v0.37.0 PLATFORMS=linux/amd64)
+	@rm -rf dist; mkdir -p bin; $(GO) -C tools build -o ../bin/release ./release; $(GO) -C tools build -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 	@for platform in $(PLATFORMS); do os=$${platform%/*}; arch=$${platform#*/}; \
 		for name in nodeagent nodeagent-edge; do \
-			dir="dist/$${name}_$${os}_$${arch}"; mkdir -p "$$dir"; cp LICENSE README.md CHANGELOG.md "$$dir"; \
+			dir="dist/$${name}_$${os}_$${arch}"; mkdir -p "$$dir"; cp -r LICENSE README.md CHANGELOG.md examples/nodeagent/systemd/*.service "$$dir"; \
 			case $$name in \
 			*-edge) set -- $(EDGE_FLAGS);; \
 			*) set -- $(BUILD_FLAGS);; \
 			esac; \
 			GOOS=$$os GOARCH=$$arch $(GO) build "$$@" -buildvcs=$(VCS) -o "$$dir/$$name" ./examples/nodeagent; \
+			if [ $$os != linux ]; then continue; fi; \
+			for kind in deb rpm; do \
+				PROGRAM=$$name FOLDER=$$dir ARCH=$${arch/%arm/arm7} VERSION='$(or $(VERSION),$(UNTAGGED))' SOURCE_DATE_EPOCH=0 \
+					bin/nfpm package --config examples/nodeagent/systemd/nfpm.yaml --packager $$kind --target dist; \
+			done; \
 		done; done
-	@bin/release -pack dist -version '$(VERSION)'
+	@bin/release -pack dist -version '$(or $(VERSION),$(UNTAGGED))'
 
 clean: ## what was built here
 	rm -rf bin dist bench.out

@@ -96,7 +96,7 @@ func run(f flags) error {
 	receiveKlog(out.log, out.verbosity)
 	f.config.tell(out.log)
 	f.gates.tell(out.log)
-	f.shutdown.machineStops = sync.OnceValue(func() bool { return machineStops(out.log) })
+	f.shutdown.follow(out.log)
 	lock, err := node.LockRoot(ctx, f.root, out.log) // before listening: another agent that is ending also holds the port
 	if err != nil {
 		return fmt.Errorf("--root-dir: %w", err)
@@ -279,10 +279,7 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		opts.Checkpoint = filepath.Join(f.root, "desired", "checkpoint")
 	}
 	if f.keepPods {
-		opts.OnShutdown = node.KeepPods
-		if f.shutdown.inOrder() {
-			opts.MachineStops = f.shutdown.machineStops
-		}
+		opts.OnShutdown, opts.MachineStops = node.KeepPods, f.shutdown.endPods
 	}
 	opts.StopTimeout = f.shutdown.stop
 	if opts.ShutdownClasses, err = f.shutdown.classes(); err != nil {

@@ -6,9 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -24,7 +28,7 @@ type shutdownFlags struct {
 	byPriority      map[string]int64 // seconds
 	stop            time.Duration    // without the fields above
 
-	machineStops func() bool // set by run
+	endPods func() bool // set by follow
 }
 
 func (s *shutdownFlags) register(set *pflag.FlagSet) {
@@ -77,9 +81,19 @@ func (s *shutdownFlags) classes() ([]shutdown.Class, error) {
 	return classes, nil
 }
 
+// follow watches for SIGUSR1, which makes the end of the agent stop its pods in spite of --keep-pods. A
+// package that is removed sends the signal.
+func (s *shutdownFlags) follow(log *zap.Logger) {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	s.endPods = sync.OnceValue(func() bool {
+		return len(asked) > 0 || s.inOrder() && machineStops(log)
+	})
+}
+
 // stopsPods reports whether the agent stops its pods. It is for an agent that ends.
 func (f *flags) stopsPods() bool {
-	return !f.keepPods || f.shutdown.inOrder() && f.shutdown.machineStops()
+	return !f.keepPods || f.shutdown.endPods()
 }
 
 // stopTime returns the longest duration of the shutdown of an agent that ends, 0 if there is no limit.

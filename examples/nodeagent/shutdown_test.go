@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +117,25 @@ func TestShutdownGracePeriodOfTheMachine(t *testing.T) {
 	s.start(flags...)
 	s.interrupt() // fails after a minute
 	require.False(t, alive(pid), "an hour of its own is more than the machine has")
+	require.Len(t, s.started(pids), 1)
+}
+
+// After SIGUSR1 the end of the agent is the end of its pods, in spite of --keep-pods.
+func TestSIGUSR1EndsThePodsWithTheAgent(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, backends["process"])
+	manifest, pids := s.service("steady", forever)
+	s.write("steady.yaml", manifest)
+	s.start("--keep-pods")
+	pid := s.waitStarts(pids, 1)[0]
+	s.interrupt()
+	require.True(t, alive(pid))
+	s.start("--keep-pods")
+	require.NoError(t, s.agent.Process.Signal(syscall.SIGUSR1))
+	require.NoError(t, s.health())
+	require.True(t, alive(pid), "the signal alone ends nothing")
+	s.interrupt()
+	require.False(t, alive(pid))
 	require.Len(t, s.started(pids), 1)
 }
 

@@ -6,8 +6,8 @@
 //	release -pack dist -version v0.37.0    # dist/<name>_<os>_<arch>/ to archives
 //
 // A packed folder becomes <name>_<version>_<os>_<arch>.tar.gz, with an SBOM in
-// CycloneDX's format beside it, and dist/SHA256SUMS has the checksums of all.
-// Archives of the same files are the same bytes.
+// CycloneDX's format beside it, and dist/SHA256SUMS has the checksums of all,
+// and of the deb and rpm packages that are in dist already. Archives of the same files are the same bytes.
 package main
 
 import (

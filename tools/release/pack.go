@@ -17,7 +17,7 @@ import (
 )
 
 // packAll packs each folder <name>_<os>_<arch> below dir, which holds one
-// program and the files that go with it.
+// program and the files that go with it. The checksums are of all packages in dir.
 func packAll(dir, version string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -38,6 +38,13 @@ func packAll(dir, version string) error {
 	}
 	if len(written) == 0 {
 		return fmt.Errorf("release: nothing to pack in %s: build the programs first", dir)
+	}
+	for _, kind := range []string{"*.deb", "*.rpm"} {
+		made, err := filepath.Glob(filepath.Join(dir, kind))
+		if err != nil {
+			return fmt.Errorf("release: %w", err)
+		}
+		written = append(written, made...)
 	}
 	return writeSums(filepath.Join(dir, "SHA256SUMS"), written)
 }
