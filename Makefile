@@ -44,7 +44,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench benchstat vuln api surface release packages clean cc
+.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -233,6 +233,12 @@ bench-sessions: ## what 1,000 log followers and 200 commands at once, and the se
 
 bench-simulation: ## processor time, memory and calls of simulated nodes in an hour of virtual time, under load and idle: NODES=100 PODS=100
 	$(GO) test -vet=off -count=1 -v -timeout=60m -run='^TestCost$$' ./examples/simulation/sim/agents -args -nodes $(or $(NODES),100) -pods $(or $(PODS),100)
+
+bench-fleet: ## processor time and memory of runfleet on a kube-apiserver with the real kube-scheduler, and of kwok if KEELSON_KWOK is its binary: NODES=1000 PODS=10000
+	@mkdir -p bin; $(GO) build $(BUILD_FLAGS) -buildvcs=false -o bin/runfleet ./examples/simulation/runfleet
+	@api=$$(e2e/conformance.sh); \
+	KEELSON_RUNFLEET="$$PWD/bin/runfleet" KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 \
+		$(GO) test -vet=off -count=1 -v -timeout=60m -run='^TestCost$$' ./examples/simulation/runfleet -args -nodes $(or $(NODES),100) -pods $(or $(PODS),1000)
 
 bench: ## all benchmarks beside their goals and references; COUNT=1 BENCH=. OUT=bench.out
 	@GO=$(GO) tools/bench.sh '$(BENCH)' $(COUNT) $(OUT)

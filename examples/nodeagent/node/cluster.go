@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -21,6 +22,9 @@ type Cluster struct {
 	// Patcher writes the pods' statuses and deletes terminated pods that have a deletion timestamp.
 	// Defaults to none.
 	Patcher statusmanager.Patcher
+	// Coalesce returns how long a status may wait for the next: see statusmanager.Options. Defaults to
+	// statusmanager.CoalesceInit with 2 s.
+	Coalesce func(statusmanager.Change) time.Duration
 	// Mirrors returns a writer of mirror pods for one namespace. Defaults to none.
 	Mirrors func(namespace string) mirror.Writer
 	// Node returns the API server's object of this node. The agent uses it as the owner of mirror

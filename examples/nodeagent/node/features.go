@@ -133,7 +133,7 @@ func (a *Agent) addFeatures() (err error) {
 	var told probes.Statuses
 	var written func(types.UID) (v1.PodStatus, bool)
 	if with("statuses") {
-		s, err := statuses.New(h, statuses.Options{Patcher: o.Cluster.Patcher, Index: a.config.index, Requested: o.Observer.StatusRequested})
+		s, err := statuses.New(h, statuses.Options{Patcher: o.Cluster.Patcher, Coalesce: o.Cluster.Coalesce, Index: a.config.index, Requested: o.Observer.StatusRequested})
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -127,7 +128,7 @@ func (f *Fleet) connect() error {
 			return f.feeds.connect(node), slimPatcher{patcher}
 		},
 		Agent: func(o *node.Options) {
-			o.Admit = admit
+			o.Admit, o.Cluster.Coalesce = admit, coalesce
 			o.Without = []string{"declared", "images", "volumes", "restart-memory", "mirrors"}
 		},
 	})
@@ -139,6 +140,17 @@ func (f *Fleet) connect() error {
 		Nodes: func(name types.NodeName) bool { return f.cluster.Node(string(name)) != nil },
 	})
 	return err
+}
+
+// pendingWait is how long the status of a pod that starts waits for the next. Most pods run before, and
+// cost a single patch.
+const pendingWait = 200 * time.Millisecond
+
+func coalesce(c statusmanager.Change) time.Duration {
+	if c.New.Phase == v1.PodPending {
+		return pendingWait
+	}
+	return 0
 }
 
 // node returns the object of a node. The addresses of nodes and pods are different for each number.

@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.Config, err = clientcmd.BuildConfigFromFlags("", *kubeconfig); err != nil {
 		return fmt.Errorf("-kubeconfig: %w", err)
 	}
-	if o.Logger, err = zap.NewProduction(); err != nil {
+	if o.Logger, err = zap.NewProduction(zap.IncreaseLevel(zap.WarnLevel)); err != nil {
 		return err
 	}
 	if o.Root, err = os.MkdirTemp("", "runfleet"); err != nil {

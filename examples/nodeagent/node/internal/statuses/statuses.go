@@ -23,6 +23,9 @@ type Options struct {
 	// Patcher writes the statuses and deletes terminated pods that have a deletion timestamp.
 	// Defaults to nil: no request is sent.
 	Patcher statusmanager.Patcher
+	// Coalesce returns how long a status may wait for the next. Defaults to waits between init
+	// containers.
+	Coalesce func(statusmanager.Change) time.Duration
 	// Index holds the pods as the API server shows them. Required.
 	Index *mirror.Index
 	// Requested is called after every request. Defaults to nil.
@@ -45,11 +48,14 @@ const (
 
 // New returns the Statuses of a host's pods.
 func New(h *feature.Host, o Options) (*Statuses, error) {
+	if o.Coalesce == nil {
+		o.Coalesce = statusmanager.CoalesceInit(coalesceInit)
+	}
 	manager, err := statusmanager.New(statusmanager.Options{
 		Patcher:  o.Patcher,
 		Pods:     apiPods{o.Index},
 		Drain:    drain,
-		Coalesce: statusmanager.CoalesceInit(coalesceInit),
+		Coalesce: o.Coalesce,
 		Safety:   statusmanager.SafetyFunc(func(uid types.UID) bool { return h.Workers.CouldHaveRunningContainers(uid) }),
 		Jitter:   h.Jitter,
 		Logger:   h.Log,
