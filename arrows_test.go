@@ -32,6 +32,9 @@ var parts = []string{
 // the standard library.
 const maxPackages = 78
 
+// shimPackage needs golang.org/x/sys/unix and no other package of another module.
+const shimPackage = "runtime/process/shim"
+
 // partImports are the import paths, with everything below them, that a part
 // itself may name, beside the standard library. A line more needs its reason
 // here and in go.mod.
@@ -258,6 +261,9 @@ func checkLibrary(g graph, p *node, rel string, tests []string, report func(stri
 			}
 		}
 	}
+	if n := g.weight(p); rel == shimPackage && n > 1 {
+		report("%s compiles %d packages of other modules: each container would initialize them", p.ImportPath, n)
+	}
 	if below(rel, "internal") {
 		return // what it compiles counts for those who import it
 	}
@@ -373,6 +379,8 @@ func TestBrokenArrowsAreSeen(t *testing.T) {
 			"a test of imagegc imports github.com/onsi/gomega"},
 		{"too heavy", of(append(many, at("statusmanager", all...))...),
 			"statusmanager compiles 79 packages of other modules"},
+		{"heavy shim", of(at(shimPackage, "golang.org/x/sys/unix", api.ImportPath), lib("golang.org/x/sys/unix")),
+			"runtime/process/shim compiles 2 packages of other modules"},
 		{"klog", of(at("examples/nodeagent/node", "k8s.io/klog/v2")),
 			"examples/nodeagent/node imports k8s.io/klog/v2"},
 		{"klog in a test", of(testOf(at("runtime/process"), "k8s.io/klog/v2")),

@@ -35,7 +35,7 @@ var sizes = map[string][]string{
 	"local API, updates, kinds": {"examples/nodeagent/localapi", "examples/nodeagent/node/updates", "examples/nodeagent/node/podsapi", "podconfig/kinds"},
 	"cgroups, eviction":         {"examples/nodeagent/node/cgroups", "examples/nodeagent/node/eviction", "examples/nodeagent/node/pressure", "examples/nodeagent/node/devices"},
 	"walls, images without an engine": {
-		"runtime/process/internal/walls", "runtime/process/confine", "runtime/process/checksecurity", "runtime/process/image", "runtime/imagearchive",
+		"runtime/process/internal/walls", "runtime/process/internal/stage", "runtime/process/confine", "runtime/process/checksecurity", "runtime/process/image", "runtime/imagearchive",
 	},
 	"the program's wiring": {"examples/nodeagent/"}, // files that are in none of the rows above
 	"the assembly":         {"examples/nodeagent/node/", "examples/nodeagent/nodestatus/"},

@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/lookpath"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
-	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
+	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
 )
 
 const (
@@ -53,7 +53,7 @@ func (r *Runtime) Exec(ctx context.Context, id runtime.ContainerID, cmd []string
 }
 
 // execBeside runs a command beside a running container, after connect has set its streams.
-func (r *Runtime) execBeside(ctx context.Context, id runtime.ContainerID, cmd []string, connect func(*walls.Command)) (exitCode int, err error) {
+func (r *Runtime) execBeside(ctx context.Context, id runtime.ContainerID, cmd []string, connect func(*stage.Command)) (exitCode int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -97,7 +97,7 @@ func touch(dir *os.Root, name string) error {
 }
 
 // execIn runs the command beside the container for as long as its shim lives.
-func execIn(ctx context.Context, in *instance, o observation, args []string, connect func(*walls.Command)) (code int, err error) {
+func execIn(ctx context.Context, in *instance, o observation, args []string, connect func(*stage.Command)) (code int, err error) {
 	shim, err := in.hold(o.process.Shim)
 	if err != nil {
 		return 0, errors.New("the container does not run")
@@ -109,14 +109,14 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 	defer end()
 
 	mark := execEnv + "=" + newSalt() + newSalt()
-	c := walls.Command{Args: args, Dir: o.spec.Dir, Env: append(slices.Clone(o.spec.Env), mark), Walls: o.spec.Walls}
+	c := stage.Command{Args: args, Dir: o.spec.Dir, Env: append(slices.Clone(o.spec.Env), mark), Walls: o.spec.Walls}
 	if o.spec.Root != nil {
 		main, err := o.process.Main.Open()
 		if err != nil {
 			return 0, errors.New("the container does not run")
 		}
 		defer main.Close()
-		c.Programs, c.Beside = walls.Candidates(args[0], c.Env), main.File()
+		c.Programs, c.Beside = stage.Candidates(args[0], c.Env), main.File()
 	} else {
 		name := args[0]
 		if path.IsAbs(name) {
@@ -137,7 +137,7 @@ func execIn(ctx context.Context, in *instance, o observation, args []string, con
 		goruntime.LockOSThread()
 		defer goruntime.UnlockOSThread()
 		defer end()
-		p, err = walls.Start(c)
+		p, err = stage.Start(c)
 		close(started)
 		if err == nil {
 			state, err = p.Wait()

@@ -35,8 +35,8 @@ var errNotConfined = errors.New("Options.Confine is not set")
 var mainCalled atomic.Bool
 
 // Main allows this program to be its own shim. Call Main first in main, and in TestMain of tests.
-// If the process was started as a shim, Main runs the shim and ends the process. Otherwise Main
-// returns at once.
+// A process that was started as a shim does not reach Main in main: the initialization of package
+// shim runs the shim and ends the process.
 func Main() {
 	shim.Main()
 	mainCalled.Store(true)

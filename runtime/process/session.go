@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
+	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
 )
 
 // ExecSession runs a command as Exec does, with the streams of a session. Output of processes that
@@ -30,7 +30,7 @@ func (r *Runtime) ExecSession(ctx context.Context, id runtime.ContainerID, cmd [
 // streams connects the files of a command with the streams of a session. The files are pipes, or a
 // terminal.
 type streams struct {
-	connect func(*walls.Command)
+	connect func(*stage.Command)
 	brief   bool       // output is read for pipeTime after the end of the command, and no longer
 	theirs  []*os.File // of the command
 	ours    []*os.File
@@ -50,7 +50,7 @@ func newStreams(s runtime.Session) (*streams, error) {
 		t.output(&stdout, s.Stdout),
 		t.output(&stderr, s.Stderr),
 	}
-	t.connect = func(c *walls.Command) { c.Files = [3]*os.File{stdin, stdout, stderr} }
+	t.connect = func(c *stage.Command) { c.Files = [3]*os.File{stdin, stdout, stderr} }
 	if err := errors.Join(errs...); err != nil {
 		t.close()
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime"
-	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
+	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
 )
 
 // newTerminal opens a terminal for a command and starts to copy. When the session ends, the kernel
@@ -26,7 +26,7 @@ func newTerminal(s runtime.Session) (*streams, error) {
 		out = io.Discard
 	}
 	t := &streams{theirs: []*os.File{slave}}
-	t.connect = func(c *walls.Command) { c.Files, c.Terminal = [3]*os.File{slave, slave, slave}, true }
+	t.connect = func(c *stage.Command) { c.Files, c.Terminal = [3]*os.File{slave, slave, slave}, true }
 	t.copyOutput(master, out)
 	if s.Stdin != nil {
 		go copyInput(master, s.Stdin) // ends with Stdin, or with the terminal

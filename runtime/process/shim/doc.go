@@ -32,5 +32,9 @@
 //     children, whose PIDs cannot be reused.
 //
 // One goroutine, locked to its thread, does all work except the copying, because PR_SET_PDEATHSIG
-// refers to the parent thread. A shim of a 13 MB agent has about 1.8 MB of private memory.
+// refers to the parent thread.
+//
+// The initialization of package shim takes a process over that was started as a shim, before
+// packages are initialized that package shim does not import. The shim of an agent of 63 MB has 2.2
+// MiB of private memory and starts in 4 ms; with all packages it would be 5.1 MiB and 12 ms.
 package shim

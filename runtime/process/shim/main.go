@@ -15,6 +15,10 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
+// A process that was started as a shim ends here. Packages that package shim does not import are not
+// initialized then, unless their paths come before: a container does not pay for the agent's program.
+func init() { Main() }
+
 // Main returns at once unless this process was started as a shim. In a shim, Main runs the shim and
 // ends the process. Call Main first in main.
 func Main() {

@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/lookpath"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
-	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
+	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
 )
 
 // exitReserve is the disk space reserved for exit.json: a message of 4096 bytes, twice that for
@@ -121,7 +121,7 @@ func (s *shim) spawn() error {
 // container finds the program itself.
 func (s *shim) programs() ([]string, error) {
 	if s.spec.Root != nil {
-		return walls.Candidates(s.spec.Program(), s.spec.Env), nil
+		return stage.Candidates(s.spec.Program(), s.spec.Env), nil
 	}
 	info, err := os.Stat(s.spec.Dir)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *shim) exec(programs []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := walls.Start(walls.Command{
+	p, err := stage.Start(stage.Command{
 		Programs: programs, Args: s.spec.Args, Env: s.spec.Env, Dir: s.spec.Dir,
 		Files: [3]*os.File{nil, outW, errW}, Walls: s.spec.Walls,
 	})

@@ -5,9 +5,6 @@
 // with a root file system.
 //
 // Host is the kernel's and the user's ability. Ask is the wish of a container. Unmet compares the
-// two, and Plan turns an Ask into record.Walls; both are pure. Start makes a process behind
-// record.Walls: the system calls between fork and execve are a list (stage), prepared in this
-// process and done by its child, which is a copy of one thread and does nothing else (fork). A
-// process that joins a container's namespaces (Command.Beside) forks once more, because only the
-// children of a process enter a PID namespace.
+// two, and Plan turns an Ask into record.Walls; both are pure. Package stage makes a process behind
+// record.Walls.
 package walls

@@ -19,9 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filters tells that this build has filters of system calls.
-const filters = true
-
 // needed are the system calls of a thread that starts a process, and of the Go runtime on that
 // thread. A filter is set up before the start, and so has to allow these calls.
 var needed = []string{

@@ -6,10 +6,6 @@ package walls
 
 import "errors"
 
-// filters tells that this build has no filters of system calls. The edge binary leaves them out
-// for their size.
-const filters = false
-
 var errNoFilters = errors.New("this build has no system call filters")
 
 // DefaultFilter is not available in this build.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package walls
+package stage
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	goruntime "runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -22,35 +20,10 @@ import (
 // container, and only confined containers have namespaces.
 var errNoNamespaces = errors.New("this build has no namespaces")
 
-// Probe asks the kernel.
-func Probe() Host {
-	h := Host{Linux: true, Root: os.Geteuid() == 0}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if unix.Capget(&header, &data[0]) == nil {
-		h.Caps = uint64(data[0].Permitted) | uint64(data[1].Permitted)<<32
-		h.Caps &= 1<<len(capabilities) - 1
-	}
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno == 0 {
-		h.Landlock = int(abi)
-	}
-	action := uint32(unix.SECCOMP_RET_ERRNO)
-	_, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
-	h.FreePorts = 1024 // unless the kernel says otherwise
-	if raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start"); err == nil {
-		if least, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
-			h.FreePorts = least
-		}
-	}
-	h.Seccomp = errno == 0 && architecture != 0 && filters
-	return h
-}
-
-// namespaces makes namespaces with the file systems of a container, for a process that ends at
-// once. An agent that may not make them otherwise needs a user namespace.
-func (h Host) namespaces() error {
-	if !filters {
+// TryNamespaces makes namespaces with the file systems of a container, for a process that ends at
+// once. An agent that may not make them otherwise needs a user namespace of its own.
+func TryNamespaces(ownUser bool) error {
+	if !Built {
 		return errNoNamespaces
 	}
 	s, err := newStage()
@@ -58,7 +31,7 @@ func (h Host) namespaces() error {
 		return err
 	}
 	defer s.close()
-	s.unshare(&record.Root{OwnUser: h.OwnUser()})
+	s.unshare(&record.Root{OwnUser: ownUser})
 	s.dieWithParent()
 	s.filesystem("proc", noSetuid)
 	s.filesystem("devpts", noSetuid, "newinstance", "ptmxmode=0666", "mode=0620")
@@ -124,7 +97,7 @@ func (s *stage) prepare(c *Command) (drop func(), err error) {
 		}
 	}()
 	w, root := c.Walls, c.Walls.Root
-	if !filters { // the compiler leaves out all that needs a root
+	if !Built { // the compiler leaves out all that needs a root
 		if root = nil; w.Root != nil {
 			return nil, errNoNamespaces
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package walls
+package stage
 
 import (
 	"encoding/binary"
@@ -423,7 +423,7 @@ func (s *stage) user(root *record.Root) {
 // bound takes the other capabilities out of the bounding set. Without CAP_SETPCAP the bounding set
 // stays. With no_new_privs no program gains from it.
 func (s *stage) bound(kept uint64) {
-	for number := range capabilities {
+	for number := range unix.CAP_LAST_CAP + 1 {
 		if kept&(1<<number) == 0 {
 			s.add(may, "", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(number))
 		}
@@ -441,7 +441,7 @@ func (s *stage) hold(kept uint64, uid int) {
 		data[i] = unix.CapUserData{Effective: word, Permitted: word, Inheritable: word}
 	}
 	s.add(must, what, unix.SYS_CAPSET, at(s, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), at(s, &data))
-	for number := range capabilities {
+	for number := range unix.CAP_LAST_CAP + 1 {
 		if kept&(1<<number) != 0 && uid != 0 {
 			s.add(must, what, unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(number))
 		}

@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package walls
+package stage
 
 import (
 	"errors"
@@ -10,17 +10,13 @@ import (
 	"syscall"
 )
 
-var errLinux = errors.New("only Linux has walls")
-
-// Probe finds no walls on this system.
-func Probe() Host { return Host{Root: os.Geteuid() == 0} }
-
-func (h Host) namespaces() error { return errLinux }
+// ErrLinux is the error of walls on another system.
+var ErrLinux = errors.New("only Linux has walls")
 
 // Start makes a process in a new session, and refuses walls.
 func Start(c Command) (*os.Process, error) {
 	if c.Walls.Any() {
-		return nil, errLinux
+		return nil, ErrLinux
 	}
 	return os.StartProcess(c.Programs[0], c.Args, &os.ProcAttr{
 		Dir: c.Dir, Env: c.Env, Files: c.Files[:], Sys: &syscall.SysProcAttr{Setsid: true, Setctty: c.Terminal},

@@ -2,7 +2,7 @@
 
 //go:build linux && !386 && !arm
 
-package walls
+package stage
 
 import "golang.org/x/sys/unix"
 
