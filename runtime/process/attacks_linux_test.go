@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -195,6 +196,20 @@ var attacks = []attack{
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}
 		return c.Run()
 	}},
+	{"make a user namespace by clone3", byFilter, perhaps, func(target) error {
+		args := [11]uint64{unix.CLONE_NEWUSER} // struct clone_args, without a signal at the end
+		pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args), 0)
+		switch {
+		case errno != 0:
+			return errno
+		case pid == 0:
+			for {
+				unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+			}
+		}
+		_, err := unix.Wait4(int(pid), nil, unix.WALL, nil)
+		return err
+	}},
 	{"unshare the mounts", byFilter, onlyRoot, func(target) error { return raw(unix.SYS_UNSHARE, unix.CLONE_NEWNS) }},
 	{"mount", byFilter, onlyRoot, func(target) error {
 		if err := os.MkdirAll("m", 0o700); err != nil {
@@ -222,6 +237,7 @@ var attacks = []attack{
 	}},
 	{"turn address randomization off", byFilter, everyUser, func(target) error { return raw(unix.SYS_PERSONALITY, 0x0040000) }},
 
+	{"set the clock", byFilter, everyUser, func(target) error { return raw(unix.SYS_CLOCK_SETTIME, ^uintptr(0)) }},
 	{"execute a set-user-ID program", byNoGain, perhaps, func(t target) error { return setuid(t.setuid) }},
 	{"open files without end", byKernel, perhaps, func(target) error {
 		var limit unix.Rlimit
