@@ -58,7 +58,10 @@ var (
 
 func newClient(c Config, report *reporter) *client {
 	selector := fields.OneTermEqualSelector("spec.nodeName", string(c.NodeName))
-	if c.Nodes != nil {
+	switch {
+	case c.Nodes != nil && c.Nodes(""):
+		selector = fields.Everything()
+	case c.Nodes != nil:
 		selector = fields.OneTermNotEqualSelector("spec.nodeName", "")
 	}
 	return &client{pods: c.Pods, node: string(c.NodeName), nodes: c.Nodes, noStream: c.WithoutWatchList, report: report,

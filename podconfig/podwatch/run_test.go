@@ -56,7 +56,7 @@ func TestRunTellsSnapshotAndDeltas(t *testing.T) {
 func TestOneWatchOfManyNodes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
-		f.config.NodeName, f.config.Nodes = "", func(name types.NodeName) bool { return name != "m" }
+		f.config.NodeName, f.config.Nodes = "", func(name types.NodeName) bool { return name == "n" || name == "other" }
 		f.set(pod("a"))
 		f.set(onNode(pod("b"), "other"))
 		f.set(onNode(pod("stranger"), "m"))
@@ -71,6 +71,12 @@ func TestOneWatchOfManyNodes(t *testing.T) {
 		require.NoError(t, r.stop())
 		require.Empty(t, f.told())
 		require.Equal(t, "spec.nodeName!=", f.selectors[0])
+		f.config.Nodes = func(name types.NodeName) bool { return name == "" }
+		r = f.run()
+		f.set(onNode(pod("unbound"), ""))
+		synctest.Wait()
+		require.Equal(t, []string{"snapshot", "upsert unbound"}, r.take())
+		require.NoError(t, r.stop())
 		f.config.NodeName = "n"
 		_, err := podwatch.New(f.config)
 		require.ErrorContains(t, err, "NodeName and Nodes are both set")

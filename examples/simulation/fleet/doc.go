@@ -12,6 +12,12 @@
 // Command runfleet is the program for larger fleets. The documentation of the constants has the
 // annotations with which a pod scripts its containers.
 //
+// # Scheduling
+//
+// An API server without a scheduler, such as that of envtest, needs Options.Schedule. Start sets it if
+// there is no kube-scheduler. A pod that does not fit has the condition PodScheduled with the message
+// of kube-scheduler.
+//
 // # Cost
 //
 // All nodes of a process share a single watch of pods, and a few goroutines that register nodes and

@@ -21,6 +21,8 @@ import (
 // watch, and keeps no pods.
 type feeds struct {
 	pods corev1.PodInterface // of all namespaces
+	// changed is called for each changed pod of the watch, with nil for a deleted pod; nil: no scheduler.
+	changed func(uid types.UID, pod *v1.Pod)
 
 	mu     sync.Mutex
 	byNode map[string]*feed
@@ -68,21 +70,12 @@ func (f *feeds) Submit(_ context.Context, c podconfig.Change) error {
 	defer f.mu.Unlock()
 	switch c.Kind() {
 	case podconfig.ChangeSnapshot:
-		f.listed = true
-		clear(f.nodeOf)
-		all := make(map[string][]*v1.Pod, len(f.byNode))
-		for _, pod := range c.Pods() {
-			f.nodeOf[pod.UID] = pod.Spec.NodeName
-			all[pod.Spec.NodeName] = append(all[pod.Spec.NodeName], slim(pod))
-		}
-		for node, feed := range f.byNode {
-			feed.push(podconfig.Snapshot(all[node]...))
-		}
+		f.snapshot(c.Pods())
 	case podconfig.ChangeUpsert:
 		for _, pod := range c.Pods() {
+			f.note(slim(pod))
 			if feed := f.byNode[pod.Spec.NodeName]; feed != nil {
-				f.nodeOf[pod.UID] = feed.node
-				feed.push(podconfig.Upsert(slim(pod)))
+				feed.push(podconfig.Upsert(pod))
 			}
 		}
 	case podconfig.ChangeRemove:
@@ -90,10 +83,44 @@ func (f *feeds) Submit(_ context.Context, c podconfig.Change) error {
 			if feed := f.byNode[f.nodeOf[uid]]; feed != nil {
 				feed.push(podconfig.Remove(uid))
 			}
-			delete(f.nodeOf, uid)
+			f.forget(uid)
 		}
 	}
 	return nil
+}
+
+// snapshot passes on a complete list.
+func (f *feeds) snapshot(pods []*v1.Pod) {
+	f.listed = true
+	gone := f.nodeOf
+	f.nodeOf = make(map[types.UID]string, len(pods))
+	all := make(map[string][]*v1.Pod, len(f.byNode))
+	for _, pod := range pods {
+		f.note(slim(pod))
+		delete(gone, pod.UID)
+		all[pod.Spec.NodeName] = append(all[pod.Spec.NodeName], pod)
+	}
+	for uid := range gone {
+		f.forget(uid)
+	}
+	for node, feed := range f.byNode {
+		feed.push(podconfig.Snapshot(all[node]...))
+	}
+}
+
+// note remembers the node of a pod. The pod is not written afterwards.
+func (f *feeds) note(pod *v1.Pod) {
+	f.nodeOf[pod.UID] = pod.Spec.NodeName
+	if f.changed != nil {
+		f.changed(pod.UID, pod)
+	}
+}
+
+func (f *feeds) forget(uid types.UID) {
+	delete(f.nodeOf, uid)
+	if f.changed != nil {
+		f.changed(uid, nil)
+	}
 }
 
 func (s *feed) push(c podconfig.Change) {

@@ -37,7 +37,7 @@ type Options struct {
 	Config *rest.Config
 	// Root is the absolute path of a folder for the files of the agents. Required.
 	Root string
-	// Nodes is the number of nodes in all shards: 1 to 65536. Required.
+	// Nodes is the number of nodes in all shards: 1 to 16384. Required.
 	Nodes int
 	// Name is the first part of the names of nodes, which are Name-0, Name-1 and so on. Defaults to
 	// sim.
@@ -45,6 +45,11 @@ type Options struct {
 	// Shard and Shards divide the nodes among several processes: this process runs the nodes whose
 	// number modulo Shards is Shard. Default to all nodes.
 	Shard, Shards int
+	// Schedule binds pods of the default scheduler to the nodes, for an API server without a scheduler,
+	// such as that of envtest. It decides as package sim/kube does, without preemption, by the labels and
+	// taints of these options. It needs all nodes in one process. Start sets it if no kube-scheduler
+	// has a lease.
+	Schedule bool
 	// Labels and Taints are those of each new node.
 	Labels map[string]string
 	Taints []v1.Taint
@@ -63,10 +68,11 @@ type Fleet struct {
 	watch   *podwatch.Source
 	feeds   *feeds
 	beats   *heartbeats
+	binder  *scheduler // nil: the API server has a scheduler
 }
 
-// mostNodes is the number of pod networks of 254 addresses in 10.0.0.0/8.
-const mostNodes = 1 << 16
+// mostNodes is the number of networks of pods, with 254 addresses each, in 100.64.0.0/10.
+const mostNodes = 1 << 14
 
 // New returns a Fleet whose nodes start in Run. The error names the invalid field.
 func New(o Options) (*Fleet, error) {
@@ -77,6 +83,8 @@ func New(o Options) (*Fleet, error) {
 		return nil, errors.New("fleet: Options.Config is required")
 	case o.Nodes < 1 || o.Nodes > mostNodes:
 		return nil, fmt.Errorf("fleet: Options.Nodes is %d: want 1 to %d", o.Nodes, mostNodes)
+	case o.Schedule && o.Shards > 1:
+		return nil, fmt.Errorf("fleet: Options.Schedule needs all nodes in one process, and Options.Shards is %d", o.Shards)
 	case !filepath.IsAbs(o.Root):
 		return nil, fmt.Errorf("fleet: Options.Root %q: want an absolute path", o.Root)
 	case o.Shard < 0 || o.Shard >= o.Shards || o.Shard >= o.Nodes:
@@ -137,8 +145,17 @@ func (f *Fleet) connect() error {
 	}
 	f.watch, err = podwatch.New(podwatch.Config{
 		Pods: client.CoreV1().Pods(""), Logger: f.opts.Logger,
-		Nodes: func(name types.NodeName) bool { return f.cluster.Node(string(name)) != nil },
+		Nodes: func(name types.NodeName) bool {
+			return f.cluster.Node(string(name)) != nil || name == "" && f.opts.Schedule
+		},
 	})
+	if err != nil || !f.opts.Schedule {
+		return err
+	}
+	f.binder, err = newScheduler(client.CoreV1(), f.nodes, f.opts.Logger)
+	if err == nil {
+		f.feeds.changed = f.binder.changed
+	}
 	return err
 }
 
@@ -158,11 +175,11 @@ func (f *Fleet) node(i int) *v1.Node {
 	name := fmt.Sprintf("%s-%d", f.opts.Name, i)
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: f.opts.Labels},
-		Spec:       v1.NodeSpec{Taints: f.opts.Taints, PodCIDR: fmt.Sprintf("10.%d.%d.0/24", i>>8, i&0xff)},
+		Spec:       v1.NodeSpec{Taints: f.opts.Taints, PodCIDR: fmt.Sprintf("100.%d.%d.0/24", 64+i>>8, i&0xff)},
 		Status: v1.NodeStatus{
 			Capacity: f.opts.Capacity, Allocatable: f.opts.Capacity,
 			Addresses: []v1.NodeAddress{
-				{Type: v1.NodeInternalIP, Address: fmt.Sprintf("100.64.%d.%d", i>>8, i&0xff)},
+				{Type: v1.NodeInternalIP, Address: fmt.Sprintf("198.18.%d.%d", i>>8, i&0xff)},
 				{Type: v1.NodeHostName, Address: name},
 			},
 			NodeInfo: v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KubeletVersion: "keelson-fleet"},
@@ -178,6 +195,9 @@ func (f *Fleet) Run(ctx context.Context) error {
 	var agents, watch error
 	var wg sync.WaitGroup
 	wg.Go(func() { f.beats.run(ctx) })
+	if f.binder != nil {
+		wg.Go(func() { f.binder.run(ctx) })
+	}
 	wg.Go(func() {
 		defer cancel()
 		agents = f.cluster.Run(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -112,10 +113,10 @@ func TestPodsLive(t *testing.T) {
 		if pod.Status.Phase != v1.PodRunning {
 			continue
 		}
-		require.True(t, strings.HasPrefix(pod.Status.PodIP, "10.0."), pod.Status.PodIP)
+		require.True(t, strings.HasPrefix(pod.Status.PodIP, "100.64."), pod.Status.PodIP)
 		assert.Empty(t, addresses[pod.Status.PodIP], "the address of pod %s", name)
 		addresses[pod.Status.PodIP] = name
-		assert.Equal(t, "100.64.0."+strings.TrimPrefix(pod.Spec.NodeName, "sim-"), pod.Status.HostIP)
+		assert.Equal(t, "198.18.0."+strings.TrimPrefix(pod.Spec.NodeName, "sim-"), pod.Status.HostIP)
 	}
 	nodes, err := core.Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
@@ -127,4 +128,66 @@ func TestPodsLive(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Without a scheduler on the API server, the fleet binds pods as they fit.
+func TestPodsAreScheduled(t *testing.T) {
+	server := apiserver.Get(t)
+	core, err := server.Core()
+	require.NoError(t, err)
+	require.NoError(t, server.CreateNamespace(t.Context(), "scheduled"))
+	fleet.Start(t, server.Config(), 2)
+	var pods []*v1.Pod
+	for i := range 5 {
+		pod := bound(fmt.Sprintf("big-%d", i), "")
+		pod.Namespace = "scheduled"
+		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("15")}
+		pods = append(pods, pod)
+	}
+	gated, foreign := bound("gated", ""), bound("foreign", "")
+	gated.Namespace, foreign.Namespace = "scheduled", "scheduled"
+	gated.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/wait"}}
+	foreign.Spec.SchedulerName = "another"
+	_, err = server.CreatePods(t.Context(), append(pods, gated, foreign)...)
+	require.NoError(t, err)
+	running := func(pods map[string]*v1.Pod) (names []string, refused *v1.Pod) {
+		for name, pod := range pods {
+			for _, c := range pod.Status.Conditions {
+				if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable {
+					refused = pod
+				}
+			}
+			if isReady(pod) {
+				names = append(names, name)
+			}
+		}
+		return names, refused
+	}
+	var first *v1.Pod
+	eventually(t, core, "scheduled", func(pods map[string]*v1.Pod) error {
+		names, refused := running(pods)
+		if first = refused; len(names) != 4 || refused == nil {
+			return fmt.Errorf("running: %q, refused: %v", names, refused)
+		}
+		for _, name := range names {
+			if name != first.Name {
+				first = pods[name]
+			}
+		}
+		if message := refused.Status.Conditions[0].Message; !strings.Contains(message, "2 Insufficient cpu") {
+			return fmt.Errorf("the message is %q", message)
+		}
+		return nil
+	})
+	require.NoError(t, core.Pods("scheduled").Delete(t.Context(), first.Name, metav1.DeleteOptions{}))
+	eventually(t, core, "scheduled", func(pods map[string]*v1.Pod) error {
+		names, refused := running(pods)
+		if len(names) != 4 || refused != nil || pods[first.Name] != nil {
+			return fmt.Errorf("running: %q, refused: %v", names, refused)
+		}
+		return nil
+	})
+	left := eventually(t, core, "scheduled", func(map[string]*v1.Pod) error { return nil })
+	assert.Empty(t, left["gated"].Spec.NodeName)
+	assert.Empty(t, left["foreign"].Spec.NodeName)
 }

@@ -13,8 +13,9 @@ import (
 
 func TestOptions(t *testing.T) {
 	for want, change := range map[string]func(*fleet.Options){
+		"Options.Schedule needs all nodes in one process":        func(o *fleet.Options) { o.Schedule, o.Shards = true, 2 },
 		"Options.Config is required":                             func(o *fleet.Options) { o.Config = nil },
-		"Options.Nodes is 0: want 1 to 65536":                    func(o *fleet.Options) { o.Nodes = 0 },
+		"Options.Nodes is 0: want 1 to 16384":                    func(o *fleet.Options) { o.Nodes = 0 },
 		`Options.Root "here": want an absolute path`:             func(o *fleet.Options) { o.Root = "here" },
 		"Options.Shard is 2, of 2 shards of 3 nodes":             func(o *fleet.Options) { o.Shard, o.Shards = 2, 2 },
 		`NodeName "A-0": a lowercase RFC 1123 subdomain`:         func(o *fleet.Options) { o.Name = "A" },

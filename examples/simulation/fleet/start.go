@@ -6,14 +6,22 @@ import (
 	"context"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 )
 
-// Start runs a fleet of n nodes for a test, and returns when the nodes are registered. At the end of
-// the test it stops the agents and deletes the nodes.
+// Start runs a fleet of n nodes for a test, and returns when the nodes are registered. If the API
+// server has no kube-scheduler, the fleet binds pods to its nodes. At the end of the test it stops the
+// agents and deletes the nodes.
 func Start(t testing.TB, config *rest.Config, n int) *Fleet {
 	t.Helper()
-	f, err := New(Options{Config: config, Root: t.TempDir(), Nodes: n})
+	scheduled, err := hasScheduler(t.Context(), config)
+	if err != nil {
+		t.Fatal("look for a scheduler: ", err)
+	}
+	f, err := New(Options{Config: config, Root: t.TempDir(), Nodes: n, Schedule: !scheduled})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,4 +46,17 @@ func Start(t testing.TB, config *rest.Config, n int) *Fleet {
 		t.Fatal("the test ended before the nodes were registered")
 	}
 	return f
+}
+
+// hasScheduler reports whether a kube-scheduler has had a lease.
+func hasScheduler(ctx context.Context, config *rest.Config) (bool, error) {
+	client, err := coordination.NewForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	_, err = client.Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		o.Shard, o.Shards, err = parseShard(text)
 		return err
 	})
+	flags.BoolVar(&o.Schedule, "schedule", false, "bind pods to the nodes, for an API server without a scheduler")
 	keep := flags.Bool("keep", false, "leave the Node objects on the API server at the end")
 	if err := flags.Parse(args); err != nil {
 		return err
