@@ -42,7 +42,7 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
-EXTRA := examples cross release-dry tools fuzz
+EXTRA := examples natsagent cross release-dry tools fuzz
 
 .PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
 
@@ -95,6 +95,10 @@ examples: ## every example program links, and the edge binary is small
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(GO) build -tags $(TAGS) -buildvcs=false -o "$$dir/" ./examples/...; ls "$$dir"
 	@$(MAKE) edge EDGE=amd64
+
+natsagent: ## the example of a message bus, a module of its own: vet, and tests on a NATS server inside the test
+	$(GO) -C examples/natsagent vet -tags $(TAGS) ./...
+	$(GO) -C examples/natsagent test -vet=off -tags $(TAGS) -count=1 -timeout=5m ./...
 
 cross: ## everything compiles for other systems, without cgo; the node agent with each set of tags
 	@for target in $(CROSS); do echo "$$target"; \

@@ -72,6 +72,7 @@
 //	imagegc                removal of unused images, by disk usage and age
 //	statusmanager          statuses on the API server: merge, order, patch
 //	statusmanager/statuspatch patches with client-go
+//	statusmanager/statusreport the latest status of each pod, through an uplink of yours
 //	statusmanager/statustest an API server in memory
 //	examples/nodeagent     the reference agent, a program
 //	examples/nodeagent/node      its assembly: a loop, a record per pod, and features
@@ -79,6 +80,7 @@
 //	examples/nodeagent/nodestatus the Node object, its status and its lease
 //	examples/nodeagent/nodeserver the kubelet's API: logs, exec, attach, port-forward
 //	examples/nodeagent/nodeidentity certificates of a node
+//	examples/natsagent     an agent on a message bus, NATS, in a module of its own
 //	examples/nodeagent/nodeconfig the kubelet's configuration file
 //
 // The folder docs has programs to start with, tables of the supported fields, and the differences

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package statusreport sends the latest status of each pod through a slow or broken uplink, for agents
+// whose cluster is a message bus or a web service instead of an API server.
+//
+//	reports, err := statusreport.New(statusreport.Options{Send: send})
+//	agent, err := node.New(node.Options{Status: reports.Set, …})
+//	go reports.Run(ctx)
+//
+// Statuses that change during an outage coalesce: after the outage, one report per pod is sent, in
+// the order in which the pods changed first. A pod that returns under its name replaces the report of the
+// pod before. A report that fails waits behind the others, so that a single report which the uplink
+// refuses delays the others and does not stop them.
+//
+// # The caller's duties
+//
+//  1. Call Run, and make Send return at the end of its context.
+//  2. Call Gone when a pod does not exist any more, if the uplink shall know.
+//  3. Call Set for all pods after the uplink has lost its data.
+//
+// Run is the only goroutine. Nothing is stored on disk: after a start of the agent, the statuses of the
+// running pods are set again.
+package statusreport
