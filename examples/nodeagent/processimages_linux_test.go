@@ -40,7 +40,7 @@ import (
 type imageNode struct {
 	*station
 	archives string
-	program  []byte // of the images
+	program  oci.Layer // of all images
 }
 
 // newImageNode returns a node in a process of a user without rights. If the test is root, it runs
@@ -60,7 +60,8 @@ func newImageNode(t *testing.T) *imageNode {
 	}
 	program, err := os.ReadFile(filepath.Join(dir, "served"))
 	require.NoError(t, err)
-	n := &imageNode{newStation(t, backends["process"]), t.TempDir(), program}
+	n := &imageNode{newStation(t, backends["process"]), t.TempDir(), nil}
+	n.program = n.layer(map[string]string{"bin/served": string(program)}, nil)
 	if _, err := process.New(process.Options{Root: dir, Confine: true, Images: noImages{}}); err != nil {
 		t.Skip(err)
 	}
@@ -72,7 +73,7 @@ type noImages struct{ process.Images }
 // buildServed builds the static program of testdata/served as dir/served.
 func buildServed(t *testing.T, dir string) {
 	t.Helper()
-	c := exec.Command("go", "build", "-o", filepath.Join(dir, "served"), "./testdata/served")
+	c := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "served"), "./testdata/served")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false -trimpath")
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -131,29 +132,35 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
+// layer makes a layer with files by path, and with links in /bin to the test's program.
+func (n *imageNode) layer(files map[string]string, links []string) oci.Layer {
+	n.Helper()
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	add := func(h tar.Header, content string) {
+		h.Mode, h.Size = 0o755, int64(len(content))
+		require.NoError(n, w.WriteHeader(&h))
+		_, err := io.WriteString(w, content)
+		require.NoError(n, err)
+	}
+	for path, content := range files {
+		add(tar.Header{Name: path, Typeflag: tar.TypeReg}, content)
+	}
+	for _, link := range links {
+		add(tar.Header{Name: "bin/" + link, Typeflag: tar.TypeSymlink, Linkname: "served"}, "")
+	}
+	require.NoError(n, w.Close())
+	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }
+	l, err := tarball.LayerFromOpener(opener, tarball.WithCompressedCaching)
+	require.NoError(n, err)
+	return l
+}
+
 // image makes an image with the test's program under the name served and the given names, and with
 // files by path.
 func (n *imageNode) image(config oci.Config, names []string, files map[string]string) oci.Image {
 	n.Helper()
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	add := func(h tar.Header, content []byte) {
-		h.Mode, h.Size = 0o755, int64(len(content))
-		require.NoError(n, w.WriteHeader(&h))
-		_, err := w.Write(content)
-		require.NoError(n, err)
-	}
-	add(tar.Header{Name: "bin/served", Typeflag: tar.TypeReg}, n.program)
-	for _, link := range names {
-		add(tar.Header{Name: "bin/" + link, Typeflag: tar.TypeSymlink, Linkname: "served"}, nil)
-	}
-	for path, content := range files {
-		add(tar.Header{Name: path, Typeflag: tar.TypeReg}, []byte(content))
-	}
-	require.NoError(n, w.Close())
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
-	require.NoError(n, err)
-	img, err := mutate.AppendLayers(empty.Image, l)
+	img, err := mutate.AppendLayers(empty.Image, n.program, n.layer(files, names))
 	require.NoError(n, err)
 	file, err := img.ConfigFile()
 	require.NoError(n, err)
