@@ -13,7 +13,8 @@ import (
 
 // CheckHost returns a handler that passes a request to next if its Host header is localhost, a
 // loopback address, the local address of the connection, or an element of names. The port is
-// ignored. Other requests are answered with 403.
+// ignored. An unspecified address such as 0.0.0.0 stands for the loopback address that it leads to.
+// Other requests are answered with 403.
 //
 // CheckHost protects against DNS rebinding. A web page in a browser on this machine can let its own
 // host name resolve to 127.0.0.1, and then read data that is served without authentication. The
@@ -43,5 +44,8 @@ func allowsHost(header string, local net.Addr, names []string) bool {
 		return host != "" && (same("localhost") || slices.ContainsFunc(names, same))
 	}
 	tcp, ok := local.(*net.TCPAddr)
+	if ip.IsUnspecified() {
+		return ok && tcp.IP.IsLoopback()
+	}
 	return ip.Unmap().IsLoopback() || ok && tcp.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap().WithZone("")
 }
