@@ -156,8 +156,8 @@ e2e: build ## the tests on containerd 2, on CRI-O (if conmon is there) and on a 
 	@$(MAKE) conformance ARGS='-only keelson -short'
 
 conformance: build ## upstream's conformance specs on a node of the kubelet and on one of the node agent (as root, on Linux, half an hour or more; ARGS='-only keelson -short', '-focus EmptyDir', '-runs 3')
-	@dir=$$(e2e/containerd.sh); api=$$(e2e/conformance.sh); dns=$$(e2e/program.sh coredns); top=$$(e2e/program.sh metrics-server); \
-	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_APISERVER_DIR="$$api" KEELSON_COREDNS="$$dns" KEELSON_METRICS_SERVER="$$top" \
+	@dir=$$(e2e/containerd.sh); api=$$(e2e/conformance.sh); dns=$$(e2e/program.sh coredns); top=$$(e2e/program.sh metrics-server); plugin=$$(e2e/program.sh sample-device-plugin); \
+	KEELSON_CONTAINERD_DIR="$$dir" KEELSON_APISERVER_DIR="$$api" KEELSON_COREDNS="$$dns" KEELSON_METRICS_SERVER="$$top" KEELSON_SAMPLE_DEVICE_PLUGIN="$$plugin" \
 		$(GO) run -tags $(TAGS) ./internal/conformance -agent bin/nodeagent $(ARGS)
 
 session: ## a user's session with kubectl, recorded on a node of the kubelet and on one of the node agent, and compared (as root, on Linux, ten minutes; ARGS='-only keelson')

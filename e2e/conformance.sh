@@ -11,5 +11,5 @@
 # minutes on two cores; NICE=19 makes it give way to others.
 set -euo pipefail
 "$(dirname "$0")/../tools/deps.sh" bash curl hostname ip:iproute2 iptables dig:bind9-dnsutils nc.openbsd:netcat-openbsd >&2
-programs="kube-controller-manager kube-scheduler kube-proxy kubelet agnhost nonewprivs ginkgo e2e.test"
+programs="kube-controller-manager kube-scheduler kube-proxy kubelet agnhost nonewprivs ginkgo e2e.test e2e_node.test"
 WITH="$programs ${WITH:-}" exec "$(dirname "$0")/kubernetes.sh" "$@"

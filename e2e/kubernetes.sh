@@ -9,7 +9,7 @@
 # The folder is $1, or else one below $XDG_CACHE_HOME (~/.cache). More programs
 # can be named in WITH: the other programs of Kubernetes (kube-scheduler,
 # kube-controller-manager, kube-proxy, kubeadm, kubelet), upstream's suite
-# (e2e.test) with its runner (ginkgo), and the programs of the images of the suite
+# (e2e.test, and e2e_node.test for nodes) with its runner (ginkgo), and the programs of its images
 # (agnhost, nonewprivs). A cold build takes some five minutes on two cores, and 25
 # minutes with all programs; NICE=19 makes it give way to others.
 set -euo pipefail
@@ -47,6 +47,7 @@ for program in "${missing[@]}"; do
 	case $program in
 	etcd) package=go.etcd.io/etcd/server/v3 of=$etcd flags='-s -w' ;;
 	e2e.test) package=k8s.io/kubernetes/test/e2e build=(test -c -vet=off) ;;
+	e2e_node.test) package=k8s.io/kubernetes/test/e2e_node build=(test -c -vet=off) ;;
 	ginkgo) package=github.com/onsi/ginkgo/v2/ginkgo of='of that suite' flags='-s -w' ;;
 	agnhost | nonewprivs) package=k8s.io/kubernetes/test/images/$program ;;
 	*) package=k8s.io/kubernetes/cmd/$program ;;

@@ -4,6 +4,9 @@
 
 package kubernetes
 
-// The import keeps upstream's suite among the requirements of this module: ../kubernetes.sh builds
-// it as e2e.test.
-import _ "k8s.io/kubernetes/test/e2e"
+// The imports keep upstream's suites among the requirements of this module: ../kubernetes.sh builds
+// them as e2e.test and e2e_node.test.
+import (
+	_ "k8s.io/kubernetes/test/e2e"
+	_ "k8s.io/kubernetes/test/e2e_node"
+)

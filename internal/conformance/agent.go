@@ -20,6 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// configurationFile is the name of the agent's configuration file. Upstream's specs of nodes write it.
+const configurationFile = "kubelet-config"
+
+// stopTimeout limits the end of an agent after SIGTERM.
+const stopTimeout = 20 * time.Second
+
 // The agents.
 const kubelet, keelson = "kubelet", "keelson"
 
@@ -35,11 +41,32 @@ type agentOptions struct {
 	endpoint   string // of the container runtime
 	address    string // of the node
 	eviction   string // the field evictionHard
+	node       bool   // for upstream's specs of nodes
+}
+
+// root returns the folder of the agent. Upstream's specs of nodes look into the kubelet's own.
+func (o *agentOptions) root() string {
+	if o.node {
+		return kubeletRoot
+	}
+	return filepath.Join(o.dir, "root")
+}
+
+// cgroup returns the cgroup that holds those of the pods. Upstream's specs of nodes have a namespace of
+// their own.
+func (o *agentOptions) cgroup() string {
+	if o.node {
+		return "/"
+	}
+	return "/" + filepath.Base(o.dir)
 }
 
 // evictionOf returns the thresholds of evictions. Those of the disk are low, because a machine of a
 // developer may be nearly full.
 func evictionOf(o options) string {
+	if o.node {
+		return "{memory.available: 250Mi, nodefs.available: 10%, nodefs.inodesFree: 5%}"
+	}
 	if o.eviction {
 		return "{memory.available: 50Mi, nodefs.available: 30%, imagefs.available: 1%}"
 	}
@@ -50,11 +77,19 @@ func evictionOf(o options) string {
 // kubelet removes the cgroups of unknown pods, which may belong to other programs.
 var configuration = template.Must(template.New("").Parse(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: {{.Authority}}}}
+{{if .Node}}authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+readOnlyPort: 10255
+volumeStatsAggPeriod: 10s
+fileCheckFrequency: 10s
+serializeImagePulls: false
+evictionMinimumReclaim: {nodefs.available: 5%, nodefs.inodesFree: 5%}
+evictionPressureTransitionPeriod: 30s
+{{else}}authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: {{.Authority}}}}
 authorization: {mode: Webhook}
-containerRuntimeEndpoint: {{.Endpoint}}
-staticPodPath: {{.Dir}}/manifests
 podLogsDir: {{.Dir}}/podlogs
+{{end}}containerRuntimeEndpoint: {{.Endpoint}}
+staticPodPath: {{.Dir}}/manifests
 clusterDNS: [{{.DNS}}]
 clusterDomain: cluster.local
 resolvConf: /etc/resolv.conf
@@ -65,16 +100,19 @@ failCgroupV1: false
 makeIPTablesUtilChains: false
 oomScoreAdj: 0
 evictionHard: {{.Eviction}}
-cgroupRoot: /{{.CgroupRoot}}
+cgroupRoot: {{.CgroupRoot}}
 `))
 
 // agent is a running kubelet or node agent.
 type agent struct {
-	cmd    *exec.Cmd
-	log    string
-	exited chan struct{} // closed when the process has ended
-	files  systemFiles
-	peak   string // of memory, as /proc says it
+	program string
+	args    []string
+	env     []string
+	cmd     *exec.Cmd // the last process
+	log     string
+	exited  chan struct{} // closed when the process has ended
+	files   systemFiles
+	peak    string // of memory, as /proc says it
 }
 
 // startAgent starts an agent, which then registers its node.
@@ -82,42 +120,63 @@ func startAgent(o agentOptions) (*agent, error) {
 	var text bytes.Buffer
 	err := configuration.Execute(&text, struct {
 		Authority, Endpoint, Dir, CgroupRoot, DNS, Eviction string
-	}{o.authority, o.endpoint, o.dir, filepath.Base(o.dir), dnsService.String(), o.eviction})
+		Node                                                bool
+	}{o.authority, o.endpoint, o.dir, o.cgroup(), dnsService.String(), o.eviction, o.node})
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(o.dir, "config.yaml")
+	file := filepath.Join(o.dir, configurationFile)
 	if err := errors.Join(os.WriteFile(file, text.Bytes(), 0o600), os.MkdirAll(filepath.Join(o.dir, "manifests"), 0o755)); err != nil {
 		return nil, err
 	}
-	root := filepath.Join(o.dir, "root")
+	root := o.root()
 	args := []string{"--config=" + file, "--kubeconfig=" + o.kubeconfig, "--root-dir=" + root, "--cert-dir=" + filepath.Join(root, "pki"),
 		"--hostname-override=" + nodeName, "--node-ip=" + o.address, "-v=2"}
 	program := o.keelson
 	if o.name == kubelet {
 		program = filepath.Join(o.programs, "kubelet")
 	}
-	if err := makeCgroups(filepath.Base(o.dir)); err != nil {
+	if err := makeCgroups(strings.TrimPrefix(o.cgroup(), "/")); err != nil {
 		return nil, err
 	}
-	log, err := os.Create(o.log)
+	a := &agent{
+		program: program, args: args, log: o.log, files: saveSystemFiles(),
+		env: []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + o.dir},
+	}
+	return a, a.start()
+}
+
+// start starts the process, which must not be running.
+func (a *agent) start() error {
+	log, err := os.OpenFile(a.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
-	a := &agent{cmd: exec.Command(program, args...), log: o.log, exited: make(chan struct{}), files: saveSystemFiles()}
-	a.cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin", "HOME=" + o.dir}
-	a.cmd.Stdout, a.cmd.Stderr = log, log
+	cmd, exited := exec.Command(a.program, a.args...), make(chan struct{})
+	cmd.Env, cmd.Stdout, cmd.Stderr = a.env, log, log
 	// A terminal's interrupt must reach only this program.
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := a.cmd.Start(); err != nil {
-		return nil, err
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
 	}
+	a.cmd, a.exited = cmd, exited
 	go func() {
-		defer close(a.exited)
-		_ = a.cmd.Wait() // the process ends by a signal
+		defer close(exited)
+		_ = cmd.Wait() // the process ends by a signal
 	}()
-	return a, nil
+	return nil
+}
+
+// terminate asks the process to end, and waits for the end.
+func (a *agent) terminate() {
+	_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-a.exited:
+	case <-time.After(stopTimeout):
+		_ = a.cmd.Process.Kill()
+		<-a.exited
+	}
 }
 
 // stop kills the agent. The pods are removed with containerd.
@@ -187,9 +246,9 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// removeNode unmounts and removes the folder of a node, and removes its cgroups.
-func removeNode(dir string) error {
-	for _, root := range cgroupRoots(filepath.Base(dir)) {
+// removeCgroups removes a cgroup of all hierarchies with those below it.
+func removeCgroups(name string) error {
+	for _, root := range cgroupRoots(name) {
 		var children []string
 		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
@@ -201,6 +260,14 @@ func removeNode(dir string) error {
 			_ = os.Remove(children[i]) // one with a process that is about to end stays
 		}
 	}
+	return nil
+}
+
+// removeNode unmounts and removes the folder of a node, and removes its cgroups.
+func removeNode(dir string) error {
+	if err := removeCgroups(filepath.Base(dir)); err != nil {
+		return err
+	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
@@ -210,7 +277,7 @@ func removeNode(dir string) error {
 			_ = unix.Unmount(fields[4], unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // may be gone with its parent
 		}
 	}
-	return os.RemoveAll(dir)
+	return errors.Join(os.RemoveAll(dir), os.RemoveAll(diskOf(dir)))
 }
 
 // systemFiles are settings of the kernel that a kubelet changes: contents by path.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,7 @@ type cluster struct {
 	server     *apiservertest.Server
 	containerd *containerdtest.Instance
 	services   []*exec.Cmd
+	registry   *http.Server // nil without one
 	agent      *agent
 	options    agentOptions
 	dir        string // of the node
@@ -63,11 +65,18 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 	if err != nil {
 		return nil, err
 	}
-	c.containerd, err = containerdtest.New(ctx, containerdtest.Options{Images: images, Handlers: []string{"test-handler"}, HostPorts: true})
-	if err != nil {
+	if c.dir, err = os.MkdirTemp("", "keelson-node-"); err != nil {
 		return nil, err
 	}
-	if c.dir, err = os.MkdirTemp("", "keelson-node-"); err != nil {
+	containerd := containerdtest.Options{Images: images, Handlers: []string{"test-handler"}, HostPorts: true}
+	if o.node {
+		containerd.Parent = c.dir // images and pods share a disk
+		if err := mountNode(c.dir); err != nil {
+			return nil, err
+		}
+	}
+	c.containerd, err = containerdtest.New(ctx, containerd)
+	if err != nil {
 		return nil, err
 	}
 	if o.eviction {
@@ -89,7 +98,12 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 	c.options = agentOptions{
 		name: name, keelson: o.agent, programs: o.programs, dir: c.dir, log: filepath.Join(logs, name+".log"),
 		kubeconfig: kubeconfig, authority: c.server.Authority(), endpoint: c.containerd.Endpoint(), address: machine.String(),
-		eviction: evictionOf(o),
+		eviction: evictionOf(o), node: o.node,
+	}
+	if o.node {
+		if err := c.startRegistry(images); err != nil {
+			return nil, err
+		}
 	}
 	c.agent, err = startAgent(c.options)
 	if err != nil {
@@ -144,6 +158,9 @@ func (c *cluster) stop() error {
 	for _, s := range c.services {
 		_ = s.Process.Kill() // it may have ended
 		_ = s.Wait()         // it ends by a signal
+	}
+	if c.registry != nil {
+		errs = append(errs, c.registry.Close())
 	}
 	if c.containerd != nil {
 		errs = append(errs, c.containerd.Stop())

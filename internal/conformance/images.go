@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -102,7 +103,15 @@ func makeImages(ctx context.Context, dir string) ([]containerdtest.Image, error)
 	if err != nil {
 		return nil, err
 	}
-	return nameImages(all, strings.Fields(string(out))), nil
+	names := strings.Fields(string(out))
+	if plugin := os.Getenv(samplePluginVariable); plugin != "" {
+		all["sample-device-plugin"] = containerdtest.Image{
+			Entrypoint: []string{"/sample-device-plugin"},
+			Copies:     map[string]containerdtest.Copy{"/sample-device-plugin": {From: plugin}},
+		}
+		names = append(names, samplePluginImage)
+	}
+	return nameImages(all, names), nil
 }
 
 // nameImages gives each image of all the full names whose last element is its key.

@@ -21,6 +21,11 @@
 // agent needs to measure them for the usual readers, and the fields of the Summary API that only the
 // kubelet fills.
 //
+// With -node, the command runs upstream's specs of nodes, e2e_node.test, about evictions, statistics,
+// cgroups and devices. The node has a disk and a cgroup namespace of its own, and a stand-in for
+// systemctl, with which the specs restart the agent after they have changed its configuration file.
+// The list nodeskips.txt has the specs that do not run here.
+//
 // KEELSON_APISERVER_DIR is the folder of e2e/conformance.sh, KEELSON_CONTAINERD_DIR is the folder of
 // e2e/containerd.sh, and KEELSON_COREDNS is the program of e2e/program.sh coredns. The command needs
 // root.
@@ -57,6 +62,7 @@ type options struct {
 	session   bool
 	stats     bool
 	eviction  bool
+	node      bool // run upstream's specs of nodes
 }
 
 // errSpecs is returned if a spec failed with the node agent that does not fail with the kubelet.
@@ -76,6 +82,7 @@ func main() {
 	flag.BoolVar(&o.hold, "hold", false, "start the cluster of -only, print its kubeconfig, and run no specs until an interrupt")
 	flag.BoolVar(&o.session, "session", false, "record the session of session.sh with each agent instead of specs, and print the differences")
 	flag.BoolVar(&o.eviction, "eviction", false, "fill the disk of the node with each agent instead of running specs, and print the differences")
+	flag.BoolVar(&o.node, "node", false, "run upstream's specs of nodes (e2e_node.test) that are in nodespecs.txt, which restart the agent")
 	flag.BoolVar(&o.stats, "stats", false, "measure the processor time that each agent needs to measure 100 pods, instead of running specs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -94,7 +101,7 @@ func run(ctx context.Context, o options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	inside, err := enterNamespace(ctx)
+	inside, err := enterNamespace(ctx, o.node)
 	if !inside || err != nil {
 		return err
 	}

@@ -23,22 +23,38 @@ const insideVariable = "KEELSON_CONFORMANCE_INSIDE"
 var errInside = errors.New("failed")
 
 // hidden are folders that a kubelet uses regardless of its configuration.
-var hidden = []string{"/var/log/containers", "/var/log/pods", "/var/lib/kubelet", "/usr/libexec/kubernetes", "/etc/kubernetes"}
+var hidden = []string{"/var/log/containers", "/var/log/pods", "/var/lib/kubelet", "/usr/libexec/kubernetes", "/etc/kubernetes", "/etc/containerd", "/var/run/cdi"}
 
 // enterNamespace runs the command again in a mount namespace and a network namespace: all mounts and
 // all packet filters of the cluster vanish with the namespaces, and the folders that a kubelet uses
 // are empty there. enterNamespace returns true in the process inside.
-func enterNamespace(ctx context.Context) (bool, error) {
+//
+// For the specs of nodes there is a cgroup namespace, too: these specs look for the cgroups of pods
+// below the root.
+func enterNamespace(ctx context.Context, ownCgroups bool) (_ bool, err error) {
 	if os.Getenv(insideVariable) != "" {
-		return true, errors.Join(prepareNamespace(), prepareNetwork(ctx))
+		err := errors.Join(prepareNamespace(), prepareNetwork(ctx))
+		if ownCgroups && err == nil {
+			err = mountCgroups()
+		}
+		return true, err
+	}
+	flags := uintptr(syscall.CLONE_NEWNS | syscall.CLONE_NEWNET)
+	if ownCgroups {
+		flags |= syscall.CLONE_NEWCGROUP
+		leave, err := enterCgroup()
+		if err != nil {
+			return false, err
+		}
+		defer func() { err = errors.Join(err, leave()) }()
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideVariable+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: flags, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Minute
-	err := cmd.Run()
+	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = errInside

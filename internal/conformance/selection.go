@@ -26,6 +26,12 @@ var shortFile string
 //go:embed resources.txt
 var resourcesFile string
 
+//go:embed nodespecs.txt
+var nodeSpecsFile string
+
+//go:embed nodeskips.txt
+var nodeSkipsFile string
+
 // skip is a spec that cannot pass here, with the reason.
 type skip struct{ spec, reason string }
 
@@ -68,17 +74,21 @@ func newSelection(o options) (selection, error) {
 	if o.resources {
 		s = selection{focus: anyOf(lines(resourcesFile))} // some of them are [Serial]
 	}
+	skips := skipsFile
+	if o.node {
+		s, skips = selection{focus: anyOf(lines(nodeSpecsFile))}, nodeSkipsFile
+	}
 	if o.focus != "" {
 		s.focus = o.focus
 	}
 	if o.listed {
 		return s, nil
 	}
-	skips, err := parseSkips(skipsFile)
+	listed, err := parseSkips(skips)
 	if err != nil {
-		return s, fmt.Errorf("skips.txt: %w", err)
+		return s, fmt.Errorf("the list of skips: %w", err)
 	}
-	for _, one := range skips {
+	for _, one := range listed {
 		s.skip = append(s.skip, exactly(one.spec))
 	}
 	return s, nil

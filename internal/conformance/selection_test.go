@@ -31,6 +31,11 @@ func TestLists(t *testing.T) {
 		assert.Regexp(t, chosen, spec)
 		assert.NotRegexp(t, left, spec)
 	}
+	skips, err = parseSkips(nodeSkipsFile)
+	require.NoError(t, err)
+	for _, one := range skips {
+		assert.NotContains(t, lines(nodeSpecsFile), one.spec)
+	}
 	_, err = parseSkips("no reason\n")
 	assert.ErrorContains(t, err, "want a reason, a tab and a spec")
 }
@@ -56,6 +61,11 @@ func TestSelection(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, s.focus, lines(resourcesFile)[0])
 	assert.NotContains(t, s.skip, unselected, "some of them are [Serial]")
+
+	s, err = newSelection(options{node: true})
+	require.NoError(t, err)
+	assert.Regexp(t, s.focus, lines(nodeSpecsFile)[0])
+	assert.NotContains(t, s.skip, unselected, "most of them are [Serial]")
 }
 
 // A pattern matches the spec of the name, and no spec whose name goes on.

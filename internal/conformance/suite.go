@@ -68,15 +68,16 @@ func runSuite(ctx context.Context, o options, c *cluster, dir, focus string, ski
 	defer log.Close()
 	ctx, cancel := context.WithTimeout(ctx, suiteTimeout)
 	defer cancel()
-	args := []string{"--procs=" + strconv.Itoa(procs), "--no-color", "--keep-going", "--timeout=" + suiteTimeout.String(), "--focus=" + focus}
-	for _, pattern := range skip {
-		args = append(args, "--skip="+pattern)
+	cmd := suiteCommand(ctx, o, c, dir, focus, skip, procs)
+	if o.node {
+		agents, err := newService(c.agent, filepath.Join(c.dir, "bin"))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = agents.stop() }()
+		cmd = nodeCommand(ctx, o, c, dir, focus, skip)
 	}
-	args = append(args, filepath.Join(o.programs, "e2e.test"), "--", "--kubeconfig="+c.server.Kubeconfig(), "--provider=skeleton",
-		"--kubectl-path="+filepath.Join(o.programs, "kubectl"), "--report-dir="+dir, "--disable-log-dump", "--node-schedulable-timeout=2m")
-	cmd := exec.CommandContext(ctx, filepath.Join(o.programs, "ginkgo"), args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "TMPDIR=" + os.TempDir()}
+	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	err = cmd.Run()
@@ -94,6 +95,20 @@ func runSuite(ctx context.Context, o options, c *cluster, dir, focus string, ski
 		return nil, fmt.Errorf("%w (%w): see %s", reportErr, err, log.Name())
 	}
 	return found, nil
+}
+
+// suiteCommand returns the command that runs upstream's suite for clusters.
+func suiteCommand(ctx context.Context, o options, c *cluster, dir, focus string, skip []string, procs int) *exec.Cmd {
+	args := []string{"--procs=" + strconv.Itoa(procs), "--no-color", "--keep-going", "--timeout=" + suiteTimeout.String(), "--focus=" + focus}
+	for _, pattern := range skip {
+		args = append(args, "--skip="+pattern)
+	}
+	args = append(args, filepath.Join(o.programs, "e2e.test"), "--", "--kubeconfig="+c.server.Kubeconfig(), "--provider=skeleton",
+		"--kubectl-path="+filepath.Join(o.programs, "kubectl"), "--report-dir="+dir, "--disable-log-dump", "--node-schedulable-timeout=2m")
+	cmd := exec.CommandContext(ctx, filepath.Join(o.programs, "ginkgo"), args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "TMPDIR=" + os.TempDir()}
+	return cmd
 }
 
 // hold starts a cluster and waits until ctx ends, for a look with kubectl.

@@ -79,7 +79,7 @@ func newSwitched(t *testing.T, first string) *switched {
 	args := os.Args
 	t.Cleanup(func() { os.Args = args })
 	os.Args = []string{args[0], "-test.run=^" + t.Name() + "$", "-test.v"}
-	inside, err := enterNamespace(t.Context())
+	inside, err := enterNamespace(t.Context(), false)
 	require.NoError(t, err)
 	if !inside {
 		return nil

@@ -27,7 +27,7 @@ func MountDisk(t testing.TB, mib int) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(dir) })
-	err = loopDisk(file, dir, mib)
+	err = LoopDisk(file, dir, mib)
 	if err != nil {
 		t.Logf("no loop device, the disk is in memory: %v", err)
 		err = unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib))
@@ -49,7 +49,9 @@ func MountDisk(t testing.TB, mib int) string {
 	return dir
 }
 
-func loopDisk(file, dir string, mib int) error {
+// LoopDisk makes a file with an ext4 file system of the given size in MiB, and mounts the file system
+// on dir. The device goes with the last mount.
+func LoopDisk(file, dir string, mib int) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return err

@@ -75,20 +75,32 @@ func StartRegistry(t testing.TB, i *Instance, images ...Image) *Registry {
 		failOrSkip(t, err)
 		i = &Instance{binaries: b}
 	}
-	r := &Registry{
-		manifests: map[string][]byte{}, digests: map[string]string{},
-		blobs: map[string][]byte{}, layers: map[string]bool{},
-	}
-	for _, image := range images {
-		if err := r.add(image, i.binaries.busybox); err != nil {
-			t.Fatalf("image %s: %v", image.Name, err)
-		}
+	r, err := NewRegistry(i, images...)
+	if err != nil {
+		t.Fatal(err)
 	}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections) // requests with a held layer
 	r.Host = strings.TrimPrefix(server.URL, "http://")
 	return r
+}
+
+// NewRegistry returns a registry that serves images under all of their names, with the busybox of an
+// instance. It is a http.Handler without a Host.
+func NewRegistry(i *Instance, images ...Image) (*Registry, error) {
+	r := &Registry{
+		manifests: map[string][]byte{}, digests: map[string]string{},
+		blobs: map[string][]byte{}, layers: map[string]bool{},
+	}
+	for _, image := range images {
+		for _, image.Name = range image.names() {
+			if err := r.add(image, i.binaries.busybox); err != nil {
+				return nil, fmt.Errorf("image %s: %w", image.Name, err)
+			}
+		}
+	}
+	return r, nil
 }
 
 const (
