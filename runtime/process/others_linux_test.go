@@ -3,12 +3,12 @@
 package process_test
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,12 +111,30 @@ func child(tb testing.TB, program string, args ...string) (start func() (pid int
 		return c.Process.Pid
 	}
 	return start, func() {
+		below := children(c.Process.Pid)
 		_ = c.Process.Signal(syscall.SIGTERM) // runsv ends its service
 		done := time.AfterFunc(50*time.Millisecond, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
 		_ = c.Wait()
 		done.Stop()
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		for _, pid := range below { // of bubblewrap, in a session of its own
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
+}
+
+// children returns the children of a process.
+func children(pid int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range lists {
+		list, _ := os.ReadFile(path)
+		for _, word := range strings.Fields(string(list)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
 }
 
 // privateMemory returns the private memory in KiB of a process and of its children but sleep, the
@@ -131,16 +149,8 @@ func privateMemory(tb testing.TB, pid int) (kib int) {
 		require.NoError(tb, err)
 		kib += n
 	}
-	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, path := range children {
-		list, _ := os.ReadFile(path)
-		for _, word := range strings.Fields(string(list)) {
-			var next int
-			_, err := fmt.Sscan(word, &next)
-			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", next))
-			if cmp.Or(err != nil, strings.TrimSpace(string(name)) == "sleep") {
-				continue
-			}
+	for _, next := range children(pid) {
+		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", next)); strings.TrimSpace(string(name)) != "sleep" {
 			kib += privateMemory(tb, next)
 		}
 	}
