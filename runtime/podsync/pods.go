@@ -89,7 +89,7 @@ func (p *Pods) All() []*v1.Pod {
 // again is the time of the next call unless the pod changes before: the end of a back-off, the
 // pod's deadline, or, beside an error, the end of a pause. The pause doubles from 1 s to 10 s with
 // each failure and is spread by Options.Jitter. There is no pause if the error is that of the pod's last
-// start, and the pod's phase is final. If over is false and again is zero, nothing is left
+// start: all regular containers have ended for good. If over is false and again is zero, nothing is left
 // to do. A crash-loop back-off is no error and is visible in the status.
 func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Time, err error) {
 	r, err := p.records.acquire(ctx, pod.UID)
@@ -124,6 +124,18 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 func (p *Pods) Rests(uid types.UID) bool {
 	r := p.records.find(uid)
 	return p.complete && r != nil && r.resting.Load()
+}
+
+// allEnded reports whether every regular container of pod has ended for good. Sidecars may still run.
+func allEnded(pod *v1.Pod, observed *runtime.PodStatus) bool {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		newest := observed.Latest(c.Name)
+		if newest == nil || newest.State != runtime.StateExited || runtime.ShouldRestart(pod, c, newest) {
+			return false
+		}
+	}
+	return true
 }
 
 // sync is Sync with the pod's turn. again is zero beside an error outside of Manager.SyncPod.
@@ -186,8 +198,8 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 	if done.Status != nil {
 		terminal := p.publish(r, pod, done.Status, podstatus.StageSync, nil)
 		over = terminal && done.Err() == nil
-		if terminal && !over {
-			again = time.Now() // the next call finds the end, without the error of the last start
+		if terminal && !over || done.Err() != nil && allEnded(pod, done.Status) {
+			again = time.Now() // the next call ends the pod, without the error of the last start
 		}
 		if !over && done.Err() == nil && !waits {
 			r.settled = done.Status.ObservedAt
