@@ -25,7 +25,7 @@ func ruling() ability {
 		switch {
 		case g.chance(10):
 			s += " rule=c:" + pick(g, "1", "137", "1,3", "0:not", "0,1:not", "3,137")
-		case g.chance(15) && g.peaceful && !g.limited:
+		case g.chance(15) && !g.limited:
 			s += " rule=c:" + pick(g, "1", "3", "1,3", "0,137:not") + ":all"
 			if g.chance(30) {
 				s += " rule=c:3"

@@ -115,6 +115,10 @@ func podVerbs() []verb {
 		{"delete-mirror", "NAME", "a user deletes the mirror pod of a static pod", named((*player).deleteMirror)},
 		{"evict-mirror", "NAME", "a user deletes it by force", named((*player).evictMirror)},
 		{"evict", "NAME", "somebody deletes it by force, with no regard to the node", named((*player).evict)},
+		{"tamper", "NAME phase|conditions|fields|containers", "another client damages a part of its status on the API server", func(a *args) action {
+			name, part := a.next("NAME"), a.choice("part", tamperPhase, tamperConditions, tamperFields, tamperContainers)
+			return func(p *player) error { return p.tamper(name, part) }
+		}},
 		{"declare-failed", "NAME", "somebody sets its phase to Failed on the API server", named((*player).declareFailed)},
 	}
 }

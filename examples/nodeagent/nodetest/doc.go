@@ -71,7 +71,8 @@
 // ability has words of "node" and of pods, steps, and judges, mostly in one file: probes with other
 // thresholds, host ports, taints and operating systems at admission, restart rules, variables from
 // keys that come and go, images and volumes that cannot be had for some time, shared volumes,
-// hooks that fail, limits above the requests, and ephemeral containers. File supplies.go tells the model when a container had all that it needs.
+// hooks that fail, limits above the requests, ephemeral
+// containers, and another client that damages statuses on the API server. File supplies.go tells the model when a container had all that it needs.
 //
 // # What is not simulated
 //

@@ -28,6 +28,7 @@ import (
 //     passed its startup probe
 //   - an exit that was never published although the container was started again, or was published
 //     with wrong data; two instances with the same restart count; a decreasing restart count
+//   - a status without any end of a container whose end the agent has published before
 //   - a phase after Succeeded or Failed
 //   - a pod that is reported to exceed a deadline before the deadline has passed
 //   - a status with the resources of a resize as allocated while the container does not have the
@@ -45,6 +46,7 @@ func Check(h History) error {
 	c.sidecars()
 	c.phases()
 	c.exits()
+	c.endsKept()
 	c.counts()
 	c.volumes()
 	c.deadlines()

@@ -415,7 +415,7 @@ func TestCheck(t *testing.T) {
 				t.exits(2, "p1", "a")
 				t.published(2, p, v1.PodRunning, hasEnded("a", 0, 0, "Completed"))
 				t.starts(3, "p1", "b")
-				t.published(4, p, v1.PodRunning, isRunning("b", 1))
+				t.published(4, p, v1.PodRunning, afterEnd(isRunning("b", 1), hasEnded("a", 0, 0, "Completed")))
 			},
 			bad: func(t *tale) {
 				t.told(0, p)
@@ -427,6 +427,26 @@ func TestCheck(t *testing.T) {
 				t.published(4, p, v1.PodRunning, isRunning("b", 0))
 			},
 			want: "a and b of p1/c are both published with restart count 0",
+		}, {
+			name: "an end that is forgotten",
+			good: func(t *tale) {
+				t.told(0, p)
+				t.starts(1, "p1", "a")
+				t.exits(2, "p1", "a")
+				t.published(2, p, v1.PodRunning, hasEnded("a", 0, 0, "Completed"))
+				t.mark(3, nodetest.MarkAgentStarted)
+				t.starts(4, "p1", "b")
+				t.published(4, p, v1.PodRunning, isRunning("b", 1))
+			},
+			bad: func(t *tale) {
+				t.told(0, p)
+				t.starts(1, "p1", "a")
+				t.exits(2, "p1", "a")
+				t.published(2, p, v1.PodRunning, hasEnded("a", 0, 0, "Completed"))
+				t.starts(4, "p1", "b")
+				t.published(4, p, v1.PodRunning, isRunning("b", 1))
+			},
+			want: "published without any end",
 		}, {
 			name: "a volume that goes under a container",
 			good: func(t *tale) {
@@ -460,6 +480,11 @@ func TestCheck(t *testing.T) {
 			require.ErrorContains(t, nodetest.Check(bad.h), c.want)
 		})
 	}
+}
+
+func afterEnd(now, before v1.ContainerStatus) v1.ContainerStatus {
+	now.LastTerminationState = before.State
+	return now
 }
 
 func markDeleted(pod *v1.Pod) *v1.Pod {

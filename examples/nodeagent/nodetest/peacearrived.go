@@ -34,8 +34,13 @@ func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 	if restarting && ours.Phase == v1.PodPending && theirs.Phase == v1.PodRunning {
 		ours.Phase = theirs.Phase // the API server accepts no earlier phase
 	}
-	a, errA := fieldsOf(theirs, over(status.Phase))
-	b, errB := fieldsOf(ours, over(status.Phase))
+	return sameFields(theirs, ours, over(status.Phase))
+}
+
+// sameFields: two statuses have the same fields. sameFields modifies both.
+func sameFields(theirs, ours *v1.PodStatus, ended bool) error {
+	a, errA := fieldsOf(theirs, ended)
+	b, errB := fieldsOf(ours, ended)
 	if err := errors.Join(errA, errB); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (p *player) look() error {
 		}
 		now := p.node.World.Now()
 		err := errors.Join(truthful(status, truth), containersFit(status, truth), peace.phaseIs(pod, status, now), peace.volumesAre(pod, status))
-		if !peace.initMoved(pod) {
+		if !peace.initMoved(pod) && time.Since(p.tampered[pod.UID]) > mended {
 			err = errors.Join(err, p.arrived(pod, status), p.mirrored(pod, status))
 		}
 		if !peace.refused(pod) {

@@ -43,6 +43,9 @@ func (p *peace) shownIs(pod *v1.Pod, status *v1.PodStatus, now time.Time) error 
 		return fmt.Errorf("it began at %v, and is published to have at %v", began, status.StartTime)
 	}
 	_, published := conditionsOf(status)[v1.AllContainersRestarting]
+	if all := conditionsOf(status)[v1.AllContainersRestarting]; all.Status == v1.ConditionTrue && all.Reason == "" {
+		return errors.New("condition AllContainersRestarting is True without a reason")
+	}
 	if can := slices.ContainsFunc(allContainers(pod), canRestartAll); can != published {
 		return fmt.Errorf("that a rule can restart all its containers is %t, and that it has condition AllContainersRestarting is %t", can, published)
 	}

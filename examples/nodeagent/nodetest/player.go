@@ -39,6 +39,7 @@ type player struct {
 	latest map[string]*v1.Pod // by name, including removed pods
 
 	conditions map[types.UID]v1.PodCondition // set by another client
+	tampered   map[types.UID]time.Time       // the last damage to a status by another client
 	faults     []labelled
 	sprung     <-chan struct{} // not nil: a crash-at is armed
 	errs       []error         // errors reported by the node
@@ -121,6 +122,7 @@ func (p *player) begin(s setup) error {
 		return errFirst
 	}
 	p.latest, p.conditions = make(map[string]*v1.Pod), make(map[types.UID]v1.PodCondition)
+	p.tampered = make(map[types.UID]time.Time)
 	world, err := fake.NewWorld(fake.WorldOptions{Latency: s.latencyOf, WriteLogs: true, Echo: s.echo})
 	if err != nil {
 		return err

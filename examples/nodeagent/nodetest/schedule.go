@@ -94,7 +94,7 @@ func (g *generator) step() {
 		{14, (*generator).exit}, {4, (*generator).exitAll}, {3, (*generator).behave}, {2, (*generator).meddle},
 		{7, (*generator).fault}, {5, (*generator).outage}, {4, (*generator).apiTrouble}, {3, (*generator).sourceTrouble}, {2, (*generator).volumeTrouble},
 		{4, func(g *generator) { g.say("agent restart") }}, {6, (*generator).crash}, {4, (*generator).crashAt}, {3, (*generator).suspend},
-		{2, func(g *generator) { g.try("reboot") }}, {3, (*generator).down},
+		{2, func(g *generator) { g.try("reboot") }}, {3, (*generator).down}, {3, (*generator).orphan},
 	})
 }
 

@@ -81,3 +81,22 @@ func (g *generator) down() {
 	}
 	g.say("agent start")
 }
+
+// orphan removes a pod while no agent runs. The next agent finds containers without a configured
+// pod, and the pod comes back, maybe while the agent still stops them.
+func (g *generator) orphan() {
+	name, s := g.anyPod()
+	g.say("agent stop")
+	if s.static {
+		g.try("remove " + name)
+	} else {
+		g.try("evict " + name)
+	}
+	g.say("agent start")
+	g.say("sleep " + pick(g, "0s", "1ms", "40ms", "900ms", "2s", "7s"))
+	if !s.static {
+		s.uid++
+		g.shapes[name] = s
+	}
+	g.bring(name)
+}

@@ -169,7 +169,10 @@ func heard(pod, stored *v1.Pod, status *v1.PodStatus) error {
 			}
 		}
 	}
-	return nil
+	if waits {
+		return nil
+	}
+	return heardInFull(&stored.Status, status)
 }
 
 // initDone: on the API server the init container has ended for good. In a new sandbox the container

@@ -88,6 +88,9 @@ func conditionsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) 
 			return fmt.Errorf("condition %s is False for reason %q, not %q", kind, is[kind].Reason, want)
 		}
 	}
+	if all, ok := is[v1.AllContainersRestarting]; ok && over(status.Phase) && (all.Status != v1.ConditionFalse || all.Reason != reasonNotReady(status.Phase)) {
+		return fmt.Errorf("the pod has ended, and condition %s is %q for reason %q", all.Type, all.Status, all.Reason)
+	}
 	return nil
 }
 

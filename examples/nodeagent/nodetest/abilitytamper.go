@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Another client that writes to the statuses of pods on the API server. The agent writes its own
+// status again.
+
+func tampering() ability {
+	return ability{steps: []step{{4, (*generator).tamper}}, peaceful: []step{{2, (*generator).tamper}}}
+}
+
+// The parts of a status that another client damages.
+const (
+	tamperPhase      = "phase"
+	tamperConditions = "conditions"
+	tamperFields     = "fields"
+	tamperContainers = "containers"
+)
+
+func (g *generator) tamper() {
+	if name, s := g.anyPod(); !s.static {
+		g.try(fmt.Sprintf("tamper %s %s", name, pick(g, tamperPhase, tamperConditions, tamperFields, tamperContainers)))
+	}
+}
+
+// tamper damages a part of the status of a pod that has not ended.
+func (p *player) tamper(name, part string) error {
+	uid, err := p.bound(name)
+	if err != nil {
+		return err
+	}
+	if over(p.server.Get(uid).Status.Phase) {
+		return errOver
+	}
+	p.tampered[uid] = time.Now()
+	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+		s := &pod.Status
+		switch part {
+		case tamperPhase:
+			s.Phase, s.Reason, s.Message = v1.PodPending, "Tampered", "another client wrote it"
+		case tamperConditions:
+			s.Conditions = slices.DeleteFunc(s.Conditions, ofAgent)
+		case tamperFields:
+			s.QOSClass, s.PodIP, s.PodIPs, s.HostIP, s.HostIPs, s.ObservedGeneration = "", "", nil, "", nil, 0
+		case tamperContainers:
+			for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+				for i := range list {
+					list[i].Ready, list[i].Started = false, nil
+				}
+			}
+		}
+	})
+	return err
+}
+
+// mended is the time after which the agent has written its status again: the agent answers another
+// client at once, and further writes of that client after a pause.
+const mended = 30 * time.Second
+
+// ofAgent reports whether only the agent writes the condition.
+func ofAgent(c v1.PodCondition) bool {
+	return c.Type == v1.PodInitialized || c.Type == v1.PodReady || c.Type == v1.ContainersReady || c.Type == v1.PodReadyToStartContainers
+}
+
+// heardInFull: the API server has the agent's status of a pod that has not ended. The server keeps
+// its own start time, and the ends of init containers that run again in a new sandbox.
+func heardInFull(stored, status *v1.PodStatus) error {
+	theirs, ours := stored.DeepCopy(), status.DeepCopy()
+	for _, s := range []*v1.PodStatus{theirs, ours} {
+		s.StartTime, s.InitContainerStatuses = nil, nil
+		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return !ofAgent(c) })
+		for i := range s.Conditions {
+			s.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+	}
+	return sameFields(theirs, ours, false)
+}
