@@ -143,7 +143,7 @@ func (e *evictor) features(agent func() *node.Agent) func(*feature.Host) []featu
 		images := func(ctx context.Context) error { return agent().RemoveUnusedImages(ctx) }
 		all := []feature.Feature{e.manager.Feature(h, eviction.HostOptions{NodeName: e.node, Images: images})}
 		if e.joins {
-			all = append(all, oomwatch.Feature(h, oomwatch.Options{NodeName: e.node}))
+			all = append(all, oomwatch.Feature(h, e.node))
 		}
 		return all
 	}

@@ -40,7 +40,7 @@ func (g *gateFlags) complete(root string) error {
 		}
 	}
 	if g.podsAPI { // the path of the socket may be too long
-		if _, err := podsapi.New(&feature.Host{Table: feature.NewTable(), Root: root}, podsapi.Options{}); err != nil {
+		if _, err := podsapi.New(&feature.Host{Table: feature.NewTable(), Root: root}); err != nil {
 			return fmt.Errorf("--feature-gates PodsAPI=true, --root-dir: %w", err)
 		}
 	}
@@ -62,7 +62,7 @@ func (g *gateFlags) features(others func(*feature.Host) []feature.Feature, log *
 		return others
 	}
 	return joinFeatures(others, func(h *feature.Host) []feature.Feature {
-		pods, err := podsapi.New(h, podsapi.Options{})
+		pods, err := podsapi.New(h)
 		if err != nil { // complete has checked it
 			log.Error("--feature-gates PodsAPI=true: the pods API is not served", zap.Error(err))
 			return nil

@@ -5,7 +5,6 @@ package volumeapi
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 
 	"go.uber.org/zap"
@@ -21,10 +20,6 @@ import (
 type DriversOptions struct {
 	// Client reads CSIDriver objects, for example client-go's StorageV1(). Required.
 	Client storageclient.CSIDriversGetter
-	// Random is in [0, 1) and spreads the retries and the ends of watches. It may be called by
-	// several goroutines. Defaults to package math/rand/v2; a reproducible simulation passes its
-	// own.
-	Random func() float64
 	// Logger receives failures to follow the objects. Defaults to silence.
 	Logger *zap.Logger
 }
@@ -46,9 +41,6 @@ func NewDrivers(o DriversOptions) (*Drivers, error) {
 	switch {
 	case o.Client == nil:
 		return nil, fmt.Errorf("%w: DriversOptions.Client is required", ErrOptions)
-	}
-	if o.Random == nil {
-		o.Random = rand.Float64
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -86,7 +78,7 @@ func (d *Drivers) Run(ctx context.Context) error {
 	if err := d.running.begin(); err != nil {
 		return err
 	}
-	f := feed{what: "CSIDriver", random: d.options.Random, logger: d.options.Logger, list: d.list, watch: d.options.Client.CSIDrivers().Watch, see: d.see}
+	f := feed{what: "CSIDriver", logger: d.options.Logger, list: d.list, watch: d.options.Client.CSIDrivers().Watch, see: d.see}
 	f.follow(ctx)
 	return nil
 }

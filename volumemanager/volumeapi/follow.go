@@ -4,6 +4,7 @@ package volumeapi
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -37,7 +38,6 @@ func (o *once) begin() error {
 // ends.
 type feed struct {
 	what   string // name of the kind, for the log
-	random func() float64
 	logger *zap.Logger
 	// list reads and passes on all objects, and returns the version to watch from.
 	list func(ctx context.Context) (version string, err error)
@@ -81,7 +81,7 @@ func (f *feed) follow(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(retry.Backoff(failures, firstOutage, longestOutage, f.random())):
+		case <-time.After(retry.Backoff(failures, firstOutage, longestOutage, rand.Float64())):
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (f *feed) round(ctx context.Context, well func()) error {
 	if err != nil {
 		return err
 	}
-	lasts := watchLifetime(f.random())
+	lasts := watchLifetime(rand.Float64())
 	seconds := int64(lasts / time.Second)
 	w, stop, err := clientkit.OpenWatch(silent(ctx), requestTimeout, func(ctx context.Context) (watch.Interface, error) {
 		return f.watch(ctx, metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds})

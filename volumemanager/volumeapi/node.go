@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
@@ -30,10 +29,6 @@ type NodeOptions struct {
 	// Manager.NodeChanged, and Manager.MarkVolumesAsReportedInUse with the node's list, in it.
 	// Changed must not write to the node, and should not block. Defaults to no call.
 	Changed func(*v1.Node)
-	// Random is in [0, 1) and spreads the retries and the ends of watches. It may be called by
-	// several goroutines. Defaults to package math/rand/v2; a reproducible simulation passes its
-	// own.
-	Random func() float64
 	// Logger receives Run's failures to follow the node. Defaults to silence.
 	Logger *zap.Logger
 }
@@ -59,9 +54,6 @@ func NewNode(o NodeOptions) (*Node, error) {
 	if o.Changed == nil {
 		o.Changed = func(*v1.Node) {}
 	}
-	if o.Random == nil {
-		o.Random = rand.Float64
-	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
@@ -75,7 +67,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	nodes, selector := n.options.Client.Nodes(), fields.OneTermEqualSelector("metadata.name", string(n.options.NodeName)).String()
-	f := feed{what: "Node", random: n.options.Random, logger: n.options.Logger}
+	f := feed{what: "Node", logger: n.options.Logger}
 	f.list = func(ctx context.Context) (string, error) {
 		list, err := nodes.List(ctx, metav1.ListOptions{FieldSelector: selector})
 		if err == nil && (list == nil || list.ResourceVersion == "") {

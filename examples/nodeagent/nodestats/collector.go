@@ -3,7 +3,6 @@
 package nodestats
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +47,10 @@ type Options struct {
 	VolumeFolders func(types.UID) map[string]string
 	// Machine is the machine to measure. Defaults to the machine of this process.
 	Machine host.Machine
-	// MaxAge is the age up to which a snapshot is used again. Defaults to 5 s.
-	MaxAge time.Duration
 }
+
+// maxAge is the age up to which a snapshot is used again.
+const maxAge = 5 * time.Second
 
 // Detail is the extent of a Snapshot.
 type Detail uint8
@@ -71,7 +71,7 @@ const (
 type Request struct {
 	Detail Detail
 	// Fresh asks for a measurement that begins after the call of Collect. Defaults to false: the
-	// snapshot may be as old as Options.MaxAge.
+	// snapshot may be 5 s old.
 	Fresh bool
 	// WalkTime bounds the walks through folders of a complete measurement. Defaults to 2 s.
 	WalkTime time.Duration
@@ -151,10 +151,7 @@ func New(opts Options) (*Collector, error) {
 		return nil, fmt.Errorf("nodestats: Options.Root %q: want an absolute path", opts.Root)
 	case !filepath.IsAbs(opts.LogDir):
 		return nil, fmt.Errorf("nodestats: Options.LogDir %q: want an absolute path", opts.LogDir)
-	case opts.MaxAge < 0:
-		return nil, fmt.Errorf("nodestats: Options.MaxAge %v: want 0 or more", opts.MaxAge)
 	}
-	opts.MaxAge = cmp.Or(opts.MaxAge, 5*time.Second)
 	return &Collector{Options: opts, turn: make(chan struct{}, 1), began: time.Now()}, nil
 }
 
@@ -164,7 +161,7 @@ func New(opts Options) (*Collector, error) {
 func (c *Collector) Collect(ctx context.Context, r Request) (*Snapshot, error) {
 	oldest := time.Now()
 	if !r.Fresh {
-		oldest = oldest.Add(-c.MaxAge)
+		oldest = oldest.Add(-maxAge)
 	}
 	if s := c.kept(r.Detail, oldest); s != nil {
 		return s, nil

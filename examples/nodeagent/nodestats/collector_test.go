@@ -168,7 +168,6 @@ func TestOptions(t *testing.T) {
 		"Options.Pods":     {NodeName: "n", Root: "/r", LogDir: "/l"},
 		"Options.Root":     {NodeName: "n", Pods: pods, Root: "r", LogDir: "/l"},
 		"Options.LogDir":   {NodeName: "n", Pods: pods, Root: "/r"},
-		"Options.MaxAge":   {NodeName: "n", Pods: pods, Root: "/r", LogDir: "/l", MaxAge: -1},
 	} {
 		_, err := nodestats.New(opts)
 		require.ErrorContains(t, err, want)

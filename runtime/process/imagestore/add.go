@@ -162,7 +162,7 @@ func (s *Store) ensure(ctx context.Context, d *dirs, img v1.Image, rec imageReco
 		return fmt.Errorf("%d layers, and not %d", len(sources), len(rec.Layers))
 	}
 	files := newTree(maxEntries)
-	left := &budget{bytes: s.maxSize, entries: maxEntries}
+	left := &budget{bytes: maxSize, entries: maxEntries}
 	for i, source := range sources {
 		l, err := s.ensureLayer(ctx, d, source, rec.Layers[i], left)
 		if err == nil {

@@ -46,8 +46,8 @@
 //   - Reach outside: a path with ".." is refused. An absolute path is below the image's root.
 //   - Bring devices, fifos, setuid or setgid bits, file capabilities or other extended attributes.
 //     All are left out.
-//   - Be endless: Options.MaxSize bounds the uncompressed bytes. An image has at most 1,000,000
-//     files, 500 layers and 255 nested folders.
+//   - Be endless: an image has at most 16 GiB of uncompressed bytes, 1,000,000 files, 500 layers and
+//     255 nested folders.
 //   - Be another image: the digests of the configuration and of every uncompressed layer are
 //     checked before the image gets a name.
 //   - Be for another platform.

@@ -31,7 +31,7 @@ type layer struct {
 	Size    int64 // bytes of all contents
 }
 
-// errTooBig is the error of an image that is bigger than Options.MaxSize.
+// errTooBig is the error of an image that is bigger than maxSize.
 var errTooBig = errors.New("the image is too big")
 
 // budget is how much an image may still unpack.

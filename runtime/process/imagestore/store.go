@@ -3,7 +3,6 @@
 package imagestore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,11 +43,10 @@ type Options struct {
 	// Sources have the images for PullImage. The first source with the image is taken. An image that
 	// no source has, but the store, stays good: its archive was removed, for example.
 	Sources []Source
-
-	// MaxSize is the greatest size of an image, in bytes of its uncompressed layers. Defaults to
-	// 16 GiB.
-	MaxSize int64
 }
+
+// maxSize is the greatest size of an image, in bytes of its uncompressed layers.
+const maxSize = 16 << 30
 
 // maxEntries is the greatest number of files of an image, and of members of its layers.
 const maxEntries = 1_000_000
@@ -61,7 +59,6 @@ const orphanAge = 24 * time.Hour
 type Store struct {
 	root    string
 	sources []Source
-	maxSize int64
 
 	imageLocks keylock.Locks[string] // by ID
 	layerLocks keylock.Locks[string] // by digest
@@ -80,10 +77,8 @@ func New(opts Options) (*Store, error) {
 		return nil, errors.New("imagestore: Options.Root is required")
 	case !filepath.IsAbs(opts.Root):
 		return nil, fmt.Errorf("imagestore: Options.Root: %q is not absolute", opts.Root)
-	case opts.MaxSize < 0:
-		return nil, fmt.Errorf("imagestore: Options.MaxSize is negative: %d", opts.MaxSize)
 	}
-	s := &Store{root: filepath.Clean(opts.Root), sources: slices.Clone(opts.Sources), maxSize: cmp.Or(opts.MaxSize, 16<<30)}
+	s := &Store{root: filepath.Clean(opts.Root), sources: slices.Clone(opts.Sources)}
 	s.mu.held = map[string]int{}
 	return s, nil
 }

@@ -4,7 +4,7 @@
 // machine has no memory left.
 //
 //	nodeOptions.Features = func(h *feature.Host) []feature.Feature {
-//		return []feature.Feature{oomwatch.Feature(h, oomwatch.Options{NodeName: "gw-17"})}
+//		return []feature.Feature{oomwatch.Feature(h, "gw-17")}
 //	}
 //
 // The event is the kubelet's (1.36): Warning SystemOOM, "System OOM encountered, victim process: NAME,

@@ -3,7 +3,6 @@
 package oomwatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,19 +25,14 @@ const Reason = "SystemOOM"
 // maxRecord is the size of the largest record of the kernel's log, in bytes.
 const maxRecord = 8 << 10
 
-// Options configure a Feature.
-type Options struct {
-	// NodeName is the name of the node. Required.
-	NodeName string
-	// Log is the file with the kernel's log. Defaults to /dev/kmsg.
-	Log string
-}
+// kernelLog is the file with the kernel's log.
+const kernelLog = "/dev/kmsg"
 
-// Feature makes the watch a feature of a node, for node.Options.Features.
-func Feature(h *feature.Host, o Options) feature.Feature {
+// Feature makes the watch a feature of the node named nodeName, for node.Options.Features.
+func Feature(h *feature.Host, nodeName string) feature.Feature {
 	return feature.Feature{Name: Name, Run: func(ctx context.Context) error {
-		node := feature.NodeReference(o.NodeName)
-		err := follow(ctx, cmp.Or(o.Log, "/dev/kmsg"), func(v Victim) {
+		node := feature.NodeReference(nodeName)
+		err := follow(ctx, kernelLog, func(v Victim) {
 			h.Log.Warn("the machine has no memory left: the kernel has killed a process", zap.String("process", v.Process), zap.Int("pid", v.PID))
 			h.Events.Event(node, v1.EventTypeWarning, Reason, fmt.Sprintf("System OOM encountered, victim process: %s, pid: %d", v.Process, v.PID))
 		})

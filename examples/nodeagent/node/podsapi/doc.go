@@ -6,7 +6,7 @@
 //
 //	node.Options{
 //		Features: func(h *feature.Host) []feature.Feature {
-//			pods, err := podsapi.New(h, podsapi.Options{Socket: "/var/lib/kubelet/pods-api/pods-api.sock"})
+//			pods, err := podsapi.New(h)
 //			…
 //			return []feature.Feature{pods}
 //		},

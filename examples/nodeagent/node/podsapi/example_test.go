@@ -49,7 +49,7 @@ func run() error {
 		NodeName: "gw-17", Root: root, Runtime: rt,
 		Sources: []podconfig.Source{podconfig.SourceFunc("bus", bus)},
 		Features: func(h *feature.Host) []feature.Feature {
-			pods, err := podsapi.New(h, podsapi.Options{})
+			pods, err := podsapi.New(h)
 			if err != nil {
 				fmt.Println(err)
 			}

@@ -22,25 +22,16 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Options configure the feature.
-type Options struct {
-	// Socket is the absolute path of the socket, of at most 107 bytes. The folder of the socket is
-	// created if it is missing, and its mode is set to 0700. Defaults to pods-api/pods-api.sock in the
-	// node's root folder.
-	Socket string
-}
-
 // maxPath is the longest path of a Unix socket on Linux.
 const maxPath = 107
 
-// New returns the feature. Errors name the field.
-func New(h *feature.Host, o Options) (feature.Feature, error) {
-	o.Socket = cmp.Or(o.Socket, filepath.Join(h.Root, "pods-api", "pods-api.sock"))
-	switch {
-	case !filepath.IsAbs(o.Socket):
-		return feature.Feature{}, fmt.Errorf("podsapi: Options.Socket %q: want an absolute path", o.Socket)
-	case len(o.Socket) > maxPath:
-		return feature.Feature{}, fmt.Errorf("podsapi: Options.Socket %s: the path of a socket has at most %d bytes, not %d", o.Socket, maxPath, len(o.Socket))
+// New returns the feature. The socket is pods-api/pods-api.sock in the node's root folder. The folder
+// of the socket is created if it is missing, and its mode is set to 0700. New fails if the path of the
+// socket is too long.
+func New(h *feature.Host) (feature.Feature, error) {
+	path := filepath.Join(h.Root, "pods-api", "pods-api.sock")
+	if len(path) > maxPath {
+		return feature.Feature{}, fmt.Errorf("podsapi: %s: the path of a socket has at most %d bytes, not %d", path, maxPath, len(path))
 	}
 	s := newServer(h.Table, h.Log)
 	s.status, s.sourced = h.Status, h.HasSourced
@@ -49,7 +40,7 @@ func New(h *feature.Host, o Options) (feature.Feature, error) {
 		ConfigUpdated: s.updated,
 		Published:     func(pod *v1.Pod, _ v1.PodStatus) { s.mark(pod.UID) },
 		Housekeep:     s.forget,
-		Run:           (&socket{server: s, path: o.Socket, log: h.Log}).run,
+		Run:           (&socket{server: s, path: path, log: h.Log}).run,
 	}, nil
 }
 
