@@ -253,3 +253,18 @@ func TestRestartPeriodOfAConfigurationFile(t *testing.T) {
 	_, body := get("/configz")
 	assert.Contains(t, body, `"crashLoopBackOff":{"maxContainerRestartPeriod":"1s"}`)
 }
+
+// The port without authentication serves the usage of the pods, as the kubelet's does.
+func TestUsageOnTheReadOnlyPort(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, backends["process"])
+	manifest, _ := s.service("web", forever)
+	s.write("web.yaml", manifest)
+	s.start()
+	s.waitPhase("web-n", v1.PodRunning)
+	for path, want := range map[string]string{"/stats/summary": `"podRef"`, "/metrics/resource": "node_memory_working_set_bytes", "/metrics/cadvisor": "machine_cpu_cores"} {
+		code, text := s.get(path)
+		require.Equal(t, http.StatusOK, code, path)
+		require.Contains(t, text, want)
+	}
+}

@@ -146,7 +146,7 @@ func parseFlags(args []string) (flags, error) {
 	set.StringVar(&f.version, "kubelet-version", host.Behaviour, "version of Kubernetes that this node reports: the kubelet whose behaviour this program has, or an older one for an API server that is older")
 	set.StringVar(&f.address, "address", "127.0.0.1", "address of --port and --read-only-port; the latter has no authentication: think before you open it")
 	set.StringSliceVar(&f.hostNames, "allowed-hosts", nil, "names in URLs under which that is served, besides localhost, --hostname-override and addresses, as `name,...`")
-	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz, /pods and /metrics on; 0 = do not serve (default 0 with --kubeconfig)")
+	set.IntVar(&f.port, "read-only-port", 10255, "port to serve /healthz, /pods, /metrics and /stats/summary on; 0 = do not serve (default 0 with --kubeconfig)")
 	f.server.register(set)
 	f.local.register(set)
 	f.identity.register(set)

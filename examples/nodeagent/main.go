@@ -183,6 +183,10 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
+	readUsage, err := usageHandler(usage)
+	if err != nil {
+		return err
+	}
 	serveHealthz, err := newHealthz(ctx, f, parts)
 	if err != nil {
 		return err
@@ -194,7 +198,7 @@ func run(f flags) error {
 	defer stopServing()
 	if listener != nil {
 		wg.Go(func() {
-			serve(serving, listener, node.CheckHost(handler(agent.Handler(), numbers, f.profilesReadOnly()), f.names()...))
+			serve(serving, listener, node.CheckHost(handler(agent.Handler(), readUsage, numbers, f.profilesReadOnly()), f.names()...))
 		})
 	}
 	if transactions != nil {

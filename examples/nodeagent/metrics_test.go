@@ -64,7 +64,7 @@ func TestMetrics(t *testing.T) {
 	require.NotContains(t, all, "prober_", "as in the kubelet")
 	code, _ := s.get("/debug/pprof/")
 	require.Equal(t, http.StatusNotFound, code, "only on request")
-	for _, path := range []string{"/pods", "/metrics", "/metrics/probes", "/healthz", "/debug/pprof/"} {
+	for _, path := range []string{"/pods", "/metrics", "/metrics/probes", "/healthz", "/stats/summary", "/debug/pprof/"} {
 		r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path), nil)
 		require.NoError(t, err)
 		r.Host = "evil.example.com"

@@ -119,6 +119,11 @@ func (s *serverFlags) idleTimeout() time.Duration {
 // debugPaths are the endpoints of --enable-debugging-handlers, as in the kubelet (1.36).
 var debugPaths = []string{"/run", "/exec", "/attach", "/portForward", "/containerLogs", "/runningpods", "/debug/pprof", "/logs"}
 
+// usageHandler returns the endpoints of --read-only-port below /stats/ and of its further metrics.
+func usageHandler(usage *collector) (http.Handler, error) {
+	return nodeserver.Open(nodeserver.StatsSummary(usage), nodeserver.ResourceMetrics(usage), nodeserver.ContainerMetrics(usage))
+}
+
 // groups returns the endpoints of --port.
 func groups(f flags, parts serverParts) []nodeserver.Group {
 	program := nodeserver.Program{Name: "keelson", Started: time.Now(), Version: versions("nodeagent", f.version), Paths: []string{

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"go.uber.org/zap"
 )
@@ -22,6 +23,8 @@ func newServer(_ context.Context, f flags, _ serverParts) (func(context.Context)
 	}
 	return func(context.Context) {}, nil
 }
+
+func usageHandler(*collector) (http.Handler, error) { return http.NotFoundHandler(), nil }
 
 func newHealthz(_ context.Context, f flags, _ serverParts) (func(context.Context), error) {
 	if f.server.healthzPort != 0 {
