@@ -44,7 +44,7 @@ STEPS := fmt tidy vet lint arrows schedules race
 # What compiles everything anew, for another system or with other flags, and fuzzing.
 EXTRA := examples natsagent cross release-dry tools fuzz
 
-.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
+.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix updates hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -172,6 +172,9 @@ schedules: ## 1,000 of the random schedules of make matrix
 matrix: ## 100,000 random schedules of a node in virtual time and 10,000 manifests with secrets, half an hour or so (ARGS='-schedules=5000 -seed=7')
 	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^(TestMatrix|TestNoSecretIsTold)$$' ./examples/nodeagent/nodetest $(ARGS)
 
+updates: ## 100,000 random schedules of transactional updates in virtual time, three minutes (ARGS='-schedules=5000')
+	$(GO) test -v -vet=off -count=1 -timeout=60m -run='^TestSchedules$$' ./examples/nodeagent/node/updates $(or $(ARGS),-schedules=100000)
+
 dst: ## tests in an order of goroutines that SEED (1) decides: PKG=./... ARGS='-run TestX'; without PKG, the journals of SCHEDULES (100) schedules in two processes are compared
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/dst ./dst
 ifdef PKG
@@ -214,7 +217,7 @@ hostile: ## 100,000 random hostile API servers against the status manager, in vi
 programs: ## the programs of README.md and docs, interrupted at 200 instants on the process backend and on a fake with each kind of fault, half an hour or so
 	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=60m -run='^(TestReadmeCode|TestProgramFaults)$$' . $(ARGS)
 
-soak: matrix hostile programs soak-containerd kills powercut ## the node agent under faults for long: the three above and the three below, many hours
+soak: matrix updates hostile programs soak-containerd kills powercut ## the node agent under faults for long: the four above and the three below, many hours
 
 soak-containerd: ## the node agent on a containerd that is killed, too (root, Linux, 10 minutes; ARGS='-soak.for 3m -soak.seed 7')
 	@dir=$$(e2e/containerd.sh); KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_SOAK=1 \

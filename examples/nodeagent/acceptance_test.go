@@ -218,6 +218,8 @@ func checkKill9OfTheAgentTenTimes(s *station) {
 	require.GreaterOrEqual(s, restarted.RestartCount, int32(1))
 	if s.backend.exact {
 		require.EqualValues(s, 1, restarted.RestartCount)
+	} else if restarted.RestartCount > 1 {
+		return // the last end is that of an aborted start
 	}
 	require.EqualValues(s, 143, restarted.LastTerminationState.Terminated.ExitCode, "its true exit code")
 }

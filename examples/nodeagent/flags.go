@@ -130,7 +130,7 @@ func parseFlags(args []string) (flags, error) {
 	set := pflag.NewFlagSet("nodeagent", pflag.ContinueOnError)
 	set.SortFlags = false
 	set.StringVar(&f.manifests, "pod-manifest-path", "", "folder or file with pod manifests; same as PATH")
-	set.StringVar(&f.updatePolicy, "update-policy", string(updates.Replace), "what a changed manifest of a pod that is always restarted does: Replace stops the pod and starts the new one; Transactional fetches the images first, and goes back if the new one fails")
+	set.StringVar(&f.updatePolicy, "update-policy", string(updates.Transactional), "what a changed manifest of a pod that is always restarted does: Transactional fetches the images first, and goes back if the new one fails; Replace stops the pod and starts the new one, as the kubelet does (default with --kubeconfig)")
 	set.StringVar(&f.manifestURL, "manifest-url", "", "URL of a pod manifest, or of a list of them")
 	set.Var(&f.urlHeaders, "manifest-url-header", "headers for --manifest-url, as `name:value,...`; others on this machine see them in the list of processes")
 	set.DurationVar(&f.urlPeriod, "http-check-frequency", url.DefaultPeriod, "time between two looks at --manifest-url")
@@ -204,6 +204,9 @@ func parseFlags(args []string) (flags, error) {
 	}
 	if !set.Changed("keep-pods") {
 		f.keepPods = f.endpoint != processEndpoint && !f.shutdown.asked()
+	}
+	if !set.Changed("update-policy") && f.kubeconfig != "" {
+		f.updatePolicy = string(updates.Replace) // a node of a cluster behaves as the kubelet
 	}
 	if err := f.images.complete(&f, set); err != nil {
 		return f, err

@@ -41,17 +41,16 @@ type Health struct {
 // PodHealth is the part of a pod's statuses that gates need. The zero value is that of a pod
 // without a status.
 type PodHealth struct {
-	seen     bool
-	before   int32 // restarts of containers in the first status
-	restarts int32
-	crash    string // describes the last restart
-	ready    time.Time
-	stuck    time.Time // since when a container cannot start
-	why      string    // the reason of stuck
-	details  string
-	phase    v1.PodPhase
-	reason   string // of the phase
-	message  string
+	allowed map[string]int32 // restart counts of the containers that are no failure; not changed
+	counts  map[string]int32 // restart counts in the last status; not changed
+	crash   string           // describes the last restart
+	ready   time.Time
+	stuck   time.Time // since when a container cannot start
+	why     string    // the reason of stuck
+	details string
+	phase   v1.PodPhase
+	reason  string // of the phase
+	message string
 }
 
 // stuckReasons are the reasons of waiting containers that need another manifest or a person.
@@ -59,12 +58,26 @@ var stuckReasons = []string{
 	"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "InvalidImageName", "RunContainerError",
 }
 
+// stoppedReason is the reason of pods that were stopped because the agent ends, see
+// podworkers.Interrupted. The next agent starts them again, so they have not failed.
+const stoppedReason = "Terminated"
+
 // Observe returns the health after a further status of the pod.
 func (h PodHealth) Observe(status *v1.PodStatus, now time.Time) PodHealth {
-	h.phase, h.reason, h.message, h.restarts = status.Phase, status.Reason, status.Message, 0
-	stuck := false
+	h.phase, h.reason, h.message = status.Phase, status.Reason, status.Message
+	stuck, first := false, h.counts == nil
+	if first {
+		h.allowed = map[string]int32{}
+	}
+	h.counts = map[string]int32{}
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
-		h.restarts += c.RestartCount
+		h.counts[c.Name] = c.RestartCount
+		if first {
+			h.allowed[c.Name] = c.RestartCount
+			if c.State.Running == nil && c.ContainerID != "" {
+				h.allowed[c.Name]++ // it ended before, for example with the earlier agent
+			}
+		}
 		if last := c.LastTerminationState.Terminated; last != nil && c.RestartCount > 0 {
 			h.crash = fmt.Sprintf("container %q: %s, exit code %d", c.Name, cmp.Or(last.Reason, "terminated"), last.ExitCode)
 		}
@@ -72,9 +85,6 @@ func (h PodHealth) Observe(status *v1.PodStatus, now time.Time) PodHealth {
 			stuck = true
 			h.why, h.details = w.Reason, fmt.Sprintf("container %q: %s", c.Name, w.Message)
 		}
-	}
-	if !h.seen {
-		h.seen, h.before = true, h.restarts
 	}
 	h.stuck = since(h.stuck, stuck, now)
 	h.ready = since(h.ready, slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {
@@ -86,9 +96,17 @@ func (h PodHealth) Observe(status *v1.PodStatus, now time.Time) PodHealth {
 // again returns the health of a pod that a further version takes over as it is: restarts and times
 // count from now.
 func (h PodHealth) again(now time.Time) PodHealth {
-	h.before = h.restarts
+	h.allowed = h.counts
 	h.ready, h.stuck = since(time.Time{}, !h.ready.IsZero(), now), since(time.Time{}, !h.stuck.IsZero(), now)
 	return h
+}
+
+// restarts returns the number of restarts since the first status.
+func (h PodHealth) restarts() (n int) {
+	for name, count := range h.counts {
+		n += int(max(0, count-h.allowed[name]))
+	}
+	return n
 }
 
 // since returns the begin of a state: the previous begin, now, or zero if the state does not hold.
@@ -105,8 +123,10 @@ func since(begin time.Time, holds bool, now time.Time) time.Time {
 // Judge returns the judgement of the gate about a pod.
 func (g Gate) Judge(h PodHealth, now time.Time) Health {
 	g = g.withDefaults()
-	restarts := int(h.restarts - h.before)
+	restarts := h.restarts()
 	switch {
+	case h.phase == v1.PodFailed && h.reason == stoppedReason:
+		return Health{}
 	case h.phase == v1.PodFailed:
 		return Health{Failed: cmp.Or(h.reason, "PodFailed"), Message: cmp.Or(h.message, "the pod has failed")}
 	case h.phase == v1.PodSucceeded:

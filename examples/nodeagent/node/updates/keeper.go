@@ -24,8 +24,9 @@ type keeperState struct {
 	work    context.Context // of stagings
 	staging sync.WaitGroup
 
-	listed  bool // the source has submitted a snapshot
-	told    bool // and the store of the node has it
+	listed  bool      // the source has submitted a snapshot
+	patient time.Time // until then, restored units wait for the snapshot
+	told    bool      // and the store of the node has it
 	desired map[types.NamespacedName]*v1.Pod
 	names   map[types.UID]types.NamespacedName
 	units   map[unitID]*managed
@@ -50,15 +51,19 @@ func newKeeper(u *Updates, s podconfig.Source) *keeper {
 	return k
 }
 
-// Run implements podconfig.Source. The last good versions of the earlier agent run before the source
-// has listed its pods.
+// patience is the time that a source has to list its pods before the versions of the earlier agent
+// run. A pod whose manifest was removed while no agent ran is not started in this way.
+const patience = time.Second
+
+// Run implements podconfig.Source. If the source cannot list its pods, the last good versions of the
+// earlier agent run.
 func (k *keeper) Run(ctx context.Context, out podconfig.Sink) error {
 	defer close(k.ended)
 	restored, store, err := k.updates.takeRestored(k.Name())
 	if err != nil {
 		return fmt.Errorf("updates: %w", err)
 	}
-	k.store = store
+	k.store, k.patient = store, time.Now().Add(patience)
 	var stop context.CancelFunc
 	k.work, stop = context.WithCancel(ctx)
 	defer k.staging.Wait()

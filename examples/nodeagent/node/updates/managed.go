@@ -119,6 +119,10 @@ func (m *managed) markLocked() {
 
 // turn decides about the unit, and carries out the actions.
 func (m *managed) turn(now time.Time) {
+	if m.waitsForList(now) {
+		m.act(Action{Kind: Wait, At: m.keeper.patient})
+		return
+	}
 	if m.newer {
 		m.switchTo(m.record.Runs())
 		m.complain(errors.New("the record is that of a newer agent: version " + m.record.Runs() + " runs, and changes wait for that agent"))
@@ -148,6 +152,16 @@ func (m *managed) turn(now time.Time) {
 	if !m.seen && u.mu.calm.After(now) {
 		m.act(Action{Kind: Wait, At: u.mu.calm})
 	}
+}
+
+// waitsForList reports whether the source may still list other pods at the start of the agent. An
+// update that was being proved or rolled back does not wait: its version may boot the machine again.
+func (m *managed) waitsForList(now time.Time) bool {
+	if m.keeper.listed || !now.Before(m.keeper.patient) {
+		return false
+	}
+	r := &m.record
+	return r.Good == "" || r.Phase != Proving && r.Phase != RollingBack
 }
 
 // complain logs an error once.

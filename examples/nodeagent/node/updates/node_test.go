@@ -32,20 +32,25 @@ type bed struct {
 	root  string
 	world *fake.World
 	list  chan []*v1.Pod
+	end   node.ShutdownPolicy
 
-	agent *node.Agent
-	stop  func()
+	started func() // a container
+	agent   *node.Agent
+	stop    func()
 }
 
 func newBed(t *testing.T) *bed {
+	b := &bed{T: t, root: t.TempDir(), list: make(chan []*v1.Pod, 1), end: node.KeepPods, started: func() {}}
 	world, err := fake.NewWorld(fake.WorldOptions{Behave: func(_ *v1.Pod, spec runtime.ContainerSpec) fake.Script {
+		b.started()
 		if strings.HasSuffix(spec.Image, ":bad") {
 			return fake.Exit(time.Second, 3)
 		}
 		return fake.Script{}
 	}})
 	require.NoError(t, err)
-	return &bed{T: t, root: t.TempDir(), world: world, list: make(chan []*v1.Pod, 1)}
+	b.world = world
+	return b
 }
 
 // start starts an agent on a machine with the boot ID.
@@ -55,7 +60,7 @@ func (b *bed) start(boot string) {
 	u, err := updates.New(updates.Options{Default: updates.Transactional, Boot: boot})
 	require.NoError(b, err)
 	b.agent, err = node.New(node.Options{
-		NodeName: "n", Root: b.root, Runtime: rt, OnShutdown: node.KeepPods, Features: u.Features,
+		NodeName: "n", Root: b.root, Runtime: rt, OnShutdown: b.end, Features: u.Features,
 		Sources: u.Sources(podconfig.SourceFunc("bus", func(ctx context.Context, out podconfig.Sink) error {
 			for {
 				select {
@@ -170,5 +175,49 @@ func TestFailedSourceIsRunAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Len(t, b.agent.Pods(), 1)
 		require.Equal(t, "web:2", b.agent.Pods()[0].Spec.Containers[0].Image, "the source works again")
+	})
+}
+
+// An agent that stops its pods at its end says nothing about the version that is being proved.
+func TestTheEndOfTheAgentIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.end = node.StopPods
+		b.start("1")
+		b.submit("web:1")
+		require.Equal(t, "web:1, Steady", b.after(time.Minute))
+		b.submit("web:2")
+		require.Equal(t, "web:2, Proving", b.after(5*time.Second))
+		b.stop()
+		require.Equal(t, ", Proving", b.after(0))
+		b.start("1")
+		require.Equal(t, "web:2, Proving", b.after(9*time.Second))
+		require.Equal(t, "web:2, Steady", b.after(time.Minute))
+		b.stop()
+	})
+}
+
+// A pod whose manifest was removed between two agents is not started. Without a list of the source, the
+// pod runs again.
+func TestRemovedBetweenTwoAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.end = node.StopPods
+		started := 0
+		b.started = func() { started++ }
+		b.start("1")
+		b.submit("web:1")
+		require.Equal(t, "web:1, Steady", b.after(time.Minute))
+		b.stop()
+		b.start("1")
+		require.Equal(t, "web:1, Steady", b.after(time.Minute), "the source is away")
+		require.Equal(t, 2, started)
+		b.stop()
+		b.list <- []*v1.Pod{}
+		b.start("1")
+		time.Sleep(time.Minute)
+		require.Empty(t, b.agent.Pods())
+		b.stop()
+		require.Equal(t, 2, started, "the manifest was removed before the start")
 	})
 }

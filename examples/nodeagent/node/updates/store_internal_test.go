@@ -147,6 +147,7 @@ func TestGate(t *testing.T) {
 		"an error for a moment":     {[]step{{0, status("False", 0, "RunContainerError")}, {9 * time.Second, status("False", 0, "")}}, 20 * time.Second, ""},
 		"a pull takes time":         {[]step{{0, status("False", 0, "ErrImagePull")}}, time.Hour, ""},
 		"the node refuses the pod":  {[]step{{0, &v1.PodStatus{Phase: v1.PodFailed, Reason: "OutOfcpu"}}}, 0, "failed OutOfcpu"},
+		"the agent ends":            {[]step{{0, &v1.PodStatus{Phase: v1.PodFailed, Reason: "Terminated"}}}, time.Hour, ""},
 		"the pod has done its work": {[]step{{0, &v1.PodStatus{Phase: v1.PodSucceeded}}}, 0, "passed"},
 	} {
 		t.Run(name, func(t *testing.T) {
