@@ -31,11 +31,13 @@ type layout struct {
 }
 
 // newLayout returns the layout of the instance in dir with the given slot, which must be less than
-// maxSlots.
+// maxSlots. A subnet has 2,046 addresses, so that an address is not used again while the kernel's
+// neighbour table still has the hardware address of its last pod: a connection to the next pod takes
+// more than ten seconds then.
 func newLayout(dir string, slot int) layout {
 	return layout{
 		dir: dir, Pause: PauseImage, Snapshotter: "overlayfs",
-		Network: fmt.Sprintf("keelson%d", slot), Subnet: fmt.Sprintf("10.88.%d.0/24", slot),
+		Network: fmt.Sprintf("keelson%d", slot), Subnet: fmt.Sprintf("10.88.%d.0/21", slot*256/maxSlots),
 	}
 }
 

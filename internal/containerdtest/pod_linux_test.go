@@ -5,6 +5,7 @@ package containerdtest
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,8 +124,12 @@ func TestPod(t *testing.T) {
 				assert.NotEqual(t, host, inside)
 				assert.Contains(t, p.exec(t, "ip", "addr"), ip)
 				p.exec(t, "ping", "-c", "1", "-W", "5", "127.0.0.1")
-				assert.True(t, strings.HasPrefix(ip, strings.TrimSuffix(instance.Subnet, "0/24")), "%s in %s", ip, instance.Subnet)
-				p.exec(t, "ping", "-c", "1", "-W", "5", strings.TrimSuffix(instance.Subnet, "0/24")+"1")
+				subnet, err := netip.ParsePrefix(instance.Subnet)
+				require.NoError(t, err)
+				address, err := netip.ParseAddr(ip)
+				require.NoError(t, err)
+				assert.True(t, subnet.Contains(address), "%s in %s", ip, instance.Subnet)
+				p.exec(t, "ping", "-c", "1", "-W", "5", subnet.Addr().Next().String())
 			}
 			text, err := os.ReadFile(filepath.Join(logs, "main.log"))
 			require.NoError(t, err)

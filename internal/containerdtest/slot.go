@@ -16,8 +16,8 @@ const (
 	// slotsDir is writable only for root, and empty after a boot, like the processes, mounts and
 	// bridges of its slots.
 	slotsDir = "/run/keelson-containerdtest"
-	// maxSlots is how many subnets 10.88.0.0/16 has.
-	maxSlots = 256
+	// maxSlots is the number of subnets of 10.88.0.0/16.
+	maxSlots = 32
 )
 
 // slot is the right to one bridge and subnet while its file is locked. The kernel unlocks the file

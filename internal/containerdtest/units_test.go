@@ -59,7 +59,7 @@ func TestConfig(t *testing.T) {
 	network, err := render(networkConfig, l)
 	require.NoError(t, err)
 	assert.True(t, json.Valid(network), "%s", network)
-	assert.Contains(t, string(network), `"10.88.7.0/24"`)
+	assert.Contains(t, string(network), `"10.88.56.0/21"`)
 	assert.LessOrEqual(t, len(newLayout("", maxSlots-1).Network), 15)
 }
 
