@@ -16,7 +16,7 @@ import (
 )
 
 // memoryOfNode limits what a node with specs that starve it can take from the machine, in bytes.
-const memoryOfNode = 8 << 30
+const memoryOfNode int64 = 8 << 30
 
 // enterCgroup moves this process into a new cgroup of each hierarchy, which will be the root of a
 // cgroup namespace. leave moves the process back and removes the cgroups.
@@ -44,7 +44,7 @@ func enterCgroup() (leave func() error, err error) {
 				_ = os.WriteFile(filepath.Join(root, file), text, 0) // version 2 needs none
 			}
 		}
-		_ = os.WriteFile(filepath.Join(root, "memory.limit_in_bytes"), []byte(strconv.Itoa(memoryOfNode)), 0) // in one hierarchy
+		_ = os.WriteFile(filepath.Join(root, "memory.limit_in_bytes"), []byte(strconv.FormatInt(memoryOfNode, 10)), 0) // in one hierarchy
 		if err := enter(root); err != nil {
 			return nil, errors.Join(err, leave())
 		}

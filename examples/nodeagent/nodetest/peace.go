@@ -154,6 +154,9 @@ func (p *peace) freeOf(uid types.UID, life int) time.Duration {
 	s := p.wanted[uid][life]
 	begin, name := s.from, p.manifest(uid, s.from).Name
 	for _, r := range p.runs {
+		if r.uid == uid && r.life >= life {
+			continue // an ephemeral container that no restart of all containers has ended
+		}
 		if (r.uid == uid || s.static && r.pod == name) && r.created < s.from && r.exited > begin && r.started < forever {
 			begin = max(r.exited, p.hookEnd(r, s.from))
 		}

@@ -79,9 +79,22 @@ func (p *peace) number() {
 		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || len(r.stops) > 0 && r.stops[0].at == r.created || r.started == forever && p.inTheWay(r, s)) {
 			r.life-- // created a moment before the exit that restarted all containers
 		}
+		for r.life >= 0 && p.goesOn[tenant{r.uid, r.life + 1}] && p.ephemeral(r) && r.exited > p.wanted[r.uid][r.life].to {
+			r.life++ // no rule restarts an ephemeral container
+		}
 		key := chainKey{r.uid, r.life, r.name}
 		p.chains[key] = append(p.chains[key], r)
 	}
+}
+
+// ephemeral reports whether r is an instance of an ephemeral container.
+func (p *peace) ephemeral(r *run) bool {
+	pod := p.manifest(r.uid, r.created)
+	if pod == nil {
+		return false
+	}
+	ref, ok := runtime.Find(pod, r.name)
+	return ok && ref.Group == runtime.GroupEphemeral
 }
 
 // inTheWay reports whether r was created at the begin of a life, before all instances of the earlier life were removed.
