@@ -12,7 +12,7 @@ quietly() {
 }
 
 # field waits until a field of a pod's status has a value.
-field() { kubectl wait "pod/$1" "--for=jsonpath={.status$2}=$3" --timeout=90s >/dev/null; }
+field() { kubectl wait "pod/$1" "--for=jsonpath={.status$2}=$3" --timeout=180s >/dev/null; }
 
 # terminal runs a command in a terminal, and types the lines of the first argument.
 terminal() {
