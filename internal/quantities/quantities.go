@@ -2,37 +2,62 @@
 
 // Package quantities turns quantities of resources into numbers that stay within an int64.
 //
-// The API server accepts a quantity of any size, such as a limit of 10E. Value and MilliValue of
-// resource.Quantity (apimachinery 0.37) then return 0 or a negative number. Here it is the largest
+// The API server accepts a quantity of any size, such as a limit of 10E or 3E40. Value and MilliValue of
+// resource.Quantity (apimachinery 0.37) then return 0 or a negative number, and 1 for -1e-10. Here a
+// number that does not fit is the largest
 // int64: more than any node has.
 package quantities
 
 import (
 	"math"
+	"math/big"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Value returns q in its unit, rounded up.
+// Value returns q in its unit, rounded away from zero.
 func Value(q resource.Quantity) int64 {
-	switch {
-	case q.CmpInt64(math.MaxInt64) >= 0:
-		return math.MaxInt64
-	case q.CmpInt64(-math.MaxInt64) <= 0:
-		return -math.MaxInt64
-	}
-	return q.Value()
+	return scaled(q, 0)
 }
 
-// Milli returns q in thousandths of its unit, rounded up.
+// Milli returns q in thousandths of its unit, rounded away from zero.
 func Milli(q resource.Quantity) int64 {
-	switch {
-	case q.CmpInt64(math.MaxInt64/1000) > 0:
-		return math.MaxInt64
-	case q.CmpInt64(-math.MaxInt64/1000) < 0:
-		return -math.MaxInt64
+	return scaled(q, 3)
+}
+
+// scaled returns q in units of 10^-digits. It computes from the decimal itself: the comparisons of
+// resource.Quantity fail for some exponents as its conversions do.
+func scaled(q resource.Quantity, digits int64) int64 {
+	d := q.AsDec()
+	n := new(big.Int).Abs(d.UnscaledBig())
+	if n.Sign() == 0 {
+		return 0
 	}
-	return q.MilliValue()
+	exponent := digits - int64(d.Scale())
+	size := float64(n.BitLen()) * math.Log10(2) // n < 10^size <= 2n
+	switch {
+	case size+float64(exponent) > 20:
+		n.SetInt64(math.MaxInt64)
+	case size+float64(exponent) < 0:
+		n.SetInt64(1)
+	case exponent >= 0:
+		n.Mul(n, power(exponent))
+	default:
+		var rest big.Int
+		n.QuoRem(n, power(-exponent), &rest)
+		if rest.Sign() > 0 {
+			n.Add(n, big.NewInt(1))
+		}
+	}
+	value := int64(math.MaxInt64)
+	if n.IsInt64() {
+		value = n.Int64()
+	}
+	return int64(d.Sign()) * value
+}
+
+func power(exponent int64) *big.Int {
+	return new(big.Int).Exp(big.NewInt(10), big.NewInt(exponent), nil)
 }
 
 // Sum returns the sum of numbers that are not negative.
