@@ -4,8 +4,7 @@
 //
 // The API server accepts a quantity of any size, such as a limit of 10E or 3E40. Value and MilliValue of
 // resource.Quantity (apimachinery 0.37) then return 0 or a negative number, and 1 for -1e-10. Here a
-// number that does not fit is the largest
-// int64: more than any node has.
+// number that does not fit is the largest int64: more than any node has.
 package quantities
 
 import (
