@@ -56,12 +56,12 @@ func apiserverFlags(f folder, secure, etcd port, more []string) []string {
 
 // controllerFlags returns the flags of the controllers by program. The controllers act as
 // administrators and serve nothing.
-func controllerFlags(f folder) map[string][]string {
+func controllerFlags(f folder, manager []string) map[string][]string {
 	shared := []string{"--kubeconfig=" + f.file("kubeconfig"), "--leader-elect=false", "--secure-port=0"}
 	return map[string][]string{
 		"kube-scheduler": append(slices.Clone(shared), "--kube-api-qps=10000", "--kube-api-burst=10000"), // the client's default of 50 pods in a second is for clusters
-		"kube-controller-manager": append(slices.Clone(shared),
-			"--use-service-account-credentials", "--service-account-private-key-file="+f.file("tls.key"),
-			"--root-ca-file="+f.file("tls.crt"), "--cluster-signing-cert-file="+f.file("tls.crt"), "--cluster-signing-key-file="+f.file("tls.key")),
+		"kube-controller-manager": slices.Concat(shared, manager, []string{
+			"--use-service-account-credentials", "--service-account-private-key-file=" + f.file("tls.key"),
+			"--root-ca-file=" + f.file("tls.crt"), "--cluster-signing-cert-file=" + f.file("tls.crt"), "--cluster-signing-key-file=" + f.file("tls.key")}),
 	}
 }

@@ -35,6 +35,8 @@ type Options struct {
 	// Controllers also starts kube-controller-manager and kube-scheduler, which must be in Dir, and
 	// gives pods a service account. Defaults to a server without controllers.
 	Controllers bool
+	// ManagerFlags are more flags of kube-controller-manager.
+	ManagerFlags []string
 }
 
 // Server is a running kube-apiserver with its etcd. Methods may be called at any time and from
@@ -85,7 +87,7 @@ func Start(t testing.TB, opts Options) *Server {
 func New(ctx context.Context, opts Options) (*Server, error) {
 	var controllers []string
 	if opts.Controllers {
-		controllers = slices.Sorted(maps.Keys(controllerFlags(folder{})))
+		controllers = slices.Sorted(maps.Keys(controllerFlags(folder{}, nil)))
 		opts.Flags = append([]string{"--disable-admission-plugins="}, opts.Flags...)
 	}
 	if opts.Address != nil {
@@ -202,7 +204,7 @@ func (s *Server) launchLocked() (err error) {
 func (s *Server) startControllers() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	flags := controllerFlags(s.folder)
+	flags := controllerFlags(s.folder, s.options.ManagerFlags)
 	for name, program := range s.binaries.controllers {
 		started, err := launch(program, flags[name], s.folder.file(name+".log"))
 		if err != nil {

@@ -59,9 +59,14 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 			err = errors.Join(err, c.stop())
 		}
 	}()
-	c.server, err = apiservertest.New(ctx, apiservertest.Options{
+	servers := apiservertest.Options{
 		Dir: o.programs, Controllers: true, Address: machine, Flags: []string{"--kubelet-preferred-address-types=InternalIP"},
-	})
+	}
+	if o.node { // no taints: a node under pressure stays a node that the suite can use, as on upstream's own API server
+		servers.Flags = append(servers.Flags, "--disable-admission-plugins=TaintNodesByCondition")
+		servers.ManagerFlags = []string{"--controllers=*,-node-lifecycle-controller"}
+	}
+	c.server, err = apiservertest.New(ctx, servers)
 	if err != nil {
 		return nil, err
 	}

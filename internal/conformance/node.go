@@ -75,10 +75,6 @@ func (c *cluster) startRegistry(images []containerdtest.Image) error {
 	return errors.Join(os.MkdirAll(hosts, 0o755), os.WriteFile(filepath.Join(hosts, "hosts.toml"), []byte(text), 0o644))
 }
 
-// pressureTaints are the taints that the specs of nodes cause, and must not take for a broken node.
-// The API server that upstream's runner starts for them has no controller that sets them.
-const pressureTaints = "node.kubernetes.io/memory-pressure,node.kubernetes.io/disk-pressure,node.kubernetes.io/pid-pressure,node.kubernetes.io/not-ready,node.kubernetes.io/unreachable"
-
 // nodeCommand returns the command that runs upstream's suite for nodes. The suite reads and writes the
 // agent's configuration file in its working folder.
 func nodeCommand(ctx context.Context, o options, c *cluster, dir, focus string, skip []string) *exec.Cmd {
@@ -88,7 +84,7 @@ func nodeCommand(ctx context.Context, o options, c *cluster, dir, focus string, 
 	}
 	config := c.server.Config()
 	args = append(args, "--host="+config.Host, "--bearer-token="+config.BearerToken, "--start-services=false", "--prepull-images=false",
-		"--node-name="+nodeName, "--container-runtime-endpoint="+c.options.endpoint, "--non-blocking-taints="+pressureTaints,
+		"--node-name="+nodeName, "--container-runtime-endpoint="+c.options.endpoint,
 		"--report-dir="+dir, "--disable-log-dump")
 	cmd := exec.CommandContext(ctx, filepath.Join(o.programs, "e2e_node.test"), args...)
 	cmd.Dir = c.dir
