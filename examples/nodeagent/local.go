@@ -19,13 +19,12 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/localapi"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
-	"github.com/keelson-dev/keelson/runtime"
 )
 
 // localFlags are the flags of the API for kubectl and for the commands of this program.
@@ -95,19 +94,9 @@ func (l *local) apply(opts *node.Options) {
 	}
 	opts.Sources = l.restarts.Sources(opts.Sources...)
 	if opts.Cluster.Events != nil {
-		opts.Cluster.Events = eventTee{&l.events, opts.Cluster.Events}
+		opts.Cluster.Events = feature.BothEvents{&l.events, opts.Cluster.Events}
 	} else {
 		opts.Cluster.Events = &l.events
-	}
-}
-
-// eventTee passes events to two recorders.
-type eventTee [2]runtime.EventRecorder
-
-// Event implements runtime.EventRecorder.
-func (t eventTee) Event(about apiruntime.Object, eventType, reason, message string) {
-	for _, recorder := range t {
-		recorder.Event(about, eventType, reason, message)
 	}
 }
 

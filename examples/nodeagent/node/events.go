@@ -9,9 +9,6 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"go.uber.org/zap"
-
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
-	"github.com/keelson-dev/keelson/runtime"
 )
 
 // logEvents writes events as structured log lines.
@@ -38,26 +35,4 @@ func (e logEvents) Event(object apiruntime.Object, eventType, reason, message st
 // AnnotatedEventf fits client-go's record.EventRecorder. The annotations are left out.
 func (e logEvents) AnnotatedEventf(object apiruntime.Object, _ map[string]string, eventType, reason, format string, args ...any) {
 	e.Event(object, eventType, reason, fmt.Sprintf(format, args...))
-}
-
-// bothEvents passes every event to two recorders.
-type bothEvents [2]runtime.EventRecorder
-
-// Event fits runtime.EventRecorder.
-func (b bothEvents) Event(object apiruntime.Object, eventType, reason, message string) {
-	for _, recorder := range b {
-		recorder.Event(object, eventType, reason, message)
-	}
-}
-
-// AnnotatedEventf fits client-go's record.EventRecorder. A recorder without the method gets the event
-// without the annotations.
-func (b bothEvents) AnnotatedEventf(object apiruntime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
-	for _, recorder := range b {
-		if a, ok := recorder.(feature.AnnotatedEvents); ok {
-			a.AnnotatedEventf(object, annotations, eventType, reason, format, args...)
-		} else {
-			recorder.Event(object, eventType, reason, fmt.Sprintf(format, args...))
-		}
-	}
 }

@@ -172,7 +172,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Events = logEvents{o.Logger}
 	}
 	if o.Cluster.Events != nil {
-		o.Events = bothEvents{o.Events, o.Cluster.Events}
+		o.Events = feature.BothEvents{o.Events, o.Cluster.Events}
 	}
 	return o, nil
 }

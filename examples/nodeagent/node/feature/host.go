@@ -10,7 +10,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
@@ -108,21 +107,6 @@ func (h *Host) HasSourced() bool {
 // Event records an event about a pod.
 func (h *Host) Event(pod *v1.Pod, eventType, reason, message string) {
 	h.Events.Event(Reference(pod), eventType, reason, message)
-}
-
-// AnnotatedEvents is an optional ability of Host.Events: events with annotations. client-go's
-// record.EventRecorder has it.
-type AnnotatedEvents interface {
-	AnnotatedEventf(object apiruntime.Object, annotations map[string]string, eventType, reason, format string, args ...any)
-}
-
-// AnnotatedEvent records an event about a pod, with annotations if the node's recorder can annotate.
-func (h *Host) AnnotatedEvent(pod *v1.Pod, annotations map[string]string, eventType, reason, message string) {
-	if a, ok := h.Events.(AnnotatedEvents); ok && len(annotations) > 0 {
-		a.AnnotatedEventf(Reference(pod), annotations, eventType, reason, "%s", message)
-		return
-	}
-	h.Event(pod, eventType, reason, message)
 }
 
 // RefusedPrefix starts the status message of a refused pod. The kubelet uses the same prefix.
