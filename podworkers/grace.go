@@ -2,7 +2,11 @@
 
 package podworkers
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+)
 
 // minGracePeriodSeconds is the shortest grace period a syncer is given. An explicit 0 means "now",
 // which for a container is one second between SIGTERM and SIGKILL.
@@ -25,10 +29,8 @@ func gracePeriod(current int64, pod *v1.Pod, override *int64) int64 {
 		return current
 	case pod == nil:
 		return minGracePeriodSeconds
-	case pod.Spec.TerminationGracePeriodSeconds == nil:
-		return v1.DefaultTerminationGracePeriodSeconds
 	}
-	return max(*pod.Spec.TerminationGracePeriodSeconds, minGracePeriodSeconds)
+	return max(podfacts.GracePeriodSeconds(pod), minGracePeriodSeconds)
 }
 
 // shortenGrace returns the shorter of the decided and the explicit grace period. Either may be

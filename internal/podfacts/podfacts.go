@@ -28,8 +28,9 @@ func IsMirror(pod *v1.Pod) bool {
 	return ok
 }
 
-// criticalPriority is the lowest priority of the reserved system classes (kubelet: scheduling.SystemCriticalPriority).
-const criticalPriority = 2_000_000_000
+// CriticalPriority is the lowest priority of the reserved system classes, that of system-cluster-critical (kubelet:
+// scheduling.SystemCriticalPriority).
+const CriticalPriority = 2_000_000_000
 
 // Priority returns the priority of a pod, 0 without one.
 func Priority(pod *v1.Pod) int32 {
@@ -41,7 +42,15 @@ func Priority(pod *v1.Pod) int32 {
 
 // IsCritical reports whether pod is static, a mirror, or of system-critical priority.
 func IsCritical(pod *v1.Pod) bool {
-	return IsStatic(pod) || IsMirror(pod) || Priority(pod) >= criticalPriority
+	return IsStatic(pod) || IsMirror(pod) || Priority(pod) >= CriticalPriority
+}
+
+// GracePeriodSeconds returns the grace period of the spec, without a value the API's default.
+func GracePeriodSeconds(pod *v1.Pod) int64 {
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		return *grace
+	}
+	return v1.DefaultTerminationGracePeriodSeconds
 }
 
 // IsTerminal reports whether phase is Succeeded or Failed.

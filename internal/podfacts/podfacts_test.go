@@ -67,3 +67,10 @@ func TestGatesDiffer(t *testing.T) {
 		assert.Equal(t, tc.want, GatesDiffer(tc.old, tc.now), name)
 	}
 }
+
+func TestGracePeriod(t *testing.T) {
+	pod := &v1.Pod{}
+	assert.Equal(t, int64(30), GracePeriodSeconds(pod), "the API's default")
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
+	assert.Equal(t, int64(0), GracePeriodSeconds(pod), "an explicit 0 counts")
+}

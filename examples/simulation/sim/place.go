@@ -5,6 +5,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // maxPermit is the longest wait for Permit.
@@ -250,8 +252,5 @@ func (s *Sim) evict(p *Pod, cause string) {
 }
 
 func (s *Sim) grace(p *Pod) time.Duration {
-	if g := p.Shape.Template.Spec.TerminationGracePeriodSeconds; g != nil {
-		return time.Duration(*g) * time.Second
-	}
-	return 30 * time.Second
+	return time.Duration(podfacts.GracePeriodSeconds(p.Shape.Template)) * time.Second
 }

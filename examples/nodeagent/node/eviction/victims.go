@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/pressure"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // victim is an evicted pod that has not ended.
@@ -42,13 +41,11 @@ func newVictim(e pressure.Eviction, isHard bool, done <-chan struct{}) victim {
 
 // graceOf returns the grace period of an evicted pod.
 func graceOf(e pressure.Eviction) time.Duration {
-	switch {
-	case e.Grace != nil:
-		return time.Duration(*e.Grace) * time.Second
-	case e.Pod.Spec.TerminationGracePeriodSeconds != nil:
-		return time.Duration(*e.Pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	seconds := podfacts.GracePeriodSeconds(e.Pod)
+	if e.Grace != nil {
+		seconds = *e.Grace
 	}
-	return v1.DefaultTerminationGracePeriodSeconds * time.Second
+	return time.Duration(seconds) * time.Second
 }
 
 // forgetEnded drops the victims that have ended, and reports those that are overdue.

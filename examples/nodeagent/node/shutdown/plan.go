@@ -12,6 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // Class gives pods of a range of priorities their time to end at shutdown. Classes of lower
@@ -28,7 +30,7 @@ type Class struct {
 
 // Lowest priorities of the two priority classes that exist in every cluster.
 const (
-	systemCritical     = 2_000_000_000
+	systemCritical     = podfacts.CriticalPriority
 	systemNodeCritical = 2_000_001_000
 )
 
