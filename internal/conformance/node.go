@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -70,9 +69,7 @@ func (c *cluster) startRegistry(images []containerdtest.Image) error {
 	}
 	c.registry = &http.Server{Handler: r}
 	go func() { _ = c.registry.Serve(listener) }() // until stop
-	hosts := filepath.Join("/etc/containerd/certs.d", strings.TrimSuffix(registry, "/"))
-	text := fmt.Sprintf("server = \"http://%[1]s\"\n[host.\"http://%[1]s\"]\ncapabilities = [\"pull\", \"resolve\"]\n", registryAddress)
-	return errors.Join(os.MkdirAll(hosts, 0o755), os.WriteFile(filepath.Join(hosts, "hosts.toml"), []byte(text), 0o644))
+	return c.containerd.Mirror(strings.TrimSuffix(registry, "/"), registryAddress)
 }
 
 // nodeCommand returns the command that runs upstream's suite for nodes. The suite reads and writes the

@@ -32,6 +32,8 @@ const configV2 = "version = 2\n" + configHead + `
   sandbox_image = {{printf "%q" .Pause}}
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = {{printf "%q" .Hosts}}
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = {{printf "%q" .CNIDir}}
     conf_dir = {{printf "%q" .CNIConf}}
@@ -56,6 +58,8 @@ const configV3 = "version = 3\n" + configHead + `
   snapshotter = {{printf "%q" .Snapshotter}}
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = {{printf "%q" .Pause}}
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = {{printf "%q" .Hosts}}
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true

@@ -50,6 +50,7 @@ func (l layout) Socket() string   { return filepath.Join(l.dir, "containerd.sock
 func (l layout) CNIConf() string  { return filepath.Join(l.dir, "cni") }
 func (l layout) CNIData() string  { return filepath.Join(l.dir, "cni-data") }
 func (l layout) RuncRoot() string { return filepath.Join(l.dir, "runc") }
+func (l layout) Hosts() string    { return filepath.Join(l.dir, "hosts") }
 func (l layout) tmp() string      { return filepath.Join(l.dir, "tmp") }
 func (l layout) config() string   { return filepath.Join(l.dir, "config.toml") }
 func (l layout) log() string      { return filepath.Join(l.dir, "containerd.log") }

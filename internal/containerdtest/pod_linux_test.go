@@ -198,6 +198,15 @@ func TestEvents(t *testing.T) {
 }
 
 // TestImport checks that the configuration of an image decides its process.
+func TestMirror(t *testing.T) {
+	i := containerd.Get(t)
+	r := StartRegistry(t, i, Image{Name: "team/app:1", Files: map[string]string{"/app": "a layer of its own"}})
+	require.NoError(t, i.Mirror("registry.invalid", r.Host))
+	_, err := i.Images.PullImage(t.Context(), &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "registry.invalid/team/app:1"}})
+	require.NoError(t, err)
+	require.Len(t, r.Layers(), 1)
+}
+
 func TestImport(t *testing.T) {
 	instance := containerd.Get(t)
 	image := Image{
