@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
+	"github.com/keelson-dev/keelson/runtime/imagearchive"
 	"github.com/keelson-dev/keelson/runtime/imageimport"
 )
 
@@ -51,8 +52,8 @@ func newArchives(ctx context.Context, f flags, log *zap.Logger) (func(*feature.H
 		Dir:      f.archives.dir,
 		Importer: imageimport.Ctr{Socket: strings.TrimPrefix(f.endpoint, "unix://")},
 		Hints:    fsnotify.Hinter{}.Hints,
-		Imported: func(a *imageimport.Archive) {
-			log.Info("images imported", zap.String("file", a.Path), zap.Strings("images", a.Names))
+		Imported: func(a *imagearchive.Archive) {
+			log.Info("images imported", zap.String("file", a.Path()), zap.Strings("images", a.Names()))
 		},
 		Problem: func(path string, err error) {
 			if err == nil {

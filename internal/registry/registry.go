@@ -55,6 +55,15 @@ func Of(image string) (Place, bool) {
 	return newPlace(host, path)
 }
 
+// Familiar returns a complete reference in the form that container runtimes show: Docker's registry is
+// docker.io.
+func Familiar(ref string) string {
+	if rest, ok := strings.CutPrefix(ref, hubIndex+"/"); ok {
+		return hub + "/" + rest
+	}
+	return ref
+}
+
 func newPlace(host, path string) (Place, bool) {
 	if host == hubIndex || host == hubServer {
 		host = hub

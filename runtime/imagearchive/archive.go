@@ -3,6 +3,7 @@
 package imagearchive
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,13 +16,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/keelson-dev/keelson/internal/registry"
 )
 
-// Archive is an open archive. Its methods are safe for concurrent use.
+// Archive is a file or a folder with images. Its methods are safe for concurrent use. An Archive
+// holds no open file: after a change of the file every read is an error.
 type Archive struct {
+	path    string
 	members members
 	images  []Image
 }
@@ -39,44 +45,99 @@ type Image struct {
 	saved     savedImage      // of "docker save"
 }
 
+// ErrInvalid means that the content of a file is the reason of the error. The same content fails
+// again.
+var ErrInvalid = errors.New("no usable archive of images")
+
 // Open opens an archive, and reads the names and manifests. Errors name the path.
-func Open(path string) (_ *Archive, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("image archive %s: %w", path, err)
-		}
-	}()
-	info, err := os.Stat(path)
+func Open(path string) (*Archive, error) { return open(context.Background(), path, nil) }
+
+// Verify opens a tar file after a check of its whole content, see the package's comment. The end of
+// ctx ends the check. A folder is refused.
+func Verify(ctx context.Context, path string) (*Archive, error) {
+	found := sums{}
+	a, err := open(ctx, path, found)
 	if err != nil {
 		return nil, err
 	}
-	a := &Archive{}
-	switch {
-	case info.IsDir():
-		root, err := os.OpenRoot(path)
-		if err != nil {
-			return nil, err
+	for i := range a.images {
+		if err := a.images[i].verify(found); err != nil {
+			return nil, named(path, err)
 		}
-		a.members = folderMembers{root}
-	case info.Mode().IsRegular():
-		if a.members, err = openTar(path); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, errors.New("it is neither a folder nor a regular file")
-	}
-	if err := a.read(); err != nil {
-		return nil, errors.Join(err, a.members.close())
 	}
 	return a, nil
 }
 
-// Close closes the archive.
-func (a *Archive) Close() error { return a.members.close() }
+// open opens an archive, and adds the digests of all members to all, unless all is nil.
+func open(ctx context.Context, path string, all sums) (*Archive, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, named(path, err)
+	}
+	a := &Archive{path: path}
+	switch {
+	case info.IsDir() && all != nil:
+		err = errors.New("a folder is not verified: pack it as a tar file")
+	case info.IsDir():
+		a.members = folderMembers(path)
+	case info.Mode().IsRegular():
+		a.members, err = openTar(ctx, path, all)
+	default:
+		err = errors.New("it is neither a folder nor a regular file")
+	}
+	if err == nil {
+		err = a.read()
+	}
+	switch {
+	case err == nil:
+		return a, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, named(path, err)
+}
+
+// named adds the path to an error, and ErrInvalid unless the system refused to read.
+func named(path string, err error) error {
+	if _, system := errors.AsType[*fs.PathError](err); system || errors.Is(err, errChanged) {
+		return fmt.Errorf("image archive %s: %w", path, err)
+	}
+	return fmt.Errorf("image archive %s: %w: %w", path, ErrInvalid, err)
+}
+
+// Path returns the path of the archive.
+func (a *Archive) Path() string { return a.path }
 
 // Images returns the images of the archive, in the archive's order. The caller must not change
 // them.
 func (a *Archive) Images() []Image { return a.images }
+
+// Names returns the complete names of all images, with registry and tag, sorted. A name that is no
+// reference is left out.
+func (a *Archive) Names() []string {
+	var names []string
+	for _, i := range a.images {
+		for _, n := range i.Names {
+			if ref, err := name.ParseReference(n, name.WeakValidation); err == nil {
+				names = append(names, registry.Familiar(ref.Name()))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Tar opens the uncompressed tar file. For a folder the error is errors.ErrUnsupported.
+func (a *Archive) Tar() (in io.ReadCloser, err error) {
+	t, ok := a.members.(*tarMembers)
+	if !ok {
+		return nil, fmt.Errorf("image archive %s: a folder has no tar file: %w", a.path, errors.ErrUnsupported)
+	}
+	if in, err = t.stream(); err != nil {
+		return nil, named(a.path, err)
+	}
+	return in, nil
+}
 
 // read lists the images.
 func (a *Archive) read() error {
@@ -85,19 +146,46 @@ func (a *Archive) read() error {
 		return err
 	}
 	raw, err := document(a.members, "index.json")
-	if errors.Is(err, fs.ErrNotExist) {
-		for _, s := range saved {
+	switch {
+	case err == nil:
+		if err := a.readLayout(raw); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case len(saved) == 0:
+		return errors.New("it has neither index.json nor manifest.json")
+	}
+	for _, s := range saved {
+		if !a.addNames(s) {
 			a.images = append(a.images, Image{Names: s.RepoTags, members: a.members, saved: s})
 		}
-		if len(saved) == 0 {
-			return errors.New("it has neither index.json nor manifest.json")
+	}
+	return nil
+}
+
+// addNames adds the names of a saved image to the same image of a layout. "docker save" writes both.
+func (a *Archive) addNames(s savedImage) bool {
+	for i := range a.images {
+		image := &a.images[i]
+		for _, d := range image.manifests {
+			raw, err := blob(image.members, d.Digest)
+			if err != nil {
+				continue // of another platform
+			}
+			var m v1.Manifest
+			if json.Unmarshal(raw, &m) != nil || m.Config.Digest.Hex != s.id() {
+				continue
+			}
+			for _, n := range s.RepoTags {
+				if !slices.Contains(image.Names, n) {
+					image.Names = append(image.Names, n)
+				}
+			}
+			return true
 		}
-		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return a.readLayout(raw, saved)
+	return false
 }
 
 // The annotations of a layout with the name of an image.
@@ -106,9 +194,8 @@ const (
 	annotationRef  = "org.opencontainers.image.ref.name"
 )
 
-// readLayout lists the images of a layout. A file that "docker save" wrote as a layout, too, has
-// the names in manifest.json.
-func (a *Archive) readLayout(raw []byte, saved []savedImage) error {
+// readLayout lists the images of a layout.
+func (a *Archive) readLayout(raw []byte) error {
 	var index v1.IndexManifest
 	if err := json.Unmarshal(raw, &index); err != nil {
 		return fmt.Errorf("index.json: %w", err)
@@ -131,13 +218,6 @@ func (a *Archive) readLayout(raw []byte, saved []savedImage) error {
 			continue // an artifact
 		}
 		a.images = append(a.images, image)
-	}
-	if len(a.images) == 1 && len(saved) == 1 {
-		for _, n := range saved[0].RepoTags {
-			if !slices.Contains(a.images[0].Names, n) {
-				a.images[0].Names = append(a.images[0].Names, n)
-			}
-		}
 	}
 	return nil
 }
@@ -163,12 +243,15 @@ func (i *Image) readIndex(d v1.Descriptor) error {
 // blob reads a document of a layout, and checks the digest.
 func blob(m members, digest v1.Hash) ([]byte, error) {
 	raw, err := document(m, blobPath(digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the blob %s is missing", digest)
+	}
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(raw)
 	if got := hex.EncodeToString(sum[:]); digest.Algorithm != "sha256" || digest.Hex != got {
-		return nil, fmt.Errorf("blob %s: its content has the digest sha256:%s", digest, got)
+		return nil, fmt.Errorf("the blob %s has the digest sha256:%s: copy the file again", digest, got)
 	}
 	return raw, nil
 }

@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -64,6 +65,16 @@ func pack(members ...string) []byte {
 	return out.Bytes()
 }
 
+// packType returns a tar file with the member x of a type.
+func packType(kind byte) []byte {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "x", Typeflag: kind, Linkname: "/etc/passwd"}), w.Close()); err != nil {
+		panic(err)
+	}
+	return out.Bytes()
+}
+
 // image makes an image with the file "app" for a platform.
 func image(arch, content string) v1.Image {
 	raw := pack("app", content)
@@ -95,17 +106,20 @@ const (
 	refName  = "org.opencontainers.image.ref.name"
 )
 
-// packFolder returns a folder as a tar file, with leading "./" as tar writes them.
-func packFolder(t testing.TB, dir string) []byte {
+// packFolder returns a folder as a tar file.
+func packFolder(t testing.TB, dir string) []byte { return pack(contents(t, dir)...) }
+
+// contents returns the names of a folder's files, with leading "./" as tar writes them, each followed
+// by the content.
+func contents(t testing.TB, dir string) (members []string) {
 	t.Helper()
-	var members []string
 	require.NoError(t, filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			members = append(members, "./"+must(filepath.Rel(dir, p)), string(must(os.ReadFile(p))))
 		}
 		return err
 	}))
-	return pack(members...)
+	return members
 }
 
 func write(t testing.TB, file string, raw []byte) string {
@@ -187,7 +201,6 @@ func TestOpen(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			archive, err := imagearchive.Open(tc.path)
 			require.NoError(t, err)
-			defer archive.Close()
 			require.Len(t, archive.Images(), 1)
 			got := archive.Images()[0]
 			assert.ElementsMatch(t, tc.names, got.Names)
@@ -226,8 +239,11 @@ func TestOpenRefuses(t *testing.T) {
 		"no file":            {filepath.Join(t.TempDir(), "missing.tar"), "no such file"},
 		"not an archive":     {write(t, "a", []byte(strings.Repeat("text", 500))), "invalid tar header"},
 		"an empty archive":   {write(t, "a", pack()), "neither index.json nor manifest.json"},
-		"a path with ..":     {write(t, "a", pack("../index.json", "{}")), "neither index.json nor manifest.json"},
-		"an absolute path":   {write(t, "a", pack("/index.json", "{}")), "neither index.json nor manifest.json"},
+		"a path with ..":     {write(t, "a", pack("../index.json", "{}")), `"../index.json" is outside of the archive`},
+		"an absolute path":   {write(t, "a", pack("/index.json", "{}")), `"/index.json" is outside of the archive`},
+		"a path twice":       {write(t, "a", pack("index.json", "{}", "./index.json", "{}")), "comes twice"},
+		"a link in tar":      {write(t, "a", packType(tar.TypeSymlink)), `"x" is no regular file`},
+		"a device in tar":    {write(t, "a", packType(tar.TypeChar)), `"x" is no regular file`},
 		"a link":             {linked, "index.json is not a regular file"},
 		"a big document":     {write(t, "a", pack("index.json", strings.Repeat(" ", 8<<20+1))), "more than 8388608 bytes"},
 		"no JSON":            {write(t, "a", pack("index.json", "{")), "index.json"},
@@ -246,16 +262,14 @@ func TestOpenRefuses(t *testing.T) {
 
 	archive, err := imagearchive.Open(broken)
 	require.NoError(t, err)
-	defer archive.Close()
 	_, err = archive.Images()[0].For(here)
-	require.ErrorContains(t, err, "its content has the digest sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a")
+	require.ErrorContains(t, err, "has the digest sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a")
 
 	foreign := mutate.AppendManifests(empty.Index,
 		mutate.IndexAddendum{Add: image("s390x", "a"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
 		mutate.IndexAddendum{Add: image("ppc64le", "b"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "ppc64le"}}})
 	archive, err = imagearchive.Open(writeLayout(t, named(foreign, fullName, "app:1")))
 	require.NoError(t, err)
-	defer archive.Close()
 	_, err = archive.Images()[0].For(here)
 	require.ErrorContains(t, err, "is not for linux/"+here.Architecture)
 }
@@ -271,7 +285,6 @@ func TestArtifactIsLeftOut(t *testing.T) {
 	write(t, filepath.Join(dir, "index.json"), must(json.Marshal(index)))
 	archive, err := imagearchive.Open(dir)
 	require.NoError(t, err)
-	defer archive.Close()
 	require.Len(t, archive.Images(), 1)
 	assert.Equal(t, []string{"app:1"}, archive.Images()[0].Names)
 }
@@ -336,7 +349,6 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		defer archive.Close()
 		for _, i := range slices.Clone(archive.Images()) {
 			img, err := i.For(here)
 			if err != nil {
@@ -374,7 +386,6 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer archive.Close()
 	for _, image := range archive.Images() {
 		fmt.Println(image.Names)
 	}

@@ -6,7 +6,6 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer archive.Close()
 //	for _, found := range archive.Images() {
 //		fmt.Println(found.Names)
 //	}
@@ -20,12 +19,20 @@
 // image is unpacked when a pod needs it, and a new archive needs no restart. A file whose name ends
 // in ".part" or begins with a dot is being copied, and is left out. Rename the file after the copy.
 //
+// # The check
+//
+// Verify reads the whole archive. Every blob has the digest of its name, every layer of a docker
+// archive the digest in its image's configuration, and nothing that a manifest names is missing. Of
+// an image for several platforms at least one is complete. An error wraps ErrInvalid, unless the
+// system refused to read the file.
+//
+// Open and Verify refuse a tar file with a link, a device, a path that leaves the archive, or a path
+// that comes twice. An archive has at most 10,000 members and its documents at most 8 MiB each.
+//
 // # The caller's duties
 //
-//  1. Close an Archive after the last read of a layer.
-//  2. Check the layers' content: the reader of an Archive has the digests of all blobs of a layout,
-//     and the digest of every uncompressed layer. Package imagestore checks the latter.
+// Check the layers' content after Open: the reader of an Archive has the digests of all blobs of a
+// layout, and the digest of every uncompressed layer. Package imagestore checks the latter.
 //
-// A member with a link, a device, an absolute path or ".." is not read. An archive has at most
-// 10,000 members and its documents at most 8 MiB each.
+// A file that is replaced or written after Open is an error of the next read, which names the file.
 package imagearchive

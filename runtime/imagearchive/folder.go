@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -82,12 +81,10 @@ func (f *Folder) Image(ctx context.Context, ref name.Reference, platform v1.Plat
 	if err != nil {
 		return nil, "", err
 	}
-	defer archive.Close()
 	if at >= len(archive.Images()) {
 		return nil, "", fmt.Errorf("image archive %s changes while it is read", found)
 	}
 	image := archive.Images()[at]
-	image.members = reopened{filepath.Join(f.path, found)}
 	img, err = image.For(platform)
 	if err != nil {
 		return nil, "", fmt.Errorf("image archive %s: %w", found, err)
@@ -113,7 +110,6 @@ func (f *Folder) list(e fs.DirEntry) listing {
 	if err != nil {
 		l.err = err
 	} else {
-		defer archive.Close()
 		for i, image := range archive.Images() {
 			for _, n := range image.canonical() {
 				l.names[n] = i
@@ -160,17 +156,3 @@ func (i *Image) canonical() []string {
 	}
 	return out
 }
-
-// reopened are the members of an archive that is opened for each read.
-type reopened struct{ path string }
-
-func (r reopened) open(name string) (io.ReadCloser, error) {
-	archive, err := Open(r.path)
-	if err != nil {
-		return nil, err
-	}
-	in, err := archive.members.open(name)
-	return in, errors.Join(err, archive.Close())
-}
-
-func (r reopened) close() error { return nil }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
@@ -35,33 +37,55 @@ func readSaved(m members) ([]savedImage, error) {
 	if err := json.Unmarshal(raw, &saved); err != nil {
 		return nil, fmt.Errorf("manifest.json: %w", err)
 	}
-	for i, s := range saved {
-		if s.Config == "" {
+	for i := range saved {
+		if saved[i].Config == "" {
 			return nil, fmt.Errorf("manifest.json: image %d has no configuration", i)
+		}
+		for j, layer := range saved[i].Layers {
+			saved[i].Layers[j] = path.Clean(layer)
 		}
 	}
 	return saved, nil
 }
 
+// id returns the digest of the configuration in hexadecimal, which is its name in all known formats:
+// <id>.json, sha256:<id> and blobs/sha256/<id>.
+func (s *savedImage) id() string {
+	return strings.TrimPrefix(strings.TrimSuffix(path.Base(s.Config), ".json"), "sha256:")
+}
+
+// config returns the configuration, which has the digest of its name and a digest for each layer.
+func (s *savedImage) config(m members) (raw []byte, file v1.ConfigFile, err error) {
+	raw, err = document(m, path.Clean(s.Config))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, file, fmt.Errorf("the configuration %q is missing", s.Config)
+	}
+	if err != nil {
+		return nil, file, err
+	}
+	if sum := sha256.Sum256(raw); s.id() != hex.EncodeToString(sum[:]) {
+		return nil, file, fmt.Errorf("the configuration %q has the digest sha256:%x: copy the file again", s.Config, sum)
+	}
+	if err := json.Unmarshal(raw, &file); err != nil {
+		return nil, file, fmt.Errorf("%s: %w", s.Config, err)
+	}
+	if len(file.RootFS.DiffIDs) != len(s.Layers) {
+		return nil, file, fmt.Errorf("%s has %d layers, and manifest.json has %d", s.Config, len(file.RootFS.DiffIDs), len(s.Layers))
+	}
+	return raw, file, nil
+}
+
 // image returns the image with a manifest that is made up: the layers have the digests of their
 // uncompressed content, which the configuration names.
 func (s *savedImage) image(m members) (v1.Image, error) {
-	config, err := document(m, s.Config)
+	config, file, err := s.config(m)
 	if err != nil {
 		return nil, err
 	}
-	var file v1.ConfigFile
-	if err := json.Unmarshal(config, &file); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Config, err)
-	}
-	if len(file.RootFS.DiffIDs) != len(s.Layers) {
-		return nil, fmt.Errorf("%s has %d layers, and manifest.json has %d", s.Config, len(file.RootFS.DiffIDs), len(s.Layers))
-	}
-	sum := sha256.Sum256(config)
 	manifest := v1.Manifest{
 		SchemaVersion: 2, MediaType: types.DockerManifestSchema2,
 		Config: v1.Descriptor{
-			MediaType: types.DockerConfigJSON, Size: int64(len(config)), Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])},
+			MediaType: types.DockerConfigJSON, Size: int64(len(config)), Digest: v1.Hash{Algorithm: "sha256", Hex: s.id()},
 		},
 	}
 	image := &savedCore{members: m, config: config, names: map[v1.Hash]string{}}

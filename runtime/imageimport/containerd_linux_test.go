@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/internal/containerdtest"
+	"github.com/keelson-dev/keelson/runtime/imagearchive"
 	"github.com/keelson-dev/keelson/runtime/imageimport"
 )
 
@@ -43,13 +44,13 @@ func TestContainerdImports(t *testing.T) {
 	}
 	ctr("export", path, name)
 	ctr("rm", "--sync", name)
-	a, err := imageimport.Open(t.Context(), path)
+	a, err := imagearchive.Verify(t.Context(), path)
 	require.NoError(t, err)
-	require.Equal(t, []string{name}, a.Names)
+	require.Equal(t, []string{name}, a.Names())
 	// containerd 1.6, which has no events, knows no pins.
 	importer := imageimport.Ctr{Socket: c.Socket, Program: program}
 	require.NoError(t, importer.Import(t.Context(), a))
 	require.Eventually(t, func() bool { found, pinned := state(); return found && (pinned || !c.HasEvents) }, 30*time.Second, 50*time.Millisecond)
-	require.NoError(t, importer.Unpin(t.Context(), a.Names))
+	require.NoError(t, importer.Unpin(t.Context(), a.Names()))
 	require.Eventually(t, func() bool { found, pinned := state(); return found && !pinned }, 30*time.Second, 50*time.Millisecond)
 }

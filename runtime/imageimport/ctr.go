@@ -6,9 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/keelson-dev/keelson/runtime/imagearchive"
 )
 
 // Ctr is an Importer for containerd. It runs the program ctr, which is part of containerd's packages:
@@ -27,22 +28,18 @@ const namespace = "k8s.io"
 const pinLabel = "io.cri-containerd.pinned"
 
 // Import implements Importer.
-func (c Ctr) Import(ctx context.Context, a *Archive) error {
-	f, err := os.Open(a.Path)
+func (c Ctr) Import(ctx context.Context, a *imagearchive.Archive) error {
+	in, err := a.Tar()
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	in, err := uncompressed(f)
-	if err != nil {
-		return err
-	}
+	defer in.Close()
 	cmd := c.command(ctx, "images", "import", "-")
 	cmd.Stdin = in
 	if err := run(cmd); err != nil {
 		return err
 	}
-	for _, name := range a.Names {
+	for _, name := range a.Names() {
 		if err := run(c.command(ctx, "images", "label", name, pinLabel+"=pinned")); err != nil {
 			return fmt.Errorf("pin %s: %w", name, err)
 		}

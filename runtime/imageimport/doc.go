@@ -23,16 +23,10 @@
 //
 // # Files read
 //
-// Files of the names .tar, .tar.gz and .tgz, in the order of names, as written by "docker save", "podman
-// save", "ctr images export" or skopeo: an OCI layout, a docker archive, or both. Other names, names with a leading dot
-// and *.part are ignored. A file is read when it has been unchanged for two seconds. A file that fails the check is
-// reported, not imported, and read again when it changes.
-//
-// # The check
-//
-// Every blob has the digest of its name, every layer of a docker archive the digest in its image's configuration, and
-// nothing that a manifest names is missing. A member of the archive outside of its folder, a link or a device is an
-// error, and so is an image without a name.
+// Files of the names .tar, .tar.gz, .tgz, .tar.zst and .tzst, in the order of names, as package imagearchive
+// reads and checks them. Other names, names with a leading dot and *.part are ignored. A file is read when it
+// has been unchanged for two seconds. A file that fails the check, or has no image with a name, is reported,
+// not imported, and read again when it changes.
 //
 // # Goroutines
 //

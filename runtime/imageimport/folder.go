@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/keelson-dev/keelson/runtime/imagearchive"
 )
 
 // Importer loads images into a container runtime.
@@ -20,7 +22,7 @@ type Importer interface {
 	// Import loads the images of an archive under their names, and pins them: the runtime tells
 	// programs that collect images to keep them. Import is repeated for the same content at each start.
 	// After an error it is called again after Options.Period, or when the file changes.
-	Import(ctx context.Context, a *Archive) error
+	Import(ctx context.Context, a *imagearchive.Archive) error
 	// Unpin ends the pin of images. The images stay. A missing image is no error.
 	Unpin(ctx context.Context, names []string) error
 }
@@ -37,7 +39,7 @@ type Options struct {
 	// Period is the time between two looks at the folder. Defaults to 20 s.
 	Period time.Duration
 	// Imported is called after each import. Defaults to no call.
-	Imported func(a *Archive)
+	Imported func(a *imagearchive.Archive)
 	// Problem is called once for each new problem with a file or the folder, and with nil at its end.
 	// Defaults to no call.
 	Problem func(path string, err error)
@@ -81,7 +83,7 @@ func New(o Options) (*Folder, error) {
 		o.Period = 20 * time.Second
 	}
 	if o.Imported == nil {
-		o.Imported = func(*Archive) {}
+		o.Imported = func(*imagearchive.Archive) {}
 	}
 	if o.Problem == nil {
 		o.Problem = func(string, error) {}
@@ -181,7 +183,7 @@ func isArchive(name string) bool {
 func (f *Folder) look(ctx context.Context, path string, now time.Time) time.Time {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = bad("it is no regular file")
+		err = errors.New("it is no regular file")
 	}
 	if err != nil {
 		f.report(path, err)
@@ -200,25 +202,28 @@ func (f *Folder) look(ctx context.Context, path string, now time.Time) time.Time
 	case s.again.After(now):
 		return s.again
 	}
-	a, err := Open(ctx, path)
+	a, err := imagearchive.Verify(ctx, path)
+	if err == nil && len(a.Names()) == 0 {
+		err = fmt.Errorf("image archive %s: %w: no image has a name: save the image by its name, not by its ID", path, imagearchive.ErrInvalid)
+	}
 	if err == nil {
 		if err = f.load(ctx, a); err != nil {
 			s.again = now.Add(f.Period)
 		}
 	}
-	s.imported, s.refused = err == nil, errors.Is(err, ErrArchive)
+	s.imported, s.refused = err == nil, errors.Is(err, imagearchive.ErrInvalid)
 	f.report(path, err)
 	return s.again
 }
 
 // load imports an archive, and pins its images.
-func (f *Folder) load(ctx context.Context, a *Archive) error {
+func (f *Folder) load(ctx context.Context, a *imagearchive.Archive) error {
 	if err := f.Importer.Import(ctx, a); err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
 	f.mu.Lock()
-	before := f.mu.pinned[a.Path]
-	f.mu.pinned[a.Path] = a.Names
+	before := f.mu.pinned[a.Path()]
+	f.mu.pinned[a.Path()] = a.Names()
 	f.mu.Unlock()
 	f.Imported(a)
 	return f.unpinOthers(ctx, before)

@@ -14,8 +14,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/keelson-dev/keelson/runtime/imagearchive"
 	"github.com/keelson-dev/keelson/runtime/imageimport"
 )
 
@@ -32,25 +31,17 @@ func digest(data string) string {
 }
 
 // member is a file of an archive.
-type member struct {
-	name, data string
-	kind       byte
-}
+type member struct{ name, data string }
 
 func archive(members ...member) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, m := range members {
 		h := &tar.Header{Name: m.name, Mode: 0o644, Size: int64(len(m.data)), Typeflag: tar.TypeReg}
-		if m.kind != 0 {
-			h.Typeflag, h.Size, h.Linkname = m.kind, 0, m.data
-		}
 		if err := w.WriteHeader(h); err != nil {
 			panic(err)
 		}
-		if m.kind == 0 {
-			_, _ = w.Write([]byte(m.data))
-		}
+		_, _ = w.Write([]byte(m.data))
 	}
 	_ = w.Close()
 	return b.Bytes()
@@ -59,7 +50,7 @@ func archive(members ...member) []byte {
 func blob(data string) member { return member{name: "blobs/sha256/" + digest(data), data: data} }
 
 func described(data, annotations string) string {
-	return fmt.Sprintf(`{"digest":"sha256:%s","size":%d,"annotations":{%s}}`, digest(data), len(data), annotations)
+	return fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:%s","size":%d,"annotations":{%s}}`, digest(data), len(data), annotations)
 }
 
 // oci returns the members of an OCI layout with an image of the name.
@@ -86,66 +77,6 @@ func zipped(data []byte) []byte {
 	return b.Bytes()
 }
 
-func TestOpen(t *testing.T) {
-	changed := func(members []member, name, data string) []member {
-		members = slices.Clone(members)
-		for i := range members {
-			if strings.HasPrefix(members[i].name, name) {
-				members[i].data = data
-				return members
-			}
-		}
-		panic(name)
-	}
-	without := func(members []member, i int) []member { return slices.Delete(slices.Clone(members), i, i+1) }
-	o, d := oci("localhost/app:1"), docker("app:1", "registry.example/app:2")
-	tests := []struct {
-		name  string
-		data  []byte
-		names string
-		err   string
-	}{
-		{"oci", archive(o...), "localhost/app:1", ""},
-		{"docker", archive(d...), "docker.io/library/app:1 registry.example/app:2", ""},
-		{"both", archive(slices.Concat(o, d)...), "docker.io/library/app:1 localhost/app:1 registry.example/app:2", ""},
-		{"gzip", zipped(archive(o...)), "localhost/app:1", ""},
-		{"folders", archive(append([]member{{"blobs/", "", tar.TypeDir}}, o...)...), "localhost/app:1", ""},
-		{"empty", nil, "", "neither index.json nor manifest.json"},
-		{"a text", bytes.Repeat([]byte("text "), 200), "", "tar: "},
-		{"half a file", archive(o...)[:700], "", "neither index.json nor manifest.json"},
-		{"half a gzip file", zipped(archive(o...))[:300], "", "unexpected EOF"},
-		{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd, 0}, "", "zstd is not supported: decompress the file"},
-		{"wrong blob", archive(changed(o, "blobs/", "another layer")...), "", "has the digest sha256:" + digest("another layer")},
-		{"no layer", archive(without(o, 2)...), "", "the blob sha256:" + digest("layer of localhost/app:1") + " is missing"},
-		{"no manifest", archive(without(o, 4)...), "", "is missing"},
-		{"wrong layer", archive(changed(d, "l/", "another")...), "", `the layer "l/layer.tar" has the digest`},
-		{"no docker layer", archive(without(d, 2)...), "", `the layer "l/layer.tar" is missing`},
-		{"no configuration", archive(without(d, 1)...), "", "is missing"},
-		{"no name", archive(docker()...), "", "no image has a name"},
-		{"bad name", archive(docker("UPPER:1")...), "", `image name "UPPER:1"`},
-		{"outside", archive(append(o, member{name: "../etc/passwd"})...), "", `"../etc/passwd" is outside of the archive`},
-		{"absolute", archive(append(o, member{name: "/etc/passwd"})...), "", `"/etc/passwd" is outside of the archive`},
-		{"link", archive(append(o, member{"x", "/etc/passwd", tar.TypeSymlink})...), "", `"x" is no regular file`},
-		{"device", archive(append(o, member{"x", "", tar.TypeChar})...), "", `"x" is no regular file`},
-		{"twice", archive(append(o, o[1])...), "", `"index.json" comes twice`},
-		{"bad index", archive(changed(o, "index", "[")...), "", "index.json: "},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "a.tar")
-			require.NoError(t, os.WriteFile(path, tt.data, 0o600))
-			a, err := imageimport.Open(t.Context(), path)
-			if tt.err != "" {
-				require.ErrorIs(t, err, imageimport.ErrArchive)
-				require.ErrorContains(t, err, tt.err)
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, tt.names, strings.Join(a.Names, " "))
-		})
-	}
-}
-
 // store is an Importer in memory. It fails as long as broken is set.
 type store struct {
 	pinned map[string]bool
@@ -153,12 +84,12 @@ type store struct {
 	broken error
 }
 
-func (s *store) Import(_ context.Context, a *imageimport.Archive) error {
+func (s *store) Import(_ context.Context, a *imagearchive.Archive) error {
 	s.loads++
 	if s.broken != nil {
 		return s.broken
 	}
-	for _, name := range a.Names {
+	for _, name := range a.Names() {
 		s.pinned[name] = true
 	}
 	return nil
@@ -271,7 +202,9 @@ func TestCtr(t *testing.T) {
 	path := filepath.Join(dir, "a.tgz")
 	require.NoError(t, os.WriteFile(path, zipped(data), 0o600))
 	c := imageimport.Ctr{Socket: "/run/c.sock", Program: program}
-	require.NoError(t, c.Import(t.Context(), &imageimport.Archive{Path: path, Names: []string{"localhost/a:1"}}))
+	a, err := imagearchive.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, c.Import(t.Context(), a))
 	require.NoError(t, c.Unpin(t.Context(), []string{"localhost/a:1", "gone"}))
 	require.ErrorContains(t, c.Unpin(t.Context(), []string{"broken"}), "why not")
 	text, err := os.ReadFile(log)
@@ -281,6 +214,12 @@ func TestCtr(t *testing.T) {
 		begin+"label localhost/a:1 io.cri-containerd.pinned=\n"+begin+"label gone io.cri-containerd.pinned=\n"+begin+"label broken io.cri-containerd.pinned=\n", string(text))
 }
 
+// discard is an importer that keeps nothing.
+type discard struct{}
+
+func (discard) Import(context.Context, *imagearchive.Archive) error { return nil }
+func (discard) Unpin(context.Context, []string) error               { return nil }
+
 func Example() {
 	dir, _ := os.MkdirTemp("", "images")
 	defer os.RemoveAll(dir)
@@ -289,7 +228,13 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	a, err := imageimport.Open(context.Background(), path)
-	fmt.Println(a.Names, err)
-	// Output: [registry.example/app:1] <nil>
+	_ = os.Chtimes(path, time.Time{}, time.Now().Add(-time.Minute)) // not being copied
+	folder, err := imageimport.New(imageimport.Options{Dir: dir, Importer: discard{}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	folder.Scan(context.Background())
+	fmt.Println(folder.Pinned())
+	// Output: [registry.example/app:1]
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 
@@ -36,15 +35,6 @@ func canonical(ref string) (name.Reference, error) {
 		return nil, fmt.Errorf("image %q: %w", ref, err)
 	}
 	return parsed, nil
-}
-
-// familiar returns the form of a canonical name that container runtimes show: the registry of
-// Docker is docker.io.
-func familiar(canonical string) string {
-	if rest, ok := strings.CutPrefix(canonical, name.DefaultRegistry+"/"); ok {
-		return "docker.io/" + rest
-	}
-	return canonical
 }
 
 func nameFile(canonical string) string {

@@ -19,6 +19,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/keelson-dev/keelson/internal/keylock"
+	"github.com/keelson-dev/keelson/internal/registry"
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process"
@@ -273,9 +274,9 @@ func (s *Store) ListImages(context.Context) ([]Image, error) {
 		image := Image{ID: rec.ID, Size: uint64(rec.Size)}
 		for _, n := range names[rec.ID] {
 			if strings.Contains(n, "@") {
-				image.RepoDigests = append(image.RepoDigests, familiar(n))
+				image.RepoDigests = append(image.RepoDigests, registry.Familiar(n))
 			} else {
-				image.RepoTags = append(image.RepoTags, familiar(n))
+				image.RepoTags = append(image.RepoTags, registry.Familiar(n))
 			}
 		}
 		slices.Sort(image.RepoTags)
