@@ -50,7 +50,8 @@ type Options struct {
 	// Dir is the absolute path of the folder for the checkpoint. It must exist. Required.
 	Dir string
 	// Patience is how long a resource is known without a plug-in, and so how long a pod waits for the
-	// plug-in. Defaults to DefaultPatience.
+	// plug-in. The time begins when the plug-in leaves or the agent starts, and ends when a plug-in has
+	// listed its devices. Defaults to DefaultPatience.
 	Patience time.Duration
 	// Hooks receive changes and measurements. Defaults to none.
 	Hooks Hooks
@@ -154,7 +155,7 @@ func (m *Manager) Follow(ctx context.Context, resource string, p Plugin) error {
 	}
 	delete(m.mu.plugins, resource)
 	changed := m.mu.book.Leave(resource)
-	if m.mu.book.IsKnown(resource) {
+	if _, isAway := m.mu.away[resource]; m.mu.book.IsKnown(resource) && !isAway { // a plug-in that listed no device was not there
 		m.mu.away[resource] = time.Now()
 	}
 	m.mu.Unlock()

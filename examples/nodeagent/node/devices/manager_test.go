@@ -126,6 +126,7 @@ type machine struct {
 	*nodetest.Node
 	t       *testing.T
 	manager *devices.Manager // of the present agent
+	wait    time.Duration    // Options.Patience of the next agent
 
 	mu    sync.Mutex
 	specs map[string]runtime.ContainerSpec // the last of each pod
@@ -135,7 +136,7 @@ func newMachine(t *testing.T, source string) *machine {
 	m, dir := &machine{t: t, specs: map[string]runtime.ContainerSpec{}}, t.TempDir()
 	m.Node = nodetest.New(t, nodetest.Options{Source: source, Agent: func(o *node.Options) {
 		var err error
-		m.manager, err = devices.New(devices.Options{Dir: dir, Logger: o.Logger})
+		m.manager, err = devices.New(devices.Options{Dir: dir, Patience: m.wait, Logger: o.Logger})
 		require.NoError(t, err)
 		o.OnShutdown = node.KeepPods
 		o.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
@@ -328,33 +329,6 @@ func TestRestartOfTheAgent(t *testing.T) {
 		require.Equal(t, "a", m.held(second))
 		require.Equal(t, "example.com/gpu 2/2", m.amounts())
 		require.Equal(t, []string{"a"}, back.read(&back.calls), "the first pod's devices are not allocated again")
-	})
-}
-
-// The wait for a plug-in has an end.
-func TestThePlugInStaysAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, p := newMachine(t, podconfig.SourceAPI), newPlugin()
-		leave := m.serve(p, "a b")
-		first, second, third := podOf("first", 1), podOf("second", 1), podOf("third", 1)
-		m.Apply(first)
-		time.Sleep(time.Second)
-		leave()
-		require.Equal(t, "example.com/gpu 0/2", m.amounts())
-		require.Equal(t, v1.ResourceHealthStatusUnknown, m.Status("first").ContainerStatuses[0].AllocatedResourcesStatus[0].Resources[0].Health)
-		m.Apply(first, second)
-		time.Sleep(devices.DefaultPatience - time.Second)
-		require.Empty(t, m.Status("second").Phase)
-		time.Sleep(2 * time.Second)
-		require.Equal(t, "UnexpectedAdmissionError", m.Status("second").Reason)
-		require.Equal(t, "Pod was rejected: Allocate failed due to cannot allocate unregistered device example.com/gpu, which is unexpected", m.Status("second").Message)
-		require.Equal(t, "example.com/gpu 0/0", m.amounts(), "the name stays")
-		require.Equal(t, v1.PodRunning, m.Status("first").Phase)
-
-		defer m.serve(newPlugin(), "a b")()
-		m.Apply(first, second, third)
-		time.Sleep(time.Second)
-		require.Equal(t, v1.PodRunning, m.Status("third").Phase)
 	})
 }
 
