@@ -60,7 +60,8 @@ func (i *imageFlags) open(f flags, opts process.Options) (runtime.Runtime, error
 	if err := os.MkdirAll(storeDir(f), 0o700); err != nil {
 		return nil, err
 	}
-	store, err := imagestore.New(imagestore.Options{Root: storeDir(f), Sources: append(sources, registry.New(nil))})
+	sources = append(sources, registry.New(registry.Options{Parts: filepath.Join(storeDir(f), "parts")}))
+	store, err := imagestore.New(imagestore.Options{Root: storeDir(f), Sources: sources})
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@
 //	…
 //	images, err := imagestore.New(imagestore.Options{
 //		Root:    "/var/lib/agent/images",
-//		Sources: []imagestore.Source{archives, registry.New(nil)},
+//		Sources: []imagestore.Source{archives, registry.New(registry.Options{Parts: "/var/lib/agent/images/parts"})},
 //	})
 //	backend, err := process.New(process.Options{Root: "/var/lib/agent/process", Confine: true, Images: images})
 //	manager, err := runtime.New(runtime.Options{Runtime: imagestore.Runtime{Runtime: backend, Store: images}, …})
@@ -57,7 +57,7 @@
 //
 // # Differences
 //
-// From containerd: an interrupted layer begins anew. There are no mirrors, no signatures, no lazy
+// From containerd: there are no mirrors, no signatures, no lazy
 // pulling and no other snapshotters. The user of an image may be a name with runAsNonRoot, because
 // the name is looked up in the image before the check. The kubelet (1.36) refuses a name. Volumes
 // that the image declares are folders of the image, so they cannot be written with

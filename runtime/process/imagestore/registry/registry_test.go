@@ -111,10 +111,12 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+func parse(ref string) (name.Reference, error) { return name.ParseReference(ref) }
+
 func store(t *testing.T) (*imagestore.Store, string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "images")
-	s, err := imagestore.New(imagestore.Options{Root: root, Sources: []imagestore.Source{registry.New(nil)}})
+	s, err := imagestore.New(imagestore.Options{Root: root, Sources: []imagestore.Source{registry.New(registry.Options{})}})
 	require.NoError(t, err)
 	return s, root
 }
@@ -307,7 +309,7 @@ func Example() {
 		return
 	}
 
-	fetched, digest, err := registry.New(nil).Image(context.Background(), must(name.ParseReference(ref)), v1.Platform{OS: "linux", Architecture: goruntime.GOARCH}, nil)
+	fetched, digest, err := registry.New(registry.Options{}).Image(context.Background(), must(name.ParseReference(ref)), v1.Platform{OS: "linux", Architecture: goruntime.GOARCH}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
