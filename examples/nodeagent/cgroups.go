@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/cgroups/hierarchy"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/runtime/cri"
+	"github.com/keelson-dev/keelson/runtime/process"
 )
 
 // cgroupFlags are the flags for the cgroups of pods. Names and defaults are the kubelet's (1.36).
@@ -45,9 +46,9 @@ const (
 func (c *cgroupFlags) register(set *pflag.FlagSet) {
 	c.made = &atomic.Pointer[cgroups.Groups]{}
 	set.BoolVar(&c.perQOS, "cgroups-per-qos", true, "with a container runtime: a cgroup for each pod with the sum of its limits, below those of its QoS class and of all pods")
-	set.StringVar(&c.root, "cgroup-root", "/", "cgroup that holds these; it must exist")
+	set.StringVar(&c.root, "cgroup-root", "/", "cgroup that holds these; it must exist. With processes: a cgroup for the limits of pods, which are refused without it")
 	set.StringVar(&c.driver, "cgroup-driver", string(cgroups.Cgroupfs), "how cgroups are made, \"cgroupfs\" or \"systemd\", if the container runtime does not tell what it does")
-	set.Int64Var(&c.podPIDs, "pod-max-pids", -1, "with a container runtime: how many processes and threads each pod may have; -1 = any number")
+	set.Int64Var(&c.podPIDs, "pod-max-pids", -1, "how many processes and threads each pod may have; -1 = any number")
 	set.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "with a container runtime, whose resources are limited, as `part,...`: \"pods\" together to what is not reserved; \"system-reserved\" and \"kube-reserved\" to what is, in their cgroups, or with \"-compressible\" at the end only their cpu; \"none\"")
 	set.StringVar(&c.systemReserve, "system-reserved-cgroup", "", "cgroup for which --enforce-node-allocatable=system-reserved holds, e.g. /system.slice; it must exist")
 	set.StringVar(&c.kubeReserved, "kube-reserved-cgroup", "", "cgroup for which --enforce-node-allocatable=kube-reserved holds, e.g. /runtime.slice; it must exist")
@@ -55,13 +56,25 @@ func (c *cgroupFlags) register(set *pflag.FlagSet) {
 
 // complete sets defaults and validates the flags.
 func (c *cgroupFlags) complete(f *flags, set *pflag.FlagSet) error {
+	switch {
+	case !filepath.IsAbs(c.root):
+		return fmt.Errorf("--cgroup-root %q: want an absolute path, such as /", c.root)
+	case c.podPIDs == 0 || c.podPIDs < -1:
+		return fmt.Errorf("--pod-max-pids %d: want more than 0, or -1 for any number", c.podPIDs)
+	}
 	if f.endpoint == processEndpoint {
-		for _, name := range []string{"cgroups-per-qos", "cgroup-root", "pod-max-pids", "enforce-node-allocatable"} {
+		for _, name := range []string{"cgroups-per-qos", "cgroup-driver", "enforce-node-allocatable"} {
 			if set.Changed(name) {
-				return fmt.Errorf("--%s is for a container runtime: processes have no cgroups of their own", name)
+				return fmt.Errorf("--%s is for a container runtime; the process backend makes the cgroups itself, with --cgroup-root", name)
 			}
 		}
 		c.perQOS = false
+		if !set.Changed("cgroup-root") {
+			c.root = ""
+		}
+		if c.podPIDs > 0 && c.root == "" {
+			return errors.New("--pod-max-pids needs --cgroup-root, a cgroup for processes")
+		}
 		return nil
 	}
 	if !c.perQOS {
@@ -87,13 +100,8 @@ func (c *cgroupFlags) complete(f *flags, set *pflag.FlagSet) error {
 			return fmt.Errorf("--enforce-node-allocatable names %s twice", element)
 		}
 	}
-	switch {
-	case c.driver != string(cgroups.Cgroupfs) && c.driver != string(cgroups.Systemd):
+	if c.driver != string(cgroups.Cgroupfs) && c.driver != string(cgroups.Systemd) {
 		return fmt.Errorf("--cgroup-driver %q: want cgroupfs or systemd", c.driver)
-	case !filepath.IsAbs(c.root):
-		return fmt.Errorf("--cgroup-root %q: want an absolute path, such as /", c.root)
-	case c.podPIDs == 0 || c.podPIDs < -1:
-		return fmt.Errorf("--pod-max-pids %d: want more than 0, or -1 for any number", c.podPIDs)
 	}
 	return nil
 }
@@ -116,6 +124,9 @@ func (c *cgroupFlags) reserved(element string) string {
 	}
 	return c.kubeReserved
 }
+
+// limit sets the options of the process backend.
+func (c *cgroupFlags) limit(o *process.Options) { o.Cgroup, o.PodPIDs = c.root, max(c.podPIDs, 0) }
 
 // apply sets the options of the CRI backend.
 func (c *cgroupFlags) apply(o *cri.Options) {

@@ -16,7 +16,8 @@ import (
 func TestCgroupFlagsThatAreRefused(t *testing.T) {
 	runtime := []string{"--container-runtime-endpoint", "unix:///run/none.sock"}
 	for want, args := range map[string][]string{
-		"--pod-max-pids is for a container runtime":            {"--pod-max-pids", "5", "--container-runtime-endpoint", "process"},
+		"--cgroup-driver is for a container runtime":           {"--cgroup-driver", "systemd", "--container-runtime-endpoint", "process"},
+		"--pod-max-pids needs --cgroup-root":                   {"--pod-max-pids", "5", "--container-runtime-endpoint", "process"},
 		"--pod-max-pids 0: want more than 0":                   {"--pod-max-pids", "0"},
 		`--cgroup-driver "docker": want cgroupfs or systemd`:   {"--cgroup-driver", "docker"},
 		`--cgroup-root "a": want an absolute path`:             {"--cgroup-root", "a"},

@@ -10,12 +10,23 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/runtime/cri"
+	"github.com/keelson-dev/keelson/runtime/process"
 )
 
-// cgroupFlags is empty in a program built without cgroups for pods.
-type cgroupFlags struct{}
+// cgroupFlags are the flags of a program built without the hierarchy of cgroups for a container runtime.
+type cgroupFlags struct {
+	root    string
+	podPIDs int64
+}
 
-func (*cgroupFlags) register(*pflag.FlagSet)               {}
+func (c *cgroupFlags) register(set *pflag.FlagSet) {
+	set.StringVar(&c.root, "cgroup-root", "", "with processes: a cgroup for the limits of pods, which are refused without it")
+	set.Int64Var(&c.podPIDs, "pod-max-pids", -1, "with processes: how many processes and threads each pod may have; -1 = any number")
+}
+
+// limit sets the options of the process backend.
+func (c *cgroupFlags) limit(o *process.Options) { o.Cgroup, o.PodPIDs = c.root, max(c.podPIDs, 0) }
+
 func (*cgroupFlags) complete(*flags, *pflag.FlagSet) error { return nil }
 func (*cgroupFlags) limitsPods() bool                      { return false }
 func (*cgroupFlags) ofAllPods() string                     { return "" }

@@ -22,7 +22,7 @@ import (
 // leaves the containers running.
 func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
 	if f.endpoint == processEndpoint {
-		rt, err := f.images.open(f, process.Options{
+		opts := process.Options{
 			Root:        filepath.Join(f.root, "process"),
 			HostIPs:     f.hostIPs(ctx),
 			Lenient:     f.lenient,
@@ -31,7 +31,9 @@ func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runti
 			MaxLogSize:  int64(f.logFiles.maxSize),
 			MaxLogFiles: f.logFiles.maxFiles,
 			Logger:      log,
-		})
+		}
+		f.cgroups.limit(&opts)
+		rt, err := f.images.open(f, opts)
 		return rt, func() {}, err
 	}
 	if f.confine {

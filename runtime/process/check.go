@@ -4,6 +4,7 @@ package process
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	goruntime "runtime"
@@ -39,6 +40,7 @@ const (
 	whyHost     = "processes see the host's files"
 	whyNetwork  = "processes use the host's network"
 	whyCgroup   = "there is no cgroup to limit"
+	whyLimit    = "only cpu and memory are limited"
 	whyLink     = "mounts are links"
 	whyMounts   = "only HostToContainer, with namespaces"
 	whyReadOnly = "only with readOnlyRootFilesystem: true, mounts are links"
@@ -52,12 +54,14 @@ type check struct {
 	goos     string
 	host     walls.Host
 	confine  bool
-	isolated bool        // containers have namespaces of their own
-	images   bool        // containers have images
-	profiles string      // Options.SeccompRoot
-	volumes  []v1.Volume // of the pod
-	context  *v1.PodSecurityContext
-	fields   []string
+	isolated bool   // containers have namespaces of their own
+	images   bool   // containers have images
+	profiles string // Options.SeccompRoot
+	// lacks returns why a controller of cgroups is missing, "" if it is there.
+	lacks   func(controller string) string
+	volumes []v1.Volume // of the pod
+	context *v1.PodSecurityContext
+	fields  []string
 }
 
 // newCheck returns a check for the user of this process.
@@ -65,6 +69,7 @@ func (r *Runtime) newCheck() *check {
 	return &check{
 		uid: int64(os.Getuid()), gid: int64(os.Getgid()), goos: goruntime.GOOS,
 		host: r.host, confine: r.confine, isolated: r.confine && r.host.Namespaces, images: r.images != nil, profiles: r.seccompRoot,
+		lacks: r.lacks,
 	}
 }
 
@@ -193,7 +198,13 @@ func (c *check) generated(volume string) bool {
 
 // resources checks limits; requests are for the scheduler.
 func (c *check) resources(field string, r *v1.ResourceRequirements) {
-	c.refuse(len(r.Limits) > 0, field+".limits", whyCgroup)
+	for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+		why := whyLimit
+		if name == v1.ResourceCPU || name == v1.ResourceMemory {
+			why = c.lacks(string(name))
+		}
+		c.refuse(why != "", field+".limits."+string(name), why)
+	}
 	c.refuse(len(r.Claims) > 0, field+".claims", "devices are not handed out")
 }
 

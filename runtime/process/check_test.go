@@ -239,7 +239,7 @@ func TestRefusalListsEverything(t *testing.T) {
 	c, p := "spec.containers[0].", "spec.securityContext."
 	want := []string{
 		"spec.initContainers[0].command",
-		c + "ports[0].hostPort", c + "ports[0].hostIP", c + "resources.limits", c + "resources.claims",
+		c + "ports[0].hostPort", c + "ports[0].hostIP", c + "resources.limits.memory", c + "resources.claims",
 		c + "volumeMounts[0].recursiveReadOnly", c + "volumeMounts[0].mountPath", c + "volumeMounts[0].mountPropagation",
 		c + "volumeMounts[0].bindMountOptions", c + "volumeMounts[2].mountPath", c + "volumeMounts[3].mountPath",
 		c + "volumeDevices", c + "lifecycle.stopSignal", c + "terminationMessagePath",
@@ -252,7 +252,7 @@ func TestRefusalListsEverything(t *testing.T) {
 		p + "seLinuxOptions", p + "windowsOptions", p + "runAsUser", p + "runAsGroup", p + "supplementalGroups",
 		p + "supplementalGroupsPolicy", p + "fsGroup", p + "sysctls", p + "seccompProfile", p + "appArmorProfile",
 		"spec.dnsPolicy", "spec.subdomain", "spec.hostAliases", "spec.dnsConfig", "spec.runtimeClassName", "spec.overhead",
-		"spec.setHostnameAsFQDN", "spec.os", "spec.hostUsers", "spec.resourceClaims", "spec.resources.limits",
+		"spec.setHostnameAsFQDN", "spec.os", "spec.hostUsers", "spec.resourceClaims", "spec.resources.limits.cpu",
 	}
 	rt, err := New(Options{Root: t.TempDir()})
 	require.NoError(t, err)

@@ -78,6 +78,7 @@ func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.Container
 	if rec.Walls, err = r.walls(spec, rec, at); err != nil {
 		return containerKey{}, err
 	}
+	rec.Cgroup = r.limits(key, spec)
 	rec.Sandbox = &s.rec
 	rec.MaxLogSize, rec.MaxLogFiles = r.maxLogSize, r.maxLogFiles
 	rec.CreatedAt = after(time.Now(), r.newestContainer(s))
@@ -213,10 +214,14 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) e
 	if err := r.StopContainer(ctx, id, 0); err != nil {
 		return err
 	}
-	key, _ := parseContainerID(id)
-	dir, err := r.openDir(key.sandbox.dir())
+	s, in, err := r.openContainer(id)
 	if err == nil {
-		err = notFound(errors.Join(discard(dir, key.base()), dir.Close()))
+		defer s.close()
+		defer in.close()
+		err = r.removeGroup(ctx, in)
+	}
+	if err == nil {
+		err = notFound(discard(s.dir, in.key.base()))
 	}
 	if err != nil {
 		return fmt.Errorf("remove container %s: %w", id, err)

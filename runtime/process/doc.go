@@ -89,6 +89,13 @@
 // memory, which does the prepared calls and nothing else. docs/process-backend.md has the threats,
 // each with the test of its wall.
 //
+// # Limits of resources
+//
+// With Options.Cgroup each container has a cgroup with its limits of memory and cpu, in the pod's
+// cgroup, of version 1 or 2. The first of the system calls between fork and execve enters the cgroup.
+// The agent makes the cgroup before each start, and removes it before the records of the container,
+// so that a killed agent leaves none without a record.
+//
 // # State
 //
 // Folders are 0700 and files 0600, because the environment may hold secrets. All records are JSON
@@ -171,11 +178,11 @@
 //
 //   - Linux 5.3 (pidfd). macOS is best effort: exits are found by polling, and processes
 //     that leave the process group by a double fork are not found.
-//   - No cgroups or limits. No network namespace. No reason OOMKilled: such a
-//     container only has exit code 137.
+//   - Without Options.Cgroup no limits, and no reason OOMKilled: such a container only has
+//     exit code 137. No network namespace.
 //   - A set-user-ID program of another user may survive its container. The termination
 //     message then says so.
-//   - Usage is that of the processes below the shim, from /proc: processor time in steps of
+//   - Without Options.Cgroup, usage is that of the processes below the shim, from /proc: processor time in steps of
 //     10 ms, without the time of children that their parent did not wait for; memory is
 //     the sum of resident sets, so that shared memory counts more than once.
 //   - If a shim is killed with SIGKILL, a process with a cleared environment is found only

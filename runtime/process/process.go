@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/diskuse"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
 	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 	"github.com/keelson-dev/keelson/runtime/process/shim"
 )
@@ -80,6 +81,17 @@ type Options struct {
 	// container is ignored.
 	Images Images
 
+	// Cgroup is a cgroup such as "/agents/one", an absolute path below the mount points of the
+	// hierarchies. Each container has a cgroup below, with the container's limits, and each pod has
+	// one with the limits of spec.resources. A missing Cgroup is made if the agent's user may do
+	// so. In cgroup version 2 it has no processes of its own, and only processes in cgroups that the
+	// user may write to can be moved there: delegate it. Without Cgroup, pods with limits are
+	// refused. Linux only.
+	Cgroup string
+
+	// PodPIDs is the greatest number of processes and threads of a pod. Needs Cgroup. 0: no limit.
+	PodPIDs int64
+
 	// SeccompRoot is the folder of the profiles that a securityContext names with type
 	// Localhost, an absolute path. Without SeccompRoot such containers are refused.
 	SeccompRoot string
@@ -102,6 +114,8 @@ type Runtime struct {
 	confine     bool
 	seccompRoot string
 	images      Images
+	cgroup      *cgroup.Parent // nil without Options.Cgroup
+	podPIDs     int64
 
 	maxLogSize  int64
 	maxLogFiles int
@@ -155,6 +169,10 @@ func New(opts Options) (*Runtime, error) {
 	if opts.Images != nil && !host.Namespaces {
 		return nil, fmt.Errorf("process: Options.Images: needs Options.Confine and namespaces: %w", cmp.Or(noNamespaces, errNotConfined))
 	}
+	group, err := openCgroup(opts)
+	if err != nil {
+		return nil, err
+	}
 	for i, ip := range opts.HostIPs {
 		if _, err := netip.ParseAddr(ip); err != nil {
 			return nil, fmt.Errorf("process: Options.HostIPs[%d]: %q is not an IP address", i, ip)
@@ -164,6 +182,7 @@ func New(opts Options) (*Runtime, error) {
 		root: filepath.Clean(opts.Root), hostIPs: slices.Clone(opts.HostIPs),
 		lenient: opts.Lenient, shim: opts.Shim, log: opts.Logger,
 		host: host, confine: opts.Confine, seccompRoot: opts.SeccompRoot, images: opts.Images,
+		cgroup: group, podPIDs: opts.PodPIDs,
 		maxLogSize:  cmp.Or(opts.MaxLogSize, 10<<20),
 		maxLogFiles: cmp.Or(opts.MaxLogFiles, 5),
 	}

@@ -173,13 +173,16 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, id runtime.SandboxID) error
 		return err
 	}
 	key, _ := parseSandboxID(id)
-	if err := r.discardSandbox(key); err != nil {
+	if err := r.discardSandbox(ctx, key); err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", id, err)
 	}
 	return nil
 }
 
-func (r *Runtime) discardSandbox(key sandboxKey) error {
+func (r *Runtime) discardSandbox(ctx context.Context, key sandboxKey) error {
+	if err := r.removeGroups(ctx, key); err != nil {
+		return err
+	}
 	root, err := r.openRoot()
 	if err != nil {
 		return notFound(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -64,6 +65,11 @@ func (r *Runtime) start(ctx context.Context, s *sandbox, in *instance) error {
 	}
 	if len(o.spec.Args) == 0 {
 		return errors.New("its record is broken")
+	}
+	if g := o.spec.Cgroup; g != nil {
+		if err := cgroup.Make(g); err != nil {
+			return fmt.Errorf("make the cgroup: %w", err)
+		}
 	}
 	return r.launch(in, lock)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
@@ -78,9 +79,10 @@ func (r *Runtime) ListStats(ctx context.Context) ([]stats.Pod, error) {
 
 // run is a running container.
 type run struct {
-	key  containerKey
-	pod  int // index in the list of pods
-	shim int // process ID
+	key   containerKey
+	pod   int // index in the list of pods
+	shim  int // process ID
+	group *record.Cgroup
 }
 
 // runningPods returns the pods with a running container, and these containers.
@@ -155,7 +157,21 @@ func (r *Runtime) running(ctx context.Context, in *instance) (run, error) {
 	if err == nil && o.verdict != verdictRunning {
 		err = runtime.ErrNotRunning
 	}
-	return run{key: in.key, shim: o.process.Shim.PID}, err
+	return run{key: in.key, shim: o.process.Shim.PID, group: o.spec.Cgroup}, err
+}
+
+// addGroup replaces the usage of processes by that of the cgroup, where the kernel counts it. The
+// cgroup also counts ended processes and caches.
+func addGroup(out *stats.Container, u cgroup.Usage) {
+	if u.CPU > 0 {
+		out.CPU.UsageNanoseconds = uint64(u.CPU)
+	}
+	if u.Memory > 0 {
+		out.Memory.Usage, out.Memory.WorkingSet, out.Memory.RSS = u.Memory, u.WorkingSet, u.RSS
+	}
+	if u.Processes > 0 {
+		out.Processes = u.Processes
+	}
 }
 
 // containerStats returns the stats of a container with the usage of its processes. A container has
@@ -169,6 +185,9 @@ func (r *Runtime) containerStats(ctx context.Context, c run, used proc.Usage, no
 			PageFaults: used.PageFaults, MajorPageFaults: used.MajorPageFaults,
 		},
 		Processes: uint64(used.Processes),
+	}
+	if c.group != nil {
+		addGroup(&out, cgroup.UsageOf(c.group))
 	}
 	if disk, known := r.disks.Usage(ctx, filepath.Join(r.root, c.key.dir(), record.WorkDir)); known {
 		out.WritableLayer = stats.FileSystem{At: disk.At, Mountpoint: r.root, UsedBytes: disk.Bytes, InodesUsed: disk.Inodes}

@@ -46,7 +46,7 @@ var podFields = []podField{
 	{path: "overhead", with: "overhead: {cpu: 100m}", seen: "runtime/cri TestOverhead"},
 	{path: "os.name", with: "os: {name: windows}", says: checked, by: "examples/nodeagent/node", seen: "examples/nodeagent/node/admission TestCheckSystem, runtime/cri TestRefusedFields"},
 	{path: "resources.{limits,requests}", with: "resources: {limits: {cpu: '1', memory: 64Mi}}", seen: "runtime/cri TestPodDemand",
-		note: "a limit for each container and for the sandbox; the limit for the whole pod is that of CgroupParent, which the caller creates"},
+		note: "a limit for each container and for the sandbox; the limit for the whole pod is that of CgroupParent, which the caller creates; process: yes with --cgroup-root"},
 	{path: "resources.claims[].{name,request}", with: "resources: {claims: [{name: gpu}]}", seen: "runtime/cri TestFieldsWithoutAWordInTheCRIAreRefused"},
 	{path: "resourceClaims[].{name,resourceClaimName,resourceClaimTemplateName}", with: "resourceClaims: [{name: gpu, resourceClaimName: g}]", seen: "runtime/cri TestFieldsWithoutAWordInTheCRIAreRefused"},
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -117,6 +118,9 @@ func (s *shim) finish() error {
 	}
 	if exit.Code != 0 {
 		exit.Reason = "Error"
+		if g := s.spec.Cgroup; g != nil && cgroup.OOMKilled(g) {
+			exit.Reason = "OOMKilled"
+		}
 	}
 	exit.Message = s.message(exit.Code, leftErr)
 	if s.said != nil {

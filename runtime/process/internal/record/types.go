@@ -110,11 +110,27 @@ type Walls struct {
 	Scoped       bool    `json:"scoped,omitempty"`  // no signals and no abstract sockets of processes outside
 	Seccomp      []byte  `json:"seccomp,omitempty"` // the filter of system calls, as the kernel takes it
 	Root         *Root   `json:"root,omitempty"`    // the container's own namespaces; nil: the host's
+	Cgroup       *Cgroup `json:"cgroup,omitempty"`  // nil: the agent's
+}
+
+// Cgroup is the cgroup of a container, in one or several hierarchies.
+type Cgroup struct {
+	Folders []string `json:"folders"` // one in each hierarchy; the folders above are those of the pod
+	Pod     Limits   `json:"pod"`     // of the pod's cgroup
+	Own     Limits   `json:"own"`
+}
+
+// Limits are the limits of a cgroup. 0: no limit.
+type Limits struct {
+	Memory int64 `json:"memory,omitempty"` // bytes
+	CPU    int64 `json:"cpu,omitempty"`    // thousandths of a core
+	Weight int64 `json:"weight,omitempty"` // the request, in thousandths of a core
+	PIDs   int64 `json:"pids,omitempty"`   // processes and threads
 }
 
 // Any reports whether there is a wall.
 func (w Walls) Any() bool {
-	return w.NoNewPrivs || w.Capabilities != nil || w.Files != nil || w.Scoped || len(w.Seccomp) > 0 || w.Root != nil
+	return w.NoNewPrivs || w.Capabilities != nil || w.Files != nil || w.Scoped || len(w.Seccomp) > 0 || w.Root != nil || w.Cgroup != nil
 }
 
 // Root is the root file system of a container in a mount namespace of its own, and the other

@@ -102,6 +102,11 @@ func (s *stage) prepare(c *Command) (drop func(), err error) {
 			return nil, errNoNamespaces
 		}
 	}
+	if w.Cgroup != nil {
+		for _, folder := range w.Cgroup.Folders {
+			s.write(folder+"/cgroup.procs", "0") // 0 is the writer
+		}
+	}
 	if root != nil && c.Beside != nil {
 		s.enter(int(c.Beside.Fd()), root)
 	} else if root != nil {
