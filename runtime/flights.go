@@ -30,9 +30,12 @@ type flights struct {
 
 type inFlight struct {
 	cancel  context.CancelFunc
-	waiters int // guarded by flights.mu
+	asked   time.Time
+	began   time.Time // when the pull got its slot; guarded by flights.mu
+	waiters int       // guarded by flights.mu
 	done    chan struct{}
-	id      string // id and err are written before done is closed
+	id      string // id, took and err are written before done is closed
+	took    time.Duration
 	err     error
 }
 
@@ -46,8 +49,8 @@ func newFlights(limit int) *flights {
 var errNobodyWaits = errors.New("all callers have given up the pull")
 
 // do runs pull, or joins a pull with the same key, and waits for its end or for the end of ctx. The
-// goroutine of the pull ends no later than the return of the last caller.
-func (f *flights) do(ctx context.Context, key flight, pull func(context.Context) (string, error)) (string, error) {
+// goroutine of the pull ends no later than the return of the last caller. took is the time of pull.
+func (f *flights) do(ctx context.Context, key flight, pull func(context.Context) (string, error)) (id string, took time.Duration, err error) {
 	p := f.board(ctx, key, pull)
 	select {
 	case <-p.done:
@@ -65,9 +68,9 @@ func (f *flights) do(ctx context.Context, key flight, pull func(context.Context)
 		<-p.done
 	}
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+		return "", 0, context.Cause(ctx)
 	}
-	return p.id, p.err
+	return p.id, p.took, p.err
 }
 
 func (f *flights) board(ctx context.Context, key flight, pull func(context.Context) (string, error)) *inFlight {
@@ -78,14 +81,19 @@ func (f *flights) board(ctx context.Context, key flight, pull func(context.Conte
 		return p
 	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	p := &inFlight{cancel: cancel, waiters: 1, done: make(chan struct{})}
+	p := &inFlight{cancel: cancel, asked: time.Now(), waiters: 1, done: make(chan struct{})}
 	f.mu.byKey[key] = p
 	go func() {
 		defer close(p.done)
 		select {
 		case f.slots <- struct{}{}:
 			defer func() { <-f.slots }()
+			began := time.Now()
+			f.mu.Lock()
+			p.began = began
+			f.mu.Unlock()
 			p.id, p.err = pull(own)
+			p.took = time.Since(began)
 		case <-own.Done():
 			p.err = errNobodyWaits
 		}

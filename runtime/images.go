@@ -31,6 +31,7 @@ var (
 const (
 	eventPulling           = "Pulling"
 	eventPulled            = "Pulled"
+	eventPullProgress      = "PullProgress" // unknown to the kubelet
 	eventInspectFailed     = "InspectFailed"
 	eventErrImageNeverPull = "ErrImageNeverPull"
 )
@@ -93,12 +94,14 @@ func (k *imageKeeper) pull(ctx context.Context, pod *v1.Pod, w wanted) (string, 
 		return "", failure
 	}
 	k.event(pod, w, v1.EventTypeNormal, eventPulling, fmt.Sprintf("Pulling image %q", w.image))
-	began := time.Now()
-	id, err := k.fetch(ctx, pod, w.image)
+	asked := time.Now()
+	stop := k.reportProgress(ctx, pod, w)
+	id, took, err := k.fetch(ctx, pod, w.image)
+	stop()
 	switch {
 	case err == nil:
 		k.backoff.succeeded(pod.UID, w.image)
-		k.event(pod, w, v1.EventTypeNormal, eventPulled, fmt.Sprintf("Successfully pulled image %q in %s", w.image, time.Since(began).Round(time.Millisecond)))
+		k.event(pod, w, v1.EventTypeNormal, eventPulled, k.pulled(ctx, w.image, id, took, time.Since(asked)))
 		return id, nil
 	case ctx.Err() != nil:
 		return "", &imageFailure{reason: ErrImagePull, cause: context.Cause(ctx)}
@@ -125,13 +128,12 @@ func imagePresent(image string) string {
 }
 
 // fetch tries the credentials one after the other until a pull succeeds. Pods with the same image
-// and the same credentials share a download.
-func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (string, error) {
+// and the same credentials share a download. took is the time of the successful pull.
+func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (id string, took time.Duration, err error) {
 	var auths []ImageAuth
 	if k.keyring != nil {
-		var err error
 		if auths, err = k.keyring(ctx, pod, image); err != nil && len(auths) == 0 {
-			return "", fmt.Errorf("find credentials: %w", err)
+			return "", 0, fmt.Errorf("find credentials: %w", err)
 		}
 	}
 	if len(auths) == 0 {
@@ -142,15 +144,15 @@ func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (str
 	var errs []error
 	for i := range auths {
 		auth := auths[i]
-		id, err := k.flights.do(ctx, flight{image, auth}, func(ctx context.Context) (string, error) {
+		id, took, err := k.flights.do(ctx, flight{image, auth}, func(ctx context.Context) (string, error) {
 			return k.images.PullImage(ctx, image, &auth)
 		})
 		if err == nil || ctx.Err() != nil {
-			return id, err
+			return id, took, err
 		}
 		errs = append(errs, auth.secrets().Error(err))
 	}
-	return "", errors.Join(errs...)
+	return "", 0, errors.Join(errs...)
 }
 
 // secrets returns the credentials that no error may show. Registries and runtimes repeat

@@ -102,19 +102,19 @@ func (o *output) show(ctx context.Context, agent *node.Agent, changed func()) {
 		ticks = tick.C
 	}
 	for {
-		o.draw(agent)
+		o.draw(ctx, agent)
 		select {
 		case <-agent.Changed():
 			changed()
 		case <-ticks:
 		case <-ctx.Done():
-			o.draw(agent)
+			o.draw(ctx, agent)
 			return
 		}
 	}
 }
 
-func (o *output) draw(agent *node.Agent) {
+func (o *output) draw(ctx context.Context, agent *node.Agent) {
 	if !o.live {
 		return
 	}
@@ -122,9 +122,10 @@ func (o *output) draw(agent *node.Agent) {
 	if err != nil {
 		width, height = 80, 24
 	}
+	pods, pulls := agent.Pods(), agent.Pulls(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	view := screen{width: width, height: height, header: o.header, pods: agent.Pods(), problems: o.problems.lines(),
+	view := screen{width: width, height: height, header: o.header, pods: pods, pulls: pulls, problems: o.problems.lines(),
 		logFile: o.file.Name(), notice: o.mu.notice, now: time.Now()}
 	next := frame{width: width, height: height, lines: paint(view.layout(), o.colours)}
 	os.Stdout.WriteString(next.after(o.mu.last))

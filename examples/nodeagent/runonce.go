@@ -99,7 +99,7 @@ func writeResults(to io.Writer, results []node.Result) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "POD\tRESULT\tPHASE\tREADY\tRESTARTS\tMESSAGE")
 	for _, r := range results {
-		cells := row(r.Pod, time.Now()) // name, phase, ready, restarts, age, message
+		cells := row(r.Pod, nil, time.Now()) // name, phase, ready, restarts, age, message
 		result, text := outcome(r), cells[5]
 		if r.Err != nil && text == "" {
 			text = oneLine(r.Err.Error())

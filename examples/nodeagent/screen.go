@@ -11,6 +11,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
 )
 
 // screen is the content and the size of the terminal.
@@ -18,6 +20,7 @@ type screen struct {
 	width, height int
 	header        []string
 	pods          []*v1.Pod
+	pulls         []runtime.Pull
 	problems      []string // sorted by time, latest last
 	logFile       string   // file with details about the problems
 	notice        string   // may be empty
@@ -114,7 +117,7 @@ func (s screen) table(room int) []line {
 	if len(pods)+1 > room {
 		shown = pods[:max(room-2, 0)]
 	}
-	texts := table(shown, s.now, s.width)
+	texts := table(shown, s.pulls, s.now, s.width)
 	lines := []line{{texts[0], title}}
 	for i, text := range texts[1:] {
 		l := line{text: text}

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
 )
 
 // Object and reason of a problem fit on a narrow screen. The line disappears when the problem is
@@ -91,17 +94,45 @@ func TestRowsOfTheTable(t *testing.T) {
 	pod.Status.InitContainerStatuses = []v1.ContainerStatus{{Name: "init", RestartCount: 4}, {Name: "side", RestartCount: 2}}
 	pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main", RestartCount: 1, Ready: true}}
 	now := began.Add(90 * time.Second)
-	require.Equal(t, []string{"web", "Pending", "1/1", "7", "90s", ""}, row(pod, now))
+	require.Equal(t, []string{"web", "Pending", "1/1", "7", "90s", ""}, row(pod, nil, now))
 
 	pod.Status.Phase = v1.PodRunning
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodInitialized, Status: v1.ConditionTrue}}
-	require.Equal(t, "3", row(pod, now)[3], "init containers that are done do not count, as in kubectl")
+	require.Equal(t, "3", row(pod, nil, now)[3], "init containers that are done do not count, as in kubectl")
 
 	pod.Status.ContainerStatuses[0].State.Waiting = &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
 		Message: "back-off 10s restarting failed container=main pod=web_default(uid), next try at 2026-11-21T11:39:20Z"}
-	require.Equal(t, "main: CrashLoopBackOff: back-off 10s, next try at 2026-11-21T11:39:20Z", row(pod, now)[5])
+	require.Equal(t, "main: CrashLoopBackOff: back-off 10s, next try at 2026-11-21T11:39:20Z", row(pod, nil, now)[5])
 	pod.Status.ContainerStatuses[0].State.Waiting.Message = "back-off 10s restarting failed container=main"
-	require.Equal(t, "main: CrashLoopBackOff: back-off 10s restarting failed container=main", row(pod, now)[5])
+	require.Equal(t, "main: CrashLoopBackOff: back-off 10s restarting failed container=main", row(pod, nil, now)[5])
 
-	require.Equal(t, []string{"POD  PHASE    MESSAGE", "web  Running  main: …"}, table([]*v1.Pod{pod}, now, 21))
+	require.Equal(t, []string{"POD  PHASE    MESSAGE", "web  Running  main: …"}, table([]*v1.Pod{pod}, nil, now, 21))
+}
+
+// A pod that waits for a pull shows the pull, unless it has another message.
+func TestPullsOnTheScreen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := time.Now()
+		time.Sleep(12 * time.Second)
+		pod := &v1.Pod{Spec: v1.PodSpec{
+			InitContainers: []v1.Container{{Name: "init", Image: "registry.example/init:1"}},
+			Containers:     []v1.Container{{Name: "main", Image: "registry.example/app"}},
+		}}
+		pod.Name, pod.Namespace = "web", "default"
+		pulls := []runtime.Pull{
+			{Image: "registry.example/app:latest", Asked: asked, Began: asked, Progress: runtime.PullProgress{Bytes: 12_300_000, Total: 45_600_000}},
+			{Image: "registry.example/other:1", Asked: asked, Began: asked},
+		}
+		shown := func() string { return table([]*v1.Pod{pod}, pulls, time.Now(), 0)[1] }
+		require.Contains(t, shown(), "main: pulling for 12s, 12.3 of 45.6 MB")
+		pulls[1].Image, pulls[1].Began = "registry.example/init:1", time.Time{}
+		require.Contains(t, shown(), "init: waiting for other pulls for 12s")
+		pod.Status.InitContainerStatuses = []v1.ContainerStatus{{Name: "init", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}}}
+		require.Contains(t, shown(), "main: pulling")
+		waiting := &v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no route"}
+		pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main", State: v1.ContainerState{Waiting: waiting}}}
+		require.Contains(t, shown(), "main: ImagePullBackOff: no route")
+		pod.Status.ContainerStatuses[0].State = v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+		require.NotContains(t, shown(), "pulling")
+	})
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/runtime"
 )
 
 // Columns of the table. On a narrow terminal the columns of dispensable are left out, in the order
@@ -34,10 +36,10 @@ const fewestName, fewestMessage = 14, 12
 
 // table returns a head line and one line per pod, each at most width columns wide. A width of 0
 // means no limit.
-func table(pods []*v1.Pod, now time.Time, width int) []string {
+func table(pods []*v1.Pod, pulls []runtime.Pull, now time.Time, width int) []string {
 	rows := [][]string{{"POD", "PHASE", "READY", "RESTARTS", "AGE", "MESSAGE"}}
 	for _, pod := range pods {
-		rows = append(rows, row(pod, now))
+		rows = append(rows, row(pod, pulls, now))
 	}
 	natural := make([]int, len(rows[0]))
 	for _, r := range rows {
@@ -88,7 +90,7 @@ func columns(natural []int, width int) []int {
 	return widths
 }
 
-func row(pod *v1.Pod, now time.Time) []string {
+func row(pod *v1.Pod, pulls []runtime.Pull, now time.Time) []string {
 	name := pod.Name
 	if pod.Namespace != v1.NamespaceDefault {
 		name = pod.Namespace + "/" + pod.Name
@@ -110,7 +112,7 @@ func row(pod *v1.Pod, now time.Time) []string {
 		age = duration.HumanDuration(now.Sub(pod.Status.StartTime.Time))
 	}
 	return []string{
-		name, phaseOf(pod), fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), fmt.Sprint(restarts), age, message(pod),
+		name, phaseOf(pod), fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), fmt.Sprint(restarts), age, cmp.Or(message(pod), pulling(pod, pulls)),
 	}
 }
 
@@ -159,6 +161,32 @@ func message(pod *v1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// pulling returns the progress of the pull that the pod's first waiting container needs.
+func pulling(pod *v1.Pod, pulls []runtime.Pull) string {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		image, err := runtime.NormalizeImage(c.Image)
+		if err != nil || !waits(pod, c.Name) {
+			continue
+		}
+		for _, p := range pulls {
+			if p.Image == image {
+				return oneLine(c.Name + ": " + p.String())
+			}
+		}
+	}
+	return ""
+}
+
+// waits reports whether a container has no status yet, or waits.
+func waits(pod *v1.Pod, name string) bool {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if s.Name == name {
+			return s.State.Waiting != nil
+		}
+	}
+	return true
 }
 
 // brief shortens the message of a back-off, so that the time of the next try is visible.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -59,7 +60,8 @@ type client struct {
 	node   node
 	log    *zap.Logger
 
-	removals removals // of images, see pullagain.go
+	removals removals     // of images, see pullagain.go
+	pulls    atomic.Int32 // under way
 
 	mu struct {
 		sync.Mutex

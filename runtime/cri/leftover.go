@@ -131,10 +131,16 @@ func idMessage(id string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, fieldID, protowire.BytesType), id)
 }
 
-// callContainerd makes a call to containerd's own API, in the namespace of its CRI. The answer is
-// not read. The messages are a few bytes; containerd's module for the messages would add its
-// dependencies.
+// callContainerd makes a call to containerd's own API whose answer is not read.
 func (r *client) callContainerd(ctx context.Context, service, method string, message []byte) error {
+	_, err := r.askContainerd(ctx, service, method, message)
+	return err
+}
+
+// askContainerd makes a call to containerd's own API, in the namespace of its CRI, and returns the
+// answer. The messages are a few bytes; containerd's module for the messages would add its
+// dependencies.
+func (r *client) askContainerd(ctx context.Context, service, method string, message []byte) ([]byte, error) {
 	call := func(ctx context.Context, request *emptypb.Empty, opts ...grpc.CallOption) (*emptypb.Empty, error) {
 		answer := new(emptypb.Empty)
 		return answer, r.conn.Invoke(ctx, "/"+service+"/"+method, request, answer, opts...)
@@ -142,6 +148,9 @@ func (r *client) callContainerd(ctx context.Context, service, method string, mes
 	request := new(emptypb.Empty)
 	request.ProtoReflect().SetUnknown(message)
 	name := service[strings.LastIndexByte(service, '.')+1:] + "." + method
-	_, err := do(metadata.AppendToOutgoingContext(ctx, namespaceHeader, criNamespace), containerdTimeout, name, call, request)
-	return err
+	answer, err := do(metadata.AppendToOutgoingContext(ctx, namespaceHeader, criNamespace), containerdTimeout, name, call, request)
+	if err != nil {
+		return nil, err
+	}
+	return answer.ProtoReflect().GetUnknown(), nil
 }

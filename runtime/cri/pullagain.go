@@ -56,6 +56,8 @@ func (r *removals) watch() (seen func() bool) {
 
 // pull pulls an image, and repeats the pull if a removal took the image away meanwhile.
 func (r *client) pull(ctx context.Context, request *api.PullImageRequest) (ref string, err error) {
+	r.pulls.Add(1)
+	defer r.pulls.Add(-1)
 	for range maxPulls {
 		removed := r.removals.watch()
 		var answer *api.PullImageResponse

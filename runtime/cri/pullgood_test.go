@@ -4,6 +4,7 @@ package cri_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -123,6 +124,33 @@ func TestHungPullHoldsUpItsOwnContainerOnly(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, result.Err())
 	assert.Equal(t, runtime.StateRunning, result.Status.Active("slow").State)
+}
+
+// containerd tells the layers of the only pull, and of none of several.
+func TestPullProgress(t *testing.T) {
+	t.Parallel()
+	n := newPuller(t, runtime.Options{})
+	hold := make(chan struct{})
+	n.Behave(containerdtest.Behaviour{Hold: hold})
+	var wg sync.WaitGroup
+	pull := func(pod, image string) {
+		p := n.pod(pod, n.Ref(image))
+		wg.Go(func() { assert.NoError(t, n.sync(p).Err()) })
+	}
+	pull("one", "app:1")
+	n.flows()
+	var pulls []runtime.Pull
+	n.await(func() bool { pulls = n.manager.Pulls(t.Context()); return pulls[0].Progress.Bytes > 0 })
+	assert.Len(t, pulls, 1)
+	assert.Equal(t, n.Ref("app:1"), pulls[0].Image)
+	assert.True(t, pulls[0].Progress.Current)
+	assert.Greater(t, pulls[0].Progress.Total, pulls[0].Progress.Bytes)
+	pull("two", "other:1")
+	n.await(func() bool { pulls = n.manager.Pulls(t.Context()); return len(pulls) == 2 && !pulls[1].Began.IsZero() })
+	n.await(func() bool { return n.manager.Pulls(t.Context())[1].Progress == runtime.PullProgress{} })
+	close(hold)
+	wg.Wait()
+	assert.Regexp(t, `Successfully pulled image ".*app:1" in .*s \(.*s including waiting\)\. Image size: [0-9]+ bytes\.`, strings.Join(n.events.all(), "\n"))
 }
 
 // A pull ends with its ctx: containerd stops fetching. The cancellation is not a failure.

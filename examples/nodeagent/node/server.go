@@ -14,6 +14,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/volumes"
 	"github.com/keelson-dev/keelson/podworkers"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 )
@@ -56,6 +57,9 @@ func (a *Agent) Pods() []*v1.Pod { return a.host.Pods() }
 // Changed receives a value after the result of Pods may have changed. The channel is for a single
 // receiver.
 func (a *Agent) Changed() <-chan struct{} { return a.state.changed }
+
+// Pulls returns the pulls of images under way.
+func (a *Agent) Pulls(ctx context.Context) []runtime.Pull { return a.host.Manager.Pulls(ctx) }
 
 // Workers yields the state of the worker of each pod, including pods that have left their source.
 // For a pod that does not end, WorkerInfo.LastError gives the reason.

@@ -31,6 +31,8 @@ func (s *Store) PullImage(ctx context.Context, image string, auth *runtime.Image
 	if err != nil {
 		return "", err
 	}
+	p := &progress{}
+	defer s.track(ref.Name(), p)()
 	var missing []error
 	for _, source := range s.sources {
 		img, digest, err := source.Image(ctx, ref, platform(), auth)
@@ -45,7 +47,7 @@ func (s *Store) PullImage(ctx context.Context, image string, auth *runtime.Image
 		if digest != "" {
 			names = append(names, ref.Context().Digest(digest).Name())
 		}
-		return s.Add(ctx, img, names...)
+		return s.add(ctx, img, p, names...)
 	}
 	id, err := s.ImageID(ctx, image)
 	if err == nil && id == "" {
@@ -61,6 +63,10 @@ func (s *Store) PullImage(ctx context.Context, image string, auth *runtime.Image
 // returns its ID. A name that referred to another image is moved. After an error the names are as
 // before, or some are moved.
 func (s *Store) Add(ctx context.Context, img v1.Image, names ...string) (id string, err error) {
+	return s.add(ctx, img, &progress{}, names...)
+}
+
+func (s *Store) add(ctx context.Context, img v1.Image, p *progress, names ...string) (id string, err error) {
 	full := make([]string, 0, len(names))
 	for _, n := range names {
 		ref, err := canonical(n)
@@ -83,7 +89,7 @@ func (s *Store) Add(ctx context.Context, img v1.Image, names ...string) (id stri
 		return "", err
 	}
 	defer d.close()
-	if err := s.ensure(ctx, d, img, rec); err != nil {
+	if err := s.ensure(ctx, d, img, p, rec); err != nil {
 		return "", err
 	}
 	for _, n := range full {
@@ -139,7 +145,7 @@ func describe(img v1.Image) (imageRecord, error) {
 }
 
 // ensure unpacks an image that the store does not have. The caller holds the image's lock.
-func (s *Store) ensure(ctx context.Context, d *dirs, img v1.Image, rec imageRecord) error {
+func (s *Store) ensure(ctx context.Context, d *dirs, img v1.Image, p *progress, rec imageRecord) error {
 	switch _, err := d.record(rec.ID); {
 	case err == nil:
 		return nil
@@ -161,6 +167,9 @@ func (s *Store) ensure(ctx context.Context, d *dirs, img v1.Image, rec imageReco
 	if len(sources) != len(rec.Layers) {
 		return fmt.Errorf("%d layers, and not %d", len(sources), len(rec.Layers))
 	}
+	if sources, err = p.count(sources); err != nil {
+		return err
+	}
 	files := newTree(maxEntries)
 	left := &budget{bytes: maxSize, entries: maxEntries}
 	for i, source := range sources {
@@ -172,6 +181,7 @@ func (s *Store) ensure(ctx context.Context, d *dirs, img v1.Image, rec imageReco
 			return fmt.Errorf("layer %s: %w", rec.Layers[i], err)
 		}
 		rec.Size += l.Size
+		p.complete(source)
 	}
 	if err := files.complete(len(sources), rec.Config.WorkingDir); err != nil {
 		return err

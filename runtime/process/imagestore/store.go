@@ -68,6 +68,7 @@ type Store struct {
 		sync.Mutex
 		swept bool
 		held  map[string]int // layers of pulls under way
+		pulls map[string]*progress
 	}
 }
 
@@ -80,7 +81,7 @@ func New(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("imagestore: Options.Root: %q is not absolute", opts.Root)
 	}
 	s := &Store{root: filepath.Clean(opts.Root), sources: slices.Clone(opts.Sources)}
-	s.mu.held = map[string]int{}
+	s.mu.held, s.mu.pulls = map[string]int{}, map[string]*progress{}
 	return s, nil
 }
 

@@ -82,7 +82,7 @@ type sourced struct {
 	raw  []byte
 }
 
-func (s sourced) Uncompressed() (io.ReadCloser, error) { return s.from.open(s.raw) }
+func (s sourced) Compressed() (io.ReadCloser, error) { return s.from.open(s.raw) }
 
 func must[T any](v T, err error) T {
 	if err != nil {
@@ -356,4 +356,41 @@ func TestNewRefuses(t *testing.T) {
 		_, err := New(opts)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// A pull under way shows its bytes, with layers that are there already, and an ended pull shows none.
+func TestPullProgress(t *testing.T) {
+	from := &source{wait: make(chan struct{})}
+	base, top := tarball(t, file("base", strings.Repeat("1", 5000))), tarball(t, file("top", "2"))
+	first := imageFrom(t, from, v1.Config{}, base)
+	both := imageFrom(t, from, v1.Config{}, base, top)
+	s := newStore(t, Options{Sources: []Source{images{"registry.example/app:1": first, "registry.example/app:2": both}}})
+	of := func(ref string) runtime.PullProgress { return s.PullProgress(t.Context(), "registry.example/"+ref) }
+	sizes := func(img v1.Image) (sum int64) {
+		for _, l := range must(img.Layers()) {
+			sum += must(l.Size())
+		}
+		return sum
+	}
+	require.Zero(t, of("app:1"))
+	close(from.wait)
+	id, err := s.PullImage(t.Context(), "registry.example/app:1", nil)
+	require.NoError(t, err)
+	assert.EqualValues(t, 5000, must(s.ImageSize(t.Context(), id)))
+	_, err = s.ImageSize(t.Context(), "sha256:"+strings.Repeat("0", 64))
+	require.Error(t, err)
+
+	from.wait = make(chan struct{})
+	ended := make(chan error)
+	go func() {
+		_, err := s.PullImage(t.Context(), "registry.example/app:2", nil)
+		ended <- err
+	}()
+	require.Eventually(t, func() bool {
+		return of("app:2") == runtime.PullProgress{Bytes: sizes(first), Total: sizes(both)}
+	}, 10*time.Second, time.Millisecond, "the base is there")
+	close(from.wait)
+	require.NoError(t, <-ended)
+	require.Zero(t, of("app:2"))
+	require.Zero(t, of("UPPER"))
 }
