@@ -94,7 +94,7 @@
 // With Options.Cgroup each container has a cgroup with its limits of memory and cpu, in the pod's
 // cgroup, of version 1 or 2. The first of the system calls between fork and execve enters the cgroup.
 // The agent makes the cgroup before each start, and removes it before the records of the container,
-// so that a killed agent leaves none without a record.
+// so that a killed agent leaves none without a record. UpdateResources resizes running containers.
 //
 // # State
 //

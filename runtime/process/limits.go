@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
@@ -66,13 +67,52 @@ func (r *Runtime) limits(key containerKey, spec runtime.ContainerSpec) *record.C
 // limitsOf returns the limits that can be had. CheckPod has refused the others, unless the backend is
 // lenient.
 func (r *Runtime) limitsOf(want v1.ResourceRequirements) (l record.Limits) {
-	if r.cgroup.Lacks("memory") == "" {
+	if r.lacks("memory") == "" {
 		l.Memory = want.Limits.Memory().Value()
 	}
-	if r.cgroup.Lacks("cpu") == "" {
+	if r.lacks("cpu") == "" {
 		l.CPU, l.Weight = want.Limits.Cpu().MilliValue(), want.Requests.Cpu().MilliValue()
 	}
 	return l
+}
+
+// UpdateResources implements runtime.Updater. A container without a cgroup has no limits, and nothing
+// changes.
+func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, want v1.ResourceRequirements) error {
+	s, in, err := r.openContainer(id)
+	if err != nil {
+		return fmt.Errorf("container %s: %w", id, err)
+	}
+	defer s.close()
+	defer in.close()
+	o, err := r.observe(ctx, in)
+	if err == nil && o.verdict != verdictRunning {
+		err = runtime.ErrNotRunning
+	}
+	if g := o.spec.Cgroup; err == nil && g != nil {
+		err = cgroup.Update(g, r.limitsOf(want))
+	}
+	if err != nil {
+		return fmt.Errorf("update container %s: %w", in.key.name, err)
+	}
+	return nil
+}
+
+// reported returns the limits that the kernel has for a container, nil for a container without a
+// cgroup. Requests are not reported: a weight of version 2 stands for several.
+func reported(g *record.Cgroup) *v1.ResourceRequirements {
+	if g == nil {
+		return nil
+	}
+	out := &v1.ResourceRequirements{Limits: v1.ResourceList{}}
+	l := cgroup.LimitsOf(g)
+	if l.CPU > 0 {
+		out.Limits[v1.ResourceCPU] = *resource.NewMilliQuantity(l.CPU, resource.DecimalSI)
+	}
+	if l.Memory > 0 {
+		out.Limits[v1.ResourceMemory] = *resource.NewQuantity(l.Memory, resource.BinarySI)
+	}
+	return out
 }
 
 // groupName is the name of a container's cgroup in that of the pod.

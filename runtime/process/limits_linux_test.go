@@ -26,9 +26,9 @@ import (
 // cgroupEnv names the cgroup of a test that runs as another user.
 const cgroupEnv = "PROCESS_TEST_CGROUP"
 
-// limitedEnv returns a backend with a cgroup of its own, and the folders of the cgroup. The test is
+// limitedEnv returns a backend with a cgroup of its own, and the name of the cgroup. The test is
 // skipped where no cgroup with limits can be made.
-func limitedEnv(t *testing.T, opts process.Options) (e *env, folders []string) {
+func limitedEnv(t *testing.T, opts process.Options) (e *env, name string) {
 	t.Helper()
 	e = newEnv(t)
 	opts.Root = e.root
@@ -50,7 +50,7 @@ func limitedEnv(t *testing.T, opts process.Options) (e *env, folders []string) {
 			assert.NoError(t, os.Remove(folder))
 		}
 	})
-	return e, foldersOf(t, opts.Cgroup)
+	return e, opts.Cgroup
 }
 
 // foldersOf returns the folders of a cgroup.
@@ -62,6 +62,12 @@ func foldersOf(t *testing.T, name string) (folders []string) {
 		folders = append(folders, some...)
 	}
 	return folders
+}
+
+// TestConformanceLimited needs cgroups: root, or a cgroup that was given to the user.
+func TestConformanceLimited(t *testing.T) {
+	_, name := limitedEnv(t, process.Options{})
+	conformance(t, process.Options{Cgroup: name})
 }
 
 func limited(pod *v1.Pod, cpu, memory string) {
@@ -82,8 +88,8 @@ func needLimits(t *testing.T, e *env, pod *v1.Pod) {
 	}
 }
 
-// hog needs 200 MB of memory.
-const hog = `head -c 200000000 /dev/zero | tail -n 1 >/dev/null; exit $?`
+// hog needs 60 MB of memory.
+const hog = `head -c 60000000 /dev/zero | tail -n 1 >/dev/null; exit $?`
 
 func TestMemoryLimitHolds(t *testing.T) {
 	for _, confine := range []bool{false, true} {
@@ -134,6 +140,21 @@ func TestProcessorTimeIsLimited(t *testing.T) {
 	assert.Positive(t, cores)
 }
 
+// TestResizeOfProcesses: a container that needs more memory than it had at its start.
+func TestResizeOfProcesses(t *testing.T) {
+	e, _ := limitedEnv(t, process.Options{})
+	pod := e.pod(`while [ ! -e "$KEELSON_ROOT/go" ]; do sleep 0.05; done; ` + hog)
+	limited(pod, "", "20Mi")
+	needLimits(t, e, pod)
+	_, id := e.run(pod)
+	want := v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("400Mi")}}
+	require.NoError(t, e.rt.UpdateResources(t.Context(), id, want))
+	told := e.status(pod).Resources.Limits.Memory().Value()
+	assert.EqualValues(t, 400<<20, told)
+	require.NoError(t, os.WriteFile(filepath.Join(e.folder(id), "work", "go"), nil, 0o600))
+	assert.Equal(t, runtime.ReasonCompleted, e.exited(pod).Reason)
+}
+
 // TestForkBombIsBounded: the processes of all containers of the pod count, and those of Exec.
 func TestForkBombIsBounded(t *testing.T) {
 	e, _ := limitedEnv(t, process.Options{PodPIDs: 20})
@@ -157,7 +178,8 @@ func TestForkBombIsBounded(t *testing.T) {
 func TestProcessesAreInTheirCgroup(t *testing.T) {
 	for _, confine := range []bool{false, true} {
 		t.Run(fmt.Sprintf("confine=%t", confine), func(t *testing.T) {
-			e, folders := limitedEnv(t, process.Options{Confine: confine})
+			e, name := limitedEnv(t, process.Options{Confine: confine})
+			folders := foldersOf(t, name)
 			pod := e.pod(`setsid env -i sleep 1000 & echo up; sleep 1000`)
 			_, id := e.run(pod)
 			e.awaitLog(pod, "up")
@@ -189,7 +211,8 @@ func TestProcessesAreInTheirCgroup(t *testing.T) {
 // TestCgroupSurvivesTheAgent: another backend value over the same state, without the option, stops the
 // container and removes the cgroup.
 func TestCgroupSurvivesTheAgent(t *testing.T) {
-	e, folders := limitedEnv(t, process.Options{})
+	e, name := limitedEnv(t, process.Options{})
+	folders := foldersOf(t, name)
 	pod := e.pod(`sleep 1000`)
 	sandbox, _ := e.run(pod)
 	later := e.open(process.Options{})
@@ -202,7 +225,8 @@ func TestCgroupSurvivesTheAgent(t *testing.T) {
 // TestProcessesInACgroupAreKilled: a process that hides from the shim, because another program has
 // moved it to the container's cgroup, is killed before the cgroup is removed.
 func TestProcessesInACgroupAreKilled(t *testing.T) {
-	e, folders := limitedEnv(t, process.Options{})
+	e, name := limitedEnv(t, process.Options{})
+	folders := foldersOf(t, name)
 	pod := e.pod(`sleep 1000`)
 	_, id := e.run(pod)
 	stranger := exec.Command("sleep", "1000")
@@ -225,7 +249,8 @@ func TestLimitsOfAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 || os.Getenv(cgroupEnv) != "" {
 		t.Skip("for root")
 	}
-	_, folders := limitedEnv(t, process.Options{})
+	_, name := limitedEnv(t, process.Options{})
+	folders := foldersOf(t, name)
 	const user = 65534
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("process-limits-%d", os.Getpid()))
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -237,9 +262,8 @@ func TestLimitsOfAnotherUser(t *testing.T) {
 	require.NoError(t, err)
 	program := filepath.Join(dir, "test")
 	require.NoError(t, os.WriteFile(program, binary, 0o755))
-	name := folders[0][strings.LastIndexByte(folders[0], '/'):]
 	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run",
-		"^(TestMemoryLimitHolds|TestLimitOfThePodHolds|TestForkBombIsBounded|TestProcessesAreInTheirCgroup)$")
+		"^(TestMemoryLimitHolds|TestLimitOfThePodHolds|TestForkBombIsBounded|TestProcessesAreInTheirCgroup|TestResizeOfProcesses)$")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), cgroupEnv+"="+name, "TMPDIR="+dir, "HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}

@@ -101,7 +101,7 @@ type Options struct {
 }
 
 // Runtime runs one OS process per container. It implements runtime.Runtime, Watcher, Checker,
-// Execer and Auditor, logs.LogReopener, and on Linux stats.Reader. A Runtime has no goroutine after
+// Execer, Updater and Auditor, logs.LogReopener, and on Linux stats.Reader and MemoryMeter. A Runtime has no goroutine after
 // a call has returned. All state is on disk, so several Runtimes of one Root agree.
 type Runtime struct {
 	root    string
@@ -139,6 +139,7 @@ var _ interface {
 	runtime.Watcher
 	runtime.Checker
 	runtime.Execer
+	runtime.Updater
 	runtime.Auditor
 } = (*Runtime)(nil)
 

@@ -22,7 +22,10 @@ import (
 // folders is not reported, or is the last one.
 const diskTime = time.Second
 
-var _ stats.Reader = (*Runtime)(nil)
+var _ interface {
+	stats.Reader
+	runtime.MemoryMeter
+} = (*Runtime)(nil)
 
 // ContainerStats implements stats.Reader.
 func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*stats.Container, error) {
@@ -44,6 +47,15 @@ func (r *Runtime) ContainerStats(ctx context.Context, id runtime.ContainerID) (*
 	defer cancel()
 	c := r.containerStats(measuring, run, used[run.shim], time.Now())
 	return &c, nil
+}
+
+// MemoryUsage implements runtime.MemoryMeter.
+func (r *Runtime) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64, error) {
+	st, err := r.ContainerStats(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	return int64(st.Memory.Usage), nil
 }
 
 // ListStats implements stats.Reader. All processes of the machine are read once.

@@ -97,6 +97,7 @@ func (r *Runtime) containerStatus(ctx context.Context, s *sandbox, key container
 		c.State = runtime.StateCreated
 	case verdictRunning:
 		c.State = runtime.StateRunning
+		c.Resources = reported(o.spec.Cgroup)
 		r.watch(in, o.process.Shim)
 	case verdictExited:
 		c.State = runtime.StateExited

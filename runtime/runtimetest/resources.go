@@ -56,10 +56,15 @@ func demand(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) v1.Resource
 	return v1.ResourceRequirements{Requests: list(cpuRequest, memoryRequest), Limits: list(cpuLimit, memoryLimit)}
 }
 
-// limited starts a container with limits.
+// limited starts a container with limits. A backend may refuse all limits.
 func (b *bench) limited(want v1.ResourceRequirements) (*testPod, runtime.ContainerID) {
 	p := b.pod("main")
 	p.Spec.Containers[0].Resources = want
+	if c, ok := b.rt.(runtime.Checker); ok {
+		if err := c.CheckPod(p.Pod); err != nil {
+			b.Skip(err)
+		}
+	}
 	return p, b.run(p, b.sandbox(p, 0), "main", 0, Behaviour{})
 }
 

@@ -59,7 +59,7 @@ var containerFields = []podField{
 	{path: "containers[].resources.limits", with: "c: {resources: {limits: {cpu: 250m, memory: 64Mi}}}", seen: "runtime/cri TestContainerResources, runtime/process TestMemoryLimitHolds", note: "process: yes for cpu and memory with --cgroup-root"},
 	{path: "containers[].resources.claims[].{name,request}", with: "c: {resources: {claims: [{name: gpu, request: r}]}}", seen: "runtime/cri TestRefusedFields"},
 	{path: "containers[].resizePolicy[].{resourceName,restartPolicy}", with: "c: {resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}",
-		by: "runtime", idle: "process", seen: "runtime TestResizeThatWantsARestart, examples/nodeagent/nodetest TestResizeInPlaceIsToldInTheStatus", note: "process does not resize"},
+		by: "runtime", idle: "process", seen: "runtime TestResizeThatWantsARestart, examples/nodeagent/nodetest TestResizeInPlaceIsToldInTheStatus", note: "process: limits of cpu and memory, with --cgroup-root"},
 	{path: "containers[].restartPolicy", with: "c: {restartPolicy: Never}", by: "runtime", seen: "runtime TestShouldRestart, runtime TestPlanSidecar"},
 	{path: "containers[].restartPolicyRules[].{action,exitCodes.operator,exitCodes.values[]}",
 		with: "c: {restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}",

@@ -98,6 +98,56 @@ const (
 	maxWeight            = 10_000
 )
 
+// Update sets the limits of a container's cgroup to exactly l.
+func Update(g *record.Cgroup, l record.Limits) error {
+	// A limit of memory may not exceed that of memory and swap, nor the other way round.
+	if err := write(g.Folders, "memory.memsw.limit_in_bytes", "-1", "memory.swap.max", "max"); err != nil && !errors.Is(err, errNoFile) {
+		return err
+	}
+	var errs []error
+	for _, none := range []struct {
+		missing bool
+		values  []string
+	}{
+		{l.Memory == 0, []string{"memory.limit_in_bytes", "-1", "memory.max", "max"}},
+		{l.CPU == 0, []string{"cpu.cfs_quota_us", "-1", "cpu.max", fmt.Sprint("max ", cpuPeriod)}},
+		{l.Weight == 0, []string{"cpu.shares", strconv.Itoa(minShares), "cpu.weight", "1"}},
+	} {
+		if !none.missing {
+			continue
+		}
+		if err := write(g.Folders, none.values...); err != nil && !errors.Is(err, errNoFile) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, limit(g.Folders, l))...)
+}
+
+// LimitsOf returns the limits of memory and cpu that a container's cgroup has.
+func LimitsOf(g *record.Cgroup) (l record.Limits) {
+	quota, period, v2 := strings.Cut(strings.TrimSpace(read(g.Folders, "cpu.max")), " ")
+	if !v2 {
+		quota, period = read(g.Folders, "cpu.cfs_quota_us"), read(g.Folders, "cpu.cfs_period_us")
+	}
+	if q, p := number(quota), number(period); p > 0 {
+		l.CPU = int64(q * 1000 / p)
+	}
+	const unlimited = 1 << 62 // version 1 rounds a number to pages
+	if memory := number(read(g.Folders, "memory.max", "memory.limit_in_bytes")); memory < unlimited {
+		l.Memory = int64(memory)
+	}
+	return l
+}
+
+// number reads a number of the kernel. "max" and negative numbers are 0, as the lack of a file.
+func number(text string) uint64 {
+	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // limit writes the limits of a cgroup. Swap is not used by a cgroup with a limit of memory, as on a
 // node of the kubelet with NoSwap.
 func limit(folders []string, l record.Limits) error {
@@ -123,6 +173,9 @@ func limit(folders []string, l record.Limits) error {
 	return errors.Join(errs...)
 }
 
+// errNoFile means that the kernel has no such limit.
+var errNoFile = errors.New("no such file in the cgroup")
+
 // write writes the first of the files that exists. The files and their values alternate.
 func write(folders []string, values ...string) error {
 	for _, folder := range folders {
@@ -138,7 +191,7 @@ func write(folders []string, values ...string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%s: no such file in the cgroup", values[0])
+	return fmt.Errorf("%s: %w", values[0], errNoFile)
 }
 
 // read returns the contents of the first of the files that exists, "" without such a file.
@@ -157,8 +210,7 @@ func read(folders []string, names ...string) string {
 func field(text, name string) uint64 {
 	for line := range strings.Lines(text) {
 		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
-			n, _ := strconv.ParseUint(value, 10, 64) // of the kernel
-			return n
+			return number(value)
 		}
 	}
 	return 0
@@ -179,10 +231,6 @@ type Usage struct {
 
 // UsageOf returns the usage of a cgroup.
 func UsageOf(g *record.Cgroup) (u Usage) {
-	number := func(text string) uint64 {
-		n, _ := strconv.ParseUint(strings.TrimSpace(text), 10, 64) // "" is 0
-		return n
-	}
 	u.CPU = time.Duration(number(read(g.Folders, "cpuacct.usage")))
 	if u.CPU == 0 {
 		u.CPU = time.Duration(field(read(g.Folders, "cpu.stat"), "usage_usec")) * time.Microsecond

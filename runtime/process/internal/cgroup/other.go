@@ -31,3 +31,9 @@ func Remove(context.Context, *record.Cgroup) error { return nil }
 
 // OOMKilled is false.
 func OOMKilled(*record.Cgroup) bool { return false }
+
+// Update does nothing.
+func Update(*record.Cgroup, record.Limits) error { return nil }
+
+// LimitsOf returns no limits.
+func LimitsOf(*record.Cgroup) record.Limits { return record.Limits{} }
