@@ -305,12 +305,18 @@ func (i *Instance) Import(ctx context.Context, images ...Image) error {
 	return nil
 }
 
-// Mirror sends pulls of host's images to the registry at address, which speaks plain HTTP. containerd
-// reads the setting at every pull.
-func (i *Instance) Mirror(host, address string) error {
+// Mirror sends pulls of host's images to the registries at addresses, the first that answers, which
+// speak plain HTTP. containerd reads the setting at every pull.
+func (i *Instance) Mirror(host string, addresses ...string) error {
 	dir := filepath.Join(i.layout.Hosts(), host)
-	text := fmt.Sprintf("server = \"http://%[1]s\"\n[host.\"http://%[1]s\"]\ncapabilities = [\"pull\", \"resolve\"]\n", address)
-	return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(text), 0o644))
+	var text strings.Builder
+	for n, address := range addresses {
+		if n == 0 {
+			fmt.Fprintf(&text, "server = \"http://%s\"\n", addresses[len(addresses)-1])
+		}
+		fmt.Fprintf(&text, "[host.\"http://%s\"]\ncapabilities = [\"pull\", \"resolve\"]\n", address)
+	}
+	return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(text.String()), 0o644))
 }
 
 // Ctr runs containerd's ctr command in the CRI's namespace, and returns its output.

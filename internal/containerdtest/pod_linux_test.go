@@ -197,7 +197,6 @@ func TestEvents(t *testing.T) {
 	require.NoError(t, p.remove(t.Context()))
 }
 
-// TestImport checks that the configuration of an image decides its process.
 func TestMirror(t *testing.T) {
 	i := containerd.Get(t)
 	r := StartRegistry(t, i, Image{Name: "team/app:1", Files: map[string]string{"/app": "a layer of its own"}})
@@ -207,6 +206,7 @@ func TestMirror(t *testing.T) {
 	require.Len(t, r.Layers(), 1)
 }
 
+// TestImport checks that the configuration of an image decides its process.
 func TestImport(t *testing.T) {
 	instance := containerd.Get(t)
 	image := Image{

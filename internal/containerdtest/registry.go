@@ -15,7 +15,7 @@ import (
 )
 
 // Registry is an image registry on a port of 127.0.0.1 that speaks plain HTTP. Registry is
-// read-only, does not support ranges, and misbehaves according to its Behaviour.
+// read-only, and misbehaves according to its Behaviour.
 type Registry struct {
 	// Host is the registry's part of references: address and port.
 	Host string
@@ -43,6 +43,8 @@ type Behaviour struct {
 	Unavailable int
 	// Cuts is how many answers with a layer end half-way: the connection breaks.
 	Cuts int
+	// Ranges honours ranges of layers from a byte to the end.
+	Ranges bool
 	// Hold stops layers half-way until closed.
 	Hold <-chan struct{}
 	// Corrupt changes one byte of each layer.
@@ -59,6 +61,7 @@ type Behaviour struct {
 // Request is a request to the registry.
 type Request struct {
 	Method, Path string
+	Range        string // the header
 	Status       int
 	Sent         int64 // bytes of the body
 	Ended        bool

@@ -4,6 +4,7 @@ package containerdtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 
 // ServeHTTP implements the parts of the distribution specification needed for a pull.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	log := &Request{Method: q.Method, Path: q.URL.Path}
+	log := &Request{Method: q.Method, Path: q.URL.Path, Range: q.Header.Get("Range")}
 	b := r.note(log)
 	a := &answer{ResponseWriter: w, r: r, log: log}
 	defer a.end(q)
@@ -143,8 +144,11 @@ func (a *answer) send(q *http.Request, content []byte) {
 
 // sendLayer is send with the faults for layers.
 func (a *answer) sendLayer(q *http.Request, b Behaviour, layer []byte) {
-	cut := a.r.takeCut()
-	if !cut && b.Hold == nil && !b.Corrupt {
+	cut, from := a.r.takeCut(), 0
+	if _, err := fmt.Sscanf(a.log.Range, "bytes=%d-", &from); err != nil || !b.Ranges || from >= len(layer) {
+		from = 0
+	}
+	if !cut && b.Hold == nil && !b.Corrupt && from == 0 {
 		a.send(q, layer)
 		return
 	}
@@ -152,8 +156,13 @@ func (a *answer) sendLayer(q *http.Request, b Behaviour, layer []byte) {
 		layer = slices.Clone(layer)
 		layer[len(layer)/4] ^= 1
 	}
+	status := http.StatusOK
+	if from > 0 {
+		a.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(layer)-1, len(layer)))
+		layer, status = layer[from:], http.StatusPartialContent
+	}
 	a.Header().Set("Content-Length", strconv.Itoa(len(layer)))
-	a.WriteHeader(http.StatusOK)
+	a.WriteHeader(status)
 	half := len(layer) / 2
 	if a.write(layer[:half]) != nil {
 		return

@@ -60,8 +60,9 @@ type client struct {
 	node   node
 	log    *zap.Logger
 
-	removals removals     // of images, see pullagain.go
-	pulls    atomic.Int32 // under way
+	removals  removals     // of images, see pullagain.go
+	pulls     atomic.Int32 // under way
+	pullBegan atomic.Int64 // the last, in seconds of Unix
 
 	mu struct {
 		sync.Mutex

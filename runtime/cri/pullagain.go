@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -56,6 +57,7 @@ func (r *removals) watch() (seen func() bool) {
 
 // pull pulls an image, and repeats the pull if a removal took the image away meanwhile.
 func (r *client) pull(ctx context.Context, request *api.PullImageRequest) (ref string, err error) {
+	r.pullBegan.Store(time.Now().Unix())
 	r.pulls.Add(1)
 	defer r.pulls.Add(-1)
 	for range maxPulls {

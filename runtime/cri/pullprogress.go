@@ -32,21 +32,28 @@ func (r *client) PullProgress(ctx context.Context, _ string) runtime.PullProgres
 	if err != nil {
 		return runtime.PullProgress{}
 	}
-	return layersUnderWay(answer)
+	return layersUnderWay(answer, r.pullBegan.Load())
 }
 
-// layersUnderWay adds the layers of an answer of ListStatuses.
-func layersUnderWay(answer []byte) (sum runtime.PullProgress) {
+// layersUnderWay adds the layers of an answer of ListStatuses that got bytes since a time, in seconds
+// of Unix. The others are left over from pulls that failed.
+func layersUnderWay(answer []byte, since int64) (sum runtime.PullProgress) {
 	const fieldStatuses = 1
 	eachField(answer, func(field protowire.Number, _ uint64, status []byte) {
-		const fieldRef, fieldOffset, fieldTotal = 3, 4, 5
+		const fieldUpdated, fieldRef, fieldOffset, fieldTotal = 2, 3, 4, 5
 		var ref string
-		var offset, total int64
+		var updated, offset, total int64
 		if field != fieldStatuses {
 			return
 		}
 		eachField(status, func(field protowire.Number, number uint64, text []byte) {
 			switch field {
+			case fieldUpdated:
+				eachField(text, func(field protowire.Number, number uint64, _ []byte) {
+					if field == 1 {
+						updated = int64(number)
+					}
+				})
 			case fieldRef:
 				ref = string(text)
 			case fieldOffset:
@@ -55,7 +62,7 @@ func layersUnderWay(answer []byte) (sum runtime.PullProgress) {
 				total = int64(number)
 			}
 		})
-		if strings.HasPrefix(ref, layerRef) && offset >= 0 && total > 0 && offset <= total && total < maxLayer {
+		if strings.HasPrefix(ref, layerRef) && updated >= since && offset >= 0 && total > 0 && offset <= total && total < maxLayer {
 			sum.Bytes, sum.Total, sum.Current = sum.Bytes+offset, sum.Total+total, true
 		}
 	})
