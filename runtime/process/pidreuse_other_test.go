@@ -12,3 +12,6 @@ func churn() {}
 
 // attackFromInside is for Linux.
 func attackFromInside() {}
+
+// climb is for Linux.
+func climb() {}
