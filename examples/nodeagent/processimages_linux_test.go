@@ -8,6 +8,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -16,9 +17,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -285,6 +288,62 @@ func TestImagesWithoutAnEngine(t *testing.T) {
 	n.interrupt()
 	assert.Contains(t, n.text("plain-n"), "waits\nstopped\n", "SIGTERM reaches process 1")
 	assert.Empty(t, n.processes())
+}
+
+// An agent that is killed during the download of a layer leaves a part, which the next agent continues
+// with a range request. Then nothing is left behind.
+func TestKilledDuringAPull(t *testing.T) {
+	n := newImageNode(t)
+	if n == nil {
+		return
+	}
+	img := n.image(oci.Config{Entrypoint: []string{"served"}}, nil, nil)
+	digest, err := n.program.Digest()
+	require.NoError(t, err)
+	in, err := n.program.Compressed()
+	require.NoError(t, err)
+	blob, err := io.ReadAll(in)
+	require.NoError(t, err)
+	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	held, ranges := make(chan struct{}, 10), make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, digest.String()) {
+			store.ServeHTTP(w, r)
+			return
+		}
+		ranges <- r.Header.Get("Range")
+		if r.Header.Get("Range") != "" {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(blob))
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(blob)))
+		_, _ = w.Write(blob[:len(blob)/2])
+		w.(http.Flusher).Flush()
+		held <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	ref, err := name.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/app:1")
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(ref, img))
+	n.write("app.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: app}\nspec:\n  terminationGracePeriodSeconds: 2\n  containers: [{name: main, image: '"+ref.Name()+"'}]\n")
+	n.start("--images")
+	<-held
+	part := filepath.Join(n.root, "imagestore/parts", digest.Hex+".part")
+	n.eventually("the part has the half", func() bool { info, err := os.Stat(part); return err == nil && info.Size() == int64(len(blob)/2) })
+	n.kill()
+	n.start("--images")
+	n.waitPhase("app-n", v1.PodRunning)
+	assert.Empty(t, <-ranges)
+	assert.Equal(t, fmt.Sprintf("bytes=%d-", len(blob)/2), <-ranges)
+	assert.Empty(t, ranges)
+	events, _ := n.verb("events")
+	assert.Regexp(t, `Successfully pulled image ".*" in .*\. Image size: [0-9]+ bytes\.`, events)
+	left, err := filepath.Glob(filepath.Join(n.root, "imagestore/*/.draft-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	assert.NoFileExists(t, part)
+	n.interrupt()
 }
 
 // popular are images of popular programs: the configuration of the real images, and a program of this

@@ -78,11 +78,7 @@ func (b blob) Compressed() (io.ReadCloser, error) {
 	if b.descriptor.Digest.Algorithm != "sha256" {
 		return nil, fmt.Errorf("layer %s: its digest is not by sha256", b.descriptor.Digest)
 	}
-	d := &download{blob: b, sum: sha256.New(), part: b.from.parts.open(b.descriptor.Digest.Hex)}
-	if d.part.size > b.descriptor.Size {
-		d.part.drop()
-	}
-	return d, nil
+	return &download{blob: b, sum: sha256.New(), part: b.from.parts.open(b.descriptor.Digest.Hex, b.descriptor.Size)}, nil
 }
 
 // download reads a blob: first the bytes in the part of an earlier download, then the bytes of the

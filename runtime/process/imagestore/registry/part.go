@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -16,6 +18,10 @@ import (
 const (
 	maxPartAge  = 24 * time.Hour
 	maxPartSize = 1 << 30 // bytes of all parts; the newest stay
+
+	// room is how many times a blob has to fit on the disk for a part: once for the part, and the rest
+	// for the files of the layer.
+	room = 4
 )
 
 const partSuffix = ".part"
@@ -34,8 +40,9 @@ type part struct {
 	size       int64 // bytes of the blob in the file
 }
 
-// open opens a part. The part has no file if another download has the part.
-func (dir parts) open(digest string) *part {
+// open opens the part of a blob of size bytes. The part has no file if another download has the part,
+// or if the disk may be too small for the part and the layer.
+func (dir parts) open(digest string, size int64) *part {
 	none := &part{}
 	if dir == "" || os.MkdirAll(string(dir), 0o700) != nil {
 		return none
@@ -54,12 +61,23 @@ func (dir parts) open(digest string) *part {
 			named, err = root.Lstat(p.name)
 		}
 		if err == nil && os.SameFile(mine, named) && mine.Mode().IsRegular() {
-			p.size = mine.Size()
+			if p.size = mine.Size(); p.size > size || free(p.file) < room*(size-p.size) {
+				p.drop()
+			}
 			return p
 		}
 	}
 	p.release()
 	return none
+}
+
+// free returns the free bytes of the file system of a file, 0 if unknown.
+func free(f *os.File) int64 {
+	var s unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &s) != nil {
+		return 0
+	}
+	return int64(s.Bavail) * int64(s.Bsize)
 }
 
 // read returns the number of bytes read at an offset, 0 after an error.

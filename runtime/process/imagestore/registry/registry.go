@@ -22,7 +22,7 @@
 //
 // Options.Parts holds at most 1 GiB beside the downloads under way, each part for a day. A later pull
 // removes the rest. A part whose layer is complete, has a wrong digest, or cannot be unpacked is
-// removed at once. If the disk is full, the part goes first, and the pull goes on without.
+// removed at once. A layer has a part only if the disk has room for four times the layer.
 package registry
 
 import (
