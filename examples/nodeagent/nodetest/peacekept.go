@@ -158,15 +158,29 @@ func (p *player) left(peace *peace) error {
 		known[pod.UID] = true
 	}
 	workers := maps.Collect(p.node.assembly.Workers())
-	var errs []error
-	for uid, spans := range peace.wanted {
+	// isGone reports whether the agent had the time to tidy up after a pod.
+	isGone := func(uid types.UID) bool {
+		spans := peace.wanted[uid]
 		to := spans[len(spans)-1].to
 		for _, r := range peace.runs {
 			if r.uid == uid {
 				to = max(to, r.ended())
 			}
 		}
-		if wanted[uid] || to == forever || peace.h.Taken < to+tidied || peace.agentBetween(to, peace.h.Taken) || p.node.life == nil {
+		return !wanted[uid] && to != forever && peace.h.Taken >= to+tidied && !peace.agentBetween(to, peace.h.Taken) && p.node.life != nil
+	}
+	// lingers reports whether a pod of that name is wanted, or ends.
+	lingers := func(name string) bool {
+		for uid := range peace.wanted {
+			if peace.manifest(uid, forever).Name == name && !isGone(uid) {
+				return true
+			}
+		}
+		return false
+	}
+	var errs []error
+	for uid := range peace.wanted {
+		if !isGone(uid) {
 			continue
 		}
 		if truth := p.truth(uid); len(truth.Containers)+len(truth.Sandboxes) > 0 {
@@ -176,7 +190,7 @@ func (p *player) left(peace *peace) error {
 			errs = append(errs, fmt.Errorf("pod %s is gone, and the agent knows it: %t, and works on it: %t", uid, known[uid], works))
 		}
 		name := peace.manifest(uid, forever).Name
-		if shown := p.mirrorOf(name); shown != nil && !slices.ContainsFunc(p.wanted, func(pod *v1.Pod) bool { return pod.Name == name }) {
+		if p.mirrorOf(name) != nil && !lingers(name) {
 			errs = append(errs, fmt.Errorf("static pod %s is gone, and its mirror pod is left", name))
 		}
 		if p.server.Get(uid) != nil {
