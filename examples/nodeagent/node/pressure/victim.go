@@ -78,7 +78,7 @@ func (p Policy) grace(t Threshold, pod *v1.Pod) *int64 {
 func describe(t Threshold, l Layout, u *Usage, r Reading) (message string, annotations map[string]string) {
 	name := t.Signal.Resource()
 	message = fmt.Sprintf("The node was low on resource: %s. Threshold quantity: %s, available: %s. ",
-		name, amountOf(name, t.Below.Of(r.Capacity)), amountOf(name, r.Available))
+		name, belowOf(t, name, r.Capacity), amountOf(name, r.Available))
 	var names, amounts []string
 	for i := range u.Containers {
 		c := &u.Containers[i]
@@ -114,6 +114,16 @@ func requestOf(pod *v1.Pod, container string, name v1.ResourceName) resource.Qua
 		}
 	}
 	return resource.Quantity{}
+}
+
+// belowOf returns the text of a threshold. As in the kubelet, a share of 10,000 inodes is 10000, and an
+// amount of 10,000 inodes is 10k.
+func belowOf(t Threshold, name v1.ResourceName, capacity int64) string {
+	below := t.Below.Of(capacity)
+	if t.Below.Share > 0 {
+		return resource.NewQuantity(below, resource.BinarySI).String()
+	}
+	return amountOf(name, below)
 }
 
 // amountOf returns the text of an amount of a resource.

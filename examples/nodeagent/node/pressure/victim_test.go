@@ -37,8 +37,8 @@ func TestVictim(t *testing.T) {
 	e, _ = p.Victim(threshold[pressure.NodeFSAvailable], pressure.Layout{}, []pressure.Usage{storing(20, 10, 500, pod("a"))}, pressure.Reading{Available: 30 * mib, Capacity: 1000 * mib})
 	require.Contains(t, e.Message, "The node was low on resource: ephemeral-storage. Threshold quantity: 104857601, available: 30Mi. ")
 	require.Contains(t, e.Message, "Container c was using 30Mi, request is 0, has larger consumption of ephemeral-storage. ", "volumes are not the container's")
-	e, _ = p.Victim(threshold[pressure.NodeFSInodesFree], pressure.Layout{}, []pressure.Usage{storing(20, 10, 500, pod("a"))}, pressure.Reading{Available: 3, Capacity: 1000})
-	require.Equal(t, "The node was low on resource: inodes. Threshold quantity: 50, available: 3. ", e.Message)
+	e, _ = p.Victim(threshold[pressure.NodeFSInodesFree], pressure.Layout{}, []pressure.Usage{storing(20, 10, 500, pod("a"))}, pressure.Reading{Available: 3000, Capacity: 200_000})
+	require.Equal(t, "The node was low on resource: inodes. Threshold quantity: 10000, available: 3k. ", e.Message)
 	e, _ = p.Victim(threshold[pressure.PIDAvailable], pressure.Layout{}, []pressure.Usage{storing(20, 10, 500, pod("a"))}, pressure.Reading{Available: 3, Capacity: 1000})
 	require.Equal(t, "The node was low on resource: pids. Threshold quantity: 100, available: 3. ", e.Message)
 }
