@@ -50,7 +50,7 @@ func MountDisk(t testing.TB, mib int) string {
 }
 
 // LoopDisk makes a file with an ext4 file system of the given size in MiB, and mounts the file system
-// on dir. The device goes with the last mount.
+// on dir. The device goes with the last mount, and the file has only the blocks in use.
 func LoopDisk(file, dir string, mib int) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -59,7 +59,7 @@ func LoopDisk(file, dir string, mib int) error {
 	if err := errors.Join(f.Truncate(int64(mib)<<20), f.Close()); err != nil {
 		return err
 	}
-	for _, command := range [][]string{{"mkfs.ext4", "-q", "-F", file}, {"mount", "-o", "loop", file, dir}} {
+	for _, command := range [][]string{{"mkfs.ext4", "-q", "-F", file}, {"mount", "-o", "loop,discard", file, dir}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", command[0], err, out)
 		}
