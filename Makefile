@@ -147,13 +147,14 @@ edge: ## bin/nodeagent-edge-*: the node agent for small nodes, 20 MB at most on 
 		if [ "$$arch" = amd64 ] && [ "$$size" -gt $(EDGE_MAX) ]; then echo "that is more than 20 MB: what came in that a small node has no use for?" >&2; exit 1; fi; \
 	done
 
-e2e: build ## the tests on containerd 2, on CRI-O (if conmon is there) and on a kube-apiserver with etcd and metrics-server, and 40 of upstream's specs (as root, on Linux; a cold build takes half an hour)
+e2e: build ## the tests on containerd 2, on CRI-O (if conmon is there) and on a kube-apiserver with etcd and metrics-server, 40 of upstream's specs, and evictions compared with the kubelet's (as root, on Linux; a cold build takes half an hour)
 	@dir=$$(e2e/containerd.sh); api=$$(WITH=kubeadm e2e/conformance.sh); top=$$(e2e/program.sh metrics-server); crio=$$(e2e/crio.sh); dns=$$(e2e/program.sh coredns); plugin=$$(e2e/program.sh sample-device-plugin); \
 	KEELSON_SAMPLE_DEVICE_PLUGIN="$$plugin" KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_METRICS_SERVER="$$top" KEELSON_CRIO_DIR="$$crio" KEELSON_COREDNS="$$dns" \
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... ./internal/conformance \
 		./runtime/cri/... ./podconfig/podwatch/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./examples/simulation/fleet/... ./internal/soak/...
 	@$(MAKE) conformance ARGS='-only keelson -short'
+	@$(MAKE) conformance ARGS=-eviction
 
 conformance: build ## upstream's conformance specs on a node of the kubelet and on one of the node agent (as root, on Linux, half an hour or more; ARGS='-only keelson -short', '-focus EmptyDir', '-runs 3')
 	@dir=$$(e2e/containerd.sh); api=$$(e2e/conformance.sh); dns=$$(e2e/program.sh coredns); top=$$(e2e/program.sh metrics-server); plugin=$$(e2e/program.sh sample-device-plugin); \

@@ -40,7 +40,7 @@ type agentOptions struct {
 	authority  string // whose client certificates the node accepts
 	endpoint   string // of the container runtime
 	address    string // of the node
-	eviction   string // the field evictionHard
+	pressure   string // fields of the configuration
 	node       bool   // for upstream's specs of nodes
 }
 
@@ -61,18 +61,6 @@ func (o *agentOptions) cgroup() string {
 	return "/" + filepath.Base(o.dir)
 }
 
-// evictionOf returns the thresholds of evictions. Those of the disk are low, because a machine of a
-// developer may be nearly full.
-func evictionOf(o options) string {
-	if o.node {
-		return "{memory.available: 250Mi, nodefs.available: 10%, nodefs.inodesFree: 5%}"
-	}
-	if o.eviction {
-		return "{memory.available: 50Mi, nodefs.available: 30%, imagefs.available: 1%}"
-	}
-	return "{memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}"
-}
-
 // configuration is the file that both agents read. The pods have their cgroups below one of the node, because the
 // kubelet removes the cgroups of unknown pods, which may belong to other programs.
 var configuration = template.Must(template.New("").Parse(`apiVersion: kubelet.config.k8s.io/v1beta1
@@ -80,11 +68,8 @@ kind: KubeletConfiguration
 {{if .Node}}authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 readOnlyPort: 10255
-volumeStatsAggPeriod: 10s
 fileCheckFrequency: 10s
 serializeImagePulls: false
-evictionMinimumReclaim: {nodefs.available: 5%, nodefs.inodesFree: 5%}
-evictionPressureTransitionPeriod: 30s
 {{else}}authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: {{.Authority}}}}
 authorization: {mode: Webhook}
 podLogsDir: {{.Dir}}/podlogs
@@ -99,8 +84,7 @@ failSwapOn: false
 failCgroupV1: false
 makeIPTablesUtilChains: false
 oomScoreAdj: 0
-evictionHard: {{.Eviction}}
-cgroupRoot: {{.CgroupRoot}}
+{{.Pressure}}cgroupRoot: {{.CgroupRoot}}
 `))
 
 // agent is a running kubelet or node agent.
@@ -119,9 +103,9 @@ type agent struct {
 func startAgent(o agentOptions) (*agent, error) {
 	var text bytes.Buffer
 	err := configuration.Execute(&text, struct {
-		Authority, Endpoint, Dir, CgroupRoot, DNS, Eviction string
+		Authority, Endpoint, Dir, CgroupRoot, DNS, Pressure string
 		Node                                                bool
-	}{o.authority, o.endpoint, o.dir, o.cgroup(), dnsService.String(), o.eviction, o.node})
+	}{o.authority, o.endpoint, o.dir, o.cgroup(), dnsService.String(), o.pressure, o.node})
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 		return nil, err
 	}
 	if o.eviction {
-		if err := unix.Mount("keelson", c.dir, "tmpfs", 0, "size=400m"); err != nil {
+		if err := unix.Mount("keelson", c.dir, "tmpfs", 0, nodeFiles); err != nil {
 			return nil, fmt.Errorf("the disk of the node: %w", err)
 		}
 	}
@@ -100,10 +100,14 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 	if err := c.startNetwork(ctx, o, logs); err != nil {
 		return nil, err
 	}
+	pressure, err := pressureOf(o)
+	if err != nil {
+		return nil, err
+	}
 	c.options = agentOptions{
 		name: name, keelson: o.agent, programs: o.programs, dir: c.dir, log: filepath.Join(logs, name+".log"),
 		kubeconfig: kubeconfig, authority: c.server.Authority(), endpoint: c.containerd.Endpoint(), address: machine.String(),
-		eviction: evictionOf(o), node: o.node,
+		pressure: pressure, node: o.node,
 	}
 	if o.node {
 		if err := c.startRegistry(images); err != nil {

@@ -14,8 +14,8 @@
 // With -session, the command records a user's session with kubectl instead, on a node of each agent,
 // and prints the lines that differ. The list session.txt has the lines that may differ, with reasons.
 //
-// With -eviction, the command records the scenario of eviction.sh in the same way: pods on a node whose
-// disk becomes full. The list eviction.txt has the lines that may differ.
+// With -eviction, the command records the scenario of eviction.sh in the same way: pods on a node that
+// runs out of memory, disk, inodes and process IDs. The list eviction.txt has the lines that may differ.
 //
 // With -stats, the command runs 100 pods on a node of each agent. It prints the processor time that each
 // agent needs to measure them for the usual readers, and the fields of the Summary API that only the
@@ -81,7 +81,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "bin/conformance", "folder for results and logs; removed before the run")
 	flag.BoolVar(&o.hold, "hold", false, "start the cluster of -only, print its kubeconfig, and run no specs until an interrupt")
 	flag.BoolVar(&o.session, "session", false, "record the session of session.sh with each agent instead of specs, and print the differences")
-	flag.BoolVar(&o.eviction, "eviction", false, "fill the disk of the node with each agent instead of running specs, and print the differences")
+	flag.BoolVar(&o.eviction, "eviction", false, "let the node of each agent run out of memory, disk, inodes and process IDs instead of running specs, and print the differences")
 	flag.BoolVar(&o.node, "node", false, "run upstream's specs of nodes (e2e_node.test) that are in nodespecs.txt, which restart the agent")
 	flag.BoolVar(&o.stats, "stats", false, "measure the processor time that each agent needs to measure 100 pods, instead of running specs")
 	flag.Parse()
