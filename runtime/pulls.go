@@ -3,9 +3,9 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -109,10 +109,9 @@ func (f *flights) list() []Pull {
 		byImage[key.image] = known
 	}
 	var all []Pull
-	for _, p := range byImage {
-		all = append(all, p)
+	for _, image := range slices.Sorted(maps.Keys(byImage)) {
+		all = append(all, byImage[image])
 	}
-	slices.SortFunc(all, func(a, b Pull) int { return cmp.Compare(a.Image, b.Image) })
 	return all
 }
 

@@ -114,6 +114,9 @@ func (o *output) show(ctx context.Context, agent *node.Agent, changed func()) {
 	}
 }
 
+// drawPatience is how long a drawing waits for the progress of pulls. The runtime may hang.
+const drawPatience = 500 * time.Millisecond
+
 func (o *output) draw(ctx context.Context, agent *node.Agent) {
 	if !o.live {
 		return
@@ -122,7 +125,9 @@ func (o *output) draw(ctx context.Context, agent *node.Agent) {
 	if err != nil {
 		width, height = 80, 24
 	}
-	pods, pulls := agent.Pods(), agent.Pulls(ctx)
+	asked, cancel := context.WithTimeout(ctx, drawPatience)
+	pods, pulls := agent.Pods(), agent.Pulls(asked)
+	cancel()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	view := screen{width: width, height: height, header: o.header, pods: pods, pulls: pulls, problems: o.problems.lines(),

@@ -387,3 +387,38 @@ func TestPartAfterTheEnd(t *testing.T) {
 	require.Len(t, left, 1)
 	assert.GreaterOrEqual(t, must(left[0].Info()).Size(), int64(len(blob)/2))
 }
+
+// BenchmarkPull pulls an image of 8 MiB that cannot be compressed, with and without parts.
+func BenchmarkPull(b *testing.B) {
+	img := must(image(goruntime.GOARCH, random(1)+random(2)+random(3)+random(4)))
+	digest, blob := layerOf(img)
+	manifest, config := must(img.RawManifest()), must(img.RawConfigFile())
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.Contains(r.URL.Path, "/manifests/"):
+			w.Header().Set("Content-Type", string(must(img.MediaType())))
+			_, _ = w.Write(manifest)
+		case strings.HasSuffix(r.URL.Path, digest):
+			_, _ = w.Write(blob)
+		case strings.Contains(r.URL.Path, "/blobs/"):
+			_, _ = w.Write(config)
+		}
+	}))
+	defer web.Close()
+	for name, keeps := range map[string]bool{"parts": true, "none": false} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(blob)))
+			b.ReportAllocs()
+			for range b.N {
+				root, opts := b.TempDir(), registry.Options{}
+				if keeps {
+					opts.Parts = filepath.Join(root, "parts")
+				}
+				images := must(imagestore.New(imagestore.Options{Root: root, Sources: []imagestore.Source{registry.New(opts)}}))
+				if _, err := images.PullImage(b.Context(), strings.TrimPrefix(web.URL, "http://")+"/app:1", nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
