@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
@@ -50,17 +51,24 @@ type localKinds struct {
 	*kinds.Controller
 	flags flags
 	log   *zap.Logger
+	host  *atomic.Pointer[feature.Host] // nil before the agent has begun
 }
 
 // newKinds returns the controller of Jobs and other kinds, which writes ConfigMaps and Secrets to
 // store.
 func newKinds(f flags, store *objects.Store, log *zap.Logger) (*localKinds, error) {
 	opts := kinds.Options{Dir: filepath.Join(f.root, "kinds"), Objects: storedObjects{store}, Address: "127.0.0.1", Logger: log}
+	host := &atomic.Pointer[feature.Host]{}
+	opts.Event = func(pod *v1.Pod, eventType, reason, message string) {
+		if h := host.Load(); h != nil {
+			h.Event(pod, eventType, reason, message)
+		}
+	}
 	c, err := kinds.New(opts)
 	if err != nil {
 		return nil, err
 	}
-	return &localKinds{c, f, log}, nil
+	return &localKinds{c, f, log, host}, nil
 }
 
 // decode is the decoder of the sources.
@@ -92,6 +100,7 @@ func (s storedObjects) DeleteSecret(namespace, name string) {
 // features returns the feature that tells the controller of the pods' statuses, and adds the names of
 // Services to the hosts files of containers.
 func (k *localKinds) features(h *feature.Host) []feature.Feature {
+	k.host.Store(h)
 	own := feature.Feature{Name: "kinds", Published: k.Observe, Housekeep: k.Housekeep}
 	if k.flags.endpoint != processEndpoint {
 		own.Container = func(_ context.Context, pod *v1.Pod, _ *v1.Container, spec *runtime.ContainerSpec) error {

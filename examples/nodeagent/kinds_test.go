@@ -118,6 +118,7 @@ func TestKindsInAFolder(t *testing.T) {
 		"command: [/bin/sh, -c, 'test \"$WEB_SERVICE_HOST:$WEB_SERVICE_PORT\" = 127.0.0.1:8080']}]}\n")
 	s.waitPhase("late-n", v1.PodSucceeded)
 	require.Equal(t, "run\nrun\nrun\n", runs(), "a finished Job does not run again")
+	require.Contains(t, s.log.String(), `"reason":"Completed"`, "the end of the Job is an event")
 	s.write("all.yaml", strings.Replace(allKinds, "kind: Deployment", "kind: Ingress", 1))
 	s.eventually("the refusal names the line", func() bool { return strings.Contains(s.log.String(), "/all.yaml:22:7: kind: Ingress refused") })
 	require.Contains(t, s.pods(), "web-0-n", "the last valid content runs on")
