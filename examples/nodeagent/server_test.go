@@ -85,12 +85,12 @@ func newServed(t *testing.T, b backend) served {
 }
 
 // startServed is newServed with the client certificate and further options of the API server.
-func startServed(t *testing.T, b backend, cert, key string, opts apiservertest.Options) served {
+func startServed(t *testing.T, b backend, cert, key string, opts apiservertest.Options, flags ...string) served {
 	t.Helper()
 	port := testport.Free(t)
 	opts.Flags = append(opts.Flags, "--kubelet-client-certificate", cert, "--kubelet-client-key", key, "--kubelet-preferred-address-types", "Hostname")
 	c := newClusteredNode(t, b, "localhost", opts)
-	c.start(append(c.flags, "--port", strconv.Itoa(port), "--client-ca-file", cert)...)
+	c.start(append(append(c.flags, "--port", strconv.Itoa(port), "--client-ca-file", cert), flags...)...)
 	c.eventually("the API server knows the node's port", func() bool {
 		node, err := c.core.Nodes().Get(t.Context(), "localhost", metav1.GetOptions{})
 		return err == nil && int(node.Status.DaemonEndpoints.KubeletEndpoint.Port) == port

@@ -223,6 +223,7 @@ func (a *API) store(w http.ResponseWriter, r *http.Request, data []byte, old *st
 		pod = live
 	}
 	shown := a.show(pod)
+	shown.Name = a.short(shown.Name) // a manifest that the node does not have yet has no source
 	shown.TypeMeta = a.pods.typeMeta()
 	if o := a.view.get(a.pods, types.NamespacedName{Namespace: shown.Namespace, Name: shown.Name}); o != nil {
 		shown.ResourceVersion = o.GetResourceVersion()
