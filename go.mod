@@ -6,7 +6,7 @@ require (
 	github.com/container-storage-interface/spec v1.13.0 // volumemanager/plugins/csi: the protocol of storage drivers
 	github.com/fsnotify/fsnotify v1.10.1 // podconfig/file/fsnotify: hears of changed manifests on every system
 	github.com/go-logr/logr v1.4.4 // podconfig/podwatch, runtime/services, volumemanager/volumeapi: keeps what client-go logs off stderr
-	github.com/google/go-containerregistry v0.22.1 // runtime/process/imagestore: images in archives and registries; not in a node agent built with noimages
+	github.com/google/go-containerregistry v0.22.1 // runtime/imagearchive, runtime/process/imagestore: images in archives and registries; not in a node agent built with noimages and noimagearchives
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // examples: WebSockets with SPDY inside, as client-go's port-forward takes them
 	github.com/klauspost/compress v1.20.1 // runtime/imagearchive: archives compressed with zstd
 	github.com/moby/profiles/seccomp v0.3.0 // runtime/process: the default list of system calls, and the profiles' format
