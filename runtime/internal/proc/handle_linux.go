@@ -76,13 +76,30 @@ func Is(r Ref, match Match) bool { return r.PID > 0 && matches(r.PID, match) }
 
 func matches(pid int, match Match) bool {
 	dir := "/proc/" + strconv.Itoa(pid)
-	raw, err := os.ReadFile(dir + "/cmdline") // empty for zombies
+	raw, err := arguments(dir)
 	if err != nil || !match(strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")) {
 		return false
 	}
 	var st unix.Stat_t
 	err = unix.Stat(dir, &st)
 	return err == nil && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
+}
+
+// arguments returns the arguments of the process with the folder dir, each with a zero byte at its
+// end. Zombies and threads of the kernel have none. A process has none for some microseconds while it
+// executes a program, and arguments waits for the end of this time.
+func arguments(dir string) (raw []byte, err error) {
+	for range 50 {
+		raw, err = os.ReadFile(dir + "/cmdline")
+		if err != nil || len(raw) > 0 {
+			return raw, err
+		}
+		if _, err := os.Readlink(dir + "/exe"); err != nil {
+			return nil, nil
+		}
+		<-time.After(100 * time.Microsecond)
+	}
+	return raw, err
 }
 
 // HoldAt returns a handle of the process with the PID of hint, if its arguments match, else

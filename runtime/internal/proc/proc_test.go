@@ -88,6 +88,23 @@ func TestHold(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestExecutingIsNoEnd: a process that executes a program has no arguments for some microseconds, and
+// is recognized all the time.
+func TestExecutingIsNoEnd(t *testing.T) {
+	c := exec.Command("sh", "-c", `exec sh -c "$0" "$0"`, `exec sh -c "$0" "$0"`)
+	require.NoError(t, c.Start())
+	defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
+	is := func(args []string) bool { return args[0] == "sh" }
+	for !Is(Ref{PID: c.Process.Pid}, is) {
+		time.Sleep(time.Millisecond)
+	}
+	for range 5000 {
+		h, err := HoldAt(Ref{PID: c.Process.Pid}, is)
+		require.NoError(t, err)
+		h.Close()
+	}
+}
+
 func TestZombiesAreDeadUntilReaped(t *testing.T) {
 	p, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
 	require.NoError(t, err)
