@@ -73,7 +73,7 @@ func BenchmarkShimMemory(b *testing.B) {
 	e := newEnv(b)
 	_, id := e.run(e.pod("sleep 1000"))
 	pid := e.process(id).Shim.PID
-	time.Sleep(200 * time.Millisecond) // the shim releases the memory of the start
+	time.Sleep(2 * time.Second) // the shim dozes
 	var raw []byte
 	for b.Loop() {
 		var err error

@@ -147,8 +147,8 @@
 // Linux the decisive facts are in the kernel and in the shim's memory:
 //
 //   - The lock is a name in the kernel (an abstract unix socket) beside the lock file.
-//   - A shim is identified by its arguments: the container's folder, which the salts make
-//     unique. A recorded PID is only a hint for the search. Every signal goes through a
+//   - A shim is identified by its arguments, which are the same while it dozes: the
+//     container's folder, which the salts make unique. A recorded PID is only a hint for the search. Every signal goes through a
 //     pidfd that was opened before the arguments were compared.
 //   - The statement is sealed memory with the spec and the processes. The shim holds it
 //     open while the container runs. If a record of a container with a held lock is

@@ -85,7 +85,7 @@ func BenchmarkBesideOthers(b *testing.B) {
 			require.NoError(b, err)
 			require.NoError(b, f.Close())
 			if len(times[kind]) == 1 && kind != "bare" {
-				time.Sleep(300 * time.Millisecond) // a shim releases the memory of the start
+				time.Sleep(2 * time.Second) // a shim dozes
 				memory[kind] = privateMemory(b, pid)
 			}
 			stop()

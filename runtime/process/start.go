@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
+	"github.com/keelson-dev/keelson/runtime/process/internal/doze"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -118,7 +119,7 @@ func (r *Runtime) launch(in *instance, lock *record.Lock) error {
 	return p.Release()
 }
 
-// startShim starts the shim in a new session. The shim inherits the lock and the pipe for the
+// startShim starts the shim in a new session, with all signals blocked. The shim inherits the lock and the pipe for the
 // report, no other descriptor, and no variable of the agent's environment.
 func (r *Runtime) startShim(in *instance, lock *record.Lock, say *os.File) (*os.Process, error) {
 	path := r.shim
@@ -143,11 +144,14 @@ func (r *Runtime) startShim(in *instance, lock *record.Lock, say *os.File) (*os.
 	if lock.Name != nil {
 		files = append(files, lock.Name)
 	}
-	p, err := os.StartProcess(path, []string{record.ShimName, in.path}, &os.ProcAttr{
-		Dir:   in.path,
-		Env:   shimEnvironment(),
-		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+	var p *os.Process
+	doze.Blocked(func() {
+		p, err = os.StartProcess(path, []string{record.ShimName, in.path}, &os.ProcAttr{
+			Dir:   in.path,
+			Env:   shimEnvironment(),
+			Files: files,
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the shim: %w", err)

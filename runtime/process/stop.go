@@ -81,9 +81,9 @@ func endShim(ctx context.Context, shim *proc.Handle, grace time.Duration) error 
 		atMost  time.Duration
 		skipped bool
 	}{
-		{unix.SIGTERM, grace, grace <= 0}, // the shim sends the stop signal
-		{unix.SIGUSR1, killTime, false},   // the shim kills every process
-		{unix.SIGKILL, killTime, false},   // the next observe kills the remaining processes
+		{record.StopSignal, grace, grace <= 0},
+		{record.KillSignal, killTime, false},
+		{unix.SIGKILL, killTime, false}, // the next observe kills the remaining processes
 	} {
 		if step.skipped {
 			continue

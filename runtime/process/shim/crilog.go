@@ -4,9 +4,12 @@ package shim
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,7 +30,20 @@ type criLog struct {
 		out  io.Writer
 		last []byte
 	}
-	keep int // length of mu.last in bytes of raw output
+	keep    int // length of mu.last in bytes of raw output
+	file    *logFile
+	streams []*stream
+	newest  atomic.Int64 // nanoseconds of the newest output; busy while output is being written
+}
+
+// busy stands for output that is being written.
+const busy = math.MaxInt64
+
+// stream is one output of a container. While a goroutine copies the stream, the stream is its own.
+type stream struct {
+	entries
+	from  *os.File
+	ended bool // from is closed
 }
 
 // newCRILog returns a log that writes whole entries to out and keeps the last bytes of the
@@ -38,25 +54,64 @@ func newCRILog(out io.Writer, keep int) *criLog {
 	return l
 }
 
-// copy starts a goroutine that copies one stream until the end. wait waits for the goroutine.
-func (l *criLog) copy(stream string, from *os.File) {
+// copy starts a goroutine that copies a stream until the end, or until pause. wait waits for the
+// goroutine.
+func (l *criLog) copy(st *stream) {
+	l.streams = append(l.streams, st)
+	l.begin(st)
+}
+
+func (l *criLog) begin(st *stream) {
+	if st.ended {
+		return
+	}
 	l.copies.Go(func() {
-		defer from.Close()
-		e := entries{stream: stream}
 		buf := make([]byte, maxLine)
 		for {
-			n, err := from.Read(buf)
+			n, err := st.from.Read(buf)
 			if n > 0 {
-				e.add(time.Now(), buf[:n])
-				l.write(buf[:n], e.take())
+				l.newest.Store(busy)
+				st.add(time.Now(), buf[:n])
+				l.write(buf[:n], st.take())
+				l.newest.Store(time.Now().UnixNano())
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return // pause
 			}
 			if err != nil {
-				e.end(time.Now())
-				l.write(nil, e.take())
+				st.end(time.Now())
+				l.write(nil, st.take())
+				_ = st.from.Close()
+				st.ended = true
 				return
 			}
 		}
 	})
+}
+
+// quiet returns the time since the newest output. It is 0 during a write, which may take long.
+func (l *criLog) quiet() time.Duration {
+	newest := l.newest.Load()
+	if newest == busy {
+		return 0
+	}
+	return time.Since(time.Unix(0, newest))
+}
+
+// pause stops the copying. No output is lost, because it stays in the pipes.
+func (l *criLog) pause() {
+	for _, st := range l.streams {
+		_ = st.from.SetReadDeadline(time.Unix(1, 0)) // fails if the stream has ended
+	}
+	l.copies.Wait()
+}
+
+// resume continues the copying after pause.
+func (l *criLog) resume() {
+	for _, st := range l.streams {
+		_ = st.from.SetReadDeadline(time.Time{})
+		l.begin(st)
+	}
 }
 
 // write appends whole entries with one write, so that the streams do not mix within a line. On a

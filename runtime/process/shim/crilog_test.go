@@ -125,14 +125,14 @@ func TestTailKeepsWhatIsWrittenLast(t *testing.T) {
 func TestStreamsDoNotMixWithinALine(t *testing.T) {
 	var out bytes.Buffer
 	l := newCRILog(&out, 0)
-	for _, stream := range []string{"stdout", "stderr"} {
+	for _, name := range []string{"stdout", "stderr"} {
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
-		l.copy(stream, r)
+		l.copy(&stream{entries: entries{stream: name}, from: r})
 		go func() {
 			defer w.Close()
 			for i := range 2000 {
-				_, _ = fmt.Fprintf(w, "%s line %d of many\n", stream, i)
+				_, _ = fmt.Fprintf(w, "%s line %d of many\n", name, i)
 			}
 		}()
 	}

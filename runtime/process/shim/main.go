@@ -8,10 +8,12 @@ import (
 	"os"
 	goruntime "runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/keelson-dev/keelson/runtime/process/internal/doze"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -28,7 +30,6 @@ func Main() {
 	// The thread is never unlocked, and so lives as long as the process. The parent thread of
 	// the container must not end before the container.
 	goruntime.LockOSThread()
-	tidyDescriptors()
 	if err := run(); err != nil {
 		// Stderr is a file in the container's folder.
 		fmt.Fprintln(os.Stderr, err)
@@ -37,46 +38,55 @@ func Main() {
 	os.Exit(0)
 }
 
-// tidyDescriptors hides the lock and the status pipe from the container, and closes descriptors
-// that the agent has inherited and passed on. Descriptors opened by Go in this process are
-// close-on-exec already. Inherited descriptors are not.
-func tidyDescriptors() {
-	unix.CloseOnExec(record.LockFD)
-	unix.CloseOnExec(record.StatusFD)
-	unix.CloseOnExec(record.NameFD) // without a name, the number is Go's own or is closed below
+// tidyDescriptors hides the lock and the status pipe from the container, and closes the descriptors
+// beside keep that the agent, or the program before a nap, has passed on. Descriptors opened by Go in
+// this process are close-on-exec already. Inherited descriptors are not.
+func tidyDescriptors(keep ...int) {
+	keep = append(keep, record.LockFD, record.NameFD) // without a name, the number is Go's own or is closed below
 	entries, err := os.ReadDir(descriptors)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
 		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd <= record.NameFD {
+		if err != nil || fd < record.LockFD {
 			continue
 		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+		if slices.Contains(keep, fd) {
+			unix.CloseOnExec(fd)
+		} else if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
 			_ = unix.Close(fd)
 		}
 	}
 }
 
-// run starts the container and supervises the container until the end. The error is for shim.log.
-// The agent got a report of a failed start, or sees the missing records.
+// run starts the container and supervises the container until the end. After a nap, run goes on to
+// supervise. The error is for shim.log. The agent got a report of a failed start, or sees the missing
+// records.
 func run() error {
+	debug.SetGCPercent(20)
+	s, err := wake()
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		s.supervise()
+		return s.finish()
+	}
+	tidyDescriptors(record.StatusFD)
 	dir, err := os.OpenRoot(".")
 	if err != nil {
 		return tell(record.Started{Error: err.Error()})
 	}
 	defer dir.Close()
-	s := &shim{dir: dir}
+	s = &shim{dir: dir, patience: leastPatience, light: doze.Blocks(record.StopSignal)}
 	pid, err := s.start()
 	if err != nil {
 		return tell(record.Started{Error: err.Error()})
 	}
 	// Without a living agent the report is lost, and the next agent finds the records.
 	_ = tell(record.Started{PID: pid})
-	// The memory of the start is not needed any more.
-	debug.SetGCPercent(20)
-	debug.FreeOSMemory()
+	debug.FreeOSMemory() // the memory of the start is not needed any more
 	s.supervise()
 	return s.finish()
 }

@@ -4,19 +4,28 @@ package shim
 
 import (
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
-	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
 // prepare does little, because macOS has no subreapers. A process that escapes the container's
 // process group by a double fork survives.
 func prepare() error { return nil }
 
-// keepStatement does nothing, because macOS has no memory that agents could read.
-func keepStatement(record.Statement) (*os.File, error) { return nil, nil }
+// keep does nothing, because macOS has no memory that agents could read.
+func keep(string, any) (*os.File, error) { return nil, nil }
+
+// leastPatience is the time after which doze is called, for nothing.
+const leastPatience = time.Hour
+
+// doze is not available here.
+func (*shim) doze() (again bool) { return false }
+
+// wake returns nil, because no shim dozes here.
+func wake() (*shim, error) { return nil, nil }
 
 // hasEnded is not available here: false.
 func hasEnded(int) bool { return false }

@@ -26,18 +26,17 @@ func prepare() error {
 	return nil
 }
 
-// keepStatement writes a statement into sealed memory, which only this process holds and no process
-// can change.
-func keepStatement(st record.Statement) (*os.File, error) {
-	raw, err := json.Marshal(st)
+// keep writes a value into sealed memory, which only this process holds and no process can change.
+func keep(name string, v any) (*os.File, error) {
+	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate(record.StatementName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), record.StatementName)
+	f := os.NewFile(uintptr(fd), name)
 	_, err = f.Write(raw)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)

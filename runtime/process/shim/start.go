@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/doze"
 	"github.com/keelson-dev/keelson/runtime/process/internal/lookpath"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
@@ -34,7 +35,11 @@ type shim struct {
 	said  *os.File // the Statement; nil on systems without sealed memory
 	log   *criLog
 	dead  chan os.Signal // SIGCHLD
-	asked chan os.Signal // SIGTERM: stop; SIGUSR1: kill
+	asked chan os.Signal // record.StopSignal, record.KillSignal
+	other chan os.Signal // signals that are ignored, for the time of the start
+
+	patience time.Duration // the time without output before a nap
+	light    bool          // this process may doze
 }
 
 // errCannotRun is an error that is the container's own: its program cannot be executed. A next try
@@ -53,15 +58,7 @@ func (s *shim) start() (int, error) {
 	if len(s.spec.Args) == 0 {
 		return 0, errors.New("the command is empty")
 	}
-	// The handlers precede the first process that could be signalled. Ignore would be inherited
-	// by the container, Notify is not. A shutdown may send the other signals to all processes,
-	// and the shim must still outlive the container.
-	s.dead = make(chan os.Signal, 1)
-	s.asked = make(chan os.Signal, 8)
-	signal.Notify(s.dead, unix.SIGCHLD)
-	signal.Notify(s.asked, unix.SIGTERM, unix.SIGUSR1)
-	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGXFSZ)
-
+	s.listen()
 	if err := prepare(); err != nil {
 		return 0, err
 	}
@@ -73,6 +70,21 @@ func (s *shim) start() (int, error) {
 	}
 	return s.main, nil
 }
+
+// listen handles signals. The handlers precede the first process that could be signalled. Ignore would
+// be inherited by the container, Notify is not. A shutdown may send the other signals to all
+// processes, and the shim must still outlive the container.
+func (s *shim) listen() {
+	s.dead = make(chan os.Signal, 1)
+	s.asked = make(chan os.Signal, 8)
+	s.other = make(chan os.Signal, 1)
+	signal.Notify(s.dead, unix.SIGCHLD)
+	signal.Notify(s.asked, record.StopSignal, record.KillSignal)
+	signal.Notify(s.other, others...)
+}
+
+// others are signals that end a process and are not meant for a shim.
+var others = []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGXFSZ}
 
 // fail records the end of a container whose program cannot be executed.
 func (s *shim) fail(cause error) error {
@@ -105,15 +117,9 @@ func (s *shim) spawn() error {
 	if err != nil {
 		return errCannotRun{err}
 	}
-	log, err := openLog(&s.spec)
-	if err != nil {
+	if s.log, err = openLog(&s.spec); err != nil {
 		return err
 	}
-	keep := 0
-	if s.spec.FallbackToLogs {
-		keep = maxTail // the log's end may become the termination message
-	}
-	s.log = newCRILog(log, keep)
 	return s.exec(programs)
 }
 
@@ -144,9 +150,12 @@ func (s *shim) exec(programs []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := stage.Start(stage.Command{
-		Programs: programs, Args: s.spec.Args, Env: s.spec.Env, Dir: s.spec.Dir,
-		Files: [3]*os.File{nil, outW, errW}, Walls: s.spec.Walls,
+	var p *os.Process
+	doze.Unblocked(func() {
+		p, err = stage.Start(stage.Command{
+			Programs: programs, Args: s.spec.Args, Env: s.spec.Env, Dir: s.spec.Dir,
+			Files: [3]*os.File{nil, outW, errW}, Walls: s.spec.Walls,
+		})
 	})
 	_, _ = outW.Close(), errW.Close()
 	if err != nil {
@@ -157,8 +166,8 @@ func (s *shim) exec(programs []string) error {
 	}
 	s.main = p.Pid
 	_ = p.Release() // supervise waits for all children alike
-	s.log.copy("stdout", outR)
-	s.log.copy("stderr", errR)
+	s.log.copy(&stream{entries: entries{stream: "stdout"}, from: outR})
+	s.log.copy(&stream{entries: entries{stream: "stderr"}, from: errR})
 
 	s.self.StartedAt = time.Now()
 	info, err := proc.Lookup(s.main)
@@ -171,7 +180,7 @@ func (s *shim) exec(programs []string) error {
 		return errors.Join(fmt.Errorf("record the process: %w", err), s.killAll())
 	}
 	// Without a statement, damaged records of this container cannot be restored.
-	s.said, _ = keepStatement(record.Statement{Spec: s.spec, Process: s.self})
+	s.said, _ = keep(record.StatementName, record.Statement{Spec: s.spec, Process: s.self})
 	return nil
 }
 
@@ -187,16 +196,31 @@ func ownFault(err error) error {
 }
 
 // openLog opens a container's log. Without a path the output is discarded.
-func openLog(spec *record.Spec) (io.Writer, error) {
-	if spec.LogPath == "" {
-		return io.Discard, nil
+func openLog(spec *record.Spec) (*criLog, error) {
+	l := newLog(spec)
+	if l.file == nil {
+		return l, nil
 	}
-	l := &logFile{
-		path: spec.LogPath, maxSize: spec.MaxLogSize, maxFiles: spec.MaxLogFiles,
-		disk: realDisk{}, notes: os.Stderr, // a file in the container's folder
-	}
-	if err := l.open(); err != nil {
+	if err := l.file.open(); err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
 	return l, nil
+}
+
+// newLog returns a container's log whose file is not open.
+func newLog(spec *record.Spec) *criLog {
+	keep := 0
+	if spec.FallbackToLogs {
+		keep = maxTail // the log's end may become the termination message
+	}
+	if spec.LogPath == "" {
+		return newCRILog(io.Discard, keep)
+	}
+	file := &logFile{
+		path: spec.LogPath, maxSize: spec.MaxLogSize, maxFiles: spec.MaxLogFiles,
+		disk: realDisk{}, notes: os.Stderr, // a file in the container's folder
+	}
+	l := newCRILog(file, keep)
+	l.file = file
+	return l
 }

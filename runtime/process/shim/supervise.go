@@ -26,8 +26,16 @@ type ended struct {
 // the main process's PID is not reused between two rounds.
 func (s *shim) supervise() {
 	stop := unix.Signal(s.spec.StopSignal)
+	idle := time.NewTimer(s.patience)
+	defer idle.Stop()
 	for {
 		select {
+		case <-idle.C:
+			if left := s.patience - s.log.quiet(); left > 0 {
+				idle.Reset(left)
+			} else if s.doze() { // and this process did not
+				idle.Reset(s.patience)
+			}
 		case <-s.dead:
 			// An unreaped main process keeps the number of the process group.
 			if !hasEnded(s.main) {
@@ -38,7 +46,7 @@ func (s *shim) supervise() {
 				return
 			}
 		case sig := <-s.asked:
-			if sig == unix.SIGUSR1 {
+			if sig == record.KillSignal {
 				stop = unix.SIGKILL
 			}
 			_ = unix.Kill(-s.main, stop)

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 )
 
@@ -32,6 +34,16 @@ const ShimName = "keelson-shim"
 
 // ShimEnv marks a shim in the shim's environment. Containers do not inherit the mark.
 const ShimEnv = "KEELSON_SHIM"
+
+// NapEnv is the number of the descriptor from which a shim that has dozed reads its state.
+const NapEnv = "KEELSON_SHIM_NAP"
+
+// The signals from an agent to a shim. They are not SIGTERM or SIGINT, because every program of Go
+// can be ended by those before it handles signals, and a shim that dozes becomes one again.
+const (
+	StopSignal = unix.SIGUSR2 // send the stop signal to the container
+	KillSignal = unix.SIGUSR1 // kill every process of the container
+)
 
 // IDEnv names the variable that marks every process of a container, so that a process is found
 // after an escape from the container's session. The value is Spec.ID.

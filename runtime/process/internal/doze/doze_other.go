@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux || !(amd64 || arm64 || arm)
+
+package doze
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Exec is not available here.
+func Exec(string, []string, []int, ...unix.Signal) error { return errors.ErrUnsupported }
