@@ -68,7 +68,9 @@ func run(ctx context.Context, url, name, state string) error {
 		return err
 	}
 	bus, err := natsbus.New(natsbus.Options{
-		Node: name, Conn: conn, Desired: "desired", Statuses: "statuses", Store: store, Cache: filepath.Join(state, "objects"),
+		Node: name, Conn: conn, Desired: "desired", Statuses: "statuses", Store: store,
+		Pods:  func() []*v1.Pod { return agent.Pods() }, // the agent runs the bus
+		Cache: filepath.Join(state, "objects"),
 		Problem: func(key string, err error) {
 			if key != "" {
 				transactions.Problem(key, err) // an invalid manifest at the start does not remove its pod

@@ -30,12 +30,16 @@ type Options struct {
 	Conn *nats.Conn
 	// Desired and Statuses are the names of the buckets. They must exist. Required.
 	Desired, Statuses string
+	// Pods returns the pods of the node with their statuses. Each CheckPeriod, statuses that the bucket
+	// has lost are sent again, and those of pods that the node does not know are removed. Required.
+	Pods func() []*v1.Pod
 	// Store receives the ConfigMaps and Secrets. Required.
 	Store *objects.Store
 	// Cache is the absolute path of a file with the last ConfigMaps and Secrets. Defaults to no file.
 	Cache string
-	// CheckPeriod is the time between two looks whether the bucket is another one of the same name: a
-	// watch of JetStream does not end with its bucket. Defaults to 30 s.
+	// CheckPeriod is the time between two looks at the statuses, and between two looks whether the
+	// bucket of desired pods is another one of the same name: a watch of JetStream does not end with
+	// its bucket. Defaults to 30 s.
 	CheckPeriod time.Duration
 	// Problem receives the error of a key, and nil when the error is over. The key is "" for the cache
 	// and for the uplink of statuses. It must not block. Required.
@@ -48,6 +52,8 @@ type Bus struct {
 	js      jetstream.JetStream
 	state   *state
 	reports *statusreport.Reports
+
+	repaired map[string]bool // keys that the last repair has sent; of Run
 }
 
 // SourceName is the name of the source.
@@ -57,7 +63,7 @@ const SourceName = "nats"
 func New(o Options) (*Bus, error) {
 	for field, missing := range map[string]bool{
 		"Node": o.Node == "", "Conn": o.Conn == nil, "Desired": o.Desired == "", "Statuses": o.Statuses == "",
-		"Store": o.Store == nil, "Problem": o.Problem == nil,
+		"Pods": o.Pods == nil, "Store": o.Store == nil, "Problem": o.Problem == nil,
 	} {
 		if missing {
 			return nil, fmt.Errorf("natsbus: Options.%s is required", field)
@@ -152,6 +158,9 @@ func (b *Bus) follow(ctx context.Context, out podconfig.Sink, connected <-chan n
 			case err == nil && !now.Equal(first):
 				return nil
 			}
+			if late == nil {
+				b.repair(ctx) // the next look tries again
+			}
 			continue
 		case <-late:
 			return fmt.Errorf("bucket %s was not listed within %s", b.opts.Desired, listTimeout)
@@ -214,4 +223,40 @@ func (b *Bus) send(ctx context.Context, r statusreport.Report) error {
 	}
 	_, err = statuses.Put(ctx, key, value)
 	return err
+}
+
+// repair compares the statuses of the bucket with the pods of the node. The keys are read first: a pod
+// that is new since has no key among them.
+func (b *Bus) repair(ctx context.Context) {
+	statuses, err := b.js.KeyValue(ctx, b.opts.Statuses)
+	if err != nil {
+		return // Reports tell of a bucket that cannot be reached
+	}
+	list, err := statuses.ListKeysFiltered(ctx, podKeys+"."+token(b.opts.Node)+".>")
+	if err != nil {
+		return
+	}
+	stale := map[string]bool{}
+	for key := range list.Keys() {
+		stale[key] = true
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	repaired := map[string]bool{}
+	for _, pod := range b.opts.Pods() {
+		key := Key(podKeys, b.opts.Node, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		// A repair may have replaced a newer status that was sent beside it, so it is made twice.
+		if !stale[key] || b.repaired[key] {
+			b.reports.Set(pod, pod.Status)
+		}
+		if !stale[key] {
+			repaired[key] = true
+		}
+		delete(stale, key)
+	}
+	b.repaired = repaired
+	for key := range stale {
+		_ = statuses.Delete(ctx, key)
+	}
 }

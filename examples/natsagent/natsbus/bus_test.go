@@ -40,6 +40,7 @@ type bench struct {
 
 	mu       sync.Mutex
 	pods     map[types.UID]*v1.Pod
+	known    []*v1.Pod // of the node, with their statuses
 	changes  int
 	problems map[string]string
 }
@@ -169,6 +170,11 @@ func (b *bench) start() (bus *natsbus.Bus, stop func()) {
 	b.store = store
 	bus, err = natsbus.New(natsbus.Options{
 		Node: "gw.example", Conn: b.connect(), Desired: "desired", Statuses: "statuses", Store: store, Cache: b.cache, CheckPeriod: 100 * time.Millisecond,
+		Pods: func() []*v1.Pod {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return slices.Clone(b.known)
+		},
 		Problem: func(key string, err error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -293,6 +299,10 @@ func TestServerGone(t *testing.T) {
 		b.stop()
 		pod := &v1.Pod{}
 		pod.Namespace, pod.Name, pod.UID = "default", "web-gw.example", "1"
+		pod.Status.Message = fmt.Sprint(round, " ", 99)
+		b.mu.Lock()
+		b.known = []*v1.Pod{pod}
+		b.mu.Unlock()
 		for i := range 100 {
 			bus.Reports().Set(pod, v1.PodStatus{Phase: v1.PodRunning, Message: fmt.Sprint(round, " ", i)})
 		}
@@ -314,6 +324,33 @@ func TestServerGone(t *testing.T) {
 	b.buckets()
 	b.put(key, manifest("new:1"))
 	b.wait("web-gw.example new:1")
+	b.eventually(func() bool { return b.told("web-gw.example") == "0 99" }, "the lost status is sent again")
+}
+
+// A status of a pod that was removed while no agent ran, and that of another node.
+func TestStaleStatuses(t *testing.T) {
+	b := newBench(t)
+	for _, node := range []string{"gw.example", "gw.example2"} {
+		_, err := b.bucket("statuses").Put(t.Context(), natsbus.Key("pods", node, types.NamespacedName{Namespace: "default", Name: "gone"}), []byte(`{"uid": "1"}`))
+		require.NoError(t, err)
+	}
+	b.put(key, manifest("web:1"))
+	_, stop := b.start()
+	defer stop()
+	b.eventually(func() bool {
+		keys, err := b.bucket("statuses").Keys(t.Context())
+		return err == nil && len(keys) == 1 && strings.Contains(keys[0], "gw/example2")
+	}, "the stale status is removed")
+}
+
+// told returns the message of a status.
+func (b *bench) told(pod string) string {
+	e, err := b.bucket("statuses").Get(b.Context(), natsbus.Key("pods", "gw.example", types.NamespacedName{Namespace: "default", Name: pod}))
+	var s natsbus.Status
+	if err != nil || json.Unmarshal(e.Value(), &s) != nil {
+		return ""
+	}
+	return s.Status.Message
 }
 
 // A bucket that is removed under the watch, and made again.

@@ -4,7 +4,7 @@
 // key-value bucket, and statuses of pods into another bucket. It is a worked example. For another message
 // bus, keep its structure and replace the calls of nats.go.
 //
-//	bus, err := natsbus.New(natsbus.Options{Node: "gateway-17", Desired: desired, Statuses: statuses, Store: store, …})
+//	bus, err := natsbus.New(natsbus.Options{Node: "gateway-17", Desired: desired, Statuses: statuses, Pods: pods, Store: store, …})
 //	agent, err := node.New(node.Options{Sources: []podconfig.Source{bus}, Objects: store, Status: bus.Reports().Set, …})
 //	go bus.Reports().Run(ctx)
 //
@@ -13,7 +13,8 @@
 //	pods.NODE.NAMESPACE.NAME            in Desired: the manifest of a Pod, as YAML or JSON
 //	configmaps.NODE.NAMESPACE.NAME      in Desired: a ConfigMap
 //	secrets.NODE.NAMESPACE.NAME         in Desired: a Secret
-//	pods.NODE.NAMESPACE.NAME            in Statuses: {"uid": …, "status": …}; removed with the pod
+//	pods.NODE.NAMESPACE.NAME            in Statuses: {"uid": …, "status": …}; removed with the pod; a status that
+//	                                    the bucket has lost is sent again within 30 s
 //
 // A dot in NODE or NAME is written as "/". So the rights of a node are three patterns to read and one to
 // write, for example $KV.desired.pods.gateway-17.>.
