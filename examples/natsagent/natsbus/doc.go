@@ -16,8 +16,8 @@
 //	pods.NODE.NAMESPACE.NAME            in Statuses: {"uid": …, "status": …}; removed with the pod; a status that
 //	                                    the bucket has lost is sent again within 30 s
 //
-// A dot in NODE or NAME is written as "/". So the rights of a node are three patterns to read and one to
-// write, for example $KV.desired.pods.gateway-17.>.
+// A dot in NODE or NAME is written as "/". So the rights of a node are three patterns to read, for example
+// $KV.desired.pods.gateway-17.>, and one to read and write, $KV.statuses.pods.gateway-17.>.
 //
 // # Behaviour
 //
