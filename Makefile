@@ -104,7 +104,7 @@ cross: ## everything compiles for other systems, without cgo; the node agent wit
 	@for target in $(CROSS); do echo "$$target"; \
 		GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build -tags $(TAGS) -buildvcs=false ./...; \
 	done
-	@for tags in $(TAGS),noapiserver $(TAGS),nocsi $(TAGS),noeviction $(TAGS),nocgroups $(TAGS),nodevices $(TAGS),nolocalapi $(TAGS),nokinds $(TAGS),noimagearchives $(TAGS),noimages $(EDGE_TAGS); do echo "-tags $$tags"; \
+	@for tags in $(TAGS),noapiserver $(TAGS),nocsi $(TAGS),noeviction $(TAGS),nocgroups $(TAGS),nodevices $(TAGS),nohotplug $(TAGS),nolocalapi $(TAGS),nokinds $(TAGS),noimagearchives $(TAGS),noimages $(EDGE_TAGS); do echo "-tags $$tags"; \
 		$(GO) build -tags $$tags -buildvcs=false ./examples/nodeagent/...; \
 	done
 

@@ -40,7 +40,7 @@ volumeStatsAggPeriod: 10s
 evictionPressureTransitionPeriod: 30s
 volumeStatsAggPeriod: 10s
 systemReserved: {memory: "%d"}
-`, pids-podsPIDs, machine.Totalram*uint64(machine.Unit)-podsMemory), err
+`, pids-podsPIDs, uint64(machine.Totalram)*uint64(machine.Unit)-podsMemory), err
 	}
 	return "evictionHard: {memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}\n", nil
 }

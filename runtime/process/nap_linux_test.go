@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build amd64 || arm64 || arm
+//go:build amd64
 
 package process_test
 

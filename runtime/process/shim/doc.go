@@ -43,7 +43,7 @@
 // that is woken within 30 s is awake for twice as long before its next nap, up to a minute, so that a
 // container with regular output does not start programs all the time. The program is that of the
 // shim's start, even if its file was removed; a file that was overwritten has to be a shim, too.
-// Naps need Linux on amd64, arm64 or arm, and memory that may be executed (vm.memfd_noexec). Elsewhere
+// Naps need Linux on amd64, and memory that may be executed (vm.memfd_noexec). Elsewhere
 // the shim stays awake.
 //
 // The initialization of package shim takes a process over that was started as a shim, before

@@ -4,6 +4,9 @@ package hotplug
 
 import "time"
 
+// Annotation of a pod has its Policy. Pods without the annotation are not watched.
+const Annotation = "keelson.dev/unplugged"
+
 // Policy says how a pod reacts when a device is unplugged.
 type Policy string
 
@@ -59,6 +62,7 @@ func Decide(p Policy, r Record, f Facts, now time.Time) (Record, Action) {
 	case f.Missing != "" && !isRunning:
 		return r, Action{}
 	case f.Missing != "":
+		r.Has.Nodes = "" // a new device node may have the inode number of the old one
 		return r, Action{Stop: p == Stop, Start: p != Stop}
 	case isRunning && (f == r.Has || p == Keep && f.Numbers == r.Has.Numbers):
 		r.Has = f

@@ -56,10 +56,19 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A device that was missing is another device, also if its node has the same inode number.
+func TestReusedInode(t *testing.T) {
+	r := hotplug.Record{Has: first, Seen: first}
+	r, _ = hotplug.Decide(hotplug.Restart, r, none, start)
+	r, _ = hotplug.Decide(hotplug.Restart, r, first, start)
+	_, a := hotplug.Decide(hotplug.Restart, r, first, start.Add(time.Second))
+	assert.True(t, a.Stop)
+}
+
 // A link that changes 100 times a second causes few stops, and the containers get the last device
 // within the longest settle time.
 func TestFlappingLink(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		policy := []hotplug.Policy{hotplug.Keep, hotplug.Stop, hotplug.Restart}[seed%3]
 		var r hotplug.Record

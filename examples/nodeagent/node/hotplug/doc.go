@@ -20,5 +20,6 @@
 //
 //   - Devices are looked at every 200 ms, while pods with the annotation exist.
 //   - With Keep and Restart, containers may open the old device number until they are restarted.
-//   - A device that is replugged while no agent runs is not noticed if the containers ran on.
+//   - A device that is replugged while no agent runs is not noticed if the containers ran on. If it is
+//     missing when the agent begins, the Policy holds.
 package hotplug

@@ -12,16 +12,13 @@ import (
 	"syscall"
 	"time"
 
-	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/podsync"
 )
-
-// Annotation of a pod has its Policy. Pods without the annotation are not watched.
-const Annotation = "keelson.dev/unplugged"
 
 // period is the time between two looks at the devices. A look is two system calls for each device.
 const period = 200 * time.Millisecond
@@ -42,11 +39,12 @@ type watcher struct {
 	host *feature.Host
 	dir  string
 	pods *feature.Slot[state]
+	wake signal.Signal // there is a pod with a Policy
 }
 
 // New returns the feature, for node.Options.Features.
 func New(h *feature.Host, o Options) feature.Feature {
-	w := &watcher{host: h, dir: "/dev", pods: feature.NewSlot[state](h.Table)}
+	w := &watcher{host: h, dir: "/dev", pods: feature.NewSlot[state](h.Table), wake: signal.New()}
 	if o.Dir != "" {
 		w.dir = filepath.Clean(o.Dir)
 	}
@@ -146,6 +144,12 @@ func (w *watcher) around(ctx context.Context, req *runtime.SyncRequest) (undo fu
 	var action Action
 	var isNews bool
 	w.pods.With(pod.UID, func(s *state) {
+		if s.Record == (Record{}) && req.Status != nil && len(req.Status.Running()) > 0 {
+			// An earlier agent has started the containers, with the present devices or with lost ones.
+			if s.Has = facts; facts.Missing != "" {
+				s.Has = Facts{Numbers: "unknown"}
+			}
+		}
 		isNews = facts.Missing != "" && s.Seen.Missing == ""
 		s.Record, action = Decide(policy, s.Record, facts, now)
 		s.due = time.Time{}
@@ -153,9 +157,9 @@ func (w *watcher) around(ctx context.Context, req *runtime.SyncRequest) (undo fu
 			s.due = now.Add(action.After)
 		}
 	})
+	w.wake.Notify()
 	if isNews {
 		w.host.Event(pod, v1.EventTypeWarning, "DeviceUnplugged", facts.Missing)
-		w.host.Log.Warn("a device of a pod is missing", feature.PodField(pod), zap.String("device", facts.Missing), zap.String("policy", string(policy)))
 	}
 	if action.Stop {
 		result := w.host.Manager.KillPod(ctx, runtime.KillRequest{Pod: pod})
@@ -181,15 +185,17 @@ func (w *watcher) around(ctx context.Context, req *runtime.SyncRequest) (undo fu
 
 // run looks at the devices until ctx ends.
 func (w *watcher) run(ctx context.Context) error {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
+	var again <-chan time.Time // nil without pods to look at
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-w.wake:
+		case <-again:
 		}
+		again = nil
 		for uid, s := range w.pods.All() {
+			again = time.After(period)
 			pod, isDesired := w.host.Desired(uid)
 			if isDesired && (w.look(pod) != s.Seen || !s.due.IsZero() && !time.Now().Before(s.due)) {
 				w.host.Sync.Recheck(uid)

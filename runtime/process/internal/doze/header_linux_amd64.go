@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build amd64 || arm64
-
 package doze
 
 // part is the header of a part of an ELF file with addresses of 64 bits.

@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-package doze
-
-const machine = 183
