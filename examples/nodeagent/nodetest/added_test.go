@@ -77,6 +77,7 @@ var addedFeatures = map[string]added{
 var notAdded = map[string]string{
 	"admission": "rules of the feature gate",
 	"feature":   "the interface of features",
+	"hotplug":   "for Linux, and needs device nodes; its own tests run a node with the feature",
 	"images":    "in node.FeatureNames",
 	"internal":  "in node.FeatureNames",
 	"oomwatch":  "waits for the kernel's log, which stops the virtual time; its own tests run the feature",
