@@ -4,6 +4,7 @@ package podworkers
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -110,7 +111,8 @@ func (w *Workers) SetPods(pods []*v1.Pod, complete bool) error {
 		}
 		desired[pod.UID] = pod
 	}
-	interrupts, err := w.setDesired(desired, complete)
+	inOrder := slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool { return pod == nil || desired[pod.UID] != pod })
+	interrupts, err := w.setDesired(desired, inOrder, complete)
 	if err != nil {
 		return err
 	}
@@ -118,19 +120,12 @@ func (w *Workers) SetPods(pods []*v1.Pod, complete bool) error {
 		interrupt()
 	}
 	w.tellForgotten()
-	for _, pod := range pods {
-		if pod == nil || desired[pod.UID] != pod {
-			continue
-		}
-		if err := w.addWanted(pod); err != nil {
-			return err
-		}
-	}
 	return errors.Join(invalid...)
 }
 
-// setDesired applies SetPods to the existing records. It returns the calls to cancel.
-func (w *Workers) setDesired(desired map[types.UID]*v1.Pod, complete bool) (interrupts []func(), err error) {
+// setDesired applies SetPods. It returns the calls to cancel. Unknown UIDs count as gone only after
+// every desired pod has a record: otherwise StopUnknown would stop a pod that is about to be added.
+func (w *Workers) setDesired(desired map[types.UID]*v1.Pod, inOrder []*v1.Pod, complete bool) (interrupts []func(), err error) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,24 +147,19 @@ func (w *Workers) setDesired(desired map[types.UID]*v1.Pod, complete bool) (inte
 		w.react(e)
 	}
 	w.mu.desired = desired
+	_, more := w.syncKnown(uids)
+	for _, pod := range inOrder {
+		if _, ok := w.mu.entries[pod.UID]; !ok {
+			w.addPod(pod, now)
+		}
+	}
 	if complete {
 		w.answerUnknown()
 	}
-	_, more := w.syncKnown(uids)
 	return append(interrupts, more...), nil
 }
 
-// addWanted adds a record for a pod of the last SetPods call, unless the UID already has a record.
-// The error is ErrStopped.
-func (w *Workers) addWanted(pod *v1.Pod) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.mu.life == lifecycle.Stopped {
-		return ErrStopped
-	}
-	if _, ok := w.mu.entries[pod.UID]; ok || w.mu.desired[pod.UID] != pod {
-		return nil
-	}
-	w.react(w.add(Update{Type: UpdateCreate, Pod: pod}, time.Now()))
-	return nil
+// addPod adds a record for a pod of the last SetPods call. The lock is held.
+func (w *Workers) addPod(pod *v1.Pod, now time.Time) {
+	w.react(w.add(Update{Type: UpdateCreate, Pod: pod}, now))
 }

@@ -2,7 +2,11 @@
 
 package podworkers
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
+)
 
 // forget drops e. The lock is held. Invariant: only an entry without a planned call is forgotten,
 // so no timer is armed.
@@ -40,28 +44,27 @@ func (w *Workers) tellForgotten() {
 
 // afterCall forgets a finished record and starts its successor, if necessary.
 func (w *Workers) afterCall(e *entry) {
-	next := w.succeed(e)
+	w.succeed(e)
 	w.tellForgotten()
-	if next != nil {
-		_ = w.addWanted(next) // The only error is ErrStopped: Run has ended.
-	}
 }
 
-// succeed forgets e if e has finished and the last SetPods call does not need the record. It
-// returns the pod to start in place of e, or nil.
-func (w *Workers) succeed(e *entry) *v1.Pod {
+// succeed forgets e if e has finished and the last SetPods call does not need the record, and adds a
+// record for the pod of the call, if any.
+func (w *Workers) succeed(e *entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.desired == nil {
-		return nil
+		return
 	}
 	pod := w.mu.desired[e.uid]
 	switch {
 	case e.forgotten: // The record was an ended orphan; a source may have configured a pod with the same UID meanwhile.
 	case e.phase != phaseFinished || pod != nil && !e.restart:
-		return nil
+		return
 	default:
 		w.forget(e)
 	}
-	return pod
+	if _, ok := w.mu.entries[e.uid]; pod != nil && !ok && w.mu.life != lifecycle.Stopped {
+		w.addPod(pod, time.Now())
+	}
 }

@@ -4,6 +4,7 @@ package podworkers
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,5 +45,29 @@ func TestStopUnknownLeavesKnownPodsAlone(t *testing.T) {
 		require.ErrorIs(t, err, ErrStopped)
 		require.ErrorIs(t, w.SetPods(nil, true), ErrStopped)
 		assert.False(t, w.Sync("a"))
+	})
+}
+
+// TestAPodOfTheFirstCompleteCallIsNeverUnknown: an agent that restarts lists running pods as soon as
+// Synced closes. The pods of the call that closes it have records by then.
+func TestAPodOfTheFirstCompleteCallIsNeverUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{orphan: func(context.Context, Orphan, int64) error { return nil }}})
+		defer stop()
+		var pods []*v1.Pod
+		for i := range 1000 {
+			pods = append(pods, testPod(types.UID(strconv.Itoa(i))))
+		}
+		last := pods[len(pods)-1].UID
+		ended := w.Terminated(last)
+		stopped := make(chan bool)
+		go func() {
+			<-w.Synced()
+			stopping, _ := w.StopUnknown(last, "ns", "name", time.Second)
+			stopped <- stopping
+		}()
+		require.NoError(t, w.SetPods(pods, true))
+		assert.False(t, <-stopped, "StopUnknown stops a configured pod")
+		assert.False(t, closed(ended), "Terminated reports the end of a pod that is about to start")
 	})
 }
