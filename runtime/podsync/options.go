@@ -104,6 +104,10 @@ type Options struct {
 	// Ended is called after the last Status, when no container of the pod runs and the pod's
 	// volumes are unmounted. Ended may be called more than once. Defaults to nil.
 	Ended func(pod *v1.Pod)
+	// Told reports whether the receivers of a pod's status have its terminal phase, so that no later agent
+	// runs the pod again. FreeDisk removes the containers and the sandbox of such a pod. Told must not
+	// block. Defaults to nil: they stay until the pod is gone.
+	Told func(uid types.UID) bool
 	// Jitter spreads the pauses after failed calls. Defaults to adding up to half of the pause.
 	Jitter func(time.Duration) time.Duration
 	// Hooks extend the sync of a pod, in slice order. Defaults to none.

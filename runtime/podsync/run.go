@@ -116,8 +116,8 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 }
 
 // FreeDisk removes the ended containers and sandboxes that no pod needs, with their logs: of pods
-// that are over all, and of other pods all except the newest instance of each container. Run
-// removes less, every minute. FreeDisk returns when ctx ends at the latest. Without Run it has no
+// that are over and told (Options.Told) all, and of other pods all except the newest instance of each
+// container. Run removes less, every minute. FreeDisk returns when ctx ends at the latest. Without Run it has no
 // effect.
 func (p *Pods) FreeDisk(ctx context.Context) error {
 	workers := p.workers.Load()
@@ -150,8 +150,12 @@ func (p *Pods) fate(workers Workers, uid types.UID) runtime.PodFate {
 }
 
 // reported reports whether the exit of an instance is published, so that the instance's record may
-// be removed. A record is still needed while the last published status names the instance.
+// be removed. A record is still needed while the last published status names the instance, unless
+// the pod is over and this is known.
 func (p *Pods) reported(uid types.UID, id runtime.ContainerID) bool {
+	if p.opts.Told != nil && p.opts.Told(uid) {
+		return true
+	}
 	r := p.records.find(uid)
 	if r == nil {
 		return false

@@ -316,6 +316,7 @@ func (a *Agent) newPodSync() (*podsync.Pods, error) {
 		Manager:   a.host.Manager,
 		Status:    a.publish,
 		Ended:     a.ended,
+		Told:      a.host.Told,
 		Hooks:     []podsync.Hook{{Input: a.previous}},
 		Jitter:    a.host.Jitter,
 		Logger:    a.host.Log,

@@ -78,11 +78,12 @@ func (w podWorkers) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 }
 
 // ShouldPodContentBeRemoved implements podsync.Workers. The content of a pod stays until the pod
-// has left its source and the workers have forgotten it.
+// has left its source and the workers have forgotten it. An evicted pod must leave room: its content is
+// removed at its end.
 func (w podWorkers) ShouldPodContentBeRemoved(uid types.UID) bool {
 	_, wanted := w.host.Desired(uid)
-	_, known := w.Info(uid)
-	return !wanted && !known && w.host.HasSourced()
+	info, known := w.Info(uid)
+	return !wanted && !known && w.host.HasSourced() || info.Evicted && info.Finished
 }
 
 // isUndecided reports whether a pod unknown to the workers may still be given to them.

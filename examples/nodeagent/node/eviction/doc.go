@@ -26,8 +26,8 @@
 //	                            │ exceeded                                       │ relieved
 //	                            └─▶ evict these pods                             └─▶ end of the pass
 //
-// After an eviction the manager evicts no other pod for a threshold until the pod has ended and its
-// volumes are unmounted. The wait is bounded by 1.5 times the grace period, at least ten seconds, and
+// After an eviction the manager evicts no other pod for a threshold until the pod has ended, its
+// volumes are unmounted, and the next pass can free what its containers have left. The wait is bounded by 1.5 times the grace period, at least ten seconds, and
 // 30 seconds for the volumes.
 //
 // # Bounds

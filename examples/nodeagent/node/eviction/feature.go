@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/pressure"
@@ -42,8 +43,8 @@ func (m *Manager) Feature(h *feature.Host, o HostOptions) feature.Feature {
 			reason, message := m.Refuse(pod)
 			return feature.AdmitResult{Reason: reason, Message: message}
 		},
-		Ended: n.ended,
-		Run:   func(ctx context.Context) error { return m.Run(ctx, n) },
+		Housekeep: n.housekeep,
+		Run:       func(ctx context.Context) error { return m.Run(ctx, n) },
 	}
 }
 
@@ -95,15 +96,31 @@ func (n *host) Evict(e pressure.Eviction) (done <-chan struct{}) {
 		n.AnnotatedEvent(e.Pod, e.Annotations, v1.EventTypeWarning, pressure.Reason, e.Message)
 	}
 	n.Fail(e.Pod, f)
-	if info, works := n.Workers.Info(e.Pod.UID); !works || info.Finished { // before the call
-		n.ended(e.Pod)
+	if n.isOver(e.Pod.UID) { // before the call
+		n.tell(e.Pod.UID)
 	}
 	return done
 }
 
-// ended reports the end of an evicted pod.
-func (n *host) ended(pod *v1.Pod) {
-	if done := n.ending.Drop(pod.UID); done != nil {
+// isOver reports whether nothing is left to do for a pod: no container runs, its volumes are unmounted,
+// and what it has left in the container runtime may be removed.
+func (n *host) isOver(uid types.UID) bool {
+	info, works := n.Workers.Info(uid)
+	return !works || info.Finished
+}
+
+// housekeep reports the end of evicted pods. The node keeps house after the end of each pod.
+func (n *host) housekeep(func(types.UID) bool) {
+	for uid := range n.ending.All() {
+		if n.isOver(uid) {
+			n.tell(uid)
+		}
+	}
+}
+
+// tell reports the end of an evicted pod.
+func (n *host) tell(uid types.UID) {
+	if done := n.ending.Drop(uid); done != nil {
 		close(done)
 	}
 }

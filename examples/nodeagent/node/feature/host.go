@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podworkers"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/podsync"
@@ -62,6 +63,13 @@ func (h *Host) Status(pod *v1.Pod) v1.PodStatus {
 		return *refusal
 	}
 	return status
+}
+
+// Told reports whether the API server has the terminal phase of a pod. Then no later agent runs the pod
+// again, whatever the container runtime has of it. The source of a static pod has no status.
+func (h *Host) Told(uid types.UID) bool {
+	pod, wanted := h.Desired(uid)
+	return wanted && !podconfig.IsStatic(pod) && podfacts.IsTerminal(pod.Status.Phase)
 }
 
 // Pods returns every pod that the node knows, with its live status, sorted by namespace, name and
