@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,20 +50,36 @@ func TestUpstream126049NothingWaitsForAPoll(t *testing.T) {
 	})
 }
 
-// Issue 126049: an idle manager does nothing. The resync is the only timer.
+// counted are pods that count the questions about them.
+type counted struct {
+	volumemanager.Pods
+	asked atomic.Int64
+}
+
+func (c *counted) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
+	c.asked.Add(1)
+	return c.Pods.ShouldPodRuntimeBeRemoved(uid)
+}
+
+// Issue 126049: an idle manager does nothing. The resync is the only timer, and asks for each pod
+// once a minute.
 func TestUpstream126049IdleMeansIdle(t *testing.T) {
-	asked := 0
-	plugin := volumetest.Options{Refresh: true, Gone: func(types.UID) bool { asked++; return false }}
-	play(t, plugin, func(o *volumemanager.Options) { o.SetLimits(volumemanager.DefaultLimits()) }, func(s *stage) {
-		for i := range 50 {
+	const pods = 50
+	alive := &counted{Pods: &volumetest.Pods{}}
+	play(t, volumetest.Options{Refresh: true, Gone: alive.Pods.ShouldPodRuntimeBeRemoved}, func(o *volumemanager.Options) {
+		o.Pods = alive
+		o.SetLimits(volumemanager.DefaultLimits())
+	}, func(s *stage) {
+		for i := range pods {
 			require.NoError(s, s.mount(podWith(types.UID(fmt.Sprint(i)), "a", "b", "c", "d", "e")))
 		}
 		synctest.Wait() // the hook runs after the waiting calls were woken
-		calls, ends := len(s.plugin.Calls()), len(s.ended())
+		calls, ends, asked := len(s.plugin.Calls()), len(s.ended()), alive.asked.Load()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		assert.Len(s, s.plugin.Calls(), calls)
 		assert.Len(s, s.ended(), ends)
-		assert.Zero(s, asked)
+		assert.EqualValues(s, 60*pods, alive.asked.Load()-asked)
 	})
 }
 
