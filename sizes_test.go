@@ -24,7 +24,7 @@ const maxParts = 56_000
 var sizes = map[string][]string{
 	"harness": {
 		"e2e", "tools", "examples/nodeagent/nodetest", "runtime/fake", "internal/apiproxy", "internal/benchnode", "internal/conformance",
-		"internal/criproxy", "internal/faults", "internal/powercut", "internal/soak", "internal/testneed", "internal/testport",
+		"internal/contexttest", "internal/criproxy", "internal/faults", "internal/powercut", "internal/soak", "internal/testneed", "internal/testport",
 	},
 	"server, identity, configuration, statistics": {
 		"examples/nodeagent/nodeserver", "examples/nodeagent/nodeidentity", "examples/nodeagent/nodeconfig", "examples/nodeagent/nodestats",

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +139,7 @@ func TestPassEndsWithItsContext(t *testing.T) {
 		f.node.Fill(90 * gib)
 		result, err := f.gc.GarbageCollect(ctx)
 		require.ErrorIs(t, err, stop)
+		assert.Equal(t, 1, strings.Count(err.Error(), stop.Error()), "told once")
 		assert.Len(t, result.Removed, 1)
 		assert.Nil(t, result.Present)
 		_, err = f.gc.GarbageCollect(ctx)

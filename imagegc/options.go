@@ -62,18 +62,18 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Images == nil:
-		return o, errors.New("imagegc: Options.Images is required")
+		return Options{}, errors.New("imagegc: Options.Images is required")
 	case o.InUse == nil:
-		return o, errors.New("imagegc: Options.InUse is required")
+		return Options{}, errors.New("imagegc: Options.InUse is required")
 	case o.Disk == nil:
-		return o, errors.New("imagegc: Options.Disk is required")
+		return Options{}, errors.New("imagegc: Options.Disk is required")
 	case o.Interval < 0:
-		return o, fmt.Errorf("imagegc: Options.Interval is negative: %s", o.Interval)
+		return Options{}, fmt.Errorf("imagegc: Options.Interval is negative: %s", o.Interval)
 	}
 	o.Interval = cmp.Or(o.Interval, DefaultInterval)
 	var err error
 	if o.Policy, err = o.Policy.withDefaults(); err != nil {
-		return o, err
+		return Options{}, err
 	}
 	if o.Events == nil {
 		o.Events = EventFunc(func(string, string, string) {})

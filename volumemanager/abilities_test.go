@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
@@ -25,6 +26,18 @@ type recorder struct {
 	setUp, mapped      []volumemanager.Mount
 	tornDown, unmapped []volumemanager.Unmount
 	attached           []string
+	expanded           []volumemanager.Expansion
+	unstaged           []volumemanager.Device
+}
+
+func (r *recorder) UnmountDevice(ctx context.Context, d volumemanager.Device) error {
+	r.unstaged = append(r.unstaged, d)
+	return r.Plugin.UnmountDevice(ctx, d)
+}
+
+func (r *recorder) Expand(ctx context.Context, e volumemanager.Expansion) error {
+	r.expanded = append(r.expanded, e)
+	return r.Plugin.Expand(ctx, e)
 }
 
 func (r *recorder) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
@@ -123,6 +136,33 @@ func TestDevicePathGoesFromAttachingToSetUp(t *testing.T) {
 		require.NoError(s, s.remove("a"))
 		require.Len(s, r.tornDown, 1)
 		assert.Equal(s, r.setUp[0].DeviceDir, r.tornDown[0].DeviceDir)
+	})
+}
+
+// A volume is expanded in its first SetUp, and again when its claim has grown.
+func TestPluginIsToldWhatToExpand(t *testing.T) {
+	size := resource.MustParse("2Gi")
+	edit := func(o *volumemanager.Options) {
+		o.Claims = volumemanager.ClaimsFunc(func(ctx context.Context, pod *v1.Pod, vol v1.Volume) (volumemanager.Spec, error) {
+			spec, err := claims()(ctx, pod, vol)
+			spec.Size = size
+			return spec, err
+		})
+	}
+	playRecorded(t, volumetest.Options{Shared: true, Staged: true}, edit, func(s *stage, r *recorder) {
+		from := resource.MustParse("1Gi")
+		for i, to := range []string{"2Gi", "3Gi"} {
+			size = resource.MustParse(to)
+			require.NoError(s, s.mount(podClaiming("a", "c")))
+			synctest.Wait()
+			require.Len(s, r.expanded, i+1)
+			e := r.expanded[i]
+			assert.Equal(s, []string{from.String(), to}, []string{e.From.String(), e.To.String()})
+			assert.Equal(s, s.root+"/pods/a/volumes/example.com~fake/pv-c", e.MountedPath)
+			assert.Equal(s, s.root+"/plugins/example.com~fake/pv-c/globalmount", e.Dir)
+			assert.Equal(s, "pv-c", e.Spec.PV.Name)
+			from = size
+		}
 	})
 }
 

@@ -185,14 +185,9 @@ func (r *row) want(w *want, pod *v1.Pod, now time.Time) {
 	}
 }
 
-// endBackoff ends the back-off of the operations that set the volume up for the pod.
+// endBackoff permits every operation on the volume and its row at once.
 func (v *volume) endBackoff(r *row) {
-	if r.failure.kind.sets() {
-		r.failure = r.failure.endBackoff()
-	}
-	if v.failure.kind.sets() {
-		v.failure = v.failure.endBackoff()
-	}
+	r.failure, v.failure = r.failure.endBackoff(), v.failure.endBackoff()
 }
 
 // rowFor returns the row of w, and creates it if necessary. The lock is held.

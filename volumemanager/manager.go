@@ -129,9 +129,7 @@ func (m *Manager) wakeWaiters(uid types.UID) {
 		close(p.changed)
 		p.changed = nil
 	}
-	if len(p.volumes) == 0 && p.waits == 0 {
-		delete(m.mu.pods, uid)
-	}
+	m.leave(uid)
 }
 
 // link adds a row to v and its pod. The lock is held.

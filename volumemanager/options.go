@@ -68,10 +68,10 @@ type Options struct {
 // withDefaults returns o with defaults filled in. The error names the invalid field.
 func (o Options) withDefaults() (Options, error) {
 	if !filepath.IsAbs(o.Root) {
-		return o, fmt.Errorf("volumemanager: Options.Root: %q is not absolute", o.Root)
+		return Options{}, fmt.Errorf("volumemanager: Options.Root: %q is not absolute", o.Root)
 	}
 	if err := checkPlugins(o.Plugins); err != nil {
-		return o, err
+		return Options{}, err
 	}
 	if o.limits == nil {
 		standard := defaultLimits()

@@ -235,20 +235,35 @@ func (h *history) end(uid types.UID) {
 	})
 }
 
-// check checks the invariants while no goroutine runs.
+// check checks the invariants while no goroutine runs. A record exists if and only if the volume or
+// device is or may be mounted; during an operation, the record may exist in any case.
 func (h *history) check() {
 	require.Empty(h, h.plugin.Violations(), "seed %d", h.seed)
-	for _, v := range h.manager.Snapshot().Volumes {
+	snapshot := h.manager.Snapshot()
+	busy := map[v1.UniqueVolumeName]bool{}
+	for _, o := range snapshot.Operations {
+		busy[o.Volume] = true
+	}
+	agrees := func(state volumemanager.State, record string, busy bool) {
+		if state != volumemanager.StateNotMounted {
+			require.FileExists(h, record, "seed %d", h.seed)
+		} else if !busy {
+			require.NoFileExists(h, record, "seed %d", h.seed)
+		}
+	}
+	for _, v := range snapshot.Volumes {
+		agrees(v.Device, volumemanager.DeviceRecordPath(h.root, v.Name), busy[v.Name])
 		for _, p := range v.Pods {
-			if p.State == volumemanager.StateNotMounted {
-				continue
-			}
-			require.FileExists(h, h.recordOf(p.UID, p.Inner), "seed %d: what is or may be mounted has a record", h.seed)
+			agrees(p.State, h.recordOf(p.UID, p.Inner), busy[v.Name])
 		}
 	}
 	for _, name := range h.plugin.Mounted() {
 		uid, inner, _ := strings.Cut(name, "/")
 		require.FileExists(h, h.recordOf(types.UID(uid), inner), "seed %d: what is mounted has a record", h.seed)
+	}
+	for _, pv := range h.plugin.Staged() {
+		name := v1.UniqueVolumeName(h.plugin.Name() + "/" + pv)
+		require.FileExists(h, volumemanager.DeviceRecordPath(h.root, name), "seed %d: what is staged has a record", h.seed)
 	}
 }
 

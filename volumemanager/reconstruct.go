@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -243,25 +244,24 @@ func (f recordFiles) placeOf(uid types.UID, name string) (Place, error) {
 	return p, nil
 }
 
-// list returns the sorted names in a folder below the root. A missing folder, or a file at the
+// list returns the sorted names in a folder below the root. A missing folder, or a file on the
 // path, has no names.
-func (f recordFiles) list(dir string) ([]string, error) {
+func (f recordFiles) list(dir string) (names []string, err error) {
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
 		return nil, ignoreAbsence(err)
 	}
 	defer root.Close()
-	file, err := root.Open(dir)
-	if err != nil {
-		return nil, ignoreAbsence(err)
+	file, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a pipe
+	if err == nil {
+		defer file.Close()
+		names, err = file.Readdirnames(-1)
 	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.IsDir() {
-		return nil, err
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
 	}
-	names, err := file.Readdirnames(-1)
 	slices.Sort(names)
-	return names, err
+	return names, ignoreAbsence(err)
 }
 
 func ignoreAbsence(err error) error {

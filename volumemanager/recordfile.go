@@ -35,14 +35,10 @@ type recordFiles struct {
 
 // open returns the root, and creates it if necessary. An os.Root confines all paths to it.
 func (f recordFiles) open() (*os.Root, error) {
-	root, err := os.OpenRoot(f.root)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(f.root, 0o750); err != nil {
-			return nil, err
-		}
-		return os.OpenRoot(f.root)
+	if err := os.MkdirAll(f.root, 0o750); err != nil {
+		return nil, err
 	}
-	return root, err
+	return os.OpenRoot(f.root)
 }
 
 // openPods returns the folder of all pods, and creates it if necessary.
@@ -71,10 +67,6 @@ func mark(pods *os.Root) {
 
 // openOrMake opens a folder in root, and creates it if necessary.
 func openOrMake(root *os.Root, name string) (*os.Root, error) {
-	dir, err := root.OpenRoot(name)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return dir, err
-	}
 	if err := root.Mkdir(name, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -93,9 +85,6 @@ func (f recordFiles) writeMount(o *operation) (existed bool, err error) {
 	}
 	data, err := json.Marshal(record)
 	if err != nil {
-		return false, err
-	}
-	if err := o.place.Check(); err != nil {
 		return false, err
 	}
 	pods, err := f.openPods()

@@ -137,9 +137,6 @@ func (m *Manager) take(ctx context.Context) []dueOperation {
 	for _, name := range slices.Sorted(maps.Keys(m.mu.volumes)) {
 		v := m.mu.volumes[name]
 		m.dispatch(v)
-		if m.mu.volumes[name] == nil {
-			continue
-		}
 		for _, s := range v.plan(now).steps {
 			o := m.begin(v, s, now)
 			due = append(due, dueOperation{o, m.arrange(ctx, o)})

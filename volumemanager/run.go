@@ -104,6 +104,9 @@ func (m *Manager) carryOut(ctx context.Context, o *operation) error {
 		out = m.execute.execute(limited, o)
 		cancel()
 		release()
+		if out.err != nil && errors.Is(context.Cause(ctx), errPodGone) {
+			out.err = keepClass(out.err, errPodGone)
+		}
 	}
 	end := OperationEnd{Operation: o.describe(), Pod: o.pod, Requested: o.requested, Err: out.err, Ended: time.Now()}
 	m.settle(o, out, end.Ended)

@@ -72,9 +72,7 @@ func (m *Manager) await(ctx context.Context, uid types.UID, done func() (bool, e
 	defer m.mu.Unlock()
 	m.pod(uid).waits++
 	defer func() {
-		if p := m.pod(uid); p.waits > 0 {
-			p.waits--
-		}
+		m.pod(uid).waits--
 		m.leave(uid)
 	}()
 	for {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -29,13 +30,14 @@ type killer struct {
 type test struct {
 	name    string
 	took    time.Duration
-	reaches map[int]bool // ids of mutants
-	broken  bool         // the test fails without a mutant
+	cost    time.Duration // processor time, without the start of a process
+	reaches map[int]bool  // ids of mutants
+	broken  bool          // the test fails without a mutant
 }
 
-// slow is the duration from which a test runs after the others. Most mutants are
-// killed before.
-const slow = 300 * time.Millisecond
+// batchCost is the processor time of tests that share a process. A test with a higher cost has a
+// process of its own, because the tests of a process run in the order of their source.
+const batchCost = 300 * time.Millisecond
 
 // newKiller builds the tests of a folder with p's mutants, and lists them.
 func newKiller(p *instrumented, box sandbox, folder, pattern string, args []string) (*killer, error) {
@@ -70,8 +72,8 @@ func (k *killer) learn(workers int) {
 		trace := fmt.Sprintf("%s.%d.trace", k.binary, i)
 		defer os.Remove(trace)
 		start := time.Now()
-		verdict, _ := k.run(0, []*test{t}, trace, 5*time.Minute)
-		t.took, t.broken = time.Since(start), verdict != lived
+		verdict, _, cost := k.execute(0, []*test{t}, trace, 5*time.Minute)
+		t.took, t.cost, t.broken = time.Since(start), cost, verdict != lived
 		t.reaches = map[int]bool{}
 		text, err := os.ReadFile(trace)
 		if err != nil {
@@ -83,6 +85,10 @@ func (k *killer) learn(workers int) {
 			}
 		}
 	})
+	slices.SortStableFunc(k.tests, func(a, b *test) int { return cmp.Compare(a.cost, b.cost) })
+	for _, t := range slices.Backward(k.tests) {
+		t.cost -= k.tests[0].cost // a test that does next to nothing
+	}
 }
 
 // inParallel calls f for each element of list on n goroutines.
@@ -103,21 +109,21 @@ func inParallel[T any](workers int, list []T, f func(int, T)) {
 	wg.Wait()
 }
 
-// batches returns the tests that reach the mutant: first the quick tests, then
-// the slow tests.
-func (k *killer) batches(id int) [][]*test {
-	var quick, rest []*test
+// batches returns the tests that reach the mutant, in processes: first the tests with the lowest
+// cost.
+func (k *killer) batches(id int) (batches [][]*test) {
+	left := time.Duration(0)
 	for _, t := range k.tests {
-		switch {
-		case t.broken || !t.reaches[id]:
-		case t.took <= slow:
-			quick = append(quick, t)
-		default:
-			rest = append(rest, t)
+		if t.broken || !t.reaches[id] {
+			continue
 		}
+		if left -= t.cost; left < 0 || batches == nil {
+			batches, left = append(batches, nil), batchCost-t.cost
+		}
+		last := &batches[len(batches)-1]
+		*last = append(*last, t)
 	}
-	slices.SortStableFunc(rest, func(a, b *test) int { return int(a.took - b.took) })
-	return slices.DeleteFunc([][]*test{quick, rest}, func(b []*test) bool { return len(b) == 0 })
+	return batches
 }
 
 // judge runs the tests that reach m until one fails.
@@ -143,6 +149,12 @@ var (
 
 // run runs tests with a mutant, 0 for none.
 func (k *killer) run(id int, tests []*test, trace string, limit time.Duration) (verdict, string) {
+	v, by, _ := k.execute(id, tests, trace, limit)
+	return v, by
+}
+
+// execute is run, with the processor time of the tests.
+func (k *killer) execute(id int, tests []*test, trace string, limit time.Duration) (v verdict, by string, cost time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	names := make([]string, len(tests))
@@ -157,18 +169,21 @@ func (k *killer) run(id int, tests []*test, trace string, limit time.Duration) (
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	err := c.Run()
+	if c.ProcessState != nil {
+		cost = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	}
 	switch {
 	case err == nil:
-		return lived, ""
+		return lived, "", cost
 	case ctx.Err() != nil:
-		return timedOut, ""
+		return timedOut, "", cost
 	}
 	for _, cause := range []*regexp.Regexp{failure, crash} {
 		if found := cause.FindStringSubmatch(out.String()); found != nil {
-			return killed, found[1]
+			return killed, found[1], cost
 		}
 	}
-	return killed, lastLine(out.String())
+	return killed, lastLine(out.String()), cost
 }
 
 func lastLine(s string) string {

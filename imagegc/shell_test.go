@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagegc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/keelson-dev/keelson/imagegc"
+	"github.com/keelson-dev/keelson/imagegc/imagegctest"
+	"github.com/keelson-dev/keelson/internal/contexttest"
+)
+
+// A caller's context may live as long as the program: no call leaves anything behind at it.
+func TestCallsLeaveNothingAtTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := contexttest.New(t.Context())
+		f := newFixture(t, func(o *imagegc.Options) { o.Store = &memory{} }, images(20)...)
+		f.node.Fill(75 * gib)
+		for range 2 {
+			_, err := f.gc.GarbageCollect(ctx)
+			require.NoError(t, err)
+			require.NoError(t, f.gc.Detect(ctx))
+			require.NoError(t, f.gc.RefreshImageList(ctx))
+			lease, err := f.gc.Hold(ctx, "r.example/i00:1")
+			require.NoError(t, err)
+			lease.Release()
+			_, err = f.gc.Plan(ctx, imagegc.GoalUnused)
+			require.NoError(t, err)
+			_, err = f.gc.DeleteUnusedImages(ctx)
+			require.NoError(t, err)
+			f.node.Add(images(20)...)
+		}
+		assert.Zero(t, ctx.Waiting())
+	})
+}
+
+// A removal that frees nothing is tried eight times after the sizes add up to the wanted bytes.
+func TestPatienceIsExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		for i := range 20 {
+			tag := fmt.Sprintf("r.example/i%02d:1", i)
+			f.node.Add(imagegctest.Image{Tags: []string{tag}, Layers: map[string]uint64{tag: 50 * gib}})
+		}
+		f.node.Lie(imagegctest.Lies{Disk: func(uint64, uint64) (uint64, uint64) { return 100 * gib, 10 * gib }})
+		result, err := f.gc.GarbageCollect(t.Context())
+		require.Error(t, err)
+		assert.Len(t, result.Removed, 8)
+		assert.Len(t, f.node.Calls("ImageFS"), 9)
+	})
+}
+
+// Without a measurement, the freed bytes are the sizes of the removed images.
+func TestFreedWithoutAMeasurement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil, images(5)...)
+		f.node.Lie(imagegctest.Lies{Disk: func(uint64, uint64) (uint64, uint64) { return 0, 0 }})
+		result, err := f.gc.DeleteUnusedImages(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 5*gib, result.Freed)
+		assert.Zero(t, result.UsagePercent)
+	})
+}
+
+// Images that are too young on a full disk: the next pass is due when the first of them is old
+// enough, whatever the order of their names. A time after the next interval changes nothing.
+func TestRetryWhenTheFirstImageIsOldEnough(t *testing.T) {
+	for minAge, want := range map[time.Duration][]time.Duration{
+		4 * time.Minute:  {0, 150 * time.Second, 180 * time.Second, 210 * time.Second},
+		20 * time.Minute: {0, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20*time.Minute - 90*time.Second},
+	} {
+		t.Run(minAge.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var at []time.Duration
+				var began time.Time
+				f := newFixture(t, func(o *imagegc.Options) {
+					o.Policy.MinAge = minAge
+					o.OnPass = func(r imagegc.Result, _ error) { at = append(at, r.Started.Sub(began)) }
+				})
+				for _, tag := range []string{"r.example/m:1", "r.example/a:1", "r.example/z:1"} {
+					f.node.Add(image(tag))
+					require.NoError(t, f.gc.Detect(t.Context()))
+					time.Sleep(30 * time.Second)
+				}
+				f.node.Fill(90 * gib)
+				began = time.Now()
+				f.runFor(want[len(want)-1])
+				assert.Equal(t, want, at[:min(len(at), len(want))])
+			})
+		})
+	}
+}
+
+// Every lease counts in a plan, which names the reference.
+func TestPlanNamesTheLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil, images(4)...)
+		for i := range 3 {
+			defer f.hold(fmt.Sprintf("r.example/i%02d:1", i)).Release()
+		}
+		plan, err := f.gc.Plan(t.Context(), imagegc.GoalUnused)
+		require.NoError(t, err)
+		require.Len(t, plan.Keep, 3)
+		for i, kept := range plan.Keep {
+			assert.Equal(t, imagegc.KeepHeld, kept.Reason)
+			assert.Equal(t, fmt.Sprintf("r.example/i%02d:1", i), kept.Detail)
+		}
+		assert.Len(t, plan.Remove, 1)
+	})
+}
+
+// While a held reference matches no image, the images are listed again after each removal: the pull
+// under way may turn out to be of a listed image.
+func TestOpenLeaseMakesTheBatchesSmall(t *testing.T) {
+	for held, want := range map[string]int{"r.example/i00:1": 3, "r.example/being-pulled:1": 17} {
+		t.Run(held, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, nil, images(17)...)
+				defer f.hold(held, "r.example/i00:1").Release()
+				result, err := f.gc.DeleteUnusedImages(t.Context())
+				require.NoError(t, err)
+				assert.Len(t, result.Removed, 16)
+				assert.Len(t, f.node.Calls("ListImages"), want)
+			})
+		})
+	}
+}
+
+// A failed detection is logged, and sends no event. A dry run sends no event either.
+func TestFailuresOfRunAreLogged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(*imagegc.Options)
+		want string
+	}{
+		"without thresholds": {func(o *imagegc.Options) { o.Policy.HighPercent = 100 }, "Cannot detect images"},
+		"dry run":            {func(o *imagegc.Options) { o.DryRun = true }, "Image garbage collection failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				core, logs := observer.New(zap.InfoLevel)
+				f := newFixture(t, func(o *imagegc.Options) {
+					o.Logger = zap.New(core)
+					o.Events = imagegc.EventFunc(func(_, reason, _ string) { t.Error(reason) })
+					tc.edit(o)
+				}, images(3)...)
+				f.node.Hook = func(ctx context.Context, c imagegctest.Call) error {
+					if c.Method == "ImagesInUse" {
+						return errors.New("away")
+					}
+					return nil
+				}
+				f.runFor(14 * time.Minute)
+				assert.Equal(t, 3, logs.FilterMessage(tc.want).Len())
+				assert.Len(t, logs.All(), 3)
+			})
+		})
+	}
+}
