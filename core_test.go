@@ -23,11 +23,12 @@ const maxCore = 1500
 // loop, the workers and the configuration of the assembly.
 var core = []string{
 	"runtime/podsync/*.go",
+	"examples/nodeagent/node/admit.go",
 	"examples/nodeagent/node/agent.go",
-	"examples/nodeagent/node/check.go",
 	"examples/nodeagent/node/config.go",
 	"examples/nodeagent/node/housekeeping.go",
 	"examples/nodeagent/node/loop.go",
+	"examples/nodeagent/node/tell.go",
 	"examples/nodeagent/node/workers.go",
 }
 

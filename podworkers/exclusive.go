@@ -5,22 +5,10 @@ package podworkers
 import (
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// exclusiveKey returns the key that only one started pod may hold at a time: the full name of a
-// static pod, and "" for every other pod and for nil.
-func exclusiveKey(pod *v1.Pod) string {
-	if pod == nil || !podfacts.IsStatic(pod) {
-		return ""
-	}
-	return pod.Name + "_" + pod.Namespace
-}
-
-// keyQueues records, for each exclusive key, the pod that holds the key and the waiting pods, first
+// keyQueues records, for each exclusive key (see podfacts.StaticName), the pod that holds the key and the waiting pods, first
 // come first served.
 //
 // Invariant: a key is present exactly while a pod holds the key. The waiting pods are distinct and

@@ -57,19 +57,6 @@ type record struct {
 	hasty bool
 }
 
-// newRecord returns the record of a UID first seen with u; u must be valid. The record contains
-// only the identity and the sticky facts of u. The caller calls absorb after deciding whether the
-// pod may start.
-func newRecord(u Update, now time.Time) record {
-	r := record{uid: u.uid(), key: exclusiveKey(u.Pod), syncedAt: now}
-	if u.Orphan != nil {
-		orphan := *u.Orphan
-		r.orphan, r.undesired = &orphan, true
-	}
-	r.remember(u)
-	return r
-}
-
 // move applies e and updates the fields that depend on the phase. Only move changes a phase.
 func (r *record) move(e event, now time.Time) {
 	next := r.phase.next(e)

@@ -12,6 +12,19 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
+// newRecord returns the record of a UID first seen with u; u must be valid. The record contains
+// only the identity and the sticky facts of u. The caller calls absorb after deciding whether the
+// pod may start.
+func newRecord(u Update, now time.Time) record {
+	r := record{uid: u.uid(), key: podfacts.StaticName(u.Pod), syncedAt: now}
+	if u.Orphan != nil {
+		orphan := *u.Orphan
+		r.orphan, r.undesired = &orphan, true
+	}
+	r.remember(u)
+	return r
+}
+
 // apply folds the valid update u into the record. A non-nil interrupt is the cause for cancelling the call in flight.
 func (r *record) apply(u Update, now time.Time) (interrupt error) {
 	r.remember(u)
@@ -126,7 +139,7 @@ func (r *record) remind(now time.Time) {
 // configure returns the updates for the record of a configured pod. old is the previously configured pod, or nil if
 // unknown.
 func (r *record) configure(old, pod *v1.Pod) []Update {
-	another := old != nil && exclusiveKey(pod) != "" && old.Annotations[podfacts.AnnotationHash] != pod.Annotations[podfacts.AnnotationHash]
+	another := old != nil && podfacts.IsStatic(pod) && old.Annotations[podfacts.AnnotationHash] != pod.Annotations[podfacts.AnnotationHash]
 	switch {
 	case r.undesired: // The pod returned while its earlier record, or an orphan of its UID, is ending.
 		return []Update{{Type: UpdateCreate, Pod: pod}}

@@ -22,6 +22,15 @@ func IsStatic(pod *v1.Pod) bool {
 	return ok && source != SourceAPI
 }
 
+// StaticName returns name_namespace of a static pod, and "" for other pods and for nil. Two static pods with the same
+// StaticName never run at the same time, even if their UIDs differ.
+func StaticName(pod *v1.Pod) string {
+	if pod == nil || !IsStatic(pod) {
+		return ""
+	}
+	return pod.Name + "_" + pod.Namespace
+}
+
 // IsMirror reports whether pod is the API server's picture of a static pod.
 func IsMirror(pod *v1.Pod) bool {
 	_, ok := pod.Annotations[AnnotationMirror]

@@ -25,7 +25,10 @@ func TestSources(t *testing.T) {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}
 		assert.Equal(t, tc.static, IsStatic(pod), tc.name)
 		assert.Equal(t, tc.mirror, IsMirror(pod), tc.name)
+		pod.Name, pod.Namespace = "web", "ns"
+		assert.Equal(t, map[bool]string{true: "web_ns"}[tc.static], StaticName(pod), tc.name)
 	}
+	assert.Empty(t, StaticName(nil))
 }
 
 func TestPhases(t *testing.T) {

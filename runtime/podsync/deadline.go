@@ -34,10 +34,9 @@ func (p *Pods) deadline(pod *v1.Pod, status *v1.PodStatus) (first Deadline, ok b
 	return first, ok
 }
 
-// timeLeft returns the time until the pod's deadline, 0 or less after the deadline, and the longest
-// duration for a pod without a deadline.
-func (p *Pods) timeLeft(pod *v1.Pod) time.Duration {
-	status := p.Status(pod)
+// timeLeft returns the time until the deadline of a pod with this status, 0 or less after the deadline,
+// and the longest duration for a pod without a deadline.
+func (p *Pods) timeLeft(pod *v1.Pod, status v1.PodStatus) time.Duration {
 	if d, ok := p.deadline(pod, &status); ok {
 		return time.Until(d.At)
 	}
@@ -56,10 +55,12 @@ func (p *Pods) applyDeadline(in *podstatus.Input) {
 // and again at the newer version's deadline. Revise returns at once. The caller then passes the
 // newer version to Sync.
 func (p *Pods) Revise(pod *v1.Pod) {
-	if r := p.records.find(pod.UID); r != nil {
-		if alarm := r.alarm.Load(); alarm != nil {
-			alarm.Reset(p.timeLeft(pod))
-		}
+	r := p.records.find(pod.UID)
+	if r == nil {
+		return
+	}
+	if alarm := r.alarm.Load(); alarm != nil {
+		alarm.Reset(p.timeLeft(pod, r.lastStatus(pod)))
 	}
 }
 

@@ -113,7 +113,7 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	if err != nil && again.IsZero() {
 		again = time.Now().Add(p.opts.Jitter(retry.Backoff(r.failures, firstPause, longestPause, 0)))
 	}
-	if left := p.timeLeft(pod); left > 0 && left < math.MaxInt64 && (again.IsZero() || time.Until(again) > left) {
+	if left := p.timeLeft(pod, r.lastStatus(pod)); left > 0 && left < math.MaxInt64 && (again.IsZero() || time.Until(again) > left) {
 		again = time.Now().Add(left)
 	}
 	return over, again, err
@@ -144,7 +144,7 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 	if err := p.renew(ctx, r); err != nil {
 		return false, none, err
 	}
-	if r.isSettled(pod) && p.timeLeft(pod) > 0 {
+	if r.isSettled(pod) && p.timeLeft(pod, r.lastStatus(pod)) > 0 {
 		return false, none, nil
 	}
 	r.settled, r.ended = none, nil
@@ -157,14 +157,14 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 		r.ended = exited(observed)
 		return true, none, nil
 	}
-	r.alarm.Load().Reset(p.timeLeft(pod))
+	r.alarm.Load().Reset(p.timeLeft(pod, r.lastStatus(pod)))
 	if taken, err := p.nameTaken(ctx, pod, observed); taken || err != nil {
 		return false, time.Now().Add(namesakePause), err
 	}
 	req := runtime.SyncRequest{
 		Pod: pod, Status: observed, Changed: changed,
 		Finished: func(container string, made *runtime.ContainerStatus) bool {
-			status := p.Status(pod)
+			status := r.lastStatus(pod)
 			return runtime.Finished(pod, &status, container, made)
 		},
 		Progress: func(now runtime.Progress) { p.publishProgress(r, pod, now) },

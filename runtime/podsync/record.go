@@ -72,6 +72,17 @@ func (s *shownPod) status() *v1.PodStatus {
 	return &s.pod.Status
 }
 
+// lastStatus returns the last published status of the pod, and the pod's own status before the first
+// publication. r may be nil.
+func (r *record) lastStatus(pod *v1.Pod) v1.PodStatus {
+	if r != nil {
+		if shown := r.shown.Load(); shown != nil && shown.own != nil {
+			return *shown.own
+		}
+	}
+	return pod.Status
+}
+
 // The phases of a pod's life, as known by the record.
 const (
 	// lifeNone: this agent has not worked on the pod. Remains in the runtime belong to another

@@ -24,12 +24,7 @@ func Ready(status *v1.PodStatus) bool {
 // Status returns the last published status of the pod. Before a status different from pod.Status is
 // published, Status returns pod.Status.
 func (p *Pods) Status(pod *v1.Pod) v1.PodStatus {
-	if r := p.records.find(pod.UID); r != nil {
-		if shown := r.shown.Load(); shown != nil && shown.own != nil {
-			return *shown.own
-		}
-	}
-	return pod.Status
+	return p.records.find(pod.UID).lastStatus(pod)
 }
 
 // publish generates the pod's status from the observation, applies edit, and publishes a changed
@@ -65,7 +60,7 @@ func (p *Pods) explain(r *record, pod *v1.Pod) {
 
 // tell stores a status and calls Options.Status if the status has changed.
 func (p *Pods) tell(r *record, pod *v1.Pod, status v1.PodStatus) {
-	isNew := !reflect.DeepEqual(p.Status(pod), status)
+	isNew := !reflect.DeepEqual(r.lastStatus(pod), status)
 	shown := &shownPod{pod: pod}
 	if last := r.shown.Load(); isNew {
 		shown.own = &status
@@ -82,7 +77,7 @@ func (p *Pods) tell(r *record, pod *v1.Pod, status v1.PodStatus) {
 // to the probes. The status then includes verdicts that the probes adopted for containers of an
 // earlier agent.
 func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, now runtime.Progress) v1.PodStatus {
-	previous := p.Status(pod)
+	previous := r.lastStatus(pod)
 	in := podstatus.Input{
 		Pod: pod, Observed: observed, Previous: &previous, StartFailures: r.starts, Restarting: now.Restarting,
 		HostIPs: p.opts.Generator.HostIPs, Stage: stage, Now: time.Now(),

@@ -19,7 +19,8 @@
 //	features.go      the list of features, and the construction of the shared parts
 //	config.go        configuration sources and the checkpoint
 //	loop.go          the single goroutine that handles configuration changes
-//	check.go         refusal of pods with fields that the node cannot honour
+//	admit.go         the decision about a pod: fields that the node cannot honour, then the gate
+//	tell.go          what the features learn of a pod: its statuses, its refusal, its end
 //	workers.go       connections between package podsync, the workers and the features
 //	housekeeping.go  removal of records of pods that are gone
 //	runonce.go       RunOnce, the alternative to Run
@@ -40,7 +41,7 @@
 //	deadline       activeDeadlineSeconds
 //	volumes        mounts of containers, service account tokens, volumes attached by a controller
 //	images         image garbage collection and image volumes
-//	resize         status and events of in-place resizes
+//	resize         status and events of in-place resizes, granted and waiting
 //	gate           admission, preemption and in-place resizes by the rules of package admission
 //	restartmemory  readiness of static pods for the next agent, in Root/ready.json
 //	statuses       pod statuses on an API server

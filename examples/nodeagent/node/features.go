@@ -3,7 +3,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,17 +108,17 @@ func (a *Agent) addFeatures() (err error) {
 	if a.parts.images != nil {
 		add(a.parts.images.Feature())
 	}
-	granted := func(*v1.Pod) {}
+	resized := func(*v1.Pod, *admission.Pending) {}
 	if with("resize") {
 		r := resize.New(h)
-		granted = r.Begin
+		resized = r.Decided
 		add(r.Feature())
 	}
 	a.gate = openGate{}
 	if with("gate") {
 		a.parts.gate = gate.New(h, gate.Options{
 			NodeName: o.NodeName, Labels: o.NodeLabels, Taints: o.NodeTaints, Allocatable: o.Allocatable, UnsafeSysctls: o.UnsafeSysctls,
-			Node: o.Cluster.Node, Admit: a.obstacles, Assigned: a.isAssigned, Granted: granted,
+			Node: o.Cluster.Node, Admit: a.obstacles, Assigned: a.isAssigned, Resized: resized,
 		})
 		a.gate = a.parts.gate
 	}
@@ -179,30 +178,6 @@ func (a *Agent) keptImages() (references []string) {
 		}
 	}
 	return references
-}
-
-// obstacles returns the reasons of the features and of Options.Admit to refuse a new pod, and the
-// event that a feature waits for.
-func (a *Agent) obstacles(pod *v1.Pod) (wait string, failures []admission.Failure) {
-	for _, f := range a.features {
-		if f.Admit == nil {
-			continue
-		}
-		r := f.Admit(pod)
-		if r.Reason != "" {
-			failures = append(failures, admission.Failure{Reason: r.Reason, Message: r.Message})
-		}
-		wait = cmp.Or(wait, r.Wait)
-	}
-	if a.opts.Admit != nil {
-		failures = append(failures, a.opts.Admit(pod)...)
-	}
-	return wait, failures
-}
-
-// isAssigned reports whether a feature gives pieces of the resource to pods.
-func (a *Agent) isAssigned(resource v1.ResourceName) bool {
-	return slices.ContainsFunc(a.features, func(f feature.Feature) bool { return f.Assigns != nil && f.Assigns(resource) })
 }
 
 // extend lets the features add to the spec of a container.

@@ -36,6 +36,6 @@ func (a *Agent) reconcile() {
 	}
 	// Until every source has delivered its pods, a source may still list a pod of an earlier agent.
 	complete := a.config.readiness.AllReady()
-	a.host.Prune(func(uid types.UID) bool { return known(uid) || !complete && !a.host.WasDesired(uid) })
+	a.host.Prune(func(uid types.UID) bool { return known(uid) || !complete && !a.host.Listing(uid).Listed })
 	a.state.changed.Notify()
 }

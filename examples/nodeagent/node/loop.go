@@ -97,11 +97,10 @@ func (a *Agent) noteSourced() {
 // remove terminates a pod that has left its source. A refused pod without a worker keeps the status
 // of its refusal.
 func (a *Agent) remove(pod *v1.Pod) {
-	_, worked := a.host.Workers.Info(pod.UID)
-	entry, _ := a.host.Entry(pod.UID)
+	refused := a.host.Listing(pod.UID).Entry == feature.Refused
 	a.host.RemoveDesired(pod.UID)
 	a.gate.Release(pod.UID)
-	if worked || entry != feature.Refused {
+	if _, worked := a.host.Workers.Info(pod.UID); worked || !refused {
 		a.update(podworkers.UpdateKill, pod)
 	}
 	a.state.housekeeping.Notify()
@@ -109,58 +108,8 @@ func (a *Agent) remove(pod *v1.Pod) {
 
 // add decides about a pod and starts an admitted pod.
 func (a *Agent) add(pod *v1.Pod) {
-	a.host.SetDesired(pod)
-	if a.applyAdmission(pod, a.admit(pod)) {
-		a.host.SetEntry(pod.UID, feature.Admitted, nil)
+	if a.admit(pod) {
 		a.update(podworkers.UpdateCreate, pod)
-	}
-}
-
-// admit decides about a pod. Before the end of a pod, fields that the node cannot honour are a
-// reason for refusal. All other decisions are the gate's.
-func (a *Agent) admit(pod *v1.Pod) feature.AdmitResult {
-	if !podfacts.IsTerminal(pod.Status.Phase) {
-		if err := a.check(pod); err != nil {
-			return feature.AdmitResult{Reason: unsupportedReason(pod), Message: err.Error()}
-		}
-	}
-	return a.gate.Admit(pod)
-}
-
-// applyAdmission carries out a decision about a pod, and reports whether the pod may run.
-func (a *Agent) applyAdmission(pod *v1.Pod, r feature.AdmitResult) bool {
-	switch {
-	case r.Wait != "":
-		if entry, _ := a.host.Entry(pod.UID); entry != feature.Held {
-			a.host.Log.Info("pod waits for its admission", feature.PodField(pod), zap.String("for", r.Wait))
-		}
-		a.host.SetEntry(pod.UID, feature.Held, nil) // until the gate's next Reconsider
-		return false
-	case r.Reason != "":
-		a.gate.Release(pod.UID)
-		a.refuse(pod, r.Reason, r.Message)
-		return false
-	}
-	return true
-}
-
-// refuse makes a pod Failed until its manifest changes, as the kubelet does.
-func (a *Agent) refuse(pod *v1.Pod, reason, message string) {
-	status := a.host.Status(pod)
-	status.Phase = v1.PodFailed
-	status.Reason = reason
-	status.Message = feature.RefusedPrefix + message
-	a.host.SetEntry(pod.UID, feature.Refused, &status)
-	a.host.TellRefusal(pod, reason, message)
-	a.publish(pod, status)
-	a.endUnlessWorked(pod)
-}
-
-// endUnlessWorked calls ended for a refused pod without a worker. For other pods the worker does
-// so.
-func (a *Agent) endUnlessWorked(pod *v1.Pod) {
-	if _, worked := a.host.Workers.Info(pod.UID); !worked {
-		a.ended(pod)
 	}
 }
 
@@ -168,30 +117,25 @@ func (a *Agent) endUnlessWorked(pod *v1.Pod) {
 // static pod with the same UID and another manifest hash is terminated and started again, because
 // the runtime alone would only notice a changed image.
 func (a *Agent) change(pod *v1.Pod) {
-	old, known := a.host.Desired(pod.UID)
-	_, refusal := a.host.Entry(pod.UID)
+	was := a.host.Listing(pod.UID)
+	static, admitted := podfacts.IsStatic(pod), was.Desired != nil && was.Entry == feature.Admitted
+	another := admitted && static && pod.Annotations[podfacts.AnnotationHash] != was.Desired.Annotations[podfacts.AnnotationHash]
 	switch {
-	case known && refusal != nil && !podconfig.IsStatic(pod):
+	case was.Refusal != nil && !static:
 		// The refusal is final: the API server has the status Failed. A static pod can be admitted
 		// again after a change of its manifest.
 		a.host.SetDesired(pod)
 		a.endUnlessWorked(pod)
-		return
-	case !known || !a.host.MayRun(pod.UID):
+	case another || !admitted:
+		if another {
+			a.remove(was.Desired)
+		}
 		a.add(pod)
-		return
-	case podconfig.IsStatic(pod) && pod.Annotations[podconfig.AnnotationHash] != old.Annotations[podconfig.AnnotationHash]:
-		a.remove(old)
-		a.add(pod)
-		return
-	}
-	a.host.SetDesired(pod)
-	ran := a.gate.Allocated(old)
-	result := a.admit(pod)
-	if !result.Admitted() {
-		a.update(podworkers.UpdateKill, ran)
-	}
-	if a.applyAdmission(pod, result) {
+	default:
+		if ran := a.gate.Allocated(was.Desired); !a.admit(pod) {
+			a.update(podworkers.UpdateKill, ran)
+			return
+		}
 		a.host.Sync.Revise(pod)
 		a.update(podworkers.UpdateUpdate, pod)
 	}

@@ -11,37 +11,8 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/podworkers"
-	"github.com/keelson-dev/keelson/runtime/podstatus"
 	"github.com/keelson-dev/keelson/runtime/podsync"
 )
-
-// previous sets in.Previous, the pod's last status, to include the status of a refusal.
-func (a *Agent) previous(pod *v1.Pod, in *podstatus.Input) {
-	previous := a.host.Status(pod)
-	in.Previous = &previous
-}
-
-// publish passes a new status of a pod to the features and to Options.Status.
-func (a *Agent) publish(pod *v1.Pod, status v1.PodStatus) {
-	for _, f := range a.features {
-		if f.Published != nil {
-			f.Published(pod, status)
-		}
-	}
-	if a.opts.Status != nil {
-		a.opts.Status(pod, status)
-	}
-	a.state.changed.Notify()
-}
-
-// ended calls Ended of the features: no container of the pod runs, and the volumes are unmounted.
-func (a *Agent) ended(pod *v1.Pod) {
-	for _, f := range a.features {
-		if f.Ended != nil {
-			f.Ended(pod)
-		}
-	}
-}
 
 // podWorkers adapts the workers to podsync.Workers. A held pod counts as one with running
 // containers, and no pod counts as gone before every source has delivered its pods.
@@ -53,7 +24,7 @@ type podWorkers struct {
 
 // StopUnknown implements podsync.Workers.
 func (w podWorkers) StopUnknown(uid types.UID, namespace, name string, grace time.Duration) (stopping bool, err error) {
-	if entry, _ := w.host.Entry(uid); entry == feature.Held {
+	if w.host.Listing(uid).Entry == feature.Held {
 		return false, nil
 	}
 	_, known := w.Info(uid)
@@ -89,8 +60,7 @@ func (w podWorkers) ShouldPodContentBeRemoved(uid types.UID) bool {
 // isUndecided reports whether a pod unknown to the workers may still be given to them.
 func (w podWorkers) isUndecided(uid types.UID) bool {
 	_, known := w.Info(uid)
-	entry, _ := w.host.Entry(uid)
-	return !known && (!w.host.HasSourced() || entry == feature.Held)
+	return !known && (!w.host.HasSourced() || w.host.Listing(uid).Entry == feature.Held)
 }
 
 // Event reasons of the kubelet (1.36) for failures of whole pods.

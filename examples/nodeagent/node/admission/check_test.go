@@ -51,8 +51,9 @@ func TestCheckResources(t *testing.T) {
 			if tt.says != "" {
 				require.Equal(t, tt.says, failures[0].Message)
 			}
-			_, only := admission.Shortages(failures)
-			require.Equal(t, len(tt.want) > 0, only)
+			for _, f := range failures {
+				require.NotNil(t, f.Shortage)
+			}
 		})
 	}
 	t.Run("nothing is known", func(t *testing.T) {
@@ -157,8 +158,7 @@ func TestCheckPorts(t *testing.T) {
 			if tt.taken {
 				assert.Equal(t, "NodePorts", failures[0].Reason)
 				assert.Equal(t, "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports", failures[0].Message)
-				_, only := admission.Shortages(failures)
-				assert.False(t, only, "a port is nothing that preemption helps with")
+				assert.Nil(t, failures[0].Shortage, "a port is nothing that preemption helps with")
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func TestCheckSystem(t *testing.T) {
 			want: []string{"SysctlForbidden"}, says: `forbidden sysctl: "net.ipv4.tcp_rmem" not allowed with host Net enabled`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			failures := admission.CheckSystem(&admission.Node{OS: "linux", UnsafeSysctls: []string{"kernel.msg*", "vm.*"}}, tt.pod)
+			failures := admission.Check(&admission.Node{OS: "linux", UnsafeSysctls: []string{"kernel.msg*", "vm.*"}}, usage(), admission.DemandOf(tt.pod))
 			require.Equal(t, tt.want, reasons(failures))
 			if tt.says != "" {
 				require.Equal(t, tt.says, failures[0].Message)

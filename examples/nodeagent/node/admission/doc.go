@@ -10,9 +10,8 @@
 //		Allocatable: v1.ResourceList{"cpu": resource.MustParse("2"), "pods": resource.MustParse("110")},
 //	}
 //	own := admission.DemandOf(pod)
-//	failures := admission.Check(node, used, own)
-//	if short, only := admission.Shortages(failures); only && admission.Critical(pod) {
-//		victims, err := admission.Preempt(own, admitted, short)
+//	if failures := admission.Check(node, used, own); len(failures) > 0 {
+//		victims, refused := admission.MakeRoom(node, own, failures, admitted)
 //		…
 //	}
 //
@@ -20,7 +19,7 @@
 //  1. keeps the Demand of every active pod, and their sum as Usage. An admitted pod is active until
 //     its phase is terminal or its containers have stopped.
 //  2. calls Check once per pod, in a fixed order, and never again for a running pod.
-//  3. stops the victims of Preempt before it starts the critical pod.
+//  3. stops the victims of MakeRoom before it starts the critical pod.
 //  4. calls Resize when a running pod requests other resources.
 //
 // # Differences from the kubelet (1.36)
@@ -35,7 +34,7 @@
 //     account for the resource.
 //   - If a container has a limit without a request, the limit counts as the request, as in the API
 //     server's defaulting. So pods from sources without defaulting count correctly.
-//   - Preempt chooses the same victims as the kubelet, with one exception: among pods that free
+//   - MakeRoom chooses the same victims as the kubelet, with one exception: among pods that free
 //     equal amounts, the pod of lower priority is chosen, and ties have a fixed order.
 //   - If preemption cannot help, a critical pod keeps the reason of the missing resource
 //     (OutOfcpu). The kubelet reports UnexpectedAdmissionError.

@@ -67,23 +67,3 @@ type Shortage struct {
 
 // Missing returns the amount that has to be freed.
 func (s Shortage) Missing() int64 { return s.Requested - (s.Capacity - s.Used) }
-
-// Shortages returns the missing resources. only reports whether all failures are shortages.
-func Shortages(failures []Failure) (short []Shortage, only bool) {
-	for _, f := range failures {
-		if f.Shortage != nil {
-			short = append(short, *f.Shortage)
-		}
-	}
-	return short, len(short) > 0 && len(short) == len(failures)
-}
-
-// Has reports whether a failure has this reason.
-func Has(failures []Failure, reason string) bool {
-	for _, f := range failures {
-		if f.Reason == reason {
-			return true
-		}
-	}
-	return false
-}

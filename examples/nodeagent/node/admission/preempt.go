@@ -4,49 +4,62 @@ package admission
 
 import (
 	"cmp"
-	"errors"
+	"iter"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/podresources"
-	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// ErrNoRoom is returned if preempting every preemptable pod would not free enough.
-var ErrNoRoom = errors.New("no set of running pods found to reclaim resources")
-
-// Critical reports whether a pod may preempt others: it is static, a mirror pod, or of
-// system-critical priority.
-func Critical(pod *v1.Pod) bool { return podconfig.IsCritical(pod) }
-
-// Preemptable reports whether victim may be preempted for pod.
-func Preemptable(pod, victim *v1.Pod) bool {
-	if Critical(pod) && !Critical(victim) {
-		return true
+// MakeRoom decides about a pod that Check refuses. A critical pod that lacks nothing but resources can
+// wait until other pods have ended: the victims, which the caller stops, and pods that are ending
+// already. victims is empty if the latter suffice. Otherwise refused has the reasons to refuse the
+// pod. staying are the demands of the active pods that are not ending.
+//
+// The victims are few, best-effort pods rather than burstable pods, and burstable pods rather than
+// guaranteed pods (kubelet 1.36).
+func MakeRoom(node *Node, own *Demand, failures []Failure, staying iter.Seq[*Demand]) (victims []*v1.Pod, refused []Failure) {
+	if !own.critical || slices.ContainsFunc(failures, func(f Failure) bool { return f.Shortage == nil }) {
+		return nil, failures
 	}
-	return pod.Spec.Priority != nil && victim.Spec.Priority != nil && *pod.Spec.Priority > *victim.Spec.Priority
+	active := slices.Collect(staying)
+	var missing []amount
+	for _, s := range fits(node, UsageOf(active...), own) {
+		missing = append(missing, amount{name: s.Resource, value: s.Missing()})
+	}
+	victims, ok := preempt(own, active, missing)
+	if !ok {
+		refused = slices.Clone(failures)
+		refused[0].Message += "; preemption: no set of running pods found to reclaim resources"
+	}
+	return victims, refused
 }
 
-// Preempt chooses the pods to preempt so that own, a critical pod, gets the resources in short. It
-// prefers best-effort pods to burstable pods, and burstable pods to guaranteed pods, and chooses
-// few pods (kubelet 1.36). The error is ErrNoRoom.
-func Preempt(own *Demand, active []*Demand, short []Shortage) (victims []*v1.Pod, err error) {
-	missing := make([]amount, 0, len(short))
-	for _, s := range short {
-		missing = append(missing, amount{s.Resource, s.Missing()})
+// MayPreempt reports whether victim may be preempted for d. Critical pods are static pods, mirror pods,
+// and pods of system-critical priority.
+func (d *Demand) MayPreempt(victim *Demand) bool {
+	if d.critical && !victim.critical {
+		return true
 	}
+	own, its := d.Pod.Spec.Priority, victim.Pod.Spec.Priority
+	return own != nil && its != nil && *own > *its
+}
+
+// preempt chooses the pods to preempt so that own gets the missing amounts. ok is false if preempting
+// every preemptable pod would not free enough.
+func preempt(own *Demand, active []*Demand, missing []amount) (victims []*v1.Pod, ok bool) {
 	classes := map[v1.PodQOSClass][]*Demand{}
 	for _, d := range active {
-		if d.Pod.UID != own.Pod.UID && Preemptable(own.Pod, d.Pod) {
+		if d.Pod.UID != own.Pod.UID && own.MayPreempt(d) {
 			class := podresources.QOS(d.Pod)
 			classes[class] = append(classes[class], d)
 		}
 	}
 	best, burst, sure := classes[v1.PodQOSBestEffort], classes[v1.PodQOSBurstable], classes[v1.PodQOSGuaranteed]
 	if len(without(missing, best, burst, sure)) > 0 {
-		return nil, ErrNoRoom
+		return nil, false
 	}
 	// The guaranteed pods are chosen first: only those needed even if all best-effort and burstable
 	// pods end.
@@ -56,7 +69,7 @@ func Preempt(own *Demand, active []*Demand, short []Shortage) (victims []*v1.Pod
 	for _, d := range slices.Concat(best, burst, sure) {
 		victims = append(victims, d.Pod)
 	}
-	return victims, nil
+	return victims, true
 }
 
 // without returns the amounts that are still missing after the given pods have ended.

@@ -5,6 +5,7 @@ package admission_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,14 +48,11 @@ func TestPreempt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			own, active := admission.DemandOf(tt.pod), demands(tt.active...)
-			short, only := admission.Shortages(admission.Check(&admission.Node{Allocatable: list(tt.node)}, admission.UsageOf(active...), own))
-			require.True(t, only)
-			victims, err := admission.Preempt(own, active, short)
-			if tt.none {
-				require.ErrorIs(t, err, admission.ErrNoRoom)
-				return
-			}
-			require.NoError(t, err)
+			node := &admission.Node{Allocatable: list(tt.node)}
+			failures := admission.Check(node, admission.UsageOf(active...), own)
+			require.NotEmpty(t, failures)
+			victims, refused := admission.MakeRoom(node, own, failures, slices.Values(active))
+			require.Equal(t, tt.none, len(refused) > 0)
 			require.Equal(t, tt.want, names(victims))
 		})
 	}
@@ -78,21 +76,21 @@ func TestPreemptionMakesRoom(t *testing.T) {
 			pods = append(pods, p)
 		}
 		own := admission.DemandOf(pod("p", static, withPriority(1), asks(fmt.Sprintf("cpu=%d memory=%d", random.IntN(22), random.IntN(22)))))
-		short, only := admission.Shortages(admission.Check(node, usage(pods...), own))
-		if !only {
+		failures := admission.Check(node, usage(pods...), own)
+		if len(failures) == 0 {
 			continue
 		}
-		victims, err := admission.Preempt(own, demands(pods...), short)
+		victims, refused := admission.MakeRoom(node, own, failures, slices.Values(demands(pods...)))
 		gone := map[*v1.Pod]bool{}
 		for _, v := range victims {
-			require.True(t, admission.Preemptable(own.Pod, v))
+			require.True(t, own.MayPreempt(admission.DemandOf(v)))
 			gone[v] = true
 		}
 		var stay, others, dear []*v1.Pod // others: all that cannot be ended; dear: and those that are guaranteed
 		for _, p := range pods {
 			sure := p.Spec.Containers[0].Resources.Limits != nil
 			switch {
-			case !admission.Preemptable(own.Pod, p):
+			case !own.MayPreempt(admission.DemandOf(p)):
 				others, dear = append(others, p), append(dear, p)
 			case sure:
 				dear = append(dear, p)
@@ -101,7 +99,7 @@ func TestPreemptionMakesRoom(t *testing.T) {
 				stay = append(stay, p)
 			}
 		}
-		if err != nil {
+		if len(refused) > 0 {
 			hopeless++
 			require.NotEmpty(t, admission.Check(node, usage(others...), own), "there was room to be made")
 			continue
@@ -117,4 +115,29 @@ func TestPreemptionMakesRoom(t *testing.T) {
 	}
 	require.Greater(t, preempted, 100)
 	require.Greater(t, hopeless, 100)
+}
+
+// No pod is preempted for a pod that is not critical, or that has another obstacle than resources, and
+// none if the pods that are ending free enough.
+func TestNoPodIsPreemptedInVain(t *testing.T) {
+	active := demands(pod("a", asks("cpu=2")))
+	for _, tt := range []struct {
+		name    string
+		pod     *v1.Pod
+		staying []*admission.Demand
+		refused []string
+	}{
+		{name: "not critical", pod: pod("p", asks("cpu=2")), staying: active, refused: []string{"OutOfcpu"}},
+		{name: "another node", pod: pod("p", static, asks("cpu=2"), func(p *v1.Pod) { p.Spec.NodeName = "other" }), staying: active,
+			refused: []string{"OutOfcpu", "NodeName"}},
+		{name: "room comes", pod: pod("p", static, asks("cpu=2"))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			node := &admission.Node{Name: "n", Allocatable: list("cpu=2")}
+			own := admission.DemandOf(tt.pod)
+			victims, refused := admission.MakeRoom(node, own, admission.Check(node, admission.UsageOf(active...), own), slices.Values(tt.staying))
+			require.Empty(t, victims)
+			require.Equal(t, tt.refused, reasons(refused))
+		})
+	}
 }

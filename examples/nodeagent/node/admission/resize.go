@@ -16,10 +16,32 @@ type Pending struct {
 	Message string
 }
 
+// Resized is the decision about a new version of a running pod.
+type Resized struct {
+	// Run is the demand of the version that runs: the new version, with the resources of the present
+	// version while a resize is pending.
+	Run *Demand
+	// Granted reports that the new version requests other resources, and is given them.
+	Granted bool
+	// Pending is nil unless the new version requests other resources that the node cannot give now.
+	Pending *Pending
+}
+
 // Resize decides whether a running pod with the demand now may be resized to the demand wanted. used
-// sums the demands of all active pods, including now. Nil grants the resize. A resource that is not
-// raised never prevents a resize.
-func Resize(node *Node, used *Usage, now, wanted *Demand) *Pending {
+// sums the demands of all active pods, including now. A resource that is not raised never prevents a
+// resize.
+func Resize(node *Node, used *Usage, now, wanted *Demand) Resized {
+	if SameResources(now.Pod, wanted.Pod) {
+		return Resized{Run: wanted}
+	}
+	if pending := pendingResize(node, used, now, wanted); pending != nil {
+		return Resized{Run: DemandOf(withResources(wanted.Pod, now.Pod)), Pending: pending}
+	}
+	return Resized{Run: wanted, Granted: true}
+}
+
+// pendingResize returns the reason why a resize cannot be granted now, nil if there is none.
+func pendingResize(node *Node, used *Usage, now, wanted *Demand) *Pending {
 	used.Remove(now)
 	defer used.Add(now)
 	for _, short := range fits(node, used, wanted) {
@@ -58,18 +80,19 @@ func same[T any](a, b T) bool {
 	return reflect.DeepEqual(a, b) || equality.Semantic.DeepEqual(a, b)
 }
 
-// WithResources returns wanted with the resources of now, for containers in both. A pod runs in
+// withResources returns wanted with the resources of now, for containers in both. A pod runs in
 // this version while a resize is pending. The result shares memory with both arguments and must not
 // be written.
-func WithResources(wanted, now *v1.Pod) *v1.Pod {
+func withResources(wanted, now *v1.Pod) *v1.Pod {
 	out := *wanted
 	out.Spec.Resources = now.Spec.Resources
-	out.Spec.Containers = withResources(wanted.Spec.Containers, now.Spec.Containers)
-	out.Spec.InitContainers = withResources(wanted.Spec.InitContainers, now.Spec.InitContainers)
+	out.Spec.Containers = resourcesOf(wanted.Spec.Containers, now.Spec.Containers)
+	out.Spec.InitContainers = resourcesOf(wanted.Spec.InitContainers, now.Spec.InitContainers)
 	return &out
 }
 
-func withResources(wanted, now []v1.Container) []v1.Container {
+// resourcesOf returns the containers wanted with the resources of the containers now.
+func resourcesOf(wanted, now []v1.Container) []v1.Container {
 	byName := make(map[string]*v1.Container, len(now))
 	for i := range now {
 		byName[now[i].Name] = &now[i]
@@ -83,10 +106,11 @@ func withResources(wanted, now []v1.Container) []v1.Container {
 	return out
 }
 
-// Allocated returns a version of the pod with the resources allocated according to its status. If
-// they equal the spec, the result is the pod itself. After a restart of the agent, the status is
-// the only record of the allocated resources.
-func Allocated(pod *v1.Pod) *v1.Pod {
+// Allocated returns the demand of a pod with the resources allocated according to its status. If they
+// equal the spec, the result is own. After a restart of the agent, the status is the only record of the
+// allocated resources.
+func Allocated(own *Demand) *Demand {
+	pod := own.Pod
 	given := make(map[string]*v1.ContainerStatus)
 	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range list {
@@ -96,7 +120,7 @@ func Allocated(pod *v1.Pod) *v1.Pod {
 		}
 	}
 	if len(given) == 0 {
-		return pod
+		return own
 	}
 	now := pod.DeepCopy()
 	for _, list := range [][]v1.Container{now.Spec.InitContainers, now.Spec.Containers} {
@@ -108,7 +132,7 @@ func Allocated(pod *v1.Pod) *v1.Pod {
 		}
 	}
 	if SameResources(now, pod) {
-		return pod
+		return own
 	}
-	return now
+	return DemandOf(now)
 }

@@ -57,10 +57,10 @@ type Host struct {
 // status of the refusal. Otherwise it is the last published status or, before the first
 // publication, the status that the source delivered.
 func (h *Host) Status(pod *v1.Pod) v1.PodStatus {
-	newest, _ := h.Desired(pod.UID)
-	status := h.Sync.Status(cmp.Or(newest, pod))
-	if _, refusal := h.Entry(pod.UID); refusal != nil && !podfacts.IsTerminal(status.Phase) {
-		return *refusal
+	listing := h.Listing(pod.UID)
+	status := h.Sync.Status(cmp.Or(listing.Desired, pod))
+	if listing.Refusal != nil && !podfacts.IsTerminal(status.Phase) {
+		return *listing.Refusal
 	}
 	return status
 }

@@ -20,18 +20,23 @@ type Table struct {
 	mu      sync.RWMutex
 	records map[types.UID]record
 	filled  map[any]int // number of records with a value, by *Slot
-	pods    *Slot[listing]
+	pods    *Slot[Listing]
 }
 
 // record maps each *Slot[T] to the pod's value, a *T.
 type record map[any]any
 
-// listing says whether a source lists a pod, and whether the pod may run.
-type listing struct {
-	desired *v1.Pod // nil: no source lists the pod any more
-	listed  bool    // a source has listed the pod at some time
-	entry   Entry
-	refusal *v1.PodStatus // set only while entry is Refused
+// Listing says whether a source lists a pod, and whether the pod may run. The zero value is that of an
+// unknown pod.
+type Listing struct {
+	// Desired is the newest version of the pod. It is shared and must not be written. Nil means that no
+	// source lists the pod.
+	Desired *v1.Pod
+	// Listed reports whether a source has listed the pod since its record began.
+	Listed bool
+	Entry  Entry
+	// Refusal is the status of a Refused pod, and nil in other states.
+	Refusal *v1.PodStatus
 }
 
 // Entry is the admission state of a desired pod.
@@ -49,60 +54,53 @@ const (
 // NewTable returns a table without records.
 func NewTable() *Table {
 	t := &Table{records: make(map[types.UID]record), filled: make(map[any]int)}
-	t.pods = NewSlot[listing](t)
+	t.pods = NewSlot[Listing](t)
 	return t
 }
+
+// Listing returns what the sources and the admission say of a pod.
+func (t *Table) Listing(uid types.UID) Listing { return t.pods.Get(uid) }
 
 // SetDesired stores the newest version of a pod that a source lists. The pod is shared and must not
 // be written afterwards.
 func (t *Table) SetDesired(pod *v1.Pod) {
-	t.pods.With(pod.UID, func(l *listing) { l.desired, l.listed = pod, true })
+	t.pods.With(pod.UID, func(l *Listing) { l.Desired, l.Listed = pod, true })
 }
 
 // RemoveDesired marks a pod as no longer listed by any source. The slots of the pod stay until
 // Prune.
-func (t *Table) RemoveDesired(uid types.UID) { t.pods.Set(uid, listing{listed: true}) }
+func (t *Table) RemoveDesired(uid types.UID) { t.pods.Set(uid, Listing{Listed: true}) }
 
 // Desired returns the newest version of a pod. ok is false if no source lists the pod.
 func (t *Table) Desired(uid types.UID) (pod *v1.Pod, ok bool) {
-	l := t.pods.Get(uid)
-	return l.desired, l.desired != nil
+	l := t.Listing(uid)
+	return l.Desired, l.Desired != nil
 }
-
-// WasDesired reports whether a source has listed the pod since its record began.
-func (t *Table) WasDesired(uid types.UID) bool { return t.pods.Get(uid).listed }
 
 // SetEntry stores the admission state of a desired pod. refusal is the status of a Refused pod, and
 // nil in other states.
 func (t *Table) SetEntry(uid types.UID, e Entry, refusal *v1.PodStatus) {
-	t.pods.With(uid, func(l *listing) { l.entry, l.refusal = e, refusal })
-}
-
-// Entry returns the admission state of a pod, and the status of a refused pod. An unknown pod is
-// Admitted.
-func (t *Table) Entry(uid types.UID) (e Entry, refusal *v1.PodStatus) {
-	l := t.pods.Get(uid)
-	return l.entry, l.refusal
+	t.pods.With(uid, func(l *Listing) { l.Entry, l.Refusal = e, refusal })
 }
 
 // MayRun reports whether the pod is Admitted, which includes pods unknown to the table.
-func (t *Table) MayRun(uid types.UID) bool { return t.pods.Get(uid).entry == Admitted }
+func (t *Table) MayRun(uid types.UID) bool { return t.Listing(uid).Entry == Admitted }
 
 // DesiredPods returns the desired pods, sorted by namespace, name and UID.
 func (t *Table) DesiredPods() []*v1.Pod {
-	return t.listed(func(l listing) bool { return l.desired != nil })
+	return t.listed(func(l Listing) bool { return l.Desired != nil })
 }
 
 // AdmittedPods returns the desired pods that may run, sorted by namespace, name and UID.
 func (t *Table) AdmittedPods() []*v1.Pod {
-	return t.listed(func(l listing) bool { return l.desired != nil && l.entry == Admitted })
+	return t.listed(func(l Listing) bool { return l.Desired != nil && l.Entry == Admitted })
 }
 
 // listed returns the sorted pods of the listings for which f returns true.
-func (t *Table) listed(f func(listing) bool) (all []*v1.Pod) {
+func (t *Table) listed(f func(Listing) bool) (all []*v1.Pod) {
 	for _, l := range t.pods.All() {
 		if f(l) {
-			all = append(all, l.desired)
+			all = append(all, l.Desired)
 		}
 	}
 	slices.SortFunc(all, compare)

@@ -62,9 +62,8 @@ func TestEntryOfAPod(t *testing.T) {
 	refusal := &v1.PodStatus{Phase: v1.PodFailed}
 	table.SetDesired(pod("n", "a", "a"))
 	table.SetEntry("a", feature.Refused, refusal)
-	e, status := table.Entry("a")
-	assert.Equal(t, feature.Refused, e)
-	assert.Same(t, refusal, status)
+	assert.Equal(t, feature.Refused, table.Listing("a").Entry)
+	assert.Same(t, refusal, table.Listing("a").Refusal)
 	assert.False(t, table.MayRun("a"))
 	table.SetEntry("a", feature.Held, nil)
 	assert.False(t, table.MayRun("a"))
@@ -72,9 +71,7 @@ func TestEntryOfAPod(t *testing.T) {
 	assert.True(t, table.MayRun("a"))
 	table.SetEntry("a", feature.Refused, refusal)
 	table.RemoveDesired("a")
-	e, status = table.Entry("a")
-	assert.Equal(t, feature.Admitted, e, "a pod of this UID that comes later is asked anew")
-	assert.Nil(t, status)
+	assert.Equal(t, feature.Listing{Listed: true}, table.Listing("a"), "a pod of this UID that comes later is asked anew")
 }
 
 func TestDesiredPodsAreInOrder(t *testing.T) {

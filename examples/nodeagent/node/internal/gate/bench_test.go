@@ -83,6 +83,7 @@ func newGate(tb testing.TB) *gate.Gate {
 		NodeName: "n", Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100")},
 		Admit:    func(*v1.Pod) (string, []admission.Failure) { return "", nil },
 		Assigned: func(v1.ResourceName) bool { return false },
+		Resized:  func(*v1.Pod, *admission.Pending) {},
 	})
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()

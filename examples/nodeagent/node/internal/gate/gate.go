@@ -6,12 +6,9 @@
 package gate
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	goruntime "runtime"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,9 +17,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
-	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/signal"
-	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 	"github.com/keelson-dev/keelson/runtime/podsync"
 )
@@ -49,8 +44,9 @@ type Options struct {
 	Admit func(pod *v1.Pod) (wait string, failures []admission.Failure)
 	// Assigned reports whether Admit counts an extended resource. Required.
 	Assigned func(v1.ResourceName) bool
-	// Granted is called when a pod is given the resources of its new spec. Defaults to nil.
-	Granted func(pod *v1.Pod)
+	// Resized is called with each decision about the resources of a pod's new spec: pending is nil if
+	// the pod is given them, and has the reason if the resize waits. Required.
+	Resized func(pod *v1.Pod, pending *admission.Pending)
 }
 
 // Gate implements feature.Gate. Only the node's loop uses the fields outside mu.
@@ -64,7 +60,7 @@ type Gate struct {
 	known   bool                              // whether former is complete
 	former  *feature.Slot[bool]               // pods that ran when this agent began
 	places  *feature.Slot[*place]             // pods that are admitted and not over
-	used    *admission.Usage                  // sum of the demands in places
+	used    *admission.Usage                  // sum of the demands of places
 	held    *feature.Slot[time.Time]          // pods that wait for admission, since this time
 	pending *feature.Slot[*admission.Pending] // the reason why a resize waits
 
@@ -87,8 +83,7 @@ type news struct {
 
 // place is the reservation of an admitted pod.
 type place struct {
-	run    *v1.Pod           // the pod with its granted resources
-	demand *admission.Demand // demand of run
+	demand *admission.Demand // demand of the version that runs, with the granted resources
 	since  time.Time         // since when a resize waits
 }
 
@@ -186,103 +181,4 @@ func (g *Gate) Reconsider() (waiting []*v1.Pod) {
 		}
 	}
 	return waiting
-}
-
-// staying returns the demands of the admitted pods that are not terminating.
-func (g *Gate) staying() (all []*admission.Demand) {
-	for uid, p := range g.places.All() {
-		if !g.host.Workers.IsPodTerminationRequested(uid) {
-			all = append(all, p.demand)
-		}
-	}
-	return all
-}
-
-// occupy sets the place of an admitted pod: the pod runs with the resources of run.
-func (g *Gate) occupy(p *place, run *v1.Pod) {
-	if p.demand != nil {
-		g.used.Remove(p.demand)
-	}
-	p.run, p.demand = run, admission.DemandOf(run)
-	g.used.Add(p.demand)
-	g.places.Set(run.UID, p)
-}
-
-// vacate frees the place of a pod.
-func (g *Gate) vacate(uid types.UID) {
-	if p := g.places.Drop(uid); p != nil {
-		g.used.Remove(p.demand)
-	}
-	g.former.Drop(uid)
-	g.pending.Drop(uid)
-}
-
-// reserve reserves a pod's resources. For a pod from before the start of the agent, the allocated
-// resources are reserved, and a different spec is then a resize.
-func (g *Gate) reserve(pod *v1.Pod) {
-	g.held.Drop(pod.UID)
-	if g.places.Get(pod.UID) != nil {
-		g.resize(pod)
-		return
-	}
-	run := pod
-	if g.ran(pod) {
-		run = admission.Allocated(pod)
-	}
-	g.occupy(&place{}, run)
-	g.pending.Drop(pod.UID)
-	if run != pod {
-		g.resize(pod)
-	}
-}
-
-// isNamesake reports whether both pods are static and have the same full name. The older pod is
-// terminated first, and the newer pod waits.
-func isNamesake(a, b *v1.Pod) bool {
-	return podconfig.IsStatic(a) && podconfig.IsStatic(b) && podconfig.FullName(a) == podconfig.FullName(b)
-}
-
-// check returns the failures of a pod that has no place. The places of namesakes are free for the
-// pod.
-func (g *Gate) check(own *admission.Demand) []admission.Failure {
-	failures := admission.Check(&g.node, g.used, own)
-	if len(failures) == 0 || !podconfig.IsStatic(own.Pod) {
-		return failures
-	}
-	for _, p := range g.places.All() {
-		if isNamesake(own.Pod, p.run) {
-			g.used.Remove(p.demand)
-			defer g.used.Add(p.demand)
-		}
-	}
-	return admission.Check(&g.node, g.used, own)
-}
-
-// Release implements feature.Gate.
-func (g *Gate) Release(uid types.UID) {
-	g.held.Drop(uid)
-	g.vacate(uid)
-	g.wanted.Notify()
-}
-
-// ran reports whether a pod was admitted before: the runtime had containers of the pod when this
-// agent began, or the API server's status has a start time.
-func (g *Gate) ran(pod *v1.Pod) bool {
-	return g.former.Get(pod.UID) || pod.Status.StartTime != nil && !podfacts.IsTerminal(pod.Status.Phase)
-}
-
-// Order implements feature.Gate. Pods that ran before come first, then older pods, then by
-// namespace and name.
-func (g *Gate) Order(pods []*v1.Pod) []*v1.Pod {
-	pods = slices.Clone(pods)
-	slices.SortStableFunc(pods, func(a, b *v1.Pod) int {
-		if x, y := g.ran(a), g.ran(b); x != y {
-			if x {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
-	return pods
 }

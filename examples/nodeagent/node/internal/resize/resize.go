@@ -19,6 +19,7 @@ import (
 
 // Event reasons of the kubelet (1.36) for in-place resizes.
 const (
+	eventPending   = "Resize" // followed by the reason
 	eventStarted   = "ResizeStarted"
 	eventCompleted = "ResizeCompleted"
 	eventError     = "ResizeError"
@@ -63,15 +64,20 @@ func (s *Resizes) input(pod *v1.Pod, in *podstatus.Input) {
 	}
 }
 
-// Begin records that the gate has granted a pod's new resources, and emits the event ResizeStarted.
-func (s *Resizes) Begin(pod *v1.Pod) {
+// Decided receives a decision of the gate about a pod's new resources. pending is nil if the gate has
+// granted them: the event ResizeStarted follows. Otherwise the event has the reason of pending.
+func (s *Resizes) Decided(pod *v1.Pod, pending *admission.Pending) {
+	if pending != nil {
+		s.host.Event(pod, v1.EventTypeWarning, eventPending+pending.Reason, text("Pod resize "+pending.Reason, pod, pending.Message))
+		return
+	}
 	s.kept.With(pod.UID, func(k *state) {
 		k.granted = pod
 		if k.underWay.UnderWay {
 			k.underWay = runtime.Resizing{UnderWay: true} // an error of an earlier resize is obsolete
 		}
 	})
-	s.host.Event(pod, v1.EventTypeNormal, eventStarted, Text("Pod resize started", pod, ""))
+	s.host.Event(pod, v1.EventTypeNormal, eventStarted, text("Pod resize started", pod, ""))
 }
 
 // synced updates the progress of a resize after a sync. It emits an event at the first error and at
@@ -100,9 +106,9 @@ func (s *Resizes) synced(ctx context.Context, pod *v1.Pod, result *runtime.Resul
 	})
 	switch {
 	case done:
-		s.host.Event(pod, v1.EventTypeNormal, eventCompleted, Text("Pod resize completed", pod, ""))
+		s.host.Event(pod, v1.EventTypeNormal, eventCompleted, text("Pod resize completed", pod, ""))
 	case now.Error != "" && before.Error == "": // later errors are only in the status
-		s.host.Event(pod, v1.EventTypeWarning, eventError, Text("Pod resize error", pod, now.Error))
+		s.host.Event(pod, v1.EventTypeWarning, eventError, text("Pod resize error", pod, now.Error))
 	}
 }
 
@@ -128,9 +134,9 @@ func killFailed(result *runtime.Result) bool {
 	return false
 }
 
-// Text returns an event message in the kubelet's form (1.36): what, followed by the pod's resources
+// text returns an event message in the kubelet's form (1.36): what, followed by the pod's resources
 // and an optional error as JSON.
-func Text(what string, pod *v1.Pod, trouble string) string {
+func text(what string, pod *v1.Pod, trouble string) string {
 	type container struct {
 		Name      string                  `json:"name"`
 		Resources v1.ResourceRequirements `json:"resources"`

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// ReasonUnsupported is the status reason of a pod with fields that the node cannot honour. The
+// other reasons are in package admission.
+const ReasonUnsupported = "UnsupportedPodSpec"
+
+// maxFileName is the longest name of a file, in bytes.
+const maxFileName = 255
+
+// admit decides about the newest version of a pod, and reports whether the pod may run. Otherwise the
+// pod is held until the gate's next Reconsider, or refused.
+func (a *Agent) admit(pod *v1.Pod) bool {
+	waited := a.host.Listing(pod.UID).Entry == feature.Held
+	a.host.SetDesired(pod)
+	switch r := a.decide(pod); {
+	case r.Admitted():
+		a.host.SetEntry(pod.UID, feature.Admitted, nil)
+		return true
+	case r.Wait != "":
+		a.host.SetEntry(pod.UID, feature.Held, nil)
+		if !waited {
+			a.host.Log.Info("pod waits for its admission", feature.PodField(pod), zap.String("for", r.Wait))
+		}
+	default:
+		a.gate.Release(pod.UID)
+		a.refuse(pod, r.Reason, r.Message)
+	}
+	return false
+}
+
+// decide decides about a pod. Before the end of a pod, fields that the node cannot honour are a
+// reason for refusal. All other decisions are the gate's.
+func (a *Agent) decide(pod *v1.Pod) feature.AdmitResult {
+	if !podfacts.IsTerminal(pod.Status.Phase) {
+		if err := a.check(pod); err != nil {
+			return feature.AdmitResult{Reason: unsupportedReason(pod), Message: err.Error()}
+		}
+	}
+	return a.gate.Admit(pod)
+}
+
+// unsupportedReason returns the status reason of a pod that check refuses. A pod of another operating
+// system has the kubelet's reason, because its fields are those of that system.
+func unsupportedReason(pod *v1.Pod) string {
+	if os := pod.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {
+		return admission.ReasonOS
+	}
+	return ReasonUnsupported
+}
+
+// check returns an error with every field of the pod that the runtime, the generator, the hooks or
+// a feature cannot honour.
+func (a *Agent) check(pod *v1.Pod) error {
+	var fields []string
+	err := a.host.Manager.CheckPod(pod)
+	if unsupported, ok := errors.AsType[*runtime.UnsupportedError](err); ok {
+		fields = append(fields, unsupported.Fields...)
+	} else if err != nil {
+		return err
+	}
+	for _, f := range a.features {
+		if f.Check != nil {
+			fields = append(fields, f.Check(pod)...)
+		}
+	}
+	if n := len(pod.Namespace) + len(pod.Name) + len(pod.UID) + 2; n > maxFileName {
+		fields = append(fields, fmt.Sprintf("metadata.name (with namespace and UID it is %d bytes long, and the log folder's name may have %d)", n, maxFileName))
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return &runtime.UnsupportedError{Runtime: a.host.Runtime.Name(), Fields: fields}
+}
+
+// obstacles returns the reasons of the features and of Options.Admit to refuse a new pod, and the
+// event that a feature waits for.
+func (a *Agent) obstacles(pod *v1.Pod) (wait string, failures []admission.Failure) {
+	for _, f := range a.features {
+		if f.Admit == nil {
+			continue
+		}
+		r := f.Admit(pod)
+		if r.Reason != "" {
+			failures = append(failures, admission.Failure{Reason: r.Reason, Message: r.Message})
+		}
+		wait = cmp.Or(wait, r.Wait)
+	}
+	if a.opts.Admit != nil {
+		failures = append(failures, a.opts.Admit(pod)...)
+	}
+	return wait, failures
+}
+
+// isAssigned reports whether a feature gives pieces of the resource to pods.
+func (a *Agent) isAssigned(resource v1.ResourceName) bool {
+	return slices.ContainsFunc(a.features, func(f feature.Feature) bool { return f.Assigns != nil && f.Assigns(resource) })
+}
