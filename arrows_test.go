@@ -95,7 +95,7 @@ func listPackages(t *testing.T, system string) graph {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-deps",
 		"-json=ImportPath,Standard,Imports,TestImports,XTestImports", "./...")
-	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -39,7 +39,7 @@ func TestGlueOfImageGC(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(list, overlay, 0o600))
 	cmd := exec.CommandContext(t.Context(), "go", "run", "-buildvcs=false", "-tags=grpcnotrace", "-overlay="+list, "./zz_glue")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, "removed registry.example/unused:1 (10.0 GiB, unused)\nkept registry.example/used:1: in use\n", string(out))

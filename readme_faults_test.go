@@ -40,7 +40,7 @@ func TestProgramFaults(t *testing.T) {
 			overlay, binary := filepath.Join(tmp, name+".json"), filepath.Join(tmp, name+".test")
 			require.NoError(t, os.WriteFile(overlay, list, 0o600))
 			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-buildvcs=false", "-tags=grpcnotrace", "-overlay="+overlay, "-o", binary, "./"+name)
-			build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+			build.Env = append(os.Environ(), "GOWORK=off")
 			out, err := build.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			pods := "web crash missing"

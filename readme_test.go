@@ -49,7 +49,7 @@ func TestReadmeCode(t *testing.T) {
 	run := func(t *testing.T, name string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off") // as make examples, which finds the packages built
+		cmd.Env = append(os.Environ(), "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
 	}

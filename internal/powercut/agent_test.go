@@ -59,7 +59,6 @@ func newLab(t *testing.T) *lab {
 	l := &lab{T: t, agent: filepath.Join(top, "nodeagent"), root: filepath.Join(top, "root"), pods: filepath.Join(top, "pods"),
 		output: filepath.Join(top, "output"), mark: fmt.Sprintf("powercut-%d", os.Getpid())}
 	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", l.agent, "github.com/keelson-dev/keelson/examples/nodeagent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	text, err := build.CombinedOutput()
 	require.NoError(t, err, "go build: %s", text)
 	for _, dir := range []string{l.root, l.pods} {

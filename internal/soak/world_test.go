@@ -124,7 +124,7 @@ func build(t *testing.T, out, pkg, flags string) {
 	cmd := exec.CommandContext(t.Context(), "go", append(args, pkg)...)
 	cmd.Env = os.Environ()
 	if !strings.Contains(flags, "-race") {
-		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOFLAGS=")
 	}
 	text, err := cmd.CombinedOutput()
 	require.NoError(t, err, "go build %s: %s", pkg, text)
