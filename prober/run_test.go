@@ -4,6 +4,7 @@ package prober_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -219,4 +220,74 @@ func TestLog(t *testing.T) {
 		}
 	}
 	assert.ElementsMatch(t, []string{"Probe result changed", "Probe attempt has no verdict"}, lines)
+}
+
+// TestTuneOfOptions: the caller's Tune is asked for each probe of its pod.
+func TestTuneOfOptions(t *testing.T) {
+	h := &probertest.Handler{}
+	pod := podOf("web", v1.Container{Name: "c", ReadinessProbe: every(60)})
+	o := prober.Options{Handler: h, Tune: func(p *v1.Pod, c *v1.Container, kind prober.Type, spec prober.Timing) prober.Timing {
+		assert.Same(t, pod, p)
+		assert.Equal(t, "c", c.Name)
+		assert.Equal(t, prober.Readiness, kind)
+		spec.Period = time.Second
+		return spec
+	}}
+	inBubble(t, o, func(t *testing.T, p *prober.Prober, _ func()) {
+		p.Start(pod, "c", now("c1"))
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		assert.GreaterOrEqual(t, len(h.Calls()), 10)
+	})
+}
+
+// TestSnapshotIsSorted by namespace, name, UID, container and kind.
+func TestSnapshotIsSorted(t *testing.T) {
+	inBubble(t, prober.Options{Handler: &probertest.Handler{}}, func(t *testing.T, p *prober.Prober, _ func()) {
+		var want []string
+		var pods []*v1.Pod
+		for _, namespace := range []string{"a", "b"} {
+			for _, name := range []string{"a", "b"} {
+				for _, uid := range []string{"1", "2"} {
+					pod := podOf(namespace+name+uid, v1.Container{Name: "x", ReadinessProbe: every(1), LivenessProbe: every(1)}, v1.Container{Name: "y", LivenessProbe: every(1)})
+					pod.Namespace, pod.Name = namespace, name
+					pods = append(pods, pod)
+					for _, probe := range []string{"x Readiness", "x Liveness", "y Liveness"} {
+						want = append(want, namespace+" "+name+" "+string(pod.UID)+" "+probe)
+					}
+				}
+			}
+		}
+		for _, pod := range slices.Backward(pods) {
+			for _, c := range []string{"y", "x"} {
+				p.Start(pod, c, now(string(pod.UID)+c))
+			}
+		}
+		var got []string
+		for _, s := range p.Snapshot() {
+			got = append(got, strings.Join([]string{s.Pod.Namespace, s.Pod.Name, string(s.PodUID), s.Container, s.Type.String()}, " "))
+		}
+		assert.Equal(t, want, got)
+	})
+}
+
+// TestNoAttemptAfterTheEnd: when ctx ends, the places of cancelled attempts go to no waiting probe.
+func TestNoAttemptAfterTheEnd(t *testing.T) {
+	calls := 0
+	h := prober.HandlerFunc(func(ctx context.Context, _ prober.Target) (prober.Outcome, error) {
+		calls++
+		<-ctx.Done()
+		return prober.Outcome{}, ctx.Err()
+	})
+	inBubble(t, prober.Options{Handler: h}, func(t *testing.T, p *prober.Prober, stop func()) {
+		p.Narrow(1, 1)
+		probe := every(60)
+		probe.TimeoutSeconds = 30
+		for _, name := range []string{"a", "b", "c"} {
+			p.Start(podOf(name, v1.Container{Name: "c", ReadinessProbe: probe}), "c", now(name))
+		}
+		synctest.Wait()
+		stop()
+		assert.Equal(t, 1, calls)
+	})
 }

@@ -4,6 +4,7 @@ package prober
 
 import (
 	"cmp"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -148,5 +149,36 @@ func TestLine(t *testing.T) {
 			*want = (*want)[1:]
 		}
 		require.Equal(t, len(*want) == 0, l.empty())
+	}
+}
+
+// The handler's answer counts before the deadline only, but for the output of a failure.
+func TestJudged(t *testing.T) {
+	const timeout = time.Second
+	late := Outcome{Verdict: VerdictFailure, Output: "timed out after 1s"}
+	broken := errors.New("broken")
+	for _, tc := range []struct {
+		name string
+		out  Outcome
+		err  error
+		took time.Duration
+		want Outcome
+		fail bool
+	}{
+		{"success", Outcome{VerdictSuccess, "ok"}, nil, timeout - 1, Outcome{VerdictSuccess, "ok"}, false},
+		{"late success", Outcome{VerdictSuccess, "ok"}, nil, timeout, late, false},
+		{"failure", Outcome{VerdictFailure, "no"}, nil, timeout - 1, Outcome{VerdictFailure, "no"}, false},
+		{"late failure", Outcome{VerdictFailure, "no"}, nil, timeout, Outcome{VerdictFailure, "no"}, false},
+		{"error", Outcome{}, broken, timeout - 1, Outcome{}, true},
+		{"late error", Outcome{}, broken, timeout, late, false},
+		{"late error beside a failure", Outcome{VerdictFailure, "no"}, broken, timeout, late, false},
+		{"no verdict", Outcome{}, nil, 0, Outcome{Verdict: VerdictFailure}, false},
+		{"a verdict that does not exist", Outcome{Verdict: VerdictFailure + 1}, nil, 0, Outcome{}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, err := judged(tc.out, tc.err, tc.took, timeout)
+			assert.Equal(t, tc.want, out)
+			assert.Equal(t, tc.fail, err != nil)
+		})
 	}
 }

@@ -172,6 +172,7 @@ func TestEnvironmentErrorsNameTheField(t *testing.T) {
 		{"no name", nil, []v1.EnvVar{{Value: "hunter2"}}, `env[0]: "" cannot be the name of an environment variable`},
 		{"name with =", nil, []v1.EnvVar{{Name: "A=B", Value: "hunter2"}}, `env[0]: "A=B" cannot be the name of an environment variable`},
 		{"value with NUL", nil, []v1.EnvVar{{Name: "A", Value: "hunter2\x00"}}, "env[0]: the value of A has a NUL byte"},
+		{"value that begins with NUL", nil, []v1.EnvVar{{Name: "A", Value: "\x00"}}, "env[0]: the value of A has a NUL byte"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			objects := someObjects

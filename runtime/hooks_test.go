@@ -137,6 +137,8 @@ func TestAFailedPostStartHookKillsTheContainer(t *testing.T) {
 		require.Equal(n, []string{"up", "down"}, ran)
 		require.Equal(n, runtime.StateExited, r.Status.Latest("c").State)
 		require.Contains(n, n.events.lines, "Warning FailedPostStartHook spec.containers{c}")
+		require.Equal(n, "Normal Killing spec.containers{c}", n.events.lines[len(n.events.lines)-1])
+		require.Equal(n, "FailedPostStartHook", n.events.messages[len(n.events.lines)-1])
 	})
 }
 

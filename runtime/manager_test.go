@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -90,14 +91,16 @@ func (n *node) inject(f fake.Fault) {
 
 // recorder collects events as "Type Reason object".
 type recorder struct {
-	mu    sync.Mutex
-	lines []string
+	mu       sync.Mutex
+	lines    []string
+	messages []string
 }
 
 func (r *recorder) Event(object apiruntime.Object, eventType, reason, message string) {
 	ref := object.(*v1.ObjectReference)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.messages = append(r.messages, message)
 	r.lines = append(r.lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", eventType, reason, ref.FieldPath)))
 }
 
@@ -179,6 +182,10 @@ func TestNewNamesTheBadField(t *testing.T) {
 		_, err := runtime.New(opts)
 		require.ErrorContains(t, err, field)
 	}
+	processors := goruntime.GOMAXPROCS(0)
+	_, err = runtime.New(runtime.Options{Runtime: rt, Generator: generator})
+	require.NoError(t, err)
+	require.Equal(t, processors, goruntime.GOMAXPROCS(0), "nothing of the process is changed")
 }
 
 func TestSyncPodStartsAllAndThenDoesNothing(t *testing.T) {

@@ -218,3 +218,26 @@ func TestPlanResizeSteps(t *testing.T) {
 	assert.Equal(t, runtime.Ref{Group: runtime.GroupRegular}, steps[0].Ref)
 	assert.False(t, runtime.Plan(in).Empty())
 }
+
+// ResizeWaits: a running container without the resources of the spec cannot be restarted, because a
+// sidecar ahead of it is not up.
+func TestResizeWaitsForASidecar(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status []string
+		have   []string
+		want   bool
+	}{
+		{"the sidecar is down", []string{"sandbox s", "a running liveness=bad", "s exited 1"}, []string{"s ", "a cpu=1/1"}, true},
+		{"the sidecar is down, and nothing is resized", []string{"sandbox s", "a running liveness=bad", "s exited 1"}, []string{"s ", "a cpu=2/2"}, false},
+		{"the sidecar is up", []string{"sandbox s", "a running liveness=bad", "s running"}, []string{"s ", "a cpu=1/1"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pod := podOf(t, "", "side s", "main a liveness")
+			in := runtime.PlanInput{Pod: pod, Actuated: have(t, c.have...)}
+			in.Status, in.Probes = observe(t, pod, c.status...)
+			gives(t, pod, "a cpu=2/2")
+			assert.Equal(t, c.want, runtime.Plan(in).ResizeWaits)
+		})
+	}
+}

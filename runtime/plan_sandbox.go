@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/restartrule"
 )
 
@@ -89,7 +88,7 @@ func (p *planner) replaceSandbox(s SandboxCheck) {
 //   - A container that never ran, because the sandbox was lost early, runs once. Otherwise the pod
 //     would stay Pending after the ends of its other containers.
 //   - A failed init container with the policy "Never" ends the pod. Otherwise it would run again in
-//     every new sandbox.
+//     every new sandbox. A sidecar has the policy "Always".
 func (p *planner) staysDown() string {
 	spec := &p.pod.Spec
 	if !slices.ContainsFunc(spec.Containers, func(c v1.Container) bool {
@@ -101,7 +100,7 @@ func (p *planner) staysDown() string {
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		st := p.status.Latest(c.Name)
-		if st != nil && !podfacts.IsSidecar(c) && st.Failed() && !p.mayRetryInit(c, st) {
+		if st != nil && st.Failed() && !p.mayRetryInit(c, st) {
 			return fmt.Sprintf("init container %s failed and is not restarted", c.Name)
 		}
 	}

@@ -149,8 +149,13 @@ func TestMemoryLimitsStayAboveUsage(t *testing.T) {
 		pod := n.resized(newPod(regular("a", "b", "c")), "a memory=1Gi/2Gi", "b memory=1Gi/2Gi")
 		n.mustSync(pod)
 
+		r := n.sync(n.resized(pod, "a memory=1Gi/1Gi", "b memory=512Mi/512Mi"))
+		require.EqualError(n, r.Err(), "ResizePodInPlace default/web: ResizePodInPlaceError: cannot decrease memory limits: "+
+			"container a uses 1073741824 bytes, not less than the new limit of 1073741824; "+
+			"container b uses 1073741823 bytes, not less than the new limit of 536870912")
+
 		pod = n.resized(pod, "a memory=1Gi/1Gi", "b memory=1Gi/1Gi", "c cpu=1/1")
-		r := n.sync(pod)
+		r = n.sync(pod)
 		require.ErrorIs(n, r.Err(), runtime.ErrResizePodInPlace)
 		require.EqualError(n, r.Err(), "ResizePodInPlace default/web: ResizePodInPlaceError: cannot decrease memory limits: "+
 			"container a uses 1073741824 bytes, not less than the new limit of 1073741824")

@@ -90,3 +90,23 @@ func TestSlotsComeBackFromStartsThatHang(t *testing.T) {
 		require.Equal(t, 1, s.mu.free)
 	})
 }
+
+// A slot goes to the next waiting start, not to one that has given up.
+func TestSlotOfTheNextInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1)
+		release, err := s.acquire(t.Context(), slotContainer)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		gaveUp := make(chan error)
+		go func() {
+			_, err := s.acquire(ctx, slotContainer)
+			gaveUp <- err
+		}()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-gaveUp, context.Canceled)
+		release()
+		require.Equal(t, 1, s.mu.free)
+	})
+}

@@ -207,10 +207,6 @@ func (t *Tracker) Observed(status *PodStatus) {
 	if t.mu.listedAt.IsZero() {
 		return // the first listing marks every pod
 	}
-	if len(states) == 0 {
-		delete(t.mu.seen, status.UID)
-		return
-	}
 	t.mu.seen[status.UID] = states
 }
 

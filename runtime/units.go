@@ -179,7 +179,7 @@ func (c *crew) look(ctx context.Context) {
 		return // no start before all removals
 	}
 	actions := Plan(p.m.planInput(p.req, status))
-	if actions.KillPod || actions.CreateSandbox {
+	if actions.KillPod {
 		return
 	}
 	side := &pass{m: p.m, req: p.req, pod: p.pod, status: status, sandbox: p.sandbox, ips: p.ips, began: time.Now()}

@@ -138,6 +138,36 @@ func TestRefusesEnd(t *testing.T) {
 	}
 }
 
+func TestStartsAnew(t *testing.T) {
+	static := plain.DeepCopy()
+	static.Annotations = map[string]string{podfacts.AnnotationSource: "file", podfacts.AnnotationHash: "h1"}
+	edited := static.DeepCopy()
+	edited.Annotations[podfacts.AnnotationHash] = "h2"
+	for _, tt := range []struct {
+		name     string
+		pod      *v1.Pod
+		unsaid   bool
+		finished bool
+		source   source
+		finish   finish
+		want     bool
+	}{
+		{"goes on", static, false, false, fromCaller, goesOn, false},
+		{"the first status", static, true, false, fromCaller, goesOn, true},
+		{"after its end", static, false, true, fromCaller, goesOn, true},
+		{"its end, once more", static, false, true, fromCaller, ends, false},
+		{"another manifest", edited, false, false, fromCaller, goesOn, true},
+		{"another manifest, by the server", edited, false, false, fromServer, goesOn, false},
+		{"a pod of the API server", plain, false, true, fromCaller, goesOn, false},
+	} {
+		r := &record{status: &v1.PodStatus{}, manifest: "h1", finished: tt.finished}
+		if tt.unsaid {
+			r.status, r.manifest = nil, ""
+		}
+		assert.Equal(t, tt.want, r.startsAnew(proposal{pod: tt.pod, source: tt.source, finish: tt.finish}), tt.name)
+	}
+}
+
 func TestAstray(t *testing.T) {
 	gated := plain.DeepCopy()
 	gated.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: theirs}}
