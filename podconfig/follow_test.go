@@ -128,3 +128,23 @@ func TestFollowEndsWithWhatFails(t *testing.T) {
 		require.ErrorContains(t, podconfig.Follow(t.Context(), podconfig.StoreOptions{}, nil), "set must not be nil")
 	})
 }
+
+// A change that comes in while the consumer is busy and ctx ends is not passed on.
+func TestFollowPassesNothingAfterTheEnd(t *testing.T) {
+	for range 20 { // the end and the change are found in an order of chance
+		synctest.Test(t, func(t *testing.T) {
+			files := make(chan podconfig.Change)
+			l := &level{takes: time.Second}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- podconfig.Follow(ctx, podconfig.StoreOptions{}, l.set, says("file", files)) }()
+			files <- podconfig.Snapshot(pod("a", "1"))
+			synctest.Wait()
+			files <- podconfig.Snapshot(pod("a", "1"), pod("b", "2"))
+			synctest.Wait()
+			cancel()
+			require.NoError(t, <-ended)
+			assert.Len(t, l.calls, 1)
+		})
+	}
+}

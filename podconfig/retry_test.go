@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/keelson-dev/keelson/podconfig"
@@ -56,5 +57,40 @@ func TestRetry(t *testing.T) {
 		require.NoError(t, problems[3], "a change was accepted")
 		require.EqualError(t, problems[4], "later")
 		require.NoError(t, problems[5])
+	})
+}
+
+// The waits grow up to 5 min, and begin anew after a run of more than 5 min. The end of ctx ends a
+// wait.
+func TestRetryWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lasts := []time.Duration{0, 0, 0, 5 * time.Minute, 5*time.Minute + 1, 0}
+		runs := 0
+		source := podconfig.SourceFunc("file", func(context.Context, podconfig.Sink) error {
+			time.Sleep(lasts[min(runs, len(lasts)-1)])
+			runs++
+			return errors.New("broken")
+		})
+		var waits []time.Duration
+		source = podconfig.Retry(source, func(_ error, again time.Duration) { waits = append(waits, again) })
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		require.ErrorIs(t, source.Run(ctx, nil), context.DeadlineExceeded)
+		for i, least := range []time.Duration{1, 2, 4, 8, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+			assert.GreaterOrEqual(t, waits[i], least*time.Second, "wait %d", i)
+			assert.LessOrEqual(t, waits[i], 2*least*time.Second, "wait %d", i)
+		}
+		assert.Equal(t, runs, len(waits), "no run follows a wait that ctx has ended")
+	})
+}
+
+func TestRetryWithoutAListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		source := podconfig.Retry(podconfig.SourceFunc("file", func(context.Context, podconfig.Sink) error { runs++; return nil }), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, source.Run(ctx, nil), context.DeadlineExceeded)
+		assert.Greater(t, runs, 3)
 	})
 }
