@@ -13,7 +13,7 @@ import (
 var (
 	// ErrUnknownImageInUse means that InUse reported an image without a name.
 	ErrUnknownImageInUse = errors.New("imagegc: an image without a name is in use")
-	// ErrImplausibleList means that ListImages returned no image although InUse reports some.
+	// ErrImplausibleList means that ListImages returned no image although ImagesInUse reports some.
 	ErrImplausibleList = errors.New("imagegc: no image is listed although images are in use")
 )
 
@@ -84,6 +84,8 @@ func (c *Collector) list(ctx context.Context) ([]Image, error) {
 	return list, nil
 }
 
+// inUse returns the names of the images in use and of the wanted images, and the number of names in
+// use.
 func (c *Collector) inUse(ctx context.Context) (*names, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -96,6 +98,17 @@ func (c *Collector) inUse(ctx context.Context) (*names, int, error) {
 		if name == "" {
 			return nil, 0, ErrUnknownImageInUse
 		}
+		used.add(name)
+	}
+	wanted, ok := c.opts.InUse.(Wanted)
+	if !ok {
+		return used, len(list), nil
+	}
+	names, err := wanted.ImagesWanted(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list wanted images: %w", err)
+	}
+	for _, name := range names {
 		used.add(name)
 	}
 	return used, len(list), nil

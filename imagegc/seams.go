@@ -28,6 +28,15 @@ type InUse interface {
 	ImagesInUse(context.Context) ([]string, error)
 }
 
+// Wanted is an optional interface of an InUse for images that are kept although no container uses
+// them yet.
+type Wanted interface {
+	// ImagesWanted returns names of images that are needed later, such as those of pods that have not
+	// started. A wanted image may be absent. The collector calls it after ImagesInUse, so that an image
+	// is not missed between its two lists.
+	ImagesWanted(context.Context) ([]string, error)
+}
+
 // InUseFunc adapts a function to InUse.
 type InUseFunc func(context.Context) ([]string, error)
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
@@ -85,3 +87,26 @@ func TestTheImageOfAVolumeStaysUntilItsPodHasEnded(t *testing.T) {
 		require.GreaterOrEqual(t, a.gone()[volume], 3*time.Minute)
 	})
 }
+
+// On a node without images, the image of a pod is pulled while the collector runs. An absent image
+// that only a pod wants is no contradiction of the empty list of images.
+func TestCollectionBesideTheFirstPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &album{removed: map[string]time.Duration{}, began: time.Now()}
+		core, log := observer.New(zap.WarnLevel)
+		n := nodetest.New(t, nodetest.Options{Agent: func(o *node.Options) {
+			o.Logger = zap.New(core)
+			o.Runtime = shelved{o.Runtime.(*nodetest.Runtime), newShelf()}
+			o.ImageGC = &images.GC{Images: a, InUse: imagegc.InUseFunc(func(context.Context) ([]string, error) { return nil, nil }), Disk: roomy{}, Interval: 100 * time.Millisecond}
+		}})
+		n.Apply(nodetest.Pod("web", nodetest.Container("c")))
+		n.Settle()
+		time.Sleep(time.Minute)
+		require.Empty(t, log.All())
+	})
+}
+
+// roomy is an empty disk.
+type roomy struct{}
+
+func (roomy) ImageFS(context.Context) (capacity, available uint64, err error) { return 100, 100, nil }

@@ -68,9 +68,13 @@ func New(h *feature.Host, o Options) (*Images, error) {
 		held, err := m.hold(ctx, references...)
 		return held.release, err
 	}
+	var used imagegc.InUse // nil: an error of imagegc.New
+	if o.GC.InUse != nil {
+		used = inUse{o.GC.InUse, m}
+	}
 	var err error
 	m.collector, err = imagegc.New(imagegc.Options{
-		Images: o.GC.Images, InUse: m.inUse(o.GC.InUse), Disk: o.GC.Disk,
+		Images: o.GC.Images, InUse: used, Disk: o.GC.Disk,
 		Policy: o.GC.Policy, DryRun: o.GC.DryRun, Store: o.GC.Store, Interval: o.GC.Interval,
 		OnRemoved: o.Removed,
 		OnPass:    func(r imagegc.Result, _ error) { m.collected(r) }, // the collector has logged the error
@@ -135,31 +139,37 @@ func (m *Images) collect(ctx context.Context) error {
 	return m.collector.Run(ctx)
 }
 
-// inUse adds the images of desired pods and of image volumes to the images of containers.
-func (m *Images) inUse(containers imagegc.InUse) imagegc.InUse {
-	if containers == nil {
-		return nil // imagegc.New returns an error for nil
+// inUse is the InUse of a node: the images of containers are in use, and the images of pods are
+// wanted.
+type inUse struct {
+	containers imagegc.InUse
+	images     *Images
+}
+
+// ImagesInUse implements imagegc.InUse.
+func (u inUse) ImagesInUse(ctx context.Context) ([]string, error) {
+	names, err := u.containers.ImagesInUse(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("images of containers: %w", err)
 	}
-	return imagegc.InUseFunc(func(ctx context.Context) ([]string, error) {
-		names, err := containers.ImagesInUse(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("images of containers: %w", err)
+	return names, nil
+}
+
+// ImagesWanted implements imagegc.Wanted. A pod that is to start has no container yet. Its images are
+// kept, because the node may be unable to pull again. After leaving its source, a pod keeps volumes
+// until the pod has ended.
+func (u inUse) ImagesWanted(context.Context) (names []string, err error) {
+	h := u.images.host
+	for _, pod := range h.AdmittedPods() {
+		if !podfacts.IsTerminal(h.Status(pod).Phase) {
+			names = append(names, ofContainers(pod)...)
 		}
-		// A pod that is to start has no container yet. The images are kept, because the node may be
-		// unable to pull again.
-		for _, pod := range m.host.AdmittedPods() {
-			if !podfacts.IsTerminal(m.host.Status(pod).Phase) {
-				names = append(names, ofContainers(pod)...)
-			}
-		}
-		// After leaving its source, a pod keeps volumes until the pod has ended.
-		for _, pod := range slices.Concat(m.host.DesiredPods(), m.host.Sync.All()) {
-			names = append(names, ofVolumes(pod)...)
-			names = slices.AppendSeq(names, maps.Values(m.volumes.Get(pod.UID)))
-		}
-		names = append(names, m.host.KeptImages()...)
-		return names, nil
-	})
+	}
+	for _, pod := range slices.Concat(h.DesiredPods(), h.Sync.All()) {
+		names = append(names, ofVolumes(pod)...)
+		names = slices.AppendSeq(names, maps.Values(u.images.volumes.Get(pod.UID)))
+	}
+	return append(names, h.KeptImages()...), nil
 }
 
 // held protects images from garbage collection until release. The zero value is used without a
