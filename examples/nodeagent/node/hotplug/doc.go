@@ -20,6 +20,8 @@
 //
 //   - Devices are looked at every 200 ms, while pods with the annotation exist.
 //   - With Keep and Restart, containers may open the old device number until they are restarted.
-//   - A device that is replugged while no agent runs is not noticed if the containers ran on. If it is
-//     missing when the agent begins, the Policy holds.
+//   - The file hotplug.json in the node's root folder tells the next agent the devices of the running
+//     containers, so that a device that is replugged while no agent runs is noticed. An agent that is
+//     killed within a moment of a start leaves no entry. Then the containers count as started with the
+//     present devices.
 package hotplug

@@ -9,10 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/internal/signal"
@@ -32,23 +33,33 @@ type Options struct {
 // state is the state of a pod in the node's table.
 type state struct {
 	Record
-	due time.Time // time of the next decision; zero: after a change
+	due   time.Time // time of the next decision; zero: after a change
+	grant grant     // for the next agent, or of the earlier agent
 }
 
 type watcher struct {
 	host *feature.Host
 	dir  string
 	pods *feature.Slot[state]
-	wake signal.Signal // there is a pod with a Policy
+	wake signal.Signal // there is a pod with a Policy, or a grant has changed
+	memory
 }
 
 // New returns the feature, for node.Options.Features.
 func New(h *feature.Host, o Options) feature.Feature {
-	w := &watcher{host: h, dir: "/dev", pods: feature.NewSlot[state](h.Table), wake: signal.New()}
+	w := &watcher{host: h, dir: "/dev", pods: feature.NewSlot[state](h.Table), wake: signal.New(),
+		memory: memory{path: filepath.Join(h.Root, "hotplug.json"), log: h.Log}}
 	if o.Dir != "" {
 		w.dir = filepath.Clean(o.Dir)
 	}
-	return feature.Feature{Name: "hotplug", Check: w.check, Hook: podsync.Hook{Around: w.around}, Run: w.run}
+	return feature.Feature{Name: "hotplug", Open: w.open, Check: w.check, Hook: podsync.Hook{Around: w.around, Synced: w.synced}, Run: w.run}
+}
+
+// open reads the grants of the earlier agent.
+func (w *watcher) open() {
+	for uid, g := range w.load() {
+		w.pods.Set(uid, state{grant: g})
+	}
 }
 
 // check refuses pods whose annotation cannot be honoured.
@@ -118,19 +129,20 @@ func (w *watcher) lookAt(h *v1.HostPathVolumeSource) (node, number string, err e
 	if !w.isInside(path) {
 		return "", "", fmt.Errorf("leads out of %s, to %s", w.dir, path)
 	}
-	var s syscall.Stat_t
-	if err := syscall.Lstat(path, &s); err != nil {
+	var s unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_BTIME, &s); err != nil {
 		return "", "", err
 	}
-	kind, want := s.Mode&syscall.S_IFMT, uint32(syscall.S_IFCHR)
+	kind, want := s.Mode&unix.S_IFMT, uint16(unix.S_IFCHR)
 	if *h.Type == v1.HostPathBlockDev {
-		want = syscall.S_IFBLK
+		want = unix.S_IFBLK
 	}
 	if kind != want {
 		return "", "", fmt.Errorf("%s is not a %s", path, *h.Type)
 	}
-	number = fmt.Sprintf("%o:%d", kind, s.Rdev)
-	return fmt.Sprintf("%s:%d:%d", number, s.Dev, s.Ino), number, nil
+	number = fmt.Sprintf("%o:%d:%d", kind, s.Rdev_major, s.Rdev_minor)
+	// The time of the node's creation tells it from a later node with the same inode number.
+	return fmt.Sprintf("%s:%d:%d:%d:%d.%d", number, s.Dev_major, s.Dev_minor, s.Ino, s.Btime.Sec, s.Btime.Nsec), number, nil
 }
 
 // around decides before each sync of a pod. The error of a pod that waits names the device.
@@ -145,10 +157,7 @@ func (w *watcher) around(ctx context.Context, req *runtime.SyncRequest) (undo fu
 	var isNews bool
 	w.pods.With(pod.UID, func(s *state) {
 		if s.Record == (Record{}) && req.Status != nil && len(req.Status.Running()) > 0 {
-			// An earlier agent has started the containers, with the present devices or with lost ones.
-			if s.Has = facts; facts.Missing != "" {
-				s.Has = Facts{Numbers: "unknown"}
-			}
+			s.Has = startedWith(s.grant, req.Status, facts)
 		}
 		isNews = facts.Missing != "" && s.Seen.Missing == ""
 		s.Record, action = Decide(policy, s.Record, facts, now)
@@ -183,6 +192,36 @@ func (w *watcher) around(ctx context.Context, req *runtime.SyncRequest) (undo fu
 	return nil, errors.New("hotplug: the devices have changed: the containers start when the devices are stable")
 }
 
+// startedWith returns the devices of containers that an earlier agent has started. Without a grant,
+// these are the present devices, or unknown devices if a device is missing now.
+func startedWith(g grant, status *runtime.PodStatus, present Facts) Facts {
+	if has, ok := g.facts(sandboxOf(status)); ok {
+		return has
+	}
+	if present.Missing != "" {
+		return Facts{Numbers: "unknown"}
+	}
+	return present
+}
+
+// sandboxOf returns the ID of the current sandbox of a pod, or "".
+func sandboxOf(status *runtime.PodStatus) string {
+	if current := status.Current(); current != nil {
+		return string(current.ID)
+	}
+	return ""
+}
+
+// synced keeps the devices of the containers that a sync has started, or found.
+func (w *watcher) synced(_ context.Context, pod *v1.Pod, result *runtime.Result) {
+	sandbox := sandboxOf(result.Status)
+	if pod.Annotations[Annotation] == "" || sandbox == "" {
+		return
+	}
+	w.pods.With(pod.UID, func(s *state) { s.grant = grant{sandbox, s.Has.Nodes, s.Has.Numbers} })
+	w.wake.Notify()
+}
+
 // run looks at the devices until ctx ends.
 func (w *watcher) run(ctx context.Context) error {
 	var again <-chan time.Time // nil without pods to look at
@@ -194,12 +233,17 @@ func (w *watcher) run(ctx context.Context) error {
 		case <-again:
 		}
 		again = nil
+		grants := map[types.UID]grant{}
 		for uid, s := range w.pods.All() {
 			again = time.After(period)
+			if s.grant != (grant{}) {
+				grants[uid] = s.grant
+			}
 			pod, isDesired := w.host.Desired(uid)
 			if isDesired && (w.look(pod) != s.Seen || !s.due.IsZero() && !time.Now().Before(s.due)) {
 				w.host.Sync.Recheck(uid)
 			}
 		}
+		w.save(grants)
 	}
 }

@@ -28,9 +28,11 @@ import (
 // bed is a node in virtual time with a pod that uses the device dev/by-id/x.
 type bed struct {
 	*testing.T
-	dev   string
-	agent *node.Agent
-	world *fake.World
+	dev, root string
+	pod       *v1.Pod
+	agent     *node.Agent
+	world     *fake.World
+	stop      func() // ends the agent; its pods run on
 }
 
 // play runs f on a node whose pod has the policy. It needs the right to make device nodes.
@@ -44,33 +46,42 @@ func play(t *testing.T, policy string, f func(*bed)) {
 	synctest.Test(t, func(t *testing.T) {
 		world, err := fake.NewWorld(fake.WorldOptions{})
 		require.NoError(t, err)
-		rt, err := fake.New(fake.Options{World: world})
-		require.NoError(t, err)
 		text := fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {%s: %s}}, spec: {containers: [{name: c, image: i, volumeMounts: [{name: d, mountPath: /dev/x}]}],
 			volumes: [{name: d, hostPath: {path: %s/by-id/x, type: CharDevice}}]}}`, hotplug.Annotation, policy, dev)
 		pod, err := (&manifest.Decoder{NodeName: "n"}).Pod([]byte(text), manifest.Origin{Location: "bus"})
 		require.NoError(t, err)
-		agent, err := node.New(node.Options{
-			NodeName: "n", Root: root, Runtime: rt,
-			Features: func(h *feature.Host) []feature.Feature {
-				return []feature.Feature{hotplug.New(h, hotplug.Options{Dir: dev})}
-			},
-			Sources: []podconfig.Source{podconfig.SourceFunc("bus", func(ctx context.Context, out podconfig.Sink) error {
-				if err := out.Submit(ctx, podconfig.Snapshot(pod)); err != nil {
-					return err
-				}
-				<-ctx.Done()
-				return nil
-			})},
-		})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { assert.NoError(t, agent.Run(ctx)) })
-		f(&bed{t, dev, agent, world})
+		b := &bed{T: t, dev: dev, root: root, pod: pod, world: world}
+		b.start()
+		f(b)
+		b.stop()
+	})
+}
+
+// start starts an agent.
+func (b *bed) start() {
+	rt, err := fake.New(fake.Options{World: b.world})
+	require.NoError(b, err)
+	b.agent, err = node.New(node.Options{
+		NodeName: "n", Root: b.root, Runtime: rt, OnShutdown: node.KeepPods,
+		Features: func(h *feature.Host) []feature.Feature {
+			return []feature.Feature{hotplug.New(h, hotplug.Options{Dir: b.dev})}
+		},
+		Sources: []podconfig.Source{podconfig.SourceFunc("bus", func(ctx context.Context, out podconfig.Sink) error {
+			if err := out.Submit(ctx, podconfig.Snapshot(b.pod.DeepCopy())); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		})},
+	})
+	require.NoError(b, err)
+	ctx, cancel := context.WithCancel(b.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { assert.NoError(b, b.agent.Run(ctx)) })
+	b.stop = func() {
 		cancel()
 		wg.Wait()
-	})
+	}
 }
 
 func (b *bed) plug(minor int) {
@@ -125,6 +136,53 @@ func TestReplugged(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A device that is plugged in again while no agent runs counts for the next agent.
+func TestReplugWithoutAnAgent(t *testing.T) {
+	for _, tt := range []struct{ policy, same, other string }{
+		{"Keep", "runs 1", "runs 2"},
+		{"Stop", "runs 2", "runs 3"},
+		{"Restart", "runs 2", "runs 3"},
+	} {
+		t.Run(tt.policy, func(t *testing.T) {
+			play(t, tt.policy, func(b *bed) {
+				b.plug(3)
+				require.Equal(b, "runs 1", b.after(time.Second))
+				b.stop()
+				b.start()
+				require.Equal(b, "runs 1", b.after(time.Minute))
+				b.stop()
+				b.unplug(3)
+				b.plug(3)
+				b.start()
+				require.Equal(b, tt.same, b.after(time.Second))
+				time.Sleep(2 * time.Minute)
+				b.stop()
+				b.unplug(3)
+				b.plug(5)
+				b.start()
+				require.Equal(b, tt.other, b.after(time.Second))
+			})
+		})
+	}
+}
+
+// A damaged file of the earlier agent is ignored: the containers count as started with the present
+// devices.
+func TestDamagedMemory(t *testing.T) {
+	play(t, "Stop", func(b *bed) {
+		b.plug(3)
+		require.Equal(b, "runs 1", b.after(time.Second))
+		b.stop()
+		require.NoError(b, os.WriteFile(filepath.Join(b.root, "hotplug.json"), []byte(`{"x":`), 0o600))
+		b.unplug(3)
+		b.plug(5)
+		b.start()
+		require.Equal(b, "runs 1", b.after(time.Minute))
+		b.unplug(5)
+		require.Equal(b, "waits 1", b.after(time.Second))
+	})
 }
 
 func TestRefusedPolicy(t *testing.T) {
