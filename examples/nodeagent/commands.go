@@ -22,7 +22,8 @@ import (
 // verb is a command for the agent of this machine, such as "nodeagent ps".
 type verb struct {
 	name, args, about string
-	least, most       int // number of arguments; most < 0: any
+	least, most       int  // number of arguments; most < 0: any
+	command           bool // the arguments after the first are a command with flags of its own
 	flags             func(*pflag.FlagSet, *verbFlags)
 	run               func(ctx context.Context, c *call) error
 }
@@ -81,8 +82,7 @@ func verbs() []verb {
 			set.IntVar(&v.tail, "tail", -1, "number of last lines; -1 = all")
 			set.DurationVar(&v.since, "since", 0, "only lines that are not older, such as 10m")
 		})},
-		{name: "exec", args: "POD[/CONTAINER] -- COMMAND [ARGUMENT...]", about: "run a command in a container; its exit code is that of the command, or 125", least: 2, most: -1, run: execInPod, flags: pod(func(set *pflag.FlagSet, v *verbFlags) {
-			set.SetInterspersed(false)
+		{name: "exec", args: "POD[/CONTAINER] -- COMMAND [ARGUMENT...]", about: "run a command in a container; its exit code is that of the command, or 125", least: 2, most: -1, command: true, run: execInPod, flags: pod(func(set *pflag.FlagSet, v *verbFlags) {
 			set.BoolVarP(&v.stdin, "stdin", "i", false, "pass standard input")
 			set.BoolVarP(&v.tty, "tty", "t", false, "give the command a terminal")
 		})},
@@ -105,6 +105,54 @@ func verbs() []verb {
 	}
 }
 
+// flagSet returns the flags of a verb, whose values go to f.
+func (v *verb) flagSet(f *verbFlags) *pflag.FlagSet {
+	set := pflag.NewFlagSet("nodeagent "+v.name, pflag.ContinueOnError)
+	set.SortFlags = false
+	if v.flags != nil {
+		v.flags(set, f)
+	}
+	set.StringVar(&f.root, "root-dir", defaultRoot(), "root folder of the agent")
+	set.StringVar(&f.socket, "socket", "", "socket of the agent (default "+defaultSocket(defaultRoot())+", or ROOT-DIR/node.sock)")
+	return set
+}
+
+// flagsEndAtDashes reports whether only flags stand between the first argument and "--", as in
+// "POD --root-dir X -- COMMAND". Otherwise the flags end at the first argument: in
+// "POD git checkout -- FILE", the dashes belong to the command.
+func flagsEndAtDashes(v *verb, args []string) bool {
+	set := v.flagSet(&verbFlags{})
+	set.Usage = func() {}
+	_ = set.Parse(args)
+	return set.ArgsLenAtDash() == 1
+}
+
+// parse sets the flags and arguments of c. The error is pflag.ErrHelp after the help was printed.
+func (v *verb) parse(c *call, args []string) error {
+	set := v.flagSet(&c.verbFlags)
+	dashed := flagsEndAtDashes(v, args)
+	set.SetInterspersed(!v.command || dashed)
+	set.Usage = func() {
+		fmt.Fprintf(c.out, "Usage: nodeagent %s\n\n%s.\n\nFlags:\n%s", strings.TrimSpace(v.name+" "+v.args+" [flags]"), strings.ToUpper(v.about[:1])+v.about[1:], help(set))
+	}
+	err := set.Parse(args)
+	c.args, c.changed = set.Args(), set.Changed
+	if c.verbFlags.socket == "" {
+		c.verbFlags.socket = defaultSocket(c.root)
+	}
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return err
+	case err != nil:
+		return flagError(set, err)
+	case len(c.args) < v.least || v.most >= 0 && len(c.args) > v.most:
+		return fmt.Errorf("want nodeagent %s (see --help)", strings.TrimSpace(v.name+" "+v.args))
+	case v.command && !dashed && strings.HasPrefix(c.args[1], "-"):
+		return fmt.Errorf("%s: put -- between the flags and the command, as in %s %s -- COMMAND", c.args[1], v.name, c.args[0])
+	}
+	return nil
+}
+
 // exitError is the exit code of a command in a container.
 type exitError int
 
@@ -121,32 +169,13 @@ func runCommand(args []string, out, errOut io.Writer) (code int, isCommand bool)
 	}
 	v := verbs()[i]
 	c := &call{in: os.Stdin, out: out, errOut: errOut}
-	set := pflag.NewFlagSet("nodeagent "+v.name, pflag.ContinueOnError)
-	set.SortFlags = false
-	if v.flags != nil {
-		v.flags(set, &c.verbFlags)
-	}
-	set.StringVar(&c.root, "root-dir", defaultRoot(), "root folder of the agent")
-	set.StringVar(&c.verbFlags.socket, "socket", "", "socket of the agent (default "+defaultSocket(defaultRoot())+", or ROOT-DIR/node.sock)")
-	set.Usage = func() {
-		fmt.Fprintf(out, "Usage: nodeagent %s\n\n%s.\n\nFlags:\n%s", strings.TrimSpace(v.name+" "+v.args+" [flags]"), strings.ToUpper(v.about[:1])+v.about[1:], help(set))
-	}
-	err := set.Parse(args[1:])
-	c.args, c.changed = set.Args(), set.Changed
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
+	err := v.parse(c, args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
 		return 0, true
-	case err != nil:
-		err = flagError(set, err)
-	case len(c.args) < v.least || v.most >= 0 && len(c.args) > v.most:
-		err = fmt.Errorf("want nodeagent %s (see --help)", strings.TrimSpace(v.name+" "+v.args))
 	}
 	if err != nil {
 		fmt.Fprintf(errOut, "nodeagent %s: %v\n", v.name, err)
 		return 2, true
-	}
-	if c.verbFlags.socket == "" {
-		c.verbFlags.socket = defaultSocket(c.root)
 	}
 	c.client = newClient(c.verbFlags.socket)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

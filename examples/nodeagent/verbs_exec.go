@@ -163,12 +163,6 @@ func (c *channels) resize() (stop func()) {
 func execInPod(ctx context.Context, c *call) error {
 	s := session{command: c.args[1:], out: c.out, errOut: c.errOut, tty: c.tty}
 	s.pod, s.container, _ = strings.Cut(c.args[0], "/")
-	if len(s.command) > 0 && s.command[0] == "--" {
-		s.command = s.command[1:]
-	}
-	if len(s.command) == 0 {
-		return errors.New("want a command (see --help)")
-	}
 	if c.stdin {
 		s.in = c.in
 	}
