@@ -55,7 +55,12 @@ var homes = map[string][]string{
 	"github.com/fsnotify/fsnotify":      {"podconfig/file"},
 	"github.com/prometheus":             {},
 	"github.com/opencontainers/cgroups": {},
+	typedClients:                        {},
 }
+
+// typedClients have a scheme with the types of all API groups: 10 MB of a program. Libraries and the
+// node agent use internal/kubeclient.
+const typedClients = "k8s.io/client-go/kubernetes"
 
 // unwanted are imports that no package of the module may name, with the reason.
 var unwanted = map[string]string{
@@ -227,6 +232,10 @@ func brokenArrows(g graph) []string {
 			report("the root package is a tour and imports nothing, but it imports %v", p.Imports)
 		}
 		if !isLibrary(name) {
+			way := g.chain(name, p.Imports, func(q string) bool { return below(q, typedClients) })
+			if rel == klogOwner && way != nil {
+				report("the node agent links the types of all API groups: %s", strings.Join(way, " -> "))
+			}
 			continue
 		}
 		checkLibrary(g, p, rel, tests, report)
@@ -348,7 +357,7 @@ func TestBrokenArrowsAreSeen(t *testing.T) {
 		want string // "" = nothing broken
 	}{
 		{"clean", of(at("runtime", "fmt", api.ImportPath), at("runtime/fake", module+"/runtime"),
-			at("examples/nodeagent", module+"/runtime", module+"/podconfig", "k8s.io/client-go/kubernetes"),
+			at("examples/nodeagent", module+"/runtime", module+"/podconfig", "k8s.io/client-go/rest"),
 			at("podconfig/file", "github.com/fsnotify/fsnotify"), at("podconfig/podwatch/deep", "k8s.io/client-go/rest")), ""},
 		{"part to part", of(at("podworkers", module+"/runtime"), at("runtime")),
 			"podworkers -> runtime"},
@@ -362,6 +371,8 @@ func TestBrokenArrowsAreSeen(t *testing.T) {
 			"broken arrow in a test: podworkers -> runtime/fake"},
 		{"library to example", of(at("runtime/fake", module+"/examples/nodeagent"), at("examples/nodeagent")),
 			"runtime/fake -> examples/nodeagent"},
+		{"typed clients in the agent", of(at("examples/nodeagent", module+"/examples/nodeagent/nodeserver"), at("examples/nodeagent/nodeserver", "k8s.io/client-go/kubernetes/typed/core/v1")),
+			"the node agent links the types of all API groups: examples/nodeagent -> examples/nodeagent/nodeserver -> k8s.io/client-go/kubernetes/typed/core/v1"},
 		{"client-go in a sub-package's back", of(at("runtime/fake", "k8s.io/kubectl/x"), lib("k8s.io/kubectl/x", "k8s.io/client-go/rest")),
 			"k8s.io/client-go is kept out of runtime/fake: runtime/fake -> k8s.io/kubectl/x -> k8s.io/client-go/rest"},
 		{"grpc in internal", of(at("internal/x", "google.golang.org/grpc")), ""},

@@ -28,12 +28,12 @@ var sizes = map[string][]string{
 	},
 	"server, identity, configuration, statistics": {
 		"examples/nodeagent/nodeserver", "examples/nodeagent/nodeidentity", "examples/nodeagent/nodeconfig", "examples/nodeagent/nodestats",
-		"examples/nodeagent/internal", "examples/nodeagent/node/loglinks", "internal/diskuse", "runtime/stats", "runtime/credentialplugin",
+		"examples/nodeagent/internal", "examples/nodeagent/node/loglinks", "internal/diskuse", "internal/kubeclient", "runtime/stats", "runtime/credentialplugin",
 		"runtime/cri/stats.go", "runtime/cri/memoryqos.go", "runtime/cri/checkpoint.go", "runtime/process/stats", "runtime/internal/proc/usage",
 	},
-	"simulation":                {"examples/simulation"},
-	"local API, updates, kinds": {"examples/nodeagent/localapi", "examples/nodeagent/node/updates", "examples/nodeagent/node/podsapi", "podconfig/kinds"},
-	"cgroups, eviction":         {"examples/nodeagent/node/cgroups", "examples/nodeagent/node/eviction", "examples/nodeagent/node/pressure", "examples/nodeagent/node/devices"},
+	"simulation":                 {"examples/simulation"},
+	"local API, updates, kinds":  {"examples/nodeagent/localapi", "examples/nodeagent/node/updates", "examples/nodeagent/node/podsapi", "podconfig/kinds"},
+	"cgroups, eviction, devices": {"examples/nodeagent/node/cgroups", "examples/nodeagent/node/eviction", "examples/nodeagent/node/pressure", "examples/nodeagent/node/devices", "examples/nodeagent/node/hotplug"},
 	"walls, images without an engine": {
 		"runtime/process/internal/walls", "runtime/process/internal/stage", "runtime/process/confine", "runtime/process/checksecurity", "runtime/process/image", "runtime/imagearchive",
 	},

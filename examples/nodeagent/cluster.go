@@ -13,10 +13,9 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/keelson-dev/keelson/internal/kubeclient"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 	"github.com/keelson-dev/keelson/podconfig/podwatch"
 	"github.com/keelson-dev/keelson/runtime/services"
@@ -35,17 +34,18 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	config := identity.client.Config()
 	config.UserAgent = "keelson-nodeagent"
 	config.QPS = -1 // no client-side limit: the server has priority and fairness
-	core, err := corev1.NewForConfig(config)
+	client, err := kubeclient.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
 	m := &membership{ending: func() {}, identity: identity}
-	if m.source, err = podwatch.New(podwatch.Config{Pods: core.Pods(""), NodeName: types.NodeName(f.node), Logger: log}); err != nil {
+	if m.source, err = podwatch.New(podwatch.Config{Pods: client.Pods(""), NodeName: types.NodeName(f.node), Logger: log}); err != nil {
 		return nil, err
 	}
 	if m.cluster.Patcher, err = statuspatch.New(statuspatch.Options{Config: config}); err != nil {
 		return nil, err
 	}
+	core := volumeapi.FromCore(client)
 	known, err := volumeapi.NewObjects(volumeapi.ObjectsOptions{Client: core, Changed: tell.changed, Logger: log})
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 		return nil, err
 	}
 	linked, err := services.New(services.Options{
-		Client: core.Services(""), File: filepath.Join(f.root, "desired", "services.json"), Logger: log,
+		Client: client.Services(""), File: filepath.Join(f.root, "desired", "services.json"), Logger: log,
 	})
 	if err != nil {
 		return nil, err
@@ -69,16 +69,16 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	m.cluster.Services = linked.For
 	m.objects, m.run = known, together(known.Run, linked.Run, identity.run)
 	if len(f.csiSockets) > 0 {
-		if err := m.joinStorage(f, config, core, node, log); err != nil {
+		if err := m.joinStorage(f, client, node, log); err != nil {
 			return nil, err
 		}
 	}
-	m.cluster.Mirrors = func(namespace string) mirror.Writer { return core.Pods(namespace) }
+	m.cluster.Mirrors = func(namespace string) mirror.Writer { return client.Pods(namespace) }
 	m.cluster.Node = node.Get
 	// Messages of client-go about events that could not be written are discarded.
 	broadcaster := record.NewBroadcaster(record.WithContext(logr.NewContext(context.Background(), logr.Discard())))
-	broadcaster.StartRecordingToSink(&corev1.EventSinkImpl{Interface: core.Events("")})
-	m.cluster.Events = broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "keelson", Host: f.node})
+	broadcaster.StartRecordingToSink(kubeclient.EventSink{Client: client})
+	m.cluster.Events = broadcaster.NewRecorder(kubeclient.Scheme(), v1.EventSource{Component: "keelson", Host: f.node})
 	m.leave = broadcaster.Shutdown
 	if f.identity.rotateOwn {
 		if err := identity.serve(f, m.cluster.Events, log); err != nil {
@@ -87,7 +87,7 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 		}
 	}
 	if f.register {
-		if err := m.register(f, config, core, tell, log); err != nil {
+		if err := m.register(f, client, tell, log); err != nil {
 			m.leave()
 			return nil, err
 		}

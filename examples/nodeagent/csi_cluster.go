@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -14,21 +13,16 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
-	"k8s.io/client-go/rest"
 
+	"github.com/keelson-dev/keelson/internal/kubeclient"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
 
 // joinStorage adds the API server's part of CSI volumes: CSIDriver objects, attachments, and for a
 // registered node the CSINode object.
-func (m *membership) joinStorage(f flags, config *rest.Config, core corev1.NodesGetter, node *volumeapi.Node, log *zap.Logger) error {
-	storage, err := storageclient.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
-	}
+func (m *membership) joinStorage(f flags, client *kubeclient.Client, node *volumeapi.Node, log *zap.Logger) error {
+	storage := volumeapi.FromStorage(client)
 	drivers, err := volumeapi.NewDrivers(volumeapi.DriversOptions{Client: storage, Logger: log})
 	if err != nil {
 		return err
@@ -45,7 +39,7 @@ func (m *membership) joinStorage(f flags, config *rest.Config, core corev1.Nodes
 		return nil
 	}
 	published, err := volumeapi.NewCSINode(volumeapi.CSINodeOptions{
-		Client: storage, Nodes: core, NodeName: types.NodeName(f.node), Logger: log,
+		Client: storage, Nodes: volumeapi.FromCore(client), NodeName: types.NodeName(f.node), Logger: log,
 		Drivers: slices.Sorted(maps.Keys(f.csiSockets)),
 		Info: func(ctx context.Context, driver string) (volumeapi.DriverInfo, error) {
 			info, err := m.storage.plugin.Info(ctx, driver)

@@ -6,12 +6,11 @@ package main
 
 import (
 	"go.uber.org/zap"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 
+	"github.com/keelson-dev/keelson/internal/kubeclient"
 	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
 
-func (*membership) joinStorage(flags, *rest.Config, corev1.NodesGetter, *volumeapi.Node, *zap.Logger) error {
+func (*membership) joinStorage(flags, *kubeclient.Client, *volumeapi.Node, *zap.Logger) error {
 	return errNoCSI
 }

@@ -44,6 +44,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(20) // an agent is mostly idle, so save memory instead of CPU time
 	}
+	recordHeap(false)
 	process.Main()                                 // each container runs below a copy of this program as its shim
 	if len(os.Args) > 1 && os.Args[1] == "audit" { // for a manifest folder of that name, pass ./audit
 		os.Exit(audit(os.Args[2:], os.Stdout, os.Stderr))
@@ -87,6 +88,7 @@ func run(f flags) error {
 	if err := f.host.check(os.DirFS("/")); err != nil {
 		return err
 	}
+	recordHeap(f.profiling)
 	f.host.profile(f.profiling)
 	out, err := newOutput(f)
 	if err != nil {

@@ -7,32 +7,25 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+	"github.com/keelson-dev/keelson/internal/kubeclient"
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
 // register lets m.run register the node with the API server and renew the node's lease.
-func (m *membership) register(f flags, config *rest.Config, core *corev1.CoreV1Client, tell news, log *zap.Logger) error {
-	leases, err := coordination.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
-	}
+func (m *membership) register(f flags, client *kubeclient.Client, tell news, log *zap.Logger) error {
 	n := &thisNode{flags: f, news: tell}
 	opts := nodestatus.Options{
 		NodeName: f.node,
-		Nodes:    core.Nodes(),
-		Leases:   leases.Leases(v1.NamespaceNodeLease),
+		Nodes:    client.Nodes(),
+		Leases:   client.Leases(v1.NamespaceNodeLease),
 		Facts:    n.facts,
 		Labels:   f.offer.labels,
 		Taints:   f.offer.taints,

@@ -11,9 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/keelson-dev/keelson/internal/kubeclient"
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
@@ -35,11 +35,11 @@ func New(o Options) (*Patcher, error) {
 	}
 	config := rest.CopyConfig(o.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noting{next} })
-	core, err := corev1.NewForConfig(config)
+	client, err := kubeclient.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("statuspatch: Options.Config: %w", err)
 	}
-	return &Patcher{client: core.RESTClient()}, nil
+	return &Patcher{client: client.Core()}, nil
 }
 
 // PatchStatus sends a strategic merge patch to the status subresource of a pod, once, and returns

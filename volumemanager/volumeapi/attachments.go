@@ -14,7 +14,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager"
@@ -33,8 +32,8 @@ const (
 
 // AttachmentsOptions are the options of NewAttachments.
 type AttachmentsOptions struct {
-	// Client reads VolumeAttachment objects, for example client-go's StorageV1(). Required.
-	Client storageclient.VolumeAttachmentsGetter
+	// Client reads VolumeAttachment objects, for example FromStorage(StorageV1()) with client-go. Required.
+	Client StorageClient
 	// NodeName is the node's name. Required.
 	NodeName types.NodeName
 }

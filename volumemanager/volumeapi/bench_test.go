@@ -39,7 +39,7 @@ func BenchmarkEvent(b *testing.B) {
 	b.Run("keelson", func(b *testing.B) {
 		s := newServer(b)
 		changed := make(chan objects.Ref, among)
-		source, names := startObjects(b, client(b, s), among, func(r objects.Ref) { changed <- r }, s.set)
+		source, names := startObjects(b, volumeapi.FromCore(client(b, s)), among, func(r objects.Ref) { changed <- r }, s.set)
 		for _, name := range names {
 			_, err := source.ConfigMap(b.Context(), "ns", name)
 			require.NoError(b, err)
@@ -129,7 +129,7 @@ func (quietConfigMaps) Watch(context.Context, metav1.ListOptions) (watch.Interfa
 // over TLS, to a real server, which it requires.
 func BenchmarkMemory(b *testing.B) {
 	const n = 2_000
-	b.Run("keelson", func(b *testing.B) { benchmarkMemory(b, n, keelsonWatches(quiet{}, "ns")) })
+	b.Run("keelson", func(b *testing.B) { benchmarkMemory(b, n, keelsonWatches(volumeapi.FromCore(quiet{}), "ns")) })
 	b.Run("kubelet", func(b *testing.B) { benchmarkMemory(b, n, reflectors) })
 	b.Run("wire", func(b *testing.B) {
 		node := newE2ENode(b, "memory")
@@ -139,7 +139,7 @@ func BenchmarkMemory(b *testing.B) {
 		}
 		client, err := corev1.NewForConfig(node.server.Config())
 		require.NoError(b, err)
-		benchmarkMemory(b, n, keelsonWatches(client, node.name))
+		benchmarkMemory(b, n, keelsonWatches(volumeapi.FromCore(client), node.name))
 	})
 }
 

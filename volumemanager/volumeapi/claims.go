@@ -10,22 +10,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
-// ClaimsClient reads claims and volumes, for example client-go's CoreV1().
-type ClaimsClient interface {
-	corev1.PersistentVolumeClaimsGetter
-	corev1.PersistentVolumesGetter
-}
-
 // ClaimsOptions are the options of NewClaims.
 type ClaimsOptions struct {
-	// Client reads claims and volumes, for example client-go's CoreV1(). Required.
+	// Client reads claims and volumes, for example FromCore(CoreV1()) with client-go. Required.
 	Client ClaimsClient
 	// Node returns the node, for example (*Node).Get. The node's name and labels decide whether a
 	// volume with a node affinity may be used. Node is called for such volumes only, possibly

@@ -69,9 +69,9 @@ func (c *cluster) inZone(zones ...string) {
 
 func (c *cluster) resolve(t *testing.T) (volumemanager.Spec, error) {
 	clients := fake.NewClientset(c.claim, c.volume, c.node).CoreV1()
-	node, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: clients, NodeName: "n"})
+	node, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(clients), NodeName: "n"})
 	require.NoError(t, err)
-	claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: clients, Node: node.Get})
+	claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: volumeapi.FromCore(clients), Node: node.Get})
 	require.NoError(t, err)
 	return claims.Resolve(t.Context(), c.pod, c.use)
 }
@@ -153,7 +153,7 @@ func TestClaimsAreSharedByCallsThatComeTogether(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(answers[r.URL.Path])
 			return true
 		})
-		claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: client(t, s), Node: func(context.Context) (*v1.Node, error) { return c.node, nil }})
+		claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: volumeapi.FromCore(client(t, s)), Node: func(context.Context) (*v1.Node, error) { return c.node, nil }})
 		require.NoError(t, err)
 		var all sync.WaitGroup
 		for range 100 {
@@ -170,7 +170,7 @@ func TestClaimsAreSharedByCallsThatComeTogether(t *testing.T) {
 func TestClaimsOfAServerThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := newServer(t), newCluster()
-		claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: client(t, s),
+		claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: volumeapi.FromCore(client(t, s)),
 			Node: func(context.Context) (*v1.Node, error) { return c.node, nil }})
 		require.NoError(t, err)
 		resolve := func(ctx context.Context) *volumeapi.Error {

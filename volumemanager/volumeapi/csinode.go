@@ -17,8 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 )
 
 // Times of a CSINode.
@@ -36,11 +34,11 @@ const (
 
 // CSINodeOptions are the options of NewCSINode.
 type CSINodeOptions struct {
-	// Client writes the CSINode object, for example client-go's StorageV1(). Required.
-	Client storageclient.CSINodesGetter
+	// Client writes the CSINode object, for example FromStorage(StorageV1()) with client-go. Required.
+	Client StorageClient
 	// Nodes reads and labels the Node, which must exist; for example client-go's CoreV1().
 	// Required.
-	Nodes corev1.NodesGetter
+	Nodes NodesClient
 	// NodeName is the node's name. Required.
 	NodeName types.NodeName
 	// Drivers are the names of the possible drivers. Required.

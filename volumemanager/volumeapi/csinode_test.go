@@ -103,7 +103,7 @@ func withDrivers(t *testing.T, test func(n *csiNode), there ...runtime.Object) {
 		core, logged := observer.New(zap.WarnLevel)
 		n := &csiNode{T: t, Clientset: fake.NewClientset(append(there, node)...), log: logged}
 		published, err := volumeapi.NewCSINode(volumeapi.CSINodeOptions{
-			Client: n.StorageV1(), Nodes: n.CoreV1(), NodeName: "n", Drivers: []string{"b", "a"}, Info: n.info, Logger: zap.New(core),
+			Client: volumeapi.FromStorage(n.StorageV1()), Nodes: volumeapi.FromCore(n.CoreV1()), NodeName: "n", Drivers: []string{"b", "a"}, Info: n.info, Logger: zap.New(core),
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -230,7 +230,7 @@ func TestTroubleWithACSINodeIsToldOnce(t *testing.T) {
 
 func TestNewCSINodeNamesTheBadField(t *testing.T) {
 	clients := fake.NewClientset()
-	good := volumeapi.CSINodeOptions{Client: clients.StorageV1(), Nodes: clients.CoreV1(), NodeName: "n", Drivers: []string{"a"},
+	good := volumeapi.CSINodeOptions{Client: volumeapi.FromStorage(clients.StorageV1()), Nodes: volumeapi.FromCore(clients.CoreV1()), NodeName: "n", Drivers: []string{"a"},
 		Info: func(context.Context, string) (volumeapi.DriverInfo, error) { return volumeapi.DriverInfo{}, nil }}
 	for field, spoil := range map[string]func(*volumeapi.CSINodeOptions){
 		"Client":   func(o *volumeapi.CSINodeOptions) { o.Client = nil },

@@ -6,7 +6,7 @@
 // # Wiring
 //
 //	clients, err := kubernetes.NewForConfig(config) // QPS: -1, ContentType: "application/vnd.kubernetes.protobuf"
-//	core := clients.CoreV1()
+//	core := volumeapi.FromCore(clients.CoreV1())
 //	source, err := volumeapi.NewObjects(volumeapi.ObjectsOptions{
 //		Client:  core,
 //		Changed: func(r objects.Ref) { manager.Refresh(r.UsedBy) }, // files change within milliseconds
@@ -29,10 +29,11 @@
 //		manager.MarkVolumesAsReportedInUse(n.Status.VolumesInUse)
 //		manager.NodeChanged()
 //	}})
-//	drivers, err := volumeapi.NewDrivers(volumeapi.DriversOptions{Client: clients.StorageV1()})
-//	attachments, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: clients.StorageV1(), NodeName: "node-1"})
+//	storage := volumeapi.FromStorage(clients.StorageV1())
+//	drivers, err := volumeapi.NewDrivers(volumeapi.DriversOptions{Client: storage})
+//	attachments, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: storage, NodeName: "node-1"})
 //	plugin, err := csi.New(csi.Options{…, Drivers: drivers, Attachments: attachments})
-//	published, err := volumeapi.NewCSINode(volumeapi.CSINodeOptions{Client: clients.StorageV1(), Nodes: core, NodeName: "node-1",
+//	published, err := volumeapi.NewCSINode(volumeapi.CSINodeOptions{Client: storage, Nodes: core, NodeName: "node-1",
 //		Drivers: names, Info: …}) // plugin.Info: driver data for attachers and the scheduler
 //	go node.Run(ctx)
 //	go drivers.Run(ctx)

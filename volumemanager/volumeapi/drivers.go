@@ -11,15 +11,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
 )
 
 // DriversOptions are the options of NewDrivers.
 type DriversOptions struct {
-	// Client reads CSIDriver objects, for example client-go's StorageV1(). Required.
-	Client storageclient.CSIDriversGetter
+	// Client reads CSIDriver objects, for example FromStorage(StorageV1()) with client-go. Required.
+	Client StorageClient
 	// Logger receives failures to follow the objects. Defaults to silence.
 	Logger *zap.Logger
 }

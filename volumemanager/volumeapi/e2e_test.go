@@ -64,7 +64,7 @@ func newE2ENode(t testing.TB, name string) *e2eNode {
 	require.NoError(t, err)
 	n.client, err = corev1.NewForConfig(n.server.NodeConfig(name))
 	require.NoError(t, err)
-	n.objects, err = volumeapi.NewObjects(volumeapi.ObjectsOptions{Client: n.client, Changed: n.note, Logger: logger(n.problem)})
+	n.objects, err = volumeapi.NewObjects(volumeapi.ObjectsOptions{Client: volumeapi.FromCore(n.client), Changed: n.note, Logger: logger(n.problem)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -220,11 +220,11 @@ func TestE2EServerIsKilledCompactedAndRestarted(t *testing.T) {
 
 func TestE2EClaimsTokensAndAttachedVolumes(t *testing.T) {
 	n := newE2ENode(t, "claims")
-	node, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: n.client, NodeName: types.NodeName(n.name)})
+	node, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(n.client), NodeName: types.NodeName(n.name)})
 	require.NoError(t, err)
-	claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: n.client, Node: node.Get})
+	claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: volumeapi.FromCore(n.client), Node: node.Get})
 	require.NoError(t, err)
-	tokens, err := volumeapi.NewTokens(volumeapi.TokensOptions{Client: n.client})
+	tokens, err := volumeapi.NewTokens(volumeapi.TokensOptions{Client: volumeapi.FromCore(n.client)})
 	require.NoError(t, err)
 	n.bound("data", "pv-"+n.name)
 	_, err = n.admin.ServiceAccounts(n.name).Create(t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{})

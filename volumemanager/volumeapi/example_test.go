@@ -19,7 +19,7 @@ func Example() {
 	changed := make(chan objects.Ref, 1)
 
 	source, err := volumeapi.NewObjects(volumeapi.ObjectsOptions{
-		Client:  clients.CoreV1(),
+		Client:  volumeapi.FromCore(clients.CoreV1()),
 		Changed: func(ref objects.Ref) { changed <- ref }, // manager.Refresh(ref.UsedBy)
 	})
 	if err != nil {

@@ -103,7 +103,7 @@ func client(t testing.TB, s *server) *corev1.CoreV1Client {
 // newFixture must be called in a bubble.
 func newFixture(t *testing.T, edit ...func(*volumeapi.ObjectsOptions)) *fixture {
 	f := &fixture{T: t, server: newServer(t)}
-	options := volumeapi.ObjectsOptions{Client: client(t, f.server), Changed: f.changedTo, Logger: logger(f.problem)}
+	options := volumeapi.ObjectsOptions{Client: volumeapi.FromCore(client(t, f.server)), Changed: f.changedTo, Logger: logger(f.problem)}
 	for _, e := range edit {
 		e(&options)
 	}

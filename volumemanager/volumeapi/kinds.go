@@ -13,17 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
-
-// ObjectsClient reads ConfigMaps and Secrets, for example client-go's CoreV1().
-type ObjectsClient interface {
-	corev1.ConfigMapsGetter
-	corev1.SecretsGetter
-}
 
 // content is the server's state of an object: a ConfigMap, a Secret, or neither if the object does
 // not exist. Do not write to it.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager"
@@ -21,8 +20,8 @@ import (
 
 // NodeOptions are the options of NewNode.
 type NodeOptions struct {
-	// Client reads nodes, for example client-go's CoreV1(). Required.
-	Client corev1.NodesGetter
+	// Client reads nodes, for example FromCore(CoreV1()) with client-go. Required.
+	Client NodesClient
 	// NodeName is the node's name. Required.
 	NodeName types.NodeName
 	// Changed is called by Run with the present node, and after each change of the node. Call

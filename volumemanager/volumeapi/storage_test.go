@@ -101,7 +101,7 @@ func TestDriversAreFollowed(t *testing.T) {
 		f := newFollowed("csidrivers", drivers("a"))
 		f.set(nil, errors.New("away"))
 		core, logs := observer.New(zap.InfoLevel)
-		d, err := volumeapi.NewDrivers(volumeapi.DriversOptions{Client: f.StorageV1(), Logger: zap.New(core)})
+		d, err := volumeapi.NewDrivers(volumeapi.DriversOptions{Client: volumeapi.FromStorage(f.StorageV1()), Logger: zap.New(core)})
 		require.NoError(t, err)
 		has := func(name string) bool { _, ok := d.Driver(name); return ok }
 		stop := run(t, d.Run)
@@ -152,7 +152,7 @@ func TestNodeTellsOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollowed("nodes", nodes(nodeNamed("n", "a"), nodeNamed("m")))
 		var seen [][]v1.UniqueVolumeName
-		n, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: f.CoreV1(), NodeName: "n", Changed: func(n *v1.Node) {
+		n, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(f.CoreV1()), NodeName: "n", Changed: func(n *v1.Node) {
 			seen = append(seen, n.Status.VolumesInUse)
 		}})
 		require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestVolumesInUseAreReported(t *testing.T) {
 	node := nodeNamed("n", "old")
 	node.Annotations = map[string]string{"other": "stays"}
 	clients := fake.NewClientset(&node)
-	n, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: clients.CoreV1(), NodeName: "n"})
+	n, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(clients.CoreV1()), NodeName: "n"})
 	require.NoError(t, err)
 	got, err := n.ReportInUse(t.Context(), []v1.UniqueVolumeName{"a", "b"})
 	require.NoError(t, err)
@@ -238,7 +238,7 @@ func TestAttachment(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clients := fake.NewClientset(attachment(tc.edit))
-				a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: clients.StorageV1(), NodeName: "n"})
+				a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: volumeapi.FromStorage(clients.StorageV1()), NodeName: "n"})
 				require.NoError(t, err)
 				began := time.Now()
 				context, err := a.Attachment(t.Context(), csiVolume("d", "h"))
@@ -273,7 +273,7 @@ func TestAttachmentThatFindsTheNodeFull(t *testing.T) {
 		"nobody's doing": {func(a *storagev1.VolumeAttachment) { a.Name = "other" }, false},
 	} {
 		clients := fake.NewClientset(attachment(tc.edit))
-		a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: clients.StorageV1(), NodeName: "n"})
+		a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: volumeapi.FromStorage(clients.StorageV1()), NodeName: "n"})
 		require.NoError(t, err)
 		got, err := a.Exhausted(t.Context(), csiVolume("d", "h"))
 		require.NoError(t, err, name)
@@ -285,7 +285,7 @@ func TestAttachmentThatFindsTheNodeFull(t *testing.T) {
 func TestAttachmentIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset()
-		a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: clients.StorageV1(), NodeName: "n"})
+		a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: volumeapi.FromStorage(clients.StorageV1()), NodeName: "n"})
 		require.NoError(t, err)
 		time.AfterFunc(time.Second, func() {
 			_, err := clients.StorageV1().VolumeAttachments().Create(t.Context(), attachment(func(*storagev1.VolumeAttachment) {}), metav1.CreateOptions{})
@@ -305,9 +305,9 @@ func TestStorageOptions(t *testing.T) {
 	require.ErrorContains(t, err, "DriversOptions.Client")
 	_, err = volumeapi.NewAttachments(volumeapi.AttachmentsOptions{NodeName: "n"})
 	require.ErrorContains(t, err, "AttachmentsOptions.Client")
-	_, err = volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: storage})
+	_, err = volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: volumeapi.FromStorage(storage)})
 	require.ErrorContains(t, err, "AttachmentsOptions.NodeName")
-	a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: storage, NodeName: "n"})
+	a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: volumeapi.FromStorage(storage), NodeName: "n"})
 	require.NoError(t, err)
 	_, err = a.Attachment(t.Context(), volumemanager.Spec{})
 	require.ErrorContains(t, err, "no persistent CSI volume")

@@ -8,7 +8,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
@@ -17,8 +16,8 @@ import (
 
 // TokensOptions are the options of NewTokens.
 type TokensOptions struct {
-	// Client creates tokens, for example client-go's CoreV1(). Required.
-	Client corev1.ServiceAccountsGetter
+	// Client creates tokens, for example FromCore(CoreV1()) with client-go. Required.
+	Client TokensClient
 }
 
 // Tokens requests a new token from the API server at each call. It implements

@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 					_, _ = w.Write([]byte(tc.answer))
 					return true
 				})
-				tokens, err := volumeapi.NewTokens(volumeapi.TokensOptions{Client: client(t, s)})
+				tokens, err := volumeapi.NewTokens(volumeapi.TokensOptions{Client: volumeapi.FromCore(client(t, s))})
 				require.NoError(t, err)
 				token, err := tokens.Token(t.Context(), tc.request)
 				assert.Equal(t, "POST /api/v1/namespaces/ns/serviceaccounts/web/token", path)
@@ -76,12 +76,12 @@ func TestAttachedVolumes(t *testing.T) {
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: v1.NodeStatus{VolumesAttached: []v1.AttachedVolume{
 		{Name: "kubernetes.io/csi/d^1", DevicePath: "/dev/sda"}, {Name: "kubernetes.io/csi/d^2"}}}}
 	clients := fake.NewClientset(node).CoreV1()
-	n, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: clients, NodeName: "n"})
+	n, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(clients), NodeName: "n"})
 	require.NoError(t, err)
 	attached, err := n.AttachedVolumes(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, map[v1.UniqueVolumeName]string{"kubernetes.io/csi/d^1": "/dev/sda", "kubernetes.io/csi/d^2": ""}, attached)
-	n, err = volumeapi.NewNode(volumeapi.NodeOptions{Client: clients, NodeName: "m"})
+	n, err = volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(clients), NodeName: "m"})
 	require.NoError(t, err)
 	_, err = n.AttachedVolumes(t.Context())
 	assert.ErrorContains(t, err, "get: NotFound")
@@ -92,10 +92,10 @@ func TestOptionsOfTheSmallPartsAreChecked(t *testing.T) {
 	node := func(context.Context) (*v1.Node, error) { return nil, nil }
 	for name, err := range map[string]error{
 		"ClaimsOptions.Client": errOf(volumeapi.NewClaims(volumeapi.ClaimsOptions{Node: node})),
-		"ClaimsOptions.Node":   errOf(volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: core})),
+		"ClaimsOptions.Node":   errOf(volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: volumeapi.FromCore(core)})),
 		"TokensOptions.Client": errOf(volumeapi.NewTokens(volumeapi.TokensOptions{})),
 		"NodeOptions.Client":   errOf(volumeapi.NewNode(volumeapi.NodeOptions{NodeName: "n"})),
-		"NodeOptions.NodeName": errOf(volumeapi.NewNode(volumeapi.NodeOptions{Client: core})),
+		"NodeOptions.NodeName": errOf(volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(core)})),
 	} {
 		require.ErrorIs(t, err, volumeapi.ErrOptions)
 		assert.ErrorContains(t, err, name)

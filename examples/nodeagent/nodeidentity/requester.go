@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/kubeclient"
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
@@ -31,15 +31,15 @@ const (
 
 // APIRequester is a Requester on client-go.
 type APIRequester struct {
-	objects certificatesclient.CertificateSigningRequestInterface
+	objects *kubeclient.CertificateSigningRequests
 }
 
 // NewRequester returns a Requester with the server and the credentials of config. NewRequester
 // sends no request.
 func NewRequester(config *rest.Config) (*APIRequester, error) {
-	client, err := certificatesclient.NewForConfig(config)
+	client, err := kubeclient.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for certificate signing requests: %w", err)
+		return nil, fmt.Errorf("certificate signing requests: %w", err)
 	}
 	return &APIRequester{client.CertificateSigningRequests()}, nil
 }

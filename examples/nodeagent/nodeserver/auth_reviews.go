@@ -15,12 +15,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
 	"github.com/keelson-dev/keelson/internal/conceal"
+	"github.com/keelson-dev/keelson/internal/kubeclient"
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
@@ -36,23 +35,19 @@ const (
 // and AccessReviewer. A review that fails because the server is busy or unreachable is tried five
 // times.
 type Reviews struct {
-	tokens authenticationclient.TokenReviewInterface
-	access authorizationclient.SubjectAccessReviewInterface
+	tokens *kubeclient.TokenReviews
+	access *kubeclient.SubjectAccessReviews
 }
 
 // NewReviews returns Reviews that use the server and the credentials of config. It sends no request.
 func NewReviews(config *rest.Config) (*Reviews, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // the callers bound the requests
-	tokens, err := authenticationclient.NewForConfig(config)
+	client, err := kubeclient.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for token reviews: %w", err)
+		return nil, fmt.Errorf("token reviews and subject access reviews: %w", err)
 	}
-	access, err := authorizationclient.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("client for subject access reviews: %w", err)
-	}
-	return &Reviews{tokens.TokenReviews(), access.SubjectAccessReviews()}, nil
+	return &Reviews{client.TokenReviews(), client.SubjectAccessReviews()}, nil
 }
 
 // errContradiction is returned for an answer that both grants and refuses.
