@@ -43,12 +43,12 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt tidy vet arrows schedules race
 # What compiles everything anew, for another system or with other flags, staticcheck, and fuzzing.
-EXTRA := examples natsagent cross release-dry tools lint fuzz
+EXTRA := examples natsagent fwk cross release-dry tools lint fuzz
 
 # Compilers, linkers and tests that collect garbage less often need a fifth less processor time, and some memory more.
 $(STEPS) $(EXTRA): export GOGC := 400
 
-.PHONY: help test extra deps docs dst dst-fleet mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix updates hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
+.PHONY: help test extra deps docs dst dst-fleet parity mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix updates hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,10 @@ examples: ## every example program links, and the edge binary is small
 natsagent: ## the example of a message bus, a module of its own: vet, and tests on a NATS server inside the test
 	$(GO) -C examples/natsagent vet -tags $(TAGS) ./...
 	$(GO) -C examples/natsagent test -vet=off -tags $(TAGS) -count=1 -timeout=5m ./...
+
+fwk: ## plug-ins of kube-scheduler in simulations, a module of its own: vet, and tests
+	$(GO) -C examples/simulation/fwk vet ./...
+	$(GO) -C examples/simulation/fwk test -vet=off -count=1 -timeout=5m ./...
 
 cross: ## everything compiles for other systems, without cgo; the node agent with each set of tags
 	@for target in $(CROSS); do echo "$$target"; \
@@ -201,6 +205,9 @@ dst-fleet: ## journals of NODES (10) agents on an API server in memory, in two p
 		DST_SEED=1 "$$dir/cluster.test" -test.run='^TestFleet$$' -test.timeout=60m -fleet-nodes=$(or $(NODES),10) -fleet-seeds=$(or $(SEEDS),10) -fleet-journals="$$dir/$$n"; \
 	done; \
 	diff -r "$$dir/1" "$$dir/2" && echo "two processes, equal journals of $$(find "$$dir/1" -type f | wc -l) fleets"
+
+parity: ## placements of PODS (10000) pods on NODES (500) nodes by plug-ins in package sim, compared with kube-scheduler's own engine, whose cold build takes some five minutes
+	$(GO) -C examples/simulation/fwk/parity test -v -vet=off -count=1 -timeout=60m . -nodes=$(or $(NODES),500) -pods=$(or $(PODS),10000) $(ARGS)
 
 mutants: ## small faults are put in, one at a time: the tests must notice (PKG=./prober FILES=plan.go N=100 SEED=1 DECIDERS=1; DIFF=main: changed lines only)
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants

@@ -18,8 +18,37 @@ type Cycle struct {
 	scheduler *Scheduler
 	class     *class
 	state     map[string]any
-	skipped   uint64 // non-local filters whose PreFilter said Skip
+	skipped   uint64  // non-local filters whose PreFilter said Skip
+	failure   *Status // of Fail
+	allowed   []*Pod
+	rejected  []*Pod
 }
+
+// Waiting returns the pods that wait for Permit, in the order of their decisions.
+func (c *Cycle) Waiting() []*Pod {
+	if c.scheduler.waiting == nil {
+		return nil
+	}
+	return c.scheduler.waiting()
+}
+
+// Allow binds a pod that waits for Permit, after the present call of a Reserve, Permit or PostFilter
+// plug-in.
+func (c *Cycle) Allow(p *Pod) { c.allowed = append(c.allowed, p) }
+
+// Reject refuses a pod that waits for Permit, after the present call of a plug-in.
+func (c *Cycle) Reject(p *Pod) { c.rejected = append(c.rejected, p) }
+
+// Fail ends the cycle with an error, after the present call: the pod is tried again after a back-off.
+// It is for the errors of plug-ins whose methods return no Status. The first call counts.
+func (c *Cycle) Fail(reason string) {
+	if c.failure == nil {
+		c.failure = NewStatus(Error, reason)
+	}
+}
+
+// Nominated returns the pods that wait for room on the node. The caller does not write to the slice.
+func (c *Cycle) Nominated(n *Node) []*Pod { return c.scheduler.nominated[n] }
 
 // SetState keeps a value of a plug-in until the end of the cycle.
 func (c *Cycle) SetState(plugin string, value any) {
@@ -42,6 +71,7 @@ type Decision struct {
 	Post                PostFilterResult
 
 	rejectors uint64 // plug-ins that refused nodes, by their index in Profile.Filter
+	cycle     *Cycle
 }
 
 // Scheduler decides about pods, a single pod at a time. It has neither a queue nor a clock, and does
@@ -50,7 +80,8 @@ type Scheduler struct {
 	snapshot  *Snapshot
 	profile   Profile
 	rand      *rand.Rand
-	start     int // first node of the next search
+	start     int           // first node of the next search
+	waiting   func() []*Pod // nil: none
 	classes   map[*Shape]*class
 	order     []*Shape // of classes, oldest first
 	nominated map[*Node][]*Pod
@@ -91,14 +122,30 @@ func (d *Scheduler) Decide(p *Pod, now time.Duration) Decision {
 		return Decision{Status: NewStatus(Unresolvable, "no nodes available to schedule pods")}
 	}
 	c := &Cycle{Pod: p, Snapshot: d.snapshot, Rand: d.rand, Now: now, scheduler: d, class: d.classOf(p)}
+	found := d.decide(c)
+	if c.failure != nil {
+		found = Decision{Status: c.failure}
+	}
+	found.cycle = c
+	return found
+}
+
+// decide calls the plug-ins. The caller looks at Cycle.failure first.
+func (d *Scheduler) decide(c *Cycle) Decision {
 	names, rejected := d.preFilter(c)
-	if rejected.Status != nil {
+	switch {
+	case rejected.Status.code() == Error:
+		return rejected
+	case rejected.Status != nil:
 		return d.postFilter(c, rejected, nil)
 	}
-	if n := p.queued.nominated; n != nil && (names == nil || names[n.Name]) && c.Fits(n) == nil {
+	if n := c.Pod.queued.nominated; n != nil && (names == nil || names[n.Name]) && c.Fits(n) == nil {
 		return Decision{Node: n, Devices: d.devices(c, n), Feasible: 1, Evaluated: 1}
 	}
 	found := d.filter(c, names)
+	if c.failure != nil {
+		return found
+	}
 	switch len(d.feasible) {
 	case 0:
 		found.Status = NewStatus(Unschedulable)
@@ -129,7 +176,7 @@ func (d *Scheduler) devices(c *Cycle, n *Node) []int {
 func (d *Scheduler) preFilter(c *Cycle) (map[string]bool, Decision) {
 	allowed, refused := c.class.names, c.class.refused
 	for _, plugin := range d.profile.PreFilter {
-		if _, local := plugin.(Local); local || refused.Status.code() == Unresolvable {
+		if _, local := plugin.(Local); local || refused.Status.code() == Unresolvable || refused.Status.code() == Error {
 			continue
 		}
 		names, status := plugin.PreFilter(c)
@@ -206,6 +253,10 @@ func (d *Scheduler) filter(c *Cycle, names map[string]bool) Decision {
 		}
 		found.Evaluated++
 		if by := d.check(c, n, others); by >= 0 {
+			if c.failure != nil {
+				found.Evaluated-- // as in kube-scheduler, where an error is no refusal
+				break
+			}
 			found.rejectors |= 1 << by
 			continue
 		}
@@ -285,6 +336,9 @@ func (d *Scheduler) run(c *Cycle, n *Node, all bool) (*Status, int) {
 			continue
 		}
 		if status := f.Filter(c, n); status != nil {
+			if status.Code == Error {
+				c.Fail(status.String())
+			}
 			return status, i
 		}
 	}

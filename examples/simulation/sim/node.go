@@ -21,6 +21,8 @@ const (
 // Node is a node as the scheduler sees it. A Snapshot writes the fields; plug-ins read them.
 type Node struct {
 	Name string
+	// Object is the node of Options.Nodes. Its taints and images are those of the beginning.
+	Object *v1.Node
 	// Facts has the labels, for selectors and affinities.
 	Facts         *admission.Node
 	Taints        []v1.Taint
@@ -70,7 +72,7 @@ func newNode(node *v1.Node) (*Node, error) {
 		return nil, errors.New("a node has no name")
 	}
 	n := &Node{
-		Name: node.Name, Ready: true,
+		Name: node.Name, Object: node, Ready: true,
 		Facts:         &admission.Node{Name: node.Name, Labels: node.Labels},
 		Taints:        slices.Clone(node.Spec.Taints),
 		Unschedulable: node.Spec.Unschedulable,

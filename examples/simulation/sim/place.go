@@ -48,10 +48,12 @@ func (s *Sim) decide(p *Pod) (Decision, bool) {
 // settle assumes the pod, and binds it unless a plug-in refuses or delays.
 func (s *Sim) settle(p *Pod, found Decision) {
 	s.assume(p, found)
-	c := &Cycle{Pod: p, Snapshot: s.snapshot, Rand: s.scheduler.rand, Now: s.now, scheduler: s.scheduler}
+	c := found.cycle // with the state that the plug-ins have kept
 	profile := &s.scheduler.profile
 	for _, plugin := range profile.Reserve {
-		if plugin.Reserve(c, p.Node) != nil {
+		status := plugin.Reserve(c, p.Node)
+		s.carryOut(c)
+		if status != nil {
 			s.unreserve(c)
 			return
 		}
@@ -59,6 +61,7 @@ func (s *Sim) settle(p *Pod, found Decision) {
 	timeout, delayed := maxPermit, false
 	for _, plugin := range profile.Permit {
 		verdict := plugin.Permit(c, p.Node, s.waitingPods())
+		s.carryOut(c)
 		switch verdict.Status.code() {
 		case Success:
 		case Waiting:
@@ -98,8 +101,28 @@ func (s *Sim) unreserve(c *Cycle) {
 		plugin.Unreserve(c, node)
 	}
 	s.forget(c.Pod)
+	s.carryOut(c)
 	s.queue.fail(c.Pod, s.now)
 	s.changed(ClusterEvent{Kind: PodGone, Pod: c.Pod, Node: node})
+}
+
+// carryOut does what plug-ins have asked for with Cycle.Allow and Cycle.Reject.
+func (s *Sim) carryOut(c *Cycle) {
+	for len(c.allowed)+len(c.rejected) > 0 {
+		allowed, rejected := c.allowed, c.rejected
+		c.allowed, c.rejected = nil, nil
+		s.allow(allowed)
+		s.rejectPods(rejected)
+	}
+}
+
+// rejectPods refuses those of the pods that wait for Permit.
+func (s *Sim) rejectPods(pods []*Pod) {
+	for _, p := range pods {
+		if i := slices.IndexFunc(s.waiting, func(w *permitWait) bool { return w.pod == p }); i >= 0 {
+			s.reject(s.waiting[i])
+		}
+	}
 }
 
 // forget takes an assumed pod from its node.
@@ -157,6 +180,9 @@ func (s *Sim) unplaced(p *Pod, found Decision) {
 		e.Text = s.scheduler.Explain(p, found)
 	}
 	s.emit(e)
+	if found.cycle != nil {
+		s.carryOut(found.cycle)
+	}
 	if s.opts.GiveUp && len(found.Post.Victims) == 0 {
 		s.nominate(p, nil)
 		s.emit(Event{Kind: Dropped, Pod: p})
@@ -167,11 +193,7 @@ func (s *Sim) unplaced(p *Pod, found Decision) {
 		return
 	}
 	s.queue.refuse(p, found.rejectors, s.now)
-	for _, waiting := range found.Post.Reject {
-		if i := slices.IndexFunc(s.waiting, func(w *permitWait) bool { return w.pod == waiting }); i >= 0 {
-			s.reject(s.waiting[i])
-		}
-	}
+	s.rejectPods(found.Post.Reject)
 	if found.Post.Nominated != nil {
 		s.preempt(p, found.Post)
 	}

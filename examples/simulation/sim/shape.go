@@ -174,3 +174,18 @@ func (p *Pod) Nominated() *Node { return p.queued.nominated }
 
 // Evicting reports whether an eviction of the pod has begun.
 func (p *Pod) Evicting() bool { return p.evicting }
+
+// Queueing is the state of a pod in the queue, for QueueSort.
+type Queueing struct {
+	// At is the last move to the active pods, and Expiry the end of the last back-off.
+	At, Expiry time.Duration
+	// Attempts is the number of cycles. Failures and Errors are the numbers of refusals, and of errors in
+	// a row.
+	Attempts, Failures, Errors int
+}
+
+// Queueing returns the state of the pod in the queue.
+func (p *Pod) Queueing() Queueing {
+	q := &p.queued
+	return Queueing{q.at, q.expiry, q.attempts, q.failures, q.errors}
+}

@@ -50,6 +50,7 @@ func New(o Options) (*Sim, error) {
 	if s.scheduler, err = NewScheduler(s.snapshot, o.Profile, rand.New(rand.NewPCG(o.Seed, 2))); err != nil {
 		return nil, err
 	}
+	s.scheduler.waiting = s.waitingPods
 	s.queue = newQueue(&s.scheduler.profile)
 	if s.backend, err = o.Backend(BackendInput{Snapshot: s.snapshot, Model: o.Model}); err != nil {
 		return nil, err
