@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +99,70 @@ func TestTheNodeHasFewFields(t *testing.T) {
 	})
 	assert.Positive(t, fields)
 	assert.LessOrEqual(t, fields, maxFields)
+}
+
+// mapsByUID are the fields of the node that may be maps by pod UID, with the reasons. All else that is
+// known of a pod stands in the records of the first two.
+var mapsByUID = map[string]string{
+	"node/feature.Table.records":      "the table of the node",
+	"podsync.records.byUID":           "the table of podsync, which agents without the assembly use, too",
+	"node/cgroups.Groups.mu.pods":     "a cgroup of an earlier agent may belong to a pod that no source lists any more",
+	"node/devices.Manager.mu.absent":  "devices are held for pods that have no record",
+	"node/devices/ledger.Ledger.held": "the contents of the checkpoint, read before the first pod is known",
+	"node/internal/gate.news.former":  "a message to the loop, which keeps the facts in slots",
+	"node/podsapi.watcher.sent":       "the state of a connection: what its client knows",
+	"node/updates.Updates.mu.watched": "filled before the node knows the pods",
+}
+
+// TestFactsAboutPodsStandInOneTable finds the fields of structs that are maps by pod UID.
+func TestFactsAboutPodsStandInOneTable(t *testing.T) {
+	found := map[string]bool{}
+	for _, root := range []string{"examples/nodeagent/node", "runtime/podsync"} {
+		require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			where := strings.TrimPrefix(strings.TrimPrefix(filepath.Dir(path), "examples/nodeagent/"), "runtime/")
+			for _, decl := range file.Decls {
+				if types, ok := decl.(*ast.GenDecl); ok {
+					for _, spec := range types.Specs {
+						if named, ok := spec.(*ast.TypeSpec); ok {
+							fieldsByUID(where+"."+named.Name.Name, named.Type, found)
+						}
+					}
+				}
+			}
+			return nil
+		}))
+	}
+	for name := range found {
+		assert.Contains(t, mapsByUID, name, "use a feature.Slot, or give the reason here")
+	}
+	for name := range mapsByUID {
+		assert.True(t, found[name], "%s is no map by UID any more", name)
+	}
+}
+
+// fieldsByUID adds the names of the fields that are maps by UID, also of structs within structs.
+func fieldsByUID(name string, expr ast.Expr, found map[string]bool) {
+	s, ok := expr.(*ast.StructType)
+	if !ok {
+		return
+	}
+	for _, field := range s.Fields.List {
+		for _, ident := range field.Names {
+			fieldsByUID(name+"."+ident.Name, field.Type, found)
+			if m, ok := field.Type.(*ast.MapType); ok {
+				if key, ok := m.Key.(*ast.SelectorExpr); ok && key.Sel.Name == "UID" {
+					found[name+"."+ident.Name] = true
+				}
+			}
+		}
+	}
 }
 
 // TestTheProgramsOfEmbeddingAreShort counts the lines of the first two programs of docs/embedding.md that

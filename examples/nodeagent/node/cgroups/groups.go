@@ -83,6 +83,8 @@ type Groups struct {
 	wake  signal.Signal             // wakes run
 	mu    struct {
 		sync.Mutex
+		// pods are no slots of feature.Table: a cgroup of an earlier agent may belong to a pod that no
+		// source lists any more, and stays here until it is removed.
 		pods map[types.UID]*group
 	}
 }

@@ -84,7 +84,7 @@ type Manager struct {
 		plugins map[string]*connection
 		away    map[string]time.Time    // since when a known resource has no plug-in
 		gone    map[string]bool         // resources that were forgotten
-		absent  map[types.UID]time.Time // since when a holder of devices is unknown to the node
+		absent  map[types.UID]time.Time // since when a holder of devices has no record in feature.Table
 		opened  time.Time
 	}
 }

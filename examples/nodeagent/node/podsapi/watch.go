@@ -71,7 +71,7 @@ type watcher struct {
 	*server
 	send func(*api.WatchPodsEvent) error
 	seed maphash.Seed
-	sent map[types.UID]sentPod // by the last event, which was not DELETED
+	sent map[types.UID]sentPod // of this connection: by the last event, which was not DELETED
 }
 
 // sentPod is a pod as the client knows it.

@@ -28,7 +28,6 @@ type keeperState struct {
 	patient time.Time // until then, restored units wait for the snapshot
 	told    bool      // and the store of the node has it
 	desired map[types.NamespacedName]*v1.Pod
-	names   map[types.UID]types.NamespacedName
 	units   map[unitID]*managed
 
 	// out has the pods that the node has to run, and changed the names of those to submit.
@@ -45,8 +44,7 @@ type output struct {
 
 func newKeeper(u *Updates, s podconfig.Source) *keeper {
 	k := &keeper{Source: s, updates: u, changes: make(chan submitted), ended: make(chan struct{}), notice: signal.New(), dirty: map[unitID]bool{}}
-	k.desired, k.names = map[types.NamespacedName]*v1.Pod{}, map[types.UID]types.NamespacedName{}
-	k.units, k.out = map[unitID]*managed{}, map[types.NamespacedName]output{}
+	k.desired, k.units, k.out = map[types.NamespacedName]*v1.Pod{}, map[unitID]*managed{}, map[types.NamespacedName]output{}
 	k.changed, k.sent = map[types.NamespacedName]bool{}, map[types.NamespacedName]types.UID{}
 	return k
 }
@@ -142,15 +140,17 @@ func (k *keeper) apply(c podconfig.Change) {
 		}
 	}
 	for _, uid := range c.UIDs() {
-		if name, ok := k.names[uid]; ok {
-			k.remove(name)
+		for name, pod := range k.desired {
+			if pod.UID == uid {
+				k.remove(name)
+			}
 		}
 	}
 	for _, pod := range c.Pods() {
 		name := podName(pod)
 		k.remove(name)
 		pod = pod.DeepCopy() // the source may edit its pod
-		k.desired[name], k.names[pod.UID] = pod, name
+		k.desired[name] = pod
 		if k.updates.policy(pod) == Transactional {
 			k.unit(idOf(k.Name(), pod)).add(name, pod)
 			continue
@@ -166,7 +166,6 @@ func (k *keeper) remove(name types.NamespacedName) {
 		return
 	}
 	delete(k.desired, name)
-	delete(k.names, pod.UID)
 	if m := k.units[idOf(k.Name(), pod)]; m != nil && m.pods[name] != nil {
 		delete(m.pods, name)
 		m.dirty, m.changed = true, time.Now()

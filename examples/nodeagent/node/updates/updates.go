@@ -45,10 +45,10 @@ type Updates struct {
 	mu struct {
 		sync.Mutex
 		keepers  []*keeper
-		restored []*saved // of the earlier agent, until their keeper takes them
-		store    *store   // nil before open, and after an error
-		err      error    // of open
-		watched  map[types.UID]watched
+		restored []*saved              // of the earlier agent, until their keeper takes them
+		store    *store                // nil before open, and after an error
+		err      error                 // of open
+		watched  map[types.UID]watched // no slots: filled before the node knows the pods
 		pins     map[unitID][]string
 		problems map[string]bool // paths of manifests that cannot be used
 		calm     time.Time       // until then the source may not have submitted the corrected manifest
