@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Counted is a context that counts the contexts and functions that wait for its end. A call that
-// derives a context and does not cancel it leaves a count behind.
+// Counted is a context that counts its waiting contexts and functions. A call that derives a
+// context and does not cancel it leaves a count behind.
 type Counted struct {
 	context.Context
 	waiting atomic.Int64

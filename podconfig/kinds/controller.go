@@ -38,7 +38,7 @@ type Options struct {
 	// Objects receives the ConfigMaps and Secrets. Required.
 	Objects Objects
 	// Address is the address of the node's own network for pods of this node that share it, such as
-	// "127.0.0.1". It is the address of a Service whose pods are on the node's network. Defaults to
+	// "127.0.0.1". A Service has this address if its pods are on the node's network. Defaults to
 	// none: such a Service has no variables.
 	Address string
 	// Earliest is a time in the past. As long as the clock of the node is before Earliest, or before
@@ -50,7 +50,7 @@ type Options struct {
 	Logger *zap.Logger
 }
 
-// Controller runs the kinds of sources whose Decode is Expander.Pods. It is safe for concurrent use.
+// Controller runs the kinds of sources that decode by Expander.Pods. It is safe for concurrent use.
 type Controller struct {
 	Options
 
@@ -61,7 +61,7 @@ type Controller struct {
 	}
 }
 
-// facts are what a Controller knows of a pod of the node.
+// facts are the Controller's knowledge of a pod of the node.
 type facts struct {
 	namespace, name string
 	labels          labels.Set

@@ -33,12 +33,12 @@ type CronSpec struct {
 	Concurrency Concurrency `json:"concurrency"`
 	// Suspend starts no Job.
 	Suspend bool `json:"suspend,omitempty"`
-	// KeepSucceeded and KeepFailed are the numbers of finished Jobs whose pods are kept.
+	// KeepSucceeded and KeepFailed are the numbers of finished Jobs that keep their pods.
 	KeepSucceeded int32 `json:"keepSucceeded"`
 	KeepFailed    int32 `json:"keepFailed"`
 }
 
-// Concurrency says what happens if a Job of the CronJob still runs at the time of the next.
+// Concurrency is the policy for a Job that still runs at the time of the next Job.
 type Concurrency string
 
 // The values of Concurrency.

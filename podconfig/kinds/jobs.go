@@ -150,8 +150,8 @@ func (k *keeper) clockIsSane(r CronRecord, now time.Time) bool {
 	return !now.Before(k.controller.Earliest) && !now.Before(r.Created) && !now.Before(r.LastSchedule)
 }
 
-// podsOf returns the pods of a Job that have to exist. A pod that has ended keeps its end, so that the
-// node does not run it again.
+// podsOf returns the pods of a Job that have to exist. An ended pod keeps its phase, so that the
+// node does not run the pod again.
 func podsOf(job *Job, r JobRecord) (pods []*v1.Pod) {
 	for _, p := range r.Pods {
 		pods = append(pods, podOf(job, p))

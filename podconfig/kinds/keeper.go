@@ -158,8 +158,8 @@ func (k *keeper) step(ctx context.Context, c podconfig.Change) error {
 	return nil
 }
 
-// takeOver keeps the carriers of a change, and returns its other parts. removeObjects removes the
-// objects that the change removes.
+// takeOver keeps the carriers of a change, and returns the rest of the change. removeObjects
+// removes the objects that the change removes.
 func (k *keeper) takeOver(c podconfig.Change) (pods []*v1.Pod, gone []types.UID, removeObjects func()) {
 	removeObjects = func() {}
 	if c.Kind() == 0 {
@@ -222,8 +222,8 @@ func (k *keeper) unpack() (removeOthers func()) {
 	}
 }
 
-// tellObjects passes new ConfigMaps and Secrets to Objects, and returns the function that deletes those
-// that are not in set.
+// tellObjects passes new ConfigMaps and Secrets to Objects. The returned function deletes the
+// objects that are not in set.
 func (k *keeper) tellObjects(old, set *Set) (deleteOthers func()) {
 	to := k.controller.Objects
 	before := map[objectName]*v1.ConfigMap{}

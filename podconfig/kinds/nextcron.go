@@ -14,9 +14,10 @@ type CronRecord struct {
 	Created time.Time `json:"created,omitzero"`
 	// LastSchedule is the time of the schedule of the last Job.
 	LastSchedule time.Time `json:"lastSchedule,omitzero"`
-	// LastMissed is the last time of the schedule that was missed, so that it is reported once.
+	// LastMissed is the last missed time of the schedule, so that each missed time is reported
+	// once.
 	LastMissed time.Time `json:"lastMissed,omitzero"`
-	// Waits is a time of the schedule whose Job waits for the end of another (ConcurrencyForbid).
+	// Waits is the time of a Job that waits for the end of another Job (ConcurrencyForbid).
 	Waits time.Time `json:"waits,omitzero"`
 	// Jobs are the Jobs that run or are kept, the oldest first.
 	Jobs []CronChild `json:"jobs,omitempty"`
@@ -107,8 +108,8 @@ func (r *CronRecord) earliest(c *CronJob, now time.Time) time.Time {
 	return from
 }
 
-// lastDue returns the last time of the schedule after from and not after now, zero if there is none, and
-// the number of such times, which is exact up to manyMissed.
+// lastDue returns the last time of the schedule after from and not after now, or zero. It also
+// returns the number of these times, exact up to manyMissed.
 func lastDue(s Schedule, from, now time.Time) (due time.Time, count int) {
 	for t := s.Next(from); !t.IsZero() && !t.After(now); t = s.Next(t) {
 		due = t
@@ -131,8 +132,8 @@ func lastDue(s Schedule, from, now time.Time) (due time.Time, count int) {
 	return due, count
 }
 
-// child returns the Job of a time of the schedule. Its name is that of Kubernetes, so that a time has
-// one Job at most.
+// child returns the Job of a time of the schedule. The name is Kubernetes' name for the time, so
+// that a time has at most one Job.
 func (c *CronJob) child(due time.Time) CronChild {
 	job := *c.Job
 	job.Name = fmt.Sprintf("%s-%d", c.Name, due.Unix()/60)

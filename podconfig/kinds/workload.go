@@ -16,8 +16,8 @@ import (
 )
 
 // The types of this package have the fields of k8s.io/api/apps/v1 and batch/v1 that a manifest may
-// have. A json.RawMessage is a field that is refused if present, or ignored. The package does not
-// import those packages, whose initialization costs every program memory.
+// have. A json.RawMessage is a field that is refused if present, or ignored. This package does not
+// import the packages of these types, because their initialization costs every program memory.
 
 // object is a manifest of a kind with the spec S.
 type object[S any] struct {

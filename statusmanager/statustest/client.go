@@ -155,7 +155,7 @@ func (c *Client) begin(ctx context.Context, o *metav1.ListOptions) (node string,
 	return node, nil
 }
 
-// expired returns the error of a watch whose changes are not kept any more.
+// expired returns the error of a watch from a revision that is not kept any more.
 func expired(from, kept int) *metav1.Status {
 	err := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from, kept))
 	status := err.Status()

@@ -36,8 +36,9 @@
 // # Nodes
 //
 // A Client is the connection of a node. Its pods fit podwatch.Config.Pods, so that the source of an
-// agent lists and watches them, and it is the agent's Patcher. Client.Cut separates the node from the
-// server. Client.EndWatches, Server.Compact and Server.Bookmark do to watches what API servers do.
+// agent lists and watches them, and it is the agent's Patcher. Client.Cut separates the node from
+// the server. Client.EndWatches, Server.Compact and Server.Bookmark end, outdate and confirm
+// watches, as API servers do.
 //
 //	client := server.NewClient(10 * time.Millisecond) // a watch shows changes after 10 ms
 //	source, err := podwatch.New(podwatch.Config{Pods: client, NodeName: "node-1"})

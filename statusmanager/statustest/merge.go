@@ -34,7 +34,7 @@ func merge(pod *v1.Pod, patch []byte) (patched *v1.Pod, ok bool) {
 	return patched, true
 }
 
-// mergeField changes a field of s. It does not write to what s points to.
+// mergeField changes a field of s. It does not write through the pointers of s.
 func mergeField(s *v1.PodStatus, name string, text json.RawMessage) (ok bool) {
 	switch name {
 	case "observedGeneration":

@@ -138,7 +138,7 @@ func (w *stream) last(ctx context.Context) {
 	}
 }
 
-// event returns what a watch shows of a change.
+// event returns the watch event of a change.
 func (c change) event() watch.Event {
 	switch c.kind {
 	case watch.Bookmark, initialEnd:

@@ -105,7 +105,8 @@ func (a *API) applied(r *http.Request) (*stored, error) {
 	return old, nil
 }
 
-// readObject reads a Pod in JSON or YAML. data is what to store: a text in YAML stays as it is.
+// readObject reads a Pod in JSON or YAML. data is the text to store: a text in YAML stays
+// unchanged.
 func (a *API) readObject(r *http.Request) (object map[string]any, data []byte, err error) {
 	data, err = readBody(r, a.Manifests.Decoder.Limit())
 	if err != nil {

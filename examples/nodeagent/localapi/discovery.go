@@ -72,8 +72,8 @@ func (a *API) versionInfo() *version.Info {
 	return info
 }
 
-// openAPI returns the smallest document with which kubectl lets the server validate: it says which
-// kinds take the parameters fieldValidation and dryRun.
+// openAPI returns the smallest document with which kubectl lets the server validate: the document
+// lists the kinds with the parameters fieldValidation and dryRun.
 func openAPI() any {
 	parameter := func(name string) map[string]any {
 		return map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": "string", "uniqueItems": true}}

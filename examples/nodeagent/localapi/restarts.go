@@ -22,8 +22,8 @@ type Restarts struct {
 	}
 }
 
-// Sources returns sources whose pods can be restarted. Pods of an API server cannot be restarted:
-// delete such a pod on the API server.
+// Sources returns the wrapped sources, which can restart pods. Pods of an API server cannot be
+// restarted: delete such a pod on the API server.
 func (r *Restarts) Sources(sources ...podconfig.Source) (all []podconfig.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *Restarts) take(ctx context.Context, pod *v1.Pod) (release func(), err e
 	return nil, errNotRestartable
 }
 
-// restartable is a source whose pods can be taken for a time.
+// restartable is a source that can withhold a pod for a time.
 type restartable struct {
 	podconfig.Source
 	requests chan request

@@ -9,9 +9,9 @@ import (
 )
 
 // Effective returns the KubeletConfiguration that has the effect of the flags: their texts by name,
-// as pflag prints them. A field whose flag is missing from flags is left out, as are the fields that
-// have no effect. Fields that must have a certain value have it. The result can be encoded as JSON,
-// and Parse returns the same flags for it.
+// as pflag prints them. Fields without effect are left out, and fields without a flag in flags.
+// Fields that must have a certain value have it. The result can be encoded as JSON, and Parse
+// returns the same flags for it.
 func Effective(flags map[string]string) (map[string]any, error) {
 	all := map[string]any{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"}
 	for _, f := range fields() {
@@ -46,7 +46,8 @@ func put(all map[string]any, path []string, v any) {
 	all[path[len(path)-1]] = v
 }
 
-// decode returns the value of a flag's text as JSON has it. It is nil for a value that counts as none.
+// decode returns the value of a flag's text as JSON has it. It is nil for a value that counts as
+// unset.
 func (f field) decode(text string) (any, error) {
 	list := elements(text)
 	switch {
@@ -76,7 +77,7 @@ func (f field) decode(text string) (any, error) {
 	return text, nil
 }
 
-// elements returns the elements of a list, whose text pflag puts in brackets.
+// elements returns the elements of a list. pflag writes a list in brackets.
 func elements(text string) []string {
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 	if text == "" {

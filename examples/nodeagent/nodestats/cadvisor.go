@@ -284,7 +284,8 @@ func writeSpecs(out *exposition.Writer, all []container) {
 	})
 }
 
-// shares returns the share of a container that runtimes compute from its request, or else its limit.
+// shares returns the CPU shares of a container, as runtimes compute the shares from the request, or
+// without a request from the limit.
 func shares(c *v1.Container) float64 {
 	if c == nil {
 		return 0

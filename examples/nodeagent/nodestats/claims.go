@@ -18,8 +18,9 @@ type ClaimVolume struct {
 	Usage statsapi.FsStats
 }
 
-// ClaimVolumes measures the mounted volumes of claims, each claim once. It walks no folders: a claim
-// whose volume is no file system of its own is left out, and so is a file system that does not answer.
+// ClaimVolumes measures the mounted volumes of claims, each claim once. No folder is walked. A
+// claim is left out if its volume is not a separate file system, or if the file system does not
+// answer.
 func (c *Collector) ClaimVolumes(ctx context.Context) (all []ClaimVolume) {
 	seen := map[statsapi.PVCReference]bool{}
 	for _, pod := range c.Pods() {

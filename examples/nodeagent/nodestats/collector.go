@@ -35,8 +35,8 @@ type Options struct {
 	// ImageFS returns the usage of the file system that holds images. Defaults to nil: it is not
 	// reported.
 	ImageFS func(context.Context) (stats.FileSystem, error)
-	// Cgroups finds the cgroups of containers, for their networks and for /metrics/cadvisor. Defaults
-	// to nil: both lack what only cgroups tell.
+	// Cgroups finds the cgroups of containers, for their networks and for /metrics/cadvisor.
+	// Defaults to nil: both lack the values that only cgroups have.
 	Cgroups *cgroup.Tree
 	// PodsCgroup is the path of the cgroup of all pods in Cgroups. Defaults to "": the usage of all pods
 	// is a sum, and Free does not know their memory.
@@ -60,7 +60,7 @@ const (
 	Complete Detail = iota
 	// CPUAndMemory is processor time, memory and swap only. It reads no disk.
 	CPUAndMemory
-	// Containers is CPUAndMemory, and what cgroups tell of each container. It walks no folders.
+	// Containers is CPUAndMemory with the values of each container's cgroup. It walks no folders.
 	Containers
 
 	details

@@ -26,7 +26,7 @@ import (
 // walkTime is the default of Request.WalkTime.
 const walkTime = 2 * time.Second
 
-// measurement holds all that was measured at one time, in the form of its sources.
+// measurement holds all values of one time, in the form of their sources.
 type measurement struct {
 	at      time.Time
 	node    string

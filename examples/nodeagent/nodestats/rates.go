@@ -27,7 +27,7 @@ type sample struct {
 }
 
 // observe records a sample of the counter called key. It returns the counter, which does not fall
-// between two calls, and the rate in cores × 10⁹, or nil if it is not known.
+// between two calls, and the rate in cores × 10⁹. An unknown rate is nil.
 func (r *rates) observe(key string, s sample) (ns uint64, rate *uint64) {
 	h := r.known[key]
 	if h == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// readCgroups adds to a snapshot what the cgroups of its containers tell.
+// readCgroups adds the values of the containers' cgroups to a snapshot.
 func (c *Collector) readCgroups(s *Snapshot, d Detail) {
 	var ids []string
 	for i := range s.Containers {

@@ -108,7 +108,7 @@ func (s fileSystem) stats() *statsapi.FsStats {
 	return out
 }
 
-// used returns what is used of the whole file system. Space reserved for root counts as used.
+// used returns the used bytes of the whole file system. Space reserved for root counts as used.
 func (s fileSystem) used() (bytes, inodes uint64) {
 	return uint64(max(s.bytes-s.available, 0)), uint64(max(s.inodes-s.inodesFree, 0))
 }

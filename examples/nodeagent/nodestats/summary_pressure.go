@@ -20,8 +20,8 @@ type pressures struct {
 	containers map[string]cgroup.Pressure // by container ID, without the name of the runtime
 }
 
-// measurePressure reads the pressure of the machine, and that of the pods and containers of a complete
-// snapshot, whose cgroups have been found.
+// measurePressure reads the pressure of the machine. In a complete snapshot it also reads the
+// pressure of each pod and container with a known cgroup.
 func (c *Collector) measurePressure(s *Snapshot, d Detail) pressures {
 	p := pressures{machine: cgroup.MachinePressure(c.Machine.Root)}
 	if c.Cgroups != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Usage is what a set of processes uses.
+// Usage is the use of resources by a set of processes.
 type Usage struct {
 	// CPU is the time of the processes, and of their ended children that were waited for.
 	CPU time.Duration

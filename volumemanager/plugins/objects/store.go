@@ -15,9 +15,8 @@ import (
 
 // Options are the options of NewStore. The zero value is valid.
 type Options struct {
-	// Changed is called for each object whose content has changed, or that was created or deleted.
-	// It is called before Set or Delete returns, without a lock held, possibly concurrently.
-	// Defaults to no call.
+	// Changed is called for each created, changed or deleted object. It is called before Set or
+	// Delete returns, without a lock held, possibly concurrently. Defaults to no call.
 	Changed func(Ref)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/internal/nodeselector"
 )
 
-// Check returns the reasons to refuse a pod on a node with other active pods, whose demands used sums.
-// An empty result admits the pod.
+// Check returns the reasons to refuse a pod. used is the sum of the demands of the node's active
+// pods. An empty result admits the pod.
 func Check(node *Node, used *Usage, own *Demand) []Failure {
 	return slices.Concat(checkSystem(node, own.Pod), checkRoom(node, used, own))
 }
@@ -58,9 +58,9 @@ func checkRoom(node *Node, used *Usage, own *Demand) (failures []Failure) {
 	return failures
 }
 
-// DependsOnNode reports whether the decision about a pod depends on the present Node object: on its
-// labels and taints if they are against the pod, and on its amounts of extended resources, which an
-// administrator may have changed.
+// DependsOnNode reports whether the decision about a pod depends on the present Node object. Labels
+// and taints count if the pod fails because of them. Amounts of extended resources count if the pod
+// requests extended resources, because an administrator may have changed the amounts.
 func DependsOnNode(node *Node, own *Demand, failures []Failure) bool {
 	against := func(f Failure) bool { return f.Reason == ReasonNodeAffinity || f.Reason == ReasonTaint }
 	counted := func(a amount) bool { return a.extended && !node.assigns(a.name) }

@@ -83,8 +83,8 @@ func rank(name v1.ResourceName) string {
 	return "3"
 }
 
-// most is more than any node has of a resource. Requests above it count as it: a hundred of them can be
-// added up.
+// most is more than any node has of a resource. Larger requests count as most, so that a hundred
+// requests can be added without an overflow.
 const most = 1 << 56
 
 func count(name v1.ResourceName, q resource.Quantity) int64 {

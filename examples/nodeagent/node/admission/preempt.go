@@ -13,10 +13,10 @@ import (
 	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
-// MakeRoom decides about a pod that Check refuses. A critical pod that lacks nothing but resources can
-// wait until other pods have ended: the victims, which the caller stops, and pods that are ending
-// already. victims is empty if the latter suffice. Otherwise refused has the reasons to refuse the
-// pod. staying are the demands of the active pods that are not ending.
+// MakeRoom decides about a pod that Check refuses. If resources are the only obstacle, and the pod
+// is critical, the pod can wait for the end of other pods. The caller stops the victims. victims is
+// empty if pods that are already ending free enough. In all other cases refused has the reasons to
+// refuse the pod. staying are the demands of the active pods that are not ending.
 //
 // The victims are few, best-effort pods rather than burstable pods, and burstable pods rather than
 // guaranteed pods (kubelet 1.36).

@@ -21,7 +21,8 @@ type Resized struct {
 	// Run is the demand of the version that runs: the new version, with the resources of the present
 	// version while a resize is pending.
 	Run *Demand
-	// Granted reports that the new version requests other resources, and is given them.
+	// Granted reports that the new version requests other resources, and that the pod receives
+	// these resources.
 	Granted bool
 	// Pending is nil unless the new version requests other resources that the node cannot give now.
 	Pending *Pending

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cgroups gives the pods of a node a hierarchy of cgroups: one for all pods, one for each QoS
-// class, one for each pod. The names and values are those of the kubelet (1.36), so a node can change
-// from the kubelet to this agent and back while its pods run.
+// Package cgroups gives the pods of a node a hierarchy of cgroups: a cgroup of all pods, a cgroup
+// of each QoS class, and a cgroup of each pod. Names and values equal the kubelet's (1.36), so a
+// node can change from the kubelet to this agent and back while its pods run.
 //
 //	groups, err := cgroups.New(cgroups.Options{
 //		Writer: writer,           // of package cgroups/hierarchy

@@ -135,8 +135,8 @@ func (g *Groups) path(parts ...string) (string, error) {
 // Whole returns the path of the cgroup of all pods.
 func (g *Groups) Whole() string { return g.whole }
 
-// Parent returns the path of a pod's cgroup, for cri.Options. It is "" for a pod whose UID is no name
-// of a cgroup: the sync of such a pod fails before.
+// Parent returns the path of a pod's cgroup, for cri.Options. It is "" if the pod's UID is no name
+// of a cgroup. The sync of such a pod fails before.
 func (g *Groups) Parent(pod *v1.Pod) string {
 	path, err := Path(g.opts.Driver, podParts(g.root, pod)...)
 	if err != nil {

@@ -73,8 +73,8 @@ func rootParts(root string) (parts []string) {
 	return parts
 }
 
-// className returns the cgroup of a QoS class below that of all pods, "" for guaranteed pods, which
-// have none.
+// className returns the name of the cgroup of a QoS class below the cgroup of all pods. Guaranteed
+// pods have no cgroup of a class: the name is "".
 func className(class v1.PodQOSClass) string {
 	if class == v1.PodQOSGuaranteed {
 		return ""

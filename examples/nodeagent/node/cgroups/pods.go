@@ -97,7 +97,7 @@ func (g *Groups) keep(pod *v1.Pod, v Values) {
 	}
 }
 
-// shrink writes the values of a pod whose containers have their resources.
+// shrink writes the values of a pod after its containers have received their resources.
 func (g *Groups) shrink(pod *v1.Pod, result *runtime.Result) {
 	if result.Err() != nil {
 		return
@@ -134,7 +134,7 @@ func (g *Groups) release(ctx context.Context, pod *v1.Pod) error {
 	return g.forget(pod.UID)
 }
 
-// forget deletes the record of a pod whose cgroup is removed.
+// forget deletes the record of a pod after the removal of the cgroup.
 func (g *Groups) forget(uid types.UID) error {
 	if err := os.Remove(g.file(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("record of a cgroup: %w", err)

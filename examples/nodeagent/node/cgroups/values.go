@@ -21,8 +21,8 @@ type Values struct {
 	CPUQuota  int64 // µs in each period of 100 ms
 	Memory    int64 // bytes
 	PIDs      int64
-	// MemoryMin is memory in bytes that the kernel never reclaims, and MemoryLow memory that it reclaims
-	// last. Unlimited: none is protected. They need cgroup version 2.
+	// MemoryMin is the memory in bytes that the kernel never reclaims. MemoryLow is the memory that
+	// the kernel reclaims last. Unlimited: none is protected. They need cgroup version 2.
 	MemoryMin, MemoryLow int64
 	// HugePages are limits in bytes by the size of the page, such as "2MB". A size that is missing
 	// is left as it is.
@@ -161,8 +161,8 @@ func ForResources(list v1.ResourceList, s Settings, compressible bool) Values {
 	return v
 }
 
-// widest returns the larger of each limit and weight: the values of a pod's cgroup while its
-// containers change from one to the other.
+// widest returns the larger of each limit and weight. A pod's cgroup has these values while its
+// containers change from old to new.
 func widest(a, b Values) Values {
 	w := Values{
 		CPUShares: max(a.CPUShares, b.CPUShares),

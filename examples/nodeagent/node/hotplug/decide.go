@@ -11,8 +11,8 @@ const Annotation = "keelson.dev/unplugged"
 type Policy string
 
 const (
-	// Keep lets the containers run. They are restarted only if the device comes back with another
-	// device number, because they may open only the old one.
+	// Keep lets the containers run. Containers are restarted only if the device returns with
+	// another device number, because the containers may open only the old number.
 	Keep Policy = "Keep"
 	// Stop stops the containers when the device is unplugged, and starts them when it is back.
 	Stop Policy = "Stop"
@@ -36,7 +36,7 @@ type Facts struct {
 	Numbers string
 }
 
-// Record is the state of a pod. The zero value is a pod whose containers have not been started.
+// Record is the state of a pod. The zero value is a pod without started containers.
 type Record struct {
 	Has       Facts // devices of the running containers; the zero value: no container was started
 	Seen      Facts // devices at the last decision

@@ -11,10 +11,11 @@
 // volumes of type CharDevice or BlockDevice, by a link that udev makes, such as
 // /dev/serial/by-id/NAME. A pod without the annotation behaves as on a kubelet.
 //
-// A pod whose device is missing at its start waits, and an event with the reason DeviceUnplugged
-// names the device. A link out of /dev and a link to another kind of file count as missing. All
-// containers of the pod are stopped and started together, in a new sandbox, so that a runtime grants
-// the new device number and no longer the old one. Decide has the rules, and is pure.
+// If a device is missing at the start of a pod, the pod waits, and an event with the reason
+// DeviceUnplugged names the device. A link out of /dev and a link to another kind of file count as
+// missing. All containers of the pod are stopped and started together, in a new sandbox, so that a
+// runtime grants the new device number and no longer the old one. Decide has the rules, and is
+// pure.
 //
 // # Limits
 //

@@ -32,7 +32,7 @@ func linkName(pod, namespace, container, id string) string {
 	return name[:min(len(name), maxName-len(suffix))] + suffix
 }
 
-// linksOf returns the links of a pod's containers. Containers whose log is not below logs have none.
+// linksOf returns the links of a pod's containers. A container with a log outside logs has no link.
 func linksOf(logs string, status *runtime.PodStatus) (all []link) {
 	for i := range status.Containers {
 		c := &status.Containers[i]

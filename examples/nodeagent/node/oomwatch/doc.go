@@ -16,8 +16,8 @@
 //
 // # Differences from the kubelet (1.36)
 //
-//   - Only records of the kernel itself count. The kubelet also believes what a program with the
-//     permission to write to /dev/kmsg writes there.
+//   - Only records of the kernel itself count. The kubelet also believes records by programs with
+//     the permission to write to /dev/kmsg.
 //   - Records from before the start of the agent are not events.
 //   - The kubelet does not start if it cannot read /dev/kmsg, except in a user namespace.
 package oomwatch

@@ -13,8 +13,8 @@ type Victim struct {
 	PID     int
 }
 
-// Parse returns the victim that a record of /dev/kmsg reports. It returns false for other records, for
-// kills at the limit of a cgroup, and for records that are not the kernel's.
+// Parse returns the victim that a record of /dev/kmsg reports. It returns false for all other
+// records, for kills at the limit of a cgroup, and for records by programs.
 func Parse(record string) (v Victim, ok bool) {
 	head, text, _ := strings.Cut(record, ";")
 	text, _, _ = strings.Cut(text, "\n") // lines with further fields follow

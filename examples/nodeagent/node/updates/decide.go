@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reasons of events. The history of a unit uses some of them, too.
+// Reasons of events. The history of a unit uses some of the words, too.
 const (
 	EventStaging        = "UpdateStaging"
 	EventBlocked        = "UpdateBlocked"
@@ -40,11 +40,11 @@ type Facts struct {
 	Started bool
 	// Boot identifies the boot of the machine, "" if it is unknown.
 	Boot string
-	// Listed means that the source has listed its pods. Desired is the hash of the version that the
-	// source lists, "" if it lists none.
+	// Listed means that the source has listed its pods. Desired is the hash of the version in the
+	// source, "" without a version.
 	Listed  bool
 	Desired string
-	// Pick is the hash of a version that a person asks for, "" for none.
+	// Pick is the hash of the version of a Rollback call, "" without a call.
 	Pick string
 	// Stage is the progress of the staging of the version with the hash Stage.Hash.
 	Stage Stage
@@ -57,7 +57,7 @@ type Facts struct {
 	Deadline time.Duration
 }
 
-// Stage is the progress of a staging. The zero value is that of a staging that has not begun.
+// Stage is the progress of a staging. The zero value means that the staging has not begun.
 type Stage struct {
 	Hash string
 	// Done means that everything is present.
@@ -159,8 +159,8 @@ type decision struct {
 	actions []Action
 }
 
-// want returns the hash that should run, as far as it is known: that of a person, else that of the
-// source.
+// want returns the hash of the version to run, as far as known: the pick of a Rollback call, or
+// else the version of the source.
 func (d *decision) want() string {
 	if d.f.Pick != "" && d.f.Listed {
 		d.r.Pick, d.r.Over = d.f.Pick, d.f.Desired
@@ -208,8 +208,8 @@ func (d *decision) mayBegin(want string) bool {
 	return want != d.r.Runs() && !d.r.isBad(want)
 }
 
-// begin starts the update to another version. The first version of a unit has no predecessor that
-// a failure could hurt, so it is started at once.
+// begin starts the update to another version. The first version of a unit is started at once,
+// because its failure hurts no predecessor.
 func (d *decision) begin(want string) {
 	d.r.Next, d.r.Restarts = want, 0
 	if d.r.Good == "" {
@@ -338,7 +338,7 @@ func (d *decision) degrade(why string) {
 	d.emit(EventRollbackFailed, fmt.Sprintf("version %s runs again, and fails its gate, too: %s", d.r.Good, why), true)
 }
 
-// recover ends Degraded when the version that runs passes its gate.
+// recover ends Degraded when the running version passes its gate.
 func (d *decision) recover() {
 	switch {
 	case !d.f.Health.Passed:

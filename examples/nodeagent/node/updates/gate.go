@@ -28,7 +28,7 @@ func (g Gate) withDefaults() Gate {
 
 // Health is the judgement of a gate about the version that runs.
 type Health struct {
-	// Hash is that of the judged version.
+	// Hash is the hash of the judged version.
 	Hash string
 	// Passed means that the version is good.
 	Passed bool
@@ -59,7 +59,8 @@ var stuckReasons = []string{
 }
 
 // stoppedReason is the reason of pods that were stopped because the agent ends, see
-// podworkers.Interrupted. The next agent starts them again, so they have not failed.
+// podworkers.Interrupted. The next agent starts the containers again, so the version has not
+// failed.
 const stoppedReason = "Terminated"
 
 // Observe returns the health after a further status of the pod.
@@ -93,7 +94,7 @@ func (h PodHealth) Observe(status *v1.PodStatus, now time.Time) PodHealth {
 	return h
 }
 
-// again returns the health of a pod that a further version takes over as it is: restarts and times
+// again returns the health of a pod that a further version adopts unchanged: restarts and times
 // count from now.
 func (h PodHealth) again(now time.Time) PodHealth {
 	h.allowed = h.counts

@@ -47,9 +47,9 @@ func Units(dir string) ([]Unit, error) {
 	return units, nil
 }
 
-// Rollback asks the agent that uses dir, or the next one, to run an earlier version of a unit. hash
-// is the beginning of the version's hash; "" is the version before the good one, or the good one
-// during an update. The version passes its gate like any update. It stays until the manifest
+// Rollback asks the present or the next agent of dir to run an earlier version of a unit. hash is
+// the beginning of the version's hash; "" means the version before the good version, and during an
+// update the good version. The version passes its gate like any update. It stays until the manifest
 // changes. Rollback returns the hash.
 func Rollback(dir string, u Unit, hash string) (string, error) {
 	if hash == "" {

@@ -30,7 +30,7 @@ type keeperState struct {
 	desired map[types.NamespacedName]*v1.Pod
 	units   map[unitID]*managed
 
-	// out has the pods that the node has to run, and changed the names of those to submit.
+	// out has the pods for the node, and changed the names of the pods to submit.
 	out     map[types.NamespacedName]output
 	changed map[types.NamespacedName]bool
 	sent    map[types.NamespacedName]types.UID
@@ -49,8 +49,8 @@ func newKeeper(u *Updates, s podconfig.Source) *keeper {
 	return k
 }
 
-// patience is the time that a source has to list its pods before the versions of the earlier agent
-// run. A pod whose manifest was removed while no agent ran is not started in this way.
+// patience is how long the versions of the earlier agent wait for the list of a source. So a pod is
+// not started if its manifest was removed while no agent ran.
 const patience = time.Second
 
 // Run implements podconfig.Source. If the source cannot list its pods, the last good versions of the

@@ -61,7 +61,7 @@ type managed struct {
 	stage  Stage
 }
 
-// unit returns the unit, a new one if it is not known.
+// unit returns the unit of id, and creates a missing unit.
 func (k *keeper) unit(id unitID) *managed {
 	m := k.units[id]
 	if m == nil {
@@ -155,7 +155,7 @@ func (m *managed) turn(now time.Time) {
 }
 
 // waitsForList reports whether the source may still list other pods at the start of the agent. An
-// update that was being proved or rolled back does not wait: its version may boot the machine again.
+// update in Proving or RollingBack does not wait, because its version may boot the machine again.
 func (m *managed) waitsForList(now time.Time) bool {
 	if m.keeper.listed || !now.Before(m.keeper.patient) {
 		return false
@@ -241,7 +241,7 @@ func (m *managed) act(a Action) {
 	}
 }
 
-// switchTo makes the pods of a version those that the node has to run.
+// switchTo has the node run the pods of a version.
 func (m *managed) switchTo(hash string) {
 	pods := m.versions[hash]
 	if hash == m.runs || hash != "" && pods == nil {

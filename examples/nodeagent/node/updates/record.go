@@ -14,7 +14,7 @@ type Phase string
 const (
 	// Empty is the phase of a unit without any version.
 	Empty Phase = ""
-	// Steady means that the good version runs, and that no other version is wanted or allowed.
+	// Steady means that the good version runs, and no update is wanted or allowed.
 	Steady Phase = "Steady"
 	// Staging means that the good version runs while the images of the next version are fetched.
 	Staging Phase = "Staging"
@@ -24,7 +24,7 @@ const (
 	Proving Phase = "Proving"
 	// RollingBack means that the next version failed, and that the good version was started again.
 	RollingBack Phase = "RollingBack"
-	// Degraded means that the version that runs has failed its gate, and that there is no better
+	// Degraded means that the running version has failed its gate, and the unit has no better
 	// version.
 	Degraded Phase = "Degraded"
 )
@@ -39,12 +39,12 @@ const (
 // Record is the state of a unit that survives a power cut. The zero Record is that of a new unit.
 type Record struct {
 	Phase Phase `json:"phase"`
-	// Good is the hash of the last version that passed its gate, "" if there is none.
+	// Good is the hash of the last version that passed its gate, "" without such a version.
 	Good string `json:"good,omitempty"`
-	// Next is the hash of the version that is staged or proved, or that failed and is rolled back.
+	// Next is the hash of the version in Staging, Staged, Proving or RollingBack.
 	Next string `json:"next,omitempty"`
-	// Pick is the hash that a person has asked for, instead of Over, the hash that the source
-	// listed at that time. Pick is dropped when the source lists another version.
+	// Pick is the hash of the version of a Rollback call. Over is the hash of the source's version
+	// at the time of the call. Pick is dropped when the source lists another version.
 	Pick string `json:"pick,omitempty"`
 	Over string `json:"over,omitempty"`
 	// Boot identifies the boot of the machine in which Proving began.
@@ -72,8 +72,8 @@ type Record struct {
 type Bad struct {
 	Hash string    `json:"hash"`
 	Time time.Time `json:"time"`
-	// Refused means that the version was never started. Such a version is tried again by the next
-	// agent, which may have other options.
+	// Refused means that the version was never started. The next agent tries a refused version
+	// again, because its options may differ.
 	Refused bool `json:"refused,omitempty"`
 }
 
@@ -85,7 +85,7 @@ type Entry struct {
 	Message string    `json:"message,omitempty"`
 }
 
-// Runs returns the hash of the version that has to run, "" for none.
+// Runs returns the hash of the version to run, "" without a version.
 func (r *Record) Runs() string {
 	if r.Phase == Proving || r.Good == "" {
 		return r.Next
@@ -103,8 +103,8 @@ func (r *Record) Pinned() (hashes []string) {
 	return hashes
 }
 
-// Known returns the hashes of the versions whose manifests have to stay on the disk: those that
-// are pinned, and those that can be asked for again.
+// Known returns the hashes of the versions whose manifests stay on the disk: the pinned versions,
+// and the versions for which Rollback can ask.
 func (r *Record) Known() []string {
 	hashes := r.Pinned()
 	if r.Pick != "" {
@@ -117,8 +117,8 @@ func (r *Record) Known() []string {
 	return slices.Compact(hashes)
 }
 
-// Previous returns the newest version of the history that passed its gate and is not the good one,
-// "" if there is none.
+// Previous returns the newest version of the history, except Good, that passed its gate, "" without
+// such a version.
 func (r *Record) Previous() string {
 	for _, e := range slices.Backward(r.History) {
 		if e.Reason == EventSucceeded && e.Hash != r.Good {

@@ -52,7 +52,7 @@ type saved struct {
 	newer    bool  // the record is that of a newer agent, and must not be changed
 }
 
-// openStore opens the folder at dir, and creates it if it is missing.
+// openStore opens the folder at dir, and creates a missing folder.
 func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, requestsDir), 0o700); err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ func (s *store) load() (units []*saved, errs []error) {
 	return units, errs
 }
 
-// loadUnit reads the folder of a unit. An unreadable record is replaced by one in which the newest
-// version has to pass its gate again and the version before is the good one. The result is nil if
+// loadUnit reads the folder of a unit. An unreadable record is replaced: in the new record the
+// newest version has to pass its gate again, and the version before is Good. The result is nil if
 // the folder has no version.
 func (s *store) loadUnit(folder string) (*saved, error) {
 	u := &saved{versions: map[string][]*v1.Pod{}}
@@ -139,7 +139,7 @@ func parseFolder(folder string, pods []*v1.Pod) (id unitID, ok bool) {
 	return id, false
 }
 
-// loadVersions reads the versions of a unit and returns the hashes of those that can be read, the
+// loadVersions reads the versions of a unit and returns the hashes of the readable versions, the
 // newest first.
 func (s *store) loadVersions(folder string, into map[string][]*v1.Pod) (hashes []string) {
 	dir := path.Join(folder, versionsDir)
@@ -166,7 +166,7 @@ func (s *store) loadVersions(folder string, into map[string][]*v1.Pod) (hashes [
 	return hashes
 }
 
-// save stores a record, after the versions that it names. Versions that no record names any more
+// save stores a record, after the versions in the record. Versions that no record names any more
 // are removed afterwards.
 func (s *store) save(id unitID, r *Record, versions map[string][]*v1.Pod) error {
 	folder := id.folder()

@@ -16,7 +16,7 @@ type world interface {
 	facts(r *Record) Facts
 	// save stores the record. After an error the disk has the old or the new record.
 	save(r *Record) error
-	// act carries out an action. It does not fail; an action that is not yet possible is repeated.
+	// act carries out an action. It does not fail. An action that is not yet possible is repeated.
 	act(a Action)
 }
 

@@ -128,9 +128,9 @@ func (u *Updates) Sources(sources ...podconfig.Source) []podconfig.Source {
 // WrapSource implements node.SourceWrapper.
 func (k *keeper) WrapSource(wrap func(podconfig.Source) podconfig.Source) { k.Source = wrap(k.Source) }
 
-// Problem tells that the manifest at path cannot be used, or with a nil error that it can be used
-// again. As long as there is such a manifest, a unit that the source has not listed since the start
-// of the agent is not removed: its manifest may be the faulty one.
+// Problem reports an error of the manifest at path, or with a nil error the end of the problem.
+// During a problem, a unit is not removed before the source has listed it since the start of the
+// agent: its manifest may be the faulty manifest.
 func (u *Updates) Problem(path string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -85,8 +85,8 @@ func idOf(source string, pod *v1.Pod) unitID {
 	return unitID{source, pod.Namespace, pod.Name, false}
 }
 
-// hashOf returns the hash of a version. It does not depend on fields that a source or an API server
-// sets anew for the same content, nor on the hold.
+// hashOf returns the hash of a version. The hash does not depend on the hold, or on fields that a
+// source or an API server changes without a change of the content.
 func hashOf(pods []*v1.Pod) (string, error) {
 	sum := sha256.New()
 	for _, pod := range pods {

@@ -221,8 +221,8 @@ func OOMKilled(g *record.Cgroup) bool {
 	return field(read(g.Folders, "memory.events", "memory.oom_control"), "oom_kill") > 0
 }
 
-// Usage is what the processes of a cgroup use, and have used. A value is 0 if the kernel does not
-// count it.
+// Usage is the present and past use of resources by the processes of a cgroup. A value is 0 if the
+// kernel does not count it.
 type Usage struct {
 	CPU                time.Duration
 	Memory, WorkingSet uint64 // bytes

@@ -81,7 +81,7 @@ type file struct {
 	Parts                      [3]part
 }
 
-// What a program may do with a part.
+// The permitted uses of a part.
 const (
 	execute = 1
 	write   = 2

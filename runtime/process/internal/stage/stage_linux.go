@@ -44,8 +44,8 @@ func (s *stage) close() {
 	}
 }
 
-// dieWithParent makes the kernel kill the process when the parent thread ends. A process whose
-// parent has ended before cannot write its report and ends as well.
+// dieWithParent makes the kernel kill the process when the parent thread ends. If the parent has
+// ended, the process cannot write its report and ends, too.
 func (s *stage) dieWithParent() {
 	s.add(must, "parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
 	s.add(may, "", unix.SYS_CLOSE, uintptr(s.hear))
@@ -283,7 +283,7 @@ func (s *stage) link(to, name string) {
 // nodes are the devices of every container.
 var nodes = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// What /proc shows of the kernel, and not of processes.
+// Files of /proc about the kernel, not about processes.
 var (
 	fixedInProc  = []string{"sys", "irq", "bus", "fs", "sysrq-trigger"}
 	hiddenInProc = []string{"kcore", "keys", "latency_stats", "timer_list", "kmsg", "kpagecount", "kpageflags", "kpagecgroup", "acpi", "scsi"}

@@ -21,7 +21,7 @@ import (
 var errNoNamespaces = errors.New("this build has no namespaces")
 
 // TryNamespaces makes namespaces with the file systems of a container, for a process that ends at
-// once. An agent that may not make them otherwise needs a user namespace of its own.
+// once. An agent without the permission to create namespaces needs a separate user namespace.
 func TryNamespaces(ownUser bool) error {
 	if !Built {
 		return errNoNamespaces
@@ -195,7 +195,7 @@ func landlock(w record.Walls) (rules int, err error) {
 			attr.Scoped |= unix.LANDLOCK_SCOPE_SIGNAL
 		}
 	}
-	// An older kernel ignores the fields that it does not know, if they are zero.
+	// An older kernel ignores unknown fields that are zero.
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
 		return -1, errno
@@ -215,7 +215,7 @@ func landlock(w record.Walls) (rules int, err error) {
 		}
 	}
 	for _, path := range files.Write {
-		// Who may write a device or a volume may read it.
+		// Permission to write a device or a volume includes permission to read.
 		if err := allow(rules, path, attr.Handled_access_fs&(rightsToWrite|rightsToRead)&^rightsToMakeDevices); err != nil {
 			return -1, err
 		}

@@ -18,7 +18,7 @@ type Device struct {
 	NUMA    []int64 // nodes near the device; empty if the plug-in names none
 }
 
-// Slot names the devices of one resource that one container holds.
+// Slot names the devices of a resource held by a container.
 type Slot struct {
 	Pod                 types.UID
 	Container, Resource string
@@ -72,8 +72,8 @@ func (l *Ledger) Restore(holdings []Holding, resources []string) {
 	}
 }
 
-// Report replaces the devices of a resource by the plug-in's full list. It returns the pods that hold
-// a device whose health changed, sorted.
+// Report replaces the devices of a resource by the plug-in's full list. It returns the holders of
+// devices with changed health, sorted by UID.
 func (l *Ledger) Report(resource string, devices []Device) (changed []types.UID) {
 	p := &pool{devices: make(map[string]Device, len(devices))}
 	for _, d := range devices {
@@ -83,7 +83,7 @@ func (l *Ledger) Report(resource string, devices []Device) (changed []types.UID)
 }
 
 // Leave records that no plug-in serves the resource. None of its devices is healthy until the next
-// Report. Leave returns the pods that hold a device whose health changed.
+// Report. Leave returns the holders of devices with changed health.
 func (l *Ledger) Leave(resource string) (changed []types.UID) {
 	was, ok := l.pools[resource]
 	if !ok {
@@ -99,7 +99,7 @@ func (l *Ledger) Forget(resource string) {
 	}
 }
 
-// replace replaces a pool and returns the pods whose devices have another health.
+// replace replaces a pool and returns the holders of devices with changed health.
 func (l *Ledger) replace(resource string, now *pool) (changed []types.UID) {
 	was := l.pools[resource]
 	l.pools[resource] = now
@@ -129,7 +129,7 @@ func (p *pool) health(id string) v1.ResourceHealthStatus {
 	return v1.ResourceHealthStatusUnhealthy
 }
 
-// free returns the healthy devices that are not in use, in the order in which they are chosen.
+// free returns the healthy devices that are not in use, in the order of choice.
 func (p *pool) free(inUse map[string]bool) []Device {
 	if p.away {
 		return nil
