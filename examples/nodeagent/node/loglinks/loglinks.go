@@ -3,9 +3,9 @@
 // Package loglinks keeps a folder of links to the logs of containers for log collectors, as the kubelet
 // (1.36) does in /var/log/containers: NAME_NAMESPACE_CONTAINER-ID.log.
 //
-//	features := func(h *feature.Host) []feature.Feature {
-//		return []feature.Feature{loglinks.New(h, loglinks.Options{Dir: "/var/log/containers", Logs: logDir})}
-//	}
+//	links, err := loglinks.New(host, loglinks.Options{Dir: "/var/log/containers", Logs: logDir})
+//
+// The function node.Options.Features receives the host, and returns links.
 //
 // A container has its link from its creation until its record is removed. Broken links to logs of the
 // node are removed at the start and after each change. Everything else in the folder stays.
