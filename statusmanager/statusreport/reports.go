@@ -29,10 +29,8 @@ type Report struct {
 type Options struct {
 	// Send sends a report. Only a single call runs at a time. After an error, the latest report of the
 	// pod at that time is sent after a wait of 1 s, 2 s and so on up to a minute. Send must return at
-	// the end of ctx. Required.
+	// the end of ctx, after 10 s at the latest. Required.
 	Send func(ctx context.Context, r Report) error
-	// Timeout limits a call of Send. Defaults to 10 s.
-	Timeout time.Duration
 	// MaxPods limits the number of waiting reports. If there are more, the report that has waited
 	// longest is dropped. Defaults to 10,000.
 	MaxPods int
@@ -58,18 +56,16 @@ type Reports struct {
 // Waits after a failed call of Send.
 const firstWait, longestWait = time.Second, time.Minute
 
+// sendTimeout limits a call of Send.
+const sendTimeout = 10 * time.Second
+
 // New returns Reports. It starts nothing.
 func New(o Options) (*Reports, error) {
 	switch {
 	case o.Send == nil:
 		return nil, errors.New("statusreport: Options.Send is required")
-	case o.Timeout < 0:
-		return nil, errors.New("statusreport: Options.Timeout must not be negative")
 	case o.MaxPods < 0:
 		return nil, errors.New("statusreport: Options.MaxPods must not be negative")
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 10 * time.Second
 	}
 	if o.MaxPods == 0 {
 		o.MaxPods = 10_000
@@ -172,7 +168,7 @@ func (r *Reports) Run(ctx context.Context) error {
 }
 
 func (r *Reports) send(ctx context.Context, report Report) error {
-	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	return r.opts.Send(ctx, report)
 }

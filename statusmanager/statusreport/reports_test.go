@@ -153,7 +153,7 @@ func TestBound(t *testing.T) {
 func TestNew(t *testing.T) {
 	send := func(context.Context, statusreport.Report) error { return nil }
 	for field, o := range map[string]statusreport.Options{
-		"Send": {}, "Timeout": {Send: send, Timeout: -1}, "MaxPods": {Send: send, MaxPods: -1},
+		"Send": {}, "MaxPods": {Send: send, MaxPods: -1},
 	} {
 		_, err := statusreport.New(o)
 		require.ErrorContains(t, err, "Options."+field)
