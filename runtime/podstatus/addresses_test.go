@@ -48,6 +48,11 @@ func TestAddresses(t *testing.T) {
 		{"hostNetwork: kept once set", []string{"hostNetwork"}, "sandbox s", []string{"192.168.0.7"}, ips(v4), StageSync, "192.168.0.7", v4},
 		{"hostNetwork: a second family joins", []string{"hostNetwork"}, "sandbox s", []string{"192.168.0.7", v6}, ips(v4), StageSync, "192.168.0.7,fd00::1", "192.168.0.1,fd00::1"},
 		{"the node's are kept if not given", nil, "sandbox s", nil, ips(), StageSync, v4, "10.0.0.1"},
+		{"all of the node's are kept", nil, "sandbox s", nil, &v1.PodStatus{HostIPs: []v1.HostIP{{IP: v4}, {IP: v6}}}, StageSync, "192.168.0.1,fd00::1", "10.0.0.1"},
+		{"all of the pod's are kept", nil, "sandbox s dead", []string{v4}, ips("10.0.0.9", "fd00::9"), StageTerminating, v4, "10.0.0.9,fd00::9"},
+		{"of the sandbox while terminating", nil, "sandbox s", []string{v4}, nil, StageTerminating, v4, "10.0.0.1"},
+		{"the only family of the node first", nil, "sandbox s ip=10.0.0.1,fd00::5", []string{v6}, nil, StageSync, v6, "fd00::5,10.0.0.1"},
+		{"an empty part is no zero", nil, "sandbox s ip=10..0.1", []string{v4}, nil, StageSync, v4, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pod := podOf(t, always, append([]string{"main a"}, c.pod...)...)

@@ -207,8 +207,8 @@ func lost(id string) *v1.ContainerStateTerminated {
 // last instance moves to lastState. Without a failure the termination stays visible, because the
 // container will be started at once.
 func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
-	failure, failed := g.StartFailures[p.spec.Name]
-	if !failed || failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) || g.overBefore(p) {
+	failure := g.StartFailures[p.spec.Name]
+	if failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) || g.overBefore(p) {
 		return
 	}
 	ended := status.State.Terminated
@@ -217,7 +217,7 @@ func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 		return // init is complete or has passed the container
 	case p.ref.Group == runtime.GroupEphemeral && ended != nil:
 		return // ephemeral containers are never restarted
-	case p.newest == nil && ended != nil && !restartrule.AfterExit(g.Pod, p.spec, ended.ExitCode, ended.Reason):
+	case ended != nil && !restartrule.AfterExit(g.Pod, p.spec, ended.ExitCode, ended.Reason):
 		return // the record is gone, but the exit is known
 	case ended != nil:
 		status.LastTerminationState = v1.ContainerState{Terminated: ended}
@@ -239,7 +239,7 @@ func (g *generator) applyProbes(p *place, status *v1.ContainerStatus) {
 	if p.ref.Group == runtime.GroupEphemeral {
 		return
 	}
-	started := status.State.Running != nil && p.newest != nil &&
+	started := status.State.Running != nil &&
 		(p.spec.StartupProbe == nil || g.Started == nil || g.Started(p.newest.ID))
 	status.Started = &started
 	if p.plainInit() {

@@ -161,8 +161,7 @@ func (g *generator) mayStart() bool {
 func (g *generator) setPhase(out *v1.PodStatus) {
 	api, reason, message := &g.Pod.Status, "", ""
 	switch computed := g.phase(out); {
-	case podfacts.IsTerminal(api.Phase):
-		out.Phase = api.Phase
+	case podfacts.IsTerminal(api.Phase): // out is a copy
 	case podfacts.IsTerminal(g.previous.Phase):
 		out.Phase = g.previous.Phase
 	case g.Override != nil && !(podfacts.IsTerminal(computed) && endedBefore(out, g.Override.At)):

@@ -153,7 +153,7 @@ func isBack(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 // count does not depend on whether the exit of the lost instance is found.)
 func wasLost(old *v1.ContainerStatus) bool {
 	t := old.State.Terminated
-	if t == nil && old.State.Waiting != nil {
+	if t == nil {
 		t = old.LastTerminationState.Terminated
 	}
 	return t != nil && t.Reason == ReasonStatusUnknown && t.ContainerID == old.ContainerID

@@ -66,15 +66,11 @@ func (g *generator) sumUp(n tally) v1.PodPhase {
 			return v1.PodSucceeded
 		}
 		return v1.PodFailed
-	case ended && n.final < n.stopped && g.starting:
+	case ended && g.starting:
 		// The sandbox is gone, and init runs first (#126650, #127793).
 		return v1.PodPending
-	case ended && n.final < n.stopped:
+	case ended: // at least one container restarts, or the pod is over
 		return v1.PodRunning
-	case ended && n.stopped == n.succeeded:
-		return v1.PodSucceeded
-	case ended:
-		return v1.PodFailed
 	default:
 		return v1.PodPending
 	}

@@ -67,6 +67,7 @@ func TestPhase(t *testing.T) {
 		{"4 one runs, one failed, Never", never, []string{"main a", "main b"}, []string{"sandbox s", "b running", "a exited 1"}, nil, StageSync, running},
 		{"4 one runs, one crashes", always, []string{"main a", "main b"}, []string{"sandbox s", "b running", "a exited 1"}, crashing("a"), StageSync, running},
 		{"4 sidecars run on after all mains succeeded", never, side, []string{"sandbox s", "s running", "a exited 0"}, nil, StageSync, running},
+		{"4 a sidecar runs in a new sandbox, mains are to follow", always, []string{"side s", "main a"}, []string{"sandbox t", "sandbox s dead", "s running", "a exited 1 @s"}, nil, StageSync, running},
 		{"4 one was lost sight of, it will be replaced", always, []string{"main a", "main b"}, []string{"sandbox s", "b running", "a unknown"}, nil, StageSync, pending},
 
 		{"5a terminated, all succeeded", always, []string{"main a", "main b"}, []string{"sandbox s", "b exited 0", "a exited 0"}, nil, StageTerminated, succeeded},
@@ -74,6 +75,7 @@ func TestPhase(t *testing.T) {
 		{"5a terminated, nothing ever ran", always, []string{"init i", "main a"}, nil, nil, StageTerminated, failed},
 		{"5a terminated before init was complete", always, []string{"init i", "main a"}, []string{"sandbox s", "i exited 137"}, nil, StageTerminated, failed},
 		{"5a terminated, one never ran", never, []string{"main a", "main b"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminated, failed},
+		{"5a terminated, although a rule restarts all", never, []string{"main a policy=Never rule=RestartAllContainers/In/42", "main b"}, []string{"sandbox s", "b exited 0", "a exited 42"}, nil, StageTerminated, failed},
 		{"5a something may still run", always, []string{"main a"}, []string{"sandbox s", "a unknown"}, nil, StageTerminated, pending},
 		{"5a a static pod that never ran", always, []string{"main a", "static"}, nil, nil, StageTerminated, pending},
 		{"5a not of a static pod", always, []string{"main a", "static"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminated, running},
@@ -81,6 +83,7 @@ func TestPhase(t *testing.T) {
 
 		{"5b Always, stopped", always, []string{"main a"}, []string{"sandbox s", "a exited 0"}, nil, StageSync, running},
 		{"5b Always, crashing", always, []string{"main a"}, []string{"sandbox s", "a exited 1"}, crashing("a"), StageSync, running},
+		{"5b Always, stopped, without init in a new sandbox", always, []string{"main a"}, []string{"sandbox t", "sandbox s dead", "a exited 0 @s"}, nil, StageSync, running},
 		{"5b OnFailure, succeeded", onFailure, []string{"main a"}, []string{"sandbox s", "a exited 0"}, nil, StageSync, succeeded},
 		{"5b OnFailure, failed", onFailure, []string{"main a"}, []string{"sandbox s", "a exited 1"}, nil, StageSync, running},
 		{"5b OnFailure, crashing", onFailure, []string{"main a"}, []string{"sandbox s", "a exited 1"}, crashing("a"), StageSync, running},

@@ -80,10 +80,49 @@ func TestSetWaitingMessage(t *testing.T) {
 		{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}}},
 		{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "own"}}},
 		{State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+		{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "PodInitializing"}}},
 	}}
 	SetWaitingMessage(&status, "no disk")
 	assert.Equal(t, "no disk", status.ContainerStatuses[0].State.Waiting.Message)
+	assert.Equal(t, "no disk", status.ContainerStatuses[3].State.Waiting.Message)
 	assert.Equal(t, "own", status.ContainerStatuses[1].State.Waiting.Message)
 	SetWaitingMessage(&status, "")
 	assert.Empty(t, status.ContainerStatuses[0].State.Waiting.Message)
+}
+
+func TestNames(t *testing.T) {
+	id := runtime.ContainerID{Runtime: "test", ID: "a"}
+	named := v1.ContainerStatus{ContainerID: "test://a"}
+	last := v1.ContainerStatus{ContainerID: "test://b", LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "test://a"}}}
+	other := v1.ContainerStatus{ContainerID: "test://b", LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "test://c"}}}
+	for _, c := range []v1.ContainerStatus{named, last} {
+		list := []v1.ContainerStatus{other, c}
+		for _, status := range []v1.PodStatus{{InitContainerStatuses: list}, {ContainerStatuses: list}, {EphemeralContainerStatuses: list}} {
+			assert.True(t, Names(&status, id))
+		}
+	}
+	assert.False(t, Names(&v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{other, {}}}, id))
+}
+
+// Generate shows a container that is being restarted as running for a second, and does not show its
+// exit afterwards.
+func TestGenerateDuringARestart(t *testing.T) {
+	pod := podOf(t, always, "main a")
+	observed := seen(t, "sandbox s", "a exited 3")
+	before := generate(pod, seen(t, "sandbox s", "a running"))
+	exit := observed.Containers[0].FinishedAt
+	for _, c := range []struct {
+		after      time.Duration
+		restarting []string
+		want       string
+		ready      bool
+	}{
+		{time.Millisecond, []string{"a"}, "running", true},
+		{time.Minute, []string{"a"}, "running", false},
+		{time.Millisecond, nil, "terminated Error 3 a-0", false},
+	} {
+		out := Generate(Input{Pod: pod, Observed: observed, Previous: &before, Restarting: c.restarting, Now: exit.Add(c.after)})
+		assert.Equal(t, c.want, show(statusOf(&out, "a")))
+		assert.Equal(t, c.ready, out.ContainerStatuses[0].Ready)
+	}
 }
