@@ -71,11 +71,11 @@ func (g *generator) endsForGood(p *place, old *v1.ContainerStatus) bool {
 	return g.mayStart() && p.ref.Group == runtime.GroupRegular && !g.restarts(p.spec, lost(old.ContainerID))
 }
 
-// waitsAfterEnd reports whether old shows a waiting container with the ID of the instance in its
-// last state.
+// waitsAfterEnd reports whether old has the ID of the instance in its last state. Then old shows a
+// container that waits after that end.
 func waitsAfterEnd(old *v1.ContainerStatus) bool {
 	last := old.LastTerminationState.Terminated
-	return old.State.Waiting != nil && old.ContainerID != "" && last != nil && last.ContainerID == old.ContainerID
+	return last != nil && last.ContainerID == old.ContainerID
 }
 
 // runsAgain reports whether the plain init container p, complete in the previous status, is to run

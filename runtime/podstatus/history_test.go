@@ -82,6 +82,9 @@ func TestForgottenRecords(t *testing.T) {
 		{"one that had just begun to run is removed: its successor has its number", always, []string{"main a"},
 			[]obs{{"sandbox s", "a running #1", "a exited 1"}, {"sandbox s", "a exited 1"}, {"sandbox s", "a running #1 =2", "a exited 1 =0"}},
 			[]string{"running #1, last terminated Error 1 a-0", "terminated Error 1 a-0 #1", "running #1, last terminated Error 1 a-0"}},
+		{"unknown, then another one is unknown", always, []string{"main a"},
+			[]obs{{"sandbox s", "pad exited", "pad exited", "a running #2"}, {"sandbox s", "pad exited", "pad exited", "a unknown #2"}, {"sandbox s", "a unknown #3 =1"}},
+			[]string{"running #2", "terminated ContainerStatusUnknown 137 a-0 #2", "waiting #3, last terminated ContainerStatusUnknown 137 a-0"}},
 		{"unknown, then its record is gone", always, []string{"main a"},
 			[]obs{{"sandbox s", "a running #2"}, {"sandbox s", "a unknown #2"}, {"sandbox s"}},
 			[]string{"running #2", "terminated ContainerStatusUnknown 137 a-0 #2", "terminated ContainerStatusUnknown 137 a-0 #2"}},
@@ -279,4 +282,53 @@ func TestAWaitingInstanceWhoseRecordIsGoneIsNotNamed(t *testing.T) {
 		assert.Equal(t, want, statusOf(&out, "a").ContainerID, "of %s", id)
 		assert.Equal(t, ended, statusOf(&out, "a").LastTerminationState.Terminated)
 	}
+}
+
+// A restart of all containers removes them. A container that ran counts one more restart; an
+// ephemeral container, and a pod that is stopped meanwhile, do not.
+func TestRemovedForARestartOfAll(t *testing.T) {
+	rule := "main a policy=Never rule=RestartAllContainers/In/42"
+	for _, c := range []struct {
+		name   string
+		before obs
+		stage  Stage
+		want   []string // of a, b and d
+	}{
+		{"in place", obs{"sandbox s", "d running", "b running", "a exited 42"}, StageSync, []string{
+			"waiting ContainerCreating #1, last terminated RestartingAllContainers 137 a-0",
+			"waiting ContainerCreating #1, last terminated RestartingAllContainers 137 b-0",
+			"waiting ContainerCreating #1, last terminated ContainerStatusUnknown 137 d-0"}},
+		{"one never ran", obs{"sandbox s", "d running", "b created", "a exited 42"}, StageSync, []string{
+			"waiting ContainerCreating #1, last terminated RestartingAllContainers 137 a-0",
+			"waiting ContainerCreating",
+			"waiting ContainerCreating #1, last terminated ContainerStatusUnknown 137 d-0"}},
+		{"stopped meanwhile", obs{"sandbox s", "d running", "b running", "a exited 42"}, StageTerminating, []string{
+			"terminated Error 42 a-0",
+			"waiting ContainerCreating, last terminated ContainerStatusUnknown 137 b-0",
+			"waiting ContainerCreating, last terminated ContainerStatusUnknown 137 d-0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pod := podOf(t, always, rule, "main b", "debug d")
+			before := generate(pod, seen(t, c.before...))
+			assert.True(t, isTrue(before.Conditions, v1.AllContainersRestarting))
+			out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s"), Previous: &before, Stage: c.stage, Now: noon})
+			var got []string
+			for _, name := range []string{"a", "b", "d"} {
+				got = append(got, show(statusOf(&out, name)))
+			}
+			assert.Equal(t, c.want, got)
+			if a := &out.ContainerStatuses[0]; c.stage == StageSync {
+				assert.Empty(t, a.ContainerID)
+				assert.Equal(t, messageRemoved, a.LastTerminationState.Terminated.Message)
+			}
+		})
+	}
+}
+
+// A container that has run for good stays so, although a successor was made and cannot be started.
+func TestStartFailureOfASuccessorThatIsNotWanted(t *testing.T) {
+	pod := podOf(t, never, "main a", "main b")
+	before := generate(pod, seen(t, "sandbox s", "b running", "a exited 0"))
+	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "b running", "a created =1"), Previous: &before, StartFailures: crashing("a"), Now: noon})
+	assert.Equal(t, "terminated Completed 0 a-0", show(statusOf(&out, "a")))
 }

@@ -30,9 +30,9 @@ func TestInitializedInANewSandbox(t *testing.T) {
 		{"the first restarts", onFailure, nil, []string{"b exited 0 @s", "a exited 1 @s"}, StageSync, v1.ConditionFalse},
 		{"the second restarts", onFailure, nil, []string{"b exited 1 @s", "a exited 0 @s"}, StageSync, v1.ConditionFalse},
 		{"one was never made", never, nil, []string{"a exited 0 @s"}, StageSync, v1.ConditionFalse},
-		{"the record of one is gone, and it is over", never, []string{"b exited 0", "a exited 0"}, []string{"a exited 0 @s"}, StageSync, v1.ConditionTrue},
+		{"the record of one is gone, and it is over", never, []string{"b exited 0", "a exited 1"}, []string{"a exited 1 @s"}, StageSync, v1.ConditionTrue},
 		{"the record of one is gone, and it restarts", onFailure, []string{"b exited 1", "a exited 0"}, []string{"a exited 0 @s"}, StageSync, v1.ConditionFalse},
-		{"the successor of one never ran, and it is over", never, []string{"b exited 0", "a exited 0"}, []string{"b created @s =1", "a exited 0 @s =0"}, StageSync, v1.ConditionTrue},
+		{"the successor of one never ran, and it is over", never, []string{"b exited 0", "a exited 1"}, []string{"b created @s =1", "a exited 1 @s =0"}, StageSync, v1.ConditionTrue},
 		{"nothing restarts in a pod that is stopped", onFailure, nil, []string{"b exited 1 @s", "a exited 0 @s"}, StageTerminating, v1.ConditionTrue},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestDevicesAndMessages(t *testing.T) {
 	devices := func(container string) []v1.ResourceStatus {
 		return []v1.ResourceStatus{{Name: v1.ResourceName("gpu-of-" + container)}}
 	}
-	before := generate(pod, seen(t, "sandbox s", "d running", "a running", "i exited 0"))
+	before := generate(pod, seen(t, "sandbox s", "d exited 0", "a running", "i exited 0"))
 	before.EphemeralContainerStatuses[0].Ready = true // by another agent
 	before.EphemeralContainerStatuses[0].Started = new(true)
 	before.InitContainerStatuses[0].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
