@@ -71,11 +71,11 @@ func (g *generator) endsForGood(p *place, old *v1.ContainerStatus) bool {
 	return g.mayStart() && p.ref.Group == runtime.GroupRegular && !g.restarts(p.spec, lost(old.ContainerID))
 }
 
-// waitsAfterEnd reports whether old has the ID of the instance in its last state. Then old shows a
-// container that waits after that end.
+// waitsAfterEnd reports whether old shows a waiting container with the ID of the instance in its
+// last state.
 func waitsAfterEnd(old *v1.ContainerStatus) bool {
 	last := old.LastTerminationState.Terminated
-	return last != nil && last.ContainerID == old.ContainerID
+	return old.State.Waiting != nil && old.ContainerID != "" && last != nil && last.ContainerID == old.ContainerID
 }
 
 // runsAgain reports whether the plain init container p, complete in the previous status, is to run
@@ -142,7 +142,7 @@ func isBack(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	case in.State != runtime.StateExited:
 		return false
 	case old.State.Running != nil:
-		return old.ContainerID != in.ID.String() && !isNewer(in, old)
+		return !isNewer(in, old)
 	default:
 		return neverRan(old) && ended != nil && ended.ContainerID == in.ID.String()
 	}

@@ -332,3 +332,32 @@ func TestStartFailureOfASuccessorThatIsNotWanted(t *testing.T) {
 	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "b running", "a created =1"), Previous: &before, StartFailures: crashing("a"), Now: noon})
 	assert.Equal(t, "terminated Completed 0 a-0", show(statusOf(&out, "a")))
 }
+
+// The ID is that of the newest instance that was ever seen, although its record may be gone.
+func TestIDOfTheNewestInstance(t *testing.T) {
+	pod := podOf(t, always, "main a")
+	of := func(lines ...string) v1.PodStatus {
+		return generate(pod, seen(t, append([]string{"sandbox s"}, lines...)...))
+	}
+	reset := of("a exited 1")
+	reset.ContainerStatuses[0].LastTerminationState = reset.ContainerStatuses[0].State
+	reset.ContainerStatuses[0].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
+	reset.ContainerStatuses[0].ContainerID = ""
+	for _, c := range []struct {
+		name   string
+		before v1.PodStatus
+		seen   obs
+		want   string
+	}{
+		{"it ended", of("a running =1", "a exited 1 =0"), obs{"a exited 2 =1", "a exited 1 =0"}, "test://a-1"},
+		{"it had just started and was removed", of("a running =1", "a exited 1 =0"), obs{"a exited 1 =0"}, "test://a-1"},
+		{"it never ran and was removed", of("a created =1", "a exited 1 =0"), obs{"a exited 1 =0"}, "test://a-1"},
+		{"it never ran, and its successor has ended", of("a created =1", "a exited 1 =0"), obs{"a exited 9 =2", "a exited 1 =0"}, "test://a-2"},
+		{"no ID is known", reset, obs{"a exited 1 =0"}, "test://a-0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := Generate(Input{Pod: pod, Observed: seen(t, append(obs{"sandbox s"}, c.seen...)...), Previous: &c.before, Now: noon})
+			assert.Equal(t, c.want, out.ContainerStatuses[0].ContainerID)
+		})
+	}
+}
