@@ -64,16 +64,34 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
+// minors are the latest releases of the current minor version of Go and of the one before.
+var minors = []string{"go1.27.4", "go1.26.8"}
+
 // TestSourcesOfNoise runs the tests of testdata/sources several times, in processes with other
 // addresses, other numbers of processors, a collector that hardly rests, and cold and warm caches.
-// Every source of noise is a test there.
+// Every source of noise is a test there. The toolchains come from the module proxy.
 func TestSourcesOfNoise(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the standard library anew")
 	}
+	for _, version := range minors {
+		t.Run(version, func(t *testing.T) {
+			chain, err := installed(append(os.Environ(), "GOTOOLCHAIN="+version))
+			if err != nil && os.Getenv("CI") == "" {
+				t.Skip("the toolchain is not to be had: ", err)
+			}
+			if err != nil || chain.version != version {
+				t.Fatal(chain, err)
+			}
+			sourcesOfNoise(t, chain)
+		})
+	}
+}
+
+func sourcesOfNoise(t *testing.T, chain toolchain) {
 	known := make(map[string]string) // by test
 	for _, env := range [][]string{{"GOGC=1"}, {"GOGC=400", "GOMAXPROCS=4"}, {"GOGC=20", "GODEBUG=gccheckmark=0"}} {
-		for name, seen := range orders(t, 1, append(env, "DISTURB=1"), "-cpu=1,3", "-count=2") {
+		for name, seen := range orders(t, chain, 1, append(env, "DISTURB=1"), "-cpu=1,3", "-count=2") {
 			if len(seen) != 4 {
 				t.Fatalf("%s ran %d times", name, len(seen))
 			}
@@ -87,10 +105,10 @@ func TestSourcesOfNoise(t *testing.T) {
 			}
 		}
 	}
-	if len(known) != 10 {
+	if len(known) != 11 {
 		t.Errorf("%d tests ran", len(known))
 	}
-	for name, seen := range orders(t, 2, nil) {
+	for name, seen := range orders(t, chain, 2, nil) {
 		if seen[0] == known[name] && name != "TestMutexStarvation" {
 			t.Errorf("%s: seeds 1 and 2 are the same order %.100s", name, seen[0])
 		}
@@ -102,7 +120,7 @@ func TestSeedIsChecked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the standard library anew")
 	}
-	chain, err := installed()
+	chain, err := installed(os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,12 +142,8 @@ func TestSeedIsChecked(t *testing.T) {
 }
 
 // orders runs the tests of testdata/sources, and returns the orders that each has printed.
-func orders(t *testing.T, seed uint64, env []string, args ...string) map[string][]string {
+func orders(t *testing.T, chain toolchain, seed uint64, env []string, args ...string) map[string][]string {
 	t.Helper()
-	chain, err := installed()
-	if err != nil {
-		t.Fatal(err)
-	}
 	overlay, err := chain.writeOverlay(t.TempDir(), edits, added)
 	if err != nil {
 		t.Fatal(err)

@@ -45,6 +45,9 @@ var edits = []edit{
 	{"there is a single P", "runtime/proc.go", []string{"func procresize(nprocs int32) *p {\n"}, "%s\tnprocs = 1\n"},
 	{"the number of Ps stays", "runtime/proc.go", []string{`strconv.ParseInt(gogetenv("GOMAXPROCS"), 10, 32)`}, `strconv.ParseInt("1", 10, 32)`},
 	{"a select is in random order", "runtime/select.go", []string{"cheaprandn(uint32(norder + 1))"}, "dstRandn(uint32(norder + 1))"},
+	{"a select does not start its timers in the order of addresses", "runtime/select.go", []string{"\t\tif c.timer != nil {\n\t\t\tblockTimerChan(c)\n\t\t}\n"}, ""},
+	{"but in its random order", "runtime/select.go", []string{"\t// wait for someone to wake us up\n\tgp.param = nil\n"},
+		"\tfor _, casei := range pollorder {\n\t\tif c = scases[casei].c; c.timer != nil {\n\t\t\tblockTimerChan(c)\n\t\t}\n\t}\n%s"},
 	{"timers of an instant are in random order", "runtime/time.go", []string{"\t\t\tt.rand = cheaprand()\n"}, "\t\t\tt.rand = dstRandn(1<<32 - 1)\n"},
 
 	// Real time has no influence.

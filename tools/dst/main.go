@@ -54,7 +54,7 @@ func main() {
 
 // run runs go test with the overlay.
 func run(seed uint64, args []string) error {
-	chain, err := installed()
+	chain, err := installed(os.Environ())
 	if err != nil {
 		return err
 	}
@@ -79,9 +79,11 @@ func (t toolchain) test(overlay string, seed uint64, args []string) *exec.Cmd {
 	return cmd
 }
 
-// installed returns the toolchain that the go command uses in this folder.
-func installed() (toolchain, error) {
-	out, err := exec.Command("go", "env", "GOROOT", "GOVERSION", "GOMODCACHE").Output()
+// installed returns the toolchain that the go command uses in this folder with these variables.
+func installed(env []string) (toolchain, error) {
+	cmd := exec.Command("go", "env", "GOROOT", "GOVERSION", "GOMODCACHE")
+	cmd.Env = env
+	out, err := cmd.Output()
 	if err != nil {
 		return toolchain{}, fmt.Errorf("go env: %w", err)
 	}

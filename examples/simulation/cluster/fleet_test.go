@@ -32,9 +32,8 @@ var (
 	journals   = flag.String("fleet-journals", "", "a new folder for the journals of TestFleet, a file per seed")
 )
 
-// TestFleet: under command dst, the journal of ten nodes is a function of the seed, in spite of lost
-// nodes and troubles of the API server; of 100 nodes, some journals differ in the order within an
-// instant. Without dst, the test checks how the pods end.
+// TestFleet: under command dst, the journal of many nodes is a function of the seed, in spite of lost
+// nodes and troubles of the API server. Without dst, the test checks how the pods end.
 func TestFleet(t *testing.T) {
 	_, ordered := os.LookupEnv("DST_SEED")
 	for seed := range nodetest.Deterministic(t, 1, *fleetSeeds) {

@@ -40,11 +40,29 @@ func openbFolder(t *testing.T) string {
 	return dir
 }
 
-// TestFirstResult: two policies on a trace give a page in a single command.
+// documented returns the arguments of the command with a text in the first 60 lines of
+// docs/simulation.md.
+func documented(t *testing.T, text string) []string {
+	page, err := os.ReadFile("../../../docs/simulation.md")
+	require.NoError(t, err)
+	for _, line := range strings.SplitN(string(page), "\n", 61)[:60] {
+		if args, is := strings.CutPrefix(line, "go run ./examples/simulation/simulate "); is && strings.Contains(args, text) {
+			return strings.Fields(args)
+		}
+	}
+	t.Fatalf("no command with %q in the first 60 lines", text)
+	return nil
+}
+
+// TestFirstResult: two policies on a trace give a page in a single command, the first of the docs.
 func TestFirstResult(t *testing.T) {
 	dir := openbFolder(t)
 	page := filepath.Join(dir, "page.html")
-	out, err := call(t, "compare", "-trace", "openb:"+dir, "-policy", "BestFit,FGD", "-html", page, "-csv", filepath.Join(dir, "csv"))
+	args := documented(t, "-trace openb:data/csv")
+	for i := range args {
+		args[i] = strings.NewReplacer("data/csv", dir, "page.html", page).Replace(args[i])
+	}
+	out, err := call(t, append(args, "-csv", filepath.Join(dir, "csv"))...)
 	require.NoError(t, err)
 	assert.Contains(t, out, "GPU allocation at 100 % demand")
 	text, err := os.ReadFile(page)

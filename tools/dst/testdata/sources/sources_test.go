@@ -108,6 +108,25 @@ func TestTimers(t *testing.T) {
 	})
 }
 
+// A select that waits for several timers starts them in the order of the addresses of their channels.
+func TestTimersOfASelect(t *testing.T) {
+	upwards := time.Now().UnixNano()/1000%2 == 0
+	bubble(t, func(t *testing.T, o *order) {
+		together(30, func(i int) {
+			a, b := time.NewTimer(time.Second), time.NewTimer(time.Second)
+			if reflect.ValueOf(a.C).Pointer() < reflect.ValueOf(b.C).Pointer() != upwards {
+				a, b = b, a
+			}
+			select {
+			case <-a.C:
+				o.add(i)
+			case <-b.C:
+				o.add(100 + i)
+			}
+		})
+	})
+}
+
 func TestMapsAndRandomNumbers(t *testing.T) {
 	bubble(t, func(t *testing.T, o *order) {
 		m := make(map[string]int)
