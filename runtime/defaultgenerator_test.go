@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -212,6 +213,29 @@ func TestVolumesAreAskedForEveryContainer(t *testing.T) {
 	_, _, err := g.Container(t.Context(), pod, Ref{GroupRegular, 1}, ContainerInput{})
 	require.ErrorIs(t, err, broken)
 	require.EqualError(t, err, `spec.containers[1].volumeMounts: "data" is not mounted`)
+}
+
+// The error of a mount shows neither the values of variables nor a subPathExpr that was expanded with
+// them.
+func TestErrorsOfMountsShowNoValues(t *testing.T) {
+	pod := podOf(v1.Container{
+		Name: "c", Env: []v1.EnvVar{{Name: "TOKEN", Value: "hunter2"}, {Name: "PIN", Value: "47"}},
+		VolumeMounts: []v1.VolumeMount{
+			{Name: "data", MountPath: "/data", SubPathExpr: "of/$(PIN)"}, {Name: "data", MountPath: "/more", SubPathExpr: "$(TOKEN)/x"}, {Name: "data", MountPath: "/plain", SubPath: "y"},
+		},
+	})
+	g := newGenerator(t, DefaultGeneratorOptions{Volumes: func(_ context.Context, _ *v1.Pod, c *v1.Container) ([]Mount, error) {
+		var paths []string
+		for _, m := range c.VolumeMounts {
+			paths = append(paths, m.SubPath)
+		}
+		return nil, fmt.Errorf("no folders %s", strings.Join(paths, " "))
+	}})
+	_, _, err := g.Container(t.Context(), pod, Ref{}, ContainerInput{})
+	require.ErrorContains(t, err, "no folders ")
+	assert.NotContains(t, err.Error(), "hunter2")
+	assert.NotContains(t, err.Error(), "47")
+	assert.Contains(t, err.Error(), " y")
 }
 
 // Groups of volumes are known when the volumes are.

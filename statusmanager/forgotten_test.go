@@ -4,6 +4,7 @@ package statusmanager
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,52 @@ func (slowPatcher) PatchStatus(_ context.Context, ref PodRef, _ []byte) (*v1.Pod
 }
 
 func (slowPatcher) DeletePod(context.Context, PodRef) error { return nil }
+
+// asked is a cache without pods that counts the questions.
+type asked struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (a *asked) Pod(types.UID) (*v1.Pod, bool)      { a.count(); return nil, false }
+func (a *asked) Mirror(types.UID) (*v1.Pod, bool)   { a.count(); return nil, false }
+func (a *asked) Static(types.UID) (types.UID, bool) { return "", false }
+
+func (a *asked) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.n++
+	return a.n
+}
+
+// TestForgottenPodIsLookedUpAnew: a pod that returns while its last request is in flight is compared
+// with the cache, as a new pod is.
+func TestForgottenPodIsLookedUpAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cache := &asked{}
+		m, err := New(Options{Patcher: slowPatcher{}, Pods: cache})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx) }()
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "a"}}
+		for _, forgotten := range []bool{false, true} {
+			_, err := m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning})
+			require.NoError(t, err)
+			time.Sleep(time.Second / 2) // its request is in flight
+			if forgotten {
+				m.RemoveOrphanedStatuses(func(types.UID) bool { return false })
+			}
+			before := cache.count()
+			_, err = m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning, Reason: "Again"})
+			require.NoError(t, err)
+			assert.Equal(t, forgotten, cache.count() > before+1)
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
 
 // TestNothingStaysOfForgottenPods, also if a request is in flight, or the pod returns meanwhile.
 func TestNothingStaysOfForgottenPods(t *testing.T) {
