@@ -43,6 +43,7 @@ type server struct {
 	homes       map[string]string              // sandbox of a container
 	url         string                         // of every stream
 	stats       map[string]*api.ContainerStats // by container ID
+	podStats    []*api.PodSandboxStats         // nil: there is no such call
 	lateStop    time.Duration                  // of a sandbox, behind the answer
 	tasks       map[string]string              // tasks left by containerd, by container ID
 	known       map[string]bool                // containers of containerd not listed by the CRI

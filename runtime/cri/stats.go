@@ -36,30 +36,33 @@ func (r *client) ContainerStats(ctx context.Context, id runtime.ContainerID) (*s
 	return &out, nil
 }
 
-// ListStats implements stats.Reader with two calls. Usage of whole pods is included only if
-// the second call succeeds. containerd fails the second call for all pods if a pod has no cgroup of
-// its own (Options.CgroupParent), and older runtimes lack the call.
+// ListStats implements stats.Reader. The usage of whole pods has that of their containers in it. If the
+// runtime does not tell of pods, ListStats asks for the containers alone: containerd fails for all pods if a
+// pod has no cgroup of its own (Options.CgroupParent), and older runtimes lack the call.
 func (r *client) ListStats(ctx context.Context) ([]stats.Pod, error) {
-	var containers []*api.ContainerStats
-	var pods *api.ListPodSandboxStatsResponse
-	var errs [2]error
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		containers, errs[0] = r.containerStats(ctx)
+	answer, err := do(ctx, callTimeout, "ListPodSandboxStats", r.listPodStats, &api.ListPodSandboxStatsRequest{
+		Filter: &api.PodSandboxStatsFilter{}, // containerd determines readiness only with a filter
 	})
-	wg.Go(func() {
-		pods, errs[1] = do(ctx, callTimeout, "ListPodSandboxStats", r.cri.ListPodSandboxStats, &api.ListPodSandboxStatsRequest{
-			Filter: &api.PodSandboxStatsFilter{}, // containerd determines readiness only with a filter
-		})
-	})
-	wg.Wait()
-	if errs[0] != nil {
-		return nil, errs[0]
+	if err != nil && ctx.Err() != nil {
+		return nil, err
 	}
-	if errs[1] != nil && ctx.Err() != nil {
-		return nil, errs[1]
+	var pods []sandboxUsage
+	var containers []containerUsage
+	if err == nil {
+		if pods, containers, err = decodePodStats(r.Name(), *answer); err != nil {
+			return nil, fmt.Errorf("ListPodSandboxStats: %w", err)
+		}
 	}
-	return podStatsOf(r.Name(), pods.GetStats(), containers), nil
+	if len(containers) == 0 {
+		all, err := r.containerStats(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, st := range all {
+			containers = append(containers, containerUsageOf(r.Name(), st))
+		}
+	}
+	return podStatsOf(pods, containers), nil
 }
 
 // containerStats asks for all containers at once. containerd 1.6 fails the call while a container
@@ -105,36 +108,35 @@ func (r *client) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64
 }
 
 // podStatsOf merges the runtime's stats of pods and of containers. Sandboxes and containers not
-// made by an agent are left out.
-func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.ContainerStats) []stats.Pod {
-	var out []stats.Pod
-	place := make(map[types.UID]int)
-	pod := func(labels map[string]string) *stats.Pod {
-		uid := podUID(labels)
-		if uid == "" {
+// made by an agent are left out, and so are ended containers, which have no usage.
+func podStatsOf(pods []sandboxUsage, containers []containerUsage) []stats.Pod {
+	out := make([]stats.Pod, 0, len(pods))
+	place := make(map[string]int, len(pods))
+	pod := func(o *owner) *stats.Pod {
+		if o.uid == "" {
 			return nil
 		}
-		i, ok := place[uid]
+		i, ok := place[o.uid]
 		if !ok {
 			i = len(out)
-			place[uid] = i
-			out = append(out, stats.Pod{UID: uid, Namespace: labels[containermeta.LabelPodNamespace], Name: labels[containermeta.LabelPodName]})
+			place[o.uid] = i
+			out = append(out, stats.Pod{UID: types.UID(o.uid), Namespace: o.namespace, Name: o.pod})
 		}
 		return &out[i]
 	}
-	for _, st := range pods {
-		p := pod(st.GetAttributes().GetLabels())
-		if p == nil || p.Sandbox != "" && st.GetLinux().GetCpu() == nil {
+	for i := range pods {
+		st := &pods[i]
+		p := pod(&st.owner)
+		if p == nil || p.Sandbox != "" && st.CPU.At.IsZero() {
 			continue // if a pod has two sandboxes, the ready sandbox counts
 		}
-		p.Sandbox = runtime.SandboxID(st.GetAttributes().GetId())
-		p.CPU, p.Memory = cpuStatsOf(st.GetLinux().GetCpu()), memoryStatsOf(st.GetLinux().GetMemory())
-		p.Network = networkStatsOf(st.GetLinux().GetNetwork())
-		p.Processes = st.GetLinux().GetProcess().GetProcessCount().GetValue()
+		p.Sandbox = runtime.SandboxID(st.id)
+		p.CPU, p.Memory, p.Network, p.Processes = st.CPU, st.Memory, st.Network, st.Processes
 	}
-	for _, c := range containers {
-		if p := pod(c.GetAttributes().GetLabels()); p != nil {
-			addContainer(p, name, c)
+	for i := range containers {
+		c := &containers[i]
+		if p := pod(&c.owner); p != nil && (!c.CPU.At.IsZero() || !c.Memory.At.IsZero()) {
+			p.Containers = append(p.Containers, c.Container)
 		}
 	}
 	for i := range out {
@@ -143,10 +145,12 @@ func podStatsOf(name string, pods []*api.PodSandboxStats, containers []*api.Cont
 	return out
 }
 
-// addContainer leaves out ended containers, which have no usage.
-func addContainer(pod *stats.Pod, name string, c *api.ContainerStats) {
-	if st := containerStatsOf(name, c); !st.CPU.At.IsZero() || !st.Memory.At.IsZero() {
-		pod.Containers = append(pod.Containers, st)
+// containerUsageOf returns the usage of a container with its owner.
+func containerUsageOf(name string, st *api.ContainerStats) containerUsage {
+	labels := st.GetAttributes().GetLabels()
+	return containerUsage{
+		owner:     owner{uid: labels[containermeta.LabelPodUID], namespace: labels[containermeta.LabelPodNamespace], pod: labels[containermeta.LabelPodName]},
+		Container: containerStatsOf(name, st),
 	}
 }
 
@@ -194,16 +198,4 @@ func swapStatsOf(u *api.SwapUsage) stats.Swap {
 		return stats.Swap{}
 	}
 	return stats.Swap{At: timeOf(u.GetTimestamp()), Used: u.GetSwapUsageBytes().GetValue(), Available: u.GetSwapAvailableBytes().GetValue()}
-}
-
-func networkStatsOf(u *api.NetworkUsage) stats.Network {
-	d := u.GetDefaultInterface()
-	if d == nil {
-		return stats.Network{}
-	}
-	return stats.Network{
-		At: timeOf(u.GetTimestamp()), Interface: d.GetName(),
-		Received: d.GetRxBytes().GetValue(), Sent: d.GetTxBytes().GetValue(),
-		ReceiveErrors: d.GetRxErrors().GetValue(), TransmissionErrors: d.GetTxErrors().GetValue(),
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -43,6 +44,13 @@ func (s *server) ListContainerStats(context.Context, *api.ListContainerStatsRequ
 		out.Stats = append(out.Stats, st)
 	}
 	return out, nil
+}
+
+func (s *server) ListPodSandboxStats(context.Context, *api.ListPodSandboxStatsRequest) (*api.ListPodSandboxStatsResponse, error) {
+	if s.podStats == nil {
+		return nil, status.Error(codes.Unimplemented, "no such call")
+	}
+	return &api.ListPodSandboxStatsResponse{Stats: s.podStats}, nil
 }
 
 func (s *server) UpdateContainerResources(context.Context, *api.UpdateContainerResourcesRequest) (*api.UpdateContainerResourcesResponse, error) {
@@ -113,9 +121,16 @@ func TestStatsOf(t *testing.T) {
 	sandbox := func(uid, id string, cpu *api.CpuUsage) *api.PodSandboxStats {
 		return &api.PodSandboxStats{Attributes: &api.PodSandboxAttributes{Id: id, Labels: labels(uid, "")}, Linux: &api.LinuxPodSandboxStats{Cpu: cpu}}
 	}
-	got := podStatsOf("containerd",
-		[]*api.PodSandboxStats{sandbox("u1", "new", &api.CpuUsage{Timestamp: 4, UsageCoreNanoSeconds: n(6)}), sandbox("u1", "old", nil), sandbox("", "crictl's", nil)},
-		[]*api.ContainerStats{container("u1", "b", 4), container("u1", "a", 4), container("u1", "ended", 0), container("u2", "main", 4), container("", "crictl's", 4)})
+	answer, err := proto.Marshal(&api.ListPodSandboxStatsResponse{Stats: []*api.PodSandboxStats{
+		sandbox("u1", "new", &api.CpuUsage{Timestamp: 4, UsageCoreNanoSeconds: n(6)}), sandbox("u1", "old", nil), sandbox("", "crictl's", nil),
+	}})
+	require.NoError(t, err)
+	pods, containers, err := decodePodStats("containerd", answer)
+	require.NoError(t, err)
+	for _, c := range []*api.ContainerStats{container("u1", "b", 4), container("u1", "a", 4), container("u1", "ended", 0), container("u2", "main", 4), container("", "crictl's", 4)} {
+		containers = append(containers, containerUsageOf("containerd", c))
+	}
+	got := podStatsOf(pods, containers)
 	require.Len(t, got, 2)
 	assert.Equal(t, "ns/pod-u1 new", got[0].Namespace+"/"+got[0].Name+" "+string(got[0].Sandbox))
 	assert.Equal(t, stats.CPU{At: time.Unix(0, 4), UsageNanoseconds: 6}, got[0].CPU)
@@ -160,6 +175,45 @@ func TestMemoryUsageThatIsNotTold(t *testing.T) {
 	s.inTheWay(func(context.Context, string) error { return status.Error(codes.NotFound, "no such container") })
 	_, err = rt.ContainerStats(t.Context(), id)
 	assert.ErrorIs(t, err, runtime.ErrNotFound)
+}
+
+// The stats of pods have those of their containers: they are not asked for again.
+func TestContainersOfPodsAreAskedForOnce(t *testing.T) {
+	s := newServer(t)
+	rt := s.dial(t)
+	_, id := running(t, rt, "u1")
+	labels := map[string]string{containermeta.LabelPodUID: "u1"}
+	container := &api.ContainerStats{
+		Attributes: &api.ContainerAttributes{Id: id.ID, Labels: labels}, Memory: &api.MemoryUsage{Timestamp: 1, WorkingSetBytes: &api.UInt64Value{Value: 5}},
+	}
+	pod := &api.PodSandboxStats{
+		Attributes: &api.PodSandboxAttributes{Id: "sandbox", Labels: labels},
+		Linux:      &api.LinuxPodSandboxStats{Cpu: &api.CpuUsage{Timestamp: 1, UsageCoreNanoSeconds: &api.UInt64Value{Value: 7}}, Containers: []*api.ContainerStats{container}},
+	}
+	list := func(pods ...*api.PodSandboxStats) []stats.Pod {
+		t.Helper()
+		s.mu.Lock()
+		s.podStats = pods
+		s.mu.Unlock()
+		all, err := rt.ListStats(t.Context())
+		require.NoError(t, err)
+		return all
+	}
+	got := list(pod)
+	require.Len(t, got, 1)
+	require.Len(t, got[0].Containers, 1)
+	assert.EqualValues(t, 5, got[0].Containers[0].Memory.WorkingSet)
+	assert.EqualValues(t, 7, got[0].CPU.UsageNanoseconds)
+	assert.Zero(t, s.count("ListContainerStats"))
+
+	pod.Linux.Containers = nil
+	s.mu.Lock()
+	s.stats = map[string]*api.ContainerStats{id.ID: container}
+	s.mu.Unlock()
+	got = list(pod)
+	require.Len(t, got[0].Containers, 1, "a runtime that leaves the containers out of the pods")
+	assert.EqualValues(t, 7, got[0].CPU.UsageNanoseconds)
+	assert.Equal(t, 1, s.count("ListContainerStats"))
 }
 
 // containerd 1.6 reports no container's stats while a container is being removed.
