@@ -30,6 +30,7 @@ func newCollector(f flags, rt runtime.Runtime, pods func() []*v1.Pod, folders fu
 	opts.Runtime, _ = rt.(stats.Reader)
 	if backend, ok := rt.(cri.Backend); ok {
 		opts.Cgroups, opts.PodsCgroup = cgroup.New("/sys/fs/cgroup"), f.cgroups.ofAllPods()
+		opts.Contained = cgroup.InNamespace()
 		opts.ImageFS = func(ctx context.Context) (stats.FileSystem, error) { return imageFS(ctx, backend) }
 	}
 	return nodestats.New(opts)

@@ -36,7 +36,7 @@ func WriteContainerMetrics(w io.Writer, s *Snapshot) error {
 type container struct {
 	labels exposition.Labels
 	stats  *stats.Container
-	cgroup *cgroup.Usage // nil: not known
+	cgroup *Cgroup       // nil: not known
 	spec   *v1.Container // nil: not known
 	start  time.Time     // zero: not known
 }
@@ -67,7 +67,7 @@ func containersOf(s *Snapshot) []container {
 			}
 			group, known := s.Cgroups[c.ID.ID]
 			if known {
-				one.cgroup = &group.Usage
+				one.cgroup = &group
 			}
 			one.labels = labelsOf(c.Name, group.Path, image, c.ID.ID, p.Namespace, p.Name)
 			all = append(all, one)
@@ -110,7 +110,7 @@ func group(value func(u *cgroup.Usage) float64) func(*container) (float64, time.
 		if c.cgroup == nil {
 			return 0, time.Time{}, false
 		}
-		return value(c.cgroup), c.stats.CPU.At, true
+		return value(&c.cgroup.Usage), c.cgroup.At, true
 	}
 }
 
@@ -127,10 +127,10 @@ func writeProcessor(out *exposition.Writer, all []container) {
 		group(func(u *cgroup.Usage) float64 { return u.System.Seconds() }))
 	limited := func(value func(u *cgroup.Usage) float64) func(*container) (float64, time.Time, bool) {
 		return func(c *container) (float64, time.Time, bool) {
-			if c.cgroup == nil || c.cgroup.Periods == 0 {
+			if c.cgroup == nil || c.cgroup.Usage.Periods == 0 {
 				return 0, time.Time{}, false
 			}
-			return value(c.cgroup), c.stats.CPU.At, true
+			return value(&c.cgroup.Usage), c.cgroup.At, true
 		}
 	}
 	metric(out, "container_cpu_cfs_periods_total", exposition.Counter, "Periods in which the limit was enforced.", all,
@@ -190,9 +190,9 @@ func writeFileSystems(out *exposition.Writer, s *Snapshot, all []container) {
 			if all[i].cgroup == nil {
 				continue
 			}
-			for j := range all[i].cgroup.IO {
-				io := &all[i].cgroup.IO[j]
-				out.Sample(all[i].labels.With("device", cmp.Or(s.devices[io.Device], io.Device)), float64(value(io)), all[i].stats.CPU.At)
+			for j := range all[i].cgroup.Usage.IO {
+				io := &all[i].cgroup.Usage.IO[j]
+				out.Sample(all[i].labels.With("device", cmp.Or(s.devices[io.Device], io.Device)), float64(value(io)), all[i].cgroup.At)
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func writeNetworks(out *exposition.Writer, s *Snapshot) {
 		network, known := s.Networks[p.UID]
 		for j := range network.Interfaces {
 			one := &network.Interfaces[j]
-			all = append(all, link{labelsOf("", network.Cgroup, "", "", p.Namespace, p.Name).With("interface", one.Name), one, s.At})
+			all = append(all, link{labelsOf("", network.Cgroup, "", "", p.Namespace, p.Name).With("interface", one.Name), one, network.At})
 		}
 		if n := p.Network; !known && !n.At.IsZero() {
 			one := &host.Interface{Name: n.Interface, ReceivedBytes: n.Received, SentBytes: n.Sent, ReceiveErrors: n.ReceiveErrors, SendErrors: n.TransmissionErrors}
@@ -303,8 +303,8 @@ func writePressure(out *exposition.Writer, all []container) {
 			if c.cgroup == nil {
 				return 0, time.Time{}, false
 			}
-			s := of(c.cgroup)
-			return value(s).Seconds(), c.stats.CPU.At, s.Known
+			s := of(&c.cgroup.Usage)
+			return value(s).Seconds(), c.cgroup.At, s.Known
 		})
 	}
 	for _, r := range []struct {

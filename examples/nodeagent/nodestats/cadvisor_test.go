@@ -32,7 +32,7 @@ func exampleSnapshot() *Snapshot {
 	web.Status.ContainerStatuses[0].Image = "registry.example/web:1"
 	return &Snapshot{
 		At: epoch, Machine: m.machine, MemoryCapacity: 8000, Pods: map[types.UID]*v1.Pod{"1": web}, Containers: []stats.Pod{*m.usage["1"], *m.usage["3"]},
-		Cgroups: map[string]Cgroup{"m": {Path: "/kubepods/pod1/m", Usage: cgroup.Usage{
+		Cgroups: map[string]Cgroup{"m": {Path: "/kubepods/pod1/m", At: epoch, Usage: cgroup.Usage{
 			User: time.Second, System: 2 * time.Second, Periods: 10, ThrottledPeriods: 3, ThrottledTime: 4 * time.Second, Cache: 11, MaxMemory: 900, MemoryFailures: 5, OOMKills: 1, Tasks: 6,
 			IO:       []cgroup.IO{{Device: "8:0", ReadBytes: 1, WriteBytes: 2, Reads: 3, Writes: 4}, {Device: "8:1"}},
 			CPUStall: cgroup.Stall{Known: true, Some: 5 * time.Second, All: time.Second},
@@ -110,20 +110,27 @@ func TestNetworksOfPods(t *testing.T) {
 	require.NoError(t, os.Symlink("../../devices/sda", filepath.Join(root, "sys/dev/block/8:0")))
 	pod := &v1.Pod{}
 	pod.UID = "1"
-	c := &Collector{Options: Options{Cgroups: cgroup.New(filepath.Join(root, "cgroup")), Machine: host.Machine{Root: root}}}
+	c := &Collector{Options: Options{Cgroups: cgroup.New(filepath.Join(root, "cgroup")), Machine: host.Machine{Root: root}}, processes: map[string]int{}}
 	read := func() *Snapshot {
 		container := stats.Container{ID: runtime.ContainerID{Runtime: "test", ID: id}, WritableLayer: stats.FileSystem{Mountpoint: root}}
-		s := &Snapshot{Pods: map[types.UID]*v1.Pod{"1": pod}, Containers: []stats.Pod{{UID: "1", Containers: []stats.Container{container}}}}
-		c.readCgroups(s, Containers)
-		s.readCapacities()
-		return s
+		m := &measurement{byUID: map[types.UID]*v1.Pod{"1": pod}, listed: []stats.Pod{{UID: "1", Containers: []stats.Container{container}}}}
+		c.readNetworks(m)
+		m.groups = c.readGroups(m)
+		return m.snapshot()
 	}
 	s := read()
 	require.Equal(t, "/pod1", s.Networks["1"].Cgroup)
-	require.Equal(t, []host.Interface{{Name: "eth0", ReceivedBytes: 10, ReceivedPackets: 1, SentBytes: 20, SentPackets: 2}}, s.Networks["1"].Interfaces)
+	require.Equal(t, []host.Interface{{Name: "eth0", ReceivedBytes: 10, ReceivedPackets: 1, SentBytes: 20, SentPackets: 2, IsDefault: true}}, s.Networks["1"].Interfaces)
 	assert.EqualValues(t, 2, s.Cgroups[id].Usage.Tasks)
 	assert.Equal(t, "/dev/sda", s.devices["8:0"])
 	assert.Positive(t, s.capacities[root])
+
+	// The first process has ended, and another program has its number.
+	for path, text := range map[string]string{filepath.Join(dir, "cgroup.procs"): "78\n", filepath.Join(root, "proc/78/net/dev"): "eth0: 11 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0\n"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	require.EqualValues(t, 11, read().Networks["1"].Interfaces[0].ReceivedBytes)
 	pod.Spec.HostNetwork = true
 	require.Empty(t, read().Networks)
 }

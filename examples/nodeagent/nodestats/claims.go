@@ -35,7 +35,7 @@ func (c *Collector) ClaimVolumes(ctx context.Context) (all []ClaimVolume) {
 				if !isFolder(path) {
 					continue
 				}
-				if v, known := c.volume(ctx, path, plugin); known {
+				if v, known := c.volume(ctx, nil, path, plugin); known {
 					seen[*claim] = true
 					all = append(all, ClaimVolume{*claim, v.stats()})
 				}

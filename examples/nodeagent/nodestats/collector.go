@@ -41,6 +41,10 @@ type Options struct {
 	// PodsCgroup is the path of the cgroup of all pods in Cgroups. Defaults to "": the usage of all pods
 	// is a sum, and Free does not know their memory.
 	PodsCgroup string
+	// Contained says that the node is a container on its machine: the node's processor time and memory
+	// are those of the root of Cgroups, and a limit of memory there counts. Defaults to false: they are
+	// those of the machine.
+	Contained bool
 	// VolumeFolders returns the names of the folders of a pod's mounted volumes, by their names in the
 	// pod spec. The folder of a claim's volume has the name of the PersistentVolume. Defaults to nil:
 	// volumes of claims are not reported.
@@ -92,17 +96,17 @@ type Snapshot struct {
 	MemoryCapacity uint64
 	// Containers are the measurements of the runtime.
 	Containers []stats.Pod
-	// Cgroups has the usage of containers by container ID, without the name of the runtime. It is
+	// Cgroups has the usage of containers by container ID, without the name of the runtime. It may be
 	// empty unless the detail is Containers.
 	Cgroups map[string]Cgroup
-	// Networks has the interfaces of pods with a network of their own, by UID. It is empty if the
-	// detail is CPUAndMemory.
+	// Networks has the interfaces of pods with a network of their own, by UID. It may be empty if
+	// the detail is CPUAndMemory.
 	Networks map[types.UID]Network
 	// Tasks has the numbers of processes and threads in the containers' cgroups, by the UID of the
-	// pod. It is empty if the detail is CPUAndMemory.
+	// pod. It may be empty if the detail is CPUAndMemory.
 	Tasks map[types.UID]uint64
 	// EndedLogs has the logs of containers that do not run, by the UID of the pod. The Summary counts
-	// them for the pod only. It is empty unless the detail is Complete.
+	// them for the pod only. It may be empty unless the detail is Complete.
 	EndedLogs map[types.UID]DiskUsage
 
 	capacities map[string]uint64 // of the file systems of containers, in bytes, by a folder
@@ -112,6 +116,7 @@ type Snapshot struct {
 // Cgroup is the cgroup of a container.
 type Cgroup struct {
 	Path  string // with a leading slash
+	At    time.Time
 	Usage cgroup.Usage
 }
 
@@ -129,8 +134,12 @@ type Collector struct {
 	// turn is held by the goroutine that measures, and guards the fields below and Cgroups.
 	turn  chan struct{}
 	began time.Time
-	disks diskuse.Meter
-	rates rates
+	last  *measurement
+	// processes has a process of each container whose network was read, by container ID.
+	processes map[string]int
+	disks     diskuse.Meter
+	rates     rates
+	listings  folders // of logs and volumes
 
 	systems systemMeter // not guarded by turn
 
@@ -152,11 +161,11 @@ func New(opts Options) (*Collector, error) {
 	case !filepath.IsAbs(opts.LogDir):
 		return nil, fmt.Errorf("nodestats: Options.LogDir %q: want an absolute path", opts.LogDir)
 	}
-	return &Collector{Options: opts, turn: make(chan struct{}, 1), began: time.Now()}, nil
+	return &Collector{Options: opts, turn: make(chan struct{}, 1), began: time.Now(), processes: map[string]int{}}, nil
 }
 
-// Collect returns a snapshot. If another call measures, Collect waits for its result, or measures
-// afterwards if that result does not satisfy the request. The error is ctx's, the runtime's, or that
+// Collect returns a snapshot. If another call measures, Collect waits for its result, and measures
+// afterwards what the result lacks. The error is ctx's, the runtime's, or that
 // of Options.ImageFS.
 func (c *Collector) Collect(ctx context.Context, r Request) (*Snapshot, error) {
 	oldest := time.Now()
@@ -175,7 +184,7 @@ func (c *Collector) Collect(ctx context.Context, r Request) (*Snapshot, error) {
 	if s := c.kept(r.Detail, oldest); s != nil { // of the call that measured before
 		return s, nil
 	}
-	s, err := c.measure(ctx, r)
+	s, err := c.measure(ctx, r, oldest)
 	if err != nil {
 		return nil, err
 	}

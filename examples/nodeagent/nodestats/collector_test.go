@@ -5,6 +5,8 @@ package nodestats_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,8 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats"
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/stats"
@@ -109,7 +113,9 @@ func TestReadersShareMeasurements(t *testing.T) {
 		assert.Nil(t, small.Summary.Node.Fs)
 		full := collect(nodestats.Request{})
 		assert.NotNil(t, full.Summary.Node.Fs, "a small snapshot does not satisfy it")
-		require.EqualValues(t, 6, r.calls.Load())
+		collect(nodestats.Request{Detail: nodestats.Containers})
+		require.EqualValues(t, 5, r.calls.Load(), "the containers are measured once for all three")
+		require.Equal(t, small.At, full.At)
 	})
 }
 
@@ -140,6 +146,49 @@ func TestAReaderThatLeaves(t *testing.T) {
 		all.Wait()
 		require.EqualValues(t, 2, r.calls.Load())
 	})
+}
+
+// A node in a container has the memory and the processor time of its cgroup.
+func TestANodeInAContainer(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	write("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 100 kB\nInactive(file): 50 kB\n")
+	write("proc/stat", "cpu 100 0 0 0 0 0 0 0\n")
+	write("memory/memory.usage_in_bytes", "300000\n")
+	write("memory/memory.stat", "total_inactive_file 100000\ntotal_rss 150000\n")
+	write("cpuacct/cpuacct.usage", "7000000000\n")
+	free := func(contained bool) (nodestats.Amount, *statsapi.NodeStats) {
+		c := newCollector(t, nodestats.Options{Machine: host.Machine{Root: dir}, Cgroups: cgroup.New(dir), Contained: contained})
+		f, err := c.Free(t.Context())
+		require.NoError(t, err)
+		s, err := c.Collect(t.Context(), nodestats.Request{})
+		require.NoError(t, err)
+		require.EqualValues(t, f.Memory.Available, *s.Summary.Node.Memory.AvailableBytes)
+		return f.Memory, &s.Summary.Node
+	}
+	for limit, want := range map[string]nodestats.Amount{
+		"400000":              {Capacity: 400000, Available: 200000},
+		"150000":              {Capacity: 150000},
+		"9223372036854771712": {Capacity: 1000 << 10, Available: 1000<<10 - 200000}, // none
+		"2000000":             {Capacity: 1000 << 10, Available: 1000<<10 - 200000},
+	} {
+		write("memory/memory.limit_in_bytes", limit+"\n")
+		got, node := free(true)
+		assert.Equal(t, want, got, limit)
+		assert.EqualValues(t, 300000, *node.Memory.UsageBytes)
+		assert.EqualValues(t, 150000, *node.Memory.RSSBytes)
+		assert.EqualValues(t, 7*time.Second, *node.CPU.UsageCoreNanoSeconds)
+		got, node = free(false)
+		assert.Equal(t, nodestats.Amount{Capacity: 1000 << 10, Available: 150 << 10}, got)
+		assert.EqualValues(t, time.Second, *node.CPU.UsageCoreNanoSeconds)
+	}
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "memory")))
+	got, _ := free(true)
+	assert.Equal(t, nodestats.Amount{Capacity: 1000 << 10, Available: 150 << 10}, got, "no cgroup of memory")
 }
 
 func TestAFailureIsNotKept(t *testing.T) {

@@ -32,8 +32,8 @@ type Disk struct {
 // Options.ImageFS; the result is complete except for Images.
 func (c *Collector) Free(ctx context.Context) (Free, error) {
 	f := Free{At: time.Now(), Node: diskOf(c.Root)}
-	total, _ := c.Machine.Memory()
-	f.Memory = Amount{total, int64(c.Machine.Usage().Memory.Available)}
+	usage, total := c.machineUsage()
+	f.Memory = Amount{total, int64(usage.Memory.Available)}
 	if most, used := c.Machine.ProcessIDs(); most > 0 {
 		f.ProcessIDs = Amount{most, max(most-used, 0)}
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/internal/diskuse"
 	"github.com/keelson-dev/keelson/internal/podfacts"
@@ -26,7 +27,8 @@ import (
 // walkTime is the default of Request.WalkTime.
 const walkTime = 2 * time.Second
 
-// measurement holds all values of one time, in the form of their sources.
+// measurement holds all values of one request, in the form of their sources. A later request adds parts
+// to a copy of the measurement. A part is written once.
 type measurement struct {
 	at      time.Time
 	node    string
@@ -36,11 +38,17 @@ type measurement struct {
 	began   time.Time       // when this process began
 	all     cgroupUsage     // of Options.PodsCgroup
 	pods    []*v1.Pod
-	usage   map[types.UID]*stats.Pod
-	network map[types.UID]Network
-	disks   *disks // nil for CPUAndMemory
+	byUID   map[types.UID]*v1.Pod // the same pods
+	listed  []stats.Pod
+	usage   map[types.UID]*stats.Pod // the same usage
 
 	pressure pressures
+	network  map[types.UID]Network // nil: not measured
+	tasks    map[types.UID]uint64  // nil: not measured
+	groups   *groups               // nil: not measured
+	disks    *disks                // nil: not measured
+
+	summary *statsapi.Summary // of some of the parts
 }
 
 // disks is the part of a measurement that concerns file systems.
@@ -50,6 +58,7 @@ type disks struct {
 	logs    fileSystem
 	images  *stats.FileSystem // nil: not known
 	systems map[string]fileSystem
+	devices map[uint64]fileSystem // by device number, of volumes
 	folders map[types.UID]podFolders
 }
 
@@ -85,55 +94,87 @@ type volume struct {
 	whole  bool       // the volume is the whole file system
 }
 
-// measure reads everything. It is called by one goroutine at a time.
-func (c *Collector) measure(ctx context.Context, r Request) (*Snapshot, error) {
-	d := r.Detail
-	m := measurement{at: time.Now(), node: c.NodeName, usage: map[types.UID]*stats.Pod{}}
-	s := &Snapshot{At: m.at, Pods: map[types.UID]*v1.Pod{}}
-	if c.Runtime != nil {
-		var err error
-		if s.Containers, err = c.Runtime.ListStats(ctx); err != nil {
-			return nil, fmt.Errorf("usage of containers: %w", err)
+// measure reads what the last measurement lacks, and everything if it began before the time oldest. It
+// is called by one goroutine at a time.
+func (c *Collector) measure(ctx context.Context, r Request, oldest time.Time) (*Snapshot, error) {
+	if c.last == nil || c.last.at.Before(oldest) {
+		m, err := c.measureUsage(ctx)
+		if err != nil {
+			return nil, err
 		}
+		c.last = m
 	}
-	for i := range s.Containers {
-		m.usage[s.Containers[i].UID] = &s.Containers[i]
+	m := *c.last
+	if r.Detail != CPUAndMemory && c.Cgroups != nil && m.network == nil {
+		c.readNetworks(&m)
 	}
-	for _, pod := range c.Pods() {
-		if m.usage[pod.UID] != nil || !podfacts.IsTerminal(pod.Status.Phase) {
-			m.pods = append(m.pods, pod)
-			s.Pods[pod.UID] = pod
-		}
+	if r.Detail == Containers && m.groups == nil {
+		m.groups = c.readGroups(&m)
 	}
-	m.machine, m.self, m.began = c.Machine.Usage(), ownUsage(), c.began
-	m.all = c.podsUsage()
-	memory, _ := c.Machine.Memory()
-	m.memory = uint64(max(memory, 0))
-	if d != CPUAndMemory && c.Cgroups != nil {
-		c.readCgroups(s, d)
-		m.network = s.Networks
-	}
-	m.pressure = c.measurePressure(s, d)
-	if d == Containers {
-		s.readCapacities()
-	}
-	if d == Complete {
+	if r.Detail == Complete && m.disks == nil {
 		var err error
 		if m.disks, err = c.measureDisks(ctx, m.pods, cmp.Or(r.WalkTime, walkTime)); err != nil {
 			return nil, err
 		}
 		c.disks.Forget()
+		c.listings.forget()
+		c.readPressures(&m)
 	}
-	s.Machine, s.MemoryCapacity = m.machine, m.memory
-	s.Summary = summarize(&m, &c.rates)
-	s.EndedLogs = endedLogs(&m)
-	c.rates.forget()
-	return s, ctx.Err()
+	if m.summary == nil || r.Detail == Complete {
+		m.summary = summarize(&m, &c.rates)
+		c.rates.forget()
+	}
+	c.last = &m
+	return m.snapshot(), ctx.Err()
+}
+
+// measureUsage measures what every request needs.
+func (c *Collector) measureUsage(ctx context.Context) (*measurement, error) {
+	m := &measurement{at: time.Now(), node: c.NodeName, usage: map[types.UID]*stats.Pod{}, byUID: map[types.UID]*v1.Pod{}}
+	if c.Runtime != nil {
+		var err error
+		if m.listed, err = c.Runtime.ListStats(ctx); err != nil {
+			return nil, fmt.Errorf("usage of containers: %w", err)
+		}
+	}
+	for i := range m.listed {
+		m.usage[m.listed[i].UID] = &m.listed[i]
+	}
+	for _, pod := range c.Pods() {
+		if m.usage[pod.UID] != nil || !podfacts.IsTerminal(pod.Status.Phase) {
+			m.pods = append(m.pods, pod)
+			m.byUID[pod.UID] = pod
+		}
+	}
+	var memory int64
+	m.machine, memory = c.machineUsage()
+	m.self, m.began, m.all = ownUsage(), c.began, c.podsUsage()
+	m.memory = uint64(max(memory, 0))
+	m.pressure.machine = cgroup.MachinePressure(c.Machine.Root)
+	if c.Cgroups != nil {
+		m.pressure.all = c.Cgroups.Pressure(c.PodsCgroup)
+	}
+	return m, nil
+}
+
+// snapshot returns the measurement for its readers.
+func (m *measurement) snapshot() *Snapshot {
+	s := &Snapshot{
+		At: m.at, Summary: m.summary, Pods: m.byUID, Machine: m.machine, MemoryCapacity: m.memory,
+		Containers: m.listed, Networks: m.network, Tasks: m.tasks, EndedLogs: endedLogs(m),
+	}
+	if m.groups != nil {
+		s.Cgroups, s.capacities, s.devices = m.groups.usage, m.groups.capacities, m.groups.devices
+	}
+	return s
 }
 
 // measureDisks measures the file systems, and the folders of the pods.
 func (c *Collector) measureDisks(ctx context.Context, pods []*v1.Pod, patience time.Duration) (*disks, error) {
-	d := &disks{node: systemOf(c.Root), logs: systemOf(c.LogDir), systems: map[string]fileSystem{}, folders: map[types.UID]podFolders{}}
+	d := &disks{
+		node: systemOf(c.Root), logs: systemOf(c.LogDir), systems: map[string]fileSystem{}, devices: map[uint64]fileSystem{},
+		folders: make(map[types.UID]podFolders, len(pods)),
+	}
 	d.rlimit.Time.Time = time.Now()
 	if most, used := c.Machine.ProcessIDs(); most > 0 {
 		d.rlimit.MaxPID, d.rlimit.NumOfRunningProcesses = &most, &used
@@ -149,7 +190,7 @@ func (c *Collector) measureDisks(ctx context.Context, pods []*v1.Pod, patience t
 	walking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, pod := range pods {
-		d.folders[pod.UID] = podFolders{logs: c.logs(walking, pod), volumes: c.volumes(walking, pod), names: c.folderNames(pod)}
+		d.folders[pod.UID] = podFolders{logs: c.logs(walking, pod), volumes: c.volumes(walking, d, pod), names: c.folderNames(pod)}
 	}
 	return d, nil
 }
@@ -158,7 +199,7 @@ func (c *Collector) measureDisks(ctx context.Context, pods []*v1.Pod, patience t
 func (c *Collector) logs(ctx context.Context, pod *v1.Pod) map[string]diskuse.Usage {
 	dir := filepath.Join(c.LogDir, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 	out := map[string]diskuse.Usage{}
-	for _, name := range foldersIn(dir) {
+	for _, name := range c.listings.in(dir) {
 		if u, known := c.disks.Usage(ctx, filepath.Join(dir, name)); known {
 			u.Inodes-- // the folder itself
 			out[name] = u
@@ -168,13 +209,13 @@ func (c *Collector) logs(ctx context.Context, pod *v1.Pod) map[string]diskuse.Us
 }
 
 // volumes measures the volumes of a pod that have a folder.
-func (c *Collector) volumes(ctx context.Context, pod *v1.Pod) map[string]volume {
+func (c *Collector) volumes(ctx context.Context, d *disks, pod *v1.Pod) map[string]volume {
 	dir := filepath.Join(c.Root, "pods", string(pod.UID), "volumes")
 	out := map[string]volume{}
-	for _, plugin := range foldersIn(dir) {
-		for _, name := range foldersIn(filepath.Join(dir, plugin)) {
+	for _, plugin := range c.listings.in(dir) {
+		for _, name := range c.listings.in(filepath.Join(dir, plugin)) {
 			path := filepath.Join(dir, plugin, name)
-			if v, known := c.volume(ctx, path, plugin); known {
+			if v, known := c.volume(ctx, d, path, plugin); known {
 				out[folderKey(name, isWhole(plugin))] = v
 			}
 		}
@@ -185,7 +226,8 @@ func (c *Collector) volumes(ctx context.Context, pod *v1.Pod) map[string]volume 
 // Folders of plugins whose volumes are file systems, in part or as a whole. They are not walked.
 const pluginCSI, pluginLocal = "kubernetes.io~csi", "kubernetes.io~local-volume"
 
-func (c *Collector) volume(ctx context.Context, path, plugin string) (v volume, known bool) {
+// volume measures a volume. The file systems in d are not asked again.
+func (c *Collector) volume(ctx context.Context, d *disks, path, plugin string) (v volume, known bool) {
 	if isWhole(plugin) {
 		if plugin == pluginCSI {
 			path = filepath.Join(path, "mount")
@@ -194,13 +236,27 @@ func (c *Collector) volume(ctx context.Context, path, plugin string) (v volume, 
 		v.system, known = c.systems.system(ctx, path, systemOf)
 		return v, known
 	}
-	v.system = systemOf(path)
-	if isMountPoint(path) {
+	own, above := deviceOf(path), deviceOf(filepath.Dir(path))
+	v.system = d.device(own, path)
+	if own != above && own != 0 && above != 0 {
 		v.whole = true
 		return v, v.system.bytes > 0
 	}
 	v.used, known = c.disks.Usage(ctx, path)
 	return v, known
+}
+
+// device returns the file system of a device, by a folder in it. d may be nil.
+func (d *disks) device(number uint64, folder string) fileSystem {
+	if d == nil || number == 0 {
+		return systemOf(folder)
+	}
+	s, known := d.devices[number]
+	if !known {
+		s = systemOf(folder)
+		d.devices[number] = s
+	}
+	return s
 }
 
 // system returns a file system of the measurement, by a folder in it.
@@ -219,29 +275,18 @@ func systemOf(folder string) fileSystem {
 	return s
 }
 
-// foldersIn returns the names of the folders in a folder, none if it is unreadable.
-func foldersIn(dir string) (names []string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			names = append(names, e.Name())
-		}
-	}
-	return names
-}
-
 func isFolder(path string) bool {
 	var s syscall.Stat_t
 	return syscall.Lstat(path, &s) == nil && s.Mode&syscall.S_IFMT == syscall.S_IFDIR
 }
 
-// isMountPoint reports whether a folder is on another device than its parent.
-func isMountPoint(path string) bool {
-	var own, above syscall.Stat_t
-	return syscall.Lstat(path, &own) == nil && syscall.Lstat(filepath.Dir(path), &above) == nil && own.Dev != above.Dev
+// deviceOf returns the number of the device of a folder, 0 if it is unreadable.
+func deviceOf(path string) uint64 {
+	var s syscall.Stat_t
+	if syscall.Lstat(path, &s) != nil {
+		return 0
+	}
+	return uint64(s.Dev)
 }
 
 // ownUsage measures this process.

@@ -3,6 +3,7 @@
 package nodestats
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,41 +16,61 @@ import (
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// readCgroups adds the values of the containers' cgroups to a snapshot.
-func (c *Collector) readCgroups(s *Snapshot, d Detail) {
+// groups is the part of a measurement with the cgroups of the containers.
+type groups struct {
+	usage      map[string]Cgroup // by container ID, without the name of the runtime
+	capacities map[string]uint64 // of the file systems of containers, in bytes, by a folder
+	devices    map[string]string // names of block devices by number
+}
+
+// readNetworks finds the cgroups of the containers, and adds the networks and the numbers of processes
+// of the pods.
+func (c *Collector) readNetworks(m *measurement) {
 	var ids []string
-	for i := range s.Containers {
-		for j := range s.Containers[i].Containers {
-			ids = append(ids, s.Containers[i].Containers[j].ID.ID)
+	for i := range m.listed {
+		for j := range m.listed[i].Containers {
+			ids = append(ids, m.listed[i].Containers[j].ID.ID)
 		}
 	}
 	c.Cgroups.Find(ids)
-	s.Networks, s.Tasks = map[types.UID]Network{}, map[types.UID]uint64{}
-	for i := range s.Containers {
-		p := &s.Containers[i]
+	maps.DeleteFunc(c.processes, func(id string, _ int) bool { return c.Cgroups.Path(id) == "" })
+	m.network, m.tasks = make(map[types.UID]Network, len(m.listed)), make(map[types.UID]uint64, len(m.listed))
+	for i := range m.listed {
+		p := &m.listed[i]
 		for j := range p.Containers {
-			s.Tasks[p.UID] += c.Cgroups.Tasks(p.Containers[j].ID.ID)
+			m.tasks[p.UID] += c.Cgroups.Tasks(p.Containers[j].ID.ID)
 		}
-		if n, ok := c.network(p, s.Pods[p.UID]); ok {
-			s.Networks[p.UID] = n
+		if n, ok := c.network(p, m.byUID[p.UID]); ok {
+			m.network[p.UID] = n
 		}
 	}
-	if d != Containers {
-		return
-	}
-	s.Cgroups, s.devices = map[string]Cgroup{}, map[string]string{}
-	for _, id := range ids {
-		u, ok := c.Cgroups.Usage(id)
-		if !ok {
-			continue
-		}
-		s.Cgroups[id] = Cgroup{Path: c.Cgroups.Path(id), Usage: u}
-		for _, io := range u.IO {
-			if s.devices[io.Device] == "" {
-				s.devices[io.Device] = c.deviceName(io.Device)
+}
+
+// readGroups reads the cgroups of the containers, and the sizes of the file systems of containers.
+func (c *Collector) readGroups(m *measurement) *groups {
+	g := &groups{usage: map[string]Cgroup{}, capacities: map[string]uint64{}, devices: map[string]string{}}
+	for i := range m.listed {
+		for j := range m.listed[i].Containers {
+			one := &m.listed[i].Containers[j]
+			if folder := one.WritableLayer.Mountpoint; folder != "" && g.capacities[folder] == 0 {
+				g.capacities[folder] = uint64(systemOf(folder).bytes)
+			}
+			if c.Cgroups == nil {
+				continue
+			}
+			u, ok := c.Cgroups.Usage(one.ID.ID)
+			if !ok {
+				continue
+			}
+			g.usage[one.ID.ID] = Cgroup{Path: c.Cgroups.Path(one.ID.ID), At: time.Now(), Usage: u}
+			for _, io := range u.IO {
+				if g.devices[io.Device] == "" {
+					g.devices[io.Device] = c.deviceName(io.Device)
+				}
 			}
 		}
 	}
+	return g
 }
 
 // cgroupUsage is the usage of a cgroup with all cgroups below.
@@ -76,18 +97,6 @@ func (c *Collector) podsUsage() (u cgroupUsage) {
 	return u
 }
 
-// readCapacities adds the sizes of the file systems of containers.
-func (s *Snapshot) readCapacities() {
-	s.capacities = map[string]uint64{}
-	for i := range s.Containers {
-		for j := range s.Containers[i].Containers {
-			if folder := s.Containers[i].Containers[j].WritableLayer.Mountpoint; folder != "" && s.capacities[folder] == 0 {
-				s.capacities[folder] = uint64(systemOf(folder).bytes)
-			}
-		}
-	}
-}
-
 // network reads the interfaces of a pod by way of a process in it. A pod on the node's network has
 // none of its own.
 func (c *Collector) network(p *stats.Pod, pod *v1.Pod) (n Network, ok bool) {
@@ -96,13 +105,18 @@ func (c *Collector) network(p *stats.Pod, pod *v1.Pod) (n Network, ok bool) {
 	}
 	for i := range p.Containers {
 		id := p.Containers[i].ID.ID
-		pid := c.Cgroups.Process(id)
-		if pid == 0 {
-			continue
-		}
-		n = Network{Cgroup: c.Cgroups.Parent(id), At: time.Now(), Interfaces: c.Machine.Interfaces(strconv.Itoa(pid))}
-		if c.Cgroups.Process(id) == pid { // else the number may be that of another process by now
-			return n, len(n.Interfaces) > 0
+		for _, pid := range []int{c.processes[id], 0} { // first the process of the last measurement
+			if pid == 0 {
+				if pid = c.Cgroups.Process(id); pid == 0 {
+					break
+				}
+			}
+			n = Network{Cgroup: c.Cgroups.Parent(id), At: time.Now(), Interfaces: c.Machine.Interfaces(strconv.Itoa(pid))}
+			if c.Cgroups.Process(id) == pid { // else the number may be that of another process by now
+				c.processes[id] = pid
+				return n, len(n.Interfaces) > 0
+			}
+			delete(c.processes, id)
 		}
 	}
 	return n, false

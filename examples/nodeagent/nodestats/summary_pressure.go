@@ -20,27 +20,26 @@ type pressures struct {
 	containers map[string]cgroup.Pressure // by container ID, without the name of the runtime
 }
 
-// measurePressure reads the pressure of the machine. In a complete snapshot it also reads the
-// pressure of each pod and container with a known cgroup.
-func (c *Collector) measurePressure(s *Snapshot, d Detail) pressures {
-	p := pressures{machine: cgroup.MachinePressure(c.Machine.Root)}
-	if c.Cgroups != nil {
-		p.all = c.Cgroups.Pressure(c.PodsCgroup)
+// readPressures adds the pressure in the pods and containers, whose cgroups have been found.
+func (c *Collector) readPressures(m *measurement) {
+	if c.Cgroups == nil {
+		return
 	}
-	if d != Complete || c.Cgroups == nil {
-		return p
-	}
-	p.pods, p.containers = map[types.UID]cgroup.Pressure{}, map[string]cgroup.Pressure{}
-	for i := range s.Containers {
-		for j := range s.Containers[i].Containers {
-			id := s.Containers[i].Containers[j].ID.ID
-			p.containers[id] = c.Cgroups.Pressure(c.Cgroups.Path(id))
-			if _, known := p.pods[s.Containers[i].UID]; !known {
-				p.pods[s.Containers[i].UID] = c.Cgroups.Pressure(c.Cgroups.Parent(id))
+	m.pressure.pods, m.pressure.containers = map[types.UID]cgroup.Pressure{}, map[string]cgroup.Pressure{}
+	for i := range m.listed {
+		for j := range m.listed[i].Containers {
+			id := m.listed[i].Containers[j].ID.ID
+			if p := c.Cgroups.Pressure(c.Cgroups.Path(id)); p.IsKnown() {
+				m.pressure.containers[id] = p
+			}
+			if _, known := m.pressure.pods[m.listed[i].UID]; known {
+				continue
+			}
+			if p := c.Cgroups.Pressure(c.Cgroups.Parent(id)); p.IsKnown() {
+				m.pressure.pods[m.listed[i].UID] = p
 			}
 		}
 	}
-	return p
 }
 
 // addPressure adds pressure to the usage of a node, a pod or a container, and returns that of its

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/keelson-dev/keelson/internal/kernelfile"
 )
 
 // minID is the length of the shortest container ID. Container runtimes use 64 digits.
@@ -25,6 +27,16 @@ type Tree struct {
 func New(root string) *Tree {
 	_, err := os.Stat(filepath.Join(root, "cgroup.controllers"))
 	return &Tree{root: root, unified: err == nil, paths: map[string]string{}}
+}
+
+// initialNamespace is the kernel's constant for the cgroup namespace of the machine.
+const initialNamespace = "cgroup:[4026531835]"
+
+// InNamespace reports whether this process is in a cgroup namespace of its own. The root of its cgroup
+// file systems is then the cgroup of a container on the machine.
+func InNamespace() bool {
+	namespace, err := os.Readlink("/proc/self/ns/cgroup")
+	return err == nil && namespace != initialNamespace
 }
 
 // Find finds the cgroups of the containers, and forgets others. Containers without a cgroup are
@@ -94,7 +106,8 @@ func (t *Tree) Process(id string) int {
 	if p == "" {
 		return 0
 	}
-	raw, err := os.ReadFile(filepath.Join(t.controller("memory"), p, "cgroup.procs"))
+	var buffer [kernelfile.Size]byte
+	raw, err := kernelfile.Append(buffer[:0], filepath.Join(t.controller("memory"), p, "cgroup.procs"))
 	if err != nil {
 		return 0
 	}

@@ -3,11 +3,12 @@
 package cgroup
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/kernelfile"
 )
 
 // Usage is the usage of a cgroup since it was made. A value that the kernel does not tell is zero.
@@ -42,6 +43,9 @@ type Averages [3]float64
 
 // Pressure is the pressure stall information of a cgroup or of the machine.
 type Pressure struct{ CPU, Memory, IO Stall }
+
+// IsKnown reports whether the kernel tells a part of the pressure.
+func (p *Pressure) IsKnown() bool { return p.CPU.Known || p.Memory.Known || p.IO.Known }
 
 // Pressure returns the pressure in a cgroup, by its path. Nothing is known of it on cgroup version 1.
 func (t *Tree) Pressure(path string) (p Pressure) {
@@ -91,17 +95,31 @@ func (t *Tree) Memory(path string) (m Memory, ok bool) {
 	if t.unified {
 		limit, usage, prefix, rss = "memory.max", "memory.current", "", "anon"
 	}
-	if dir.text(usage) == "" {
+	if m.Usage, ok = dir.value(usage); !ok {
 		return m, false
 	}
-	values := dir.values("memory.stat")
-	m.Limit, m.Usage = limited(dir.number(limit)), dir.number(usage)
-	m.WorkingSet = m.Usage - min(m.Usage, values[prefix+"inactive_file"])
-	m.RSS, m.PageFaults, m.MajorPageFaults = values[prefix+rss], values[prefix+"pgfault"], values[prefix+"pgmajfault"]
+	m.WorkingSet, m.Limit = m.Usage, limited(dir.number(limit))
+	var buffer [kernelfile.Size]byte
+	for key, n, rest := nextCounter(dir.read("memory.stat", buffer[:])); len(key) > 0; key, n, rest = nextCounter(rest) {
+		name, whole := bytes.CutPrefix(key, []byte(prefix))
+		if !whole {
+			continue
+		}
+		switch string(name) {
+		case "inactive_file":
+			m.WorkingSet = m.Usage - min(m.Usage, n)
+		case rss:
+			m.RSS = n
+		case "pgfault":
+			m.PageFaults = n
+		case "pgmajfault":
+			m.MajorPageFaults = n
+		case "swap": // of version 1
+			m.Swap = n
+		}
+	}
 	if t.unified {
 		m.Swap = dir.number("memory.swap.current")
-	} else {
-		m.Swap = values["total_swap"]
 	}
 	return m, true
 }
@@ -117,12 +135,17 @@ func limited(n uint64) uint64 {
 // CPU returns the processor time of a cgroup and the cgroups below, by its path, and false if there is
 // no such cgroup. It may be called by several goroutines.
 func (t *Tree) CPU(path string) (used time.Duration, ok bool) {
-	if t.unified {
-		n, ok := folder(filepath.Join(t.root, path)).values("cpu.stat")["usage_usec"]
-		return micros(n), ok
+	if !t.unified {
+		n, ok := folder(filepath.Join(t.controller("cpuacct"), path)).value("cpuacct.usage")
+		return time.Duration(n), ok
 	}
-	dir := folder(filepath.Join(t.controller("cpuacct"), path))
-	return time.Duration(dir.number("cpuacct.usage")), dir.text("cpuacct.usage") != ""
+	var buffer [kernelfile.Size]byte
+	for key, n, rest := nextCounter(folder(filepath.Join(t.root, path)).read("cpu.stat", buffer[:])); len(key) > 0; key, n, rest = nextCounter(rest) {
+		if string(key) == "usage_usec" {
+			return micros(n), true
+		}
+	}
+	return 0, false
 }
 
 // Made returns the time at which a cgroup was made, by its path. It is zero if there is no such cgroup.
@@ -144,19 +167,36 @@ func (t *Tree) Tasks(id string) uint64 {
 }
 
 func (t *Tree) unifiedUsage(dir folder) (u Usage) {
-	cpu := dir.values("cpu.stat")
-	u.User, u.System = micros(cpu["user_usec"]), micros(cpu["system_usec"])
-	u.Periods, u.ThrottledPeriods, u.ThrottledTime = cpu["nr_periods"], cpu["nr_throttled"], micros(cpu["throttled_usec"])
-	u.Cache, u.MaxMemory = dir.values("memory.stat")["file"], dir.number("memory.peak")
-	events := dir.values("memory.events")
-	u.MemoryFailures, u.OOMKills = events["max"], events["oom_kill"]
+	var buffer [kernelfile.Size]byte
+	for key, n, rest := nextCounter(dir.read("cpu.stat", buffer[:])); len(key) > 0; key, n, rest = nextCounter(rest) {
+		switch string(key) {
+		case "user_usec":
+			u.User = micros(n)
+		case "system_usec":
+			u.System = micros(n)
+		case "throttled_usec":
+			u.ThrottledTime = micros(n)
+		default:
+			u.countPeriods(key, n)
+		}
+	}
+	u.Cache, u.MaxMemory = dir.counter("memory.stat", "file"), dir.number("memory.peak")
+	for key, n, rest := nextCounter(dir.read("memory.events", buffer[:])); len(key) > 0; key, n, rest = nextCounter(rest) {
+		switch string(key) {
+		case "max":
+			u.MemoryFailures = n
+		case "oom_kill":
+			u.OOMKills = n
+		}
+	}
 	u.Tasks = dir.number("pids.current")
-	for line := range strings.Lines(dir.text("io.stat")) {
-		device, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		io := IO{Device: device}
-		for _, field := range strings.Fields(rest) {
-			key, value, _ := strings.Cut(field, "=")
-			switch n := parse(value); key {
+	for rest := dir.read("io.stat", buffer[:]); len(rest) > 0; {
+		var line []byte
+		line, rest = kernelfile.Line(rest)
+		device, fields := kernelfile.Word(line)
+		io := IO{Device: string(device)}
+		for key, value, more := nextSetting(fields); len(key) > 0; key, value, more = nextSetting(more) {
+			switch n := kernelfile.Number(value); string(key) {
 			case "rbytes":
 				io.ReadBytes = n
 			case "wbytes":
@@ -173,115 +213,73 @@ func (t *Tree) unifiedUsage(dir folder) (u Usage) {
 	return u
 }
 
+// countPeriods reads the lines of cpu.stat that both versions have.
+func (u *Usage) countPeriods(key []byte, n uint64) {
+	switch string(key) {
+	case "nr_periods":
+		u.Periods = n
+	case "nr_throttled":
+		u.ThrottledPeriods = n
+	}
+}
+
 // legacyUsage reads the controllers of cgroup version 1.
 func (t *Tree) legacyUsage(p string) (u Usage) {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on all architectures of Go
 	in := func(controller string) folder { return folder(filepath.Join(t.controller(controller), p)) }
-	ticks := in("cpuacct").values("cpuacct.stat")
-	u.User, u.System = time.Duration(ticks["user"])*tick, time.Duration(ticks["system"])*tick
-	cpu := in("cpu").values("cpu.stat")
-	u.Periods, u.ThrottledPeriods, u.ThrottledTime = cpu["nr_periods"], cpu["nr_throttled"], time.Duration(cpu["throttled_time"])
+	var buffer [kernelfile.Size]byte
+	for key, n, rest := nextCounter(in("cpuacct").read("cpuacct.stat", buffer[:])); len(key) > 0; key, n, rest = nextCounter(rest) {
+		switch string(key) {
+		case "user":
+			u.User = time.Duration(n) * tick
+		case "system":
+			u.System = time.Duration(n) * tick
+		}
+	}
+	for key, n, rest := nextCounter(in("cpu").read("cpu.stat", buffer[:])); len(key) > 0; key, n, rest = nextCounter(rest) {
+		u.countPeriods(key, n)
+		if string(key) == "throttled_time" {
+			u.ThrottledTime = time.Duration(n)
+		}
+	}
 	memory := in("memory")
-	u.Cache, u.MaxMemory, u.MemoryFailures = memory.values("memory.stat")["cache"], memory.number("memory.max_usage_in_bytes"), memory.number("memory.failcnt")
-	u.OOMKills = memory.values("memory.oom_control")["oom_kill"]
+	u.Cache, u.MaxMemory, u.MemoryFailures = memory.counter("memory.stat", "cache"), memory.number("memory.max_usage_in_bytes"), memory.number("memory.failcnt")
+	u.OOMKills = memory.counter("memory.oom_control", "oom_kill")
 	u.Tasks = in("pids").number("pids.current")
-	u.IO = legacyIO(in("blkio"))
+	blkio := in("blkio")
+	u.addLegacyIO(blkio.read("blkio.throttle.io_service_bytes", buffer[:]), func(io *IO) (read, written *uint64) { return &io.ReadBytes, &io.WriteBytes })
+	u.addLegacyIO(blkio.read("blkio.throttle.io_serviced", buffer[:]), func(io *IO) (read, written *uint64) { return &io.Reads, &io.Writes })
 	return u
 }
 
-func legacyIO(dir folder) (all []IO) {
-	place := map[string]int{}
-	add := func(file string, set func(io *IO, operation string, n uint64)) {
-		for line := range strings.Lines(dir.text(file)) {
-			f := strings.Fields(line)
-			if len(f) != 3 { // the last line is a total
-				continue
-			}
-			i, known := place[f[0]]
-			if !known {
-				i = len(all)
-				place[f[0]] = i
-				all = append(all, IO{Device: f[0]})
-			}
-			set(&all[i], f[1], parse(f[2]))
-		}
-	}
-	add("blkio.throttle.io_service_bytes", func(io *IO, operation string, n uint64) {
-		switch operation {
-		case "Read":
-			io.ReadBytes = n
-		case "Write":
-			io.WriteBytes = n
-		}
-	})
-	add("blkio.throttle.io_serviced", func(io *IO, operation string, n uint64) {
-		switch operation {
-		case "Read":
-			io.Reads = n
-		case "Write":
-			io.Writes = n
-		}
-	})
-	return all
-}
-
-// folder is the folder of a cgroup. Files that cannot be read count as empty.
-type folder string
-
-func (f folder) text(name string) string {
-	raw, err := os.ReadFile(filepath.Join(string(f), name))
-	if err != nil {
-		return ""
-	}
-	return string(raw)
-}
-
-func (f folder) number(name string) uint64 { return parse(strings.TrimSpace(f.text(name))) }
-
-// values reads lines of a name and a number.
-func (f folder) values(name string) map[string]uint64 {
-	out := map[string]uint64{}
-	for line := range strings.Lines(f.text(name)) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			out[key] = parse(value)
-		}
-	}
-	return out
-}
-
-// stall reads pressure stall information: "some avg10=0.00 avg60=0.00 avg300=0.00 total=0".
-func (f folder) stall(name string) (s Stall) {
-	for line := range strings.Lines(f.text(name)) {
-		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		values := map[string]string{}
-		for _, field := range strings.Fields(rest) {
-			key, value, _ := strings.Cut(field, "=")
-			values[key] = value
-		}
-		if values["total"] == "" {
+// addLegacyIO reads lines such as "8:0 Read 10". The last line is a total.
+func (u *Usage) addLegacyIO(data []byte, values func(*IO) (read, written *uint64)) {
+	for len(data) > 0 {
+		var line []byte
+		line, data = kernelfile.Line(data)
+		device, rest := kernelfile.Word(line)
+		operation, rest := kernelfile.Word(rest)
+		value, _ := kernelfile.Word(rest)
+		if len(value) == 0 {
 			continue
 		}
-		s.Known = true
-		var share Averages
-		for i, key := range []string{"avg10", "avg60", "avg300"} {
-			share[i], _ = strconv.ParseFloat(values[key], 64) // 0 if the kernel does not tell
-		}
-		switch total := micros(parse(values["total"])); kind {
-		case "some":
-			s.Some, s.SomeShare = total, share
-		case "full":
-			s.All, s.AllShare = total, share
+		read, written := values(u.device(device))
+		switch string(operation) {
+		case "Read":
+			*read = kernelfile.Number(value)
+		case "Write":
+			*written = kernelfile.Number(value)
 		}
 	}
-	return s
 }
 
-func micros(n uint64) time.Duration { return time.Duration(n) * time.Microsecond }
-
-func parse(text string) uint64 {
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0
+// device returns the traffic with a device. Lines about a device follow each other.
+func (u *Usage) device(number []byte) *IO {
+	for i := range u.IO {
+		if u.IO[i].Device == string(number) {
+			return &u.IO[i]
+		}
 	}
-	return n
+	u.IO = append(u.IO, IO{Device: string(number)})
+	return &u.IO[len(u.IO)-1]
 }

@@ -4,8 +4,6 @@
 package host
 
 import (
-	"bufio"
-	"bytes"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -147,9 +145,8 @@ func (m Machine) ProcessIDs() (most, used int64) {
 // pairs yields the key and the value of each line that has both.
 func pairs(data []byte, separator string) func(yield func(string, string) bool) {
 	return func(yield func(string, string) bool) {
-		lines := bufio.NewScanner(bytes.NewReader(data))
-		for lines.Scan() {
-			key, value, ok := strings.Cut(lines.Text(), separator)
+		for line := range strings.Lines(string(data)) {
+			key, value, ok := strings.Cut(line, separator)
 			if ok && !yield(strings.TrimSpace(key), strings.TrimSpace(value)) {
 				return
 			}

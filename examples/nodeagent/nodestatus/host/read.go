@@ -4,24 +4,17 @@ package host
 
 import (
 	"cmp"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-)
 
-// maxFile is the largest size read from a file, in bytes.
-const maxFile = 1 << 20
+	"github.com/keelson-dev/keelson/internal/kernelfile"
+)
 
 // read returns the content of a file, nil if it cannot be read, for example on other operating
 // systems.
 func (m Machine) read(path string) []byte {
-	f, err := os.Open(filepath.Join(cmp.Or(m.Root, "/"), path))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	data, err := kernelfile.Append(make([]byte, 0, kernelfile.Size), filepath.Join(cmp.Or(m.Root, "/"), path))
 	if err != nil {
 		return nil
 	}

@@ -3,9 +3,14 @@
 package host
 
 import (
+	"bytes"
+	"cmp"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/kernelfile"
 )
 
 // Usage is the usage of a machine's resources since its boot. A value that cannot be read is zero.
@@ -101,20 +106,43 @@ func (m Machine) kilobytes(names ...string) []uint64 {
 }
 
 // Interfaces returns the network interfaces of a process's network namespace. The process is a PID
-// or "self".
+// or "self". A single interface counts as that of the default route.
 func (m Machine) Interfaces(process string) []Interface {
-	route := m.defaultInterface(process)
+	var buffer [kernelfile.Size]byte
+	data, err := kernelfile.Append(buffer[:0], filepath.Join(cmp.Or(m.Root, "/"), "proc", process, "net/dev"))
+	if err != nil {
+		return nil
+	}
 	var all []Interface
-	for name, value := range pairs(m.read("proc/"+process+"/net/dev"), ":") {
-		f := strings.Fields(value)
-		if len(f) < 16 || name == "lo" || strings.HasPrefix(name, "veth") {
+	for len(data) > 0 {
+		var line []byte
+		line, data = kernelfile.Line(data)
+		name, rest, _ := bytes.Cut(line, []byte{':'})
+		name = bytes.TrimSpace(name)
+		var f [16]uint64
+		n := 0
+		for word, rest := kernelfile.Word(rest); len(word) > 0; word, rest = kernelfile.Word(rest) {
+			if n < len(f) {
+				f[n] = kernelfile.Number(word)
+			}
+			n++
+		}
+		if n < len(f) || string(name) == "lo" || bytes.HasPrefix(name, []byte("veth")) {
 			continue
 		}
 		all = append(all, Interface{
-			Name: name, IsDefault: name == route,
-			ReceivedBytes: number(f[0]), ReceivedPackets: number(f[1]), ReceiveErrors: number(f[2]), ReceiveDropped: number(f[3]),
-			SentBytes: number(f[8]), SentPackets: number(f[9]), SendErrors: number(f[10]), SendDropped: number(f[11]),
+			Name:          string(name),
+			ReceivedBytes: f[0], ReceivedPackets: f[1], ReceiveErrors: f[2], ReceiveDropped: f[3],
+			SentBytes: f[8], SentPackets: f[9], SendErrors: f[10], SendDropped: f[11],
 		})
+	}
+	if len(all) == 1 {
+		all[0].IsDefault = true
+		return all
+	}
+	route := m.defaultInterface(process)
+	for i := range all {
+		all[i].IsDefault = all[i].Name == route
 	}
 	return all
 }
