@@ -12,9 +12,12 @@ import (
 // goroutines of the pods, and both may handle the same ended instance. The second call waits until
 // the first has ended or its ctx ends. Calls for different containers never wait for each other.
 //
+// apart also notes changing calls for auditPace.
+//
 // apart implements only Runtime. Optional abilities are looked up on the wrapped Runtime.
 type apart struct {
 	Runtime
+	pace auditPace
 
 	mu struct {
 		sync.Mutex
@@ -53,12 +56,33 @@ func (a *apart) enter(ctx context.Context, id ContainerID) (leave func(), err er
 	}
 }
 
+func (a *apart) RunSandbox(ctx context.Context, spec SandboxSpec) (SandboxID, error) {
+	defer a.pace.change()()
+	return a.Runtime.RunSandbox(ctx, spec)
+}
+
+func (a *apart) StopSandbox(ctx context.Context, id SandboxID) error {
+	defer a.pace.change()()
+	return a.Runtime.StopSandbox(ctx, id)
+}
+
+func (a *apart) RemoveSandbox(ctx context.Context, id SandboxID) error {
+	defer a.pace.change()()
+	return a.Runtime.RemoveSandbox(ctx, id)
+}
+
+func (a *apart) CreateContainer(ctx context.Context, sandbox SandboxID, spec ContainerSpec) (ContainerID, error) {
+	defer a.pace.change()()
+	return a.Runtime.CreateContainer(ctx, sandbox, spec)
+}
+
 func (a *apart) StartContainer(ctx context.Context, id ContainerID) error {
 	leave, err := a.enter(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer leave()
+	defer a.pace.change()()
 	return a.Runtime.StartContainer(ctx, id)
 }
 
@@ -68,6 +92,7 @@ func (a *apart) StopContainer(ctx context.Context, id ContainerID, grace time.Du
 		return err
 	}
 	defer leave()
+	defer a.pace.change()()
 	return a.Runtime.StopContainer(ctx, id, grace)
 }
 
@@ -77,5 +102,6 @@ func (a *apart) RemoveContainer(ctx context.Context, id ContainerID) error {
 		return err
 	}
 	defer leave()
+	defer a.pace.change()()
 	return a.Runtime.RemoveContainer(ctx, id)
 }

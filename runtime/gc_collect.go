@@ -55,7 +55,7 @@ func (m *Manager) GarbageCollect(ctx context.Context, policy GCPolicy, query GCQ
 		c := &collection{m: m, query: query, disk: disk}
 		errs[i] = c.run(ctx, work[i])
 	})
-	errs = append([]error{diskErr, logsErr, linksErr, blindErr, CollectLeftovers(ctx, m.auditor)}, errs...)
+	errs = append([]error{diskErr, logsErr, linksErr, blindErr, m.collectLeftovers(ctx)}, errs...)
 	if ctx.Err() != nil {
 		errs = append(errs, context.Cause(ctx))
 	}

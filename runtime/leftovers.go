@@ -48,7 +48,8 @@ type Auditor interface {
 }
 
 // CollectLeftovers removes all leftovers of a backend that are Ours. Manager.GarbageCollect calls
-// it. For a nil auditor it does nothing.
+// it at each pass until five minutes after a changing call, and every ten minutes otherwise. For a nil
+// auditor it does nothing.
 func CollectLeftovers(ctx context.Context, auditor Auditor) error {
 	if auditor == nil {
 		return nil

@@ -51,7 +51,7 @@ type Options struct {
 // Manager carries out plans. Concurrent calls for different pods are safe. The caller makes the
 // calls for each pod one after the other, as package podworkers does. No goroutine outlives a call.
 type Manager struct {
-	rt       Runtime
+	rt       *apart
 	gen      Generator
 	events   EventRecorder
 	hooks    HookRunner

@@ -90,10 +90,13 @@ func (r *client) isOwnShim(args []string) bool {
 // auditShim judges one shim and the processes below the shim.
 func (r *client) auditShim(ctx context.Context, known map[string]bool, pid int, place proc.Place, all []proc.Info) ([]runtime.Leftover, error) {
 	args, _ := parseShim(place.Args)
-	facts := shimFacts{id: args.id, bundle: readBundle(place.Dir)}
+	facts := shimFacts{id: args.id}
 	var err error
 	if facts.known, err = r.isKnown(ctx, known, args.id); err != nil {
 		return nil, err
+	}
+	if !facts.known { // almost always known, and the folder has a large file
+		facts.bundle = readBundle(place.Dir)
 	}
 	for _, p := range all {
 		if p.PPID != pid || p.Zombie {

@@ -133,8 +133,10 @@ func Places(match Match) (map[int]Place, error) {
 	out := map[int]Place{}
 	for _, pid := range pids {
 		var p Place
-		found := matches(pid, func(args []string) bool { p.Args = args; return match(args) })
-		if p.Dir, err = os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd"); found && err == nil {
+		if !matches(pid, func(args []string) bool { p.Args = args; return match(args) }) {
+			continue
+		}
+		if p.Dir, err = os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd"); err == nil {
 			out[pid] = p
 		}
 	}
