@@ -69,7 +69,7 @@ func (g *generator) sumUp(n tally) v1.PodPhase {
 	case ended && g.starting:
 		// The sandbox is gone, and init runs first (#126650, #127793).
 		return v1.PodPending
-	case ended: // at least one container restarts, or the pod is over
+	case ended: // a container restarts, else the pod would be over
 		return v1.PodRunning
 	default:
 		return v1.PodPending
