@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/signal"
@@ -226,36 +227,34 @@ func (k *keeper) unpack() (removeOthers func()) {
 // objects that are not in set.
 func (k *keeper) tellObjects(old, set *Set) (deleteOthers func()) {
 	to := k.controller.Objects
-	before := map[objectName]*v1.ConfigMap{}
-	for _, c := range old.ConfigMaps {
-		before[objectName{c.Namespace, c.Name}] = c
-	}
-	for _, c := range set.ConfigMaps {
-		name := objectName{c.Namespace, c.Name}
-		if had := before[name]; had == nil || !reflect.DeepEqual(had, c) {
-			to.SetConfigMap(c)
-		}
-		delete(before, name)
-	}
-	secrets := map[objectName]*v1.Secret{}
-	for _, s := range old.Secrets {
-		secrets[objectName{s.Namespace, s.Name}] = s
-	}
-	for _, s := range set.Secrets {
-		name := objectName{s.Namespace, s.Name}
-		if had := secrets[name]; had == nil || !reflect.DeepEqual(had, s) {
-			to.SetSecret(s)
-		}
-		delete(secrets, name)
-	}
+	configMaps := tellNew(old.ConfigMaps, set.ConfigMaps, to.SetConfigMap)
+	secrets := tellNew(old.Secrets, set.Secrets, to.SetSecret)
 	return func() {
-		for name := range before {
+		for _, name := range configMaps {
 			to.DeleteConfigMap(name.namespace, name.name)
 		}
-		for name := range secrets {
+		for _, name := range secrets {
 			to.DeleteSecret(name.namespace, name.name)
 		}
 	}
+}
+
+// tellNew calls tell for the new and changed objects, and returns the names of the old objects that are
+// not in now.
+func tellNew[T metav1.Object](old, now []T, tell func(T)) (gone []objectName) {
+	nameOf := func(object T) objectName { return objectName{object.GetNamespace(), object.GetName()} }
+	before := map[objectName]T{}
+	for _, object := range old {
+		before[nameOf(object)] = object
+	}
+	for _, object := range now {
+		name := nameOf(object)
+		if had, ok := before[name]; !ok || !reflect.DeepEqual(had, object) {
+			tell(object)
+		}
+		delete(before, name)
+	}
+	return slices.Collect(maps.Keys(before))
 }
 
 func (k *keeper) claim(namespace, name string) *v1.PersistentVolumeClaim {

@@ -3,6 +3,7 @@
 package cri
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -37,24 +38,12 @@ func effectiveSecurity(pod *v1.Pod, c *v1.Container) v1.SecurityContext {
 	if p == nil {
 		return out
 	}
-	if out.SELinuxOptions == nil {
-		out.SELinuxOptions = p.SELinuxOptions
-	}
-	if out.RunAsUser == nil {
-		out.RunAsUser = p.RunAsUser
-	}
-	if out.RunAsGroup == nil {
-		out.RunAsGroup = p.RunAsGroup
-	}
-	if out.RunAsNonRoot == nil {
-		out.RunAsNonRoot = p.RunAsNonRoot
-	}
-	if out.SeccompProfile == nil {
-		out.SeccompProfile = p.SeccompProfile
-	}
-	if out.AppArmorProfile == nil {
-		out.AppArmorProfile = p.AppArmorProfile
-	}
+	out.SELinuxOptions = cmp.Or(out.SELinuxOptions, p.SELinuxOptions)
+	out.RunAsUser = cmp.Or(out.RunAsUser, p.RunAsUser)
+	out.RunAsGroup = cmp.Or(out.RunAsGroup, p.RunAsGroup)
+	out.RunAsNonRoot = cmp.Or(out.RunAsNonRoot, p.RunAsNonRoot)
+	out.SeccompProfile = cmp.Or(out.SeccompProfile, p.SeccompProfile)
+	out.AppArmorProfile = cmp.Or(out.AppArmorProfile, p.AppArmorProfile)
 	return out
 }
 

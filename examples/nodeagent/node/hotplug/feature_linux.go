@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/podsync"
@@ -48,7 +49,8 @@ type watcher struct {
 // New returns the feature, for node.Options.Features.
 func New(h *feature.Host, o Options) feature.Feature {
 	w := &watcher{host: h, dir: "/dev", pods: feature.NewSlot[state](h.Table), wake: signal.New(),
-		memory: memory{path: filepath.Join(h.Root, "hotplug.json"), log: h.Log}}
+		memory: memory{path: filepath.Join(h.Root, "hotplug.json"), log: h.Log,
+			failed: failurelog.Log{Logger: h.Log, Failed: "cannot remember the devices of containers for the next agent"}}}
 	if o.Dir != "" {
 		w.dir = filepath.Clean(o.Dir)
 	}

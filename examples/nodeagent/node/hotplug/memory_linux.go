@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 )
 
 // grant is the devices that the containers of a sandbox were started with. It cannot become wrong
@@ -37,7 +38,7 @@ const maxMemory = 16 << 20
 type memory struct {
 	path    string
 	log     *zap.Logger
-	failing bool
+	failed  failurelog.Log
 	written []byte // content of the file
 }
 
@@ -67,10 +68,8 @@ func (m *memory) save(grants map[types.UID]grant) {
 	if err = os.MkdirAll(filepath.Dir(m.path), 0o700); err == nil {
 		err = atomicfile.WritePath(m.path, data)
 	}
-	if err != nil && !m.failing {
-		m.log.Warn("cannot remember the devices of containers for the next agent", zap.Error(err))
-	}
-	if m.failing = err != nil; !m.failing {
+	m.failed.Report(err)
+	if err == nil {
 		m.written = data
 	}
 }

@@ -12,8 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"go.uber.org/zap"
-
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -33,7 +32,7 @@ func (g *Gate) follow(ctx context.Context) {
 	if g.opts.Node == nil {
 		return
 	}
-	failing := false
+	failed := failurelog.Log{Logger: g.host.Log, Failed: "cannot read the node: pods are admitted by its last known state"}
 	for ctx.Err() == nil {
 		n := nodeNews{began: time.Now()}
 		limited, cancel := context.WithTimeout(ctx, nodeTimeout)
@@ -41,10 +40,10 @@ func (g *Gate) follow(ctx context.Context) {
 		cancel()
 		if err == nil {
 			n.node = node
-		} else if !failing && ctx.Err() == nil && !apierrors.IsNotFound(err) { // the Node may be created soon
-			g.host.Log.Warn("cannot read the node: pods are admitted by its last known state", zap.Error(err))
 		}
-		failing = err != nil
+		if ctx.Err() == nil && !apierrors.IsNotFound(err) { // the Node may be created soon
+			failed.Report(err)
+		}
 		g.tell(func(all *news) { all.read = &n })
 		select {
 		case <-g.ask:

@@ -27,6 +27,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 )
@@ -95,7 +96,7 @@ func (m *Memory) load() error {
 
 // run writes the file after changes until ctx ends, and a last time when ctx ends.
 func (m *Memory) run(ctx context.Context) error {
-	failing := false
+	failed := failurelog.Log{Logger: m.host.Log, Failed: "cannot remember which static pods are ready"}
 	written, _ := atomicfile.ReadPath(m.path, maxSize)
 	if written == nil {
 		written = []byte("{}") // an empty memory needs no file
@@ -113,10 +114,8 @@ func (m *Memory) run(ctx context.Context) error {
 		if err == nil && !bytes.Equal(data, written) {
 			err = m.write(data)
 		}
-		if err != nil && !failing {
-			m.host.Log.Warn("cannot remember which static pods are ready", zap.Error(err))
-		}
-		if failing = err != nil; !failing {
+		failed.Report(err)
+		if err == nil {
 			written = data
 		}
 	}
