@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fake is a runtime.Runtime in memory, for tests and simulations of
-// everything that stands above a container runtime: containers that do what a
-// script says, faults on demand, and a journal of all that happened.
+// Package fake is a runtime.Runtime in memory, for tests and simulations of all layers above a
+// container runtime: containers run scripts, faults come on demand, and a journal lists all calls
+// and exits.
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		world, err := fake.NewWorld(fake.WorldOptions{})

@@ -19,7 +19,7 @@ const (
 // errReviewTimeout is the cause of the end of a review's context.
 var errReviewTimeout = errors.New("the API server gave no answer within 30 s")
 
-// answer is what a reviewer has said.
+// answer is the answer of a reviewer.
 type answer struct {
 	user User // of a token that is accepted
 	yes  bool

@@ -99,8 +99,8 @@ func (q *nodeLogQuery) check() error {
 // journalTime is a time for journalctl, which takes times without a zone for local ones.
 const journalTime = "2006-01-02 15:04:05.000000 UTC"
 
-// arguments returns the arguments of journalctl for units. A value stands in the argument of its
-// option, so that it cannot be taken for another option.
+// arguments returns the arguments of journalctl for units. Option and value are one argument, so
+// that a value cannot be read as another option.
 func (q *nodeLogQuery) arguments(units []string) []string {
 	args := []string{"--utc", "--no-pager", "--output=short-precise"}
 	if !q.since.IsZero() {

@@ -99,7 +99,8 @@ func (l *nodeLogs) serve(w http.ResponseWriter, r *http.Request) {
 	l.answer(w, r, &query)
 }
 
-// answer writes what the query selects. An error after the first byte is part of the answer.
+// answer writes the logs that the query selects. An error after the first byte is part of the
+// answer.
 func (l *nodeLogs) answer(w http.ResponseWriter, r *http.Request, q *nodeLogQuery) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), queryTime, fmt.Errorf("the answer takes more than %v", queryTime))
 	defer cancel()

@@ -23,7 +23,7 @@ type Observer struct {
 type Request struct {
 	Method string // of HTTP, or "other"
 	// Path is the first segment of the path, such as "pods", with the second one if the first is
-	// "metrics". It is "other" for a path that no Group serves.
+	// "metrics". It is "other" for paths outside all Groups.
 	Path string
 	// LongRunning is true for commands, port forwarding and profiles, which last as long as the
 	// client wants.

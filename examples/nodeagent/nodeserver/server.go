@@ -84,7 +84,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Open returns a handler of groups that everybody may use, for a port without authentication.
+// Open returns a handler of groups for a port without authentication.
 func Open(groups ...Group) (http.Handler, error) { return newMux(groups) }
 
 // newMux registers the routes. A mux panics on an invalid or repeated pattern, and only Handle takes

@@ -15,8 +15,8 @@ import (
 const maxStrangers = 512
 
 // strangers are the connections on which no request was accepted yet. A connection beyond
-// maxStrangers closes the oldest one, so that many connections that do nothing keep no client from
-// being served: an accepted client is a stranger only for the time of its handshake and first request.
+// maxStrangers closes the oldest connection. So idle connections cannot keep clients out: an
+// accepted client is a stranger only during its handshake and first request.
 type strangers struct {
 	mu struct {
 		sync.Mutex

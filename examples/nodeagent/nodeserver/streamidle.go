@@ -121,7 +121,7 @@ type writerFunc func([]byte) (int, error)
 // Write implements io.Writer.
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// whileUsed returns an execFunc whose session ends when no data has moved for limit.
+// whileUsed returns an execFunc that ends its session after limit without data.
 func (f execFunc) whileUsed(limit time.Duration) execFunc {
 	return func(ctx context.Context, s runtime.Session) error {
 		ctx, t, stop := whileUsed(ctx, limit)

@@ -117,7 +117,7 @@ func optionsOf(s runtime.Streams) *remotecommand.Options {
 // execFunc runs a session. It implements the interfaces of package remotecommand.
 type execFunc func(context.Context, runtime.Session) error
 
-// explain returns an execFunc whose errors say what failed, except for exit codes.
+// explain returns an execFunc that adds the failed action to errors, except to exit codes.
 func (f execFunc) explain(what string) execFunc {
 	return func(ctx context.Context, s runtime.Session) error {
 		err := f(ctx, s)

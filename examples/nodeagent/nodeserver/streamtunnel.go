@@ -17,8 +17,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// tunnel returns a writer and a request for a handler that speaks SPDY with a client whose bytes of
-// SPDY travel in the messages of a WebSocket. The handler's answer 101 accepts the WebSocket. All
+// tunnel returns a writer and a request for a handler of SPDY. The client sends and receives the
+// bytes of SPDY in messages of a WebSocket. The handler's answer 101 accepts the WebSocket. All
 // other answers reach the client as they are.
 func tunnel(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	asked := r.Clone(r.Context())

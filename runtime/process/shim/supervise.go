@@ -72,8 +72,8 @@ func (s *shim) reap() bool {
 }
 
 // killAll kills the remaining processes of the container. killAll returns when no process is left,
-// or when all that are left belong to another user (set-user-ID programs). killAll signals only
-// unreaped children, whose PIDs cannot be reused.
+// or when all remaining processes belong to another user (set-user-ID programs). killAll signals
+// only unreaped children, whose PIDs cannot be reused.
 func (s *shim) killAll() error {
 	s.killGroup()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
