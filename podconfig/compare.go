@@ -5,6 +5,8 @@ package podconfig
 import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
 // comparison holds the differences between two versions of a pod.
@@ -29,8 +31,8 @@ const (
 func compare(stored, in *v1.Pod) comparison {
 	c := comparison{
 		meta:   compareMeta(&stored.ObjectMeta, &in.ObjectMeta),
-		spec:   !same(&stored.Spec, &in.Spec),
-		status: !same(&stored.Status, &in.Status),
+		spec:   !semantic.Equal(&stored.Spec, &in.Spec),
+		status: !semantic.Equal(&stored.Status, &in.Status),
 	}
 	if c.meta == identical && stored.TypeMeta != in.TypeMeta {
 		c.meta = trifling
@@ -47,7 +49,7 @@ func compareMeta(stored, in *metav1.ObjectMeta) likeness {
 		!stored.DeletionTimestamp.Equal(in.DeletionTimestamp),
 		!samePointee(stored.DeletionGracePeriodSeconds, in.DeletionGracePeriodSeconds):
 		return different
-	case becameMirror(stored.Annotations, in.Annotations), !sameBesidesAnnotations(*stored, *in):
+	case becameMirror(stored.Annotations, in.Annotations), !sameBesidesAnnotations(stored, in):
 		return trifling
 	}
 	return identical
@@ -96,7 +98,6 @@ func becameMirror(stored, in map[string]string) bool {
 	return is && !was
 }
 
-func sameBesidesAnnotations(stored, in metav1.ObjectMeta) bool {
-	stored.Annotations, in.Annotations = nil, nil
-	return same(&stored, &in)
+func sameBesidesAnnotations(stored, in *metav1.ObjectMeta) bool {
+	return semantic.EqualBut(stored, in, "Annotations")
 }

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
 // newRecord returns the record of a UID first seen with u; u must be valid. The record contains
@@ -158,7 +159,7 @@ func needsSync(old, pod *v1.Pod) bool {
 	return podfacts.IsTerminal(pod.Status.Phase) || podfacts.GatesDiffer(old, pod) ||
 		!old.DeletionTimestamp.Equal(pod.DeletionTimestamp) ||
 		!reflect.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds) ||
-		!maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) || !reflect.DeepEqual(&old.Spec, &pod.Spec)
+		!maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) || !semantic.Equal(&old.Spec, &pod.Spec)
 }
 
 // known folds into the record whether the UID is still configured, as of a SyncKnownPods call.

@@ -6,12 +6,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
 // Diff returns the strategic merge patch from one status of a pod to another, or nil if both are
@@ -72,10 +72,10 @@ func (d *differ) status(from, to *v1.PodStatus) {
 		d.text("qosClass", string(from.QOSClass), string(to.QOSClass))
 	}
 	d.text("resize", string(from.Resize), string(to.Resize))
-	if d.all || !same(from.AllocatedResources, to.AllocatedResources) {
+	if d.all || !semantic.Equal(&from.AllocatedResources, &to.AllocatedResources) {
 		d.value("allocatedResources", amounts(from.AllocatedResources, to.AllocatedResources), len(to.AllocatedResources) == 0)
 	}
-	if d.all || !same(from.Resources, to.Resources) {
+	if d.all || !semantic.Equal(&from.Resources, &to.Resources) {
 		d.value("resources", requirements(from.Resources, to.Resources), to.Resources == nil)
 	}
 	atomic(d, "volumeHealth", from.VolumeHealth, to.VolumeHealth)
@@ -127,10 +127,6 @@ func sameCondition(a, b *v1.PodCondition) bool {
 		a.LastProbeTime.Equal(&b.LastProbeTime) && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-func same[T any](a, b T) bool {
-	return reflect.DeepEqual(a, b) || equality.Semantic.DeepEqual(a, b)
-}
-
 func (d *differ) text(name, from, to string) {
 	if d.all || from != to {
 		d.value(name, to, to == "")
@@ -141,14 +137,14 @@ func (d *differ) number(name string, to int64) { d.value(name, to, to == 0) }
 
 // atomic adds a list that the server replaces.
 func atomic[T any](d *differ, name string, from, to []T) {
-	if d.all || !same(from, to) {
+	if d.all || !semantic.Equal(&from, &to) {
 		d.value(name, to, len(to) == 0)
 	}
 }
 
 // merged adds a list with a replace directive, because the server merges the list by default.
 func merged[T any](d *differ, name string, from, to []T) {
-	if !d.all && same(from, to) {
+	if !d.all && semantic.Equal(&from, &to) {
 		return
 	}
 	if len(to) == 0 {

@@ -3,10 +3,9 @@
 package statusmanager
 
 import (
-	"reflect"
-
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
 // Equal reports whether two normalised statuses agree in all parts owned by the agent. Conditions
@@ -17,8 +16,8 @@ func Equal(a, b *v1.PodStatus) bool {
 	if !sayTheSame(a.Conditions, b.Conditions) || !sayTheSame(b.Conditions, a.Conditions) {
 		return false
 	}
-	x, y := withoutOthers(*a), withoutOthers(*b)
-	return reflect.DeepEqual(&x, &y) || equality.Semantic.DeepEqual(&x, &y)
+	return semantic.EqualBut(a, b, "Conditions", "ResourceClaimStatuses", "ExtendedResourceClaimStatus",
+		"NodeAllocatableResourceClaimStatuses", "NominatedNodeName")
 }
 
 // sayTheSame reports whether b has an equal condition for every owned or shared condition of a.
@@ -34,13 +33,4 @@ func sayTheSame(a, b []v1.PodCondition) bool {
 		}
 	}
 	return true
-}
-
-func withoutOthers(s v1.PodStatus) v1.PodStatus {
-	s.Conditions = nil
-	s.ResourceClaimStatuses = nil
-	s.ExtendedResourceClaimStatus = nil
-	s.NodeAllocatableResourceClaimStatuses = nil
-	s.NominatedNodeName = ""
-	return s
 }

@@ -3,13 +3,13 @@
 package podsync
 
 import (
-	"reflect"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/semantic"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
@@ -60,7 +60,8 @@ func (p *Pods) explain(r *record, pod *v1.Pod) {
 
 // tell stores a status and calls Options.Status if the status has changed.
 func (p *Pods) tell(r *record, pod *v1.Pod, status v1.PodStatus) {
-	isNew := !reflect.DeepEqual(r.lastStatus(pod), status)
+	before := r.lastStatus(pod)
+	isNew := !semantic.Equal(&before, &status)
 	shown := &shownPod{pod: pod}
 	if last := r.shown.Load(); isNew {
 		shown.own = &status

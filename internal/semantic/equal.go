@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package podconfig
+// Package semantic compares API objects.
+package semantic
 
 import (
 	"bytes"
 	"maps"
 	"reflect"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,14 +15,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// same reports whether two API objects are semantically equal: nil equals empty, 1000m equals 1,
-// and a time is the same in every zone.
+// Equal reports whether two API objects are semantically equal: nil equals empty, 1000m equals 1,
+// and a time is the same in every zone. Parts that both objects share are not compared.
 //
 // The result equals equality.Semantic.DeepEqual, which takes eight times as long on a typical pod
 // and allocates 29 KB (reflect.DeepEqual: three times and 11 KB). Both guard against cycles, which
 // an API object cannot have.
-func same[T any](a, b *T) bool {
+func Equal[T any](a, b *T) bool {
 	return sameValue(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
+}
+
+// EqualBut is Equal for structs without the fields of these names.
+func EqualBut[T any](a, b *T, without ...string) bool {
+	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	typ := x.Type()
+	for i := range x.NumField() {
+		if !slices.Contains(without, typ.Field(i).Name) && !sameValue(x.Field(i), y.Field(i)) {
+			return false
+		}
+	}
+	return true
 }
 
 func sameValue(a, b reflect.Value) bool {
@@ -34,6 +48,9 @@ func sameValue(a, b reflect.Value) bool {
 	case reflect.Pointer:
 		if a.IsNil() || b.IsNil() {
 			return a.IsNil() && b.IsNil()
+		}
+		if a.Pointer() == b.Pointer() {
+			return true
 		}
 		return sameValue(a.Elem(), b.Elem())
 	case reflect.Slice:
@@ -50,6 +67,9 @@ func sameSlice(a, b reflect.Value) bool {
 	if a.Len() != b.Len() {
 		return false
 	}
+	if a.Pointer() == b.Pointer() {
+		return true
+	}
 	if a.Type().Elem().Kind() == reflect.Uint8 {
 		return bytes.Equal(a.Bytes(), b.Bytes())
 	}
@@ -63,6 +83,9 @@ func sameSlice(a, b reflect.Value) bool {
 
 // sameMap handles the two map types in a pod. A map converts to an interface without a copy.
 func sameMap(a, b reflect.Value) bool {
+	if a.Pointer() == b.Pointer() {
+		return true
+	}
 	switch x := a.Interface().(type) {
 	case map[string]string:
 		return maps.Equal(x, b.Interface().(map[string]string))

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package podconfig
+package semantic
 
 import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"strconv"
 	"testing"
 	"time"
 
@@ -19,16 +18,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPropertySameIsSemanticEquality compares random pods with slightly edited copies of
+var replaySeed = flag.Uint64("replay-seed", 0, "the seed of the property tests, 0 for a random seed")
+
+// TestPropertyEqualIsSemanticEquality compares random pods with slightly edited copies of
 // themselves.
-func TestPropertySameIsSemanticEquality(t *testing.T) {
+func TestPropertyEqualIsSemanticEquality(t *testing.T) {
 	const rounds = 2_000
-	seed := rand.Uint64()
-	// The flag belongs to the other property tests of this folder.
-	if text := flag.Lookup("replay-seed").Value.String(); text != "0" {
-		var err error
-		seed, err = strconv.ParseUint(text, 0, 64)
-		require.NoError(t, err)
+	seed := *replaySeed
+	if seed == 0 {
+		seed = rand.Uint64()
 	}
 	t.Logf("replay with -replay-seed %d", seed)
 	f := filler{rand.New(rand.NewPCG(seed, 0))}
@@ -41,8 +39,8 @@ func TestPropertySameIsSemanticEquality(t *testing.T) {
 			f.edit(reflect.ValueOf(b).Elem())
 		}
 		want := equality.Semantic.DeepEqual(&a, b)
-		require.Equal(t, want, same(&a, b), "%#v\n%#v", a, b)
-		require.Equal(t, want, same(b, &a))
+		require.Equal(t, want, Equal(&a, b), "%#v\n%#v", a, b)
+		require.Equal(t, want, Equal(b, &a))
 		if want {
 			equal++
 		}
@@ -51,9 +49,9 @@ func TestPropertySameIsSemanticEquality(t *testing.T) {
 	require.Less(t, equal, rounds*9/10)
 }
 
-// TestSameKnowsEveryTypeOfAPod fails for a new type in a Kubernetes release that sameValue would
+// TestEqualKnowsEveryTypeOfAPod fails for a new type in a Kubernetes release that sameValue would
 // handle slowly or not at all.
-func TestSameKnowsEveryTypeOfAPod(t *testing.T) {
+func TestEqualKnowsEveryTypeOfAPod(t *testing.T) {
 	seen := map[reflect.Type]bool{quantityType: true, timeType: true,
 		reflect.TypeFor[v1.ResourceList](): true, reflect.TypeFor[map[string]string](): true}
 	var visit func(reflect.Type, string)
@@ -80,26 +78,26 @@ func TestSameKnowsEveryTypeOfAPod(t *testing.T) {
 }
 
 func TestSame(t *testing.T) {
-	require.True(t, same(&v1.PodSpec{}, &v1.PodSpec{Containers: []v1.Container{}, NodeSelector: map[string]string{}}))
-	require.False(t, same(&v1.PodSpec{}, &v1.PodSpec{SecurityContext: &v1.PodSecurityContext{}}), "a pointer is not empty")
-	require.False(t, same(&v1.PodSpec{NodeSelector: map[string]string{"a": ""}}, &v1.PodSpec{NodeSelector: map[string]string{"b": ""}}))
+	require.True(t, Equal(&v1.PodSpec{}, &v1.PodSpec{Containers: []v1.Container{}, NodeSelector: map[string]string{}}))
+	require.False(t, Equal(&v1.PodSpec{}, &v1.PodSpec{SecurityContext: &v1.PodSecurityContext{}}), "a pointer is not empty")
+	require.False(t, Equal(&v1.PodSpec{NodeSelector: map[string]string{"a": ""}}, &v1.PodSpec{NodeSelector: map[string]string{"b": ""}}))
 	type unknown struct { // of kinds absent from today's pods
 		Share float64
 		Flags map[string]bool
 	}
-	require.True(t, same(&unknown{Share: 1, Flags: map[string]bool{"a": true}}, &unknown{Share: 1, Flags: map[string]bool{"a": true}}))
-	require.False(t, same(&unknown{Share: 1}, &unknown{Share: 2}))
-	require.False(t, same(&unknown{Flags: map[string]bool{"a": true}}, &unknown{Flags: map[string]bool{"a": false}}))
+	require.True(t, Equal(&unknown{Share: 1, Flags: map[string]bool{"a": true}}, &unknown{Share: 1, Flags: map[string]bool{"a": true}}))
+	require.False(t, Equal(&unknown{Share: 1}, &unknown{Share: 2}))
+	require.False(t, Equal(&unknown{Flags: map[string]bool{"a": true}}, &unknown{Flags: map[string]bool{"a": false}}))
 	amount := func(q string) *v1.PodSpec {
 		return &v1.PodSpec{Overhead: v1.ResourceList{"cpu": resource.MustParse(q)}}
 	}
-	require.True(t, same(amount("1000m"), amount("1")))
-	require.False(t, same(amount("1000m"), amount("1001m")))
-	require.False(t, same(amount("1"), &v1.PodSpec{Overhead: v1.ResourceList{"memory": resource.MustParse("1")}}))
+	require.True(t, Equal(amount("1000m"), amount("1")))
+	require.False(t, Equal(amount("1000m"), amount("1001m")))
+	require.False(t, Equal(amount("1"), &v1.PodSpec{Overhead: v1.ResourceList{"memory": resource.MustParse("1")}}))
 	at := metav1.Unix(1_700_000_000, 0)
 	started := func(at metav1.Time) *v1.PodStatus { return &v1.PodStatus{StartTime: &at} }
-	require.True(t, same(started(at), started(metav1.Time{Time: at.In(time.FixedZone("z", 3600))})))
-	require.False(t, same(started(at), started(metav1.Time{Time: at.Add(time.Nanosecond)})))
+	require.True(t, Equal(started(at), started(metav1.Time{Time: at.In(time.FixedZone("z", 3600))})))
+	require.False(t, Equal(started(at), started(metav1.Time{Time: at.Add(time.Nanosecond)})))
 }
 
 // filler writes random values into API objects, from small ranges so that equal values are common.
