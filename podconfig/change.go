@@ -34,11 +34,13 @@ func (k ChangeKind) String() string {
 // Change is invalid.
 //
 // The caller owns the pods. A Merger reads them during the call, and neither edits nor keeps them.
-// The caller must not edit them before the call has returned.
+// The caller must not edit them before the call has returned. For pods that are never edited again,
+// see Given.
 type Change struct {
-	kind ChangeKind
-	pods []*v1.Pod
-	uids []types.UID
+	kind  ChangeKind
+	pods  []*v1.Pod
+	uids  []types.UID
+	given bool
 }
 
 // Snapshot returns the change after which the source holds exactly the given pods. It marks the
@@ -57,6 +59,14 @@ func Upsert(pods ...*v1.Pod) Change {
 // not mark the source as seen.
 func Remove(uids ...types.UID) Change {
 	return Change{kind: ChangeRemove, uids: uids}
+}
+
+// Given returns the change with pods that are given away: neither the caller nor a Merger edits them
+// from now on. A Merger may keep parts of such pods instead of copies. Objects that were decoded from
+// an answer of an API server, for example, are usually given away.
+func (c Change) Given() Change {
+	c.given = true
+	return c
 }
 
 // Kind returns the kind of the change, 0 for the zero Change.

@@ -40,8 +40,9 @@
 //  3. Handle the failure of a source: Follow and Run return. Retry returns a source that runs again
 //     after a failure.
 //
-// Do not edit the pods of a Change before Merge or Submit has returned. Never edit pods from Pods,
-// Get and Follow. The consumer owns the pods of an Update and a Rejection.
+// Do not edit the pods of a Change before Merge or Submit has returned, and never after Change.Given.
+// Never edit pods from Pods, Get and Follow. The consumer owns the pods of an Update, unless
+// StoreOptions.Shared is set, and those of a Rejection.
 //
 // # Without Follow
 //
@@ -81,7 +82,7 @@
 //
 //   - Upsert and Remove carry single changes, at a cost independent of the number of pods. The
 //     kubelet's sources send all their pods every time.
-//   - The caller's pods are neither edited nor kept. Equality is semantic: nil equals empty, 1000m
+//   - The caller's pods are never edited, and kept only if given away (Change.Given). Equality is semantic: nil equals empty, 1000m
 //     equals 1, and a time is the same in every zone.
 //   - The whole metadata of the newest object is stored. The kubelet never refreshes
 //     resourceVersion, finalizers, owner references and managed fields.

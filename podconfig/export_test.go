@@ -4,6 +4,6 @@ package podconfig
 
 // Shared returns o for a store as that of Follow, whose updates carry the stored pods.
 func Shared(o StoreOptions) StoreOptions {
-	o.shared = true
+	o.Shared = true
 	return o
 }

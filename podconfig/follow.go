@@ -27,7 +27,7 @@ func Follow(ctx context.Context, o StoreOptions, set func(pods []*v1.Pod, comple
 	if set == nil {
 		return errors.New("podconfig: Follow: set must not be nil")
 	}
-	o.shared = true
+	o.Shared = true
 	store, err := NewStore(o)
 	if err != nil {
 		return err

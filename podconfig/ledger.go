@@ -3,9 +3,11 @@
 package podconfig
 
 import (
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -35,7 +37,7 @@ func newLedger(source string) *ledger {
 // from other data.
 func (l *ledger) seed(pods []*v1.Pod, now time.Time) {
 	for _, in := range pods {
-		p := l.newPod(in, now)
+		p := l.newPod(in, Change{}, now)
 		if _, ok := FirstSeen(in); ok {
 			p.Annotations[AnnotationFirstSeen] = in.Annotations[AnnotationFirstSeen]
 		}
@@ -43,10 +45,10 @@ func (l *ledger) seed(pods []*v1.Pod, now time.Time) {
 	}
 }
 
-// apply applies a change. Its pods must have passed filter.
-func (l *ledger) apply(kind ChangeKind, pods []*v1.Pod, uids []types.UID, now time.Time) *outcome {
+// apply applies a change. pods are the pods of c that have passed filter.
+func (l *ledger) apply(c Change, pods []*v1.Pod, now time.Time) *outcome {
 	o := &outcome{}
-	switch kind {
+	switch c.kind {
 	case ChangeSnapshot:
 		o.first = !l.seen
 		l.seen = true
@@ -54,12 +56,12 @@ func (l *ledger) apply(kind ChangeKind, pods []*v1.Pod, uids []types.UID, now ti
 	case ChangeUpsert:
 		l.dropDisplaced(pods, o)
 	case ChangeRemove:
-		for _, uid := range uids {
+		for _, uid := range c.uids {
 			l.drop(uid, o)
 		}
 	}
 	for _, in := range pods {
-		l.storePod(in, kind, now, o)
+		l.storePod(in, c, now, o)
 	}
 	return o
 }
@@ -107,16 +109,16 @@ func (l *ledger) put(p *v1.Pod, version string) {
 }
 
 // storePod stores a pod and adds it to the outcome.
-func (l *ledger) storePod(in *v1.Pod, kind ChangeKind, now time.Time, o *outcome) {
+func (l *ledger) storePod(in *v1.Pod, from Change, now time.Time, o *outcome) {
 	version := l.versionOf(in)
 	r, known := l.pods.get(in.UID)
 	if !known {
-		p := l.newPod(in, now)
+		p := l.newPod(in, from, now)
 		l.put(p, version)
 		o.added = append(o.added, p)
 		return
 	}
-	if kind == ChangeSnapshot && version != "" && version == r.version {
+	if from.kind == ChangeSnapshot && version != "" && version == r.version {
 		return
 	}
 	c := compare(r.pod, in)
@@ -124,7 +126,7 @@ func (l *ledger) storePod(in *v1.Pod, kind ChangeKind, now time.Time, o *outcome
 		l.put(r.pod, version)
 		return
 	}
-	p := changedPod(r.pod, in, c)
+	p := changedPod(r.pod, in, from, c)
 	l.put(p, version)
 	switch {
 	case c.meta == different || c.spec:
@@ -147,35 +149,54 @@ func (l *ledger) versionOf(in *v1.Pod) string {
 	return in.ResourceVersion
 }
 
-// newPod returns a private copy of a pod new to the source.
-func (l *ledger) newPod(in *v1.Pod, now time.Time) *v1.Pod {
-	p := in.DeepCopy()
-	if p.Annotations == nil {
-		p.Annotations = make(map[string]string, 2)
+// newPod returns the stored form of a pod new to the source.
+func (l *ledger) newPod(in *v1.Pod, from Change, now time.Time) *v1.Pod {
+	p := &v1.Pod{TypeMeta: in.TypeMeta, Spec: in.Spec, Status: in.Status}
+	from.copyMeta(&in.ObjectMeta, p)
+	if !from.given {
+		in.Spec.DeepCopyInto(&p.Spec)
+		in.Status.DeepCopyInto(&p.Status)
 	}
 	p.Annotations[AnnotationSource] = l.source
 	p.Annotations[AnnotationFirstSeen] = now.Format(firstSeenLayout)
 	return p
 }
 
-// changedPod returns a private copy of a known pod after a change. Local annotations keep their
+// changedPod returns the stored form of a known pod after a change. Local annotations keep their
 // stored values. Unchanged parts are shared with the stored pod.
-func changedPod(stored, in *v1.Pod, c comparison) *v1.Pod {
+func changedPod(stored, in *v1.Pod, from Change, c comparison) *v1.Pod {
 	p := &v1.Pod{TypeMeta: in.TypeMeta, Spec: stored.Spec, Status: stored.Status}
-	in.ObjectMeta.DeepCopyInto(&p.ObjectMeta)
-	if p.Annotations == nil {
-		p.Annotations = make(map[string]string, 2)
-	}
+	from.copyMeta(&in.ObjectMeta, p)
 	for _, key := range [...]string{AnnotationSource, AnnotationFirstSeen, AnnotationMirror} {
 		if value, ok := stored.Annotations[key]; ok {
 			p.Annotations[key] = value
 		}
 	}
-	if c.spec {
+	switch {
+	case c.spec && from.given:
+		p.Spec = in.Spec
+	case c.spec:
 		in.Spec.DeepCopyInto(&p.Spec)
 	}
-	if c.status {
+	switch {
+	case c.status && from.given:
+		p.Status = in.Status
+	case c.status:
 		in.Status.DeepCopyInto(&p.Status)
 	}
 	return p
+}
+
+// copyMeta sets the metadata of p to a copy of in. The annotations are always a map of p alone,
+// because the ledger adds its own.
+func (c Change) copyMeta(in *metav1.ObjectMeta, p *v1.Pod) {
+	if !c.given {
+		in.DeepCopyInto(&p.ObjectMeta)
+	} else {
+		p.ObjectMeta = *in
+		p.Annotations = maps.Clone(in.Annotations)
+	}
+	if p.Annotations == nil {
+		p.Annotations = make(map[string]string, 2)
+	}
 }

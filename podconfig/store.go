@@ -50,9 +50,9 @@ type StoreOptions struct {
 	// Logger receives a warning per Rejection if Rejected is nil. Defaults to none.
 	Logger *zap.Logger
 
-	// shared makes updates carry the stored pods instead of copies. An ADD then takes half the
-	// memory and copying.
-	shared bool
+	// Shared makes updates carry the stored pods instead of copies, for a consumer that never edits
+	// a pod. Defaults to copies, which the consumer owns.
+	Shared bool
 }
 
 // Store holds the pods of every source and merges the changes of sources into a stream of updates.
@@ -95,7 +95,8 @@ func NewStore(o StoreOptions) (*Store, error) {
 // in the order of the change. A pod is identified by source and UID; the package documentation
 // explains names.
 //
-// The pods of c are neither edited nor kept. Rejected pods are passed to StoreOptions.Rejected and
+// The pods of c are not edited, and parts of them are kept only if they were given away
+// (Change.Given). Rejected pods are passed to StoreOptions.Rejected and
 // do not affect the others. An error wraps ErrNoSource, ErrUnknownChange or the cause of ctx's end,
 // and means that c was not merged.
 //
@@ -126,7 +127,7 @@ func (s *Store) apply(source string, c Change, pods []*v1.Pod, now time.Time) (*
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.ledger(source)
-	o := l.apply(c.kind, pods, c.uids, now)
+	o := l.apply(c, pods, now)
 	return o, conflicts(l, s.mu.ledgers.all(), o.added)
 }
 
@@ -142,7 +143,7 @@ func (s *Store) ledger(source string) *ledger {
 
 // handOver replaces the stored pods of the updates by copies, unless the store shares them.
 func (s *Store) handOver(updates []Update) []Update {
-	if s.options.shared {
+	if s.options.Shared {
 		return updates
 	}
 	for _, u := range updates {

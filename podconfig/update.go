@@ -44,7 +44,7 @@ func (o Op) String() string {
 type Update struct {
 	Op     Op
 	Source string
-	// Pods are owned by the receiver. May be empty.
+	// Pods are owned by the receiver, or read-only with StoreOptions.Shared. May be empty.
 	Pods []*v1.Pod
 	// Synced marks the last update of a source's first Snapshot: the consumer then has all pods of
 	// the source. See Readiness.

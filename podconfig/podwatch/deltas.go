@@ -13,7 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// deltas is the reflector's store. It stores no object and submits every change. The reflector
+// deltas is the reflector's store. It stores no object and submits every change, with the objects
+// given away. The reflector
 // calls it from a single goroutine.
 type deltas struct {
 	ctx  context.Context // of the Run; the reflector passes no context
@@ -44,7 +45,7 @@ func (d *deltas) Replace(list []any, _ string) error {
 			pods = append(pods, p)
 		}
 	}
-	return d.submit(podconfig.Snapshot(pods...))
+	return d.submit(podconfig.Snapshot(pods...).Given())
 }
 
 // Resync is never called.
@@ -57,7 +58,7 @@ func (d *deltas) upsert(obj any) error {
 	if !ok {
 		return errNoPod
 	}
-	return d.submit(podconfig.Upsert(p))
+	return d.submit(podconfig.Upsert(p).Given())
 }
 
 func (d *deltas) submit(c podconfig.Change) error {

@@ -39,7 +39,8 @@ var (
 
 // PodListWatcher reads the pods of all namespaces. client-go's CoreV1().Pods("") implements it.
 type PodListWatcher interface {
-	// List returns when ctx ends. A list has a resource version. The source keeps its pods.
+	// List returns when ctx ends. A list has a resource version. The source keeps the pods of lists
+	// and watches and never edits them; nor must the PodListWatcher.
 	List(ctx context.Context, o metav1.ListOptions) (*v1.PodList, error)
 	// Watch returns after the server has accepted. When the watch is stopped or ctx ends, the watch
 	// ends and closes its channel.

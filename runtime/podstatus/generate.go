@@ -85,8 +85,9 @@ func Generate(in Input) v1.PodStatus {
 		return v1.PodStatus{}
 	}
 	g := newGenerator(in)
-	out := *in.Pod.Status.DeepCopy() // keeps fields that Generate does not own, such as resource claims
-
+	kept := in.Pod.Status // for fields that Generate does not own, such as resource claims
+	kept.InitContainerStatuses, kept.ContainerStatuses, kept.EphemeralContainerStatuses = nil, nil, nil
+	out := *kept.DeepCopy()
 	out.InitContainerStatuses = g.containerStatuses(runtime.GroupInit)
 	out.ContainerStatuses = g.containerStatuses(runtime.GroupRegular)
 	out.EphemeralContainerStatuses = g.containerStatuses(runtime.GroupEphemeral)

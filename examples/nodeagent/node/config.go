@@ -44,7 +44,7 @@ func sourceNames(sources []podconfig.Source) (names []string) {
 // open reads the checkpoint and constructs the store. An unusable checkpoint is logged and ignored,
 // because the sources will deliver the pods.
 func (c *config) open(o Options) (err error) {
-	opts := podconfig.StoreOptions{Logger: o.Logger, Rejected: func(r podconfig.Rejection) {
+	opts := podconfig.StoreOptions{Shared: true, Logger: o.Logger, Rejected: func(r podconfig.Rejection) {
 		o.Logger.Warn("pod not accepted from its source", zap.String("source", r.Source), feature.PodField(r.Pod), zap.Error(r.Err))
 		if r.Pod != nil && !errors.Is(r.Err, podconfig.ErrConflict) {
 			o.Events.Event(feature.Reference(r.Pod), v1.EventTypeWarning, eventFailedValidation,

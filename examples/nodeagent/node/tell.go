@@ -11,8 +11,7 @@ import (
 
 // previous sets in.Previous, the pod's last status, to include the status of a refusal.
 func (a *Agent) previous(pod *v1.Pod, in *podstatus.Input) {
-	previous := a.host.Status(pod)
-	in.Previous = &previous
+	*in.Previous = a.host.Status(pod)
 }
 
 // publish passes a new status of a pod to the features and to Options.Status.
