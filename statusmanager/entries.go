@@ -84,7 +84,7 @@ func (m *Manager) follow(e *entry) {
 		if r.status == nil {
 			return nil
 		}
-		return &proposal{pod: r.pod, status: r.status.DeepCopy(), source: fromServer}
+		return &proposal{pod: r.pod, status: draftOf(r.status), source: fromServer}
 	})
 }
 
@@ -121,7 +121,7 @@ func (m *Manager) reconsider(e *entry) {
 
 // facts calls the seams for a pod. No lock is held.
 func (m *Manager) facts(uid types.UID, r *record) facts {
-	f := facts{canGet: m.getter != nil}
+	f := facts{canGet: m.getter != nil, canSet: m.setter != nil}
 	switch {
 	case r.status == nil:
 	case m.options.Safety != nil:

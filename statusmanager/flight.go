@@ -31,7 +31,7 @@ type RequestEvent struct {
 	// Request is the kind of the request, and Class its urgency.
 	Request Request
 	Class   Class
-	// Bytes is the size of the patch.
+	// Bytes is the size of the patch, 0 for a Setter.
 	Bytes int
 	// Failures is the number of consecutive failed requests for the pod before the request.
 	Failures int
@@ -179,7 +179,13 @@ func (m *Manager) request(ctx context.Context, s *step) (*v1.Pod, error) {
 		}
 		return pod, err
 	case RequestPatch:
-		pod, err := m.options.Patcher.PatchStatus(ctx, s.ref, s.patch)
+		var pod *v1.Pod
+		var err error
+		if s.set != nil {
+			pod, err = m.setter.SetStatus(ctx, s.ref, *s.set)
+		} else {
+			pod, err = m.options.Patcher.PatchStatus(ctx, s.ref, s.patch)
+		}
 		switch {
 		case err != nil || pod == nil || pod.UID == s.ref.UID:
 			return pod, err
@@ -213,7 +219,7 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 		}
 		m.succeed(e, s, pod, now)
 		ev.Refused = s.request == RequestPatch && len(e.remote.refused) > 0
-		return s.request == RequestGet || s.request == RequestPatch
+		return s.request == RequestGet || s.request == RequestPatch && !e.done()
 	case verdictGone:
 		e.lose(now)
 		e.failures, e.notUntil = 0, time.Time{}

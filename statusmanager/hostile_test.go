@@ -13,7 +13,7 @@ import (
 
 var servers = flag.Int("servers", 0, "how many hostile servers TestHostileServers plays; 0: 200, or 100,000 with KEELSON_SOAK=1")
 
-// TestHostileServers plays random hostile servers, with and without a Getter.
+// TestHostileServers plays random hostile servers, with and without a Getter, and with a Setter.
 func TestHostileServers(t *testing.T) {
 	n := *servers
 	switch {
@@ -25,6 +25,9 @@ func TestHostileServers(t *testing.T) {
 	}
 	t.Run("with a Getter", func(t *testing.T) {
 		statustest.Run(t, statustest.Harness{Servers: n / 2, Seed: *onlySeed, Patcher: func(s *statustest.Server) statusmanager.Patcher { return s }})
+	})
+	t.Run("with a Setter", func(t *testing.T) {
+		statustest.Run(t, statustest.Harness{Servers: n / 2, Seed: *onlySeed, Patcher: func(s *statustest.Server) statusmanager.Patcher { return s.NewClient(0) }})
 	})
 	t.Run("without", func(t *testing.T) {
 		statustest.Run(t, statustest.Harness{Servers: n / 2, Seed: *onlySeed, Patcher: func(s *statustest.Server) statusmanager.Patcher { return patchOnly{s} }})

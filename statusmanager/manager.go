@@ -33,6 +33,7 @@ var (
 type Manager struct {
 	options Options
 	getter  Getter // nil if the Patcher is not a Getter
+	setter  Setter // nil if the Patcher is not a Setter
 	retry   backoff
 
 	// wake has room for one value: the loop of Run has work.
@@ -95,6 +96,7 @@ func New(o Options) (*Manager, error) {
 		stopped: make(chan struct{}),
 	}
 	m.getter, _ = o.Patcher.(Getter)
+	m.setter, _ = o.Patcher.(Setter)
 	m.mu.entries = map[types.UID]*entry{}
 	m.mu.static = map[staticKey]types.UID{}
 	m.mu.mirrors = map[staticKey]*v1.Pod{}
@@ -107,7 +109,7 @@ func New(o Options) (*Manager, error) {
 // observedGeneration, and missing conditions PodScheduled, Initialized, ContainersReady and Ready.
 // The status is written to the API server as soon as a worker is free.
 //
-// The caller keeps status; pod must not be written to any more.
+// The caller keeps status. Neither pod nor what status points to must be written to any more.
 //
 // The error is a *TransitionError if the status would undo a final state; all other parts were
 // accepted. After ErrInvalidPod or ErrStopped nothing was accepted.
@@ -116,7 +118,7 @@ func (m *Manager) SetPodStatus(pod *v1.Pod, status v1.PodStatus) (changed bool, 
 		return false, err
 	}
 	m.seed(pod)
-	p := &proposal{pod: pod, status: status.DeepCopy(), source: fromCaller}
+	p := &proposal{pod: pod, status: draftOf(&status), source: fromCaller}
 	return m.propose(pod.UID, func(*record) *proposal { return p })
 }
 
@@ -131,7 +133,7 @@ func (m *Manager) TerminatePod(pod *v1.Pod) (changed bool, err error) {
 	}
 	m.seed(pod)
 	return m.propose(pod.UID, func(r *record) *proposal {
-		status := r.known(pod).DeepCopy()
+		status := draftOf(r.known(pod))
 		terminate(pod, status)
 		setReadiness(pod, status, r.gates(pod))
 		return &proposal{pod: pod, status: status, source: fromCaller, finish: ends}
@@ -170,7 +172,7 @@ func (m *Manager) proposeContainer(uid types.UID, id string, edit func(*record, 
 		if r.status == nil || id == "" {
 			return nil
 		}
-		status := r.status.DeepCopy()
+		status := draftOf(r.status)
 		c := statusByID(status, id)
 		if c == nil || !edit(r, status, c) {
 			return nil

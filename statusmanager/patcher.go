@@ -30,7 +30,7 @@ func (r PodRef) String() string { return fmt.Sprintf("%s/%s(%s)", r.Namespace, r
 // other pods.
 type Patcher interface {
 	// PatchStatus applies a strategic merge patch to the status subresource of a pod and returns
-	// the patched pod. The Patcher must not write to the returned pod. The patch contains
+	// the patched pod. Neither side writes to the returned pod from then on. The patch contains
 	// metadata.uid, so the server refuses the patch for another pod, as invalid.
 	PatchStatus(ctx context.Context, pod PodRef, patch []byte) (*v1.Pod, error)
 	// DeletePod deletes a pod at once (grace period 0), on condition that the pod has the UID of

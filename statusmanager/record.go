@@ -3,6 +3,7 @@
 package statusmanager
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,9 +40,26 @@ type record struct {
 // proposal is a proposed status of a pod.
 type proposal struct {
 	pod    *v1.Pod
-	status *v1.PodStatus // private to the record from now on
+	status *v1.PodStatus // a draftOf another status
 	source source
 	finish finish
+}
+
+// draftOf returns a copy of a status in which accept and Normalize may change the conditions, the fields
+// of container statuses, and the times and texts of container states. All other parts are shared with
+// status.
+func draftOf(status *v1.PodStatus) *v1.PodStatus {
+	draft := *status
+	draft.StartTime = status.StartTime.DeepCopy()
+	draft.Conditions = slices.Clone(status.Conditions)
+	for _, list := range []*[]v1.ContainerStatus{&draft.InitContainerStatuses, &draft.ContainerStatuses, &draft.EphemeralContainerStatuses} {
+		*list = slices.Clone(*list)
+		for i := range *list {
+			c := &(*list)[i]
+			c.State, c.LastTerminationState = *c.State.DeepCopy(), *c.LastTerminationState.DeepCopy()
+		}
+	}
+	return &draft
 }
 
 // source says where a proposal comes from.

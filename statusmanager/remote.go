@@ -69,9 +69,13 @@ func (r remote) after(pod *v1.Pod, spec *v1.PodSpec) remote {
 	return r.shows(pod, normalized(pod, spec))
 }
 
-// normalized returns a normalised copy of the status of pod.
+// settable reports whether a Setter can be used: the status on the server is known, and the server has
+// stored each patch.
+func (r *remote) settable() bool { return r.status != nil && !r.doubt && len(r.refused) == 0 }
+
+// normalized returns the normalised status of pod, which shares memory with pod.
 func normalized(pod *v1.Pod, spec *v1.PodSpec) *v1.PodStatus {
-	status := pod.Status.DeepCopy()
+	status := draftOf(&pod.Status)
 	Normalize(spec, status)
 	return status
 }
@@ -100,7 +104,7 @@ func (r remote) applied(pod *v1.Pod, spec *v1.PodSpec, s *step) remote {
 	var refused [][]byte
 	status := normalized(pod, spec)
 	if !Equal(status, &s.merged) {
-		refused = append(slices.Clone(r.refused[max(0, len(r.refused)-maxRefused+1):]), s.patch)
+		refused = append(slices.Clone(r.refused[max(0, len(r.refused)-maxRefused+1):]), s.encoded())
 	}
 	if r.newer(pod) {
 		r = r.shows(pod, status)

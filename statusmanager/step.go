@@ -39,6 +39,8 @@ type step struct {
 	request Request
 	ref     PodRef
 	patch   []byte
+	// set replaces patch, which is nil, for a Setter.
+	set *Patch
 	// merged is the server's status after the patch, or its present status if no request is
 	// necessary.
 	merged v1.PodStatus
@@ -55,8 +57,8 @@ type step struct {
 type facts struct {
 	// mayRun: a container of the pod may be running.
 	mayRun bool
-	// canGet: a Getter is available.
-	canGet bool
+	// canGet: a Getter is available. canSet: a Setter.
+	canGet, canSet bool
 }
 
 // next returns the next step to bring the server to the agent's status.
@@ -80,6 +82,10 @@ func (r *record) next(f facts, now time.Time) (step, error) {
 	if r.remote.status == nil && s.held {
 		return s, nil // the phase to keep is unknown
 	}
+	if f.canSet && r.remote.settable() {
+		r.setOrDelete(f, &s)
+		return s, nil
+	}
 	patch, err := r.diff(&s.merged)
 	switch {
 	case err != nil:
@@ -92,6 +98,32 @@ func (r *record) next(f facts, now time.Time) (step, error) {
 		s.settled = !s.held
 	}
 	return s, nil
+}
+
+// setOrDelete completes a step for a Setter.
+func (r *record) setOrDelete(f facts, s *step) {
+	from, merged, uid := r.remote.status, s.merged, r.remote.ref.UID
+	switch {
+	case !Equal(from, &merged):
+		s.request = RequestPatch
+		s.set = &Patch{Version: r.remote.version, Status: &merged, Encode: func() ([]byte, error) { return diff(from, &merged, uid) }}
+	case r.deletable(f):
+		s.request = RequestDelete
+	default:
+		s.settled = !s.held
+	}
+}
+
+// encoded returns the text of the patch of s.
+func (s *step) encoded() []byte {
+	if s.set == nil {
+		return s.patch
+	}
+	text, err := s.set.Encode()
+	if err != nil {
+		return nil // the server has stored the same status, and so the error is impossible
+	}
+	return text
 }
 
 // diff returns the patch to merged, or nil if the server has merged.
@@ -113,6 +145,11 @@ func (r *record) diff(merged *v1.PodStatus) ([]byte, error) {
 func (r *record) deletable(f facts) bool {
 	return r.finished && r.remote.deleting && !r.remote.deleted && !f.mayRun && !podfacts.IsStatic(r.pod) &&
 		r.remote.status != nil && podfacts.IsTerminal(r.remote.status.Phase)
+}
+
+// done reports whether the last patch has left nothing to send.
+func (r *record) done() bool {
+	return !r.dirty() && !r.held && len(r.remote.refused) == 0 && !r.awaitsDelete()
 }
 
 // awaitsDelete: the pod has ended and is to be deleted, and the server has not been told to.

@@ -36,6 +36,7 @@ type Client struct {
 var (
 	_ statusmanager.Patcher = (*Client)(nil)
 	_ statusmanager.Getter  = (*Client)(nil)
+	_ statusmanager.Setter  = (*Client)(nil)
 )
 
 // NewClient returns a Client whose watches show a change after the duration lag.
@@ -89,6 +90,15 @@ func (c *Client) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patc
 		return nil, err
 	}
 	return c.server.PatchStatus(ctx, ref, patch)
+}
+
+// SetStatus implements statusmanager.Setter. The Server encodes the patch only for its journal, and after
+// other changes of the pod.
+func (c *Client) SetStatus(ctx context.Context, ref statusmanager.PodRef, p statusmanager.Patch) (*v1.Pod, error) {
+	if err := c.connected(); err != nil {
+		return nil, err
+	}
+	return c.server.set(ctx, ref, p)
 }
 
 // DeletePod is Server.DeletePod.

@@ -26,34 +26,68 @@ import (
 // patch without a change keeps the resource version.
 func (s *Server) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	defer s.deliver()
-	return s.request(ctx, statusmanager.RequestPatch, ref, patch, func(pod *v1.Pod, p *poison) (*v1.Pod, error) {
-		patched, err := apply(pod, patch)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		if patched.UID != pod.UID {
-			return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, ref.Name, field.ErrorList{
-				field.Invalid(field.NewPath("metadata", "uid"), patched.UID, "field is immutable"),
-			})
-		}
-		if statusmanager.Revives(&pod.Spec, &pod.Status, &patched.Status) {
-			return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, ref.Name, field.ErrorList{
-				field.Forbidden(field.NewPath("status", "containerStatuses"), "a container may not come back from its end"),
-			})
-		}
-		next := new(*pod) // shares all but the status, because stored pods are never written to
-		if p.Mutate != nil {
-			next = pod.DeepCopy()
-		}
-		next.Status = patched.Status
-		if s.options.Drop != nil {
-			s.options.Drop(&next.Status)
-		}
-		p.mutate(pod, next)
-		next = s.store(next)
-		p.meddle(s, pod, next)
-		return next, nil
+	return s.request(ctx, statusmanager.RequestPatch, ref, patch, func(pod *v1.Pod, poison *poison) (*v1.Pod, error) {
+		return s.patch(ref, pod, patch, poison)
 	})
+}
+
+// set is PatchStatus for a Patcher in the same process. The text of the patch is only for the journal,
+// unless the pod has changed.
+func (s *Server) set(ctx context.Context, ref statusmanager.PodRef, p statusmanager.Patch) (*v1.Pod, error) {
+	defer s.deliver()
+	var text []byte
+	var failed error
+	if s.options.JournalLimit >= 0 {
+		text, failed = p.Encode()
+	}
+	return s.request(ctx, statusmanager.RequestPatch, ref, text, func(pod *v1.Pod, poison *poison) (*v1.Pod, error) {
+		if pod.ResourceVersion == p.Version {
+			return s.storeStatus(ref, pod, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: ref.UID}, Status: *p.Status}, poison)
+		}
+		if text == nil && failed == nil {
+			text, failed = p.Encode()
+		}
+		if failed != nil {
+			return nil, apierrors.NewBadRequest(failed.Error())
+		}
+		return s.patch(ref, pod, text, poison)
+	})
+}
+
+// patch applies a patch. The lock is held.
+func (s *Server) patch(ref statusmanager.PodRef, pod *v1.Pod, text []byte, poison *poison) (*v1.Pod, error) {
+	patched, err := apply(pod, text)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return s.storeStatus(ref, pod, patched, poison)
+}
+
+// storeStatus stores the status of patched, which has the UID of the patch. The lock is held.
+func (s *Server) storeStatus(ref statusmanager.PodRef, pod, patched *v1.Pod, p *poison) (*v1.Pod, error) {
+	if patched.UID != pod.UID {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, ref.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "uid"), patched.UID, "field is immutable"),
+		})
+	}
+	if statusmanager.Revives(&pod.Spec, &pod.Status, &patched.Status) {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, ref.Name, field.ErrorList{
+			field.Forbidden(field.NewPath("status", "containerStatuses"), "a container may not come back from its end"),
+		})
+	}
+	next := new(*pod) // shares all but the status, because stored pods are never written to
+	if p.Mutate != nil {
+		next = pod.DeepCopy()
+	}
+	next.Status = patched.Status
+	if s.options.Drop != nil {
+		next.Status = *patched.Status.DeepCopy()
+		s.options.Drop(&next.Status)
+	}
+	p.mutate(pod, next)
+	next = s.store(next)
+	p.meddle(s, pod, next)
+	return next, nil
 }
 
 // DeletePod removes the pod if its UID matches. A pod with finalizers stays, with grace period 0.

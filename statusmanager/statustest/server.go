@@ -12,10 +12,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
 // The annotations of mirror pods and static pods.
@@ -90,11 +91,14 @@ func (s *Server) Watch(f func(*v1.Pod)) {
 
 // Create stores a copy of pod and replaces a pod of the same name. A pod without a UID gets a UID.
 // Create returns the stored pod.
-func (s *Server) Create(pod *v1.Pod) *v1.Pod {
+func (s *Server) Create(pod *v1.Pod) *v1.Pod { return s.Adopt(pod.DeepCopy()) }
+
+// Adopt is Create without a copy: the caller never writes to pod, nor to what pod points to, again.
+// Pods may share such parts.
+func (s *Server) Adopt(pod *v1.Pod) *v1.Pod {
 	defer s.deliver()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pod = pod.DeepCopy()
 	if old, ok := s.mu.pods[nameOf(pod)]; ok {
 		s.drop(old.UID)
 	}
@@ -199,7 +203,7 @@ func (s *Server) store(pod *v1.Pod) *v1.Pod {
 	name := nameOf(pod)
 	if old, ok := s.mu.pods[name]; ok && old.UID == pod.UID {
 		pod.ResourceVersion = old.ResourceVersion
-		if equality.Semantic.DeepEqual(old, pod) {
+		if semantic.Equal(old, pod) {
 			return old
 		}
 	}
