@@ -136,6 +136,18 @@ func (g *DefaultGenerator) Container(ctx context.Context, pod *v1.Pod, ref Ref, 
 	return spec, nil, nil
 }
 
+// UsesAddresses implements AddressUser: a variable has the value of status.podIP or status.podIPs.
+func (g *DefaultGenerator) UsesAddresses(pod *v1.Pod) bool {
+	uses := func(e v1.EnvVar) bool {
+		return e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && strings.HasPrefix(e.ValueFrom.FieldRef.FieldPath, "status.podIP")
+	}
+	inEnv := func(c v1.Container) bool { return slices.ContainsFunc(c.Env, uses) }
+	return slices.ContainsFunc(pod.Spec.Containers, inEnv) || slices.ContainsFunc(pod.Spec.InitContainers, inEnv) ||
+		slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool {
+			return slices.ContainsFunc(c.Env, uses)
+		})
+}
+
 // container makes the spec without its group. Errors begin with the path of the field below the
 // container.
 func (g *DefaultGenerator) container(ctx context.Context, pod *v1.Pod, c *v1.Container, podDir string, in ContainerInput) (ContainerSpec, error) {

@@ -29,6 +29,13 @@ type RestartCounter interface {
 	NextRestartCount(pod *v1.Pod, container string) int32
 }
 
+// AddressUser is an optional ability of a Generator: to tell that ContainerInput.PodIPs is not used for
+// a pod. The manager then starts the containers without reading the addresses of a new sandbox, unless
+// a container has lifecycle hooks.
+type AddressUser interface {
+	UsesAddresses(pod *v1.Pod) bool
+}
+
 // ContainerInput has the manager's contributions to the spec of a container.
 type ContainerInput struct {
 	RestartCount int32         // of the new instance

@@ -138,6 +138,13 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID) error {
 	if err != nil {
 		return fmt.Errorf("remove pod %s: read its status: %w", uid, err)
 	}
+	return m.RemoveObserved(ctx, status)
+}
+
+// RemoveObserved is RemovePod for a caller with the status of the ended pod, such as the result of
+// KillPod. Nothing must have changed since.
+func (m *Manager) RemoveObserved(ctx context.Context, status *PodStatus) error {
+	uid := status.UID
 	if running := status.Running(); len(running) > 0 {
 		return fmt.Errorf("remove pod %s: container %s is %s", uid, running[0].Name, running[0].State)
 	}

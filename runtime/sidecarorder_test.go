@@ -120,18 +120,35 @@ func TestASidecarThatEndsMeanwhileHoldsAStart(t *testing.T) {
 	})
 }
 
-// In a burst of pods sandboxes take seconds. A pod without sidecars is not read again for that.
+// In a burst of pods sandboxes take seconds. A pod without sidecars is not read again for that, and the
+// addresses of the sandbox are read only if the pod uses them.
 func TestASlowSandboxNeedsNoFreshLookWithoutSidecars(t *testing.T) {
-	inBubble(t, func(n *node) {
-		_, err := n.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Latency: 3 * time.Second})
-		require.NoError(n, err)
-		pod := newPod(regular("main"))
-		status, err := n.rt.PodStatus(n.Context(), pod.UID)
-		require.NoError(n, err)
-		before := n.world.Count(fake.Target{Op: fake.OpPodStatus})
-		require.NoError(n, n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Status: status}).Err())
-		require.Equal(n, 1, n.started("main"))
-		after := n.world.Count(fake.Target{Op: fake.OpPodStatus})
-		require.Equal(n, 2, after-before, "after the sandbox and after the pass")
-	})
+	for name, c := range map[string]struct {
+		edit func(*v1.Container)
+		want int
+	}{
+		"after the pass": {func(*v1.Container) {}, 1},
+		"a variable has the address": {func(c *v1.Container) {
+			c.Env = []v1.EnvVar{{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}
+		}, 2},
+		"a hook may use the address": {func(c *v1.Container) {
+			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 1}}}
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(n *node) {
+				_, err := n.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Latency: 3 * time.Second})
+				require.NoError(n, err)
+				pod := newPod(regular("main"))
+				c.edit(&pod.Spec.Containers[0])
+				status, err := n.rt.PodStatus(n.Context(), pod.UID)
+				require.NoError(n, err)
+				before := n.world.Count(fake.Target{Op: fake.OpPodStatus})
+				require.NoError(n, n.manager.SyncPod(n.Context(), runtime.SyncRequest{Pod: pod, Status: status}).Err())
+				require.Equal(n, 1, n.started("main"))
+				after := n.world.Count(fake.Target{Op: fake.OpPodStatus})
+				require.Equal(n, c.want, after-before)
+			})
+		})
+	}
 }

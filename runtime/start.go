@@ -5,6 +5,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -213,4 +214,13 @@ func (p *pass) runStartHook(ctx context.Context, u *unit, call HookCall) error {
 		return errEndedDuringHook
 	}
 	return err
+}
+
+// usesAddresses reports whether the pod's addresses are needed before its containers start.
+func (m *Manager) usesAddresses(pod *v1.Pod) bool {
+	if u, ok := m.gen.(AddressUser); !ok || u.UsesAddresses(pod) {
+		return true
+	}
+	hooked := func(c v1.Container) bool { return c.Lifecycle != nil }
+	return slices.ContainsFunc(pod.Spec.Containers, hooked) || slices.ContainsFunc(pod.Spec.InitContainers, hooked)
 }

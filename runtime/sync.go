@@ -278,7 +278,7 @@ func (p *pass) createSandbox(ctx context.Context) bool {
 		return refuse(errCreatePodSandbox, err)
 	}
 	p.done(createPodSandbox, podName(p.pod))
-	if p.pod.Spec.HostNetwork || len(p.actions.Start) == 0 {
+	if p.pod.Spec.HostNetwork || len(p.actions.Start) == 0 || !p.m.usesAddresses(p.pod) {
 		return ctx.Err() == nil
 	}
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)

@@ -200,7 +200,7 @@ func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) (done
 	if !workers.ShouldPodContentBeRemoved(uid) {
 		return false
 	}
-	err := p.removeRemains(ctx, uid)
+	err := p.removeRemains(ctx, r)
 	if err == nil && p.opts.Volumes != nil {
 		err = p.opts.Volumes.CleanupOrphans(ctx, func(other types.UID) bool { return other != uid })
 	}

@@ -97,6 +97,7 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 		return false, time.Time{}, err
 	}
 	defer r.release()
+	r.stopped.Store(nil)
 	call, stop := r.interruptible(ctx)
 	defer stop()
 	over, again, err = p.sync(call, r, pod)
@@ -244,7 +245,7 @@ func (p *Pods) read(ctx context.Context, uid types.UID) (*runtime.PodStatus, err
 // exited in the earlier life do not decide whether the containers of the new manifest run.
 func (p *Pods) renew(ctx context.Context, r *record) error {
 	if r.life.Load() == lifeFormer {
-		if err := p.removeRemains(ctx, r.uid); err != nil {
+		if err := p.removeRemains(ctx, r); err != nil {
 			return fmt.Errorf("remove what an earlier pod of this UID has left: %w", err)
 		}
 		r.progress = progress{}
@@ -255,11 +256,17 @@ func (p *Pods) renew(ctx context.Context, r *record) error {
 
 // removeRemains removes the pod from the runtime, and its logs. Without a record in the runtime,
 // restarts are counted by log files.
-func (p *Pods) removeRemains(ctx context.Context, uid types.UID) error {
-	if err := p.opts.Manager.RemovePod(ctx, uid); err != nil {
+func (p *Pods) removeRemains(ctx context.Context, r *record) error {
+	var err error
+	if status := r.stopped.Swap(nil); status != nil && p.complete {
+		err = p.opts.Manager.RemoveObserved(ctx, status)
+	} else {
+		err = p.opts.Manager.RemovePod(ctx, r.uid)
+	}
+	if err != nil {
 		return err
 	}
-	return runtime.RemovePodLogs(p.opts.Generator.LogRoot, uid)
+	return runtime.RemovePodLogs(p.opts.Generator.LogRoot, r.uid)
 }
 
 var errVolumesLate = errors.New("still waiting for volumes")
@@ -296,8 +303,8 @@ func (p *Pods) Stop(ctx context.Context, uid types.UID, pod *v1.Pod, grace time.
 			if observed, err = p.read(ctx, uid); err != nil {
 				return err
 			}
-		}
-		p.publish(r, pod, observed, podstatus.StageTerminating, edit)
+			p.publish(r, pod, observed, podstatus.StageTerminating, edit)
+		} // else the last Sync has published the exits
 		req.Status = observed
 	}
 	result := p.opts.Manager.KillPod(ctx, req)
@@ -313,6 +320,7 @@ func (p *Pods) Stop(ctx context.Context, uid types.UID, pod *v1.Pod, grace time.
 	if pod != nil {
 		p.publish(r, pod, result.Status, podstatus.StageTerminated, edit)
 	}
+	r.stopped.Store(result.Status)
 	return nil
 }
 

@@ -38,6 +38,9 @@ type record struct {
 	failing atomic.Bool
 	// resting reports whether the last call has left nothing to do.
 	resting atomic.Bool
+	// stopped is the runtime's last status of the pod, after its containers were stopped; nil if the
+	// pod may have changed since.
+	stopped atomic.Pointer[runtime.PodStatus]
 
 	progress // used with the turn only
 }
@@ -127,6 +130,7 @@ func (r *record) conclude(err error) (changed bool) {
 // remind tells a sync under way that the pod may have changed.
 func (r *record) remind() {
 	r.hinted.Store(time.Now().UnixNano())
+	r.stopped.Store(nil)
 	r.changed.Notify()
 }
 
