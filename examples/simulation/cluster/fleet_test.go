@@ -84,8 +84,10 @@ func fleet(t *testing.T, seed uint64) string {
 			return fake.Script{ExitAfter: runs, ReadyAfter: time.Second, TermAfter: 2 * time.Second, TermCode: 143}
 		},
 	}
+	var shared, copies []*v1.Pod
 	start(t, *fleetNodes, o, func(c *cluster.Cluster) {
 		j.born = time.Now()
+		server.Watch(func(pod *v1.Pod) { shared, copies = append(shared, pod), append(copies, pod.DeepCopy()) })
 		server.Watch(func(pod *v1.Pod) { j.add("server %s %s %s", pod.UID, pod.ResourceVersion, pod.Status.Phase) })
 		random := rand.New(rand.NewPCG(seed, 2))
 		var uids []types.UID
@@ -121,6 +123,7 @@ func fleet(t *testing.T, seed uint64) string {
 		for _, n := range c.Nodes() {
 			assert.NoError(t, n.World.NoOverlap(), "seed %d: %s", seed, n.Name)
 		}
+		assert.Equal(t, copies, shared, "seed %d: an agent has written to a pod that it shares with the API server", seed)
 		requests := server.Journal()
 		require.NotEmpty(t, requests)
 		began := requests[0].At // the server is older than the bubble

@@ -18,11 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/simulation/cluster"
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/statusmanager"
 )
 
 // Options configure the backend.
@@ -48,10 +50,11 @@ type Agents struct {
 
 	mu struct {
 		sync.Mutex
-		pods    map[types.UID]*life
-		longest time.Duration // work of a pod
-		events  []sim.Event
-		err     error
+		pods      map[types.UID]*life
+		templates map[*sim.Shape]*v1.Pod // with defaults
+		longest   time.Duration          // work of a pod
+		events    []sim.Event
+		err       error
 	}
 }
 
@@ -80,7 +83,7 @@ func namesOf(p *sim.Pod) names {
 // New returns a func for sim.Options.Backend, and a func that ends the agents after the run.
 func New(o Options) (backend func(sim.BackendInput) (sim.Backend, error), stop func() error) {
 	a := &Agents{changed: signal.New(), done: make(chan error, 1), stop: func() {}}
-	a.mu.pods = map[types.UID]*life{}
+	a.mu.pods, a.mu.templates = map[types.UID]*life{}, map[*sim.Shape]*v1.Pod{}
 	started := false
 	backend = func(b sim.BackendInput) (sim.Backend, error) {
 		if started {
@@ -91,7 +94,7 @@ func New(o Options) (backend func(sim.BackendInput) (sim.Backend, error), stop f
 		var err error
 		a.cluster, err = cluster.New(cluster.Options{
 			Nodes: o.Nodes, Root: o.Root, Seed: o.Seed, ImageSizes: b.Model.ImageSizes, Bandwidth: b.Model.Bandwidth,
-			Latency: a.latency, Behave: a.behave,
+			Latency: a.latency, Behave: a.behave, Agent: a.slim,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("agents: %w", err)
@@ -115,6 +118,24 @@ func New(o Options) (backend func(sim.BackendInput) (sim.Backend, error), stop f
 		a.stop()
 		return <-a.done
 	}
+}
+
+// pendingWait is how long the status of a pod that starts waits for the next. The events of a pod come
+// from later statuses, and so the wait changes none.
+const pendingWait = time.Second
+
+// slim leaves out the features of an agent that the pods of templates do not use.
+func (a *Agents) slim(o *node.Options) {
+	o.Without = []string{"declared", "images", "volumes", "restart-memory", "mirrors"}
+	o.Cluster.Coalesce = coalesce
+}
+
+// coalesce is node.Cluster.Coalesce of all agents.
+func coalesce(c statusmanager.Change) time.Duration {
+	if c.New.Phase == v1.PodPending {
+		return pendingWait
+	}
+	return 0
 }
 
 // Cluster returns the nodes, for further faults and for measurements. The caller asserts the type of
@@ -147,7 +168,7 @@ func (a *Agents) create(l *life) {
 	if gone {
 		return
 	}
-	template := l.pod.Shape.Template
+	template := a.template(l.pod.Shape)
 	pod := &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.Name, pod.GenerateName, pod.UID, pod.Spec.NodeName = cmp.Or(template.Namespace, "default"), l.names.name, "", l.names.uid, l.pod.Node.Name
 	// After the loss of a node the pod starts from the beginning.
@@ -155,7 +176,29 @@ func (a *Agents) create(l *life) {
 	if l.pod.Work > 0 {
 		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 	}
-	a.cluster.Server().Create(pod)
+	a.cluster.Server().Adopt(pod)
+}
+
+// template returns the template of a shape for pods on the API server. Its pods share the template.
+// It has the pull policies that an API server adds, so that a present image is not pulled again, and
+// neither volumes nor variables, which no model of durations has.
+func (a *Agents) template(shape *sim.Shape) *v1.Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	template := a.mu.templates[shape]
+	if template == nil {
+		template = shape.Template.DeepCopy()
+		template.Spec.Volumes = nil
+		for _, list := range [][]v1.Container{template.Spec.InitContainers, template.Spec.Containers} {
+			for i := range list {
+				c := &list[i]
+				c.ImagePullPolicy = cmp.Or(c.ImagePullPolicy, v1.PullIfNotPresent)
+				c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices = nil, nil, nil, nil
+			}
+		}
+		a.mu.templates[shape] = template
+	}
+	return template
 }
 
 // Evict implements sim.Backend: the pod is deleted on the API server.

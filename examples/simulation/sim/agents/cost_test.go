@@ -5,7 +5,9 @@ package agents_test
 import (
 	"flag"
 	"iter"
+	"os"
 	goruntime "runtime"
+	"runtime/pprof"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -25,6 +27,7 @@ import (
 var (
 	costNodes = flag.Int("nodes", 10, "the nodes of TestCost")
 	costPods  = flag.Int("pods", 20, "the pods of each node of TestCost")
+	costHeap  = flag.String("heap", "", "a new `file` for the profile of the heap of TestCost after the hour")
 )
 
 // callsPerPod is the limit of calls to the runtime for a pod that runs to its end, without the
@@ -85,6 +88,12 @@ func measure(t *testing.T, work time.Duration) {
 		goruntime.GC()
 		var m goruntime.MemStats
 		goruntime.ReadMemStats(&m)
+		if *costHeap != "" {
+			file, err := os.Create(*costHeap)
+			require.NoError(t, err)
+			require.NoError(t, pprof.WriteHeapProfile(file))
+			require.NoError(t, file.Close())
+		}
 		calls := map[fake.Op]int{}
 		sum := 0
 		for _, n := range backend.Cluster().Nodes() {
@@ -96,8 +105,8 @@ func measure(t *testing.T, work time.Duration) {
 				sum += n.World.Total(op)
 			}
 		}
-		t.Logf("%d nodes × %d pods, one virtual hour: %.1f s of processor time (%.1f s until the last pod was ready), %d MiB of heap, %d MiB from the system, %d goroutines, %.2f calls and %.2f patches per pod: %v",
-			*costNodes, *costPods, spent.Seconds(), started.Seconds(), m.HeapAlloc>>20, m.Sys>>20, goruntime.NumGoroutine(), float64(sum)/float64(total), float64(backend.Cluster().Server().Total(statusmanager.RequestPatch))/float64(total), calls)
+		t.Logf("%d nodes × %d pods, one virtual hour: %.1f s of processor time (%.1f s until the last pod was ready), %d MiB of heap, %d MiB of stacks, %d MiB from the system, %d goroutines, %.2f calls and %.2f patches per pod: %v",
+			*costNodes, *costPods, spent.Seconds(), started.Seconds(), m.HeapAlloc>>20, m.StackInuse>>20, m.Sys>>20, goruntime.NumGoroutine(), float64(sum)/float64(total), float64(backend.Cluster().Server().Total(statusmanager.RequestPatch))/float64(total), calls)
 		assert.LessOrEqual(t, sum-calls[fake.OpList], callsPerPod*total)
 		require.NoError(t, stop())
 	})
