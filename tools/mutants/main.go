@@ -42,6 +42,7 @@ type options struct {
 	verbose  bool
 	strength bool
 	list     bool          // with strength: print the sample, and judge nothing
+	reach    bool          // with strength: print the mutants that no schedule reaches, too
 	patience time.Duration // limit of a test process, in addition to five times the tests' duration
 }
 
@@ -63,6 +64,7 @@ func parse(arguments []string) (options, error) {
 	fs.BoolVar(&o.verbose, "v", false, "print what killed each mutant, too")
 	fs.BoolVar(&o.strength, "strength", false, "judge random node schedules, by mutants of all deciders of a pod's fate; with -n, -seed, -args, -workers, -v")
 	fs.BoolVar(&o.list, "list", false, "with -strength: print the sample only")
+	fs.BoolVar(&o.reach, "reach", false, "with -strength: print the mutants that no schedule reaches, too")
 	if err := fs.Parse(arguments); err != nil {
 		return o, err
 	}

@@ -55,11 +55,12 @@ func measure(o options) error {
 		}
 		return nil
 	}
-	return judgeAll(o, work, overlay, sampled, start)
+	return judgeAll(o, work, overlay, wanted, sampled, start)
 }
 
-// judgeAll runs the schedules with each mutant of the sample, and prints the results.
-func judgeAll(o options, work, overlay string, sampled []*mutant, start time.Time) error {
+// judgeAll runs the schedules with each mutant of the sample, and prints the results. With -reach it prints the mutants
+// that no schedule reaches, too.
+func judgeAll(o options, work, overlay string, wanted, sampled []*mutant, start time.Time) error {
 	k, err := newKiller(&instrumented{root: o.root, work: work, overlay: overlay}, newSandbox(), "examples/nodeagent/nodetest", "^TestMatrix$", o.args)
 	if err != nil {
 		return err
@@ -71,6 +72,15 @@ func judgeAll(o options, work, overlay string, sampled []*mutant, start time.Tim
 		return fmt.Errorf("the schedules without a mutant: %s, at a second try: %s", verdict, why)
 	}
 	fmt.Printf("built in %v, the schedules pass in %v without a mutant\n", built, since(start)-built)
+	reached := 0
+	for _, m := range wanted {
+		if k.tests[0].reaches[m.id] {
+			reached++
+		} else if o.reach {
+			fmt.Printf("%s %s [%s] %s\n", m.place(), m.function, m.kind, m.text)
+		}
+	}
+	fmt.Printf("the schedules reach %d of all %d\n", reached, len(wanted))
 	inParallel(o.workers, sampled, func(_ int, m *mutant) {
 		began := time.Now()
 		judge(m, []*killer{k}, o.patience)

@@ -40,12 +40,11 @@ func (p *player) debug(name, container string) error {
 	if _, taken := runtime.Find(pod, container); taken || pod.DeletionTimestamp != nil || over(pod.Status.Phase) {
 		return fmt.Errorf("pod %s has a container %s, or ends", name, container)
 	}
-	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+	return p.change(uid, func(pod *v1.Pod) {
 		pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 			Name: container, Image: imageOf(container, 1), ImagePullPolicy: v1.PullIfNotPresent,
 		}})
 	})
-	return err
 }
 
 // ephemeral: an ephemeral container is started once.

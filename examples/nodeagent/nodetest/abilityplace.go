@@ -22,7 +22,7 @@ var impossibilities = []string{"PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSu
 
 func placing() ability {
 	return ability{
-		feature: FeatureAdmission, percent: 40,
+		feature: FeatureAdmission, percent: 40, check: (*checker).foreigners,
 		word: func(g *generator) string {
 			if !g.limited {
 				return ""
@@ -31,7 +31,7 @@ func placing() ability {
 		},
 		fields: func(g *generator, _ string) (s string) {
 			if !g.limited {
-				return ""
+				return g.foreign()
 			}
 			for _, need := range []struct {
 				percent int
@@ -46,6 +46,24 @@ func placing() ability {
 			}
 			return s
 		},
+	}
+}
+
+// foreign returns the operating system of some pods, which the agent refuses without other limits, too.
+func (g *generator) foreign() string {
+	if g.peaceful || !g.chance(8) {
+		return ""
+	}
+	return " os=windows"
+}
+
+// foreigners: no container of a pod of another operating system is started.
+func (c *checker) foreigners() {
+	manifests := c.manifests()
+	for _, i := range c.instances {
+		if i.called >= 0 && !slices.ContainsFunc(manifests[i.uid], func(pod *v1.Pod) bool { return pod.Spec.OS == nil || pod.Spec.OS.Name == v1.Linux }) {
+			c.violate(i.called, "%s (%s %s/%s) is started, and its pod is of another operating system", i.id, i.pod, i.uid, i.name)
+		}
 	}
 }
 

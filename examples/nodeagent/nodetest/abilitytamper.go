@@ -42,7 +42,7 @@ func (p *player) tamper(name, part string) error {
 		return errOver
 	}
 	p.tampered[uid] = time.Now()
-	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+	return p.change(uid, func(pod *v1.Pod) {
 		s := &pod.Status
 		switch part {
 		case tamperPhase:
@@ -59,7 +59,6 @@ func (p *player) tamper(name, part string) error {
 			}
 		}
 	})
-	return err
 }
 
 // mended is the time after which the agent has written its status again: the agent answers another

@@ -34,6 +34,7 @@ func newAPI(server *statustest.Server, node string, history *recorder) *api {
 	a := &api{server: server, supply: newSupply(podconfig.SourceAPI, history), node: node, pods: make(map[types.UID]*v1.Pod)}
 	server.Watch(func(pod *v1.Pod) {
 		if a.has(pod) {
+			history.stored(pod)
 			a.edit(func() { a.look(pod.UID) })
 		}
 	})

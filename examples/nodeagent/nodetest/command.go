@@ -62,10 +62,10 @@ func compile(words []string) (action, error) {
 
 func worldVerbs() []verb {
 	return []verb{{
-		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [pods=N] [taint=KEY:EFFECT] [mirrors] [images=DURATION] [peaceful] [echo]",
-		"first command: calls to the runtime take up to latency each, volumes as long as they are said to, and an agent that is stopped stops its pods; pods find so much room, any if nothing is said; static pods have mirror pods; images are pulled, which takes so long, and removed when nothing uses them; on a peaceful node nothing fails nor takes time, and everything is judged to the second; with echo the runtime hints at what its calls have done, too, as containerd does",
+		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [pods=N] [taint=KEY:EFFECT] [mirrors] [images=DURATION] [peaceful] [echo] [deltas]",
+		"first command: calls to the runtime take up to latency each, volumes as long as they are said to, and an agent that is stopped stops its pods; pods find so much room, any if nothing is said; static pods have mirror pods; images are pulled, which takes so long, and removed when nothing uses them; on a peaceful node nothing fails nor takes time, and everything is judged to the second; with echo the runtime hints at what its calls have done, too, as containerd does; with deltas the sources submit changes pod by pod",
 		func(a *args) action {
-			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes"), limits: limits{a.allocatable(), a.taints()}, peaceful: a.flag("peaceful"), mirrors: a.flag("mirrors"), echo: a.flag("echo")}
+			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes"), limits: limits{a.allocatable(), a.taints()}, peaceful: a.flag("peaceful"), mirrors: a.flag("mirrors"), echo: a.flag("echo"), deltas: a.flag("deltas")}
 			if word, ok := a.option("images"); ok {
 				s.images, s.pull = true, a.toDuration(word)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -43,8 +44,8 @@ func faultVerbs() []verb {
 				return nil
 			}
 		}},
-		{"api", "down|hang|lossy|busy|up", "every request to the API server fails, hangs, is done but not answered, or is refused for now, or not; the watch is silent unless it is up, lossy or busy", func(a *args) action {
-			what := a.choice("how", "down", "hang", "lossy", "busy", "up")
+		{"api", "down|hang|lossy|busy|conflict|forbidden|broken|up", "every request to the API server fails, hangs, is done but not answered, or is refused with 429, 409, 403 or 500, or not; the watch is silent while it is down or hangs", func(a *args) action {
+			what := a.choice("how", "down", "hang", "lossy", "busy", "conflict", "forbidden", "broken", "up")
 			return func(p *player) error { return p.apiServer(what) }
 		}},
 		{"source", "silent|garbled|empty|fine", "how the source of static pods is", func(a *args) action {
@@ -181,6 +182,12 @@ func (p *player) apiServer(what string) error {
 		f.DoneButReplyLost = true
 	case "busy":
 		f.Err = apierrors.NewTooManyRequests("later", 2)
+	case "conflict":
+		f.Err = apierrors.NewConflict(v1.Resource("pods"), "", errInjected)
+	case "forbidden":
+		f.Err = apierrors.NewForbidden(v1.Resource("pods"), "", errInjected)
+	case "broken":
+		f.Err = apierrors.NewInternalError(errInjected)
 	}
 	p.node.api.supply.feel(mood)
 	if what == "up" {

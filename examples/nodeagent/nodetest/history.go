@@ -30,6 +30,8 @@ type History struct {
 	Probes   []Probed           // attempts of probes that were answered
 	Made     []Made             // containers that were created
 	Mirrors  []MirrorEvent      // mirror pods on the API server
+	Stored   []Stored           // versions of pods on the API server
+	Changed  []version          // those of Stored that another client than the agent wrote
 	Keys     []KeySet           // what the ConfigMap of a script's node was given
 	Outages  []Outage           // of what a script's node needs
 	Depot    bool               // the node has images, and a registry

@@ -37,6 +37,9 @@ import (
 //   - an image that is removed while a container uses it, a container created without its image, or
 //     a pull of a present image
 //   - a mirror pod that is replaced although its static pod has not changed and no user has deleted it
+//   - a stop of a container without a cause, or a start of a container that has ended for good
+//   - a status on the API server that takes back an end, a start time, a restart count or a condition of
+//     another client; an end or a removal there while a container of the pod runs
 //   - more calls to the runtime for a pod within a second than any reaction needs
 func Check(h History) error {
 	c := newChecker(h)
@@ -54,6 +57,9 @@ func Check(h History) error {
 	c.readiness()
 	c.rates()
 	c.images()
+	c.stops()
+	c.finals()
+	c.server()
 	for _, a := range abilities() {
 		if a.check != nil {
 			a.check(c)
@@ -83,6 +89,7 @@ type violation struct {
 type instance struct {
 	uid             types.UID
 	pod, name, id   string
+	image           string        // of an instance that the agent has created
 	called          time.Duration // time of the call that started it; -1: not started by the agent
 	started, exited time.Duration
 	entry, exit     int  // the journal's entries about its start and its end
@@ -124,7 +131,7 @@ func newChecker(h History) *checker {
 	for n, e := range h.Calls {
 		switch {
 		case e.Op == fake.OpStartContainer && e.Done:
-			i := &instance{uid: e.UID, pod: e.Namespace + "/" + e.Pod, name: e.Container, id: e.ID, called: e.At, started: e.DoneAt, exited: forever, entry: n, exit: len(h.Calls), running: true}
+			i := &instance{uid: e.UID, pod: e.Namespace + "/" + e.Pod, name: e.Container, id: e.ID, image: e.Image, called: e.At, started: e.DoneAt, exited: forever, entry: n, exit: len(h.Calls), running: true}
 			c.byID[e.ID] = i
 			c.instances = append(c.instances, i)
 		case e.Op == fake.OpReplaced:

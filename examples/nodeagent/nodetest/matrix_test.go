@@ -30,15 +30,16 @@ var (
 // TestMatrix runs random schedules and judges them: see nodetest.Schedule and
 // nodetest.Check. A seed that fails is told as a script for testdata.
 func TestMatrix(t *testing.T) {
-	for name, agent := range map[string]struct {
+	for _, agent := range []struct {
+		name     string
 		assemble nodetest.Assemble
 		lacks    []nodetest.Feature
 	}{
-		"reference": {nodetest.ReferenceAgent, nil},
-		"parts":     {newPartsAgent, []nodetest.Feature{nodetest.FeatureDeadlines, nodetest.FeatureResizes, nodetest.FeatureAdmission, nodetest.FeatureMirrors, nodetest.FeatureImages}},
+		{"reference", nodetest.ReferenceAgent, nil},
+		{"parts", newPartsAgent, []nodetest.Feature{nodetest.FeatureDeadlines, nodetest.FeatureResizes, nodetest.FeatureAdmission, nodetest.FeatureMirrors, nodetest.FeatureImages}},
 	} {
-		if *assembly == "" || *assembly == name {
-			t.Run(name, func(t *testing.T) { testMatrix(t, agent.assemble, agent.lacks...) })
+		if *assembly == "" || *assembly == agent.name {
+			t.Run(agent.name, func(t *testing.T) { testMatrix(t, agent.assemble, agent.lacks...) })
 		}
 	}
 }

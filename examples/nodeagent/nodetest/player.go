@@ -53,6 +53,7 @@ type setup struct {
 	limits
 	peaceful, echo  bool
 	mirrors, images bool
+	deltas          bool // sources submit changes pod by pod
 	pull            time.Duration
 }
 
@@ -151,6 +152,7 @@ func (p *player) begin(s setup) error {
 	if err != nil {
 		return err
 	}
+	node.static.deltas, node.api.supply.deltas = s.deltas, s.deltas
 	node.errorf = func(format string, args ...any) { p.errs = append(p.errs, fmt.Errorf(format, args...)) }
 	node.fatalf = node.errorf
 	p.node, p.peaceful, p.limits, p.mirrors = node, s.peaceful, s.limits, s.mirrors

@@ -67,12 +67,11 @@ func (p *player) edit(name string, version int) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+	return p.change(uid, func(pod *v1.Pod) {
 		for _, c := range allContainers(pod) {
 			c.Image = imageOf(c.Name, version)
 		}
 	})
-	return err
 }
 
 var errNoNeed = errors.New("its containers do not ask for any")
@@ -88,12 +87,11 @@ func (p *player) resize(name string, n need, amount int) error {
 		return errNoNeed
 	}
 	burst := int(amountOf(has.Limits, n.name) / amountOf(has.Requests, n.name))
-	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+	return p.change(uid, func(pod *v1.Pod) {
 		for i := range pod.Spec.Containers {
 			n.of(&pod.Spec.Containers[i], amount, burst)
 		}
 	})
-	return err
 }
 
 // setCondition writes a condition to the status of a pod, as another client.
@@ -103,10 +101,9 @@ func (p *player) setCondition(name string, c v1.PodCondition) error {
 		return err
 	}
 	p.conditions[uid] = c
-	_, err = p.server.Change(uid, func(pod *v1.Pod) {
+	return p.change(uid, func(pod *v1.Pod) {
 		pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(o v1.PodCondition) bool { return o.Type == c.Type }), c)
 	})
-	return err
 }
 
 func (p *player) feels(name, container string, sick bool) error {
@@ -121,7 +118,7 @@ func (p *player) feels(name, container string, sick bool) error {
 func (p *player) delete(name string, grace int64) error {
 	uid, err := p.bound(name)
 	if err == nil {
-		_, err = p.server.Change(uid, func(pod *v1.Pod) {
+		err = p.change(uid, func(pod *v1.Pod) {
 			if pod.DeletionTimestamp == nil {
 				pod.DeletionTimestamp = new(metav1.NewTime(time.Now().Truncate(time.Second)))
 				pod.DeletionGracePeriodSeconds = new(grace)
@@ -149,7 +146,7 @@ func (p *player) declareFailed(name string) error {
 		err = errOver
 	}
 	if err == nil {
-		_, err = p.server.Change(uid, func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, declaredFailed })
+		err = p.change(uid, func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, declaredFailed })
 	}
 	return err
 }

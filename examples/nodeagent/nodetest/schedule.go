@@ -29,6 +29,9 @@ func Schedule(seed uint64, without ...Feature) *Script {
 	if seed%2 == 0 {
 		node += " echo"
 	}
+	if g.chance(50) {
+		node += " deltas"
+	}
 	g.say(node + g.equip())
 	for range 1 + g.rand.IntN(3) {
 		g.newPod()
@@ -91,7 +94,7 @@ func (g *generator) rest() {
 func (g *generator) step() {
 	g.take([]step{
 		{10, (*generator).newPod}, {10, (*generator).edit}, {8, (*generator).remove}, {6, (*generator).bringBack}, {4, (*generator).replaceUID},
-		{14, (*generator).exit}, {4, (*generator).exitAll}, {3, (*generator).behave}, {2, (*generator).meddle},
+		{14, (*generator).exit}, {4, (*generator).exitAll}, {3, (*generator).behave}, {4, (*generator).meddle},
 		{7, (*generator).fault}, {5, (*generator).outage}, {4, (*generator).apiTrouble}, {3, (*generator).sourceTrouble}, {2, (*generator).volumeTrouble},
 		{4, func(g *generator) { g.say("agent restart") }}, {6, (*generator).crash}, {4, (*generator).crashAt}, {3, (*generator).suspend},
 		{2, func(g *generator) { g.try("reboot") }}, {3, (*generator).down}, {3, (*generator).orphan},

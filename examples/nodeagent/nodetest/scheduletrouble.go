@@ -42,7 +42,7 @@ func (g *generator) outage() {
 }
 
 func (g *generator) apiTrouble() {
-	g.during("api "+pick(g, "down", "down", "hang", "lossy", "busy"), "api up")
+	g.during("api "+pick(g, "down", "down", "hang", "lossy", "busy", "conflict", "forbidden", "broken"), "api up")
 }
 
 func (g *generator) sourceTrouble() {

@@ -103,6 +103,9 @@ func (p *player) converged(pod *v1.Pod) error {
 	if err := errors.Join(p.apiKnows(pod, status), p.mirrored(pod, status)); err != nil {
 		return err
 	}
+	if slices.Contains(impossibilities, status.Reason) {
+		return rightlyOver(pod, status, truth) // it was never admitted, and has no other conditions
+	}
 	if over(status.Phase) {
 		return errors.Join(rightlyOver(pod, status, truth), conditionsFit(pod, status, truth))
 	}

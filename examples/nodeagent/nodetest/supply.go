@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,6 +35,7 @@ const (
 type supply struct {
 	name    string
 	history *recorder
+	deltas  bool // changes are submitted pod by pod after the first list
 
 	mu struct {
 		sync.Mutex
@@ -74,13 +76,21 @@ func (s *supply) now() (pods []*v1.Pod, mood Mood, changed <-chan struct{}) {
 // source returns the source for the holder of a lease.
 func (s *supply) source(l *lease) podconfig.Source {
 	return onceSource{podconfig.SourceFunc(s.name, func(ctx context.Context, out podconfig.Sink) error {
+		var known []*v1.Pod // of the last submission; nil: a list is due
 		for {
 			if err := l.pass(ctx); err != nil {
 				return err
 			}
 			pods, mood, changed := s.now()
-			if err := s.say(ctx, out, pods, mood); err != nil {
+			if mood == Talkative && known != nil {
+				pods, err := s.sayChanges(ctx, out, known, pods)
+				if known = pods; err != nil {
+					return err
+				}
+			} else if err := s.say(ctx, out, pods, mood); err != nil {
 				return err
+			} else if known = nil; s.deltas && mood == Talkative {
+				known = append([]*v1.Pod{}, pods...)
 			}
 			select {
 			case <-changed:
@@ -98,6 +108,26 @@ type onceSource struct{ podconfig.Source }
 
 // WrapSource implements node.SourceWrapper.
 func (onceSource) WrapSource(func(podconfig.Source) podconfig.Source) {}
+
+// sayChanges submits the differences between two lists of pods. It returns now, which is not nil.
+func (s *supply) sayChanges(ctx context.Context, out podconfig.Sink, before, now []*v1.Pod) ([]*v1.Pod, error) {
+	for _, pod := range before {
+		if !slices.ContainsFunc(now, func(o *v1.Pod) bool { return o.UID == pod.UID }) {
+			if err := out.Submit(ctx, podconfig.Remove(pod.UID)); err != nil {
+				return before, err
+			}
+		}
+	}
+	for _, pod := range now {
+		if !slices.Contains(before, pod) {
+			if err := out.Submit(ctx, podconfig.Upsert(pod)); err != nil {
+				return before, err
+			}
+		}
+	}
+	s.history.told(s.name, realPods(now))
+	return append([]*v1.Pod{}, now...), nil
+}
 
 func (s *supply) say(ctx context.Context, out podconfig.Sink, pods []*v1.Pod, mood Mood) error {
 	switch mood {

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/statusmanager"
+)
+
+// Invariants about the pods on the API server, as a client with a watch sees them.
+
+// Stored is a version of a pod on the API server.
+type Stored struct {
+	At  time.Duration
+	Pod *v1.Pod
+}
+
+// version identifies a Stored.
+type version struct{ uid, resource string }
+
+func versionOf(pod *v1.Pod) version { return version{string(pod.UID), pod.ResourceVersion} }
+
+func (r *recorder) stored(pod *v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Stored = append(r.mu.Stored, Stored{r.world.Now(), pod})
+}
+
+// change edits a pod on the API server, as another client. The agent did not write that version.
+func (p *player) change(uid types.UID, edit func(*v1.Pod)) error {
+	pod, err := p.server.Change(uid, edit)
+	if err == nil {
+		p.node.history.changed(pod)
+	}
+	return err
+}
+
+func (r *recorder) changed(pod *v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.Changed = append(r.mu.Changed, versionOf(pod))
+}
+
+// server judges each status that an agent wrote by the status before: a final phase, a start time and
+// the conditions of other clients stay. Restart counts, generations and times of conditions do not go
+// back. A pod ends when none of its containers runs.
+func (c *checker) server() {
+	others := make(map[version]bool)
+	for _, v := range c.h.Changed {
+		others[v] = true
+	}
+	last, changed := make(map[types.UID]*v1.Pod), make(map[types.UID]time.Duration)
+	for _, s := range c.h.Stored {
+		before := last[s.Pod.UID]
+		last[s.Pod.UID] = s.Pod
+		if others[versionOf(s.Pod)] {
+			changed[s.Pod.UID] = s.At
+			continue
+		}
+		// A patch under way crosses a change by another client.
+		if at, is := changed[s.Pod.UID]; before == nil || podconfig.IsMirror(s.Pod) || is && s.At < at+toldLate {
+			continue
+		}
+		c.written(s, &before.Status, &s.Pod.Status)
+		if over(s.Pod.Status.Phase) && !over(before.Status.Phase) {
+			c.nothingRuns(s.Pod.UID, s.At, "is told to have ended")
+		}
+	}
+	c.deletions()
+}
+
+// written judges a status that an agent wrote by the status before.
+func (c *checker) written(s Stored, before, now *v1.PodStatus) {
+	bad := func(format string, args ...any) {
+		c.violate(s.At, "on the API server, %s (%s): "+format, slices.Concat([]any{s.Pod.Name, s.Pod.UID}, args)...)
+	}
+	if over(before.Phase) && now.Phase != before.Phase || before.Phase == v1.PodRunning && now.Phase == v1.PodPending {
+		bad("the phase goes from %s to %s", before.Phase, now.Phase)
+	}
+	if before.StartTime != nil && !before.StartTime.Equal(now.StartTime) {
+		bad("the start time goes from %v to %v", before.StartTime, now.StartTime)
+	}
+	if now.ObservedGeneration < before.ObservedGeneration {
+		bad("the observed generation goes from %d to %d", before.ObservedGeneration, now.ObservedGeneration)
+	}
+	was, is := conditionsOf(before), conditionsOf(now)
+	if len(is) < len(now.Conditions) {
+		bad("a condition stands twice in %v", now.Conditions)
+	}
+	for kind, old := range was {
+		switch c, there := is[kind]; {
+		case isGate(s.Pod, kind) && c != old:
+			bad("condition %s of another client becomes %+v", kind, c)
+		case there && c.LastTransitionTime.Before(&old.LastTransitionTime):
+			bad("the last transition of condition %s goes from %v to %v", kind, old.LastTransitionTime, c.LastTransitionTime)
+		case there && c.Status == old.Status && !c.LastTransitionTime.Equal(&old.LastTransitionTime) && !c.LastTransitionTime.After(old.LastTransitionTime.Time):
+			bad("condition %s stays %s, and its last transition goes from %v to %v", kind, c.Status, old.LastTransitionTime, c.LastTransitionTime)
+		}
+	}
+	for _, lists := range [][2][]v1.ContainerStatus{{before.InitContainerStatuses, now.InitContainerStatuses}, {before.ContainerStatuses, now.ContainerStatuses}} {
+		for i := range lists[1] {
+			status := &lists[1][i]
+			if old := containerStatus(&v1.PodStatus{ContainerStatuses: lists[0]}, status.Name); old != nil && status.RestartCount < old.RestartCount {
+				bad("the restart count of %s goes from %d to %d", status.Name, old.RestartCount, status.RestartCount)
+			}
+		}
+	}
+}
+
+// nothingRuns judges that no instance of a pod runs, except an instance that a crashed agent has started.
+func (c *checker) nothingRuns(uid types.UID, at time.Duration, what string) {
+	for _, i := range c.instances {
+		if i.uid == uid && i.called >= 0 && i.started < at && i.exited > at && !c.unheeded(i) {
+			c.violate(at, "%s %s, and %s (%s) runs", uid, what, i.id, i.name)
+		}
+	}
+}
+
+// deletions: an agent removes a pod from the API server only after a client has deleted the pod. Its
+// end is then known there, no container runs, and no volume is left.
+func (c *checker) deletions() {
+	for _, r := range c.h.Requests {
+		if r.Request != statusmanager.RequestDelete || !r.Changed {
+			continue
+		}
+		at, uid := r.At+r.Took, r.Pod.UID
+		var pod *v1.Pod
+		for _, s := range c.h.Stored {
+			if s.Pod.UID == uid && s.At <= at {
+				pod = s.Pod
+			}
+		}
+		switch {
+		case pod == nil || podconfig.IsMirror(pod):
+			continue
+		case pod.DeletionTimestamp == nil:
+			c.violate(at, "%s is removed from the API server, and no client has deleted it", uid)
+		case !over(pod.Status.Phase):
+			c.violate(at, "%s is removed from the API server, which has phase %s", uid, pod.Status.Phase)
+		}
+		c.nothingRuns(uid, at, "is removed from the API server")
+		ready := make(map[string]bool)
+		for _, e := range c.h.Volumes {
+			if e.UID == uid && e.At <= at {
+				ready[e.Volume] = e.What != VolumeGone && (e.What == VolumeReady || ready[e.Volume])
+			}
+		}
+		for volume, is := range ready {
+			if is {
+				c.violate(at, "%s is removed from the API server, and its volume %s is left", uid, volume)
+			}
+		}
+	}
+}
