@@ -28,7 +28,13 @@ func (a *Agent) publish(pod *v1.Pod, status v1.PodStatus) {
 }
 
 // ended calls Ended of the features: no container of the pod runs, and the volumes are unmounted.
+//
+// If a static pod has another manifest under the same UID, and the manifest is refused, the features
+// receive the refused pod: the worker knows only the pod before.
 func (a *Agent) ended(pod *v1.Pod) {
+	if now := a.host.Listing(pod.UID); now.Refusal != nil && now.Desired != nil {
+		pod = now.Desired
+	}
 	for _, f := range a.features {
 		if f.Ended != nil {
 			f.Ended(pod)

@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,8 +83,11 @@ func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 // records of a container: only the runtime has a record of the end of a static pod, and an API
 // server may not have received the end.
 func (c *checker) mayStartAgain(ended Published, at time.Duration) bool {
-	if ended.Status.Reason == reasonDeadline && c.isStatic(ended.Pod.UID) && c.agentBetween(ended.At, at) {
-		return true // for the next agent the pod began with its oldest sandbox, a moment later
+	reason := ended.Status.Reason
+	if (reason == reasonDeadline || slices.Contains(impossibilities, reason)) && c.isStatic(ended.Pod.UID) && c.agentBetween(ended.At, at) {
+		// For the next agent the pod began with its oldest sandbox, a moment later. The next agent
+		// decides again about a refused static pod, and the pod may have left its source by then.
+		return true
 	}
 	return c.agentBetween(ended.At, at) && (ended.Status.Reason == "Terminated" || c.lostRecords(ended.Pod.UID, at))
 }
