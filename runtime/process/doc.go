@@ -121,9 +121,17 @@
 //
 // # Why a crash at any moment is safe
 //
+//	StartContainer:  lock, check, fork shim (inherits the lock), which forks the main process,
+//	                 wait until that is prepared, pid.json{shim, main}, statement, "begin"
+//	main process:    namespaces and walls, "prepared", wait for "begin", exec
+//	shim:            dozes, … exit, kill the rest, no statement, exit.json, end (unlocks)
+//
+// The shim dozes from the start, so that a start needs no new process of Go (package shim). A main
+// process without "begin" ends if the agent has ended, and the shim removes pid.json then.
+// If the shim cannot doze from the start, it does this itself:
+//
 //	StartContainer:  lock, check, fork shim (inherits the lock), wait for the shim's report
-//	shim:            pid.json{shim}, exec, pid.json{shim, main}, statement, "started",
-//	                 … exit, kill the rest, no statement, exit.json, end (unlocks)
+//	shim:            pid.json{shim}, exec, pid.json{shim, main}, statement, "started", …
 //
 // The lock belongs to the open file, of which the agent and the shim have duplicates. The lock is
 // free exactly when both are dead, and then no call can start the container any more. Each call

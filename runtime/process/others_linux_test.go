@@ -140,19 +140,18 @@ func children(pid int) (pids []int) {
 // privateMemory returns the private memory in KiB of a process and of its children but sleep, the
 // workload.
 func privateMemory(tb testing.TB, pid int) (kib int) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	require.NoError(tb, err)
-	for _, field := range []string{"Private_Dirty:", "Private_Clean:"} {
-		_, after, _ := strings.Cut(string(raw), field)
-		n := 0
-		_, err := fmt.Sscan(after, &n)
-		require.NoError(tb, err)
-		kib += n
-	}
+	kib = ownPrivateMemory(tb, pid)
 	for _, next := range children(pid) {
 		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", next)); strings.TrimSpace(string(name)) != "sleep" {
 			kib += privateMemory(tb, next)
 		}
 	}
 	return kib
+}
+
+// ownPrivateMemory returns the private memory in KiB of a process.
+func ownPrivateMemory(tb testing.TB, pid int) int {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	require.NoError(tb, err)
+	return field(tb, string(raw), "Private_Dirty:") + field(tb, string(raw), "Private_Clean:")
 }

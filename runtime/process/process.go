@@ -110,6 +110,8 @@ type Runtime struct {
 	shim    string
 	log     *zap.Logger
 
+	shimWorks atomic.Bool // a container was started by Options.Shim, so it is a shim
+
 	host        walls.Host
 	confine     bool
 	seccompRoot string

@@ -72,7 +72,16 @@ func (r *Runtime) start(ctx context.Context, s *sandbox, in *instance) error {
 			return fmt.Errorf("make the cgroup: %w", err)
 		}
 	}
-	return r.launch(in, lock)
+	if r.shim == "" || r.shimWorks.Load() {
+		if err := r.bear(in, lock, &o.spec); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	if err := r.launch(in, lock); err != nil {
+		return err
+	}
+	r.shimWorks.Store(true)
+	return nil
 }
 
 // lockToStart takes a created container's lock. A program started by this process at the same
@@ -122,19 +131,16 @@ func (r *Runtime) launch(in *instance, lock *record.Lock) error {
 // startShim starts the shim in a new session, with all signals blocked. The shim inherits the lock and the pipe for the
 // report, no other descriptor, and no variable of the agent's environment.
 func (r *Runtime) startShim(in *instance, lock *record.Lock, say *os.File) (*os.Process, error) {
-	path := r.shim
-	if path == "" {
-		var err error
-		if path, err = selfExecutable(); err != nil {
-			return nil, fmt.Errorf("find this program: %w", err)
-		}
+	path, err := r.shimProgram()
+	if err != nil {
+		return nil, err
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
-	shimLog, err := in.dir.OpenFile(record.ShimLogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	shimLog, err := openShimLog(in)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +175,23 @@ func shimEnvironment() []string {
 		}
 	}
 	return env
+}
+
+// openShimLog opens the file that is a shim's stderr.
+func openShimLog(in *instance) (*os.File, error) {
+	return in.dir.OpenFile(record.ShimLogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+}
+
+// shimProgram returns the path of the program that is executed as a shim.
+func (r *Runtime) shimProgram() (string, error) {
+	if r.shim != "" {
+		return r.shim, nil
+	}
+	path, err := selfExecutable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	return path, nil
 }
 
 // selfExecutable returns a path that executes this program. On Linux the path is valid even after

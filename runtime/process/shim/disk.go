@@ -7,10 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/keelson-dev/keelson/runtime/process/internal/launch"
 )
 
 // disk has the file operations of a log file.
@@ -31,12 +30,8 @@ type realDisk struct{}
 
 func (realDisk) stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
-// open fails for a fifo without a reader (O_NONBLOCK), and does not block.
 func (realDisk) open(path string) (io.WriteCloser, fs.FileInfo, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, nil, err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o640)
+	f, err := launch.OpenLog(path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -34,6 +34,18 @@
 // One goroutine, locked to its thread, does all work except the copying, because PR_SET_PDEATHSIG
 // refers to the parent thread.
 //
+// # Starts without a program of Go
+//
+// On Linux on amd64, an agent does steps 1 and 2 itself: the shim's process begins as the
+// program of its naps, which does a prepared list of system calls (packages stage and tiny). It forks the
+// main process, which prepares its walls and waits; the agent writes the records and lets the main
+// process execute its program. The shim becomes a program of Go at the first output, signal, or end of
+// a child. Output stays in the pipe until then, and the records are those of other starts. If the agent
+// ends during the start, or the program cannot be executed, the shim finds no sealed statement, or an
+// error in another memory file, and records that. Where memory cannot be executed
+// (vm.memfd_noexec), on other systems, and for the first container of a program in process.Options.Shim, a program of Go
+// starts.
+//
 // # Naps
 //
 // After a second without output, the shim replaces its program by one of a few KiB (package doze),

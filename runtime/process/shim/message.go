@@ -12,9 +12,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// The kubelet's limits of a termination message, for the file and for the log as a fallback.
+// The kubelet's limits of the log as a fallback for a termination message.
 const (
-	maxMessage    = 4096
 	maxTail       = 2048
 	maxTailLines  = 80
 	openNoWaiting = os.O_RDONLY | unix.O_NONBLOCK // a fifo must not hold us up
@@ -31,7 +30,7 @@ func (s *shim) message(code int32, leftErr error) string {
 	if leftErr != nil {
 		text = strings.TrimSuffix(leftErr.Error()+": "+text, ": ")
 	}
-	return clip(strings.ToValidUTF8(text, "\uFFFD"), maxMessage)
+	return record.Clip(strings.ToValidUTF8(text, "\uFFFD"), record.MaxMessage)
 }
 
 // messageFile returns the end of the termination message file. A link that leads out of the working
@@ -54,7 +53,7 @@ func (s *shim) messageFile() string {
 	if err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
-	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-maxMessage), maxMessage))
+	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-record.MaxMessage), record.MaxMessage))
 	if err != nil {
 		return ""
 	}
@@ -70,12 +69,4 @@ func lastLines(text string, n int) string {
 		}
 	}
 	return text[at+1:]
-}
-
-// clip returns the last n bytes of text, whole characters only.
-func clip(text string, n int) string {
-	if len(text) > n {
-		text = strings.ToValidUTF8(text[len(text)-n:], "")
-	}
-	return text
 }

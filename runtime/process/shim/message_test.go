@@ -30,7 +30,7 @@ func TestTerminationMessage(t *testing.T) {
 		{name: "file, success", file: "done", want: "done"},
 		{name: "log on error", logTail: "a\nb\n", code: 1, want: "a\nb\n"},
 		{name: "no log on success", logTail: "a\nb\n"},
-		{name: "last bytes of a long file", file: strings.Repeat("x", 5000) + "end", code: 1, want: strings.Repeat("x", maxMessage-3) + "end"},
+		{name: "last bytes of a long file", file: strings.Repeat("x", 5000) + "end", code: 1, want: strings.Repeat("x", record.MaxMessage-3) + "end"},
 		{name: "last lines of the log", logTail: strings.Repeat("\n", 50) + strings.Repeat("l\n", 80), code: 1, want: strings.Repeat("l\n", 80)},
 		{name: "no characters", file: "a\xffb", want: "a\uFFFDb"},
 		{name: "something was left", file: "m", left: errors.New("2 processes"), want: "2 processes: m"},
@@ -99,6 +99,6 @@ func TestLastLines(t *testing.T) {
 }
 
 func TestClipKeepsWholeCharacters(t *testing.T) {
-	assert.Equal(t, "é", clip("éé", 3))
-	assert.Equal(t, "ab", clip("ab", 2))
+	assert.Equal(t, "é", record.Clip("éé", 3))
+	assert.Equal(t, "ab", record.Clip("ab", 2))
 }

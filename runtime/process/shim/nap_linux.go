@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/process/internal/doze"
+	"github.com/keelson-dev/keelson/runtime/process/internal/launch"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
 )
 
 // A shim dozes after this time without output. Each nap that is shorter than worthwhile doubles the
@@ -66,8 +68,8 @@ func (s *shim) doze() (again bool) {
 	if len(s.asked) > 0 || len(s.dead) > 0 {
 		return true
 	}
-	signal.Ignore(others...)
-	defer signal.Notify(s.other, others...)
+	signal.Ignore(others()...)
+	defer signal.Notify(s.other, others()...)
 	if err := s.fallAsleep(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		fmt.Fprintln(os.Stderr, "the shim stays awake:", err)
 	}
@@ -128,6 +130,12 @@ func inherit(f *os.File) (number int) {
 	return number
 }
 
+// born is the first nap of a shim that dozes from the start.
+var born = nap{
+	Said: record.StatementFD, Log: napLog{FD: record.LogFD},
+	Streams: []napStream{{Name: "stdout", FD: record.StdoutFD}, {Name: "stderr", FD: record.StderrFD}},
+}
+
 // wake returns the shim after a nap, or nil in a process that has not dozed.
 func wake() (*shim, error) {
 	fd := os.Getenv(record.NapEnv)
@@ -137,7 +145,13 @@ func wake() (*shim, error) {
 	if err := os.Unsetenv(record.NapEnv); err != nil {
 		return nil, err
 	}
-	n, err := readMemory[nap](fd)
+	n := born
+	var err error
+	if fd == record.Born {
+		err = started()
+	} else {
+		n, err = readMemory[nap](fd)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("wake up: %w", err)
 	}
@@ -186,6 +200,41 @@ func wake() (*shim, error) {
 	}
 	s.log.resume()
 	return s, nil
+}
+
+// errUnstarted is the error of a start that an agent has begun and not completed.
+var errUnstarted = errors.New("the start was not completed")
+
+// started returns nil if the start of this process's container was completed. If the start has failed
+// and the agent has not recorded it, started does.
+func started() error {
+	report, err := os.ReadFile(descriptors + "/" + strconv.Itoa(record.ReportFD))
+	if err != nil {
+		return err
+	}
+	seals, err := unix.FcntlInt(record.StatementFD, unix.F_GET_SEALS, 0)
+	switch {
+	case err != nil:
+		return err
+	case seals&unix.F_SEAL_WRITE == 0 && len(report) == 0:
+		return errUnstarted // the end of this process ends the main process
+	case len(report) == 0:
+		return nil
+	}
+	dir, err := os.OpenRoot(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	spec, err := record.Read[record.Spec](dir, record.SpecFile)
+	if err != nil {
+		return err
+	}
+	cause := errUnstarted
+	if errno := stage.Errno(report); errno != 0 { // 0: the agent has ended
+		cause = launch.Explain(&spec, errno)
+	}
+	return errors.Join(cause, launch.Failed(dir, cause))
 }
 
 // readMemory reads the value in an inherited memory file.

@@ -6,24 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/doze"
-	"github.com/keelson-dev/keelson/runtime/process/internal/lookpath"
+	"github.com/keelson-dev/keelson/runtime/process/internal/launch"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
 )
-
-// exitReserve is the disk space reserved for exit.json: a message of 4096 bytes, twice that for
-// JSON escapes, and the other fields.
-const exitReserve = 12 << 10
 
 // shim supervises one container. Only the thread of run uses a shim.
 type shim struct {
@@ -42,14 +36,8 @@ type shim struct {
 	light    bool          // this process may doze
 }
 
-// errCannotRun is an error that is the container's own: its program cannot be executed. A next try
-// would fail in the same way.
-type errCannotRun struct{ error }
-
-func (e errCannotRun) Unwrap() error { return e.error }
-
 // start starts the container and returns the PID. After an error no process runs and pid.json is
-// removed. After an errCannotRun the container has exited. Otherwise its state is created as before.
+// removed. After a launch.ErrCannotRun the container has exited. Otherwise its state is created as before.
 func (s *shim) start() (int, error) {
 	var err error
 	if s.spec, err = record.Read[record.Spec](s.dir, record.SpecFile); err != nil {
@@ -66,7 +54,7 @@ func (s *shim) start() (int, error) {
 		return 0, err
 	}
 	if err := s.spawn(); err != nil {
-		return 0, errors.Join(err, s.fail(err), s.dir.Remove(record.ProcessFile))
+		return 0, errors.Join(err, launch.Failed(s.dir, err))
 	}
 	return s.main, nil
 }
@@ -80,19 +68,15 @@ func (s *shim) listen() {
 	s.other = make(chan os.Signal, 1)
 	signal.Notify(s.dead, unix.SIGCHLD)
 	signal.Notify(s.asked, record.StopSignal, record.KillSignal)
-	signal.Notify(s.other, others...)
+	signal.Notify(s.other, others()...)
 }
 
-// others are signals that end a process and are not meant for a shim.
-var others = []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGXFSZ}
-
-// fail records the end of a container whose program cannot be executed.
-func (s *shim) fail(cause error) error {
-	if _, own := errors.AsType[errCannotRun](cause); !own {
-		return nil
+// others returns record.EndSignals.
+func others() (out []os.Signal) {
+	for _, sig := range record.EndSignals {
+		out = append(out, sig)
 	}
-	message := clip(strings.ToValidUTF8(cause.Error(), "\uFFFD"), maxMessage)
-	return record.WriteDurable(s.dir, record.ExitFile, record.Exit{Code: 128, Reason: "StartError", Message: message, FinishedAt: time.Now()})
+	return out
 }
 
 // introduce records that this process is starting the container. An agent that finds this record,
@@ -107,41 +91,19 @@ func (s *shim) introduce() error {
 		return err
 	}
 	s.self = record.Process{BootID: boot, Shim: me.Ref}
-	record.Reserve(s.dir, record.ExitFile, exitReserve)
+	launch.Reserve(s.dir)
 	return record.Write(s.dir, record.ProcessFile, s.self)
 }
 
-// spawn opens the log and executes the command.
+// spawn opens the log, starts the main process with pipes to the log, and records the process.
 func (s *shim) spawn() error {
-	programs, err := s.programs()
+	c, err := launch.Command(&s.spec)
 	if err != nil {
-		return errCannotRun{err}
+		return err
 	}
 	if s.log, err = openLog(&s.spec); err != nil {
 		return err
 	}
-	return s.exec(programs)
-}
-
-// programs returns the paths of the command's program. In a root file system of its own the
-// container finds the program itself.
-func (s *shim) programs() ([]string, error) {
-	if s.spec.Root != nil {
-		return stage.Candidates(s.spec.Program(), s.spec.Env), nil
-	}
-	info, err := os.Stat(s.spec.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("working directory: %w", err)
-	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("working directory: %s is not a directory", s.spec.Dir)
-	}
-	path, err := lookpath.Find(s.spec.Program(), s.spec.Dir, s.spec.Env)
-	return []string{path}, err
-}
-
-// exec starts the main process with pipes to the log, and records the process.
-func (s *shim) exec(programs []string) error {
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return err
@@ -150,19 +112,12 @@ func (s *shim) exec(programs []string) error {
 	if err != nil {
 		return err
 	}
+	c.Files = [3]*os.File{nil, outW, errW}
 	var p *os.Process
-	doze.Unblocked(func() {
-		p, err = stage.Start(stage.Command{
-			Programs: programs, Args: s.spec.Args, Env: s.spec.Env, Dir: s.spec.Dir,
-			Files: [3]*os.File{nil, outW, errW}, Walls: s.spec.Walls,
-		})
-	})
+	doze.Unblocked(func() { p, err = stage.Start(c) })
 	_, _ = outW.Close(), errW.Close()
 	if err != nil {
-		if bare := (*fs.PathError)(nil); errors.As(err, &bare) {
-			err = bare.Err
-		}
-		return ownFault(fmt.Errorf("command %q: %w", s.spec.Args[0], err))
+		return launch.Explain(&s.spec, err)
 	}
 	s.main = p.Pid
 	_ = p.Release() // supervise waits for all children alike
@@ -182,17 +137,6 @@ func (s *shim) exec(programs []string) error {
 	// Without a statement, damaged records of this container cannot be restored.
 	s.said, _ = keep(record.StatementName, record.Statement{Spec: s.spec, Process: s.self})
 	return nil
-}
-
-// ownFault returns err as an errCannotRun, unless the cause is a machine that is short of memory,
-// processes or files, or a program that is being written.
-func ownFault(err error) error {
-	for _, passing := range []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ETXTBSY} {
-		if errors.Is(err, passing) {
-			return err
-		}
-	}
-	return errCannotRun{err}
 }
 
 // openLog opens a container's log. Without a path the output is discarded.

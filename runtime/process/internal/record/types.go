@@ -4,6 +4,7 @@ package record
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,8 +36,11 @@ const ShimName = "keelson-shim"
 // ShimEnv marks a shim in the shim's environment. Containers do not inherit the mark.
 const ShimEnv = "KEELSON_SHIM"
 
-// NapEnv is the number of the descriptor from which a shim that has dozed reads its state.
+// NapEnv is the number of the descriptor from which a shim that has dozed reads its state, or Born.
 const NapEnv = "KEELSON_SHIM_NAP"
+
+// Born is the NapEnv of a shim that has dozed since an agent has started its container.
+const Born = "born"
 
 // The signals from an agent to a shim. They are not SIGTERM or SIGINT, because every program of Go
 // can be ended by those before it handles signals, and a shim that dozes becomes one again.
@@ -44,6 +48,10 @@ const (
 	StopSignal = unix.SIGUSR2 // send the stop signal to the container
 	KillSignal = unix.SIGUSR1 // kill every process of the container
 )
+
+// EndSignals are signals that end a process and are not meant for a shim. A shim that dozes ignores
+// them, because the runtime of Go takes pending ones at once when the shim wakes up.
+var EndSignals = []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGXFSZ}
 
 // IDEnv names the variable that marks every process of a container, so that a process is found
 // after an escape from the container's session. The value is Spec.ID.
@@ -54,6 +62,18 @@ const (
 	LockFD   = 3 // Lock.File
 	StatusFD = 4 // a pipe; the shim writes one Started and closes the pipe
 	NameFD   = 5 // Lock.Name, on systems with names
+)
+
+// The file descriptors of a shim that dozes from the start, in addition to 0, 1, 2, LockFD and NameFD.
+const (
+	StatementFD = 4 // memory for the Statement; it is sealed if the start was completed
+	ProgramFD   = 6 // the program of the shim
+	SignalFD    = 7 // a signalfd
+	StdoutFD    = 8 // the container's output
+	StderrFD    = 9
+	LogFD       = 10 // the container's log, or /dev/null
+	ReportFD    = 11 // memory with the error of the start; empty if there was none
+	BornFDs     = 12 // the number of descriptors
 )
 
 // StatementName is the name of the memory in which a shim keeps its Statement.
@@ -210,6 +230,17 @@ type Exit struct {
 	Reason     string    `json:"reason"`
 	Message    string    `json:"message,omitempty"` // at most 4096 bytes
 	FinishedAt time.Time `json:"finishedAt"`
+}
+
+// MaxMessage is the kubelet's limit of a termination message in bytes.
+const MaxMessage = 4096
+
+// Clip returns the last n bytes of text, whole characters only.
+func Clip(text string, n int) string {
+	if len(text) > n {
+		text = strings.ToValidUTF8(text[len(text)-n:], "")
+	}
+	return text
 }
 
 // Started is a shim's report to the agent. Exactly one field is set.

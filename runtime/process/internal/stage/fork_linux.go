@@ -8,6 +8,8 @@ import (
 	_ "unsafe" // for go:linkname
 
 	"golang.org/x/sys/unix"
+
+	"github.com/keelson-dev/keelson/runtime/process/internal/tiny"
 )
 
 // The hooks of package runtime that package syscall calls around a fork. The runtime keeps them
@@ -22,44 +24,19 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// step is one system call of a stage.
-type step struct {
-	number  uintptr
-	args    [6]uintptr
-	results uint8 // a bit for each argument that is the number of an earlier call, whose result is meant
-	kind    kind
-	result  uintptr
-}
-
-// kind is the meaning of a call's error.
-type kind uint8
-
-const (
-	must    kind = iota // the stage fails
-	may                 // the error is ignored
-	program             // an execve: the next program is tried if this program does not exist
-	split               // a clone: the parent tells the child's PID and exits, the child goes on
-)
-
-// The first words of reports that are not errors.
-const (
-	noCall = ^uintptr(0) // the second word is a PID
-	lives  = noCall - 1  // the process lives
-)
-
-// fork makes a process with the flags of clone. The process does the calls of the stage, in a copy
-// of this process's memory, and writes two words to the descriptor report: the number of the call
-// that failed and the error, or noCall and a PID.
+// fork makes a process with the flags of clone. The process does the steps, whose first has the
+// address at, in a copy of this process's memory. The steps end with an exit.
 //
 // The process is a copy of one thread of a Go program, and may therefore neither allocate memory
-// nor grow its stack: it does nothing but system calls.
+// nor grow its stack: it does nothing but system calls. What it does is what the instructions of
+// package tiny do.
 //
 //go:noinline
 //go:norace
-func fork(flags uintptr, calls []step, report uintptr, words *[2]uintptr, size uintptr, word uintptr) (pid uintptr, errno syscall.Errno) {
+func fork(flags uintptr, steps []tiny.Step, at uintptr, failed *tiny.Failed) (pid uintptr, errno syscall.Errno) {
 	var (
 		r    uintptr
-		last syscall.Errno
+		i    int
 		args [6]uintptr
 	)
 	first, second := flags, uintptr(0)
@@ -75,44 +52,34 @@ func fork(flags uintptr, calls []step, report uintptr, words *[2]uintptr, size u
 		return pid, errno
 	}
 	afterForkInChild()
-	for i := range calls {
-		c := &calls[i]
-		args = c.args
-		for j := range args {
-			if c.results&(1<<j) != 0 {
-				args[j] = calls[args[j]].result
-			}
-		}
-		r, _, errno = syscall.RawSyscall6(c.number, args[0], args[1], args[2], args[3], args[4], args[5])
-		c.result = r
-		if errno == 0 {
-			if c.kind == split && r != 0 {
-				words[0], words[1] = noCall, r
-				syscall.RawSyscall6(unix.SYS_WRITE, report, word, size, 0, 0, 0)
-				syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
-			}
-			continue
-		}
-		switch c.kind {
-		case may:
-			continue
-		case program:
-			if last == 0 || errno == unix.EACCES {
-				last = errno
-			}
-			absent := errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.EACCES
-			if absent && i+1 < len(calls) {
-				continue
-			}
-			if absent {
-				errno = last
-			}
-		}
-		words[0], words[1] = uintptr(i), uintptr(errno)
-		syscall.RawSyscall6(unix.SYS_WRITE, report, word, size, 0, 0, 0)
-		break
-	}
 	for {
-		syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 1, 0, 0, 0, 0, 0)
+		s := &steps[i]
+		args = s.Args
+		for j := range args {
+			if s.Loads&(1<<j) != 0 {
+				args[j] = steps[(args[j]-at)/tiny.StepSize].Result
+			}
+		}
+		r, _, errno = syscall.RawSyscall6(s.Number, args[0], args[1], args[2], args[3], args[4], args[5])
+		s.Result = r
+		jump := false
+		switch s.Next {
+		case tiny.Jump:
+			jump = true
+		case tiny.Parent:
+			jump = errno != 0 || r != 0
+		case tiny.Fails, tiny.Empty:
+			if jump = errno != 0 || s.Next == tiny.Empty && r == 0; jump {
+				failed.Step, failed.Error = at+uintptr(i)*tiny.StepSize, uintptr(errno)
+			}
+		case tiny.Execute:
+			jump = errno != unix.ENOENT && errno != unix.ENOTDIR && errno != unix.EACCES
+			if jump || failed.Error == 0 || errno == unix.EACCES {
+				failed.Step, failed.Error = at+uintptr(i)*tiny.StepSize, uintptr(errno)
+			}
+		}
+		if i++; jump {
+			i = int((s.Target - at) / tiny.StepSize)
+		}
 	}
 }

@@ -3,10 +3,8 @@
 package stage
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
-	goruntime "runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,153 +13,106 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
+	"github.com/keelson-dev/keelson/runtime/process/internal/tiny"
 )
 
 // stage is the list of system calls between the fork and the execve of a process.
 type stage struct {
-	flags uintptr // of clone
-	calls []step
-	names []string // what each call does, for errors
-	keep  []any    // the memory of the arguments
-	hear  int      // the pipe for the report of the process
-	tell  int
-	words *[2]uintptr // the report
+	tiny.Program
+	flags uintptr    // of clone
+	names []string   // what each call does, for errors
+	fail  tiny.Label // the report of an error
+	made  tiny.Arg   // the clone of a process between, if there is one
+	split tiny.Label // what its parent does
+	wary  func()     // adds a check that the parent lives; may be nil
+	ready func()     // adds calls before the last walls; may be nil
+	err   error      // of add
 }
 
-// newStage returns an empty stage. The caller closes the stage.
-func newStage() (*stage, error) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return nil, err
+// newStage returns an empty stage.
+func newStage() *stage {
+	s := &stage{flags: uintptr(unix.SIGCHLD)}
+	s.fail, s.split = s.Label(), s.Label()
+	return s
+}
+
+// The kinds of calls, by what an error means.
+const (
+	must    = tiny.Fails   // the stage fails
+	may     = tiny.Follow  // the error is ignored
+	program = tiny.Execute // the next program is tried if this program does not exist
+)
+
+// add adds a call and returns its result. An argument is a number or a tiny.Arg.
+func (s *stage) add(kind tiny.Next, what string, number uintptr, args ...any) tiny.Arg {
+	var list [6]tiny.Arg
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case tiny.Arg:
+			list[i] = v
+		case int:
+			list[i] = tiny.N(v)
+		case uint32:
+			list[i] = tiny.N(v)
+		case uint64:
+			list[i] = tiny.N(v)
+		case uintptr:
+			list[i] = tiny.N(v)
+		default:
+			s.err = fmt.Errorf("%s: an argument of type %T", what, arg)
+		}
 	}
-	return &stage{flags: uintptr(unix.SIGCHLD), hear: ends[0], tell: ends[1], words: &[2]uintptr{lives}}, nil
+	s.names = append(s.names, what)
+	return s.Call(kind, s.fail, number, list[:]...)
 }
 
-func (s *stage) close() {
-	_ = unix.Close(s.hear)
-	if s.tell >= 0 {
-		_ = unix.Close(s.tell)
-	}
-}
-
-// dieWithParent makes the kernel kill the process when the parent thread ends. If the parent has
-// ended, the process cannot write its report and ends, too.
+// dieWithParent makes the kernel kill the process when the parent thread ends.
 func (s *stage) dieWithParent() {
 	s.add(must, "parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	s.add(may, "", unix.SYS_CLOSE, uintptr(s.hear))
-	s.add(must, "parent", unix.SYS_WRITE, uintptr(s.tell), at(s, s.words), unsafe.Sizeof(*s.words))
-}
-
-// add adds a call and returns its number.
-func (s *stage) add(k kind, what string, number uintptr, args ...uintptr) int {
-	c := step{number: number, kind: k}
-	copy(c.args[:], args)
-	s.calls, s.names = append(s.calls, c), append(s.names, what)
-	return len(s.calls) - 1
-}
-
-// use makes the result of an earlier call an argument of the last call.
-func (s *stage) use(arg, number int) {
-	c := &s.calls[len(s.calls)-1]
-	c.args[arg], c.results = uintptr(number), c.results|1<<arg
-}
-
-// text returns the address of a string for the kernel. A NUL byte ends the string.
-func (s *stage) text(v string) uintptr {
-	b := append([]byte(v), 0)
-	s.keep = append(s.keep, b)
-	return uintptr(unsafe.Pointer(&b[0]))
-}
-
-// list returns the address of a list of strings.
-func (s *stage) list(v []string) uintptr {
-	p := make([]uintptr, len(v)+1)
-	for i, e := range v {
-		p[i] = s.text(e)
-	}
-	s.keep = append(s.keep, p)
-	return uintptr(unsafe.Pointer(&p[0]))
-}
-
-// at returns the address of a value, which has to be in the heap.
-func at[T any](s *stage, v *T) uintptr {
-	s.keep = append(s.keep, v)
-	return uintptr(unsafe.Pointer(v))
-}
-
-// run makes the process. It returns when the process has executed its program, has exited because
-// its calls are done, or has failed. The caller's thread is the parent, for PR_SET_PDEATHSIG.
-func (s *stage) run() (pid int, err error) {
-	first, errno := fork(s.flags, s.calls, uintptr(s.tell), s.words, unsafe.Sizeof(*s.words), at(s, s.words))
-	_ = unix.Close(s.tell)
-	s.tell = -1
-	goruntime.KeepAlive(s)
-	if errno != 0 {
-		return 0, fmt.Errorf("make namespaces: %w", errno)
-	}
-	pid = int(first)
-	raw, err := readAll(s.hear)
-	if err != nil {
-		return 0, err
-	}
-	const word = int(unsafe.Sizeof(uintptr(0)))
-	value := func(b []byte) uintptr {
-		if word == 4 {
-			return uintptr(binary.NativeEndian.Uint32(b))
-		}
-		return uintptr(binary.NativeEndian.Uint64(b))
-	}
-	// The process between and its child write in any order.
-	for ; len(raw) >= 2*word; raw = raw[2*word:] {
-		what, result := value(raw), value(raw[word:])
-		switch {
-		case what == lives:
-		case what == noCall:
-			await(pid) // the process between
-			pid = int(result)
-		case int(what) < len(s.names) && s.names[what] != "":
-			err = fmt.Errorf("%s: %w", s.names[what], syscall.Errno(result))
-		default:
-			err = syscall.Errno(result)
-		}
-	}
-	if err != nil {
-		await(pid)
-		return 0, err
-	}
-	return pid, nil
-}
-
-// readAll reads the report until the process has executed its program or has ended.
-func readAll(fd int) (out []byte, err error) {
-	buf := make([]byte, 256)
-	for {
-		n, err := unix.Read(fd, buf)
-		switch {
-		case err == unix.EINTR:
-		case err != nil || n == 0:
-			return out, err
-		default:
-			out = append(out, buf[:n]...)
-		}
+	if s.wary != nil {
+		s.wary()
 	}
 }
 
-// await reaps a child.
-func await(pid int) {
-	for {
-		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
-			return
-		}
+// The first words of reports that are not a Failed.
+const (
+	made  = ^uintptr(0) // the second word is the PID of a new process
+	lives = made - 1    // the process has prepared everything
+)
+
+// end adds what a process does that cannot execute its program: it writes the tiny.Failed, whose
+// address is given, to descriptors. It is the end of the stage.
+func (s *stage) end(failed tiny.Arg, to ...tiny.Arg) {
+	s.Place(s.fail)
+	for _, fd := range to {
+		s.add(may, "", unix.SYS_WRITE, fd, failed, 2*wordSize)
 	}
+	s.add(may, "", unix.SYS_EXIT_GROUP, 1)
+}
+
+// wordSize is the size of an address in bytes.
+const wordSize = int(unsafe.Sizeof(uintptr(0)))
+
+// failure returns the error of a tiny.Failed, for steps from the address first.
+func (s *stage) failure(first, step, errno uintptr) error {
+	if i := int((step - first) / tiny.StepSize); i < len(s.names) && s.names[i] != "" {
+		return fmt.Errorf("%s: %w", s.names[i], syscall.Errno(errno))
+	}
+	return syscall.Errno(errno)
 }
 
 // enter makes the process a member of the namespaces of another process. The process that enters
 // stays outside of the PID namespace; its child goes on.
 func (s *stage) enter(pidfd int, root *record.Root) {
 	s.add(must, "enter the container", unix.SYS_SETNS, uintptr(pidfd), namespaces(root))
-	s.add(split, "enter the container", unix.SYS_CLONE, uintptr(unix.SIGCHLD)|unix.CLONE_PARENT)
+	s.clone(uintptr(unix.SIGCHLD) | unix.CLONE_PARENT)
 	s.add(must, "file mode mask", unix.SYS_UMASK, 0o022)
+}
+
+// clone makes a child, which goes on. Its parent goes on at split.
+func (s *stage) clone(flags uintptr) {
+	s.names = append(s.names, "make a process")
+	s.made = s.Call(tiny.Parent, s.split, unix.SYS_CLONE, tiny.N(flags), tiny.N(0), tiny.N(0), tiny.N(0), tiny.N(0), tiny.N(made))
 }
 
 // unshare gives the process namespaces of its own.
@@ -177,7 +128,7 @@ func (s *stage) unshare(root *record.Root) {
 	if slices.ContainsFunc(root.Mounts, func(b record.Bind) bool { return b.Follow }) {
 		propagation = unix.MS_SLAVE // changeRoot makes the other mounts private
 	}
-	s.add(must, "own mounts", unix.SYS_MOUNT, 0, s.text("/"), 0, unix.MS_REC|propagation)
+	s.add(must, "own mounts", unix.SYS_MOUNT, 0, s.Text("/"), 0, unix.MS_REC|propagation)
 }
 
 // namespaces returns the flags of the namespaces that a container has for itself.
@@ -197,9 +148,8 @@ func namespaces(root *record.Root) uintptr {
 
 // write writes a file.
 func (s *stage) write(name, text string) {
-	fd := s.add(must, name, unix.SYS_OPENAT, atCwd, s.text(name), unix.O_WRONLY|unix.O_CLOEXEC)
-	s.add(must, name, unix.SYS_WRITE, 0, s.text(text), uintptr(len(text)))
-	s.use(0, fd)
+	fd := s.add(must, name, unix.SYS_OPENAT, atCwd, s.Text(name), unix.O_WRONLY|unix.O_CLOEXEC)
+	s.add(must, name, unix.SYS_WRITE, fd, s.Text(text), len(text))
 }
 
 // atCwd is AT_FDCWD, -100, as the kernel takes it.
@@ -207,77 +157,71 @@ const atCwd = ^uintptr(99)
 
 // tree opens a mount of a path of the host, with everything mounted below. Later mounts of the host
 // do not appear.
-func (s *stage) tree(from string, attrs uint64) (fd int) {
+func (s *stage) tree(from string, attrs uint64) (fd tiny.Arg) {
 	fd = s.following(from, attrs)
-	attr := &unix.MountAttr{Propagation: unix.MS_PRIVATE}
-	s.add(must, "mount "+from, unix.SYS_MOUNT_SETATTR, 0, s.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, at(s, attr), unsafe.Sizeof(*attr))
-	s.use(0, fd)
+	attr := []unix.MountAttr{{Propagation: unix.MS_PRIVATE}}
+	s.add(must, "mount "+from, unix.SYS_MOUNT_SETATTR, fd, s.Text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, tiny.Values(&s.Program, attr), unsafe.Sizeof(attr[0]))
 	return fd
 }
 
 // following opens a mount of a path of the host, with everything mounted below now and later.
-func (s *stage) following(from string, attrs uint64) (fd int) {
+func (s *stage) following(from string, attrs uint64) (fd tiny.Arg) {
 	what := "mount " + from
-	fd = s.add(must, what, unix.SYS_OPEN_TREE, atCwd, s.text(from), unix.OPEN_TREE_CLONE|unix.O_CLOEXEC|unix.AT_RECURSIVE)
+	fd = s.add(must, what, unix.SYS_OPEN_TREE, atCwd, s.Text(from), unix.OPEN_TREE_CLONE|unix.O_CLOEXEC|unix.AT_RECURSIVE)
 	s.attributes(what, fd, attrs, unix.AT_RECURSIVE)
 	return fd
 }
 
 // attributes adds attributes to an open mount.
-func (s *stage) attributes(what string, fd int, attrs uint64, flags uintptr) {
+func (s *stage) attributes(what string, fd tiny.Arg, attrs uint64, flags uintptr) {
 	if attrs == 0 {
 		return
 	}
-	attr := &unix.MountAttr{Attr_set: attrs}
-	s.add(must, what, unix.SYS_MOUNT_SETATTR, 0, s.text(""), unix.AT_EMPTY_PATH|flags, at(s, attr), unsafe.Sizeof(*attr))
-	s.use(0, fd)
+	attr := []unix.MountAttr{{Attr_set: attrs}}
+	s.add(must, what, unix.SYS_MOUNT_SETATTR, fd, s.Text(""), unix.AT_EMPTY_PATH|flags, tiny.Values(&s.Program, attr), unsafe.Sizeof(attr[0]))
 }
 
 // filesystem opens a new file system. An option without a value is a flag.
-func (s *stage) filesystem(kind string, attrs uintptr, options ...string) (fd int) {
+func (s *stage) filesystem(kind string, attrs uintptr, options ...string) (fd tiny.Arg) {
 	what := "mount " + kind
-	context := s.add(must, what, unix.SYS_FSOPEN, s.text(kind), 1) // FSOPEN_CLOEXEC
+	context := s.add(must, what, unix.SYS_FSOPEN, s.Text(kind), 1) // FSOPEN_CLOEXEC
 	for _, option := range options {
 		key, value, text := strings.Cut(option, "=")
 		if text {
-			s.add(must, what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_SET_STRING, s.text(key), s.text(value))
+			s.add(must, what, unix.SYS_FSCONFIG, context, unix.FSCONFIG_SET_STRING, s.Text(key), s.Text(value))
 		} else {
-			s.add(must, what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_SET_FLAG, s.text(key))
+			s.add(must, what, unix.SYS_FSCONFIG, context, unix.FSCONFIG_SET_FLAG, s.Text(key))
 		}
-		s.use(0, context)
 	}
-	s.add(must, what, unix.SYS_FSCONFIG, 0, unix.FSCONFIG_CMD_CREATE)
-	s.use(0, context)
-	fd = s.add(must, what, unix.SYS_FSMOUNT, 0, unix.FSMOUNT_CLOEXEC, attrs)
-	s.use(0, context)
+	s.add(must, what, unix.SYS_FSCONFIG, context, unix.FSCONFIG_CMD_CREATE)
+	fd = s.add(must, what, unix.SYS_FSMOUNT, context, unix.FSMOUNT_CLOEXEC, attrs)
 	return fd
 }
 
 // place mounts an open mount in the container. Links in the path lead nowhere but into the
 // container, because its root is the root of the process.
-func (s *stage) place(fd int, to string, file bool) {
+func (s *stage) place(fd tiny.Arg, to string, file bool) {
 	for i := 1; i < len(to); i++ {
 		if to[i] == '/' {
 			s.folder(to[:i], 0o755)
 		}
 	}
 	if file {
-		s.add(may, "", unix.SYS_OPENAT, atCwd, s.text(to), unix.O_CREAT|unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o644)
+		s.add(may, "", unix.SYS_OPENAT, atCwd, s.Text(to), unix.O_CREAT|unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o644)
 	} else {
 		s.folder(to, 0o755)
 	}
-	s.add(must, "mount at "+to, unix.SYS_MOVE_MOUNT, 0, s.text(""), atCwd, s.text(to), unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS)
-	s.use(0, fd)
+	s.add(must, "mount at "+to, unix.SYS_MOVE_MOUNT, fd, s.Text(""), atCwd, s.Text(to), unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS)
 }
 
 // folder makes a folder that may exist.
 func (s *stage) folder(name string, mode uintptr) {
-	s.add(may, "", unix.SYS_MKDIRAT, atCwd, s.text(name), mode)
+	s.add(may, "", unix.SYS_MKDIRAT, atCwd, s.Text(name), mode)
 }
 
 // link makes a symbolic link that may exist.
 func (s *stage) link(to, name string) {
-	s.add(may, "", unix.SYS_SYMLINKAT, s.text(to), atCwd, s.text(name))
+	s.add(may, "", unix.SYS_SYMLINKAT, s.Text(to), atCwd, s.Text(name))
 }
 
 // nodes are the devices of every container.
@@ -299,7 +243,7 @@ const (
 // changeRoot makes root.Dir the root of the process, with the mounts of the container.
 func (s *stage) changeRoot(root *record.Root) {
 	// While the host's files are in sight.
-	trees := make([]int, len(root.Mounts))
+	trees := make([]tiny.Arg, len(root.Mounts))
 	for i, m := range root.Mounts {
 		attrs := uint64(noSetuid)
 		if m.ReadOnly {
@@ -317,11 +261,11 @@ func (s *stage) changeRoot(root *record.Root) {
 			trees[i] = s.filesystem("overlay", uintptr(attrs), "lowerdir="+escape(m.Over)+":"+escape(m.From))
 		}
 	}
-	devices := make([]int, len(nodes))
+	devices := make([]tiny.Arg, len(nodes))
 	for i, name := range nodes {
 		devices[i] = s.tree("/dev/"+name, noSetuid|noExec)
 	}
-	proc := -1
+	var proc, queues tiny.Arg
 	if root.HostPID {
 		proc = s.tree("/proc", noSetuid|noDevice|noExec)
 	} else {
@@ -332,12 +276,11 @@ func (s *stage) changeRoot(root *record.Root) {
 	dev := s.filesystem("tmpfs", noSetuid|noExec, "mode=755", "size=65536")
 	pts := s.filesystem("devpts", noSetuid|noExec, "newinstance", "ptmxmode=0666", "mode=0620")
 	shm := s.filesystem("tmpfs", noSetuid|noDevice|noExec, "mode=1777", "size=67108864")
-	queues := -1
 	if !root.HostIPC {
 		queues = s.filesystem("mqueue", noSetuid|noDevice|noExec)
 	}
 
-	var files int
+	var files tiny.Arg
 	if root.Lower == "" {
 		files = s.tree(root.Dir, noSetuid|noDevice)
 	} else {
@@ -347,12 +290,11 @@ func (s *stage) changeRoot(root *record.Root) {
 		}
 		files = s.filesystem("overlay", noSetuid|noDevice, options...)
 	}
-	s.add(must, "mount "+root.Dir, unix.SYS_MOVE_MOUNT, 0, s.text(""), atCwd, s.text(root.Dir), unix.MOVE_MOUNT_F_EMPTY_PATH)
-	s.use(0, files)
-	s.add(must, "change to "+root.Dir, unix.SYS_CHDIR, s.text(root.Dir))
-	s.add(must, "change the root", unix.SYS_PIVOT_ROOT, s.text("."), s.text("."))
-	s.add(must, "leave the old root", unix.SYS_UMOUNT2, s.text("."), unix.MNT_DETACH)
-	s.add(must, "change to /", unix.SYS_CHDIR, s.text("/"))
+	s.add(must, "mount "+root.Dir, unix.SYS_MOVE_MOUNT, files, s.Text(""), atCwd, s.Text(root.Dir), unix.MOVE_MOUNT_F_EMPTY_PATH)
+	s.add(must, "change to "+root.Dir, unix.SYS_CHDIR, s.Text(root.Dir))
+	s.add(must, "change the root", unix.SYS_PIVOT_ROOT, s.Text("."), s.Text("."))
+	s.add(must, "leave the old root", unix.SYS_UMOUNT2, s.Text("."), unix.MNT_DETACH)
+	s.add(must, "change to /", unix.SYS_CHDIR, s.Text("/"))
 
 	s.place(proc, "/proc", false)
 	for _, name := range fixedInProc {
@@ -374,7 +316,7 @@ func (s *stage) changeRoot(root *record.Root) {
 	}
 	s.place(pts, "/dev/pts", false)
 	s.place(shm, "/dev/shm", false)
-	if queues >= 0 {
+	if !root.HostIPC {
 		s.place(queues, "/dev/mqueue", false)
 	}
 	s.link("pts/ptmx", "/dev/ptmx")
@@ -386,11 +328,11 @@ func (s *stage) changeRoot(root *record.Root) {
 		s.place(trees[i], m.To, m.File)
 	}
 	if root.ReadOnly {
-		attr := &unix.MountAttr{Attr_set: readOnly}
-		s.add(must, "read-only root file system", unix.SYS_MOUNT_SETATTR, atCwd, s.text("/"), 0, at(s, attr), unsafe.Sizeof(*attr))
+		attr := []unix.MountAttr{{Attr_set: readOnly}}
+		s.add(must, "read-only root file system", unix.SYS_MOUNT_SETATTR, atCwd, s.Text("/"), 0, tiny.Values(&s.Program, attr), unsafe.Sizeof(attr[0]))
 	}
 	if root.Hostname != "" {
-		s.add(must, "host name", unix.SYS_SETHOSTNAME, s.text(root.Hostname), uintptr(len(root.Hostname)))
+		s.add(must, "host name", unix.SYS_SETHOSTNAME, s.Text(root.Hostname), uintptr(len(root.Hostname)))
 	}
 }
 
@@ -414,8 +356,7 @@ func (s *stage) user(root *record.Root) {
 		return
 	}
 	groups := append([]uint32{root.GID}, root.Groups...)
-	s.keep = append(s.keep, groups)
-	s.add(must, "supplementalGroups", setgroups, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0])))
+	s.add(must, "supplementalGroups", setgroups, len(groups), tiny.Values(&s.Program, groups))
 	s.add(must, "runAsGroup", setresgid, uintptr(root.GID), uintptr(root.GID), uintptr(root.GID))
 	s.add(must, "runAsUser", setresuid, uintptr(root.UID), uintptr(root.UID), uintptr(root.UID))
 }
@@ -435,12 +376,12 @@ func (s *stage) bound(kept uint64) {
 func (s *stage) hold(kept uint64, uid int) {
 	const what = "capabilities"
 	s.add(must, what, unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-	var data [2]unix.CapUserData
+	data := make([]unix.CapUserData, 2)
 	for i := range data {
 		word := uint32(kept >> (32 * i))
 		data[i] = unix.CapUserData{Effective: word, Permitted: word, Inheritable: word}
 	}
-	s.add(must, what, unix.SYS_CAPSET, at(s, &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}), at(s, &data))
+	s.add(must, what, unix.SYS_CAPSET, tiny.Values(&s.Program, []unix.CapUserHeader{{Version: unix.LINUX_CAPABILITY_VERSION_3}}), tiny.Values(&s.Program, data))
 	for number := range unix.CAP_LAST_CAP + 1 {
 		if kept&(1<<number) != 0 && uid != 0 {
 			s.add(must, what, unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, uintptr(number))
@@ -452,8 +393,8 @@ func (s *stage) hold(kept uint64, uid int) {
 // is the last wall.
 func (s *stage) filter(raw []byte) {
 	const size = int(unsafe.Sizeof(unix.SockFilter{}))
-	code := make([]unix.SockFilter, len(raw)/size)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&code[0])), len(code)*size), raw)
-	p := &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	s.add(must, "seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, at(s, p))
+	code := s.Put(raw)
+	program := tiny.Values(&s.Program, []unix.SockFprog{{Len: uint16(len(raw) / size)}})
+	s.Point(program, int(unsafe.Offsetof(unix.SockFprog{}.Filter)), code)
+	s.add(must, "seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, program)
 }

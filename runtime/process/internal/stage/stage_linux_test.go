@@ -14,11 +14,11 @@ import (
 // reaped. CLONE_VFORK makes the child report first.
 func TestFailedChildIsReaped(t *testing.T) {
 	for _, flags := range []uintptr{0, unix.CLONE_VFORK} {
-		s, err := newStage()
+		s, err := newChild()
 		require.NoError(t, err)
 		defer s.close()
 		s.dieWithParent()
-		s.add(split, "fork", unix.SYS_CLONE, uintptr(unix.SIGCHLD)|unix.CLONE_PARENT|flags)
+		s.clone(uintptr(unix.SIGCHLD) | unix.CLONE_PARENT | flags)
 		s.add(must, "close", unix.SYS_CLOSE, ^uintptr(0))
 		_, err = s.run()
 		require.EqualError(t, err, "close: bad file descriptor")

@@ -26,11 +26,12 @@ func TryNamespaces(ownUser bool) error {
 	if !Built {
 		return errNoNamespaces
 	}
-	s, err := newStage()
+	c, err := newChild()
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer c.close()
+	s := c.stage
 	s.unshare(&record.Root{OwnUser: ownUser})
 	s.dieWithParent()
 	s.filesystem("proc", noSetuid)
@@ -38,7 +39,7 @@ func TryNamespaces(ownUser bool) error {
 	s.filesystem("mqueue", noSetuid)
 	s.attributes("mount attributes", s.filesystem("tmpfs", noSetuid), readOnly, unix.AT_RECURSIVE)
 	s.add(must, "exit", unix.SYS_EXIT_GROUP, 0)
-	pid, err := s.run()
+	pid, err := c.run()
 	if err == nil {
 		await(pid)
 	}
@@ -65,17 +66,15 @@ func Start(c Command) (*os.Process, error) {
 			Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Setctty: c.Terminal},
 		})
 	}
-	s, err := newStage()
+	child, err := newChild()
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	drop, err := s.prepare(&c)
-	if err != nil {
+	defer child.close()
+	if err := child.prepare(&c, child.pass); err != nil {
 		return nil, err
 	}
-	defer drop()
-	pid, err := s.run()
+	pid, err := child.run()
 	goruntime.KeepAlive(c)
 	if err != nil {
 		return nil, err
@@ -83,23 +82,13 @@ func Start(c Command) (*os.Process, error) {
 	return os.FindProcess(pid)
 }
 
-// prepare adds all calls for a command. drop closes the descriptors that the process gets.
-func (s *stage) prepare(c *Command) (drop func(), err error) {
-	var fds []int
-	drop = func() {
-		for _, fd := range fds {
-			_ = unix.Close(fd)
-		}
-	}
-	defer func() {
-		if err != nil {
-			drop()
-		}
-	}()
+// prepare adds all calls for a command. pass makes the process inherit a descriptor and returns its
+// number there. ready may add calls before the last walls.
+func (s *stage) prepare(c *Command, pass func(*os.File) (fd int, err error)) error {
 	w, root := c.Walls, c.Walls.Root
 	if !Built { // the compiler leaves out all that needs a root
 		if root = nil; w.Root != nil {
-			return nil, errNoNamespaces
+			return errNoNamespaces
 		}
 	}
 	if w.Cgroup != nil {
@@ -118,17 +107,16 @@ func (s *stage) prepare(c *Command) (drop func(), err error) {
 		s.changeRoot(root)
 	}
 	for i, f := range c.Files {
-		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		fd, err := pass(f)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		fds = append(fds, fd)
-		s.add(must, "files", unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
+		s.add(must, "files", unix.SYS_DUP3, fd, i, 0)
 	}
 	if c.Terminal {
 		s.add(must, "terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
 	}
-	s.add(must, "working directory "+c.Dir, unix.SYS_CHDIR, s.text(c.Dir))
+	s.add(must, "working directory "+c.Dir, unix.SYS_CHDIR, s.Text(c.Dir))
 	if w.Capabilities != nil {
 		s.bound(*w.Capabilities)
 	}
@@ -149,20 +137,27 @@ func (s *stage) prepare(c *Command) (drop func(), err error) {
 	if w.Files != nil || w.Scoped {
 		rules, err := landlock(w)
 		if err != nil {
-			return nil, fmt.Errorf("Landlock: %w", err)
+			return fmt.Errorf("Landlock: %w", err)
 		}
-		fds = append(fds, rules)
-		s.add(must, "Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules))
+		fd, err := pass(rules)
+		_ = rules.Close()
+		if err != nil {
+			return err
+		}
+		s.add(must, "Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, fd)
 	}
-	args, env := s.list(c.Args), s.list(c.Env)
-	s.add(must, "close files", unix.SYS_CLOSE_RANGE, 3, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC)
+	if s.ready != nil {
+		s.ready()
+	}
+	args, env := s.List(c.Args), s.List(c.Env)
+	s.add(must, "close files", unix.SYS_CLOSE_RANGE, 3, uintptr(1<<32-1), unix.CLOSE_RANGE_CLOEXEC)
 	if len(w.Seccomp) > 0 {
 		s.filter(w.Seccomp)
 	}
 	for _, name := range c.Programs {
-		s.add(program, "", unix.SYS_EXECVE, s.text(name), args, env)
+		s.add(program, "", unix.SYS_EXECVE, s.Text(name), args, env)
 	}
-	return drop, nil
+	return s.err
 }
 
 // The rights of Landlock. A rule for a file may name the rights of files alone.
@@ -180,7 +175,7 @@ const (
 
 // landlock returns a set of rules. The package go-landlock restricts all threads of a process, which
 // is no use for a process that supervises. Signals need no rule in a PID namespace.
-func landlock(w record.Walls) (rules int, err error) {
+func landlock(w record.Walls) (rules *os.File, err error) {
 	files := w.Files
 	var attr unix.LandlockRulesetAttr
 	if files != nil {
@@ -198,26 +193,26 @@ func landlock(w record.Walls) (rules int, err error) {
 	// An older kernel ignores unknown fields that are zero.
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
-		return -1, errno
+		return nil, errno
 	}
-	rules = int(fd)
+	rules = os.NewFile(fd, "rules")
 	defer func() {
 		if err != nil {
-			_ = unix.Close(rules)
+			_ = rules.Close()
 		}
 	}()
 	if files == nil {
 		return rules, nil
 	}
 	for _, path := range files.Read {
-		if err := allow(rules, path, attr.Handled_access_fs&rightsToRead); err != nil {
-			return -1, err
+		if err := allow(int(fd), path, attr.Handled_access_fs&rightsToRead); err != nil {
+			return nil, err
 		}
 	}
 	for _, path := range files.Write {
 		// Permission to write a device or a volume includes permission to read.
-		if err := allow(rules, path, attr.Handled_access_fs&(rightsToWrite|rightsToRead)&^rightsToMakeDevices); err != nil {
-			return -1, err
+		if err := allow(int(fd), path, attr.Handled_access_fs&(rightsToWrite|rightsToRead)&^rightsToMakeDevices); err != nil {
+			return nil, err
 		}
 	}
 	return rules, nil

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package doze
+package tiny
 
 const machine = 62

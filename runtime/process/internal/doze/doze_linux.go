@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/keelson-dev/keelson/runtime/process/internal/tiny"
 )
 
 // Exec replaces this process by a sleeper with the name, which executes this process's program again
@@ -42,35 +44,49 @@ func Exec(name string, env []string, wake []int, signals ...unix.Signal) error {
 		return err
 	}
 	defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
-	waits, err := unix.Signalfd(-1, set(signals), 0) // inherited
+	waits, err := Signals(signals...)
 	if err != nil {
 		return err
 	}
 	opened = append(opened, waits)
-	wake = append([]int{waits}, wake...)
-	if len(os.Args) != 2 || len(wake) > maxWake {
-		return errors.New("too many arguments or descriptors")
+	if len(os.Args) != 2 {
+		return errors.New("the number of arguments is not two")
 	}
-	raw := image(name, program, wake)
-	if raw == nil {
-		return errors.ErrUnsupported
+	var p tiny.Program
+	Name(&p, name)
+	Sleep(&p, program, append([]int{waits}, wake...))
+	image, err := tiny.Image(&p)
+	if err != nil {
+		return err
 	}
-	fd, err := executable(name)
+	fd, err := tiny.File(name, image)
 	if err != nil {
 		return err
 	}
 	opened = append(opened, fd)
-	if _, err := unix.Pwrite(fd, raw, 0); err != nil {
-		return err
-	}
 	return fmt.Errorf("execute memory: %w", syscall.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), os.Args, env))
 }
 
-// executable makes memory that may be executed. Linux 6.3 has the flag, and may demand it.
-func executable(name string) (fd int, err error) {
-	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) {
-		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+// Signals returns a descriptor that is readable while a signal of these is pending. A process that
+// inherits the descriptor waits for its own signals.
+func Signals(signals ...unix.Signal) (fd int, err error) { return unix.Signalfd(-1, set(signals), 0) }
+
+// Name adds a call that gives the process a name.
+func Name(p *tiny.Program, name string) {
+	p.Call(tiny.Follow, 0, unix.SYS_PRCTL, tiny.N(unix.PR_SET_NAME), p.Text(name))
+}
+
+// Sleep adds calls that wait for the descriptors of wake, and then execute the descriptor program
+// with the arguments and the environment of the tiny program. An execve that fails is tried again
+// each second.
+func Sleep(p *tiny.Program, program int, wake []int) {
+	fds := make([]unix.PollFd, len(wake))
+	for i, fd := range wake {
+		fds[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	}
-	return fd, err
+	p.Call(tiny.Follow, 0, unix.SYS_PPOLL, tiny.Values(p, fds), tiny.N(len(fds)), tiny.N(0), tiny.N(0))
+	again := p.Label()
+	p.Place(again)
+	p.Call(tiny.Follow, 0, unix.SYS_EXECVEAT, tiny.N(program), p.Text(""), tiny.Load(tiny.Arguments), tiny.Load(tiny.Environment), tiny.N(unix.AT_EMPTY_PATH))
+	p.Call(tiny.Jump, again, unix.SYS_NANOSLEEP, tiny.Values(p, []unix.Timespec{{Sec: 1}}), tiny.N(0))
 }
