@@ -177,8 +177,9 @@ bench-stats: ## the processor time that the node agent and the kubelet need to m
 schedules: ## 1,000 of the random schedules of make matrix
 	$(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000
 
-matrix: ## 100,000 random schedules of a node in virtual time and 10,000 manifests with secrets, half an hour or so (ARGS='-schedules=5000 -seed=7')
+matrix: ## 100,000 random schedules of a node in virtual time, 10,000 of evictions and 10,000 manifests with secrets, half an hour or so (ARGS='-schedules=5000 -seed=7')
 	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^(TestMatrix|TestNoSecretIsTold)$$' ./examples/nodeagent/nodetest $(ARGS)
+	$(GO) test -vet=off -count=1 -timeout=60m -run='^TestSchedules$$' ./examples/nodeagent/node/eviction -schedules=10000
 
 updates: ## 100,000 random schedules of transactional updates in virtual time, three minutes (ARGS='-schedules=5000')
 	$(GO) test -v -vet=off -count=1 -timeout=60m -run='^TestSchedules$$' ./examples/nodeagent/node/updates $(or $(ARGS),-schedules=100000)
