@@ -168,10 +168,11 @@ func (c *Collector) load(ctx context.Context) error {
 	return nil
 }
 
-// save writes the records if they have changed, or if saveInterval has passed.
+// save writes the records if they have changed, or if saveInterval has passed. Without a Store, no
+// records are loaded.
 func (c *Collector) save(ctx context.Context) error {
 	now := time.Now()
-	if c.opts.Store == nil || c.opts.DryRun || !c.loaded || !c.unsaved && now.Sub(c.saved) < saveInterval {
+	if c.opts.DryRun || !c.loaded || !c.unsaved && now.Sub(c.saved) < saveInterval {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)

@@ -166,3 +166,62 @@ func TestFailuresOfRunAreLogged(t *testing.T) {
 		})
 	}
 }
+
+// An image without an ID is told to the operator, and is no obstacle.
+func TestImageWithoutAnIDIsAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events []string
+		f := newFixture(t, func(o *imagegc.Options) {
+			o.Events = imagegc.EventFunc(func(kind, reason, message string) { events = append(events, kind+" "+reason+" "+message) })
+		}, images(2)...)
+		f.node.Lie(imagegctest.Lies{List: func(l []imagegc.Image) []imagegc.Image {
+			return append(l, imagegc.Image{RepoTags: []string{"x:1"}})
+		}})
+		_, err := f.gc.DeleteUnusedImages(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []string{"Warning InvalidImageID The runtime reports an image without an ID: x:1"}, events)
+	})
+}
+
+// Only a pass by the threshold that has measured the disk says that it freed too little.
+func TestShortageIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil, images(3)...)
+		f.node.Fill(95 * gib)
+		away := errors.New("away")
+		f.node.Hook = func(_ context.Context, c imagegctest.Call) error {
+			if c.Method == "ImageFS" && len(f.node.Calls("ImageFS")) > 1 {
+				return away
+			}
+			return nil
+		}
+		_, err := f.gc.GarbageCollect(t.Context())
+		require.ErrorIs(t, err, away)
+		_, ok := errors.AsType[*imagegc.NotEnoughError](err)
+		assert.False(t, ok)
+	})
+}
+
+// A dry run saves no records, whoever detects the images.
+func TestDryRunSavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memory{}
+		f := newFixture(t, func(o *imagegc.Options) { o.Store, o.DryRun = store, true }, images(2)...)
+		require.NoError(t, f.gc.Detect(t.Context()))
+		f.collect()
+		assert.Zero(t, store.saves)
+	})
+}
+
+// The end of Run is no failure, although it ends a call.
+func TestEndOfRunIsNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.InfoLevel)
+		f := newFixture(t, func(o *imagegc.Options) {
+			o.Logger, o.Policy.HighPercent = zap.New(core), 100
+		}, images(2)...)
+		f.node.Hook = func(ctx context.Context, _ imagegctest.Call) error { <-ctx.Done(); return ctx.Err() }
+		f.runFor(time.Second)
+		assert.Empty(t, logs.All())
+	})
+}
