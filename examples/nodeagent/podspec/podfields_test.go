@@ -23,7 +23,7 @@ var podFields = []podField{
 	{path: "{schedulerName,preemptionPolicy,priorityClassName}", with: "{schedulerName: mine, preemptionPolicy: Never, priorityClassName: high}", by: byCluster},
 	{path: "{schedulingGates[].name,schedulingGroup.podGroupName,evictionResponders[].name,evictionResponders[].priority}",
 		with: "{schedulingGates: [{name: g}], schedulingGroup: {podGroupName: g}, evictionResponders: [{name: e}]}", by: byCluster},
-	{path: "priority", with: "priority: 2000001000", seen: "runtime/cri TestOOMScore, examples/nodeagent/nodetest TestACriticalPodIsGivenRoom", note: "OOM score of critical pods, and preemption at admission; there is no eviction later"},
+	{path: "priority", with: "priority: 2000001000", seen: "runtime/cri TestOOMScore, examples/nodeagent/nodetest TestACriticalPodIsGivenRoom", note: "OOM score of critical pods, preemption at admission, order of evictions under pressure"},
 	{path: "serviceAccountName", with: "serviceAccountName: robot", by: "volumemanager", seen: "volumemanager/plugins/projected TestTokensAreOfOnePodAndAudience, runtime TestFieldRef"},
 	{path: "{serviceAccount,automountServiceAccountToken}", with: "{serviceAccount: robot, automountServiceAccountToken: true}", by: byCluster, note: "the API server adds the volume"},
 	{path: "hostNetwork", with: "hostNetwork: true", process: always, seen: "runtime/cri TestNamespaces, runtime/fake TestIPs", note: "process: every pod is on the host's network; a manifest with false is refused"},
