@@ -400,10 +400,15 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 // resizedSince reports whether the wanted amount of one of these resources has changed between the
 // creation of an instance and some time.
 func (p *peace) resizedSince(r *run, until time.Duration, names ...v1.ResourceName) bool {
-	before := p.manifest(r.uid, r.created).Spec.Containers[0].Resources.Limits
+	pod := p.manifest(r.uid, r.created)
+	began := r.created - hooksTime(pod) // a sync that waited for a hook has an earlier manifest
+	if earlier := p.manifest(r.uid, began); earlier != nil {
+		pod = earlier
+	}
+	before := pod.Spec.Containers[0].Resources.Limits
 	return slices.ContainsFunc(p.told[r.uid], func(t Told) bool {
 		now := t.Pods[0].Spec.Containers[0].Resources.Limits
-		return t.At >= r.created && t.At <= until && slices.ContainsFunc(names, func(name v1.ResourceName) bool {
+		return t.At >= began && t.At <= until && slices.ContainsFunc(names, func(name v1.ResourceName) bool {
 			return amountOf(now, name) != amountOf(before, name)
 		})
 	})

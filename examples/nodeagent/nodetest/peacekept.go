@@ -37,6 +37,9 @@ func (p *peace) kept(r *run) {
 		}
 	}
 	i, to := slices.Index(ran, r), p.wanted[r.uid][r.life].to
+	if at, reason := p.turnedAway(r.uid, r.life); reason == reasonPreempted {
+		to = min(to, at) // an evicted pod frees its disk: see podworkers.Workers.ShouldPodContentBeRemoved
+	}
 	hooks := hooksTime(p.lastManifest(r.uid, r.life))
 	ref, known := runtime.Find(p.lastManifest(r.uid, r.life), r.name)
 	keptByHook := known && hookFailed(ref.Container(p.lastManifest(r.uid, r.life))) // a failed start removes no record

@@ -37,7 +37,11 @@ func (p *peace) failedAt(id string, kind prober.Type, probe *v1.Probe) time.Dura
 	}
 	inRow, last := int32(0), time.Duration(0)
 	for _, a := range p.attempts(id, kind) {
-		if inRow++; a.Well || p.agentBetween(last, a.At) {
+		from := last
+		if i := p.byID[id]; i != nil && i.began() == last {
+			from++ // the agent that made this attempt at its start has started the instance
+		}
+		if inRow++; a.Well || p.agentBetween(from, a.At) {
 			inRow = 0
 			if !a.Well {
 				inRow = 1
