@@ -25,7 +25,7 @@ func (c *checker) endsKept() {
 				at := place{s.Pod.UID, list[i].Name}
 				if ended := cmp.Or(list[i].State.Terminated, list[i].LastTerminationState.Terminated); ended != nil {
 					_, id, _ := strings.Cut(ended.ContainerID, "://")
-					if in := c.byID[id]; in != nil && !c.isOfLifeBefore(in) && c.lifeOf(in.uid, in.began()) == c.lifeOf(in.uid, s.At) {
+					if in := c.byID[id]; in != nil && !c.isOfLifeBefore(in) && c.lifeOf(in.uid, c.origin(in).began()) == c.lifeOf(in.uid, s.At) {
 						before[at] = s
 					}
 					continue
@@ -38,4 +38,16 @@ func (c *checker) endsKept() {
 			}
 		}
 	}
+}
+
+// origin returns the instance that the agent started and whose place i has taken without the agent;
+// i itself if the agent started i. Both are of the same life of the pod.
+func (c *checker) origin(i *instance) *instance {
+	origin := i
+	for _, other := range c.instances {
+		if i.called < 0 && other.called >= 0 && other.uid == i.uid && other.name == i.name && other.started <= i.started {
+			origin = other
+		}
+	}
+	return origin
 }
