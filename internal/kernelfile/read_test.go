@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,23 +59,6 @@ func TestWords(t *testing.T) {
 	for text, want := range map[string]uint64{"": 0, "\n": 0, "7\n": 7, "18446744073709551615": 1<<64 - 1, "18446744073709551616": 0, "-1": 0, "max": 0} {
 		require.Equal(t, want, kernelfile.Number([]byte(text)), text)
 	}
-}
-
-// The buffer of a small file stays on the stack.
-func TestAppendAllocatesNoBuffer(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(path, []byte("a 1\nb 2\n"), 0o600))
-	const runs = 100
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range runs {
-		var buffer [kernelfile.Size]byte
-		if data, err := kernelfile.Append(buffer[:0], path); err != nil || len(data) != 8 {
-			t.Fail()
-		}
-	}
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(runs*kernelfile.Size/2))
 }
 
 // BenchmarkAppend reads a file of the kernel. The reference is os.ReadFile.

@@ -3,11 +3,9 @@
 package node
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	goruntime "runtime"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -89,28 +87,4 @@ func (a *Agent) check(pod *v1.Pod) error {
 		return nil
 	}
 	return &runtime.UnsupportedError{Runtime: a.host.Runtime.Name(), Fields: fields}
-}
-
-// obstacles returns the reasons of the features and of Options.Admit to refuse a new pod, and the
-// event that a feature waits for.
-func (a *Agent) obstacles(pod *v1.Pod) (wait string, failures []admission.Failure) {
-	for _, f := range a.features {
-		if f.Admit == nil {
-			continue
-		}
-		r := f.Admit(pod)
-		if r.Reason != "" {
-			failures = append(failures, admission.Failure{Reason: r.Reason, Message: r.Message})
-		}
-		wait = cmp.Or(wait, r.Wait)
-	}
-	if a.opts.Admit != nil {
-		failures = append(failures, a.opts.Admit(pod)...)
-	}
-	return wait, failures
-}
-
-// isAssigned reports whether a feature gives pieces of the resource to pods.
-func (a *Agent) isAssigned(resource v1.ResourceName) bool {
-	return slices.ContainsFunc(a.features, func(f feature.Feature) bool { return f.Assigns != nil && f.Assigns(resource) })
 }

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -306,4 +307,28 @@ func (a *Agent) newPodSync() (*podsync.Pods, error) {
 		o.Hooks = append(o.Hooks, f.Hook)
 	}
 	return podsync.New(o)
+}
+
+// obstacles returns the reasons of the features and of Options.Admit to refuse a new pod, and the
+// event that a feature waits for.
+func (a *Agent) obstacles(pod *v1.Pod) (wait string, failures []admission.Failure) {
+	for _, f := range a.features {
+		if f.Admit == nil {
+			continue
+		}
+		r := f.Admit(pod)
+		if r.Reason != "" {
+			failures = append(failures, admission.Failure{Reason: r.Reason, Message: r.Message})
+		}
+		wait = cmp.Or(wait, r.Wait)
+	}
+	if a.opts.Admit != nil {
+		failures = append(failures, a.opts.Admit(pod)...)
+	}
+	return wait, failures
+}
+
+// isAssigned reports whether a feature gives pieces of the resource to pods.
+func (a *Agent) isAssigned(resource v1.ResourceName) bool {
+	return slices.ContainsFunc(a.features, func(f feature.Feature) bool { return f.Assigns != nil && f.Assigns(resource) })
 }
