@@ -29,7 +29,7 @@ UNTAGGED := v0.0.0-dev
 EDGE_TAGS := $(TAGS),nolocalapi,noapiserver,nometrics,nocsi,noprofiling,noeviction,nocgroups,nodevices,noseccomp,nokinds,noimagearchives,noimages
 # Functions are inlined in the standard library only, without its packages about networks, formats,
 # files and time: elsewhere that costs 1.2 MB. HTTP/2 is the standard library's own tag.
-EDGE_FLAGS = -trimpath -tags $(EDGE_TAGS),nethttpomithttp2 -ldflags '-s -w -funcalign=4' \
+EDGE_FLAGS = -trimpath -tags $(EDGE_TAGS),nethttpomithttp2 -ldflags "-s -w -funcalign=$$([ $$arch = amd64 ] && echo 1 || echo 4)" \
 	$(foreach host,k8s.io sigs.k8s.io go.yaml.in google.golang.org golang.org go.uber.org github.com net encoding mime regexp text vendor/golang.org os time context bufio log compress path html math/big bytes,-gcflags=$(host)/...=-l) \
 	-gcflags=crypto/tls=-l -gcflags=crypto/x509=-l
 EDGE      ?= amd64 arm64 arm
