@@ -209,7 +209,8 @@ func TestPodsThatAreOverFreeTheirDisk(t *testing.T) {
 				} else {
 					opts.API = newServer(t)
 					n = nodetest.New(t, opts)
-					job, web = n.Bind(job), n.Bind(web)
+					job = n.Bind(job)
+					n.Bind(web)
 				}
 				time.Sleep(11 * time.Second)
 				n.Settle()
