@@ -112,10 +112,15 @@ func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // kill ends all connections and refuses new ones until start.
-func (s *server) kill() {
+func (s *server) kill() { s.disconnect(true) }
+
+// cut ends all connections. A client that connects again at once is not refused.
+func (s *server) cut() { s.disconnect(false) }
+
+func (s *server) disconnect(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.down = true
+	s.down = down
 	for c := range s.open {
 		_ = c.Close()
 	}
@@ -127,9 +132,6 @@ func (s *server) start() {
 	defer s.mu.Unlock()
 	s.down = false
 }
-
-// cut ends all connections.
-func (s *server) cut() { s.kill(); s.start() }
 
 // compact forgets the history, so that every older resource version is gone.
 func (s *server) compact() {
