@@ -41,9 +41,9 @@ OUT     ?= bench.out
 MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {} \; | sort)
 
 # The slow and the telling come last: the end of the log is what the tests said.
-STEPS := fmt tidy vet arrows schedules race
-# What compiles everything anew, for another system or with other flags, staticcheck, and fuzzing.
-EXTRA := examples natsagent fwk cross release-dry tools lint fuzz
+STEPS := fmt race
+# What compiles everything anew, for another system or with other flags, what reads every dependency, and fuzzing.
+EXTRA := tidy vet examples natsagent fwk cross release-dry tools lint schedules fuzz
 
 # Compilers, linkers and tests that collect garbage less often need a fifth less processor time, and some memory more.
 $(STEPS) $(EXTRA): export GOGC := 400
@@ -59,12 +59,12 @@ in-turn = for step in $(1); do \
 		$(MAKE) "$$step" || { printf '\nmake %s failed\n' "$$step" >&2; exit 1; }; \
 	done; printf '\nall passed: $(1)\n'
 
-test: ## what every change must pass: format, vet, arrows, schedules, all tests under the race detector
+test: ## what every change must pass: format, and all tests under the race detector, arrows among them
 	@$(GO) version
 	@tools/deps.sh
 	@$(call in-turn,$(STEPS))
 
-extra: ## what CI runs besides: other systems and flags, the edge binary, a dry release, the tools, staticcheck, fuzzing
+extra: ## what CI runs besides: tidy, vet, other systems and flags, the edge binary, a dry release, the tools, staticcheck, schedules, fuzzing
 	@$(call in-turn,$(EXTRA))
 
 deps: ## what the tests need beside Go; as root on Debian it is installed
@@ -78,7 +78,7 @@ tidy: ## every go.mod and go.sum says just what is needed
 	@for dir in $(MODULES); do echo "$$dir/go.mod"; $(GO) -C "$$dir" mod tidy -diff; done
 
 vet: ## go vet
-	$(RACED) $(GO) vet -tags $(TAGS) ./...
+	$(GO) vet -tags $(TAGS) ./...
 
 lint: ## staticcheck, with the checks of staticcheck.conf
 	$(GO) tool -modfile=tools/go.mod staticcheck -tags $(TAGS) ./...
@@ -120,12 +120,14 @@ fuzz: ## every fuzz target for FUZZ seconds (3)
 	@GO=$(GO) tools/fuzz.sh $(FUZZ)
 
 # The agent's own tests wait for real processes and containers, for minutes, and
-# need little of the CPU: they run beside all others. Those of make arrows are about
-# texts, and take a minute. Three packages at a time, because some of the others wait, too.
+# need little of the CPU, and those of make arrows run one program after the other:
+# they run beside all others. Those run three packages at a time, because some of
+# them wait, too. First everything is compiled, without links, so that none of the
+# three compiles what another compiles at the same time.
 REAL := ./examples/nodeagent
-race: cc ## all tests but those of make arrows under the race detector
-	@$(RACED) $(GO) build -tags $(TAGS) ./...
-	@$(MAKE) -j2 -Oline race-real race-rest
+race: cc ## all tests under the race detector
+	@$(RACED) $(GO) list -export -deps -tags $(TAGS) ./... >/dev/null
+	@$(MAKE) -j3 -Oline race-real arrows race-rest
 
 race-real:
 	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=15m $(REAL)

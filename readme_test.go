@@ -74,7 +74,7 @@ func TestReadmeCode(t *testing.T) {
 	t.Run("tests", func(t *testing.T) {
 		binary := filepath.Join(tmp, "pages.test")
 		run(t, "go", "test", "-c", "-vet=off", "-tags=grpcnotrace", "-overlay="+list, "-o", binary, "./zz_pages")
-		cmd := exec.CommandContext(t.Context(), binary, "-test.timeout=2m")
+		cmd := exec.CommandContext(t.Context(), binary, "-test.timeout=8m")
 		cmd.Dir = tmp
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
