@@ -103,7 +103,7 @@
 //     and only a privileged container can open the mounted node.
 //   - ContainerSpec.CDIDevices are refused with containerd before 2.0 and CRI-O before 1.28,
 //     because these versions ignore the field.
-//   - Not done: CPU managers' exclusive CPUs, device plugins.
+//   - Not done: exclusive CPUs of a CPU manager.
 //
 // # Differences between runtimes
 //
@@ -115,7 +115,8 @@
 //	stats of whole pods           with a CgroupParent for every pod    as it has them
 //
 // Tests run on containerd 1.6 and 2.4 with runc 1.1. Tests of user namespaces run if a newer runc
-// is on PATH. CRI-O is untested, and so are MemoryQoS and swap on a node with cgroup v2.
+// is on PATH. The conformance suite runs on CRI-O 1.35, too, without the rules that CRI-O breaks.
+// MemoryQoS and swap on a node with cgroup v2 are untested.
 //
 // # Limits of the CRI
 //

@@ -20,7 +20,7 @@
 //	config.go        configuration sources and the checkpoint
 //	loop.go          the single goroutine that handles configuration changes
 //	admit.go         the decision about a pod: fields that the node cannot honour, then the gate
-//	tell.go          what the features learn of a pod: its statuses, its refusal, its end
+//	tell.go          calls of the features about a pod: its statuses, its refusal, its end
 //	workers.go       connections between package podsync, the workers and the features
 //	housekeeping.go  removal of records of pods that are gone
 //	runonce.go       RunOnce, the alternative to Run
@@ -47,14 +47,25 @@
 //	statuses       pod statuses on an API server
 //	probes         liveness, startup and readiness probes
 //	mirrors        mirror pods of static pods on an API server
-//	devices        devices of device plug-ins (Options.Features)
 //	shutdown       the order in which pods are stopped at the end of the agent
+//
+// Further features for Options.Features:
+//
+//	cgroups        a cgroup for each pod, on a container runtime
+//	devices        devices of device plug-ins
+//	eviction       evictions under pressure, decided by package pressure
+//	hotplug        pods whose devices are unplugged and plugged in again
+//	loglinks       links to the logs of containers, for log collectors
+//	oomwatch       events about processes that the kernel kills for lack of memory
+//	podsapi        a gRPC server with the pods of the node
+//	updates        updates that go back to the last good version
 //
 // # Goroutines
 //
 // Run owns all goroutines: the loop, one worker per pod call in progress, the goroutines of
-// podsync, one goroutine per source and those of the features. All have ended when Run returns. The
-// whole agent runs in a testing/synctest bubble; see package nodetest in the neighbouring folder.
+// podsync, one goroutine per source and the goroutines of the features. When Run returns, all these
+// goroutines have ended. The whole agent runs in a testing/synctest bubble; see package nodetest in the
+// neighbouring folder.
 //
 // # Differences from the kubelet
 //
@@ -64,8 +75,8 @@
 //     changed pods that cannot overflow.
 //   - A pod that has left its source is stopped even if another source has not delivered its pods
 //     yet.
-//   - The end of the agent can stop the pods (StopPods), because on the process runtime no other
-//     program may be able to. The end of Run's context starts the shutdown, instead of an inhibitor
+//   - The end of the agent can stop the pods (StopPods): on the process runtime there may be no other
+//     program that stops pods. The end of Run's context starts the shutdown, instead of an inhibitor
 //     lock of logind. With ShutdownClasses the shutdown follows the kubelet's graceful node
 //     shutdown, with two exceptions. A pod that ignores the stop signal is killed one second before
 //     the time of its class ends. The priority of a static pod is derived from its
@@ -86,12 +97,12 @@
 //   - An in-place resize that can never fit on the node is Infeasible instead of Deferred. While a
 //     resize is pending, the pod's allocated resources are read from its status on the API server,
 //     not from a file.
-//   - Sysctls are checked. AppArmor, devices and topology are left to the runtime. Memory limits
-//     are enforced by the runtime; there are no pod-level limits.
+//   - Sysctls are checked. AppArmor and topology are left to the runtime. The runtime enforces the
+//     limits of containers. The limits of whole pods need the feature cgroups.
 //   - The readiness of probed containers of static pods is kept in Root/ready.json, so that a
 //     restart of the agent does not take static pods out of service.
 //   - If a manifest changes under the same UID, the pod is terminated and started again without any
 //     remains of the earlier pod.
 //   - Packages of the neighbouring folders maintain the Node object, its status and its lease
-//     (nodestatus), and serve the kubelet's API (nodeserver). Eviction is missing.
+//     (nodestatus), and serve the kubelet's API (nodeserver).
 package node
