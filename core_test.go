@@ -101,17 +101,14 @@ func TestTheNodeHasFewFields(t *testing.T) {
 	assert.LessOrEqual(t, fields, maxFields)
 }
 
-// mapsByUID are the fields of the node that may be maps by pod UID, with the reasons. All else that is
-// known of a pod stands in the records of the first two.
+// mapsByUID are the fields of the node that may be maps by pod UID, with the reasons. All other facts
+// about pods are in the table of the node: values of feature.Slot, which end with the record, and values
+// of lasting slots, which end with Drop.
 var mapsByUID = map[string]string{
 	"node/feature.Table.records":      "the table of the node",
 	"podsync.records.byUID":           "the table of podsync, which agents without the assembly use, too",
-	"node/cgroups.Groups.mu.pods":     "a cgroup of an earlier agent may belong to a pod that no source lists any more",
-	"node/devices.Manager.mu.absent":  "devices are held for pods that have no record",
-	"node/devices/ledger.Ledger.held": "the contents of the checkpoint, read before the first pod is known",
-	"node/internal/gate.news.former":  "a message to the loop, which keeps the facts in slots",
-	"node/podsapi.watcher.sent":       "the state of a connection: what its client knows",
-	"node/updates.Updates.mu.watched": "filled before the node knows the pods",
+	"node/devices/ledger.Ledger.held": "the contents of the checkpoint, in a package of pure decisions that does not know the node",
+	"node/podsapi.watcher.sent":       "the state of a connection: the last event of each pod",
 }
 
 // TestFactsAboutPodsStandInOneTable finds the fields of structs that are maps by pod UID.

@@ -30,6 +30,7 @@ const refreshInterval = time.Minute
 
 // Feature returns the functions that the Groups add to a node. SetUp must have been called.
 func (g *Groups) Feature(h *feature.Host) feature.Feature {
+	g.pods = feature.NewLastingSlot[*group](h.Table) // a cgroup of an earlier agent may be of a pod without a source
 	return feature.Feature{
 		Name: "cgroups",
 		Hook: podsync.Hook{
@@ -65,7 +66,7 @@ func (g *Groups) Feature(h *feature.Host) feature.Feature {
 func (g *Groups) markGone(known func(types.UID) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for uid, own := range g.mu.pods {
+	for uid, own := range g.pods.All() {
 		if own.have == nil && !known(uid) {
 			own.gone = true
 			g.wake.Notify()
@@ -105,7 +106,7 @@ func (g *Groups) enforce(events runtime.EventRecorder, last string) (reason stri
 	kind, reason, message := v1.EventTypeNormal, eventEnforced, "Updated Node Allocatable limit across pods"
 	if err := g.ensure(g.whole, g.opts.Node); err != nil {
 		kind, reason, message = v1.EventTypeWarning, eventNotEnforced, "Failed to update Node Allocatable Limits: "+err.Error()
-		g.opts.Logger.Warn("what pods may use of the node is not limited yet", zap.Error(err))
+		g.opts.Logger.Warn("the limits of the cgroup of all pods cannot be written yet", zap.Error(err))
 	}
 	if g.opts.NodeName != "" && (reason != last || reason == eventNotEnforced) {
 		events.Event(feature.NodeReference(g.opts.NodeName), kind, reason, message)
@@ -118,7 +119,7 @@ func (g *Groups) requested() map[v1.PodQOSClass]requests {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := make(map[v1.PodQOSClass]requests, len(g.class)+1)
-	for _, own := range g.mu.pods {
+	for _, own := range g.pods.All() {
 		sum := all[own.class]
 		all[own.class] = requests{sum.milli + own.asked.milli, sum.memory + own.asked.memory}
 	}
@@ -142,11 +143,11 @@ func (g *Groups) weigh(asked map[v1.PodQOSClass]requests) error {
 func (g *Groups) removeLeftovers(ctx context.Context) {
 	for _, uid := range g.beginRemoval() {
 		g.mu.Lock()
-		own := *g.mu.pods[uid]
+		own := *g.pods.Get(uid)
 		g.mu.Unlock()
 		err := g.removeLeftover(ctx, uid, own.path)
 		g.mu.Lock()
-		if left := g.mu.pods[uid]; left != nil {
+		if left := g.pods.Get(uid); left != nil {
 			left.removal, left.gone = nil, false
 		}
 		g.mu.Unlock()
@@ -161,7 +162,7 @@ func (g *Groups) removeLeftovers(ctx context.Context) {
 func (g *Groups) beginRemoval() (uids []types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for uid, own := range g.mu.pods {
+	for uid, own := range g.pods.All() {
 		if own.gone && own.have == nil {
 			own.removal = make(chan struct{})
 			uids = append(uids, uid)

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/internal/signal"
 )
@@ -81,12 +81,8 @@ type Groups struct {
 	whole string                    // path of the cgroup of all pods
 	class map[v1.PodQOSClass]string // paths
 	wake  signal.Signal             // wakes run
-	mu    struct {
-		sync.Mutex
-		// pods are no slots of feature.Table: a cgroup of an earlier agent may belong to a pod that no
-		// source lists any more, and stays here until it is removed.
-		pods map[types.UID]*group
-	}
+	mu    sync.Mutex                // guards the groups of pods
+	pods  *feature.Slot[*group]     // set by Feature
 }
 
 // group is the cgroup of a pod.
@@ -114,7 +110,6 @@ func New(o Options) (*Groups, error) {
 		o.Logger = zap.NewNop()
 	}
 	g := &Groups{opts: o, root: rootParts(o.Root), wake: signal.New(), class: map[v1.PodQOSClass]string{}}
-	g.mu.pods = map[types.UID]*group{}
 	var err error
 	if g.whole, err = g.path(pods); err != nil {
 		return nil, fmt.Errorf("cgroups: Options.Driver, Options.Root: %w", err)

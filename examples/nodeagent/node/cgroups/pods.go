@@ -63,10 +63,10 @@ func (g *Groups) take(ctx context.Context, pod *v1.Pod) (own group, err error) {
 	}
 	for {
 		g.mu.Lock()
-		known := g.mu.pods[pod.UID]
+		known := g.pods.Get(pod.UID)
 		if known == nil {
 			known = &group{}
-			g.mu.pods[pod.UID] = known
+			g.pods.Set(pod.UID, known)
 		}
 		removal := known.removal
 		if removal == nil {
@@ -88,7 +88,7 @@ func (g *Groups) take(ctx context.Context, pod *v1.Pod) (own group, err error) {
 func (g *Groups) keep(pod *v1.Pod, v Values) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if own := g.mu.pods[pod.UID]; own != nil {
+	if own := g.pods.Get(pod.UID); own != nil {
 		own.have = &v
 		if asked := requestsOf(pod); asked != own.asked {
 			own.asked = asked
@@ -104,7 +104,7 @@ func (g *Groups) shrink(pod *v1.Pod, result *runtime.Result) {
 	}
 	g.mu.Lock()
 	own := group{}
-	if known := g.mu.pods[pod.UID]; known != nil {
+	if known := g.pods.Get(pod.UID); known != nil {
 		own = *known
 	}
 	g.mu.Unlock()
@@ -122,7 +122,7 @@ func (g *Groups) shrink(pod *v1.Pod, result *runtime.Result) {
 // release removes the cgroup of a pod without running containers.
 func (g *Groups) release(ctx context.Context, pod *v1.Pod) error {
 	g.mu.Lock()
-	own := g.mu.pods[pod.UID]
+	own := g.pods.Get(pod.UID)
 	g.mu.Unlock()
 	if own == nil || own.path == "" {
 		return nil
@@ -141,7 +141,7 @@ func (g *Groups) forget(uid types.UID) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.mu.pods, uid)
+	g.pods.Drop(uid)
 	g.wake.Notify()
 	return nil
 }
@@ -173,7 +173,7 @@ func (g *Groups) load() error {
 		if err != nil {
 			return err
 		}
-		g.mu.pods[types.UID(f.Name())] = &group{path: string(path)}
+		g.pods.Set(types.UID(f.Name()), &group{path: string(path)})
 	}
 	return nil
 }

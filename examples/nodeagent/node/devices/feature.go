@@ -30,7 +30,7 @@ const absentFor = 10 * time.Second
 // Feature makes the Manager a feature of a node, for node.Options.Features. It is called once, before
 // Follow.
 func (m *Manager) Feature(h *feature.Host) feature.Feature {
-	m.host, m.admitted = h, feature.NewSlot[bool](h.Table)
+	m.host, m.admitted, m.absent = h, feature.NewSlot[bool](h.Table), feature.NewLastingSlot[time.Time](h.Table)
 	return feature.Feature{
 		Name:      Name,
 		Hook:      podsync.Hook{Around: m.around, Input: m.input},
@@ -121,8 +121,8 @@ func (m *Manager) isEnding(uid types.UID, opened time.Time) bool {
 func (m *Manager) release(uid types.UID) {
 	m.mu.Lock()
 	freed := m.mu.book.Release(uid)
-	delete(m.mu.absent, uid)
 	m.mu.Unlock()
+	m.absent.Drop(uid)
 	m.admitted.Drop(uid)
 	if freed {
 		m.save()
@@ -136,23 +136,19 @@ func (m *Manager) housekeep(known func(types.UID) bool) {
 		return
 	}
 	now := time.Now()
-	var gone []types.UID
 	m.mu.Lock()
-	for _, h := range m.mu.book.Holdings() {
-		since, isAbsent := m.mu.absent[h.Pod]
-		switch {
-		case known(h.Pod):
-			delete(m.mu.absent, h.Pod)
-		case !isAbsent:
-			m.mu.absent[h.Pod] = now
-		case now.Sub(since) >= absentFor:
-			gone = append(gone, h.Pod)
-		}
-	}
+	holdings := m.mu.book.Holdings()
 	m.mu.Unlock()
-	for _, uid := range slices.Compact(gone) {
-		m.log.Info("devices of a pod that is gone are free", zap.String("podUID", string(uid)))
-		m.release(uid)
+	for _, h := range slices.CompactFunc(holdings, func(a, b ledger.Holding) bool { return a.Pod == b.Pod }) {
+		switch since := m.absent.Get(h.Pod); {
+		case known(h.Pod):
+			m.absent.Drop(h.Pod)
+		case since.IsZero():
+			m.absent.Set(h.Pod, now)
+		case now.Sub(since) >= absentFor:
+			m.log.Info("devices of a pod that is gone are free", zap.String("podUID", string(h.Pod)))
+			m.release(h.Pod)
+		}
 	}
 }
 

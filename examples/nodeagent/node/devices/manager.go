@@ -73,7 +73,8 @@ type Manager struct {
 	log      *zap.Logger
 	host     *feature.Host // set by Feature
 	admitted *feature.Slot[bool]
-	expiry   signal.Signal // the next time of expire may have changed
+	absent   *feature.Slot[time.Time] // since when a holder of devices is unknown to the node
+	expiry   signal.Signal            // the next time of expire may have changed
 
 	saving sync.Mutex // held while the checkpoint is written
 	saved  []byte     // guarded by saving
@@ -82,9 +83,8 @@ type Manager struct {
 		sync.Mutex
 		book    *ledger.Ledger
 		plugins map[string]*connection
-		away    map[string]time.Time    // since when a known resource has no plug-in
-		gone    map[string]bool         // resources that were forgotten
-		absent  map[types.UID]time.Time // since when a holder of devices has no record in feature.Table
+		away    map[string]time.Time // since when a known resource has no plug-in
+		gone    map[string]bool      // resources that were forgotten
 		opened  time.Time
 	}
 }
@@ -123,7 +123,7 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{opts: o, log: o.Logger, expiry: signal.New()}
 	m.mu.book, m.mu.plugins = ledger.New(), map[string]*connection{}
-	m.mu.away, m.mu.gone, m.mu.absent = map[string]time.Time{}, map[string]bool{}, map[types.UID]time.Time{}
+	m.mu.away, m.mu.gone = map[string]time.Time{}, map[string]bool{}
 	return m, nil
 }
 
@@ -236,7 +236,7 @@ func (m *Manager) expire(now time.Time) (next time.Duration) {
 	}
 	m.mu.Unlock()
 	for _, resource := range forgotten {
-		m.log.Warn("device plug-in stays away: the resource is forgotten", zap.String("resource", resource), zap.Duration("after", m.opts.Patience))
+		m.log.Warn("no device plug-in has registered again: the resource is forgotten", zap.String("resource", resource), zap.Duration("after", m.opts.Patience))
 	}
 	if len(forgotten) > 0 {
 		m.save()

@@ -11,8 +11,8 @@
 //
 // A Table has one record per pod UID. The record holds the newest version of the pod, its Entry
 // (admitted, held or refused) and the slots of all features. The node deletes the record when no
-// source lists the pod and the pod workers have forgotten it. All slots of the pod are deleted with
-// the record.
+// source lists the pod and the pod workers have forgotten the pod. The values of the pod's slots are
+// deleted with the record, except the values of lasting slots (NewLastingSlot).
 //
 // # Goroutines
 //

@@ -50,9 +50,9 @@ type Feature struct {
 	// ConfigUpdated receives every configuration update before the node acts on the update. Updates include
 	// mirror pods. The node's loop calls ConfigUpdated, so ConfigUpdated must not block.
 	ConfigUpdated func(podconfig.Update)
-	// Published receives every new status of a pod, in order for each pod. It must not block.
+	// Published receives every new status of a pod, in order for each pod. Published must not block.
 	Published func(pod *v1.Pod, status v1.PodStatus)
-	// Stopped is called when the containers of a pod have stopped. It must not block.
+	// Stopped is called when the containers of a pod have stopped. Stopped must not block.
 	Stopped func(uid types.UID)
 	// Ended is called when no container of a pod runs and its volumes are unmounted. The call may
 	// be repeated.
@@ -62,10 +62,10 @@ type Feature struct {
 	// loop calls Housekeep, so Housekeep must not block.
 	Housekeep func(known func(types.UID) bool)
 	// Images returns references and IDs of images that garbage collection must keep, in addition to
-	// those of pods. Images is called by several goroutines.
+	// the images of pods. Several goroutines call Images.
 	Images func() []string
-	// Run does the feature's background work and returns when ctx ends. The node's Run joins the
-	// returned error to its own.
+	// Run does the feature's background work and returns when ctx ends. The error of the node's Run
+	// includes the returned error.
 	Run func(ctx context.Context) error
 }
 
@@ -74,8 +74,8 @@ type Failure struct {
 	Reason, Message string
 	// Condition is added to the pod's status. Defaults to no condition.
 	Condition *v1.PodCondition
-	// GracePeriodSeconds replaces the pod's grace period, in which its containers have to stop, if it
-	// is shorter. Values below 1 count as 1. Defaults to nil: the pod's own.
+	// GracePeriodSeconds is the longest grace period for the pod's containers. Values below 1 count as
+	// 1. Defaults to nil: the pod's own grace period.
 	GracePeriodSeconds *int64
 	// Evict marks the pod as evicted: the remains of the pod are removed at once. See
 	// podworkers.KillOptions.

@@ -38,23 +38,23 @@ type Host struct {
 	Log    *zap.Logger
 	// Sourced is closed when every configuration source has delivered its first pods.
 	Sourced chan struct{}
-	// CheckPod returns an error with every field of the pod that the node cannot honour. It is nil
-	// until all features have been constructed.
+	// CheckPod returns an error with every field of the pod that the node cannot honour. The function
+	// works after all features have been constructed.
 	CheckPod func(pod *v1.Pod) error
-	// HoldImages keeps the images of the references from garbage collection until release. Pulls
-	// of features are made between the two.
+	// HoldImages keeps the images of the references from garbage collection until release. A feature
+	// that pulls images calls HoldImages before the pulls, and release after the last use.
 	HoldImages func(ctx context.Context, references ...string) (release func(), err error)
-	// KeptImages returns the images that Feature.Images of all features returns.
+	// KeptImages returns the results of Feature.Images of all features.
 	KeptImages func() []string
-	// Reconsider lets the gate decide again about the pods that wait for their admission. It returns
-	// at once.
+	// Reconsider lets the gate decide again about the pods that wait for their admission. Reconsider
+	// does not wait for the decisions.
 	Reconsider func()
 	// Refused, if not nil, is called for every refused pod.
 	Refused func(Refusal)
 }
 
-// Status returns the last status of a pod. For a refused pod without a terminal phase, this is the
-// status of the refusal. Otherwise it is the last published status or, before the first
+// Status returns the last status of a pod. The status of a refused pod without a terminal phase is the
+// status of the refusal. For other pods, Status returns the last published status or, before the first
 // publication, the status that the source delivered.
 func (h *Host) Status(pod *v1.Pod) v1.PodStatus {
 	listing := h.Listing(pod.UID)
@@ -65,8 +65,9 @@ func (h *Host) Status(pod *v1.Pod) v1.PodStatus {
 	return status
 }
 
-// Told reports whether the API server has the terminal phase of a pod. Then no later agent runs the pod
-// again, whatever the container runtime has of it. The source of a static pod has no status.
+// Told reports whether the API server has the terminal phase of a pod. If so, no later agent runs the
+// pod again, even without the containers of the pod in the container runtime. The result is false for
+// static pods, whose source has no status.
 func (h *Host) Told(uid types.UID) bool {
 	pod, wanted := h.Desired(uid)
 	return wanted && !podconfig.IsStatic(pod) && podfacts.IsTerminal(pod.Status.Phase)

@@ -16,6 +16,16 @@ type Slot[T any] struct{ table *Table }
 // NewSlot adds a slot to every record of t.
 func NewSlot[T any](t *Table) *Slot[T] { return &Slot[T]{t} }
 
+// NewLastingSlot adds a slot whose values stay until Drop, even if the node does not know the pod. Use
+// a lasting slot for remains of earlier agents, and for facts about a pod that no source has listed yet.
+func NewLastingSlot[T any](t *Table) *Slot[T] {
+	s := NewSlot[T](t)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lasting[s] = true
+	return s
+}
+
 // Get returns the value stored for a pod, or the zero value if none is stored.
 func (s *Slot[T]) Get(uid types.UID) (value T) {
 	s.table.mu.RLock()

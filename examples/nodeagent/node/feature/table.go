@@ -13,13 +13,14 @@ import (
 )
 
 // Table holds one record for each pod that the node knows, and is the only place where a node
-// stores data by pod UID. A record is created with the first fact about its pod and is deleted by
-// Prune. The methods are safe for concurrent use. No method calls foreign code while it holds the
-// lock, except the function passed to Slot.With.
+// stores data by pod UID. A record is created with the first fact about its pod. Prune deletes the
+// record of a gone pod, except the values of lasting slots. The methods are safe for concurrent use.
+// No method calls foreign code while it holds the lock, except the function passed to Slot.With.
 type Table struct {
 	mu      sync.RWMutex
 	records map[types.UID]record
-	filled  map[any]int // number of records with a value, by *Slot
+	filled  map[any]int  // number of records with a value, by *Slot
+	lasting map[any]bool // by *Slot; see NewLastingSlot
 	pods    *Slot[Listing]
 }
 
@@ -53,12 +54,12 @@ const (
 
 // NewTable returns a table without records.
 func NewTable() *Table {
-	t := &Table{records: make(map[types.UID]record), filled: make(map[any]int)}
+	t := &Table{records: make(map[types.UID]record), filled: make(map[any]int), lasting: make(map[any]bool)}
 	t.pods = NewSlot[Listing](t)
 	return t
 }
 
-// Listing returns what the sources and the admission say of a pod.
+// Listing returns the state of a pod in the sources and in admission.
 func (t *Table) Listing(uid types.UID) Listing { return t.pods.Get(uid) }
 
 // SetDesired stores the newest version of a pod that a source lists. The pod is shared and must not
@@ -107,7 +108,8 @@ func (t *Table) listed(f func(Listing) bool) (all []*v1.Pod) {
 	return all
 }
 
-// Prune deletes the records of pods without a source for which known returns false.
+// Prune empties the slots of pods that no source lists and for which known returns false, except
+// lasting slots. A record without a value is deleted.
 func (t *Table) Prune(known func(types.UID) bool) {
 	t.mu.RLock()
 	uids := slices.Collect(maps.Keys(t.records))
@@ -117,10 +119,16 @@ func (t *Table) Prune(known func(types.UID) bool) {
 			continue
 		}
 		t.mu.Lock()
-		for slot := range t.records[uid] {
-			t.filled[slot]--
+		r := t.records[uid]
+		for slot := range r {
+			if !t.lasting[slot] {
+				delete(r, slot)
+				t.filled[slot]--
+			}
 		}
-		delete(t.records, uid)
+		if len(r) == 0 {
+			delete(t.records, uid)
+		}
 		t.mu.Unlock()
 	}
 }

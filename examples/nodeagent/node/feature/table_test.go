@@ -56,6 +56,21 @@ func TestARecordStaysWhileThePodIsDesiredOrKnown(t *testing.T) {
 	assert.Empty(t, maps.Collect(slot.All()))
 }
 
+func TestALastingSlotOutlivesTheRecord(t *testing.T) {
+	table := feature.NewTable()
+	slot, lasting := feature.NewSlot[int](table), feature.NewLastingSlot[int](table)
+	lasting.Set("of an earlier agent", 1)
+	lasting.Set("gone", 2)
+	slot.Set("gone", 3)
+	table.Prune(func(types.UID) bool { return false })
+	assert.Equal(t, map[types.UID]int{"of an earlier agent": 1, "gone": 2}, maps.Collect(lasting.All()))
+	assert.Zero(t, slot.Get("gone"), "another pod of this UID finds no value of the last one")
+	assert.Empty(t, maps.Collect(slot.All()))
+	assert.Equal(t, 2, lasting.Drop("gone"))
+	table.Prune(func(types.UID) bool { return false })
+	assert.Equal(t, map[types.UID]int{"of an earlier agent": 1}, maps.Collect(lasting.All()))
+}
+
 func TestEntryOfAPod(t *testing.T) {
 	table := feature.NewTable()
 	assert.True(t, table.MayRun("unknown"))

@@ -102,7 +102,7 @@ func (m *managed) list() {
 	}
 	hash, err := hashOf(pods)
 	if err != nil {
-		m.keeper.updates.host.Log.Error("version of a pod", zap.Stringer("pod", m.id), zap.Error(err))
+		m.keeper.updates.host.Log.Error("version of a pod has no hash", zap.Stringer("pod", m.id), zap.Error(err))
 		return
 	}
 	m.desired = hash
@@ -259,8 +259,8 @@ func (m *managed) switchTo(hash string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, uid := range m.uids {
-		if u.mu.watched[uid].unit == m {
-			delete(u.mu.watched, uid)
+		if u.watched.Get(uid).unit == m {
+			u.watched.Drop(uid)
 		}
 	}
 	m.runs, m.names, m.uids, m.health = hash, nil, nil, map[types.NamespacedName]PodHealth{}
@@ -273,7 +273,7 @@ func (m *managed) switchTo(hash string) {
 		} else {
 			m.health[name] = PodHealth{}
 		}
-		u.mu.watched[pod.UID] = watched{m, name, hash}
+		u.watched.Set(pod.UID, watched{m, name, hash})
 	}
 }
 

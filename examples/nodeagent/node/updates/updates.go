@@ -39,16 +39,16 @@ type Options struct {
 
 // Updates makes the pods of sources change in transactions. See New.
 type Updates struct {
-	opts Options
-	host *feature.Host
+	opts    Options
+	host    *feature.Host          // set by Features
+	watched *feature.Slot[watched] // set by Features
 
 	mu struct {
 		sync.Mutex
 		keepers  []*keeper
-		restored []*saved              // of the earlier agent, until their keeper takes them
-		store    *store                // nil before open, and after an error
-		err      error                 // of open
-		watched  map[types.UID]watched // no slots: filled before the node knows the pods
+		restored []*saved // of the earlier agent, until their keeper takes them
+		store    *store   // nil before open, and after an error
+		err      error    // of open
 		pins     map[unitID][]string
 		problems map[string]bool // paths of manifests that cannot be used
 		calm     time.Time       // until then the source may not have submitted the corrected manifest
@@ -90,13 +90,13 @@ func New(o Options) (*Updates, error) {
 		o.Boot = strings.TrimSpace(string(data))
 	}
 	u := &Updates{opts: o}
-	u.mu.watched, u.mu.pins, u.mu.problems = map[types.UID]watched{}, map[unitID][]string{}, map[string]bool{}
+	u.mu.pins, u.mu.problems = map[unitID][]string{}, map[string]bool{}
 	return u, nil
 }
 
 // Features returns the feature. It fits node.Options.Features.
 func (u *Updates) Features(h *feature.Host) []feature.Feature {
-	u.host = h
+	u.host, u.watched = h, feature.NewLastingSlot[watched](h.Table) // filled before the node knows the pods
 	if u.opts.Dir == "" {
 		u.opts.Dir = filepath.Join(h.Root, "updates")
 	}
@@ -204,8 +204,8 @@ func (u *Updates) policy(pod *v1.Pod) Policy {
 func (u *Updates) published(pod *v1.Pod, status v1.PodStatus) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	w, ok := u.mu.watched[pod.UID]
-	if !ok || pod.Annotations[AnnotationVersion] != w.hash {
+	w := u.watched.Get(pod.UID)
+	if w.unit == nil || pod.Annotations[AnnotationVersion] != w.hash {
 		return
 	}
 	w.unit.health[w.name] = w.unit.health[w.name].Observe(&status, time.Now())

@@ -75,10 +75,11 @@ type Gate struct {
 
 // news collects facts for the next Reconsider.
 type news struct {
-	former map[types.UID]bool // pods that ran when this agent began; nil until listed
-	read   *nodeNews          // the last attempt to read the Node
-	seen   *v1.Node           // the last Node passed to NodeChanged
-	ended  []types.UID        // pods whose containers have stopped
+	listed bool        // former is complete
+	former []types.UID // pods that ran when this agent began
+	read   *nodeNews   // the last attempt to read the Node
+	seen   *v1.Node    // the last Node passed to NodeChanged
+	ended  []types.UID // pods whose containers have stopped
 }
 
 // place is the reservation of an admitted pod.
@@ -154,12 +155,10 @@ func (g *Gate) Reconsider() (waiting []*v1.Pod) {
 	n := g.mu.news
 	g.mu.news = news{}
 	g.mu.Unlock()
-	if n.former != nil {
-		g.known = true
-		for uid := range n.former {
-			if g.places.Get(uid) == nil { // otherwise this agent has started the pod meanwhile
-				g.former.Set(uid, true)
-			}
+	g.known = g.known || n.listed
+	for _, uid := range n.former {
+		if g.places.Get(uid) == nil { // otherwise this agent has started the pod meanwhile
+			g.former.Set(uid, true)
 		}
 	}
 	if n.read != nil {

@@ -95,13 +95,13 @@ func (g *Gate) listFormerPods(ctx context.Context) {
 	for pause := minLookPause; ; pause = min(2*pause, maxLookPause) {
 		pods, err := g.host.Runtime.List(ctx, runtime.ListOptions{})
 		if err == nil {
-			former := make(map[types.UID]bool, len(pods))
+			var former []types.UID
 			for _, p := range pods {
 				if len(p.Running()) > 0 || p.Current() != nil {
-					former[p.UID] = true
+					former = append(former, p.UID)
 				}
 			}
-			g.tell(func(n *news) { n.former = former })
+			g.tell(func(n *news) { n.former, n.listed = former, true })
 			return
 		}
 		select {
