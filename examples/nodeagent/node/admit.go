@@ -48,21 +48,16 @@ func (a *Agent) admit(pod *v1.Pod) bool {
 // decide decides about a pod. Before the end of a pod, fields that the node cannot honour are a
 // reason for refusal. All other decisions are the gate's.
 func (a *Agent) decide(pod *v1.Pod) feature.AdmitResult {
+	reason := ReasonUnsupported
+	if os := pod.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {
+		reason = admission.ReasonOS // the kubelet's reason: the fields are those of the other system
+	}
 	if !podfacts.IsTerminal(pod.Status.Phase) {
 		if err := a.check(pod); err != nil {
-			return feature.AdmitResult{Reason: unsupportedReason(pod), Message: err.Error()}
+			return feature.AdmitResult{Reason: reason, Message: err.Error()}
 		}
 	}
 	return a.gate.Admit(pod)
-}
-
-// unsupportedReason returns the status reason of a pod that check refuses. A pod of another operating
-// system has the kubelet's reason, because its fields are those of that system.
-func unsupportedReason(pod *v1.Pod) string {
-	if os := pod.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {
-		return admission.ReasonOS
-	}
-	return ReasonUnsupported
 }
 
 // check returns an error with every field of the pod that the runtime, the generator, the hooks or

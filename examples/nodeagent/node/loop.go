@@ -118,27 +118,32 @@ func (a *Agent) add(pod *v1.Pod) {
 // the runtime alone would only notice a changed image.
 func (a *Agent) change(pod *v1.Pod) {
 	was := a.host.Listing(pod.UID)
-	static, admitted := podfacts.IsStatic(pod), was.Desired != nil && was.Entry == feature.Admitted
-	another := admitted && static && pod.Annotations[podfacts.AnnotationHash] != was.Desired.Annotations[podfacts.AnnotationHash]
-	switch {
-	case was.Refusal != nil && !static:
+	if was.Refusal != nil && !podfacts.IsStatic(pod) {
 		// The refusal is final: the API server has the status Failed. A static pod can be admitted
 		// again after a change of its manifest.
 		a.host.SetDesired(pod)
 		a.endUnlessWorked(pod)
-	case another || !admitted:
-		if another {
-			a.remove(was.Desired)
-		}
-		a.add(pod)
-	default:
-		if ran := a.gate.Allocated(was.Desired); !a.admit(pod) {
-			a.update(podworkers.UpdateKill, ran)
-			return
-		}
-		a.host.Sync.Revise(pod)
-		a.update(podworkers.UpdateUpdate, pod)
+		return
 	}
+	var runs *v1.Pod // the version that goes on with the new spec
+	if was.Desired != nil && was.Entry == feature.Admitted {
+		runs = a.gate.Allocated(was.Desired)
+	}
+	if runs != nil && podfacts.IsStatic(pod) && pod.Annotations[podfacts.AnnotationHash] != runs.Annotations[podfacts.AnnotationHash] {
+		a.remove(runs)
+		runs = nil
+	}
+	kind := podworkers.UpdateCreate
+	switch admitted := a.admit(pod); {
+	case admitted && runs != nil:
+		a.host.Sync.Revise(pod)
+		kind = podworkers.UpdateUpdate
+	case runs != nil:
+		pod, kind = runs, podworkers.UpdateKill
+	case !admitted:
+		return
+	}
+	a.update(kind, pod)
 }
 
 // reconcilePod handles a pod with a new status on the API server. The statuses of this agent return so. Other clients

@@ -49,9 +49,9 @@ func (a *Agent) refuse(pod *v1.Pod, reason, message string) {
 	status.Reason = reason
 	status.Message = feature.RefusedPrefix + message
 	a.host.SetEntry(pod.UID, feature.Refused, &status)
-	a.host.TellRefusal(pod, reason, message)
 	a.publish(pod, status)
 	a.endUnlessWorked(pod)
+	a.host.TellRefusal(pod, reason, message)
 }
 
 // endUnlessWorked calls ended for a refused pod without a worker. For other pods the worker does

@@ -7,11 +7,9 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/podresources"
-	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
 // Demand is the resources and ports that a pod takes from a node, and the pod's importance. It is
@@ -81,17 +79,6 @@ func rank(name v1.ResourceName) string {
 		return "2"
 	}
 	return "3"
-}
-
-// most is more than any node has of a resource. Larger requests count as most, so that a hundred
-// requests can be added without an overflow.
-const most = 1 << 56
-
-func count(name v1.ResourceName, q resource.Quantity) int64 {
-	if name == v1.ResourceCPU {
-		return min(quantities.Milli(q), most)
-	}
-	return min(quantities.Value(q), most)
 }
 
 // HostPort is a port of the node used by a container.
@@ -185,41 +172,4 @@ func (u *Usage) count(d *Demand, n int) {
 func (u *Usage) isTaken(p HostPort) bool {
 	addresses := u.ports[portNumber{p.Protocol, p.Number}]
 	return len(addresses) > 0 && (p.IP == EveryAddress || addresses[p.IP] > 0 || addresses[EveryAddress] > 0)
-}
-
-// fits returns the resources that the node lacks for own.
-func fits(node *Node, used *Usage, own *Demand) (short []Shortage) {
-	if most, ok := node.Allocatable[v1.ResourcePods]; ok {
-		n := used.amounts[v1.ResourcePods]
-		if n+1 > most.Value() {
-			short = append(short, Shortage{Resource: v1.ResourcePods, Requested: 1, Used: n, Capacity: most.Value()})
-		}
-	}
-	for _, a := range own.amounts {
-		capacity, limited := node.capacity(a)
-		unpromised := a.extended && own.IsStatic() // no scheduler has checked the request
-		if !limited && !unpromised || a.extended && node.assigns(a.name) {
-			continue
-		}
-		if n := used.amounts[a.name]; a.value > capacity-n {
-			short = append(short, Shortage{Resource: a.name, Requested: a.value, Used: n, Capacity: capacity})
-		}
-	}
-	return short
-}
-
-// capacity returns the node's amount of a requested resource, and whether requests are limited by it.
-func (n *Node) capacity(a amount) (amount int64, limited bool) {
-	if q, ok := n.Allocatable[a.name]; ok {
-		return count(a.name, q), true
-	}
-	switch {
-	case n.Allocatable == nil: // a node without any limit
-		return 0, false
-	case a.name == v1.ResourceCPU, a.name == v1.ResourceMemory, a.name == v1.ResourceEphemeralStorage:
-		return 0, false
-	case a.extended: // an extended resource of the cluster, checked by the scheduler
-		return 0, false
-	}
-	return 0, true
 }
