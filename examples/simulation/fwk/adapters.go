@@ -14,10 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
 )
 
-// background is the context of calls. A cycle of package sim is never cancelled.
-var background = context.Background()
-
-// adapter is a plug-in for package sim.
+// adapter is a plug-in for package sim. The calls of the plug-in get a background context: a cycle of
+// package sim is never cancelled, and the clients of the Handle are in memory and do not wait.
 type adapter struct {
 	s *Scheduler
 	p *plugin
@@ -71,7 +69,7 @@ func (a preFilter) PreFilter(c *sim.Cycle) ([]string, *sim.Status) {
 	defer a.call(c)()
 	own := a.s.begin(c)
 	nodes := a.s.view.refresh(c.Snapshot)
-	result, status := a.p.preFilter.PreFilter(background, own.state, own.pod, nodes)
+	result, status := a.p.preFilter.PreFilter(context.Background(), own.state, own.pod, nodes)
 	own.state.filters.Delete(a.Name())
 	if status.IsSkip() {
 		own.state.filters.Insert(a.Name())
@@ -92,7 +90,7 @@ func (a filter) Filter(c *sim.Cycle, n *sim.Node) *sim.Status {
 	}
 	defer a.call(c)()
 	own := a.s.begin(c)
-	return toSim(a.p.filter.Filter(background, own.state, own.pod, a.s.view.node(c.Snapshot, n)))
+	return toSim(a.p.filter.Filter(context.Background(), own.state, own.pod, a.s.view.node(c.Snapshot, n)))
 }
 
 // postFilter implements sim.PostFilter.
@@ -103,7 +101,7 @@ func (a postFilter) PostFilter(c *sim.Cycle, failed []*sim.Status) sim.PostFilte
 	own := a.s.begin(c)
 	a.s.view.refresh(c.Snapshot)
 	a.s.posting, a.s.evicted = true, nil
-	result, status := a.p.postFilter.PostFilter(background, own.state, own.pod, &statuses{&a.s.view, failed})
+	result, status := a.p.postFilter.PostFilter(context.Background(), own.state, own.pod, &statuses{&a.s.view, failed})
 	a.s.posting = false
 	out := sim.PostFilterResult{Status: toSim(status), Victims: a.s.evicted}
 	if result != nil && result.Mode() == framework.ModeOverride {
@@ -176,7 +174,7 @@ func (s *Scheduler) preScore(state framework.CycleState, own *cycle) *framework.
 		if p.preScore == nil {
 			continue
 		}
-		status := p.preScore.PreScore(background, state, own.pod, own.feasible)
+		status := p.preScore.PreScore(context.Background(), state, own.pod, own.feasible)
 		if status.IsSkip() {
 			skipped.Insert(p.Name())
 		} else if !status.IsSuccess() {
@@ -191,7 +189,7 @@ func (s *Scheduler) preScore(state framework.CycleState, own *cycle) *framework.
 func (a score) Score(c *sim.Cycle, n *sim.Node) int64 {
 	defer a.call(c)()
 	own := a.s.begin(c)
-	value, status := a.p.score.Score(background, own.state, own.pod, a.s.view.node(c.Snapshot, n))
+	value, status := a.p.score.Score(context.Background(), own.state, own.pod, a.s.view.node(c.Snapshot, n))
 	if !status.IsSuccess() {
 		c.Fail(fmt.Sprintf("Score of %s: %s", a.Name(), status.Message()))
 	}
@@ -211,7 +209,7 @@ func (a score) Normalize(c *sim.Cycle, scores []int64) {
 	for i := range scores {
 		list[i] = framework.NodeScore{Name: own.names[i], Score: scores[i]}
 	}
-	if status := extensions.NormalizeScore(background, own.state, own.pod, list); !status.IsSuccess() {
+	if status := extensions.NormalizeScore(context.Background(), own.state, own.pod, list); !status.IsSuccess() {
 		c.Fail(fmt.Sprintf("NormalizeScore of %s: %s", a.Name(), status.Message()))
 	}
 	for i := range scores {
@@ -224,13 +222,13 @@ type reserve struct{ adapter }
 
 func (a reserve) Reserve(c *sim.Cycle, n *sim.Node) *sim.Status {
 	defer a.call(c)()
-	return toSim(a.p.reserve.Reserve(background, a.s.begin(c).state, podOf(c.Pod, n.Name), n.Name))
+	return toSim(a.p.reserve.Reserve(context.Background(), a.s.begin(c).state, podOf(c.Pod, n.Name), n.Name))
 }
 
 func (a reserve) Unreserve(c *sim.Cycle, n *sim.Node) {
 	defer a.call(c)()
 	delete(a.s.pending, c.Pod)
-	a.p.reserve.Unreserve(background, a.s.begin(c).state, podOf(c.Pod, n.Name), n.Name)
+	a.p.reserve.Unreserve(context.Background(), a.s.begin(c).state, podOf(c.Pod, n.Name), n.Name)
 }
 
 // permit implements sim.Permit.
@@ -239,7 +237,7 @@ type permit struct{ adapter }
 func (a permit) Permit(c *sim.Cycle, n *sim.Node, _ []*sim.Pod) sim.Verdict {
 	defer a.call(c)()
 	a.s.pending.prune(c.Waiting(), c.Pod)
-	status, timeout := a.p.permit.Permit(background, a.s.begin(c).state, podOf(c.Pod, n.Name), n.Name)
+	status, timeout := a.p.permit.Permit(context.Background(), a.s.begin(c).state, podOf(c.Pod, n.Name), n.Name)
 	if status.IsWait() {
 		a.s.pending.add(c.Pod, a.Name())
 	}
