@@ -154,7 +154,7 @@ func TestUpstream71869MessageSaysWhatIsTheMatter(t *testing.T) {
 		f.node.Fill(92 * gib)
 		result, err := f.gc.GarbageCollect(t.Context())
 		text := "the image file system is 93 % full of 100.0 GiB: wanted to free 17.0 GiB by removing images, freed 4.0 GiB, and no other may be removed; " +
-			"look at what else is on it: logs, volumes, images in use"
+			"look for other data on it: logs, volumes, images in use"
 		require.EqualError(t, err, text)
 		assert.Equal(t, []string{"Warning FreeDiskSpaceFailed " + text}, events)
 		assert.Equal(t, map[string]imagegc.KeepReason{"i00": imagegc.KeepInUse}, reasons(result.Kept))

@@ -220,7 +220,7 @@ func (h *holds) effective() []*Lease {
 	return slices.AppendSeq(slices.Clone(h.mu.ended), maps.Keys(h.mu.leases))
 }
 
-// holder is a lease and its name for some form.
+// holder is a lease, with the name under which the lease holds the image.
 type holder struct {
 	lease *Lease
 	name  string

@@ -26,8 +26,8 @@ type names struct {
 	short        bool              // some names have no registry
 }
 
-// shortForm prefixes the key of a tagged name without a registry. No valid reference begins with
-// it.
+// shortForm is the prefix of the keys of tagged names without a registry. No valid reference begins
+// with shortForm.
 const shortForm = "*/"
 
 // add adds a name: an ID, a digest, or a reference with or without tag and digest. A scheme of an

@@ -19,15 +19,15 @@ type Result struct {
 
 	Removed []Removed // in the order of removal
 	Kept    []Kept    // kept images and their reasons at the end
-	// Present are the images present after the last removal, nil if unknown or DryRun. They are for
-	// data per image outside the runtime, such as pull records: drop a record that is older than
-	// Started and whose image is not present.
+	// Present are the images present after the last removal, nil if unknown or DryRun. A caller with
+	// data per image, such as pull records, uses Present to clean up: drop a record that is older than
+	// Started if its image is not in Present.
 	Present []Image
 	// Freed is the growth of the available space in bytes, 0 if the space has shrunk. Writes by
 	// other processes count.
 	Freed uint64
-	// Sizes is the sum of the sizes of the removed images in bytes. It exceeds Freed for shared
-	// layers.
+	// Sizes is the sum of the sizes of the removed images in bytes. Images with shared layers free
+	// less than Sizes.
 	Sizes uint64
 	// UsagePercent is the usage of the image file system at the end, 0 if unknown.
 	UsagePercent int
@@ -60,7 +60,7 @@ func (e *NotEnoughError) Error() string {
 			"is it the file system that images are on?", e.UsagePercent, formatBytes(e.Capacity), formatBytes(e.Wanted))
 	}
 	return fmt.Sprintf("the image file system is %d %% full of %s: wanted to free %s by removing images, freed %s, and no other may be removed; "+
-		"look at what else is on it: logs, volumes, images in use", e.UsagePercent, formatBytes(e.Capacity), formatBytes(e.Wanted), formatBytes(e.Freed))
+		"look for other data on it: logs, volumes, images in use", e.UsagePercent, formatBytes(e.Capacity), formatBytes(e.Wanted), formatBytes(e.Freed))
 }
 
 // RemoveError means that the removal of an image failed.

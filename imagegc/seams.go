@@ -31,9 +31,9 @@ type InUse interface {
 // Wanted is an optional interface of an InUse for images that are kept although no container uses
 // them yet.
 type Wanted interface {
-	// ImagesWanted returns names of images that are needed later, such as those of pods that have not
-	// started. A wanted image may be absent. The collector calls it after ImagesInUse, so that an image
-	// is not missed between its two lists.
+	// ImagesWanted returns names of images that are needed later, for example by pods that have not
+	// started. A wanted image may be absent. The collector calls ImagesWanted after ImagesInUse, so that
+	// the result includes the images of pods that were added during ImagesInUse.
 	ImagesWanted(context.Context) ([]string, error)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // BenchmarkMergeOneEvent measures a change of a single pod among many: its status, as in most
-// events of an API server, its labels or its image. naive is the kubelet's way (contract §1.11: 2.5
+// events of an API server, its labels or its image. naive merges as the kubelet does (in the kubelet 2.5
 // ms, 465 KB at 110 pods).
 func BenchmarkMergeOneEvent(b *testing.B) {
 	for _, n := range []int{10, 110, 1_000, 10_000} {

@@ -65,9 +65,9 @@
 //
 // # Names
 //
-// A pod is identified by source and UID. Within a source, full names and UIDs map to each other one
-// to one. A REMOVE and an ADD are sent for a pod with a new name, and for a pod taking over the
-// name of another UID. If several pods of a Change share a name or UID, the first is accepted and
+// A pod is identified by source and UID. Within a source, no two pods have the same UID or the same
+// full name. A REMOVE and an ADD are sent if the name of a UID changes, and if a pod with another UID
+// takes over a name. If several pods of a Change share a name or UID, the first is accepted and
 // the others are rejected. Sources are independent: the store holds the union of their pods. A pod
 // with the same name or UID as a pod of another source is accepted but reported (ErrConflict),
 // except for a mirror pod with the name of its static pod.
@@ -104,7 +104,7 @@
 // first-seen time match the kubelet. The event FailedValidation is the caller's, see
 // StoreOptions.Rejected.
 //
-// # Improved signatures
+// # Choices of the interface
 //
 //   - NewStore(StoreOptions) (*Store, error) instead of functional options; Seed is a field.
 //   - Update.Synced replaces a query of the store, so that Readiness needs no store:

@@ -33,8 +33,8 @@ func newLedger(source string) *ledger {
 	return &ledger{source: source, names: make(map[podName]types.UID)}
 }
 
-// seed stores pods of an earlier process. They have no version, because the checkpoint may come
-// from other data.
+// seed stores pods of an earlier process, without a version: the resource versions in a checkpoint may
+// be of an API server with other data.
 func (l *ledger) seed(pods []*v1.Pod, now time.Time) {
 	for _, in := range pods {
 		p := l.newPod(in, Change{}, now)

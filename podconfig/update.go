@@ -9,7 +9,7 @@ type Op uint8
 
 // The operations. Store.Merge documents their order in a Merge. Meanings are those of kubelet 1.36.
 const (
-	// OpAdd: the source has new pods. Without pods it means only that the source is ready.
+	// OpAdd: the source has new pods. An OpAdd without pods reports only that the source is ready.
 	OpAdd Op = iota + 1
 	// OpUpdate: spec, labels, annotations or the deletion fields of known pods changed, and the
 	// pods have no DeletionTimestamp.

@@ -26,7 +26,7 @@
 //	for u := range updates {
 //		workers.UpdatePod(podworkers.Update{Type: podworkers.UpdateCreate, Pod: u.Pod})
 //	}
-//	known := workers.SyncKnownPods(desired) // now and then: ends what is not desired
+//	known := workers.SyncKnownPods(desired) // now and then: ends pods that are not desired
 //
 // # The caller's duties
 //

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Pods syncs and stops pods. Its signatures need no type of this package, so other packages can
-// implement Pods without importing podworkers. Over makes a PodSyncer from Pods. Concurrency,
-// order, contexts and errors are as in PodSyncer.
+// Pods syncs and stops pods. The methods have no type of this package, so other packages can implement
+// Pods without importing podworkers. Over makes a PodSyncer from Pods. Concurrency, order, contexts and
+// errors are as in PodSyncer.
 type Pods interface {
 	// Sync makes the pod run as its spec says; see PodSyncer.SyncPod. over and again are the fields
-	// of Outcome. Beside an error again, unless zero, is when the call is repeated, as RetryAfter
-	// says; over is ignored then.
+	// of Outcome. With an error, over is ignored, and again, unless zero, is the time at which the call
+	// is repeated, as with RetryAfter.
 	Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Time, err error)
 	// Stop stops the pod's containers within grace; see PodSyncer.SyncTerminatingPod. pod is nil if
 	// only the container runtime knows the pod. edit, never nil, edits the status with which the

@@ -44,7 +44,7 @@ func (w *Workers) All() iter.Seq2[types.UID, WorkerInfo] {
 	}
 }
 
-// snapshotEntry is one pod of a snapshot with its arrival number, which All sorts by.
+// snapshotEntry is one pod of a snapshot. All sorts the pods by arrival.
 type snapshotEntry struct {
 	arrival uint64
 	uid     types.UID

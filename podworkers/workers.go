@@ -214,7 +214,7 @@ func (w *Workers) orphanSupport() orphanSupport {
 	return orphansSupported
 }
 
-// apply folds u into its entry, which is made if it is missing. The lock is held.
+// apply applies u to the entry of the pod, and creates a missing entry. The lock is held.
 func (w *Workers) apply(u Update, now time.Time) (*entry, func(), error) {
 	if w.mu.life == lifecycle.Stopped {
 		return nil, nil, ErrStopped

@@ -90,11 +90,11 @@
 //
 // # Goroutines and memory
 //
-// Run is the scheduler, with one timer over one heap. It has one goroutine for the sink, one for
-// attempts with an overdue handler, and one for each attempt in progress. Run waits for all of
-// them. There are less than 100 such goroutines, plus the goroutines of hanging handlers: at most
-// one for each probe, and two cancelled attempts for each kind of probe of a container. Memory is
-// therefore bounded by the number of containers. A waiting probe takes 260 to 390 bytes, and a
+// Run is the scheduler, with one timer over one heap. Run starts one goroutine for the sink, one for
+// attempts with an overdue handler, and one for each attempt in progress, and waits for all these
+// goroutines. There are less than 100 goroutines, plus the goroutines of hanging handlers: at most one
+// for each probe, and two cancelled attempts for each kind of probe of a container. So the number of
+// containers bounds the memory. A waiting probe takes 260 to 390 bytes, and a
 // hanging attempt takes a goroutine, about 5 KB with its context.
 //
 // # Differences from the kubelet (1.36)

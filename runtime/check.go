@@ -45,8 +45,8 @@ func appendNew(fields, more []string) []string {
 	return fields
 }
 
-// CheckPod implements Checker: it refuses pods with a container whose every start would fail. A
-// wrapper with more abilities needs its own CheckPod.
+// CheckPod implements Checker. The pod is refused if the generator could never make the spec of one of
+// its containers. A wrapper with more abilities needs its own CheckPod.
 func (g *DefaultGenerator) CheckPod(pod *v1.Pod) error {
 	r := refusals{}
 	for ref, c := range containersOf(pod) {
@@ -63,7 +63,7 @@ func (g *DefaultGenerator) CheckPod(pod *v1.Pod) error {
 	return r.err()
 }
 
-// CheckPod implements Checker: it refuses hooks that would always fail.
+// CheckPod implements Checker. The pod is refused if one of its hooks could never succeed.
 func (h *hooks) CheckPod(pod *v1.Pod) error {
 	r := refusals{}
 	for ref, c := range containersOf(pod) {
@@ -81,14 +81,14 @@ func (h *hooks) check(r *refusals, at string, c *v1.Container, hook *v1.Lifecycl
 	switch {
 	case hook == nil:
 	case hook.Exec != nil && h.exec == nil:
-		r.add(at+".exec", "container "+c.Name+": nothing can be run beside it")
+		r.add(at+".exec", "container "+c.Name+": the runtime runs no commands in containers")
 	case hook.Exec != nil:
 	case hook.HTTPGet != nil:
 		if p := hook.HTTPGet.Protocol; p != nil && *p != v1.HTTPProtocolHTTP1 {
 			r.add(at+".httpGet.protocol", "container "+c.Name+": hooks speak HTTP/1.1")
 		}
 	case hook.TCPSocket != nil && hook.Sleep == nil:
-		r.add(at+".tcpSocket", "container "+c.Name+": the API has no such hooks, for all that it has a field")
+		r.add(at+".tcpSocket", "container "+c.Name+": Kubernetes has no tcpSocket hooks")
 	}
 }
 

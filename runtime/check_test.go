@@ -53,11 +53,11 @@ func TestCheckPodAsksEveryPart(t *testing.T) {
 		"a variable from a file": {newPod(regular("web"), fromFile("k")), []string{
 			c0 + "env[1].valueFrom.fileKeyRef (container web: no variables are read from files)"}},
 		"hooks": {newPod(regular("web"), withHooks(tcp, get(v1.HTTPProtocolHTTP2))), []string{
-			c0 + "lifecycle.postStart.tcpSocket (container web: the API has no such hooks, for all that it has a field)",
+			c0 + "lifecycle.postStart.tcpSocket (container web: Kubernetes has no tcpSocket hooks)",
 			c0 + "lifecycle.preStop.httpGet.protocol (container web: hooks speak HTTP/1.1)"}},
 		"of a sidecar": {newPod(sidecar("s"), regular("web"), func(p *v1.Pod) {
 			p.Spec.InitContainers[0].Lifecycle = &v1.Lifecycle{PreStop: tcp}
-		}), []string{"spec.initContainers[0].lifecycle.preStop.tcpSocket (container s: the API has no such hooks, for all that it has a field)"}},
+		}), []string{"spec.initContainers[0].lifecycle.preStop.tcpSocket (container s: Kubernetes has no tcpSocket hooks)"}},
 		"its full name": {newPod(func(p *v1.Pod) { p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "sub", new(true) }), []string{
 			"spec.setHostnameAsFQDN (the cluster's domain is not known)"}},
 		"a full name without a domain": {pod: newPod(func(p *v1.Pod) { p.Spec.SetHostnameAsFQDN = new(true) })},
@@ -99,6 +99,6 @@ func TestCheckPodSaysNothingTwice(t *testing.T) {
 func TestCheckPodWithoutARuntimeToBlame(t *testing.T) {
 	hooks := runtime.NewHooks(nil, nil) // nothing can be run
 	err := hooks.CheckPod(newPod(regular("web"), withHooks(execHandler("true"), nil)))
-	require.EqualError(t, err, "cannot honour: spec.containers[0].lifecycle.postStart.exec (container web: nothing can be run beside it)")
+	require.EqualError(t, err, "cannot honour: spec.containers[0].lifecycle.postStart.exec (container web: the runtime runs no commands in containers)")
 	require.ErrorIs(t, err, runtime.ErrUnsupported)
 }

@@ -88,8 +88,8 @@ func NewDefaultGenerator(opts DefaultGeneratorOptions) (*DefaultGenerator, error
 	return &DefaultGenerator{opts: opts}, nil
 }
 
-// Sandbox implements Generator. The labels and annotations are those of the pod, and those that
-// identify the sandbox's pod. The latter have precedence.
+// Sandbox implements Generator. The sandbox has the labels and annotations of the pod, and labels and
+// annotations that identify the pod. The identifying labels and annotations have precedence.
 func (g *DefaultGenerator) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (SandboxSpec, error) {
 	dir, err := podLogDir(g.opts.LogRoot, pod)
 	if err != nil {

@@ -155,7 +155,7 @@ func TestResourceFieldRef(t *testing.T) {
 		{name: "limit not set", resource: "limits.cpu", container: "bare", divisor: "1m", want: "3900"},
 		{name: "memory limit not set", resource: "limits.memory", container: "setup", divisor: "1Gi", want: "7"},
 
-		{name: "not set and not known", resource: "limits.ephemeral-storage", err: "limits.ephemeral-storage is not set, and what this node can allocate of it is not known"},
+		{name: "not set and not known", resource: "limits.ephemeral-storage", err: "limits.ephemeral-storage is not set, and the allocatable resources of this node are not known"},
 		{name: "no such container", resource: "limits.cpu", container: "gone", err: `the pod has no container "gone"`},
 		{name: "unknown resource", resource: "limits.nvidia.com/gpu", err: `unsupported resource "limits.nvidia.com/gpu"`},
 		{name: "unknown kind", resource: "claims.cpu", err: `unsupported resource "claims.cpu"`},

@@ -31,8 +31,8 @@ type logLink struct {
 	ContainerID string // ContainerID.ID, the end of the name
 }
 
-// dropLogs removes the folders of gone pods without records. In other folders it removes the files
-// of instances without records.
+// dropLogs removes the log folders of gone pods without records. In the folders of other pods, dropLogs
+// removes the files of instances without records.
 func (p *gcPlan) dropLogs() {
 	for _, folder := range p.in.Logs {
 		pod := p.left[folder.UID]

@@ -29,9 +29,9 @@ type gcInput struct {
 // Under every policy, these objects are not garbage:
 //
 //   - Running instances and ready sandboxes: the pod worker ends them.
-//   - The newest instance of a container of a living pod: Plan derives from it that the container
-//     has run, the restart count and the back-off. (After collecting such a record, the kubelet
-//     runs a container with policy Never again.)
+//   - The newest instance of a container of a living pod: Plan reads from this record that the
+//     container has run, the restart count and the back-off. (After collecting such a record, the
+//     kubelet runs a container with policy Never again.)
 //   - An instance whose exit was not reported (GCQuery.Reported), unless the pod is gone (#104107).
 //
 // A created instance that never ran counts towards no limit. It is removed unless it is the newest
@@ -244,8 +244,8 @@ func (p *gcPlan) dropAboveTotal() {
 }
 
 // dropSandboxes removes sandboxes that are not ready and have no containers. The newest sandbox of
-// a pod stays until the pod is removed as a whole: Plan counts its attempts, and the pod's
-// addresses come from it.
+// a pod stays until the pod is removed as a whole: Plan needs its attempt number, and the pod's status
+// needs its addresses.
 func (p *gcPlan) dropSandboxes() {
 	for _, status := range p.in.Pods {
 		pod := p.left[status.UID]

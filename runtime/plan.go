@@ -65,7 +65,7 @@ type planner struct {
 	out      Actions
 }
 
-// converge plans for a pod whose sandbox stays.
+// converge plans the containers of a pod that keeps its sandbox.
 func (p *planner) converge() {
 	initialized := p.planInit()
 	if p.out.KillPod {

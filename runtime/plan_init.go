@@ -15,7 +15,7 @@ import (
 // sandbox. Only instances of the current sandbox count: instances of an earlier sandbox, for
 // example before a reboot, prove nothing (#137710, #136969, #126650).
 //
-// planInit walks in the order of the spec. Behind a sidecar that is not up, it sets held.
+// planInit walks in the order of the spec. After a sidecar that is not up, planInit sets held.
 func (p *planner) planInit() (initialized bool) {
 	furthest := p.furthestInit()
 	for i := range p.pod.Spec.InitContainers {

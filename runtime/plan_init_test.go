@@ -42,7 +42,7 @@ func TestPlanPlainInit(t *testing.T) {
 			pod: []string{"side s", "init i", "main a", "debug d"}, status: []string{"sandbox s", "i exited 1", "s exited 0"},
 			want: []string{"kill pod: init container i failed and is not restarted"}},
 		{name: "out of memory is a failure whatever the code", policy: onFailure, pod: pod, status: []string{"sandbox s", "i exited 0 OOMKilled"},
-			want: []string{"start initContainers[0] i: was killed for want of memory (code 0)"}},
+			want: []string{"start initContainers[0] i: was killed for lack of memory (code 0)"}},
 		{name: "out of memory, Never", policy: never, pod: pod, status: []string{"sandbox s", "i exited 0 OOMKilled"},
 			want: []string{"kill pod: init container i failed and is not restarted"}},
 		{name: "unknown", policy: onFailure, pod: pod, status: []string{"sandbox s", "i unknown"},

@@ -9,8 +9,8 @@ import v1 "k8s.io/api/core/v1"
 // finds a pod without instances in the same sandbox.
 //
 // The triggering instances are removed last: after a crash of the agent they trigger the restart
-// again. If the sandbox has to be replaced, replacing it is enough, because its containers end with
-// it.
+// again. If the sandbox has to be replaced, the plan only replaces the sandbox: its containers end with
+// the sandbox.
 func (p *planner) restartAll(s SandboxCheck) {
 	if s.Changed {
 		p.out.KillPod, p.out.CreateSandbox, p.out.Cause = true, true, s.Message

@@ -24,7 +24,7 @@ func TestRestartAllTriggered(t *testing.T) {
 		{"regular, another code", []string{"main a" + rule}, []string{"a exited 41"}, false},
 		{"init", []string{"init i" + rule, "main a"}, []string{"i exited 42"}, true},
 		{"sidecar", []string{"side s rule=RestartAllContainers/NotIn/0", "main a"}, []string{"s exited 1"}, true},
-		{"init killed for want of memory", []string{"init i policy=Never rule=RestartAllContainers/In/137", "main a"},
+		{"init killed for lack of memory", []string{"init i policy=Never rule=RestartAllContainers/In/137", "main a"},
 			[]string{"i exited 0 OOMKilled"}, true},
 		{"an older instance", []string{"main a" + rule}, []string{"a running", "a exited 42"}, true},
 		{"an earlier rule that matches hides it", []string{"main a policy=Never rule=Restart/In/42 rule=RestartAllContainers/In/42"},

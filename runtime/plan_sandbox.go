@@ -130,7 +130,7 @@ func startCause(st *ContainerStatus) string {
 	case st.State == StateCreated:
 		return causeNeverRan
 	case st.State == StateExited && st.Reason == ReasonOOMKilled:
-		return fmt.Sprintf("was killed for want of memory (code %d)", st.ExitCode)
+		return fmt.Sprintf("was killed for lack of memory (code %d)", st.ExitCode)
 	case st.State == StateExited:
 		return fmt.Sprintf("exited with code %d", st.ExitCode)
 	default:

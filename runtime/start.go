@@ -33,7 +33,7 @@ func (p *pass) start(ctx context.Context, u *unit) {
 	}
 	count := p.restartCount(previous, container.Name)
 	if previous != nil && previous.State == StateCreated && p.instance(previous.ID) != nil {
-		// The instance never ran. Its successor takes its place and its restart count.
+		// The instance never ran. The next instance has the same restart count, and replaces this one.
 		p.m.remember(p.pod.UID, *previous)
 		if err := gone(p.m.rt.RemoveContainer(ctx, previous.ID)); err != nil {
 			u.fail(ctx, &StepError{Action: removeContainer, Target: container.Name, Reason: errRemoveContainer, Cause: err})

@@ -24,8 +24,8 @@ type SyncRequest struct {
 	// Finished adds the caller's knowledge about containers whose records were removed, see
 	// PlanInput. The Manager already considers its own observations and Pod.Status. Only a caller
 	// that keeps another status of the pod, for example of a static pod across restarts, has
-	// something to add. Finished is not called for containers whose records SyncPod itself removed
-	// in order to start them again. Defaults to no additions.
+	// something to add. If SyncPod has removed the records of a container, the container starts again
+	// and SyncPod does not call Finished. Defaults to no additions.
 	Finished func(container string, made *ContainerStatus) bool
 
 	// Changed receives a value when the pod may have changed without a call. While a container is
@@ -65,7 +65,7 @@ const maxPasses = 16
 // start or hook delays no other start or kill. Only init containers start one after the other.
 // SyncPod does not wait for the ends of containers. The caller syncs again after a change.
 //
-// SyncPod returns after the end of everything that it began. When ctx ends, SyncPod returns as soon
+// SyncPod returns when all its goroutines and calls have ended. When ctx ends, SyncPod returns as soon
 // as the backend returns. The next call continues from the remaining state. Result.Err is then the
 // cause of ctx. Result.RetryAt returns the time of the next call.
 func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
@@ -103,7 +103,7 @@ func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 		r.Steps = append(append(r.Steps, p.list...), p.resized.list...)
 		changed := len(p.list)+len(p.resized.list) > 0 || p.outdated
 		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, changed)
-		// A pass whose steps all wait for a known time leaves the plan as it was.
+		// After a pass without an effect the next plan would be the same: all steps wait for a known time.
 		if r.err != nil || p.broke() || !p.outdated && len(p.resized.list) == 0 && !p.hadEffect() {
 			break
 		}

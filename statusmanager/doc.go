@@ -42,14 +42,14 @@
 //
 // # What happens to a status
 //
-//	SetPodStatus ──> compared with the last one: what would undo an end is put back, the rest is completed
-//	     │                and brought to the form in which the API server gives it back
-//	     ▼ news
-//	held back, if Options.Coalesce says so
+//	SetPodStatus ──> compared with the last status: fields that would undo an end keep their values,
+//	     │                missing fields are set, and the form is that of the API server's answers
+//	     ▼ changed
+//	delayed by Options.Coalesce
 //	     ▼
 //	queue: terminal ▸ ready ▸ other ──> one of Options.Workers, never two for one pod
-//	     ▲                                  │ merged with what others own in the newest object known, and compared
-//	     │                                  ├── the same: done, no request
+//	     ▲                                  │ merged with the fields of other writers in the newest known object
+//	     │                                  ├── equal to this object: done, no request
 //	     │ back-off, Retry-After            ├── nothing known: GET
 //	     └────────── error ─────────────────┼── PATCH ──> done; DELETE, if ended and to be deleted
 //	                                        └── 404: parked until it is seen again

@@ -16,8 +16,8 @@ import (
 const DefaultWorkers = 10
 
 const (
-	// RequestTimeout is how long a request may take. A request that takes a twentieth of
-	// RequestTimeout may be cancelled when other pods need its worker.
+	// RequestTimeout is the longest duration of a request. After a twentieth of RequestTimeout, a
+	// request may be cancelled if other pods need the worker.
 	RequestTimeout = 10 * time.Second
 	// MaxBackoff is the longest back-off of a pod, and the time between two requests for a pod
 	// without news.

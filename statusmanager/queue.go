@@ -9,8 +9,8 @@ type Class uint8
 
 // The classes, most urgent first.
 const (
-	// ClassTerminal: the pod has ended, or is to be deleted. Its name, its resources on the node
-	// and its job are in use until the status is written.
+	// ClassTerminal: the pod has ended, or is to be deleted. Until the status is written, the pod's
+	// name and resources on the node are in use, and a Job waits for the pod.
 	ClassTerminal Class = iota
 	// ClassReady: Ready changes, or the pod runs for the first time. Traffic depends on Ready.
 	ClassReady
@@ -44,9 +44,9 @@ type ticket struct {
 }
 
 // queue holds the pods to write now: the most urgent class first, first in, first out in each
-// class. The terminal class always comes first. It cannot starve the other classes, because a pod
-// ends only once. Of the other two classes, the less urgent class gets one turn in agedShare once
-// its first pod has waited for ageing.
+// class. The terminal class always comes first: a pod ends only once, so that pods of the other classes
+// do not starve. When the first pod of ClassOther has waited for the time ageing, ClassOther gets one
+// turn in agedShare.
 type queue struct {
 	ageing time.Duration
 	lists  [classes]ticketList

@@ -138,7 +138,7 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []clamp
 
 // startsAnew reports whether all containers of a static pod may be new, although the UID is the
 // same: the pod goes on after its end, has another manifest than with its previous status, or has
-// its first status. Before the first status, the mirror pod shows what an earlier agent told.
+// its first status. Before the first status, the mirror pod shows the status of an earlier agent.
 func (r *record) startsAnew(p proposal) bool {
 	return podfacts.IsStatic(p.pod) && p.source == fromCaller && (r.status == nil || r.finished && p.finish == goesOn ||
 		r.manifest != p.pod.Annotations[podfacts.AnnotationHash])

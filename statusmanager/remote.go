@@ -30,8 +30,8 @@ type remote struct {
 	doubt bool
 	// gone: the server had no such pod at goneSince.
 	gone bool
-	// replaced is the UID of the earlier mirror pod in whose place the server has this one. A cache
-	// may still have it.
+	// replaced is the UID of the previous mirror pod, which the server has replaced by this mirror
+	// pod. A cache may still have the previous mirror pod.
 	replaced  types.UID
 	goneSince time.Time
 	// deleted: the server was told to delete the pod, and said yes.

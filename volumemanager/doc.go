@@ -127,13 +127,12 @@
 //     own pod only (31272, 123960).
 //   - A panic in a plugin is not swallowed.
 //
-// Of the faults listed in the contract, these have no counterpart here and no claim is made for
-// them: metrics of volumes cached for the life of a mounter (this package has none), a corrupted
-// target of a subPath (138856, mended in 1.37), and faults of SELinux labels.
+// The package has no metrics of volumes and no SELinux labels, and does not repair a corrupted target of
+// a subPath (138856, repaired in 1.37).
 //
-// # Differences from the contract's sketch
+// # Choices of the interface
 //
-//   - The kubelet's method names are kept. Pods has podworkers' two questions instead of a list of
+//   - The methods have the kubelet's names. Pods has two methods of podworkers instead of a list of
 //     all pods, because each sync passes the desired volumes.
 //   - A Plugin has SetUp and TearDown with a Place, instead of making a Mounter and an Unmounter. A
 //     TearDown therefore needs no state from before a restart.

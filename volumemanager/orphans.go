@@ -109,7 +109,7 @@ func (m *Manager) removePodDir(uid types.UID, mounts []string) error {
 	return errors.Join(refuse("cannot remove", r.left), errors.Join(r.errs...))
 }
 
-// refuse returns an error that lists paths after what; nil if paths is empty.
+// refuse returns an error with the text what and the paths, or nil without paths.
 func refuse(what string, paths []string) error {
 	if len(paths) == 0 {
 		return nil

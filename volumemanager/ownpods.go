@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ownPods implements Pods for a Manager without Options.Pods: the caller's calls decide the
-// lifecycle of a pod. A pod needs its volumes from WaitForAttachAndMount to WaitForUnmount. The pod
-// is gone after WaitForUnmount, or after a CleanupOrphans that does not keep the pod, until nothing
-// of the pod is left.
+// ownPods implements Pods for a Manager without Options.Pods: the calls of the Manager's methods
+// decide the lifecycle of a pod. A pod needs its volumes from WaitForAttachAndMount to WaitForUnmount.
+// The pod is gone after WaitForUnmount, or after a CleanupOrphans that does not keep the pod. The entry
+// of a gone pod is deleted when the pod's volumes and folder are removed.
 type ownPods struct {
 	mu sync.Mutex
-	// gone maps a pod that needs its volumes to false, and a pod that is gone with volumes or a
-	// folder left to true.
+	// gone has an entry for each pod with volumes or a folder: false while the pod needs its volumes,
+	// true if the pod is gone.
 	gone map[types.UID]bool
 }
 

@@ -22,7 +22,7 @@ type MountRecord struct {
 	PodUID types.UID `json:"podUID"`
 	Plugin string    `json:"plugin"`
 	Inner  string    `json:"inner"`
-	// Namespace and Pod name the pod, for people who read the record.
+	// Namespace and Pod name the pod for human readers of the record.
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"`
 	// Outer are the pod's names for the volume, sorted.

@@ -81,8 +81,8 @@ type SubpathPreparer interface {
 
 // MountTable lists the mount points of the node.
 type MountTable interface {
-	// MountPoints returns the absolute paths of all mount points, as in /proc/self/mountinfo. It
-	// must not access a mount, so that it cannot hang.
+	// MountPoints returns the absolute paths of all mount points, as in /proc/self/mountinfo.
+	// MountPoints must not access a mount, because the access may hang.
 	MountPoints() ([]string, error)
 }
 

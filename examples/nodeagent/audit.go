@@ -47,9 +47,9 @@ func audit(args []string, out, errOut io.Writer) int {
 	var f flags
 	set := pflag.NewFlagSet("nodeagent audit", pflag.ContinueOnError)
 	set.StringVar(&f.root, "root-dir", defaultRoot(), "folder for volumes and records")
-	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "what runs the containers: \"process\" or unix:///path")
+	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "backend of the containers: \"process\" or unix:///path")
 	var collect bool
-	set.BoolVar(&collect, "collect", false, "remove what is provably the agent's own; no agent may run meanwhile")
+	set.BoolVar(&collect, "collect", false, "remove the leftovers that provably belong to the agent; no agent may run at the same time")
 	set.Usage = func() { fmt.Fprint(out, auditUsage, help(set)) }
 	err := set.Parse(args)
 	switch {

@@ -45,13 +45,13 @@ const (
 
 func (c *cgroupFlags) register(set *pflag.FlagSet) {
 	c.made = &atomic.Pointer[cgroups.Groups]{}
-	set.BoolVar(&c.perQOS, "cgroups-per-qos", true, "with a container runtime: a cgroup for each pod with the sum of its limits, below those of its QoS class and of all pods")
-	set.StringVar(&c.root, "cgroup-root", "/", "cgroup that holds these; it must exist. With processes: a cgroup for the limits of pods, which are refused without it")
-	set.StringVar(&c.driver, "cgroup-driver", string(cgroups.Cgroupfs), "how cgroups are made, \"cgroupfs\" or \"systemd\", if the container runtime does not tell what it does")
+	set.BoolVar(&c.perQOS, "cgroups-per-qos", true, "with a container runtime: each pod has a cgroup with the sum of its limits, below the cgroups of its QoS class and of all pods")
+	set.StringVar(&c.root, "cgroup-root", "/", "with a container runtime: existing cgroup above the cgroups of --cgroups-per-qos. With processes: cgroup for the limits of pods; without it, pods with limits are refused")
+	set.StringVar(&c.driver, "cgroup-driver", string(cgroups.Cgroupfs), "driver of cgroups, \"cgroupfs\" or \"systemd\", if the container runtime does not report its driver")
 	set.Int64Var(&c.podPIDs, "pod-max-pids", -1, "how many processes and threads each pod may have; -1 = any number")
-	set.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "with a container runtime, whose resources are limited, as `part,...`: \"pods\" together to what is not reserved; \"system-reserved\" and \"kube-reserved\" to what is, in their cgroups, or with \"-compressible\" at the end only their cpu; \"none\"")
-	set.StringVar(&c.systemReserve, "system-reserved-cgroup", "", "cgroup for which --enforce-node-allocatable=system-reserved holds, e.g. /system.slice; it must exist")
-	set.StringVar(&c.kubeReserved, "kube-reserved-cgroup", "", "cgroup for which --enforce-node-allocatable=kube-reserved holds, e.g. /runtime.slice; it must exist")
+	set.StringSliceVar(&c.enforce, "enforce-node-allocatable", []string{enforcePods}, "with a container runtime: parts of the node with a limit, as `part,...`: \"pods\" are limited to the allocatable resources, the cgroups of \"system-reserved\" and \"kube-reserved\" to the reserved resources, or with \"-compressible\" at the end to the reserved cpu; \"none\"")
+	set.StringVar(&c.systemReserve, "system-reserved-cgroup", "", "existing cgroup of --enforce-node-allocatable=system-reserved, e.g. /system.slice")
+	set.StringVar(&c.kubeReserved, "kube-reserved-cgroup", "", "existing cgroup of --enforce-node-allocatable=kube-reserved, e.g. /runtime.slice")
 }
 
 // complete sets defaults and validates the flags.

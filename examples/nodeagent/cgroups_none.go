@@ -20,7 +20,7 @@ type cgroupFlags struct {
 }
 
 func (c *cgroupFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&c.root, "cgroup-root", "", "with processes: a cgroup for the limits of pods, which are refused without it")
+	set.StringVar(&c.root, "cgroup-root", "", "with processes: cgroup for the limits of pods; without it, pods with limits are refused")
 	set.Int64Var(&c.podPIDs, "pod-max-pids", -1, "with processes: how many processes and threads each pod may have; -1 = any number")
 }
 

@@ -80,7 +80,7 @@ func verbs() []verb {
 			set.BoolVarP(&v.previous, "previous", "p", false, "the log of the container before the last restart")
 			set.BoolVarP(&v.times, "timestamps", "t", false, "print the time of each line")
 			set.IntVar(&v.tail, "tail", -1, "number of last lines; -1 = all")
-			set.DurationVar(&v.since, "since", 0, "only lines that are not older, such as 10m")
+			set.DurationVar(&v.since, "since", 0, "only lines of this last time, such as 10m")
 		})},
 		{name: "exec", args: "POD[/CONTAINER] -- COMMAND [ARGUMENT...]", about: "run a command in a container; its exit code is that of the command, or 125", least: 2, most: -1, command: true, run: execInPod, flags: pod(func(set *pflag.FlagSet, v *verbFlags) {
 			set.BoolVarP(&v.stdin, "stdin", "i", false, "pass standard input")

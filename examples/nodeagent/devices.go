@@ -33,8 +33,8 @@ type deviceFlags struct {
 }
 
 func (d *deviceFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&d.dir, "device-plugin-dir", "", "folder of kubelet.sock, where device plug-ins register, or none; their devices are given to pods, and listed on ROOT-DIR/pod-resources/kubelet.sock (default ROOT-DIR/device-plugins with --kubeconfig; else none)")
-	set.DurationVar(&d.patient, "device-plugin-patience", devices.DefaultPatience, "how long a resource whose plug-in is gone stays known, and how long a pod waits for the plug-in, before the pod is refused")
+	set.StringVar(&d.dir, "device-plugin-dir", "", "folder of kubelet.sock, where device plug-ins register, or none; ROOT-DIR/pod-resources/kubelet.sock lists the devices of pods (default ROOT-DIR/device-plugins with --kubeconfig; else none)")
+	set.DurationVar(&d.patient, "device-plugin-patience", devices.DefaultPatience, "time after the end of a device plug-in during which pods wait for the next one; then its resource is forgotten, and pods with the resource are refused")
 }
 
 // complete sets the default of the folder. f.root is known.

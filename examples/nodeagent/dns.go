@@ -22,8 +22,8 @@ type dnsFlags struct {
 }
 
 func (d *dnsFlags) register(set *pflag.FlagSet) {
-	set.StringSliceVar(&d.servers, "cluster-dns", nil, "with a container runtime: addresses of the cluster's DNS servers, for pods with dnsPolicy ClusterFirst, as `address,...`; without, such pods use the node's servers")
-	set.StringVar(&d.domain, "cluster-domain", "", "domain of the cluster, e.g. cluster.local: pods that use --cluster-dns look names up in it, too")
+	set.StringSliceVar(&d.servers, "cluster-dns", nil, "with a container runtime: addresses of the cluster's DNS servers, for pods with dnsPolicy ClusterFirst, as `address,...`; without the flag, such pods use the node's servers")
+	set.StringVar(&d.domain, "cluster-domain", "", "domain of the cluster, e.g. cluster.local: a search domain of the pods that use --cluster-dns")
 	set.StringVar(&d.resolvConf, "resolv-conf", "", "with a container runtime: the file that names the node's DNS servers (default /etc/resolv.conf)")
 }
 

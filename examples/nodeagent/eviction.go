@@ -37,11 +37,11 @@ type evictionFlags struct {
 }
 
 func (e *evictionFlags) register(set *pflag.FlagSet) {
-	set.Var(&e.hard, "eviction-hard", "free resources of the node below which pods are evicted at once, as `signal<value,...`: memory.available<100Mi,nodefs.available<10%; \"\" = none (default with --kubeconfig or --config: the kubelet's; else none)")
-	set.BoolVar(&e.merge, "merge-default-eviction-settings", false, "the kubelet's defaults hold for the signals that --eviction-hard does not name")
-	set.Var(&e.soft, "eviction-soft", "free resources below which pods are evicted after --eviction-soft-grace-period, as `signal<value,...`")
-	set.StringToStringVar(&e.softGrace, "eviction-soft-grace-period", nil, "how long a signal must be below --eviction-soft, as `signal=duration,...`; needed for each signal there")
-	set.StringToStringVar(&e.reclaim, "eviction-minimum-reclaim", nil, "how much more than the threshold is made free, as `signal=value,...`")
+	set.Var(&e.hard, "eviction-hard", "thresholds of free resources: below one, pods are evicted at once, as `signal<value,...`: memory.available<100Mi,nodefs.available<10%; \"\" = none (default with --kubeconfig or --config: the kubelet's; else none)")
+	set.BoolVar(&e.merge, "merge-default-eviction-settings", false, "use the kubelet's defaults for signals that --eviction-hard does not name")
+	set.Var(&e.soft, "eviction-soft", "thresholds of free resources: below one, pods are evicted after --eviction-soft-grace-period, as `signal<value,...`")
+	set.StringToStringVar(&e.softGrace, "eviction-soft-grace-period", nil, "time that a signal must be below --eviction-soft, as `signal=duration,...`; required for each signal of --eviction-soft")
+	set.StringToStringVar(&e.reclaim, "eviction-minimum-reclaim", nil, "amount that an eviction frees beyond the threshold, as `signal=value,...`")
 	set.DurationVar(&e.hold, "eviction-pressure-transition-period", pressure.DefaultHold, "how long the node stays under pressure after a signal has recovered")
 	set.IntVar(&e.maxGrace, "eviction-max-pod-grace-period", 0, "longest grace period in seconds of a pod that is evicted for --eviction-soft; 0 = a second, negative = the pod's own")
 }

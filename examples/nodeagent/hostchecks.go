@@ -27,11 +27,11 @@ type hostFlags struct {
 }
 
 func (h *hostFlags) register(set *pflag.FlagSet) {
-	set.BoolVar(&h.kernelDefaults, "protect-kernel-defaults", false, "do not start if the kernel's settings are not those that a kubelet sets; this program never changes them")
+	set.BoolVar(&h.kernelDefaults, "protect-kernel-defaults", false, "do not start if the kernel's settings differ from the settings of a kubelet; this program never changes the settings")
 	set.BoolVar(&h.noSwap, "fail-swap-on", false, "do not start on a machine with swap (the kubelet: true)")
 	set.BoolVar(&h.noCgroupV1, "fail-cgroupv1", false, "do not start on a machine with cgroup version 1 (the kubelet: true)")
 	set.BoolVar(&h.contention, "contention-profiling", false, "with --profiling, record where goroutines block")
-	set.BoolVar(&h.logQueries, "enable-system-log-query", false, "answer queries of the logs of services under /logs/?query=SERVICE of --port, from the system's journal or /var/log")
+	set.BoolVar(&h.logQueries, "enable-system-log-query", false, "answer queries for logs of services, /logs/?query=SERVICE of --port, from the system's journal or /var/log")
 	set.BoolVar(&h.logLevel, "enable-debug-flags-handler", true, "let users with the permission to update nodes/proxy change -v, by PUT /debug/flags/v of --port")
 }
 
@@ -79,7 +79,7 @@ func (h *hostFlags) check(root fs.FS) error {
 	return errors.Join(errs...)
 }
 
-// profile sets what the profiles of the program record.
+// profile sets the events that the profiles of the program record.
 func (h *hostFlags) profile(profiling bool) {
 	if profiling && h.contention {
 		goruntime.SetBlockProfileRate(1)

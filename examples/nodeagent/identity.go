@@ -39,8 +39,8 @@ type identityFlags struct {
 var tlsVersions = map[string]uint16{"VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13}
 
 func (i *identityFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&i.bootstrap, "bootstrap-kubeconfig", "", "kubeconfig whose credentials may request a client certificate for this node; --kubeconfig is then written if it is missing")
-	set.BoolVar(&i.rotate, "rotate-certificates", true, "with a --kubeconfig that has this node's client certificate: request another before it expires")
+	set.StringVar(&i.bootstrap, "bootstrap-kubeconfig", "", "kubeconfig with credentials to request a client certificate for this node; a missing --kubeconfig is written")
+	set.BoolVar(&i.rotate, "rotate-certificates", true, "if --kubeconfig has this node's client certificate: request the next certificate before the expiry")
 	set.BoolVar(&i.rotateOwn, "rotate-server-certificates", false, "request the certificate of --port from the API server, too; an administrator must approve the request")
 	set.StringVar(&i.minVersion, "tls-min-version", "VersionTLS12", "lowest version of TLS on --port: VersionTLS12 or VersionTLS13")
 	set.StringSliceVar(&i.cipherNames, "tls-cipher-suites", nil, "cipher suites of TLS 1.2 on --port, as `name,...` (default those with forward secrecy and authenticated encryption)")

@@ -25,7 +25,7 @@ import (
 type archiveFlags struct{ dir string }
 
 func (a *archiveFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&a.dir, "image-archives", "", "folder of image archives (.tar, .tar.gz), for nodes without a registry: with --images a container runs the image of an archive; with containerd they are imported and pinned at the start and when they change, by the program ctr (docs/images.md)")
+	set.StringVar(&a.dir, "image-archives", "", "folder of image archives (.tar, .tar.gz), for nodes without a registry: with --images, containers run images of archives; with containerd, the program ctr imports and pins the images at the start and after changes (docs/images.md)")
 }
 
 func (a *archiveFlags) complete(endpoint string, images bool) (err error) {

@@ -39,7 +39,7 @@ const noSocket = "none"
 
 func (l *localFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&l.socket, "socket", "", "unix socket for nodeagent ps, logs, exec and the like; \"none\" = do not serve (default "+defaultSocket(defaultRoot())+", or ROOT-DIR/node.sock with --root-dir)")
-	set.StringVar(&l.group, "socket-group", "keelson", "group whose members may use the socket, besides root and the agent's user; this is permission to run commands in every container")
+	set.StringVar(&l.group, "socket-group", "keelson", "group with access to the socket, besides root and the agent's user; access is permission to run commands in every container")
 	set.IntVar(&l.port, "kubectl-port", 0, "port on 127.0.0.1 for kubectl, with TLS and tokens from the socket; see nodeagent kubeconfig; 0 = do not serve")
 }
 

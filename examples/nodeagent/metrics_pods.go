@@ -32,7 +32,7 @@ func (m *metrics) watch(agent *node.Agent) {
 		desired: prometheus.NewDesc("kubelet_desired_pods", "Pods that this node is to run.", []string{"static"}, nil),
 		active:  prometheus.NewDesc("kubelet_active_pods", "Pods that this node is to run and that are neither over nor refused.", []string{"static"}, nil),
 		mirrors: prometheus.NewDesc("kubelet_mirror_pods", "Mirror pods on the API server.", nil, nil),
-		working: prometheus.NewDesc("kubelet_working_pods", "Pods that are worked on, by how far that is and who knows of them.", []string{"lifecycle", "config", "static"}, nil),
+		working: prometheus.NewDesc("kubelet_working_pods", "Pods that the pod workers handle, by state, configuration and kind.", []string{"lifecycle", "config", "static"}, nil),
 		running: prometheus.NewDesc("kubelet_running_pods", "Pods with a running container.", nil, nil),
 		states:  prometheus.NewDesc("kubelet_running_containers", "Containers, by state.", []string{"container_state"}, nil),
 	})

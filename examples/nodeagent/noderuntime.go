@@ -16,9 +16,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
 
-// declaredFeatures returns the features of Kubernetes 1.36 that a node declares and that work here.
-// The scheduler places pods by them. With ExtendWebSocketsToKubelet the API server sends kubectl's
-// WebSockets to --port as they are. Otherwise it translates them.
+// declaredFeatures returns the features of Kubernetes 1.36 that a node declares and that this agent
+// has. The scheduler reads the declaration. With ExtendWebSocketsToKubelet the API server passes
+// kubectl's WebSockets on to --port. Without the feature the API server translates WebSockets to SPDY.
 func (f *flags) declaredFeatures() []string {
 	features := []string{"RestartAllContainersOnContainerExits"}
 	if f.server.port != 0 {
@@ -28,7 +28,7 @@ func (f *flags) declaredFeatures() []string {
 }
 
 // describeRuntime sets the facts about the container runtime. User namespaces are not reported,
-// because the agent refuses pods that ask for one.
+// because the agent refuses pods with hostUsers: false.
 func describeRuntime(f *nodestatus.Facts, rt runtime.Runtime) {
 	backend, ok := rt.(cri.Backend)
 	if !ok {
@@ -45,8 +45,8 @@ func describeRuntime(f *nodestatus.Facts, rt runtime.Runtime) {
 	}
 }
 
-// runtimeNotReady returns an error in the kubelet's words, which tools and tests search for. The
-// result is nil if err is nil.
+// runtimeNotReady returns an error with the kubelet's words, because tools and tests search for these
+// words. The result is nil if err is nil.
 func runtimeNotReady(err error) error {
 	if err == nil {
 		return nil

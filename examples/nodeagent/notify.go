@@ -82,7 +82,7 @@ func (n *notifier) run(ctx context.Context, agent pulse) {
 		cancel()
 		switch now := summary(agent.Pods()); {
 		case err != nil && ctx.Err() == nil:
-			n.log.Error("no sign of life for the service manager", zap.Error(err))
+			n.log.Error("the loop does not turn: the watchdog of the service manager is not notified", zap.Error(err))
 		case err != nil:
 		case now != shown:
 			shown = now
@@ -111,7 +111,7 @@ const lastWords = 10 * time.Second
 
 func (n *notifier) say(lines ...string) {
 	if err := n.send(strings.Join(lines, "\n")); err != nil {
-		n.log.Warn("cannot tell the service manager", zap.Error(err))
+		n.log.Warn("cannot notify the service manager", zap.Error(err))
 	}
 }
 

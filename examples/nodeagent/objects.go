@@ -54,7 +54,7 @@ const (
 func (o *objectFolder) follow(ctx context.Context, ready chan<- struct{}) {
 	hints, err := fsnotify.Hinter{}.Hints(ctx, o.path)
 	if err != nil {
-		o.log.Warn("changes of objects are only seen every 10 s", zap.Error(err))
+		o.log.Warn("changes of objects are not watched: the folder is read every 10 s", zap.Error(err))
 	}
 	o.look()
 	close(ready)

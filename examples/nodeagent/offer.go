@@ -48,10 +48,10 @@ func (o *offer) flags(set *pflag.FlagSet) {
 	set.StringToStringVar(&o.labels, "node-labels", nil, "labels of this node, as `key=value,...`, for node selectors and affinities of pods")
 	set.StringSliceVar(&o.taintTexts, "register-with-taints", nil, "taints of this node, as `key=value:effect,...`")
 	set.IntVar(&o.maxPods, "max-pods", 0, fmt.Sprintf("how many pods may run at the same time; 0 = any number (default %d with --kubeconfig)", defaultMaxPods))
-	set.IntVar(&o.podsPerCore, "pods-per-core", 0, "how many pods may run for each core of the machine, if that is less than --max-pods; 0 = no such limit")
-	set.StringToStringVar(&o.systemReserved, "system-reserved", nil, "what pods may not ask for because the system needs it, as `resource=quantity,...`: cpu=200m,memory=500Mi,ephemeral-storage=1Gi")
-	set.StringToStringVar(&o.kubeReserved, "kube-reserved", nil, "the same, as `resource=quantity,...`, because this agent and the container runtime need it")
-	set.StringSliceVar(&o.unsafeSysctls, "allowed-unsafe-sysctls", nil, "sysctls that pods may set besides the safe ones, as `name,...`; * at the end stands for anything")
+	set.IntVar(&o.podsPerCore, "pods-per-core", 0, "how many pods may run for each core of the machine; --max-pods holds, too; 0 = no such limit")
+	set.StringToStringVar(&o.systemReserved, "system-reserved", nil, "resources that are reserved for the system, as `resource=quantity,...`: cpu=200m,memory=500Mi,ephemeral-storage=1Gi")
+	set.StringToStringVar(&o.kubeReserved, "kube-reserved", nil, "resources that are reserved for this agent and the container runtime, as `resource=quantity,...`")
+	set.StringSliceVar(&o.unsafeSysctls, "allowed-unsafe-sysctls", nil, "unsafe sysctls that pods may set, as `name,...`; a * at the end of a name matches every ending")
 }
 
 // complete parses the flags and computes taints, capacity and allocatable.
@@ -114,8 +114,8 @@ func (o *offer) limit(memory int64, reserved v1.ResourceList) (err error) {
 	return err
 }
 
-// addHugePages adds the huge pages to the capacity, and their memory to what is reserved: it can be
-// used as huge pages only.
+// addHugePages adds the huge pages to the capacity, and their memory to the reserved resources: this
+// memory can be used only as huge pages.
 func addHugePages(capacity, pages, reserved v1.ResourceList) {
 	memory := reserved[v1.ResourceMemory]
 	for name, amount := range pages {

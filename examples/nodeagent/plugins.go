@@ -23,8 +23,8 @@ type pluginFlags struct {
 }
 
 func (p *pluginFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&p.config, "image-credential-provider-config", "", "with a container runtime or --images: file or folder with the CredentialProviderConfig of the plug-ins that get the credentials for images; tried after --registry-auth-file")
-	set.StringVar(&p.dir, "image-credential-provider-bin-dir", "", "folder with the programs of these plug-ins")
+	set.StringVar(&p.config, "image-credential-provider-config", "", "with a container runtime or --images: file or folder with the CredentialProviderConfig of credential provider plug-ins, which are tried after --registry-auth-file")
+	set.StringVar(&p.dir, "image-credential-provider-bin-dir", "", "folder with the programs of --image-credential-provider-config")
 }
 
 // check refuses flags that cannot take effect.

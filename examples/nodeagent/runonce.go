@@ -31,8 +31,8 @@ type once struct {
 }
 
 func (o *once) flags(set *pflag.FlagSet) {
-	set.BoolVar(&o.on, "runonce", false, "run the pods of PATH and --manifest-url once, print what became of each, and end when all have ended or, if they are to run for ever, are ready; these go on running; exit code 1 if one failed")
-	set.DurationVar(&o.timeout, "runonce-timeout", 1023*time.Second, "how long --runonce waits for them")
+	set.BoolVar(&o.on, "runonce", false, "run the pods of PATH and --manifest-url once, print the result of each pod, and end when each pod has ended or, with restartPolicy Always, is ready; such pods run on; exit code 1 if a pod failed")
+	set.DurationVar(&o.timeout, "runonce-timeout", 1023*time.Second, "longest time of --runonce")
 }
 
 // complete refuses flags that contradict --runonce, and sets the defaults for --runonce.

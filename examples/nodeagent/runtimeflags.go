@@ -43,7 +43,7 @@ func (q *quantityFlag) Set(text string) error {
 func (l *logFlags) register(set *pflag.FlagSet) {
 	l.maxSize = 10 << 20
 	set.Var(&l.maxSize, "container-log-max-size", "size above which a container's log file is rotated, e.g. 512Ki")
-	set.IntVar(&l.maxFiles, "container-log-max-files", 5, "how many log files a container may have, rotated ones included; at least 2")
+	set.IntVar(&l.maxFiles, "container-log-max-files", 5, "how many log files a container may have, including rotated files; at least 2")
 }
 
 func (l *logFlags) check() error {
@@ -64,11 +64,11 @@ type criFlags struct {
 }
 
 func (c *criFlags) register(set *pflag.FlagSet) {
-	set.StringToStringVar(&c.classes, "runtime-classes", nil, "with a container runtime: its handlers by the runtimeClassName of pods, as `class=handler,...`")
-	set.BoolVar(&c.seccompDefault, "seccomp-default", false, "with a container runtime: its seccomp profile for containers that name none")
-	set.StringVar(&c.swap, "swap-behavior", "", "with a container runtime and cgroup v2: NoSwap, or LimitedSwap for a share of the swap to burstable pods (default what the runtime does)")
+	set.StringToStringVar(&c.classes, "runtime-classes", nil, "with a container runtime: handler of the runtime for each runtimeClassName of pods, as `class=handler,...`")
+	set.BoolVar(&c.seccompDefault, "seccomp-default", false, "with a container runtime: the runtime's seccomp profile for containers without a profile")
+	set.StringVar(&c.swap, "swap-behavior", "", "with a container runtime and cgroup v2: NoSwap, or LimitedSwap for a share of the swap to burstable pods (default: the runtime decides)")
 	set.Float64Var(&c.throttling, "memory-throttling-factor", 0, "with a container runtime and cgroup v2: slow containers down at this part of the way from the request of memory to the limit, e.g. 0.9; 0 = never")
-	set.StringVar(&c.reservation, "memory-reservation-policy", string(cri.NoReservation), "with a container runtime and cgroup v2: None, or TieredReservation: requested memory of guaranteed pods is never reclaimed, and that of burstable pods last")
+	set.StringVar(&c.reservation, "memory-reservation-policy", string(cri.NoReservation), "with a container runtime and cgroup v2: None, or TieredReservation: requested memory is never reclaimed from guaranteed pods, and reclaimed last from burstable pods")
 }
 
 // check refuses flags that cannot take effect on the endpoint.

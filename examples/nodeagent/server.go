@@ -108,7 +108,7 @@ func (f *flags) ownIPs() (ips []net.IP) {
 	return ips
 }
 
-// idleTimeout returns the limit of idle streams. Below zero there is none.
+// idleTimeout returns the limit of idle streams. A negative result means no limit.
 func (s *serverFlags) idleTimeout() time.Duration {
 	if s.idle == 0 {
 		return -1
@@ -175,14 +175,14 @@ func groups(f flags, parts serverParts) []nodeserver.Group {
 	return append(all, nodeserver.NodeLogs(folder.FS()))
 }
 
-// configuration returns the KubeletConfiguration with the effect of the flags. Its fields are those of
-// nodeconfig, whose flags all have a text that it can read.
+// configuration returns the KubeletConfiguration with the effect of the flags. Package nodeconfig
+// knows a flag for each field, and reads the value of the flag from the flag's text.
 func (f *flags) configuration() (any, error) {
 	return nodeconfig.Effective(f.values)
 }
 
-// find returns the pod of that name. While a pod is replaced by another of its name, that is the pod
-// that was created last.
+// find returns the pod with the namespace and name. While a new pod replaces a pod of the same name,
+// find returns the new pod, by the time of creation.
 func (p *serverParts) find(namespace, name string) (found *v1.Pod) {
 	for _, pod := range p.agent.Pods() {
 		if pod.Namespace == namespace && pod.Name == name && (found == nil || found.CreationTimestamp.Before(&pod.CreationTimestamp)) {

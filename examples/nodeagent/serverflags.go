@@ -48,10 +48,10 @@ const defaultServerPort = 10250
 
 func (s *serverFlags) register(set *pflag.FlagSet) {
 	set.IntVar(&s.port, "port", 0, fmt.Sprintf("port on --address for kubectl logs, exec, attach and port-forward, with TLS and authentication; 0 = do not serve (default %d with --kubeconfig)", defaultServerPort))
-	set.StringVar(&s.certFile, "tls-cert-file", "", "certificate for --port; read again after a change (default: a self-signed one in --cert-dir)")
+	set.StringVar(&s.certFile, "tls-cert-file", "", "certificate for --port; read again after a change (default: a self-signed certificate in --cert-dir)")
 	set.StringVar(&s.keyFile, "tls-private-key-file", "", "key of --tls-cert-file")
 	set.StringVar(&s.certDir, "cert-dir", "", "folder for issued and self-signed certificates (default ROOT-DIR/pki)")
-	set.StringVar(&s.clientCA, "client-ca-file", "", "authorities whose client certificates are accepted on --port, such as that of the API server")
+	set.StringVar(&s.clientCA, "client-ca-file", "", "authorities of client certificates on --port, such as the authority of the API server")
 	set.BoolVar(&s.tokens, "authentication-token-webhook", true, "accept tokens on --port that the API server of --kubeconfig knows")
 	set.BoolVar(&s.anonymous, "anonymous-auth", false, "accept requests without credentials on --port")
 	set.StringVar(&s.mode, "authorization-mode", modeWebhook, "how requests on --port are authorized: by the API server of --kubeconfig (Webhook), or not at all (AlwaysAllow)")
@@ -63,7 +63,7 @@ func (s *serverFlags) register(set *pflag.FlagSet) {
 	set.BoolVar(&s.systemLogs, "enable-system-log-handler", true, "serve the files of /var/log on --port, under /logs/")
 	set.DurationVar(&s.idle, "streaming-connection-idle-timeout", 4*time.Hour, "end exec, attach and port-forward on --port after this time without data, although their clients send keepalive messages; 0 = never")
 	set.IntVar(&s.healthzPort, "healthz-port", 0, "port on --healthz-bind-address for /healthz, which fails if the agent needs a restart; 0 = do not serve (the kubelet, and a --config without the field, have 10248)")
-	set.StringVar(&s.healthzAddress, "healthz-bind-address", "127.0.0.1", "address of --healthz-port, which has no authentication and tells nothing else")
+	set.StringVar(&s.healthzAddress, "healthz-bind-address", "127.0.0.1", "address of --healthz-port, which has no authentication")
 }
 
 // complete sets defaults and validates the flags.

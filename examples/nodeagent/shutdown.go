@@ -32,10 +32,10 @@ type shutdownFlags struct {
 }
 
 func (s *shutdownFlags) register(set *pflag.FlagSet) {
-	set.DurationVar(&s.total, "shutdown-grace-period", 0, "stop the pods at the end, within this time: first the ordinary ones, then the critical ones; 0 = each within its own grace period, all at once")
-	set.DurationVar(&s.critical, "shutdown-grace-period-critical-pods", 0, "how much of --shutdown-grace-period is for pods of priority 2000000000 and more")
-	set.StringToInt64Var(&s.byPriority, "shutdown-grace-period-by-pod-priority", nil, "instead of both: seconds for the pods from each priority on, as `priority=seconds,...`, lowest first")
-	set.DurationVar(&s.stop, "stop-timeout", 0, "instead of all these: stop the pods at the end, all at once and each within its own grace period, and wait for them this long at most; what runs then runs on; 0 = wait for all of them")
+	set.DurationVar(&s.total, "shutdown-grace-period", 0, "stop the pods when the agent ends, within this time: first ordinary pods, then critical pods; 0 = all at once, each within its own grace period")
+	set.DurationVar(&s.critical, "shutdown-grace-period-critical-pods", 0, "part of --shutdown-grace-period for pods of priority 2000000000 and more")
+	set.StringToInt64Var(&s.byPriority, "shutdown-grace-period-by-pod-priority", nil, "instead of --shutdown-grace-period: seconds for the pods from each priority on, as `priority=seconds,...`, lowest first")
+	set.DurationVar(&s.stop, "stop-timeout", 0, "instead of --shutdown-grace-period: stop the pods when the agent ends, all at once and each within its own grace period, and wait no longer than this; pods that still run then run on; 0 = wait for all pods")
 }
 
 // asked reports whether any shutdown flag is set.

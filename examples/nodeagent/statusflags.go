@@ -23,11 +23,11 @@ type statusFlags struct {
 }
 
 func (s *statusFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&s.providerID, "provider-id", "", "with --kubeconfig: this node's ID at its cloud provider, for a Node object that is made")
-	set.DurationVar(&s.update, "node-status-update-frequency", 10*time.Second, "with --kubeconfig: time between two looks at what the Node object should say")
-	set.DurationVar(&s.report, "node-status-report-frequency", 5*time.Minute, "with --kubeconfig: time after which an unchanged status is written again (default that of --node-status-update-frequency, if only that is given)")
-	set.Int32Var(&s.lease, "node-lease-duration-seconds", 40, "with --kubeconfig: how long the node counts as alive without a sign of life; there are four in this time")
-	set.IntVar(&s.images, "node-status-max-images", 50, "with --kubeconfig: how many images the Node object lists, the largest; -1 = all")
+	set.StringVar(&s.providerID, "provider-id", "", "with --kubeconfig: this node's ID at its cloud provider, set when the Node object is created")
+	set.DurationVar(&s.update, "node-status-update-frequency", 10*time.Second, "with --kubeconfig: interval at which the status of the Node object is computed")
+	set.DurationVar(&s.report, "node-status-report-frequency", 5*time.Minute, "with --kubeconfig: time after which an unchanged status is written again (default: --node-status-update-frequency, if given)")
+	set.Int32Var(&s.lease, "node-lease-duration-seconds", 40, "with --kubeconfig: duration of the lease, which is renewed four times in this time; later the node counts as lost")
+	set.IntVar(&s.images, "node-status-max-images", 50, "with --kubeconfig: how many images the Node object lists, largest first; -1 = all")
 }
 
 // complete sets defaults and validates the flags.

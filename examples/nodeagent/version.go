@@ -14,8 +14,8 @@ import (
 func isKubelet(program string) bool { return filepath.Base(program) == "kubelet" }
 
 // versions returns the output of --version: the versions of this program, of the kubelet that the node
-// reports, and of Go, and the platform. A program of the name kubelet prints what the kubelet prints,
-// because kubeadm reads it.
+// reports, and of Go, and the platform. If the program's name is kubelet, the output is that of the
+// kubelet, because kubeadm reads it.
 func versions(program, kubelet string) string {
 	if isKubelet(program) {
 		return "Kubernetes " + kubelet

@@ -69,8 +69,8 @@ func (n *Node) RemoveImage(ctx context.Context, image imagegc.Image) error {
 	return nil
 }
 
-// ImagesInUse implements imagegc.InUse. It returns for each container its image ID and its
-// reference.
+// ImagesInUse implements imagegc.InUse. The result has the image ID and the image reference of each
+// container.
 func (n *Node) ImagesInUse(ctx context.Context) ([]string, error) {
 	if err := n.hook(ctx, Call{Method: "ImagesInUse"}); err != nil {
 		return nil, err

@@ -55,8 +55,8 @@ type Lies struct {
 // Node implements imagegc.ImageService, InUse and DiskUsage. Its methods are safe for concurrent
 // use.
 type Node struct {
-	// Hook, if not nil, is called at the beginning of every call, without a lock held. It may wait,
-	// and the call returns its error. Set Hook before using the node.
+	// Hook, if not nil, is called at the beginning of every method, without a lock held. Hook may
+	// wait. If Hook returns an error, the method returns the error. Set Hook before using the node.
 	Hook func(context.Context, Call) error
 
 	mu struct {

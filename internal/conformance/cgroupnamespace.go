@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryOfNode limits what a node with specs that starve it can take from the machine, in bytes.
+// memoryOfNode limits the memory of a node in bytes: some specs use up all memory of their node.
 const memoryOfNode int64 = 8 << 30
 
 // enterCgroup moves this process into a new cgroup of each hierarchy, which will be the root of a

@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 )
 
-// users are the users and groups of all images: upstream's specs name some of them.
+// users has the users and groups of all images. Upstream's specs name some users.
 var users = map[string]string{
 	"/etc/passwd":        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n",
 	"/etc/group":         "root:x:0:\nnobody:x:65534:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
@@ -30,8 +30,8 @@ var users = map[string]string{
 // searchPath is the PATH of all images.
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// registry is the prefix of images that everyone may pull. Images of other registries must be
-// missing on the node: specs check the failure of their pulls.
+// registry is the prefix of images without a pull secret. Images of other registries must be missing
+// on the node: specs check that pulls of these images fail.
 const registry = "registry.k8s.io/"
 
 // substitutes returns the images that can be made on this machine, by the last element of the names
@@ -114,7 +114,8 @@ func makeImages(ctx context.Context, dir string) ([]containerdtest.Image, error)
 	return nameImages(all, names), nil
 }
 
-// nameImages gives each image of all the full names whose last element is its key.
+// nameImages returns the images of the map all, each with those names whose last element is the key
+// of the image.
 func nameImages(all map[string]containerdtest.Image, names []string) []containerdtest.Image {
 	named := map[string][]string{}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// replacement is what stands in a recording for text that differs from run to run.
+// replacement is a pattern of text that differs between runs, and the text that replaces it.
 type replacement struct {
 	pattern *regexp.Regexp
 	by      string

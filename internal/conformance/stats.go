@@ -72,7 +72,7 @@ type statsFigures struct {
 	fields     map[string]bool
 }
 
-// runStats measures what it costs each agent to measure its pods, and compares the fields of the
+// runStats measures the costs of the measurements by each agent, and compares the fields of the
 // Summary API.
 func runStats(ctx context.Context, o options) error {
 	all := map[string]statsFigures{}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contexttest finds code that leaves something behind at a context that lives long.
+// Package contexttest finds code that derives contexts from a long-lived context, or registers
+// functions, and does not release them.
 package contexttest
 
 import (
@@ -9,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// Counted is a context that counts its waiting contexts and functions. A call that derives a
-// context and does not cancel it leaves a count behind.
+// Counted is a context that counts derived contexts and registered functions. A derived context
+// without a call of its cancel function stays in the count.
 type Counted struct {
 	context.Context
 	waiting atomic.Int64
@@ -19,8 +20,8 @@ type Counted struct {
 // New returns a Counted with the values and the end of parent.
 func New(parent context.Context) *Counted { return &Counted{Context: parent} }
 
-// Value returns the values of the parent. It hides the parent from package context, whose key is a
-// pointer to an int: derived contexts would register there.
+// Value returns the values of the parent. For the key of package context, a pointer to an int, the
+// result is nil: otherwise derived contexts would register at the parent, and would not be counted.
 func (c *Counted) Value(key any) any {
 	if _, hidden := key.(*int); hidden {
 		return nil

@@ -2,9 +2,10 @@
 
 // Package quantities turns quantities of resources into numbers that stay within an int64.
 //
-// The API server accepts a quantity of any size, such as a limit of 10E or 3E40. Value and MilliValue of
-// resource.Quantity (apimachinery 0.37) then return 0 or a negative number, and 1 for -1e-10. Here a
-// number that does not fit is the largest int64: more than any node has.
+// The API server accepts a quantity of any size, such as a limit of 10E or 3E40. For such quantities,
+// Value and MilliValue of resource.Quantity (apimachinery 0.37) return 0 or a negative number, and 1
+// for -1e-10. The functions of this package return the largest int64 for a number that does not fit:
+// no node has so much of a resource.
 package quantities
 
 import (
@@ -24,8 +25,8 @@ func Milli(q resource.Quantity) int64 {
 	return scaled(q, 3)
 }
 
-// scaled returns q in units of 10^-digits. It computes from the decimal itself: the comparisons of
-// resource.Quantity fail for some exponents as its conversions do.
+// scaled returns q in units of 10^-digits. scaled computes from the decimal number, because the
+// comparisons of resource.Quantity are wrong for some exponents, like the conversions.
 func scaled(q resource.Quantity, digits int64) int64 {
 	d := q.AsDec()
 	n := new(big.Int).Abs(d.UnscaledBig())

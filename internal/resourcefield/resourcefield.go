@@ -36,7 +36,7 @@ func Value(pod *v1.Pod, c *v1.Container, ref *v1.ResourceFieldSelector, allocata
 	case "limits":
 		var known bool
 		if amount, known = limit(pod, c, v1.ResourceName(name), allocatable); !known {
-			return "", fmt.Errorf("%s is not set, and what this node can allocate of it is not known", ref.Resource)
+			return "", fmt.Errorf("%s is not set, and the allocatable resources of this node are not known", ref.Resource)
 		}
 	default:
 		return "", fmt.Errorf("unsupported resource %q", ref.Resource)

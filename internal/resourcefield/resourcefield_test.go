@@ -65,5 +65,5 @@ func TestValue(t *testing.T) {
 		})
 	}
 	_, err := resourcefield.Value(&v1.Pod{}, &v1.Container{}, &v1.ResourceFieldSelector{Resource: "limits.cpu"}, nil)
-	require.EqualError(t, err, "limits.cpu is not set, and what this node can allocate of it is not known")
+	require.EqualError(t, err, "limits.cpu is not set, and the allocatable resources of this node are not known")
 }

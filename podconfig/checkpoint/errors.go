@@ -22,7 +22,7 @@ var (
 	ErrTooLarge = errors.New("it is larger than allowed")
 	// ErrExposed: users other than the owner may write to the file, and could thus run pods on the
 	// node.
-	ErrExposed = errors.New("others than its owner may write to it")
+	ErrExposed = errors.New("users other than the owner may write to the file")
 )
 
 // FileError is an error of a checkpoint operation. Its text is a single line without data of pods.

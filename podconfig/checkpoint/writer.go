@@ -42,9 +42,9 @@ type Options struct {
 	Path string
 	// Pods provides the pods.
 	Pods Holder
-	// Sources are the sources whose pods are written. Defaults to all. A local source, such as a
-	// folder, needs no checkpoint. Including it does no harm: the folder's first snapshot ends the
-	// pod of a missing manifest.
+	// Sources are the names of the sources whose pods are written. Defaults to all sources. A local
+	// source, such as a folder, needs no checkpoint, and may be included: the first snapshot of the
+	// folder removes pods whose manifest is missing.
 	Sources []string
 	// Logger receives each new write problem once, at level warn, and its end at level info.
 	// Defaults to none.

@@ -57,7 +57,7 @@ func (d *disk) blocked(path string) error {
 	return nil
 }
 
-// visit is a goroutine that makes calls about paths one by one.
+// visit is a goroutine that calls a function for each of some paths, one path after another.
 type visit[T any] struct {
 	from, to int // indices of the paths
 	call     func(i int) T

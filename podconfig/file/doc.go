@@ -99,9 +99,5 @@
 //     sends a snapshot every period.
 //   - The path is made absolute, and links are not resolved for the pods' identity.
 //
-// # Differences from the contract's sketch
-//
-//   - New returns an error.
-//   - The single steps Scan and Glance are exported. The Hinter's contract covers the end of a
-//     watch.
+// The steps Scan and Glance are exported, so that a program can drive the source without Run.
 package file

@@ -141,9 +141,9 @@ func (s *Source) lookForMissing(l listing, now time.Time) time.Time {
 	return again
 }
 
-// missingWait returns the time after which a missing path counts. It is short for a single file
-// whose folder exists. It is long for a folder, because removing a folder is usually part of
-// replacing it.
+// missingWait returns the time after which a missing path counts as removed. The time is short for a
+// single file whose folder exists, and long for a folder, because programs that replace a folder first
+// remove the old folder.
 func (s *Source) missingWait(l listing) time.Duration {
 	if s.single && !l.adrift {
 		return s.waits.file

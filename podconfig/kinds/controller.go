@@ -21,8 +21,8 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Objects receives the ConfigMaps and Secrets of manifests. The receiver owns the objects. The calls
-// must not block. They may come from several goroutines.
+// Objects receives the ConfigMaps and Secrets of manifests. The receiver owns the objects. The methods
+// must not block. Several goroutines may call the methods at once.
 type Objects interface {
 	SetConfigMap(*v1.ConfigMap)
 	SetSecret(*v1.Secret)
@@ -37,20 +37,21 @@ type Options struct {
 	Dir string
 	// Objects receives the ConfigMaps and Secrets. Required.
 	Objects Objects
-	// Address is the address of the node's own network for pods of this node that share it, such as
-	// "127.0.0.1". A Service has this address if its pods are on the node's network. Defaults to
-	// none: such a Service has no variables.
+	// Address is the address at which pods of the node's network reach each other, such as
+	// "127.0.0.1". A Service of such pods has this address. Defaults to none: a Service of such pods
+	// then has no variables.
 	Address string
 	// Earliest is a time in the past. As long as the clock of the node is before Earliest, or before
 	// a recorded time of a CronJob, no Job of a CronJob starts. Defaults to the begin of 2026.
 	Earliest time.Time
-	// Event records an event about a pod of a Job. It must not block. Defaults to none.
+	// Event records an event about a pod of a Job, and must not block. Defaults to no events.
 	Event func(pod *v1.Pod, eventType, reason, message string)
 	// Logger receives the results of Jobs and the events of CronJobs. Defaults to none.
 	Logger *zap.Logger
 }
 
-// Controller runs the kinds of sources that decode by Expander.Pods. It is safe for concurrent use.
+// Controller runs the objects of sources whose decoder is Expander.Pods: Jobs, CronJobs, Services and
+// other kinds. The methods are safe for concurrent use.
 type Controller struct {
 	Options
 
@@ -96,8 +97,8 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Source returns a source with the pods of s and those of its Jobs and CronJobs. The objects of s are
-// kept by the Controller. The decoder of s is Expander.Pods. Each name of a source is used once.
+// Source returns a source with the pods of s and the pods of the Jobs and CronJobs of s. The Controller
+// keeps the objects of s. The decoder of s must be Expander.Pods, and the name of s must be unique.
 func (c *Controller) Source(s podconfig.Source) podconfig.Source {
 	k := newKeeper(c, s)
 	c.mu.Lock()
@@ -106,7 +107,8 @@ func (c *Controller) Source(s podconfig.Source) podconfig.Source {
 	return k
 }
 
-// Observe tells the status of a pod of the node. Pods of other sources are welcome. It does not block.
+// Observe reports the status of a pod of the node to the Controller. The pod may be from any source.
+// Observe does not block.
 func (c *Controller) Observe(pod *v1.Pod, status v1.PodStatus) {
 	f := facts{
 		namespace: pod.Namespace, name: pod.Name, labels: pod.Labels, phase: status.Phase,
@@ -158,9 +160,9 @@ func (c *Controller) allKeepers() []*keeper {
 	return slices.Clone(c.mu.keepers)
 }
 
-// Services returns the Services of the pod's namespace with an address: that of the first running pod, by
-// name, that the Service selects. It fits runtime.DefaultGeneratorOptions.Services. The result is the
-// caller's. An error is never returned.
+// Services returns the Services of the pod's namespace that have an address. The address is the address
+// of the selected running pod whose name sorts first. Services fits
+// runtime.DefaultGeneratorOptions.Services. The caller owns the result. The error is always nil.
 func (c *Controller) Services(_ context.Context, pod *v1.Pod) (all []*v1.Service, err error) {
 	for _, k := range c.allKeepers() {
 		for _, s := range k.services(pod.Namespace) {
@@ -188,8 +190,8 @@ func (c *Controller) selected(s *v1.Service) (found []facts) {
 	return found
 }
 
-// HostAliases returns entries for the hosts file of a pod's containers: the names of Services, and for
-// a pod of a StatefulSet with a Service its own name in the Service.
+// HostAliases returns entries for the hosts file of a pod's containers: the names of Services, and, for
+// a pod of a StatefulSet with a Service, the pod's name in the Service.
 func (c *Controller) HostAliases(pod *v1.Pod) (all []v1.HostAlias) {
 	names := map[string][]string{} // by address
 	for _, k := range c.allKeepers() {

@@ -115,8 +115,8 @@ func location(name string) (*time.Location, error) {
 
 // Schedule says when the Jobs of a CronJob start.
 type Schedule interface {
-	// Next returns the first time after t, in the time zone of t. It is zero if there is none within
-	// five years.
+	// Next returns the first scheduled time after t, in the time zone of t. The result is zero if the
+	// schedule has no time within five years.
 	Next(t time.Time) time.Time
 }
 

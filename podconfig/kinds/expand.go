@@ -14,10 +14,10 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
-// Expander turns manifests into the pods and objects of a node. Do not change its fields during use.
-// It is safe for concurrent use if the functions of its Decoder are.
+// Expander turns manifests into the pods and objects of a node. Do not change the fields during use.
+// The methods are safe for concurrent use if the functions of the Decoder are.
 type Expander struct {
-	// Decoder decodes the pods, strictly. Its Policy decides about references of the pods to other
+	// Decoder decodes the pods, strictly. Decoder.Policy decides about references of the pods to other
 	// objects. Required.
 	Decoder *manifest.Decoder
 	// NodeLabels are the labels of the node, for the nodeSelector of a DaemonSet. Defaults to none.

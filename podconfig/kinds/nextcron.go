@@ -108,8 +108,8 @@ func (r *CronRecord) earliest(c *CronJob, now time.Time) time.Time {
 	return from
 }
 
-// lastDue returns the last time of the schedule after from and not after now, or zero. It also
-// returns the number of these times, exact up to manyMissed.
+// lastDue returns the last scheduled time after from and not after now, or zero. count is the number of
+// these times, exact up to manyMissed.
 func lastDue(s Schedule, from, now time.Time) (due time.Time, count int) {
 	for t := s.Next(from); !t.IsZero() && !t.After(now); t = s.Next(t) {
 		due = t

@@ -130,7 +130,7 @@ func (r *JobRecord) count(s *JobSpec, now time.Time) {
 	}
 }
 
-// judge sets the result of a Job that has one.
+// judge sets the result of the Job, if the Job is complete or has failed.
 func (r *JobRecord) judge(s *JobSpec, now time.Time) {
 	restarts := int32(0)
 	for _, p := range r.Pods {

@@ -21,13 +21,13 @@ import (
 // of exactly 10 MiB is rejected.
 const DefaultMaxBytes = 10 << 20
 
-// Decoder decodes manifests into pods. Do not change its fields during use. It is safe for
-// concurrent use if its functions are.
+// Decoder decodes manifests into pods. Do not change the fields during use. The methods are safe for
+// concurrent use if the functions in the fields are.
 type Decoder struct {
 	// NodeName is the node of the pods. It is stored in spec.nodeName, and is in lower case the
 	// suffix of the pod's name. Required.
 	NodeName types.NodeName
-	// Default fills in the API server's defaults. It receives the pod with its final name,
+	// Default fills in the API server's defaults. When Default is called, the pod has its final name,
 	// namespace and node. Defaults to SetDefaults.
 	Default func(*v1.Pod)
 	// Validate checks the pod after Default. Its errors are shown to users and should not contain

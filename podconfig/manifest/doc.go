@@ -129,12 +129,10 @@
 //     checks. ".." is rejected in every path, including mountPath, workingDir and
 //     terminationMessagePath.
 //
-// # Differences from the contract's sketch
+// # Choices of the interface
 //
 //   - OriginKind is a string, so that sources in other modules can add kinds.
-//   - Decoder.Warn receives the problems tolerated without Strict. Decoder.MultiDocument allows
-//     several documents. Decoder.Check reports invalid decoders. Limit and TooLarge let a caller
-//     reject a file without reading it.
+//   - Limit and TooLarge let a caller reject a file without reading it.
 //   - YAML is parsed to a tree of nodes, not through sigs.k8s.io/yaml. The nodes have positions,
 //     and aliases with gigabytes of expanded content are detected before their expansion. Values
 //     are interpreted as in sigs.k8s.io/yaml (YAML 1.1).

@@ -65,7 +65,8 @@ func setStatic(pod *v1.Pod, node types.NodeName, o Origin) {
 	pod.Status = v1.PodStatus{Phase: v1.PodPending}
 }
 
-// tolerateNoExecute adds a toleration so that no taint evicts the pod. Only its file may remove it.
+// tolerateNoExecute adds a toleration so that no taint evicts the pod. A static pod ends only when its
+// file is removed.
 func tolerateNoExecute(pod *v1.Pod) {
 	want := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
 	for i, t := range pod.Spec.Tolerations {

@@ -167,7 +167,7 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 	return c.create(ctx, static, p, outcome)
 }
 
-// wishOf identifies the static pod whose mirror pod is wanted.
+// wishOf returns a key of the static pod and its manifest: UID and hash.
 func wishOf(static *v1.Pod) string {
 	return string(static.UID) + "/" + static.Annotations[podconfig.AnnotationHash]
 }

@@ -13,8 +13,8 @@ const (
 	stepNone step = iota + 1
 	// stepCreate: the mirror pod is missing.
 	stepCreate
-	// stepReplace: the mirror pod is being deleted and waits for this node to confirm, or it shows
-	// other content. It must be deleted and created anew, because the API server allows no edit.
+	// stepReplace: the mirror pod is being deleted and waits for this node to confirm, or shows other
+	// content. Delete and create the mirror pod, because the API server allows no edit.
 	stepReplace
 	// stepWait: the node has deleted the mirror pod, but finalizers hold it. Wait for its removal.
 	stepWait

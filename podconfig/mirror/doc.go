@@ -79,9 +79,5 @@
 //   - The mirror pod's metadata has only name, labels, annotations and owner. The kubelet copies
 //     all metadata, and the API server drops the rest.
 //
-// # Differences from the contract's sketch
-//
-//   - NewClient validates a Config. Reconcile also returns an Outcome and follows the pure function
-//     decide.
-//   - DeleteOrphans implements the orphan rule. IsMirrorOf, Hash and New are exported.
+// IsMirrorOf, Hash and New are exported for programs that write mirror pods themselves.
 package mirror

@@ -37,7 +37,7 @@ func trifles(p *v1.Pod) {
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "j"}}
 }
 
-// faultCases are the observed faults of kubelet 1.36.3 (contract §1, [P]) that a table can test.
+// faultCases are the observed faults of kubelet 1.36.3 that a table can test.
 func faultCases() []Case {
 	return []Case{
 		fault("NilLabelsAreNotEmpty", "nil and empty are the same", upsert("ADD[a/1]", a()), upsert("", a(emptied)), upsert("", a())),

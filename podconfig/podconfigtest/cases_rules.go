@@ -27,7 +27,7 @@ func d(options ...PodOption) *v1.Pod { return Pod("d", "4", options...) }
 
 func rule(name string, steps ...Step) Case { return Case{Name: name, Steps: steps} }
 
-// snapshotCases test the pods of a source, contract §1.2, §1.6 and §1.7.
+// snapshotCases test the pods of a source.
 func snapshotCases() []Case {
 	return []Case{
 		rule("unknown is ADD", snapshot("ADD[a/1]+", a()), snapshot("ADD[b/2]", a(), b())),
@@ -47,8 +47,8 @@ func snapshotCases() []Case {
 	}
 }
 
-// deltaCases test Upsert and Remove, the kubelet's ADD, UPDATE, DELETE and REMOVE as input (up to
-// 1.35), contract §1.1.
+// deltaCases test Upsert and Remove: the changes of single pods that the kubelet up to 1.35 accepts as
+// ADD, UPDATE, DELETE and REMOVE.
 func deltaCases() []Case {
 	return []Case{
 		rule("the content decides, not the kind of delta", upsert("ADD[a/1]", a()), upsert("UPDATE[a/1]", a(Image("x:2"))),
@@ -62,7 +62,7 @@ func deltaCases() []Case {
 	}
 }
 
-// contentCases test the comparison of pods, contract §1.3.
+// contentCases test the comparison of pods.
 func contentCases() []Case {
 	return []Case{
 		rule("spec is UPDATE", upsert("ADD[a/1]", a()), upsert("UPDATE[a/1]", a(Image("x:2")))),
@@ -82,7 +82,7 @@ func contentCases() []Case {
 	}
 }
 
-// deletionCases test DeletionTimestamp, contract §1.6.
+// deletionCases test DeletionTimestamp.
 func deletionCases() []Case {
 	return []Case{
 		rule("DeletionTimestamp is DELETE, once", upsert("ADD[a/1]", a()), upsert("DELETE[a/1]", a(Deleting(30))), upsert("", a(Deleting(30)))),
@@ -95,7 +95,7 @@ func deletionCases() []Case {
 	}
 }
 
-// annotationCases test the agent's own annotations, contract §1.4. Their values in updates are
+// annotationCases test the agent's own annotations. Their values in updates are
 // checked with every step.
 func annotationCases() []Case {
 	local := []string{podconfig.AnnotationSource, podconfig.AnnotationFirstSeen, podconfig.AnnotationMirror}
@@ -113,7 +113,7 @@ func annotationCases() []Case {
 	return cases
 }
 
-// duplicateCases test several pods of the same name or UID in a change, contract §1.5.
+// duplicateCases test several pods of the same name or UID in a change.
 func duplicateCases() []Case {
 	return []Case{
 		rule("the first of a name counts", snapshot("ADD[a/1]+", a(), Pod("a", "9"))),

@@ -8,7 +8,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// readinessCases test the first snapshot of a source, contract §1.6 to §1.8.
+// readinessCases test the first snapshot of a source.
 func readinessCases() []Case {
 	return []Case{
 		rule("first snapshot, empty: an ADD without pods, once", snapshot("ADD[]+"), snapshot("")),
@@ -23,8 +23,8 @@ func readinessCases() []Case {
 	}
 }
 
-// sourceCases test typical changes by users as submitted by the file, URL and API server sources,
-// contract §2 to §4.
+// sourceCases test typical changes by users, in the form in which the file, URL and API server sources
+// submit the changes.
 func sourceCases() []Case {
 	mirror := Pod("a", "mirror-uid", Annotation(podconfig.AnnotationMirror, "h"), Annotation(podconfig.AnnotationSource, "file"))
 	return []Case{

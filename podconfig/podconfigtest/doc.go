@@ -9,9 +9,9 @@
 //		podconfigtest.Run(t, func(testing.TB) podconfig.Merger { return mymerger.New() })
 //	}
 //
-// The table is data. Cases returns it for programs that print it, omit rows, or run rows with
-// Case.Check. Each case is a list of steps, and each step is a change of a source with the expected
-// updates:
+// The table is data. Cases returns the table, for programs that print the rows, omit rows, or run rows
+// with Case.Check. Each case is a list of steps, and each step is a change of a source with the
+// expected updates:
 //
 //	podconfigtest.Case{
 //		Name: "same name, new UID",

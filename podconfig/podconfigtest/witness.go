@@ -123,7 +123,7 @@ func (w *witness) expectMirror(k key, p *v1.Pod) {
 
 func (w *witness) checkPod(op podconfig.Op, k key, want, got *v1.Pod) error {
 	if want == nil {
-		return errors.New("the source never told of it")
+		return errors.New("the source never sent the pod")
 	}
 	if op == podconfig.OpAdd {
 		delete(w.local, k)

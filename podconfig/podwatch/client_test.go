@@ -163,8 +163,8 @@ func TestRunLogsWithoutProblem(t *testing.T) {
 				require.NotContains(t, value, secret)
 			}
 		}
-		require.Equal(t, []string{"warn cannot read pods from the API server", "info API server is well again",
-			"info API server has forgotten the known state, listing all pods", "info API server is well again"}, got)
+		require.Equal(t, []string{"warn cannot read pods from the API server", "info requests to the API server succeed again",
+			"info API server has forgotten the known state, listing all pods", "info requests to the API server succeed again"}, got)
 	})
 }
 

@@ -85,9 +85,5 @@
 //   - Failures are reported by kind. The reflector reports only some failures, to a process-wide
 //     handler.
 //
-// # Differences from the contract's sketch
-//
-//   - New returns an error. NodeSynced is replaced by NodeKnown, a function that waits. The backoff
-//     is client-go's, without an option. WatchList is replaced by WithoutWatchList. Problem is
-//     new.
+// The back-off between requests is client-go's, without an option.
 package podwatch

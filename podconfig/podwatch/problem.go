@@ -51,7 +51,7 @@ func (r *reporter) tell(e *Error) {
 	case r.problem != nil:
 		r.problem(e)
 	case e == nil:
-		r.log.Info("API server is well again")
+		r.log.Info("requests to the API server succeed again")
 	case e.Reason == clientkit.Expired:
 		r.log.Info("API server has forgotten the known state, listing all pods", zap.Error(e))
 	default:

@@ -54,8 +54,8 @@ type Config struct {
 	// NodeName selects the pods by spec.nodeName. Required, unless Nodes is set.
 	NodeName types.NodeName
 	// Nodes selects the pods of several nodes, for a process that runs many nodes with a single watch.
-	// Pods of nodes for which it returns false are dropped. If it returns true for the empty name, the
-	// watch includes the pods that are bound to no node. Defaults to NodeName alone.
+	// The source drops the pods of a node if Nodes returns false for the node's name. If Nodes returns
+	// true for the empty name, the source includes pods without a node. Defaults to NodeName alone.
 	Nodes func(types.NodeName) bool
 	// NodeKnown waits until the source may send requests, usually until the node's own object is
 	// known. It returns ctx's error when ctx ends. Any other error ends Run. Defaults to no wait.

@@ -26,8 +26,8 @@ const (
 	longest  = 10 * time.Second
 )
 
-// stream passes the events of a watch to the reflector. It has a single goroutine, which has ended
-// when Stop returns.
+// stream passes the events of a watch to the reflector, in a single goroutine. Stop waits for the end of
+// the goroutine.
 type stream struct {
 	client   *client
 	initial  bool // the initial events, up to a bookmark, form a list

@@ -11,8 +11,8 @@ import (
 // maxRedirects equals net/http's limit.
 const maxRedirects = 10
 
-// newClient returns the default client. Its transport is not shared, so that its connections end
-// with the source.
+// newClient returns the default client. No other client uses the transport, so that the connections
+// end with the source.
 func newClient(header http.Header) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{

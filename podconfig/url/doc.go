@@ -41,8 +41,8 @@
 // restart of the agent, except in a podconfig checkpoint: until the first valid answer the source
 // is not ready.
 //
-// An invalid body is remembered with its error, so that it is neither fetched nor decoded again.
-// The pods remain those of the last valid body. An ETag or modification time sent within two
+// The source remembers an invalid body with its error, and neither fetches nor decodes the same body
+// again. The pods of the last valid body stay. An ETag or modification time sent within two
 // seconds of a change is not trusted, because the next change may have the same value.
 //
 // # Times of polls
@@ -71,8 +71,5 @@
 //   - A header Host is sent as the request's host.
 //   - As in the kubelet, pods of a URL receive no toleration of NoExecute taints.
 //
-// # Differences from the contract's sketch
-//
-//   - New returns an error. Problem in Config is new.
-//   - The single step Poll is exported.
+// The step Poll is exported, so that a program can drive the source without Run.
 package url

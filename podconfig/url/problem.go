@@ -43,7 +43,7 @@ func (r *reporter) tell(err error) {
 	case err != nil:
 		r.log.Warn("cannot take pods from the URL", zap.Error(errors.Unwrap(err)))
 	default:
-		r.log.Info("URL is well again")
+		r.log.Info("pods are read from the URL again")
 	}
 }
 

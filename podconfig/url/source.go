@@ -48,8 +48,8 @@ type Config struct {
 	// Decode decodes the body in the place of Decoder. Kinds other than Pod are in package
 	// podconfig/kinds. Defaults to Decoder.Pods.
 	Decode func(data []byte, o manifest.Origin) ([]*v1.Pod, error)
-	// Header is added to every request, besides net/http's own headers. It is copied, and must not
-	// contain conditional headers (such as If-None-Match). Defaults to none.
+	// Header is added to every request, besides net/http's own headers. New copies the Header.
+	// Conditional headers (such as If-None-Match) are not allowed. Defaults to no headers.
 	Header http.Header
 	// Client sends the requests and configures TLS, proxies and redirects. Its Timeout applies in
 	// addition to the constant Timeout. Defaults to a private client with the system's authorities

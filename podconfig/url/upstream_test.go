@@ -69,7 +69,7 @@ func TestUpstreamBodyIsLogged(t *testing.T) {
 			}
 			require.Equal(t, "http://site.example/pods", line.ContextMap()["url"])
 		}
-		require.Equal(t, "URL is well again", all[len(all)-1].Message)
+		require.Equal(t, "pods are read from the URL again", all[len(all)-1].Message)
 	})
 }
 

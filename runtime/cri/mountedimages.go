@@ -59,7 +59,7 @@ func (r *client) mountedImages(ctx context.Context, containers []*api.Container)
 		case errors.Is(err, runtime.ErrNotFound):
 			return nil
 		case err != nil:
-			return fmt.Errorf("what container %s has mounted: %w", c.GetId(), err)
+			return fmt.Errorf("mounts of container %s: %w", c.GetId(), err)
 		}
 		found <- r.learnMounts(st)
 		return nil

@@ -96,14 +96,14 @@ func (r *client) probe(ctx context.Context) (Info, error) {
 	var info Info
 	version, err := do(ctx, probeTimeout, "Version", r.cri.Version, &api.VersionRequest{Version: "v1"})
 	if e, ok := errors.AsType[*CallError](err); ok && (e.Code == codes.Unimplemented || e.Code == codes.Internal) {
-		return info, fmt.Errorf("what answers there speaks no CRI v1: %w", withoutKind(err))
+		return info, fmt.Errorf("the server of the socket speaks no CRI v1: %w", withoutKind(err))
 	}
 	if err != nil {
 		return info, err
 	}
 	info = Info{Name: version.GetRuntimeName(), Version: version.GetRuntimeVersion(), APIVersion: version.GetRuntimeApiVersion()}
 	if info.Name == "" || strings.ContainsAny(info.Name, ":/ ") {
-		return info, fmt.Errorf("what answers there speaks no CRI v1: it calls itself %q", info.Name)
+		return info, fmt.Errorf("the server of the socket speaks no CRI v1: the name of its runtime is %q", info.Name)
 	}
 	answer, err := do(ctx, probeTimeout, "Status", r.cri.Status, &api.StatusRequest{})
 	if err != nil {

@@ -78,7 +78,7 @@ func (r *client) sandboxConfig(spec runtime.SandboxSpec, users *api.UserNamespac
 	}
 	dns, dropped := podDNS(spec.Pod, r.opts.DNS, host)
 	if len(dropped) > 0 {
-		r.log.Warn("DNS settings beyond what a resolv.conf can hold are left out",
+		r.log.Warn("DNS settings beyond the limits of resolv.conf are left out",
 			zap.String("pod", spec.Namespace+"/"+spec.Name), zap.String("podUID", string(spec.UID)), zap.Strings("dropped", dropped))
 	}
 	return sandboxConfig(spec, dns, users, &r.opts)

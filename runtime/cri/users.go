@@ -26,7 +26,7 @@ func (m IDMapping) check() error {
 	case m.HostUID == 0 || m.HostGID == 0:
 		return errors.New("the pod's root would be the node's")
 	case m.Length > math.MaxUint32-m.HostUID || m.Length > math.MaxUint32-m.HostGID:
-		return errors.New("it goes beyond what IDs there are")
+		return errors.New("the range exceeds the largest ID")
 	}
 	return nil
 }

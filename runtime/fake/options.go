@@ -34,8 +34,8 @@ type WorldOptions struct {
 	// 10.88.0.0/16.
 	PodCIDR netip.Prefix
 
-	// Latency returns the time before a call takes effect. A call whose ctx ends in that time fails
-	// without effect. Latency is called with no lock held, by several goroutines. Defaults to zero.
+	// Latency returns the time before a call takes effect. If ctx ends before, the call fails without
+	// effect. Latency is called with no lock held, by several goroutines. Defaults to zero.
 	Latency func(call Call) time.Duration
 
 	// Behave returns the script of containers that no World.Script call selects. Behave is called

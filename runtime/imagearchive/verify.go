@@ -96,7 +96,7 @@ func (i *Image) verify(found sums) error {
 	return nil
 }
 
-// verifyManifest checks that the blobs of a manifest are there.
+// verifyManifest checks that the archive has the blobs of a manifest.
 func verifyManifest(m members, d v1.Descriptor, found sums) error {
 	raw, err := blob(m, d.Digest)
 	if err != nil {

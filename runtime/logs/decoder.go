@@ -79,8 +79,8 @@ func (d *decoder) next() (Entry, error) {
 	}
 }
 
-// makeRoom moves what is not used yet to the beginning of a buffer that has room
-// for more. It holds less than maxEntry bytes.
+// makeRoom moves the unread bytes to the beginning of a buffer with room for more. There are less than
+// maxEntry unread bytes.
 func (d *decoder) makeRoom() {
 	rest := d.buf[d.from:d.to]
 	switch {

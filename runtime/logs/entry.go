@@ -26,8 +26,7 @@ func (s Stream) String() string {
 	return "stdout"
 }
 
-// Entry is one line of a log file: a line that the container wrote, or a piece
-// of a long one.
+// Entry is one line of a log file: a line of the container's output, or a piece of a long line.
 type Entry struct {
 	Time   time.Time // when it was written to the log
 	Stream Stream
@@ -42,14 +41,13 @@ type Entry struct {
 // error.
 var ErrMalformed = errors.New("malformed log entry")
 
-// ParseEntry reads one line of a log file, with or without its newline. It may
-// be in the CRI's format,
+// ParseEntry reads one line of a log file, with or without its newline, in two formats. The CRI's
+// format has the tag F for a full line or P for a partial line. Further tags after colons are ignored,
+// because the CRI defines none.
 //
 //	2026-07-01T12:00:00.000000001Z stdout F the text
 //
-// where the tag is F for a full line and P for a partial one, perhaps with more
-// tags after colons, which mean nothing yet; or in that of Docker's json-file
-// driver, as dockershim and cri-dockerd have it:
+// The format of Docker's json-file driver is written by dockershim and cri-dockerd:
 //
 //	{"log":"the text\n","stream":"stdout","time":"2026-07-01T12:00:00.000000001Z"}
 func ParseEntry(line []byte) (Entry, error) {

@@ -42,7 +42,7 @@ func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
 	}
 }
 
-// sumUp is the phase table of the contract. The first rule that applies decides.
+// sumUp is the table of phases. The first rule that applies decides.
 func (g *generator) sumUp(n tally) v1.PodPhase {
 	ended := n.running == 0 && n.stopped > 0 && n.unknown == 0
 	over := ended && n.final == len(g.Pod.Spec.Containers)

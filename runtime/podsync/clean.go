@@ -206,7 +206,7 @@ func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) (done
 	}
 	switch changed := r.conclude(err); {
 	case err != nil && changed && ctx.Err() == nil:
-		p.opts.Logger.Warn("cannot remove what a pod has left", zap.String("podUID", string(uid)), zap.Error(err))
+		p.opts.Logger.Warn("the remains of a pod cannot be removed", zap.String("podUID", string(uid)), zap.Error(err))
 	case err == nil && r.life.Load() != lifeNow:
 		p.records.drop(r)
 		p.tracker.Observed(&runtime.PodStatus{UID: uid})

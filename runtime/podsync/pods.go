@@ -246,7 +246,7 @@ func (p *Pods) read(ctx context.Context, uid types.UID) (*runtime.PodStatus, err
 func (p *Pods) renew(ctx context.Context, r *record) error {
 	if r.life.Load() == lifeFormer {
 		if err := p.removeRemains(ctx, r); err != nil {
-			return fmt.Errorf("remove what an earlier pod of this UID has left: %w", err)
+			return fmt.Errorf("remove the remains of an earlier pod with this UID: %w", err)
 		}
 		r.progress = progress{}
 	}

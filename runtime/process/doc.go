@@ -210,7 +210,7 @@
 // not compressed. With more than one rotation a second, the time stamps in their names run ahead of
 // the clock.
 //
-// From the contract: folders carry a salt. hostPID, hostIPC and shareProcessNamespace are accepted,
+// Folders carry a salt. hostPID, hostIPC and shareProcessNamespace are accepted,
 // because containers see the host's processes. Without readOnlyRootFilesystem: true, readOnly is
 // accepted only for mounts of configMap, secret, projected and downwardAPI volumes.
 package process

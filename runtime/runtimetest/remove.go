@@ -65,8 +65,8 @@ func removeKeepsLogs(b *bench) {
 	require.Equal(b, []string{"last words"}, output(b.readLog(spec.LogPath), "stdout"), ruleKeepLogs)
 }
 
-// orphanCleanUp stops and removes what a dead agent left, knowing nothing but
-// what List says.
+// orphanCleanUp stops and removes the containers and sandboxes of a dead agent, by the result of List
+// alone.
 func orphanCleanUp(b *bench) {
 	p := b.pod("main", "done", "made")
 	sb := b.sandbox(p, 0)

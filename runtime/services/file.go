@@ -37,7 +37,7 @@ func (s *Cache) remember() {
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
-		s.log.Warn("the Services that were known are not used", zap.String("file", s.file), zap.Error(err))
+		s.log.Warn("the recorded Services are not used", zap.String("file", s.file), zap.Error(err))
 		return
 	}
 	for i := range list.Items {

@@ -249,7 +249,7 @@ func TestTheFileIsWhatWasKnown(t *testing.T) {
 			s.fails = errors.New("connection refused")
 			f := run(t, services.Options{File: file}, s)
 			assert.Equal(t, services.ErrUnknown.Error(), f.sees(t, "ns", "api"))
-			assert.Equal(t, []string{"the Services that were known are not used", cannot}, f.logged())
+			assert.Equal(t, []string{"the recorded Services are not used", cannot}, f.logged())
 			f.fail(nil)
 			time.Sleep(time.Minute)
 		})
@@ -270,7 +270,7 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 		}
 		assert.Equal(t, "ns/db 10.0.0.3", f.sees(t, "ns", "api"))
 		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"the Services that were known are not used", "the Services are not known after a restart without an API server"}, f.logged())
+		assert.Equal(t, []string{"the recorded Services are not used", "the Services are not known after a restart without an API server"}, f.logged())
 	})
 }
 

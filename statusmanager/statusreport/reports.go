@@ -90,7 +90,8 @@ func (r *Reports) put(pod *v1.Pod, status *v1.PodStatus) {
 	r.wait(Report{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, pod.UID, status}, true)
 }
 
-// wait adds a report. A report that is not fresh does not replace another one.
+// wait adds a report to the waiting reports. A fresh report replaces the waiting report of the pod. A
+// report that is not fresh, because sending it failed, does not.
 func (r *Reports) wait(report Report, fresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,8 +132,8 @@ func (r *Reports) Dropped() int {
 	return r.mu.dropped
 }
 
-// Run sends reports until ctx ends, and returns nil then. Reports that wait at that time are not sent.
-// Run can be called once.
+// Run sends reports until ctx ends, and then returns nil. Reports that wait at the end of ctx are not
+// sent. Run can be called once.
 func (r *Reports) Run(ctx context.Context) error {
 	r.mu.Lock()
 	ran := r.mu.ran

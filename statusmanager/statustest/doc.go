@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package statustest is an in-memory API server for a statusmanager.Manager, for tests and
-// simulations. It applies patches to stored pods, injects faults, and keeps a journal of every
+// simulations. The server applies patches to stored pods, injects faults, and keeps a journal of every
 // request.
 //
 //	synctest.Test(t, func(t *testing.T) {
@@ -22,10 +22,10 @@
 //
 // # Hostile servers
 //
-// Server.Poison treats one pod with a Hostility: permanent errors, webhooks, second writers, stale
-// answers. RandomHostility draws a Hostility from a seed. Run tests a Manager with your Patcher
-// against any number of hostile servers. It checks the number of requests of each pod, and that
-// troubled pods do not delay other pods:
+// Server.Poison answers the requests for one pod with a Hostility: permanent errors, webhooks, second
+// writers, stale answers. RandomHostility draws a Hostility from a seed. Run tests a Manager with your
+// Patcher against any number of hostile servers. Run checks the number of requests of each pod, and
+// that pods with failing requests do not delay other pods:
 //
 //	func TestPatcher(t *testing.T) {
 //		statustest.Run(t, statustest.Harness{Servers: 1000, Patcher: func(s *statustest.Server) statusmanager.Patcher {
@@ -35,10 +35,10 @@
 //
 // # Nodes
 //
-// A Client is the connection of a node. Its pods fit podwatch.Config.Pods, so that the source of an
-// agent lists and watches them, and it is the agent's Patcher. Client.Cut separates the node from
-// the server. Client.EndWatches, Server.Compact and Server.Bookmark end, outdate and confirm
-// watches, as API servers do.
+// A Client is the connection of a node. The agent of the node uses the Client as podwatch.Config.Pods,
+// to list and watch pods, and as Patcher. Client.Cut separates the node from the server. As API servers
+// do, Client.EndWatches ends watches, Server.Compact outdates watches, and Server.Bookmark confirms
+// watches.
 //
 //	client := server.NewClient(10 * time.Millisecond) // a watch shows changes after 10 ms
 //	source, err := podwatch.New(podwatch.Config{Pods: client, NodeName: "node-1"})
@@ -52,10 +52,10 @@
 //
 // # Goroutines
 //
-// One for each open watch of a Client, until the watch is stopped. All other calls run in their
-// caller's goroutine, including the delivery of their changes to Watch.
+// Each open watch of a Client has one goroutine, until the watch is stopped. All other calls run in the
+// goroutine of the caller, including the delivery of changes to the function of Watch.
 //
-// # What it does not emulate
+// # Not emulated
 //
 // Authentication, admission, quotas, priority and fairness; validation of pods and statuses, except
 // that no container comes back from its end (statusmanager.Revives); managed fields; writes to the

@@ -93,8 +93,8 @@ func (s *Server) Watch(f func(*v1.Pod)) {
 // Create returns the stored pod.
 func (s *Server) Create(pod *v1.Pod) *v1.Pod { return s.Adopt(pod.DeepCopy()) }
 
-// Adopt is Create without a copy: the caller never writes to pod, nor to what pod points to, again.
-// Pods may share such parts.
+// Adopt is Create without a copy: the caller must not write to pod and to objects to which pod points.
+// Pods may share such objects.
 func (s *Server) Adopt(pod *v1.Pod) *v1.Pod {
 	defer s.deliver()
 	s.mu.Lock()

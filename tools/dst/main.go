@@ -95,8 +95,8 @@ func installed(env []string) (toolchain, error) {
 	if !strings.HasPrefix(t.root, lines[2]+string(filepath.Separator)) {
 		return t, nil
 	}
-	// The go command refuses an overlay of files of the module cache, where it keeps the toolchains
-	// that it has downloaded. The link has a fixed name, because the name is a part of what is cached.
+	// The go command refuses an overlay of files of the module cache, where it keeps downloaded
+	// toolchains. The link has a fixed name, because the name is a part of the keys of the build cache.
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return toolchain{}, err

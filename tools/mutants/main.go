@@ -96,7 +96,7 @@ var parts = []string{
 	"podconfig", "podworkers", "runtime", "runtime/podstatus", "prober", "volumemanager", "imagegc", "statusmanager",
 }
 
-// companions are packages whose tests are those of another package, too.
+// companions maps a package to other packages with tests of the package.
 var companions = map[string][]string{
 	"examples/nodeagent/node":                        {"examples/nodeagent/nodetest"},
 	"examples/nodeagent/node/internal/declared":      {"examples/nodeagent/nodetest"},

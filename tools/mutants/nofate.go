@@ -34,7 +34,7 @@ func readNoFate() (rules noFate, err error) {
 	return rules, nil
 }
 
-// subject is what a rule is matched against.
+// subject is the text that the expression of a rule has to match.
 func (m *mutant) subject() string { return m.pkg + "/" + m.file + " " + m.key() }
 
 func (rules noFate) cover(m *mutant) bool {

@@ -128,7 +128,7 @@ func copyFile(w io.Writer, path string) error {
 	return err
 }
 
-// writeFile creates the file at path with what write writes.
+// writeFile creates the file at path. The function write writes the content.
 func writeFile(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {

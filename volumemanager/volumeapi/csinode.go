@@ -129,8 +129,8 @@ func (c *CSINode) Run(ctx context.Context) error {
 	}
 }
 
-// Publish queries the drivers and writes the changes. Run repeats it; only one goroutine may call
-// it at a time. A driver without an answer is not an error.
+// Publish queries the drivers and writes the changes. Run calls Publish repeatedly. Two calls at the
+// same time are not allowed. A driver without an answer is not an error.
 func (c *CSINode) Publish(ctx context.Context) error {
 	c.ask(ctx)
 	if ctx.Err() != nil {

@@ -113,8 +113,5 @@
 //   - A node affinity by the node's name is evaluated. The kubelet compares it with no name.
 //   - A volume whose mode differs from its claim's mode is refused.
 //
-// # Signatures
-//
-// volumemanager's contract also asks Node for the labels of the node. Get returns the whole node,
-// because mirror pods need the node too.
+// Node.Get returns the whole Node object, because mirror pods need the object, too.
 package volumeapi

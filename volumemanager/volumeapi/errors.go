@@ -41,8 +41,8 @@ type Error struct {
 	Verb string
 	// Reason is the API's reason (Unauthorized, Forbidden, NotFound, Expired, TooManyRequests,
 	// Timeout), or Server for any other status, Unreachable without a connection, BadAnswer for an
-	// answer that does not fit the request. The Node authorizer also forbids objects that no pod of
-	// the node uses, or whose pods it does not know yet.
+	// answer that does not fit the request. The Node authorizer also answers Forbidden if no pod of the
+	// node uses the object, or if the authorizer does not know the pod yet.
 	Reason metav1.StatusReason
 	// Err is the server's *errors.StatusError (apimachinery), a network error such as *net.OpError,
 	// or a text. Decoding errors of client-go are replaced, because they quote the answer.

@@ -58,7 +58,7 @@ func (f *feed) follow(ctx context.Context) {
 		began := time.Now()
 		err := f.round(ctx, func() {
 			if told != "" {
-				f.logger.Info("API server is well again", zap.String("kind", f.what))
+				f.logger.Info("requests to the API server succeed again", zap.String("kind", f.what))
 			}
 			told = ""
 			failures = min(failures, fewFailures)

@@ -92,7 +92,7 @@ func (o *Objects) tell() {
 	o.mu.Unlock()
 	for _, e := range untold {
 		if e == nil {
-			o.options.Logger.Info("API server is well again")
+			o.options.Logger.Info("requests to the API server succeed again")
 			continue
 		}
 		o.options.Logger.Warn("cannot follow an object of the API server", zap.String("kind", string(e.Ref.Kind)),

@@ -25,7 +25,7 @@ type entry struct {
 	problem  string
 }
 
-// state is what the bucket says. It belongs to the goroutine of Run.
+// state is the content of the bucket. Only the goroutine of Run uses the state.
 type state struct {
 	node    string
 	decoder *manifest.Decoder

@@ -13,12 +13,12 @@ import (
 
 // CheckHost returns a handler that passes a request to next if its Host header is localhost, a
 // loopback address, the local address of the connection, or an element of names. The port is
-// ignored. An unspecified address such as 0.0.0.0 stands for the loopback address that it leads to.
-// Other requests are answered with 403.
+// ignored. An unspecified address such as 0.0.0.0 counts as a loopback address. Other requests are
+// answered with 403.
 //
-// CheckHost protects against DNS rebinding. A web page in a browser on this machine can let its own
-// host name resolve to 127.0.0.1, and then read data that is served without authentication. The
-// Host header still contains the page's host name.
+// CheckHost protects against DNS rebinding. The owner of a web site can let the site's host name
+// resolve to 127.0.0.1, so that a browser on this machine reads data without authentication and
+// passes the data to the site. The Host header of such a request has the site's host name.
 func CheckHost(next http.Handler, names ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -30,8 +30,8 @@ func CheckHost(next http.Handler, names ...string) http.Handler {
 	})
 }
 
-// allowsHost decides about the Host header of one request. local is nil if the local address is
-// unknown.
+// allowsHost reports whether a request with the Host header is passed on. local is nil if the local
+// address is unknown.
 func allowsHost(header string, local net.Addr, names []string) bool {
 	host := header
 	if name, _, err := net.SplitHostPort(header); err == nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Effective returns the KubeletConfiguration that has the effect of the flags: their texts by name,
-// as pflag prints them. Fields without effect are left out, and fields without a flag in flags.
-// Fields that must have a certain value have it. The result can be encoded as JSON, and Parse
-// returns the same flags for it.
+// Effective returns the KubeletConfiguration with the same effect as flags. The argument maps the name
+// of a flag to the flag's text, as pflag prints the text. The result lacks fields without effect, and
+// fields whose flag is missing in flags. A field that Parse accepts with a single value has this value.
+// The result can be encoded as JSON, and Parse of the JSON returns the same flags.
 func Effective(flags map[string]string) (map[string]any, error) {
 	all := map[string]any{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"}
 	for _, f := range fields() {
@@ -46,8 +46,8 @@ func put(all map[string]any, path []string, v any) {
 	all[path[len(path)-1]] = v
 }
 
-// decode returns the value of a flag's text as JSON has it. It is nil for a value that counts as
-// unset.
+// decode returns the value of a flag's text in the form of encoding/json. The result is nil for a
+// value that counts as unset.
 func (f field) decode(text string) (any, error) {
 	list := elements(text)
 	switch {

@@ -22,7 +22,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestMachine is the contract's table of states and events.
+// TestMachine checks each state with each event.
 func TestMachine(t *testing.T) {
 	want := ClientTemplate("n")
 	other := Template{CommonName: "system:node:n", Organization: "system:nodes", IPs: []string{"10.0.0.1"}}

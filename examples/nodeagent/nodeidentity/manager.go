@@ -210,7 +210,7 @@ func (m *Manager) Run(ctx context.Context) error {
 // tellPhase logs that the certificate has expired.
 func (m *Manager) tellPhase(phase Phase) {
 	if phase == Expired && m.phase != Expired {
-		m.Logger.Error("the certificate has expired, and is not used any more; another is requested", zap.String("signer", m.Signer))
+		m.Logger.Error("the certificate has expired and is no longer used; the next certificate is requested", zap.String("signer", m.Signer))
 	}
 	m.phase = phase
 }

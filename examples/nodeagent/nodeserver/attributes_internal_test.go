@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestAttributes is the contract's table of paths, methods and questions.
+// TestAttributes checks the questions for paths and methods.
 func TestAttributes(t *testing.T) {
 	for _, tc := range []struct{ method, path, verb, subresources string }{
 		{"GET", "/pods", "get", "pods proxy"},

@@ -14,10 +14,10 @@ import (
 )
 
 // watchClient returns a writer and a request for a handler that upgrades the connection. The context
-// of the request ends when the client leaves, or when end is called. The connection is closed then, so
-// that no write to a client that does not read remains. A handler that reads from the connection sees
-// its end when end is called, which is due when no stream of the connection is used any more:
-// upstream's SPDY server waits for ever when it writes to a stream that came right before the end.
+// of the request ends when the client leaves, or when end is called. Then the connection is closed, so
+// that writes to a client that does not read end, too. The caller calls end when no stream of the
+// connection is used any more. After end, a read of the handler returns the end of the connection:
+// upstream's SPDY server would wait for ever on a stream that was opened right before the end.
 func watchClient(w http.ResponseWriter, r *http.Request) (watched http.ResponseWriter, request *http.Request, end func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	h := &hijackWatcher{w, ctx, cancel, newAhead(connectionAhead)}
@@ -85,7 +85,7 @@ func (c *watchedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// ahead has bytes that were read from a source before its reader asked for them.
+// ahead buffers the bytes of a source before the reader asks for the bytes.
 type ahead struct {
 	max int // bytes before fill waits for the reader
 
@@ -103,14 +103,14 @@ func newAhead(max int) *ahead {
 	return a
 }
 
-// The buffer of fill is small until a read fills it: most sessions are interactive. The buffer for
-// bytes that wait is released when it is empty, unless it is small.
+// The buffer of fill is small until a read fills the buffer: most sessions are interactive. An empty
+// buffer of waiting bytes is released, unless the buffer is small.
 const (
 	smallAhead = 1 << 10
 	largeAhead = 16 << 10
 )
 
-// fill reads from the source until an error. After stop it waits only for the source.
+// fill reads from the source until an error. After stop, fill drops what the source sends.
 func (a *ahead) fill(source io.Reader) {
 	buf := make([]byte, smallAhead)
 	for {

@@ -154,7 +154,7 @@ func writeMemory(out *exposition.Writer, all []container) {
 	metric(out, "container_memory_cache", exposition.Gauge, "Pages of files in bytes.", all, group(func(u *cgroup.Usage) float64 { return float64(u.Cache) }))
 	metric(out, "container_memory_max_usage_bytes", exposition.Gauge, "Highest usage in bytes.", all, group(func(u *cgroup.Usage) float64 { return float64(u.MaxMemory) }))
 	metric(out, "container_memory_failcnt", exposition.Counter, "Allocations that met the limit.", all, group(func(u *cgroup.Usage) float64 { return float64(u.MemoryFailures) }))
-	metric(out, "container_oom_events_total", exposition.Counter, "Processes killed for want of memory.", all, group(func(u *cgroup.Usage) float64 { return float64(u.OOMKills) }))
+	metric(out, "container_oom_events_total", exposition.Counter, "Processes killed for lack of memory.", all, group(func(u *cgroup.Usage) float64 { return float64(u.OOMKills) }))
 	metric(out, "container_memory_swap", exposition.Gauge, "Used swap in bytes.", all, func(c *container) (float64, time.Time, bool) {
 		return float64(c.stats.Swap.Used), c.stats.Swap.At, !c.stats.Swap.At.IsZero()
 	})

@@ -230,14 +230,14 @@ func (r *Reporter) Run(ctx context.Context) error {
 
 func (r *Reporter) failed(ctx context.Context, err error) {
 	if ctx.Err() == nil && !r.failing {
-		r.log.Warn("cannot tell the API server how this node is; trying on", zap.Error(err))
+		r.log.Warn("cannot write the status of the Node object; trying again", zap.Error(err))
 		r.failing = true
 	}
 }
 
 func (r *Reporter) succeeded() {
 	if r.failing {
-		r.log.Info("the API server knows again how this node is")
+		r.log.Info("the status of the Node object is written again")
 		r.failing = false
 	}
 }

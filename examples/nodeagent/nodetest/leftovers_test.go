@@ -56,7 +56,7 @@ func TestAFolderThatStaysIsSaidOnce(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		n.Settle()
 		require.FileExists(t, filepath.Join(stays, "precious"))
-		require.Len(t, log.FilterMessage("cannot remove what a pod has left").All(), 1, "%v", log.All())
+		require.Len(t, log.FilterMessage("the remains of a pod cannot be removed").All(), 1, "%v", log.All())
 	})
 }
 

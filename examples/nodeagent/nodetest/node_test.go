@@ -256,7 +256,7 @@ func TestALostSandboxIsNoIllegalTransition(t *testing.T) {
 				require.GreaterOrEqual(t, again, 4, "the API server sees init run again")
 				require.Equal(t, v1.PodRunning, server.Get(pod.UID).Status.Phase)
 				for _, line := range logged.All() {
-					require.NotContains(t, line.Message, "not passed on as it is", "%v", line.ContextMap())
+					require.NotContains(t, line.Message, "corrected by the status manager", "%v", line.ContextMap())
 				}
 			})
 		})

@@ -158,7 +158,7 @@ func TestStopTimeoutBoundsTheEnd(t *testing.T) {
 		require.Less(t, time.Since(began), time.Minute)
 		require.Len(t, exits(host, "quick"), 1)
 		require.Empty(t, exits(host, "deaf"), "it has its grace period, and nobody waits for it")
-		require.Len(t, log.FilterMessage("the time for the end of the pods is over; what still runs runs on").All(), 1)
+		require.Len(t, log.FilterMessage("the time for stopping the pods is over; pods that still run are left running").All(), 1)
 		require.Empty(t, log.FilterMessage("all pods are stopped").All())
 	})
 }

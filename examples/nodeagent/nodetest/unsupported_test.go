@@ -93,7 +93,7 @@ func TestWhatContainersCannotHaveIsRefused(t *testing.T) {
 		require.Equal(t, v1.PodFailed, status.Phase)
 		require.Equal(t, "Pod was rejected: the fake runtime cannot honour: "+
 			"spec.containers[1].env[0].valueFrom.fileKeyRef (container c: no variables are read from files), "+
-			"spec.containers[1].lifecycle.postStart.tcpSocket (container c: the API has no such hooks, for all that it has a field), "+
+			"spec.containers[1].lifecycle.postStart.tcpSocket (container c: Kubernetes has no tcpSocket hooks), "+
 			`spec.volumes[0].image ("i": the runtime has no images)`, status.Message)
 		require.Empty(t, starts(n, "ok"))
 	})

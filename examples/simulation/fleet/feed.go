@@ -176,7 +176,7 @@ func (s *feed) list(ctx context.Context, out podconfig.Sink) error {
 	return out.Submit(ctx, podconfig.Snapshot(pods...))
 }
 
-// slim removes from a pod what simulated containers do not read, and returns the pod.
+// slim removes the fields that simulated containers do not read, and returns the pod.
 func slim(pod *v1.Pod) *v1.Pod {
 	pod.ManagedFields = nil
 	delete(pod.Annotations, v1.LastAppliedConfigAnnotation)

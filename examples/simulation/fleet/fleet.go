@@ -46,14 +46,14 @@ type Options struct {
 	// number modulo Shards is Shard. Default to all nodes.
 	Shard, Shards int
 	// Schedule binds pods of the default scheduler to the nodes, for an API server without a scheduler,
-	// such as that of envtest. It decides as package sim/kube does, without preemption, by the labels and
-	// taints of these options. It needs all nodes in one process. Start sets it if no kube-scheduler
-	// has a lease.
+	// such as the API server of envtest. Pods are placed by the rules of package sim/kube without
+	// preemption, with the labels and taints of these options. All nodes must be in one process. Start
+	// sets Schedule if no kube-scheduler has a lease.
 	Schedule bool
-	// Labels and Taints are those of each new node.
+	// Labels and Taints are set on each new node.
 	Labels map[string]string
 	Taints []v1.Taint
-	// Capacity is that of each node. Defaults to 32 cores, 256 GiB of memory and 110 pods.
+	// Capacity is the capacity of each node. Defaults to 32 cores, 256 GiB of memory and 110 pods.
 	Capacity v1.ResourceList
 	// Logger receives failures of requests. Defaults to none.
 	Logger *zap.Logger
@@ -159,8 +159,8 @@ func (f *Fleet) connect() error {
 	return err
 }
 
-// pendingWait is how long the status of a pod that starts waits for the next. Most pods run before, and
-// cost a single patch.
+// pendingWait is the time that the Pending status of a starting pod waits for a newer status. Most pods
+// run before, and need a single patch.
 const pendingWait = 200 * time.Millisecond
 
 func coalesce(c statusmanager.Change) time.Duration {

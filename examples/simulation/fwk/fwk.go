@@ -78,8 +78,8 @@ type plugin struct {
 	always     bool                             // every event counts
 }
 
-// New makes the plug-ins. The error names the plug-in, and what the plug-in needs and a simulation
-// lacks.
+// New makes the plug-ins. If a plug-in needs a call or an extension point that a simulation lacks, the
+// error names both.
 func New(ctx context.Context, o Options) (*Scheduler, error) {
 	if len(o.Plugins) == 0 {
 		return nil, errors.New("fwk: Options.Plugins: none")

@@ -24,7 +24,7 @@ type Backend interface {
 	Next(until time.Duration) (Event, bool, error)
 }
 
-// BackendInput is what a Backend gets from the simulation.
+// BackendInput has the parts of the simulation that a Backend uses.
 type BackendInput struct {
 	Snapshot *Snapshot
 	Model    Model

@@ -113,7 +113,7 @@ func (j *journal) event(e Event) {
 	j.write(b)
 }
 
-// appendPod appends what a pod asks for.
+// appendPod appends the requests of a pod.
 func appendPod(b []byte, p *Pod) []byte {
 	b = strconv.AppendUint(append(b, `,"uid":`...), p.UID, 10)
 	if p.User != "" {

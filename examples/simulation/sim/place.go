@@ -106,7 +106,7 @@ func (s *Sim) unreserve(c *Cycle) {
 	s.changed(ClusterEvent{Kind: PodGone, Pod: c.Pod, Node: node})
 }
 
-// carryOut does what plug-ins have asked for with Cycle.Allow and Cycle.Reject.
+// carryOut carries out the calls of Cycle.Allow and Cycle.Reject by plug-ins.
 func (s *Sim) carryOut(c *Cycle) {
 	for len(c.allowed)+len(c.rejected) > 0 {
 		allowed, rejected := c.allowed, c.rejected

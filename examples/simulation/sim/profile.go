@@ -62,7 +62,7 @@ type PostFilter interface {
 	PostFilter(c *Cycle, failed []*Status) PostFilterResult
 }
 
-// PostFilterResult is what a PostFilter wants.
+// PostFilterResult is the decision of a PostFilter.
 type PostFilterResult struct {
 	Status *Status
 	// Nominated is the node that will have room after the end of the victims.

@@ -11,7 +11,7 @@ import (
 // Never is an instant after all others.
 const Never = time.Duration(math.MaxInt64)
 
-// flushEvery is the interval at which old unschedulable pods are looked for.
+// flushEvery is the interval at which old unschedulable pods are tried again.
 const flushEvery = 30 * time.Second
 
 // queuing is the state of a pod in the Queue.
@@ -90,7 +90,7 @@ func (q *Queue) Len() (activePods, backoffPods, unschedulablePods int) {
 	return q.counts[active], q.counts[backingOff] + q.counts[backingOffErrors], q.counts[unschedulable]
 }
 
-// move notes that the pod is at a place from now on.
+// move records the place of the pod.
 func (q *Queue) move(p *Pod, to place) ticket {
 	q.counts[p.queued.place]--
 	q.counts[to]++
@@ -131,7 +131,7 @@ func (q *Queue) ready() bool {
 	return q.counts[active] > 0 || !q.profile.Backoff.Strict && q.counts[backingOff] > 0
 }
 
-// refuse takes back a pod that did not fit. rejectors are the plug-ins that refused it.
+// refuse puts a refused pod back into the queue. rejectors are the plug-ins that refused the pod.
 func (q *Queue) refuse(p *Pod, rejectors uint64, now time.Duration) {
 	p.queued.failures++
 	p.queued.errors = 0
@@ -146,7 +146,8 @@ func (q *Queue) refuse(p *Pod, rejectors uint64, now time.Duration) {
 	b.tickets = append(b.tickets, q.move(p, unschedulable))
 }
 
-// fail takes back a pod after an error, for which no event can help.
+// fail puts a pod back into the queue after an error. Events do not release the pod: only its back-off
+// does.
 func (q *Queue) fail(p *Pod, now time.Duration) {
 	p.queued.errors++
 	q.delay(p, p.queued.errors, now)
@@ -229,7 +230,7 @@ func (q *Queue) release(p *Pod, now time.Duration) {
 	}
 }
 
-// tick moves pods whose back-off has ended, and pods that were unschedulable for long.
+// tick makes pods active whose back-off has ended, and pods that were unschedulable for a long time.
 func (q *Queue) tick(now time.Duration) {
 	for _, h := range []*heap[ticket]{&q.backoff, &q.errors} {
 		for h.len() > 0 && (h.top().stale() || h.top().pod.queued.expiry <= now) {

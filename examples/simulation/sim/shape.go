@@ -26,7 +26,7 @@ const (
 type Shape struct {
 	// Template is the pod without name, UID and node.
 	Template *v1.Pod
-	// Requests is what the pod requests. NonZero assumes 100m CPU and 200 MiB for each container
+	// Requests are the resource requests of the pod. NonZero assumes 100m CPU and 200 MiB for each container
 	// without a request.
 	Requests, NonZero Resources
 	// GPU is the request of shared or whole GPUs by device, beside extended resources.

@@ -132,7 +132,7 @@ func (s *Sim) advance() bool {
 	return !s.over
 }
 
-// own does what is due now by the Sim's own plan.
+// own carries out the steps of the Sim's own plan that are due.
 func (s *Sim) own() {
 	switch {
 	case s.agenda.next() <= s.now:

@@ -21,9 +21,8 @@ const (
 	// tokenRetry is the pause after a failure of the source while the old token is valid, and the
 	// interval between reminders of a due token.
 	tokenRetry = 30 * time.Second
-	// tokenGrace is the time after which a due token without requests is dropped. Such a token
-	// belongs to a pod that ended before its volume was set up, so that no TearDown dropped the
-	// token.
+	// tokenGrace is the time after which a due token without requests is dropped. If a pod ends before
+	// the SetUp of its volume, no TearDown drops the token.
 	tokenGrace = time.Hour
 )
 

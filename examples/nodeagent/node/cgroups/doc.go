@@ -22,7 +22,7 @@
 //
 // # The hierarchy
 //
-//	kubepods                     what pods may use of the node
+//	kubepods                     the allocatable resources of the node
 //	├── pod<UID>                 a guaranteed pod: its requests and limits, with its containers below
 //	├── burstable                the weight of the requests of its pods
 //	│   └── pod<UID>

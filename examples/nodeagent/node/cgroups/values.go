@@ -22,10 +22,10 @@ type Values struct {
 	Memory    int64 // bytes
 	PIDs      int64
 	// MemoryMin is the memory in bytes that the kernel never reclaims. MemoryLow is the memory that
-	// the kernel reclaims last. Unlimited: none is protected. They need cgroup version 2.
+	// the kernel reclaims last. Unlimited removes the protection. Both need cgroup version 2.
 	MemoryMin, MemoryLow int64
-	// HugePages are limits in bytes by the size of the page, such as "2MB". A size that is missing
-	// is left as it is.
+	// HugePages are limits in bytes by the size of the page, such as "2MB". The limit of a missing
+	// size is not changed.
 	HugePages map[string]int64
 }
 
@@ -98,13 +98,13 @@ func hasSize(limits map[string]int64, size string) bool {
 	return known
 }
 
-// allPages is the limit of huge pages for a cgroup that limits none.
+// allPages is the limit of huge pages in a cgroup without a limit.
 const allPages = 1 << 62
 
 // requests are the sums over the pods of a class: cpu in thousandths, memory in bytes.
 type requests struct{ milli, memory int64 }
 
-// protected returns the value of MemoryMin or MemoryLow for a cgroup with pods of those requests.
+// protected returns the value of MemoryMin or MemoryLow for a cgroup whose pods request the bytes.
 func (s Settings) protected(bytes int64) int64 {
 	if !s.ProtectsMemory || bytes == 0 {
 		return Unlimited
@@ -130,9 +130,9 @@ func forClass(class v1.PodQOSClass, asked requests, s Settings) Values {
 // PIDs is the name of the process IDs of a node among its resources.
 const PIDs v1.ResourceName = "pid"
 
-// ForResources returns the values of a cgroup that may use the resources: of all pods, or of a
-// reserved part of the node. Resources that are missing are left as they are. With compressible only,
-// memory and process IDs are left, too.
+// ForResources returns the values that limit a cgroup to the resources: the cgroup of all pods, or the
+// cgroup of a reserved part of the node. The settings of missing resources are not changed. With
+// compressible, the settings of memory and process IDs are not changed, either.
 func ForResources(list v1.ResourceList, s Settings, compressible bool) Values {
 	var v Values
 	if cpu, ok := list[v1.ResourceCPU]; ok {
@@ -161,8 +161,8 @@ func ForResources(list v1.ResourceList, s Settings, compressible bool) Values {
 	return v
 }
 
-// widest returns the larger of each limit and weight. A pod's cgroup has these values while its
-// containers change from old to new.
+// widest returns the larger of each limit and weight. During a resize, a pod's cgroup has the widest
+// values of the old and the new resources.
 func widest(a, b Values) Values {
 	w := Values{
 		CPUShares: max(a.CPUShares, b.CPUShares),

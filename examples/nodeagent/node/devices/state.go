@@ -33,7 +33,7 @@ func (m *Manager) open() {
 		state, err = checkpoint.Decode(data)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.log.Error("the devices of running containers are not known", zap.String("file", path), zap.Error(err))
+		m.log.Error("the record of the devices of running containers was not read", zap.String("file", path), zap.Error(err))
 	}
 	holdings, resources := restored(state)
 	m.mu.Lock()

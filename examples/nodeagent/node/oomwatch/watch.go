@@ -37,7 +37,7 @@ func Feature(h *feature.Host, nodeName string) feature.Feature {
 			h.Events.Event(node, v1.EventTypeWarning, Reason, fmt.Sprintf("System OOM encountered, victim process: %s, pid: %d", v.Process, v.PID))
 		})
 		if ctx.Err() == nil {
-			h.Log.Warn("processes that the kernel kills for want of memory are no events of the node", zap.Error(err))
+			h.Log.Warn("processes that the kernel kills for lack of memory are not reported as events of the node", zap.Error(err))
 		}
 		return nil
 	}}

@@ -72,7 +72,7 @@ func (s *Stopper) Stop(ctx context.Context) {
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		s.host.Log.Warn("the time for the end of the pods is over; what still runs runs on")
+		s.host.Log.Warn("the time for stopping the pods is over; pods that still run are left running")
 		return
 	}
 	// The remaining pods are unknown to the workers, because the sources did not deliver their pods

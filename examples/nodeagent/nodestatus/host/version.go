@@ -4,16 +4,16 @@ package host
 
 import "fmt"
 
-// Behaviour is the version of the kubelet whose behaviour the agent has. The Kubernetes modules that
-// the agent is built with may be newer, and say nothing of the behaviour.
+// Behaviour is the version of the kubelet whose behaviour the agent has. The agent may be built with
+// newer Kubernetes modules: their version is not the version of the behaviour.
 const Behaviour = "v1.36.3"
 
-// suffix tells an agent from the kubelet of the same version.
+// suffix distinguishes the agent from the kubelet of the same version.
 const suffix = "+keelson"
 
 // Version returns the kubelet version in the Node status for a version of Kubernetes, such as
-// v1.35.0. It is a semantic version, because clients parse it. An empty text stands for Behaviour. The
-// error says which form is wanted.
+// v1.35.0. The result is a semantic version, because clients parse the field. An empty text stands for
+// Behaviour. The error names the required form.
 func Version(kubernetes string) (string, error) {
 	if kubernetes == "" {
 		return Behaviour + suffix, nil

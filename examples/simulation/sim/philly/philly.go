@@ -49,7 +49,7 @@ type Job struct {
 	Pods, GPUs int
 }
 
-// Options describe what the log does not have.
+// Options describe facts that the log lacks.
 type Options struct {
 	// CPUPerGPU and MemoryPerGPU are the requests of a pod for each of its GPUs. Default to no request.
 	CPUPerGPU    int

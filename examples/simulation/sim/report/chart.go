@@ -83,7 +83,7 @@ func (c *chart) path(points []point) string {
 	return b.String()
 }
 
-// describe sums the curves up for readers who do not see them.
+// describe returns the curves in words, for screen readers.
 func (c *chart) describe() string {
 	text := c.about + "."
 	for _, l := range c.lines {

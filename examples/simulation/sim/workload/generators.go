@@ -29,7 +29,7 @@ type Poisson struct {
 	Shapes []*sim.Shape
 	// Gang is the number of pods of a job. Defaults to 1.
 	Gang int
-	// Users is the number of users, who are named "user-0" and so on. Defaults to 1.
+	// Users is the number of users. Their names are "user-0" and so on. Defaults to 1.
 	Users int
 	// Rate changes the rate of arrivals over time, as a factor from 0 to 1. Defaults to 1. Diurnal
 	// is a day and a night.

@@ -90,7 +90,7 @@ func TestFiles(t *testing.T) {
 		{"no container", resourceItem("zz", "limits.cpu", ""), "", `no container "zz"`},
 		{"no resource", resourceItem("set", "limits.gpu", ""), "", "unsupported resource"},
 		{"no kind", resourceItem("set", "cpu", ""), "", "unsupported resource"},
-		{"unknown to the node", resourceItem("unset", "limits.cpu", ""), "", "what this node can allocate of it is not known"},
+		{"unknown to the node", resourceItem("unset", "limits.cpu", ""), "", "the allocatable resources of this node are not known"},
 		{"negative divisor", resourceItem("set", "limits.cpu", "-1"), "", "divisor is negative"},
 		{"none", v1.DownwardAPIVolumeFile{Path: "f"}, "", "neither"},
 		{"both", both, "", "both"},

@@ -94,7 +94,7 @@ func (g *Gate) decide(own *admission.Demand) decision {
 	failures = slices.Concat(failures, g.check(own))
 	switch {
 	case !g.known && (len(failures) > 0 || own.Asks()): // the resources may belong to a pod that ran before
-		return decision{held: "what ran before is not known yet"}
+		return decision{held: "the pods of an earlier agent are not known yet"}
 	case stale && admission.DependsOnNode(&g.node, own, failures):
 		return decision{held: "the node may have changed", askNode: true}
 	case len(failures) == 0:

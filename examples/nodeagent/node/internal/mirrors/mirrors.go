@@ -152,7 +152,7 @@ func (m *mirrors) try(ctx context.Context, pod *v1.Pod, f func(context.Context) 
 		delete(m.failed, name)
 	case m.failed[name] != err.Error():
 		m.failed[name] = err.Error()
-		m.host.Log.Warn("mirror pod is not right", feature.PodField(pod), zap.Error(err))
+		m.host.Log.Warn("mirror pod is not up to date", feature.PodField(pod), zap.Error(err))
 	}
 	return err == nil
 }

@@ -134,8 +134,8 @@ func killFailed(result *runtime.Result) bool {
 	return false
 }
 
-// text returns an event message in the kubelet's form (1.36): the argument what, followed by the
-// pod's resources and an optional error as JSON.
+// text returns an event message in the kubelet's form (1.36): the text what, followed by JSON with the
+// pod's resources and an optional error.
 func text(what string, pod *v1.Pod, trouble string) string {
 	type container struct {
 		Name      string                  `json:"name"`

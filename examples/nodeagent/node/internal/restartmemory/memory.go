@@ -72,7 +72,7 @@ func (m *Memory) Feature() feature.Feature {
 // open reads the file. An unusable file is logged and ignored.
 func (m *Memory) open() {
 	if err := m.load(); err != nil {
-		m.host.Log.Warn("forgot which static pods were ready: those with probes are not before they have passed", zap.Error(err))
+		m.host.Log.Warn("readiness of static pods was not read: probed containers are not ready before their probes succeed", zap.Error(err))
 	}
 }
 

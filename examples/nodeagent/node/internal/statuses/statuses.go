@@ -88,13 +88,13 @@ func (s *Statuses) configUpdated(u podconfig.Update) {
 // of keelson or the runtime, so the correction is logged.
 func (s *Statuses) published(pod *v1.Pod, status v1.PodStatus) {
 	if _, err := s.SetPodStatus(pod, status); err != nil && !errors.Is(err, statusmanager.ErrStopped) {
-		s.host.Log.Warn("status not passed on as it is", feature.PodField(pod), zap.Error(err))
+		s.host.Log.Warn("status corrected by the status manager", feature.PodField(pod), zap.Error(err))
 	}
 }
 
 func (s *Statuses) ended(pod *v1.Pod) {
 	if _, err := s.TerminatePod(pod); err != nil && !errors.Is(err, statusmanager.ErrStopped) {
-		s.host.Log.Warn("end of the pod not passed on as it is", feature.PodField(pod), zap.Error(err))
+		s.host.Log.Warn("end of a pod corrected by the status manager", feature.PodField(pod), zap.Error(err))
 	}
 }
 
