@@ -24,10 +24,10 @@ type podWorkers struct {
 
 // StopUnknown implements podsync.Workers.
 func (w podWorkers) StopUnknown(uid types.UID, namespace, name string, grace time.Duration) (stopping bool, err error) {
-	if w.host.Listing(uid).Entry == feature.Held {
+	_, known := w.Info(uid)
+	if !known && w.isAwaited(uid) {
 		return false, nil
 	}
-	_, known := w.Info(uid)
 	stopping, err = w.Workers.StopUnknown(uid, namespace, name, grace)
 	if stopping && !known && w.found != nil {
 		w.found(uid)
@@ -60,7 +60,15 @@ func (w podWorkers) ShouldPodContentBeRemoved(uid types.UID) bool {
 // isUndecided reports whether a pod unknown to the workers may still be given to them.
 func (w podWorkers) isUndecided(uid types.UID) bool {
 	_, known := w.Info(uid)
-	return !known && (!w.host.HasSourced() || w.host.Listing(uid).Entry == feature.Held)
+	return !known && (!w.host.HasSourced() || w.isAwaited(uid))
+}
+
+// isAwaited reports whether a pod is to be given to the workers: the pod is held, or the loop has
+// admitted the pod and is about to pass it on. The goroutine that looks for remains runs beside the
+// loop, and must not stop the containers of an earlier agent in between.
+func (w podWorkers) isAwaited(uid types.UID) bool {
+	l := w.host.Listing(uid)
+	return l.Desired != nil && l.Entry != feature.Refused
 }
 
 // Event reasons of the kubelet (1.36) for failures of whole pods.
