@@ -64,7 +64,7 @@ func (c *checker) server() {
 			continue
 		}
 		// A patch under way crosses a change by another client.
-		if at, is := changed[s.Pod.UID]; before == nil || podconfig.IsMirror(s.Pod) || is && s.At < at+toldLate {
+		if at, is := changed[s.Pod.UID]; before == nil || podconfig.IsMirror(s.Pod) || is && s.At < c.awake(at)+toldLate {
 			continue
 		}
 		c.written(s, &before.Status, &s.Pod.Status)
@@ -73,6 +73,22 @@ func (c *checker) server() {
 		}
 	}
 	c.deletions()
+}
+
+// awake returns the earliest time from which an agent could learn of a change at that time: a suspended
+// agent continues later, with a patch that it made before.
+func (c *checker) awake(at time.Duration) time.Duration {
+	suspended := false
+	for _, m := range c.h.Marks {
+		switch {
+		case m.Kind == MarkRemark:
+		case m.At >= at && suspended:
+			return m.At
+		case m.At < at:
+			suspended = m.Kind == MarkAgentSuspended
+		}
+	}
+	return at
 }
 
 // written judges a status that an agent wrote by the status before.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
@@ -47,6 +49,36 @@ func calls(h *History, op fake.Op, container string, nth int, change func(e *fak
 
 func later(d time.Duration) func(*fake.Entry) {
 	return func(e *fake.Entry) { e.At, e.DoneAt = e.At+d, e.DoneAt+d }
+}
+
+// A condition that the API server has shown otherwise for an instant has the later transition time there.
+func TestFlippedConditions(t *testing.T) {
+	ready := func(is v1.ConditionStatus, since int64) *v1.PodStatus {
+		return &v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: is, LastTransitionTime: metav1.Unix(since, 0)}}}
+	}
+	shown := func(uid types.UID, is v1.ConditionStatus, since int64) Stored {
+		pod := &v1.Pod{Status: *ready(is, since)}
+		pod.UID = uid
+		return Stored{Pod: pod}
+	}
+	for name, c := range map[string]struct {
+		stored []Stored
+		theirs *v1.PodStatus
+		want   int64
+	}{
+		"shown for an instant": {[]Stored{shown("u", "False", 1), shown("u", "True", 5), shown("u", "False", 5)}, ready("False", 5), 5},
+		"never shown":          {[]Stored{shown("u", "False", 1), shown("u", "False", 5)}, ready("False", 5), 1},
+		"shown before":         {[]Stored{shown("u", "True", 1), shown("u", "False", 1), shown("u", "False", 5)}, ready("False", 5), 1},
+		"shown later":          {[]Stored{shown("u", "True", 7)}, ready("False", 5), 1},
+		"of another pod":       {[]Stored{shown("v", "True", 5)}, ready("False", 5), 1},
+		"another status":       {[]Stored{shown("u", "False", 1), shown("u", "True", 5)}, ready("True", 5), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours := ready("False", 1)
+			flipped(c.stored, "u", c.theirs, ours)
+			require.Equal(t, c.want, ours.Conditions[0].LastTransitionTime.Unix())
+		})
+	}
 }
 
 // What a peaceful node does out of time, without a cause or in another way than its pods call for is found.

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // arrived: the API server has the complete status that the agent has published, and the conditions
@@ -30,11 +31,33 @@ func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 			return strings.Contains(string(c.Type), "/") // another client's
 		})
 	}
+	flipped(p.node.History().Stored, pod.UID, theirs, ours)
 	restarting := slices.ContainsFunc(ours.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.AllContainersRestarting })
 	if restarting && ours.Phase == v1.PodPending && theirs.Phase == v1.PodRunning {
 		ours.Phase = theirs.Phase // the API server accepts no earlier phase
 	}
 	return sameFields(theirs, ours, over(status.Phase))
+}
+
+// flipped sets the transition times in ours to those in theirs if the API server has shown the other
+// status of the condition since. The status manager takes a probe result before the next status of
+// the agent: if a container ends at the instant at which the last other container becomes ready, the
+// pod is ready for that instant on the API server, and not in the statuses of the agent.
+func flipped(stored []Stored, uid types.UID, theirs, ours *v1.PodStatus) {
+	for i := range ours.Conditions {
+		own := &ours.Conditions[i]
+		now, there := conditionsOf(theirs)[own.Type]
+		if !there || now.Status != own.Status || own.Type != v1.PodReady && own.Type != v1.ContainersReady {
+			continue
+		}
+		if slices.ContainsFunc(stored, func(s Stored) bool {
+			other, known := conditionsOf(&s.Pod.Status)[own.Type]
+			return known && s.Pod.UID == uid && other.Status != own.Status && other.LastTransitionTime.After(own.LastTransitionTime.Time) &&
+				!other.LastTransitionTime.After(now.LastTransitionTime.Time)
+		}) {
+			own.LastTransitionTime = now.LastTransitionTime
+		}
+	}
 }
 
 // sameFields: two statuses have the same fields. sameFields modifies both.

@@ -28,7 +28,7 @@ func (p *player) look() error {
 			continue
 		}
 		now := p.node.World.Now()
-		err := errors.Join(truthful(status, truth), containersFit(status, truth), peace.phaseIs(pod, status, now), peace.volumesAre(pod, status))
+		err := errors.Join(truthful(status, truth), containersFit(status, truth, nil), peace.phaseIs(pod, status, now), peace.volumesAre(pod, status))
 		if !peace.initMoved(pod) && time.Since(p.tampered[pod.UID]) > mended {
 			err = errors.Join(err, p.arrived(pod, status), p.mirrored(pod, status))
 		}

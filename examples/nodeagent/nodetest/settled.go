@@ -110,8 +110,20 @@ func (p *player) converged(pod *v1.Pod) error {
 		return errors.Join(rightlyOver(pod, status, truth), conditionsFit(pod, status, truth))
 	}
 	return errors.Join(p.works(pod, status, truth), swept(truth), truthful(status, truth), consistent(pod, status), p.countsRestarts(pod, status),
-		phaseFits(pod, status, truth), conditionsFit(pod, status, truth), containersFit(status, truth), p.probesFit(pod, status, truth),
+		phaseFits(pod, status, truth), conditionsFit(pod, status, truth), containersFit(status, truth, p.unheeded(pod.UID)), p.probesFit(pod, status, truth),
 		fieldsFit(pod, status, truth), inTime(pod, status, time.Now()), resized(pod, status, truth))
+}
+
+// unheeded returns the containers of a pod with an instance whose start took effect for an agent that
+// was gone.
+func (p *player) unheeded(uid types.UID) map[string]bool {
+	c, names := newChecker(p.node.History()), make(map[string]bool)
+	for _, i := range c.instances {
+		if i.uid == uid && i.called >= 0 && c.unheeded(i) {
+			names[i.name] = true
+		}
+	}
+	return names
 }
 
 func over(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }

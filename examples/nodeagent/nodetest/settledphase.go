@@ -127,8 +127,10 @@ func neverBegun(pod *v1.Pod, truth *runtime.PodStatus) bool {
 	})
 }
 
-// containersFit: the status of each instance agrees with the record of the runtime.
-func containersFit(status *v1.PodStatus, truth *runtime.PodStatus) error {
+// containersFit: the status of each instance agrees with the record of the runtime. Containers in
+// unheeded had an instance that an agent removed at its start. The instance ran, and its successor was
+// created with the same restart count, so that the published count is higher.
+func containersFit(status *v1.PodStatus, truth *runtime.PodStatus, unheeded map[string]bool) error {
 	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
 			c := &list[i]
@@ -137,7 +139,8 @@ func containersFit(status *v1.PodStatus, truth *runtime.PodStatus) error {
 				continue
 			}
 			switch {
-			case c.RestartCount != in.RestartCount && !(over(status.Phase) && c.RestartCount > in.RestartCount): // records of later instances were collected
+			// The records of later instances of a pod that is over may have been collected.
+			case c.RestartCount != in.RestartCount && !(c.RestartCount > in.RestartCount && (over(status.Phase) || unheeded[c.Name])):
 				return fmt.Errorf("container %s has restart count %d, and its instance %s was created with %d", c.Name, c.RestartCount, in.ID, in.RestartCount)
 			case c.State.Running != nil && !c.State.Running.StartedAt.Time.Equal(in.StartedAt):
 				return fmt.Errorf("container %s is published as running since %v, and does since %v", c.Name, c.State.Running.StartedAt, in.StartedAt)

@@ -101,12 +101,15 @@ func TestContainersFit(t *testing.T) {
 		return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}
 	}
 	none := v1.ContainerState{}
-	require.NoError(t, containersFit(status(2, runs(now), none), running))
-	require.NoError(t, containersFit(status(2, waits("CrashLoopBackOff"), end(now, 3)), ended))
-	require.ErrorContains(t, containersFit(status(1, runs(now), none), running), "restart count")
-	require.ErrorContains(t, containersFit(status(2, runs(now.Add(1)), none), running), "running since")
-	require.ErrorContains(t, containersFit(status(2, end(now.Add(1), 3), none), ended), "ended at")
-	require.ErrorContains(t, containersFit(status(2, waits(""), end(now, 3)), ended), "without a reason")
-	require.ErrorContains(t, containersFit(status(2, waits("CrashLoopBackOff"), end(now, 4)), ended), "last end")
-	require.ErrorContains(t, containersFit(status(2, waits("CrashLoopBackOff"), none), ended), "last end")
+	require.NoError(t, containersFit(status(2, runs(now), none), running, nil))
+	require.NoError(t, containersFit(status(2, waits("CrashLoopBackOff"), end(now, 3)), ended, nil))
+	require.ErrorContains(t, containersFit(status(1, runs(now), none), running, nil), "restart count")
+	require.ErrorContains(t, containersFit(status(3, runs(now), none), running, nil), "restart count")
+	require.NoError(t, containersFit(status(3, runs(now), none), running, map[string]bool{"c": true}))
+	require.ErrorContains(t, containersFit(status(1, runs(now), none), running, map[string]bool{"c": true}), "restart count")
+	require.ErrorContains(t, containersFit(status(2, runs(now.Add(1)), none), running, nil), "running since")
+	require.ErrorContains(t, containersFit(status(2, end(now.Add(1), 3), none), ended, nil), "ended at")
+	require.ErrorContains(t, containersFit(status(2, waits(""), end(now, 3)), ended, nil), "without a reason")
+	require.ErrorContains(t, containersFit(status(2, waits("CrashLoopBackOff"), end(now, 4)), ended, nil), "last end")
+	require.ErrorContains(t, containersFit(status(2, waits("CrashLoopBackOff"), none), ended, nil), "last end")
 }
