@@ -212,10 +212,10 @@ dst-fleet: ## journals of NODES (10) agents on an API server in memory, in two p
 parity: ## placements of PODS (10000) pods on NODES (500) nodes by plug-ins in package sim, compared with kube-scheduler's own engine, whose cold build takes some five minutes
 	$(GO) -C examples/simulation/fwk/parity test -v -vet=off -count=1 -timeout=60m . -nodes=$(or $(NODES),500) -pods=$(or $(PODS),10000) $(ARGS)
 
-mutants: ## small faults are put in, one at a time: the tests must notice (PKG=./prober FILES=plan.go N=100 SEED=1 DECIDERS=1; DIFF=main: changed lines only)
+mutants: ## small faults are put in, one at a time: the tests must notice (PKG=./prober FILES=plan.go N=100 SEED=1 DECIDERS=1 or SHELLS=1; DIFF=main: changed lines only)
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants
 	@bin/mutants $(if $(PKG),-pkg '$(PKG)') $(if $(FILES),-files '$(FILES)') $(if $(N),-n $(N)) $(if $(SEED),-seed $(SEED)) \
-		$(if $(DIFF),-diff $(DIFF)) $(if $(DECIDERS),-deciders) $(if $(TESTS),-tests '$(TESTS)') $(ARGS)
+		$(if $(DIFF),-diff $(DIFF)) $(if $(DECIDERS),-deciders) $(if $(SHELLS),-shells) $(if $(TESTS),-tests '$(TESTS)') $(ARGS)
 
 strength: ## of N (200) mutants that change a pod's fate, how many random node schedules notice with no other test: hours (SEED=1 SCHEDULES=1000 ARGS=-v)
 	@mkdir -p bin; $(GO) -C tools build -o ../bin/mutants ./mutants

@@ -34,6 +34,7 @@ type options struct {
 	seed     uint64
 	diff     string
 	deciders bool
+	shells   bool
 	tests    []string // further packages with tests that may kill
 	run      string   // tests of the further packages
 	args     []string // of the further packages' tests
@@ -56,6 +57,7 @@ func parse(arguments []string) (options, error) {
 	fs.Uint64Var(&o.seed, "seed", 1, "of the sample")
 	fs.StringVar(&o.diff, "diff", "", "only lines that differ from this branch")
 	fs.BoolVar(&o.deciders, "deciders", false, "only files of pure decisions")
+	fs.BoolVar(&o.shells, "shells", false, "only other files")
 	tests := fs.String("tests", "", "further packages whose tests run, after the package's own")
 	fs.StringVar(&o.run, "run", ".", "which tests of these packages")
 	args := fs.String("args", "", "arguments of these packages' tests")
@@ -133,13 +135,18 @@ func main() {
 	}
 }
 
+// wants reports whether the mutant is in a file of the wanted kind and name.
+func (o options) wants(m *mutant) bool {
+	return o.files.MatchString(m.place()) && (m.decider || !o.deciders) && (!m.decider || !o.shells)
+}
+
 func mutate(o options) error {
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // other programs of the machine go first
 	accepted, err := readAccepted(acceptedFiles)
 	if err != nil {
 		return err
 	}
-	wanted := func(m *mutant) bool { return o.files.MatchString(m.place()) && (m.decider || !o.deciders) }
+	wanted := o.wants
 	if o.diff != "" {
 		changed, err := newChanges(o.root, o.diff)
 		if err != nil {
@@ -148,8 +155,7 @@ func mutate(o options) error {
 		if len(o.packages) == 0 {
 			o.packages = changed.folders(o.root)
 		}
-		all := wanted
-		wanted = func(m *mutant) bool { return all(m) && changed.touch(m) }
+		wanted = func(m *mutant) bool { return o.wants(m) && changed.touch(m) }
 	} else if len(o.packages) == 0 {
 		o.packages = parts
 	}

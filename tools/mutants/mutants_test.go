@@ -102,6 +102,22 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
+func TestKindsOfFiles(t *testing.T) {
+	for _, c := range []struct {
+		arguments      []string
+		decider, shell bool
+	}{
+		{nil, true, true}, {[]string{"-deciders"}, true, false}, {[]string{"-shells"}, false, true},
+		{[]string{"-shells", "-files", "q.go"}, false, false},
+	} {
+		o, err := parse(c.arguments)
+		must(t, err)
+		if d, s := o.wants(&mutant{pkg: "a", file: "p.go", decider: true}), o.wants(&mutant{pkg: "a", file: "p.go"}); d != c.decider || s != c.shell {
+			t.Errorf("%q: a decider %t, a shell %t", c.arguments, d, s)
+		}
+	}
+}
+
 // TestWhatDoesNotCompileIsTakenOut: one bad mutant does not cost the package.
 func TestWhatDoesNotCompileIsTakenOut(t *testing.T) {
 	root := t.TempDir()
