@@ -161,7 +161,7 @@ e2e: build ## the tests on containerd 2, on CRI-O (if conmon is there) and on a 
 	KEELSON_SAMPLE_DEVICE_PLUGIN="$$plugin" KEELSON_CONTAINERD_DIR="$$dir" KEELSON_REQUIRE_CONTAINERD=1 KEELSON_METRICS_SERVER="$$top" KEELSON_CRIO_DIR="$$crio" KEELSON_COREDNS="$$dns" \
 	KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 KEELSON_E2E=1 \
 		$(GO) test -vet=off -tags $(TAGS) -count=1 -p 1 -timeout=30m ./internal/containerdtest/... ./internal/apiservertest/... ./internal/apiproxy/... ./internal/conformance \
-		./runtime/cri/... ./podconfig/podwatch/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./examples/simulation/fleet/... ./internal/soak/...
+		./runtime/cri/... ./podconfig/podwatch/... ./podconfig/mirror/... ./statusmanager/... ./imagegc/... ./volumemanager/internal/crashtest/... ./examples/nodeagent/... ./examples/simulation/fleet/... ./examples/simulation/sim/agents ./internal/soak/...
 	@$(MAKE) conformance ARGS='-only keelson -short'
 	@$(MAKE) conformance ARGS=-eviction
 

@@ -21,8 +21,8 @@ import (
 // watch, and keeps no pods.
 type feeds struct {
 	pods corev1.PodInterface // of all namespaces
-	// changed is called for each changed pod of the watch, with nil for a deleted pod; nil: no scheduler.
-	changed func(uid types.UID, pod *v1.Pod)
+	// changed are called for each changed pod of the watch, with nil for a deleted pod.
+	changed []func(uid types.UID, pod *v1.Pod)
 
 	mu     sync.Mutex
 	byNode map[string]*feed
@@ -111,15 +111,15 @@ func (f *feeds) snapshot(pods []*v1.Pod) {
 // note remembers the node of a pod. The pod is not written afterwards.
 func (f *feeds) note(pod *v1.Pod) {
 	f.nodeOf[pod.UID] = pod.Spec.NodeName
-	if f.changed != nil {
-		f.changed(pod.UID, pod)
+	for _, changed := range f.changed {
+		changed(pod.UID, pod)
 	}
 }
 
 func (f *feeds) forget(uid types.UID) {
 	delete(f.nodeOf, uid)
-	if f.changed != nil {
-		f.changed(uid, nil)
+	for _, changed := range f.changed {
+		changed(uid, nil)
 	}
 }
 

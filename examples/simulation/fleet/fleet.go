@@ -37,8 +37,12 @@ type Options struct {
 	Config *rest.Config
 	// Root is the absolute path of a folder for the files of the agents. Required.
 	Root string
-	// Nodes is the number of nodes in all shards: 1 to 16384. Required.
+	// Nodes is the number of nodes in all shards: 1 to 16384. Required, unless Objects is set.
 	Nodes int
+	// Objects are the nodes in all shards, with names, labels, taints and allocatable resources of their
+	// own, in place of Nodes, Name, Labels, Taints and Capacity. New copies the objects, and adds addresses
+	// and a network of pods. Defaults to nodes of those options.
+	Objects []*v1.Node
 	// Name is the first part of the names of nodes, which are Name-0, Name-1 and so on. Defaults to
 	// sim.
 	Name string
@@ -55,6 +59,12 @@ type Options struct {
 	Taints []v1.Taint
 	// Capacity is the capacity of each node. Defaults to 32 cores, 256 GiB of memory and 110 pods.
 	Capacity v1.ResourceList
+	// Cluster may change the options of the nodes in memory, such as their scripts and the sizes of images,
+	// before they are used. Defaults to no change.
+	Cluster func(o *cluster.Options)
+	// Changed is called with the newest object of each pod of the nodes, and with nil once the pod is
+	// deleted. The call must not block or write to the pod. Defaults to none.
+	Changed func(uid types.UID, pod *v1.Pod)
 	// Logger receives failures of requests. Defaults to none.
 	Logger *zap.Logger
 }
@@ -77,10 +87,16 @@ const mostNodes = 1 << 14
 // New returns a Fleet whose nodes start in Run. The error names the invalid field.
 func New(o Options) (*Fleet, error) {
 	o.Shards = max(o.Shards, 1)
-	o.Name = cmp.Or(o.Name, "sim")
 	switch {
 	case o.Config == nil:
 		return nil, errors.New("fleet: Options.Config is required")
+	case o.Objects != nil && (o.Nodes != 0 || o.Name != "" || o.Labels != nil || o.Taints != nil || o.Capacity != nil):
+		return nil, errors.New("fleet: Options.Objects is set, beside Nodes, Name, Labels, Taints or Capacity")
+	case o.Objects != nil:
+		o.Nodes = len(o.Objects)
+	}
+	o.Name = cmp.Or(o.Name, "sim")
+	switch {
 	case o.Nodes < 1 || o.Nodes > mostNodes:
 		return nil, fmt.Errorf("fleet: Options.Nodes is %d: want 1 to %d", o.Nodes, mostNodes)
 	case o.Schedule && o.Shards > 1:
@@ -130,7 +146,7 @@ func (f *Fleet) connect() error {
 	if err != nil {
 		return err
 	}
-	f.cluster, err = cluster.New(cluster.Options{
+	options := cluster.Options{
 		Nodes: f.nodes, Root: f.opts.Root, Behave: behave,
 		Connect: func(node string) (podconfig.Source, statusmanager.Patcher) {
 			return f.feeds.connect(node), slimPatcher{patcher}
@@ -139,8 +155,11 @@ func (f *Fleet) connect() error {
 			o.Admit, o.Cluster.Coalesce = admit, coalesce
 			o.Without = []string{"declared", "images", "volumes", "restart-memory", "mirrors"}
 		},
-	})
-	if err != nil {
+	}
+	if f.opts.Cluster != nil {
+		f.opts.Cluster(&options)
+	}
+	if f.cluster, err = cluster.New(options); err != nil {
 		return err
 	}
 	f.watch, err = podwatch.New(podwatch.Config{
@@ -149,12 +168,15 @@ func (f *Fleet) connect() error {
 			return f.cluster.Node(string(name)) != nil || name == "" && f.opts.Schedule
 		},
 	})
+	if f.opts.Changed != nil {
+		f.feeds.changed = append(f.feeds.changed, f.opts.Changed)
+	}
 	if err != nil || !f.opts.Schedule {
 		return err
 	}
 	f.binder, err = newScheduler(client.CoreV1(), f.nodes, f.opts.Logger)
 	if err == nil {
-		f.feeds.changed = f.binder.changed
+		f.feeds.changed = append(f.feeds.changed, f.binder.changed)
 	}
 	return err
 }
@@ -172,19 +194,24 @@ func coalesce(c statusmanager.Change) time.Duration {
 
 // node returns the object of a node. The addresses of nodes and pods are different for each number.
 func (f *Fleet) node(i int) *v1.Node {
-	name := fmt.Sprintf("%s-%d", f.opts.Name, i)
-	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: f.opts.Labels},
-		Spec:       v1.NodeSpec{Taints: f.opts.Taints, PodCIDR: fmt.Sprintf("100.%d.%d.0/24", 64+i>>8, i&0xff)},
-		Status: v1.NodeStatus{
-			Capacity: f.opts.Capacity, Allocatable: f.opts.Capacity,
-			Addresses: []v1.NodeAddress{
-				{Type: v1.NodeInternalIP, Address: fmt.Sprintf("198.18.%d.%d", i>>8, i&0xff)},
-				{Type: v1.NodeHostName, Address: name},
-			},
-			NodeInfo: v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KubeletVersion: "keelson-fleet"},
-		},
+	n := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", f.opts.Name, i), Labels: f.opts.Labels},
+		Spec:       v1.NodeSpec{Taints: f.opts.Taints},
+		Status:     v1.NodeStatus{Allocatable: f.opts.Capacity},
 	}
+	if f.opts.Objects != nil {
+		n = f.opts.Objects[i].DeepCopy()
+	}
+	if n.Status.Capacity == nil {
+		n.Status.Capacity = n.Status.Allocatable
+	}
+	n.Spec.PodCIDR = fmt.Sprintf("100.%d.%d.0/24", 64+i>>8, i&0xff)
+	n.Status.Addresses = []v1.NodeAddress{
+		{Type: v1.NodeInternalIP, Address: fmt.Sprintf("198.18.%d.%d", i>>8, i&0xff)},
+		{Type: v1.NodeHostName, Address: n.Name},
+	}
+	n.Status.NodeInfo = v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KubeletVersion: "keelson-fleet"}
+	return n
 }
 
 // Run runs the nodes until ctx ends, and returns when all their goroutines have ended. The objects of

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/agents"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/report"
@@ -106,8 +108,15 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 
 // simulate runs a scheduler.
 func (in *input) simulate(ctx context.Context, o sim.Options) (*sim.Report, error) {
-	if in.backend == "agents" {
+	switch in.backend {
+	case "agents":
 		return agents.Run(ctx, o)
+	case "api":
+		config, err := clientcmd.BuildConfigFromFlags("", in.kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("-kubeconfig: %w", err)
+		}
+		return agents.RunAPI(ctx, agents.APIOptions{Config: config, Namespace: in.namespace}, o)
 	}
 	s, err := sim.New(o)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 // input are the flags of a workload, a cluster and its faults.
 type input struct {
 	trace, policy, backend string
+	kubeconfig, namespace  string
 	seed                   uint64
 	replay                 bool
 
@@ -45,7 +46,9 @@ type input struct {
 func (in *input) flags(set *flag.FlagSet, policy string) {
 	set.StringVar(&in.trace, "trace", "poisson", "the workload: poisson (generated), openb:`FOLDER`[:LIST], philly:FILE or simkube:FILE")
 	set.StringVar(&in.policy, "policy", policy, "schedulers, separated by commas: "+strings.Join(policyNames(), ", "))
-	set.StringVar(&in.backend, "backend", "timers", "what runs the pods: `timers`, or agents (the agent of each node, on an API server in memory)")
+	set.StringVar(&in.backend, "backend", "timers", "what runs the pods: `timers`, agents (the agent of each node, on an API server in memory) or api (the agents on the API server of -kubeconfig, in real time)")
+	set.StringVar(&in.kubeconfig, "kubeconfig", "", "-backend api: `file` with the address and the credentials of an API server for simulations")
+	set.StringVar(&in.namespace, "namespace", "", "-backend api: the `namespace` of the pods, which exists; empty: default")
 	set.Uint64Var(&in.seed, "seed", 42, "of all random numbers")
 	set.BoolVar(&in.replay, "replay", false, "openb: pods arrive and end as recorded, instead of the experiment of the paper")
 	set.IntVar(&in.nodes, "nodes", 100, "number of nodes, except for openb")
@@ -80,8 +83,13 @@ type source struct {
 func (in *input) open() (*source, error) {
 	kind, path, _ := strings.Cut(in.trace, ":")
 	s := &source{in: in}
-	if in.backend != "timers" && in.backend != "agents" {
-		return nil, fmt.Errorf("-backend %s: want timers or agents", in.backend)
+	switch api := in.backend == "api"; {
+	case !api && in.backend != "timers" && in.backend != "agents":
+		return nil, fmt.Errorf("-backend %s: want timers, agents or api", in.backend)
+	case api && in.kubeconfig == "":
+		return nil, fmt.Errorf("-backend api needs -kubeconfig FILE")
+	case !api && (in.kubeconfig != "" || in.namespace != ""):
+		return nil, fmt.Errorf("-kubeconfig and -namespace: only with -backend api")
 	}
 	if in.replay && kind != "openb" {
 		return nil, fmt.Errorf("-replay: only of -trace openb:FOLDER")

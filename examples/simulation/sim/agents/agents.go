@@ -25,6 +25,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager"
+	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
 // Options configure the backend.
@@ -39,18 +40,21 @@ type Options struct {
 
 // Agents is a sim.Backend. New returns it.
 type Agents struct {
-	model sim.Model
-	snap  *sim.Snapshot
-	// cluster runs until stop is called, and then sends its error to done.
+	name    string
+	model   sim.Model
+	snap    *sim.Snapshot
+	server  server
 	cluster *cluster.Cluster
+	// namespace is that of all pods. Empty: the namespaces of their templates.
+	namespace string
+	// settle waits until all goroutines of the agents wait for a later instant. In real time it does not wait.
+	settle  func()
 	born    time.Time
-	stop    context.CancelFunc
-	done    chan error
 	changed signal.Signal // an event, or a failure, has been added
 
 	mu struct {
 		sync.Mutex
-		pods      map[types.UID]*life
+		pods      map[types.NamespacedName]*life
 		templates map[*sim.Shape]*v1.Pod // with defaults
 		longest   time.Duration          // work of a pod
 		events    []sim.Event
@@ -58,12 +62,23 @@ type Agents struct {
 	}
 }
 
+// server is the API server of the agents.
+type server interface {
+	// create stores a pod that is bound to its node.
+	create(pod *v1.Pod) error
+	// end lets the node stop a pod within the grace period.
+	end(n names, graceSeconds int64) error
+	// remove deletes a pod whose containers have ended.
+	remove(n names)
+}
+
 // life is the state of a bound pod.
 type life struct {
+	names
 	pod     *sim.Pod
-	names   names
 	created bool          // on the API server
 	timer   *time.Timer   // of the creation; nil: none
+	request sync.Mutex    // held while the pod is created or evicted
 	last    sim.EventKind // the last event
 	// current is the ID of the first container, and stale its ID before the node was lost.
 	current, stale string
@@ -71,26 +86,36 @@ type life struct {
 
 // names identify a pod on the API server.
 type names struct {
-	uid  types.UID
-	name string
+	types.NamespacedName
+	uid types.UID // in memory; another API server has UIDs of its own
 }
 
-func namesOf(p *sim.Pod) names {
+func (a *Agents) namesOf(p *sim.Pod) names {
 	n := strconv.FormatUint(p.UID, 10)
-	return names{types.UID(n), "pod-" + n}
+	namespace := cmp.Or(a.namespace, p.Shape.Template.Namespace, v1.NamespaceDefault)
+	return names{types.NamespacedName{Namespace: namespace, Name: "pod-" + n}, types.UID(n)}
+}
+
+func nameOf(pod *v1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+func newAgents(name string, b sim.BackendInput) *Agents {
+	a := &Agents{name: name, model: b.Model, snap: b.Snapshot, changed: signal.New(), settle: func() {}}
+	a.mu.pods, a.mu.templates = map[types.NamespacedName]*life{}, map[*sim.Shape]*v1.Pod{}
+	return a
 }
 
 // New returns a func for sim.Options.Backend, and a func that ends the agents after the run.
 func New(o Options) (backend func(sim.BackendInput) (sim.Backend, error), stop func() error) {
-	a := &Agents{changed: signal.New(), done: make(chan error, 1), stop: func() {}}
-	a.mu.pods, a.mu.templates = map[types.UID]*life{}, map[*sim.Shape]*v1.Pod{}
-	started := false
+	started, finish := false, func() error { return nil }
 	backend = func(b sim.BackendInput) (sim.Backend, error) {
 		if started {
 			return nil, errors.New("agents: the backend is for a single run")
 		}
 		started = true
-		a.model, a.snap, a.born = b.Model, b.Snapshot, time.Now()
+		a := newAgents("agents", b)
+		a.settle, a.born = synctest.Wait, time.Now()
 		var err error
 		a.cluster, err = cluster.New(cluster.Options{
 			Nodes: o.Nodes, Root: o.Root, Seed: o.Seed, ImageSizes: b.Model.ImageSizes, Bandwidth: b.Model.Bandwidth,
@@ -99,26 +124,46 @@ func New(o Options) (backend func(sim.BackendInput) (sim.Backend, error), stop f
 		if err != nil {
 			return nil, fmt.Errorf("agents: %w", err)
 		}
+		a.server = memory{a.cluster.Server()}
 		a.cluster.Server().Watch(a.observe)
-		ctx, cancel := context.WithCancel(context.Background())
-		a.stop = cancel
-		go func() {
-			err := a.cluster.Run(ctx)
-			if ctx.Err() == nil {
-				a.fail(err)
-			}
-			a.done <- err
-		}()
+		finish = a.run(context.Background(), a.cluster.Run)
 		return a, nil
 	}
-	return backend, func() error {
-		if a.cluster == nil {
-			return nil
-		}
-		a.stop()
-		return <-a.done
+	return backend, func() error { return finish() }
+}
+
+// run starts the nodes, and returns a func that ends them and returns their error.
+func (a *Agents) run(ctx context.Context, nodes func(context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		err := nodes(ctx)
+		a.fail(cmp.Or(err, context.Cause(ctx)))
+		done <- err
+	}()
+	return func() error {
+		cancel()
+		return <-done
 	}
 }
+
+// memory is the API server in memory.
+type memory struct{ *statustest.Server }
+
+func (m memory) create(pod *v1.Pod) error {
+	m.Adopt(pod)
+	return nil
+}
+
+func (m memory) end(n names, graceSeconds int64) error {
+	_, err := m.Change(n.uid, func(pod *v1.Pod) {
+		now := metav1.Now()
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, &graceSeconds
+	})
+	return err
+}
+
+func (m memory) remove(n names) { m.Remove(n.uid) }
 
 // pendingWait is how long the status of a pod that starts waits for the next. The events of a pod come
 // from later statuses, and so the wait changes none.
@@ -143,13 +188,13 @@ func coalesce(c statusmanager.Change) time.Duration {
 func (a *Agents) Cluster() *cluster.Cluster { return a.cluster }
 
 // Name implements sim.Backend.
-func (a *Agents) Name() string { return "agents" }
+func (a *Agents) Name() string { return a.name }
 
 // Bind implements sim.Backend: the pod is created on the API server, bound to its node.
 func (a *Agents) Bind(_ time.Duration, p *sim.Pod) error {
-	l := &life{pod: p, names: namesOf(p), last: sim.Bound}
+	l := &life{pod: p, names: a.namesOf(p), last: sim.Bound}
 	a.mu.Lock()
-	a.mu.pods[l.names.uid] = l
+	a.mu.pods[l.NamespacedName] = l
 	a.mu.longest = max(a.mu.longest, p.Work)
 	a.mu.Unlock()
 	if a.model.Bind <= 0 {
@@ -161,8 +206,10 @@ func (a *Agents) Bind(_ time.Duration, p *sim.Pod) error {
 }
 
 func (a *Agents) create(l *life) {
+	l.request.Lock()
+	defer l.request.Unlock()
 	a.mu.Lock()
-	gone := a.mu.pods[l.names.uid] != l
+	gone := a.mu.pods[l.NamespacedName] != l
 	l.created = !gone
 	a.mu.Unlock()
 	if gone {
@@ -170,13 +217,15 @@ func (a *Agents) create(l *life) {
 	}
 	template := a.template(l.pod.Shape)
 	pod := &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	pod.Namespace, pod.Name, pod.GenerateName, pod.UID, pod.Spec.NodeName = cmp.Or(template.Namespace, "default"), l.names.name, "", l.names.uid, l.pod.Node.Name
+	pod.Namespace, pod.Name, pod.GenerateName, pod.UID, pod.Spec.NodeName = l.Namespace, l.Name, "", l.uid, l.pod.Node.Name
 	// After the loss of a node the pod starts from the beginning.
 	pod.Spec.RestartPolicy = v1.RestartPolicyAlways
 	if l.pod.Work > 0 {
 		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 	}
-	a.cluster.Server().Adopt(pod)
+	if err := a.server.create(pod); err != nil {
+		a.fail(fmt.Errorf("agents: create pod %s of %s: %w", l.NamespacedName, l.pod.Name, err))
+	}
 }
 
 // template returns the template of a shape for pods on the API server. Its pods share the template.
@@ -203,34 +252,31 @@ func (a *Agents) template(shape *sim.Shape) *v1.Pod {
 
 // Evict implements sim.Backend: the pod is deleted on the API server.
 func (a *Agents) Evict(_ time.Duration, p *sim.Pod, grace time.Duration) error {
-	uid := namesOf(p).uid
+	name := a.namesOf(p)
 	a.mu.Lock()
-	l := a.mu.pods[uid]
+	l := a.mu.pods[name.NamespacedName]
 	created := l != nil && l.created
 	if l != nil && !created {
 		if l.timer != nil {
 			l.timer.Stop()
 		}
-		delete(a.mu.pods, uid)
+		delete(a.mu.pods, name.NamespacedName)
 		a.add(sim.Ended, l)
 	}
 	a.mu.Unlock()
 	if !created {
 		return nil
 	}
-	seconds := int64((grace + time.Second - 1) / time.Second)
-	_, err := a.cluster.Server().Change(uid, func(pod *v1.Pod) {
-		now := metav1.Now()
-		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &now, &seconds
-	})
-	return err
+	l.request.Lock()
+	defer l.request.Unlock()
+	return a.server.end(name, int64((grace+time.Second-1)/time.Second))
 }
 
 // Lose implements sim.Backend.
 func (a *Agents) Lose(_ time.Duration, n *sim.Node) error {
 	a.mu.Lock()
 	for _, p := range n.Pods {
-		if l := a.mu.pods[namesOf(p).uid]; l != nil {
+		if l := a.mu.pods[a.namesOf(p).NamespacedName]; l != nil {
 			l.stale, l.last = l.current, sim.Bound
 		}
 	}
@@ -248,11 +294,11 @@ func (a *Agents) Return(_ time.Duration, n *sim.Node) error {
 // patience is the longest time without an event beyond the work of a pod.
 const patience = 24 * time.Hour
 
-// Next implements sim.Backend. It moves the time of the bubble forward.
+// Next implements sim.Backend. It moves the time of the bubble forward, or waits in real time.
 func (a *Agents) Next(until time.Duration) (sim.Event, bool, error) {
 	for {
-		synctest.Wait()
-		if e, found, err := a.take(); found || err != nil {
+		a.settle()
+		if e, found, err := a.take(until); found || err != nil {
 			return e, found, err
 		}
 		wait := until - time.Since(a.born)
@@ -279,8 +325,9 @@ func (a *Agents) longest() time.Duration {
 	return a.mu.longest
 }
 
-// take returns the next event of this instant: the lowest UID first, and the events of a pod in order.
-func (a *Agents) take() (sim.Event, bool, error) {
+// take returns the next event up to an instant: the lowest UID of an instant first, and the events of a
+// pod in order.
+func (a *Agents) take(until time.Duration) (sim.Event, bool, error) {
 	a.mu.Lock()
 	if a.mu.err != nil || len(a.mu.events) == 0 {
 		defer a.mu.Unlock()
@@ -290,6 +337,10 @@ func (a *Agents) take() (sim.Event, bool, error) {
 		return cmp.Or(cmp.Compare(x.At, y.At), cmp.Compare(x.Pod.UID, y.Pod.UID), cmp.Compare(x.Kind, y.Kind))
 	})
 	e := a.mu.events[0]
+	if e.At > until { // only in real time: the simulation is late
+		a.mu.Unlock()
+		return sim.Event{}, false, nil
+	}
 	a.mu.events = a.mu.events[1:]
 	a.mu.Unlock()
 	switch e.Kind {
@@ -300,7 +351,7 @@ func (a *Agents) take() (sim.Event, bool, error) {
 			}
 		}
 	case sim.Ended:
-		a.cluster.Server().Remove(namesOf(e.Pod).uid)
+		a.server.remove(a.namesOf(e.Pod))
 	}
 	return e, true, nil
 }
@@ -316,9 +367,7 @@ func (a *Agents) add(kind sim.EventKind, l *life) {
 func (a *Agents) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.mu.err == nil {
-		a.mu.err = err
-	}
+	a.mu.err = cmp.Or(a.mu.err, err)
 	a.changed.Notify()
 }
 
@@ -330,7 +379,7 @@ func (a *Agents) latency(_ string, call fake.Call) time.Duration {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := a.mu.pods[call.UID]
+	l := a.mu.pods[types.NamespacedName{Namespace: call.Namespace, Name: call.Pod}]
 	if l == nil || l.last >= sim.Pulled {
 		return 0
 	}
@@ -342,7 +391,7 @@ func (a *Agents) latency(_ string, call fake.Call) time.Duration {
 func (a *Agents) behave(pod *v1.Pod, _ runtime.ContainerSpec) fake.Script {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := a.mu.pods[pod.UID]
+	l := a.mu.pods[nameOf(pod)]
 	if l == nil {
 		return fake.Script{}
 	}
@@ -353,7 +402,7 @@ func (a *Agents) behave(pod *v1.Pod, _ runtime.ContainerSpec) fake.Script {
 func (a *Agents) observe(pod *v1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := a.mu.pods[pod.UID]
+	l := a.mu.pods[nameOf(pod)]
 	if l == nil {
 		return
 	}
@@ -367,7 +416,7 @@ func (a *Agents) observe(pod *v1.Pod) {
 		return
 	case status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed:
 		a.add(sim.Ended, l)
-		delete(a.mu.pods, pod.UID)
+		delete(a.mu.pods, l.NamespacedName)
 		return
 	case status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil, l.current == l.stale:
 		return // stale: the status is of the time before the loss of the node
@@ -380,10 +429,20 @@ func (a *Agents) observe(pod *v1.Pod) {
 	}
 }
 
+// vanished ends a pod that is no longer on the API server, if no terminal status came before.
+func (a *Agents) vanished(name types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.mu.pods[name]; l != nil {
+		delete(a.mu.pods, name)
+		a.add(sim.Ended, l)
+	}
+}
+
 // refused ends the run: the node has not admitted the pod. The lock is held.
 func (a *Agents) refused(l *life, status *v1.PodStatus) {
 	if a.mu.err == nil {
-		a.mu.err = fmt.Errorf("agents: node %s refuses pod %s of %s: %s: %s", l.pod.Node.Name, l.names.name, l.pod.Name,
+		a.mu.err = fmt.Errorf("agents: node %s refuses pod %s of %s: %s: %s", l.pod.Node.Name, l.Name, l.pod.Name,
 			status.Reason, strings.TrimSpace(status.Message))
 	}
 	a.changed.Notify()

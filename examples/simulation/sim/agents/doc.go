@@ -13,10 +13,13 @@
 // With the same options, sim.Timers and this backend give the same placements, as long as the model
 // has all durations that pods have: the agents add none.
 //
+// NewAPI and RunAPI run the same agents on a real API server, in real time, by package fleet. Placements
+// there depend on the real durations of requests.
+//
 // # The caller's duties
 //
 //  1. Call sim.New and Sim.Run in a bubble of testing/synctest, by a single goroutine. Outside of a
-//     bubble, Run panics.
+//     bubble, Sim.Run panics. The agents of NewAPI need no bubble.
 //  2. Call stop in the same bubble, after the run.
 //
 // # Differences from sim.Timers
@@ -27,6 +30,8 @@
 //     with an error. In package sim, nodes refuse no pods.
 //   - Restarts after the loss of a node follow the back-off of containers.
 //   - The grace period of an eviction is rounded up to seconds.
+//   - On a real API server, the node objects of lost nodes stay Ready, and the priorities of pods are those
+//     of the API server. A run that falls behind real time handles its events late.
 //
 // # Goroutines
 //
