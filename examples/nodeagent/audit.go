@@ -118,8 +118,8 @@ func auditedRuntime(ctx context.Context, f flags) (rt runtime.Runtime, closeIt f
 	return backend, func() { backend.Close() }, nil
 }
 
-// auditRuntime returns the leftovers of the runtime. If collect is set, it removes those that
-// belong to the agent.
+// auditRuntime returns the leftovers of the runtime. If collect is set, auditRuntime removes the
+// leftovers that belong to the agent.
 func auditRuntime(ctx context.Context, rt runtime.Runtime, collect bool) ([]finding, error) {
 	auditor, ok := rt.(runtime.Auditor)
 	if !ok {

@@ -43,7 +43,7 @@ func (l *linkFlags) complete(program, logs string) (err error) {
 	return nil
 }
 
-// features adds the feature that keeps the links to others, which may be nil.
+// features returns the features of others and the feature of the links. others may be nil.
 func (f *flags) features(others func(*feature.Host) []feature.Feature, log *zap.Logger) func(*feature.Host) []feature.Feature {
 	if f.logLinks.dir == "" {
 		return others

@@ -91,7 +91,7 @@ func (s *shutdownFlags) follow(log *zap.Logger) {
 	})
 }
 
-// stopsPods reports whether the agent stops its pods. It is for an agent that ends.
+// stopsPods reports whether the agent stops the pods when the agent ends.
 func (f *flags) stopsPods() bool {
 	return !f.keepPods || f.shutdown.endPods()
 }

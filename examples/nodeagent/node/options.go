@@ -135,8 +135,8 @@ type Options struct {
 	Events runtime.EventRecorder
 	// Observer receives measurements of the parts. Defaults to none.
 	Observer Observer
-	// Features constructs features of the caller. New calls it once. They are called after the
-	// features of this package. Defaults to none.
+	// Features constructs features of the caller. New calls Features once. The node calls these
+	// features after the features of this package. Defaults to no features.
 	Features func(*feature.Host) []feature.Feature
 	// Without lists the features to leave out, by the names of FeatureNames. Defaults to none.
 	Without []string

@@ -22,8 +22,8 @@ type Observer struct {
 // Request describes a request. Each field has few values, whatever clients send.
 type Request struct {
 	Method string // of HTTP, or "other"
-	// Path is the first segment of the path, such as "pods", with the second one if the first is
-	// "metrics". It is "other" for paths outside all Groups.
+	// Path is the first segment of the path, such as "pods", or the first two segments if the first
+	// is "metrics". Path is "other" for paths outside all Groups.
 	Path string
 	// LongRunning is true for commands, port forwarding and profiles, which last as long as the
 	// client wants.

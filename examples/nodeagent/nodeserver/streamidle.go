@@ -226,7 +226,7 @@ func (f *webSocketFrames) payload() uint64 {
 	return n
 }
 
-// countedConn is a connection of a session whose bytes are forwarded as they are.
+// countedConn is a connection of a session, for sessions that forward unchanged bytes.
 type countedConn struct {
 	io.ReadWriteCloser
 	in    frames

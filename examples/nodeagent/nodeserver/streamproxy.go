@@ -105,8 +105,8 @@ func framesOf(upgraded *http.Response) frames {
 // errNoUpgrade has the kubelet's text.
 var errNoUpgrade = fmt.Errorf("%s request required", "Upgrade")
 
-// upgradeHeaders returns the headers that the runtime needs. Others may be secret, such as the
-// client's token.
+// upgradeHeaders returns the headers that the runtime needs. Other headers, such as the client's token,
+// may be secret.
 func upgradeHeaders(all http.Header) http.Header {
 	kept := http.Header{}
 	for _, name := range []string{

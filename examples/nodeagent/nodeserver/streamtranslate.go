@@ -34,8 +34,8 @@ func translate(w http.ResponseWriter, r *http.Request, to *url.URL, want runtime
 	return nil
 }
 
-// spdyBackend is a connection that a runtime has upgraded to SPDY. It implements
-// httpstream.UpgradeRoundTripper, whose request has been sent already.
+// spdyBackend is a connection that a runtime has upgraded to SPDY. spdyBackend implements
+// httpstream.UpgradeRoundTripper without a request, because the upgrade has been requested before.
 type spdyBackend struct {
 	conn     *buffering
 	response *http.Response

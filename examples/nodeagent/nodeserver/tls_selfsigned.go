@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// selfSignedLife is how long a self-signed certificate is valid. It is replaced after 80 % of
-	// its life.
+	// selfSignedLife is the validity of a self-signed certificate. After 80 % of this time the
+	// certificate is replaced.
 	selfSignedLife = 365 * 24 * time.Hour
 	// addressesHold is how long the node's addresses are believed without asking again.
 	addressesHold = time.Minute

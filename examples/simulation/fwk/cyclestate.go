@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
 )
 
-// cycle is the state of a scheduling cycle. Package sim keeps it in its Cycle.
+// cycle is the state of a scheduling cycle, kept in the sim.Cycle.
 type cycle struct {
 	state     *cycleState
 	pod       *v1.Pod

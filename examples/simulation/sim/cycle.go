@@ -40,7 +40,7 @@ func (c *Cycle) Allow(p *Pod) { c.allowed = append(c.allowed, p) }
 func (c *Cycle) Reject(p *Pod) { c.rejected = append(c.rejected, p) }
 
 // Fail ends the cycle with an error, after the present call: the pod is tried again after a back-off.
-// It is for the errors of plug-ins whose methods return no Status. The first call counts.
+// A plug-in calls Fail in a method without a Status as result. The first call counts.
 func (c *Cycle) Fail(reason string) {
 	if c.failure == nil {
 		c.failure = NewStatus(Error, reason)

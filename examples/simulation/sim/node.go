@@ -21,7 +21,7 @@ const (
 // Node is a node as the scheduler sees it. A Snapshot writes the fields; plug-ins read them.
 type Node struct {
 	Name string
-	// Object is the node of Options.Nodes. Its taints and images are those of the beginning.
+	// Object is the node of Options.Nodes. The simulation changes neither its taints nor its images.
 	Object *v1.Node
 	// Facts has the labels, for selectors and affinities.
 	Facts         *admission.Node

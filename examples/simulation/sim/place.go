@@ -116,7 +116,7 @@ func (s *Sim) carryOut(c *Cycle) {
 	}
 }
 
-// rejectPods refuses those of the pods that wait for Permit.
+// rejectPods refuses the pods that wait for Permit, and ignores other pods.
 func (s *Sim) rejectPods(pods []*Pod) {
 	for _, p := range pods {
 		if i := slices.IndexFunc(s.waiting, func(w *permitWait) bool { return w.pod == p }); i >= 0 {

@@ -110,7 +110,7 @@ func tagged(image string) string {
 	return image + ":latest"
 }
 
-// Pod is a pod of a simulation. The simulation writes its fields; other code reads them.
+// Pod is a pod of a simulation. Only the simulation writes the fields of a Pod.
 type Pod struct {
 	UID   uint64 // unique in a simulation, in the order of submission
 	Name  string

@@ -21,7 +21,8 @@ const (
 	Gauge   = "gauge"
 )
 
-// Labels are rendered labels, such as those that many series share. The zero value has no labels.
+// Labels are labels in the text form of Prometheus. Labels of many series are rendered only once. The
+// zero value has no labels.
 type Labels struct{ text string }
 
 // With returns the labels and further ones, given as names and values in turn. Names must be valid

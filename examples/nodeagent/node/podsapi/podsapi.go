@@ -64,7 +64,8 @@ func newServer(t *feature.Table, log *zap.Logger) *server {
 	return s
 }
 
-// updated stores the pods of an update. A pod that has left its source stays until forget.
+// updated stores the pods of an update. A pod that has left its source stays until the node forgets the
+// pod.
 func (s *server) updated(u podconfig.Update) {
 	for _, pod := range u.Pods {
 		if !podfacts.IsMirror(pod) {

@@ -22,7 +22,8 @@ func (NodeAffinity) Name() string { return "NodeAffinity" }
 // Local implements sim.Local.
 func (NodeAffinity) Local() {}
 
-// PreFilter implements sim.PreFilter. It returns names if each term names its nodes.
+// PreFilter implements sim.PreFilter. If each required term selects nodes by name, the result has these
+// names.
 func (NodeAffinity) PreFilter(c *sim.Cycle) ([]string, *sim.Status) {
 	spec := &c.Pod.Shape.Template.Spec
 	required := requiredTerms(spec)

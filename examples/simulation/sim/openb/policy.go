@@ -38,8 +38,8 @@ func ParsePolicy(name string) (Policy, error) {
 	return "", fmt.Errorf("openb: no policy is named %q; the policies are %v", name, Policies())
 }
 
-// Profile returns the scheduler of a policy. pods are the trace; FGD derives its typical pods from
-// them.
+// Profile returns the scheduler of a policy. pods are the pods of the trace. The policy FGD derives
+// typical pods from the trace.
 func (p Policy) Profile(pods []Pod) (sim.Profile, error) {
 	profile := sim.Profile{Name: string(p), Filter: []sim.Filter{kube.Taints{}, kube.Fit{}}, Pick: sim.FirstBest}
 	scored := func(s sim.Score) (sim.Profile, error) {

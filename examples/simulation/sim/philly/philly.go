@@ -149,7 +149,7 @@ func (t *Trace) sort(times []time.Time) {
 	slices.SortStableFunc(t.Jobs, func(a, b Job) int { return cmp.Compare(a.Submitted, b.Submitted) })
 }
 
-// job checks a record. It is false for a job that is left out.
+// job checks a record and returns its job. The result is false if the job is left out.
 func (r *record) job() (Job, bool, error) {
 	job := Job{ID: r.JobID, User: r.User, VirtualCluster: r.VC, Status: r.Status}
 	switch {
