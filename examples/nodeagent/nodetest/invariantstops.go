@@ -132,7 +132,9 @@ func (c *checker) sandboxTrouble(i *instance, entry int) bool {
 // time. A suspended agent receives no answers.
 func (c *checker) probeFailed(i *instance, at time.Duration) bool {
 	return slices.ContainsFunc(c.h.Probes, func(p Probed) bool { return p.ID == i.id && !p.Well && p.At <= at }) ||
-		slices.ContainsFunc(c.h.Marks, func(m Mark) bool { return m.Kind == MarkAgentResumed && m.At >= i.started && m.At <= at }) ||
+		slices.ContainsFunc(c.h.Marks, func(m Mark) bool {
+			return (m.Kind == MarkAgentSuspended || m.Kind == MarkAgentResumed) && m.At >= i.started && m.At <= at // an agent may end suspended
+		}) ||
 		slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool {
 			return e.Op == fake.OpExec && e.ID == i.id && e.At <= at && (e.Err != nil || e.UnderWay || e.Took >= time.Second)
 		})

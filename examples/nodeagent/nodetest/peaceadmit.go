@@ -260,8 +260,15 @@ func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
 // staying returns the lives of others that are not about to end.
 func (p *peace) staying(t tenant, at time.Duration) []tenant {
 	return slices.DeleteFunc(p.others(t, at), func(o tenant) bool {
-		return min(p.wanted[o.uid][o.life].to, p.over(o.uid, o.life, 0)) < at
+		return p.wanted[o.uid][o.life].to < at || p.over(o.uid, o.life, 0) < at && !p.endsSidecars(o)
 	})
+}
+
+// endsSidecars reports whether a life ends by itself and has sidecars. The sync that ends the sidecars
+// takes their grace periods, and the gate learns of the end of the life afterwards.
+func (p *peace) endsSidecars(t tenant) bool {
+	_, reason := p.turnedAway(t.uid, t.life)
+	return reason == "" && slices.ContainsFunc(p.lastManifest(t.uid, t.life).Spec.InitContainers, func(c v1.Container) bool { return podfacts.IsSidecar(&c) })
 }
 
 func (p *peace) sum(all []tenant, name v1.ResourceName, at time.Duration) (sum int64) {
@@ -338,7 +345,8 @@ func (p *peace) yields(victim, t tenant) bool {
 func (p *peace) makesRoom(t tenant, begin time.Duration) time.Duration {
 	for {
 		others := slices.DeleteFunc(p.others(t, begin+1), func(o tenant) bool {
-			return p.yields(o, t) && !slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == o.uid && r.life == o.life }) // ends at once
+			_, reason := p.turnedAway(o.uid, o.life)
+			return reason == reasonPreempted && !slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == o.uid && r.life == o.life }) // ended at once
 		})
 		if len(p.short(t, others, begin+1)) == 0 {
 			return begin

@@ -20,7 +20,8 @@ func (p *player) look() error {
 	var errs []error
 	for _, pod := range p.everyWanted() {
 		status, truth := p.published(pod.UID), p.truth(pod.UID)
-		if pod.DeletionTimestamp != nil || p.node.life == nil || peace.changing(pod) || peace.completedByProbe(pod.UID) || peace.waits(pod) {
+		if pod.DeletionTimestamp != nil || p.node.life == nil || peace.changing(pod) || peace.completedByProbe(pod.UID) || peace.waits(pod) ||
+			peace.unmounted(pod, peace.h.Taken) { // the sync of a new agent waits for the volumes
 			continue
 		}
 		if status == nil {

@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -65,10 +66,16 @@ func (p *peace) ends(uid types.UID, life int) {
 	if at == forever || p.completedByProbe(uid) {
 		return
 	}
+	late := time.Duration(0)
+	if p.goesOn[tenant{uid, life + 1}] && slices.ContainsFunc(p.runs, func(r *run) bool {
+		return r.uid == uid && r.life == life && r.cannotStart && r.exited == at
+	}) {
+		late = retried // the next call after a failed start restarts all containers
+	}
 	last := at
 	for _, r := range p.runs {
 		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !isSidecar(pod, ref) {
-			p.stoppedAt(r, at, hookTime(ref.Container(pod)))
+			p.stoppedAt(r, at, late+hookTime(ref.Container(pod)))
 			if r.started < forever {
 				last = max(last, r.exited)
 			}
@@ -82,7 +89,7 @@ func (p *peace) ends(uid types.UID, life int) {
 	}
 	for _, r := range p.runs {
 		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && isSidecar(pod, ref) && len(pod.Spec.InitContainers) == 1 {
-			p.stoppedAt(r, last, hooksTime(pod))
+			p.stoppedAt(r, last, late+hooksTime(pod))
 		}
 	}
 }
