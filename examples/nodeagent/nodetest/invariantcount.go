@@ -74,11 +74,14 @@ func (c *checker) isOfLifeBefore(i *instance) bool {
 	return n > 0 && i.began() == span.from && (!i.running && i.exited == span.from || slices.ContainsFunc(c.h.Calls, stopped))
 }
 
-// unheard: an earlier agent never published the count to the API server, and a fault removed the
-// records with the count. The next agent then reports an earlier instance.
+// unheard: an earlier agent never published the count to the API server, and a fault or the agent
+// removed the records with the count. The next agent then reports an earlier instance.
 func (c *checker) unheard(before tally, now Published) bool {
 	uid := now.Pod.UID
-	return before.instance.recordsLost && !c.isStatic(uid) && c.agentBetween(before.at, now.At) && !c.patched(uid, before.at, now.At)
+	removed := slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool { // by a restart of all containers
+		return e.Op == fake.OpRemoveContainer && e.ID == before.instance.id && e.At <= now.At
+	})
+	return (before.instance.recordsLost || removed) && !c.isStatic(uid) && c.agentBetween(before.at, now.At) && !c.patched(uid, before.at, now.At)
 }
 
 // patched: the API server accepted a status that was sent in that time.

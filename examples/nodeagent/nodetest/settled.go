@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
+	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
 // calm clears all faults, waits, and judges every wanted pod: no pod is lost, the latest spec is in
@@ -311,6 +312,16 @@ func initPast(pod *v1.Pod, i int, truth *runtime.PodStatus) bool {
 	return false
 }
 
+// lostSightOf reports whether a status shows an unknown end of a container: the last status that an
+// API server has of an earlier agent shows an instance without a record.
+func lostSightOf(status *v1.PodStatus, name string) bool {
+	if status == nil {
+		return false
+	}
+	shown := containerStatus(status, name)
+	return shown != nil && shown.State.Terminated != nil && shown.State.Terminated.Reason == podstatus.ReasonStatusUnknown
+}
+
 // tried: the container runs, was tried recently, or has no reason to run.
 func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, always bool) error {
 	active := truth.Active(c.Name)
@@ -318,6 +329,8 @@ func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, a
 		active = latest // an ended container stays ended in every sandbox
 	}
 	switch {
+	case active == nil && !always && policyOf(pod, c) == v1.RestartPolicyNever && lostSightOf(p.published(pod.UID), c.Name):
+		return nil // it may have ended for good
 	case active == nil:
 	case active.State == runtime.StateRunning || active.State == runtime.StateUnknown:
 		if isPlainInit(pod, c) {

@@ -95,11 +95,14 @@ func conditionsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) 
 }
 
 // saysCompleted: the status shows a completed init container. Its record may be lost, or removed
-// for a restart of all containers.
+// for a restart of all containers. A regular container that was removed so proves completed init, too.
 func saysCompleted(status *v1.PodStatus) bool {
-	return slices.ContainsFunc(status.InitContainerStatuses, func(c v1.ContainerStatus) bool {
+	restarted := func(c v1.ContainerStatus) bool {
 		last := c.LastTerminationState.Terminated
-		return c.State.Terminated != nil && c.State.Terminated.ExitCode == 0 || last != nil && last.Reason == podstatus.ReasonRestartingAll
+		return last != nil && last.Reason == podstatus.ReasonRestartingAll
+	}
+	return slices.ContainsFunc(status.ContainerStatuses, restarted) || slices.ContainsFunc(status.InitContainerStatuses, func(c v1.ContainerStatus) bool {
+		return c.State.Terminated != nil && c.State.Terminated.ExitCode == 0 || restarted(c)
 	})
 }
 
