@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 )
 
 // ErrReleased is returned by methods of a released Lease.
@@ -19,7 +18,6 @@ var ErrReleased = errors.New("imagegc: the lease was released")
 // their containers, which InUse then reports. It is safe for concurrent use.
 type Lease struct {
 	holds *holds
-	since time.Time
 	// The lock of holds guards the following fields.
 	names    names
 	began    uint64            // the number of removal attempts when Hold returned
@@ -39,7 +37,7 @@ type Lease struct {
 // Two references can lead to the same image, which the collector learns only after the pull of the
 // second. Resolved closes this gap.
 func (c *Collector) Hold(ctx context.Context, references ...string) (*Lease, error) {
-	l := &Lease{holds: &c.holds, since: time.Now(), agreed: make(map[string]uint64)}
+	l := &Lease{holds: &c.holds, agreed: make(map[string]uint64)}
 	for _, reference := range references {
 		l.names.add(reference)
 	}

@@ -41,6 +41,10 @@ func TestShortManifestCannotAskForEndlessMemory(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = g.Container(t.Context(), podOf(c), Ref{}, ContainerInput{})
 	require.EqualError(t, err, "spec.containers[0].args[2]: environment, command and args are larger than 8 MiB")
+
+	c.Command, c.Args = c.Args, nil
+	_, _, err = g.Container(t.Context(), podOf(c), Ref{}, ContainerInput{})
+	require.EqualError(t, err, "spec.containers[0].command[2]: environment, command and args are larger than 8 MiB")
 }
 
 // Replacing a value frees the size of the old value.

@@ -95,6 +95,9 @@ func TestContainersShareAnAttempt(t *testing.T) {
 		time.Sleep(time.Until(at))
 		require.NoError(n, n.sync(pod).Err())
 		require.Len(n, r.pulls, 2)
+		for _, c := range []string{"a", "b", "c"} {
+			require.Contains(n, n.events.lines, "Normal Pulled spec.containers{"+c+"}")
+		}
 	})
 }
 

@@ -55,18 +55,18 @@ func newResizer(rt Runtime) *resizer {
 // of returns PlanInput.Actuated for an observation of pod.
 func (r *resizer) of(pod *v1.Pod, status *PodStatus) func(string) (v1.ResourceRequirements, bool) {
 	return func(name string) (v1.ResourceRequirements, bool) {
-		ref, _ := Find(pod, name)
-		c, st := ref.Container(pod), status.Latest(name)
+		ref, ok := Find(pod, name)
+		st := status.Latest(name)
 		if ref.Group == GroupInit {
 			st = status.Active(name)
 		}
-		if st == nil || c == nil {
+		if !ok || st == nil {
 			return v1.ResourceRequirements{}, false
 		}
 		if a, ok := r.recall(pod.UID, st.ID); ok {
 			return a.resources, !a.unsure
 		}
-		first := atFirstSight(pod, c, st).requirements()
+		first := atFirstSight(pod, ref.Container(pod), st).requirements()
 		r.remember(pod.UID, status, st.ID, actuated{resources: first})
 		return first, true
 	}

@@ -83,21 +83,17 @@ func (v *serviceVars) set(name, value string) {
 func (v *serviceVars) add(s *v1.Service) {
 	prefix, ip := variableName(s.Name), s.Spec.ClusterIP
 	v.set(prefix+"_SERVICE_HOST", ip)
-	for i, port := range s.Spec.Ports {
+	for _, port := range s.Spec.Ports {
 		number := strconv.Itoa(int(port.Port))
-		if i == 0 {
-			v.set(prefix+"_SERVICE_PORT", number)
-		}
+		v.set(prefix+"_SERVICE_PORT", number) // the first port: set keeps the first value
 		if port.Name != "" {
 			v.set(prefix+"_SERVICE_PORT_"+variableName(port.Name), number)
 		}
 	}
-	for i, port := range s.Spec.Ports {
+	for _, port := range s.Spec.Ports {
 		number, protocol := strconv.Itoa(int(port.Port)), string(cmp.Or(port.Protocol, v1.ProtocolTCP))
 		url := strings.ToLower(protocol) + "://" + net.JoinHostPort(ip, number)
-		if i == 0 {
-			v.set(prefix+"_PORT", url)
-		}
+		v.set(prefix+"_PORT", url)
 		link := fmt.Sprintf("%s_PORT_%s_%s", prefix, number, strings.ToUpper(protocol))
 		v.set(link, url)
 		v.set(link+"_PROTO", strings.ToLower(protocol))

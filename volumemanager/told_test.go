@@ -121,6 +121,13 @@ func TestErrorsOfWaitsAreComplete(t *testing.T) {
 	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
 		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
+		var e *volumemanager.MountError
+		require.ErrorAs(s, s.manager.WaitForAttachAndMount(ctx, podWith("a", "e", "b", "d", "a", "c")), &e)
+		assert.Equal(s, []string{"a", "b", "c", "d", "e"}, e.Unmounted)
+	})
+	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
 		require.ErrorIs(s, s.manager.WaitForAttachAndMount(ctx, podWith("a", "v")), busy)
 		s.pods.Set("a", volumetest.Gone)
 		var e *volumemanager.UnmountError

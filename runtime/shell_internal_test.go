@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/internal/httpaction"
+)
+
+// watching is a Runtime that says whether it hints at each change.
+type watching struct {
+	Runtime
+	Watcher
+	all bool
+}
+
+func (w watching) WatchesAll() bool { return w.all }
+
+func TestUnprompted(t *testing.T) {
+	assert.Equal(t, 10*time.Minute, Unprompted(watching{all: true}, time.Minute))
+	assert.Equal(t, time.Minute, Unprompted(watching{}, time.Minute))
+	var plain struct{ Runtime }
+	assert.Equal(t, time.Minute, Unprompted(plain, time.Minute))
+}
+
+// A node may have nothing of a resource to give.
+func TestAllocatableMayBeZero(t *testing.T) {
+	opts := DefaultGeneratorOptions{LogRoot: "/logs", Allocatable: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("0")}}
+	_, err := NewDefaultGenerator(opts)
+	require.NoError(t, err)
+	opts.Allocatable[v1.ResourceCPU] = resource.MustParse("-1m")
+	_, err = NewDefaultGenerator(opts)
+	require.EqualError(t, err, "runtime: DefaultGeneratorOptions.Allocatable: cpu is negative")
+}
+
+// Each failure of a request has its own words, without those of the server.
+func TestWithoutAnswer(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	for want, err := range map[string]error{
+		httpaction.ErrRedirects.Error():               fmt.Errorf("server's text: %w", httpaction.ErrRedirects),
+		http.ErrSchemeMismatch.Error():                fmt.Errorf("server's text: %w", http.ErrSchemeMismatch),
+		"the connection was closed without an answer": fmt.Errorf("server's text: %w", io.EOF),
+		refused.Error():                               fmt.Errorf("server's text: %w", refused),
+		"no valid answer":                             errors.New("server's text"),
+	} {
+		assert.EqualError(t, withoutAnswer(t.Context(), err), want)
+	}
+	assert.EqualError(t, withoutAnswer(t.Context(), io.ErrUnexpectedEOF), "the connection was closed without an answer")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the pod ends"))
+	assert.EqualError(t, withoutAnswer(ctx, io.EOF), "the pod ends")
+}
+
+// Nothing is known of the resources of a container without an instance, and of an instance that the
+// pod does not have.
+func TestResourcesOfWhatIsNotThere(t *testing.T) {
+	r := newResizer(updating{})
+	require.NotNil(t, r)
+	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}
+	status := &PodStatus{Containers: []ContainerStatus{{Name: "other", State: StateRunning, ID: ContainerID{Runtime: "x", ID: "1"}}}}
+	of := r.of(pod, status)
+	for _, name := range []string{"c", "other", "nothing"} {
+		_, known := of(name)
+		assert.False(t, known, name)
+	}
+}
+
+// updating is a Runtime that could resize.
+type updating struct {
+	Runtime
+	Updater
+}
+
+func TestTrackerNeedsARuntime(t *testing.T) {
+	_, err := NewTracker(TrackerOptions{})
+	require.EqualError(t, err, "runtime: TrackerOptions.Runtime is required")
+}
+
+// The loss of a sandbox is a change of its pod.
+func TestInstanceStatesTellSandboxes(t *testing.T) {
+	of := func(ready bool) []instanceState {
+		return instanceStates(&PodStatus{Sandboxes: []SandboxStatus{{ID: "s", Ready: ready}}})
+	}
+	assert.Equal(t, []instanceState{{"s", StateRunning}}, of(true))
+	assert.Equal(t, []instanceState{{"s", StateExited}}, of(false))
+}
