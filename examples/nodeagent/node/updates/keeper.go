@@ -176,16 +176,7 @@ func (k *keeper) remove(name types.NamespacedName) {
 
 // turn decides about the units that have changed, and submits the result.
 func (k *keeper) turn(ctx context.Context, out podconfig.Sink) error {
-	now := time.Now()
-	for _, m := range k.takeDirty(now) {
-		if m.dirty {
-			m.list()
-		}
-		m.turn(now)
-		if m.forgotten {
-			delete(k.units, m.id)
-		}
-	}
+	k.decide(time.Now())
 	for name := range k.changed {
 		pod := k.desired[name]
 		switch o, ok := k.out[name]; {
@@ -196,6 +187,31 @@ func (k *keeper) turn(ctx context.Context, out podconfig.Sink) error {
 		}
 	}
 	return k.flush(ctx, out)
+}
+
+// decide takes the turns of the units that have changed.
+func (k *keeper) decide(now time.Time) {
+	var units []*managed
+	var turns []*turn
+	var reasons []string
+	for _, m := range k.takeDirty(now) {
+		if m.dirty {
+			m.list()
+		}
+		if m.prepare(now) {
+			units, turns, reasons = append(units, m), append(turns, &turn{unit: &m.unit, world: m}), append(reasons, m.record.Reason)
+		}
+	}
+	takeTurns(turns, now)
+	for i, m := range units {
+		m.conclude(reasons[i], turns[i].err, now)
+	}
+	forgotten := slices.DeleteFunc(units, func(m *managed) bool { return !m.forgotten })
+	atOnce(forgotten, func(m *managed) { m.gone = k.store.remove(m.id) })
+	for _, m := range forgotten {
+		m.complain(m.gone)
+		delete(k.units, m.id)
+	}
 }
 
 // takeDirty returns the units to decide about, in a fixed order.

@@ -52,9 +52,10 @@ type managed struct {
 	again     time.Time
 	pick      string
 	cancel    context.CancelFunc // of the staging
-	forgotten bool
-	newer     bool   // the record is that of a newer agent
-	trouble   string // the last error of save
+	forgotten bool               // the folder is removed at the end of the turn
+	gone      error              // of the removal
+	newer     bool               // the record is that of a newer agent
+	trouble   string             // the last error of save
 
 	// Guarded by keeper.updates.mu.
 	health map[types.NamespacedName]PodHealth
@@ -117,23 +118,26 @@ func (m *managed) markLocked() {
 	m.keeper.notice.Notify()
 }
 
-// turn decides about the unit, and carries out the actions.
-func (m *managed) turn(now time.Time) {
+// prepare reports whether there is something to decide about the unit.
+func (m *managed) prepare(now time.Time) bool {
 	if m.waitsForList(now) {
 		m.act(Action{Kind: Wait, At: m.keeper.patient})
-		return
+		return false
 	}
 	if m.newer {
 		m.switchTo(m.record.Runs())
 		m.complain(errors.New("the record is that of a newer agent: version " + m.record.Runs() + " runs, and changes wait for that agent"))
-		return
+		return false
 	}
 	if m.pick != "" && m.versions[m.pick] == nil {
 		m.pick = ""
 		m.complain(m.keeper.store.answer(m.id))
 	}
-	before := m.record.Reason
-	err := m.unit.turn(m, now)
+	return true
+}
+
+// conclude follows a turn that has begun with the reason before, and has ended with err.
+func (m *managed) conclude(before string, err error, now time.Time) {
 	if err != nil {
 		m.again = now.Add(saveRetry)
 	}
@@ -236,8 +240,9 @@ func (m *managed) act(a Action) {
 			m.again = a.At
 		}
 	case Forget:
-		m.complain(m.keeper.store.remove(m.id))
-		m.forgotten = len(m.pods) == 0
+		if m.forgotten = len(m.pods) == 0; !m.forgotten {
+			m.complain(m.keeper.store.remove(m.id))
+		}
 	}
 }
 

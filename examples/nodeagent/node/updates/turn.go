@@ -2,7 +2,10 @@
 
 package updates
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // unit is a record in memory, with the record that is on the disk.
 type unit struct {
@@ -22,28 +25,83 @@ type world interface {
 
 // turn decides until nothing changes, and returns the error of a record that could not be stored.
 // The caller then calls turn again later.
-func (u *unit) turn(w world, now time.Time) (err error) {
-	for {
-		f := w.facts(&u.record)
-		f.Started = !u.started
-		next, actions := Decide(u.record, f, now)
-		same := next.equal(&u.record)
-		if !next.equal(&u.stored) {
-			if err = w.save(&next); err == nil {
-				u.stored = next.clone()
-			} else if !next.mayRunUnsaved() {
-				return err
+func (u *unit) turn(w world, now time.Time) error {
+	t := &turn{unit: u, world: w}
+	takeTurns([]*turn{t}, now)
+	return t.err
+}
+
+// turn is the turn of a unit among those of others.
+type turn struct {
+	*unit
+	world
+	err error // of a record that could not be stored
+
+	next    Record
+	actions []Action
+}
+
+// savesAtOnce is the number of records that are stored at the same time.
+const savesAtOnce = 64
+
+// takeTurns takes the turns of several units. The records of a round of decisions are stored at the same
+// time, because a disk syncs many files as fast as a single one. Everything else happens in the order of
+// the turns.
+func takeTurns(turns []*turn, now time.Time) {
+	for len(turns) > 0 {
+		var unsaved []*turn
+		for _, t := range turns {
+			f := t.facts(&t.record)
+			f.Started = !t.started
+			if t.next, t.actions = Decide(t.record, f, now); !t.next.equal(&t.stored) {
+				unsaved = append(unsaved, t)
 			}
 		}
-		u.record, u.started = next, true
-		for _, a := range actions {
-			w.act(a)
+		atOnce(unsaved, func(t *turn) {
+			if t.err = t.save(&t.next); t.err == nil {
+				t.stored = t.next.clone()
+			}
+		})
+		var further []*turn
+		for _, t := range turns {
+			if t.carryOut() {
+				further = append(further, t)
+			}
 		}
-		if next.Phase != Staging {
-			w.act(Action{Kind: StopStaging})
-		}
-		if same {
-			return err
-		}
+		turns = further
 	}
+}
+
+// carryOut carries out the decision, and reports whether another decision may follow.
+func (t *turn) carryOut() (further bool) {
+	if t.err != nil && !t.next.equal(&t.stored) && !t.next.mayRunUnsaved() {
+		return false
+	}
+	same := t.next.equal(&t.record)
+	t.record, t.started = t.next, true
+	for _, a := range t.actions {
+		t.act(a)
+	}
+	if t.next.Phase != Staging {
+		t.act(Action{Kind: StopStaging})
+	}
+	return !same
+}
+
+// atOnce calls f for all, at most savesAtOnce at the same time.
+func atOnce[T any](all []T, f func(T)) {
+	if len(all) == 1 {
+		f(all[0])
+		return
+	}
+	var calls sync.WaitGroup
+	slots := make(chan struct{}, savesAtOnce)
+	for _, v := range all {
+		slots <- struct{}{}
+		calls.Go(func() {
+			f(v)
+			<-slots
+		})
+	}
+	calls.Wait()
 }
