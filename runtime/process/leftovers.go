@@ -77,6 +77,10 @@ func (r *Runtime) orphanProcesses(ctx context.Context) ([]runtime.Leftover, erro
 	marked, err := proc.Marked(record.IDEnv)
 	shims, shimsErr := proc.Places(func(args []string) bool { return len(args) == 2 && args[0] == record.ShimName })
 	errs := []error{err, shimsErr}
+	supervised := map[string]bool{} // by containerKey.dir
+	for _, shim := range shims {
+		supervised[lastElements(shim.Args[1], 3)] = true
+	}
 	var out []runtime.Leftover
 	runs := map[string]bool{} // by container ID; filled by accountsFor
 	for pid, id := range marked {
@@ -84,7 +88,7 @@ func (r *Runtime) orphanProcesses(ctx context.Context) ([]runtime.Leftover, erro
 		if !ok {
 			continue
 		}
-		if hasShim(shims, key) {
+		if supervised[key.dir()] {
 			continue // the shim may be below another root; orphanShims reports orphaned shims
 		}
 		known, err := r.accountsFor(ctx, key, runs)
@@ -109,13 +113,15 @@ func (r *Runtime) orphanProcesses(ctx context.Context) ([]runtime.Leftover, erro
 	return out, errors.Join(errs...)
 }
 
-func hasShim(shims map[int]proc.Place, key containerKey) bool {
-	for _, shim := range shims {
-		if strings.HasSuffix(shim.Args[1], string(filepath.Separator)+key.dir()) {
-			return true
+// lastElements returns the last n elements of a path.
+func lastElements(path string, n int) string {
+	at := len(path)
+	for range n {
+		if at = strings.LastIndexByte(path[:at], filepath.Separator); at < 0 {
+			return path
 		}
 	}
-	return false
+	return path[at+1:]
 }
 
 // accountsFor reports whether a container runs or may run. The processes of such a container are no

@@ -11,14 +11,25 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
+// bootID is the boot ID once it was read. No process outlives its boot.
+var bootID atomic.Pointer[string]
+
 // BootID identifies the current boot of the machine.
 func BootID() (string, error) {
+	if known := bootID.Load(); known != nil {
+		return *known, nil
+	}
 	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(raw)), err
+	id := strings.TrimSpace(string(raw))
+	if err == nil {
+		bootID.Store(&id)
+	}
+	return id, err
 }
 
 // Lookup returns the kernel's data about a PID, or os.ErrProcessDone without a process.
